@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+enum { FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20, ALIGN = 16 };
+
+struct tmk_arena_block {
+    struct tmk_arena_block *previous;
+    size_t used, size;
+    _Alignas(16) unsigned char bytes[];
+};
+
+void *tmk_arena_alloc(struct tmk_arena *arena, size_t size) {
+    size_t need;
+    if (!tmk_add_size(size, ALIGN - 1, &need))
+        return NULL;
+    need &= ~(size_t)(ALIGN - 1);
+    struct tmk_arena_block *block = arena->last;
+    if (!block || block->size - block->used < need) {
+        size_t grown = block ? block->size * 2 : FIRST_BLOCK;
+        if (grown > LARGEST_BLOCK)
+            grown = LARGEST_BLOCK;
+        size_t room = need > grown ? need : grown, total;
+        if (!tmk_add_size(room, sizeof *block, &total))
+            return NULL;
+        block = calloc(1, total);
+        if (!block)
+            return NULL;
+        block->size = room;
+        block->previous = arena->last;
+        arena->last = block;
+    }
+    void *p = block->bytes + block->used;
+    block->used += need;
+    return p;
+}
+
+void *tmk_arena_array(struct tmk_arena *arena, size_t count, size_t size) {
+    size_t total;
+    return tmk_mul_size(count, size, &total) ? tmk_arena_alloc(arena, total) : NULL;
+}
+
+char *tmk_arena_strndup(struct tmk_arena *arena, const char *text, size_t len) {
+    size_t total;
+    char *copy = tmk_add_size(len, 1, &total) ? tmk_arena_alloc(arena, total) : NULL;
+    if (copy && len)
+        memcpy(copy, text, len);
+    return copy;
+}
+
+char *tmk_arena_strdup(struct tmk_arena *arena, const char *text) {
+    return text ? tmk_arena_strndup(arena, text, strlen(text)) : NULL;
+}
+
+void tmk_arena_finish(struct tmk_arena *arena) {
+    for (struct tmk_arena_block *block = arena->last; block;) {
+        struct tmk_arena_block *previous = block->previous;
+        free(block);
+        block = previous;
+    }
+    arena->last = NULL;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/size.h"
+
+struct tmk_buf {
+    atomic_size_t refs;
+    void *data;
+    size_t size;
+    struct tmk_buf *owner;
+    enum { HEAP, VIEW, MAPPED } kind;
+};
+
+enum { ALIGN = 64 };
+
+static struct tmk_buf *wrap(void *data, size_t size) {
+    struct tmk_buf *buf = calloc(1, sizeof *buf);
+    if (!buf)
+        return NULL;
+    atomic_init(&buf->refs, 1);
+    buf->data = data;
+    buf->size = size;
+    return buf;
+}
+
+struct tmk_buf *tmk_buf_create(size_t size) {
+    size_t total;
+    if (!tmk_add_size(size, 2 * ALIGN - 1, &total))
+        return NULL;
+    total &= ~(size_t)(ALIGN - 1);
+    void *data = aligned_alloc(ALIGN, total);
+    if (!data)
+        return NULL;
+    memset(data, 0, total);
+    struct tmk_buf *buf = wrap(data, size);
+    if (!buf)
+        free(data);
+    return buf;
+}
+
+struct tmk_buf *tmk_buf_view(const void *bytes, size_t size, struct tmk_buf *owner) {
+    struct tmk_buf *buf = wrap((void *)(size_t)bytes, size);
+    if (!buf)
+        return NULL;
+    buf->kind = VIEW;
+    buf->owner = owner ? tmk_buf_ref(owner) : NULL;
+    return buf;
+}
+
+struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size) {
+    struct tmk_buf *buf = wrap(bytes, size);
+    if (buf)
+        buf->kind = MAPPED;
+    return buf;
+}
+
+struct tmk_buf *tmk_buf_ref(struct tmk_buf *buf) {
+    atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
+    return buf;
+}
+
+void tmk_buf_unref(struct tmk_buf **slot) {
+    struct tmk_buf *buf = *slot;
+    *slot = NULL;
+    if (!buf || atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (buf->kind == HEAP)
+        free(buf->data);
+    else if (buf->kind == MAPPED)
+        munmap(buf->data, buf->size);
+    tmk_buf_unref(&buf->owner);
+    free(buf);
+}
+
+void *tmk_buf_data(const struct tmk_buf *buf) {
+    return buf->data;
+}
+
+size_t tmk_buf_size(const struct tmk_buf *buf) {
+    return buf->size;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Raising errors with a place. See <tidemark/status.h> for the contract. */
+#ifndef TMK_BASE_DIAG_H
+#define TMK_BASE_DIAG_H
+
+#include <tidemark/status.h>
+
+/* Records the first failure's text and returns `status`, so that `return tmk_fail(...)` reads well.
+ * Control characters of the text (hostile names) become '?'. `diag` may be NULL. */
+enum tmk_status tmk_fail(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...)
+    TMK_PRINTF(3, 4);
+
+/* Puts "place: " in front of the text when `status` is a failure; returns `status`. */
+enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...)
+    TMK_PRINTF(3, 4);
+
+/* The one spelling of an allocation failure. */
+enum tmk_status tmk_nomem(struct tmk_diag *diag);
+
+/* Returns the expression's status from the calling function when it is not TMK_OK. */
+#define TMK_TRY(expr)                                                                              \
+    do {                                                                                           \
+        enum tmk_status tmk_try_status_ = (expr);                                                  \
+        if (tmk_try_status_ != TMK_OK)                                                             \
+            return tmk_try_status_;                                                                \
+    } while (0)
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files: read by mapping, written whole or not at all. */
+#ifndef TMK_BASE_FILE_H
+#define TMK_BASE_FILE_H
+
+#include <stdio.h>
+
+#include <tidemark/status.h>
+
+#include "base/buf.h"
+
+/* Maps a regular file read-only. An empty file gives an empty buf. TMK_READ names the path and the reason. */
+TMK_NODISCARD enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out,
+                                           struct tmk_diag *diag);
+
+/* SHA-256 of a file's bytes, in hex. */
+TMK_NODISCARD enum tmk_status tmk_file_sha256(const char *path, char hex[65],
+                                              struct tmk_diag *diag);
+
+/* A file that appears whole or not at all: bytes go to a temporary beside `path` (same directory, so that the
+ * rename is atomic), which commit flushes to the disk and renames over `path`. */
+struct tmk_outfile {
+    char *path, *temporary; /* owned */
+    int fd;
+};
+
+/* Creates the temporary. On success end with commit or abort. */
+TMK_NODISCARD enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
+                                                struct tmk_diag *diag);
+/* Appends; TMK_WRITE (a full disk) leaves the caller to abort. */
+TMK_NODISCARD enum tmk_status tmk_outfile_write(struct tmk_outfile *out, const void *bytes,
+                                                size_t len, struct tmk_diag *diag);
+/* fsync, rename, fsync of the directory. On failure nothing is left behind. Ends the outfile either way. */
+TMK_NODISCARD enum tmk_status tmk_outfile_commit(struct tmk_outfile *out, struct tmk_diag *diag);
+/* Removes the temporary. Harmless on a zeroed or ended outfile. */
+void tmk_outfile_abort(struct tmk_outfile *out);
+
+/* begin, write, commit in one. */
+TMK_NODISCARD enum tmk_status tmk_file_write(const char *path, const void *bytes, size_t len,
+                                             struct tmk_diag *diag);
+
+#endif

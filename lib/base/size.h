@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Size arithmetic that says when it overflows. */
+#ifndef TMK_BASE_SIZE_H
+#define TMK_BASE_SIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* False, and *out untouched, on overflow. */
+static inline bool tmk_mul_size(size_t a, size_t b, size_t *out) {
+    size_t r;
+    if (__builtin_mul_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+
+static inline bool tmk_add_size(size_t a, size_t b, size_t *out) {
+    size_t r;
+    if (__builtin_add_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+
+static inline bool tmk_mul_i64(int64_t a, int64_t b, int64_t *out) {
+    int64_t r;
+    if (__builtin_mul_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+
+static inline bool tmk_add_i64(int64_t a, int64_t b, int64_t *out) {
+    int64_t r;
+    if (__builtin_add_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+
+#define TMK_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the floating-point formats. Layouts: IEEE 754-2019 (binary16, binary32, binary64) and bfloat16. */
+#include <string.h>
+
+#include <tidemark/tensor.h>
+
+#include "base/diag.h"
+
+static float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+float tmk_from_half(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = (half >> 10) & 31u,
+             mantissa = half & 0x3ffu;
+    if (exponent == 31)
+        return float_of(sign | 0x7f800000u | mantissa << 13);
+    if (exponent)
+        return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
+    float magnitude = (float)mantissa * 0x1p-24f; /* zero or denormal: exact */
+    return sign ? -magnitude : magnitude;
+}
+
+uint16_t tmk_to_half(float value) {
+    uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
+    if (magnitude >= 0x477ff000u) /* 65520 and above round to infinity */
+        return (uint16_t)(sign | 0x7c00u);
+    if (magnitude < 0x33000001u) /* 2^-25 and below round to zero */
+        return sign;
+    uint32_t shift = 13, kept;
+    if (magnitude < 0x38800000u) { /* a denormal half: the implicit bit becomes explicit */
+        shift = 126u - (magnitude >> 23);
+        magnitude = (magnitude & 0x7fffffu) | 0x800000u;
+        kept = magnitude >> shift;
+    } else {
+        kept = (magnitude - 0x38000000u) >> 13;
+    }
+    uint32_t rest = magnitude & ((1u << shift) - 1), half = 1u << (shift - 1);
+    kept += rest > half || (rest == half && (kept & 1));
+    return (uint16_t)(sign | kept);
+}
+
+float tmk_from_bfloat16(uint16_t bits) {
+    return float_of((uint32_t)bits << 16);
+}
+
+uint16_t tmk_to_bfloat16(float value) {
+    uint32_t bits = bits_of(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+enum tmk_status tmk_tensor_widen(const struct tmk_tensor *in, struct tmk_tensor *out,
+                                 struct tmk_diag *diag) {
+    if (in->dtype != TMK_FLOAT16 && in->dtype != TMK_BFLOAT16 && in->dtype != TMK_FLOAT64) {
+        tmk_tensor_share(out, in);
+        return TMK_OK;
+    }
+    TMK_TRY(tmk_tensor_init(out, TMK_FLOAT32, &in->shape, diag));
+    out->origin = in->dtype;
+    float *to = out->data;
+    size_t n = tmk_tensor_count(in), size = tmk_dtype_size(in->dtype);
+    for (size_t i = 0; i < n; i++) {
+        const char *from = (const char *)in->data + i * size; /* mapped files need not be aligned */
+        uint16_t half;
+        double wide;
+        if (in->dtype == TMK_FLOAT64) {
+            memcpy(&wide, from, sizeof wide);
+            to[i] = (float)wide;
+        } else {
+            memcpy(&half, from, sizeof half);
+            to[i] = in->dtype == TMK_FLOAT16 ? tmk_from_half(half) : tmk_from_bfloat16(half);
+        }
+    }
+    return TMK_OK;
+}

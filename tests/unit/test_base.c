@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/size.h"
+#include "base/text.h"
+
+static void the_first_error_wins_and_gathers_places(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    assert_int_equal(tmk_fail(&diag, TMK_SHAPE, "dim %d", 3), TMK_SHAPE);
+    assert_int_equal(tmk_fail(&diag, TMK_TYPE, "later"), TMK_TYPE);
+    assert_int_equal(tmk_in(&diag, TMK_SHAPE, "node '%s'", "a\nb"), TMK_SHAPE);
+    assert_string_equal(diag.text, "node 'a?b': dim 3");
+    assert_int_equal(tmk_in(&diag, TMK_OK, "not a failure"), TMK_OK);
+    assert_string_equal(diag.text, "node 'a?b': dim 3");
+}
+
+static void arena_memory_is_zeroed_and_aligned(void **state) {
+    (void)state;
+    struct tmk_arena arena = {0};
+    for (size_t i = 1; i < 5000; i += 37) {
+        unsigned char *p = tmk_arena_alloc(&arena, i);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 16, 0);
+        for (size_t k = 0; k < i; k++)
+            assert_int_equal(p[k], 0);
+        memset(p, 0xff, i);
+    }
+    assert_null(tmk_arena_array(&arena, SIZE_MAX / 2, 3));
+    assert_string_equal(tmk_arena_strndup(&arena, "abc", 2), "ab");
+    tmk_arena_finish(&arena);
+}
+
+static void maps_find_what_was_put(void **state) {
+    (void)state;
+    struct tmk_map map = {0};
+    static char keys[1000][8];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%d", i);
+        assert_true(tmk_map_put(&map, keys[i], keys[i]));
+    }
+    for (int i = 0; i < 1000; i++)
+        assert_ptr_equal(tmk_map_get(&map, keys[i]), keys[i]);
+    assert_null(tmk_map_get(&map, "absent"));
+    tmk_map_finish(&map);
+    assert_null(tmk_map_get(&map, "k1"));
+}
+
+static void sizes_say_when_they_overflow(void **state) {
+    (void)state;
+    size_t r = 7;
+    assert_false(tmk_mul_size(SIZE_MAX, 2, &r));
+    assert_false(tmk_add_size(SIZE_MAX, 1, &r));
+    assert_int_equal(r, 7);
+    assert_true(tmk_mul_size(6, 7, &r));
+    assert_int_equal(r, 42);
+}
+
+static void sha256_is_the_standards(void **state) {
+    (void)state;
+    char hex[TMK_SHA256_HEX];
+    struct tmk_sha256 *hash = tmk_sha256_create();
+    assert_non_null(hash);
+    tmk_sha256_update(hash, "abc", 3);
+    tmk_sha256_finish(&hash, hex);
+    /* FIPS 180-4, example B.1 */
+    assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+static void floats_print_so_that_they_read_back(void **state) {
+    (void)state;
+    uint32_t seed = 1;
+    for (int i = 0; i < 200000; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        float f;
+        memcpy(&f, &seed, sizeof f);
+        if (!isfinite(f))
+            continue;
+        char text[32];
+        tmk_format_float(f, text);
+        float back = strtof(text, NULL);
+        assert_memory_equal(&back, &f, sizeof f);
+    }
+    char text[32];
+    tmk_format_float(0.1f, text);
+    assert_string_equal(text, "0.1");
+    tmk_format_double(0.1, text);
+    assert_string_equal(text, "0.1");
+}
+
+static void globs_treat_slashes_as_letters(void **state) {
+    (void)state;
+    assert_true(tmk_glob("*/conv?", "/layer1/0/conv2"));
+    assert_false(tmk_glob("conv", "conv1"));
+    assert_true(tmk_glob("a[0-9]*", "a7:0"));
+}
+
+static size_t files_in(const char *directory) {
+    size_t n = 0;
+    DIR *d = opendir(directory);
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+static void files_appear_whole_or_not_at_all(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    char directory[] = "/tmp/tidemark-test-XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/out", directory);
+    struct tmk_outfile out;
+    assert_ok(tmk_outfile_begin(path, &out, &diag), &diag);
+    assert_ok(tmk_outfile_write(&out, "half", 4, &diag), &diag);
+    assert_int_not_equal(access(path, F_OK), 0);
+    tmk_outfile_abort(&out);
+    tmk_outfile_abort(&out);
+    assert_int_equal(files_in(directory), 0);
+    assert_ok(tmk_file_write(path, "whole", 5, &diag), &diag);
+    assert_int_equal(files_in(directory), 1);
+    struct tmk_buf *buf;
+    assert_ok(tmk_file_map(path, &buf, &diag), &diag);
+    assert_int_equal(tmk_buf_size(buf), 5);
+    assert_memory_equal(tmk_buf_data(buf), "whole", 5);
+    tmk_buf_unref(&buf);
+    assert_int_equal(tmk_file_map(directory, &buf, &diag), TMK_READ);
+    assert_non_null(strstr(diag.text, "not a regular file"));
+    unlink(path);
+    rmdir(directory);
+    assert_int_equal(tmk_file_write(path, "x", 1, NULL), TMK_WRITE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_error_wins_and_gathers_places),
+        cmocka_unit_test(arena_memory_is_zeroed_and_aligned),
+        cmocka_unit_test(maps_find_what_was_put),
+        cmocka_unit_test(sizes_say_when_they_overflow),
+        cmocka_unit_test(sha256_is_the_standards),
+        cmocka_unit_test(floats_print_so_that_they_read_back),
+        cmocka_unit_test(globs_treat_slashes_as_letters),
+        cmocka_unit_test(files_appear_whole_or_not_at_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

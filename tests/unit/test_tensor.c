@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <tidemark/tensor.h>
+
+static void every_half_survives_the_way_there_and_back(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 65536; h++) {
+        float f = tmk_from_half((uint16_t)h);
+        if (isnan(f))
+            assert_true(isnan(tmk_from_half(tmk_to_half(f))));
+        else
+            assert_int_equal(tmk_to_half(f), h);
+    }
+}
+
+static void halves_round_to_nearest_even(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x7bff; h++) {
+        float a = tmk_from_half((uint16_t)h), b = tmk_from_half((uint16_t)(h + 1)),
+              middle = (float)(((double)a + (double)b) / 2);
+        assert_int_equal(tmk_to_half(middle), h & 1 ? h + 1 : h);
+        assert_int_equal(tmk_to_half(nextafterf(middle, 0.0f)), h);
+        assert_int_equal(tmk_to_half(nextafterf(middle, INFINITY)), h + 1);
+    }
+    assert_int_equal(tmk_to_half(65519.996f), 0x7bff);
+    assert_int_equal(tmk_to_half(65520.0f), 0x7c00);
+    assert_int_equal(tmk_to_half(-INFINITY), 0xfc00);
+}
+
+static void bfloat16_rounds_to_nearest_even(void **state) {
+    (void)state;
+    assert_int_equal(tmk_to_bfloat16(1.0f), 0x3f80);
+    assert_int_equal(tmk_to_bfloat16(1.00390625f), 0x3f80); /* halfway, to even */
+    assert_int_equal(tmk_to_bfloat16(1.01171875f), 0x3f82);
+    assert_true(isnan(tmk_from_bfloat16(tmk_to_bfloat16(NAN))));
+}
+
+static void counts_refuse_overflow_and_unknown_dimensions(void **state) {
+    (void)state;
+    size_t n;
+    assert_true(tmk_shape_count(&(struct tmk_shape){0, {0}}, &n));
+    assert_int_equal(n, 1);
+    assert_true(tmk_shape_count(&(struct tmk_shape){3, {2, 0, 5}}, &n));
+    assert_int_equal(n, 0);
+    assert_false(tmk_shape_count(&(struct tmk_shape){2, {INT64_MAX, 3}}, &n));
+    assert_false(tmk_shape_count(&(struct tmk_shape){3, {INT64_MAX, 0, 3}}, &n));
+    assert_false(tmk_shape_count(&(struct tmk_shape){1, {-1}}, &n));
+    assert_false(tmk_shape_count(&(struct tmk_shape){TMK_MAX_RANK + 1, {0}}, &n));
+}
+
+static void a_tensor_too_large_is_an_error(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_tensor t;
+    assert_int_equal(
+        tmk_tensor_init(&t, TMK_FLOAT32, &(struct tmk_shape){1, {INT64_MAX}}, &diag), TMK_RANGE);
+    assert_non_null(strstr(diag.text, "too large"));
+    assert_int_equal(tmk_tensor_init(&t, TMK_STRING, &(struct tmk_shape){0, {0}}, NULL), TMK_TYPE);
+}
+
+static void widening_keeps_the_original_type(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_tensor in, out;
+    assert_ok(tmk_tensor_init(&in, TMK_FLOAT16, &(struct tmk_shape){1, {2}}, &diag), &diag);
+    ((uint16_t *)in.data)[0] = 0x3c00;
+    ((uint16_t *)in.data)[1] = 0xc000;
+    assert_ok(tmk_tensor_widen(&in, &out, &diag), &diag);
+    assert_int_equal(out.dtype, TMK_FLOAT32);
+    assert_int_equal(out.origin, TMK_FLOAT16);
+    assert_true(((float *)out.data)[0] == 1.0f && ((float *)out.data)[1] == -2.0f);
+    tmk_tensor_finish(&in);
+    tmk_tensor_finish(&out);
+}
+
+static void shapes_print(void **state) {
+    (void)state;
+    char text[32];
+    assert_string_equal(tmk_shape_text(&(struct tmk_shape){0, {0}}, text, sizeof text), "[]");
+    assert_string_equal(tmk_shape_text(&(struct tmk_shape){2, {-1, 7}}, text, sizeof text), "[?,7]");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_half_survives_the_way_there_and_back),
+        cmocka_unit_test(halves_round_to_nearest_even),
+        cmocka_unit_test(bfloat16_rounds_to_nearest_even),
+        cmocka_unit_test(counts_refuse_overflow_and_unknown_dimensions),
+        cmocka_unit_test(a_tensor_too_large_is_an_error),
+        cmocka_unit_test(widening_keeps_the_original_type),
+        cmocka_unit_test(shapes_print),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
