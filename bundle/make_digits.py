@@ -150,7 +150,7 @@ class Dense:
 
 
 def build(rng):
-    """The layers in order, each under the name of the value that it computes."""
+    """The layers in order, each under the name of its node."""
     quarter = CHANNELS[2] * 4 * 4
     return {
         "conv1": Conv(rng, CHANNELS[0], CHANNELS[1]),
@@ -163,7 +163,7 @@ def build(rng):
         "flat": Flatten(),
         "dense1": Dense(rng, quarter, HIDDEN),
         "relu3": Relu(),
-        "logits": Dense(rng, HIDDEN, CLASSES),
+        "dense2": Dense(rng, HIDDEN, CLASSES),
     }
 
 
@@ -226,9 +226,9 @@ def to_onnx(layers):
         initializers.append(numpy_helper.from_array(np.asarray(array, np.float32), name))
         return name
 
-    nodes = [helper.make_node("Mul", ["image", constant("pixel_scale", PIXEL_SCALE)], ["scaled"],
-                              name="scale")]
-    value = "scaled"
+    nodes = [helper.make_node("Mul", ["image", constant("pixel_scale", PIXEL_SCALE)],
+                              ["scale_out"], name="scale")]
+    value = "scale_out"
     for name, layer in layers.items():
         kinds = {
             Conv: ("Conv", ["weight"], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1],
@@ -242,9 +242,8 @@ def to_onnx(layers):
         }
         kind, parameters, attributes = kinds[type(layer)]
         inputs = [value] + [constant(f"{name}.{p}", getattr(layer, p)) for p in parameters]
-        nodes.append(helper.make_node(kind, inputs, [name], name=f"{name}_{kind.lower()}",
-                                      **attributes))
-        value = name
+        value = f"{name}_out"
+        nodes.append(helper.make_node(kind, inputs, [value], name=name, **attributes))
     nodes.append(helper.make_node("Softmax", [value], ["probabilities"], name="softmax", axis=1))
 
     graph = helper.make_graph(
