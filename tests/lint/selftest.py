@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lints themselves: each accepts a good sample of a house and rejects a bad one.
+
+    selftest.py [C COMPILER...]
+"""
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import floats
+import headers
+import rooms
+import tidy
+import tree
+
+COMPILER = sys.argv[1:]
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+GOOD = {
+    "meson.build": "project('x', default_options: ['c_std=c17'])\nadd('-ffp-contract=off')\n",
+    "lib/meson.build": """rooms = [
+  ['base', [], files('base/a.c'), [x]], # a comment with 'base/ghost.c' and [
+  ['tensor', ['base'], files('tensor/t.c'), []],
+  ['stats', ['tensor'], files('stats/s.c') + more, []],
+  ['graph', ['tensor'], files('graph/g.c'), []],
+  ['model', ['graph'], [files('model/m.c'), generated], []],
+  ['kernel', ['graph'], files('kernel/k.c'), []],
+]
+more = files('stats/optional.c')
+""",
+    "lib/base/a.c": '#include "base/a.h"\n#include "tmk_version.h"\n#include <stdio.h>\n',
+    "lib/base/a.h": "#include <tidemark/status.h>\n",
+    "lib/tensor/t.c": '#include "base/a.h"\n',
+    "lib/stats/s.c": '#include "base/a.h"\n#include <tidemark/tensor.h>\n#include "tensor/t.h"\n',
+    "lib/stats/optional.c": "#include <math.h>\n",
+    "lib/graph/g.c": '  #  include "tensor/t.h"\n',
+    "lib/model/m.c": '#include "base/a.h"\n#include "onnx.pb-c.h"\n',
+    "lib/kernel/k.c": "#include <oneapi/dnnl/dnnl.h>\n",
+    "tools/main.c": '#include <sys/stat.h>\n#include <tidemark/tensor.h>\n#include "own.h"\n',
+    "tools/own.h": "",
+    "tools/check": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
+    "include/tidemark/status.h": "int tmk_f(void);\n",
+    "include/tidemark/meson.build": "public_headers = files('status.h')\n",
+    "docs/x.md": "See https://example.org/home/page and $HOME/work/x, or lib/work/x; -ffast-math is forbidden.\n",
+}
+
+
+class Sample(unittest.TestCase):
+    def house(self, files=None):
+        """A folder with the good sample, some of its files replaced; None leaves one out."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        root = Path(folder.name).resolve()
+        for name, text in (GOOD | (files or {})).items():
+            if text is None:
+                continue
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            c_source = path.suffix in {".c", ".h"}
+            path.write_text(SPDX + text if c_source and "SPDX" not in text else text)
+        return root
+
+    def rejects(self, check, name, text, wanted):
+        """One file changed makes exactly the one complaint that is wanted."""
+        problems = check(self.house(files={name: text}))
+        self.assertEqual(1, len(problems), problems)
+        self.assertIn(wanted, problems[0])
+
+
+class EveryLint(Sample):
+    def test_good_sample_passes(self):
+        for check in (rooms.check, floats.check, tidy.check):
+            self.assertEqual([], check(self.house()))
+
+    def test_problem_makes_the_exit_status_one(self):
+        here = Path(__file__).parent
+        for root, status in ((self.house(), 0),
+                             (self.house(files={"lib/base/a.c": '#include "graph/g.h"\n'}), 1)):
+            done = subprocess.run([sys.executable, here / "rooms.py", root], capture_output=True, check=False)
+            self.assertEqual(status, done.returncode)
+
+    def test_built_and_fetched_files_are_passed_over(self):
+        bad = "#pragma STDC FP_CONTRACT ON\n"
+        root = self.house(files={"build/x.c": bad, ".venv-check/x.c": bad, "out/meson-private/y": "",
+                                 "out/x.c": bad, "subprojects/cJSON-1/x.c": bad, "lib/x.c": None})
+        self.assertEqual([], floats.check(root))
+        self.assertIn(root / "tools/check", tree.files(root))
+
+
+class Rooms(Sample):
+    def test_include_of_a_room_not_used(self):
+        self.rejects(rooms.check, "lib/stats/s.c", '#include "graph/g.h"\n', "stats may not use graph")
+
+    def test_include_upwards(self):
+        self.rejects(rooms.check, "lib/base/a.h", '#include "tensor/t.h"\n', "base may not use tensor")
+
+    def test_public_header_of_a_room_not_used(self):
+        self.rejects(rooms.check, "lib/stats/s.c", "#include <tidemark/graph.h>\n", "stats may not use graph")
+
+    def test_include_without_a_room(self):
+        self.rejects(rooms.check, "lib/base/a.c", '#include "a.h"\n', "does not name a room")
+
+    def test_own_header_in_angle_brackets(self):
+        self.rejects(rooms.check, "lib/stats/s.c", "#include <base/a.h>\n", "is included as")
+
+    def test_accelerator_outside_kernel(self):
+        self.rejects(rooms.check, "lib/graph/g.c", "#include <oneapi/dnnl/dnnl.h>\n", "only lib/kernel")
+
+    def test_generated_header_outside_model(self):
+        self.rejects(rooms.check, "lib/graph/g.c", '#include "onnx.pb-c.h"\n', "only lib/model")
+
+    def test_source_not_listed(self):
+        self.rejects(rooms.check, "lib/graph/forgotten.c", "", "is not listed")
+
+    def test_source_named_only_in_a_comment(self):
+        self.rejects(rooms.check, "lib/base/ghost.c", "", "is not listed")
+
+    def test_file_in_no_room(self):
+        self.rejects(rooms.check, "lib/attic/x.h", "", "is in no room")
+
+    def test_source_in_another_rooms_row(self):
+        table = GOOD["lib/meson.build"].replace("'tensor/t.c'", "'tensor/t.c', 'graph/g.c'")
+        problems = rooms.check(self.house(files={"lib/meson.build": table}))
+        self.assertEqual(2, len(problems), problems)
+        self.assertIn("graph/g.c is not in the room tensor", problems[0])
+        self.assertIn("graph/g.c is listed twice", problems[1])
+
+    def test_row_that_uses_a_room_below_it_in_the_table(self):
+        table = GOOD["lib/meson.build"].replace("['tensor', ['base']", "['tensor', ['graph']")
+        self.rejects(rooms.check, "lib/meson.build", table, "tensor uses graph, which is not above it")
+
+    def test_row_that_cannot_be_read(self):
+        table = GOOD["lib/meson.build"].replace("['kernel', ['graph'],", "['kernel', graph,")
+        self.assertIn("a row reads", "".join(rooms.check(self.house(files={"lib/meson.build": table}))))
+
+    def test_no_table(self):
+        self.assertIn("no table", rooms.check(self.house(files={"lib/meson.build": ""}))[0])
+
+    def test_tools_include_of_a_room(self):
+        for include in ('"base/a.h"', "<base/a.h>", "<oneapi/dnnl/dnnl.h>", "<dnnl.h>", '"missing.h"'):
+            self.rejects(rooms.check, "tools/main.c", f"#include {include}\n", "tools/ may not include")
+
+
+class Floats(Sample):
+    def test_flag_in_a_meson_file(self):
+        for flag in ("-ffast-math", "-Ofast", "-ffinite-math-only", "-fno-signed-zeros", "-fassociative-math"):
+            self.rejects(floats.check, "lib/kernel/meson.build", f"a = ['{flag}']\n", flag)
+
+    def test_flag_in_a_script(self):
+        self.rejects(floats.check, "tools/check", "#!/bin/sh\nCFLAGS=-Ofast make\n", "-Ofast")
+
+    def test_flag_in_a_source(self):
+        for line in ('#pragma GCC optimize("fast-math")', '__attribute__((optimize("Ofast"))) int f;',
+                     "#pragma STDC FP_CONTRACT ON", "#pragma clang fp reassociate(on)"):
+            self.rejects(floats.check, "lib/graph/g.c", line + "\n", "fast math")
+
+    def test_contraction(self):
+        self.rejects(floats.check, "tools/meson.build", "a = '-ffp-contract=fast'\n", "-ffp-contract=")
+        allowed = {"tools/meson.build": "kernel_args = '-ffp-contract=fast'\n"}
+        self.assertEqual([], floats.check(self.house(files=allowed)))
+
+    def test_flag_in_a_meson_comment_is_no_flag(self):
+        root = self.house(files={"tools/meson.build": "# never -ffast-math\n"})
+        self.assertEqual([], floats.check(root))
+
+    def test_missing_default(self):
+        for part in ("c_std=c17", "-ffp-contract=off"):
+            self.rejects(floats.check, "meson.build", GOOD["meson.build"].replace(part, "x"), part)
+
+
+class Tidy(Sample):
+    def test_long_file(self):
+        line = "int x;\n"
+        self.rejects(tidy.check, "lib/base/a.c", line * tidy.MOST_LINES, "more than 800 lines")
+        root = self.house(files={"lib/base/a.c": line * (tidy.MOST_LINES - 1)})
+        self.assertEqual([], tidy.check(root))
+
+    def test_path_of_one_machine(self):
+        for folder in ("home", "root", "work"):
+            for text in (f"see /{folder}/me/x", f'p = "/{folder}/x"', f"`/{folder}`", f"-I/x:/{folder}/y"):
+                self.rejects(tidy.check, "docs/y.md", text + "\n", f"/{folder}")
+
+    def test_licence_line(self):
+        for name, text in (("lib/base/a.h", "/* SPDX */\n"), ("tests/x.py", "import os\n"),
+                           ("tests/y.py", ""), ("tools/check", "#!/bin/sh\nset -e\n")):
+            self.rejects(tidy.check, name, text, "SPDX")
+
+
+@unittest.skipUnless(COMPILER, "no compiler was given")
+class Headers(Sample):
+    def check(self, header, meson=GOOD["include/tidemark/meson.build"]):
+        root = self.house(files={"include/tidemark/status.h": header, "include/tidemark/meson.build": meson})
+        return headers.check(root, "c", COMPILER)
+
+    def test_good_header(self):
+        self.assertEqual([], self.check("int tmk_f(void);\n"))
+
+    def test_header_that_needs_another_before_it(self):
+        self.assertIn("compile alone", self.check("size_t tmk_f(void);\n")[0])
+
+    def test_header_with_a_warning(self):
+        self.assertIn("compile alone", self.check("int tmk_a[0];\n")[0])
+
+    def test_header_without_a_guard(self):
+        self.assertIn("compile alone", self.check("struct tmk_s { int x; };\n")[0])
+
+    def test_header_that_is_not_installed(self):
+        self.assertIn("is not listed", self.check("int tmk_f(void);\n", "files()\n")[0])
+
+    def test_no_compiler_is_a_skip(self):
+        script = Path(__file__).parent / "headers.py"
+        done = subprocess.run([sys.executable, script, self.house(), "c++"], capture_output=True, check=False)
+        self.assertEqual(77, done.returncode)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
