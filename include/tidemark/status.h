@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a call may answer, and the text that goes with a failure.
  *
- * Every fallible function of the library returns enum tmk_status. Results go to out-parameters, which are
- * written only when the answer is TMK_OK. The numbers are frozen: they never change meaning between releases.
+ * Every fallible function of the library returns enum tmk_status. Results go to out-parameters,
+ * which are written only when the answer is TMK_OK. The numbers are frozen: they never change
+ * meaning between releases.
  */
 #ifndef TIDEMARK_STATUS_H
 #define TIDEMARK_STATUS_H
@@ -48,9 +49,10 @@ enum tmk_status {
 
 /* The first error's text: one line, "where: what is wrong; what would help".
  *
- * A diag belongs to its caller and is used by one thread at a time. Zero-initialise it (or tmk_diag_reset)
- * before the first call. The first failure writes the text; later ones leave it alone; callers further out
- * may put their place in front of it. Passing NULL where a diag is asked for is allowed: no text then.
+ * A diag belongs to its caller and is used by one thread at a time. Zero-initialise it (or
+ * tmk_diag_reset) before the first call. The first failure writes the text; later ones leave it
+ * alone; callers further out may put their place in front of it. Passing NULL where a diag is asked
+ * for is allowed: no text then.
  */
 struct tmk_diag {
     enum tmk_status status;

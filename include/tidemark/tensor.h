@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers with a type and a shape.
  *
- * A tensor is a dense row-major array. It holds a reference to the bytes it shows (heap, or a mapped file), so
- * copying a tensor is cheap and its bytes are read-only once shared. All calls are thread-safe for distinct
- * tensors; the reference count itself is atomic.
+ * A tensor is a dense row-major array. It holds a reference to the bytes it shows (heap, or a
+ * mapped file), so copying a tensor is cheap and its bytes are read-only once shared. All calls are
+ * thread-safe for distinct tensors; the reference count itself is atomic.
  */
 #ifndef TIDEMARK_TENSOR_H
 #define TIDEMARK_TENSOR_H
@@ -52,7 +52,8 @@ enum tmk_dtype {
 #undef TMK_DTYPE_ENUM
 };
 
-/* Bytes an element; 0 for types that are not held in memory. 4-bit types are held one an element. */
+/* Bytes an element; 0 for types that are not held in memory. 4-bit types are held one an element.
+ */
 TMK_API size_t tmk_dtype_size(enum tmk_dtype dtype);
 /* NumPy's name; "undefined" for anything unknown. Never NULL. */
 TMK_API const char *tmk_dtype_name(enum tmk_dtype dtype);
@@ -82,19 +83,21 @@ struct tmk_buf;
 /* Zero-initialised is "no tensor": data NULL. */
 struct tmk_tensor {
     enum tmk_dtype dtype;
-    enum tmk_dtype origin; /* the type in the file, where it was widened to float32; else == dtype */
+    enum tmk_dtype
+        origin; /* the type in the file, where it was widened to float32; else == dtype */
     struct tmk_shape shape;
     struct tmk_buf *buf; /* keeps data alive; NULL when the memory is somebody else's */
     void *data;
 };
 
-/* Zeroed memory for dtype and shape. TMK_RANGE when the size overflows, TMK_NOMEM, TMK_TYPE for a type that is
- * not held in memory. End with tmk_tensor_finish. */
+/* Zeroed memory for dtype and shape. TMK_RANGE when the size overflows, TMK_NOMEM, TMK_TYPE for a
+ * type that is not held in memory. End with tmk_tensor_finish. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor,
                                                       enum tmk_dtype dtype,
                                                       const struct tmk_shape *shape,
                                                       struct tmk_diag *diag);
-/* A tensor over memory that the caller keeps alive. The caller has checked that `data` is large enough. */
+/* A tensor over memory that the caller keeps alive. The caller has checked that `data` is large
+ * enough. */
 TMK_API void tmk_tensor_borrow(struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                const struct tmk_shape *shape, void *data);
 /* Shares src's bytes. `copy` is overwritten, not finished. */
@@ -106,11 +109,11 @@ TMK_API size_t tmk_tensor_count(const struct tmk_tensor *tensor);
 /* count times the element's size. */
 TMK_API size_t tmk_tensor_bytes(const struct tmk_tensor *tensor);
 
-/* float16, bfloat16 and float64 become float32 (IEEE 754 round to nearest even; exact for the 16-bit types),
- * `origin` keeps the old type; any other tensor is shared as it is. `out` may not be `in`. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_tensor_widen(const struct tmk_tensor *in,
-                                                       struct tmk_tensor *out,
-                                                       struct tmk_diag *diag);
+/* float16, bfloat16 and float64 become float32 (IEEE 754 round to nearest even; exact for the
+ * 16-bit types), `origin` keeps the old type; any other tensor is shared as it is. `out` may not be
+ * `in`. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_tensor_widen(const struct tmk_tensor *in, struct tmk_tensor *out, struct tmk_diag *diag);
 
 /* IEEE binary16 and bfloat16 <-> float32. Narrowing rounds to nearest even and keeps NaN a NaN. */
 TMK_API float tmk_from_half(uint16_t bits);

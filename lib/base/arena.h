@@ -12,7 +12,8 @@ struct tmk_arena {
     struct tmk_arena_block *last;
 };
 
-/* Zeroed, 16-byte aligned memory that lives until finish; NULL when there is none left. size 0 is valid. */
+/* Zeroed, 16-byte aligned memory that lives until finish; NULL when there is none left. size 0 is
+ * valid. */
 void *tmk_arena_alloc(struct tmk_arena *arena, size_t size);
 /* The same for `count` elements of `size` bytes; NULL on overflow too. */
 void *tmk_arena_array(struct tmk_arena *arena, size_t count, size_t size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference-counted bytes: heap memory, or a view into something that stays alive as long (a mapped file). */
+/* Reference-counted bytes: heap memory, or a view into something that stays alive as long (a mapped
+ * file). */
 #ifndef TMK_BASE_BUF_H
 #define TMK_BASE_BUF_H
 
@@ -10,7 +11,8 @@ struct tmk_buf;
 
 /* 64-byte aligned, zeroed, count 1. NULL when memory ran out. */
 struct tmk_buf *tmk_buf_create(size_t size);
-/* A view of bytes that `owner` keeps alive (it takes a reference of its own; NULL: static memory). Count 1. */
+/* A view of bytes that `owner` keeps alive (it takes a reference of its own; NULL: static memory).
+ * Count 1. */
 struct tmk_buf *tmk_buf_view(const void *bytes, size_t size, struct tmk_buf *owner);
 /* Memory mapped elsewhere, count 1: munmap when the last reference goes. */
 struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size);

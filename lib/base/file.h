@@ -9,7 +9,8 @@
 
 #include "base/buf.h"
 
-/* Maps a regular file read-only. An empty file gives an empty buf. TMK_READ names the path and the reason. */
+/* Maps a regular file read-only. An empty file gives an empty buf. TMK_READ names the path and the
+ * reason. */
 TMK_NODISCARD enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out,
                                            struct tmk_diag *diag);
 
@@ -17,8 +18,8 @@ TMK_NODISCARD enum tmk_status tmk_file_map(const char *path, struct tmk_buf **ou
 TMK_NODISCARD enum tmk_status tmk_file_sha256(const char *path, char hex[65],
                                               struct tmk_diag *diag);
 
-/* A file that appears whole or not at all: bytes go to a temporary beside `path` (same directory, so that the
- * rename is atomic), which commit flushes to the disk and renames over `path`. */
+/* A file that appears whole or not at all: bytes go to a temporary beside `path` (same directory,
+ * so that the rename is atomic), which commit flushes to the disk and renames over `path`. */
 struct tmk_outfile {
     char *path, *temporary; /* owned */
     int fd;
@@ -30,7 +31,8 @@ TMK_NODISCARD enum tmk_status tmk_outfile_begin(const char *path, struct tmk_out
 /* Appends; TMK_WRITE (a full disk) leaves the caller to abort. */
 TMK_NODISCARD enum tmk_status tmk_outfile_write(struct tmk_outfile *out, const void *bytes,
                                                 size_t len, struct tmk_diag *diag);
-/* fsync, rename, fsync of the directory. On failure nothing is left behind. Ends the outfile either way. */
+/* fsync, rename, fsync of the directory. On failure nothing is left behind. Ends the outfile either
+ * way. */
 TMK_NODISCARD enum tmk_status tmk_outfile_commit(struct tmk_outfile *out, struct tmk_diag *diag);
 /* Removes the temporary. Harmless on a zeroed or ended outfile. */
 void tmk_outfile_abort(struct tmk_outfile *out);

@@ -8,8 +8,8 @@
 
 #include <tidemark/status.h>
 
-/* Zero-initialised is the empty text. `failed` sticks once memory ran out; appends after that do nothing,
- * so that a writer checks once at its end. */
+/* Zero-initialised is the empty text. `failed` sticks once memory ran out; appends after that do
+ * nothing, so that a writer checks once at its end. */
 struct tmk_text {
     char *data; /* terminated, or NULL when nothing was appended */
     size_t len, size;
@@ -21,12 +21,14 @@ void tmk_text_puts(struct tmk_text *text, const char *string);
 void tmk_text_printf(struct tmk_text *text, const char *fmt, ...) TMK_PRINTF(2, 3);
 void tmk_text_finish(struct tmk_text *text);
 
-/* The shortest decimal that reads back (strtof) to the same float; finite values only. `out` holds >= 32. */
+/* The shortest decimal that reads back (strtof) to the same float; finite values only. `out` holds
+ * >= 32. */
 void tmk_format_float(float value, char out[32]);
 /* The same for double (strtod). */
 void tmk_format_double(double value, char out[32]);
 
-/* Shell-style match of a whole name: '*', '?' and '[...]'; '/' is no separator (tensor names hold it). */
+/* Shell-style match of a whole name: '*', '?' and '[...]'; '/' is no separator (tensor names hold
+ * it). */
 bool tmk_glob(const char *pattern, const char *name);
 
 #endif

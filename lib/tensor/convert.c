@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the floating-point formats. Layouts: IEEE 754-2019 (binary16, binary32, binary64) and bfloat16. */
+/* Between the floating-point formats. Layouts: IEEE 754-2019 (binary16, binary32, binary64) and
+ * bfloat16. */
 #include <string.h>
 
 #include <tidemark/tensor.h>

@@ -122,7 +122,8 @@ enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor, enum tmk_dtype dtype,
     size_t size = tmk_dtype_size(dtype), count, bytes;
     if (!size)
         return tmk_fail(diag, TMK_TYPE, "%s tensors are not supported", tmk_dtype_name(dtype));
-    if (!tmk_shape_count(shape, &count) || !tmk_mul_size(count, size, &bytes) || bytes > PTRDIFF_MAX)
+    if (!tmk_shape_count(shape, &count) || !tmk_mul_size(count, size, &bytes) ||
+        bytes > PTRDIFF_MAX)
         return tmk_fail(diag, TMK_RANGE, "a tensor of shape %s is too large",
                         tmk_shape_text(shape, text, sizeof text));
     struct tmk_buf *buf = tmk_buf_create(bytes);

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A compact copy, and the comparison that a copy must pass. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/ptrmap.h"
+#include "graph/edit.h"
+
+/* ---- clone ---- */
+
+struct cloning {
+    struct tmk_ptrmap values; /* old -> new */
+    struct tmk_diag *diag;
+};
+
+static enum tmk_status remember(struct cloning *c, const struct tmk_value *from,
+                                struct tmk_value *to) {
+    to->profile_id = from->profile_id;
+    to->fingerprint = from->fingerprint;
+    to->content = from->content;
+    to->ordinal = from->ordinal;
+    return tmk_ptrmap_put(&c->values, from, to) ? TMK_OK : tmk_nomem(c->diag);
+}
+
+static enum tmk_status clone_into(struct cloning *c, const struct tmk_graph *from,
+                                  struct tmk_graph *to);
+
+static enum tmk_status clone_attr(struct cloning *c, const struct tmk_attr *attr,
+                                  struct tmk_node *node) {
+    struct tmk_attr copy = *attr;
+    if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
+        return tmk_node_set_attr(node, &copy, c->diag);
+    copy.graphs = tmk_arena_array(node->graph->arena, attr->n, sizeof(struct tmk_graph *));
+    if (!copy.graphs)
+        return tmk_nomem(c->diag);
+    for (size_t i = 0; i < attr->n; i++) {
+        TMK_TRY(tmk_graph_create_sub(node->graph, attr->graphs[i]->name, &copy.graphs[i], c->diag));
+        TMK_TRY(clone_into(c, attr->graphs[i], copy.graphs[i]));
+    }
+    return tmk_node_set_attr(node, &copy, c->diag);
+}
+
+static enum tmk_status clone_node(struct cloning *c, const struct tmk_node *from,
+                                  struct tmk_graph *to) {
+    struct tmk_value **inputs = calloc(from->n_inputs + 1, sizeof(struct tmk_value *));
+    const char **names = calloc(from->n_outputs + 1, sizeof(char *));
+    struct tmk_node *node = NULL;
+    enum tmk_status status = inputs && names ? TMK_OK : tmk_nomem(c->diag);
+    if (status == TMK_OK) {
+        for (uint32_t i = 0; i < from->n_inputs; i++)
+            inputs[i] = tmk_ptrmap_get(&c->values, from->inputs[i]);
+        for (uint32_t i = 0; i < from->n_outputs; i++)
+            names[i] = from->outputs[i] ? from->outputs[i]->name : NULL;
+        status = tmk_graph_add_node(to, NULL, from->domain, from->op, from->name, from->version,
+                                    inputs, from->n_inputs, names, from->n_outputs, &node, c->diag);
+    }
+    free(inputs);
+    free(names);
+    TMK_TRY(status);
+    node->row = from->row;
+    for (uint32_t i = 0; i < from->n_attrs; i++)
+        TMK_TRY(clone_attr(c, &from->attrs[i], node));
+    for (uint32_t i = 0; i < from->n_outputs; i++)
+        if (from->outputs[i]) {
+            TMK_TRY(tmk_value_set_type(node->outputs[i], &from->outputs[i]->type, c->diag));
+            TMK_TRY(remember(c, from->outputs[i], node->outputs[i]));
+        }
+    return TMK_OK;
+}
+
+static enum tmk_status clone_into(struct cloning *c, const struct tmk_graph *from,
+                                  struct tmk_graph *to) {
+    struct tmk_value *value;
+    for (uint32_t i = 0; i < from->n_inputs; i++) {
+        TMK_TRY(tmk_graph_add_input(to, from->inputs[i]->name, &from->inputs[i]->type, &value,
+                                    c->diag));
+        TMK_TRY(remember(c, from->inputs[i], value));
+    }
+    for (uint32_t i = 0; i < from->n_values; i++) {
+        const struct tmk_value *old = from->values[i];
+        if (old->kind != TMK_VALUE_INITIALIZER)
+            continue;
+        TMK_TRY(tmk_graph_add_initializer(to, old->name, &old->data, &value, c->diag));
+        TMK_TRY(remember(c, old, value));
+    }
+    for (const struct tmk_node *node = from->first; node; node = node->next)
+        TMK_TRY(clone_node(c, node, to));
+    for (uint32_t i = 0; i < from->n_outputs; i++)
+        TMK_TRY(tmk_graph_add_output(to, tmk_ptrmap_get(&c->values, from->outputs[i]), c->diag));
+    return TMK_OK;
+}
+
+enum tmk_status tmk_graph_clone(const struct tmk_graph *graph, struct tmk_graph **out,
+                                struct tmk_diag *diag) {
+    struct cloning c = {.diag = diag};
+    struct tmk_graph *copy = NULL;
+    enum tmk_status status = tmk_graph_create(graph->name, &copy, diag);
+    for (uint32_t i = 0; status == TMK_OK && i < graph->n_opsets; i++)
+        status = tmk_graph_set_opset(copy, graph->opsets[i].domain, graph->opsets[i].version, diag);
+    if (status == TMK_OK) {
+        copy->ir_version = graph->ir_version;
+        copy->producer_name = tmk_arena_strdup(copy->arena, graph->producer_name);
+        status = copy->producer_name ? clone_into(&c, graph, copy) : tmk_nomem(diag);
+    }
+    tmk_ptrmap_finish(&c.values);
+    if (status == TMK_OK)
+        *out = copy;
+    else
+        tmk_graph_destroy(&copy);
+    return status;
+}
+
+/* ---- equality ---- */
+
+struct comparing {
+    struct tmk_ptrmap values; /* a's -> b's */
+    struct tmk_diag *why;
+    bool nomem;
+};
+
+static bool differ(struct comparing *c, const char *what, const char *a, const char *b) {
+    (void)!tmk_fail(c->why, TMK_MISMATCH, "%s: '%s' and '%s'", what, a, b);
+    return false;
+}
+
+static bool same_symbol(const char *a, const char *b) {
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_type(const struct tmk_type *a, const struct tmk_type *b) {
+    if (a->kind != b->kind || a->dtype != b->dtype || a->origin != b->origin ||
+        a->has_shape != b->has_shape)
+        return false;
+    if (!a->has_shape)
+        return true;
+    if (!tmk_shape_equal(&a->shape, &b->shape))
+        return false;
+    for (int32_t i = 0; i < a->shape.rank; i++)
+        if (!same_symbol(a->symbol[i], b->symbol[i]))
+            return false;
+    return true;
+}
+
+static bool same_tensor(const struct tmk_tensor *a, const struct tmk_tensor *b) {
+    return a->dtype == b->dtype && a->origin == b->origin &&
+           tmk_shape_equal(&a->shape, &b->shape) &&
+           (a->data == b->data || tmk_tensor_bytes(a) == 0 ||
+            memcmp(a->data, b->data, tmk_tensor_bytes(a)) == 0);
+}
+
+static bool same_value(struct comparing *c, const struct tmk_value *a, struct tmk_value *b) {
+    if (strcmp(a->name, b->name) != 0)
+        return differ(c, "names of values differ", a->name, b->name);
+    if (a->kind != b->kind || a->profile_id != b->profile_id || !same_type(&a->type, &b->type))
+        return differ(c, "values differ in kind, type or profile ID", a->name, b->name);
+    if (a->kind == TMK_VALUE_INITIALIZER && !same_tensor(&a->data, &b->data))
+        return differ(c, "initializers differ", a->name, b->name);
+    if (!tmk_ptrmap_put(&c->values, a, b)) {
+        c->nomem = true;
+        return false;
+    }
+    return true;
+}
+
+static bool same_graph(struct comparing *c, const struct tmk_graph *a, const struct tmk_graph *b);
+
+static bool same_attr(struct comparing *c, const struct tmk_attr *a, const struct tmk_attr *b) {
+    if (a->kind != b->kind)
+        return false;
+    bool plural = a->kind != TMK_ATTR_INT && a->kind != TMK_ATTR_FLOAT && a->kind != TMK_ATTR_TYPE;
+    if (plural && a->n != b->n)
+        return false;
+    switch (a->kind) {
+    case TMK_ATTR_INT:
+        return a->i == b->i;
+    case TMK_ATTR_FLOAT:
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case TMK_ATTR_STRING:
+        return memcmp(a->s, b->s, a->n) == 0;
+    case TMK_ATTR_INTS:
+        return !a->n || memcmp(a->ints, b->ints, a->n * sizeof *a->ints) == 0;
+    case TMK_ATTR_FLOATS:
+        return !a->n || memcmp(a->floats, b->floats, a->n * sizeof *a->floats) == 0;
+    case TMK_ATTR_TYPE:
+        return same_type(a->type, b->type);
+    case TMK_ATTR_STRINGS:
+        for (size_t i = 0; i < a->n; i++)
+            if (strcmp(a->strings[i], b->strings[i]) != 0)
+                return false;
+        return true;
+    case TMK_ATTR_TENSOR:
+    case TMK_ATTR_TENSORS:
+        for (size_t i = 0; i < a->n; i++)
+            if (!same_tensor(&a->tensors[i], &b->tensors[i]))
+                return false;
+        return true;
+    case TMK_ATTR_GRAPH:
+    case TMK_ATTR_GRAPHS:
+        for (size_t i = 0; i < a->n; i++)
+            if (!same_graph(c, a->graphs[i], b->graphs[i]))
+                return false;
+        return true;
+    }
+    return false;
+}
+
+static bool same_node(struct comparing *c, const struct tmk_node *a, const struct tmk_node *b) {
+    if (strcmp(a->op, b->op) != 0 || strcmp(a->domain, b->domain) != 0)
+        return differ(c, "operators differ", a->op, b->op);
+    if (strcmp(a->name, b->name) != 0)
+        return differ(c, "names of nodes differ", a->name, b->name);
+    if (a->version != b->version || a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs ||
+        a->n_attrs != b->n_attrs)
+        return differ(c, "nodes differ in version or counts", a->op, b->op);
+    for (uint32_t i = 0; i < a->n_inputs; i++)
+        if (tmk_ptrmap_get(&c->values, a->inputs[i]) != b->inputs[i])
+            return differ(c, "nodes have different operands", a->op, b->op);
+    for (uint32_t i = 0; i < a->n_attrs; i++) {
+        const struct tmk_attr *other = tmk_node_attr(b, a->attrs[i].name);
+        if (!other || !same_attr(c, &a->attrs[i], other))
+            return differ(c, "attributes differ", a->op, a->attrs[i].name);
+    }
+    for (uint32_t i = 0; i < a->n_outputs; i++) {
+        if (!a->outputs[i] != !b->outputs[i])
+            return differ(c, "nodes differ in which outputs they have", a->op, b->op);
+        if (a->outputs[i] && !same_value(c, a->outputs[i], b->outputs[i]))
+            return false;
+    }
+    return true;
+}
+
+static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_t *i) {
+    for (; *i < graph->n_values; (*i)++)
+        if (graph->values[*i]->kind == TMK_VALUE_INITIALIZER)
+            return graph->values[(*i)++];
+    return NULL;
+}
+
+static bool same_graph(struct comparing *c, const struct tmk_graph *a, const struct tmk_graph *b) {
+    if (a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs || a->n_nodes != b->n_nodes)
+        return differ(c, "graphs differ in size", a->name, b->name);
+    for (uint32_t i = 0; i < a->n_inputs; i++)
+        if (!same_value(c, a->inputs[i], b->inputs[i]))
+            return false;
+    for (uint32_t i = 0, k = 0;;) {
+        const struct tmk_value *x = next_initializer(a, &i);
+        struct tmk_value *y = next_initializer(b, &k);
+        if (!x != !y)
+            return differ(c, "graphs differ in their number of initializers", a->name, b->name);
+        if (!x)
+            break;
+        if (!same_value(c, x, y))
+            return false;
+    }
+    const struct tmk_node *y = b->first;
+    for (const struct tmk_node *x = a->first; x; x = x->next, y = y->next)
+        if (!same_node(c, x, y))
+            return false;
+    for (uint32_t i = 0; i < a->n_outputs; i++)
+        if (tmk_ptrmap_get(&c->values, a->outputs[i]) != b->outputs[i])
+            return differ(c, "graph outputs differ", a->outputs[i]->name, b->outputs[i]->name);
+    return true;
+}
+
+bool tmk_graph_equal(const struct tmk_graph *a, const struct tmk_graph *b, struct tmk_diag *why) {
+    struct comparing c = {.why = why};
+    bool same = a->n_opsets == b->n_opsets;
+    for (uint32_t i = 0; same && i < a->n_opsets; i++)
+        same = tmk_graph_opset(b, a->opsets[i].domain) == a->opsets[i].version;
+    if (!same)
+        differ(&c, "operator sets differ", a->name, b->name);
+    else
+        same = same_graph(&c, a, b);
+    tmk_ptrmap_finish(&c.values);
+    return same && !c.nomem;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changing graphs: uses, removal, order. */
+#include "graph/edit.h"
+
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+
+static void use_remove(struct tmk_value *value, const struct tmk_node *node, uint32_t input) {
+    for (uint32_t i = 0; i < value->n_uses; i++)
+        if (value->uses[i].node == node && value->uses[i].input == input) {
+            value->uses[i] = value->uses[--value->n_uses];
+            return;
+        }
+}
+
+enum tmk_status tmk_node_set_input(struct tmk_node *node, uint32_t input, struct tmk_value *value,
+                                   struct tmk_diag *diag) {
+    struct tmk_value *old = node->inputs[input];
+    if (old == value)
+        return TMK_OK;
+    if (value)
+        TMK_TRY(tmk_use_add(value, node, input, diag));
+    if (old)
+        use_remove(old, node, input);
+    node->inputs[input] = value;
+    return TMK_OK;
+}
+
+struct replacement {
+    struct tmk_value *from, *to;
+};
+
+static void replace_outputs(struct tmk_graph *graph, void *context) {
+    struct replacement *r = context;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i] == r->from) {
+            graph->outputs[i] = r->to;
+            r->from->n_graph_outputs--;
+            r->to->n_graph_outputs++;
+        }
+}
+
+enum tmk_status tmk_value_replace(struct tmk_value *from, struct tmk_value *to,
+                                  const struct tmk_node *except, bool outputs,
+                                  struct tmk_diag *diag) {
+    for (uint32_t i = from->n_uses; i-- > 0;)
+        if (from->uses[i].node != except)
+            TMK_TRY(tmk_node_set_input(from->uses[i].node, from->uses[i].input, to, diag));
+    if (outputs && from->n_graph_outputs)
+        tmk_graph_each(from->graph, replace_outputs, &(struct replacement){from, to});
+    return TMK_OK;
+}
+
+static void remove_inside(struct tmk_graph *graph, void *context) {
+    (void)context;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        graph->outputs[i]->n_graph_outputs--;
+    graph->n_outputs = 0;
+    for (struct tmk_node *node = graph->first; node; node = node->next) {
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            if (node->inputs[i])
+                use_remove(node->inputs[i], node, i);
+        tmk_node_each_graph(node, remove_inside, NULL);
+        node->removed = true;
+    }
+}
+
+void tmk_node_remove(struct tmk_node *node) {
+    struct tmk_graph *graph = node->graph;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i])
+            use_remove(node->inputs[i], node, i);
+    tmk_node_each_graph(node, remove_inside, NULL);
+    tmk_node_drop_attrs(node);
+    *(node->prev ? &node->prev->next : &graph->first) = node->next;
+    *(node->next ? &node->next->prev : &graph->last) = node->prev;
+    node->prev = node->next = NULL;
+    node->removed = true;
+    graph->n_nodes--;
+}
+
+/* ---- sorting: depth first over producers, started in the present order, which therefore stays
+ * where it can ---- */
+
+enum { UNSEEN, OPEN, DONE };
+
+struct frame {
+    struct tmk_node *node;
+    struct tmk_node *
+        *needs; /* producers within the same graph, its sub-graphs' captures included */
+    size_t n, size, next;
+};
+
+struct collect {
+    struct tmk_graph *graph;
+    struct frame *frame;
+    bool failed;
+};
+
+static void need(struct collect *c, const struct tmk_value *value) {
+    if (!value || value->graph != c->graph || !value->producer || value->producer->mark == DONE)
+        return;
+    struct frame *frame = c->frame;
+    if (frame->n == frame->size) {
+        size_t size = frame->size ? frame->size * 2 : 8;
+        struct tmk_node **needs = realloc(frame->needs, size * sizeof(struct tmk_node *));
+        if (!needs) {
+            c->failed = true;
+            return;
+        }
+        frame->needs = needs;
+        frame->size = size;
+    }
+    frame->needs[frame->n++] = value->producer;
+}
+
+static void collect_graph(struct tmk_graph *graph, void *context) {
+    struct collect *c = context;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        need(c, graph->outputs[i]);
+    for (struct tmk_node *node = graph->first; node; node = node->next) {
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            need(c, node->inputs[i]);
+        tmk_node_each_graph(node, collect_graph, c);
+    }
+}
+
+static enum tmk_status open_frame(struct frame *frame, struct tmk_node *node,
+                                  struct tmk_diag *diag) {
+    *frame = (struct frame){.node = node};
+    struct collect c = {node->graph, frame, false};
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        need(&c, node->inputs[i]);
+    tmk_node_each_graph(node, collect_graph, &c);
+    if (c.failed) {
+        free(frame->needs);
+        return tmk_nomem(diag);
+    }
+    node->mark = OPEN;
+    return TMK_OK;
+}
+
+static void append(struct tmk_graph *graph, struct tmk_node *node) {
+    node->next = NULL;
+    node->prev = graph->last;
+    *(graph->last ? &graph->last->next : &graph->first) = node;
+    graph->last = node;
+    node->mark = DONE;
+}
+
+/* Leaves the list as it was when it fails. */
+static enum tmk_status sort_one(struct tmk_graph *graph, struct tmk_diag *diag) {
+    size_t n = graph->n_nodes, filled = 0, depth = 0;
+    struct tmk_node **order = calloc(n + 1, sizeof(struct tmk_node *)),
+                    **sorted = calloc(n + 1, sizeof(struct tmk_node *));
+    struct frame *stack = calloc(n + 1, sizeof *stack);
+    enum tmk_status status = order && sorted && stack ? TMK_OK : tmk_nomem(diag);
+    for (struct tmk_node *node = graph->first; status == TMK_OK && node; node = node->next) {
+        node->mark = UNSEEN;
+        order[filled++] = node;
+    }
+    filled = 0;
+    for (size_t i = 0; status == TMK_OK && i < n; i++) {
+        if (order[i]->mark != UNSEEN)
+            continue;
+        status = open_frame(&stack[depth++], order[i], diag);
+        if (status != TMK_OK)
+            depth--;
+        while (status == TMK_OK && depth) {
+            struct frame *top = &stack[depth - 1];
+            struct tmk_node *next = NULL;
+            while (top->next < top->n && top->needs[top->next]->mark == DONE)
+                top->next++;
+            if (top->next < top->n)
+                next = top->needs[top->next++];
+            if (!next) {
+                top->node->mark = DONE;
+                sorted[filled++] = top->node;
+                free(top->needs);
+                depth--;
+            } else if (next->mark == OPEN) {
+                char label[256];
+                status = tmk_fail(diag, TMK_GRAPH, "%s is on a cycle: it needs its own result",
+                                  tmk_node_label(next, label, sizeof label));
+            } else {
+                status = open_frame(&stack[depth], next, diag);
+                depth += status == TMK_OK;
+            }
+        }
+    }
+    while (depth)
+        free(stack[--depth].needs);
+    if (status == TMK_OK) {
+        graph->first = graph->last = NULL;
+        for (size_t i = 0; i < n; i++)
+            append(graph, sorted[i]);
+    }
+    free(order);
+    free(sorted);
+    free(stack);
+    return status;
+}
+
+struct sorting {
+    struct tmk_diag *diag;
+    enum tmk_status status;
+};
+
+static void sort_each(struct tmk_graph *graph, void *context) {
+    struct sorting *s = context;
+    if (s->status == TMK_OK)
+        s->status = sort_one(graph, s->diag);
+}
+
+enum tmk_status tmk_graph_sort(struct tmk_graph *graph, struct tmk_diag *diag) {
+    struct sorting s = {diag, TMK_OK};
+    tmk_graph_each(graph, sort_each, &s);
+    return s.status;
+}

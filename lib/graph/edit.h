@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share and nobody else needs. */
+#ifndef TMK_GRAPH_EDIT_H
+#define TMK_GRAPH_EDIT_H
+
+#include "graph/graph.h"
+
+/* Records that node->inputs[input] is `value`; the caller sets the input itself. */
+enum tmk_status tmk_use_add(struct tmk_value *value, struct tmk_node *node, uint32_t input,
+                            struct tmk_diag *diag);
+/* Drops the tensors that the node's attributes hold, sub-graphs included, and the attributes. */
+void tmk_node_drop_attrs(struct tmk_node *node);
+/* Calls fn for every graph that is an attribute of the node, in the order of the attributes' names.
+ */
+void tmk_node_each_graph(const struct tmk_node *node,
+                         void (*fn)(struct tmk_graph *graph, void *context), void *context);
+
+#endif

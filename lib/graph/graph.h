@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The graph IR: values (edges) and the nodes between them.
+ *
+ * A root graph owns an arena in which its nodes, values, attributes, names and sub-graphs live; all
+ * of it dies with tmk_graph_destroy. Weights are refcounted views, so clones are cheap. Pointers to
+ * values and nodes stay good while the graph lives, also after removal from it. Everything here may
+ * be read freely; it is changed only through the functions below, which keep the use lists right. A
+ * graph is used by one thread at a time; a graph that nobody changes may be read by many.
+ */
+#ifndef TMK_GRAPH_GRAPH_H
+#define TMK_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/status.h>
+#include <tidemark/tensor.h>
+
+#include "base/arena.h"
+
+struct tmk_graph;
+struct tmk_node;
+struct tmk_op; /* lib/ops: an operator's row */
+
+/* ONNX's name for its own domain is "" (also spelled "ai.onnx"); the IR always says "". */
+#define TMK_DOMAIN_ONNX ""
+#define TMK_DOMAIN_TIDEMARK "ai.tidemark"
+#define TMK_OP_OBSERVER "EdgeObserver"
+
+enum tmk_type_kind { TMK_TYPE_TENSOR, TMK_TYPE_SEQUENCE, TMK_TYPE_OPTIONAL };
+
+/* What is declared or inferred of a value. dtype TMK_UNDEFINED: not known. */
+struct tmk_type {
+    enum tmk_type_kind kind;
+    enum tmk_dtype dtype;
+    enum tmk_dtype origin;  /* the file's type, where the importer widened it; else == dtype */
+    bool has_shape;         /* false: not even the rank is known */
+    struct tmk_shape shape; /* -1: a dimension that is not known */
+    const char *symbol[TMK_MAX_RANK]; /* a free dimension's name, or NULL */
+};
+
+enum tmk_value_kind { TMK_VALUE_INPUT, TMK_VALUE_INITIALIZER, TMK_VALUE_RESULT };
+
+struct tmk_use {
+    struct tmk_node *node;
+    uint32_t input; /* position among node->inputs */
+};
+
+struct tmk_value {
+    struct tmk_graph *graph;
+    const char *name; /* UTF-8, as in the file; never NULL, may be "" */
+    enum tmk_value_kind kind;
+    struct tmk_type type;
+    struct tmk_node *producer; /* TMK_VALUE_RESULT only, else NULL */
+    uint32_t output;           /* position among producer->outputs */
+    struct tmk_tensor data;    /* TMK_VALUE_INITIALIZER only, else "no tensor" */
+    struct tmk_use *uses;      /* by nodes, of this graph and of sub-graphs below it; any order */
+    uint32_t n_uses, uses_size;
+    uint32_t n_graph_outputs; /* how many times the value stands among graphs' outputs */
+    int64_t profile_id;       /* -1: none was given */
+    uint64_t fingerprint;     /* how the value is computed: see identify.h */
+    uint64_t content;         /* the same, with the bytes of initializers */
+    uint32_t ordinal;         /* among values of equal fingerprint, in ID order */
+    uint32_t index;           /* dense number given by tmk_graph_number */
+};
+
+enum tmk_attr_kind {
+    TMK_ATTR_INT,
+    TMK_ATTR_FLOAT,
+    TMK_ATTR_STRING,
+    TMK_ATTR_TENSOR,
+    TMK_ATTR_GRAPH,
+    TMK_ATTR_INTS,
+    TMK_ATTR_FLOATS,
+    TMK_ATTR_STRINGS,
+    TMK_ATTR_TENSORS,
+    TMK_ATTR_GRAPHS,
+    TMK_ATTR_TYPE, /* a type_proto: `type` */
+};
+
+struct tmk_attr {
+    const char *name;
+    enum tmk_attr_kind kind;
+    size_t n; /* elements of the plural kinds; bytes of a string */
+    union {
+        int64_t i;
+        float f;
+        const char *s;              /* n bytes and a terminator; may hold any byte */
+        struct tmk_tensor *tensors; /* TENSOR: one; TENSORS: n */
+        struct tmk_graph **graphs;  /* GRAPH: one; GRAPHS: n */
+        const int64_t *ints;
+        const float *floats;
+        const char *const *strings; /* terminated each */
+        const struct tmk_type *type;
+    };
+};
+
+struct tmk_node {
+    struct tmk_graph *graph;
+    struct tmk_node *prev, *next;
+    const char *domain, *op, *name; /* never NULL */
+    int64_t version;                /* of the domain's operator set that the model asks for */
+    const struct tmk_op *row;   /* set by tmk_ops_bind; NULL before, and for unknown operators */
+    struct tmk_value **inputs;  /* NULL: an optional input that is absent */
+    struct tmk_value **outputs; /* NULL: an optional output that nobody wants */
+    uint32_t n_inputs, n_outputs;
+    struct tmk_attr *attrs;
+    uint32_t n_attrs, attrs_size;
+    bool removed;
+    uint32_t mark; /* scratch for walks; no meaning between calls */
+};
+
+struct tmk_opset {
+    const char *domain;
+    int64_t version;
+};
+
+struct tmk_graph {
+    struct tmk_arena *arena;  /* the root's, shared with its sub-graphs */
+    struct tmk_graph *parent; /* NULL: a root */
+    struct tmk_node *owner;   /* the node whose attribute a sub-graph is; NULL for a root */
+    const char *name;
+    struct tmk_node *first, *last;
+    uint32_t n_nodes;
+    struct tmk_value **values; /* every value ever added to this graph (not to its sub-graphs) */
+    uint32_t n_values, values_size;
+    struct tmk_value **inputs,
+        **outputs; /* an output may be an input, an initializer or an outer value */
+    uint32_t n_inputs, inputs_size, n_outputs, outputs_size;
+    struct tmk_opset *opsets; /* root only */
+    uint32_t n_opsets, opsets_size;
+    int64_t ir_version;        /* root only: of the file it came from; 0: none */
+    const char *producer_name; /* root only; never NULL */
+};
+
+/* ---- making and unmaking ---- */
+
+TMK_NODISCARD enum tmk_status tmk_graph_create(const char *name, struct tmk_graph **out,
+                                               struct tmk_diag *diag);
+/* NULL and *graph NULL are allowed; only roots are destroyed, with everything below them. */
+void tmk_graph_destroy(struct tmk_graph **graph);
+/* A graph to be an attribute of a node of `parent` (tmk_node_set_attr makes it so). */
+TMK_NODISCARD enum tmk_status tmk_graph_create_sub(struct tmk_graph *parent, const char *name,
+                                                   struct tmk_graph **out, struct tmk_diag *diag);
+/* A compact copy of a root: same order, IDs, fingerprints and bound rows; bytes of weights are
+ * shared. */
+TMK_NODISCARD enum tmk_status tmk_graph_clone(const struct tmk_graph *graph, struct tmk_graph **out,
+                                              struct tmk_diag *diag);
+
+/* Strings, shapes and tensors are copied (tensors by reference). */
+TMK_NODISCARD enum tmk_status tmk_graph_set_opset(struct tmk_graph *graph, const char *domain,
+                                                  int64_t version, struct tmk_diag *diag);
+/* 0 when the root imports no such domain. */
+int64_t tmk_graph_opset(const struct tmk_graph *graph, const char *domain);
+TMK_NODISCARD enum tmk_status tmk_graph_add_input(struct tmk_graph *graph, const char *name,
+                                                  const struct tmk_type *type,
+                                                  struct tmk_value **out, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_graph_add_initializer(struct tmk_graph *graph, const char *name,
+                                                        const struct tmk_tensor *data,
+                                                        struct tmk_value **out,
+                                                        struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_graph_add_output(struct tmk_graph *graph, struct tmk_value *value,
+                                                   struct tmk_diag *diag);
+/* Appends a node, or puts it before `before`. inputs may hold NULL; output_names may hold NULL for
+ * absent outputs. The results' types are unknown until set. `version`: tmk_graph_opset of the
+ * domain as a rule. */
+TMK_NODISCARD enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *before,
+                                                 const char *domain, const char *op,
+                                                 const char *name, int64_t version,
+                                                 struct tmk_value *const *inputs, uint32_t n_inputs,
+                                                 const char *const *output_names,
+                                                 uint32_t n_outputs, struct tmk_node **out,
+                                                 struct tmk_diag *diag);
+/* Adds or replaces the attribute of this name; contents are copied into the arena, tensors shared,
+ * graphs (made by tmk_graph_create_sub of this node's graph) taken. */
+TMK_NODISCARD enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *attr,
+                                                struct tmk_diag *diag);
+
+/* ---- changing ---- */
+
+/* value may be NULL where the input is optional. */
+TMK_NODISCARD enum tmk_status tmk_node_set_input(struct tmk_node *node, uint32_t input,
+                                                 struct tmk_value *value, struct tmk_diag *diag);
+/* Every use of `from` by a node other than `except` (may be NULL) becomes a use of `to`; with
+ * `outputs` the graph outputs that are `from`, in this graph and the graphs below it, become `to`
+ * as well. */
+TMK_NODISCARD enum tmk_status tmk_value_replace(struct tmk_value *from, struct tmk_value *to,
+                                                const struct tmk_node *except, bool outputs,
+                                                struct tmk_diag *diag);
+/* Takes the node out; its outputs must have no uses left. Memory goes with the graph. */
+void tmk_node_remove(struct tmk_node *node);
+/* Replaces what is known of the value's type (copied). */
+TMK_NODISCARD enum tmk_status
+tmk_value_set_type(struct tmk_value *value, const struct tmk_type *type, struct tmk_diag *diag);
+/* Gives the value another name (copied). */
+TMK_NODISCARD enum tmk_status tmk_value_rename(struct tmk_value *value, const char *name,
+                                               struct tmk_diag *diag);
+
+/* Puts every node after the producers of its operands, otherwise keeping the order; sub-graphs too.
+ * TMK_GRAPH names a node on a cycle. */
+TMK_NODISCARD enum tmk_status tmk_graph_sort(struct tmk_graph *graph, struct tmk_diag *diag);
+
+/* ---- asking ---- */
+
+const struct tmk_attr *tmk_node_attr(const struct tmk_node *node, const char *name);
+/* The attribute of that name and kind, or the default given. A STRING is compared and returned
+ * terminated. */
+int64_t tmk_node_int(const struct tmk_node *node, const char *name, int64_t otherwise);
+float tmk_node_float(const struct tmk_node *node, const char *name, float otherwise);
+const char *tmk_node_string(const struct tmk_node *node, const char *name, const char *otherwise);
+/* The values and their number; NULL and *n = 0 when absent. */
+const int64_t *tmk_node_ints(const struct tmk_node *node, const char *name, size_t *n);
+const float *tmk_node_floats(const struct tmk_node *node, const char *name, size_t *n);
+
+bool tmk_node_is(const struct tmk_node *node, const char *domain, const char *op);
+bool tmk_node_is_observer(const struct tmk_node *node);
+/* For messages: the node's name, or "#position" for nameless ones with its operator: "Conv
+ * 'conv1'". */
+const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size);
+/* The value behind any observers: what an observed edge really is. */
+const struct tmk_value *tmk_value_source(const struct tmk_value *value);
+
+/* The graph at the top. */
+struct tmk_graph *tmk_graph_root(const struct tmk_graph *graph);
+
+/* Calls fn for this graph and every graph below it, outer before inner, in node order. */
+void tmk_graph_each(struct tmk_graph *graph, void (*fn)(struct tmk_graph *graph, void *context),
+                    void *context);
+/* True when the value is in use at all or can be one: an input, an initializer, or a live node's
+ * result. */
+bool tmk_value_alive(const struct tmk_value *value);
+/* Gives every live value of the graph and its sub-graphs its dense `index`, in order of appearance
+ * (inputs, initializers, results, sub-graphs where their node stands); returns how many. */
+uint32_t tmk_graph_number(struct tmk_graph *graph);
+
+/* Checks every invariant: use lists, order, single definitions, outer references, attribute graphs.
+ * Reports all violations (as many as the diag holds) and answers TMK_GRAPH. */
+TMK_NODISCARD enum tmk_status tmk_graph_verify(const struct tmk_graph *graph,
+                                               struct tmk_diag *diag);
+/* Same structure, types, attributes, weights (by bytes), profile IDs and names. On a difference
+ * `why` (may be NULL) says the first. */
+bool tmk_graph_equal(const struct tmk_graph *a, const struct tmk_graph *b, struct tmk_diag *why);
+
+#endif

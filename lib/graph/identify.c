@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/identify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/hash.h"
+#include "base/size.h"
+#include "graph/edit.h"
+
+/* ---- fingerprints ---- */
+
+/* Two hashes in step: the structure alone, and the structure with the bytes of weights. */
+struct print {
+    uint64_t structure, content;
+};
+
+/* Tags keep different things with equal parts apart. */
+enum { TAG_INPUT = 1, TAG_WEIGHT, TAG_NODE, TAG_RESULT, TAG_ABSENT, TAG_ATTR, TAG_GRAPH };
+
+static void mix_bytes(struct print *p, const void *bytes, size_t n) {
+    p->structure = tmk_hash64(bytes, n, p->structure);
+    p->content = tmk_hash64(bytes, n, p->content);
+}
+
+static void mix(struct print *p, int64_t number) {
+    mix_bytes(p, &number, sizeof number);
+}
+
+static void mix_string(struct print *p, const char *text) {
+    mix(p, (int64_t)strlen(text));
+    mix_bytes(p, text, strlen(text));
+}
+
+static void mix_value(struct print *p, const struct tmk_value *value) {
+    if (!value) {
+        mix(p, TAG_ABSENT);
+        return;
+    }
+    p->structure = tmk_hash64(&value->fingerprint, sizeof value->fingerprint, p->structure);
+    p->content = tmk_hash64(&value->content, sizeof value->content, p->content);
+}
+
+/* Weights enter the structure by dtype and shape, the content by their bytes too. */
+static void mix_weight(struct print *p, const struct tmk_tensor *tensor) {
+    mix(p, TAG_WEIGHT);
+    mix(p, tensor->origin);
+    mix(p, tensor->shape.rank);
+    mix_bytes(p, tensor->shape.dim, (size_t)tensor->shape.rank * sizeof tensor->shape.dim[0]);
+    p->content = tmk_hash64(tensor->data, tmk_tensor_bytes(tensor), p->content);
+}
+
+static void mix_type(struct print *p, const struct tmk_type *type) {
+    mix(p, type->kind);
+    mix(p, type->origin);
+    mix(p, type->has_shape ? type->shape.rank : -1);
+}
+
+static void mix_graph(struct tmk_graph *graph, void *context) {
+    struct print *p = context;
+    mix(p, TAG_GRAPH);
+    mix(p, graph->n_inputs);
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        mix_value(p, graph->outputs[i]);
+}
+
+static void mix_attr(struct print *p, const struct tmk_attr *attr) {
+    mix(p, TAG_ATTR);
+    mix_string(p, attr->name);
+    mix(p, attr->kind);
+    switch (attr->kind) {
+    case TMK_ATTR_INT:
+        mix(p, attr->i);
+        break;
+    case TMK_ATTR_FLOAT:
+        mix_bytes(p, &attr->f, sizeof attr->f);
+        break;
+    case TMK_ATTR_STRING:
+        mix(p, (int64_t)attr->n);
+        mix_bytes(p, attr->s, attr->n);
+        break;
+    case TMK_ATTR_INTS:
+        mix(p, (int64_t)attr->n);
+        mix_bytes(p, attr->ints, attr->n * sizeof *attr->ints);
+        break;
+    case TMK_ATTR_FLOATS:
+        mix(p, (int64_t)attr->n);
+        mix_bytes(p, attr->floats, attr->n * sizeof *attr->floats);
+        break;
+    case TMK_ATTR_STRINGS:
+        mix(p, (int64_t)attr->n);
+        for (size_t i = 0; i < attr->n; i++)
+            mix_string(p, attr->strings[i]);
+        break;
+    case TMK_ATTR_TYPE:
+        mix_type(p, attr->type);
+        break;
+    case TMK_ATTR_TENSOR:
+    case TMK_ATTR_TENSORS:
+        for (size_t i = 0; i < attr->n; i++) {
+            mix_weight(p, &attr->tensors[i]);
+            mix_bytes(p, attr->tensors[i].data, tmk_tensor_bytes(&attr->tensors[i]));
+        }
+        break;
+    case TMK_ATTR_GRAPH:
+    case TMK_ATTR_GRAPHS:
+        break; /* in order of name, by tmk_node_each_graph */
+    }
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(const struct tmk_attr *const *)a)->name,
+                  (*(const struct tmk_attr *const *)b)->name);
+}
+
+static enum tmk_status mix_attrs(struct print *p, const struct tmk_node *node,
+                                 struct tmk_diag *diag) {
+    const struct tmk_attr **sorted = calloc(node->n_attrs + 1u, sizeof *sorted);
+    if (!sorted)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        sorted[i] = &node->attrs[i];
+    qsort(sorted, node->n_attrs, sizeof *sorted, by_name);
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        mix_attr(p, sorted[i]);
+    free(sorted);
+    tmk_node_each_graph(node, mix_graph, p);
+    return TMK_OK;
+}
+
+static void set_print(struct tmk_value *value, struct print p) {
+    value->fingerprint = p.structure;
+    value->content = p.content;
+}
+
+static enum tmk_status print_node(const struct tmk_node *node, struct tmk_diag *diag) {
+    const struct tmk_attr *constant = tmk_node_attr(node, "value");
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant") && node->n_outputs && node->outputs[0] &&
+        constant && constant->kind == TMK_ATTR_TENSOR) {
+        struct print weight = {0, 0};
+        mix_weight(&weight, constant->tensors);
+        set_print(node->outputs[0], weight);
+        return TMK_OK;
+    }
+    struct print p = {0, 0};
+    mix(&p, TAG_NODE);
+    mix_string(&p, node->domain);
+    mix_string(&p, node->op);
+    mix(&p, node->n_inputs);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        mix_value(&p, node->inputs[i]);
+    TMK_TRY(mix_attrs(&p, node, diag));
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        struct print result = p;
+        mix(&result, TAG_RESULT);
+        mix(&result, i);
+        if (node->outputs[i])
+            set_print(node->outputs[i], result);
+    }
+    return TMK_OK;
+}
+
+struct fingerprinting {
+    struct tmk_diag *diag;
+    enum tmk_status status;
+    int64_t depth;
+};
+
+static void print_graph(struct tmk_graph *graph, void *context) {
+    struct fingerprinting *f = context;
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        struct print p = {0, 0};
+        mix(&p, TAG_INPUT);
+        mix(&p, f->depth);
+        mix(&p, i);
+        mix_type(&p, &graph->inputs[i]->type);
+        set_print(graph->inputs[i], p);
+    }
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i]->kind == TMK_VALUE_INITIALIZER) {
+            struct print p = {0, 0};
+            mix_weight(&p, &graph->values[i]->data);
+            set_print(graph->values[i], p);
+        }
+    f->depth++;
+    for (struct tmk_node *node = graph->first; node && f->status == TMK_OK; node = node->next) {
+        tmk_node_each_graph(node, print_graph, f);
+        if (f->status == TMK_OK)
+            f->status = print_node(node, f->diag);
+    }
+    f->depth--;
+}
+
+/* ---- profile IDs ---- */
+
+struct visit {
+    struct tmk_node *node;
+    struct tmk_value **operands; /* inputs, then of each attribute graph its inputs and outputs */
+    size_t n, size, next;
+};
+
+struct walk {
+    struct visit *stack;
+    size_t depth, size;
+    int64_t next_id;
+    struct tmk_diag *diag;
+    enum tmk_status status;
+};
+
+enum { UNVISITED, VISITED };
+
+static void give_id(struct walk *walk, struct tmk_value *value) {
+    if (value && value->profile_id < 0)
+        value->profile_id = walk->next_id++;
+}
+
+static void add_operand(struct walk *walk, struct visit *visit, struct tmk_value *value) {
+    if (!value || walk->status != TMK_OK)
+        return;
+    if (visit->n == visit->size) {
+        size_t size = visit->size ? visit->size * 2 : 8;
+        void *operands = realloc(visit->operands, size * sizeof(struct tmk_value *));
+        if (!operands) {
+            walk->status = tmk_nomem(walk->diag);
+            return;
+        }
+        visit->operands = operands;
+        visit->size = size;
+    }
+    visit->operands[visit->n++] = value;
+}
+
+struct adding {
+    struct walk *walk;
+    struct visit *visit;
+};
+
+static void add_graph(struct tmk_graph *graph, void *context) {
+    struct adding *a = context;
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        add_operand(a->walk, a->visit, graph->inputs[i]);
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        add_operand(a->walk, a->visit, graph->outputs[i]);
+}
+
+static void push(struct walk *walk, struct tmk_node *node) {
+    if (walk->depth == walk->size) {
+        size_t size = walk->size ? walk->size * 2 : 64;
+        struct visit *stack = realloc(walk->stack, size * sizeof *stack);
+        if (!stack) {
+            walk->status = tmk_nomem(walk->diag);
+            return;
+        }
+        walk->stack = stack;
+        walk->size = size;
+    }
+    node->mark = VISITED;
+    struct visit *visit = &walk->stack[walk->depth++];
+    *visit = (struct visit){.node = node};
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        add_operand(walk, visit, node->inputs[i]);
+    tmk_node_each_graph(node, add_graph, &(struct adding){walk, visit});
+}
+
+/* An input or a weight gets its ID at once, a result after its producer's operands. */
+static void reach(struct walk *walk, struct tmk_value *value) {
+    if (value->kind != TMK_VALUE_RESULT)
+        give_id(walk, value);
+    else if (value->producer->mark == UNVISITED)
+        push(walk, value->producer);
+}
+
+static void walk_from(struct walk *walk, struct tmk_value *value) {
+    reach(walk, value);
+    while (walk->depth && walk->status == TMK_OK) {
+        struct visit *top = &walk->stack[walk->depth - 1];
+        if (top->next < top->n) {
+            reach(walk, top->operands[top->next++]);
+            continue;
+        }
+        for (uint32_t i = 0; i < top->node->n_outputs; i++)
+            give_id(walk, top->node->outputs[i]);
+        free(top->operands);
+        walk->depth--;
+    }
+    while (walk->depth)
+        free(walk->stack[--walk->depth].operands);
+}
+
+static void forget_ids(struct tmk_graph *graph, void *context) {
+    uint32_t *n = context;
+    for (struct tmk_node *node = graph->first; node; node = node->next)
+        node->mark = UNVISITED;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i])) {
+            graph->values[i]->profile_id = -1;
+            (*n)++;
+        }
+}
+
+struct listing {
+    struct tmk_value **values;
+    size_t n;
+};
+
+static void list_values(struct tmk_graph *graph, void *context) {
+    struct listing *list = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]))
+            list->values[list->n++] = graph->values[i];
+}
+
+static int compare(uint64_t a, uint64_t b) {
+    return (a > b) - (a < b);
+}
+
+/* Given IDs first, in their order; then what has none, by fingerprint and content. */
+static int by_id_then_print(const void *a, const void *b) {
+    const struct tmk_value *x = *(struct tmk_value *const *)a, *y = *(struct tmk_value *const *)b;
+    if (x->profile_id >= 0 || y->profile_id >= 0)
+        return compare((uint64_t)x->profile_id, (uint64_t)y->profile_id); /* -1 is the largest */
+    int c = compare(x->fingerprint, y->fingerprint);
+    if (!c)
+        c = compare(x->content, y->content);
+    return c ? c : compare(x->index, y->index);
+}
+
+static int by_print_then_id(const void *a, const void *b) {
+    const struct tmk_value *x = *(struct tmk_value *const *)a, *y = *(struct tmk_value *const *)b;
+    int c = compare(x->fingerprint, y->fingerprint);
+    return c ? c : compare((uint64_t)x->profile_id, (uint64_t)y->profile_id);
+}
+
+enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids,
+                                   struct tmk_diag *diag) {
+    struct fingerprinting f = {diag, TMK_OK, 0};
+    print_graph(graph, &f);
+    TMK_TRY(f.status);
+
+    uint32_t n = 0;
+    tmk_graph_each(graph, forget_ids, &n);
+    tmk_graph_number(graph);
+    struct walk walk = {.diag = diag};
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        give_id(&walk, graph->inputs[i]);
+    for (uint32_t i = 0; i < graph->n_outputs && walk.status == TMK_OK; i++)
+        walk_from(&walk, graph->outputs[i]);
+    free(walk.stack);
+    TMK_TRY(walk.status);
+
+    struct listing list = {calloc(n + 1u, sizeof(struct tmk_value *)), 0};
+    if (!list.values)
+        return tmk_nomem(diag);
+    tmk_graph_each(graph, list_values, &list);
+    qsort(list.values, list.n, sizeof(struct tmk_value *), by_id_then_print);
+    for (size_t i = 0; i < list.n; i++)
+        list.values[i]->profile_id = (int64_t)i;
+    qsort(list.values, list.n, sizeof(struct tmk_value *), by_print_then_id);
+    for (size_t i = 0; i < list.n; i++)
+        list.values[i]->ordinal =
+            i && list.values[i]->fingerprint == list.values[i - 1]->fingerprint
+                ? list.values[i - 1]->ordinal + 1
+                : 0;
+    free(list.values);
+    if (n_ids)
+        *n_ids = n;
+    return TMK_OK;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking graphs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/edit.h"
+
+const struct tmk_attr *tmk_node_attr(const struct tmk_node *node, const char *name) {
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        if (strcmp(node->attrs[i].name, name) == 0)
+            return &node->attrs[i];
+    return NULL;
+}
+
+static const struct tmk_attr *of_kind(const struct tmk_node *node, const char *name,
+                                      enum tmk_attr_kind kind) {
+    const struct tmk_attr *attr = tmk_node_attr(node, name);
+    return attr && attr->kind == kind ? attr : NULL;
+}
+
+int64_t tmk_node_int(const struct tmk_node *node, const char *name, int64_t otherwise) {
+    const struct tmk_attr *attr = of_kind(node, name, TMK_ATTR_INT);
+    return attr ? attr->i : otherwise;
+}
+
+float tmk_node_float(const struct tmk_node *node, const char *name, float otherwise) {
+    const struct tmk_attr *attr = of_kind(node, name, TMK_ATTR_FLOAT);
+    return attr ? attr->f : otherwise;
+}
+
+const char *tmk_node_string(const struct tmk_node *node, const char *name, const char *otherwise) {
+    const struct tmk_attr *attr = of_kind(node, name, TMK_ATTR_STRING);
+    return attr ? attr->s : otherwise;
+}
+
+const int64_t *tmk_node_ints(const struct tmk_node *node, const char *name, size_t *n) {
+    const struct tmk_attr *attr = of_kind(node, name, TMK_ATTR_INTS);
+    *n = attr ? attr->n : 0;
+    return attr ? attr->ints : NULL;
+}
+
+const float *tmk_node_floats(const struct tmk_node *node, const char *name, size_t *n) {
+    const struct tmk_attr *attr = of_kind(node, name, TMK_ATTR_FLOATS);
+    *n = attr ? attr->n : 0;
+    return attr ? attr->floats : NULL;
+}
+
+bool tmk_node_is(const struct tmk_node *node, const char *domain, const char *op) {
+    return strcmp(node->op, op) == 0 && strcmp(node->domain, domain) == 0;
+}
+
+bool tmk_node_is_observer(const struct tmk_node *node) {
+    return tmk_node_is(node, TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER);
+}
+
+const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size) {
+    if (node->name[0]) {
+        snprintf(out, size, "%s '%s'", node->op, node->name);
+        return out;
+    }
+    uint32_t position = 0;
+    for (const struct tmk_node *p = node->prev; p; p = p->prev)
+        position++;
+    const char *result = "";
+    for (uint32_t i = 0; i < node->n_outputs && !result[0]; i++)
+        if (node->outputs[i])
+            result = node->outputs[i]->name;
+    snprintf(out, size, "%s #%u (makes '%s')", node->op, position, result);
+    return out;
+}
+
+const struct tmk_value *tmk_value_source(const struct tmk_value *value) {
+    while (value->producer && tmk_node_is_observer(value->producer) &&
+           value->producer->n_inputs == 1 && value->producer->inputs[0])
+        value = value->producer->inputs[0];
+    return value;
+}
+
+struct tmk_graph *tmk_graph_root(const struct tmk_graph *graph) {
+    while (graph->parent)
+        graph = graph->parent;
+    return (struct tmk_graph *)(uintptr_t)graph;
+}
+
+void tmk_node_each_graph(const struct tmk_node *node,
+                         void (*fn)(struct tmk_graph *graph, void *context), void *context) {
+    const char *after = NULL; /* the attributes are few: pick the next name each time */
+    for (;;) {
+        const struct tmk_attr *next = NULL;
+        for (uint32_t i = 0; i < node->n_attrs; i++) {
+            const struct tmk_attr *attr = &node->attrs[i];
+            if ((attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS) &&
+                (!after || strcmp(attr->name, after) > 0) &&
+                (!next || strcmp(attr->name, next->name) < 0))
+                next = attr;
+        }
+        if (!next)
+            return;
+        for (size_t i = 0; i < next->n; i++)
+            fn(next->graphs[i], context);
+        after = next->name;
+    }
+}
+
+struct each {
+    void (*fn)(struct tmk_graph *graph, void *context);
+    void *context;
+};
+
+static void each_below(struct tmk_graph *graph, void *context) {
+    const struct each *each = context;
+    tmk_graph_each(graph, each->fn, each->context);
+}
+
+void tmk_graph_each(struct tmk_graph *graph, void (*fn)(struct tmk_graph *graph, void *context),
+                    void *context) {
+    fn(graph, context);
+    struct each each = {fn, context};
+    for (struct tmk_node *node = graph->first; node; node = node->next)
+        tmk_node_each_graph(node, each_below, &each);
+}
+
+bool tmk_value_alive(const struct tmk_value *value) {
+    return value->kind != TMK_VALUE_RESULT || !value->producer->removed;
+}
+
+static void number(struct tmk_graph *graph, void *context) {
+    uint32_t *next = context;
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        graph->inputs[i]->index = (*next)++;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i]->kind == TMK_VALUE_INITIALIZER)
+            graph->values[i]->index = (*next)++;
+    for (struct tmk_node *node = graph->first; node; node = node->next) {
+        tmk_node_each_graph(node, number, next);
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            if (node->outputs[i])
+                node->outputs[i]->index = (*next)++;
+    }
+}
+
+uint32_t tmk_graph_number(struct tmk_graph *graph) {
+    uint32_t next = 0;
+    number(graph, &next);
+    return next;
+}

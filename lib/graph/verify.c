@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every invariant of a graph, checked. All violations are reported, as far as the diag holds them.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/ptrmap.h"
+#include "base/text.h"
+#include "graph/edit.h"
+
+enum { MOST_REPORTED = 8 };
+
+struct check {
+    struct tmk_text report;
+    unsigned violations;
+    struct tmk_ptrmap defined; /* values that stand before the node at hand */
+    bool nomem;
+};
+
+TMK_PRINTF(2, 3) static void violation(struct check *check, const char *fmt, ...);
+
+static void violation(struct check *check, const char *fmt, ...) {
+    if (check->violations++ >= MOST_REPORTED)
+        return;
+    char line[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    tmk_text_printf(&check->report, "%s%s", check->report.len ? "; " : "", line);
+}
+
+static void define(struct check *check, struct tmk_value *value) {
+    if (tmk_ptrmap_get(&check->defined, value))
+        violation(check, "'%s' is defined twice", value->name);
+    else if (!tmk_ptrmap_put(&check->defined, value, value))
+        check->nomem = true;
+}
+
+static bool in_scope(const struct tmk_graph *graph, const struct tmk_value *value) {
+    while (graph && graph != value->graph)
+        graph = graph->parent;
+    return graph != NULL;
+}
+
+static bool has_use(const struct tmk_value *value, const struct tmk_node *node, uint32_t input) {
+    for (uint32_t i = 0; i < value->n_uses; i++)
+        if (value->uses[i].node == node && value->uses[i].input == input)
+            return true;
+    return false;
+}
+
+static void check_operand(struct check *check, const struct tmk_node *node, uint32_t i) {
+    const struct tmk_value *value = node->inputs[i];
+    char label[256];
+    if (!value)
+        return;
+    tmk_node_label(node, label, sizeof label);
+    if (!in_scope(node->graph, value))
+        violation(check, "%s: input %u ('%s') is out of scope", label, i, value->name);
+    else if (!tmk_value_alive(value))
+        violation(check, "%s: input %u ('%s') comes from a removed node", label, i, value->name);
+    else if (!tmk_ptrmap_get(&check->defined, value))
+        violation(check, "%s: input %u ('%s') is used before it is made", label, i, value->name);
+    if (!has_use(value, node, i))
+        violation(check, "%s: input %u ('%s') is missing from its use list", label, i, value->name);
+}
+
+static void check_uses(struct check *check, const struct tmk_value *value) {
+    for (uint32_t i = 0; i < value->n_uses; i++) {
+        const struct tmk_use *use = &value->uses[i];
+        if (use->input >= use->node->n_inputs || use->node->inputs[use->input] != value ||
+            use->node->removed)
+            violation(check, "'%s' has a use that is none", value->name);
+    }
+}
+
+static void check_graph(struct tmk_graph *graph, void *context);
+
+static void check_node(struct check *check, const struct tmk_graph *graph,
+                       const struct tmk_node *node) {
+    char label[256];
+    tmk_node_label(node, label, sizeof label);
+    if (node->graph != graph || node->removed)
+        violation(check, "%s stands in a graph that is not its own", label);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        check_operand(check, node, i);
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        const struct tmk_attr *attr = &node->attrs[i];
+        if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
+            continue;
+        for (size_t k = 0; k < attr->n; k++)
+            if (attr->graphs[k]->owner != node || attr->graphs[k]->parent != graph)
+                violation(check, "%s: its attribute '%s' holds a graph of another node", label,
+                          attr->name);
+    }
+    tmk_node_each_graph(node, check_graph, check);
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        struct tmk_value *value = node->outputs[i];
+        if (!value)
+            continue;
+        if (value->kind != TMK_VALUE_RESULT || value->producer != node || value->output != i ||
+            value->graph != graph)
+            violation(check, "%s: output %u ('%s') does not know its producer", label, i,
+                      value->name);
+        define(check, value);
+        check_uses(check, value);
+    }
+}
+
+static void check_graph(struct tmk_graph *graph, void *context) {
+    struct check *check = context;
+    uint32_t nodes = 0;
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        if (graph->inputs[i]->kind != TMK_VALUE_INPUT || graph->inputs[i]->graph != graph)
+            violation(check, "input '%s' is not an input of its graph", graph->inputs[i]->name);
+        define(check, graph->inputs[i]);
+        check_uses(check, graph->inputs[i]);
+    }
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        struct tmk_value *value = graph->values[i];
+        if (value->kind != TMK_VALUE_INITIALIZER)
+            continue;
+        if (!value->data.data)
+            violation(check, "initializer '%s' has no data", value->name);
+        define(check, value);
+        check_uses(check, value);
+    }
+    for (const struct tmk_node *node = graph->first; node; node = node->next, nodes++)
+        check_node(check, graph, node);
+    if (nodes != graph->n_nodes)
+        violation(check, "graph '%s' counts %u nodes but holds %u", graph->name, graph->n_nodes,
+                  nodes);
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const struct tmk_value *value = graph->outputs[i];
+        if (!in_scope(graph, value) || !tmk_value_alive(value) ||
+            !tmk_ptrmap_get(&check->defined, value))
+            violation(check, "graph output '%s' is never made", value->name);
+        if (!value->n_graph_outputs)
+            violation(check, "graph output '%s' does not know it is one", value->name);
+    }
+}
+
+enum tmk_status tmk_graph_verify(const struct tmk_graph *graph, struct tmk_diag *diag) {
+    struct check check = {0};
+    check_graph((struct tmk_graph *)(uintptr_t)graph, &check); /* the walk changes nothing */
+    enum tmk_status status = TMK_OK;
+    if (check.nomem || check.report.failed)
+        status = tmk_nomem(diag);
+    else if (check.violations > MOST_REPORTED)
+        status = tmk_fail(diag, TMK_GRAPH, "%s; and %u more", check.report.data,
+                          check.violations - MOST_REPORTED);
+    else if (check.violations)
+        status = tmk_fail(diag, TMK_GRAPH, "%s", check.report.data);
+    tmk_ptrmap_finish(&check.defined);
+    tmk_text_finish(&check.report);
+    return status;
+}

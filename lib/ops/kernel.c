@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/kernel.h"
+
+#include <string.h>
+
+enum tmk_status tmk_axis(int64_t axis, int32_t rank, int32_t *out, struct tmk_diag *diag) {
+    if (axis < -(int64_t)rank || axis >= rank)
+        return tmk_fail(diag, TMK_RANGE, "axis %lld is outside [-%d, %d)", (long long)axis, rank,
+                        rank);
+    *out = (int32_t)(axis < 0 ? axis + rank : axis);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_broadcast(const struct tmk_shape *a, const struct tmk_shape *b,
+                              struct tmk_shape *out, struct tmk_diag *diag) {
+    struct tmk_shape r = {.rank = a->rank > b->rank ? a->rank : b->rank};
+    for (int32_t i = 1; i <= r.rank; i++) {
+        int64_t x = i <= a->rank ? a->dim[a->rank - i] : 1;
+        int64_t y = i <= b->rank ? b->dim[b->rank - i] : 1;
+        if (x != y && x != 1 && y != 1) {
+            char s[128], t[128];
+            return tmk_fail(diag, TMK_SHAPE, "shapes %s and %s do not broadcast",
+                            tmk_shape_text(a, s, sizeof s), tmk_shape_text(b, t, sizeof t));
+        }
+        r.dim[r.rank - i] = x == 1 ? y : x;
+    }
+    *out = r;
+    return TMK_OK;
+}
+
+void tmk_strides(const struct tmk_shape *shape, int64_t strides[TMK_MAX_RANK]) {
+    int64_t stride = 1;
+    for (int32_t i = shape->rank - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= shape->dim[i] ? shape->dim[i] : 1;
+    }
+}
+
+void tmk_broadcast_strides(const struct tmk_shape *shape, const struct tmk_shape *out,
+                           int64_t strides[TMK_MAX_RANK]) {
+    int64_t own[TMK_MAX_RANK];
+    int32_t shift = out->rank - shape->rank;
+    tmk_strides(shape, own);
+    for (int32_t i = 0; i < out->rank; i++)
+        strides[i] = i < shift || shape->dim[i - shift] == 1 ? 0 : own[i - shift];
+}
+
+size_t tmk_extent(const struct tmk_shape *shape, int32_t from, int32_t to) {
+    size_t n = 1;
+    for (int32_t i = from; i < to; i++)
+        n *= (size_t)shape->dim[i];
+    return n;
+}
+
+enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what, size_t limit,
+                              int64_t *out, size_t *n, struct tmk_diag *diag) {
+    size_t count = tmk_tensor_count(tensor);
+    if (tensor->dtype != TMK_INT64 && tensor->dtype != TMK_INT32)
+        return tmk_fail(diag, TMK_TYPE, "%s must be int64, but is %s", what,
+                        tmk_dtype_name(tensor->dtype));
+    if (tensor->shape.rank > 1)
+        return tmk_fail(diag, TMK_SHAPE, "%s must have one axis, but has %d", what,
+                        tensor->shape.rank);
+    if (count > limit)
+        return tmk_fail(diag, TMK_RANGE, "%s has %zu elements; at most %zu make sense", what, count,
+                        limit);
+    for (size_t i = 0; i < count; i++) {
+        int32_t narrow;
+        if (tensor->dtype == TMK_INT64) {
+            memcpy(&out[i], (const char *)tensor->data + i * 8, 8);
+        } else {
+            memcpy(&narrow, (const char *)tensor->data + i * 4, 4);
+            out[i] = narrow;
+        }
+    }
+    *n = count;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                               const char *what, struct tmk_diag *diag) {
+    if (tensor->dtype == dtype)
+        return TMK_OK;
+    return tmk_fail(diag, TMK_TYPE, "%s must be %s, but is %s", what, tmk_dtype_name(dtype),
+                    tmk_dtype_name(tensor->dtype));
+}
+
+enum tmk_status tmk_infer_same(struct tmk_infer *infer) {
+    tmk_infer_set(infer, 0, infer->in[0]->dtype, &infer->in[0]->shape);
+    return TMK_OK;
+}

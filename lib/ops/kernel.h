@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the operators' files share: shape helpers, checks, and the loops that many kernels are made
+ * of. */
+#ifndef TMK_OPS_KERNEL_H
+#define TMK_OPS_KERNEL_H
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "ops/ops.h"
+
+/* Adds to out-shape and answers for infer. */
+static inline void tmk_infer_set(struct tmk_infer *infer, uint32_t i, enum tmk_dtype dtype,
+                                 const struct tmk_shape *shape) {
+    if (i < infer->n_out)
+        infer->out[i] = (struct tmk_infer_result){true, dtype, *shape};
+}
+
+/* Input i, or NULL when it is absent. */
+static inline const struct tmk_tensor *tmk_infer_in(const struct tmk_infer *infer, uint32_t i) {
+    return i < infer->n_in ? infer->in[i] : NULL;
+}
+static inline const struct tmk_tensor *tmk_run_in(const struct tmk_run *run, uint32_t i) {
+    return i < run->n_in ? run->in[i] : NULL;
+}
+static inline struct tmk_tensor *tmk_run_out(const struct tmk_run *run, uint32_t i) {
+    return i < run->n_out ? run->out[i] : NULL;
+}
+
+/* Makes output i of a TMK_OP_SIZES_ITSELF operator; TMK_OK at once when nobody wants it. */
+static inline enum tmk_status tmk_run_alloc(struct tmk_run *run, uint32_t i, enum tmk_dtype dtype,
+                                            const struct tmk_shape *shape) {
+    return tmk_run_out(run, i) ? run->alloc(run->context, i, dtype, shape, run->diag) : TMK_OK;
+}
+
+/* -rank <= axis < rank becomes 0 <= axis < rank; TMK_RANGE otherwise. */
+enum tmk_status tmk_axis(int64_t axis, int32_t rank, int32_t *out, struct tmk_diag *diag);
+/* NumPy's broadcasting of two shapes; TMK_SHAPE when they do not fit. `out` may be `a` or `b`. */
+enum tmk_status tmk_broadcast(const struct tmk_shape *a, const struct tmk_shape *b,
+                              struct tmk_shape *out, struct tmk_diag *diag);
+/* Element strides of `shape` when walked in the shape of `out` (0 where it is broadcast); `shape`
+ * must broadcast to `out`. */
+void tmk_broadcast_strides(const struct tmk_shape *shape, const struct tmk_shape *out,
+                           int64_t strides[TMK_MAX_RANK]);
+/* Row-major element strides. */
+void tmk_strides(const struct tmk_shape *shape, int64_t strides[TMK_MAX_RANK]);
+/* The product of dim[from..to). The shape has been checked, so this cannot overflow. */
+size_t tmk_extent(const struct tmk_shape *shape, int32_t from, int32_t to);
+
+/* Reads a whole integer tensor (int32 or int64, rank 0 or 1, at most `limit` elements) into `out`;
+ * TMK_TYPE, TMK_SHAPE or TMK_RANGE say what is wrong with "what". The tensor's data must be known.
+ */
+enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what, size_t limit,
+                              int64_t *out, size_t *n, struct tmk_diag *diag);
+
+/* TMK_TYPE unless the tensor has this type; "what" names the input. */
+enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                               const char *what, struct tmk_diag *diag);
+
+/* infer of operators whose output 0 is as input 0. */
+enum tmk_status tmk_infer_same(struct tmk_infer *infer);
+
+#endif

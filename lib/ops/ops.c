@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of operators, and what is done the same way for each of them. */
+#include "ops/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "ops/rows.h"
+
+static const struct tmk_op *const rows[] = {
+#define TMK_ROW(name, since) &tmk_op_##name##_##since,
+#include "ops/list.inc"
+#undef TMK_ROW
+    NULL,
+};
+
+const struct tmk_op *const *tmk_op_list(void) {
+    return rows;
+}
+
+const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version) {
+    for (const struct tmk_op *const *row = rows; *row; row++)
+        if (version >= (*row)->since && version <= (*row)->until &&
+            strcmp((*row)->name, name) == 0 && strcmp((*row)->domain, domain) == 0)
+            return *row;
+    return NULL;
+}
+
+/* ---- binding ---- */
+
+static enum tmk_status check_counts(const struct tmk_node *node, struct tmk_diag *diag) {
+    const struct tmk_op *op = node->row;
+    int64_t most_in = op->max_in == TMK_VARIADIC ? TMK_MAX_INPUTS : op->max_in;
+    int64_t most_out = op->max_out == TMK_VARIADIC ? TMK_MAX_OUTPUTS : op->max_out;
+    if (node->n_inputs < (uint32_t)op->min_in || node->n_inputs > most_in)
+        return tmk_fail(diag, TMK_GRAPH, "takes %d to %lld inputs, but has %u", op->min_in,
+                        (long long)most_in, node->n_inputs);
+    if (node->n_outputs < (uint32_t)op->min_out || node->n_outputs > most_out)
+        return tmk_fail(diag, TMK_GRAPH, "makes %d to %lld outputs, but %u are named", op->min_out,
+                        (long long)most_out, node->n_outputs);
+    for (int32_t i = 0; i < op->min_in; i++)
+        if (!node->inputs[i])
+            return tmk_fail(diag, TMK_GRAPH, "needs its input %d, which is absent", i);
+    return TMK_OK;
+}
+
+static enum tmk_status check_attrs(const struct tmk_node *node, struct tmk_diag *diag) {
+    static const char *const kinds[] = {"int",    "float",   "string",  "tensor", "graph", "ints",
+                                        "floats", "strings", "tensors", "graphs", "type"};
+    for (const struct tmk_attr_rule *rule = node->row->attrs; rule->name; rule++) {
+        const struct tmk_attr *attr = tmk_node_attr(node, rule->name);
+        if (!attr && rule->required)
+            return tmk_fail(diag, TMK_GRAPH, "lacks its attribute '%s'", rule->name);
+        if (!attr || attr->kind == rule->kind)
+            continue;
+        return tmk_fail(diag, TMK_GRAPH, "attribute '%s' must be of kind %s, but is %s", rule->name,
+                        kinds[rule->kind], kinds[attr->kind]);
+    }
+    return TMK_OK;
+}
+
+struct binding {
+    struct tmk_diag *diag;
+    enum tmk_status status;
+    struct tmk_text unknown; /* "Foo.13 (node 'a', node 'b'), ..." */
+    size_t n_unknown;
+};
+
+static bool seen_before(const struct tmk_graph *root, const struct tmk_node *node);
+
+/* One entry an operator; the nodes beyond the first few of one operator are counted. */
+static void name_unknown(struct binding *b, const struct tmk_graph *graph,
+                         const struct tmk_node *node) {
+    enum { MOST_NODES = 4 };
+    b->n_unknown++;
+    if (seen_before(graph, node))
+        return;
+    char label[256];
+    size_t nodes = 0;
+    tmk_text_printf(&b->unknown, "%s%s%s%s (operator set %lld): ", b->unknown.len ? "; " : "",
+                    node->domain, node->domain[0] ? "::" : "", node->op, (long long)node->version);
+    for (const struct tmk_node *other = node; other; other = other->next) {
+        if (other->row || !tmk_node_is(other, node->domain, node->op))
+            continue;
+        if (nodes++ < MOST_NODES)
+            tmk_text_printf(&b->unknown, "%s%s", nodes > 1 ? ", " : "",
+                            tmk_node_label(other, label, sizeof label));
+    }
+    if (nodes > MOST_NODES)
+        tmk_text_printf(&b->unknown, " and %zu more", nodes - MOST_NODES);
+}
+
+/* Was the operator named by an earlier node of the same graph? */
+static bool seen_before(const struct tmk_graph *graph, const struct tmk_node *node) {
+    for (const struct tmk_node *other = graph->first; other != node; other = other->next)
+        if (!other->row && tmk_node_is(other, node->domain, node->op))
+            return true;
+    return false;
+}
+
+static void find_rows(struct tmk_graph *graph, void *context) {
+    (void)context;
+    for (struct tmk_node *node = graph->first; node; node = node->next)
+        node->row = tmk_op_find(node->domain, node->op, node->version);
+}
+
+static void check_rows(struct tmk_graph *graph, void *context) {
+    struct binding *b = context;
+    for (struct tmk_node *node = graph->first; node && b->status == TMK_OK; node = node->next) {
+        if (!node->row) {
+            name_unknown(b, graph, node);
+            continue;
+        }
+        b->status = check_counts(node, b->diag);
+        if (b->status == TMK_OK)
+            b->status = check_attrs(node, b->diag);
+        if (b->status != TMK_OK) {
+            char label[256];
+            b->status =
+                tmk_in(b->diag, b->status, "node %s", tmk_node_label(node, label, sizeof label));
+        }
+    }
+}
+
+enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag) {
+    struct binding b = {.diag = diag, .status = TMK_OK};
+    tmk_graph_each(graph, find_rows, NULL);
+    tmk_graph_each(graph, check_rows, &b);
+    if (b.status == TMK_OK && b.n_unknown)
+        b.status = b.unknown.failed
+                       ? tmk_nomem(diag)
+                       : tmk_fail(diag, TMK_UNSUPPORTED, "%zu nodes use unsupported operators: %s",
+                                  b.n_unknown, b.unknown.data);
+    tmk_text_finish(&b.unknown);
+    return b.status;
+}
+
+/* ---- inferring and running ---- */
+
+enum tmk_status tmk_op_infer(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                             struct tmk_infer_result *out, struct tmk_diag *diag) {
+    memset(out, 0, node->n_outputs * sizeof *out);
+    struct tmk_infer infer = {node, node->n_inputs, node->n_outputs, in, out, diag};
+    TMK_TRY(node->row->infer(&infer));
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        size_t count, bytes;
+        char text[256];
+        if (!out[i].known)
+            continue;
+        if (!tmk_shape_count(&out[i].shape, &count) ||
+            !tmk_mul_size(count, tmk_dtype_size(out[i].dtype), &bytes) || bytes > PTRDIFF_MAX / 2)
+            return tmk_fail(diag, TMK_RANGE, "output %u would be too large: %s", i,
+                            tmk_shape_text(&out[i].shape, text, sizeof text));
+        if (!tmk_dtype_size(out[i].dtype))
+            return tmk_fail(diag, TMK_TYPE, "output %u of type %s is not supported", i,
+                            tmk_dtype_name(out[i].dtype));
+    }
+    return TMK_OK;
+}
+
+struct heap_run {
+    struct tmk_tensor *out;
+    void *scratch[64];
+    size_t n_scratch;
+};
+
+static void *heap_scratch(void *context, size_t bytes) {
+    struct heap_run *h = context;
+    size_t rounded;
+    if (h->n_scratch == TMK_COUNT(h->scratch) || !tmk_add_size(bytes, 127, &rounded))
+        return NULL;
+    void *p = aligned_alloc(64, rounded & ~(size_t)63);
+    if (p)
+        h->scratch[h->n_scratch++] = p;
+    return p;
+}
+
+static enum tmk_status heap_alloc(void *context, uint32_t i, enum tmk_dtype dtype,
+                                  const struct tmk_shape *shape, struct tmk_diag *diag) {
+    struct heap_run *h = context;
+    tmk_tensor_finish(&h->out[i]);
+    return tmk_tensor_init(&h->out[i], dtype, shape, diag);
+}
+
+static enum tmk_status run_prepared(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                    struct tmk_tensor *out, struct tmk_tensor **wanted,
+                                    struct tmk_infer_result *results, struct tmk_diag *diag) {
+    TMK_TRY(tmk_op_infer(node, in, results, diag));
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (!node->outputs[i])
+            continue;
+        wanted[i] = &out[i];
+        if (results[i].known)
+            TMK_TRY(tmk_tensor_init(&out[i], results[i].dtype, &results[i].shape, diag));
+    }
+    struct heap_run heap = {.out = out};
+    struct tmk_run run = {node,         node->n_inputs, node->n_outputs, in,  wanted,
+                          heap_scratch, heap_alloc,     &heap,           diag};
+    enum tmk_status status = node->row->run(&run);
+    while (heap.n_scratch)
+        free(heap.scratch[--heap.n_scratch]);
+    return status;
+}
+
+enum tmk_status tmk_op_run(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                           struct tmk_tensor *out, struct tmk_diag *diag) {
+    memset(out, 0, node->n_outputs * sizeof *out);
+    struct tmk_tensor **wanted = calloc(node->n_outputs + 1u, sizeof(struct tmk_tensor *));
+    struct tmk_infer_result *results = calloc(node->n_outputs + 1u, sizeof *results);
+    enum tmk_status status =
+        wanted && results ? run_prepared(node, in, out, wanted, results, diag) : tmk_nomem(diag);
+    free(wanted);
+    free(results);
+    if (status != TMK_OK)
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            tmk_tensor_finish(&out[i]);
+    return status;
+}
+
+int32_t tmk_op_channel_axis(const struct tmk_node *node, int32_t input_axis,
+                            const struct tmk_shape *in, const struct tmk_shape *out) {
+    switch (node->row->channel) {
+    case TMK_CHANNEL_AXIS1:
+        return out->rank >= 2 ? 1 : -1;
+    case TMK_CHANNEL_LAST:
+        return out->rank >= 2 ? out->rank - 1 : -1;
+    case TMK_CHANNEL_INHERIT:
+        return in && tmk_shape_equal(in, out) ? input_axis : -1;
+    case TMK_CHANNEL_NONE:
+        break;
+    }
+    return -1;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators: one row an operator and semantic version.
+ *
+ * A row is a const struct, named once in lib/ops/list.inc and found by (domain, name, operator set
+ * version). No field is NULL. Operators that share one kernel share a file.
+ */
+#ifndef TMK_OPS_OPS_H
+#define TMK_OPS_OPS_H
+
+#include "graph/graph.h"
+
+enum { TMK_MAX_INPUTS = 512, TMK_MAX_OUTPUTS = 512 }; /* of one node; more is refused */
+enum { TMK_VARIADIC = INT32_MAX };
+
+/* What the rest of the house may assume of an operator. */
+enum tmk_op_flags {
+    TMK_OP_PURE = 1, /* same inputs, same outputs: constants may be folded by running the kernel */
+    TMK_OP_VIEW = 2, /* output 0 holds input 0's elements in the same order: memory may be shared */
+    TMK_OP_INPLACE = 4, /* output 0 may overwrite input 0 when both have the same dtype and shape */
+    TMK_OP_SHAPE_ONLY = 8, /* looks at its inputs' shapes, never at their elements */
+    TMK_OP_SIZES_ITSELF =
+        16 /* some output's shape is known only once the kernel has run: tmk_run_alloc */
+};
+
+/* Where output 0 has its channels, for per-channel statistics. */
+enum tmk_channel_rule {
+    TMK_CHANNEL_NONE,
+    TMK_CHANNEL_AXIS1,  /* N C ...: convolutions, normalisation over channels, pools */
+    TMK_CHANNEL_LAST,   /* ... C: matrix products, normalisation over the last axis */
+    TMK_CHANNEL_INHERIT /* as input 0, when output 0 has the same shape: elementwise operators */
+};
+
+/* An attribute that an operator knows. Kinds are checked when a graph is bound. */
+struct tmk_attr_rule {
+    const char *name; /* NULL ends the list */
+    enum tmk_attr_kind kind;
+    bool required;
+};
+
+/* ---- shape inference: concrete input shapes in, output types and shapes out ---- */
+
+struct tmk_infer_result {
+    bool known; /* false: depends on elements that were not given (or TMK_OP_SIZES_ITSELF) */
+    enum tmk_dtype dtype;
+    struct tmk_shape shape;
+};
+
+struct tmk_infer {
+    const struct tmk_node *node;
+    uint32_t n_in, n_out;
+    /* dtype and shape always; data is NULL where the elements are not known; NULL pointer: input
+     * absent */
+    const struct tmk_tensor *const *in;
+    struct tmk_infer_result
+        *out; /* n_out of them, zeroed; absent outputs may be filled, nobody looks */
+    struct tmk_diag *diag;
+};
+
+/* ---- running ---- */
+
+struct tmk_run {
+    const struct tmk_node *node;
+    uint32_t n_in, n_out;
+    const struct tmk_tensor *const
+        *in; /* NULL: absent; data is never NULL (but may be of zero elements) */
+    /* NULL: not wanted. Allocated as inferred; data NULL for outputs whose shape was not known: the
+     * kernel calls tmk_run_alloc. Only with TMK_OP_INPLACE may out[0]->data be in[0]->data, only
+     * with TMK_OP_VIEW or TMK_OP_INPLACE do they overlap at all. */
+    struct tmk_tensor *const *out;
+    /* Temporary memory, 64-byte aligned, not zeroed, gone after the call; NULL when there is none.
+     */
+    void *(*scratch)(void *context, size_t bytes);
+    /* Memory for output i; see tmk_run_alloc. */
+    enum tmk_status (*alloc)(void *context, uint32_t i, enum tmk_dtype dtype,
+                             const struct tmk_shape *shape, struct tmk_diag *diag);
+    void *context; /* of the two above */
+    struct tmk_diag *diag;
+};
+
+struct tmk_op {
+    const char *domain, *name;
+    int32_t since, until; /* operator set versions [since, until]; INT32_MAX: still current */
+    int32_t min_in, max_in, min_out, max_out; /* TMK_VARIADIC: no limit but TMK_MAX_* */
+    unsigned flags;
+    enum tmk_channel_rule channel;
+    const struct tmk_attr_rule *attrs;
+    /* May assume: n_in, n_out within limits, required inputs present, attributes of the right kind.
+     * Checks everything else of shapes, dtypes and attribute values (they are hostile). */
+    enum tmk_status (*infer)(struct tmk_infer *infer);
+    /* May assume: infer has accepted exactly these shapes, dtypes and attributes (and these
+     * elements, where infer reads them). Checks elements that infer could not see. */
+    enum tmk_status (*run)(struct tmk_run *run);
+    const char *sample; /* a graph in text form (graph/print.h) with one such node, for the tests */
+};
+
+/* The row for a node's (domain, op, version), or NULL. */
+const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version);
+/* Every row, in the list's order; NULL at the end. */
+const struct tmk_op *const *tmk_op_list(void);
+
+/* Sets every node's row, in sub-graphs too, and checks counts of inputs and outputs and kinds of
+ * attributes. Unknown operators are TMK_UNSUPPORTED with one line that names all of them with their
+ * nodes. */
+TMK_NODISCARD enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag);
+
+/* infer with checks around it: every inferred shape is a valid one (counts don't overflow). */
+TMK_NODISCARD enum tmk_status tmk_op_infer(const struct tmk_node *node,
+                                           const struct tmk_tensor *const *in,
+                                           struct tmk_infer_result *out, struct tmk_diag *diag);
+/* Infers, allocates the wanted outputs on the heap, runs the plain kernel. out[i] is overwritten
+ * for every output of the node (finish each); absent outputs become "no tensor". The reference for
+ * every other way to run a node, and the fold rule. */
+TMK_NODISCARD enum tmk_status tmk_op_run(const struct tmk_node *node,
+                                         const struct tmk_tensor *const *in, struct tmk_tensor *out,
+                                         struct tmk_diag *diag);
+
+/* The axis of output 0 on which a node's channels lie, given its operands' axes (-1: none). */
+int32_t tmk_op_channel_axis(const struct tmk_node *node, int32_t input_axis,
+                            const struct tmk_shape *in, const struct tmk_shape *out);
+
+#endif
