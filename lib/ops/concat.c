@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "ops/rows.h"
+
+static enum tmk_status axis_of(const struct tmk_node *node, int32_t rank, int32_t *axis,
+                               struct tmk_diag *diag) {
+    return tmk_axis(tmk_node_int(node, "axis", 1), rank, axis, diag);
+}
+
+static enum tmk_status concat_infer(struct tmk_infer *infer) {
+    char a[256], b[256];
+    int32_t axis;
+    const struct tmk_tensor *first = infer->in[0];
+    struct tmk_shape shape = first->shape;
+    TMK_TRY(axis_of(infer->node, shape.rank, &axis, infer->diag));
+    for (uint32_t i = 1; i < infer->n_in; i++) {
+        const struct tmk_tensor *in = infer->in[i];
+        if (!in)
+            return tmk_fail(infer->diag, TMK_GRAPH, "input %u is absent", i);
+        if (in->dtype != first->dtype)
+            return tmk_fail(infer->diag, TMK_TYPE, "input %u is %s, but input 0 is %s", i,
+                            tmk_dtype_name(in->dtype), tmk_dtype_name(first->dtype));
+        struct tmk_shape same = in->shape;
+        if (same.rank == shape.rank)
+            same.dim[axis] = first->shape.dim[axis];
+        if (!tmk_shape_equal(&same, &first->shape))
+            return tmk_fail(infer->diag, TMK_SHAPE,
+                            "input %u of shape %s does not go beside %s on axis %d", i,
+                            tmk_shape_text(&in->shape, a, sizeof a),
+                            tmk_shape_text(&first->shape, b, sizeof b), axis);
+        if (!tmk_add_i64(shape.dim[axis], in->shape.dim[axis], &shape.dim[axis]))
+            return tmk_fail(infer->diag, TMK_RANGE, "the sizes on axis %d overflow", axis);
+    }
+    tmk_infer_set(infer, 0, first->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status concat_run(struct tmk_run *run) {
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    if (!out || tmk_tensor_count(out) == 0)
+        return TMK_OK;
+    int32_t axis, rank = out->shape.rank;
+    TMK_TRY(axis_of(run->node, rank, &axis, run->diag));
+    size_t element = tmk_dtype_size(out->dtype), outer = tmk_extent(&out->shape, 0, axis);
+    size_t stride = tmk_extent(&out->shape, axis, rank) * element;
+    char *to = out->data;
+    for (uint32_t i = 0; i < run->n_in; i++) {
+        const char *from = run->in[i]->data;
+        size_t block = tmk_extent(&run->in[i]->shape, axis, rank) * element;
+        for (size_t o = 0; o < outer && block; o++)
+            memcpy(to + o * stride, from + o * block, block);
+        to += block;
+    }
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule attrs_1[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule attrs_4[] = {{"axis", TMK_ATTR_INT, true}, {NULL}};
+
+const struct tmk_op tmk_op_Concat_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Concat",
+    .since = 1,
+    .until = 3,
+    .min_in = 1,
+    .max_in = TMK_VARIADIC,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs_1,
+    .infer = concat_infer,
+    .run = concat_run,
+    .sample = "graph \"concat\" opset 3 {\n"
+              "  input %a : f32[2,3]\n"
+              "  input %b : f32[2,1]\n"
+              "  %y = Concat(%a, %b)\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Concat_4 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Concat",
+    .since = 4,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = TMK_VARIADIC,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs_4,
+    .infer = concat_infer,
+    .run = concat_run,
+    .sample = "graph \"concat\" opset 13 {\n"
+              "  input %a : f32[2,3,4]\n"
+              "  input %b : f32[2,0,4]\n"
+              "  input %c : f32[2,5,4]\n"
+              "  %y = Concat(%a, %b, %c) {axis=-2}\n"
+              "  output %y\n"
+              "}\n",
+};

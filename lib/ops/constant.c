@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Constant and ConstantOfShape. */
+#include <string.h>
+
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* float16, bfloat16 and float64 are held as float32 everywhere in a graph. */
+static enum tmk_dtype held(enum tmk_dtype dtype) {
+    return dtype == TMK_FLOAT16 || dtype == TMK_BFLOAT16 || dtype == TMK_FLOAT64 ? TMK_FLOAT32
+                                                                                 : dtype;
+}
+
+/* ---- Constant ---- */
+
+/* The one attribute that says the value. */
+static enum tmk_status value_of(const struct tmk_node *node, const struct tmk_attr **out,
+                                struct tmk_diag *diag) {
+    static const char *const names[] = {"value",         "value_int",    "value_ints",
+                                        "value_float",   "value_floats", "value_string",
+                                        "value_strings", "sparse_value"};
+    const struct tmk_attr *value = NULL;
+    for (size_t i = 0; i < TMK_COUNT(names); i++) {
+        const struct tmk_attr *attr = tmk_node_attr(node, names[i]);
+        if (attr && value)
+            return tmk_fail(diag, TMK_GRAPH, "both %s and %s are given", value->name, attr->name);
+        if (attr)
+            value = attr;
+    }
+    if (!value)
+        return tmk_fail(diag, TMK_GRAPH, "no value is given");
+    if (strcmp(value->name, "sparse_value") == 0)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "sparse_value: sparse tensors are not supported");
+    if (value->kind == TMK_ATTR_STRING || value->kind == TMK_ATTR_STRINGS)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "%s: string tensors are not supported", value->name);
+    *out = value;
+    return TMK_OK;
+}
+
+static enum tmk_status constant_infer(struct tmk_infer *infer) {
+    const struct tmk_attr *value;
+    TMK_TRY(value_of(infer->node, &value, infer->diag));
+    struct tmk_shape scalar = {0}, list = {.rank = 1, .dim = {(int64_t)value->n}};
+    switch (value->kind) {
+    case TMK_ATTR_TENSOR:
+        tmk_infer_set(infer, 0, held(value->tensors->dtype), &value->tensors->shape);
+        return TMK_OK;
+    case TMK_ATTR_INT:
+        tmk_infer_set(infer, 0, TMK_INT64, &scalar);
+        return TMK_OK;
+    case TMK_ATTR_INTS:
+        tmk_infer_set(infer, 0, TMK_INT64, &list);
+        return TMK_OK;
+    case TMK_ATTR_FLOAT:
+        tmk_infer_set(infer, 0, TMK_FLOAT32, &scalar);
+        return TMK_OK;
+    case TMK_ATTR_FLOATS:
+        tmk_infer_set(infer, 0, TMK_FLOAT32, &list);
+        return TMK_OK;
+    default:
+        return tmk_fail(infer->diag, TMK_GRAPH, "%s is of the wrong kind", value->name);
+    }
+}
+
+static enum tmk_status constant_run(struct tmk_run *run) {
+    const struct tmk_attr *value;
+    struct tmk_tensor *out = tmk_run_out(run, 0), wide;
+    TMK_TRY(value_of(run->node, &value, run->diag));
+    size_t bytes = out ? tmk_tensor_bytes(out) : 0;
+    if (bytes == 0)
+        return TMK_OK;
+    switch (value->kind) {
+    case TMK_ATTR_TENSOR:
+        TMK_TRY(tmk_tensor_widen(value->tensors, &wide, run->diag));
+        memcpy(out->data, wide.data, bytes);
+        tmk_tensor_finish(&wide);
+        break;
+    case TMK_ATTR_INT:
+        memcpy(out->data, &value->i, bytes);
+        break;
+    case TMK_ATTR_INTS:
+        memcpy(out->data, value->ints, bytes);
+        break;
+    case TMK_ATTR_FLOAT:
+        memcpy(out->data, &value->f, bytes);
+        break;
+    default:
+        memcpy(out->data, value->floats, bytes);
+        break;
+    }
+    return TMK_OK;
+}
+
+/* ---- ConstantOfShape ---- */
+
+static enum tmk_status of_shape_infer(struct tmk_infer *infer) {
+    const struct tmk_attr *value = tmk_node_attr(infer->node, "value");
+    struct tmk_diag *diag = infer->diag;
+    enum tmk_dtype dtype = value ? held(value->tensors->dtype) : TMK_FLOAT32;
+    struct tmk_shape shape = {0};
+    size_t n;
+    if (value && tmk_tensor_count(value->tensors) != 1)
+        return tmk_fail(diag, TMK_SHAPE, "the value must be one number");
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_INT64, "the shape", diag));
+    if (!infer->in[0]->data)
+        return TMK_OK;
+    TMK_TRY(tmk_read_ints(infer->in[0], "the shape", TMK_MAX_RANK, shape.dim, &n, diag));
+    shape.rank = (int32_t)n;
+    for (int32_t i = 0; i < shape.rank; i++)
+        if (shape.dim[i] < 0)
+            return tmk_fail(diag, TMK_RANGE, "the shape's dimension %d is %lld", i,
+                            (long long)shape.dim[i]);
+    tmk_infer_set(infer, 0, dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status of_shape_run(struct tmk_run *run) {
+    const struct tmk_attr *value = tmk_node_attr(run->node, "value");
+    struct tmk_tensor *out = tmk_run_out(run, 0), wide;
+    size_t n = out ? tmk_tensor_count(out) : 0;
+    if (n == 0)
+        return TMK_OK;
+    if (!value) {
+        memset(out->data, 0, tmk_tensor_bytes(out));
+        return TMK_OK;
+    }
+    TMK_TRY(tmk_tensor_widen(value->tensors, &wide, run->diag));
+    tmk_fill(out->data, wide.data, tmk_dtype_size(wide.dtype), n);
+    tmk_tensor_finish(&wide);
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule constant_1_attrs[] = {{"value", TMK_ATTR_TENSOR, true}, {NULL}};
+static const struct tmk_attr_rule constant_12_attrs[] = {
+    {"value", TMK_ATTR_TENSOR, false},          {"value_float", TMK_ATTR_FLOAT, false},
+    {"value_floats", TMK_ATTR_FLOATS, false},   {"value_int", TMK_ATTR_INT, false},
+    {"value_ints", TMK_ATTR_INTS, false},       {"value_string", TMK_ATTR_STRING, false},
+    {"value_strings", TMK_ATTR_STRINGS, false}, {NULL}};
+static const struct tmk_attr_rule of_shape_attrs[] = {{"value", TMK_ATTR_TENSOR, false}, {NULL}};
+
+const struct tmk_op tmk_op_Constant_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Constant",
+    .since = 1,
+    .until = 11,
+    .min_in = 0,
+    .max_in = 0,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = constant_1_attrs,
+    .infer = constant_infer,
+    .run = constant_run,
+    .sample = "graph \"constant\" opset 11 {\n"
+              "  %y = Constant() {value=f32[2,2]{1, -2, 0.5, 4}}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Constant_12 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Constant",
+    .since = 12,
+    .until = INT32_MAX,
+    .min_in = 0,
+    .max_in = 0,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = constant_12_attrs,
+    .infer = constant_infer,
+    .run = constant_run,
+    .sample = "graph \"constant\" opset 13 {\n"
+              "  %y = Constant() {value_ints=[3,-1,4]}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_ConstantOfShape_9 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "ConstantOfShape",
+    .since = 9,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = of_shape_attrs,
+    .infer = of_shape_infer,
+    .run = of_shape_run,
+    .sample = "graph \"constant_of_shape\" opset 13 {\n"
+              "  init %s : i64[2] = {2, 3}\n"
+              "  %y = ConstantOfShape(%s) {value=i32[1]{7}}\n"
+              "  output %y\n"
+              "}\n",
+};

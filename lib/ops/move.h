@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copying elements of any size from one place to another: what the data-movement operators are made
+ * of. */
+#ifndef TMK_OPS_MOVE_H
+#define TMK_OPS_MOVE_H
+
+#include "ops/kernel.h"
+
+enum { TMK_MOVE_AXES = 2 * TMK_MAX_RANK };
+
+/* A strided copy: for all i with 0 <= i[k] < dim[k],
+ *     dst[sum of i[k] * to[k]] = src[sum of i[k] * from[k]]
+ * Strides count elements and may be zero (`from`) or negative. Zero-initialised copies one element.
+ */
+struct tmk_move {
+    int32_t rank;
+    bool empty;
+    int64_t dim[TMK_MOVE_AXES], to[TMK_MOVE_AXES], from[TMK_MOVE_AXES];
+};
+
+/* Adds an axis inside those there are, and merges it with its neighbour where the two walk memory
+ * as one. */
+void tmk_move_axis(struct tmk_move *move, int64_t dim, int64_t to, int64_t from);
+/* Copies. `element` is in bytes; dst and src point to element 0 and do not overlap. */
+void tmk_move_run(const struct tmk_move *move, size_t element, void *dst, const void *src);
+
+/* Writes `count` copies of the element at `value`. */
+void tmk_fill(void *dst, const void *value, size_t element, size_t count);
+
+/* The run of a view: copies input 0 to output 0, unless they share memory. */
+enum tmk_status tmk_run_view(struct tmk_run *run);
+
+/* Element i of an int32 or int64 tensor. */
+int64_t tmk_index_at(const struct tmk_tensor *indices, size_t i);
+/* TMK_TYPE unless the tensor is int32 or int64; "what" names it. */
+enum tmk_status tmk_want_indices(const struct tmk_tensor *indices, const char *what,
+                                 struct tmk_diag *diag);
+/* -extent <= index < extent becomes 0 <= *out < extent; TMK_RANGE otherwise. */
+enum tmk_status tmk_index(int64_t index, int64_t extent, int64_t *out, struct tmk_diag *diag);
+
+/* tmk_read_ints that takes float32 tensors of whole numbers too: the oldest operators ask for sizes
+ * of their data's type. */
+enum tmk_status tmk_read_sizes(const struct tmk_tensor *tensor, const char *what, size_t limit,
+                               int64_t *out, size_t *n, struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The observer: an identity that marks an edge as watched. What it sees is accumulated by whoever
+ * runs the graph. */
+#include "ops/move.h"
+#include "ops/rows.h"
+
+static enum tmk_status observer_infer(struct tmk_infer *infer) {
+    int64_t id = tmk_node_int(infer->node, "profile_id", 0);
+    if (id < 0)
+        return tmk_fail(infer->diag, TMK_RANGE, "profile_id is %lld", (long long)id);
+    return tmk_infer_same(infer);
+}
+
+static const struct tmk_attr_rule attrs[] = {{"kind", TMK_ATTR_STRING, true},
+                                             {"profile_id", TMK_ATTR_INT, true},
+                                             {"tensor_name", TMK_ATTR_STRING, true},
+                                             {NULL}};
+
+const struct tmk_op tmk_op_EdgeObserver_1 = {
+    .domain = TMK_DOMAIN_TIDEMARK,
+    .name = TMK_OP_OBSERVER,
+    .since = 1,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_INHERIT,
+    .attrs = attrs,
+    .infer = observer_infer,
+    .run = tmk_run_view,
+    .sample =
+        "graph \"observer\" opset 13 \"ai.tidemark\" 1 {\n"
+        "  input %x : f32[3,2]\n"
+        "  %y = ai.tidemark::EdgeObserver(%x) {kind=\"range\", profile_id=4, tensor_name=\"x\"}\n"
+        "  output %y\n"
+        "}\n",
+};

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators that give the same elements another shape, or none: Reshape, Flatten, Squeeze,
+ * Unsqueeze, Identity. */
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* ---- Reshape ---- */
+
+static enum tmk_status reshape(struct tmk_infer *infer, const int64_t *asked, size_t n,
+                               bool zero_is_zero) {
+    char text[256];
+    const struct tmk_shape *in = &infer->in[0]->shape;
+    struct tmk_diag *diag = infer->diag;
+    size_t have, count;
+    if (n > TMK_MAX_RANK)
+        return tmk_fail(diag, TMK_SHAPE, "the new shape has %zu dimensions; at most %d", n,
+                        TMK_MAX_RANK);
+    if (!tmk_shape_count(in, &have))
+        return tmk_fail(diag, TMK_RANGE, "the input is too large");
+    struct tmk_shape shape = {.rank = (int32_t)n};
+    int32_t open = -1;
+    bool zero = false;
+    for (int32_t i = 0; i < shape.rank; i++) {
+        shape.dim[i] = asked[i];
+        if (asked[i] == -1) {
+            if (open >= 0)
+                return tmk_fail(diag, TMK_SHAPE, "the new shape has -1 twice");
+            open = i;
+            shape.dim[i] = 1;
+        } else if (asked[i] == 0 && !zero_is_zero) {
+            if (i >= in->rank)
+                return tmk_fail(diag, TMK_SHAPE,
+                                "the new shape copies dimension %d of an input of shape %s", i,
+                                tmk_shape_text(in, text, sizeof text));
+            shape.dim[i] = in->dim[i];
+        } else if (asked[i] < 0) {
+            return tmk_fail(diag, TMK_RANGE, "the new shape's dimension %d is %lld", i,
+                            (long long)asked[i]);
+        }
+        zero |= asked[i] == 0;
+    }
+    if (open >= 0 && zero && zero_is_zero)
+        return tmk_fail(diag, TMK_SHAPE, "with allowzero the new shape cannot have both 0 and -1");
+    if (!tmk_shape_count(&shape, &count))
+        return tmk_fail(diag, TMK_RANGE, "the new shape %s is too large",
+                        tmk_shape_text(&shape, text, sizeof text));
+    if (open >= 0) {
+        if (count == 0 || have % count != 0 || have / count > INT64_MAX)
+            return tmk_fail(diag, TMK_SHAPE, "%zu elements leave nothing whole for -1 beside %zu",
+                            have, count);
+        shape.dim[open] = (int64_t)(have / count);
+        count = have;
+    }
+    if (count != have)
+        return tmk_fail(diag, TMK_SHAPE, "%zu elements do not fit shape %s", have,
+                        tmk_shape_text(&shape, text, sizeof text));
+    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status reshape_1_infer(struct tmk_infer *infer) {
+    size_t n;
+    const int64_t *asked = tmk_node_ints(infer->node, "shape", &n);
+    return reshape(infer, asked, n, false);
+}
+
+static enum tmk_status reshape_5_infer(struct tmk_infer *infer) {
+    int64_t asked[TMK_MAX_RANK];
+    size_t n;
+    TMK_TRY(tmk_want_dtype(infer->in[1], TMK_INT64, "the new shape", infer->diag));
+    if (!infer->in[1]->data)
+        return TMK_OK;
+    TMK_TRY(tmk_read_ints(infer->in[1], "the new shape", TMK_MAX_RANK, asked, &n, infer->diag));
+    return reshape(infer, asked, n, tmk_node_int(infer->node, "allowzero", 0) != 0);
+}
+
+/* ---- Flatten ---- */
+
+static enum tmk_status flatten_infer(struct tmk_infer *infer) {
+    const struct tmk_shape *in = &infer->in[0]->shape;
+    int64_t axis = tmk_node_int(infer->node, "axis", 1);
+    if (axis < -in->rank || axis > in->rank)
+        return tmk_fail(infer->diag, TMK_RANGE, "axis %lld is out of range for rank %d",
+                        (long long)axis, in->rank);
+    if (axis < 0)
+        axis += in->rank;
+    struct tmk_shape shape = {.rank = 2, .dim = {1, 1}};
+    for (int32_t i = 0; i < in->rank; i++)
+        if (!tmk_mul_i64(shape.dim[i >= axis], in->dim[i], &shape.dim[i >= axis]))
+            return tmk_fail(infer->diag, TMK_RANGE, "the flattened dimensions overflow");
+    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
+    return TMK_OK;
+}
+
+/* ---- Squeeze and Unsqueeze ---- */
+
+/* Marks the axes that are named. */
+static enum tmk_status mark(const int64_t *axes, size_t n, int32_t rank, bool marked[TMK_MAX_RANK],
+                            struct tmk_diag *diag) {
+    for (size_t i = 0; i < n; i++) {
+        int32_t axis;
+        TMK_TRY(tmk_axis(axes[i], rank, &axis, diag));
+        if (marked[axis])
+            return tmk_fail(diag, TMK_RANGE, "axis %d is named twice", axis);
+        marked[axis] = true;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status squeeze(struct tmk_infer *infer, const int64_t *axes, size_t n) {
+    const struct tmk_shape *in = &infer->in[0]->shape;
+    bool gone[TMK_MAX_RANK] = {false};
+    TMK_TRY(mark(axes, n, in->rank, gone, infer->diag));
+    struct tmk_shape shape = {0};
+    for (int32_t i = 0; i < in->rank; i++) {
+        if (axes ? !gone[i] : in->dim[i] != 1)
+            shape.dim[shape.rank++] = in->dim[i];
+        else if (in->dim[i] != 1)
+            return tmk_fail(infer->diag, TMK_SHAPE, "axis %d is %lld long and cannot be squeezed",
+                            i, (long long)in->dim[i]);
+    }
+    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status unsqueeze(struct tmk_infer *infer, const int64_t *axes, size_t n) {
+    const struct tmk_shape *in = &infer->in[0]->shape;
+    if (n > (size_t)(TMK_MAX_RANK - in->rank))
+        return tmk_fail(infer->diag, TMK_SHAPE, "%zu axes more than %d are too many; at most %d", n,
+                        in->rank, TMK_MAX_RANK);
+    struct tmk_shape shape = {.rank = in->rank + (int32_t)n};
+    bool added[TMK_MAX_RANK] = {false};
+    TMK_TRY(mark(axes, n, shape.rank, added, infer->diag));
+    for (int32_t i = 0, from = 0; i < shape.rank; i++)
+        shape.dim[i] = added[i] ? 1 : in->dim[from++];
+    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status squeeze_1_infer(struct tmk_infer *infer) {
+    size_t n;
+    const int64_t *axes = tmk_node_ints(infer->node, "axes", &n);
+    return squeeze(infer, n ? axes : NULL, n);
+}
+
+static enum tmk_status unsqueeze_1_infer(struct tmk_infer *infer) {
+    size_t n;
+    const int64_t *axes = tmk_node_ints(infer->node, "axes", &n);
+    return unsqueeze(infer, axes, n);
+}
+
+/* Version 13: the axes are input 1. *known is false when its elements are not given. */
+static enum tmk_status input_axes(struct tmk_infer *infer, int64_t axes[TMK_MAX_RANK], size_t *n,
+                                  bool *known) {
+    TMK_TRY(tmk_want_dtype(infer->in[1], TMK_INT64, "the axes", infer->diag));
+    *known = infer->in[1]->data != NULL;
+    return *known ? tmk_read_ints(infer->in[1], "the axes", TMK_MAX_RANK, axes, n, infer->diag)
+                  : TMK_OK;
+}
+
+static enum tmk_status squeeze_13_infer(struct tmk_infer *infer) {
+    int64_t axes[TMK_MAX_RANK];
+    size_t n;
+    bool known;
+    if (!tmk_infer_in(infer, 1))
+        return squeeze(infer, NULL, 0);
+    TMK_TRY(input_axes(infer, axes, &n, &known));
+    return known ? squeeze(infer, axes, n) : TMK_OK;
+}
+
+static enum tmk_status unsqueeze_13_infer(struct tmk_infer *infer) {
+    int64_t axes[TMK_MAX_RANK];
+    size_t n;
+    bool known;
+    TMK_TRY(input_axes(infer, axes, &n, &known));
+    return known ? unsqueeze(infer, axes, n) : TMK_OK;
+}
+
+static const struct tmk_attr_rule no_attrs[] = {{NULL}};
+static const struct tmk_attr_rule reshape_1_attrs[] = {
+    {"consumed_inputs", TMK_ATTR_INTS, false}, {"shape", TMK_ATTR_INTS, false}, {NULL}};
+static const struct tmk_attr_rule reshape_14_attrs[] = {{"allowzero", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule flatten_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule squeeze_1_attrs[] = {{"axes", TMK_ATTR_INTS, false}, {NULL}};
+static const struct tmk_attr_rule unsqueeze_1_attrs[] = {{"axes", TMK_ATTR_INTS, true}, {NULL}};
+
+const struct tmk_op tmk_op_Reshape_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Reshape",
+    .since = 1,
+    .until = 4,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = reshape_1_attrs,
+    .infer = reshape_1_infer,
+    .run = tmk_run_view,
+    .sample = "graph \"reshape\" opset 1 {\n"
+              "  input %x : f32[2,3,4]\n"
+              "  %y = Reshape(%x) {shape=[0,-1]}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Reshape_5 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Reshape",
+    .since = 5,
+    .until = 13,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = no_attrs,
+    .infer = reshape_5_infer,
+    .run = tmk_run_view,
+    .sample = "graph \"reshape\" opset 13 {\n"
+              "  input %x : f32[2,3,4]\n"
+              "  init %s : i64[3] = {4, 0, -1}\n"
+              "  %y = Reshape(%x, %s)\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Reshape_14 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Reshape",
+    .since = 14,
+    .until = INT32_MAX,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = reshape_14_attrs,
+    .infer = reshape_5_infer,
+    .run = tmk_run_view,
+    .sample = "graph \"reshape\" opset 14 {\n"
+              "  input %x : f32[2,0,4]\n"
+              "  init %s : i64[2] = {0, 7}\n"
+              "  %y = Reshape(%x, %s) {allowzero=1}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Flatten_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Flatten",
+    .since = 1,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = flatten_attrs,
+    .infer = flatten_infer,
+    .run = tmk_run_view,
+    .sample = "graph \"flatten\" opset 13 {\n"
+              "  input %x : f32[2,3,4]\n"
+              "  %y = Flatten(%x) {axis=-1}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Squeeze_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Squeeze",
+    .since = 1,
+    .until = 12,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = squeeze_1_attrs,
+    .infer = squeeze_1_infer,
+    .run = tmk_run_view,
+    .sample = "graph \"squeeze\" opset 11 {\n"
+              "  input %x : f32[1,3,1,2]\n"
+              "  %y = Squeeze(%x) {axes=[-2]}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Squeeze_13 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Squeeze",
+    .since = 13,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = no_attrs,
+    .infer = squeeze_13_infer,
+    .run = tmk_run_view,
+    .sample = "graph \"squeeze\" opset 13 {\n"
+              "  input %x : f32[1,3,1,2]\n"
+              "  %y = Squeeze(%x)\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Unsqueeze_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Unsqueeze",
+    .since = 1,
+    .until = 12,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = unsqueeze_1_attrs,
+    .infer = unsqueeze_1_infer,
+    .run = tmk_run_view,
+    .sample = "graph \"unsqueeze\" opset 11 {\n"
+              "  input %x : f32[3,2]\n"
+              "  %y = Unsqueeze(%x) {axes=[0,-1]}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Unsqueeze_13 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Unsqueeze",
+    .since = 13,
+    .until = INT32_MAX,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = no_attrs,
+    .infer = unsqueeze_13_infer,
+    .run = tmk_run_view,
+    .sample = "graph \"unsqueeze\" opset 13 {\n"
+              "  input %x : f32[3,2]\n"
+              "  init %a : i64[2] = {3, 1}\n"
+              "  %y = Unsqueeze(%x, %a)\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Identity_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Identity",
+    .since = 1,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_INHERIT,
+    .attrs = no_attrs,
+    .infer = tmk_infer_same,
+    .run = tmk_run_view,
+    .sample = "graph \"identity\" opset 13 {\n"
+              "  input %x : f32[3,2]\n"
+              "  %y = Identity(%x)\n"
+              "  output %y\n"
+              "}\n",
+};

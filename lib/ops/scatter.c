@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* What happens where an update meets an element. */
+enum reduction { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX };
+
+static enum tmk_status reduction_of(const struct tmk_node *node, enum reduction *out,
+                                    struct tmk_diag *diag) {
+    static const char *const names[] = {"none", "add", "mul", "min", "max"};
+    const char *name = tmk_node_string(node, "reduction", "none");
+    for (size_t i = 0; i < TMK_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (enum reduction)i;
+            return TMK_OK;
+        }
+    return tmk_fail(diag, TMK_RANGE, "reduction '%s' is not one of none, add, mul, min, max", name);
+}
+
+/* Integers wrap around: the arithmetic is that of uint64_t, cut to the type. */
+#define COMBINE_INTEGER(type)                                                                      \
+    static void combine_##type(enum reduction how, void *into, const void *with, size_t n) {       \
+        type *a = into;                                                                            \
+        const type *b = with;                                                                      \
+        for (size_t i = 0; i < n; i++)                                                             \
+            switch (how) {                                                                         \
+            case REDUCE_ADD:                                                                       \
+                a[i] = (type)((uint64_t)a[i] + (uint64_t)b[i]);                                    \
+                break;                                                                             \
+            case REDUCE_MUL:                                                                       \
+                a[i] = (type)((uint64_t)a[i] * (uint64_t)b[i]);                                    \
+                break;                                                                             \
+            case REDUCE_MIN:                                                                       \
+                a[i] = b[i] < a[i] ? b[i] : a[i];                                                  \
+                break;                                                                             \
+            case REDUCE_MAX:                                                                       \
+                a[i] = b[i] > a[i] ? b[i] : a[i];                                                  \
+                break;                                                                             \
+            case REDUCE_NONE:                                                                      \
+                a[i] = b[i];                                                                       \
+                break;                                                                             \
+            }                                                                                      \
+    }
+COMBINE_INTEGER(int8_t)
+COMBINE_INTEGER(int16_t)
+COMBINE_INTEGER(int32_t)
+COMBINE_INTEGER(int64_t)
+COMBINE_INTEGER(uint8_t)
+COMBINE_INTEGER(uint16_t)
+COMBINE_INTEGER(uint32_t)
+COMBINE_INTEGER(uint64_t)
+
+/* or for sums and maxima, and for products and minima */
+static void combine_bool(enum reduction how, void *into, const void *with, size_t n) {
+    uint8_t *a = into;
+    const uint8_t *b = with;
+    bool either = how == REDUCE_ADD || how == REDUCE_MAX;
+    for (size_t i = 0; i < n; i++)
+        a[i] = how == REDUCE_NONE ? b[i] : either ? a[i] | b[i] : a[i] & b[i];
+}
+
+static void combine_float(enum reduction how, void *into, const void *with, size_t n) {
+    float *a = into;
+    const float *b = with;
+    for (size_t i = 0; i < n; i++)
+        switch (how) {
+        case REDUCE_ADD:
+            a[i] += b[i];
+            break;
+        case REDUCE_MUL:
+            a[i] *= b[i];
+            break;
+        case REDUCE_MIN: /* NaN wins */
+            a[i] = b[i] < a[i] || isnan(b[i]) ? b[i] : a[i];
+            break;
+        case REDUCE_MAX:
+            a[i] = b[i] > a[i] || isnan(b[i]) ? b[i] : a[i];
+            break;
+        case REDUCE_NONE:
+            a[i] = b[i];
+            break;
+        }
+}
+
+typedef void combine_fn(enum reduction how, void *into, const void *with, size_t n);
+
+/* NULL: not a type to calculate with. */
+static combine_fn *combine_for(enum tmk_dtype dtype) {
+    switch (dtype) {
+    case TMK_FLOAT32:
+        return combine_float;
+    case TMK_BOOL:
+        return combine_bool;
+    case TMK_INT8:
+        return combine_int8_t;
+    case TMK_INT16:
+        return combine_int16_t;
+    case TMK_INT32:
+        return combine_int32_t;
+    case TMK_INT64:
+        return combine_int64_t;
+    case TMK_UINT8:
+        return combine_uint8_t;
+    case TMK_UINT16:
+        return combine_uint16_t;
+    case TMK_UINT32:
+        return combine_uint32_t;
+    case TMK_UINT64:
+        return combine_uint64_t;
+    default:
+        return NULL;
+    }
+}
+
+/* What both operators check, and what they answer: the shape of `data`. */
+static enum tmk_status scatter_types(struct tmk_infer *infer) {
+    const struct tmk_tensor *data = infer->in[0], *updates = infer->in[2];
+    enum reduction how;
+    TMK_TRY(reduction_of(infer->node, &how, infer->diag));
+    TMK_TRY(tmk_want_dtype(updates, data->dtype, "the updates", infer->diag));
+    if (how != REDUCE_NONE && !combine_for(data->dtype))
+        return tmk_fail(infer->diag, TMK_TYPE, "%s cannot be reduced", tmk_dtype_name(data->dtype));
+    tmk_infer_set(infer, 0, data->dtype, &data->shape);
+    return TMK_OK;
+}
+
+/* ---- Scatter, ScatterElements: one element for each of `indices` ---- */
+
+static enum tmk_status elements_infer(struct tmk_infer *infer) {
+    char a[256], b[256];
+    const struct tmk_shape *data = &infer->in[0]->shape, *indices = &infer->in[1]->shape;
+    int32_t axis;
+    TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", 0), data->rank, &axis, infer->diag));
+    TMK_TRY(tmk_want_indices(infer->in[1], "the indices", infer->diag));
+    if (!tmk_shape_equal(indices, &infer->in[2]->shape))
+        return tmk_fail(infer->diag, TMK_SHAPE, "indices of shape %s, but updates of shape %s",
+                        tmk_shape_text(indices, a, sizeof a),
+                        tmk_shape_text(&infer->in[2]->shape, b, sizeof b));
+    bool fits = indices->rank == data->rank;
+    for (int32_t i = 0; i < data->rank && fits; i++)
+        fits = i == axis || indices->dim[i] <= data->dim[i];
+    if (!fits)
+        return tmk_fail(
+            infer->diag, TMK_SHAPE, "indices of shape %s do not fit data of shape %s on axis %d",
+            tmk_shape_text(indices, a, sizeof a), tmk_shape_text(data, b, sizeof b), axis);
+    return scatter_types(infer);
+}
+
+static enum tmk_status elements_run(struct tmk_run *run) {
+    const struct tmk_tensor *data = run->in[0], *indices = run->in[1], *updates = run->in[2];
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    enum reduction how;
+    int32_t axis, last = data->shape.rank - 1;
+    TMK_TRY(reduction_of(run->node, &how, run->diag));
+    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 0), data->shape.rank, &axis, run->diag));
+    TMK_TRY(tmk_run_view(run));
+    size_t n = tmk_tensor_count(indices), element = tmk_dtype_size(data->dtype);
+    if (!out || n == 0)
+        return TMK_OK;
+    combine_fn *combine = combine_for(data->dtype);
+    int64_t stride[TMK_MAX_RANK], at[TMK_MAX_RANK] = {0}, line = indices->shape.dim[last];
+    tmk_strides(&data->shape, stride);
+    int64_t along = stride[axis], base = 0; /* base: of the line, without its part on `axis` */
+    for (size_t i = 0; i < n; i += (size_t)line) {
+        for (int64_t j = 0; j < line; j++) {
+            int64_t index;
+            TMK_TRY(tmk_index(tmk_index_at(indices, i + (size_t)j), data->shape.dim[axis], &index,
+                              run->diag));
+            size_t to = (size_t)(base + index * along + (axis == last ? 0 : j)) * element;
+            const char *from = (const char *)updates->data + (i + (size_t)j) * element;
+            if (how == REDUCE_NONE)
+                memcpy((char *)out->data + to, from, element);
+            else
+                combine(how, (char *)out->data + to, from, 1);
+        }
+        for (int32_t k = last - 1; k >= 0; k--) {
+            base += k == axis ? 0 : stride[k];
+            if (++at[k] < indices->shape.dim[k])
+                break;
+            base -= k == axis ? 0 : stride[k] * at[k];
+            at[k] = 0;
+        }
+    }
+    return TMK_OK;
+}
+
+/* ---- ScatterND: a slice for each tuple in the last axis of `indices` ---- */
+
+static enum tmk_status nd_infer(struct tmk_infer *infer) {
+    char a[256], b[256], c[256];
+    const struct tmk_shape *data = &infer->in[0]->shape, *indices = &infer->in[1]->shape;
+    int32_t r = data->rank, q = indices->rank;
+    TMK_TRY(tmk_want_dtype(infer->in[1], TMK_INT64, "the indices", infer->diag));
+    if (r < 1 || q < 1)
+        return tmk_fail(infer->diag, TMK_SHAPE, "data and indices need a dimension at least");
+    int64_t tuple = indices->dim[q - 1];
+    bool fits = tuple >= 0 && tuple <= r && q - 1 + r - tuple <= TMK_MAX_RANK;
+    if (fits) {
+        struct tmk_shape want = {.rank = q - 1 + r - (int32_t)tuple};
+        for (int32_t i = 0; i < q - 1; i++)
+            want.dim[i] = indices->dim[i];
+        for (int32_t i = (int32_t)tuple; i < r; i++)
+            want.dim[q - 1 + i - tuple] = data->dim[i];
+        fits = tmk_shape_equal(&want, &infer->in[2]->shape);
+    }
+    if (!fits)
+        return tmk_fail(infer->diag, TMK_SHAPE,
+                        "indices of shape %s and updates of shape %s do not fit data of shape %s",
+                        tmk_shape_text(indices, a, sizeof a),
+                        tmk_shape_text(&infer->in[2]->shape, b, sizeof b),
+                        tmk_shape_text(data, c, sizeof c));
+    return scatter_types(infer);
+}
+
+static enum tmk_status nd_run(struct tmk_run *run) {
+    const struct tmk_tensor *data = run->in[0], *indices = run->in[1], *updates = run->in[2];
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    enum reduction how;
+    TMK_TRY(reduction_of(run->node, &how, run->diag));
+    TMK_TRY(tmk_run_view(run));
+    if (!out || tmk_tensor_count(updates) == 0)
+        return TMK_OK;
+    int32_t q = indices->shape.rank, tuple = (int32_t)indices->shape.dim[q - 1];
+    int64_t stride[TMK_MAX_RANK];
+    tmk_strides(&data->shape, stride);
+    size_t n = tmk_extent(&indices->shape, 0, q - 1), element = tmk_dtype_size(data->dtype);
+    size_t block = tmk_extent(&data->shape, tuple, data->shape.rank);
+    combine_fn *combine = combine_for(data->dtype);
+    const int64_t *index = indices->data;
+    const char *from = updates->data;
+    for (size_t i = 0; i < n; i++, index += tuple, from += block * element) {
+        int64_t offset = 0;
+        for (int32_t k = 0; k < tuple; k++) {
+            int64_t at;
+            TMK_TRY(tmk_index(index[k], data->shape.dim[k], &at, run->diag));
+            offset += at * stride[k];
+        }
+        char *to = (char *)out->data + (size_t)offset * element;
+        if (how == REDUCE_NONE)
+            memcpy(to, from, block * element);
+        else
+            combine(how, to, from, block);
+    }
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule axis_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule axis_reduction_attrs[] = {
+    {"axis", TMK_ATTR_INT, false}, {"reduction", TMK_ATTR_STRING, false}, {NULL}};
+static const struct tmk_attr_rule no_attrs[] = {{NULL}};
+static const struct tmk_attr_rule reduction_attrs[] = {{"reduction", TMK_ATTR_STRING, false},
+                                                       {NULL}};
+
+const struct tmk_op tmk_op_Scatter_9 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Scatter",
+    .since = 9,
+    .until = 10,
+    .min_in = 3,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = axis_attrs,
+    .infer = elements_infer,
+    .run = elements_run,
+    .sample = "graph \"scatter\" opset 9 {\n"
+              "  input %x : f32[1,5]\n"
+              "  init %i : i64[1,2] = {1, 3}\n"
+              "  input %u : f32[1,2]\n"
+              "  %y = Scatter(%x, %i, %u) {axis=1}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_ScatterElements_11 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "ScatterElements",
+    .since = 11,
+    .until = 15,
+    .min_in = 3,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = axis_attrs,
+    .infer = elements_infer,
+    .run = elements_run,
+    .sample = "graph \"scatter_elements\" opset 11 {\n"
+              "  input %x : f32[3,3]\n"
+              "  init %i : i32[2,3] = {1, 0, 2, 0, 2, -2}\n"
+              "  input %u : f32[2,3]\n"
+              "  %y = ScatterElements(%x, %i, %u)\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_ScatterElements_16 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "ScatterElements",
+    .since = 16,
+    .until = INT32_MAX,
+    .min_in = 3,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = axis_reduction_attrs,
+    .infer = elements_infer,
+    .run = elements_run,
+    .sample = "graph \"scatter_elements\" opset 18 {\n"
+              "  input %x : f32[2,2,3]\n"
+              "  init %i : i64[2,2,2] = {1, 1, 0, 2, -1, 0, 0, 0}\n"
+              "  input %u : f32[2,2,2]\n"
+              "  %y = ScatterElements(%x, %i, %u) {axis=-1, reduction=\"add\"}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_ScatterND_11 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "ScatterND",
+    .since = 11,
+    .until = 15,
+    .min_in = 3,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = no_attrs,
+    .infer = nd_infer,
+    .run = nd_run,
+    .sample = "graph \"scatter_nd\" opset 13 {\n"
+              "  input %x : f32[4,4]\n"
+              "  init %i : i64[2,1] = {0, -2}\n"
+              "  input %u : f32[2,4]\n"
+              "  %y = ScatterND(%x, %i, %u)\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_ScatterND_16 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "ScatterND",
+    .since = 16,
+    .until = INT32_MAX,
+    .min_in = 3,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = reduction_attrs,
+    .infer = nd_infer,
+    .run = nd_run,
+    .sample = "graph \"scatter_nd\" opset 18 {\n"
+              "  input %x : f32[4,3]\n"
+              "  init %i : i64[3,2] = {0, 1, -1, 2, 0, 1}\n"
+              "  input %u : f32[3]\n"
+              "  %y = ScatterND(%x, %i, %u) {reduction=\"max\"}\n"
+              "  output %y\n"
+              "}\n",
+};

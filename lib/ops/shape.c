@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shape and Size: what is known of a tensor without its elements. */
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "ops/rows.h"
+
+/* A bound of the slice that version 15 takes of the shape. */
+static int32_t bound(const struct tmk_node *node, const char *name, int32_t otherwise,
+                     int32_t rank) {
+    int64_t at = tmk_node_int(node, name, otherwise);
+    if (at < 0)
+        at += rank;
+    return at < 0 ? 0 : at > rank ? rank : (int32_t)at;
+}
+
+static void range(const struct tmk_node *node, int32_t rank, int32_t *start, int32_t *n) {
+    int32_t end = bound(node, "end", rank, rank);
+    *start = bound(node, "start", 0, rank);
+    *n = end > *start ? end - *start : 0;
+}
+
+static enum tmk_status shape_infer(struct tmk_infer *infer) {
+    int32_t start, n;
+    range(infer->node, infer->in[0]->shape.rank, &start, &n);
+    tmk_infer_set(infer, 0, TMK_INT64, &(struct tmk_shape){1, {n}});
+    return TMK_OK;
+}
+
+static enum tmk_status shape_run(struct tmk_run *run) {
+    int32_t start, n;
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    range(run->node, run->in[0]->shape.rank, &start, &n);
+    if (out)
+        memcpy(out->data, run->in[0]->shape.dim + start, (size_t)n * sizeof(int64_t));
+    return TMK_OK;
+}
+
+static enum tmk_status size_infer(struct tmk_infer *infer) {
+    size_t n;
+    if (!tmk_shape_count(&infer->in[0]->shape, &n) || n > INT64_MAX)
+        return tmk_fail(infer->diag, TMK_RANGE, "the input is too large");
+    tmk_infer_set(infer, 0, TMK_INT64, &(struct tmk_shape){0});
+    return TMK_OK;
+}
+
+static enum tmk_status size_run(struct tmk_run *run) {
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    if (out)
+        *(int64_t *)out->data = (int64_t)tmk_tensor_count(run->in[0]);
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule no_attrs[] = {{NULL}};
+static const struct tmk_attr_rule shape_15_attrs[] = {
+    {"end", TMK_ATTR_INT, false}, {"start", TMK_ATTR_INT, false}, {NULL}};
+
+const struct tmk_op tmk_op_Shape_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Shape",
+    .since = 1,
+    .until = 14,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_SHAPE_ONLY,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = no_attrs,
+    .infer = shape_infer,
+    .run = shape_run,
+    .sample = "graph \"shape\" opset 13 {\n"
+              "  input %x : f32[2,3,4]\n"
+              "  %y = Shape(%x)\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Shape_15 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Shape",
+    .since = 15,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_SHAPE_ONLY,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = shape_15_attrs,
+    .infer = shape_infer,
+    .run = shape_run,
+    .sample = "graph \"shape\" opset 15 {\n"
+              "  input %x : f32[2,3,4]\n"
+              "  %y = Shape(%x) {end=100, start=-2}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Size_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Size",
+    .since = 1,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_SHAPE_ONLY,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = no_attrs,
+    .infer = size_infer,
+    .run = size_run,
+    .sample = "graph \"size\" opset 13 {\n"
+              "  input %x : f32[2,3,4]\n"
+              "  %y = Size(%x)\n"
+              "  output %y\n"
+              "}\n",
+};

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* What is asked for, in the order of `axis`, as the model says it. */
+struct request {
+    bool known;
+    size_t n;
+    int64_t start[TMK_MAX_RANK], end[TMK_MAX_RANK], axis[TMK_MAX_RANK], step[TMK_MAX_RANK];
+};
+
+/* The same for each of the data's axes: first element, how many, and how far apart. */
+struct slice {
+    struct tmk_shape shape;
+    int64_t first[TMK_MAX_RANK], step[TMK_MAX_RANK];
+};
+
+static enum tmk_status attribute(const struct tmk_node *node, const char *name, int64_t *out,
+                                 size_t *n, struct tmk_diag *diag) {
+    size_t given;
+    const int64_t *values = tmk_node_ints(node, name, &given);
+    if (given > TMK_MAX_RANK)
+        return tmk_fail(diag, TMK_SHAPE, "%s has %zu entries; at most %d are possible", name, given,
+                        TMK_MAX_RANK);
+    for (size_t i = 0; i < given; i++)
+        out[i] = values[i];
+    *n = given;
+    return TMK_OK;
+}
+
+static enum tmk_status fill_in(struct request *r, size_t n_ends, size_t n_axes, size_t n_steps,
+                               bool axes, bool steps, struct tmk_diag *diag) {
+    if (n_ends != r->n || (axes && n_axes != r->n) || (steps && n_steps != r->n))
+        return tmk_fail(diag, TMK_SHAPE, "starts, ends, axes and steps differ in length");
+    for (size_t i = 0; i < r->n; i++) {
+        if (!axes)
+            r->axis[i] = (int64_t)i;
+        if (!steps)
+            r->step[i] = 1;
+    }
+    r->known = true;
+    return TMK_OK;
+}
+
+static enum tmk_status request_1(const struct tmk_node *node, struct request *r,
+                                 struct tmk_diag *diag) {
+    size_t ends, axes;
+    TMK_TRY(attribute(node, "starts", r->start, &r->n, diag));
+    TMK_TRY(attribute(node, "ends", r->end, &ends, diag));
+    TMK_TRY(attribute(node, "axes", r->axis, &axes, diag));
+    return fill_in(r, ends, axes, 0, tmk_node_attr(node, "axes") != NULL, false, diag);
+}
+
+/* in[1..4]: starts, ends, axes, steps; the last two may be NULL. */
+static enum tmk_status request_10(const struct tmk_tensor *const in[5], struct request *r,
+                                  struct tmk_diag *diag) {
+    static const char *const what[] = {"", "the starts", "the ends", "the axes", "the steps"};
+    int64_t *values[] = {NULL, r->start, r->end, r->axis, r->step};
+    size_t n[5] = {0};
+    r->known = false;
+    for (int i = 1; i < 5; i++) {
+        if (in[i])
+            TMK_TRY(tmk_want_indices(in[i], what[i], diag));
+        if (in[i] && !in[i]->data)
+            return TMK_OK;
+    }
+    for (int i = 1; i < 5; i++)
+        if (in[i])
+            TMK_TRY(tmk_read_ints(in[i], what[i], TMK_MAX_RANK, values[i], &n[i], diag));
+    r->n = n[1];
+    return fill_in(r, n[2], n[3], n[4], in[3] != NULL, in[4] != NULL, diag);
+}
+
+/* A bound counted from the end if negative, then clamped to [low, high]. */
+static int64_t bound(int64_t value, int64_t extent, int64_t low, int64_t high) {
+    if (value < 0)
+        value += extent;
+    return value < low ? low : value > high ? high : value;
+}
+
+static enum tmk_status resolve(const struct request *r, const struct tmk_shape *data,
+                               struct slice *slice, struct tmk_diag *diag) {
+    bool seen[TMK_MAX_RANK] = {false};
+    slice->shape = *data;
+    for (int32_t i = 0; i < data->rank; i++) {
+        slice->first[i] = 0;
+        slice->step[i] = 1;
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        int32_t axis;
+        TMK_TRY(tmk_axis(r->axis[i], data->rank, &axis, diag));
+        if (seen[axis])
+            return tmk_fail(diag, TMK_RANGE, "axis %d is named twice", axis);
+        seen[axis] = true;
+        int64_t extent = data->dim[axis], step = r->step[i], from, to;
+        uint64_t distance = 0, stride;
+        if (step == 0)
+            return tmk_fail(diag, TMK_RANGE, "the step on axis %d is 0", axis);
+        if (step > 0) {
+            from = bound(r->start[i], extent, 0, extent);
+            to = bound(r->end[i], extent, 0, extent);
+            stride = (uint64_t)step;
+            distance = to > from ? (uint64_t)(to - from) : 0;
+        } else {
+            from = bound(r->start[i], extent, 0, extent - 1);
+            to = bound(r->end[i], extent, -1, extent - 1);
+            stride = 0 - (uint64_t)step;
+            distance = extent && from > to ? (uint64_t)(from - to) : 0;
+        }
+        int64_t count = distance ? (int64_t)((distance - 1) / stride + 1) : 0;
+        slice->shape.dim[axis] = count;
+        slice->first[axis] = from;
+        /* a step that is taken is shorter than the dimension, so that strides cannot overflow */
+        slice->step[axis] = count > 1 ? step : 1;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status infer_with(struct tmk_infer *infer, const struct request *request) {
+    struct slice slice;
+    if (!request->known)
+        return TMK_OK;
+    TMK_TRY(resolve(request, &infer->in[0]->shape, &slice, infer->diag));
+    tmk_infer_set(infer, 0, infer->in[0]->dtype, &slice.shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_with(struct tmk_run *run, const struct request *request) {
+    const struct tmk_tensor *in = run->in[0];
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    if (!out || tmk_tensor_count(out) == 0)
+        return TMK_OK;
+    struct slice slice;
+    int64_t to[TMK_MAX_RANK], from[TMK_MAX_RANK], offset = 0;
+    TMK_TRY(resolve(request, &in->shape, &slice, run->diag));
+    tmk_strides(&out->shape, to);
+    tmk_strides(&in->shape, from);
+    struct tmk_move move = {0};
+    for (int32_t i = 0; i < in->shape.rank; i++) {
+        offset += slice.first[i] * from[i];
+        tmk_move_axis(&move, out->shape.dim[i], to[i], slice.step[i] * from[i]);
+    }
+    size_t element = tmk_dtype_size(in->dtype);
+    tmk_move_run(&move, element, out->data, (const char *)in->data + (size_t)offset * element);
+    return TMK_OK;
+}
+
+static enum tmk_status slice_1_infer(struct tmk_infer *infer) {
+    struct request request;
+    TMK_TRY(request_1(infer->node, &request, infer->diag));
+    return infer_with(infer, &request);
+}
+
+static enum tmk_status slice_1_run(struct tmk_run *run) {
+    struct request request;
+    TMK_TRY(request_1(run->node, &request, run->diag));
+    return run_with(run, &request);
+}
+
+static enum tmk_status slice_10_infer(struct tmk_infer *infer) {
+    const struct tmk_tensor *in[5];
+    struct request request;
+    for (uint32_t i = 0; i < 5; i++)
+        in[i] = tmk_infer_in(infer, i);
+    TMK_TRY(request_10(in, &request, infer->diag));
+    return infer_with(infer, &request);
+}
+
+static enum tmk_status slice_10_run(struct tmk_run *run) {
+    const struct tmk_tensor *in[5];
+    struct request request;
+    for (uint32_t i = 0; i < 5; i++)
+        in[i] = tmk_run_in(run, i);
+    TMK_TRY(request_10(in, &request, run->diag));
+    return run_with(run, &request);
+}
+
+static const struct tmk_attr_rule attrs_1[] = {{"axes", TMK_ATTR_INTS, false},
+                                               {"ends", TMK_ATTR_INTS, true},
+                                               {"starts", TMK_ATTR_INTS, true},
+                                               {NULL}};
+static const struct tmk_attr_rule attrs_10[] = {{NULL}};
+
+const struct tmk_op tmk_op_Slice_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Slice",
+    .since = 1,
+    .until = 9,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs_1,
+    .infer = slice_1_infer,
+    .run = slice_1_run,
+    .sample = "graph \"slice\" opset 9 {\n"
+              "  input %x : f32[3,4,5]\n"
+              "  %y = Slice(%x) {axes=[1,2], ends=[-1,1000], starts=[1,-3]}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Slice_10 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Slice",
+    .since = 10,
+    .until = INT32_MAX,
+    .min_in = 3,
+    .max_in = 5,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs_10,
+    .infer = slice_10_infer,
+    .run = slice_10_run,
+    .sample = "graph \"slice\" opset 13 {\n"
+              "  input %x : f32[3,7,5]\n"
+              "  init %starts : i64[2] = {-1, 1}\n"
+              "  init %ends : i64[2] = {-9223372036854775808, 9223372036854775807}\n"
+              "  init %axes : i64[2] = {-2, 0}\n"
+              "  init %steps : i64[2] = {-3, 1}\n"
+              "  %y = Slice(%x, %starts, %ends, %axes, %steps)\n"
+              "  output %y\n"
+              "}\n",
+};

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* Where the lengths come from: an input, else an attribute, else equal parts. */
+struct split {
+    int32_t axis;
+    bool known;
+    int64_t length[TMK_MAX_OUTPUTS];
+};
+
+/* num_outputs (version 18) rounds up and leaves the rest to the last part; before it, parts must be
+ * equal. */
+static enum tmk_status equal_parts(const struct tmk_node *node, int64_t extent, uint32_t n,
+                                   struct split *split, struct tmk_diag *diag) {
+    int64_t part = extent / n, last = part;
+    if (extent % n != 0) {
+        if (!tmk_node_attr(node, "num_outputs"))
+            return tmk_fail(diag, TMK_SHAPE,
+                            "a dimension of %lld cannot be split into %u equal parts",
+                            (long long)extent, n);
+        part++;
+        last = extent - part * (n - 1);
+        if (last < 0)
+            return tmk_fail(diag, TMK_SHAPE,
+                            "a dimension of %lld is too short for %u parts of %lld",
+                            (long long)extent, n, (long long)part);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        split->length[i] = i + 1 < n ? part : last;
+    return TMK_OK;
+}
+
+static enum tmk_status given_parts(int64_t extent, size_t given, uint32_t n,
+                                   const struct split *split, struct tmk_diag *diag) {
+    if (given != n)
+        return tmk_fail(diag, TMK_SHAPE, "%zu lengths are given for %u outputs", given, n);
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (split->length[i] < 0 || !tmk_add_i64(sum, split->length[i], &sum))
+            return tmk_fail(diag, TMK_RANGE, "the length %lld of output %u is not possible",
+                            (long long)split->length[i], i);
+    if (sum != extent)
+        return tmk_fail(diag, TMK_SHAPE, "the lengths add up to %lld, but the dimension is %lld",
+                        (long long)sum, (long long)extent);
+    return TMK_OK;
+}
+
+static enum tmk_status plan(const struct tmk_node *node, const struct tmk_tensor *in,
+                            const struct tmk_tensor *lengths, uint32_t n_out, struct split *split,
+                            struct tmk_diag *diag) {
+    TMK_TRY(tmk_axis(tmk_node_int(node, "axis", 0), in->shape.rank, &split->axis, diag));
+    int64_t extent = in->shape.dim[split->axis];
+    if (n_out == 0 || n_out > TMK_MAX_OUTPUTS)
+        return tmk_fail(diag, TMK_GRAPH, "%u outputs are not possible", n_out);
+    size_t n = 0;
+    const int64_t *attribute = tmk_node_ints(node, "split", &n);
+    split->known = true;
+    if (lengths) {
+        if (tmk_node_attr(node, "num_outputs"))
+            return tmk_fail(diag, TMK_GRAPH, "both input 'split' and num_outputs are given");
+        split->known = lengths->data != NULL;
+        if (!split->known)
+            return TMK_OK;
+        TMK_TRY(tmk_read_sizes(lengths, "the lengths", TMK_MAX_OUTPUTS, split->length, &n, diag));
+        return given_parts(extent, n, n_out, split, diag);
+    }
+    if (attribute) {
+        for (size_t i = 0; i < n && i < TMK_MAX_OUTPUTS; i++)
+            split->length[i] = attribute[i];
+        return given_parts(extent, n, n_out, split, diag);
+    }
+    int64_t asked = tmk_node_int(node, "num_outputs", n_out);
+    if (asked != n_out)
+        return tmk_fail(diag, TMK_SHAPE, "num_outputs is %lld, but the node has %u outputs",
+                        (long long)asked, n_out);
+    return equal_parts(node, extent, n_out, split, diag);
+}
+
+static enum tmk_status split_infer(struct tmk_infer *infer) {
+    const struct tmk_tensor *in = infer->in[0];
+    struct split split;
+    TMK_TRY(plan(infer->node, in, tmk_infer_in(infer, 1), infer->n_out, &split, infer->diag));
+    if (!split.known)
+        return TMK_OK;
+    struct tmk_shape shape = in->shape;
+    for (uint32_t i = 0; i < infer->n_out; i++) {
+        shape.dim[split.axis] = split.length[i];
+        tmk_infer_set(infer, i, in->dtype, &shape);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status split_18_infer(struct tmk_infer *infer) {
+    if (!tmk_infer_in(infer, 1) && !tmk_node_attr(infer->node, "num_outputs"))
+        return tmk_fail(infer->diag, TMK_GRAPH, "neither input 'split' nor num_outputs is given");
+    return split_infer(infer);
+}
+
+static enum tmk_status split_run(struct tmk_run *run) {
+    const struct tmk_tensor *in = run->in[0];
+    struct split split;
+    TMK_TRY(plan(run->node, in, tmk_run_in(run, 1), run->n_out, &split, run->diag));
+    if (tmk_tensor_count(in) == 0)
+        return TMK_OK;
+    int32_t axis = split.axis, rank = in->shape.rank;
+    size_t outer = tmk_extent(&in->shape, 0, axis);
+    size_t inner = tmk_extent(&in->shape, axis + 1, rank) * tmk_dtype_size(in->dtype);
+    size_t stride = (size_t)in->shape.dim[axis] * inner;
+    const char *from = in->data;
+    for (uint32_t i = 0; i < run->n_out; i++) {
+        size_t block = (size_t)split.length[i] * inner;
+        if (run->out[i] && block)
+            for (size_t o = 0; o < outer; o++)
+                memcpy((char *)run->out[i]->data + o * block, from + o * stride, block);
+        from += block;
+    }
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule attrs_1[] = {
+    {"axis", TMK_ATTR_INT, false}, {"split", TMK_ATTR_INTS, false}, {NULL}};
+static const struct tmk_attr_rule attrs_13[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule attrs_18[] = {
+    {"axis", TMK_ATTR_INT, false}, {"num_outputs", TMK_ATTR_INT, false}, {NULL}};
+
+const struct tmk_op tmk_op_Split_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Split",
+    .since = 1,
+    .until = 1,
+    .min_in = 1,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = TMK_VARIADIC,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs_1,
+    .infer = split_infer,
+    .run = split_run,
+    .sample = "graph \"split\" opset 1 {\n"
+              "  input %x : f32[2,6]\n"
+              "  init %split : f32[2] = {2, 4}\n"
+              "  %a, %b = Split(%x, %split) {axis=1}\n"
+              "  output %a\n"
+              "  output %b\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Split_2 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Split",
+    .since = 2,
+    .until = 12,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = TMK_VARIADIC,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs_1,
+    .infer = split_infer,
+    .run = split_run,
+    .sample = "graph \"split\" opset 11 {\n"
+              "  input %x : f32[2,6,3]\n"
+              "  %a, %b, %c = Split(%x) {axis=1, split=[3,1,2]}\n"
+              "  output %a\n"
+              "  output %b\n"
+              "  output %c\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Split_13 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Split",
+    .since = 13,
+    .until = 17,
+    .min_in = 1,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = TMK_VARIADIC,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs_13,
+    .infer = split_infer,
+    .run = split_run,
+    .sample = "graph \"split\" opset 13 {\n"
+              "  input %x : f32[2,6]\n"
+              "  init %split : i64[3] = {5, 0, 1}\n"
+              "  %a, %b, %c = Split(%x, %split) {axis=-1}\n"
+              "  output %a\n"
+              "  output %b\n"
+              "  output %c\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Split_18 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Split",
+    .since = 18,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = TMK_VARIADIC,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs_18,
+    .infer = split_18_infer,
+    .run = split_run,
+    .sample = "graph \"split\" opset 18 {\n"
+              "  input %x : f32[7,2]\n"
+              "  %a, %b, %c = Split(%x) {axis=0, num_outputs=3}\n"
+              "  output %a\n"
+              "  output %b\n"
+              "  output %c\n"
+              "}\n",
+};

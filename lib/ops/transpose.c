@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* perm[i]: the input's axis that becomes axis i. Without the attribute the axes are reversed. */
+static enum tmk_status permutation(const struct tmk_node *node, int32_t rank,
+                                   int32_t perm[TMK_MAX_RANK], struct tmk_diag *diag) {
+    size_t n;
+    const int64_t *given = tmk_node_ints(node, "perm", &n);
+    bool seen[TMK_MAX_RANK] = {false};
+    if (!given && !tmk_node_attr(node, "perm")) {
+        for (int32_t i = 0; i < rank; i++)
+            perm[i] = rank - 1 - i;
+        return TMK_OK;
+    }
+    if (n != (size_t)rank)
+        return tmk_fail(diag, TMK_SHAPE, "perm has %zu entries for an input of rank %d", n, rank);
+    for (int32_t i = 0; i < rank; i++) {
+        if (given[i] < 0 || given[i] >= rank || seen[given[i]])
+            return tmk_fail(diag, TMK_RANGE, "perm is no permutation of the axes: %lld at %d",
+                            (long long)given[i], i);
+        perm[i] = (int32_t)given[i];
+        seen[perm[i]] = true;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status transpose_infer(struct tmk_infer *infer) {
+    const struct tmk_tensor *in = infer->in[0];
+    int32_t perm[TMK_MAX_RANK];
+    TMK_TRY(permutation(infer->node, in->shape.rank, perm, infer->diag));
+    struct tmk_shape shape = {.rank = in->shape.rank};
+    for (int32_t i = 0; i < shape.rank; i++)
+        shape.dim[i] = in->shape.dim[perm[i]];
+    tmk_infer_set(infer, 0, in->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status transpose_run(struct tmk_run *run) {
+    const struct tmk_tensor *in = run->in[0];
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    int32_t perm[TMK_MAX_RANK];
+    int64_t to[TMK_MAX_RANK], from[TMK_MAX_RANK];
+    TMK_TRY(permutation(run->node, in->shape.rank, perm, run->diag));
+    if (!out || tmk_tensor_count(out) == 0)
+        return TMK_OK;
+    tmk_strides(&out->shape, to);
+    tmk_strides(&in->shape, from);
+    struct tmk_move move = {0};
+    for (int32_t i = 0; i < out->shape.rank; i++)
+        tmk_move_axis(&move, out->shape.dim[i], to[i], from[perm[i]]);
+    tmk_move_run(&move, tmk_dtype_size(out->dtype), out->data, in->data);
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule attrs[] = {{"perm", TMK_ATTR_INTS, false}, {NULL}};
+
+const struct tmk_op tmk_op_Transpose_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Transpose",
+    .since = 1,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs,
+    .infer = transpose_infer,
+    .run = transpose_run,
+    .sample = "graph \"transpose\" opset 13 {\n"
+              "  input %x : f32[2,3,4,5]\n"
+              "  %y = Transpose(%x) {perm=[0,2,3,1]}\n"
+              "  output %y\n"
+              "}\n",
+};
