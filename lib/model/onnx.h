@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ONNX model files <-> graph.
+ *
+ * Import takes operator sets from 1 on and IR versions from 1 on. What it changes on the way in:
+ *   - float16, bfloat16 and float64 (types, weights, `to` and `dtype` attributes) become float32;
+ * `origin` of a type or tensor keeps what the file said,
+ *   - model-local functions are inlined, except ai.tidemark::EdgeObserver; a value inside a call is
+ * named "call/value", where call is the name of the calling node or else of its first result,
+ *   - initializers that are also listed as inputs are initializers only,
+ *   - nodes are put in order.
+ * Weights are views of the mapped file wherever their alignment allows; the graph keeps the mapping
+ * alive. Files are hostile: every size is checked before memory is asked for, nesting and inlining
+ * are limited.
+ *
+ * All calls are thread-safe for distinct graphs.
+ */
+#ifndef TMK_MODEL_ONNX_H
+#define TMK_MODEL_ONNX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tidemark/status.h>
+#include <tidemark/tensor.h>
+
+#include "base/text.h"
+#include "graph/graph.h"
+
+struct tmk_onnx_options {
+    bool keep_unknown; /* take operators that have no row, for listing or instrumenting */
+};
+
+/* Imports, inlines, sorts, binds rows (tmk_ops_bind), gives profile IDs (tmk_graph_identify) and
+ * verifies. Errors carry the path; TMK_READ, TMK_FORMAT (no ONNX model), TMK_GRAPH (names node and
+ * value), TMK_UNSUPPORTED. `options` may be NULL: all off. */
+TMK_NODISCARD enum tmk_status tmk_onnx_load(const char *path,
+                                            const struct tmk_onnx_options *options,
+                                            struct tmk_graph **out, struct tmk_diag *diag);
+
+/* Export. Names are made unique where they collide; nameless values get names. Observers keep
+ * running in any ONNX runtime: the model brings ai.tidemark::EdgeObserver along as a model-local
+ * function that forwards its input. Weights that were widened stay float32.
+ *
+ * Where the weights take more than 2,000,000,000 bytes (a protobuf ends at 2 GiB) those of 1 KiB
+ * and more go to `path`.data, which is written first. */
+TMK_NODISCARD enum tmk_status tmk_onnx_save(const struct tmk_graph *graph, const char *path,
+                                            struct tmk_diag *diag);
+/* The same with another limit, in bytes. */
+TMK_NODISCARD enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path,
+                                                  size_t limit, struct tmk_diag *diag);
+/* Appends the model, weights and all, to `out`. */
+TMK_NODISCARD enum tmk_status tmk_onnx_encode(const struct tmk_graph *graph, struct tmk_text *out,
+                                              struct tmk_diag *diag);
+
+/* Reads a TensorProto file (test_data_set_0/input_0.pb); widened as weights are. `name` may be
+ * NULL; otherwise *name receives the tensor's name, to be freed, or NULL. End with
+ * tmk_tensor_finish. */
+TMK_NODISCARD enum tmk_status tmk_onnx_load_tensor(const char *path, struct tmk_tensor *out,
+                                                   char **name, struct tmk_diag *diag);
+
+#endif

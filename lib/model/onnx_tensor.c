@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TensorProto and TypeProto: element types, shapes and every encoding of the elements. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "base/text.h"
+#include "model/onnx.h"
+#include "model/onnx_parts.h"
+#include "model/wire.h"
+
+static bool is_packed(enum tmk_dtype dtype) {
+    return dtype == TMK_UINT4 || dtype == TMK_INT4 || dtype == TMK_FLOAT4E2M1;
+}
+
+static void unpack(enum tmk_dtype dtype, const unsigned char *from, size_t n, unsigned char *to) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned nibble = i & 1 ? from[i / 2] >> 4 : from[i / 2] & 15u;
+        to[i] = (unsigned char)(dtype == TMK_INT4 && nibble > 7 ? nibble | 0xf0u : nibble);
+    }
+}
+
+struct header {
+    enum tmk_dtype dtype;
+    struct tmk_shape shape;
+    size_t count, bytes; /* elements; bytes in the file's raw form */
+};
+
+static enum tmk_status read_header(const TmkPb__Tensor *pb, struct header *out,
+                                   struct tmk_diag *diag) {
+    struct header h = {.dtype = pb->data_type};
+    if (pb->data_type < TMK_FLOAT32 || pb->data_type > TMK_FLOAT4E2M1)
+        return tmk_fail(diag, pb->data_type ? TMK_UNSUPPORTED : TMK_FORMAT,
+                        "element type %d is not supported", (int)pb->data_type);
+    if (h.dtype == TMK_STRING)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "string tensors are not supported");
+    if (pb->n_dims > TMK_MAX_RANK)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "%zu dimensions; at most %d are supported",
+                        pb->n_dims, TMK_MAX_RANK);
+    h.shape.rank = (int32_t)pb->n_dims;
+    for (size_t i = 0; i < pb->n_dims; i++) {
+        if (pb->dims[i] < 0)
+            return tmk_fail(diag, TMK_FORMAT, "dimension %zu is %lld", i, (long long)pb->dims[i]);
+        h.shape.dim[i] = pb->dims[i];
+    }
+    if (!tmk_shape_count(&h.shape, &h.count) ||
+        !tmk_mul_size(h.count, tmk_dtype_size(h.dtype), &h.bytes)) {
+        char text[256];
+        return tmk_fail(diag, TMK_RANGE, "a tensor of shape %s is too large",
+                        tmk_shape_text(&h.shape, text, sizeof text));
+    }
+    if (is_packed(h.dtype))
+        h.bytes = h.count / 2 + h.count % 2;
+    *out = h;
+    return TMK_OK;
+}
+
+static bool all_truth_values(const unsigned char *bytes, size_t n) {
+    unsigned char seen = 0;
+    for (size_t i = 0; i < n; i++)
+        seen |= bytes[i];
+    return seen <= 1;
+}
+
+static enum tmk_status from_raw(const struct header *h, const unsigned char *bytes, size_t size,
+                                struct tmk_buf *owner, struct tmk_tensor *out,
+                                struct tmk_diag *diag) {
+    if (size != h->bytes) {
+        char text[256];
+        return tmk_fail(diag, TMK_FORMAT, "%zu bytes of data where %s of shape %s takes %zu", size,
+                        tmk_dtype_name(h->dtype), tmk_shape_text(&h->shape, text, sizeof text),
+                        h->bytes);
+    }
+    if (tmk_onnx_widened(h->dtype) != h->dtype) {
+        struct tmk_tensor narrow;
+        tmk_tensor_borrow(&narrow, h->dtype, &h->shape, (void *)(uintptr_t)bytes);
+        return tmk_tensor_widen(&narrow, out, diag);
+    }
+    bool as_it_is = h->count && !is_packed(h->dtype) &&
+                    (uintptr_t)bytes % tmk_dtype_size(h->dtype) == 0 &&
+                    (h->dtype != TMK_BOOL || all_truth_values(bytes, size));
+    if (as_it_is) {
+        struct tmk_buf *view = tmk_buf_view(bytes, size, owner);
+        if (!view)
+            return tmk_nomem(diag);
+        *out = (struct tmk_tensor){h->dtype, h->dtype, h->shape, view, tmk_buf_data(view)};
+        return TMK_OK;
+    }
+    TMK_TRY(tmk_tensor_init(out, h->dtype, &h->shape, diag));
+    unsigned char *to = out->data;
+    if (is_packed(h->dtype))
+        unpack(h->dtype, bytes, h->count, to);
+    else if (h->dtype == TMK_BOOL)
+        for (size_t i = 0; i < size; i++)
+            to[i] = bytes[i] != 0;
+    else if (size)
+        memcpy(to, bytes, size);
+    return TMK_OK;
+}
+
+/* int32_data holds every type of 32 bits and less, floats of 16 and 8 bits by their bits. */
+static void narrow(enum tmk_dtype dtype, const int32_t *from, size_t n, void *to) {
+    uint8_t *bytes = to;
+    uint16_t *halves = to;
+    for (size_t i = 0; i < n; i++) {
+        if (tmk_dtype_size(dtype) == 2)
+            halves[i] = (uint16_t)from[i];
+        else
+            bytes[i] = (uint8_t)(dtype == TMK_BOOL ? from[i] != 0 : from[i]);
+    }
+}
+
+static enum tmk_status from_fields(const struct header *h, const TmkPb__Tensor *pb,
+                                   struct tmk_tensor *out, struct tmk_diag *diag) {
+    const void *field;
+    size_t n, want = h->count;
+    switch (h->dtype) {
+    case TMK_COMPLEX64:
+    case TMK_FLOAT32:
+        field = pb->float_data, n = pb->n_float_data;
+        want *= h->dtype == TMK_FLOAT32 ? 1 : 2;
+        break;
+    case TMK_COMPLEX128:
+    case TMK_FLOAT64:
+        field = pb->double_data, n = pb->n_double_data;
+        want *= h->dtype == TMK_FLOAT64 ? 1 : 2;
+        break;
+    case TMK_INT64:
+        field = pb->int64_data, n = pb->n_int64_data;
+        break;
+    case TMK_UINT32:
+    case TMK_UINT64:
+        field = pb->uint64_data, n = pb->n_uint64_data;
+        break;
+    default:
+        field = pb->int32_data, n = pb->n_int32_data;
+        want = is_packed(h->dtype) ? h->bytes : h->count;
+    }
+    if (n != want) {
+        char text[256];
+        return tmk_fail(diag, TMK_FORMAT, "%zu elements of data where %s of shape %s takes %zu", n,
+                        tmk_dtype_name(h->dtype), tmk_shape_text(&h->shape, text, sizeof text),
+                        want);
+    }
+    struct tmk_tensor tensor;
+    TMK_TRY(tmk_tensor_init(&tensor, h->dtype, &h->shape, diag));
+    if (h->dtype == TMK_UINT32) {
+        for (size_t i = 0; i < n; i++)
+            ((uint32_t *)tensor.data)[i] = (uint32_t)pb->uint64_data[i];
+    } else if (is_packed(h->dtype)) {
+        for (size_t i = 0; i < h->count; i++) {
+            unsigned char byte = (unsigned char)pb->int32_data[i / 2];
+            unsigned char shifted = i & 1 ? byte >> 4 : byte;
+            unpack(h->dtype, &shifted, 1, (unsigned char *)tensor.data + i);
+        }
+    } else if (field == pb->int32_data && tmk_dtype_size(h->dtype) < 4) {
+        narrow(h->dtype, pb->int32_data, n, tensor.data);
+    } else if (n) {
+        memcpy(tensor.data, field, h->bytes);
+    }
+    enum tmk_status status = tmk_tensor_widen(&tensor, out, diag);
+    tmk_tensor_finish(&tensor);
+    return status;
+}
+
+static bool read_number(const char *text, size_t *out) {
+    size_t value = 0;
+    for (const char *p = text; *p; p++)
+        if (*p < '0' || *p > '9' || !tmk_mul_size(value, 10, &value) ||
+            !tmk_add_size(value, (size_t)(*p - '0'), &value))
+            return false;
+    *out = value;
+    return *text != '\0';
+}
+
+static enum tmk_status from_external(struct tmk_onnx_file *file, const struct header *h,
+                                     const TmkPb__Tensor *pb, struct tmk_tensor *out,
+                                     struct tmk_diag *diag) {
+    const char *location = NULL;
+    size_t offset = 0, length = h->bytes;
+    for (size_t i = 0; i < pb->n_external_data; i++) {
+        const char *key = pb->external_data[i]->key, *value = pb->external_data[i]->value;
+        if (!key || !value)
+            continue;
+        if (strcmp(key, "location") == 0)
+            location = value;
+        else if ((strcmp(key, "offset") == 0 && !read_number(value, &offset)) ||
+                 (strcmp(key, "length") == 0 && !read_number(value, &length)))
+            return tmk_fail(diag, TMK_FORMAT, "external data: %s '%s' is no size", key, value);
+    }
+    if (!location)
+        return tmk_fail(diag, TMK_FORMAT, "external data without a location");
+    struct tmk_buf *bytes;
+    TMK_TRY(tmk_onnx_external(file, location, &bytes, diag));
+    size_t size = tmk_buf_size(bytes);
+    if (offset > size || length > size - offset)
+        return tmk_fail(diag, TMK_FORMAT,
+                        "external data at '%s': %zu bytes from %zu on, but the file has %zu",
+                        location, length, offset, size);
+    return tmk_in(
+        diag, from_raw(h, (unsigned char *)tmk_buf_data(bytes) + offset, length, bytes, out, diag),
+        "external data at '%s'", location);
+}
+
+enum tmk_status tmk_onnx_tensor(struct tmk_onnx_file *file, const TmkPb__Tensor *pb,
+                                struct tmk_tensor *out, struct tmk_diag *diag) {
+    struct header h;
+    TMK_TRY(read_header(pb, &h, diag));
+    if (pb->data_location == TMK_ONNX_EXTERNAL)
+        return from_external(file, &h, pb, out, diag);
+    if (pb->has_raw_offset && pb->has_raw_size)
+        return from_raw(&h, (unsigned char *)tmk_buf_data(file->bytes) + pb->raw_offset,
+                        pb->raw_size, file->bytes, out, diag);
+    return from_fields(&h, pb, out, diag);
+}
+
+enum tmk_dtype tmk_onnx_widened(enum tmk_dtype dtype) {
+    return dtype == TMK_FLOAT16 || dtype == TMK_BFLOAT16 || dtype == TMK_FLOAT64 ? TMK_FLOAT32
+                                                                                 : dtype;
+}
+
+static enum tmk_status read_shape(const TmkPb__Shape *pb, struct tmk_type *out,
+                                  struct tmk_diag *diag) {
+    if (pb->n_dim > TMK_MAX_RANK)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "%zu dimensions; at most %d are supported",
+                        pb->n_dim, TMK_MAX_RANK);
+    out->has_shape = true;
+    out->shape.rank = (int32_t)pb->n_dim;
+    for (size_t i = 0; i < pb->n_dim; i++) {
+        const TmkPb__Dim *dim = pb->dim[i];
+        out->shape.dim[i] = dim->has_dim_value && dim->dim_value >= 0 ? dim->dim_value : -1;
+        if (!dim->has_dim_value && dim->dim_param && *dim->dim_param)
+            out->symbol[i] = dim->dim_param;
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_onnx_type(const TmkPb__Type *pb, struct tmk_type *out, struct tmk_diag *diag) {
+    struct tmk_type type = {.kind = TMK_TYPE_TENSOR};
+    if (pb && (pb->map_type || pb->opaque_type || pb->sparse_tensor_type))
+        return tmk_fail(diag, TMK_UNSUPPORTED, "%s are not supported",
+                        pb->map_type      ? "maps"
+                        : pb->opaque_type ? "opaque types"
+                                          : "sparse tensors");
+    if (pb && (pb->sequence_type || pb->optional_type)) {
+        type.kind = pb->sequence_type ? TMK_TYPE_SEQUENCE : TMK_TYPE_OPTIONAL;
+        pb = (pb->sequence_type ? pb->sequence_type : pb->optional_type)->elem_type;
+        if (pb && !pb->tensor_type)
+            return tmk_fail(diag, TMK_UNSUPPORTED,
+                            "sequences and optionals of anything but tensors are not supported");
+    }
+    if (pb && pb->tensor_type) {
+        int32_t number = pb->tensor_type->elem_type;
+        if (number < TMK_UNDEFINED || number > TMK_FLOAT4E2M1)
+            return tmk_fail(diag, TMK_UNSUPPORTED, "element type %d is not supported", (int)number);
+        type.origin = (enum tmk_dtype)number;
+        type.dtype = tmk_onnx_widened(type.origin);
+        if (pb->tensor_type->shape)
+            TMK_TRY(read_shape(pb->tensor_type->shape, &type, diag));
+    }
+    *out = type;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_onnx_load_tensor(const char *path, struct tmk_tensor *out, char **name,
+                                     struct tmk_diag *diag) {
+    struct tmk_onnx_file file;
+    TMK_TRY(tmk_onnx_file_init(&file, path, diag));
+    struct tmk_text outline = {0};
+    TmkPb__Tensor *pb = NULL;
+    struct tmk_tensor tensor = {0};
+    char *copy = NULL;
+    enum tmk_status status = tmk_wire_outline(tmk_buf_data(file.bytes), tmk_buf_size(file.bytes),
+                                              TMK_WIRE_TENSOR, &outline, diag);
+    if (status == TMK_OK) {
+        pb = tmk_pb__tensor__unpack(NULL, outline.len, (const uint8_t *)outline.data);
+        status = pb ? tmk_onnx_tensor(&file, pb, &tensor, diag)
+                    : tmk_fail(diag, TMK_FORMAT, "not an ONNX tensor");
+    }
+    if (status == TMK_OK && name && pb->name && !(copy = strdup(pb->name))) {
+        tmk_tensor_finish(&tensor);
+        status = tmk_nomem(diag);
+    }
+    if (status == TMK_OK) {
+        *out = tensor;
+        if (name)
+            *name = copy;
+    }
+    if (pb)
+        tmk_pb__tensor__free_unpacked(pb, NULL);
+    tmk_text_finish(&outline);
+    tmk_onnx_file_finish(&file);
+    return tmk_in(diag, status, "%s", path);
+}

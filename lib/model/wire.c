@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/wire.h"
+
+#include <stdint.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+
+enum { VARINT = 0, BITS64 = 1, BYTES = 2, BITS32 = 5 };
+enum { RAW_DATA = 9, RAW_OFFSET = 100000, RAW_SIZE = 100001 };
+/* Lengths are written at this fixed width, so that they can be filled in afterwards. */
+enum { LENGTH_BYTES = 5 };
+
+static const struct {
+    enum tmk_wire_message message;
+    uint32_t field;
+    enum tmk_wire_message holds;
+} nested[] = {
+    {TMK_WIRE_MODEL, 7, TMK_WIRE_GRAPH},          {TMK_WIRE_MODEL, 25, TMK_WIRE_FUNCTION},
+    {TMK_WIRE_GRAPH, 1, TMK_WIRE_NODE},           {TMK_WIRE_GRAPH, 5, TMK_WIRE_TENSOR},
+    {TMK_WIRE_GRAPH, 11, TMK_WIRE_VALUE_INFO},    {TMK_WIRE_GRAPH, 12, TMK_WIRE_VALUE_INFO},
+    {TMK_WIRE_GRAPH, 13, TMK_WIRE_VALUE_INFO},    {TMK_WIRE_NODE, 5, TMK_WIRE_ATTRIBUTE},
+    {TMK_WIRE_FUNCTION, 7, TMK_WIRE_NODE},        {TMK_WIRE_FUNCTION, 11, TMK_WIRE_ATTRIBUTE},
+    {TMK_WIRE_FUNCTION, 12, TMK_WIRE_VALUE_INFO}, {TMK_WIRE_ATTRIBUTE, 5, TMK_WIRE_TENSOR},
+    {TMK_WIRE_ATTRIBUTE, 6, TMK_WIRE_GRAPH},      {TMK_WIRE_ATTRIBUTE, 10, TMK_WIRE_TENSOR},
+    {TMK_WIRE_ATTRIBUTE, 11, TMK_WIRE_GRAPH},     {TMK_WIRE_ATTRIBUTE, 14, TMK_WIRE_TYPE},
+    {TMK_WIRE_VALUE_INFO, 2, TMK_WIRE_TYPE},      {TMK_WIRE_TYPE, 4, TMK_WIRE_CONTAINER_TYPE},
+    {TMK_WIRE_TYPE, 9, TMK_WIRE_CONTAINER_TYPE},  {TMK_WIRE_CONTAINER_TYPE, 1, TMK_WIRE_TYPE},
+};
+
+struct walk {
+    const unsigned char *bytes;
+    struct tmk_text *out;
+    struct tmk_diag *diag;
+};
+
+static enum tmk_wire_message held_by(enum tmk_wire_message message, uint32_t field) {
+    for (size_t i = 0; i < TMK_COUNT(nested); i++)
+        if (nested[i].message == message && nested[i].field == field)
+            return nested[i].holds;
+    return TMK_WIRE_LEAF;
+}
+
+static bool read_varint(const struct walk *w, size_t *at, size_t end, uint64_t *out) {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64 && *at < end; shift += 7) {
+        unsigned char byte = w->bytes[(*at)++];
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80)) {
+            *out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void write_varint(struct tmk_text *out, uint64_t value) {
+    char bytes[10];
+    size_t n = 0;
+    do {
+        bytes[n++] = (char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+        value >>= 7;
+    } while (value);
+    tmk_text_append(out, bytes, n);
+}
+
+static void write_place(struct tmk_text *out, uint32_t field, uint64_t value) {
+    write_varint(out, (uint64_t)field << 3 | VARINT);
+    write_varint(out, value);
+}
+
+/* Outlines the message in [at, end). */
+static enum tmk_status message(struct walk *w, size_t at, size_t end, enum tmk_wire_message kind,
+                               int depth);
+
+static enum tmk_status submessage(struct walk *w, size_t at, size_t end, uint64_t key,
+                                  enum tmk_wire_message kind, int depth) {
+    static const char room[LENGTH_BYTES];
+    write_varint(w->out, key);
+    size_t place = w->out->len;
+    tmk_text_append(w->out, room, sizeof room);
+    TMK_TRY(message(w, at, end, kind, depth));
+    if (w->out->failed)
+        return tmk_nomem(w->diag);
+    size_t size = w->out->len - place - LENGTH_BYTES;
+    if (size > INT32_MAX)
+        return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: a message of more than 2 GiB", at);
+    for (int i = 0; i < LENGTH_BYTES; i++, size >>= 7)
+        w->out->data[place + (size_t)i] = (char)((size & 0x7f) | (i < LENGTH_BYTES - 1 ? 0x80 : 0));
+    return TMK_OK;
+}
+
+static enum tmk_status message(struct walk *w, size_t at, size_t end, enum tmk_wire_message kind,
+                               int depth) {
+    if (depth > TMK_WIRE_DEPTH)
+        return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: more than %d messages within each other",
+                        at, TMK_WIRE_DEPTH);
+    while (at < end) {
+        size_t start = at;
+        uint64_t key, value = 0;
+        if (!read_varint(w, &at, end, &key) || key >> 3 == 0 || key > UINT32_MAX)
+            return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: no protobuf field starts here", start);
+        uint32_t field = (uint32_t)(key >> 3);
+        unsigned wire = key & 7;
+        if (wire == VARINT || wire == BYTES) {
+            if (!read_varint(w, &at, end, &value))
+                return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: a number that does not end", start);
+        } else if (wire != BITS64 && wire != BITS32) {
+            return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: no protobuf field starts here", start);
+        }
+        uint64_t size = wire == BYTES ? value : wire == BITS64 ? 8 : wire == BITS32 ? 4 : 0;
+        if (size > end - at)
+            return tmk_fail(w->diag, TMK_FORMAT,
+                            "byte %zu: a field of %llu bytes where %zu are left; the file is cut "
+                            "short or damaged",
+                            start, (unsigned long long)size, end - at);
+        size_t next = at + (size_t)size;
+        enum tmk_wire_message holds = wire == BYTES ? held_by(kind, field) : TMK_WIRE_LEAF;
+        if (holds != TMK_WIRE_LEAF) {
+            TMK_TRY(submessage(w, at, next, key, holds, depth + 1));
+        } else if (kind == TMK_WIRE_TENSOR && field == RAW_DATA && wire == BYTES) {
+            write_place(w->out, RAW_OFFSET, at);
+            write_place(w->out, RAW_SIZE, size);
+        } else if (kind != TMK_WIRE_TENSOR || field < RAW_OFFSET) {
+            tmk_text_append(w->out, (const char *)w->bytes + start, next - start);
+        }
+        at = next;
+    }
+    return w->out->failed ? tmk_nomem(w->diag) : TMK_OK;
+}
+
+enum tmk_status tmk_wire_outline(const void *bytes, size_t size, enum tmk_wire_message kind,
+                                 struct tmk_text *out, struct tmk_diag *diag) {
+    struct walk w = {bytes, out, diag};
+    return message(&w, 0, size, kind, 0);
+}
