@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exact one-pass statistics of the numbers that pass over one edge, and their algebra.
+ *
+ * A state is a function of the multiset of observed float32 bit patterns (and of where the extremes
+ * stand), made of integers that are only ever added, or compared: so state(A and B) ==
+ * merge(state(A), state(B)) bit for bit, whatever the order, batch, thread, shard or instruction
+ * set. No floating-point instruction is in the update path; rounding modes, flush-to-zero and fused
+ * multiply-add cannot change a result. Equal states encode to equal bytes.
+ *
+ * Bins are fixed by the float's own bits: bin = bits >> 16 (sign, 8 exponent bits, 7 mantissa bits:
+ * bfloat16's truncation), 65,536 of them, each under 0.8 % wide. Per bin the state keeps how many
+ * nonzero finite elements fell there, and the exact sum `low` of their 16 dropped mantissa bits; so
+ * sums and bin means are exact. Zeros, NaN and infinities are counted apart and are in no bin.
+ *
+ * Order of values: by sign and magnitude, and -0 below +0. NaN and infinities are never an extreme.
+ *
+ * Threads: calls on distinct states are independent. Calls that take a const state only read it, so
+ * they may run at the same time as each other on one state. `diag` may be NULL everywhere.
+ */
+#ifndef TIDEMARK_STATS_H
+#define TIDEMARK_STATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/status.h>
+#include <tidemark/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How finely elements are told apart once they are stored. Both levels keep every count, the
+ * extremes with their places and the exact sum; an update costs the same. RANGE keeps one bin an
+ * octave (a sign and an exponent; `low` sums all 23 mantissa bits): a state of about a hundred
+ * numbers; no quantile, and the bracket of the sum of squares is some per cent wide. HISTOGRAM
+ * keeps the 65,536 bins. */
+enum tmk_stats_level { TMK_STATS_RANGE = 1, TMK_STATS_HISTOGRAM = 2 };
+
+/* The most elements that one state holds; beyond it, TMK_RANGE. No integer of a state can overflow
+ * below it. */
+#define TMK_STATS_LIMIT_RANGE (UINT64_C(1) << 41)
+#define TMK_STATS_LIMIT_HISTOGRAM (UINT64_C(1) << 48)
+
+/* A place that is not known (an extreme that was derived, not seen). Orders after every known
+ * place. */
+#define TMK_NOWHERE UINT64_MAX
+
+/* The absolute index of a sample, and the flat (row-major) index of an element in that sample's
+ * part. */
+struct tmk_where {
+    uint64_t sample, index;
+};
+
+/* Where a piece of data stands. */
+struct tmk_stats_at {
+    uint64_t sample;      /* absolute index of the batch's first sample */
+    uint64_t samples;     /* samples in the batch */
+    int32_t channel_axis; /* the axis along which extremes are kept apart; -1: none */
+};
+
+/* The state of one observed float value. Opaque. */
+struct tmk_stats;
+
+/* An empty state. TMK_ARGUMENT for an unknown level, TMK_NOMEM. End with tmk_stats_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_stats_create(enum tmk_stats_level level, struct tmk_stats **out, struct tmk_diag *diag);
+/* Frees and sets *stats to NULL; a NULL state is allowed. */
+TMK_API void tmk_stats_destroy(struct tmk_stats **stats);
+
+/* Observes one whole tensor of one batch: adds its elements, at->samples samples and one update.
+ *
+ * `x` holds the shape's elements, row-major, at any alignment; it may be NULL when there are none
+ * (then the samples are counted and nothing else changes). Places: when the first dimension equals
+ * at->samples and that is more than 1, the tensor is cut evenly along it and an element's place is
+ * its own sample and the flat index in that sample's part; else it is at->sample and the flat index
+ * in the tensor. Of equal extremes the earliest sample, then the lowest index is kept. Channels:
+ * with channel_axis in [0, rank), the extremes of the finite elements are also kept for each index
+ * along that axis. All non-empty updates of a state (and of what it is merged with) must agree on
+ * axis and count; once two differ (no axis, or a rank too small for it, differs from an axis) the
+ * channels are dropped for good, whatever the order: the state is in "channel conflict".
+ *
+ * TMK_SHAPE: a shape without a size. TMK_ARGUMENT: axis below -1, sample indices that overflow.
+ * TMK_RANGE: over the level's limit. After these the state is as it was; after TMK_NOMEM it is only
+ * good for destroying. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_update(struct tmk_stats *stats, const float *x,
+                                                       const struct tmk_shape *shape,
+                                                       const struct tmk_stats_at *at,
+                                                       struct tmk_diag *diag);
+
+/* dst becomes the state of both multisets. dst and src are distinct and of one level (else
+ * TMK_MISMATCH). TMK_RANGE: over the limit; TMK_NOMEM. After a failure dst is as it was. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_stats_merge(struct tmk_stats *dst, const struct tmk_stats *src, struct tmk_diag *diag);
+/* The same as though src's data had been observed `times` times (a constant that is there in every
+ * batch): counts, samples, updates and sums count `times` times; places stay src's. 0 changes
+ * nothing. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst,
+                                                            const struct tmk_stats *src,
+                                                            uint64_t times, struct tmk_diag *diag);
+
+/* The state of y = x > 0 ? x : +0 from the state of x, as if y had been observed, except that a
+ * place which the state of x does not tell is TMK_NOWHERE, and that channels are dropped (conflict)
+ * when x held -infinity. TMK_RANGE when x held a NaN: what Relu does with it is not agreed.
+ * TMK_NOMEM. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_stats_derive_relu(const struct tmk_stats *src, struct tmk_stats **out, struct tmk_diag *diag);
+
+/* Appends the canonical bytes: equal states give equal bytes. Errors stick in out->failed. */
+struct tmk_text;
+TMK_API void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *out);
+/* A state from exactly the bytes of one encoding. TMK_FORMAT for anything that tmk_stats_encode
+ * does not write and for a state that does not balance (tmk_stats_restore). */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_stats_decode(const void *bytes, size_t len, struct tmk_stats **out, struct tmk_diag *diag);
+
+/* A state in numbers. The fields down to `channel_max` are the state itself (with tmk_stats_bins
+ * they rebuild it); the rest follows from them, by arithmetic in a fixed order: equal states give
+ * equal bits. */
+struct tmk_summary {
+    enum tmk_stats_level level;
+    uint64_t count; /* all elements */
+    uint64_t nan, posinf, neginf;
+    uint64_t zeros;          /* of either sign */
+    uint64_t negative_zeros; /* those among them with the sign bit */
+    uint64_t samples, updates;
+    float min, max; /* of the finite elements; NaN when there are none */
+    struct tmk_where min_at, max_at;
+    struct tmk_where
+        first_nonfinite;  /* the earliest NaN or infinity; TMK_NOWHERE when there is none */
+    uint32_t bins_used;   /* rows that tmk_stats_bins writes */
+    int32_t channel_axis; /* -1: no channels */
+    bool channel_conflict;
+    size_t channels; /* 0: no channels */
+    const float *channel_min,
+        *channel_max; /* [channels], the state's memory, valid until it changes;
+                         +inf and -inf for a channel without finite elements */
+
+    uint64_t finite;    /* count - nan - posinf - neginf */
+    uint64_t denormals; /* finite, not zero, below 2^-126 in magnitude */
+    uint64_t negatives; /* finite and below zero; -0 is not */
+    double sum;         /* of the finite elements: the exact sum, rounded once to nearest even */
+    double mean;        /* sum / finite; NaN when there are none */
+    double sumsq_lo; /* the sum of squares lies in [sumsq_lo, sumsq_hi]: proven, rounded outwards */
+    double sumsq_hi; /* at HISTOGRAM, hi <= lo * (1 + 2^-15) when no element is denormal */
+    double sumsq_est; /* for elements spread evenly inside each bin */
+    double variance;  /* sumsq_est / finite - mean^2, at least 0; NaN when there are none */
+    double std;       /* its root */
+};
+TMK_API void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out);
+
+/* Writes the used bins in ascending order of their number: bin, elements in it, sum of their
+ * dropped bits; each array holds summary.bins_used entries. At RANGE a row is an octave, under the
+ * number of its first bin (a multiple of 128), and `low` sums 23 bits. */
+TMK_API void tmk_stats_bins(const struct tmk_stats *stats, uint16_t *bin, uint64_t *count,
+                            uint64_t *low);
+
+/* A state from a summary's first part and the rows of tmk_stats_bins (facts->bins_used of them),
+ * for readers of profiles. Derived fields are not looked at. TMK_FORMAT, with what is wrong, unless
+ * the books balance: counts add up; bins ascend, are finite and not empty; each `low` is possible
+ * for its count; the extremes are the ends of the lowest and the highest bin; the channels'
+ * extremes are those of the whole. TMK_NOMEM. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_restore(const struct tmk_summary *facts,
+                                                        const uint16_t *bin, const uint64_t *count,
+                                                        const uint64_t *low, struct tmk_stats **out,
+                                                        struct tmk_diag *diag);
+
+/* The ends of a histogram bin of finite values: lo <= x < hi for a positive one, lo < x <= hi for a
+ * negative one. The last bins end at +-2^128. Bins of infinities and NaN give NaN. */
+TMK_API void tmk_bin_edges(uint16_t bin, double *lo, double *hi);
+/* The same for the octave (RANGE) that `bin` lies in. */
+TMK_API void tmk_octave_edges(uint16_t bin, double *lo, double *hi);
+/* The mean of the `count` > 0 elements of a histogram bin, whose dropped bits add up to `low`. */
+TMK_API double tmk_bin_mean(uint16_t bin, uint64_t count, uint64_t low);
+
+/* The q-quantile of the finite elements (of their magnitudes when `absolute`): the smallest element
+ * x with at least q * finite elements <= x, q in [0, 1]; NumPy's "inverted_cdf". It is proven to
+ * lie in [*lo, *hi], the ends of one bin tightened by the extremes. *mid is the harmonic mean of
+ * the two, at most 0.390 % off for normal floats. TMK_ARGUMENT: q. TMK_UNSUPPORTED: the level has
+ * no histogram. TMK_NOTFOUND: no finite element. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_quantile(const struct tmk_stats *stats, double q,
+                                                         bool absolute, double *lo, double *hi,
+                                                         double *mid, struct tmk_diag *diag);
+
+/* The histogram of the finite elements (or of their magnitudes) over `bins` equal parts of [lo,
+ * hi]; what lies outside is left out, as in numpy.histogram. The elements of a bin of ours are
+ * spread evenly over the widest interval around their exact mean that stays in the bin. `out`
+ * [bins]. TMK_ARGUMENT: not lo < hi, or not finite, or no bins. TMK_UNSUPPORTED: the level has no
+ * histogram. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_linear(const struct tmk_stats *stats, bool absolute,
+                                                       double lo, double hi, size_t bins,
+                                                       double *out, struct tmk_diag *diag);
+
+TMK_API enum tmk_stats_level tmk_stats_level_of(const struct tmk_stats *stats);
+/* Bytes of memory that the state holds now, an estimate to add up and print. */
+TMK_API size_t tmk_stats_bytes(const struct tmk_stats *stats);
+
+/* The same kind of account for integers and bools (false is 0, true 1). Plain data:
+ * zero-initialised is empty, copying is assignment. */
+struct tmk_int_stats {
+    uint64_t count, zeros, samples, updates;
+    uint64_t saturated; /* uint64 elements above INT64_MAX; they count as INT64_MAX */
+    int64_t min, max;   /* meaningless while count is 0 */
+    struct tmk_where min_at, max_at;
+};
+
+/* As tmk_stats_update; channel_axis is not looked at. `data` at any alignment. TMK_TYPE for other
+ * types. After any failure the state is as it was. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats,
+                                                           enum tmk_dtype dtype, const void *data,
+                                                           const struct tmk_shape *shape,
+                                                           const struct tmk_stats_at *at,
+                                                           struct tmk_diag *diag);
+/* As tmk_stats_merge_times; TMK_RANGE on overflow leaves dst as it was. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_merge_times(struct tmk_int_stats *dst,
+                                                                const struct tmk_int_stats *src,
+                                                                uint64_t times,
+                                                                struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_merge(struct tmk_int_stats *dst,
+                                                          const struct tmk_int_stats *src,
+                                                          struct tmk_diag *diag);
+TMK_API void tmk_int_stats_encode(const struct tmk_int_stats *stats, struct tmk_text *out);
+TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_decode(const void *bytes, size_t len,
+                                                           struct tmk_int_stats *out,
+                                                           struct tmk_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

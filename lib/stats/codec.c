@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A state as canonical bytes. After the magic, version and level (numbers, see wire.h): count, nan,
+ * posinf, neginf, zeros, negative zeros, samples, updates; when something finite was seen min, its
+ * place, max, its place; when something else was, its first place; channels (0 none, 2 conflict, or
+ * 1, axis, count and each one's min and max bits); used bins, each with the distance from the one
+ * before (from -1 at first), count and low. */
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "stats/state.h"
+#include "stats/wire.h"
+
+static const char magic[] = {'T', 'M', 'K', 'S', 1}; /* and the version */
+enum { BIN_BYTES = 3 };                              /* a bin takes three bytes or more */
+
+static void put_channels(struct tmk_text *out, const struct tmk_channels *channels) {
+    tmk_put_number(out, (uint64_t)channels->kind);
+    if (channels->kind != TMK_CHANNELS_KNOWN)
+        return;
+    tmk_put_number(out, (uint64_t)channels->axis);
+    tmk_put_number(out, channels->count);
+    for (size_t c = 0; c < channels->count; c++) {
+        tmk_put_bits(out, tmk_bits_of_float(channels->min[c]));
+        tmk_put_bits(out, tmk_bits_of_float(channels->max[c]));
+    }
+}
+
+static void put_bins(struct tmk_text *out, const struct tmk_stats *stats) {
+    struct tmk_octave octave;
+    unsigned bins = tmk_stats_bins_an_octave(stats->level), used = 0;
+    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
+        bool any = tmk_stats_octave(stats, o, &octave);
+        for (unsigned i = 0; any && i < bins; i++)
+            used += octave.count[i] > 0;
+    }
+    tmk_put_number(out, used);
+    int before = -1;
+    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
+        if (!tmk_stats_octave(stats, o, &octave))
+            continue;
+        for (unsigned i = 0; i < bins; i++) {
+            if (!octave.count[i])
+                continue;
+            int bin = (int)(o * TMK_OCTAVE + i);
+            tmk_put_number(out, (uint64_t)(bin - before));
+            tmk_put_number(out, octave.count[i]);
+            tmk_put_number(out, octave.low[i]);
+            before = bin;
+        }
+    }
+}
+
+void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *out) {
+    tmk_text_append(out, magic, sizeof magic);
+    tmk_put_number(out, (uint64_t)stats->level);
+    tmk_put_number(out, stats->count);
+    tmk_put_number(out, stats->nan);
+    tmk_put_number(out, stats->posinf);
+    tmk_put_number(out, stats->neginf);
+    tmk_put_number(out, stats->zeros + stats->negative_zeros);
+    tmk_put_number(out, stats->negative_zeros);
+    tmk_put_number(out, stats->samples);
+    tmk_put_number(out, stats->updates);
+    uint64_t finite = tmk_stats_finite(stats);
+    if (finite > 0) {
+        tmk_put_bits(out, tmk_bits_of_key(stats->min.key));
+        tmk_put_where(out, stats->min.at);
+        tmk_put_bits(out, tmk_bits_of_key(stats->max.key));
+        tmk_put_where(out, stats->max.at);
+    }
+    if (finite < stats->count)
+        tmk_put_where(out, stats->first_nonfinite);
+    put_channels(out, &stats->channels);
+    put_bins(out, stats);
+}
+
+/* What decoding allocates. */
+struct rows {
+    float *channel_min, *channel_max;
+    uint64_t *count, *low;
+    uint16_t *bin;
+};
+
+static void get_facts(struct tmk_reader *in, struct tmk_summary *facts) {
+    tmk_get_literal(in, magic, sizeof magic);
+    uint64_t level = tmk_get_number(in);
+    facts->level = level == TMK_STATS_HISTOGRAM ? TMK_STATS_HISTOGRAM : TMK_STATS_RANGE;
+    in->failed |= level != (uint64_t)facts->level;
+    facts->count = tmk_get_number(in);
+    facts->nan = tmk_get_number(in);
+    facts->posinf = tmk_get_number(in);
+    facts->neginf = tmk_get_number(in);
+    facts->zeros = tmk_get_number(in);
+    facts->negative_zeros = tmk_get_number(in);
+    facts->samples = tmk_get_number(in);
+    facts->updates = tmk_get_number(in);
+    /* sums that overflow here are found by tmk_stats_restore */
+    uint64_t special = facts->nan + facts->posinf + facts->neginf;
+    facts->min_at = facts->max_at = facts->first_nonfinite = tmk_nowhere;
+    if (facts->count != special) {
+        facts->min = tmk_float_of_bits(tmk_get_bits(in));
+        facts->min_at = tmk_get_where(in);
+        facts->max = tmk_float_of_bits(tmk_get_bits(in));
+        facts->max_at = tmk_get_where(in);
+    }
+    if (special > 0)
+        facts->first_nonfinite = tmk_get_where(in);
+}
+
+static enum tmk_status get_channels(struct tmk_reader *in, struct tmk_summary *facts,
+                                    struct rows *rows, struct tmk_diag *diag) {
+    uint64_t kind = tmk_get_number(in);
+    facts->channel_axis = -1;
+    facts->channel_conflict = kind == TMK_CHANNELS_CONFLICT;
+    if (kind != TMK_CHANNELS_KNOWN) {
+        in->failed |= kind != TMK_CHANNELS_NONE && kind != TMK_CHANNELS_CONFLICT;
+        return TMK_OK;
+    }
+    uint64_t axis = tmk_get_number(in), count = tmk_get_number(in);
+    in->failed |= axis >= TMK_MAX_RANK || count == 0 || count > (uint64_t)(in->end - in->at) / 8;
+    if (in->failed)
+        return TMK_OK;
+    facts->channel_axis = (int32_t)axis;
+    facts->channels = (size_t)count;
+    facts->channel_min = rows->channel_min = malloc(facts->channels * sizeof(float));
+    facts->channel_max = rows->channel_max = malloc(facts->channels * sizeof(float));
+    if (!rows->channel_min || !rows->channel_max)
+        return tmk_nomem(diag);
+    for (size_t c = 0; c < facts->channels; c++) {
+        rows->channel_min[c] = tmk_float_of_bits(tmk_get_bits(in));
+        rows->channel_max[c] = tmk_float_of_bits(tmk_get_bits(in));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status get_bins(struct tmk_reader *in, struct tmk_summary *facts, struct rows *rows,
+                                struct tmk_diag *diag) {
+    uint64_t used = tmk_get_number(in);
+    in->failed |= used > TMK_TABLE || used > (uint64_t)(in->end - in->at) / BIN_BYTES;
+    if (in->failed || used == 0)
+        return TMK_OK;
+    facts->bins_used = (uint32_t)used;
+    rows->bin = malloc((size_t)used * sizeof *rows->bin);
+    rows->count = malloc((size_t)used * sizeof *rows->count);
+    rows->low = malloc((size_t)used * sizeof *rows->low);
+    if (!rows->bin || !rows->count || !rows->low)
+        return tmk_nomem(diag);
+    int64_t bin = -1;
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t distance = tmk_get_number(in);
+        in->failed |= distance == 0 || distance > (uint64_t)(TMK_TABLE - 1 - bin);
+        if (in->failed)
+            return TMK_OK;
+        bin += (int64_t)distance;
+        rows->bin[i] = (uint16_t)bin;
+        rows->count[i] = tmk_get_number(in);
+        rows->low[i] = tmk_get_number(in);
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_stats_decode(const void *bytes, size_t len, struct tmk_stats **out,
+                                 struct tmk_diag *diag) {
+    const uint8_t *start = bytes;
+    struct tmk_reader in = {start, start + len, false};
+    struct tmk_summary facts = {0};
+    struct rows rows = {0};
+    get_facts(&in, &facts);
+    enum tmk_status status = get_channels(&in, &facts, &rows, diag);
+    if (status == TMK_OK)
+        status = get_bins(&in, &facts, &rows, diag);
+    if (status == TMK_OK && (in.failed || in.at != in.end))
+        status = tmk_fail(diag, TMK_FORMAT, "byte %zu of the statistics: malformed",
+                          (size_t)(in.at - start));
+    if (status == TMK_OK)
+        status = tmk_stats_restore(&facts, rows.bin, rows.count, rows.low, out, diag);
+    free(rows.channel_min);
+    free(rows.channel_max);
+    free(rows.bin);
+    free(rows.count);
+    free(rows.low);
+    return status;
+}

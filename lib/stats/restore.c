@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A state from numbers that somebody wrote down, once they balance. */
+#include <string.h>
+
+#include "base/diag.h"
+#include "stats/span.h"
+
+static enum tmk_status unbalanced(struct tmk_diag *diag, const char *what) {
+    return tmk_fail(diag, TMK_FORMAT, "the statistics do not balance: %s", what);
+}
+
+static enum tmk_status check_counts(const struct tmk_summary *facts, const uint64_t *count,
+                                    struct tmk_diag *diag) {
+    uint64_t sum = facts->nan;
+    bool fits = !__builtin_add_overflow(sum, facts->posinf, &sum) &&
+                !__builtin_add_overflow(sum, facts->neginf, &sum) &&
+                !__builtin_add_overflow(sum, facts->zeros, &sum);
+    for (uint32_t i = 0; i < facts->bins_used && fits; i++)
+        fits = !__builtin_add_overflow(sum, count[i], &sum);
+    if (!fits || sum != facts->count)
+        return unbalanced(diag, "NaN, infinities, zeros and bins do not add up to the count");
+    if (facts->negative_zeros > facts->zeros)
+        return unbalanced(diag, "more negative zeros than zeros");
+    if (facts->count > tmk_stats_limit(facts->level))
+        return unbalanced(diag, "the count is over the limit");
+    return TMK_OK;
+}
+
+static enum tmk_status check_bins(const struct tmk_summary *facts, const uint16_t *bin,
+                                  const uint64_t *count, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < facts->bins_used; i++) {
+        if ((bin[i] & 0x7fffu) >= 0x7f80u)
+            return unbalanced(diag, "a bin of values that are not finite");
+        if (facts->level == TMK_STATS_RANGE && bin[i] % TMK_OCTAVE)
+            return unbalanced(diag, "a bin that is not an octave's first");
+        if (count[i] == 0)
+            return unbalanced(diag, "an empty bin");
+        if (i > 0 && bin[i] <= bin[i - 1])
+            return unbalanced(diag, "bins that do not ascend");
+    }
+    return TMK_OK;
+}
+
+/* An item of the value axis: keys low .. high, where something was seen. */
+struct item {
+    int32_t low, high;
+};
+
+static struct item item_of_bin(enum tmk_stats_level level, uint16_t bin) {
+    uint32_t mask = level == TMK_STATS_HISTOGRAM ? 0xffffu : 0x7fffffu;
+    int32_t head = (int32_t)((uint32_t)(bin & 0x7fffu) << 16), first = head ? head : 1,
+            last = head + (int32_t)mask;
+    return bin >> 15 ? (struct item){-last - 1, -first - 1} : (struct item){first, last};
+}
+
+static void widen(struct item *ends_low, struct item *ends_high, struct item item) {
+    if (item.low < ends_low->low)
+        *ends_low = item;
+    if (item.high > ends_high->high)
+        *ends_high = item;
+}
+
+static enum tmk_status check_extremes(const struct tmk_stats *stats,
+                                      const struct tmk_summary *facts, const uint16_t *bin,
+                                      const uint64_t *count, const uint64_t *low,
+                                      struct tmk_diag *diag) {
+    struct item lowest = {INT32_MAX, INT32_MAX}, highest = {INT32_MIN, INT32_MIN};
+    for (uint32_t i = 0; i < facts->bins_used; i++)
+        widen(&lowest, &highest, item_of_bin(facts->level, bin[i]));
+    if (stats->negative_zeros)
+        widen(&lowest, &highest, (struct item){-1, -1});
+    if (stats->zeros)
+        widen(&lowest, &highest, (struct item){0, 0});
+    int32_t min = stats->min.key, max = stats->max.key;
+    if (min > max || min < lowest.low || min > lowest.high || max < highest.low ||
+        max > highest.high)
+        return unbalanced(diag, "the extremes are not the ends of the lowest and highest bin");
+    for (uint32_t i = 0; i < facts->bins_used; i++) {
+        struct tmk_span span;
+        uint64_t least, greatest;
+        if (!tmk_span_of(facts->level, bin[i], &stats->min, &stats->max, &span) ||
+            !tmk_span_lows(&span, count[i], &least, &greatest) || low[i] < least ||
+            low[i] > greatest)
+            return unbalanced(diag, "a bin whose sum its elements cannot have");
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status check_channels(const struct tmk_summary *facts, struct tmk_diag *diag) {
+    int32_t min = TMK_KEY_POSINF, max = TMK_KEY_NEGINF;
+    if (facts->channels == 0 && facts->channel_axis == -1)
+        return TMK_OK;
+    if (facts->channel_conflict || facts->channels == 0 || facts->channel_axis < 0 ||
+        facts->channel_axis >= TMK_MAX_RANK || facts->count == 0)
+        return unbalanced(diag, "the channel axis contradicts the channels");
+    for (size_t c = 0; c < facts->channels; c++) {
+        int32_t low = tmk_key_of_float(facts->channel_min[c]),
+                high = tmk_key_of_float(facts->channel_max[c]);
+        bool nothing = low == TMK_KEY_POSINF && high == TMK_KEY_NEGINF;
+        if (!nothing && (low > high || !tmk_key_is_finite(low) || !tmk_key_is_finite(high)))
+            return unbalanced(diag, "a channel's extremes are not a range");
+        min = low < min ? low : min;
+        max = high > max ? high : max;
+    }
+    bool any = facts->count - facts->nan - facts->posinf - facts->neginf > 0;
+    if (min != (any ? tmk_key_of_float(facts->min) : TMK_KEY_POSINF) ||
+        max != (any ? tmk_key_of_float(facts->max) : TMK_KEY_NEGINF))
+        return unbalanced(diag, "the channels' extremes are not those of the whole");
+    return TMK_OK;
+}
+
+static bool is_nowhere(struct tmk_where at) {
+    return at.sample == TMK_NOWHERE && at.index == TMK_NOWHERE;
+}
+
+static enum tmk_status fill(struct tmk_stats *stats, const struct tmk_summary *facts,
+                            const uint16_t *bin, const uint64_t *count, const uint64_t *low,
+                            struct tmk_diag *diag) {
+    stats->count = facts->count;
+    stats->nan = facts->nan;
+    stats->posinf = facts->posinf;
+    stats->neginf = facts->neginf;
+    stats->zeros = facts->zeros - facts->negative_zeros;
+    stats->negative_zeros = facts->negative_zeros;
+    stats->samples = facts->samples;
+    stats->updates = facts->updates;
+    bool all_finite = facts->nan == 0 && facts->posinf == 0 && facts->neginf == 0;
+    if (all_finite && !is_nowhere(facts->first_nonfinite))
+        return unbalanced(diag, "a place of NaN or infinity, but none was counted");
+    stats->first_nonfinite = facts->first_nonfinite;
+    if (tmk_stats_finite(stats) > 0) {
+        stats->min = (struct tmk_extreme){tmk_key_of_float(facts->min), facts->min_at};
+        stats->max = (struct tmk_extreme){tmk_key_of_float(facts->max), facts->max_at};
+        TMK_TRY(check_extremes(stats, facts, bin, count, low, diag));
+    }
+    unsigned bins = tmk_stats_bins_an_octave(facts->level);
+    for (uint32_t i = 0; i < facts->bins_used; i++) {
+        uint64_t *wide = tmk_stats_wide(stats, bin[i] / TMK_OCTAVE);
+        if (!wide)
+            return tmk_nomem(diag);
+        wide[bin[i] % bins] = count[i];
+        wide[bins + bin[i] % bins] = low[i];
+    }
+    if (facts->channel_conflict && facts->count == 0)
+        return unbalanced(diag, "a channel conflict without elements");
+    if (facts->channels == 0) {
+        stats->channels.kind = facts->channel_conflict ? TMK_CHANNELS_CONFLICT : TMK_CHANNELS_NONE;
+        return TMK_OK;
+    }
+    TMK_TRY(tmk_channels_join(&stats->channels, 0, TMK_CHANNELS_KNOWN, facts->channel_axis,
+                              facts->channels, diag));
+    memcpy(stats->channels.min, facts->channel_min, facts->channels * sizeof(float));
+    memcpy(stats->channels.max, facts->channel_max, facts->channels * sizeof(float));
+    return TMK_OK;
+}
+
+enum tmk_status tmk_stats_restore(const struct tmk_summary *facts, const uint16_t *bin,
+                                  const uint64_t *count, const uint64_t *low,
+                                  struct tmk_stats **out, struct tmk_diag *diag) {
+    struct tmk_stats *stats;
+    TMK_TRY(tmk_stats_create(facts->level, &stats, diag));
+    enum tmk_status status = check_counts(facts, count, diag);
+    if (status == TMK_OK)
+        status = check_bins(facts, bin, count, diag);
+    if (status == TMK_OK)
+        status = check_channels(facts, diag);
+    if (status == TMK_OK)
+        status = fill(stats, facts, bin, count, low, diag);
+    if (status == TMK_OK)
+        *out = stats;
+    else
+        tmk_stats_destroy(&stats);
+    return status;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bins as intervals of float bits. A bin's magnitude bits are head .. head + mask; an element's
+ * magnitude is (base + dropped bits) * 2^(shift - 149), as IEEE 754 binary32 has it. */
+#ifndef TMK_STATS_SPAN_H
+#define TMK_STATS_SPAN_H
+
+#include "stats/state.h"
+
+struct tmk_span {
+    bool negative;
+    uint32_t head; /* magnitude bits with all dropped bits 0 */
+    uint32_t base; /* the significand that belongs to head */
+    unsigned shift;
+    uint32_t first, last;       /* the dropped bits that an element can have: first <= last */
+    bool first_seen, last_seen; /* an extreme of the state is the element with these dropped bits */
+};
+
+/* The bin as narrowed by the extremes of the state; false when nothing is left of it. */
+bool tmk_span_of(enum tmk_stats_level level, uint16_t bin, const struct tmk_extreme *min,
+                 const struct tmk_extreme *max, struct tmk_span *out);
+
+/* The least and greatest sum of dropped bits that `count` > 0 elements can have; false when they
+ * contradict the extremes. */
+bool tmk_span_lows(const struct tmk_span *span, uint64_t count, uint64_t *least,
+                   uint64_t *greatest);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a state, and reading it bin by bin. */
+#ifndef TMK_STATS_STATE_H
+#define TMK_STATS_STATE_H
+
+#include <tidemark/stats.h>
+
+#include "stats/kernel.h"
+
+enum {
+    TMK_OCTAVE = 128,  /* histogram bins in an octave */
+    TMK_OCTAVES = 512, /* sign, exponent */
+    TMK_SPECIAL = 255, /* the exponent of NaN and infinities */
+};
+
+struct tmk_extreme {
+    int32_t key;
+    struct tmk_where at;
+};
+
+enum tmk_channel_kind {
+    TMK_CHANNELS_NONE, /* no axis so far */
+    TMK_CHANNELS_KNOWN,
+    TMK_CHANNELS_CONFLICT,
+};
+
+/* Extremes along one axis. An empty state (count 0) has none, and agrees with every kind. */
+struct tmk_channels {
+    enum tmk_channel_kind kind;
+    int32_t axis;
+    size_t count;
+    float *min, *max; /* [count], one allocation, owned; +inf and -inf where nothing finite was */
+};
+
+struct tmk_stats {
+    enum tmk_stats_level level;
+    const struct tmk_stats_kernel *kernel;
+    uint64_t count, nan, posinf, neginf, zeros, negative_zeros; /* zeros: of +0 only */
+    uint64_t samples, updates;
+    struct tmk_extreme min,
+        max; /* keys TMK_KEY_POSINF and TMK_KEY_NEGINF when nothing finite was */
+    struct tmk_where first_nonfinite;
+    struct tmk_channels channels;
+    uint64_t *table;   /* [TMK_TABLE] packed entries, mapped at the first update; NULL before */
+    uint32_t in_table; /* elements since the last drain */
+    /* Wide counters of octave (sign << 8 | exponent), NULL while empty: counts, then sums of
+     * dropped bits, of 128 bins each at HISTOGRAM, of one at RANGE. */
+    uint64_t *octave[TMK_OCTAVES];
+};
+
+/* One octave's bins: what the table and the wide counters hold together. At RANGE only entry 0 is
+ * used. */
+struct tmk_octave {
+    uint64_t count[TMK_OCTAVE], low[TMK_OCTAVE];
+};
+
+/* As tmk_stats_create, with a kernel of the caller's choice (tmk_stats_kernel_at). */
+TMK_NODISCARD enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
+                                                    const struct tmk_stats_kernel *kernel,
+                                                    struct tmk_stats **out, struct tmk_diag *diag);
+
+/* False when nothing was ever counted in the octave; *out is then not written. */
+bool tmk_stats_octave(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *out);
+
+/* The octave's wide counters, made when absent; NULL when memory ran out. */
+uint64_t *tmk_stats_wide(struct tmk_stats *stats, unsigned octave);
+
+/* Moves the table's entries to the wide counters. */
+TMK_NODISCARD enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag);
+
+static inline unsigned tmk_stats_bins_an_octave(enum tmk_stats_level level) {
+    return level == TMK_STATS_HISTOGRAM ? TMK_OCTAVE : 1;
+}
+
+static inline uint64_t tmk_stats_limit(enum tmk_stats_level level) {
+    return level == TMK_STATS_HISTOGRAM ? TMK_STATS_LIMIT_HISTOGRAM : TMK_STATS_LIMIT_RANGE;
+}
+
+static inline uint64_t tmk_stats_finite(const struct tmk_stats *stats) {
+    return stats->count - stats->nan - stats->posinf - stats->neginf;
+}
+
+static inline bool tmk_where_before(struct tmk_where a, struct tmk_where b) {
+    return a.sample != b.sample ? a.sample < b.sample : a.index < b.index;
+}
+
+static inline void tmk_where_earlier(struct tmk_where *at, struct tmk_where other) {
+    if (tmk_where_before(other, *at))
+        *at = other;
+}
+
+static inline void tmk_extreme_lower(struct tmk_extreme *min, struct tmk_extreme other) {
+    if (other.key < min->key || (other.key == min->key && tmk_where_before(other.at, min->at)))
+        *min = other;
+}
+
+static inline void tmk_extreme_raise(struct tmk_extreme *max, struct tmk_extreme other) {
+    if (other.key > max->key || (other.key == max->key && tmk_where_before(other.at, max->at)))
+        *max = other;
+}
+
+static const struct tmk_where tmk_nowhere = {TMK_NOWHERE, TMK_NOWHERE};
+
+/* Channels: see channel.c. */
+
+/* Makes *channels (of a state with `seen` elements so far) agree with non-empty data of axis and
+ * count (count 0: none): they become known, or conflict. New memory holds "nothing finite". */
+TMK_NODISCARD enum tmk_status tmk_channels_join(struct tmk_channels *channels, uint64_t seen,
+                                                enum tmk_channel_kind kind, int32_t axis,
+                                                size_t count, struct tmk_diag *diag);
+void tmk_channels_finish(struct tmk_channels *channels);
+/* Takes a whole tensor in; the channels are known, and axis and count are the shape's. */
+void tmk_channels_update(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
+                         const tmk_loose_bits *x, const struct tmk_shape *shape, bool all_finite);
+/* Takes other's extremes in; both are known and agree. */
+void tmk_channels_merge(struct tmk_channels *channels, const struct tmk_channels *other);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "stats/exact.h"
+#include "stats/span.h"
+
+struct moments {
+    struct tmk_exact sum;                    /* in units of 2^-149 */
+    struct tmk_exact squares_lo, squares_hi; /* in units of 2^-298 */
+};
+
+/* Adds one bin: elements v = edge + l with edge = base + first, whole l in [0, width] and known sum
+ * of l. Then sum v^2 = count edge^2 + 2 edge (sum l) + sum l^2, and the last term is least when the
+ * l are as equal as whole numbers can be, and greatest when all but one are 0 or width. */
+static void add_bin(struct moments *m, const struct tmk_span *span, uint64_t count, uint64_t low) {
+    uint64_t edge = (uint64_t)span->base + span->first, width = span->last - span->first;
+    uint64_t l = low - count * span->first;
+    tmk_exact_add(&m->sum, (tmk_u128)count * edge + l, span->shift, span->negative);
+    tmk_u128 known = (tmk_u128)count * edge * edge + (tmk_u128)2 * edge * l;
+    uint64_t each = l / count, more = l % count;
+    tmk_u128 least = (tmk_u128)each * ((tmk_u128)l + more) + more;
+    uint64_t full = width ? l / width : 0, left = width ? l % width : 0;
+    tmk_u128 greatest = (tmk_u128)full * width * width + (tmk_u128)left * left;
+    tmk_exact_add(&m->squares_lo, known + least, 2 * span->shift, false);
+    tmk_exact_add(&m->squares_hi, known + greatest, 2 * span->shift, false);
+}
+
+static void fill_moments(const struct moments *m, struct tmk_summary *s) {
+    s->sum = tmk_exact_round(&m->sum, -149, TMK_TO_NEAREST);
+    s->sumsq_lo = tmk_exact_round(&m->squares_lo, -298, TMK_DOWNWARDS);
+    s->sumsq_hi = tmk_exact_round(&m->squares_hi, -298, TMK_UPWARDS);
+    /* numbers spread evenly over a bin have a third of the variance that all at its ends would have
+     */
+    s->sumsq_est = s->sumsq_lo + (s->sumsq_hi - s->sumsq_lo) / 3;
+    if (s->finite == 0) {
+        s->mean = s->variance = s->std = NAN;
+        return;
+    }
+    s->mean = s->sum / (double)s->finite;
+    double variance = s->sumsq_est / (double)s->finite - s->mean * s->mean;
+    s->variance = variance > 0 && s->min < s->max ? variance : 0;
+    s->std = sqrt(s->variance);
+}
+
+static void fill_facts(const struct tmk_stats *stats, struct tmk_summary *s) {
+    s->level = stats->level;
+    s->count = stats->count;
+    s->nan = stats->nan;
+    s->posinf = stats->posinf;
+    s->neginf = stats->neginf;
+    s->zeros = stats->zeros + stats->negative_zeros;
+    s->negative_zeros = stats->negative_zeros;
+    s->samples = stats->samples;
+    s->updates = stats->updates;
+    s->finite = tmk_stats_finite(stats);
+    s->min = s->finite ? tmk_float_of_key(stats->min.key) : NAN;
+    s->max = s->finite ? tmk_float_of_key(stats->max.key) : NAN;
+    s->min_at = stats->min.at;
+    s->max_at = stats->max.at;
+    s->first_nonfinite = stats->first_nonfinite;
+    const struct tmk_channels *channels = &stats->channels;
+    bool known = channels->kind == TMK_CHANNELS_KNOWN;
+    s->channel_conflict = channels->kind == TMK_CHANNELS_CONFLICT;
+    s->channel_axis = known ? channels->axis : -1;
+    s->channels = known ? channels->count : 0;
+    s->channel_min = known ? channels->min : NULL;
+    s->channel_max = known ? channels->max : NULL;
+}
+
+void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out) {
+    struct tmk_summary s = {0};
+    struct moments moments = {0};
+    struct tmk_octave octave;
+    unsigned bins = tmk_stats_bins_an_octave(stats->level);
+    fill_facts(stats, &s);
+    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
+        if (!tmk_stats_octave(stats, o, &octave))
+            continue;
+        for (unsigned i = 0; i < bins; i++) {
+            uint64_t count = octave.count[i];
+            struct tmk_span span;
+            if (!count || !tmk_span_of(stats->level, (uint16_t)(o * TMK_OCTAVE + i), &stats->min,
+                                       &stats->max, &span))
+                continue;
+            s.bins_used++;
+            s.denormals += o % (TMK_OCTAVES / 2) == 0 ? count : 0;
+            s.negatives += span.negative ? count : 0;
+            add_bin(&moments, &span, count, octave.low[i]);
+        }
+    }
+    fill_moments(&moments, &s);
+    *out = s;
+}
+
+void tmk_stats_bins(const struct tmk_stats *stats, uint16_t *bin, uint64_t *count, uint64_t *low) {
+    struct tmk_octave octave;
+    size_t used = 0;
+    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
+        if (!tmk_stats_octave(stats, o, &octave))
+            continue;
+        for (unsigned i = 0; i < tmk_stats_bins_an_octave(stats->level); i++) {
+            if (!octave.count[i])
+                continue;
+            bin[used] = (uint16_t)(o * TMK_OCTAVE + i);
+            count[used] = octave.count[i];
+            low[used++] = octave.low[i];
+        }
+    }
+}
