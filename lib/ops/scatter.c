@@ -118,7 +118,7 @@ static combine_fn *combine_for(enum tmk_dtype dtype) {
 /* What both operators check, and what they answer: the shape of `data`. */
 static enum tmk_status scatter_types(struct tmk_infer *infer) {
     const struct tmk_tensor *data = infer->in[0], *updates = infer->in[2];
-    enum reduction how;
+    enum reduction how = REDUCE_NONE;
     TMK_TRY(reduction_of(infer->node, &how, infer->diag));
     TMK_TRY(tmk_want_dtype(updates, data->dtype, "the updates", infer->diag));
     if (how != REDUCE_NONE && !combine_for(data->dtype))
@@ -152,7 +152,7 @@ static enum tmk_status elements_infer(struct tmk_infer *infer) {
 static enum tmk_status elements_run(struct tmk_run *run) {
     const struct tmk_tensor *data = run->in[0], *indices = run->in[1], *updates = run->in[2];
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    enum reduction how;
+    enum reduction how = REDUCE_NONE;
     int32_t axis, last = data->shape.rank - 1;
     TMK_TRY(reduction_of(run->node, &how, run->diag));
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 0), data->shape.rank, &axis, run->diag));
@@ -218,7 +218,7 @@ static enum tmk_status nd_infer(struct tmk_infer *infer) {
 static enum tmk_status nd_run(struct tmk_run *run) {
     const struct tmk_tensor *data = run->in[0], *indices = run->in[1], *updates = run->in[2];
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    enum reduction how;
+    enum reduction how = REDUCE_NONE;
     TMK_TRY(reduction_of(run->node, &how, run->diag));
     TMK_TRY(tmk_run_view(run));
     if (!out || tmk_tensor_count(updates) == 0)

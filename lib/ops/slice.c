@@ -44,7 +44,7 @@ static enum tmk_status fill_in(struct request *r, size_t n_ends, size_t n_axes, 
 
 static enum tmk_status request_1(const struct tmk_node *node, struct request *r,
                                  struct tmk_diag *diag) {
-    size_t ends, axes;
+    size_t ends = 0, axes = 0;
     TMK_TRY(attribute(node, "starts", r->start, &r->n, diag));
     TMK_TRY(attribute(node, "ends", r->end, &ends, diag));
     TMK_TRY(attribute(node, "axes", r->axis, &axes, diag));
