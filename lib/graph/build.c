@@ -51,6 +51,9 @@ enum tmk_status tmk_graph_create_sub(struct tmk_graph *parent, const char *name,
     graph->arena = parent->arena;
     graph->parent = parent;
     graph->name = copy;
+    struct tmk_graph *root = tmk_graph_root(parent);
+    graph->made = root->made;
+    root->made = graph;
     graph->producer_name = "";
     *out = graph;
     return TMK_OK;
@@ -87,6 +90,9 @@ void tmk_graph_destroy(struct tmk_graph **slot) {
         return;
     *slot = NULL;
     drop_tensors(graph);
+    /* also those that an error kept from becoming a node's */
+    for (struct tmk_graph *sub = graph->made; sub; sub = sub->made)
+        drop_tensors(sub);
     struct tmk_arena *arena = graph->arena;
     tmk_arena_finish(arena);
     free(arena);

@@ -120,6 +120,7 @@ struct tmk_graph {
     struct tmk_arena *arena;  /* the root's, shared with its sub-graphs */
     struct tmk_graph *parent; /* NULL: a root */
     struct tmk_node *owner;   /* the node whose attribute a sub-graph is; NULL for a root */
+    struct tmk_graph *made;   /* of a root the sub-graph made last, of a sub-graph the one made before it */
     const char *name;
     struct tmk_node *first, *last;
     uint32_t n_nodes;

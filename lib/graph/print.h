@@ -3,21 +3,49 @@
  *
  * One line a node:
  *
- *     graph "name" opset 17 "com.microsoft" 1 {
+ *     graph "name" opset 17 "com.microsoft" 1 ir 8 producer "pytorch" {
  *       input %x : f32["N",3,8,?] "image" @p0
  *       init %w : f32[2,2] = {1, 0.5, -0x1p-3, nan} "conv1.weight" @p1
- *       init %b : f32[512] = #0
- *       %y, %mask = Dropout.13(%x, _, %t) {axis=-1, ratio=0.5f, mode="x", pads=[0,1], scales=[1f,2f], to=:i64,
- *                                         value=f32[2]{1,2}, body=graph "g" { ... }} : f32[?,3], bool "node name" @p2, @p3
- *       output %y
+ *       init %b : f32<f16>[512] = #0
+ *       %y, %m = Dropout.13(%x, _, %b) {ratio=0.5f, mode="x"} "node" : f32[?,3] @p2, bool "mask"
+ *       %z = Some(%y) {axis=-1, pads=[0,1], to=:i64[3], value=f32[2]{1,2}, body=graph "g" {
+ *         %t = Relu(%w)
+ *         output %t
+ *       }}
+ *       output %z
  *     }
  *
- * Values are %identifiers: in print, %N by tmk_graph_number's index. The quoted string after a value's type is its
- * own name in the model; without one its name is the identifier. `_` is an absent input or output. Types: f32 f64
- * f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool str ...; a shape holds numbers, "symbols" and ?; no brackets: rank
- * unknown. A domain is written before the operator with "::" ("com.microsoft::Gelu"); ".13" is the operator set
- * version of the node, printed only where it differs from the graph's. Tensors are printed in full up to a limit,
- * as `#k` beyond it: entry k of a pool of tensors that print fills and parse reads.
+ * Graph: its name; of a root also the operator sets (without a string: ONNX's own), the file's IR
+ * version and producer, each where there is one. Inputs and outputs stand in their order.
+ * Everything is defined above its use. Blanks and line breaks mean nothing; // begins a comment.
+ *
+ * Values are %identifiers (letters, digits, _ and .), visible from the next line on and in the
+ * graphs below, where they may not be defined again; in print, %N by tmk_graph_number's index.
+ * After a node's ':' stands, for each output: its type, then its own name in the model as a string,
+ * then its profile ID. Without a name it is the identifier's; without an ID it has none; without
+ * ':' no type is known either. `_` is an absent input or output, there too.
+ *
+ * Nodes: "com.microsoft::Gelu" is an operator of another domain; ".13" the operator set version of
+ * the node, left out where it is the graph's; the string after inputs and attributes is the node's
+ * name, left out when empty. Operators, domains and attributes whose names are no words stand as
+ * strings.
+ *
+ * Types: f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool str c64 c128 i4 u4 f4e2m1 f8e4m3fn
+ * f8e4m3fnuz f8e5m2 f8e5m2fnuz, ? for not known; f32<f16> was f16 in the file. A shape holds
+ * numbers, "symbols", "symbols"=numbers and ?; without brackets the rank is not known.
+ * sequence(...) and optional(...) hold one such type.
+ *
+ * Attributes by their form: 1 is an int, 1f a float, "a" a string, :f32[2] a type, f32[1]{1} a
+ * tensor, graph "g" {} a graph, [1,2] a list of one of these but types. Empty lists: [] of ints,
+ * floats[] strings[] tensors[] graphs[].
+ *
+ * Elements of tensors: {1, 2} in row-major order; complex ones are pairs (1,2), bool is 0 or 1, the
+ * 8- and 4-bit floats are bits like 0x7f. Beyond a limit `#k`: entry k of a pool of tensors that
+ * print fills and parse reads. Floats read back to the same bits; NaN other than the usual quiet
+ * one shows its bits: nan:0xffc00001.
+ *
+ * Strings hold UTF-8; \" \\ \n and \xHH stand for what would not print, and for bytes that are no
+ * UTF-8.
  */
 #ifndef TMK_GRAPH_PRINT_H
 #define TMK_GRAPH_PRINT_H
@@ -32,16 +60,21 @@ struct tmk_pool {
 };
 void tmk_pool_finish(struct tmk_pool *pool);
 
-/* Appends the text form. Tensors of more than `inline_limit` elements go to the pool; with pool NULL they print as
+/* Appends the text form (of a sub-graph too, but only a root's reads back), and numbers the values
+ * anew. Tensors of more than `inline_limit` elements go to the pool; with pool NULL they print as
  * `...` (for people; such a text does not parse). text->failed tells of memory. */
 void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_pool *pool,
                      struct tmk_text *text);
 
-/* Reads the text form of a root. Errors are TMK_FORMAT with "line:column". The graph is verified, rows unbound. */
+enum { TMK_MAX_NESTING = 32 }; /* of graphs in a text, the root included */
+
+/* Reads the text form of a root. Errors are TMK_FORMAT with "line:column" in front; the pool may be
+ * NULL. The graph is verified, rows are unbound, fingerprints zero. */
 TMK_NODISCARD enum tmk_status tmk_graph_parse(const char *text, const struct tmk_pool *pool,
                                               struct tmk_graph **out, struct tmk_diag *diag);
 
-/* Appends the graph in Graphviz's dot language: a box a node, an edge a use, labelled with ID and shape. */
+/* Appends the graph in Graphviz's dot language: a box a node, an edge a use, labelled with ID and
+ * shape; a cluster a sub-graph. Numbers the values anew and uses the nodes' marks. */
 void tmk_graph_dot(struct tmk_graph *graph, struct tmk_text *text);
 
 #endif

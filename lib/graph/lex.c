@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/lex.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+
+enum { SHOWN = 40 }; /* bytes of the text that a message quotes at most */
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool begins_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool in_word(char c) {
+    return begins_word(c) || is_digit(c);
+}
+
+static int hex_value(char c) {
+    if (is_digit(c))
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+enum tmk_status tmk_lex_fail(const struct tmk_lex *lex, const char *at, const char *fmt, ...) {
+    size_t line = 1, column = 1;
+    for (const char *p = lex->text; p < at; p++) {
+        column = *p == '\n' ? 1 : column + 1;
+        line += *p == '\n';
+    }
+    char what[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    return tmk_fail(lex->diag, TMK_FORMAT, "%zu:%zu: %s", line, column, what);
+}
+
+enum tmk_status tmk_lex_expected(struct tmk_lex *lex, const char *what) {
+    char c = tmk_lex_peek(lex);
+    if (!c)
+        return tmk_lex_fail(lex, lex->at, "expected %s but the text ends; is it cut off?", what);
+    int n = 1;
+    while (in_word(c) && n < SHOWN && in_word(lex->at[n]))
+        n++;
+    if ((unsigned char)c >= 0x80)
+        return tmk_lex_fail(lex, lex->at, "expected %s but found byte 0x%02x", what,
+                            (unsigned char)c);
+    return tmk_lex_fail(lex, lex->at, "expected %s but found '%.*s'", what, n, lex->at);
+}
+
+char tmk_lex_peek(struct tmk_lex *lex) {
+    for (;;) {
+        lex->at += strspn(lex->at, " \t\r\n");
+        if (lex->at[0] != '/' || lex->at[1] != '/')
+            return *lex->at;
+        lex->at += strcspn(lex->at, "\n");
+    }
+}
+
+bool tmk_lex_take(struct tmk_lex *lex, char c) {
+    if (tmk_lex_peek(lex) != c)
+        return false;
+    lex->at++;
+    return true;
+}
+
+enum tmk_status tmk_lex_need(struct tmk_lex *lex, char c) {
+    if (tmk_lex_take(lex, c))
+        return TMK_OK;
+    return tmk_lex_expected(lex, (char[]){'\'', c, '\'', '\0'});
+}
+
+bool tmk_lex_take_word(struct tmk_lex *lex, const char *word) {
+    size_t n = strlen(word);
+    tmk_lex_peek(lex);
+    if (strncmp(lex->at, word, n) != 0 || (in_word(word[n - 1]) && in_word(lex->at[n])))
+        return false;
+    lex->at += n;
+    return true;
+}
+
+static size_t word_length(const char *text, bool dotted) {
+    if (!begins_word(text[0]))
+        return 0;
+    size_t n = 1;
+    while (in_word(text[n]) || (dotted && text[n] == '.' && begins_word(text[n + 1])))
+        n++;
+    return n;
+}
+
+static enum tmk_status keep(struct tmk_lex *lex, size_t n, const char **out) {
+    const char *copy = tmk_arena_strndup(lex->arena, lex->at, n);
+    if (!copy)
+        return tmk_nomem(lex->diag);
+    lex->at += n;
+    *out = copy;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_lex_word(struct tmk_lex *lex, bool dotted, const char *what, const char **out) {
+    tmk_lex_peek(lex);
+    size_t n = word_length(lex->at, dotted);
+    return n ? keep(lex, n, out) : tmk_lex_expected(lex, what);
+}
+
+enum tmk_status tmk_lex_identifier(struct tmk_lex *lex, const char **out) {
+    size_t n = 0;
+    while (in_word(lex->at[n]) || lex->at[n] == '.')
+        n++;
+    return n ? keep(lex, n, out)
+             : tmk_lex_fail(lex, lex->at,
+                            "'%%' without an identifier; letters, digits, '_' and "
+                            "'.' may follow it");
+}
+
+/* One escape after its backslash; the next place, or NULL when it is none. */
+static const char *unescape(const char *p, char *out) {
+    switch (*p) {
+    case '"':
+    case '\\':
+        *out = *p;
+        return p + 1;
+    case 'n':
+        *out = '\n';
+        return p + 1;
+    case 'x':
+        if (hex_value(p[1]) < 0 || hex_value(p[2]) < 0)
+            return NULL;
+        *out = (char)(hex_value(p[1]) << 4 | hex_value(p[2]));
+        return p + 3;
+    default:
+        return NULL;
+    }
+}
+
+enum tmk_status tmk_lex_string(struct tmk_lex *lex, const char *what, const char **out, size_t *n) {
+    if (tmk_lex_peek(lex) != '"')
+        return tmk_lex_expected(lex, what);
+    const char *begin = lex->at + 1, *end = begin;
+    while (*end && *end != '"' && *end != '\n')
+        end += end[0] == '\\' && end[1] ? 2 : 1;
+    if (*end != '"')
+        return tmk_lex_fail(lex, lex->at,
+                            "this string is not closed on its line; a line break in it is \\n");
+    char *bytes = tmk_arena_alloc(lex->arena, (size_t)(end - begin) + 1);
+    if (!bytes)
+        return tmk_nomem(lex->diag);
+    size_t used = 0;
+    for (const char *p = begin; p < end; used++) {
+        if (*p != '\\') {
+            bytes[used] = *p++;
+            continue;
+        }
+        const char *next = unescape(p + 1, &bytes[used]);
+        if (!next)
+            return tmk_lex_fail(lex, p, "no such escape; there are \\\" \\\\ \\n and \\xHH");
+        p = next;
+    }
+    lex->at = end + 1;
+    *out = bytes;
+    *n = used;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_lex_name(struct tmk_lex *lex, const char *what, const char **out) {
+    tmk_lex_peek(lex);
+    const char *at = lex->at, *name;
+    size_t n;
+    TMK_TRY(tmk_lex_string(lex, what, &name, &n));
+    if (strlen(name) != n)
+        return tmk_lex_fail(lex, at, "\\x00 cannot stand in %s", what);
+    *out = name;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_lex_word_or_name(struct tmk_lex *lex, bool dotted, const char *what,
+                                     const char **out) {
+    if (tmk_lex_peek(lex) == '"')
+        return tmk_lex_name(lex, what, out);
+    return tmk_lex_word(lex, dotted, what, out);
+}
+
+size_t tmk_lex_number_length(struct tmk_lex *lex) {
+    tmk_lex_peek(lex);
+    size_t n = lex->at[0] == '-';
+    if (!is_digit(lex->at[n]))
+        return 0;
+    while (in_word(lex->at[n]) || (lex->at[n] && strchr(".+-", lex->at[n])))
+        n++;
+    return n;
+}
+
+static enum tmk_status no_integer(struct tmk_lex *lex, size_t n, const char *what) {
+    int shown = n < SHOWN ? (int)n : SHOWN;
+    return tmk_lex_fail(lex, lex->at, "%s must be a decimal integer, not %.*s", what, shown,
+                        lex->at);
+}
+
+enum tmk_status tmk_lex_signed(struct tmk_lex *lex, int64_t min, int64_t max, const char *what,
+                               int64_t *out) {
+    size_t n = tmk_lex_number_length(lex);
+    if (!n)
+        return tmk_lex_expected(lex, what);
+    char *end;
+    errno = 0;
+    long long value = strtoll(lex->at, &end, 10);
+    if (end != lex->at + n)
+        return no_integer(lex, n, what);
+    if (errno == ERANGE || value < min || value > max)
+        return tmk_lex_fail(lex, lex->at, "%.*s is out of range for %s, %lld to %lld",
+                            n < SHOWN ? (int)n : SHOWN, lex->at, what, (long long)min,
+                            (long long)max);
+    lex->at = end;
+    *out = value;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_lex_unsigned(struct tmk_lex *lex, uint64_t max, const char *what,
+                                 uint64_t *out) {
+    size_t n = tmk_lex_number_length(lex);
+    if (!n)
+        return tmk_lex_expected(lex, what);
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(lex->at, &end, 10);
+    if (end != lex->at + n)
+        return no_integer(lex, n, what);
+    if (errno == ERANGE || lex->at[0] == '-' || value > max)
+        return tmk_lex_fail(lex, lex->at, "%.*s is out of range for %s, 0 to %llu",
+                            n < SHOWN ? (int)n : SHOWN, lex->at, what, (unsigned long long)max);
+    lex->at = end;
+    *out = value;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_lex_bits(struct tmk_lex *lex, uint64_t max, uint64_t *out) {
+    size_t n = tmk_lex_number_length(lex);
+    if (n < 3 || strncmp(lex->at, "0x", 2) != 0)
+        return tmk_lex_expected(lex, "bits in hexadecimal, like 0x7f");
+    uint64_t bits = 0;
+    for (size_t i = 2; i < n; i++) {
+        int digit = hex_value(lex->at[i]);
+        if (digit < 0)
+            return tmk_lex_fail(lex, lex->at + i, "'%c' is not a hexadecimal digit", lex->at[i]);
+        if (bits > max >> 4)
+            return tmk_lex_fail(lex, lex->at, "more bits than the type has; at most 0x%llx fits",
+                                (unsigned long long)max);
+        bits = bits << 4 | (unsigned)digit;
+    }
+    lex->at += n;
+    *out = bits;
+    return TMK_OK;
+}
+
+/* The length of the well-formed sequence at p (Unicode, table 3-7), 0 for anything else and for the
+ * C1 controls. */
+static size_t utf8_length(const unsigned char *p, size_t n) {
+    static const struct {
+        unsigned char first, last, low, high; /* lead bytes; bounds of the byte after them */
+        size_t length;
+    } rows[] = {
+        {0xc2, 0xc2, 0xa0, 0xbf, 2}, {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (p[0] < rows[i].first || p[0] > rows[i].last)
+            continue;
+        if (n < rows[i].length || p[1] < rows[i].low || p[1] > rows[i].high)
+            return 0;
+        for (size_t k = 2; k < rows[i].length; k++)
+            if ((p[k] & 0xc0) != 0x80)
+                return 0;
+        return rows[i].length;
+    }
+    return 0;
+}
+
+void tmk_lex_put_escaped(struct tmk_text *text, const char *bytes, size_t n) {
+    const unsigned char *p = (const unsigned char *)bytes;
+    for (size_t i = 0; i < n;) {
+        size_t length = p[i] >= 0x20 && p[i] < 0x7f ? 1 : utf8_length(p + i, n - i);
+        if (p[i] == '"' || p[i] == '\\') {
+            tmk_text_printf(text, "\\%c", p[i++]);
+        } else if (length) {
+            tmk_text_append(text, bytes + i, length);
+            i += length;
+        } else if (p[i] == '\n') {
+            tmk_text_puts(text, "\\n");
+            i++;
+        } else {
+            tmk_text_printf(text, "\\x%02x", p[i++]);
+        }
+    }
+}
+
+void tmk_lex_put_string(struct tmk_text *text, const char *bytes, size_t n) {
+    tmk_text_puts(text, "\"");
+    tmk_lex_put_escaped(text, bytes, n);
+    tmk_text_puts(text, "\"");
+}
+
+void tmk_lex_put_name(struct tmk_text *text, const char *name, bool dotted) {
+    size_t n = word_length(name, dotted);
+    if (n && !name[n])
+        tmk_text_append(text, name, n);
+    else
+        tmk_lex_put_string(text, name, strlen(name));
+}

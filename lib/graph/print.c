@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/literal.h"
+
+struct printer {
+    struct tmk_text *text;
+    struct tmk_pool *pool;
+    size_t limit;
+    int indent;
+};
+
+static void put(struct printer *p, const char *string) {
+    tmk_text_puts(p->text, string);
+}
+
+static void put_string(struct printer *p, const char *string) {
+    tmk_lex_put_string(p->text, string, strlen(string));
+}
+
+static void begin_line(struct printer *p) {
+    tmk_text_printf(p->text, "%*s", p->indent * 2, "");
+}
+
+/* A value's own name, unless its identifier says the same, and its ID. */
+static bool named_otherwise(const struct tmk_value *value) {
+    char identifier[16];
+    snprintf(identifier, sizeof identifier, "%u", value->index);
+    return strcmp(identifier, value->name) != 0;
+}
+
+static void put_name_and_id(struct printer *p, const struct tmk_value *value) {
+    if (named_otherwise(value)) {
+        put(p, " ");
+        put_string(p, value->name);
+    }
+    if (value->profile_id >= 0)
+        tmk_text_printf(p->text, " @p%lld", (long long)value->profile_id);
+}
+
+static void put_value(struct printer *p, const struct tmk_value *value) {
+    if (value)
+        tmk_text_printf(p->text, "%%%u", value->index);
+    else
+        put(p, "_");
+}
+
+static void put_graph(struct printer *p, const struct tmk_graph *graph);
+
+static void put_tensor(struct printer *p, const struct tmk_tensor *tensor) {
+    tmk_literal_put_tensor_type(p->text, tensor);
+    tmk_literal_put_elements(p->text, tensor, p->limit, p->pool);
+}
+
+static const char *empty_list(enum tmk_attr_kind kind) {
+    switch (kind) {
+    case TMK_ATTR_FLOATS:
+        return "floats[]";
+    case TMK_ATTR_STRINGS:
+        return "strings[]";
+    case TMK_ATTR_TENSORS:
+        return "tensors[]";
+    case TMK_ATTR_GRAPHS:
+        return "graphs[]";
+    default:
+        return "[]";
+    }
+}
+
+static void put_item(struct printer *p, const struct tmk_attr *attr, size_t i) {
+    switch (attr->kind) {
+    case TMK_ATTR_INT:
+        tmk_text_printf(p->text, "%lld", (long long)attr->i);
+        break;
+    case TMK_ATTR_INTS:
+        tmk_text_printf(p->text, "%lld", (long long)attr->ints[i]);
+        break;
+    case TMK_ATTR_FLOAT:
+        tmk_literal_put_float(p->text, attr->f);
+        break;
+    case TMK_ATTR_FLOATS:
+        tmk_literal_put_float(p->text, attr->floats[i]);
+        break;
+    case TMK_ATTR_STRING:
+        tmk_lex_put_string(p->text, attr->s, attr->n);
+        break;
+    case TMK_ATTR_STRINGS:
+        put_string(p, attr->strings[i]);
+        break;
+    case TMK_ATTR_TENSOR:
+    case TMK_ATTR_TENSORS:
+        put_tensor(p, &attr->tensors[i]);
+        break;
+    case TMK_ATTR_GRAPH:
+    case TMK_ATTR_GRAPHS:
+        put_graph(p, attr->graphs[i]);
+        break;
+    case TMK_ATTR_TYPE:
+        put(p, ":");
+        tmk_literal_put_type(p->text, attr->type);
+        break;
+    }
+}
+
+static void put_attr(struct printer *p, const struct tmk_attr *attr) {
+    tmk_lex_put_name(p->text, attr->name, false);
+    put(p, "=");
+    if (attr->kind < TMK_ATTR_INTS || attr->kind == TMK_ATTR_TYPE) {
+        put_item(p, attr, 0);
+        return;
+    }
+    if (!attr->n) {
+        put(p, empty_list(attr->kind));
+        return;
+    }
+    for (size_t i = 0; i < attr->n; i++) {
+        put(p, i ? "," : "[");
+        put_item(p, attr, i);
+    }
+    put(p, "]");
+}
+
+/* Something of the results is known that their identifiers do not say. */
+static bool tells_more(const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        const struct tmk_value *value = node->outputs[i];
+        if (value &&
+            (value->type.kind != TMK_TYPE_TENSOR || value->type.dtype || value->type.origin ||
+             value->type.has_shape || value->profile_id >= 0 || named_otherwise(value)))
+            return true;
+    }
+    return false;
+}
+
+static void put_results(struct printer *p, const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        put(p, i ? ", " : " : ");
+        if (!node->outputs[i]) {
+            put(p, "_");
+            continue;
+        }
+        tmk_literal_put_type(p->text, &node->outputs[i]->type);
+        put_name_and_id(p, node->outputs[i]);
+    }
+}
+
+static void put_node(struct printer *p, const struct tmk_node *node) {
+    begin_line(p);
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        put(p, i ? ", " : "");
+        put_value(p, node->outputs[i]);
+    }
+    put(p, node->n_outputs ? " = " : "= ");
+    if (node->domain[0]) {
+        tmk_lex_put_name(p->text, node->domain, true);
+        put(p, "::");
+    }
+    tmk_lex_put_name(p->text, node->op, false);
+    if (node->version != tmk_graph_opset(node->graph, node->domain))
+        tmk_text_printf(p->text, ".%lld", (long long)node->version);
+    put(p, "(");
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        put(p, i ? ", " : "");
+        put_value(p, node->inputs[i]);
+    }
+    put(p, ")");
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        put(p, i ? ", " : " {");
+        put_attr(p, &node->attrs[i]);
+    }
+    put(p, node->n_attrs ? "}" : "");
+    if (node->name[0]) {
+        put(p, " ");
+        put_string(p, node->name);
+    }
+    if (tells_more(node))
+        put_results(p, node);
+    put(p, "\n");
+}
+
+static void put_header(struct printer *p, const struct tmk_graph *graph) {
+    put(p, "graph ");
+    put_string(p, graph->name);
+    for (uint32_t i = 0; i < graph->n_opsets; i++) {
+        put(p, i ? " " : " opset ");
+        if (graph->opsets[i].domain[0]) {
+            put_string(p, graph->opsets[i].domain);
+            put(p, " ");
+        }
+        tmk_text_printf(p->text, "%lld", (long long)graph->opsets[i].version);
+    }
+    if (graph->ir_version)
+        tmk_text_printf(p->text, " ir %lld", (long long)graph->ir_version);
+    if (graph->producer_name[0]) {
+        put(p, " producer ");
+        put_string(p, graph->producer_name);
+    }
+    put(p, " {\n");
+}
+
+static void put_graph(struct printer *p, const struct tmk_graph *graph) {
+    put_header(p, graph);
+    p->indent++;
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        begin_line(p);
+        put(p, "input ");
+        put_value(p, graph->inputs[i]);
+        put(p, " : ");
+        tmk_literal_put_type(p->text, &graph->inputs[i]->type);
+        put_name_and_id(p, graph->inputs[i]);
+        put(p, "\n");
+    }
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        const struct tmk_value *value = graph->values[i];
+        if (value->kind != TMK_VALUE_INITIALIZER)
+            continue;
+        begin_line(p);
+        put(p, "init ");
+        put_value(p, value);
+        put(p, " : ");
+        tmk_literal_put_tensor_type(p->text, &value->data);
+        put(p, " = ");
+        tmk_literal_put_elements(p->text, &value->data, p->limit, p->pool);
+        put_name_and_id(p, value);
+        put(p, "\n");
+    }
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        put_node(p, node);
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        begin_line(p);
+        put(p, "output ");
+        put_value(p, graph->outputs[i]);
+        put(p, "\n");
+    }
+    p->indent--;
+    begin_line(p);
+    put(p, "}");
+}
+
+void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_pool *pool,
+                     struct tmk_text *text) {
+    tmk_graph_number(tmk_graph_root(graph));
+    struct printer p = {text, pool, inline_limit, 0};
+    put_graph(&p, graph);
+    put(&p, "\n");
+}
