@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The statistics against themselves: in another order, added up, written down and read back. */
+#include "stats_data.h"
+
+/* The pieces of a data set, each its own sample, over shards that merge in a random tree, with
+ * encoding between. */
+static void order_shards_and_merge_trees_do_not_show(void **state) {
+    (void)state;
+    enum { N = 20011, PIECES = 40, SHARDS = 7 };
+    for (each_family(f))
+        for (int round = 0; round < 4; round++) {
+            enum tmk_stats_level level = levels[round % 2];
+            float *x = data_of(f, N);
+            size_t cut[PIECES + 1], order[PIECES];
+            for (size_t i = 0; i <= PIECES; i++)
+                cut[i] = i * N / PIECES;
+            struct tmk_stats *whole = empty(level), *shard[SHARDS];
+            for (size_t i = 0; i < PIECES; i++)
+                observe(whole, x + cut[i], cut[i + 1] - cut[i], i);
+            for (size_t i = 0; i < SHARDS; i++)
+                shard[i] = empty(level);
+            shuffle(order, PIECES);
+            for (size_t k = 0; k < PIECES; k++) {
+                size_t i = order[k], s = next() % SHARDS;
+                observe(shard[s], x + cut[i], cut[i + 1] - cut[i], i);
+                if (next() % 5 == 0)
+                    reencode(&shard[s]);
+            }
+            for (size_t left = SHARDS; left > 1; left--) {
+                size_t a = next() % left, b = (a + 1 + next() % (left - 1)) % left;
+                merge(shard[a], shard[b]);
+                tmk_stats_destroy(&shard[b]);
+                shard[b] = shard[left - 1];
+            }
+            assert_true(equal(whole, shard[0]));
+            tmk_stats_destroy(&whole);
+            tmk_stats_destroy(&shard[0]);
+            free(x);
+        }
+}
+
+static void the_order_of_elements_shows_in_places_only(void **state) {
+    (void)state;
+    enum { N = 20011 };
+    for (each_family(f)) {
+        float *x = data_of(f, N), *y = malloc(N * sizeof *y);
+        size_t *order = malloc(N * sizeof *order);
+        assert_true(y && order);
+        shuffle(order, N);
+        for (size_t i = 0; i < N; i++)
+            y[i] = x[order[i]];
+        struct tmk_stats *a = state_of(TMK_STATS_HISTOGRAM, x, N),
+                         *b = state_of(TMK_STATS_HISTOGRAM, y, N);
+        b->min.at = a->min.at;
+        b->max.at = a->max.at;
+        b->first_nonfinite = a->first_nonfinite;
+        assert_true(equal(a, b));
+        tmk_stats_destroy(&a);
+        tmk_stats_destroy(&b);
+        free(order);
+        free(x);
+        free(y);
+    }
+}
+
+static void times_k_is_k_observations(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    enum { N = 5001, K = 9 };
+    struct tmk_shape shape = {2, {N / 3, 3}};
+    struct tmk_stats_at at = {4, 1, 1};
+    for (each_family(f)) {
+        float *x = data_of(f, N);
+        struct tmk_stats *once = empty(TMK_STATS_HISTOGRAM), *many = empty(TMK_STATS_HISTOGRAM),
+                         *times = empty(TMK_STATS_HISTOGRAM);
+        assert_ok(tmk_stats_update(once, x, &shape, &at, &diag), &diag);
+        for (int k = 0; k < K; k++)
+            assert_ok(tmk_stats_update(many, x, &shape, &at, &diag), &diag);
+        assert_ok(tmk_stats_merge_times(times, once, 0, &diag), &diag);
+        struct tmk_summary s;
+        tmk_stats_summary(times, &s);
+        assert_int_equal(s.count, 0);
+        assert_ok(tmk_stats_merge_times(times, once, K, &diag), &diag);
+        assert_true(equal(many, times));
+        assert_int_equal(tmk_stats_merge_times(times, once, UINT64_MAX / 2, NULL), TMK_RANGE);
+        assert_int_equal(tmk_stats_merge_times(times, once, TMK_STATS_LIMIT_HISTOGRAM / N, NULL),
+                         TMK_RANGE);
+        assert_true(equal(many, times));
+        tmk_stats_destroy(&once);
+        tmk_stats_destroy(&many);
+        tmk_stats_destroy(&times);
+        free(x);
+    }
+}
+
+static void levels_do_not_mix(void **state) {
+    (void)state;
+    struct tmk_stats *range = empty(TMK_STATS_RANGE), *histogram = empty(TMK_STATS_HISTOGRAM);
+    double out[3];
+    assert_int_equal(tmk_stats_merge(range, histogram, NULL), TMK_MISMATCH);
+    assert_int_equal(tmk_stats_quantile(range, 0.5, false, out, out + 1, out + 2, NULL),
+                     TMK_UNSUPPORTED);
+    assert_int_equal(tmk_stats_linear(range, false, 0, 1, 3, out, NULL), TMK_UNSUPPORTED);
+    assert_int_equal(tmk_stats_level_of(range), TMK_STATS_RANGE);
+    tmk_stats_destroy(&range);
+    tmk_stats_destroy(&histogram);
+    assert_int_equal(tmk_stats_create((enum tmk_stats_level)0, &range, NULL), TMK_ARGUMENT);
+}
+
+static void channels_that_disagree_are_dropped_in_any_order(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    static const struct {
+        struct tmk_shape shape;
+        int32_t axis;
+    } calls[] = {
+        {{2, {2, 6}}, 1}, {{2, {3, 4}}, 1}, {{2, {2, 6}}, -1}, {{1, {12}}, 1}, {{2, {6, 2}}, 0}};
+    const float x[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    for (size_t a = 0; a < TMK_COUNT(calls); a++)
+        for (size_t b = 0; b < TMK_COUNT(calls); b++) {
+            struct tmk_stats *one = empty(TMK_STATS_RANGE), *two = empty(TMK_STATS_RANGE),
+                             *both = empty(TMK_STATS_RANGE);
+            struct tmk_stats_at first = {0, 1, calls[a].axis}, second = {1, 1, calls[b].axis};
+            assert_ok(tmk_stats_update(one, x, &calls[a].shape, &first, &diag), &diag);
+            assert_ok(tmk_stats_update(two, x, &calls[b].shape, &second, &diag), &diag);
+            assert_ok(tmk_stats_update(both, x, &calls[b].shape, &second, &diag), &diag);
+            assert_ok(tmk_stats_update(both, x, &calls[a].shape, &first, &diag), &diag);
+            merge(one, two);
+            assert_true(equal(one, both));
+            struct tmk_summary s;
+            tmk_stats_summary(one, &s);
+            /* a rank too small for the axis is as good as no axis */
+            bool none = (a == 2 || a == 3) && (b == 2 || b == 3);
+            assert_int_equal(s.channel_conflict, !none && a != b);
+            assert_int_equal(s.channels > 0, !none && a == b);
+            reencode(&one);
+            merge(one, both); /* for good */
+            tmk_stats_summary(one, &s);
+            assert_int_equal(s.channel_conflict, !none && a != b);
+            tmk_stats_destroy(&one);
+            tmk_stats_destroy(&two);
+            tmk_stats_destroy(&both);
+        }
+}
+
+static void hostile_bytes_are_refused(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    for (each_family(f))
+        for (size_t l = 0; l < 2; l++) {
+            float *x = data_of(f, 60);
+            struct tmk_shape shape = {2, {20, 3}};
+            struct tmk_stats_at at = {5, 20, 1};
+            struct tmk_stats *stats = empty(levels[l]), *back = NULL;
+            assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
+            struct tmk_text text = bytes_of(stats);
+            for (size_t len = 0; len < text.len; len++) {
+                char *cut = malloc(len + 1); /* exact, so that a checker sees reads past the end */
+                assert_non_null(cut);
+                memcpy(cut, text.data, len);
+                assert_int_equal(tmk_stats_decode(cut, len, &back, NULL), TMK_FORMAT);
+                free(cut);
+            }
+            for (size_t i = 0; i < text.len; i++)
+                for (unsigned flip = 1; flip < 256; flip = flip * 2 + 1) {
+                    text.data[i] ^= (char)flip;
+                    /* what is accepted is a state: it says so itself, in the same bytes */
+                    if (tmk_stats_decode(text.data, text.len, &back, NULL) == TMK_OK) {
+                        struct tmk_text again = bytes_of(back);
+                        assert_int_equal(again.len, text.len);
+                        assert_memory_equal(again.data, text.data, text.len);
+                        struct tmk_summary s;
+                        tmk_stats_summary(back, &s);
+                        assert_true(!(s.sumsq_lo > s.sumsq_hi));
+                        tmk_text_finish(&again);
+                        tmk_stats_destroy(&back);
+                    }
+                    text.data[i] ^= (char)flip;
+                }
+            tmk_text_append(&text, "", 1);
+            assert_int_equal(tmk_stats_decode(text.data, text.len, &back, &diag), TMK_FORMAT);
+            assert_non_null(strstr(diag.text, "malformed"));
+            diag = (struct tmk_diag){0};
+            tmk_text_finish(&text);
+            tmk_stats_destroy(&stats);
+            free(x);
+        }
+}
+
+struct listing {
+    struct tmk_summary facts;
+    uint16_t *bin;
+    uint64_t *count, *low;
+};
+
+static struct listing list(const struct tmk_stats *stats) {
+    struct listing list;
+    tmk_stats_summary(stats, &list.facts);
+    size_t used = list.facts.bins_used + 1;
+    list.bin = malloc(used * sizeof *list.bin);
+    list.count = malloc(used * sizeof *list.count);
+    list.low = malloc(used * sizeof *list.low);
+    assert_true(list.bin && list.count && list.low);
+    tmk_stats_bins(stats, list.bin, list.count, list.low);
+    return list;
+}
+
+static void finish(struct listing *list) {
+    free(list->bin);
+    free(list->count);
+    free(list->low);
+}
+
+static void a_listing_restores_its_state(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_shape shape = {2, {7, 300}};
+    struct tmk_stats_at at = {0, 7, 1};
+    for (each_family(f))
+        for (size_t l = 0; l < 2; l++) {
+            float *x = data_of(f, 2100);
+            struct tmk_stats *stats = empty(levels[l]), *back = NULL;
+            assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
+            struct listing t = list(stats);
+            assert_ok(tmk_stats_restore(&t.facts, t.bin, t.count, t.low, &back, &diag), &diag);
+            assert_true(equal(stats, back));
+            assert_null(back->table); /* nothing was observed */
+            assert_true(tmk_stats_bytes(back) > 0);
+            finish(&t);
+            tmk_stats_destroy(&stats);
+            tmk_stats_destroy(&back);
+            free(x);
+        }
+}
+
+static void books_that_do_not_balance_are_refused(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    float *x = data_of(0, 500);
+    struct tmk_shape shape = {2, {100, 5}};
+    struct tmk_stats_at at = {0, 100, 1};
+    struct tmk_stats *stats = empty(TMK_STATS_HISTOGRAM), *back = NULL;
+    assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
+    struct listing t = list(stats);
+    size_t last = t.facts.bins_used - 1;
+#define refused(change, undo, what)                                                                \
+    do {                                                                                           \
+        change;                                                                                    \
+        assert_int_equal(tmk_stats_restore(&t.facts, t.bin, t.count, t.low, &back, &diag),         \
+                         TMK_FORMAT);                                                              \
+        assert_non_null(strstr(diag.text, what));                                                  \
+        tmk_diag_reset(&diag);                                                                     \
+        undo;                                                                                      \
+    } while (0)
+    float max = t.facts.max, min = t.facts.min;
+    uint16_t bin = t.bin[last];
+    uint64_t low = t.low[3];
+    refused(t.facts.count++, t.facts.count--, "add up");
+    refused(t.facts.nan++, t.facts.nan--, "add up");
+    refused(t.count[0]--, t.count[0]++, "add up");
+    refused(t.facts.nan = UINT64_MAX, t.facts.nan = 0, "add up");
+    refused(t.facts.negative_zeros++, t.facts.negative_zeros--, "negative zeros");
+    refused(t.bin[last] = t.bin[last - 1], t.bin[last] = bin, "ascend");
+    refused(t.bin[last] = 0xff80, t.bin[last] = bin, "not finite");
+    refused(t.low[3] = t.count[3] * 65535 + 1, t.low[3] = low, "cannot have");
+    refused(t.facts.max = 1e30f, t.facts.max = max, "extremes");
+    refused(t.facts.min = NAN, t.facts.min = min, "extremes");
+    refused(t.facts.max = min, t.facts.max = max, "extremes");
+    refused(t.facts.channel_axis = -1, t.facts.channel_axis = 1, "axis");
+    refused(t.facts.first_nonfinite.sample = 0, t.facts.first_nonfinite.sample = TMK_NOWHERE,
+            "none was counted");
+    float wrong[5] = {0, 0, 0, 0, 0};
+    const float *channel_min = t.facts.channel_min;
+    refused(t.facts.channel_min = wrong, t.facts.channel_min = channel_min, "channel");
+#undef refused
+    assert_ok(tmk_stats_restore(&t.facts, t.bin, t.count, t.low, &back, &diag), &diag);
+    tmk_stats_destroy(&back);
+    tmk_stats_destroy(&stats);
+    finish(&t);
+    free(x);
+}
+
+static void the_state_of_a_relu_follows_from_its_input(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_shape shape = {2, {2500, 4}};
+    struct tmk_stats_at at = {0, 1, 1};
+    for (each_family(f))
+        for (size_t l = 0; l < 2; l++) {
+            float *x = data_of(f, 10000), *y = malloc(10000 * sizeof *y);
+            assert_non_null(y);
+            bool nan = false;
+            for (size_t i = 0; i < 10000; i++) {
+                y[i] = x[i] > 0 ? x[i] : 0.0f;
+                nan |= isnan(x[i]) != 0;
+            }
+            struct tmk_stats *in = empty(levels[l]), *out = empty(levels[l]), *derived = NULL;
+            assert_ok(tmk_stats_update(in, x, &shape, &at, &diag), &diag);
+            assert_ok(tmk_stats_update(out, y, &shape, &at, &diag), &diag);
+            if (nan) {
+                assert_int_equal(tmk_stats_derive_relu(in, &derived, NULL), TMK_RANGE);
+            } else {
+                assert_ok(tmk_stats_derive_relu(in, &derived, &diag), &diag);
+                /* a place that the input does not tell is "nowhere", never a wrong one */
+                if (derived->min.at.sample == TMK_NOWHERE)
+                    derived->min.at = out->min.at;
+                if (derived->max.at.sample == TMK_NOWHERE)
+                    derived->max.at = out->max.at;
+                assert_true(in->neginf > 0 || equal(out, derived));
+                assert_int_equal(derived->zeros, out->zeros);
+                assert_int_equal(derived->max.key, out->max.key);
+                tmk_stats_destroy(&derived);
+            }
+            tmk_stats_destroy(&in);
+            tmk_stats_destroy(&out);
+            free(x);
+            free(y);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_shards_and_merge_trees_do_not_show),
+        cmocka_unit_test(the_order_of_elements_shows_in_places_only),
+        cmocka_unit_test(times_k_is_k_observations),
+        cmocka_unit_test(levels_do_not_mix),
+        cmocka_unit_test(channels_that_disagree_are_dropped_in_any_order),
+        cmocka_unit_test(hostile_bytes_are_refused),
+        cmocka_unit_test(a_listing_restores_its_state),
+        cmocka_unit_test(books_that_do_not_balance_are_refused),
+        cmocka_unit_test(the_state_of_a_relu_follows_from_its_input),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
