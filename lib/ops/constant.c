@@ -5,12 +5,6 @@
 #include "ops/move.h"
 #include "ops/rows.h"
 
-/* float16, bfloat16 and float64 are held as float32 everywhere in a graph. */
-static enum tmk_dtype held(enum tmk_dtype dtype) {
-    return dtype == TMK_FLOAT16 || dtype == TMK_BFLOAT16 || dtype == TMK_FLOAT64 ? TMK_FLOAT32
-                                                                                 : dtype;
-}
-
 /* ---- Constant ---- */
 
 /* The one attribute that says the value. */
@@ -43,7 +37,7 @@ static enum tmk_status constant_infer(struct tmk_infer *infer) {
     struct tmk_shape scalar = {0}, list = {.rank = 1, .dim = {(int64_t)value->n}};
     switch (value->kind) {
     case TMK_ATTR_TENSOR:
-        tmk_infer_set(infer, 0, held(value->tensors->dtype), &value->tensors->shape);
+        tmk_infer_set(infer, 0, tmk_held_dtype(value->tensors->dtype), &value->tensors->shape);
         return TMK_OK;
     case TMK_ATTR_INT:
         tmk_infer_set(infer, 0, TMK_INT64, &scalar);
@@ -96,7 +90,7 @@ static enum tmk_status constant_run(struct tmk_run *run) {
 static enum tmk_status of_shape_infer(struct tmk_infer *infer) {
     const struct tmk_attr *value = tmk_node_attr(infer->node, "value");
     struct tmk_diag *diag = infer->diag;
-    enum tmk_dtype dtype = value ? held(value->tensors->dtype) : TMK_FLOAT32;
+    enum tmk_dtype dtype = value ? tmk_held_dtype(value->tensors->dtype) : TMK_FLOAT32;
     struct tmk_shape shape = {0};
     size_t n;
     if (value && tmk_tensor_count(value->tensors) != 1)

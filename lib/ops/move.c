@@ -191,6 +191,11 @@ enum tmk_status tmk_index(int64_t index, int64_t extent, int64_t *out, struct tm
     return TMK_OK;
 }
 
+enum tmk_dtype tmk_held_dtype(enum tmk_dtype dtype) {
+    bool wide = dtype == TMK_FLOAT16 || dtype == TMK_BFLOAT16 || dtype == TMK_FLOAT64;
+    return wide ? TMK_FLOAT32 : dtype;
+}
+
 enum tmk_status tmk_read_sizes(const struct tmk_tensor *tensor, const char *what, size_t limit,
                                int64_t *out, size_t *n, struct tmk_diag *diag) {
     if (tensor->dtype != TMK_FLOAT32)

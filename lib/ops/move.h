@@ -38,6 +38,10 @@ enum tmk_status tmk_want_indices(const struct tmk_tensor *indices, const char *w
 /* -extent <= index < extent becomes 0 <= *out < extent; TMK_RANGE otherwise. */
 enum tmk_status tmk_index(int64_t index, int64_t extent, int64_t *out, struct tmk_diag *diag);
 
+/* The type that a graph holds numbers of this type in: float16, bfloat16 and float64 are held as
+ * float32. */
+enum tmk_dtype tmk_held_dtype(enum tmk_dtype dtype);
+
 /* tmk_read_ints that takes float32 tensors of whole numbers too: the oldest operators ask for sizes
  * of their data's type. */
 enum tmk_status tmk_read_sizes(const struct tmk_tensor *tensor, const char *what, size_t limit,

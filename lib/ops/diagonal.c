@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators that know rows, columns and a diagonal: EyeLike and Trilu. */
+#include <string.h>
+
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* min(max(row + k, 0), columns) without overflow: where diagonal k crosses the row. */
+static int64_t crossing(int64_t row, int64_t k, int64_t columns) {
+    int64_t at;
+    if (!tmk_add_i64(row, k, &at))
+        return columns; /* row is not negative, so only upwards */
+    return at < 0 ? 0 : at > columns ? columns : at;
+}
+
+/* ---- EyeLike ---- */
+
+/* Writes 1 as the type spells it; false for types that cannot be made. */
+static bool one(enum tmk_dtype dtype, void *out) {
+    if (dtype == TMK_FLOAT32) {
+        memcpy(out, &(float){1.0f}, sizeof(float));
+    } else if (dtype == TMK_BOOL || dtype == TMK_INT8 || dtype == TMK_UINT8) {
+        *(uint8_t *)out = 1;
+    } else if (dtype == TMK_INT16 || dtype == TMK_UINT16) {
+        memcpy(out, &(uint16_t){1}, sizeof(uint16_t));
+    } else if (dtype == TMK_INT32 || dtype == TMK_UINT32) {
+        memcpy(out, &(uint32_t){1}, sizeof(uint32_t));
+    } else if (dtype == TMK_INT64 || dtype == TMK_UINT64) {
+        memcpy(out, &(uint64_t){1}, sizeof(uint64_t));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static enum tmk_status eye_infer(struct tmk_infer *infer) {
+    const struct tmk_tensor *in = infer->in[0];
+    int64_t asked = tmk_node_int(infer->node, "dtype", in->dtype);
+    char scratch[8];
+    if (in->shape.rank != 2)
+        return tmk_fail(infer->diag, TMK_SHAPE, "the input has %d axes instead of 2",
+                        in->shape.rank);
+    enum tmk_dtype dtype =
+        asked >= 0 && asked <= TMK_FLOAT4E2M1 ? (enum tmk_dtype)asked : TMK_UNDEFINED;
+    dtype = tmk_held_dtype(dtype);
+    if (!one(dtype, scratch))
+        return tmk_fail(infer->diag, TMK_TYPE, "type %lld is not possible here", (long long)asked);
+    tmk_infer_set(infer, 0, dtype, &in->shape);
+    return TMK_OK;
+}
+
+static enum tmk_status eye_run(struct tmk_run *run) {
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    if (!out || tmk_tensor_count(out) == 0)
+        return TMK_OK;
+    int64_t k = tmk_node_int(run->node, "k", 0), columns = out->shape.dim[1];
+    size_t element = tmk_dtype_size(out->dtype);
+    char value[8];
+    one(out->dtype, value);
+    memset(out->data, 0, tmk_tensor_bytes(out));
+    for (int64_t row = 0; row < out->shape.dim[0]; row++) {
+        int64_t at = crossing(row, k, columns);
+        if (at < columns && at - row == k)
+            memcpy((char *)out->data + (size_t)(row * columns + at) * element, value, element);
+    }
+    return TMK_OK;
+}
+
+/* ---- Trilu ---- */
+
+static enum tmk_status trilu_infer(struct tmk_infer *infer) {
+    const struct tmk_tensor *in = infer->in[0], *k = tmk_infer_in(infer, 1);
+    if (in->shape.rank < 2)
+        return tmk_fail(infer->diag, TMK_SHAPE, "the input has %d axes; 2 are wanted at least",
+                        in->shape.rank);
+    if (k) {
+        TMK_TRY(tmk_want_dtype(k, TMK_INT64, "the diagonal", infer->diag));
+        if (tmk_tensor_count(k) != 1)
+            return tmk_fail(infer->diag, TMK_SHAPE, "the diagonal must be one number");
+    }
+    tmk_infer_set(infer, 0, in->dtype, &in->shape);
+    return TMK_OK;
+}
+
+static enum tmk_status trilu_run(struct tmk_run *run) {
+    const struct tmk_tensor *diagonal = tmk_run_in(run, 1);
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    if (!out || tmk_tensor_count(out) == 0)
+        return TMK_OK;
+    bool upper = tmk_node_int(run->node, "upper", 1) != 0;
+    int64_t k = diagonal ? tmk_index_at(diagonal, 0) : 0;
+    int32_t rank = out->shape.rank;
+    int64_t rows = out->shape.dim[rank - 2], columns = out->shape.dim[rank - 1];
+    size_t element = tmk_dtype_size(out->dtype), matrices = tmk_extent(&out->shape, 0, rank - 2);
+    size_t line = (size_t)columns * element;
+    char *to = out->data;
+    TMK_TRY(tmk_run_view(run));
+    for (size_t m = 0; m < matrices; m++)
+        for (int64_t row = 0; row < rows; row++, to += line) {
+            /* kept: [edge, columns) of the upper part, [0, edge) of the lower */
+            size_t edge = (size_t)crossing(row + !upper, k, columns) * element;
+            if (upper)
+                memset(to, 0, edge);
+            else
+                memset(to + edge, 0, line - edge);
+        }
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule eye_attrs[] = {
+    {"dtype", TMK_ATTR_INT, false}, {"k", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule trilu_attrs[] = {{"upper", TMK_ATTR_INT, false}, {NULL}};
+
+const struct tmk_op tmk_op_EyeLike_9 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "EyeLike",
+    .since = 9,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_SHAPE_ONLY,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = eye_attrs,
+    .infer = eye_infer,
+    .run = eye_run,
+    .sample = "graph \"eye_like\" opset 13 {\n"
+              "  input %x : f32[3,4]\n"
+              "  %y = EyeLike(%x) {dtype=7, k=-1}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_Trilu_14 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Trilu",
+    .since = 14,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = trilu_attrs,
+    .infer = trilu_infer,
+    .run = trilu_run,
+    .sample = "graph \"trilu\" opset 14 {\n"
+              "  input %x : f32[2,3,4]\n"
+              "  init %k : i64[] = {1}\n"
+              "  %y = Trilu(%x, %k) {upper=0}\n"
+              "  output %y\n"
+              "}\n",
+};

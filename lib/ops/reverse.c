@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* Which of the first two axes holds the batch, and which the time. */
+static enum tmk_status axes_of(const struct tmk_node *node, int32_t *batch, int32_t *time,
+                               struct tmk_diag *diag) {
+    int64_t b = tmk_node_int(node, "batch_axis", 1), t = tmk_node_int(node, "time_axis", 0);
+    if (b < 0 || b > 1 || t != 1 - b)
+        return tmk_fail(diag, TMK_RANGE, "batch_axis %lld and time_axis %lld are not 0 and 1",
+                        (long long)b, (long long)t);
+    *batch = (int32_t)b;
+    *time = (int32_t)t;
+    return TMK_OK;
+}
+
+static enum tmk_status reverse_infer(struct tmk_infer *infer) {
+    const struct tmk_tensor *in = infer->in[0], *lengths = infer->in[1];
+    int32_t batch = 0, time = 0;
+    if (in->shape.rank < 2)
+        return tmk_fail(infer->diag, TMK_SHAPE, "the input has %d axes; 2 are wanted at least",
+                        in->shape.rank);
+    TMK_TRY(axes_of(infer->node, &batch, &time, infer->diag));
+    TMK_TRY(tmk_want_dtype(lengths, TMK_INT64, "the lengths", infer->diag));
+    if (lengths->shape.rank != 1 || lengths->shape.dim[0] != in->shape.dim[batch])
+        return tmk_fail(infer->diag, TMK_SHAPE,
+                        "the lengths are not one for each of a batch of %lld",
+                        (long long)in->shape.dim[batch]);
+    tmk_infer_set(infer, 0, in->dtype, &in->shape);
+    return TMK_OK;
+}
+
+static enum tmk_status reverse_run(struct tmk_run *run) {
+    const struct tmk_tensor *in = run->in[0], *lengths = run->in[1];
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    int32_t batch = 0, time = 0;
+    TMK_TRY(axes_of(run->node, &batch, &time, run->diag));
+    if (!out || tmk_tensor_count(out) == 0)
+        return TMK_OK;
+    size_t block = tmk_extent(&in->shape, 2, in->shape.rank) * tmk_dtype_size(in->dtype);
+    size_t step[2] = {(size_t)in->shape.dim[1] * block, block}; /* of axes 0 and 1 */
+    for (int64_t b = 0; b < in->shape.dim[batch]; b++) {
+        int64_t steps = in->shape.dim[time], length = tmk_index_at(lengths, (size_t)b);
+        if (length < 0 || length > steps)
+            return tmk_fail(run->diag, TMK_RANGE, "sequence %lld is %lld long, but time only %lld",
+                            (long long)b, (long long)length, (long long)steps);
+        for (int64_t t = 0; t < steps; t++) {
+            size_t from = (size_t)(t < length ? length - 1 - t : t);
+            memcpy((char *)out->data + (size_t)b * step[batch] + (size_t)t * step[time],
+                   (const char *)in->data + (size_t)b * step[batch] + from * step[time], block);
+        }
+    }
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule attrs[] = {
+    {"batch_axis", TMK_ATTR_INT, false}, {"time_axis", TMK_ATTR_INT, false}, {NULL}};
+
+const struct tmk_op tmk_op_ReverseSequence_10 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "ReverseSequence",
+    .since = 10,
+    .until = INT32_MAX,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs,
+    .infer = reverse_infer,
+    .run = reverse_run,
+    .sample = "graph \"reverse_sequence\" opset 13 {\n"
+              "  input %x : f32[3,4,2]\n"
+              "  init %l : i64[3] = {4, 1, 3}\n"
+              "  %y = ReverseSequence(%x, %l) {batch_axis=0, time_axis=1}\n"
+              "  output %y\n"
+              "}\n",
+};
