@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A graph becomes a model: nodes, graphs, and the frame around them. */
+#include "model/onnx_export.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "ops/ops.h"
+
+static enum tmk_status write_graph(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                   const struct tmk_onnx_names *outer, TmkPb__Graph **out);
+
+void tmk_onnx_writer_finish(struct tmk_onnx_writer *w) {
+    tmk_ptrmap_finish(&w->names);
+    tmk_arena_finish(&w->arena);
+    free(w->initializers);
+    w->initializers = NULL;
+}
+
+/* Messages hold char *, but are only read. */
+static char *borrowed(const char *text) {
+    return (char *)(uintptr_t)text;
+}
+
+/* ---- nodes ---- */
+
+static enum tmk_status write_attrs(struct tmk_onnx_writer *w, const struct tmk_node *node,
+                                   const struct tmk_onnx_names *names, TmkPb__Node *pb) {
+    pb->attribute = tmk_arena_array(&w->arena, node->n_attrs, sizeof *pb->attribute);
+    if (!pb->attribute)
+        return tmk_nomem(w->diag);
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        const struct tmk_attr *attr = &node->attrs[i];
+        TmkPb__Attribute *to = tmk_onnx_make(w, &tmk_pb__attribute__descriptor);
+        if (!to)
+            return tmk_nomem(w->diag);
+        TMK_TRY(tmk_onnx_write_attr(w, attr, to));
+        pb->attribute[pb->n_attribute++] = to;
+        if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
+            continue;
+        to->graphs = tmk_arena_array(&w->arena, attr->n, sizeof *to->graphs);
+        if (!to->graphs)
+            return tmk_nomem(w->diag);
+        for (size_t k = 0; k < attr->n; k++)
+            TMK_TRY(write_graph(w, attr->graphs[k], names, &to->graphs[k]));
+        if (attr->kind == TMK_ATTR_GRAPH)
+            to->g = to->graphs[0];
+        else
+            to->n_graphs = attr->n;
+    }
+    return TMK_OK;
+}
+
+/* A file has one version a domain. A node of another version must mean the same under it. */
+static enum tmk_status check_version(struct tmk_onnx_writer *w, const struct tmk_node *node) {
+    int64_t version = tmk_graph_opset(node->graph, node->domain);
+    char label[256];
+    if (version && version != node->version &&
+        tmk_op_find(node->domain, node->op, version) !=
+            tmk_op_find(node->domain, node->op, node->version))
+        return tmk_fail(w->diag, TMK_UNSUPPORTED,
+                        "%s is of operator set version %lld, which differs from the model's, %lld",
+                        tmk_node_label(node, label, sizeof label), (long long)node->version,
+                        (long long)version);
+    return TMK_OK;
+}
+
+static enum tmk_status list_names(struct tmk_onnx_writer *w, struct tmk_value *const *values,
+                                  uint32_t n, char ***out) {
+    char **list = tmk_arena_array(&w->arena, n, sizeof *list);
+    if (!list)
+        return tmk_nomem(w->diag);
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = borrowed(tmk_onnx_name_of(w, values[i]));
+    *out = list;
+    return TMK_OK;
+}
+
+static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_node *node,
+                                  const struct tmk_onnx_names *names, TmkPb__Node **out) {
+    TmkPb__Node *pb = tmk_onnx_make(w, &tmk_pb__node__descriptor);
+    if (!pb)
+        return tmk_nomem(w->diag);
+    TMK_TRY(check_version(w, node));
+    TMK_TRY(list_names(w, node->inputs, node->n_inputs, &pb->input));
+    TMK_TRY(list_names(w, node->outputs, node->n_outputs, &pb->output));
+    pb->n_input = node->n_inputs;
+    pb->n_output = node->n_outputs;
+    pb->op_type = borrowed(node->op);
+    pb->name = *node->name ? borrowed(node->name) : NULL;
+    pb->domain = *node->domain ? borrowed(node->domain) : NULL;
+    w->has_observers |= tmk_node_is_observer(node);
+    *out = pb;
+    return write_attrs(w, node, names, pb);
+}
+
+static enum tmk_status make_identity(struct tmk_onnx_writer *w, const char *from, const char *to,
+                                     TmkPb__Node **out) {
+    TmkPb__Node *pb = tmk_onnx_make(w, &tmk_pb__node__descriptor);
+    char **names = tmk_arena_array(&w->arena, 2, sizeof *names);
+    if (!pb || !names)
+        return tmk_nomem(w->diag);
+    names[0] = borrowed(from);
+    names[1] = borrowed(to);
+    pb->input = &names[0];
+    pb->output = &names[1];
+    pb->n_input = pb->n_output = 1;
+    pb->op_type = "Identity";
+    *out = pb;
+    return TMK_OK;
+}
+
+/* ---- graphs ---- */
+
+static enum tmk_status write_info(struct tmk_onnx_writer *w, const struct tmk_value *value,
+                                  const char *name, TmkPb__ValueInfo **out) {
+    TmkPb__ValueInfo *pb = tmk_onnx_make(w, &tmk_pb__value_info__descriptor);
+    if (!pb)
+        return tmk_nomem(w->diag);
+    pb->name = borrowed(name);
+    *out = pb;
+    return tmk_onnx_write_type(w, &value->type, &pb->type);
+}
+
+static enum tmk_status write_inputs(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                    TmkPb__Graph *pb) {
+    pb->input = tmk_arena_array(&w->arena, graph->n_inputs, sizeof *pb->input);
+    if (!pb->input)
+        return tmk_nomem(w->diag);
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        TMK_TRY(write_info(w, graph->inputs[i], tmk_onnx_name_of(w, graph->inputs[i]),
+                           &pb->input[pb->n_input++]));
+    return TMK_OK;
+}
+
+static enum tmk_status keep_initializer(struct tmk_onnx_writer *w, TmkPb__Tensor *pb) {
+    if (w->n_initializers == w->initializers_size) {
+        size_t size = w->initializers_size ? w->initializers_size * 2 : 64;
+        TmkPb__Tensor **list = realloc(w->initializers, size * sizeof *list);
+        if (!list)
+            return tmk_nomem(w->diag);
+        w->initializers = list;
+        w->initializers_size = size;
+    }
+    w->initializers[w->n_initializers++] = pb;
+    return TMK_OK;
+}
+
+/* Initializers that nothing uses any more (folded away) stay behind. */
+static enum tmk_status write_initializers(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                          TmkPb__Graph *pb) {
+    pb->initializer = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->initializer);
+    if (!pb->initializer)
+        return tmk_nomem(w->diag);
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        const struct tmk_value *value = graph->values[i];
+        if (value->kind != TMK_VALUE_INITIALIZER || (!value->n_uses && !value->n_graph_outputs))
+            continue;
+        TmkPb__Tensor **to = &pb->initializer[pb->n_initializer++];
+        TMK_TRY(tmk_onnx_write_tensor(w, &value->data, tmk_onnx_name_of(w, value), to));
+        TMK_TRY(keep_initializer(w, *to));
+    }
+    return TMK_OK;
+}
+
+static bool stands_before(const struct tmk_graph *graph, uint32_t i) {
+    for (uint32_t k = 0; k < i; k++)
+        if (graph->outputs[k] == graph->outputs[i])
+            return true;
+    return false;
+}
+
+/* Runtimes want outputs that differ, and no graph to return a value of the graph around it: such an
+ * output becomes a copy. */
+static enum tmk_status write_outputs(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                     struct tmk_onnx_names *names, TmkPb__Graph *pb) {
+    pb->output = tmk_arena_array(&w->arena, graph->n_outputs, sizeof *pb->output);
+    if (!pb->output)
+        return tmk_nomem(w->diag);
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const struct tmk_value *value = graph->outputs[i];
+        const char *name = tmk_onnx_name_of(w, value);
+        bool repeated = value->n_graph_outputs > 1 && stands_before(graph, i);
+        if (repeated || value->graph != graph) {
+            const char *copy = tmk_onnx_free_name(w, names, name);
+            if (!copy)
+                return tmk_nomem(w->diag);
+            TMK_TRY(make_identity(w, name, copy, &pb->node[pb->n_node]));
+            pb->n_node++;
+            name = copy;
+        }
+        TMK_TRY(write_info(w, value, name, &pb->output[pb->n_output++]));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                         TmkPb__Graph *pb) {
+    pb->value_info = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->value_info);
+    if (!pb->value_info)
+        return tmk_nomem(w->diag);
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_outputs; i++) {
+            const struct tmk_value *value = node->outputs[i];
+            if (value && value->type.dtype != TMK_UNDEFINED && !value->n_graph_outputs)
+                TMK_TRY(write_info(w, value, tmk_onnx_name_of(w, value),
+                                   &pb->value_info[pb->n_value_info++]));
+        }
+    return TMK_OK;
+}
+
+static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                  struct tmk_onnx_names *names, TmkPb__Graph *pb) {
+    pb->name = borrowed(*graph->name ? graph->name : "graph");
+    pb->node =
+        tmk_arena_array(&w->arena, (size_t)graph->n_nodes + graph->n_outputs, sizeof *pb->node);
+    if (!pb->node)
+        return tmk_nomem(w->diag);
+    TMK_TRY(tmk_onnx_name_values(w, graph, names));
+    TMK_TRY(write_inputs(w, graph, pb));
+    TMK_TRY(write_initializers(w, graph, pb));
+    for (const struct tmk_node *node = graph->first; node; node = node->next) {
+        TMK_TRY(write_node(w, node, names, &pb->node[pb->n_node]));
+        pb->n_node++;
+    }
+    TMK_TRY(write_outputs(w, graph, names, pb));
+    return write_value_infos(w, graph, pb);
+}
+
+static enum tmk_status write_graph(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                   const struct tmk_onnx_names *outer, TmkPb__Graph **out) {
+    struct tmk_onnx_names names = {.outer = outer};
+    TmkPb__Graph *pb = tmk_onnx_make(w, &tmk_pb__graph__descriptor);
+    enum tmk_status status = pb ? write_body(w, graph, &names, pb) : tmk_nomem(w->diag);
+    tmk_map_finish(&names.taken);
+    if (status == TMK_OK)
+        *out = pb;
+    return status;
+}
+
+/* ---- the model ---- */
+
+struct domains {
+    struct tmk_onnx_writer *w;
+    TmkPb__Model *model;
+    size_t size;
+    enum tmk_status status;
+};
+
+static void want_domain(struct domains *d, const char *domain, int64_t version) {
+    TmkPb__Model *model = d->model;
+    for (size_t i = 0; i < model->n_opset_import; i++)
+        if (strcmp(model->opset_import[i]->domain, domain) == 0)
+            return;
+    if (model->n_opset_import == d->size) {
+        size_t size = d->size * 2 + 4;
+        TmkPb__Opset **list = tmk_arena_array(&d->w->arena, size, sizeof *list);
+        if (!list) {
+            d->status = tmk_nomem(d->w->diag);
+            return;
+        }
+        if (model->n_opset_import)
+            memcpy(list, model->opset_import, model->n_opset_import * sizeof *list);
+        model->opset_import = list;
+        d->size = size;
+    }
+    TmkPb__Opset *opset = tmk_onnx_make(d->w, &tmk_pb__opset__descriptor);
+    if (!opset) {
+        d->status = tmk_nomem(d->w->diag);
+        return;
+    }
+    opset->domain = borrowed(domain);
+    opset->has_version = true;
+    opset->version = version;
+    model->opset_import[model->n_opset_import++] = opset;
+}
+
+static void want_nodes_domains(struct tmk_graph *graph, void *context) {
+    struct domains *d = context;
+    for (const struct tmk_node *node = graph->first; node && d->status == TMK_OK; node = node->next)
+        want_domain(d, node->domain, node->version);
+}
+
+/* What the format's releases require: https://onnx.ai/onnx/intro/concepts.html, "IR version". */
+static int64_t ir_version_for(const struct tmk_onnx_writer *w, int64_t opset) {
+    static const struct {
+        int32_t opset, ir;
+    } releases[] = {{25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9},
+                    {15, 8},  {12, 7},  {11, 6},  {10, 5},  {0, 4}};
+    int64_t ir = w->has_observers ? 8 : 4; /* functions */
+    for (size_t i = 0; i < w->n_initializers; i++) {
+        int32_t type = w->initializers[i]->data_type;
+        int64_t since = type == TMK_FLOAT4E2M1     ? 11
+                        : type >= TMK_UINT4        ? 10
+                        : type >= TMK_FLOAT8E4M3FN ? 9
+                                                   : 4;
+        ir = since > ir ? since : ir;
+    }
+    size_t i = 0;
+    while (opset < releases[i].opset)
+        i++;
+    return releases[i].ir > ir ? releases[i].ir : ir;
+}
+
+/* The observer in ONNX's own words: a function that forwards its input. */
+static enum tmk_status write_observer(struct tmk_onnx_writer *w, TmkPb__Model *model,
+                                      TmkPb__Opset *onnx) {
+    static char *const attributes[] = {"profile_id", "kind", "tensor_name"};
+    TmkPb__Function *pb = tmk_onnx_make(w, &tmk_pb__function__descriptor);
+    TmkPb__Node **nodes = tmk_arena_alloc(&w->arena, sizeof *nodes);
+    TmkPb__Opset **opsets = tmk_arena_alloc(&w->arena, sizeof *opsets);
+    TmkPb__Function **functions = tmk_arena_alloc(&w->arena, sizeof *functions);
+    if (!pb || !nodes || !opsets || !functions)
+        return tmk_nomem(w->diag);
+    TMK_TRY(make_identity(w, "x", "y", nodes));
+    opsets[0] = onnx;
+    functions[0] = pb;
+    pb->name = TMK_OP_OBSERVER;
+    pb->domain = TMK_DOMAIN_TIDEMARK;
+    pb->input = nodes[0]->input;
+    pb->n_input = nodes[0]->n_input;
+    pb->output = nodes[0]->output;
+    pb->n_output = nodes[0]->n_output;
+    pb->attribute = (char **)(uintptr_t)attributes;
+    pb->n_attribute = TMK_COUNT(attributes);
+    pb->node = nodes;
+    pb->n_node = 1;
+    pb->opset_import = opsets;
+    pb->n_opset_import = 1;
+    model->functions = functions;
+    model->n_functions = 1;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_onnx_write_model(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                     TmkPb__Model **out) {
+    enum { ANY_OPSET = 17 }; /* for a model that uses none of ONNX's operators */
+    TmkPb__Model *pb = tmk_onnx_make(w, &tmk_pb__model__descriptor);
+    if (!pb)
+        return tmk_nomem(w->diag);
+    int64_t opset = tmk_graph_opset(graph, TMK_DOMAIN_ONNX);
+    struct domains domains = {w, pb, 0, TMK_OK};
+    want_domain(&domains, TMK_DOMAIN_ONNX, opset ? opset : ANY_OPSET);
+    for (uint32_t i = 0; i < graph->n_opsets && domains.status == TMK_OK; i++)
+        want_domain(&domains, graph->opsets[i].domain, graph->opsets[i].version);
+    if (domains.status == TMK_OK)
+        tmk_graph_each((struct tmk_graph *)(uintptr_t)graph, want_nodes_domains, &domains);
+    TMK_TRY(domains.status);
+    TMK_TRY(write_graph(w, graph, NULL, &pb->graph));
+    if (w->has_observers)
+        TMK_TRY(write_observer(w, pb, pb->opset_import[0]));
+    pb->has_ir_version = true;
+    pb->ir_version = ir_version_for(w, pb->opset_import[0]->version);
+    pb->producer_name = "tidemark";
+    *out = pb;
+    return TMK_OK;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors, types and attributes as messages. */
+#include <string.h>
+
+#include "model/onnx_export.h"
+
+void *tmk_onnx_make(struct tmk_onnx_writer *w, const ProtobufCMessageDescriptor *descriptor) {
+    void *message = tmk_arena_alloc(&w->arena, descriptor->sizeof_message);
+    if (message)
+        protobuf_c_message_init(descriptor, message);
+    return message;
+}
+
+/* The messages are only ever packed, which reads what they point to. */
+static void *borrowed(const void *bytes) {
+    return (void *)(uintptr_t)bytes;
+}
+
+static enum tmk_status pack_nibbles(struct tmk_onnx_writer *w, const struct tmk_tensor *tensor,
+                                    ProtobufCBinaryData *out) {
+    size_t n = tmk_tensor_count(tensor);
+    const uint8_t *from = tensor->data;
+    uint8_t *to = tmk_arena_alloc(&w->arena, n / 2 + 1);
+    if (!to)
+        return tmk_nomem(w->diag);
+    for (size_t i = 0; i < n; i++)
+        to[i / 2] = (uint8_t)(to[i / 2] | (from[i] & 15u) << (i % 2 * 4));
+    *out = (ProtobufCBinaryData){n / 2 + n % 2, to};
+    return TMK_OK;
+}
+
+enum tmk_status tmk_onnx_write_tensor(struct tmk_onnx_writer *w, const struct tmk_tensor *tensor,
+                                      const char *name, TmkPb__Tensor **out) {
+    TmkPb__Tensor *pb = tmk_onnx_make(w, &tmk_pb__tensor__descriptor);
+    size_t rank = (size_t)tensor->shape.rank;
+    int64_t *dims = tmk_arena_array(&w->arena, rank, sizeof *dims);
+    if (!pb || !dims)
+        return tmk_nomem(w->diag);
+    memcpy(dims, tensor->shape.dim, rank * sizeof *dims);
+    pb->n_dims = rank;
+    pb->dims = dims;
+    pb->has_data_type = true;
+    pb->data_type = (int32_t)tensor->dtype;
+    pb->name = borrowed(name);
+    pb->has_raw_data = true;
+    if (tensor->dtype == TMK_UINT4 || tensor->dtype == TMK_INT4 || tensor->dtype == TMK_FLOAT4E2M1)
+        TMK_TRY(pack_nibbles(w, tensor, &pb->raw_data));
+    else
+        pb->raw_data = (ProtobufCBinaryData){tmk_tensor_bytes(tensor), tensor->data};
+    *out = pb;
+    return TMK_OK;
+}
+
+static TmkPb__Shape *write_shape(struct tmk_onnx_writer *w, const struct tmk_type *type) {
+    TmkPb__Shape *pb = tmk_onnx_make(w, &tmk_pb__shape__descriptor);
+    size_t rank = (size_t)type->shape.rank;
+    if (!pb || !(pb->dim = tmk_arena_array(&w->arena, rank, sizeof *pb->dim)))
+        return NULL;
+    pb->n_dim = rank;
+    for (size_t i = 0; i < rank; i++) {
+        TmkPb__Dim *dim = pb->dim[i] = tmk_onnx_make(w, &tmk_pb__dim__descriptor);
+        if (!dim)
+            return NULL;
+        if (type->shape.dim[i] >= 0) {
+            dim->has_dim_value = true;
+            dim->dim_value = type->shape.dim[i];
+        } else {
+            dim->dim_param = borrowed(type->symbol[i]);
+        }
+    }
+    return pb;
+}
+
+enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w, const struct tmk_type *type,
+                                    TmkPb__Type **out) {
+    if (type->dtype == TMK_UNDEFINED) {
+        *out = NULL;
+        return TMK_OK;
+    }
+    TmkPb__Type *pb = tmk_onnx_make(w, &tmk_pb__type__descriptor);
+    TmkPb__TensorType *tensor = tmk_onnx_make(w, &tmk_pb__tensor_type__descriptor);
+    if (!pb || !tensor)
+        return tmk_nomem(w->diag);
+    tensor->has_elem_type = true;
+    tensor->elem_type = (int32_t)type->dtype;
+    if (type->has_shape && !(tensor->shape = write_shape(w, type)))
+        return tmk_nomem(w->diag);
+    pb->tensor_type = tensor;
+    if (type->kind != TMK_TYPE_TENSOR) {
+        TmkPb__Type *whole = tmk_onnx_make(w, &tmk_pb__type__descriptor);
+        TmkPb__ContainerType *container = tmk_onnx_make(w, &tmk_pb__container_type__descriptor);
+        if (!whole || !container)
+            return tmk_nomem(w->diag);
+        container->elem_type = pb;
+        *(type->kind == TMK_TYPE_SEQUENCE ? &whole->sequence_type : &whole->optional_type) =
+            container;
+        pb = whole;
+    }
+    *out = pb;
+    return TMK_OK;
+}
+
+static enum tmk_status write_tensors(struct tmk_onnx_writer *w, const struct tmk_attr *attr,
+                                     TmkPb__Attribute *out) {
+    out->tensors = tmk_arena_array(&w->arena, attr->n, sizeof *out->tensors);
+    if (!out->tensors)
+        return tmk_nomem(w->diag);
+    for (size_t i = 0; i < attr->n; i++)
+        TMK_TRY(tmk_onnx_write_tensor(w, &attr->tensors[i], NULL, &out->tensors[i]));
+    if (attr->kind == TMK_ATTR_TENSOR)
+        out->t = out->tensors[0];
+    else
+        out->n_tensors = attr->n;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_attr *attr,
+                                    TmkPb__Attribute *out) {
+    static const enum tmk_onnx_attr_type types[] = {
+        [TMK_ATTR_INT] = TMK_ONNX_INT,         [TMK_ATTR_FLOAT] = TMK_ONNX_FLOAT,
+        [TMK_ATTR_STRING] = TMK_ONNX_STRING,   [TMK_ATTR_TENSOR] = TMK_ONNX_TENSOR,
+        [TMK_ATTR_GRAPH] = TMK_ONNX_GRAPH,     [TMK_ATTR_INTS] = TMK_ONNX_INTS,
+        [TMK_ATTR_FLOATS] = TMK_ONNX_FLOATS,   [TMK_ATTR_STRINGS] = TMK_ONNX_STRINGS,
+        [TMK_ATTR_TENSORS] = TMK_ONNX_TENSORS, [TMK_ATTR_GRAPHS] = TMK_ONNX_GRAPHS,
+        [TMK_ATTR_TYPE] = TMK_ONNX_TYPE_PROTO,
+    };
+    out->name = borrowed(attr->name);
+    out->has_type = true;
+    out->type = types[attr->kind];
+    switch (attr->kind) {
+    case TMK_ATTR_INT:
+        out->has_i = true;
+        out->i = attr->i;
+        break;
+    case TMK_ATTR_FLOAT:
+        out->has_f = true;
+        out->f = attr->f;
+        break;
+    case TMK_ATTR_STRING:
+        out->has_s = true;
+        out->s = (ProtobufCBinaryData){attr->n, borrowed(attr->s)};
+        break;
+    case TMK_ATTR_INTS:
+        out->n_ints = attr->n;
+        out->ints = borrowed(attr->ints);
+        break;
+    case TMK_ATTR_FLOATS:
+        out->n_floats = attr->n;
+        out->floats = borrowed(attr->floats);
+        break;
+    case TMK_ATTR_STRINGS:
+        out->strings = tmk_arena_array(&w->arena, attr->n, sizeof *out->strings);
+        if (!out->strings)
+            return tmk_nomem(w->diag);
+        out->n_strings = attr->n;
+        for (size_t i = 0; i < attr->n; i++)
+            out->strings[i] =
+                (ProtobufCBinaryData){strlen(attr->strings[i]), borrowed(attr->strings[i])};
+        break;
+    case TMK_ATTR_TENSOR:
+    case TMK_ATTR_TENSORS:
+        return write_tensors(w, attr, out);
+    case TMK_ATTR_TYPE:
+        return tmk_onnx_write_type(w, attr->type, &out->tp);
+    case TMK_ATTR_GRAPH:
+    case TMK_ATTR_GRAPHS:
+        break; /* the caller's */
+    }
+    return TMK_OK;
+}
