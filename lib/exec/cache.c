@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/cache.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+
+struct entry {
+    struct tmk_planned planned; /* first: a planned is its entry */
+    struct entry *next;         /* most recently used first */
+    struct tmk_tensor *signature; /* dtypes and shapes, no data */
+    uint64_t runs, first_sample;
+    uint32_t users;
+};
+
+struct tmk_cache {
+    pthread_mutex_t lock;
+    const struct tmk_graph *graph;
+    const struct tmk_slot_config *slots;
+    uint32_t n_slots, most, idle;
+    struct entry *first;
+    struct tmk_account *settled; /* constants of plans that were dropped, and initializers */
+    bool initializers_done;
+    struct tmk_cache_figures figures;
+};
+
+static void free_entry(struct entry *entry) {
+    if (!entry)
+        return;
+    tmk_plan_destroy(&entry->planned.plan);
+    free(entry->signature);
+    free(entry);
+}
+
+enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk_slot_config *slots,
+                                 uint32_t n_slots, uint32_t most, struct tmk_cache **out,
+                                 struct tmk_diag *diag) {
+    struct tmk_cache *cache = calloc(1, sizeof *cache);
+    struct tmk_account *settled = calloc(n_slots + 1u, sizeof *settled);
+    if (!cache || !settled) {
+        free(cache);
+        free(settled);
+        return tmk_nomem(diag);
+    }
+    pthread_mutex_init(&cache->lock, NULL);
+    cache->graph = graph;
+    cache->slots = slots;
+    cache->n_slots = n_slots;
+    cache->most = most;
+    cache->settled = settled;
+    *out = cache;
+    return TMK_OK;
+}
+
+void tmk_cache_destroy(struct tmk_cache **slot) {
+    struct tmk_cache *cache = slot ? *slot : NULL;
+    if (!cache)
+        return;
+    *slot = NULL;
+    while (cache->first) {
+        struct entry *entry = cache->first;
+        cache->first = entry->next;
+        free_entry(entry);
+    }
+    for (uint32_t i = 0; i < cache->n_slots; i++)
+        tmk_account_finish(&cache->settled[i]);
+    free(cache->settled);
+    pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+static bool same_signature(const struct tmk_cache *cache, const struct entry *entry,
+                           const struct tmk_tensor *inputs) {
+    for (uint32_t i = 0; i < cache->graph->n_inputs; i++)
+        if (entry->signature[i].dtype != inputs[i].dtype ||
+            !tmk_shape_equal(&entry->signature[i].shape, &inputs[i].shape))
+            return false;
+    return true;
+}
+
+static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tensor *inputs,
+                                  struct entry **out, struct tmk_diag *diag) {
+    struct entry *entry = calloc(1, sizeof *entry);
+    uint32_t n = cache->graph->n_inputs;
+    if (entry)
+        entry->signature = calloc(n + 1u, sizeof *entry->signature);
+    if (!entry || !entry->signature) {
+        free(entry);
+        return tmk_nomem(diag);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        tmk_tensor_borrow(&entry->signature[i], inputs[i].dtype, &inputs[i].shape, NULL);
+    enum tmk_status status =
+        tmk_plan_create(cache->graph, entry->signature, &entry->planned.plan, diag);
+    if (status != TMK_OK) {
+        free_entry(entry);
+        return status;
+    }
+    const struct tmk_plan *plan = entry->planned.plan;
+    cache->figures.plans++;
+    if (plan->arena_bytes > cache->figures.arena_bytes)
+        cache->figures.arena_bytes = plan->arena_bytes;
+    if (plan->scratch_bytes > cache->figures.scratch_bytes)
+        cache->figures.scratch_bytes = plan->scratch_bytes;
+    *out = entry;
+    return TMK_OK;
+}
+
+/* Looks at a plan's constants, which count once a run; at initializers, which are there once whatever runs, only
+ * the first time. */
+static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry,
+                              struct tmk_diag *diag) {
+    const struct tmk_plan *plan = entry->planned.plan;
+    enum tmk_status status = TMK_OK;
+    for (uint32_t t = 0; status == TMK_OK && t < plan->n_constant_taps; t++) {
+        const struct tmk_plan_value *value = &plan->values[plan->constant_taps[t].value];
+        uint32_t slot = plan->constant_taps[t].slot;
+        uint64_t times = value->initializer ? !cache->initializers_done : entry->runs;
+        const struct tmk_stats_at at = {value->initializer ? 0 : entry->first_sample, 1,
+                                        value->channel_axis};
+        struct tmk_account once = {0};
+        if (times)
+            status = tmk_account_look(&once, &cache->slots[slot], &value->constant, &at, diag);
+        if (status == TMK_OK)
+            status = tmk_account_merge(&cache->settled[slot], &once, times, &cache->slots[slot],
+                                       diag);
+        tmk_account_finish(&once);
+    }
+    entry->runs = 0;
+    cache->initializers_done = true;
+    return status;
+}
+
+/* Drops the least recently used entry that nobody uses, while there are too many of them. */
+static enum tmk_status trim(struct tmk_cache *cache, struct tmk_diag *diag) {
+    while (cache->idle > cache->most) {
+        struct entry **oldest = NULL;
+        for (struct entry **e = &cache->first; *e; e = &(*e)->next)
+            if (!(*e)->users)
+                oldest = e;
+        struct entry *entry = *oldest;
+        TMK_TRY(settle(cache, entry, diag));
+        *oldest = entry->next;
+        cache->idle--;
+        free_entry(entry);
+    }
+    return TMK_OK;
+}
+
+static struct entry *take(struct tmk_cache *cache, const struct tmk_tensor *inputs) {
+    for (struct entry **e = &cache->first; *e; e = &(*e)->next)
+        if (same_signature(cache, *e, inputs)) {
+            struct entry *entry = *e;
+            *e = entry->next;
+            return entry;
+        }
+    return NULL;
+}
+
+enum tmk_status tmk_cache_get(struct tmk_cache *cache, const struct tmk_tensor *inputs,
+                              struct tmk_planned **out, struct tmk_diag *diag) {
+    enum tmk_status status = TMK_OK;
+    pthread_mutex_lock(&cache->lock);
+    struct entry *entry = take(cache, inputs);
+    if (!entry) {
+        status = make_entry(cache, inputs, &entry, diag);
+        cache->idle += status == TMK_OK;
+    }
+    if (status == TMK_OK) {
+        entry->next = cache->first;
+        cache->first = entry;
+        cache->idle -= entry->users++ == 0;
+        *out = &entry->planned;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
+void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint64_t sample) {
+    struct entry *entry = (struct entry *)planned;
+    pthread_mutex_lock(&cache->lock);
+    if (!entry->runs || sample < entry->first_sample)
+        entry->first_sample = sample;
+    entry->runs++;
+    pthread_mutex_unlock(&cache->lock);
+}
+
+enum tmk_status tmk_cache_release(struct tmk_cache *cache, struct tmk_planned *planned,
+                                  struct tmk_diag *diag) {
+    struct entry *entry = (struct entry *)planned;
+    if (!entry)
+        return TMK_OK;
+    pthread_mutex_lock(&cache->lock);
+    cache->idle += --entry->users == 0;
+    enum tmk_status status = trim(cache, diag);
+    pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
+enum tmk_status tmk_cache_settle(struct tmk_cache *cache, struct tmk_account *accounts,
+                                 struct tmk_diag *diag) {
+    for (struct entry *entry = cache->first; entry; entry = entry->next)
+        TMK_TRY(settle(cache, entry, diag));
+    for (uint32_t i = 0; i < cache->n_slots; i++)
+        TMK_TRY(tmk_account_merge(&accounts[i], &cache->settled[i], 1, &cache->slots[i], diag));
+    return TMK_OK;
+}
+
+struct tmk_cache_figures tmk_cache_figures(struct tmk_cache *cache) {
+    pthread_mutex_lock(&cache->lock);
+    struct tmk_cache_figures figures = cache->figures;
+    pthread_mutex_unlock(&cache->lock);
+    return figures;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/run.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/diag.h"
+#include "exec/queue.h"
+#include "exec/worker.h"
+
+enum { IDLE_PLANS_KEPT = 8, PROGRESS_MS = 200 };
+
+void tmk_batch_finish(struct tmk_batch *batch) {
+    for (uint32_t i = 0; i < batch->n_inputs; i++)
+        tmk_tensor_finish(&batch->inputs[i]);
+    free(batch->inputs);
+    *batch = (struct tmk_batch){0};
+}
+
+/* What all threads of a run share. */
+struct run {
+    const struct tmk_graph *graph;
+    const struct tmk_feed *feed;
+    const struct tmk_exec_options *options;
+    struct tmk_queue *queue;
+    struct tmk_cache *cache;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    uint64_t samples, batches;
+    uint32_t running; /* threads */
+    enum tmk_status status;
+    uint64_t failed_sample; /* of the earliest failing batch */
+    struct tmk_diag diag;
+};
+
+struct crew {
+    struct run *run;
+    pthread_t thread;
+    struct tmk_worker *worker;
+    struct tmk_account *accounts;
+    struct tmk_stats_at at; /* of the batch at hand */
+};
+
+/* Batches are handed out in order, so whatever failed earlier is at hand in some worker: each ends its batch, and
+ * the earliest failure wins. */
+static void report(struct run *run, enum tmk_status status, uint64_t sample,
+                   const struct tmk_diag *diag) {
+    pthread_mutex_lock(&run->lock);
+    if (run->status == TMK_OK || sample < run->failed_sample) {
+        run->status = status;
+        run->failed_sample = sample;
+        run->diag = *diag;
+    }
+    pthread_mutex_unlock(&run->lock);
+    tmk_queue_close(run->queue, true);
+}
+
+static void leave(struct run *run) {
+    pthread_mutex_lock(&run->lock);
+    run->running--;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static void *load(void *argument) {
+    struct run *run = argument;
+    for (;;) {
+        struct tmk_batch batch = {0};
+        struct tmk_diag diag = {0};
+        bool more = true;
+        enum tmk_status status = run->feed->next(run->feed->context, &batch, &more, &diag);
+        if (status != TMK_OK)
+            report(run, status, UINT64_MAX, &diag);
+        if (status != TMK_OK || !more)
+            break;
+        if (!tmk_queue_push(run->queue, &batch)) {
+            tmk_batch_finish(&batch);
+            break;
+        }
+    }
+    tmk_queue_close(run->queue, false);
+    leave(run);
+    return NULL;
+}
+
+static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                            int32_t channel_axis, struct tmk_diag *diag) {
+    struct crew *crew = context;
+    const struct tmk_exec_options *options = crew->run->options;
+    const struct tmk_slot_config *config = &options->slots[slot];
+    struct tmk_stats_at at = crew->at;
+    at.channel_axis = channel_axis;
+    if (config->print && options->print.print) {
+        pthread_mutex_lock(&crew->run->lock);
+        options->print.print(options->print.context, config->label, at.sample, tensor);
+        pthread_mutex_unlock(&crew->run->lock);
+    }
+    return tmk_account_look(&crew->accounts[slot], config, tensor, &at, diag);
+}
+
+static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batch,
+                                 struct tmk_planned **held, struct tmk_diag *diag) {
+    struct run *run = crew->run;
+    struct tmk_planned *planned = NULL;
+    TMK_TRY(tmk_cache_get(run->cache, batch->inputs, &planned, diag));
+    /* the old plan is held until the worker has entered the new one: it knows plans by address */
+    struct tmk_planned *old = *held;
+    *held = planned;
+    crew->at = (struct tmk_stats_at){batch->sample, batch->samples, -1};
+    const struct tmk_watch watch = {look, crew};
+    enum tmk_status status = tmk_worker_run(crew->worker, planned->plan, batch->inputs,
+                                            run->options->observe ? &watch : NULL, diag);
+    if (status == TMK_OK)
+        tmk_cache_ran(run->cache, planned, batch->sample);
+    enum tmk_status released = tmk_cache_release(run->cache, old, diag);
+    return status != TMK_OK ? status : released;
+}
+
+static void *work(void *argument) {
+    struct crew *crew = argument;
+    struct run *run = crew->run;
+    struct tmk_batch batch;
+    struct tmk_planned *held = NULL;
+    tmk_kernel_enter_thread();
+    while (tmk_queue_pop(run->queue, &batch)) {
+        struct tmk_diag diag = {0};
+        enum tmk_status status = run_batch(crew, &batch, &held, &diag);
+        uint64_t sample = batch.sample, samples = batch.samples;
+        tmk_batch_finish(&batch);
+        if (status != TMK_OK) {
+            status = tmk_in(&diag, status, "sample %llu", (unsigned long long)sample);
+            report(run, status, sample, &diag);
+            break;
+        }
+        pthread_mutex_lock(&run->lock);
+        run->samples += samples;
+        run->batches++;
+        pthread_mutex_unlock(&run->lock);
+    }
+    struct tmk_diag diag = {0};
+    if (tmk_cache_release(run->cache, held, &diag) != TMK_OK)
+        report(run, diag.status, UINT64_MAX, &diag);
+    leave(run);
+    return NULL;
+}
+
+static enum tmk_status start(struct run *run, pthread_t *thread, void *(*main)(void *),
+                             void *argument) {
+    pthread_mutex_lock(&run->lock);
+    run->running++;
+    pthread_mutex_unlock(&run->lock);
+    int error = pthread_create(thread, NULL, main, argument);
+    if (!error)
+        return TMK_OK;
+    struct tmk_diag diag = {0};
+    enum tmk_status status = tmk_fail(&diag, TMK_MACHINE, "cannot start a thread: %s; fewer "
+                                      "--threads may help", strerror(error));
+    report(run, status, 0, &diag);
+    leave(run);
+    return status;
+}
+
+static void wait_for_all(struct run *run) {
+    const struct tmk_exec_options *options = run->options;
+    pthread_mutex_lock(&run->lock);
+    while (run->running) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += PROGRESS_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
+        int woken = pthread_cond_timedwait(&run->changed, &run->lock, &until);
+        uint64_t samples = run->samples;
+        if (woken == ETIMEDOUT && options->progress) {
+            pthread_mutex_unlock(&run->lock);
+            options->progress(options->progress_context, samples);
+            pthread_mutex_lock(&run->lock);
+        }
+    }
+    pthread_mutex_unlock(&run->lock);
+}
+
+static void run_all(struct run *run, struct crew *crew) {
+    uint32_t n = run->options->threads, started = 0;
+    pthread_t loader;
+    bool loading = start(run, &loader, load, run) == TMK_OK;
+    while (loading && started < n && start(run, &crew[started].thread, work, &crew[started]) == TMK_OK)
+        started++;
+    wait_for_all(run);
+    if (loading)
+        pthread_join(loader, NULL);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(crew[i].thread, NULL);
+}
+
+static enum tmk_status hire(struct run *run, struct crew *crew, struct tmk_diag *diag) {
+    const struct tmk_exec_options *options = run->options;
+    for (uint32_t i = 0; i < options->threads; i++) {
+        crew[i].run = run;
+        crew[i].accounts = calloc(options->n_slots + 1u, sizeof *crew[i].accounts);
+        if (!crew[i].accounts)
+            return tmk_nomem(diag);
+        TMK_TRY(tmk_worker_create(&crew[i].worker, diag));
+    }
+    return TMK_OK;
+}
+
+/* Everybody's accounts into the first's, the constants into those. */
+static enum tmk_status add_up(struct run *run, struct crew *crew, struct tmk_diag *diag) {
+    const struct tmk_exec_options *options = run->options;
+    for (uint32_t i = 1; i < options->threads; i++)
+        for (uint32_t s = 0; s < options->n_slots; s++) {
+            TMK_TRY(tmk_account_merge(&crew[0].accounts[s], &crew[i].accounts[s], 1,
+                                      &options->slots[s], diag));
+            tmk_account_finish(&crew[i].accounts[s]);
+        }
+    return options->observe ? tmk_cache_settle(run->cache, crew[0].accounts, diag) : TMK_OK;
+}
+
+static void dismiss(const struct tmk_exec_options *options, struct crew *crew) {
+    for (uint32_t i = 0; crew && i < options->threads; i++) {
+        for (uint32_t s = 0; crew[i].accounts && s < options->n_slots; s++)
+            tmk_account_finish(&crew[i].accounts[s]);
+        free(crew[i].accounts);
+        tmk_worker_destroy(&crew[i].worker);
+    }
+    free(crew);
+}
+
+enum tmk_status tmk_exec_run(const struct tmk_graph *graph, const struct tmk_feed *feed,
+                             const struct tmk_exec_options *options, struct tmk_exec_result *out,
+                             struct tmk_diag *diag) {
+    struct run run = {.graph = graph, .feed = feed, .options = options};
+    struct crew *crew = calloc(options->threads, sizeof *crew);
+    pthread_mutex_init(&run.lock, NULL);
+    pthread_cond_init(&run.changed, NULL);
+    enum tmk_status status = crew ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = hire(&run, crew, diag);
+    if (status == TMK_OK)
+        status = tmk_queue_create(2 * options->threads, &run.queue, diag);
+    if (status == TMK_OK)
+        status = tmk_cache_create(graph, options->slots, options->n_slots, IDLE_PLANS_KEPT,
+                                  &run.cache, diag);
+    if (status == TMK_OK) {
+        run_all(&run, crew);
+        status = run.status;
+        if (status != TMK_OK)
+            (void)!tmk_fail(diag, status, "%s", run.diag.text);
+    }
+    if (status == TMK_OK)
+        status = add_up(&run, crew, diag);
+    if (status == TMK_OK) {
+        *out = (struct tmk_exec_result){crew[0].accounts, options->n_slots, run.samples,
+                                        run.batches, tmk_cache_figures(run.cache)};
+        crew[0].accounts = NULL;
+    }
+    dismiss(options, crew);
+    tmk_queue_destroy(&run.queue);
+    tmk_cache_destroy(&run.cache);
+    pthread_cond_destroy(&run.changed);
+    pthread_mutex_destroy(&run.lock);
+    return status;
+}
+
+void tmk_exec_result_finish(struct tmk_exec_result *result) {
+    for (uint32_t s = 0; s < result->n_slots; s++)
+        tmk_account_finish(&result->accounts[s]);
+    free(result->accounts);
+    *result = (struct tmk_exec_result){0};
+}

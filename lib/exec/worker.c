@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "base/size.h"
+
+enum { ALIGN = 64, MOST_SCRATCH = 64 };
+
+struct scratch_block {
+    void *bytes;
+    size_t size;
+};
+
+struct tmk_worker {
+    const struct tmk_plan *plan; /* of the last run */
+    unsigned char *arena;
+    size_t arena_size;
+    void *accel_scratch;
+    size_t accel_scratch_size;
+    struct scratch_block scratch[MOST_SCRATCH]; /* kept from node to node, in the order they were asked for */
+    uint32_t n_scratch;
+    struct tmk_tensor *values; /* by value index; arena and constants borrowed, dynamic ones owned */
+    uint32_t values_size;
+    const struct tmk_tensor **in;
+    struct tmk_tensor **out;
+    const struct tmk_plan_step *step; /* at hand */
+};
+
+enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag) {
+    struct tmk_worker *worker = calloc(1, sizeof *worker);
+    if (worker) {
+        worker->in = calloc(TMK_MAX_INPUTS, sizeof *worker->in);
+        worker->out = calloc(TMK_MAX_OUTPUTS, sizeof(struct tmk_tensor *));
+    }
+    if (!worker || !worker->in || !worker->out) {
+        tmk_worker_destroy(&worker);
+        return tmk_nomem(diag);
+    }
+    *out = worker;
+    return TMK_OK;
+}
+
+static void drop_dynamic(struct tmk_worker *worker) {
+    for (uint32_t i = 0; i < worker->values_size; i++)
+        tmk_buf_unref(&worker->values[i].buf);
+}
+
+void tmk_worker_destroy(struct tmk_worker **slot) {
+    struct tmk_worker *worker = slot ? *slot : NULL;
+    if (!worker)
+        return;
+    *slot = NULL;
+    drop_dynamic(worker);
+    for (uint32_t i = 0; i < MOST_SCRATCH; i++)
+        free(worker->scratch[i].bytes);
+    free(worker->arena);
+    free(worker->accel_scratch);
+    free(worker->values);
+    free(worker->in);
+    free(worker->out);
+    free(worker);
+}
+
+/* The old contents are not kept. */
+static bool enlarge(void **bytes, size_t *size, size_t need) {
+    if (need <= *size)
+        return true;
+    size_t rounded;
+    if (!tmk_add_size(need, ALIGN - 1, &rounded))
+        return false;
+    rounded &= ~(size_t)(ALIGN - 1);
+    free(*bytes);
+    *bytes = aligned_alloc(ALIGN, rounded);
+    *size = *bytes ? rounded : 0;
+    return *bytes != NULL;
+}
+
+static void *get_scratch(void *context, size_t bytes) {
+    struct tmk_worker *worker = context;
+    if (worker->n_scratch == MOST_SCRATCH)
+        return NULL;
+    struct scratch_block *block = &worker->scratch[worker->n_scratch];
+    if (!enlarge(&block->bytes, &block->size, bytes ? bytes : 1))
+        return NULL;
+    worker->n_scratch++;
+    return block->bytes;
+}
+
+static enum tmk_status alloc_output(void *context, uint32_t i, enum tmk_dtype dtype,
+                                    const struct tmk_shape *shape, struct tmk_diag *diag) {
+    struct tmk_worker *worker = context;
+    struct tmk_tensor *tensor = worker->out[i];
+    tmk_tensor_finish(tensor);
+    return tmk_tensor_init(tensor, dtype, shape, diag);
+}
+
+static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_plan *plan,
+                                  struct tmk_diag *diag) {
+    drop_dynamic(worker);
+    worker->plan = NULL;
+    if (plan->n_values > worker->values_size) {
+        void *values = realloc(worker->values, plan->n_values * sizeof *worker->values);
+        if (!values)
+            return tmk_nomem(diag);
+        worker->values = values;
+        memset(worker->values + worker->values_size, 0,
+               (plan->n_values - worker->values_size) * sizeof *worker->values);
+        worker->values_size = plan->n_values;
+    }
+    if (!enlarge((void **)&worker->arena, &worker->arena_size, plan->arena_bytes) ||
+        !enlarge(&worker->accel_scratch, &worker->accel_scratch_size, plan->scratch_bytes))
+        return tmk_fail(diag, TMK_NOMEM, "out of memory for activations (%zu bytes a worker)",
+                        plan->arena_bytes + plan->scratch_bytes);
+    for (uint32_t i = 0; i < plan->n_values; i++) {
+        const struct tmk_plan_value *value = &plan->values[i];
+        struct tmk_tensor *tensor = &worker->values[i];
+        *tensor = (struct tmk_tensor){0};
+        if (value->place == TMK_PLACE_ARENA)
+            tmk_tensor_borrow(tensor, value->dtype, &value->shape, worker->arena + value->offset);
+        else if (value->place == TMK_PLACE_CONSTANT)
+            tmk_tensor_borrow(tensor, value->dtype, &value->shape, value->constant.data);
+    }
+    worker->plan = plan;
+    return TMK_OK;
+}
+
+static void set_inputs(struct tmk_worker *worker, const struct tmk_tensor *inputs) {
+    const struct tmk_plan *plan = worker->plan;
+    for (uint32_t i = 0; i < plan->n_values; i++) {
+        const struct tmk_plan_value *value = &plan->values[i];
+        if (value->place == TMK_PLACE_INPUT)
+            tmk_tensor_borrow(&worker->values[i], value->dtype, &value->shape,
+                              inputs[value->offset].data);
+    }
+}
+
+/* Where a tensor that observers only forward really is. */
+static struct tmk_tensor *tensor_of(const struct tmk_worker *worker,
+                                    const struct tmk_value *value) {
+    return &worker->values[tmk_value_source(value)->index];
+}
+
+static enum tmk_status infer_now(struct tmk_worker *worker, const struct tmk_node *node,
+                                 struct tmk_diag *diag) {
+    struct tmk_infer_result *results = calloc(node->n_outputs + 1u, sizeof *results);
+    if (!results)
+        return tmk_nomem(diag);
+    enum tmk_status status = tmk_op_infer(node, worker->in, results, diag);
+    for (uint32_t i = 0; status == TMK_OK && i < node->n_outputs; i++) {
+        if (!worker->out[i])
+            continue;
+        tmk_tensor_finish(worker->out[i]);
+        if (results[i].known)
+            status = tmk_tensor_init(worker->out[i], results[i].dtype, &results[i].shape, diag);
+    }
+    free(results);
+    return status;
+}
+
+static enum tmk_status run_step(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                struct tmk_diag *diag) {
+    const struct tmk_node *node = step->node;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        worker->in[i] = node->inputs[i] ? tensor_of(worker, node->inputs[i]) : NULL;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        worker->out[i] = node->outputs[i] ? &worker->values[node->outputs[i]->index] : NULL;
+    if (step->accel)
+        return tmk_accel_run(step->accel, worker->in, worker->out, worker->accel_scratch, diag);
+    if (step->dynamic)
+        TMK_TRY(infer_now(worker, node, diag));
+    struct tmk_run run = {node,        node->n_inputs, node->n_outputs, worker->in, worker->out,
+                          get_scratch, alloc_output,   worker,          diag};
+    worker->n_scratch = 0;
+    return node->row->run(&run);
+}
+
+static int32_t axis_now(const struct tmk_worker *worker, const struct tmk_plan_step *step,
+                        uint32_t value) {
+    const struct tmk_plan_value *planned = &worker->plan->values[value];
+    const struct tmk_node *node = step->node;
+    if (planned->place != TMK_PLACE_DYNAMIC || !node->outputs[0] ||
+        node->outputs[0]->index != value || node->row->channel == TMK_CHANNEL_INHERIT)
+        return planned->channel_axis;
+    return tmk_op_channel_axis(node, -1, NULL, &worker->values[value].shape);
+}
+
+static enum tmk_status look_at(struct tmk_worker *worker, const struct tmk_plan_tap *tap,
+                               int32_t axis, const struct tmk_watch *watch, struct tmk_diag *diag) {
+    return watch->look(watch->context, tap->slot, &worker->values[tap->value], axis, diag);
+}
+
+static enum tmk_status watch_step(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                  const struct tmk_watch *watch, struct tmk_diag *diag) {
+    for (uint32_t t = step->first_tap; t < step->first_tap + step->n_taps; t++) {
+        const struct tmk_plan_tap *tap = &worker->plan->taps[t];
+        TMK_TRY(look_at(worker, tap, axis_now(worker, step, tap->value), watch, diag));
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan *plan,
+                               const struct tmk_tensor *inputs, const struct tmk_watch *watch,
+                               struct tmk_diag *diag) {
+    if (worker->plan != plan)
+        TMK_TRY(enter_plan(worker, plan, diag));
+    set_inputs(worker, inputs);
+    for (uint32_t t = 0; watch && t < plan->n_input_taps; t++)
+        TMK_TRY(look_at(worker, &plan->input_taps[t],
+                        plan->values[plan->input_taps[t].value].channel_axis, watch, diag));
+    for (uint32_t s = 0; s < plan->n_steps; s++) {
+        const struct tmk_plan_step *step = &plan->steps[s];
+        enum tmk_status status = run_step(worker, step, diag);
+        if (status == TMK_OK && watch && step->n_taps)
+            status = watch_step(worker, step, watch, diag);
+        if (status != TMK_OK) {
+            char label[256];
+            return tmk_in(diag, status, "node %s", tmk_node_label(step->node, label, sizeof label));
+        }
+        for (uint32_t i = step->first_free; i < step->first_free + step->n_free; i++)
+            tmk_tensor_finish(&worker->values[plan->free_list[i]]);
+    }
+    return TMK_OK;
+}
+
+struct tmk_tensor tmk_worker_value(const struct tmk_worker *worker,
+                                   const struct tmk_value *value) {
+    return *tensor_of(worker, value);
+}

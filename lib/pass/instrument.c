@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pass/instrument.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/text.h"
+#include "ops/ops.h"
+
+static const char *const kind_names[] = {
+#define TMK_OBSERVER_KIND_NAME(name, text, help) text,
+    TMK_OBSERVER_KINDS(TMK_OBSERVER_KIND_NAME)
+#undef TMK_OBSERVER_KIND_NAME
+};
+
+bool tmk_observer_kind_by_name(const char *name, enum tmk_observer_kind *out) {
+    for (int i = 0; i < TMK_N_OBSERVER_KINDS; i++)
+        if (strcmp(kind_names[i], name) == 0) {
+            *out = (enum tmk_observer_kind)i;
+            return true;
+        }
+    return false;
+}
+
+const char *tmk_observer_kind_name(enum tmk_observer_kind kind) {
+    return kind_names[kind];
+}
+
+static bool is_weight(const struct tmk_value *value) {
+    return value->kind == TMK_VALUE_INITIALIZER ||
+           (value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant"));
+}
+
+static bool matches(const char *pattern, const struct tmk_value *value) {
+    if (strcmp(pattern, "all") == 0)
+        return true;
+    if (strcmp(pattern, "weights") == 0)
+        return is_weight(value);
+    if (strcmp(pattern, "activations") == 0)
+        return !is_weight(value);
+    return tmk_glob(pattern, value->name);
+}
+
+struct instrumenting {
+    const struct tmk_instrument_options *options;
+    bool *matched; /* a pattern */
+    struct tmk_value **values;
+    size_t n, size;
+    bool failed;
+};
+
+static bool observed_already(const struct tmk_value *value) {
+    for (uint32_t i = 0; i < value->n_uses; i++)
+        if (tmk_node_is_observer(value->uses[i].node))
+            return true;
+    return value->producer && tmk_node_is_observer(value->producer);
+}
+
+static bool select_value(struct instrumenting *in, const struct tmk_value *value) {
+    bool wanted = in->options->n_patterns == 0;
+    for (size_t i = 0; i < in->options->n_patterns; i++)
+        if (matches(in->options->patterns[i], value)) {
+            in->matched[i] = true;
+            wanted = true;
+        }
+    return wanted && tmk_value_alive(value) && value->profile_id >= 0 &&
+           value->type.kind == TMK_TYPE_TENSOR && !observed_already(value);
+}
+
+/* The values are listed before the first observer is added: adding changes the lists that are walked. */
+static void list_selected(struct tmk_graph *graph, void *context) {
+    struct instrumenting *in = context;
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        if (!select_value(in, graph->values[i]))
+            continue;
+        if (in->n == in->size) {
+            size_t size = in->size ? in->size * 2 : 256;
+            struct tmk_value **values = realloc(in->values, size * sizeof(struct tmk_value *));
+            if (!values) {
+                in->failed = true;
+                return;
+            }
+            in->values = values;
+            in->size = size;
+        }
+        in->values[in->n++] = graph->values[i];
+    }
+}
+
+static enum tmk_status name_pair(struct tmk_value *value, char **observed, char **raw,
+                                 struct tmk_diag *diag) {
+    static const char on[] = "/observed", off[] = "/unobserved";
+    size_t len = strlen(value->name);
+    *observed = malloc(len + sizeof on);
+    *raw = malloc(len + sizeof off);
+    if (!*observed || !*raw)
+        return tmk_nomem(diag);
+    memcpy(*observed, value->name, len);
+    memcpy(*raw, value->name, len);
+    memcpy(*observed + len, on, sizeof on);
+    memcpy(*raw + len, off, sizeof off);
+    return TMK_OK;
+}
+
+static enum tmk_status set_attrs(struct tmk_node *node, const char *name, int64_t id,
+                                 enum tmk_observer_kind kind, struct tmk_diag *diag) {
+    struct tmk_attr attr = {.name = "profile_id", .kind = TMK_ATTR_INT, .i = id};
+    TMK_TRY(tmk_node_set_attr(node, &attr, diag));
+    attr = (struct tmk_attr){.name = "kind", .kind = TMK_ATTR_STRING};
+    attr.s = kind_names[kind];
+    attr.n = strlen(attr.s);
+    TMK_TRY(tmk_node_set_attr(node, &attr, diag));
+    attr = (struct tmk_attr){.name = "tensor_name", .kind = TMK_ATTR_STRING};
+    attr.s = name;
+    attr.n = strlen(name);
+    return tmk_node_set_attr(node, &attr, diag);
+}
+
+static enum tmk_status observe(struct tmk_value *value, enum tmk_observer_kind kind,
+                               struct tmk_diag *diag) {
+    struct tmk_graph *graph = value->graph;
+    struct tmk_node *before = value->producer ? value->producer->next : graph->first, *node = NULL;
+    const char *name = value->name;
+    char *observed = NULL, *raw = NULL;
+    bool takes_name = value->kind == TMK_VALUE_RESULT && value->n_graph_outputs;
+    enum tmk_status status = name_pair(value, &observed, &raw, diag);
+    if (status == TMK_OK) {
+        const char *output = takes_name ? name : observed;
+        status = tmk_graph_add_node(graph, before, TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER, "", 1,
+                                    &value, 1, &output, 1, &node, diag);
+    }
+    if (status == TMK_OK) {
+        node->row = tmk_op_find(TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER, 1);
+        status = set_attrs(node, name, value->profile_id, kind, diag);
+    }
+    if (status == TMK_OK)
+        status = tmk_value_set_type(node->outputs[0], &value->type, diag);
+    if (status == TMK_OK)
+        status = tmk_value_replace(value, node->outputs[0], node, takes_name, diag);
+    if (status == TMK_OK && takes_name)
+        status = tmk_value_rename(value, raw, diag);
+    free(observed);
+    free(raw);
+    return status;
+}
+
+enum tmk_status tmk_instrument(struct tmk_graph *graph,
+                               const struct tmk_instrument_options *options, uint32_t *n_observers,
+                               struct tmk_diag *diag) {
+    struct instrumenting in = {.options = options};
+    in.matched = calloc(options->n_patterns + 1, sizeof *in.matched);
+    enum tmk_status status = in.matched ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK) {
+        tmk_graph_each(graph, list_selected, &in);
+        status = in.failed ? tmk_nomem(diag) : TMK_OK;
+    }
+    for (size_t i = 0; status == TMK_OK && i < options->n_patterns; i++)
+        if (!in.matched[i])
+            status = tmk_fail(diag, TMK_NOTFOUND,
+                              "'%s' names no value of the model; `tidemark graph` lists them",
+                              options->patterns[i]);
+    if (status == TMK_OK)
+        status = tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag);
+    for (size_t i = 0; status == TMK_OK && i < in.n; i++)
+        status = observe(in.values[i], options->kind, diag);
+    if (status == TMK_OK && n_observers)
+        *n_observers = (uint32_t)in.n;
+    free(in.matched);
+    free(in.values);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The instrumentation pass: an edge observer on every value of the original graph. */
+#ifndef TMK_PASS_INSTRUMENT_H
+#define TMK_PASS_INSTRUMENT_H
+
+#include "graph/graph.h"
+
+/* What an observer does with what it sees. X(NAME, "name", help) */
+#define TMK_OBSERVER_KINDS(X)                                                                      \
+    X(RANGE, "range", "extremes with their places, counts and moments")                            \
+    X(HISTOGRAM, "histogram", "all of range, and an exact histogram")                              \
+    X(PRINT, "print", "the first elements of every batch, to stderr")                              \
+    X(GUARD, "guard", "all of range, and stops the run at the first NaN")
+
+enum tmk_observer_kind {
+#define TMK_OBSERVER_KIND_ENUM(name, text, help) TMK_OBSERVER_##name,
+    TMK_OBSERVER_KINDS(TMK_OBSERVER_KIND_ENUM)
+#undef TMK_OBSERVER_KIND_ENUM
+        TMK_N_OBSERVER_KINDS
+};
+
+/* False when no kind has this name. */
+bool tmk_observer_kind_by_name(const char *name, enum tmk_observer_kind *out);
+const char *tmk_observer_kind_name(enum tmk_observer_kind kind);
+
+/* Which values: all of "all", "activations" (inputs and results of nodes other than Constant), "weights"
+ * (initializers and results of Constant nodes), or a glob on the value's name; a value that any of the n patterns
+ * names is observed. n = 0: all. */
+struct tmk_instrument_options {
+    const char *const *patterns;
+    size_t n_patterns;
+    enum tmk_observer_kind kind;
+};
+
+/* Puts `ai.tidemark::EdgeObserver` on every selected value of an identified graph, sub-graphs included, and sends
+ * the value's uses through it. Its attributes: profile_id, kind, tensor_name (the value's own). A graph's outputs
+ * keep their names: the observer's result takes the name over and the value under it becomes NAME/unobserved; any
+ * other value keeps its name and the observer's result is NAME/observed. An output that is an input or an
+ * initializer of the same graph stays as it is, beside its observer. Values of sequence and optional type get no
+ * observer. TMK_NOTFOUND when a pattern names no value. *n_observers may be NULL. A second run adds nothing. */
+TMK_NODISCARD enum tmk_status tmk_instrument(struct tmk_graph *graph,
+                                             const struct tmk_instrument_options *options,
+                                             uint32_t *n_observers, struct tmk_diag *diag);
+
+#endif

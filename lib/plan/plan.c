@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "plan/build.h"
+
+static void find_highest(struct tmk_graph *graph, void *context) {
+    uint32_t *n = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]) && graph->values[i]->index >= *n)
+            *n = graph->values[i]->index + 1;
+}
+
+static enum tmk_status index_slots(struct tmk_planning *p) {
+    struct tmk_observer *observers;
+    uint32_t n;
+    TMK_TRY(tmk_observer_slots(p->plan->graph, &observers, &n, p->diag));
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < n; i++)
+        ok = tmk_ptrmap_put(&p->slots, observers[i].node, (void *)(uintptr_t)(i + 1));
+    free(observers);
+    return ok ? TMK_OK : tmk_nomem(p->diag);
+}
+
+/* Constants that only led to other constants are not needed while running. */
+static void drop_unused_constants(struct tmk_planning *p) {
+    struct tmk_plan *plan = p->plan;
+    for (uint32_t t = 0; t < plan->n_constant_taps; t++)
+        p->kept[plan->constant_taps[t].value] = true;
+    for (uint32_t i = 0; i < plan->n_values; i++) {
+        uint32_t under = p->alias[i];
+        if (!plan->values[under].initializer && p->last_use[under] == TMK_NO_STEP &&
+            !p->kept[under])
+            tmk_tensor_finish(&plan->values[i].constant);
+    }
+}
+
+static enum tmk_status build(struct tmk_planning *p, const struct tmk_tensor *inputs) {
+    uint32_t n = p->plan->n_values;
+    p->plan->values = calloc(n + 1u, sizeof *p->plan->values);
+    p->alias = calloc(n + 1u, sizeof *p->alias);
+    p->last_use = calloc(n + 1u, sizeof *p->last_use);
+    p->made_by = calloc(n + 1u, sizeof *p->made_by);
+    p->kept = calloc(n + 1u, sizeof *p->kept);
+    if (!p->plan->values || !p->alias || !p->last_use || !p->made_by || !p->kept)
+        return tmk_nomem(p->diag);
+    for (uint32_t i = 0; i < n; i++) {
+        p->alias[i] = i;
+        p->last_use[i] = p->made_by[i] = TMK_NO_STEP;
+    }
+    TMK_TRY(index_slots(p));
+    TMK_TRY(tmk_plan_type(p, inputs));
+    TMK_TRY(tmk_plan_memory(p));
+    drop_unused_constants(p);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
+                                struct tmk_plan **out, struct tmk_diag *diag) {
+    struct tmk_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return tmk_nomem(diag);
+    plan->graph = graph;
+    tmk_graph_each(tmk_graph_root(graph), find_highest, &plan->n_values);
+    struct tmk_planning p = {.plan = plan, .diag = diag};
+    enum tmk_status status = build(&p, inputs);
+    free(p.alias);
+    free(p.last_use);
+    free(p.made_by);
+    free(p.kept);
+    tmk_ptrmap_finish(&p.slots);
+    if (status == TMK_OK)
+        *out = plan;
+    else
+        tmk_plan_destroy(&plan);
+    return status;
+}
+
+void tmk_plan_destroy(struct tmk_plan **slot) {
+    struct tmk_plan *plan = slot ? *slot : NULL;
+    if (!plan)
+        return;
+    *slot = NULL;
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        tmk_accel_destroy(&plan->steps[i].accel);
+    for (uint32_t i = 0; plan->values && i < plan->n_values; i++)
+        tmk_tensor_finish(&plan->values[i].constant);
+    free(plan->values);
+    free(plan->steps);
+    free(plan->taps);
+    free(plan->input_taps);
+    free(plan->constant_taps);
+    free(plan->free_list);
+    free(plan);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A graph made ready to run at fixed input shapes: an immutable list of steps with memory for every value.
+ *
+ * Values whose elements are known while planning (weights, Constant nodes, arithmetic on shapes) are computed then,
+ * by the plain kernels, and held by the plan. All other values of known shape live in one arena, where values that
+ * are never alive at the same time share bytes. Values whose shape depends on elements seen only while running are
+ * `dynamic`: the executor infers and allocates them as it goes.
+ *
+ * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` says that it is to be looked at
+ * right after the step that made it. Taps know slots (observer_slots below), not profile IDs.
+ */
+#ifndef TMK_PLAN_PLAN_H
+#define TMK_PLAN_PLAN_H
+
+#include "graph/graph.h"
+#include "kernel/accel.h"
+#include "ops/ops.h"
+
+enum tmk_place {
+    TMK_PLACE_NOWHERE,  /* in a sub-graph, or nobody's */
+    TMK_PLACE_CONSTANT, /* tensor in `constant` */
+    TMK_PLACE_INPUT,    /* the batch's input number `offset` */
+    TMK_PLACE_ARENA,    /* `offset` bytes into the arena */
+    TMK_PLACE_DYNAMIC   /* shape known only at run time */
+};
+
+struct tmk_plan_value {
+    enum tmk_place place;
+    size_t offset;
+    enum tmk_dtype dtype;
+    struct tmk_shape shape; /* not for DYNAMIC */
+    int32_t channel_axis;   /* -1: none */
+    bool initializer;       /* constant, and there once, not once a run */
+    struct tmk_tensor constant;
+};
+
+struct tmk_plan_step {
+    const struct tmk_node *node;
+    struct tmk_accel *accel; /* NULL: the row's plain kernel */
+    bool dynamic;            /* some operand or result is dynamic: infer before running */
+    uint32_t first_tap, n_taps;
+    uint32_t first_free, n_free; /* dynamic values that nobody needs after this step */
+};
+
+/* Look at `value` (an index of `values`) for observer `slot`. */
+struct tmk_plan_tap {
+    uint32_t slot, value;
+};
+
+struct tmk_plan {
+    const struct tmk_graph *graph; /* numbered by tmk_graph_number; must outlive the plan unchanged */
+    struct tmk_plan_value *values; /* by tmk_value.index */
+    uint32_t n_values;
+    struct tmk_plan_step *steps;
+    uint32_t n_steps;
+    struct tmk_plan_tap *taps;          /* of steps */
+    struct tmk_plan_tap *input_taps;    /* graph inputs: before the first step */
+    struct tmk_plan_tap *constant_taps; /* values known while planning */
+    uint32_t n_taps, n_input_taps, n_constant_taps;
+    uint32_t *free_list; /* value indices, for steps' first_free */
+    size_t arena_bytes, scratch_bytes;
+};
+
+/* Plans a bound, sorted and numbered graph for inputs of these dtypes and shapes (data NULL: not known; graph
+ * inputs in order). Errors name the node. The graph is only read. */
+TMK_NODISCARD enum tmk_status tmk_plan_create(const struct tmk_graph *graph,
+                                              const struct tmk_tensor *inputs,
+                                              struct tmk_plan **out, struct tmk_diag *diag);
+void tmk_plan_destroy(struct tmk_plan **plan);
+
+/* ---- slots ---- */
+
+/* One observer of a graph. */
+struct tmk_observer {
+    const struct tmk_node *node;
+    const char *kind, *tensor_name; /* attributes; owned by the graph */
+    int64_t profile_id;
+    bool in_subgraph;
+};
+
+/* All EdgeObserver nodes, sub-graphs included, in order of appearance; a position is a slot. *out is malloc'ed. */
+TMK_NODISCARD enum tmk_status tmk_observer_slots(const struct tmk_graph *graph,
+                                                 struct tmk_observer **out, uint32_t *n,
+                                                 struct tmk_diag *diag);
+
+/* ---- the memory planner, plain data ---- */
+
+/* A block of `bytes` that is alive during steps [first, last]; the planner sets `offset`. */
+struct tmk_block {
+    size_t bytes;
+    uint32_t first, last;
+    size_t offset; /* a multiple of 64 */
+};
+
+/* Places blocks so that no two that are alive at the same time overlap: largest first, each in the lowest gap that
+ * holds it. Returns TMK_RANGE on overflow. *arena_bytes is the end of the highest block. Deterministic. */
+TMK_NODISCARD enum tmk_status tmk_place_blocks(struct tmk_block *blocks, size_t n,
+                                               size_t *arena_bytes, struct tmk_diag *diag);
+
+#endif

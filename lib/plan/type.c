@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Typing: shapes of all values, constants computed, steps and taps listed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "plan/build.h"
+
+int32_t tmk_weight_axis(const struct tmk_value *weight) {
+    int32_t rank = weight->type.has_shape ? weight->type.shape.rank : 0;
+    for (uint32_t i = 0; i < weight->n_uses; i++) {
+        const struct tmk_node *node = weight->uses[i].node;
+        if (tmk_node_is_observer(node) && node->outputs[0]) {
+            int32_t axis = tmk_weight_axis(node->outputs[0]);
+            if (axis >= 0)
+                return axis;
+        }
+        if (weight->uses[i].input != 1)
+            continue;
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv") && rank >= 3)
+            return 0;
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose") && rank >= 3)
+            return 1;
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Gemm") && rank == 2)
+            return tmk_node_int(node, "transB", 0) ? 0 : 1;
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul") && rank == 2)
+            return 1;
+    }
+    return -1;
+}
+
+static bool push(void **array, uint32_t n, uint32_t *size, size_t element) {
+    if (n < *size)
+        return true;
+    uint32_t larger = *size ? *size * 2 : 64;
+    void *grown = realloc(*array, larger * element);
+    if (!grown)
+        return false;
+    *array = grown;
+    *size = larger;
+    return true;
+}
+
+#define PUSH(array, n, size) push((void **)&(array), n, &(size), sizeof *(array))
+
+static enum tmk_status add_tap(struct tmk_planning *p, uint32_t slot, uint32_t value) {
+    struct tmk_plan *plan = p->plan;
+    const struct tmk_plan_tap tap = {slot, value};
+    bool ok;
+    if (plan->values[value].place == TMK_PLACE_CONSTANT) {
+        ok = PUSH(plan->constant_taps, plan->n_constant_taps, p->constant_taps_size);
+        if (ok)
+            plan->constant_taps[plan->n_constant_taps++] = tap;
+    } else if (plan->values[value].place == TMK_PLACE_INPUT) {
+        ok = PUSH(plan->input_taps, plan->n_input_taps, p->input_taps_size);
+        if (ok)
+            plan->input_taps[plan->n_input_taps++] = tap;
+    } else {
+        ok = PUSH(plan->taps, plan->n_taps, p->taps_size);
+        if (ok)
+            plan->taps[plan->n_taps++] = tap;
+    }
+    return ok ? TMK_OK : tmk_nomem(p->diag);
+}
+
+static bool known_shape(const struct tmk_plan_value *value) {
+    return value->place != TMK_PLACE_DYNAMIC && value->place != TMK_PLACE_NOWHERE;
+}
+
+/* Operands as infer and fold want them: data where it is known. */
+static void operands(const struct tmk_plan *plan, const struct tmk_node *node,
+                     struct tmk_tensor *tensors, const struct tmk_tensor **in, bool *shaped,
+                     bool *constant) {
+    *shaped = *constant = true;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        in[i] = NULL;
+        if (!node->inputs[i])
+            continue;
+        const struct tmk_plan_value *value = &plan->values[node->inputs[i]->index];
+        tensors[i] = (struct tmk_tensor){value->dtype, value->dtype, value->shape, NULL, NULL};
+        in[i] = &tensors[i];
+        *shaped &= known_shape(value);
+        if (value->place == TMK_PLACE_CONSTANT)
+            tensors[i] = value->constant;
+        else
+            *constant = false;
+    }
+}
+
+static enum tmk_status keep_constant(struct tmk_planning *p, const struct tmk_node *node,
+                                     uint32_t i, const struct tmk_tensor *tensor) {
+    struct tmk_plan_value *value = &p->plan->values[node->outputs[i]->index];
+    value->place = TMK_PLACE_CONSTANT;
+    value->dtype = tensor->dtype;
+    value->shape = tensor->shape;
+    value->channel_axis = tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant")
+                              ? tmk_weight_axis(node->outputs[i])
+                              : -1;
+    tmk_tensor_share(&value->constant, tensor);
+    return TMK_OK;
+}
+
+/* A constant seen in another shape is not copied. */
+static enum tmk_status fold_view(struct tmk_planning *p, const struct tmk_node *node,
+                                 const struct tmk_tensor *const *in,
+                                 const struct tmk_infer_result *result) {
+    struct tmk_tensor tensor = *in[0];
+    tensor.shape = result->shape;
+    return keep_constant(p, node, 0, &tensor);
+}
+
+static enum tmk_status fold(struct tmk_planning *p, const struct tmk_node *node,
+                            const struct tmk_tensor *const *in) {
+    struct tmk_tensor *out = calloc(node->n_outputs + 1u, sizeof *out);
+    enum tmk_status status = out ? tmk_op_run(node, in, out, p->diag) : tmk_nomem(p->diag);
+    for (uint32_t i = 0; status == TMK_OK && i < node->n_outputs; i++)
+        if (node->outputs[i])
+            status = keep_constant(p, node, i, &out[i]);
+    for (uint32_t i = 0; out && i < node->n_outputs; i++)
+        tmk_tensor_finish(&out[i]);
+    free(out);
+    return status;
+}
+
+static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *node, bool dynamic,
+                                const struct tmk_tensor *const *in,
+                                const struct tmk_infer_result *results) {
+    struct tmk_plan *plan = p->plan;
+    if (!PUSH(plan->steps, plan->n_steps, p->steps_size))
+        return tmk_nomem(p->diag);
+    struct tmk_plan_step *step = &plan->steps[plan->n_steps];
+    *step = (struct tmk_plan_step){.node = node, .dynamic = dynamic};
+    if (!dynamic)
+        TMK_TRY(tmk_accel_create(node, in, results, &step->accel, p->diag));
+    plan->n_steps++;
+    if (step->accel && tmk_accel_scratch(step->accel) > plan->scratch_bytes)
+        plan->scratch_bytes = tmk_accel_scratch(step->accel);
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (!node->outputs[i])
+            continue;
+        struct tmk_plan_value *value = &plan->values[node->outputs[i]->index];
+        const struct tmk_value *operand = node->n_inputs ? node->inputs[0] : NULL;
+        const struct tmk_plan_value *first = operand ? &plan->values[operand->index] : NULL;
+        bool known = !dynamic && results[i].known;
+        p->made_by[node->outputs[i]->index] = plan->n_steps - 1;
+        value->place = known ? TMK_PLACE_ARENA : TMK_PLACE_DYNAMIC;
+        value->channel_axis = -1;
+        if (!known)
+            continue;
+        value->dtype = results[i].dtype;
+        value->shape = results[i].shape;
+        if (i == 0)
+            value->channel_axis =
+                tmk_op_channel_axis(node, first ? first->channel_axis : -1,
+                                    first ? &first->shape : NULL, &value->shape);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status observe(struct tmk_planning *p, const struct tmk_node *node) {
+    struct tmk_plan *plan = p->plan;
+    uint32_t in = node->inputs[0]->index, out = node->outputs[0]->index;
+    plan->values[out] = plan->values[in];
+    if (plan->values[in].place == TMK_PLACE_CONSTANT)
+        tmk_tensor_share(&plan->values[out].constant, &plan->values[in].constant);
+    p->alias[out] = p->alias[in];
+    p->made_by[out] = p->made_by[in];
+    size_t slot = (size_t)tmk_ptrmap_get(&p->slots, node);
+    return slot ? add_tap(p, (uint32_t)slot - 1, p->alias[in]) : TMK_OK;
+}
+
+static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *node,
+                                 struct tmk_tensor *tensors, const struct tmk_tensor **in,
+                                 struct tmk_infer_result *results) {
+    bool shaped, constant, known = true;
+    const struct tmk_op *row = node->row;
+    operands(p->plan, node, tensors, in, &shaped, &constant);
+    if (!shaped)
+        return add_step(p, node, true, in, results);
+    if ((row->flags & TMK_OP_SHAPE_ONLY) ||
+        ((row->flags & TMK_OP_PURE) && constant && !(row->flags & TMK_OP_VIEW)))
+        return fold(p, node, in);
+    TMK_TRY(tmk_op_infer(node, in, results, p->diag));
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        known &= !node->outputs[i] || results[i].known;
+    if ((row->flags & TMK_OP_VIEW) && (row->flags & TMK_OP_PURE) && constant && known &&
+        node->n_outputs == 1)
+        return fold_view(p, node, in, &results[0]);
+    if ((row->flags & TMK_OP_PURE) && constant)
+        return fold(p, node, in);
+    return add_step(p, node, !known, in, results);
+}
+
+static enum tmk_status check_input(const struct tmk_value *input, const struct tmk_tensor *given,
+                                   struct tmk_diag *diag) {
+    char have[256], want[256];
+    const struct tmk_type *type = &input->type;
+    if (type->dtype != TMK_UNDEFINED && type->dtype != given->dtype)
+        return tmk_fail(diag, TMK_TYPE, "input '%s' wants %s, but the data is %s", input->name,
+                        tmk_dtype_name(type->dtype), tmk_dtype_name(given->dtype));
+    if (!type->has_shape)
+        return TMK_OK;
+    bool fits = type->shape.rank == given->shape.rank;
+    for (int32_t i = 0; fits && i < given->shape.rank; i++)
+        fits = type->shape.dim[i] < 0 || type->shape.dim[i] == given->shape.dim[i];
+    if (fits)
+        return TMK_OK;
+    return tmk_fail(diag, TMK_SHAPE, "input '%s' has shape %s, but the data has %s", input->name,
+                    tmk_shape_text(&type->shape, want, sizeof want),
+                    tmk_shape_text(&given->shape, have, sizeof have));
+}
+
+static enum tmk_status type_sources(struct tmk_planning *p, const struct tmk_tensor *inputs) {
+    struct tmk_plan *plan = p->plan;
+    const struct tmk_graph *graph = plan->graph;
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        TMK_TRY(check_input(graph->inputs[i], &inputs[i], p->diag));
+        struct tmk_plan_value *value = &plan->values[graph->inputs[i]->index];
+        *value = (struct tmk_plan_value){.place = TMK_PLACE_INPUT,
+                                         .offset = i,
+                                         .dtype = inputs[i].dtype,
+                                         .shape = inputs[i].shape,
+                                         .channel_axis = -1};
+    }
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        const struct tmk_value *weight = graph->values[i];
+        if (weight->kind != TMK_VALUE_INITIALIZER)
+            continue;
+        struct tmk_plan_value *value = &plan->values[weight->index];
+        value->place = TMK_PLACE_CONSTANT;
+        value->dtype = weight->data.dtype;
+        value->shape = weight->data.shape;
+        value->initializer = true;
+        value->channel_axis = tmk_weight_axis(weight);
+        tmk_tensor_share(&value->constant, &weight->data);
+    }
+    return TMK_OK;
+}
+
+static int by_step(const void *a, const void *b, void *context) {
+    const struct tmk_plan_tap *x = a, *y = b;
+    const uint32_t *made_by = context;
+    uint32_t i = made_by[x->value], k = made_by[y->value];
+    return i != k ? (i > k) - (i < k) : (x->slot > y->slot) - (x->slot < y->slot);
+}
+
+/* An observer may stand far behind its value in file order; its tap follows the value's step all the same. */
+static void hand_taps_to_steps(struct tmk_planning *p) {
+    struct tmk_plan *plan = p->plan;
+    if (!plan->n_taps)
+        return;
+    qsort_r(plan->taps, plan->n_taps, sizeof *plan->taps, by_step, p->made_by);
+    for (uint32_t t = 0; t < plan->n_taps; t++) {
+        struct tmk_plan_step *step = &plan->steps[p->made_by[plan->taps[t].value]];
+        if (!step->n_taps++)
+            step->first_tap = t;
+    }
+}
+
+enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *inputs) {
+    struct tmk_tensor *tensors = calloc(TMK_MAX_INPUTS, sizeof *tensors);
+    const struct tmk_tensor **in = calloc(TMK_MAX_INPUTS, sizeof *in);
+    struct tmk_infer_result *results = calloc(TMK_MAX_OUTPUTS, sizeof *results);
+    enum tmk_status status =
+        tensors && in && results ? type_sources(p, inputs) : tmk_nomem(p->diag);
+    for (const struct tmk_node *node = p->plan->graph->first; status == TMK_OK && node;
+         node = node->next) {
+        char label[256];
+        status = tmk_node_is_observer(node) ? observe(p, node)
+                                            : type_node(p, node, tensors, in, results);
+        if (status != TMK_OK)
+            status =
+                tmk_in(p->diag, status, "node %s", tmk_node_label(node, label, sizeof label));
+    }
+    free(tensors);
+    free(in);
+    free(results);
+    if (status == TMK_OK)
+        hand_taps_to_steps(p);
+    return status;
+}
