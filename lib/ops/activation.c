@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Activations: Relu and its kin. NaN stays NaN in all but ThresholdedRelu and Shrink, whose
+ * formulas send it to 0. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/rows.h"
+#include "ops/unary.h"
+
+/* 1 / (1 + e^-x) without overflow. */
+static inline float sigmoid(float x) {
+    float t = expf(-fabsf(x));
+    return (x < 0 ? t : 1.0f) / (1.0f + t);
+}
+
+/* ln(1 + e^x) without overflow. */
+static inline float softplus(float x) {
+    return (x > 0 ? x : 0.0f) + log1pf(expf(-fabsf(x)));
+}
+
+/* Not max(x, 0): a negative zero becomes positive, NaN passes. */
+#define RELU(T, U) x <= 0 ? (T)0 : x
+#define DEFINE(op, dtype, T, U) TMK_ROW1(row_##op##_##dtype, T, T, op(T, U))
+TMK_EACH_FLOAT(DEFINE, RELU)
+TMK_EACH_SIGNED(DEFINE, RELU)
+static const struct tmk_unary relu = {
+    .row = {TMK_EACH_FLOAT(TMK_ROW_ENTRY, RELU) TMK_EACH_SIGNED(TMK_ROW_ENTRY, RELU)}};
+
+TMK_ROW1(leaky_row, float, float, x < 0 ? p[0] * x : x)
+TMK_ROW1(elu_row, float, float, x < 0 ? p[0] * expm1f(x) : x)
+TMK_ROW1(selu_row, float, float, x > 0 ? p[1] * x : p[1] * (p[0] * expm1f(x)))
+TMK_ROW1(celu_row, float, float, x > 0 ? x : p[0] * expm1f(x / p[0]))
+TMK_ROW1(sigmoid_row, float, float, sigmoid(x))
+TMK_ROW1(tanh_row, float, float, tanhf(x))
+TMK_ROW1(softplus_row, float, float, softplus(x))
+TMK_ROW1(softsign_row, float, float, x / (1.0f + fabsf(x)))
+TMK_ROW1(mish_row, float, float, tanhf(softplus(x)) * x)
+TMK_ROW1(swish_row, float, float, sigmoid(p[0] * x) * x)
+TMK_ROW1(thresholded_row, float, float, x > p[0] ? x : 0.0f)
+
+static inline float unit(float v) {
+    return v < 0 ? 0.0f : v > 1 ? 1.0f : v;
+}
+TMK_ROW1(hard_sigmoid_row, float, float, unit(p[0] * x + p[1]))
+TMK_ROW1(hard_swish_row, float, float, unit(x *(1.0f / 6.0f) + 0.5f) * x)
+
+static const struct tmk_unary leaky_relu = {.row = {[TMK_FLOAT32] = leaky_row},
+                                            .param = {{"alpha", 0.01f}}};
+static const struct tmk_unary elu = {.row = {[TMK_FLOAT32] = elu_row}, .param = {{"alpha", 1.0f}}};
+/* The constants were spelled with more digits from operator set 6 on. */
+static const struct tmk_unary selu_1 = {.row = {[TMK_FLOAT32] = selu_row},
+                                        .param = {{"alpha", 1.6732f}, {"gamma", 1.0507f}}};
+static const struct tmk_unary selu_6 = {
+    .row = {[TMK_FLOAT32] = selu_row},
+    .param = {{"alpha", 1.67326319217681884765625f}, {"gamma", 1.05070102214813232421875f}}};
+static const struct tmk_unary celu = {.row = {[TMK_FLOAT32] = celu_row},
+                                      .param = {{"alpha", 1.0f}}};
+static const struct tmk_unary logistic = {.row = {[TMK_FLOAT32] = sigmoid_row}};
+static const struct tmk_unary hard_sigmoid = {.row = {[TMK_FLOAT32] = hard_sigmoid_row},
+                                              .param = {{"alpha", 0.2f}, {"beta", 0.5f}}};
+static const struct tmk_unary hard_swish = {.row = {[TMK_FLOAT32] = hard_swish_row}};
+static const struct tmk_unary hyperbolic_tangent = {.row = {[TMK_FLOAT32] = tanh_row}};
+static const struct tmk_unary soft_plus = {.row = {[TMK_FLOAT32] = softplus_row}};
+static const struct tmk_unary soft_sign = {.row = {[TMK_FLOAT32] = softsign_row}};
+static const struct tmk_unary mish = {.row = {[TMK_FLOAT32] = mish_row}};
+static const struct tmk_unary swish = {.row = {[TMK_FLOAT32] = swish_row},
+                                       .param = {{"alpha", 1.0f}}};
+static const struct tmk_unary thresholded = {.row = {[TMK_FLOAT32] = thresholded_row},
+                                             .param = {{"alpha", 1.0f}}};
+
+/* Shrink in float, and back to the integer type: the attributes are floats. */
+static inline float shrink(float x, float bias, float lambda) {
+    return x < -lambda ? x + bias : x > lambda ? x - bias : 0.0f;
+}
+#define SHRINK_FLOAT(T, U) shrink(x, p[0], p[1])
+#define SHRINK_SIGNED(T, U) (T) tmk_to_int64(shrink((float)x, p[0], p[1]))
+#define SHRINK_UNSIGNED(T, U) (T) tmk_to_uint64(shrink((float)x, p[0], p[1]))
+TMK_EACH_FLOAT(DEFINE, SHRINK_FLOAT)
+TMK_EACH_SIGNED(DEFINE, SHRINK_SIGNED)
+TMK_EACH_UNSIGNED(DEFINE, SHRINK_UNSIGNED)
+static const struct tmk_unary shrinking = {
+    .row = {TMK_EACH_FLOAT(TMK_ROW_ENTRY, SHRINK_FLOAT) TMK_EACH_SIGNED(
+        TMK_ROW_ENTRY, SHRINK_SIGNED) TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHRINK_UNSIGNED)},
+    .param = {{"bias", 0.0f}, {"lambd", 0.5f}}};
+
+static const struct tmk_attr_rule alpha_attrs[] = {
+    {"alpha", TMK_ATTR_FLOAT, false}, {"consumed_inputs", TMK_ATTR_INTS, false}, {0}};
+static const struct tmk_attr_rule selu_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
+                                                  {"gamma", TMK_ATTR_FLOAT, false},
+                                                  {"consumed_inputs", TMK_ATTR_INTS, false},
+                                                  {0}};
+static const struct tmk_attr_rule hard_sigmoid_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
+                                                          {"beta", TMK_ATTR_FLOAT, false},
+                                                          {"consumed_inputs", TMK_ATTR_INTS, false},
+                                                          {0}};
+static const struct tmk_attr_rule shrink_attrs[] = {
+    {"bias", TMK_ATTR_FLOAT, false}, {"lambd", TMK_ATTR_FLOAT, false}, {0}};
+
+TMK_UNARY(Relu, 1, INT32_MAX, &relu, tmk_attrs_consumed, TMK_UNARY_SAMPLE(Relu, 1, f32, ""))
+TMK_UNARY(LeakyRelu, 1, INT32_MAX, &leaky_relu, alpha_attrs,
+          TMK_UNARY_SAMPLE(LeakyRelu, 1, f32, " {alpha=0.2f}"))
+TMK_UNARY(Elu, 1, INT32_MAX, &elu, alpha_attrs, TMK_UNARY_SAMPLE(Elu, 1, f32, " {alpha=0.5f}"))
+TMK_UNARY(Selu, 1, 5, &selu_1, selu_attrs, TMK_UNARY_SAMPLE(Selu, 1, f32, " {gamma=2f}"))
+TMK_UNARY(Selu, 6, INT32_MAX, &selu_6, selu_attrs,
+          TMK_UNARY_SAMPLE(Selu, 6, f32, " {alpha=0.5f, gamma=2f}"))
+TMK_UNARY(Celu, 12, INT32_MAX, &celu, alpha_attrs, TMK_UNARY_SAMPLE(Celu, 12, f32, " {alpha=2f}"))
+TMK_UNARY(Sigmoid, 1, INT32_MAX, &logistic, tmk_attrs_consumed,
+          TMK_UNARY_SAMPLE(Sigmoid, 1, f32, ""))
+TMK_UNARY(HardSigmoid, 1, INT32_MAX, &hard_sigmoid, hard_sigmoid_attrs,
+          TMK_UNARY_SAMPLE(HardSigmoid, 1, f32, " {alpha=0.25f, beta=0.75f}"))
+TMK_UNARY(HardSwish, 14, INT32_MAX, &hard_swish, tmk_attrs_none,
+          TMK_UNARY_SAMPLE(HardSwish, 14, f32, ""))
+TMK_UNARY(Tanh, 1, INT32_MAX, &hyperbolic_tangent, tmk_attrs_consumed,
+          TMK_UNARY_SAMPLE(Tanh, 1, f32, ""))
+TMK_UNARY(Softplus, 1, INT32_MAX, &soft_plus, tmk_attrs_none,
+          TMK_UNARY_SAMPLE(Softplus, 1, f32, ""))
+TMK_UNARY(Softsign, 1, INT32_MAX, &soft_sign, tmk_attrs_none,
+          TMK_UNARY_SAMPLE(Softsign, 1, f32, ""))
+TMK_UNARY(Mish, 18, INT32_MAX, &mish, tmk_attrs_none, TMK_UNARY_SAMPLE(Mish, 18, f32, ""))
+TMK_UNARY(Swish, 24, INT32_MAX, &swish, alpha_attrs,
+          TMK_UNARY_SAMPLE(Swish, 24, f32, " {alpha=1.5f}"))
+TMK_UNARY(ThresholdedRelu, 10, INT32_MAX, &thresholded, alpha_attrs,
+          TMK_UNARY_SAMPLE(ThresholdedRelu, 10, f32, " {alpha=0.25f}"))
+TMK_UNARY(Shrink, 9, INT32_MAX, &shrinking, shrink_attrs,
+          TMK_UNARY_SAMPLE(Shrink, 9, f32, " {bias=0.25f, lambd=0.75f}"))
+
+/* ---- Gelu: exact, or with tanh for erf ---- */
+
+#define SQRT_HALF 0x1.6a09e6p-1f    /* sqrt(1/2) */
+#define SQRT_2_BY_PI 0x1.988454p-1f /* sqrt(2/pi) */
+TMK_ROW1(gelu_exact_row, float, float, 0.5f * x * (1.0f + erff(x * SQRT_HALF)))
+TMK_ROW1(gelu_tanh_row, float, float,
+         0.5f * x * (1.0f + tanhf(SQRT_2_BY_PI * (x + 0.044715f * x * x * x))))
+static const struct tmk_unary gelu_exact = {.row = {[TMK_FLOAT32] = gelu_exact_row}};
+static const struct tmk_unary gelu_tanh = {.row = {[TMK_FLOAT32] = gelu_tanh_row}};
+
+static enum tmk_status infer_Gelu_20(struct tmk_infer *infer) {
+    const char *kind = tmk_node_string(infer->node, "approximate", "none");
+    if (strcmp(kind, "none") != 0 && strcmp(kind, "tanh") != 0)
+        return tmk_fail(infer->diag, TMK_RANGE, "approximate is '%s'; it is none or tanh", kind);
+    return tmk_infer_unary(infer, &gelu_exact);
+}
+
+static enum tmk_status run_Gelu_20(struct tmk_run *run) {
+    bool exact = strcmp(tmk_node_string(run->node, "approximate", "none"), "none") == 0;
+    return tmk_run_unary(run, exact ? &gelu_exact : &gelu_tanh);
+}
+
+static const struct tmk_attr_rule gelu_attrs[] = {{"approximate", TMK_ATTR_STRING, false}, {0}};
+TMK_UNARY_ROW(Gelu, 20, INT32_MAX, gelu_attrs,
+              TMK_UNARY_SAMPLE(Gelu, 20, f32, " {approximate=\"tanh\"}"))

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arithmetic on two operands: Add, Sub, Mul, Div, Mod, PRelu. Integers wrap around; dividing them
+ * by zero is an error, INT_MIN by -1 is INT_MIN.
+ */
+#include <math.h>
+
+#include "ops/elementwise.h"
+#include "ops/rows.h"
+
+#define ADD(T, U) (T)((U)x + (U)y)
+#define SUB(T, U) (T)((U)x - (U)y)
+#define MUL(T, U) (T)((U)x * (U)y)
+#define DIV_FLOAT(T, U) x / y
+#define DIV_SIGNED(T, U) y == -1 ? (T)((U)0 - (U)x) : (T)(x / y)
+#define DIV_UNSIGNED(T, U) x / y
+#define FMOD_FLOAT(T, U) fmodf(x, y)
+#define FMOD_SIGNED(T, U) y == -1 ? (T)0 : (T)(x % y)
+#define FMOD_UNSIGNED(T, U) x % y
+#define PRELU(T, U) x < 0 ? (T)((U)x * (U)y) : x
+#define PRELU_UNSIGNED(T, U) ((void)y, x)
+
+#define DEFINE(op, dtype, T, U) TMK_ROW2(row_##op##_##dtype, T, T, T, op(T, U))
+TMK_EACH_NUMBER(DEFINE, ADD)
+TMK_EACH_NUMBER(DEFINE, SUB)
+TMK_EACH_NUMBER(DEFINE, MUL)
+TMK_EACH_FLOAT(DEFINE, DIV_FLOAT)
+TMK_EACH_SIGNED(DEFINE, DIV_SIGNED)
+TMK_EACH_UNSIGNED(DEFINE, DIV_UNSIGNED)
+TMK_EACH_FLOAT(DEFINE, FMOD_FLOAT)
+TMK_EACH_SIGNED(DEFINE, FMOD_SIGNED)
+TMK_EACH_UNSIGNED(DEFINE, FMOD_UNSIGNED)
+TMK_EACH_FLOAT(DEFINE, PRELU)
+TMK_EACH_SIGNED(DEFINE, PRELU)
+TMK_EACH_UNSIGNED(DEFINE, PRELU_UNSIGNED)
+
+/* The remainder with the divisor's sign, as Python's %. */
+#define DEFINE_MODULO(op, dtype, T, U)                                                             \
+    static inline T modulo_##dtype(T x, T y) {                                                     \
+        T r = y == -1 ? (T)0 : (T)(x % y);                                                         \
+        return r != 0 && (r < 0) != (y < 0) ? (T)(r + y) : r;                                      \
+    }                                                                                              \
+    TMK_ROW2(row_MODULO_##dtype, T, T, T, modulo_##dtype(x, y))
+TMK_EACH_SIGNED(DEFINE_MODULO, )
+
+static const struct tmk_binary add = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, ADD)}, TMK_UNDEFINED};
+static const struct tmk_binary sub = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, SUB)}, TMK_UNDEFINED};
+static const struct tmk_binary mul = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, MUL)}, TMK_UNDEFINED};
+static const struct tmk_binary divide = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, DIV_FLOAT)
+                                              TMK_EACH_SIGNED(TMK_ROW_ENTRY, DIV_SIGNED)
+                                                  TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, DIV_UNSIGNED)},
+                                         TMK_UNDEFINED};
+static const struct tmk_binary modulo = {
+    {TMK_EACH_SIGNED(TMK_ROW_ENTRY, MODULO) TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, FMOD_UNSIGNED)},
+    TMK_UNDEFINED};
+static const struct tmk_binary fmodulo = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, FMOD_FLOAT)
+                                               TMK_EACH_SIGNED(TMK_ROW_ENTRY, FMOD_SIGNED)
+                                                   TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, FMOD_UNSIGNED)},
+                                          TMK_UNDEFINED};
+static const struct tmk_binary prelu = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, PRELU)
+                                             TMK_EACH_SIGNED(TMK_ROW_ENTRY, PRELU)
+                                                 TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, PRELU_UNSIGNED)},
+                                        TMK_UNDEFINED};
+
+#define SAMPLE_LEGACY(Name)                                                                        \
+    "graph \"sample\" opset 1 {\n"                                                                 \
+    "  input %a : f32[2,3,4]\n"                                                                    \
+    "  input %b : f32[3]\n"                                                                        \
+    "  %y = " #Name "(%a, %b) {axis=1, broadcast=1}\n"                                             \
+    "  output %y\n"                                                                                \
+    "}\n"
+#define SAMPLE(Name, opset)                                                                        \
+    "graph \"sample\" opset " #opset " {\n"                                                        \
+    "  input %a : f32[2,3,4]\n"                                                                    \
+    "  input %b : f32[3,1]\n"                                                                      \
+    "  %y = " #Name "(%a, %b)\n"                                                                   \
+    "  output %y\n"                                                                                \
+    "}\n"
+
+TMK_BINARY_LEGACY(Add, &add, SAMPLE_LEGACY(Add))
+TMK_BINARY_LEGACY(Sub, &sub, SAMPLE_LEGACY(Sub))
+TMK_BINARY_LEGACY(Mul, &mul, SAMPLE_LEGACY(Mul))
+TMK_BINARY(Add, 7, INT32_MAX, &add, tmk_attrs_none, SAMPLE(Add, 14))
+TMK_BINARY(Sub, 7, INT32_MAX, &sub, tmk_attrs_none, SAMPLE(Sub, 14))
+TMK_BINARY(Mul, 7, INT32_MAX, &mul, tmk_attrs_none, SAMPLE(Mul, 14))
+
+/* ---- Div and Mod: integer divisors are looked at first ---- */
+
+static bool holds_zero(const struct tmk_tensor *tensor) {
+    size_t n = tmk_tensor_count(tensor);
+    bool zero = false;
+    switch (tmk_dtype_size(tensor->dtype)) {
+    case 1:
+        for (size_t i = 0; i < n; i++)
+            zero |= ((const uint8_t *)tensor->data)[i] == 0;
+        break;
+    case 2:
+        for (size_t i = 0; i < n; i++)
+            zero |= ((const uint16_t *)tensor->data)[i] == 0;
+        break;
+    case 4:
+        for (size_t i = 0; i < n; i++)
+            zero |= ((const uint32_t *)tensor->data)[i] == 0;
+        break;
+    default:
+        for (size_t i = 0; i < n; i++)
+            zero |= ((const uint64_t *)tensor->data)[i] == 0;
+    }
+    return zero;
+}
+
+static enum tmk_status check_divisor(const struct tmk_run *run) {
+    const struct tmk_tensor *b = run->in[1];
+    if (b->dtype != TMK_FLOAT32 && tmk_run_out(run, 0) && tmk_tensor_count(run->out[0]) &&
+        holds_zero(b))
+        return tmk_fail(run->diag, TMK_RANGE, "input 1, a divisor of type %s, holds a zero",
+                        tmk_dtype_name(b->dtype));
+    return TMK_OK;
+}
+
+static enum tmk_status infer_Div_1(struct tmk_infer *infer) {
+    return tmk_infer_binary_legacy(infer, &divide);
+}
+
+static enum tmk_status run_Div_1(struct tmk_run *run) {
+    TMK_TRY(check_divisor(run));
+    return tmk_run_binary_legacy(run, &divide);
+}
+
+static enum tmk_status infer_Div_7(struct tmk_infer *infer) {
+    return tmk_infer_binary(infer, &divide);
+}
+
+static enum tmk_status run_Div_7(struct tmk_run *run) {
+    TMK_TRY(check_divisor(run));
+    return tmk_run_binary(run, &divide);
+}
+
+TMK_BINARY_ROW(Div, 1, 6, tmk_attrs_legacy, SAMPLE_LEGACY(Div))
+TMK_BINARY_ROW(Div, 7, INT32_MAX, tmk_attrs_none, SAMPLE(Div, 14))
+
+static const struct tmk_binary *mod_kind(const struct tmk_node *node) {
+    return tmk_node_int(node, "fmod", 0) ? &fmodulo : &modulo;
+}
+
+static enum tmk_status infer_Mod_10(struct tmk_infer *infer) {
+    int64_t kind = tmk_node_int(infer->node, "fmod", 0);
+    if (kind != 0 && kind != 1)
+        return tmk_fail(infer->diag, TMK_RANGE, "fmod is %lld; it is 0 or 1", (long long)kind);
+    if (infer->in[0]->dtype == TMK_FLOAT32 && !kind)
+        return tmk_fail(infer->diag, TMK_TYPE, "floating-point inputs want fmod=1");
+    return tmk_infer_binary(infer, mod_kind(infer->node));
+}
+
+static enum tmk_status run_Mod_10(struct tmk_run *run) {
+    TMK_TRY(check_divisor(run));
+    return tmk_run_binary(run, mod_kind(run->node));
+}
+
+static const struct tmk_attr_rule mod_attrs[] = {{"fmod", TMK_ATTR_INT, false}, {0}};
+
+TMK_BINARY_ROW(Mod, 10, INT32_MAX, mod_attrs,
+               "graph \"sample\" opset 13 {\n"
+               "  input %a : f32[2,3,4]\n"
+               "  input %b : f32[4]\n"
+               "  %y = Mod(%a, %b) {fmod=1}\n"
+               "  output %y\n"
+               "}\n")
+
+/* ---- PRelu: the slope broadcasts to the input, never the other way round ---- */
+
+/* Before operator set 7: one slope, a slope a channel (axis 1), or one an element. */
+static enum tmk_status prelu_slope(const struct tmk_shape *x, const struct tmk_shape *slope,
+                                   struct tmk_shape *out, struct tmk_diag *diag) {
+    char text_x[256], text_slope[256];
+    size_t count;
+    struct tmk_shape fit = {0};
+    if (tmk_shape_equal(x, slope)) {
+        fit = *slope;
+    } else if (slope->rank == 1 && x->rank >= 2 && slope->dim[0] == x->dim[1]) {
+        fit.rank = x->rank;
+        for (int32_t i = 0; i < x->rank; i++)
+            fit.dim[i] = i == 1 ? x->dim[1] : 1;
+    } else if (!tmk_shape_count(slope, &count) || count != 1) {
+        return tmk_fail(diag, TMK_SHAPE, "a slope of %s fits no input of %s",
+                        tmk_shape_text(slope, text_slope, sizeof text_slope),
+                        tmk_shape_text(x, text_x, sizeof text_x));
+    }
+    *out = fit;
+    return TMK_OK;
+}
+
+static enum tmk_status infer_PRelu_1(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0], *slope = infer->in[1];
+    struct tmk_shape fit;
+    TMK_WANT_ENTRY(prelu.row, x, "input 0", infer->diag);
+    TMK_TRY(tmk_want_dtype(slope, x->dtype, "input 1", infer->diag));
+    TMK_TRY(prelu_slope(&x->shape, &slope->shape, &fit, infer->diag));
+    tmk_infer_set(infer, 0, x->dtype, &x->shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_PRelu_1(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0], *slope = run->in[1];
+    struct tmk_shape fit;
+    TMK_TRY(prelu_slope(&x->shape, &slope->shape, &fit, run->diag));
+    if (tmk_run_out(run, 0))
+        tmk_walk2(prelu.row[x->dtype], x, &x->shape, slope, &fit, run->out[0]);
+    return TMK_OK;
+}
+
+static enum tmk_status infer_PRelu_7(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0], *slope = infer->in[1];
+    char text_x[256], text_slope[256];
+    struct tmk_shape shape;
+    TMK_WANT_ENTRY(prelu.row, x, "input 0", infer->diag);
+    TMK_TRY(tmk_want_dtype(slope, x->dtype, "input 1", infer->diag));
+    TMK_TRY(tmk_broadcast(&x->shape, &slope->shape, &shape, infer->diag));
+    if (!tmk_shape_equal(&shape, &x->shape))
+        return tmk_fail(infer->diag, TMK_SHAPE, "a slope of %s does not broadcast to %s",
+                        tmk_shape_text(&slope->shape, text_slope, sizeof text_slope),
+                        tmk_shape_text(&x->shape, text_x, sizeof text_x));
+    tmk_infer_set(infer, 0, x->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_PRelu_7(struct tmk_run *run) {
+    return tmk_run_binary(run, &prelu);
+}
+
+TMK_BINARY_ROW(PRelu, 1, 6, tmk_attrs_consumed,
+               "graph \"sample\" opset 6 {\n"
+               "  input %x : f32[2,3,4]\n"
+               "  input %slope : f32[3]\n"
+               "  %y = PRelu(%x, %slope)\n"
+               "  output %y\n"
+               "}\n")
+TMK_BINARY_ROW(PRelu, 7, INT32_MAX, tmk_attrs_none, SAMPLE(PRelu, 16))

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cast and CastLike among the types that tensors have at run time: float16, bfloat16 and float64
+ * are float32 there.
+ *
+ * Where ONNX leaves the result open it is defined here: a float goes to an integer towards zero,
+ * saturated, NaN to 0. An integer to a narrower one keeps its low bits.
+ */
+#include <string.h>
+
+#include "ops/elementwise.h"
+#include "ops/rows.h"
+
+static inline int64_t clamp(int64_t v, int64_t low, int64_t high) {
+    return v < low ? low : v > high ? high : v;
+}
+#define FLOAT_TO_FLOAT32(v) v
+#define FLOAT_TO_BOOL(v) v != 0
+#define FLOAT_TO_INT8(v) (int8_t) clamp(tmk_to_int64(v), INT8_MIN, INT8_MAX)
+#define FLOAT_TO_INT16(v) (int16_t) clamp(tmk_to_int64(v), INT16_MIN, INT16_MAX)
+#define FLOAT_TO_INT32(v) tmk_to_int32(v)
+#define FLOAT_TO_INT64(v) tmk_to_int64(v)
+#define FLOAT_TO_UINT8(v) (uint8_t) clamp(tmk_to_int64(v), 0, UINT8_MAX)
+#define FLOAT_TO_UINT16(v) (uint16_t) clamp(tmk_to_int64(v), 0, UINT16_MAX)
+#define FLOAT_TO_UINT32(v) tmk_to_uint32(v)
+#define FLOAT_TO_UINT64(v) tmk_to_uint64(v)
+
+typedef void (*cast_row)(size_t n, const void *x, void *y);
+
+#define CAST(from, T, to, R, expr)                                                                 \
+    static void cast_##from##_##to(size_t n, const void *px, void *py) {                           \
+        const T *x = px;                                                                           \
+        R *y = py;                                                                                 \
+        for (size_t i = 0; i < n; i++)                                                             \
+            y[i] = (expr);                                                                         \
+    }
+#define FROM_FLOAT(op, to, R, U) CAST(FLOAT32, float, to, R, FLOAT_TO_##to(x[i]))
+TMK_EACH_NUMBER(FROM_FLOAT, )
+TMK_EACH_BOOL(FROM_FLOAT, )
+
+/* An X-macro cannot expand itself, so each source type goes through the list of targets by name. */
+#define FROM_INTEGER(from, T)                                                                      \
+    CAST(from, T, FLOAT32, float, (float)x[i])                                                     \
+    CAST(from, T, INT8, int8_t, (int8_t)x[i])                                                      \
+    CAST(from, T, INT16, int16_t, (int16_t)x[i])                                                   \
+    CAST(from, T, INT32, int32_t, (int32_t)x[i])                                                   \
+    CAST(from, T, INT64, int64_t, (int64_t)x[i])                                                   \
+    CAST(from, T, UINT8, uint8_t, (uint8_t)x[i])                                                   \
+    CAST(from, T, UINT16, uint16_t, (uint16_t)x[i])                                                \
+    CAST(from, T, UINT32, uint32_t, (uint32_t)x[i])                                                \
+    CAST(from, T, UINT64, uint64_t, (uint64_t)x[i])                                                \
+    CAST(from, T, BOOL, uint8_t, x[i] != 0)
+#define EACH_FROM_INTEGER(op, from, T, U) FROM_INTEGER(from, T)
+TMK_EACH_INTEGER(EACH_FROM_INTEGER, )
+TMK_EACH_BOOL(EACH_FROM_INTEGER, )
+
+#define TARGETS(from)                                                                              \
+    [TMK_##from] = {                                                                               \
+        [TMK_FLOAT32] = cast_##from##_FLOAT32, [TMK_INT8] = cast_##from##_INT8,                    \
+        [TMK_INT16] = cast_##from##_INT16,     [TMK_INT32] = cast_##from##_INT32,                  \
+        [TMK_INT64] = cast_##from##_INT64,     [TMK_UINT8] = cast_##from##_UINT8,                  \
+        [TMK_UINT16] = cast_##from##_UINT16,   [TMK_UINT32] = cast_##from##_UINT32,                \
+        [TMK_UINT64] = cast_##from##_UINT64,   [TMK_BOOL] = cast_##from##_BOOL,                    \
+    }
+#define EACH_TARGETS(op, from, T, U) TARGETS(from),
+static const cast_row casts[TMK_DTYPES][TMK_DTYPES] = {TMK_EACH_NUMBER(EACH_TARGETS, )
+                                                           TMK_EACH_BOOL(EACH_TARGETS, )};
+
+/* The type that stands for `to` at run time. */
+static enum tmk_dtype runtime_type(enum tmk_dtype to) {
+    return to == TMK_FLOAT16 || to == TMK_BFLOAT16 || to == TMK_FLOAT64 ? TMK_FLOAT32 : to;
+}
+
+static enum tmk_status infer_to(struct tmk_infer *infer, enum tmk_dtype to) {
+    enum tmk_dtype from = infer->in[0]->dtype, target = runtime_type(to);
+    if ((unsigned)from >= TMK_DTYPES || (unsigned)target >= TMK_DTYPES || !casts[from][target])
+        return tmk_fail(infer->diag, TMK_UNSUPPORTED, "a cast from %s to %s is not supported",
+                        tmk_dtype_name(from), tmk_dtype_name(to));
+    tmk_infer_set(infer, 0, target, &infer->in[0]->shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_to(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0];
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    if (y)
+        casts[x->dtype][y->dtype](tmk_tensor_count(x), x->data, y->data);
+    return TMK_OK;
+}
+
+/* Operator sets 1 to 5 spell the type as TensorProto.DataType does: "FLOAT", "INT64". */
+static enum tmk_status infer_1(struct tmk_infer *infer) {
+    static const struct {
+        const char *name;
+        enum tmk_dtype dtype;
+    } names[] = {{"FLOAT", TMK_FLOAT32}, {"FLOAT16", TMK_FLOAT16}, {"DOUBLE", TMK_FLOAT64},
+                 {"INT8", TMK_INT8},     {"INT16", TMK_INT16},     {"INT32", TMK_INT32},
+                 {"INT64", TMK_INT64},   {"UINT8", TMK_UINT8},     {"UINT16", TMK_UINT16},
+                 {"UINT32", TMK_UINT32}, {"UINT64", TMK_UINT64},   {"BOOL", TMK_BOOL}};
+    const char *to = tmk_node_string(infer->node, "to", "");
+    for (size_t i = 0; i < TMK_COUNT(names); i++)
+        if (strcmp(names[i].name, to) == 0)
+            return infer_to(infer, names[i].dtype);
+    return tmk_fail(infer->diag, TMK_UNSUPPORTED, "a cast to '%s' is not supported", to);
+}
+
+static enum tmk_status infer_6(struct tmk_infer *infer) {
+    int64_t to = tmk_node_int(infer->node, "to", 0);
+    if (to <= 0 || to >= TMK_DTYPES)
+        return tmk_fail(infer->diag, TMK_UNSUPPORTED, "a cast to type %lld is not supported",
+                        (long long)to);
+    return infer_to(infer, (enum tmk_dtype)to);
+}
+
+static enum tmk_status infer_like(struct tmk_infer *infer) {
+    return infer_to(infer, infer->in[1]->dtype);
+}
+
+static const struct tmk_attr_rule attrs_1[] = {{"to", TMK_ATTR_STRING, true}, {0}};
+/* saturate and round_mode speak of 8-bit floats only. */
+static const struct tmk_attr_rule attrs_6[] = {{"to", TMK_ATTR_INT, true},
+                                               {"saturate", TMK_ATTR_INT, false},
+                                               {"round_mode", TMK_ATTR_STRING, false},
+                                               {0}};
+static const struct tmk_attr_rule attrs_like[] = {
+    {"saturate", TMK_ATTR_INT, false}, {"round_mode", TMK_ATTR_STRING, false}, {0}};
+
+#define ROW(Name, since, until, n_in, attributes, infers, text)                                    \
+    const struct tmk_op tmk_op_##Name##_##since = {                                                \
+        TMK_DOMAIN_ONNX,     #Name,      since,  until,  n_in, n_in, 1, 1, TMK_OP_PURE,            \
+        TMK_CHANNEL_INHERIT, attributes, infers, run_to, text};
+ROW(Cast, 1, 5, 1, attrs_1, infer_1,
+    "graph \"sample\" opset 1 {\n"
+    "  input %x : f32[2,3]\n"
+    "  %y = Cast(%x) {to=\"INT32\"}\n"
+    "  output %y\n"
+    "}\n")
+ROW(Cast, 6, INT32_MAX, 1, attrs_6, infer_6,
+    "graph \"sample\" opset 13 {\n"
+    "  input %x : f32[2,3]\n"
+    "  %y = Cast(%x) {to=2}\n"
+    "  output %y\n"
+    "}\n")
+ROW(CastLike, 15, INT32_MAX, 2, attrs_like, infer_like,
+    "graph \"sample\" opset 15 {\n"
+    "  input %x : f32[2,3]\n"
+    "  input %like : i64[1]\n"
+    "  %y = CastLike(%x, %like)\n"
+    "  output %y\n"
+    "}\n")

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two operands to a truth value, and logic on truth values and bits. */
+#include <string.h>
+
+#include "ops/elementwise.h"
+#include "ops/rows.h"
+
+#define EQUAL(T) x == y
+#define GREATER(T) x > y
+#define LESS(T) x < y
+#define GREATER_EQUAL(T) x >= y
+#define LESS_EQUAL(T) x <= y
+#define AND(T) (x != 0) & (y != 0)
+#define OR(T) (x != 0) | (y != 0)
+#define XOR(T) (x != 0) ^ (y != 0)
+#define BIT_AND(T) (T)(x & y)
+#define BIT_OR(T) (T)(x | y)
+#define BIT_XOR(T) (T)(x ^ y)
+/* C leaves a shift by the width or more undefined; nothing is left of the value then. */
+#define SHIFT_LEFT(T) y < 8 * sizeof(T) ? (T)((uint64_t)x << y) : (T)0
+#define SHIFT_RIGHT(T) y < 8 * sizeof(T) ? (T)(x >> y) : (T)0
+
+#define TO_BOOL(op, dtype, T, U) TMK_ROW2(row_##op##_##dtype, T, T, uint8_t, op(T))
+#define TO_SAME(op, dtype, T, U) TMK_ROW2(row_##op##_##dtype, T, T, T, op(T))
+TMK_EACH_NUMBER(TO_BOOL, EQUAL)
+TMK_EACH_BOOL(TO_BOOL, EQUAL)
+TMK_EACH_NUMBER(TO_BOOL, GREATER)
+TMK_EACH_NUMBER(TO_BOOL, LESS)
+TMK_EACH_NUMBER(TO_BOOL, GREATER_EQUAL)
+TMK_EACH_NUMBER(TO_BOOL, LESS_EQUAL)
+TMK_EACH_BOOL(TO_BOOL, AND)
+TMK_EACH_BOOL(TO_BOOL, OR)
+TMK_EACH_BOOL(TO_BOOL, XOR)
+TMK_EACH_INTEGER(TO_SAME, BIT_AND)
+TMK_EACH_INTEGER(TO_SAME, BIT_OR)
+TMK_EACH_INTEGER(TO_SAME, BIT_XOR)
+TMK_EACH_UNSIGNED(TO_SAME, SHIFT_LEFT)
+TMK_EACH_UNSIGNED(TO_SAME, SHIFT_RIGHT)
+
+static const struct tmk_binary equal = {
+    {TMK_EACH_NUMBER(TMK_ROW_ENTRY, EQUAL) TMK_EACH_BOOL(TMK_ROW_ENTRY, EQUAL)}, TMK_BOOL};
+static const struct tmk_binary greater = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, GREATER)}, TMK_BOOL};
+static const struct tmk_binary less = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, LESS)}, TMK_BOOL};
+static const struct tmk_binary greater_equal = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, GREATER_EQUAL)},
+                                                TMK_BOOL};
+static const struct tmk_binary less_equal = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, LESS_EQUAL)},
+                                             TMK_BOOL};
+static const struct tmk_binary logical_and = {{TMK_EACH_BOOL(TMK_ROW_ENTRY, AND)}, TMK_BOOL};
+static const struct tmk_binary logical_or = {{TMK_EACH_BOOL(TMK_ROW_ENTRY, OR)}, TMK_BOOL};
+static const struct tmk_binary logical_xor = {{TMK_EACH_BOOL(TMK_ROW_ENTRY, XOR)}, TMK_BOOL};
+static const struct tmk_binary bit_and = {{TMK_EACH_INTEGER(TMK_ROW_ENTRY, BIT_AND)},
+                                          TMK_UNDEFINED};
+static const struct tmk_binary bit_or = {{TMK_EACH_INTEGER(TMK_ROW_ENTRY, BIT_OR)}, TMK_UNDEFINED};
+static const struct tmk_binary bit_xor = {{TMK_EACH_INTEGER(TMK_ROW_ENTRY, BIT_XOR)},
+                                          TMK_UNDEFINED};
+static const struct tmk_binary shift_left = {{TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHIFT_LEFT)},
+                                             TMK_UNDEFINED};
+static const struct tmk_binary shift_right = {{TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHIFT_RIGHT)},
+                                              TMK_UNDEFINED};
+
+#define SAMPLE_LEGACY(Name, type)                                                                  \
+    "graph \"sample\" opset 1 {\n"                                                                 \
+    "  input %a : " #type "[2,3,4]\n"                                                              \
+    "  input %b : " #type "[2,3]\n"                                                                \
+    "  %y = " #Name "(%a, %b) {axis=0, broadcast=1}\n"                                             \
+    "  output %y\n"                                                                                \
+    "}\n"
+#define SAMPLE(Name, opset, type)                                                                  \
+    "graph \"sample\" opset " #opset " {\n"                                                        \
+    "  input %a : " #type "[2,3,4]\n"                                                              \
+    "  input %b : " #type "[3,1]\n"                                                                \
+    "  %y = " #Name "(%a, %b)\n"                                                                   \
+    "  output %y\n"                                                                                \
+    "}\n"
+
+TMK_BINARY_LEGACY(Equal, &equal, SAMPLE_LEGACY(Equal, i32))
+TMK_BINARY_LEGACY(Greater, &greater, SAMPLE_LEGACY(Greater, f32))
+TMK_BINARY_LEGACY(Less, &less, SAMPLE_LEGACY(Less, f32))
+TMK_BINARY_LEGACY(And, &logical_and, SAMPLE_LEGACY(And, bool))
+TMK_BINARY_LEGACY(Or, &logical_or, SAMPLE_LEGACY(Or, bool))
+TMK_BINARY_LEGACY(Xor, &logical_xor, SAMPLE_LEGACY(Xor, bool))
+TMK_BINARY(Equal, 7, INT32_MAX, &equal, tmk_attrs_none, SAMPLE(Equal, 13, f32))
+TMK_BINARY(Greater, 7, INT32_MAX, &greater, tmk_attrs_none, SAMPLE(Greater, 13, f32))
+TMK_BINARY(Less, 7, INT32_MAX, &less, tmk_attrs_none, SAMPLE(Less, 13, f32))
+TMK_BINARY(GreaterOrEqual, 12, INT32_MAX, &greater_equal, tmk_attrs_none,
+           SAMPLE(GreaterOrEqual, 16, f32))
+TMK_BINARY(LessOrEqual, 12, INT32_MAX, &less_equal, tmk_attrs_none, SAMPLE(LessOrEqual, 16, f32))
+TMK_BINARY(And, 7, INT32_MAX, &logical_and, tmk_attrs_none, SAMPLE(And, 7, bool))
+TMK_BINARY(Or, 7, INT32_MAX, &logical_or, tmk_attrs_none, SAMPLE(Or, 7, bool))
+TMK_BINARY(Xor, 7, INT32_MAX, &logical_xor, tmk_attrs_none, SAMPLE(Xor, 7, bool))
+TMK_BINARY(BitwiseAnd, 18, INT32_MAX, &bit_and, tmk_attrs_none, SAMPLE(BitwiseAnd, 18, i32))
+TMK_BINARY(BitwiseOr, 18, INT32_MAX, &bit_or, tmk_attrs_none, SAMPLE(BitwiseOr, 18, i32))
+TMK_BINARY(BitwiseXor, 18, INT32_MAX, &bit_xor, tmk_attrs_none, SAMPLE(BitwiseXor, 18, i32))
+
+static bool shifts_left(const struct tmk_node *node) {
+    return strcmp(tmk_node_string(node, "direction", ""), "LEFT") == 0;
+}
+
+static enum tmk_status infer_BitShift_11(struct tmk_infer *infer) {
+    const char *direction = tmk_node_string(infer->node, "direction", "");
+    if (!shifts_left(infer->node) && strcmp(direction, "RIGHT") != 0)
+        return tmk_fail(infer->diag, TMK_RANGE, "direction is '%s'; it is LEFT or RIGHT",
+                        direction);
+    return tmk_infer_binary(infer, &shift_left);
+}
+
+static enum tmk_status run_BitShift_11(struct tmk_run *run) {
+    return tmk_run_binary(run, shifts_left(run->node) ? &shift_left : &shift_right);
+}
+
+static const struct tmk_attr_rule shift_attrs[] = {{"direction", TMK_ATTR_STRING, true}, {0}};
+
+TMK_BINARY_ROW(BitShift, 11, INT32_MAX, shift_attrs,
+               "graph \"sample\" opset 11 {\n"
+               "  input %a : u8[2,3,4]\n"
+               "  input %b : u8[4]\n"
+               "  %y = BitShift(%a, %b) {direction=\"LEFT\"}\n"
+               "  output %y\n"
+               "}\n")

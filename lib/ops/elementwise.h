@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the elementwise families share: lists of element types to make typed loops from, and the
+ * walk over broadcast operands that hands those loops whole rows.
+ */
+#ifndef TMK_OPS_ELEMENTWISE_H
+#define TMK_OPS_ELEMENTWISE_H
+
+#include "ops/kernel.h"
+
+/* X(op, dtype, T, U): T holds an element, U is what to compute in so that integers wrap instead of
+ * overflowing. `op` is passed through, so that X can paste names from it. */
+#define TMK_EACH_FLOAT(X, op) X(op, FLOAT32, float, float)
+#define TMK_EACH_SIGNED(X, op)                                                                     \
+    X(op, INT8, int8_t, uint32_t)                                                                  \
+    X(op, INT16, int16_t, uint32_t)                                                                \
+    X(op, INT32, int32_t, uint32_t)                                                                \
+    X(op, INT64, int64_t, uint64_t)
+#define TMK_EACH_UNSIGNED(X, op)                                                                   \
+    X(op, UINT8, uint8_t, uint32_t)                                                                \
+    X(op, UINT16, uint16_t, uint32_t)                                                              \
+    X(op, UINT32, uint32_t, uint32_t)                                                              \
+    X(op, UINT64, uint64_t, uint64_t)
+#define TMK_EACH_INTEGER(X, op) TMK_EACH_SIGNED(X, op) TMK_EACH_UNSIGNED(X, op)
+#define TMK_EACH_NUMBER(X, op) TMK_EACH_FLOAT(X, op) TMK_EACH_INTEGER(X, op)
+#define TMK_EACH_BOOL(X, op) X(op, BOOL, uint8_t, uint32_t)
+
+/* An entry of a table of loops by element type: [TMK_INT8] = row_ADD_INT8. */
+#define TMK_ROW_ENTRY(op, dtype, T, U) [TMK_##dtype] = row_##op##_##dtype,
+
+enum { TMK_DTYPES = TMK_FLOAT4E2M1 + 1 }; /* length of such a table */
+
+/* TMK_TYPE unless table[dtype of the tensor] is there; "what" names the input. */
+#define TMK_WANT_ENTRY(table, tensor, what, diag)                                                  \
+    do {                                                                                           \
+        if ((unsigned)(tensor)->dtype >= TMK_DTYPES || !(table)[(tensor)->dtype])                  \
+            return tmk_fail(diag, TMK_TYPE, "%s is of type %s, which this operator does not take", \
+                            what, tmk_dtype_name((tensor)->dtype));                                \
+    } while (0)
+
+/* Towards zero, saturated, NaN to 0. */
+static inline int64_t tmk_to_int64(double v) {
+    if (v != v)
+        return 0;
+    return v < -0x1p63 ? INT64_MIN : v >= 0x1p63 ? INT64_MAX : (int64_t)v;
+}
+static inline uint64_t tmk_to_uint64(double v) {
+    if (!(v > 0))
+        return 0;
+    return v >= 0x1p64 ? UINT64_MAX : (uint64_t)v;
+}
+static inline int32_t tmk_to_int32(double v) {
+    int64_t wide = tmk_to_int64(v);
+    return (int32_t)(wide < INT32_MIN ? INT32_MIN : wide > INT32_MAX ? INT32_MAX : wide);
+}
+static inline uint32_t tmk_to_uint32(double v) {
+    uint64_t wide = tmk_to_uint64(v);
+    return (uint32_t)(wide > UINT32_MAX ? UINT32_MAX : wide);
+}
+
+/* ---- the walk over operands that broadcast to one shape ---- */
+
+enum { TMK_WALK_OPERANDS = 3 };
+
+/* The dense result, cut into rows of n elements. Dimensions that every operand walks alike have
+ * been merged, so operands of the same shape make one row, and a bias of [C,1,1] against [N,C,H,W]
+ * makes rows of H*W. Within a row an operand either moves along (vary) or stays on its element. */
+struct tmk_walk {
+    size_t rows, n;
+    size_t start; /* first element of this row in the result */
+    bool vary[TMK_WALK_OPERANDS];
+    size_t offset[TMK_WALK_OPERANDS]; /* first element of this row in each operand */
+    uint32_t operands;
+    int32_t rank; /* of the dimensions outside a row */
+    int64_t dim[TMK_MAX_RANK], at[TMK_MAX_RANK];
+    int64_t stride[TMK_WALK_OPERANDS][TMK_MAX_RANK];
+};
+
+/* Each shape must broadcast to `out`. `walk` stands on the first row, if rows > 0. */
+void tmk_walk_init(struct tmk_walk *walk, const struct tmk_shape *out, uint32_t operands,
+                   const struct tmk_shape *const *in);
+/* Moves on to the next row; rows counts down to 0. */
+void tmk_walk_next(struct tmk_walk *walk);
+
+/* ---- two operands ---- */
+
+/* One row: a moves along where `vary_a`, else a[0] meets every b; so for b. */
+typedef void (*tmk_row2)(size_t n, const void *a, bool vary_a, const void *b, bool vary_b,
+                         void *out);
+
+/* Defines row_op_dtype for elements x of type A and y of type B; `expr` gives the R. */
+#define TMK_ROW2(name, A, B, R, expr)                                                              \
+    static void name(size_t n, const void *pa, bool vary_a, const void *pb, bool vary_b,           \
+                     void *pr) {                                                                   \
+        const A *a = pa;                                                                           \
+        const B *b = pb;                                                                           \
+        R *r = pr;                                                                                 \
+        if (vary_a && vary_b) {                                                                    \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                const A x = a[i];                                                                  \
+                const B y = b[i];                                                                  \
+                r[i] = (expr);                                                                     \
+            }                                                                                      \
+        } else if (vary_a) {                                                                       \
+            const B y = b[0];                                                                      \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                const A x = a[i];                                                                  \
+                r[i] = (expr);                                                                     \
+            }                                                                                      \
+        } else if (vary_b) {                                                                       \
+            const A x = a[0];                                                                      \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                const B y = b[i];                                                                  \
+                r[i] = (expr);                                                                     \
+            }                                                                                      \
+        } else {                                                                                   \
+            const A x = a[0];                                                                      \
+            const B y = b[0];                                                                      \
+            const R v = (expr);                                                                    \
+            for (size_t i = 0; i < n; i++)                                                         \
+                r[i] = v;                                                                          \
+        }                                                                                          \
+    }
+
+/* Runs `row` over a and b as they broadcast to `out`; shape_a and shape_b stand in for the tensors'
+ * own (of as many elements). */
+void tmk_walk2(tmk_row2 row, const struct tmk_tensor *a, const struct tmk_shape *shape_a,
+               const struct tmk_tensor *b, const struct tmk_shape *shape_b, struct tmk_tensor *out);
+
+/* An operator of two operands: loops by element type, and the type of the result (TMK_UNDEFINED: as
+ * the operands). */
+struct tmk_binary {
+    tmk_row2 row[TMK_DTYPES];
+    enum tmk_dtype result;
+};
+
+/* NumPy's broadcasting, operator sets 7 and later. */
+enum tmk_status tmk_infer_binary(struct tmk_infer *infer, const struct tmk_binary *op);
+enum tmk_status tmk_run_binary(struct tmk_run *run, const struct tmk_binary *op);
+
+/* How operator sets 1 to 6 fit B to A: without broadcast=1 the shapes are equal; with it B has one
+ * element, or its shape stands in A's from `axis` on (absent: at the end). *shape_b receives B's
+ * shape as NumPy would want it. */
+enum tmk_status tmk_align_legacy(const struct tmk_node *node, const struct tmk_shape *a,
+                                 const struct tmk_shape *b, struct tmk_shape *shape_b,
+                                 struct tmk_diag *diag);
+enum tmk_status tmk_infer_binary_legacy(struct tmk_infer *infer, const struct tmk_binary *op);
+enum tmk_status tmk_run_binary_legacy(struct tmk_run *run, const struct tmk_binary *op);
+
+/* Attributes of the legacy rows, and of rows without any. */
+extern const struct tmk_attr_rule tmk_attrs_legacy[];
+extern const struct tmk_attr_rule tmk_attrs_none[];
+/* Only `consumed_inputs`, which says nothing to anybody since operator set 6. */
+extern const struct tmk_attr_rule tmk_attrs_consumed[];
+
+/* Defines infer_NAME_since and run_NAME_since, and the row of an operator of two operands. */
+#define TMK_BINARY(Name, since, until, table, attributes, text)                                    \
+    static enum tmk_status infer_##Name##_##since(struct tmk_infer *infer) {                       \
+        return tmk_infer_binary(infer, table);                                                     \
+    }                                                                                              \
+    static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
+        return tmk_run_binary(run, table);                                                         \
+    }                                                                                              \
+    TMK_BINARY_ROW(Name, since, until, attributes, text)
+#define TMK_BINARY_LEGACY(Name, table, text)                                                       \
+    static enum tmk_status infer_##Name##_1(struct tmk_infer *infer) {                             \
+        return tmk_infer_binary_legacy(infer, table);                                              \
+    }                                                                                              \
+    static enum tmk_status run_##Name##_1(struct tmk_run *run) {                                   \
+        return tmk_run_binary_legacy(run, table);                                                  \
+    }                                                                                              \
+    TMK_BINARY_ROW(Name, 1, 6, tmk_attrs_legacy, text)
+#define TMK_BINARY_ROW(Name, since, until, attributes, text)                                       \
+    const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
+                                                   #Name,                                          \
+                                                   since,                                          \
+                                                   until,                                          \
+                                                   2,                                              \
+                                                   2,                                              \
+                                                   1,                                              \
+                                                   1,                                              \
+                                                   TMK_OP_PURE | TMK_OP_INPLACE,                   \
+                                                   TMK_CHANNEL_INHERIT,                            \
+                                                   attributes,                                     \
+                                                   infer_##Name##_##since,                         \
+                                                   run_##Name##_##since,                           \
+                                                   text};
+
+#endif

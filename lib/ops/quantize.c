@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
+ *
+ * One scale for the whole tensor, one an index of an axis, or (operator set 21) one a block along
+ * the axis: the input is seen as [outer, n, inner], the scales as [outer, blocks, inner] (blocked)
+ * or [n]. So within a row of memory the scale either stays or moves along.
+ */
+#include <math.h>
+
+#include "ops/elementwise.h"
+#include "ops/rows.h"
+
+struct layout {
+    size_t outer, n, inner;
+    size_t block;  /* indices of the axis that share a scale; 0: not blocked */
+    size_t blocks; /* scales along the axis */
+};
+
+/* ---- shapes ---- */
+
+static enum tmk_status blocked_layout(const struct tmk_shape *x, const struct tmk_shape *scale,
+                                      int32_t axis, int64_t block, struct layout *out,
+                                      struct tmk_diag *diag) {
+    char text_x[256], text_scale[256];
+    bool fits = x->rank == scale->rank && block > 0;
+    for (int32_t i = 0; i < x->rank && fits; i++)
+        fits = i == axis ? scale->dim[i] == x->dim[i] / block + (x->dim[i] % block != 0)
+                         : scale->dim[i] == x->dim[i];
+    if (!fits)
+        return tmk_fail(diag, TMK_SHAPE,
+                        "a scale of %s does not fit %s in blocks of %lld on axis %d",
+                        tmk_shape_text(scale, text_scale, sizeof text_scale),
+                        tmk_shape_text(x, text_x, sizeof text_x), (long long)block, axis);
+    out->block = (size_t)block;
+    out->blocks = (size_t)scale->dim[axis];
+    return TMK_OK;
+}
+
+static enum tmk_status layout_of(const struct tmk_node *node, const struct tmk_tensor *x,
+                                 const struct tmk_tensor *scale, struct layout *out,
+                                 struct tmk_diag *diag) {
+    const struct tmk_shape *shape = &x->shape;
+    struct layout r = {.outer = 1, .n = 1, .inner = 1};
+    char text[256];
+    size_t count, scales;
+    int32_t axis = 0;
+    if (!tmk_shape_count(shape, &count) || !tmk_shape_count(&scale->shape, &scales))
+        return tmk_fail(diag, TMK_RANGE, "a shape is too large");
+    int64_t block = tmk_node_int(node, "block_size", 0);
+    if (block < 0)
+        return tmk_fail(diag, TMK_RANGE, "block_size is %lld", (long long)block);
+    if (scales == 1 && scale->shape.rank <= 1 && !block) {
+        r.inner = count;
+        *out = r;
+        return TMK_OK;
+    }
+    if (node->row->until < 13)
+        return tmk_fail(diag, TMK_SHAPE, "input 1, the scale, must be a scalar, but is of shape %s",
+                        tmk_shape_text(&scale->shape, text, sizeof text));
+    TMK_TRY(tmk_axis(tmk_node_int(node, "axis", 1), shape->rank, &axis, diag));
+    r.outer = tmk_extent(shape, 0, axis);
+    r.n = (size_t)shape->dim[axis];
+    r.inner = tmk_extent(shape, axis + 1, shape->rank);
+    if (block)
+        TMK_TRY(blocked_layout(shape, &scale->shape, axis, block, &r, diag));
+    else if (scale->shape.rank != 1 || scales != r.n)
+        return tmk_fail(diag, TMK_SHAPE,
+                        "input 1, the scale, is of shape %s; axis %d wants %zu elements",
+                        tmk_shape_text(&scale->shape, text, sizeof text), axis, r.n);
+    *out = r;
+    return TMK_OK;
+}
+
+static enum tmk_status want_zero_point(const struct tmk_infer *infer) {
+    const struct tmk_tensor *scale = infer->in[1], *zero = tmk_infer_in(infer, 2);
+    char text_zero[256], text_scale[256];
+    size_t zeros, scales;
+    if (!zero || tmk_shape_equal(&zero->shape, &scale->shape))
+        return TMK_OK;
+    if (tmk_shape_count(&zero->shape, &zeros) && tmk_shape_count(&scale->shape, &scales) &&
+        zeros == 1 && scales == 1 && zero->shape.rank <= 1 && scale->shape.rank <= 1)
+        return TMK_OK;
+    return tmk_fail(infer->diag, TMK_SHAPE, "the zero point is of shape %s, the scale of %s",
+                    tmk_shape_text(&zero->shape, text_zero, sizeof text_zero),
+                    tmk_shape_text(&scale->shape, text_scale, sizeof text_scale));
+}
+
+/* ---- loops: row r of the scales and zero points belongs to a row of elements ---- */
+
+/* `vary`: scale and zero move along with the elements. */
+typedef void (*quant_row)(size_t n, const void *x, const float *scale, const int32_t *zero,
+                          bool vary, void *y);
+
+/* NaN goes to the lowest value, as with ONNX Runtime. */
+static inline float quantized(float x, float scale, float zero, float low, float high) {
+    float v = rintf(x / scale) + zero;
+    return v > low ? (v < high ? v : high) : low;
+}
+
+#define QUANTIZE(from, T, to, R, low, high)                                                        \
+    static void quantize_##from##_##to(size_t n, const void *px, const float *scale,               \
+                                       const int32_t *zero, bool vary, void *py) {                 \
+        const T *x = px;                                                                           \
+        R *y = py;                                                                                 \
+        if (vary) {                                                                                \
+            for (size_t i = 0; i < n; i++)                                                         \
+                y[i] = (R)quantized((float)x[i], scale[i], (float)zero[i], low, high);             \
+        } else {                                                                                   \
+            const float s = scale[0], z = (float)zero[0];                                          \
+            for (size_t i = 0; i < n; i++)                                                         \
+                y[i] = (R)quantized((float)x[i], s, z, low, high);                                 \
+        }                                                                                          \
+    }
+#define QUANTIZE_TO(to, R, low, high)                                                              \
+    QUANTIZE(FLOAT32, float, to, R, low, high)                                                     \
+    QUANTIZE(INT32, int32_t, to, R, low, high)
+QUANTIZE_TO(INT8, int8_t, -128, 127)
+QUANTIZE_TO(UINT8, uint8_t, 0, 255)
+QUANTIZE_TO(INT16, int16_t, -32768, 32767)
+QUANTIZE_TO(UINT16, uint16_t, 0, 65535)
+QUANTIZE_TO(INT4, int8_t, -8, 7)
+QUANTIZE_TO(UINT4, uint8_t, 0, 15)
+
+#define TO(from)                                                                                   \
+    {                                                                                              \
+        [TMK_INT8] = quantize_##from##_INT8, [TMK_UINT8] = quantize_##from##_UINT8,                \
+        [TMK_INT16] = quantize_##from##_INT16, [TMK_UINT16] = quantize_##from##_UINT16,            \
+        [TMK_INT4] = quantize_##from##_INT4, [TMK_UINT4] = quantize_##from##_UINT4,                \
+    }
+static const quant_row from_float[TMK_DTYPES] = TO(FLOAT32);
+static const quant_row from_int[TMK_DTYPES] = TO(INT32);
+
+/* W holds a difference of two elements. */
+#define DEQUANTIZE(from, T, W)                                                                     \
+    static void dequantize_##from(size_t n, const void *px, const float *scale,                    \
+                                  const int32_t *zero, bool vary, void *py) {                      \
+        const T *x = px;                                                                           \
+        float *y = py;                                                                             \
+        if (vary) {                                                                                \
+            for (size_t i = 0; i < n; i++)                                                         \
+                y[i] = (float)((W)x[i] - (W)zero[i]) * scale[i];                                   \
+        } else {                                                                                   \
+            const float s = scale[0];                                                              \
+            const W z = (W)zero[0];                                                                \
+            for (size_t i = 0; i < n; i++)                                                         \
+                y[i] = (float)((W)x[i] - z) * s;                                                   \
+        }                                                                                          \
+    }
+DEQUANTIZE(INT8, int8_t, int32_t)
+DEQUANTIZE(UINT8, uint8_t, int32_t)
+DEQUANTIZE(INT16, int16_t, int32_t)
+DEQUANTIZE(UINT16, uint16_t, int32_t)
+DEQUANTIZE(INT32, int32_t, int64_t)
+
+static const quant_row dequantize[TMK_DTYPES] = {
+    [TMK_INT8] = dequantize_INT8,   [TMK_UINT8] = dequantize_UINT8,
+    [TMK_INT16] = dequantize_INT16, [TMK_UINT16] = dequantize_UINT16,
+    [TMK_INT4] = dequantize_INT8,   [TMK_UINT4] = dequantize_UINT8,
+    [TMK_INT32] = dequantize_INT32,
+};
+
+/* Zero points as int32, zeros where there are none; scales as float (operator sets 19 and later
+ * allow int32). */
+static enum tmk_status read_parameters(struct tmk_run *run, const float **scale,
+                                       const int32_t **zero) {
+    const struct tmk_tensor *s = run->in[1], *z = tmk_run_in(run, 2);
+    size_t n = tmk_tensor_count(s), bytes;
+    if (!tmk_mul_size(n, sizeof(int32_t), &bytes))
+        return tmk_nomem(run->diag);
+    int32_t *zeros = run->scratch(run->context, bytes);
+    if (!zeros)
+        return tmk_nomem(run->diag);
+    for (size_t i = 0; i < n; i++)
+        switch (z ? z->dtype : TMK_UNDEFINED) {
+        case TMK_INT8:
+        case TMK_INT4:
+            zeros[i] = ((const int8_t *)z->data)[i];
+            break;
+        case TMK_UINT8:
+        case TMK_UINT4:
+            zeros[i] = ((const uint8_t *)z->data)[i];
+            break;
+        case TMK_INT16:
+            zeros[i] = ((const int16_t *)z->data)[i];
+            break;
+        case TMK_UINT16:
+            zeros[i] = ((const uint16_t *)z->data)[i];
+            break;
+        case TMK_INT32:
+            zeros[i] = ((const int32_t *)z->data)[i];
+            break;
+        default:
+            zeros[i] = 0;
+        }
+    *zero = zeros;
+    *scale = s->data;
+    if (s->dtype == TMK_INT32) {
+        float *scales = run->scratch(run->context, bytes);
+        if (!scales)
+            return tmk_nomem(run->diag);
+        for (size_t i = 0; i < n; i++)
+            scales[i] = (float)((const int32_t *)s->data)[i];
+        *scale = scales;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status run_rows(struct tmk_run *run, quant_row row) {
+    const struct tmk_tensor *x = run->in[0];
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    struct layout l = {0};
+    const float *scale = NULL;
+    const int32_t *zero = NULL;
+    TMK_TRY(layout_of(run->node, x, run->in[1], &l, run->diag));
+    if (!y || !tmk_tensor_count(y))
+        return TMK_OK;
+    TMK_TRY(read_parameters(run, &scale, &zero));
+    const char *from = x->data;
+    char *to = y->data;
+    size_t size_x = tmk_dtype_size(x->dtype), size_y = tmk_dtype_size(y->dtype);
+    if (!l.block && l.inner == 1) { /* the last axis: scales lie as the elements do */
+        for (size_t o = 0; o < l.outer; o++)
+            row(l.n, from + o * l.n * size_x, scale, zero, true, to + o * l.n * size_y);
+        return TMK_OK;
+    }
+    for (size_t o = 0; o < l.outer; o++)
+        for (size_t k = 0; k < l.n; k++) {
+            size_t at = (o * l.n + k) * l.inner,
+                   s = l.block ? (o * l.blocks + k / l.block) * l.inner : k;
+            row(l.inner, from + at * size_x, scale + s, zero + s, l.block != 0, to + at * size_y);
+        }
+    return TMK_OK;
+}
+
+/* ---- QuantizeLinear ---- */
+
+static enum tmk_status quantized_type(const struct tmk_infer *infer, enum tmk_dtype *out) {
+    const struct tmk_tensor *zero = tmk_infer_in(infer, 2);
+    int64_t asked = tmk_node_int(infer->node, "output_dtype", 0);
+    enum tmk_dtype type = zero ? zero->dtype : asked ? (enum tmk_dtype)asked : TMK_UINT8;
+    if (asked < 0 || asked >= TMK_DTYPES)
+        return tmk_fail(infer->diag, TMK_UNSUPPORTED, "output_dtype %lld is not supported",
+                        (long long)asked);
+    if (zero && asked && (enum tmk_dtype)asked != zero->dtype)
+        return tmk_fail(infer->diag, TMK_TYPE, "output_dtype is %s, but the zero point is %s",
+                        tmk_dtype_name((enum tmk_dtype)asked), tmk_dtype_name(zero->dtype));
+    if ((unsigned)type >= TMK_DTYPES || !from_float[type])
+        return tmk_fail(infer->diag, TMK_UNSUPPORTED, "quantizing to %s is not supported",
+                        tmk_dtype_name(type));
+    *out = type;
+    return TMK_OK;
+}
+
+static enum tmk_status want_scale(const struct tmk_infer *infer) {
+    enum tmk_dtype type = infer->in[1]->dtype;
+    if (type != TMK_FLOAT32 && type != TMK_INT32)
+        return tmk_fail(infer->diag, TMK_TYPE, "input 1, the scale, must be float32, but is %s",
+                        tmk_dtype_name(type));
+    return TMK_OK;
+}
+
+static enum tmk_status infer_quantize(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0];
+    enum tmk_dtype type = TMK_UINT8;
+    struct layout l;
+    if (x->dtype != TMK_FLOAT32 && x->dtype != TMK_INT32)
+        return tmk_fail(infer->diag, TMK_TYPE, "input 0 must be float32 or int32, but is %s",
+                        tmk_dtype_name(x->dtype));
+    TMK_TRY(want_scale(infer));
+    TMK_TRY(quantized_type(infer, &type));
+    TMK_TRY(want_zero_point(infer));
+    TMK_TRY(layout_of(infer->node, x, infer->in[1], &l, infer->diag));
+    tmk_infer_set(infer, 0, type, &x->shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_quantize(struct tmk_run *run) {
+    const struct tmk_tensor *y = tmk_run_out(run, 0);
+    if (!y)
+        return TMK_OK;
+    return run_rows(run,
+                    run->in[0]->dtype == TMK_FLOAT32 ? from_float[y->dtype] : from_int[y->dtype]);
+}
+
+/* ---- DequantizeLinear ---- */
+
+static enum tmk_status infer_dequantize(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0], *zero = tmk_infer_in(infer, 2);
+    int64_t asked = tmk_node_int(infer->node, "output_dtype", TMK_FLOAT32);
+    struct layout l;
+    TMK_WANT_ENTRY(dequantize, x, "input 0", infer->diag);
+    TMK_TRY(tmk_want_dtype(infer->in[1], TMK_FLOAT32, "input 1, the scale,", infer->diag));
+    if (zero)
+        TMK_TRY(tmk_want_dtype(zero, x->dtype, "input 2, the zero point,", infer->diag));
+    if (asked != 0 && asked != TMK_FLOAT32 && asked != TMK_FLOAT16 && asked != TMK_BFLOAT16)
+        return tmk_fail(infer->diag, TMK_UNSUPPORTED, "output_dtype %lld is not supported",
+                        (long long)asked);
+    TMK_TRY(want_zero_point(infer));
+    TMK_TRY(layout_of(infer->node, x, infer->in[1], &l, infer->diag));
+    tmk_infer_set(infer, 0, TMK_FLOAT32, &x->shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_dequantize(struct tmk_run *run) {
+    return run_rows(run, dequantize[run->in[0]->dtype]);
+}
+
+/* ---- DynamicQuantizeLinear: uint8, the range with 0 in it ---- */
+
+static enum tmk_status infer_dynamic(struct tmk_infer *infer) {
+    struct tmk_shape scalar = {0};
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "input 0", infer->diag));
+    tmk_infer_set(infer, 0, TMK_UINT8, &infer->in[0]->shape);
+    tmk_infer_set(infer, 1, TMK_FLOAT32, &scalar);
+    tmk_infer_set(infer, 2, TMK_UINT8, &scalar);
+    return TMK_OK;
+}
+
+static enum tmk_status run_dynamic(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0];
+    const float *v = x->data;
+    size_t n = tmk_tensor_count(x);
+    float low = 0, high = 0;
+    for (size_t i = 0; i < n; i++) {
+        low = v[i] < low ? v[i] : low;
+        high = v[i] > high ? v[i] : high;
+    }
+    float scale = high == low ? 1.0f : (high - low) / 255.0f;
+    int32_t zero = (int32_t)quantized(-low, scale, 0, 0, 255);
+    if (tmk_run_out(run, 0))
+        quantize_FLOAT32_UINT8(n, v, &scale, &zero, false, run->out[0]->data);
+    if (tmk_run_out(run, 1))
+        *(float *)run->out[1]->data = scale;
+    if (tmk_run_out(run, 2))
+        *(uint8_t *)run->out[2]->data = (uint8_t)zero;
+    return TMK_OK;
+}
+
+/* ---- rows ---- */
+
+static const struct tmk_attr_rule attrs_13[] = {
+    {"axis", TMK_ATTR_INT, false}, {"saturate", TMK_ATTR_INT, false}, {0}};
+/* saturate speaks of 8-bit floats, precision of the 16-bit ones. */
+static const struct tmk_attr_rule attrs_21[] = {
+    {"axis", TMK_ATTR_INT, false},       {"saturate", TMK_ATTR_INT, false},
+    {"block_size", TMK_ATTR_INT, false}, {"output_dtype", TMK_ATTR_INT, false},
+    {"precision", TMK_ATTR_INT, false},  {0}};
+
+#define ROW(Name, since, until, min_in, max_in, max_out, attributes, infers, runs, text)           \
+    const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
+                                                   #Name,                                          \
+                                                   since,                                          \
+                                                   until,                                          \
+                                                   min_in,                                         \
+                                                   max_in,                                         \
+                                                   1,                                              \
+                                                   max_out,                                        \
+                                                   TMK_OP_PURE,                                    \
+                                                   TMK_CHANNEL_INHERIT,                            \
+                                                   attributes,                                     \
+                                                   infers,                                         \
+                                                   runs,                                           \
+                                                   "graph \"sample\" opset " #since " {\n" text    \
+                                                   "  output %y\n}\n"};
+ROW(QuantizeLinear, 10, 12, 2, 3, 1, tmk_attrs_none, infer_quantize, run_quantize,
+    "  input %x : f32[2,3,4]\n"
+    "  init %s : f32[] = {0.05}\n"
+    "  init %z : u8[] = {128}\n"
+    "  %y = QuantizeLinear(%x, %s, %z)\n")
+ROW(QuantizeLinear, 13, 20, 2, 3, 1, attrs_13, infer_quantize, run_quantize,
+    "  input %x : f32[2,3,4]\n"
+    "  init %s : f32[3] = {0.05, 0.1, 0.2}\n"
+    "  init %z : i8[3] = {0, -3, 5}\n"
+    "  %y = QuantizeLinear(%x, %s, %z) {axis=-2}\n")
+ROW(QuantizeLinear, 21, INT32_MAX, 2, 3, 1, attrs_21, infer_quantize, run_quantize,
+    "  input %x : f32[2,3,4]\n"
+    "  init %s : f32[2,3,2] = {1, 2, 0.5, 1, 2, 1, 1, 2, 3, 1, 0.5, 0.25}\n"
+    "  %y = QuantizeLinear(%x, %s) {axis=2, block_size=2, output_dtype=5}\n")
+ROW(DequantizeLinear, 10, 12, 2, 3, 1, tmk_attrs_none, infer_dequantize, run_dequantize,
+    "  input %x : u8[2,3,4]\n"
+    "  init %s : f32[] = {0.05}\n"
+    "  init %z : u8[] = {128}\n"
+    "  %y = DequantizeLinear(%x, %s, %z)\n")
+ROW(DequantizeLinear, 13, 20, 2, 3, 1, attrs_13, infer_dequantize, run_dequantize,
+    "  input %x : i8[2,3,4]\n"
+    "  init %s : f32[4] = {0.05, 0.1, 0.2, 0.3}\n"
+    "  %y = DequantizeLinear(%x, %s) {axis=2}\n")
+ROW(DequantizeLinear, 21, INT32_MAX, 2, 3, 1, attrs_21, infer_dequantize, run_dequantize,
+    "  input %x : i16[2,3,4]\n"
+    "  init %s : f32[2,2,4] = {1, 2, 0.5, 1, 2, 1, 1, 2, 3, 1, 0.5, 0.25, 1, 1, 2, 2}\n"
+    "  %y = DequantizeLinear(%x, %s) {axis=1, block_size=2}\n")
+ROW(DynamicQuantizeLinear, 11, INT32_MAX, 1, 1, 3, tmk_attrs_none, infer_dynamic, run_dynamic,
+    "  input %x : f32[2,3,4]\n"
+    "  %y, %s, %z = DynamicQuantizeLinear(%x)\n")

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Softmax, LogSoftmax and Hardmax along one axis, or (operator sets 1 to 12) over everything from
+ * an axis on.
+ *
+ * The input is seen as [outer, n, inner]. The largest element is taken off first, so that nothing
+ * overflows; sums are kept in double and run in the order of memory.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "ops/elementwise.h"
+#include "ops/rows.h"
+
+struct extent {
+    size_t outer, n, inner;
+};
+
+static enum tmk_status infer_axis(struct tmk_infer *infer, int64_t otherwise) {
+    int32_t axis;
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "input 0", infer->diag));
+    TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", otherwise), infer->in[0]->shape.rank, &axis,
+                     infer->diag));
+    return tmk_infer_same(infer);
+}
+
+static enum tmk_status infer_1(struct tmk_infer *infer) {
+    return infer_axis(infer, 1);
+}
+
+static enum tmk_status infer_13(struct tmk_infer *infer) {
+    return infer_axis(infer, -1);
+}
+
+static enum tmk_status flattened(const struct tmk_run *run, struct extent *e) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    int32_t axis;
+    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 1), shape->rank, &axis, run->diag));
+    *e = (struct extent){tmk_extent(shape, 0, axis), tmk_extent(shape, axis, shape->rank), 1};
+    return TMK_OK;
+}
+
+static enum tmk_status along_axis(const struct tmk_run *run, struct extent *e) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    int32_t axis;
+    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
+    *e = (struct extent){tmk_extent(shape, 0, axis), (size_t)shape->dim[axis],
+                         tmk_extent(shape, axis + 1, shape->rank)};
+    return TMK_OK;
+}
+
+/* ---- one slice [n, inner]; max and sum have room for `inner` elements. All are inlined below
+ * twice, once for inner == 1 as a constant, which makes the inner loops go. ---- */
+
+static inline void slice_max(size_t n, size_t inner, const float *x, float *max) {
+    memcpy(max, x, inner * sizeof *max);
+    for (size_t k = 1; k < n; k++)
+        for (size_t j = 0; j < inner; j++)
+            max[j] = x[k * inner + j] > max[j] ? x[k * inner + j] : max[j];
+}
+
+static inline void softmax(size_t n, size_t inner, const float *x, float *y, float *max,
+                           double *sum) {
+    slice_max(n, inner, x, max);
+    for (size_t j = 0; j < inner; j++)
+        sum[j] = 0;
+    for (size_t k = 0; k < n; k++)
+        for (size_t j = 0; j < inner; j++) {
+            float e = expf(x[k * inner + j] - max[j]);
+            y[k * inner + j] = e;
+            sum[j] += (double)e;
+        }
+    for (size_t j = 0; j < inner; j++)
+        max[j] = (float)(1.0 / sum[j]);
+    for (size_t k = 0; k < n; k++)
+        for (size_t j = 0; j < inner; j++)
+            y[k * inner + j] *= max[j];
+}
+
+static inline void log_softmax(size_t n, size_t inner, const float *x, float *y, float *max,
+                               double *sum) {
+    slice_max(n, inner, x, max);
+    for (size_t j = 0; j < inner; j++)
+        sum[j] = 0;
+    for (size_t k = 0; k < n; k++)
+        for (size_t j = 0; j < inner; j++)
+            sum[j] += (double)expf(x[k * inner + j] - max[j]);
+    for (size_t j = 0; j < inner; j++)
+        sum[j] = log(sum[j]);
+    for (size_t k = 0; k < n; k++)
+        for (size_t j = 0; j < inner; j++)
+            y[k * inner + j] = (float)((double)(x[k * inner + j] - max[j]) - sum[j]);
+}
+
+/* 1 where the first of the largest elements is. A NaN counts as larger than any number. */
+static inline void hardmax(size_t n, size_t inner, const float *x, float *y, float *max,
+                           double *first) {
+    memcpy(max, x, inner * sizeof *max);
+    for (size_t j = 0; j < inner; j++)
+        first[j] = 0;
+    for (size_t k = 1; k < n; k++)
+        for (size_t j = 0; j < inner; j++) {
+            float v = x[k * inner + j];
+            if (v > max[j] || (v != v && max[j] == max[j])) {
+                max[j] = v;
+                first[j] = (double)k;
+            }
+        }
+    for (size_t k = 0; k < n; k++)
+        for (size_t j = 0; j < inner; j++)
+            y[k * inner + j] = (double)k == first[j] ? 1.0f : 0.0f;
+}
+
+#define SLICE(name)                                                                                \
+    static void name##_slice(size_t n, size_t inner, const float *x, float *y, float *max,         \
+                             double *sum) {                                                        \
+        if (inner == 1)                                                                            \
+            name(n, 1, x, y, max, sum);                                                            \
+        else                                                                                       \
+            name(n, inner, x, y, max, sum);                                                        \
+    }
+SLICE(softmax)
+SLICE(log_softmax)
+SLICE(hardmax)
+
+static enum tmk_status each_slice(struct tmk_run *run, const struct extent *e,
+                                  void (*slice)(size_t n, size_t inner, const float *x, float *y,
+                                                float *max, double *sum)) {
+    const float *x = run->in[0]->data;
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    size_t bytes;
+    if (!out || !tmk_tensor_count(out))
+        return TMK_OK;
+    if (!tmk_mul_size(e->inner, sizeof(double), &bytes))
+        return tmk_nomem(run->diag);
+    float *max = run->scratch(run->context, bytes), *y = out->data;
+    double *sum = run->scratch(run->context, bytes);
+    if (!max || !sum)
+        return tmk_nomem(run->diag);
+    for (size_t i = 0; i < e->outer; i++)
+        slice(e->n, e->inner, x + i * e->n * e->inner, y + i * e->n * e->inner, max, sum);
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {0}};
+
+#define ROW(Name, since, until, slice, extent_of, text)                                            \
+    static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
+        struct extent e = {0};                                                                     \
+        TMK_TRY(extent_of(run, &e));                                                               \
+        return each_slice(run, &e, slice##_slice);                                                 \
+    }                                                                                              \
+    const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
+                                                   #Name,                                          \
+                                                   since,                                          \
+                                                   until,                                          \
+                                                   1,                                              \
+                                                   1,                                              \
+                                                   1,                                              \
+                                                   1,                                              \
+                                                   TMK_OP_PURE,                                    \
+                                                   TMK_CHANNEL_INHERIT,                            \
+                                                   attrs,                                          \
+                                                   infer_##since,                                  \
+                                                   run_##Name##_##since,                           \
+                                                   "graph \"sample\" opset " #since " {\n"         \
+                                                   "  input %x : f32[2,3,4]\n"                     \
+                                                   "  %y = " #Name "(%x) {axis=" text "}\n"        \
+                                                   "  output %y\n"                                 \
+                                                   "}\n"};
+ROW(Softmax, 1, 12, softmax, flattened, "1")
+ROW(Softmax, 13, INT32_MAX, softmax, along_axis, "1")
+ROW(LogSoftmax, 1, 12, log_softmax, flattened, "2")
+ROW(LogSoftmax, 13, INT32_MAX, log_softmax, along_axis, "-2")
+ROW(Hardmax, 1, 12, hardmax, flattened, "0")
+ROW(Hardmax, 13, INT32_MAX, hardmax, along_axis, "-1")

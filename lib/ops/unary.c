@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of mathematics, tests and bits of one operand. Activations are in activation.c. */
+#include "ops/unary.h"
+
+#include <math.h>
+
+#include "ops/rows.h"
+
+enum tmk_status tmk_infer_unary(struct tmk_infer *infer, const struct tmk_unary *op) {
+    const struct tmk_tensor *x = infer->in[0];
+    TMK_WANT_ENTRY(op->row, x, "input 0", infer->diag);
+    tmk_infer_set(infer, 0, op->result == TMK_UNDEFINED ? x->dtype : op->result, &x->shape);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_run_unary(struct tmk_run *run, const struct tmk_unary *op) {
+    const struct tmk_tensor *x = run->in[0];
+    float p[TMK_UNARY_PARAMS] = {0};
+    for (int i = 0; i < TMK_UNARY_PARAMS && op->param[i].name; i++)
+        p[i] = tmk_node_float(run->node, op->param[i].name, op->param[i].otherwise);
+    if (tmk_run_out(run, 0))
+        op->row[x->dtype](tmk_tensor_count(x), x->data, run->out[0]->data, p);
+    return TMK_OK;
+}
+
+#define DEFINE(op, dtype, T, U) TMK_ROW1(row_##op##_##dtype, T, T, op(T, U))
+#define TABLE(name, op, EACH)                                                                      \
+    EACH(DEFINE, op)                                                                               \
+    static const struct tmk_unary name = {.row = {EACH(TMK_ROW_ENTRY, op)}};
+
+/* Abs, Neg and Sign take floats, signed and unsigned integers as ONNX says. */
+#define ABS_FLOAT(T, U) fabsf(x)
+#define ABS_SIGNED(T, U) (T)(x < 0 ? (U)0 - (U)x : (U)x)
+#define ABS_UNSIGNED(T, U) x
+#define NEG_FLOAT(T, U) -x
+#define NEG_SIGNED(T, U) (T)((U)0 - (U)x)
+#define SIGN_FLOAT(T, U) x != x ? x : (T)((x > 0) - (x < 0))
+#define SIGN_SIGNED(T, U) (T)((x > 0) - (x < 0))
+#define SIGN_UNSIGNED(T, U) (T)(x != 0)
+TMK_EACH_FLOAT(DEFINE, ABS_FLOAT)
+TMK_EACH_SIGNED(DEFINE, ABS_SIGNED)
+TMK_EACH_UNSIGNED(DEFINE, ABS_UNSIGNED)
+TMK_EACH_FLOAT(DEFINE, NEG_FLOAT)
+TMK_EACH_SIGNED(DEFINE, NEG_SIGNED)
+TMK_EACH_FLOAT(DEFINE, SIGN_FLOAT)
+TMK_EACH_SIGNED(DEFINE, SIGN_SIGNED)
+TMK_EACH_UNSIGNED(DEFINE, SIGN_UNSIGNED)
+static const struct tmk_unary absolute = {
+    .row = {TMK_EACH_FLOAT(TMK_ROW_ENTRY, ABS_FLOAT) TMK_EACH_SIGNED(TMK_ROW_ENTRY, ABS_SIGNED)
+                TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, ABS_UNSIGNED)}};
+static const struct tmk_unary negate = {
+    .row = {TMK_EACH_FLOAT(TMK_ROW_ENTRY, NEG_FLOAT) TMK_EACH_SIGNED(TMK_ROW_ENTRY, NEG_SIGNED)}};
+static const struct tmk_unary sign = {
+    .row = {TMK_EACH_FLOAT(TMK_ROW_ENTRY, SIGN_FLOAT) TMK_EACH_SIGNED(TMK_ROW_ENTRY, SIGN_SIGNED)
+                TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SIGN_UNSIGNED)}};
+
+#define SQRT(T, U) sqrtf(x)
+#define EXP(T, U) expf(x)
+#define LOG(T, U) logf(x)
+#define FLOOR(T, U) floorf(x)
+#define CEIL(T, U) ceilf(x)
+#define ROUND(T, U) rintf(x) /* half to even: nobody changes the rounding mode */
+#define RECIPROCAL(T, U) 1.0f / x
+#define ERF(T, U) erff(x)
+#define SIN(T, U) sinf(x)
+#define COS(T, U) cosf(x)
+#define TAN(T, U) tanf(x)
+#define ASIN(T, U) asinf(x)
+#define ACOS(T, U) acosf(x)
+#define ATAN(T, U) atanf(x)
+#define SINH(T, U) sinhf(x)
+#define COSH(T, U) coshf(x)
+#define ASINH(T, U) asinhf(x)
+#define ACOSH(T, U) acoshf(x)
+#define ATANH(T, U) atanhf(x)
+#define BITWISE_NOT(T, U) (T) ~x
+TABLE(square_root, SQRT, TMK_EACH_FLOAT)
+TABLE(exponential, EXP, TMK_EACH_FLOAT)
+TABLE(logarithm, LOG, TMK_EACH_FLOAT)
+TABLE(round_down, FLOOR, TMK_EACH_FLOAT)
+TABLE(round_up, CEIL, TMK_EACH_FLOAT)
+TABLE(round_even, ROUND, TMK_EACH_FLOAT)
+TABLE(reciprocal, RECIPROCAL, TMK_EACH_FLOAT)
+TABLE(error_function, ERF, TMK_EACH_FLOAT)
+TABLE(sine, SIN, TMK_EACH_FLOAT)
+TABLE(cosine, COS, TMK_EACH_FLOAT)
+TABLE(tangent, TAN, TMK_EACH_FLOAT)
+TABLE(arc_sine, ASIN, TMK_EACH_FLOAT)
+TABLE(arc_cosine, ACOS, TMK_EACH_FLOAT)
+TABLE(arc_tangent, ATAN, TMK_EACH_FLOAT)
+TABLE(hyperbolic_sine, SINH, TMK_EACH_FLOAT)
+TABLE(hyperbolic_cosine, COSH, TMK_EACH_FLOAT)
+TABLE(area_sine, ASINH, TMK_EACH_FLOAT)
+TABLE(area_cosine, ACOSH, TMK_EACH_FLOAT)
+TABLE(area_tangent, ATANH, TMK_EACH_FLOAT)
+TABLE(bitwise_not, BITWISE_NOT, TMK_EACH_INTEGER)
+
+#define NOT(T, U) x == 0
+TABLE(logical_not, NOT, TMK_EACH_BOOL)
+
+TMK_ROW1(row_is_nan, float, uint8_t, x != x)
+static const struct tmk_unary is_nan = {.row = {[TMK_FLOAT32] = row_is_nan}, .result = TMK_BOOL};
+
+#define FUNCTION(Name, since, table)                                                               \
+    TMK_UNARY(Name, since, INT32_MAX, table, tmk_attrs_consumed,                                   \
+              TMK_UNARY_SAMPLE(Name, since, f32, ""))
+FUNCTION(Abs, 1, &absolute)
+FUNCTION(Neg, 1, &negate)
+FUNCTION(Sign, 9, &sign)
+FUNCTION(Sqrt, 1, &square_root)
+FUNCTION(Exp, 1, &exponential)
+FUNCTION(Log, 1, &logarithm)
+FUNCTION(Floor, 1, &round_down)
+FUNCTION(Ceil, 1, &round_up)
+FUNCTION(Round, 11, &round_even)
+FUNCTION(Reciprocal, 1, &reciprocal)
+FUNCTION(Erf, 9, &error_function)
+FUNCTION(Sin, 7, &sine)
+FUNCTION(Cos, 7, &cosine)
+FUNCTION(Tan, 7, &tangent)
+FUNCTION(Asin, 7, &arc_sine)
+FUNCTION(Acos, 7, &arc_cosine)
+FUNCTION(Atan, 7, &arc_tangent)
+FUNCTION(Sinh, 9, &hyperbolic_sine)
+FUNCTION(Cosh, 9, &hyperbolic_cosine)
+FUNCTION(Asinh, 9, &area_sine)
+FUNCTION(Acosh, 9, &area_cosine)
+FUNCTION(Atanh, 9, &area_tangent)
+FUNCTION(IsNaN, 9, &is_nan)
+TMK_UNARY(Not, 1, INT32_MAX, &logical_not, tmk_attrs_none, TMK_UNARY_SAMPLE(Not, 1, bool, ""))
+TMK_UNARY(BitwiseNot, 18, INT32_MAX, &bitwise_not, tmk_attrs_none,
+          TMK_UNARY_SAMPLE(BitwiseNot, 18, i16, ""))
+
+/* ---- IsInf: its attributes say which infinities count ---- */
+
+TMK_ROW1(row_infinite, float, uint8_t, (p[0] != 0 && x == INFINITY) | (p[1] != 0 && x == -INFINITY))
+static const struct tmk_unary is_infinite = {.row = {[TMK_FLOAT32] = row_infinite},
+                                             .result = TMK_BOOL};
+
+static enum tmk_status infer_IsInf_10(struct tmk_infer *infer) {
+    return tmk_infer_unary(infer, &is_infinite);
+}
+
+static enum tmk_status run_IsInf_10(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0];
+    const float p[2] = {tmk_node_int(run->node, "detect_positive", 1) != 0,
+                        tmk_node_int(run->node, "detect_negative", 1) != 0};
+    if (tmk_run_out(run, 0))
+        row_infinite(tmk_tensor_count(x), x->data, run->out[0]->data, p);
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule infinite_attrs[] = {
+    {"detect_negative", TMK_ATTR_INT, false}, {"detect_positive", TMK_ATTR_INT, false}, {0}};
+TMK_UNARY_ROW(IsInf, 10, INT32_MAX, infinite_attrs,
+              TMK_UNARY_SAMPLE(IsInf, 10, f32, " {detect_negative=0}"))
