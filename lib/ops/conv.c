@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolution as a matrix product: for a block of outputs, a panel of the input elements under each
+ * tap is gathered and multiplied with the weights. One table says for a block where each tap finds
+ * its element; it serves all channels, groups and samples. */
+#include "ops/conv.h"
+
+#include <string.h>
+
+#include "ops/gemm.h"
+#include "ops/kernel.h"
+#include "ops/rows.h"
+
+enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t channels,
+                                    struct tmk_diag *diag) {
+    if (!bias)
+        return TMK_OK;
+    char text[128];
+    if (bias->shape.rank != 1 || bias->shape.dim[0] != channels)
+        return tmk_fail(diag, TMK_SHAPE, "the bias is %s, not [%lld]",
+                        tmk_shape_text(&bias->shape, text, sizeof text), (long long)channels);
+    return TMK_OK;
+}
+
+/* Rows [k0, k0 + depth) of the matrix of input elements; row k is (channel, tap). */
+static void gather(const float *x, size_t plane, const int64_t *table, size_t taps, size_t k0,
+                   size_t depth, size_t n, float *panel) {
+    size_t channel = k0 / taps, tap = k0 % taps;
+    for (size_t k = 0; k < depth; k++) {
+        const int64_t *at = table + tap * n;
+        const float *from = x + channel * plane;
+        for (size_t j = 0; j < n; j++)
+            panel[tmk_gemm_at(depth, k, j)] = at[j] < 0 ? 0 : from[at[j]];
+        for (size_t j = n; j % TMK_GEMM_LANES != 0; j++)
+            panel[tmk_gemm_at(depth, k, j)] = 0;
+        if (++tap == taps) {
+            tap = 0;
+            channel++;
+        }
+    }
+}
+
+static void add_bias(const struct tmk_conv *conv, size_t area) {
+    size_t channels = conv->group * conv->out;
+    for (size_t i = 0; i < conv->batch * channels; i++)
+        for (size_t j = 0; j < area; j++)
+            conv->y[i * area + j] += conv->bias[i % channels];
+}
+
+enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run) {
+    const struct tmk_window *window = &conv->window;
+    size_t area = tmk_window_out(window), taps = tmk_window_taps(window),
+           plane = tmk_window_in(window), sum = conv->in * taps, bytes;
+    if (!tmk_mul_size(taps, TMK_WINDOW_BLOCK * sizeof(int64_t), &bytes))
+        return tmk_nomem(run->diag);
+    if (sum == 0)
+        memset(conv->y, 0, conv->batch * conv->group * conv->out * area * sizeof *conv->y);
+    int64_t *table = sum ? run->scratch(run->context, bytes) : NULL;
+    float *panel = run->scratch(run->context, TMK_GEMM_PANEL);
+    if ((sum && !table) || !panel)
+        return tmk_nomem(run->diag);
+    for (size_t j = 0; sum && j < area; j += TMK_WINDOW_BLOCK) {
+        size_t n = area - j < TMK_WINDOW_BLOCK ? area - j : TMK_WINDOW_BLOCK;
+        tmk_window_gather(window, j, n, table);
+        for (size_t i = 0; i < conv->batch * conv->group; i++) {
+            const float *x = conv->x + i * conv->in * plane,
+                        *w = conv->w + i % conv->group * conv->out * sum;
+            float *y = conv->y + i * conv->out * area + j;
+            for (size_t k = 0; k < sum; k += TMK_GEMM_DEPTH) {
+                size_t depth = sum - k < TMK_GEMM_DEPTH ? sum - k : TMK_GEMM_DEPTH;
+                gather(x, plane, table, taps, k, depth, n, panel);
+                tmk_gemm_block(conv->out, n, depth, w + k, sum, 1, panel, y, area, k > 0);
+            }
+        }
+    }
+    if (conv->bias)
+        add_bias(conv, area);
+    return TMK_OK;
+}
+
+static enum tmk_status infer_conv(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0], *w = infer->in[1], *bias = tmk_infer_in(infer, 2);
+    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
+    TMK_TRY(tmk_want_dtype(w, TMK_FLOAT32, "W", infer->diag));
+    if (bias)
+        TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "B", infer->diag));
+    struct tmk_window window;
+    TMK_TRY(tmk_window_conv(infer->node, &x->shape, &w->shape, &window, infer->diag));
+    TMK_TRY(tmk_conv_check_bias(bias, w->shape.dim[0], infer->diag));
+    struct tmk_shape shape;
+    tmk_window_shape(&window, x->shape.dim[0], w->shape.dim[0], &shape);
+    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_conv(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0], *w = run->in[1], *bias = tmk_run_in(run, 2);
+    size_t group = (size_t)tmk_node_int(run->node, "group", 1);
+    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
+        return TMK_OK;
+    struct tmk_conv conv = {
+        .batch = (size_t)x->shape.dim[0],
+        .group = group,
+        .in = (size_t)w->shape.dim[1],
+        .out = (size_t)w->shape.dim[0] / group,
+        .x = x->data,
+        .w = w->data,
+        .bias = bias ? bias->data : NULL,
+        .y = run->out[0]->data,
+    };
+    TMK_TRY(tmk_window_conv(run->node, &x->shape, &w->shape, &conv.window, run->diag));
+    return tmk_convolve(&conv, run);
+}
+
+static const struct tmk_attr_rule conv_attrs[] = {TMK_CONV_ATTRS, {NULL}};
+
+const struct tmk_op tmk_op_Conv_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Conv",
+    .since = 1,
+    .until = INT32_MAX,
+    .min_in = 2,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_AXIS1,
+    .attrs = conv_attrs,
+    .infer = infer_conv,
+    .run = run_conv,
+    .sample = "graph \"conv\" opset 17 {\n"
+              "  input %x : f32[2,4,7,6]\n"
+              "  input %w : f32[6,2,3,2]\n"
+              "  input %b : f32[6]\n"
+              "  %y = Conv(%x, %w, %b) {dilations=[2,1], group=2, kernel_shape=[3,2], "
+              "pads=[1,0,2,1], strides=[1,2]}\n"
+              "  output %y\n"
+              "}\n",
+};

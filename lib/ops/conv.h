@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The convolution kernel behind Conv and ConvTranspose. */
+#ifndef TMK_OPS_CONV_H
+#define TMK_OPS_CONV_H
+
+#include "ops/ops.h"
+#include "ops/window.h"
+
+/* `auto_pad` and the other attributes of a window over weights, for a row's list. */
+#define TMK_CONV_ATTRS                                                                             \
+    {"auto_pad", TMK_ATTR_STRING, false}, {"dilations", TMK_ATTR_INTS, false},                     \
+        {"group", TMK_ATTR_INT, false}, {"kernel_shape", TMK_ATTR_INTS, false},                    \
+        {"pads", TMK_ATTR_INTS, false}, {                                                          \
+        "strides", TMK_ATTR_INTS, false                                                            \
+    }
+
+struct tmk_conv {
+    struct tmk_window window;
+    size_t batch, group;
+    size_t in, out;    /* channels of one group */
+    const float *x;    /* [batch, group * in, window.in...] */
+    const float *w;    /* [group * out, in, window.kernel...], also for a transposed window */
+    const float *bias; /* [group * out], or NULL */
+    float *y;          /* [batch, group * out, window.out...] */
+};
+
+/* y = the convolution, each element a sum over (input channel, tap) in the order of tmk_gemm_block,
+ * the bias added last. Scratch from `run`. */
+TMK_NODISCARD enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run);
+
+/* TMK_SHAPE unless the bias (may be NULL) is [channels]. */
+TMK_NODISCARD enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t channels,
+                                                  struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LayerNormalization and RMSNormalization: statistics over the trailing axes. `stash_type` names
+ * the precision of the first stage; ours is double whatever it says. */
+#include <math.h>
+
+#include "ops/kernel.h"
+#include "ops/rows.h"
+#include "ops/sums.h"
+
+static enum tmk_status want_part(const struct tmk_tensor *part, const struct tmk_shape *x,
+                                 const char *what, struct tmk_diag *diag) {
+    struct tmk_shape both;
+    char text[128], other[128];
+    if (!part)
+        return TMK_OK;
+    TMK_TRY(tmk_want_dtype(part, TMK_FLOAT32, what, diag));
+    TMK_TRY(tmk_broadcast(&part->shape, x, &both, diag));
+    if (!tmk_shape_equal(&both, x))
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, which does not broadcast to %s", what,
+                        tmk_shape_text(&part->shape, text, sizeof text),
+                        tmk_shape_text(x, other, sizeof other));
+    return TMK_OK;
+}
+
+static enum tmk_status infer_layer_norm(struct tmk_infer *infer) {
+    const struct tmk_shape *x = &infer->in[0]->shape;
+    int32_t axis;
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
+    TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", -1), x->rank, &axis, infer->diag));
+    TMK_TRY(want_part(infer->in[1], x, "scale", infer->diag));
+    TMK_TRY(want_part(tmk_infer_in(infer, 2), x, "B", infer->diag));
+    struct tmk_shape moments = *x;
+    for (int32_t i = axis; i < x->rank; i++)
+        moments.dim[i] = 1;
+    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
+    tmk_infer_set(infer, 1, TMK_FLOAT32, &moments);
+    tmk_infer_set(infer, 2, TMK_FLOAT32, &moments);
+    return TMK_OK;
+}
+
+/* A scale or bias, spread over one row of the input at a time. */
+struct part {
+    const float *data;
+    int64_t stride[TMK_MAX_RANK];
+    bool varies; /* from row to row */
+    float *row;
+};
+
+static enum tmk_status part_init(struct tmk_run *run, const struct tmk_tensor *tensor, int32_t axis,
+                                 struct part *part) {
+    const struct tmk_shape *x = &run->in[0]->shape;
+    *part = (struct part){.data = tensor->data};
+    tmk_broadcast_strides(&tensor->shape, x, part->stride);
+    for (int32_t i = 0; i < axis; i++)
+        part->varies |= part->stride[i] != 0;
+    part->row = run->scratch(run->context, tmk_extent(x, axis, x->rank) * sizeof *part->row);
+    return part->row ? TMK_OK : tmk_nomem(run->diag);
+}
+
+static void part_fill(struct part *part, const struct tmk_shape *x, int32_t axis, size_t row,
+                      size_t width) {
+    if (row > 0 && !part->varies)
+        return;
+    for (size_t j = 0; j < width; j++) {
+        size_t rest = row * width + j;
+        int64_t at = 0;
+        for (int32_t i = x->rank - 1; i >= (part->varies ? 0 : axis); i--) {
+            at += (int64_t)(rest % (size_t)x->dim[i]) * part->stride[i];
+            rest /= (size_t)x->dim[i];
+        }
+        part->row[j] = part->data[at];
+    }
+}
+
+/* centred: LayerNormalization; else the mean counts as 0. */
+static enum tmk_status normalize(struct tmk_run *run, bool centred) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    const struct tmk_tensor *b = tmk_run_in(run, 2);
+    int32_t axis;
+    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
+    size_t rows = tmk_extent(shape, 0, axis), width = tmk_extent(shape, axis, shape->rank);
+    double epsilon = (double)tmk_node_float(run->node, "epsilon", 1e-5f);
+    struct part scale, bias = {0};
+    TMK_TRY(part_init(run, run->in[1], axis, &scale));
+    if (b)
+        TMK_TRY(part_init(run, b, axis, &bias));
+    const float *x = run->in[0]->data;
+    struct tmk_tensor *y = run->out[0], *means = tmk_run_out(run, 1),
+                      *inverses = tmk_run_out(run, 2);
+    for (size_t r = 0; r < rows; r++, x += width) {
+        double mean = 0, variance;
+        if (centred)
+            tmk_moments(x, width, &mean, &variance);
+        else
+            variance = tmk_sum_squares(x, width) / (double)width;
+        double inverse = 1 / sqrt(variance + epsilon);
+        if (means)
+            ((float *)means->data)[r] = (float)mean;
+        if (inverses)
+            ((float *)inverses->data)[r] = (float)inverse;
+        if (!y)
+            continue;
+        float centre = (float)mean, factor = (float)inverse, *to = (float *)y->data + r * width;
+        part_fill(&scale, shape, axis, r, width);
+        for (size_t j = 0; j < width; j++)
+            to[j] = (x[j] - centre) * factor * scale.row[j];
+        if (!b)
+            continue;
+        part_fill(&bias, shape, axis, r, width);
+        for (size_t j = 0; j < width; j++)
+            to[j] += bias.row[j];
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status run_layer_norm(struct tmk_run *run) {
+    return normalize(run, true);
+}
+
+static enum tmk_status run_rms_norm(struct tmk_run *run) {
+    return normalize(run, false);
+}
+
+static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
+                                             {"epsilon", TMK_ATTR_FLOAT, false},
+                                             {"stash_type", TMK_ATTR_INT, false},
+                                             {NULL}};
+
+const struct tmk_op tmk_op_LayerNormalization_17 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "LayerNormalization",
+    .since = 17,
+    .until = INT32_MAX,
+    .min_in = 2,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 3,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_LAST,
+    .attrs = attrs,
+    .infer = infer_layer_norm,
+    .run = run_layer_norm,
+    .sample = "graph \"sample\" opset 17 {\n"
+              "  input %x : f32[2,3,4,5]\n"
+              "  input %s : f32[4,5]\n"
+              "  input %b : f32[3,1,5]\n"
+              "  %y, %m, %i = LayerNormalization(%x, %s, %b) {axis=2}\n"
+              "  output %y\n"
+              "  output %m\n"
+              "  output %i\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_RMSNormalization_23 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "RMSNormalization",
+    .since = 23,
+    .until = INT32_MAX,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_LAST,
+    .attrs = attrs,
+    .infer = infer_layer_norm,
+    .run = run_rms_norm,
+    .sample = "graph \"sample\" opset 23 {\n"
+              "  input %x : f32[2,3,4]\n"
+              "  input %s : f32[4]\n"
+              "  %y = RMSNormalization(%x, %s) {epsilon=0.001f}\n"
+              "  output %y\n"
+              "}\n",
+};

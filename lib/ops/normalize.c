@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Normalisations without learnt parameters: LpNormalization, MeanVarianceNormalization, LRN. */
+#include <math.h>
+
+#include "ops/kernel.h"
+#include "ops/rows.h"
+
+/* ---- LpNormalization ---- */
+
+static enum tmk_status infer_lp_norm(struct tmk_infer *infer) {
+    const struct tmk_shape *x = &infer->in[0]->shape;
+    int64_t p = tmk_node_int(infer->node, "p", 2);
+    int32_t axis;
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "input", infer->diag));
+    TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", -1), x->rank, &axis, infer->diag));
+    if (p != 1 && p != 2)
+        return tmk_fail(infer->diag, TMK_RANGE, "attribute 'p' is %lld, neither 1 nor 2",
+                        (long long)p);
+    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
+    return TMK_OK;
+}
+
+/* Where the norm is 0, so is the output. */
+static enum tmk_status run_lp_norm(struct tmk_run *run) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    bool squared = tmk_node_int(run->node, "p", 2) == 2;
+    int32_t axis;
+    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
+        return TMK_OK;
+    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
+    size_t outer = tmk_extent(shape, 0, axis), n = (size_t)shape->dim[axis],
+           inner = tmk_extent(shape, axis + 1, shape->rank);
+    double *norm = run->scratch(run->context, inner * sizeof *norm);
+    if (!norm)
+        return tmk_nomem(run->diag);
+    const float *x = run->in[0]->data;
+    float *y = run->out[0]->data;
+    for (size_t o = 0; o < outer; o++, x += n * inner, y += n * inner) {
+        for (size_t j = 0; j < inner; j++)
+            norm[j] = 0;
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < inner; j++) {
+                double value = (double)x[i * inner + j];
+                norm[j] += squared ? value * value : fabs(value);
+            }
+        for (size_t j = 0; j < inner; j++)
+            norm[j] = squared ? sqrt(norm[j]) : norm[j];
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < inner; j++)
+                y[i * inner + j] = norm[j] == 0 ? 0 : (float)((double)x[i * inner + j] / norm[j]);
+    }
+    return TMK_OK;
+}
+
+/* ---- MeanVarianceNormalization ---- */
+
+/* Element strides into the statistics: 0 along the normalised axes. */
+static enum tmk_status moment_strides(const struct tmk_node *node, const struct tmk_shape *x,
+                                      int64_t stride[TMK_MAX_RANK], struct tmk_shape *moments,
+                                      struct tmk_diag *diag) {
+    static const int64_t usual[] = {0, 2, 3};
+    size_t n;
+    const int64_t *axes = tmk_node_ints(node, "axes", &n);
+    if (!axes) {
+        axes = usual;
+        n = TMK_COUNT(usual);
+    }
+    *moments = *x;
+    for (size_t i = 0; i < n; i++) {
+        int32_t axis;
+        TMK_TRY(tmk_axis(axes[i], x->rank, &axis, diag));
+        moments->dim[axis] = 1;
+    }
+    tmk_broadcast_strides(moments, x, stride);
+    return TMK_OK;
+}
+
+static enum tmk_status infer_mvn(struct tmk_infer *infer) {
+    const struct tmk_shape *x = &infer->in[0]->shape;
+    int64_t stride[TMK_MAX_RANK];
+    struct tmk_shape moments;
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
+    TMK_TRY(moment_strides(infer->node, x, stride, &moments, infer->diag));
+    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
+    return TMK_OK;
+}
+
+/* The statistic that row `row` of the input (the last axis) begins with. */
+static size_t moment_at(const struct tmk_shape *x, const int64_t *stride, size_t row) {
+    size_t at = 0;
+    for (int32_t i = x->rank - 2; i >= 0; i--) {
+        at += row % (size_t)x->dim[i] * (size_t)stride[i];
+        row /= (size_t)x->dim[i];
+    }
+    return at;
+}
+
+static enum tmk_status run_mvn(struct tmk_run *run) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    int64_t stride[TMK_MAX_RANK] = {0};
+    struct tmk_shape moments;
+    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
+        return TMK_OK;
+    TMK_TRY(moment_strides(run->node, shape, stride, &moments, run->diag));
+    size_t count = tmk_tensor_count(run->in[0]), kept = tmk_extent(&moments, 0, moments.rank),
+           width = shape->rank ? (size_t)shape->dim[shape->rank - 1] : 1,
+           step = shape->rank ? (size_t)stride[shape->rank - 1] : 0;
+    double *mean = run->scratch(run->context, 2 * kept * sizeof *mean), *deviation = mean + kept,
+           n = (double)(count / kept);
+    if (!mean)
+        return tmk_nomem(run->diag);
+    const float *x = run->in[0]->data;
+    float *y = run->out[0]->data;
+    for (size_t i = 0; i < 2 * kept; i++)
+        mean[i] = 0;
+    for (size_t r = 0; r < count / width; r++) {
+        double *sum = mean + moment_at(shape, stride, r);
+        for (size_t j = 0; j < width; j++)
+            sum[j * step] += (double)x[r * width + j];
+    }
+    for (size_t i = 0; i < kept; i++)
+        mean[i] /= n;
+    for (size_t r = 0; r < count / width; r++) {
+        size_t at = moment_at(shape, stride, r);
+        for (size_t j = 0; j < width; j++) {
+            double d = (double)x[r * width + j] - mean[at + j * step];
+            deviation[at + j * step] += d * d;
+        }
+    }
+    for (size_t i = 0; i < kept; i++)
+        deviation[i] = sqrt(deviation[i] / n) + 1e-9;
+    for (size_t r = 0; r < count / width; r++) {
+        size_t at = moment_at(shape, stride, r);
+        for (size_t j = 0; j < width; j++)
+            y[r * width + j] = (float)(((double)x[r * width + j] - mean[at + j * step]) /
+                                       deviation[at + j * step]);
+    }
+    return TMK_OK;
+}
+
+/* ---- LRN ---- */
+
+static enum tmk_status infer_lrn(struct tmk_infer *infer) {
+    const struct tmk_shape *x = &infer->in[0]->shape;
+    int64_t size = tmk_node_int(infer->node, "size", 0);
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
+    if (x->rank < 2)
+        return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
+                        (int)x->rank);
+    if (size < 1 || size > INT32_MAX)
+        return tmk_fail(infer->diag, TMK_RANGE, "attribute 'size' is %lld", (long long)size);
+    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
+    return TMK_OK;
+}
+
+static enum tmk_status run_lrn(struct tmk_run *run) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
+        return TMK_OK;
+    int64_t size = tmk_node_int(run->node, "size", 1), channels = shape->dim[1];
+    double alpha = (double)tmk_node_float(run->node, "alpha", 1e-4f) / (double)size,
+           beta = (double)tmk_node_float(run->node, "beta", 0.75f),
+           bias = (double)tmk_node_float(run->node, "bias", 1);
+    size_t area = tmk_extent(shape, 2, shape->rank);
+    double *sum = run->scratch(run->context, area * sizeof *sum);
+    if (!sum)
+        return tmk_nomem(run->diag);
+    const float *x = run->in[0]->data;
+    float *y = run->out[0]->data;
+    for (int64_t i = 0; i < shape->dim[0] * channels; i++, y += area) {
+        int64_t c = i % channels, from = c - (size - 1) / 2, to = c + size / 2;
+        for (size_t j = 0; j < area; j++)
+            sum[j] = 0;
+        for (int64_t k = from < 0 ? 0 : from; k <= to && k < channels; k++) {
+            const float *other = x + (size_t)(i - c + k) * area;
+            for (size_t j = 0; j < area; j++)
+                sum[j] += (double)other[j] * (double)other[j];
+        }
+        for (size_t j = 0; j < area; j++)
+            y[j] = (float)((double)x[(size_t)i * area + j] / pow(bias + alpha * sum[j], beta));
+    }
+    return TMK_OK;
+}
+
+/* ---- rows ---- */
+
+static const struct tmk_attr_rule lp_norm_attrs[] = {
+    {"axis", TMK_ATTR_INT, false}, {"p", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule mvn_attrs[] = {{"axes", TMK_ATTR_INTS, false}, {NULL}};
+static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
+                                                 {"beta", TMK_ATTR_FLOAT, false},
+                                                 {"bias", TMK_ATTR_FLOAT, false},
+                                                 {"size", TMK_ATTR_INT, true},
+                                                 {NULL}};
+
+#define TMK_NORMALIZE_ROW(op, version, rules, infers, runs, flag, rule, node)                      \
+    const struct tmk_op tmk_op_##op##_##version = {                                                \
+        .domain = TMK_DOMAIN_ONNX,                                                                 \
+        .name = #op,                                                                               \
+        .since = version,                                                                          \
+        .until = INT32_MAX,                                                                        \
+        .min_in = 1,                                                                               \
+        .max_in = 1,                                                                               \
+        .min_out = 1,                                                                              \
+        .max_out = 1,                                                                              \
+        .flags = TMK_OP_PURE | (flag),                                                             \
+        .channel = rule,                                                                           \
+        .attrs = rules,                                                                            \
+        .infer = infers,                                                                           \
+        .run = runs,                                                                               \
+        .sample = "graph \"sample\" opset 17 {\n"                                                  \
+                  "  input %x : f32[2,6,4,5]\n"                                                    \
+                  "  %y = " node "\n"                                                              \
+                  "  output %y\n"                                                                  \
+                  "}\n",                                                                           \
+    };
+
+TMK_NORMALIZE_ROW(LpNormalization, 1, lp_norm_attrs, infer_lp_norm, run_lp_norm, TMK_OP_INPLACE,
+                  TMK_CHANNEL_INHERIT, "LpNormalization(%x) {axis=1, p=1}")
+TMK_NORMALIZE_ROW(MeanVarianceNormalization, 9, mvn_attrs, infer_mvn, run_mvn, TMK_OP_INPLACE,
+                  TMK_CHANNEL_AXIS1, "MeanVarianceNormalization(%x) {axes=[0,-1]}")
+TMK_NORMALIZE_ROW(LRN, 1, lrn_attrs, infer_lrn, run_lrn, 0, TMK_CHANNEL_AXIS1,
+                  "LRN(%x) {alpha=0.001f, beta=0.5f, bias=2f, size=4}")

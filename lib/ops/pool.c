@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools over windows of one to three spatial axes: MaxPool, AveragePool, LpPool.
+ *
+ * Padding is never looked at: each window is cut to the taps inside the input. A window with none
+ * there (dilation can do that) gives the lowest finite number in MaxPool, with index -1, and 0
+ * otherwise, as ONNX Runtime has it. NaN is the greatest number, as in NumPy.
+ */
+#include <float.h>
+#include <math.h>
+
+#include "ops/kernel.h"
+#include "ops/rows.h"
+#include "ops/window.h"
+
+enum { AXES = 3 };
+
+/* One window on one axis. */
+struct span {
+    int64_t first;  /* position of the first tap inside the input */
+    int64_t count;  /* taps inside the input */
+    int64_t padded; /* taps inside the input and its explicit padding */
+};
+
+struct pool {
+    size_t planes;
+    int64_t in[AXES], out[AXES], step[AXES]; /* step: elements from tap to tap along the axis */
+    const struct span *span[AXES];
+};
+
+static struct span cut(const struct tmk_window *w, int32_t i, int64_t o) {
+    int64_t start = o * w->stride[i] - w->begin[i], step = w->dilation[i];
+    int64_t skipped = start < 0 ? (-start + step - 1) / step : 0;
+    int64_t room = w->in[i] - 1 - start, wide = room + w->end[i];
+    struct span span = {.first = start + skipped * step,
+                        .count = room < 0 ? 0 : room / step + 1,
+                        .padded = wide < 0 ? 0 : wide / step + 1};
+    span.count = (span.count < w->kernel[i] ? span.count : w->kernel[i]) - skipped;
+    span.count = span.count > 0 ? span.count : 0;
+    span.padded = span.padded < w->kernel[i] ? span.padded : w->kernel[i];
+    return span;
+}
+
+/* The output is not empty. */
+static enum tmk_status prepare(struct tmk_run *run, struct pool *out) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    struct tmk_window window;
+    TMK_TRY(tmk_window_pool(run->node, shape, &window, run->diag));
+    struct pool pool = {.planes = tmk_extent(shape, 0, 2)};
+    for (int32_t i = 0; i < AXES; i++) { /* axes that are not there come first, of one element */
+        int32_t axis = i - (AXES - window.n);
+        pool.in[i] = axis < 0 ? 1 : window.in[axis];
+        pool.out[i] = axis < 0 ? 1 : window.out[axis];
+        pool.step[i] = axis < 0 ? 1 : window.dilation[axis];
+        struct span *span = run->scratch(run->context, (size_t)pool.out[i] * sizeof *span);
+        if (!span)
+            return tmk_nomem(run->diag);
+        for (int64_t o = 0; o < pool.out[i]; o++)
+            span[o] = axis < 0 ? (struct span){0, 1, 1} : cut(&window, axis, o);
+        pool.span[i] = span;
+    }
+    *out = pool;
+    return TMK_OK;
+}
+
+static enum tmk_status infer_pool(struct tmk_infer *infer, bool (*takes)(enum tmk_dtype),
+                                  bool indices) {
+    const struct tmk_tensor *x = infer->in[0];
+    struct tmk_window window;
+    struct tmk_shape shape;
+    if (!takes(x->dtype))
+        return tmk_fail(infer->diag, TMK_TYPE, "the input is of type %s", tmk_dtype_name(x->dtype));
+    TMK_TRY(tmk_window_pool(infer->node, &x->shape, &window, infer->diag));
+    if (window.n > AXES)
+        return tmk_fail(infer->diag, TMK_UNSUPPORTED, "pooling over %d spatial axes; at most %d",
+                        (int)window.n, AXES);
+    tmk_window_shape(&window, x->shape.dim[0], x->shape.dim[1], &shape);
+    tmk_infer_set(infer, 0, x->dtype, &shape);
+    if (indices)
+        tmk_infer_set(infer, 1, TMK_INT64, &shape);
+    return TMK_OK;
+}
+
+static bool only_float(enum tmk_dtype dtype) {
+    return dtype == TMK_FLOAT32;
+}
+
+static bool float_or_8_bits(enum tmk_dtype dtype) {
+    return dtype == TMK_FLOAT32 || dtype == TMK_INT8 || dtype == TMK_UINT8;
+}
+
+/* ---- MaxPool ---- */
+
+#define TMK_BETTER_FLOAT(value, best) (!((value) <= (best)) && !isnan(best))
+#define TMK_BETTER_INTEGER(value, best) ((value) > (best))
+
+/* Either of y and indices may be NULL. indices are flat in the whole input, or per plane with the
+ * first spatial axis fastest. */
+#define TMK_MAX_POOL(type, better, lowest)                                                         \
+    static void max_##type(const struct pool *p, const type *x, type *y, int64_t *indices,         \
+                           bool column_major) {                                                    \
+        int64_t area = p->in[0] * p->in[1] * p->in[2], base = 0;                                   \
+        for (size_t plane = 0; plane < p->planes; plane++, base += area)                           \
+            for (int64_t a = 0; a < p->out[0]; a++)                                                \
+                for (int64_t b = 0; b < p->out[1]; b++)                                            \
+                    for (int64_t c = 0; c < p->out[2]; c++) {                                      \
+                        struct span s = p->span[0][a], t = p->span[1][b], u = p->span[2][c];       \
+                        type best = lowest;                                                        \
+                        int64_t found = -1;                                                        \
+                        for (int64_t i = 0; i < s.count; i++)                                      \
+                            for (int64_t j = 0; j < t.count; j++) {                                \
+                                int64_t at = ((s.first + i * p->step[0]) * p->in[1] + t.first +    \
+                                              j * p->step[1]) *                                    \
+                                                 p->in[2] +                                        \
+                                             u.first;                                              \
+                                for (int64_t k = 0; k < u.count; k++, at += p->step[2])            \
+                                    if (found < 0 || better(x[base + at], best)) {                 \
+                                        best = x[base + at];                                       \
+                                        found = at;                                                \
+                                    }                                                              \
+                            }                                                                      \
+                        if (y)                                                                     \
+                            *y++ = best;                                                           \
+                        if (indices)                                                               \
+                            *indices++ = index_of(p, found, base, column_major);                   \
+                    }                                                                              \
+    }
+
+static int64_t index_of(const struct pool *p, int64_t found, int64_t base, bool column_major) {
+    if (found < 0)
+        return -1;
+    if (!column_major)
+        return base + found;
+    int64_t c = found % p->in[2], b = found / p->in[2] % p->in[1], a = found / p->in[2] / p->in[1];
+    return base + (c * p->in[1] + b) * p->in[0] + a;
+}
+
+TMK_MAX_POOL(float, TMK_BETTER_FLOAT, -FLT_MAX)
+TMK_MAX_POOL(int8_t, TMK_BETTER_INTEGER, INT8_MIN)
+TMK_MAX_POOL(uint8_t, TMK_BETTER_INTEGER, 0)
+
+static enum tmk_status infer_max_pool(struct tmk_infer *infer) {
+    return infer_pool(infer, float_or_8_bits, true);
+}
+
+static enum tmk_status run_max_pool(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0];
+    struct tmk_tensor *y = run->out[0], *indices = tmk_run_out(run, 1);
+    if ((!y && !indices) || tmk_tensor_count(y ? y : indices) == 0)
+        return TMK_OK;
+    struct pool pool;
+    TMK_TRY(prepare(run, &pool));
+    bool column_major = tmk_node_int(run->node, "storage_order", 0) != 0;
+    void *to = y ? y->data : NULL;
+    int64_t *at = indices ? indices->data : NULL;
+    if (x->dtype == TMK_FLOAT32)
+        max_float(&pool, x->data, to, at, column_major);
+    else if (x->dtype == TMK_INT8)
+        max_int8_t(&pool, x->data, to, at, column_major);
+    else
+        max_uint8_t(&pool, x->data, to, at, column_major);
+    return TMK_OK;
+}
+
+/* ---- AveragePool, LpPool ---- */
+
+enum power { POWER_MEAN, POWER_1, POWER_2, POWER_ANY };
+
+static inline double term(enum power power, double p, double x) {
+    switch (power) {
+    case POWER_MEAN:
+        return x;
+    case POWER_1:
+        return fabs(x);
+    case POWER_2:
+        return x * x;
+    default:
+        return pow(fabs(x), p);
+    }
+}
+
+static inline void sum_windows(const struct pool *p, const float *x, float *y, enum power power,
+                               double exponent, bool padding_counts) {
+    int64_t area = p->in[0] * p->in[1] * p->in[2];
+    for (size_t plane = 0; plane < p->planes; plane++, x += area)
+        for (int64_t a = 0; a < p->out[0]; a++)
+            for (int64_t b = 0; b < p->out[1]; b++)
+                for (int64_t c = 0; c < p->out[2]; c++) {
+                    struct span s = p->span[0][a], t = p->span[1][b], u = p->span[2][c];
+                    double sum = 0;
+                    for (int64_t i = 0; i < s.count; i++)
+                        for (int64_t j = 0; j < t.count; j++) {
+                            const float *from = x + ((s.first + i * p->step[0]) * p->in[1] +
+                                                     t.first + j * p->step[1]) *
+                                                        p->in[2];
+                            for (int64_t k = 0; k < u.count; k++)
+                                sum += term(power, exponent, from[u.first + k * p->step[2]]);
+                        }
+                    double count = padding_counts
+                                       ? (double)s.padded * (double)t.padded * (double)u.padded
+                                       : (double)s.count * (double)t.count * (double)u.count;
+                    if (power == POWER_MEAN)
+                        sum = count > 0 ? sum / count : 0;
+                    else if (power == POWER_2)
+                        sum = sqrt(sum);
+                    else if (power == POWER_ANY)
+                        sum = pow(sum, 1 / exponent);
+                    *y++ = (float)sum;
+                }
+}
+
+static enum tmk_status infer_average_pool(struct tmk_infer *infer) {
+    return infer_pool(infer, only_float, false);
+}
+
+static enum tmk_status run_average_pool(struct tmk_run *run) {
+    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
+        return TMK_OK;
+    struct pool pool;
+    TMK_TRY(prepare(run, &pool));
+    sum_windows(&pool, run->in[0]->data, run->out[0]->data, POWER_MEAN, 1,
+                tmk_node_int(run->node, "count_include_pad", 0) != 0);
+    return TMK_OK;
+}
+
+/* The attribute was a float in operator set 1. */
+static double exponent_of(const struct tmk_node *node) {
+    return node->row->since == 1 ? (double)tmk_node_float(node, "p", 2)
+                                 : (double)tmk_node_int(node, "p", 2);
+}
+
+static enum tmk_status infer_lp_pool(struct tmk_infer *infer) {
+    double p = exponent_of(infer->node);
+    if (!(p > 0) || !isfinite(p))
+        return tmk_fail(infer->diag, TMK_RANGE, "attribute 'p' is %g", p);
+    return infer_pool(infer, only_float, false);
+}
+
+static enum tmk_status run_lp_pool(struct tmk_run *run) {
+    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
+        return TMK_OK;
+    struct pool pool;
+    TMK_TRY(prepare(run, &pool));
+    const float *x = run->in[0]->data;
+    float *y = run->out[0]->data;
+    double p = exponent_of(run->node);
+    if (p == 1)
+        sum_windows(&pool, x, y, POWER_1, p, false);
+    else if (p == 2)
+        sum_windows(&pool, x, y, POWER_2, p, false);
+    else
+        sum_windows(&pool, x, y, POWER_ANY, p, false);
+    return TMK_OK;
+}
+
+/* ---- rows ---- */
+
+#define TMK_POOL_ATTRS                                                                             \
+    {"auto_pad", TMK_ATTR_STRING, false}, {"kernel_shape", TMK_ATTR_INTS, true},                   \
+        {"pads", TMK_ATTR_INTS, false}, {                                                          \
+        "strides", TMK_ATTR_INTS, false                                                            \
+    }
+#define TMK_POOL_CEIL                                                                              \
+    { "ceil_mode", TMK_ATTR_INT, false }
+#define TMK_POOL_DILATIONS                                                                         \
+    { "dilations", TMK_ATTR_INTS, false }
+#define TMK_POOL_ORDER                                                                             \
+    { "storage_order", TMK_ATTR_INT, false }
+#define TMK_POOL_COUNT                                                                             \
+    { "count_include_pad", TMK_ATTR_INT, false }
+
+static const struct tmk_attr_rule max_1_attrs[] = {TMK_POOL_ATTRS, {NULL}};
+static const struct tmk_attr_rule max_8_attrs[] = {TMK_POOL_ATTRS, TMK_POOL_ORDER, {NULL}};
+static const struct tmk_attr_rule max_10_attrs[] = {
+    TMK_POOL_ATTRS, TMK_POOL_ORDER, TMK_POOL_CEIL, TMK_POOL_DILATIONS, {NULL}};
+static const struct tmk_attr_rule average_1_attrs[] = {TMK_POOL_ATTRS, {NULL}};
+static const struct tmk_attr_rule average_7_attrs[] = {TMK_POOL_ATTRS, TMK_POOL_COUNT, {NULL}};
+static const struct tmk_attr_rule average_10_attrs[] = {
+    TMK_POOL_ATTRS, TMK_POOL_COUNT, TMK_POOL_CEIL, {NULL}};
+static const struct tmk_attr_rule average_19_attrs[] = {
+    TMK_POOL_ATTRS, TMK_POOL_COUNT, TMK_POOL_CEIL, TMK_POOL_DILATIONS, {NULL}};
+static const struct tmk_attr_rule lp_1_attrs[] = {
+    TMK_POOL_ATTRS, {"p", TMK_ATTR_FLOAT, false}, {NULL}};
+static const struct tmk_attr_rule lp_2_attrs[] = {
+    TMK_POOL_ATTRS, {"p", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule lp_18_attrs[] = {
+    TMK_POOL_ATTRS, TMK_POOL_CEIL, TMK_POOL_DILATIONS, {"p", TMK_ATTR_INT, false}, {NULL}};
+
+#define TMK_POOL_ROW(op, version, last, outputs, rules, infers, runs, opset, shape, node)          \
+    const struct tmk_op tmk_op_##op##_##version = {                                                \
+        .domain = TMK_DOMAIN_ONNX,                                                                 \
+        .name = #op,                                                                               \
+        .since = version,                                                                          \
+        .until = last,                                                                             \
+        .min_in = 1,                                                                               \
+        .max_in = 1,                                                                               \
+        .min_out = 1,                                                                              \
+        .max_out = outputs,                                                                        \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_AXIS1,                                                              \
+        .attrs = rules,                                                                            \
+        .infer = infers,                                                                           \
+        .run = runs,                                                                               \
+        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
+                  "  input %x : f32[" shape "]\n"                                                  \
+                  "  " node "\n"                                                                   \
+                  "  output %y\n"                                                                  \
+                  "}\n",                                                                           \
+    };
+
+TMK_POOL_ROW(MaxPool, 1, 7, 1, max_1_attrs, infer_max_pool, run_max_pool, 7, "2,3,6,5",
+             "%y = MaxPool(%x) {auto_pad=\"SAME_LOWER\", kernel_shape=[2,3], strides=[2,1]}")
+TMK_POOL_ROW(MaxPool, 8, 9, 2, max_8_attrs, infer_max_pool, run_max_pool, 8, "2,3,6,5",
+             "%y, %i = MaxPool(%x) {kernel_shape=[2,3], pads=[0,1,1,0], storage_order=1}")
+TMK_POOL_ROW(MaxPool, 10, INT32_MAX, 2, max_10_attrs, infer_max_pool, run_max_pool, 17, "2,3,9,8",
+             "%y, %i = MaxPool(%x) {ceil_mode=1, dilations=[2,1], kernel_shape=[3,2], "
+             "pads=[1,0,1,1], strides=[2,3]}")
+TMK_POOL_ROW(AveragePool, 1, 6, 1, average_1_attrs, infer_average_pool, run_average_pool, 6,
+             "2,3,9", "%y = AveragePool(%x) {kernel_shape=[3], pads=[1,1], strides=[2]}")
+TMK_POOL_ROW(AveragePool, 7, 9, 1, average_7_attrs, infer_average_pool, run_average_pool, 9,
+             "2,3,6,5",
+             "%y = AveragePool(%x) {count_include_pad=1, kernel_shape=[3,2], pads=[1,0,1,1]}")
+TMK_POOL_ROW(AveragePool, 10, 18, 1, average_10_attrs, infer_average_pool, run_average_pool, 17,
+             "2,3,6,5",
+             "%y = AveragePool(%x) {ceil_mode=1, count_include_pad=1, kernel_shape=[3,2], "
+             "pads=[1,0,1,1], strides=[2,2]}")
+TMK_POOL_ROW(AveragePool, 19, INT32_MAX, 1, average_19_attrs, infer_average_pool, run_average_pool,
+             21, "2,3,4,6,5",
+             "%y = AveragePool(%x) {dilations=[1,2,2], kernel_shape=[2,2,2], pads=[1,0,1,0,1,1]}")
+TMK_POOL_ROW(LpPool, 1, 1, 1, lp_1_attrs, infer_lp_pool, run_lp_pool, 1, "2,3,6,5",
+             "%y = LpPool(%x) {kernel_shape=[2,3], p=1.5f}")
+TMK_POOL_ROW(LpPool, 2, 17, 1, lp_2_attrs, infer_lp_pool, run_lp_pool, 17, "2,3,6,5",
+             "%y = LpPool(%x) {kernel_shape=[2,3], p=1, strides=[2,2]}")
+TMK_POOL_ROW(LpPool, 18, INT32_MAX, 1, lp_18_attrs, infer_lp_pool, run_lp_pool, 21, "2,3,6,5",
+             "%y = LpPool(%x) {ceil_mode=1, dilations=[1,2], kernel_shape=[2,2], p=3, "
+             "strides=[2,2]}")

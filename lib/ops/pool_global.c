@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools over all spatial axes: GlobalAveragePool, GlobalMaxPool, GlobalLpPool. */
+#include <float.h>
+#include <math.h>
+
+#include "ops/kernel.h"
+#include "ops/rows.h"
+#include "ops/sums.h"
+
+static enum tmk_status infer_global(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0];
+    struct tmk_shape shape = x->shape;
+    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
+    if (shape.rank < 2)
+        return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
+                        (int)shape.rank);
+    for (int32_t i = 2; i < shape.rank; i++)
+        shape.dim[i] = 1;
+    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
+    return TMK_OK;
+}
+
+static float mean_of(const float *x, size_t n, double p) {
+    (void)p;
+    return (float)(tmk_sum(x, n) / (double)n);
+}
+
+/* NaN is the greatest; the lowest finite number where there is nothing. */
+static float max_of(const float *x, size_t n, double p) {
+    float best = n ? x[0] : -FLT_MAX;
+    (void)p;
+    for (size_t i = 1; i < n; i++)
+        if (!(x[i] <= best) && !isnan(best))
+            best = x[i];
+    return best;
+}
+
+static float norm_of(const float *x, size_t n, double p) {
+    double sum = 0;
+    if (p == 2)
+        return (float)sqrt(tmk_sum_squares(x, n));
+    for (size_t i = 0; i < n; i++)
+        sum += p == 1 ? fabs((double)x[i]) : pow(fabs((double)x[i]), p);
+    return (float)(p == 1 ? sum : pow(sum, 1 / p));
+}
+
+static enum tmk_status each_plane(struct tmk_run *run,
+                                  float (*reduce)(const float *, size_t, double), double p) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    if (!run->out[0])
+        return TMK_OK;
+    size_t planes = tmk_extent(shape, 0, 2), area = tmk_extent(shape, 2, shape->rank);
+    const float *x = run->in[0]->data;
+    float *y = run->out[0]->data;
+    for (size_t i = 0; i < planes; i++)
+        y[i] = reduce(x + i * area, area, p);
+    return TMK_OK;
+}
+
+static enum tmk_status run_average(struct tmk_run *run) {
+    return each_plane(run, mean_of, 1);
+}
+
+static enum tmk_status run_max(struct tmk_run *run) {
+    return each_plane(run, max_of, 1);
+}
+
+/* The attribute was a float in operator set 1. */
+static double exponent_of(const struct tmk_node *node) {
+    return node->row->since == 1 ? (double)tmk_node_float(node, "p", 2)
+                                 : (double)tmk_node_int(node, "p", 2);
+}
+
+static enum tmk_status infer_lp(struct tmk_infer *infer) {
+    double p = exponent_of(infer->node);
+    if (!(p > 0) || !isfinite(p))
+        return tmk_fail(infer->diag, TMK_RANGE, "attribute 'p' is %g", p);
+    return infer_global(infer);
+}
+
+static enum tmk_status run_lp(struct tmk_run *run) {
+    return each_plane(run, norm_of, exponent_of(run->node));
+}
+
+static const struct tmk_attr_rule no_attrs[] = {{NULL}};
+static const struct tmk_attr_rule lp_1_attrs[] = {{"p", TMK_ATTR_FLOAT, false}, {NULL}};
+static const struct tmk_attr_rule lp_2_attrs[] = {{"p", TMK_ATTR_INT, false}, {NULL}};
+
+#define TMK_GLOBAL_ROW(op, version, last, rules, infers, runs, opset, node)                        \
+    const struct tmk_op tmk_op_##op##_##version = {                                                \
+        .domain = TMK_DOMAIN_ONNX,                                                                 \
+        .name = #op,                                                                               \
+        .since = version,                                                                          \
+        .until = last,                                                                             \
+        .min_in = 1,                                                                               \
+        .max_in = 1,                                                                               \
+        .min_out = 1,                                                                              \
+        .max_out = 1,                                                                              \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_AXIS1,                                                              \
+        .attrs = rules,                                                                            \
+        .infer = infers,                                                                           \
+        .run = runs,                                                                               \
+        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
+                  "  input %x : f32[2,3,4,5]\n"                                                    \
+                  "  %y = " node "\n"                                                              \
+                  "  output %y\n"                                                                  \
+                  "}\n",                                                                           \
+    };
+
+TMK_GLOBAL_ROW(GlobalAveragePool, 1, INT32_MAX, no_attrs, infer_global, run_average, 17,
+               "GlobalAveragePool(%x)")
+TMK_GLOBAL_ROW(GlobalMaxPool, 1, INT32_MAX, no_attrs, infer_global, run_max, 17,
+               "GlobalMaxPool(%x)")
+TMK_GLOBAL_ROW(GlobalLpPool, 1, 1, lp_1_attrs, infer_lp, run_lp, 1, "GlobalLpPool(%x) {p=1.5f}")
+TMK_GLOBAL_ROW(GlobalLpPool, 2, INT32_MAX, lp_2_attrs, infer_lp, run_lp, 17,
+               "GlobalLpPool(%x) {p=1}")

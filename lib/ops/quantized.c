@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/quantized.h"
+
+#include <math.h>
+
+#include "ops/kernel.h"
+
+enum tmk_status tmk_want_quantized(const struct tmk_tensor *tensor, const struct tmk_tensor *zero,
+                                   const char *what, struct tmk_diag *diag) {
+    if (tensor->dtype != TMK_INT8 && tensor->dtype != TMK_UINT8)
+        return tmk_fail(diag, TMK_TYPE, "input '%s' is of type %s, not int8 or uint8", what,
+                        tmk_dtype_name(tensor->dtype));
+    if (zero && zero->dtype != tensor->dtype)
+        return tmk_fail(diag, TMK_TYPE, "input '%s' is of type %s, its zero point of type %s", what,
+                        tmk_dtype_name(tensor->dtype), tmk_dtype_name(zero->dtype));
+    return TMK_OK;
+}
+
+enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                                const char *what, struct tmk_diag *diag) {
+    char text[128];
+    if (!tensor)
+        return TMK_OK;
+    if (dtype != TMK_UNDEFINED)
+        TMK_TRY(tmk_want_dtype(tensor, dtype, what, diag));
+    if (tmk_tensor_count(tensor) != 1)
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, and must have one element", what,
+                        tmk_shape_text(&tensor->shape, text, sizeof text));
+    return TMK_OK;
+}
+
+int32_t tmk_quantized_at(const struct tmk_tensor *tensor, size_t i) {
+    if (!tensor)
+        return 0;
+    return tensor->dtype == TMK_INT8 ? ((const int8_t *)tensor->data)[i]
+                                     : ((const uint8_t *)tensor->data)[i];
+}
+
+void tmk_quantized_widen(const struct tmk_tensor *tensor, size_t first, size_t n, int32_t zero,
+                         int32_t *to) {
+    if (tensor->dtype == TMK_INT8) {
+        const int8_t *from = (const int8_t *)tensor->data + first;
+        for (size_t i = 0; i < n; i++)
+            to[i] = from[i] - zero;
+    } else {
+        const uint8_t *from = (const uint8_t *)tensor->data + first;
+        for (size_t i = 0; i < n; i++)
+            to[i] = from[i] - zero;
+    }
+}
+
+void tmk_quantized_put(struct tmk_tensor *y, size_t i, int32_t sum, float scale, int32_t zero) {
+    bool is_signed = y->dtype == TMK_INT8;
+    float low = is_signed ? INT8_MIN : 0, high = is_signed ? INT8_MAX : UINT8_MAX;
+    float value = rintf((float)sum * scale) + (float)zero;
+    value = value > low ? value : low;
+    value = value < high ? value : high;
+    if (is_signed)
+        ((int8_t *)y->data)[i] = (int8_t)value;
+    else
+        ((uint8_t *)y->data)[i] = (uint8_t)value;
+}
+
+void tmk_quantized_product(size_t rows, size_t columns, size_t depth, const int32_t *a,
+                           size_t a_step, const int32_t *b, size_t b_step, int32_t *c,
+                           size_t c_step, bool add) {
+    for (size_t i = 0; i < rows; i++) {
+        int32_t *to = c + i * c_step;
+        for (size_t j = 0; !add && j < columns; j++)
+            to[j] = 0;
+        for (size_t k = 0; k < depth; k++) {
+            uint32_t left = (uint32_t)a[i * a_step + k];
+            const int32_t *right = b + k * b_step;
+            for (size_t j = 0; j < columns; j++)
+                to[j] = (int32_t)((uint32_t)to[j] + left * (uint32_t)right[j]);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 8-bit integers with zero points and scales, as the integer operators of ONNX have them. */
+#ifndef TMK_OPS_QUANTIZED_H
+#define TMK_OPS_QUANTIZED_H
+
+#include "ops/ops.h"
+
+/* TMK_TYPE unless the tensor is int8 or uint8 and its zero point (may be NULL) of the same type. */
+TMK_NODISCARD enum tmk_status tmk_want_quantized(const struct tmk_tensor *tensor,
+                                                 const struct tmk_tensor *zero, const char *what,
+                                                 struct tmk_diag *diag);
+/* TMK_TYPE or TMK_SHAPE unless the tensor (may be NULL) is of one element; `dtype` TMK_UNDEFINED:
+ * any type. */
+TMK_NODISCARD enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                                              const char *what, struct tmk_diag *diag);
+
+/* Element i of an int8 or uint8 tensor; NULL: 0. */
+int32_t tmk_quantized_at(const struct tmk_tensor *tensor, size_t i);
+/* to[i] = tensor[first + i] - zero for i < n. */
+void tmk_quantized_widen(const struct tmk_tensor *tensor, size_t first, size_t n, int32_t zero,
+                         int32_t *to);
+/* Element i of y = saturate(round-half-even(sum * scale) + zero); y is int8 or uint8. NaN saturates
+ * low. */
+void tmk_quantized_put(struct tmk_tensor *y, size_t i, int32_t sum, float scale, int32_t zero);
+
+/* c[i * c_step + j] (+)= sum over k of a[i * depth + k] * b[k * b_step + j], wrapping. */
+void tmk_quantized_product(size_t rows, size_t columns, size_t depth, const int32_t *a,
+                           size_t a_step, const int32_t *b, size_t b_step, int32_t *c,
+                           size_t c_step, bool add);
+
+#endif

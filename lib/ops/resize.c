@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Resize and Upsample. Linear and cubic interpolation go axis by axis, last axis first; integers
+ * are interpolated in float32 and cut towards zero (rounded with antialiasing), as in ONNX Runtime.
+ */
+#include "ops/resize.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* ---- what is asked for ---- */
+
+static enum tmk_status choose(const struct tmk_node *node, const char *name,
+                              const char *const *names, size_t n, int *out, struct tmk_diag *diag) {
+    const char *text = tmk_node_string(node, name, names[0]);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (int)i;
+            return TMK_OK;
+        }
+    return tmk_fail(diag, TMK_RANGE, "attribute '%s' is '%s', which means nothing here", name,
+                    text);
+}
+
+/* In the order of the enums. */
+static const char *const modes[] = {"nearest", "linear", "cubic"};
+static const char *const old_modes[] = {"nearest", "linear", "bilinear"};
+static const char *const places[] = {
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+    "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
+static const char *const nearests[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+static const char *const policies[] = {"stretch", "not_larger", "not_smaller"};
+
+/* Operator sets before 11 know a mode only. */
+static enum tmk_status read_options(const struct tmk_node *node, struct tmk_resize *r,
+                                    struct tmk_diag *diag) {
+    int mode = 0, place = 0, nearest = 0;
+    if (node->row->until < 11) {
+        TMK_TRY(choose(node, "mode", old_modes, TMK_COUNT(old_modes), &mode, diag));
+        r->mode = mode ? TMK_RESIZE_LINEAR : TMK_RESIZE_NEAREST;
+        r->place = TMK_PLACE_ASYMMETRIC;
+        r->nearest = TMK_NEAREST_SIMPLE;
+        return TMK_OK;
+    }
+    TMK_TRY(choose(node, "mode", modes, TMK_COUNT(modes), &mode, diag));
+    TMK_TRY(
+        choose(node, "coordinate_transformation_mode", places, TMK_COUNT(places), &place, diag));
+    TMK_TRY(choose(node, "nearest_mode", nearests, TMK_COUNT(nearests), &nearest, diag));
+    r->mode = (enum tmk_resize_mode)mode;
+    r->place = (enum tmk_resize_place)place;
+    r->nearest = (enum tmk_resize_nearest)nearest;
+    r->antialias = tmk_node_int(node, "antialias", 0) != 0;
+    r->exclude_outside = tmk_node_int(node, "exclude_outside", 0) != 0;
+    r->cubic_a = tmk_node_float(node, "cubic_coeff_a", -0.75f);
+    r->extrapolation = tmk_node_float(node, "extrapolation_value", 0);
+    return TMK_OK;
+}
+
+/* The axes that scales, sizes and roi speak of. */
+static enum tmk_status read_axes(const struct tmk_node *node, int32_t rank,
+                                 int32_t axes[TMK_MAX_RANK], size_t *n, struct tmk_diag *diag) {
+    size_t given;
+    bool seen[TMK_MAX_RANK] = {false};
+    const int64_t *values = tmk_node_ints(node, "axes", &given);
+    *n = values ? given : (size_t)rank;
+    if (*n > (size_t)rank)
+        return tmk_fail(diag, TMK_RANGE, "attribute 'axes' names %zu axes of %d", given, (int)rank);
+    for (size_t i = 0; i < *n; i++) {
+        TMK_TRY(tmk_axis(values ? values[i] : (int64_t)i, rank, &axes[i], diag));
+        if (seen[axes[i]])
+            return tmk_fail(diag, TMK_RANGE, "attribute 'axes' names axis %d twice", (int)axes[i]);
+        seen[axes[i]] = true;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status want_list(const struct tmk_tensor *list, size_t n, enum tmk_dtype dtype,
+                                 const char *what, struct tmk_diag *diag) {
+    char text[128];
+    TMK_TRY(tmk_want_dtype(list, dtype, what, diag));
+    if (list->shape.rank != 1 || list->shape.dim[0] != (int64_t)n)
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%zu]", what,
+                        tmk_shape_text(&list->shape, text, sizeof text), n);
+    return TMK_OK;
+}
+
+static enum tmk_status set_scale(struct tmk_resize *r, int32_t axis, float scale,
+                                 struct tmk_diag *diag) {
+    /* the region of interest does not enter, whatever the page says: no implementation has it so */
+    float size = floorf(scale * (float)r->in[axis]);
+    if (!(scale > 0) || !isfinite(scale) || !(size < 0x1p62f))
+        return tmk_fail(diag, TMK_RANGE, "axis %d of %lld elements is scaled by %g", (int)axis,
+                        (long long)r->in[axis], (double)scale);
+    r->scale[axis] = scale;
+    r->out[axis] = (int64_t)size;
+    return TMK_OK;
+}
+
+static enum tmk_status set_sizes(const struct tmk_node *node, struct tmk_resize *r,
+                                 const int32_t *axes, size_t n, const int64_t *sizes,
+                                 struct tmk_diag *diag) {
+    int policy = 0;
+    float common = 0;
+    TMK_TRY(choose(node, "keep_aspect_ratio_policy", policies, TMK_COUNT(policies), &policy, diag));
+    for (size_t i = 0; i < n; i++) {
+        if (sizes[i] < 0 || sizes[i] > INT64_MAX / 4 || (r->in[axes[i]] == 0 && sizes[i] > 0))
+            return tmk_fail(diag, TMK_RANGE, "axis %d of %lld elements is to have %lld",
+                            (int)axes[i], (long long)r->in[axes[i]], (long long)sizes[i]);
+        r->out[axes[i]] = sizes[i];
+        if (r->in[axes[i]] == 0)
+            continue;
+        float scale = (float)sizes[i] / (float)r->in[axes[i]];
+        r->scale[axes[i]] = scale;
+        if (common == 0 || (policy == 1 ? scale < common : scale > common))
+            common = scale;
+    }
+    for (size_t i = 0; i < n && policy > 0; i++) {
+        r->scale[axes[i]] = common;
+        r->out[axes[i]] = (int64_t)floor((double)common * (double)r->in[axes[i]] + 0.5);
+    }
+    return TMK_OK;
+}
+
+/* All of the attributes and inputs but the region; *known is false where elements are missing.
+ * Every axis that does not stay as it is has a scale > 0 or no output. */
+static enum tmk_status read_resize(const struct tmk_node *node, const struct tmk_tensor *x,
+                                   const struct tmk_tensor *scales, const struct tmk_tensor *sizes,
+                                   struct tmk_resize *r, bool *known, struct tmk_diag *diag) {
+    int32_t axes[TMK_MAX_RANK];
+    int64_t list[TMK_MAX_RANK];
+    size_t n, n_list;
+    *r = (struct tmk_resize){.rank = x->shape.rank};
+    *known = true;
+    TMK_TRY(read_options(node, r, diag));
+    TMK_TRY(read_axes(node, r->rank, axes, &n, diag));
+    for (int32_t i = 0; i < r->rank; i++) {
+        r->in[i] = r->out[i] = x->shape.dim[i];
+        r->scale[i] = r->end[i] = 1;
+    }
+    if (scales && tmk_tensor_count(scales) == 0 && n > 0)
+        scales = NULL;
+    if (sizes && tmk_tensor_count(sizes) == 0 && n > 0)
+        sizes = NULL;
+    if (!scales == !sizes)
+        return tmk_fail(diag, TMK_ARGUMENT, "%s of inputs 'scales' and 'sizes' given",
+                        scales ? "both" : "none");
+    if (scales) {
+        TMK_TRY(want_list(scales, n, TMK_FLOAT32, "scales", diag));
+        *known = scales->data != NULL;
+        for (size_t i = 0; i < n && *known; i++)
+            TMK_TRY(set_scale(r, axes[i], ((const float *)scales->data)[i], diag));
+        return TMK_OK;
+    }
+    TMK_TRY(want_list(sizes, n, TMK_INT64, "sizes", diag));
+    *known = sizes->data != NULL;
+    if (!*known)
+        return TMK_OK;
+    TMK_TRY(tmk_read_ints(sizes, "sizes", TMK_MAX_RANK, list, &n_list, diag));
+    return set_sizes(node, r, axes, n, list, diag);
+}
+
+static enum tmk_status want_roi(const struct tmk_node *node, const struct tmk_resize *r,
+                                const struct tmk_tensor *roi, struct tmk_diag *diag) {
+    int32_t axes[TMK_MAX_RANK];
+    size_t n;
+    if (r->place != TMK_PLACE_TF_CROP_AND_RESIZE)
+        return TMK_OK;
+    if (!roi)
+        return tmk_fail(diag, TMK_ARGUMENT, "input 'roi' is absent; tf_crop_and_resize needs it");
+    TMK_TRY(read_axes(node, r->rank, axes, &n, diag));
+    return want_list(roi, 2 * n, TMK_FLOAT32, "roi", diag);
+}
+
+static enum tmk_status infer_common(struct tmk_infer *infer, const struct tmk_tensor *roi,
+                                    const struct tmk_tensor *scales,
+                                    const struct tmk_tensor *sizes) {
+    const struct tmk_tensor *x = infer->in[0];
+    struct tmk_resize r;
+    bool known;
+    TMK_TRY(read_resize(infer->node, x, scales, sizes, &r, &known, infer->diag));
+    if (!tmk_dtype_size(x->dtype) || (x->dtype == TMK_BOOL && r.mode != TMK_RESIZE_NEAREST))
+        return tmk_fail(infer->diag, TMK_TYPE, "the input is of type %s, which has no mode '%s'",
+                        tmk_dtype_name(x->dtype), modes[r.mode]);
+    TMK_TRY(want_roi(infer->node, &r, roi, infer->diag));
+    struct tmk_shape shape = {.rank = r.rank};
+    memcpy(shape.dim, r.out, sizeof shape.dim);
+    if (known)
+        tmk_infer_set(infer, 0, x->dtype, &shape);
+    return TMK_OK;
+}
+
+/* ---- running ---- */
+
+static enum tmk_status make_table(struct tmk_run *run, const struct tmk_resize *r, int32_t axis,
+                                  struct tmk_resize_axis *out) {
+    struct tmk_resize_axis table = {.taps = tmk_resize_taps(r, axis)};
+    size_t n = (size_t)r->out[axis], entries, bytes;
+    if (!tmk_mul_size(n, table.taps, &entries) ||
+        !tmk_mul_size(entries, sizeof *table.index, &bytes))
+        return tmk_nomem(run->diag);
+    table.index = run->scratch(run->context, bytes);
+    table.weight = run->scratch(run->context, entries * sizeof *table.weight);
+    if (!table.index || !table.weight)
+        return tmk_nomem(run->diag);
+    if (r->place == TMK_PLACE_TF_CROP_AND_RESIZE) {
+        table.outside = run->scratch(run->context, n * sizeof *table.outside);
+        if (!table.outside)
+            return tmk_nomem(run->diag);
+    }
+    tmk_resize_fill(r, axis, &table);
+    *out = table;
+    return TMK_OK;
+}
+
+static size_t product(const int64_t *dim, int32_t from, int32_t to) {
+    size_t n = 1;
+    for (int32_t i = from; i < to; i++)
+        n *= (size_t)dim[i];
+    return n;
+}
+
+/* Copies whole blocks of what lies inside the axis. */
+static void pick(const struct tmk_resize_axis *table, size_t outer, size_t in, size_t out,
+                 size_t block, const char *x, char *y) {
+    for (size_t o = 0; o < outer; o++, x += in * block)
+        for (size_t i = 0; i < out; i++, y += block) {
+            const char *from = x + (size_t)table->index[i] * block;
+            if (block == sizeof(float))
+                memcpy(y, from, sizeof(float));
+            else
+                memcpy(y, from, block);
+        }
+}
+
+static void blend(const struct tmk_resize_axis *table, size_t outer, size_t in, size_t out,
+                  size_t inner, const float *x, float *y) {
+    for (size_t o = 0; o < outer; o++, x += in * inner)
+        for (size_t i = 0; i < out; i++, y += inner) {
+            const int64_t *index = table->index + i * table->taps;
+            const float *weight = table->weight + i * table->taps;
+            for (size_t t = 0; t < table->taps; t++) {
+                const float *from = x + (size_t)index[t] * inner;
+                if (t == 0)
+                    for (size_t j = 0; j < inner; j++)
+                        y[j] = weight[t] * from[j];
+                else
+                    for (size_t j = 0; j < inner; j++)
+                        y[j] += weight[t] * from[j];
+            }
+        }
+}
+
+/* Resamples axis after axis, last first; elements of `size` bytes, float32 unless the mode is
+ * nearest. The last result is written to y. */
+static enum tmk_status resample(struct tmk_run *run, const struct tmk_resize *r,
+                                struct tmk_resize_axis *tables, size_t size, const char *x,
+                                char *y) {
+    int64_t dim[TMK_MAX_RANK];
+    int32_t last = -1;
+    memcpy(dim, r->in, sizeof dim);
+    for (int32_t i = r->rank - 1; i >= 0; i--)
+        if (tmk_resize_moves(r, i)) {
+            TMK_TRY(make_table(run, r, i, &tables[i]));
+            last = i;
+        }
+    if (last < 0)
+        memcpy(y, x, product(dim, 0, r->rank) * size);
+    for (int32_t i = r->rank - 1; i >= 0 && last >= 0; i--) {
+        if (!tables[i].index)
+            continue;
+        size_t outer = product(dim, 0, i), inner = product(dim, i + 1, r->rank),
+               in = (size_t)dim[i], out = (size_t)r->out[i], bytes;
+        dim[i] = r->out[i];
+        char *to = y;
+        if (i != last) {
+            if (!tmk_mul_size(outer, out, &bytes) || !tmk_mul_size(bytes, inner * size, &bytes))
+                return tmk_nomem(run->diag);
+            to = run->scratch(run->context, bytes);
+            if (!to)
+                return tmk_nomem(run->diag);
+        }
+        if (r->mode == TMK_RESIZE_NEAREST)
+            pick(&tables[i], outer, in, out, inner * size, x, to);
+        else
+            blend(&tables[i], outer, in, out, inner, (const float *)x, (float *)to);
+        x = to;
+    }
+    return TMK_OK;
+}
+
+/* Calls TMK_X(dtype, type, lowest, highest) for every integer type; the limits as doubles that
+ * convert safely. */
+#define TMK_INTEGERS(X)                                                                            \
+    X(TMK_INT8, int8_t, INT8_MIN, INT8_MAX)                                                        \
+    X(TMK_UINT8, uint8_t, 0, UINT8_MAX)                                                            \
+    X(TMK_INT16, int16_t, INT16_MIN, INT16_MAX)                                                    \
+    X(TMK_UINT16, uint16_t, 0, UINT16_MAX)                                                         \
+    X(TMK_INT32, int32_t, INT32_MIN, INT32_MAX)                                                    \
+    X(TMK_UINT32, uint32_t, 0, UINT32_MAX)                                                         \
+    X(TMK_INT64, int64_t, -0x1p63, 0x1.fffffffffffffp62)                                           \
+    X(TMK_UINT64, uint64_t, 0, 0x1.fffffffffffffp63)
+
+static void to_float(const struct tmk_tensor *x, float *y) {
+    size_t n = tmk_tensor_count(x);
+    switch (x->dtype) {
+#define TMK_TO_FLOAT(dtype, type, lowest, highest)                                                 \
+    case dtype:                                                                                    \
+        for (size_t i = 0; i < n; i++)                                                             \
+            y[i] = (float)((const type *)x->data)[i];                                              \
+        return;
+        TMK_INTEGERS(TMK_TO_FLOAT)
+#undef TMK_TO_FLOAT
+    default:
+        return;
+    }
+}
+
+static void from_float(const float *x, bool rounded, size_t n, enum tmk_dtype dtype, void *y) {
+    switch (dtype) {
+#define TMK_FROM_FLOAT(dtype, type, lowest, highest)                                               \
+    case dtype:                                                                                    \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            double value = rounded ? rint((double)x[i]) : (double)x[i];                            \
+            value = value > (double)(lowest) ? value : (double)(lowest);                           \
+            ((type *)y)[i] = (type)(value < (double)(highest) ? value : (double)(highest));        \
+        }                                                                                          \
+        return;
+        TMK_INTEGERS(TMK_FROM_FLOAT)
+#undef TMK_FROM_FLOAT
+    default:
+        memcpy(y, x, n * sizeof *x);
+    }
+}
+
+/* Every element of which one coordinate lies outside. */
+static void extrapolate(const struct tmk_resize *r, const struct tmk_resize_axis *tables,
+                        struct tmk_tensor *y) {
+    uint64_t value = 0; /* one element of y's type */
+    size_t size = tmk_dtype_size(y->dtype);
+    if (y->dtype == TMK_BOOL)
+        value = r->extrapolation != 0;
+    else
+        from_float(&r->extrapolation, false, 1, y->dtype, &value);
+    for (int32_t i = 0; i < r->rank; i++) {
+        size_t outer = product(r->out, 0, i), inner = product(r->out, i + 1, r->rank),
+               n = (size_t)r->out[i];
+        for (size_t j = 0; tables[i].outside && j < outer * n; j++)
+            if (tables[i].outside[j % n])
+                tmk_fill((char *)y->data + j * inner * size, &value, size, inner);
+    }
+}
+
+static enum tmk_status run_common(struct tmk_run *run, const struct tmk_tensor *roi,
+                                  const struct tmk_tensor *scales, const struct tmk_tensor *sizes) {
+    const struct tmk_tensor *x = run->in[0];
+    struct tmk_tensor *y = run->out[0];
+    struct tmk_resize r;
+    struct tmk_resize_axis tables[TMK_MAX_RANK] = {0};
+    int32_t axes[TMK_MAX_RANK];
+    size_t n;
+    bool known;
+    TMK_TRY(read_resize(run->node, x, scales, sizes, &r, &known, run->diag));
+    if (!y)
+        return TMK_OK;
+    size_t count = tmk_tensor_count(y);
+    if (count == 0)
+        return TMK_OK;
+    TMK_TRY(read_axes(run->node, r.rank, axes, &n, run->diag));
+    for (size_t i = 0; i < n && r.place == TMK_PLACE_TF_CROP_AND_RESIZE; i++) {
+        r.start[axes[i]] = ((const float *)roi->data)[i];
+        r.end[axes[i]] = ((const float *)roi->data)[n + i];
+    }
+    if (x->dtype == TMK_FLOAT32 || r.mode == TMK_RESIZE_NEAREST) {
+        TMK_TRY(resample(run, &r, tables, tmk_dtype_size(x->dtype), x->data, y->data));
+    } else {
+        float *in = run->scratch(run->context, tmk_tensor_count(x) * sizeof *in),
+              *out = run->scratch(run->context, count * sizeof *out);
+        if (!in || !out)
+            return tmk_nomem(run->diag);
+        to_float(x, in);
+        TMK_TRY(resample(run, &r, tables, sizeof *in, (const char *)in, (char *)out));
+        from_float(out, r.antialias, count, y->dtype, y->data);
+    }
+    extrapolate(&r, tables, y);
+    return TMK_OK;
+}
+
+/* Upsample and Resize 10 have scales as input 1; later there are roi, scales and sizes. */
+static enum tmk_status infer_scales(struct tmk_infer *infer) {
+    return infer_common(infer, NULL, infer->in[1], NULL);
+}
+
+static enum tmk_status run_scales(struct tmk_run *run) {
+    return run_common(run, NULL, run->in[1], NULL);
+}
+
+static enum tmk_status infer_resize(struct tmk_infer *infer) {
+    return infer_common(infer, tmk_infer_in(infer, 1), tmk_infer_in(infer, 2),
+                        tmk_infer_in(infer, 3));
+}
+
+static enum tmk_status run_resize(struct tmk_run *run) {
+    return run_common(run, tmk_run_in(run, 1), tmk_run_in(run, 2), tmk_run_in(run, 3));
+}
+
+/* The oldest Upsamples carry the scales as attributes: the tensor that they would be as an input.
+ */
+static enum tmk_status attr_scales(const struct tmk_node *node, int32_t rank,
+                                   float storage[TMK_MAX_RANK], struct tmk_tensor *out,
+                                   struct tmk_diag *diag) {
+    size_t n = 4;
+    if (node->row->since == 1) {
+        if (rank != 4)
+            return tmk_fail(diag, TMK_SHAPE, "the input has rank %d, not 4", (int)rank);
+        storage[0] = storage[1] = 1;
+        storage[2] = tmk_node_float(node, "height_scale", 1);
+        storage[3] = tmk_node_float(node, "width_scale", 1);
+    } else {
+        const float *values = tmk_node_floats(node, "scales", &n);
+        if (n > TMK_MAX_RANK)
+            return tmk_fail(diag, TMK_SHAPE, "attribute 'scales' has %zu entries", n);
+        if (n)
+            memcpy(storage, values, n * sizeof *values);
+    }
+    struct tmk_shape shape = {1, {(int64_t)n}};
+    tmk_tensor_borrow(out, TMK_FLOAT32, &shape, storage);
+    return TMK_OK;
+}
+
+static enum tmk_status infer_attr_scales(struct tmk_infer *infer) {
+    float storage[TMK_MAX_RANK];
+    struct tmk_tensor scales;
+    TMK_TRY(attr_scales(infer->node, infer->in[0]->shape.rank, storage, &scales, infer->diag));
+    return infer_common(infer, NULL, &scales, NULL);
+}
+
+static enum tmk_status run_attr_scales(struct tmk_run *run) {
+    float storage[TMK_MAX_RANK];
+    struct tmk_tensor scales;
+    TMK_TRY(attr_scales(run->node, run->in[0]->shape.rank, storage, &scales, run->diag));
+    return run_common(run, NULL, &scales, NULL);
+}
+
+/* ---- rows ---- */
+
+#define TMK_RESIZE_MODE                                                                            \
+    { "mode", TMK_ATTR_STRING, false }
+#define TMK_RESIZE_ATTRS                                                                           \
+    TMK_RESIZE_MODE, {"coordinate_transformation_mode", TMK_ATTR_STRING, false},                   \
+        {"cubic_coeff_a", TMK_ATTR_FLOAT, false}, {"exclude_outside", TMK_ATTR_INT, false},        \
+        {"extrapolation_value", TMK_ATTR_FLOAT, false}, {                                          \
+        "nearest_mode", TMK_ATTR_STRING, false                                                     \
+    }
+
+static const struct tmk_attr_rule upsample_1_attrs[] = {TMK_RESIZE_MODE,
+                                                        {"height_scale", TMK_ATTR_FLOAT, true},
+                                                        {"width_scale", TMK_ATTR_FLOAT, true},
+                                                        {NULL}};
+static const struct tmk_attr_rule upsample_7_attrs[] = {
+    TMK_RESIZE_MODE, {"scales", TMK_ATTR_FLOATS, true}, {NULL}};
+static const struct tmk_attr_rule mode_attrs[] = {TMK_RESIZE_MODE, {NULL}};
+static const struct tmk_attr_rule resize_11_attrs[] = {TMK_RESIZE_ATTRS, {NULL}};
+static const struct tmk_attr_rule resize_18_attrs[] = {
+    TMK_RESIZE_ATTRS,
+    {"antialias", TMK_ATTR_INT, false},
+    {"axes", TMK_ATTR_INTS, false},
+    {"keep_aspect_ratio_policy", TMK_ATTR_STRING, false},
+    {NULL}};
+
+#define TMK_RESIZE_ROW(op, version, last, least, most, rules, infers, runs, opset, lines)          \
+    const struct tmk_op tmk_op_##op##_##version = {                                                \
+        .domain = TMK_DOMAIN_ONNX,                                                                 \
+        .name = #op,                                                                               \
+        .since = version,                                                                          \
+        .until = last,                                                                             \
+        .min_in = least,                                                                           \
+        .max_in = most,                                                                            \
+        .min_out = 1,                                                                              \
+        .max_out = 1,                                                                              \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_AXIS1,                                                              \
+        .attrs = rules,                                                                            \
+        .infer = infers,                                                                           \
+        .run = runs,                                                                               \
+        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
+                  "  input %x : f32[2,3,4,5]\n" lines "  output %y\n"                              \
+                  "}\n",                                                                           \
+    };
+
+TMK_RESIZE_ROW(Upsample, 1, 6, 1, 1, upsample_1_attrs, infer_attr_scales, run_attr_scales, 6,
+               "  %y = Upsample(%x) {height_scale=2f, mode=\"bilinear\", width_scale=1.5f}\n")
+TMK_RESIZE_ROW(Upsample, 7, 8, 1, 1, upsample_7_attrs, infer_attr_scales, run_attr_scales, 7,
+               "  %y = Upsample(%x) {mode=\"nearest\", scales=[1f,1f,2f,3f]}\n")
+TMK_RESIZE_ROW(Upsample, 9, 9, 2, 2, mode_attrs, infer_scales, run_scales, 9,
+               "  init %s : f32[4] = {1, 1, 2, 1.5}\n"
+               "  %y = Upsample(%x, %s) {mode=\"linear\"}\n")
+TMK_RESIZE_ROW(Resize, 10, 10, 2, 2, mode_attrs, infer_scales, run_scales, 10,
+               "  init %s : f32[4] = {1, 1, 0.6, 1.5}\n"
+               "  %y = Resize(%x, %s) {mode=\"nearest\"}\n")
+/* Operator set 11 asks for roi and scales too, but files leave them out. */
+TMK_RESIZE_ROW(Resize, 11, 17, 1, 4, resize_11_attrs, infer_resize, run_resize, 13,
+               "  init %roi : f32[8] = {0, 0, 0.1, -0.2, 1, 1, 0.9, 0.8}\n"
+               "  init %size : i64[4] = {2, 3, 6, 3}\n"
+               "  %y = Resize(%x, %roi, _, %size) "
+               "{coordinate_transformation_mode=\"tf_crop_and_resize\", cubic_coeff_a=-0.5f, "
+               "extrapolation_value=7f, mode=\"cubic\"}\n")
+TMK_RESIZE_ROW(Resize, 18, INT32_MAX, 1, 4, resize_18_attrs, infer_resize, run_resize, 19,
+               "  init %size : i64[2] = {3, 9}\n"
+               "  %y = Resize(%x, _, _, %size) {antialias=1, axes=[2,-1], "
+               "coordinate_transformation_mode=\"half_pixel_symmetric\", exclude_outside=1, "
+               "keep_aspect_ratio_policy=\"not_larger\", mode=\"linear\"}\n")
