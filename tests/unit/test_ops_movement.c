@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moving data about: cases worked out by hand, and what must be refused. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/print.h"
+#include "ops/ops.h"
+
+enum { MAX_OPERANDS = 8 };
+
+/* The body of a graph whose operands are all initializers, and the operator set version it asks
+ * for. Runs its only node; `out` is to be finished. */
+static enum tmk_status run(int version, const char *body, struct tmk_tensor out[MAX_OPERANDS],
+                           struct tmk_diag *diag) {
+    char text[2048];
+    struct tmk_graph *graph = NULL;
+    snprintf(text, sizeof text, "graph \"t\" opset %d {\n%s\noutput %%y\n}\n", version, body);
+    *diag = (struct tmk_diag){0};
+    if (tmk_graph_parse(text, NULL, &graph, diag) != TMK_OK || tmk_ops_bind(graph, diag) != TMK_OK)
+        fail_msg("%s: %s", body, diag->text);
+    const struct tmk_node *node = graph->first;
+    const struct tmk_tensor *in[MAX_OPERANDS];
+    assert_ptr_equal(node, graph->last);
+    assert_true(node->n_inputs <= MAX_OPERANDS && node->n_outputs <= MAX_OPERANDS);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        in[i] = node->inputs[i] ? &node->inputs[i]->data : NULL;
+    enum tmk_status status = tmk_op_run(node, in, out, diag);
+    tmk_graph_destroy(&graph);
+    return status;
+}
+
+static void check_shape(const char *body, const struct tmk_tensor *out, enum tmk_dtype dtype,
+                        const char *shape) {
+    char text[256];
+    assert_int_equal(out->dtype, dtype);
+    tmk_shape_text(&out->shape, text, sizeof text);
+    if (strcmp(text, shape) != 0)
+        fail_msg("%s: shape %s instead of %s", body, text, shape);
+}
+
+static void check_floats(const char *body, const struct tmk_tensor *out, const char *shape,
+                         const float *want) {
+    check_shape(body, out, TMK_FLOAT32, shape);
+    const float *got = out->data;
+    for (size_t i = 0; i < tmk_tensor_count(out); i++)
+        if (got[i] != want[i])
+            fail_msg("%s: element %zu is %g instead of %g", body, i, (double)got[i],
+                     (double)want[i]);
+}
+
+static void gives(int version, const char *body, const char *shape, const float *want) {
+    struct tmk_diag diag;
+    struct tmk_tensor out[MAX_OPERANDS];
+    assert_ok(run(version, body, out, &diag), &diag);
+    check_floats(body, &out[0], shape, want);
+    tmk_tensor_finish(&out[0]);
+}
+
+static void gives_int64(int version, const char *body, const char *shape, const int64_t *want) {
+    struct tmk_diag diag;
+    struct tmk_tensor out[MAX_OPERANDS];
+    assert_ok(run(version, body, out, &diag), &diag);
+    check_shape(body, &out[0], TMK_INT64, shape);
+    assert_memory_equal(out[0].data, want, tmk_tensor_bytes(&out[0]));
+    tmk_tensor_finish(&out[0]);
+}
+
+/* The operator refuses with this status, and its text says `why`. */
+static void refuses(int version, const char *body, enum tmk_status status, const char *why) {
+    struct tmk_diag diag;
+    struct tmk_tensor out[MAX_OPERANDS];
+    enum tmk_status got = run(version, body, out, &diag);
+    if (got != status)
+        fail_msg("%s: status %d instead of %d: %s", body, (int)got, (int)status, diag.text);
+    if (!strstr(diag.text, why))
+        fail_msg("%s: says '%s' instead of '%s'", body, diag.text, why);
+}
+
+#define FLOATS(...) ((const float[]){__VA_ARGS__})
+#define INTS(...) ((const int64_t[]){__VA_ARGS__})
+
+static void slice_walks_backwards_and_clamps(void **state) {
+    (void)state;
+    const char *x = "init %x : f32[5] = {0, 1, 2, 3, 4}\n";
+    const struct {
+        const char *start, *end, *step, *shape;
+        float want[5];
+    } cases[] = {
+        {"-1", "-9223372036854775808", "-1", "[5]", {4, 3, 2, 1, 0}},
+        {"100", "0", "-2", "[2]", {4, 2}},
+        {"3", "-6", "-9223372036854775808", "[1]", {3}},
+        {"1", "9223372036854775807", "9223372036854775807", "[1]", {1}},
+        {"-100", "2", "1", "[2]", {0, 1}},
+        {"0", "-100", "-1", "[1]", {0}},
+        {"3", "3", "1", "[0]", {0}},
+        {"1", "4", "-1", "[0]", {0}},
+        {"5", "100", "1", "[0]", {0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[512];
+        snprintf(body, sizeof body,
+                 "%sinit %%s : i64[1] = {%s}\ninit %%e : i64[1] = {%s}\ninit %%a : i64[1] = {0}\n"
+                 "init %%p : i64[1] = {%s}\n%%y = Slice(%%x, %%s, %%e, %%a, %%p)",
+                 x, cases[i].start, cases[i].end, cases[i].step);
+        gives(13, body, cases[i].shape, cases[i].want);
+    }
+}
+
+static void slice_of_nothing_backwards_is_nothing(void **state) {
+    (void)state;
+    gives(13,
+          "init %x : f32[0] = {}\ninit %s : i64[1] = {-1}\ninit %e : i64[1] = {-5}\n"
+          "init %a : i64[1] = {0}\ninit %p : i64[1] = {-1}\n%y = Slice(%x, %s, %e, %a, %p)",
+          "[0]", NULL);
+}
+
+static void slice_refuses_what_has_no_meaning(void **state) {
+    (void)state;
+    const char *head = "init %x : f32[2,2] = {0, 1, 2, 3}\ninit %s : i64[2] = {0, 0}\n"
+                       "init %e : i64[2] = {1, 1}\ninit %z : i64[2] = {1, 0}\n"
+                       "init %t : i64[2] = {1, -1}\ninit %f : i64[2] = {0, 2}\n"
+                       "init %one : i64[1] = {0}\n";
+    char body[512];
+    snprintf(body, sizeof body, "%s%%y = Slice(%%x, %%s, %%e, _, %%z)", head);
+    refuses(13, body, TMK_RANGE, "step on axis 1 is 0");
+    snprintf(body, sizeof body, "%s%%y = Slice(%%x, %%s, %%e, %%t)", head);
+    refuses(13, body, TMK_RANGE, "axis 1 is named twice");
+    snprintf(body, sizeof body, "%s%%y = Slice(%%x, %%s, %%e, %%f)", head);
+    refuses(13, body, TMK_RANGE, "axis 2");
+    snprintf(body, sizeof body, "%s%%y = Slice(%%x, %%s, %%one)", head);
+    refuses(13, body, TMK_SHAPE, "differ in length");
+}
+
+static void gather_counts_from_the_end_and_checks_its_range(void **state) {
+    (void)state;
+    gives(13,
+          "init %x : f32[3,2] = {0, 1, 2, 3, 4, 5}\ninit %i : i64[2] = {-1, 0}\n"
+          "%y = Gather(%x, %i)",
+          "[2,2]", FLOATS(4, 5, 0, 1));
+    gives(13,
+          "init %x : f32[3,2] = {0, 1, 2, 3, 4, 5}\ninit %i : i32[] = {1}\n"
+          "%y = Gather(%x, %i) {axis=1}",
+          "[3]", FLOATS(1, 3, 5));
+    refuses(13,
+            "init %x : f32[3,2] = {0, 1, 2, 3, 4, 5}\ninit %i : i64[2] = {0, 3}\n"
+            "%y = Gather(%x, %i)",
+            TMK_RANGE, "index 3");
+    refuses(13,
+            "init %x : f32[3,2] = {0, 1, 2, 3, 4, 5}\ninit %i : i64[1] = {-4}\n"
+            "%y = Gather(%x, %i)",
+            TMK_RANGE, "index -4");
+    refuses(13, "init %x : f32[2] = {0, 1}\ninit %i : f32[1] = {0}\n%y = Gather(%x, %i)", TMK_TYPE,
+            "indices");
+}
+
+static void scatter_adds_every_duplicate(void **state) {
+    (void)state;
+    gives(16,
+          "init %x : f32[2,3] = {1, 2, 3, 4, 5, 6}\ninit %i : i64[2,2] = {0, 0, -1, 2}\n"
+          "init %u : f32[2,2] = {10, 20, 30, 40}\n"
+          "%y = ScatterElements(%x, %i, %u) {axis=1, reduction=\"add\"}",
+          "[2,3]", FLOATS(31, 2, 3, 4, 5, 76));
+}
+
+static void a_maximum_with_nan_is_nan(void **state) {
+    (void)state;
+    struct tmk_diag diag;
+    struct tmk_tensor out[MAX_OPERANDS];
+    assert_ok(run(18,
+                  "init %x : f32[3] = {1, nan, 3}\ninit %i : i64[4,1] = {0, 0, 1, 2}\n"
+                  "init %u : f32[4] = {-1, 5, 2, nan}\n"
+                  "%y = ScatterND(%x, %i, %u) {reduction=\"max\"}",
+                  out, &diag),
+              &diag);
+    const float *y = out[0].data;
+    assert_true(y[0] == 5.0f && isnan(y[1]) && isnan(y[2]));
+    tmk_tensor_finish(&out[0]);
+}
+
+static void pads_reflect_repeat_and_wrap(void **state) {
+    (void)state;
+    const char *x = "init %x : f32[1,3] = {1, 2, 3}\n";
+    char body[512];
+    snprintf(body, sizeof body,
+             "%sinit %%p : i64[4] = {0, 5, 0, 4}\n%%y = Pad(%%x, %%p) {mode=\"reflect\"}", x);
+    gives(13, body, "[1,12]", FLOATS(2, 1, 2, 3, 2, 1, 2, 3, 2, 1, 2, 3));
+    snprintf(body, sizeof body,
+             "%sinit %%p : i64[4] = {1, 2, 0, 1}\n%%y = Pad(%%x, %%p) {mode=\"edge\"}", x);
+    gives(13, body, "[2,6]", FLOATS(1, 1, 1, 2, 3, 3, 1, 1, 1, 2, 3, 3));
+    snprintf(body, sizeof body,
+             "%sinit %%p : i64[4] = {0, 4, 0, 2}\n%%y = Pad(%%x, %%p) {mode=\"wrap\"}", x);
+    gives(19, body, "[1,9]", FLOATS(3, 1, 2, 3, 1, 2, 3, 1, 2));
+    refuses(18, body, TMK_RANGE, "operator set 19");
+}
+
+static void negative_pads_cut_before_the_others_fill(void **state) {
+    (void)state;
+    gives(13,
+          "init %x : f32[4] = {1, 2, 3, 4}\ninit %p : i64[2] = {-1, 2}\ninit %c : f32[] = {9}\n"
+          "%y = Pad(%x, %p, %c)",
+          "[5]", FLOATS(2, 3, 4, 9, 9));
+    gives(13,
+          "init %x : f32[4] = {1, 2, 3, 4}\ninit %p : i64[2] = {2, -1}\n"
+          "%y = Pad(%x, %p) {mode=\"reflect\"}",
+          "[5]", FLOATS(3, 2, 1, 2, 3));
+    refuses(13, "init %x : f32[2] = {1, 2}\ninit %p : i64[2] = {-2, -1}\n%y = Pad(%x, %p)",
+            TMK_RANGE, "cut off");
+    refuses(13,
+            "init %x : f32[0] = {}\ninit %p : i64[2] = {1, 1}\n%y = Pad(%x, %p) {mode=\"edge\"}",
+            TMK_SHAPE, "no elements");
+}
+
+static void split_leaves_the_rest_to_the_last(void **state) {
+    (void)state;
+    struct tmk_diag diag;
+    struct tmk_tensor out[MAX_OPERANDS];
+    const char *body = "init %x : f32[7] = {0, 1, 2, 3, 4, 5, 6}\n"
+                       "%y, %z, %u = Split(%x) {num_outputs=3}";
+    assert_ok(run(18, body, out, &diag), &diag);
+    check_floats(body, &out[0], "[3]", FLOATS(0, 1, 2));
+    check_floats(body, &out[1], "[3]", FLOATS(3, 4, 5));
+    check_floats(body, &out[2], "[1]", FLOATS(6));
+    for (int i = 0; i < 3; i++)
+        tmk_tensor_finish(&out[i]);
+    refuses(18, "init %x : f32[4] = {0, 1, 2, 3}\n%y, %z = Split(%x)", TMK_GRAPH, "neither");
+    refuses(18, "init %x : f32[4] = {0, 1, 2, 3}\n%y, %z = Split(%x) {num_outputs=3}", TMK_SHAPE,
+            "num_outputs is 3");
+    refuses(13, "init %x : f32[3] = {0, 1, 2}\n%y, %z = Split(%x)", TMK_SHAPE, "equal parts");
+    refuses(13, "init %x : f32[3] = {0, 1, 2}\ninit %s : i64[2] = {4, -1}\n%y, %z = Split(%x, %s)",
+            TMK_RANGE, "length -1");
+    refuses(13, "init %x : f32[3] = {0, 1, 2}\ninit %s : i64[2] = {1, 1}\n%y, %z = Split(%x, %s)",
+            TMK_SHAPE, "add up to 2");
+}
+
+static void reshape_gives(int version, const char *in, const char *shape, const char *attrs,
+                          const char *want) {
+    char body[512];
+    struct tmk_diag diag;
+    struct tmk_tensor out[MAX_OPERANDS];
+    snprintf(body, sizeof body, "init %%x : %s\ninit %%s : %s\n%%y = Reshape(%%x, %%s)%s", in,
+             shape, attrs);
+    assert_ok(run(version, body, out, &diag), &diag);
+    check_shape(body, &out[0], TMK_FLOAT32, want);
+    tmk_tensor_finish(&out[0]);
+}
+
+static void reshape_refuses(int version, const char *in, const char *shape, const char *attrs,
+                            enum tmk_status status, const char *why) {
+    char body[512];
+    snprintf(body, sizeof body, "init %%x : %s\ninit %%s : %s\n%%y = Reshape(%%x, %%s)%s", in,
+             shape, attrs);
+    refuses(version, body, status, why);
+}
+
+static void reshape_copies_zero_and_solves_minus_one(void **state) {
+    (void)state;
+    const char *six = "f32[2,3,1] = {0, 1, 2, 3, 4, 5}", *none = "f32[0,3] = {}";
+    reshape_gives(13, six, "i64[2] = {0, -1}", "", "[2,3]");
+    reshape_gives(13, six, "i64[3] = {-1, 0, 2}", "", "[1,3,2]");
+    reshape_gives(13, "f32[1] = {7}", "i64[0] = {}", "", "[]");
+    reshape_gives(13, none, "i64[3] = {0, 3, 7}", "", "[0,3,7]");
+    reshape_gives(14, none, "i64[3] = {3, 0, 7}", " {allowzero=1}", "[3,0,7]");
+    reshape_refuses(13, six, "i64[2] = {-1, -1}", "", TMK_SHAPE, "-1 twice");
+    reshape_refuses(13, six, "i64[2] = {4, -1}", "", TMK_SHAPE, "nothing whole");
+    reshape_refuses(13, six, "i64[1] = {7}", "", TMK_SHAPE, "do not fit");
+    reshape_refuses(13, six, "i64[4] = {2, 3, 1, 0}", "", TMK_SHAPE, "dimension 3");
+    reshape_refuses(13, six, "i64[2] = {-2, 3}", "", TMK_RANGE, "is -2");
+    reshape_refuses(13, six, "i64[2] = {4611686018427387904, 4}", "", TMK_RANGE, "too large");
+    reshape_refuses(13, none, "i64[2] = {0, -1}", "", TMK_SHAPE, "nothing whole");
+    reshape_refuses(14, none, "i64[2] = {0, -1}", " {allowzero=1}", TMK_SHAPE, "allowzero");
+}
+
+static void squeeze_and_unsqueeze_check_their_axes(void **state) {
+    (void)state;
+    gives(13, "init %x : f32[1,2,1] = {3, 4}\ninit %a : i64[1] = {-1}\n%y = Squeeze(%x, %a)",
+          "[1,2]", FLOATS(3, 4));
+    refuses(13, "init %x : f32[1,2,1] = {3, 4}\ninit %a : i64[1] = {1}\n%y = Squeeze(%x, %a)",
+            TMK_SHAPE, "cannot be squeezed");
+    gives(13, "init %x : f32[] = {3}\ninit %a : i64[2] = {-1, 0}\n%y = Unsqueeze(%x, %a)", "[1,1]",
+          FLOATS(3));
+    refuses(13, "init %x : f32[2] = {3, 4}\ninit %a : i64[2] = {0, -3}\n%y = Unsqueeze(%x, %a)",
+            TMK_RANGE, "named twice");
+}
+
+static void transpose_moves_planes_larger_than_a_tile(void **state) {
+    (void)state;
+    enum { A = 3, B = 37, C = 21 };
+    struct tmk_diag diag = {0};
+    struct tmk_graph *graph = NULL;
+    struct tmk_tensor in, out;
+    assert_ok(tmk_graph_parse("graph \"t\" opset 13 {\n input %x : f32[3,37,21]\n"
+                              " %y = Transpose(%x) {perm=[0,2,1]}\n output %y\n}",
+                              NULL, &graph, &diag),
+              &diag);
+    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    assert_ok(tmk_tensor_init(&in, TMK_FLOAT32, &(struct tmk_shape){3, {A, B, C}}, &diag), &diag);
+    for (int i = 0; i < A * B * C; i++)
+        ((float *)in.data)[i] = (float)i;
+    const struct tmk_tensor *inputs[] = {&in};
+    assert_ok(tmk_op_run(graph->first, inputs, &out, &diag), &diag);
+    check_shape("transpose", &out, TMK_FLOAT32, "[3,21,37]");
+    for (int a = 0; a < A; a++)
+        for (int c = 0; c < C; c++)
+            for (int b = 0; b < B; b++)
+                assert_true(((float *)out.data)[(a * C + c) * B + b] ==
+                            (float)((a * B + b) * C + c));
+    tmk_tensor_finish(&in);
+    tmk_tensor_finish(&out);
+    tmk_graph_destroy(&graph);
+}
+
+static void tile_and_expand_repeat_whole_blocks(void **state) {
+    (void)state;
+    gives(13, "init %x : f32[2,2] = {1, 2, 3, 4}\ninit %r : i64[2] = {2, 2}\n%y = Tile(%x, %r)",
+          "[4,4]", FLOATS(1, 2, 1, 2, 3, 4, 3, 4, 1, 2, 1, 2, 3, 4, 3, 4));
+    gives(13, "init %x : f32[2,1] = {1, 2}\ninit %s : i64[3] = {2, 1, 3}\n%y = Expand(%x, %s)",
+          "[2,2,3]", FLOATS(1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2));
+    refuses(13, "init %x : f32[2] = {1, 2}\ninit %s : i64[1] = {3}\n%y = Expand(%x, %s)", TMK_SHAPE,
+            "broadcast");
+    refuses(13,
+            "init %x : f32[2] = {1, 2}\ninit %r : i64[1] = {9223372036854775807}\n"
+            "%y = Tile(%x, %r)",
+            TMK_RANGE, "overflows");
+}
+
+static void ranges_end_before_their_limit(void **state) {
+    (void)state;
+    gives_int64(13,
+                "init %a : i64[] = {10}\ninit %b : i64[] = {4}\ninit %c : i64[] = {-2}\n"
+                "%y = Range(%a, %b, %c)",
+                "[3]", INTS(10, 8, 6));
+    gives(13,
+          "init %a : f32[] = {0}\ninit %b : f32[] = {1}\ninit %c : f32[] = {0.25}\n"
+          "%y = Range(%a, %b, %c)",
+          "[4]", FLOATS(0, 0.25f, 0.5f, 0.75f));
+    gives_int64(
+        13,
+        "init %a : i64[] = {-9223372036854775808}\ninit %b : i64[] = {9223372036854775807}\n"
+        "init %c : i64[] = {9223372036854775807}\n%y = Range(%a, %b, %c)",
+        "[3]", INTS(INT64_MIN, -1, INT64_MAX - 1));
+    refuses(13,
+            "init %a : f32[] = {0}\ninit %b : f32[] = {nan}\ninit %c : f32[] = {1}\n"
+            "%y = Range(%a, %b, %c)",
+            TMK_RANGE, "no end");
+    refuses(13,
+            "init %a : i64[] = {0}\ninit %b : i64[] = {1}\ninit %c : i64[] = {0}\n"
+            "%y = Range(%a, %b, %c)",
+            TMK_RANGE, "no end");
+}
+
+static void zeros_of_either_sign_are_zero(void **state) {
+    (void)state;
+    gives_int64(13, "init %x : f32[2,2] = {-0.0, nan, 0, -1}\n%y = NonZero(%x)", "[2,2]",
+                INTS(0, 1, 1, 1));
+    gives_int64(13, "init %x : i64[] = {5}\n%y = NonZero(%x)", "[0,1]", NULL);
+}
+
+static void unique_keeps_first_occurrences(void **state) {
+    (void)state;
+    struct tmk_diag diag;
+    struct tmk_tensor out[MAX_OPERANDS];
+    const char *body = "init %x : f32[6] = {2, 1, nan, 3, nan, 1}\n"
+                       "%y, %i, %v, %c = Unique(%x) {sorted=0}\ninit %u : f32[1] = {0}";
+    assert_ok(run(11, body, out, &diag), &diag);
+    check_shape(body, &out[0], TMK_FLOAT32, "[4]");
+    assert_memory_equal(out[1].data, INTS(0, 1, 2, 3), 4 * sizeof(int64_t));
+    assert_memory_equal(out[2].data, INTS(0, 1, 2, 3, 2, 1), 6 * sizeof(int64_t));
+    assert_memory_equal(out[3].data, INTS(1, 2, 2, 1), 4 * sizeof(int64_t));
+    for (int i = 0; i < 4; i++)
+        tmk_tensor_finish(&out[i]);
+}
+
+static void constants_take_one_value_only(void **state) {
+    (void)state;
+    gives(13, "%y = Constant() {value_floats=[1f,2f]}", "[2]", FLOATS(1, 2));
+    refuses(13, "%y = Constant() {value_int=1, value_float=2f}", TMK_GRAPH, "both");
+    refuses(13, "%y = Constant()", TMK_GRAPH, "no value");
+    refuses(13, "%y = Constant() {value_string=\"a\"}", TMK_UNSUPPORTED, "string");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slice_walks_backwards_and_clamps),
+        cmocka_unit_test(slice_of_nothing_backwards_is_nothing),
+        cmocka_unit_test(slice_refuses_what_has_no_meaning),
+        cmocka_unit_test(gather_counts_from_the_end_and_checks_its_range),
+        cmocka_unit_test(scatter_adds_every_duplicate),
+        cmocka_unit_test(a_maximum_with_nan_is_nan),
+        cmocka_unit_test(pads_reflect_repeat_and_wrap),
+        cmocka_unit_test(negative_pads_cut_before_the_others_fill),
+        cmocka_unit_test(split_leaves_the_rest_to_the_last),
+        cmocka_unit_test(reshape_copies_zero_and_solves_minus_one),
+        cmocka_unit_test(squeeze_and_unsqueeze_check_their_axes),
+        cmocka_unit_test(transpose_moves_planes_larger_than_a_tile),
+        cmocka_unit_test(tile_and_expand_repeat_whole_blocks),
+        cmocka_unit_test(ranges_end_before_their_limit),
+        cmocka_unit_test(zeros_of_either_sign_are_zero),
+        cmocka_unit_test(unique_keeps_first_occurrences),
+        cmocka_unit_test(constants_take_one_value_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
