@@ -84,6 +84,6 @@ TMK_DROPOUT_ROW(1, 6, 1, attrs_1, 6, "  %y, %mask = Dropout(%x) {is_test=1, rati
 TMK_DROPOUT_ROW(7, 9, 1, attrs_7, 9, "  %y, %mask = Dropout(%x) {ratio=0.3f}\n")
 TMK_DROPOUT_ROW(10, 11, 1, attrs_7, 11, "  %y, %mask = Dropout(%x)\n")
 TMK_DROPOUT_ROW(12, INT32_MAX, 3, attrs_12, 17,
-                "  init %r : f32 = {0.3}\n"
-                "  init %t : bool = {0}\n"
+                "  init %r : f32[] = {0.3}\n"
+                "  init %t : bool[] = {0}\n"
                 "  %y, %mask = Dropout(%x, %r, %t) {seed=7}\n")
