@@ -10,7 +10,8 @@
 #include "ops/ops.h"
 
 enum { MAX_INLINED = 1 << 30 }; /* bytes of nodes and attributes that inlining may make */
-enum { IR_WITH_OPSETS = 3 };    /* earlier models import operator set 1 without saying so */
+enum { MAX_OPSETS = 1000 };
+enum { IR_WITH_OPSETS = 3 }; /* earlier models import operator set 1 without saying so */
 
 const char *tmk_onnx_text(const char *text) {
     return text ? text : "";
@@ -176,6 +177,9 @@ enum tmk_status tmk_onnx_fill_graph(struct tmk_onnx_builder *b, struct tmk_onnx_
 
 static enum tmk_status set_opsets(struct tmk_onnx_builder *b) {
     const TmkPb__Model *model = b->model;
+    if (model->n_opset_import > MAX_OPSETS)
+        return tmk_fail(b->diag, TMK_FORMAT, "%zu operator sets are imported; at most %d can be",
+                        model->n_opset_import, MAX_OPSETS);
     for (size_t i = 0; i < model->n_opset_import; i++) {
         const char *domain = tmk_onnx_domain(model->opset_import[i]->domain);
         int64_t version = model->opset_import[i]->version, known = tmk_graph_opset(b->root, domain);

@@ -54,7 +54,7 @@ struct tmk_onnx_builder {
     struct tmk_graph *root;
     struct tmk_arena scratch;      /* lives as long as the builder */
     struct tmk_map functions;      /* "domain/name/overload" to TmkPb__Function */
-    struct tmk_map prefixes;       /* taken ones */
+    struct tmk_map prefixes;       /* taken ones, to how many names were made of each */
     struct tmk_onnx_scope *scopes; /* all, for finishing */
     size_t budget;                 /* bytes that inlining may still make */
     struct tmk_diag *diag;

@@ -7,8 +7,9 @@
 #include "base/text.h"
 #include "model/onnx_import.h"
 
-enum { MAX_CALLS = 64 };  /* within each other */
-enum { NODE_COST = 512 }; /* bytes, about, that a node takes */
+enum { MAX_CALLS = 64 }; /* within each other */
+enum { MAX_ATTRIBUTES = 1000 };
+enum { NODE_COST = 2048 }; /* bytes, about, that a node takes with its values and names */
 
 /* ---- functions ---- */
 
@@ -98,17 +99,20 @@ static enum tmk_status make_prefix(struct tmk_onnx_builder *b, const struct tmk_
     const char *wanted = outward(b, scope, *name ? name : call->op_type);
     if (!wanted)
         return tmk_nomem(b->diag);
+    size_t *count = tmk_map_get(&b->prefixes, wanted);
     const char *free_name = wanted;
-    for (size_t n = 2; tmk_map_get(&b->prefixes, free_name); n++) {
+    while (tmk_map_get(&b->prefixes, free_name)) {
         size_t size = strlen(wanted) + 24;
         char *text = tmk_arena_alloc(&b->scratch, size);
         if (!text)
             return tmk_nomem(b->diag);
-        snprintf(text, size, "%s_%zu", wanted, n);
+        snprintf(text, size, "%s_%zu", wanted, ++*count);
         free_name = text;
     }
-    if (!tmk_map_put(&b->prefixes, free_name, b))
+    count = tmk_arena_alloc(&b->scratch, sizeof *count);
+    if (!count || !tmk_map_put(&b->prefixes, free_name, count))
         return tmk_nomem(b->diag);
+    *count = 1;
     *out = free_name;
     return TMK_OK;
 }
@@ -239,6 +243,9 @@ static enum tmk_status complete(struct tmk_onnx_builder *b, struct tmk_onnx_scop
                                 const struct tmk_onnx_pending *pending) {
     if (!pending->pb)
         return set_operand(b, scope, pending->node, 0, pending->operand);
+    if (pending->pb->n_attribute > MAX_ATTRIBUTES)
+        return tmk_fail(b->diag, TMK_UNSUPPORTED, "%zu attributes; at most %d are supported",
+                        pending->pb->n_attribute, MAX_ATTRIBUTES);
     for (size_t i = 0; i < pending->pb->n_input; i++)
         TMK_TRY(set_operand(b, scope, pending->node, (uint32_t)i, pending->pb->input[i]));
     for (size_t i = 0; i < pending->pb->n_attribute; i++)

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "graph/identify.h"
+#include "graph/print.h"
+#include "model/onnx.h"
+#include "model/wire.h"
+
+static const char sample[] =
+    "graph \"all\" opset 17 \"com.example\" 3 \"ai.tidemark\" 1 {\n"
+    "  input %x : f32[\"N\",2,?] \"image:0\"\n"
+    "  input %c : bool[]\n"
+    "  init %w : f32[2,2] = {1, 0.5, -0x1p-3, nan} \"conv/weight\"\n"
+    "  init %k : i64[3] = {1, -2, 9223372036854775807}\n"
+    "  init %s : u8[] = {7}\n"
+    "  %y, _ = \"com.example\"::Foo(%x, _, %w) {axis=-1, ratio=0.5f, mode=\"a b\", pads=[0,1],\n"
+    "      scales=[1f,2f], value=f32[2]{1,2}, names=[\"p\",\"\"], kind=:i8[3]} \"node 1\" : "
+    "f32[?,3], _\n"
+    "  %z = If(%c) {then_branch=graph \"then\" { %n = Neg(%y)  output %n },\n"
+    "      else_branch=graph \"else\" { init %v : f32[1] = {3}  %m = Add(%y, %v)  output %m }}\n"
+    "  %o = \"ai.tidemark\"::EdgeObserver(%z) {profile_id=3, kind=\"histogram\", "
+    "tensor_name=\"z\"}\n"
+    "  %t = \"com.example\"::Bar(%k, %s)\n"
+    "  output %o\n"
+    "  output %t\n"
+    "}\n";
+
+struct fixture {
+    char path[64];
+};
+
+static int make_path(void **state) {
+    static struct fixture f;
+    strcpy(f.path, "/tmp/tidemark-onnx-XXXXXX");
+    int fd = mkstemp(f.path);
+    *state = &f;
+    return fd < 0 || close(fd);
+}
+
+static int remove_path(void **state) {
+    struct fixture *f = *state;
+    return unlink(f->path);
+}
+
+/* Not through tmk_file_write, which waits for the disk. */
+static void put(const char *path, const char *bytes, size_t len) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, len, file), len);
+    assert_int_equal(fclose(file), 0);
+}
+
+static struct tmk_graph *parse(const char *text) {
+    struct tmk_diag diag = {0};
+    struct tmk_graph *graph = NULL;
+    assert_ok(tmk_graph_parse(text, NULL, &graph, &diag), &diag);
+    assert_ok(tmk_graph_identify(graph, NULL, &diag), &diag);
+    return graph;
+}
+
+static struct tmk_text encode(const struct tmk_graph *graph) {
+    struct tmk_diag diag = {0};
+    struct tmk_text bytes = {0};
+    assert_ok(tmk_onnx_encode(graph, &bytes, &diag), &diag);
+    return bytes;
+}
+
+static enum tmk_status load(const char *path, struct tmk_graph **out, struct tmk_diag *diag) {
+    struct tmk_onnx_options options = {.keep_unknown = true};
+    return tmk_onnx_load(path, &options, out, diag);
+}
+
+static void a_graph_survives_being_written_and_read(void **state) {
+    const struct fixture *f = *state;
+    struct tmk_diag diag = {0};
+    struct tmk_graph *graph = parse(sample), *back = NULL;
+    assert_ok(tmk_onnx_save(graph, f->path, &diag), &diag);
+    assert_ok(load(f->path, &back, &diag), &diag);
+    if (!tmk_graph_equal(graph, back, &diag))
+        fail_msg("%s", diag.text);
+    tmk_graph_destroy(&back);
+    tmk_graph_destroy(&graph);
+}
+
+static void names_that_collide_are_told_apart(void **state) {
+    const struct fixture *f = *state;
+    struct tmk_diag diag = {0};
+    struct tmk_graph *graph = parse("graph \"g\" opset 17 {\n"
+                                    "  input %x : f32[2]\n"
+                                    "  init %w : f32[1] = {1} \"x\"\n"
+                                    "  %a = Add(%x, %w) \"n\"\n"
+                                    "  %b = Neg(%a)\n"
+                                    "  output %b\n"
+                                    "}\n"),
+                     *back = NULL;
+    assert_ok(tmk_value_rename(graph->outputs[0], "y", &diag), &diag);
+    assert_ok(tmk_value_rename(graph->first->outputs[0], "", &diag), &diag);
+    struct tmk_text bytes = encode(graph);
+    put(f->path, bytes.data, bytes.len);
+    assert_ok(load(f->path, &back, &diag), &diag);
+    assert_string_equal(back->inputs[0]->name, "x");
+    assert_string_equal(back->outputs[0]->name, "y");
+    const struct tmk_node *add = back->first;
+    assert_ptr_equal(add->inputs[0], back->inputs[0]);
+    assert_int_equal(add->inputs[1]->kind, TMK_VALUE_INITIALIZER);
+    assert_string_not_equal(add->inputs[1]->name, "x");
+    assert_string_not_equal(add->outputs[0]->name, "");
+    tmk_text_finish(&bytes);
+    tmk_graph_destroy(&back);
+    tmk_graph_destroy(&graph);
+}
+
+static void unknown_operators_are_refused_unless_kept(void **state) {
+    const struct fixture *f = *state;
+    struct tmk_diag diag = {0};
+    struct tmk_graph *graph = parse(sample), *back = NULL;
+    struct tmk_text bytes = encode(graph);
+    put(f->path, bytes.data, bytes.len);
+    assert_int_equal(tmk_onnx_load(f->path, NULL, &back, &diag), TMK_UNSUPPORTED);
+    assert_null(back);
+    assert_non_null(strstr(diag.text, "com.example::Foo"));
+    assert_non_null(strstr(diag.text, "com.example::Bar"));
+    tmk_text_finish(&bytes);
+    tmk_graph_destroy(&graph);
+}
+
+/* Versions 1 and 4 of Concat differ, and a file has one version of each operator set. */
+static void a_node_of_another_version_is_not_written_as_something_else(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_text bytes = {0};
+    struct tmk_graph *graph = parse("graph \"g\" opset 17 {\n"
+                                    "  input %x : f32[2]\n"
+                                    "  %a = Concat.1(%x, %x) \"odd\"\n"
+                                    "  output %a\n"
+                                    "}\n");
+    assert_int_equal(tmk_onnx_encode(graph, &bytes, &diag), TMK_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "odd"));
+    tmk_text_finish(&bytes);
+    tmk_graph_destroy(&graph);
+}
+
+static void a_model_that_cannot_be_written_leaves_nothing(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_graph *graph = parse(sample);
+    assert_int_equal(tmk_onnx_save(graph, "/tmp/no such folder/m.onnx", &diag), TMK_WRITE);
+    assert_non_null(strstr(diag.text, "no such folder"));
+    tmk_graph_destroy(&graph);
+}
+
+static void an_outline_leaves_the_weights_where_they_are(void **state) {
+    (void)state;
+    /* a tensor: name "w", 300 raw bytes, and a place that a file may not claim */
+    char bytes[320] = "\x42\x01w\x4a\xac\x02";
+    static const char claimed[] = "\x80\xea\x30\x05"; /* field 100000: 5 */
+    memcpy(bytes + 6 + 300, claimed, 4);
+    struct tmk_text out = {0};
+    struct tmk_diag diag = {0};
+    assert_ok(tmk_wire_outline(bytes, 310, TMK_WIRE_TENSOR, &out, &diag), &diag);
+    static const char want[] = "\x42\x01w\x80\xea\x30\x06\x88\xea\x30\xac\x02";
+    assert_int_equal(out.len, sizeof want - 1);
+    assert_memory_equal(out.data, want, sizeof want - 1);
+    tmk_text_finish(&out);
+}
+
+static void a_damaged_file_is_refused_or_is_another_model(void **state) {
+    const struct fixture *f = *state;
+    struct tmk_graph *graph = parse(sample);
+    struct tmk_text bytes = encode(graph);
+    size_t refused = 0, taken = 0;
+    for (size_t at = 0; at < bytes.len; at++)
+        for (int how = 0; how < 9; how++) { /* each bit turned over, or cut here */
+            struct tmk_diag diag = {0};
+            struct tmk_graph *back = NULL;
+            char old = bytes.data[at];
+            if (how < 8)
+                bytes.data[at] = (char)(old ^ 1 << how);
+            put(f->path, bytes.data, how < 8 ? bytes.len : at);
+            bytes.data[at] = old;
+            enum tmk_status status = load(f->path, &back, &diag);
+            if (status == TMK_OK) {
+                assert_non_null(back);
+                taken++;
+            } else {
+                assert_null(back);
+                assert_non_null(strstr(diag.text, f->path));
+                refused++;
+            }
+            tmk_graph_destroy(&back);
+        }
+    assert_true(refused > bytes.len);
+    assert_true(taken > bytes.len);
+    tmk_text_finish(&bytes);
+    tmk_graph_destroy(&graph);
+}
+
+#define IN_A_FILE(test) cmocka_unit_test_setup_teardown(test, make_path, remove_path)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        IN_A_FILE(a_graph_survives_being_written_and_read),
+        IN_A_FILE(names_that_collide_are_told_apart),
+        IN_A_FILE(unknown_operators_are_refused_unless_kept),
+        cmocka_unit_test(a_node_of_another_version_is_not_written_as_something_else),
+        cmocka_unit_test(a_model_that_cannot_be_written_leaves_nothing),
+        cmocka_unit_test(an_outline_leaves_the_weights_where_they_are),
+        IN_A_FILE(a_damaged_file_is_refused_or_is_another_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
