@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ConvTranspose, oneDNN's deconvolution. ONNX stores the weights as [C, M / group, kernel...];
+ * oneDNN calls the same bytes [M, C, ...] with the two channel axes' strides exchanged. */
+#include "kernel/onednn.h"
+
+#include <string.h>
+
+static bool matches(const struct tmk_node *node) {
+    return strcmp(node->op, "ConvTranspose") == 0;
+}
+
+static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+    const struct tmk_shape *x = &r->in[0]->shape, *w = &r->in[1]->shape;
+    int64_t group = tmk_node_int(r->node, "group", 1);
+    struct tmk_window window;
+    TMK_TRY(tmk_window_conv_transpose(r->node, x, w, &window, r->diag));
+    struct tmk_convolution c = {
+        .transposed = true,
+        .batch = x->dim[0],
+        .in = x->dim[1],
+        .out = r->result->dim[1],
+        .candidates = {{TMK_FORM_ANY, TMK_FORM_ANY}, {TMK_FORM_PLAIN, TMK_FORM_PLAIN}},
+        .n_candidates = 2};
+    if (!tmk_spatial_of(&window, &c.spatial))
+        return TMK_OK;
+    int rank = c.spatial.rank, leading = group > 1, channels = leading;
+    c.weights[0] = group;
+    c.weights[channels] = c.out / group;
+    c.weights[channels + 1] = c.in / group;
+    memcpy(c.weights + leading + 2, c.spatial.sliding.kernel, (size_t)rank * sizeof *c.weights);
+    c.weights_rank = leading + 2 + rank;
+    int64_t taps = 1;
+    for (int i = c.weights_rank - 1; i >= leading + 2; taps *= c.weights[i--])
+        c.weight_strides[i] = taps;
+    c.weight_strides[channels] = taps;
+    c.weight_strides[channels + 1] = taps * c.weights[channels];
+    if (leading)
+        c.weight_strides[0] = c.weight_strides[2] * c.weights[2];
+    return tmk_convolution_create(r, &c, out);
+}
+
+const struct tmk_family tmk_family_conv_transpose = {matches, create, tmk_accel_run_once};

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel/shim.h"
+
+static tmk_md md_or_null(const struct tmk_layout *layout) {
+    return layout ? tmk_layout_md(layout) : NULL;
+}
+
+#if DNNL_VERSION_MAJOR >= 3
+
+dnnl_status_t tmk_layout_tag(struct tmk_layout *layout, int rank, const dnnl_dims_t dims,
+                             dnnl_format_tag_t tag) {
+    dnnl_status_t status =
+        dnnl_memory_desc_create_with_tag(&layout->desc, rank, dims, dnnl_f32, tag);
+    layout->made = status == dnnl_success;
+    return status;
+}
+
+dnnl_status_t tmk_layout_strided(struct tmk_layout *layout, int rank, const dnnl_dims_t dims,
+                                 const dnnl_dims_t strides) {
+    dnnl_status_t status =
+        dnnl_memory_desc_create_with_strides(&layout->desc, rank, dims, dnnl_f32, strides);
+    layout->made = status == dnnl_success;
+    return status;
+}
+
+void tmk_layout_finish(struct tmk_layout *layout) {
+    if (layout->made)
+        dnnl_memory_desc_destroy(layout->desc);
+    layout->made = false;
+}
+
+tmk_md tmk_layout_md(const struct tmk_layout *layout) {
+    return layout->desc;
+}
+
+dnnl_status_t tmk_desc_convolution(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                                   const struct tmk_operands *operands,
+                                   const struct tmk_sliding *sliding, bool transposed,
+                                   dnnl_primitive_desc_t *out) {
+    tmk_md src = tmk_layout_md(operands->src), weights = tmk_layout_md(operands->weights),
+           bias = md_or_null(operands->bias), dst = tmk_layout_md(operands->dst);
+    if (transposed)
+        return dnnl_deconvolution_forward_primitive_desc_create(
+            out, engine, dnnl_forward_inference, dnnl_deconvolution_direct, src, weights, bias, dst,
+            sliding->stride, sliding->dilation, sliding->begin, sliding->end, attr);
+    return dnnl_convolution_forward_primitive_desc_create(
+        out, engine, dnnl_forward_inference, dnnl_convolution_direct, src, weights, bias, dst,
+        sliding->stride, sliding->dilation, sliding->begin, sliding->end, attr);
+}
+
+dnnl_status_t tmk_desc_pooling(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                               dnnl_alg_kind_t kind, const struct tmk_operands *operands,
+                               const struct tmk_sliding *sliding, dnnl_primitive_desc_t *out) {
+    return dnnl_pooling_forward_primitive_desc_create(
+        out, engine, dnnl_forward_inference, kind, tmk_layout_md(operands->src),
+        tmk_layout_md(operands->dst), sliding->stride, sliding->kernel, sliding->dilation,
+        sliding->begin, sliding->end, attr);
+}
+
+dnnl_status_t tmk_desc_inner_product(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                                     const struct tmk_operands *operands,
+                                     dnnl_primitive_desc_t *out) {
+    return dnnl_inner_product_forward_primitive_desc_create(
+        out, engine, dnnl_forward_inference, tmk_layout_md(operands->src),
+        tmk_layout_md(operands->weights), md_or_null(operands->bias), tmk_layout_md(operands->dst),
+        attr);
+}
+
+dnnl_status_t tmk_desc_matmul(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                              const struct tmk_operands *operands, dnnl_primitive_desc_t *out) {
+    return dnnl_matmul_primitive_desc_create(
+        out, engine, tmk_layout_md(operands->src), tmk_layout_md(operands->weights),
+        md_or_null(operands->bias), tmk_layout_md(operands->dst), attr);
+}
+
+#else
+
+dnnl_status_t tmk_layout_tag(struct tmk_layout *layout, int rank, const dnnl_dims_t dims,
+                             dnnl_format_tag_t tag) {
+    dnnl_status_t status = dnnl_memory_desc_init_by_tag(&layout->desc, rank, dims, dnnl_f32, tag);
+    layout->made = status == dnnl_success;
+    return status;
+}
+
+dnnl_status_t tmk_layout_strided(struct tmk_layout *layout, int rank, const dnnl_dims_t dims,
+                                 const dnnl_dims_t strides) {
+    dnnl_status_t status =
+        dnnl_memory_desc_init_by_strides(&layout->desc, rank, dims, dnnl_f32, strides);
+    layout->made = status == dnnl_success;
+    return status;
+}
+
+void tmk_layout_finish(struct tmk_layout *layout) {
+    layout->made = false;
+}
+
+tmk_md tmk_layout_md(const struct tmk_layout *layout) {
+    return &layout->desc;
+}
+
+dnnl_status_t tmk_desc_convolution(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                                   const struct tmk_operands *operands,
+                                   const struct tmk_sliding *sliding, bool transposed,
+                                   dnnl_primitive_desc_t *out) {
+    tmk_md src = tmk_layout_md(operands->src), weights = tmk_layout_md(operands->weights),
+           bias = md_or_null(operands->bias), dst = tmk_layout_md(operands->dst);
+    union {
+        dnnl_convolution_desc_t forward;
+        dnnl_deconvolution_desc_t transposed;
+    } op;
+    dnnl_status_t status =
+        transposed
+            ? dnnl_dilated_deconvolution_forward_desc_init(
+                  &op.transposed, dnnl_forward_inference, dnnl_deconvolution_direct, src, weights,
+                  bias, dst, sliding->stride, sliding->dilation, sliding->begin, sliding->end)
+            : dnnl_dilated_convolution_forward_desc_init(
+                  &op.forward, dnnl_forward_inference, dnnl_convolution_direct, src, weights, bias,
+                  dst, sliding->stride, sliding->dilation, sliding->begin, sliding->end);
+    return status == dnnl_success ? dnnl_primitive_desc_create(out, &op, attr, engine, NULL)
+                                  : status;
+}
+
+dnnl_status_t tmk_desc_pooling(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                               dnnl_alg_kind_t kind, const struct tmk_operands *operands,
+                               const struct tmk_sliding *sliding, dnnl_primitive_desc_t *out) {
+    dnnl_pooling_v2_desc_t op;
+    dnnl_status_t status = dnnl_pooling_v2_forward_desc_init(
+        &op, dnnl_forward_inference, kind, tmk_layout_md(operands->src),
+        tmk_layout_md(operands->dst), sliding->stride, sliding->kernel, sliding->dilation,
+        sliding->begin, sliding->end);
+    return status == dnnl_success ? dnnl_primitive_desc_create(out, &op, attr, engine, NULL)
+                                  : status;
+}
+
+dnnl_status_t tmk_desc_inner_product(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                                     const struct tmk_operands *operands,
+                                     dnnl_primitive_desc_t *out) {
+    dnnl_inner_product_desc_t op;
+    dnnl_status_t status = dnnl_inner_product_forward_desc_init(
+        &op, dnnl_forward_inference, tmk_layout_md(operands->src), tmk_layout_md(operands->weights),
+        md_or_null(operands->bias), tmk_layout_md(operands->dst));
+    return status == dnnl_success ? dnnl_primitive_desc_create(out, &op, attr, engine, NULL)
+                                  : status;
+}
+
+dnnl_status_t tmk_desc_matmul(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                              const struct tmk_operands *operands, dnnl_primitive_desc_t *out) {
+    dnnl_matmul_desc_t op;
+    dnnl_status_t status =
+        dnnl_matmul_desc_init(&op, tmk_layout_md(operands->src), tmk_layout_md(operands->weights),
+                              md_or_null(operands->bias), tmk_layout_md(operands->dst));
+    return status == dnnl_success ? dnnl_primitive_desc_create(out, &op, attr, engine, NULL)
+                                  : status;
+}
+
+#endif
