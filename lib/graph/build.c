@@ -335,6 +335,27 @@ static enum tmk_status copy_attr(struct tmk_graph *graph, const struct tmk_attr 
     return ok ? TMK_OK : tmk_nomem(diag);
 }
 
+static bool holds(const struct tmk_attr *attr, const struct tmk_graph *graph) {
+    if (attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS)
+        for (size_t i = 0; i < attr->n; i++)
+            if (attr->graphs[i] == graph)
+                return true;
+    return false;
+}
+
+/* Ends an attribute whose place `now` takes; graphs may stay. */
+static void retire(struct tmk_attr *old, const struct tmk_attr *now) {
+    if (old->kind != TMK_ATTR_GRAPH && old->kind != TMK_ATTR_GRAPHS) {
+        drop_attr(old);
+        return;
+    }
+    for (size_t i = 0; i < old->n; i++)
+        if (!holds(now, old->graphs[i])) {
+            tmk_graph_detach(old->graphs[i]);
+            drop_tensors(old->graphs[i]);
+        }
+}
+
 enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *attr,
                                   struct tmk_diag *diag) {
     struct tmk_attr copy;
@@ -348,7 +369,7 @@ enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *
             copy.graphs[i]->owner = node;
     for (uint32_t i = 0; i < node->n_attrs; i++)
         if (strcmp(node->attrs[i].name, attr->name) == 0) {
-            drop_attr(&node->attrs[i]);
+            retire(&node->attrs[i], &copy);
             node->attrs[i] = copy;
             return TMK_OK;
         }

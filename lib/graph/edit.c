@@ -67,6 +67,10 @@ static void remove_inside(struct tmk_graph *graph, void *context) {
     }
 }
 
+void tmk_graph_detach(struct tmk_graph *graph) {
+    remove_inside(graph, NULL);
+}
+
 void tmk_node_remove(struct tmk_node *node) {
     struct tmk_graph *graph = node->graph;
     for (uint32_t i = 0; i < node->n_inputs; i++)

@@ -16,25 +16,32 @@ struct check {
     struct tmk_text report;
     unsigned violations;
     struct tmk_ptrmap defined; /* values that stand before the node at hand */
+    struct tmk_ptrmap listed;  /* where a use list says that a value is used: slot -> value */
+    struct tmk_ptrmap outputs; /* value -> how many times it stands among graphs' outputs */
     bool nomem;
 };
 
-TMK_PRINTF(2, 3) static void violation(struct check *check, const char *fmt, ...);
+TMK_PRINTF(3, 4)
+static void violation(struct check *check, const struct tmk_node *node, const char *fmt, ...);
 
-static void violation(struct check *check, const char *fmt, ...) {
+/* node: where; NULL: nowhere in particular. */
+static void violation(struct check *check, const struct tmk_node *node, const char *fmt, ...) {
     if (check->violations++ >= MOST_REPORTED)
         return;
-    char line[512];
+    char line[512], label[256];
     va_list args;
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    tmk_text_printf(&check->report, "%s%s", check->report.len ? "; " : "", line);
+    tmk_text_puts(&check->report, check->report.len ? "; " : "");
+    if (node)
+        tmk_text_printf(&check->report, "%s: ", tmk_node_label(node, label, sizeof label));
+    tmk_text_puts(&check->report, line);
 }
 
 static void define(struct check *check, struct tmk_value *value) {
     if (tmk_ptrmap_get(&check->defined, value))
-        violation(check, "'%s' is defined twice", value->name);
+        violation(check, NULL, "'%s' is defined twice", value->name);
     else if (!tmk_ptrmap_put(&check->defined, value, value))
         check->nomem = true;
 }
@@ -45,46 +52,64 @@ static bool in_scope(const struct tmk_graph *graph, const struct tmk_value *valu
     return graph != NULL;
 }
 
-static bool has_use(const struct tmk_value *value, const struct tmk_node *node, uint32_t input) {
-    for (uint32_t i = 0; i < value->n_uses; i++)
-        if (value->uses[i].node == node && value->uses[i].input == input)
-            return true;
-    return false;
-}
-
 static void check_operand(struct check *check, const struct tmk_node *node, uint32_t i) {
     const struct tmk_value *value = node->inputs[i];
-    char label[256];
     if (!value)
         return;
-    tmk_node_label(node, label, sizeof label);
     if (!in_scope(node->graph, value))
-        violation(check, "%s: input %u ('%s') is out of scope", label, i, value->name);
+        violation(check, node, "input %u ('%s') is out of scope", i, value->name);
     else if (!tmk_value_alive(value))
-        violation(check, "%s: input %u ('%s') comes from a removed node", label, i, value->name);
+        violation(check, node, "input %u ('%s') comes from a removed node", i, value->name);
     else if (!tmk_ptrmap_get(&check->defined, value))
-        violation(check, "%s: input %u ('%s') is used before it is made", label, i, value->name);
-    if (!has_use(value, node, i))
-        violation(check, "%s: input %u ('%s') is missing from its use list", label, i, value->name);
+        violation(check, node, "input %u ('%s') is used before it is made", i, value->name);
+    else if (tmk_ptrmap_get(&check->listed, &node->inputs[i]) != value)
+        violation(check, node, "input %u ('%s') is missing from its use list", i, value->name);
 }
 
-static void check_uses(struct check *check, const struct tmk_value *value) {
+static void check_uses(struct check *check, struct tmk_value *value) {
     for (uint32_t i = 0; i < value->n_uses; i++) {
         const struct tmk_use *use = &value->uses[i];
         if (use->input >= use->node->n_inputs || use->node->inputs[use->input] != value ||
             use->node->removed)
-            violation(check, "'%s' has a use that is none", value->name);
+            violation(check, NULL, "'%s' has a use that is none", value->name);
+        else if (tmk_ptrmap_get(&check->listed, &use->node->inputs[use->input]))
+            violation(check, NULL, "'%s' lists a use twice", value->name);
+        else if (!tmk_ptrmap_put(&check->listed, &use->node->inputs[use->input], value))
+            check->nomem = true;
+    }
+}
+
+static void check_outputs(struct check *check, const struct tmk_graph *graph) {
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const struct tmk_value *value = graph->outputs[i];
+        if (!in_scope(graph, value) || !tmk_value_alive(value) ||
+            !tmk_ptrmap_get(&check->defined, value))
+            violation(check, NULL, "graph output '%s' is never made", value->name);
+        uintptr_t before = (uintptr_t)tmk_ptrmap_get(&check->outputs, value);
+        if (!tmk_ptrmap_put(&check->outputs, value, (void *)(before + 1)))
+            check->nomem = true;
+    }
+}
+
+static void check_output_counts(struct tmk_graph *graph, void *context) {
+    struct check *check = context;
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        const struct tmk_value *value = graph->values[i];
+        size_t found = (size_t)(uintptr_t)tmk_ptrmap_get(&check->outputs, value);
+        if (tmk_value_alive(value) && value->n_graph_outputs != found)
+            violation(check, NULL, "'%s' stands %zu times among outputs but counts %u", value->name,
+                      found, value->n_graph_outputs);
     }
 }
 
 static void check_graph(struct tmk_graph *graph, void *context);
 
 static void check_node(struct check *check, const struct tmk_graph *graph,
-                       const struct tmk_node *node) {
-    char label[256];
-    tmk_node_label(node, label, sizeof label);
+                       const struct tmk_node *before, const struct tmk_node *node) {
+    if (node->prev != before)
+        violation(check, node, "is not linked to the node before it");
     if (node->graph != graph || node->removed)
-        violation(check, "%s stands in a graph that is not its own", label);
+        violation(check, node, "stands in a graph that is not its own");
     for (uint32_t i = 0; i < node->n_inputs; i++)
         check_operand(check, node, i);
     for (uint32_t i = 0; i < node->n_attrs; i++) {
@@ -93,7 +118,7 @@ static void check_node(struct check *check, const struct tmk_graph *graph,
             continue;
         for (size_t k = 0; k < attr->n; k++)
             if (attr->graphs[k]->owner != node || attr->graphs[k]->parent != graph)
-                violation(check, "%s: its attribute '%s' holds a graph of another node", label,
+                violation(check, node, "its attribute '%s' holds a graph of another node",
                           attr->name);
     }
     tmk_node_each_graph(node, check_graph, check);
@@ -103,8 +128,7 @@ static void check_node(struct check *check, const struct tmk_graph *graph,
             continue;
         if (value->kind != TMK_VALUE_RESULT || value->producer != node || value->output != i ||
             value->graph != graph)
-            violation(check, "%s: output %u ('%s') does not know its producer", label, i,
-                      value->name);
+            violation(check, node, "output %u ('%s') does not know its producer", i, value->name);
         define(check, value);
         check_uses(check, value);
     }
@@ -115,7 +139,8 @@ static void check_graph(struct tmk_graph *graph, void *context) {
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         if (graph->inputs[i]->kind != TMK_VALUE_INPUT || graph->inputs[i]->graph != graph)
-            violation(check, "input '%s' is not an input of its graph", graph->inputs[i]->name);
+            violation(check, NULL, "input '%s' is not an input of its graph",
+                      graph->inputs[i]->name);
         define(check, graph->inputs[i]);
         check_uses(check, graph->inputs[i]);
     }
@@ -124,28 +149,26 @@ static void check_graph(struct tmk_graph *graph, void *context) {
         if (value->kind != TMK_VALUE_INITIALIZER)
             continue;
         if (!value->data.data)
-            violation(check, "initializer '%s' has no data", value->name);
+            violation(check, NULL, "initializer '%s' has no data", value->name);
         define(check, value);
         check_uses(check, value);
     }
-    for (const struct tmk_node *node = graph->first; node; node = node->next, nodes++)
-        check_node(check, graph, node);
+    const struct tmk_node *last = NULL;
+    for (const struct tmk_node *node = graph->first; node; last = node, node = node->next, nodes++)
+        check_node(check, graph, last, node);
+    if (graph->last != last)
+        violation(check, NULL, "graph '%s' does not know its last node", graph->name);
     if (nodes != graph->n_nodes)
-        violation(check, "graph '%s' counts %u nodes but holds %u", graph->name, graph->n_nodes,
-                  nodes);
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        const struct tmk_value *value = graph->outputs[i];
-        if (!in_scope(graph, value) || !tmk_value_alive(value) ||
-            !tmk_ptrmap_get(&check->defined, value))
-            violation(check, "graph output '%s' is never made", value->name);
-        if (!value->n_graph_outputs)
-            violation(check, "graph output '%s' does not know it is one", value->name);
-    }
+        violation(check, NULL, "graph '%s' counts %u nodes but holds %u", graph->name,
+                  graph->n_nodes, nodes);
+    check_outputs(check, graph);
 }
 
 enum tmk_status tmk_graph_verify(const struct tmk_graph *graph, struct tmk_diag *diag) {
     struct check check = {0};
-    check_graph((struct tmk_graph *)(uintptr_t)graph, &check); /* the walk changes nothing */
+    struct tmk_graph *walked = (struct tmk_graph *)(uintptr_t)graph; /* nothing changes it */
+    check_graph(walked, &check);
+    tmk_graph_each(walked, check_output_counts, &check);
     enum tmk_status status = TMK_OK;
     if (check.nomem || check.report.failed)
         status = tmk_nomem(diag);
@@ -155,6 +178,8 @@ enum tmk_status tmk_graph_verify(const struct tmk_graph *graph, struct tmk_diag 
     else if (check.violations)
         status = tmk_fail(diag, TMK_GRAPH, "%s", check.report.data);
     tmk_ptrmap_finish(&check.defined);
+    tmk_ptrmap_finish(&check.listed);
+    tmk_ptrmap_finish(&check.outputs);
     tmk_text_finish(&check.report);
     return status;
 }

@@ -357,6 +357,8 @@ static void add_random_attr(struct tmk_node *node, struct visible *visible, int 
     struct tmk_diag diag = {0};
     char name[8], bytes[3][8], symbol[8];
     struct tmk_attr attr = {.name = draw_name(name)};
+    if (tmk_node_attr(node, attr.name))
+        return;
     attr.kind = (enum tmk_attr_kind)draw(TMK_ATTR_TYPE + 1);
     attr.n = draw(4);
     int64_t ints[3];
@@ -414,8 +416,7 @@ static void add_random_attr(struct tmk_node *node, struct visible *visible, int 
         attr.type = &type;
         break;
     }
-    if (tmk_node_attr(node, attr.name) == NULL)
-        assert_ok(tmk_node_set_attr(node, &attr, &diag), &diag);
+    assert_ok(tmk_node_set_attr(node, &attr, &diag), &diag);
     for (int i = 0; i < 3; i++)
         tmk_tensor_finish(&tensors[i]);
 }
