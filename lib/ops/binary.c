@@ -42,6 +42,14 @@ TMK_EACH_UNSIGNED(DEFINE, PRELU_UNSIGNED)
     TMK_ROW2(row_MODULO_##dtype, T, T, T, modulo_##dtype(x, y))
 TMK_EACH_SIGNED(DEFINE_MODULO, )
 
+static inline float modulo_float(float x, float y) {
+    float r = fmodf(x, y);
+    if (r == 0)
+        return copysignf(0.0f, y);
+    return (r < 0) != (y < 0) ? r + y : r;
+}
+TMK_ROW2(row_MODULO_FLOAT32, float, float, float, modulo_float(x, y))
+
 static const struct tmk_binary add = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, ADD)}, TMK_UNDEFINED};
 static const struct tmk_binary sub = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, SUB)}, TMK_UNDEFINED};
 static const struct tmk_binary mul = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, MUL)}, TMK_UNDEFINED};
@@ -49,9 +57,10 @@ static const struct tmk_binary divide = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, DIV_FLOA
                                               TMK_EACH_SIGNED(TMK_ROW_ENTRY, DIV_SIGNED)
                                                   TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, DIV_UNSIGNED)},
                                          TMK_UNDEFINED};
-static const struct tmk_binary modulo = {
-    {TMK_EACH_SIGNED(TMK_ROW_ENTRY, MODULO) TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, FMOD_UNSIGNED)},
-    TMK_UNDEFINED};
+static const struct tmk_binary modulo = {{[TMK_FLOAT32] = row_MODULO_FLOAT32,
+                                          TMK_EACH_SIGNED(TMK_ROW_ENTRY, MODULO)
+                                              TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, FMOD_UNSIGNED)},
+                                         TMK_UNDEFINED};
 static const struct tmk_binary fmodulo = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, FMOD_FLOAT)
                                                TMK_EACH_SIGNED(TMK_ROW_ENTRY, FMOD_SIGNED)
                                                    TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, FMOD_UNSIGNED)},
@@ -146,7 +155,7 @@ static enum tmk_status infer_Mod_10(struct tmk_infer *infer) {
     int64_t kind = tmk_node_int(infer->node, "fmod", 0);
     if (kind != 0 && kind != 1)
         return tmk_fail(infer->diag, TMK_RANGE, "fmod is %lld; it is 0 or 1", (long long)kind);
-    if (infer->in[0]->dtype == TMK_FLOAT32 && !kind)
+    if (infer->in[0]->dtype == TMK_FLOAT32 && !kind && infer->node->version < 28)
         return tmk_fail(infer->diag, TMK_TYPE, "floating-point inputs want fmod=1");
     return tmk_infer_binary(infer, mod_kind(infer->node));
 }

@@ -16,9 +16,12 @@
 #define BIT_AND(T) (T)(x & y)
 #define BIT_OR(T) (T)(x | y)
 #define BIT_XOR(T) (T)(x ^ y)
-/* C leaves a shift by the width or more undefined; nothing is left of the value then. */
+/* C leaves a shift by the width or more, or by less than nothing, undefined: it shifts everything
+ * out here. */
 #define SHIFT_LEFT(T) y < 8 * sizeof(T) ? (T)((uint64_t)x << y) : (T)0
 #define SHIFT_RIGHT(T) y < 8 * sizeof(T) ? (T)(x >> y) : (T)0
+#define SHIFT_LEFT_SIGNED(T) y >= 0 && y < (T)(8 * sizeof(T)) ? (T)((uint64_t)x << y) : (T)0
+#define SHIFT_RIGHT_SIGNED(T) y >= 0 && y < (T)(8 * sizeof(T)) ? (T)(x >> y) : (T)(x < 0 ? -1 : 0)
 
 #define TO_BOOL(op, dtype, T, U) TMK_ROW2(row_##op##_##dtype, T, T, uint8_t, op(T))
 #define TO_SAME(op, dtype, T, U) TMK_ROW2(row_##op##_##dtype, T, T, T, op(T))
@@ -36,6 +39,8 @@ TMK_EACH_INTEGER(TO_SAME, BIT_OR)
 TMK_EACH_INTEGER(TO_SAME, BIT_XOR)
 TMK_EACH_UNSIGNED(TO_SAME, SHIFT_LEFT)
 TMK_EACH_UNSIGNED(TO_SAME, SHIFT_RIGHT)
+TMK_EACH_SIGNED(TO_SAME, SHIFT_LEFT_SIGNED)
+TMK_EACH_SIGNED(TO_SAME, SHIFT_RIGHT_SIGNED)
 
 static const struct tmk_binary equal = {
     {TMK_EACH_NUMBER(TMK_ROW_ENTRY, EQUAL) TMK_EACH_BOOL(TMK_ROW_ENTRY, EQUAL)}, TMK_BOOL};
@@ -53,10 +58,14 @@ static const struct tmk_binary bit_and = {{TMK_EACH_INTEGER(TMK_ROW_ENTRY, BIT_A
 static const struct tmk_binary bit_or = {{TMK_EACH_INTEGER(TMK_ROW_ENTRY, BIT_OR)}, TMK_UNDEFINED};
 static const struct tmk_binary bit_xor = {{TMK_EACH_INTEGER(TMK_ROW_ENTRY, BIT_XOR)},
                                           TMK_UNDEFINED};
-static const struct tmk_binary shift_left = {{TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHIFT_LEFT)},
-                                             TMK_UNDEFINED};
-static const struct tmk_binary shift_right = {{TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHIFT_RIGHT)},
-                                              TMK_UNDEFINED};
+static const struct tmk_binary shift_left = {
+    {TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHIFT_LEFT)
+         TMK_EACH_SIGNED(TMK_ROW_ENTRY, SHIFT_LEFT_SIGNED)},
+    TMK_UNDEFINED};
+static const struct tmk_binary shift_right = {
+    {TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHIFT_RIGHT)
+         TMK_EACH_SIGNED(TMK_ROW_ENTRY, SHIFT_RIGHT_SIGNED)},
+    TMK_UNDEFINED};
 
 #define SAMPLE_LEGACY(Name, type)                                                                  \
     "graph \"sample\" opset 1 {\n"                                                                 \

@@ -132,7 +132,7 @@ enum tmk_status tmk_align_legacy(const struct tmk_node *node, const struct tmk_s
     for (int32_t i = 0; i < a->rank; i++)
         fit.dim[i] = 1;
     for (int32_t i = 0; i < b->rank; i++) {
-        if (b->dim[i] != a->dim[axis + i])
+        if (b->dim[i] != 1 && b->dim[i] != a->dim[axis + i])
             return tmk_fail(diag, TMK_SHAPE, "%s does not stand in %s at axis %lld", text_b, text_a,
                             (long long)axis);
         fit.dim[axis + i] = b->dim[i];

@@ -138,8 +138,8 @@ enum tmk_status tmk_infer_binary(struct tmk_infer *infer, const struct tmk_binar
 enum tmk_status tmk_run_binary(struct tmk_run *run, const struct tmk_binary *op);
 
 /* How operator sets 1 to 6 fit B to A: without broadcast=1 the shapes are equal; with it B has one
- * element, or its shape stands in A's from `axis` on (absent: at the end). *shape_b receives B's
- * shape as NumPy would want it. */
+ * element, or its shape stands in A's from `axis` on (absent: at the end), where early exporters
+ * also wrote 1 for a dimension that repeats. *shape_b receives B's shape as NumPy would want it. */
 enum tmk_status tmk_align_legacy(const struct tmk_node *node, const struct tmk_shape *a,
                                  const struct tmk_shape *b, struct tmk_shape *shape_b,
                                  struct tmk_diag *diag);
