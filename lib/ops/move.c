@@ -191,6 +191,27 @@ enum tmk_status tmk_index(int64_t index, int64_t extent, int64_t *out, struct tm
     return TMK_OK;
 }
 
+/* Merge sort, from runs of one item up. */
+size_t *tmk_sort(size_t n, tmk_order *order, const void *items, size_t *a, size_t *b) {
+    for (size_t i = 0; i < n; i++)
+        a[i] = i;
+    for (size_t width = 1; width < n; width *= 2) {
+        for (size_t left = 0; left < n; left += 2 * width) {
+            size_t middle = n - left < width ? n : left + width;
+            size_t end = n - middle < width ? n : middle + width;
+            for (size_t i = left, j = middle, to = left; to < end; to++)
+                if (i < middle && (j >= end || order(items, a[i], a[j]) <= 0))
+                    b[to] = a[i++];
+                else
+                    b[to] = a[j++];
+        }
+        size_t *swap = a;
+        a = b;
+        b = swap;
+    }
+    return a;
+}
+
 enum tmk_dtype tmk_held_dtype(enum tmk_dtype dtype) {
     bool wide = dtype == TMK_FLOAT16 || dtype == TMK_BFLOAT16 || dtype == TMK_FLOAT64;
     return wide ? TMK_FLOAT32 : dtype;

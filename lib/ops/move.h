@@ -38,6 +38,12 @@ enum tmk_status tmk_want_indices(const struct tmk_tensor *indices, const char *w
 /* -extent <= index < extent becomes 0 <= *out < extent; TMK_RANGE otherwise. */
 enum tmk_status tmk_index(int64_t index, int64_t extent, int64_t *out, struct tmk_diag *diag);
 
+/* Negative, 0 or positive as item x comes before, with or after item y. */
+typedef int tmk_order(const void *items, size_t x, size_t y);
+/* Sorts the numbers 0..n-1 of items, equal ones in their order. `a` and `b` hold n each; one of
+ * them is answered. */
+size_t *tmk_sort(size_t n, tmk_order *order, const void *items, size_t *a, size_t *b);
+
 /* The type that a graph holds numbers of this type in: float16, bfloat16 and float64 are held as
  * float32. */
 enum tmk_dtype tmk_held_dtype(enum tmk_dtype dtype);

@@ -35,7 +35,8 @@ struct items {
     size_t bytes; /* of one */
 };
 
-static int order(const struct items *items, size_t x, size_t y) {
+static int order(const void *context, size_t x, size_t y) {
+    const struct items *items = context;
     const void *a = items->data + x * items->bytes, *b = items->data + y * items->bytes;
     size_t n = items->length;
     switch (items->dtype) {
@@ -44,28 +45,6 @@ static int order(const struct items *items, size_t x, size_t y) {
     default:
         return order_float(a, b, n);
     }
-}
-
-/* Sorts 0..n-1 by the items they stand for; `sorted` and `other` hold n each. Answers where the
- * result is. */
-static size_t *sort(const struct items *items, size_t *sorted, size_t *other) {
-    for (size_t i = 0; i < items->n; i++)
-        sorted[i] = i;
-    for (size_t width = 1; width < items->n; width *= 2) {
-        for (size_t left = 0; left < items->n; left += 2 * width) {
-            size_t middle = items->n - left < width ? items->n : left + width;
-            size_t end = items->n - middle < width ? items->n : middle + width;
-            for (size_t i = left, j = middle, to = left; to < end; to++)
-                if (i < middle && (j >= end || order(items, sorted[i], sorted[j]) <= 0))
-                    other[to] = sorted[i++];
-                else
-                    other[to] = sorted[j++];
-        }
-        size_t *swap = sorted;
-        sorted = other;
-        other = swap;
-    }
-    return sorted;
 }
 
 /* The groups of equal items: the first item of each, how many, and each item's group. */
@@ -187,7 +166,7 @@ static enum tmk_status unique_run(struct tmk_run *run) {
     items.data = packed;
     size_t *a = memory, *b = a + items.n;
     struct groups groups = {0, b + items.n, b + 2 * items.n, b + 3 * items.n};
-    size_t *sorted = sort(&items, a, b);
+    size_t *sorted = tmk_sort(items.n, order, &items, a, b);
     group(&items, sorted, &groups);
     if (tmk_node_int(run->node, "sorted", 1) == 0)
         order_by_appearance(&items, &groups, a, b);

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GridSample: each output position looks up a point of the input, given in [-1, 1] along every
+ * axis, and blends the elements around it. The blend is a product of one-dimensional weights: 1 tap
+ * an axis (nearest), 2 (linear), or 4 (cubic convolution with a = -0.75, R. Keys, IEEE Trans. ASSP
+ * 29, 1981). */
+#include <math.h>
+#include <string.h>
+
+#include "ops/move.h"
+#include "ops/rows.h"
+
+enum sample_mode { SAMPLE_NEAREST = 1, SAMPLE_LINEAR = 2, SAMPLE_CUBIC = 4 }; /* taps an axis */
+enum sample_padding { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION };
+
+struct sampling {
+    enum sample_mode mode;
+    enum sample_padding padding;
+    bool align;
+};
+
+/* Version 16 says bilinear and bicubic where version 20 says linear and cubic. */
+static enum tmk_status read_sampling(const struct tmk_node *node, struct sampling *s,
+                                     struct tmk_diag *diag) {
+    const char *mode = tmk_node_string(node, "mode", "linear");
+    const char *padding = tmk_node_string(node, "padding_mode", "zeros");
+    if (strcmp(mode, "nearest") == 0)
+        s->mode = SAMPLE_NEAREST;
+    else if (strcmp(mode, "linear") == 0 || strcmp(mode, "bilinear") == 0)
+        s->mode = SAMPLE_LINEAR;
+    else if (strcmp(mode, "cubic") == 0 || strcmp(mode, "bicubic") == 0)
+        s->mode = SAMPLE_CUBIC;
+    else
+        return tmk_fail(diag, TMK_RANGE, "mode '%s' is not one of nearest, linear, cubic", mode);
+    if (strcmp(padding, "zeros") == 0)
+        s->padding = PAD_ZEROS;
+    else if (strcmp(padding, "border") == 0)
+        s->padding = PAD_BORDER;
+    else if (strcmp(padding, "reflection") == 0)
+        s->padding = PAD_REFLECTION;
+    else
+        return tmk_fail(diag, TMK_RANGE,
+                        "padding_mode '%s' is not one of zeros, border, reflection", padding);
+    s->align = tmk_node_int(node, "align_corners", 0) != 0;
+    return TMK_OK;
+}
+
+static enum tmk_status sample_infer(struct tmk_infer *infer) {
+    char a[256], b[256];
+    struct sampling s;
+    const struct tmk_shape *in = &infer->in[0]->shape, *grid = &infer->in[1]->shape;
+    TMK_TRY(read_sampling(infer->node, &s, infer->diag));
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "the input", infer->diag));
+    TMK_TRY(tmk_want_dtype(infer->in[1], TMK_FLOAT32, "the grid", infer->diag));
+    bool fits = in->rank >= 3 && grid->rank == in->rank && grid->dim[0] == in->dim[0] &&
+                grid->dim[grid->rank - 1] == in->rank - 2;
+    for (int32_t i = 2; i < in->rank && fits; i++)
+        fits = in->dim[i] > 0;
+    if (!fits)
+        return tmk_fail(infer->diag, TMK_SHAPE,
+                        "a grid of shape %s does not fit an input of shape %s",
+                        tmk_shape_text(grid, a, sizeof a), tmk_shape_text(in, b, sizeof b));
+    struct tmk_shape shape = {.rank = in->rank, .dim = {in->dim[0], in->dim[1]}};
+    for (int32_t i = 2; i < in->rank; i++)
+        shape.dim[i] = grid->dim[i - 1];
+    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
+    return TMK_OK;
+}
+
+/* Folds x back and forth into [low, high]. */
+static double reflect(double x, double low, double high) {
+    double range = high - low;
+    if (range <= 0)
+        return low;
+    double away = x < low ? low - x : x > high ? x - high : -1;
+    if (away < 0)
+        return x;
+    bool from_low = x < low;
+    double turns = floor(away / range), rest = away - turns * range;
+    bool odd = fmod(turns, 2) != 0;
+    return from_low != odd ? low + rest : high - rest;
+}
+
+/* The element at integer position i of an axis, or -1 for zero. */
+static int64_t element_at(const struct sampling *s, double i, int64_t size) {
+    double last = (double)(size - 1), edge = s->align ? 0.0 : 0.5;
+    if (s->padding == PAD_ZEROS)
+        return i >= 0 && i <= last ? (int64_t)i : -1;
+    if (s->padding == PAD_REFLECTION)
+        i = trunc(reflect(i, -edge, last + edge));
+    return i <= 0 ? 0 : i >= last ? size - 1 : (int64_t)i;
+}
+
+struct taps {
+    int64_t at[4]; /* -1: zero */
+    double weight[4];
+};
+
+static void cubic(double t, double weight[4]) {
+    const double a = -0.75;
+    double d[4] = {t + 1, t, 1 - t, 2 - t};
+    for (int i = 0; i < 4; i++) {
+        double x = d[i];
+        weight[i] = i == 1 || i == 2 ? ((a + 2) * x - (a + 3)) * x * x + 1
+                                     : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+    }
+}
+
+/* The taps of one axis for a normalised coordinate. */
+static void find_taps(const struct sampling *s, float coordinate, int64_t size, struct taps *taps) {
+    const double far = 1e9; /* NaN and infinity are beyond every border */
+    double last = (double)(size - 1), edge = s->align ? 0.0 : 0.5;
+    float length = (float)size, n = coordinate + 1.0f;
+    double x = s->align ? n / 2.0f * (length - 1.0f) : (n * length - 1.0f) / 2.0f;
+    x = !(x > -far) ? -far : x > far ? far : x;
+    if (s->mode == SAMPLE_NEAREST)
+        x = rint(x);
+    if (x < -edge || x > last + edge) {
+        if (s->padding == PAD_BORDER)
+            x = x < 0 ? 0 : last;
+        else if (s->padding == PAD_REFLECTION)
+            x = reflect(x, -edge, last + edge);
+    }
+    if (s->mode == SAMPLE_NEAREST) {
+        taps->at[0] = element_at(s, trunc(x), size);
+        taps->weight[0] = 1;
+        return;
+    }
+    double first = floor(x), t = x - first;
+    if (s->mode == SAMPLE_LINEAR) {
+        taps->weight[0] = 1 - t;
+        taps->weight[1] = t;
+    } else {
+        cubic(t, taps->weight);
+        first -= 1;
+    }
+    for (int i = 0; i < (int)s->mode; i++)
+        taps->at[i] = element_at(s, first + i, size);
+}
+
+/* One element of the blend; offset -1: outside, zero. */
+struct part {
+    int64_t offset;
+    double weight;
+};
+
+/* All combinations of one tap an axis that are not outside; answers how many. */
+static size_t combine(const struct sampling *s, const struct taps *taps, const int64_t *stride,
+                      int32_t rank, struct part *parts) {
+    size_t n = 1, used = 0;
+    parts[0] = (struct part){0, 1};
+    for (int32_t k = 0; k < rank; k++) {
+        /* from the end, so that part i's children do not fall on parts still to come */
+        for (size_t i = n; i-- > 0;)
+            for (int t = (int)s->mode; t-- > 0;) {
+                int64_t at = taps[k].at[t], before = parts[i].offset;
+                parts[i * s->mode + (size_t)t] =
+                    (struct part){at < 0 || before < 0 ? -1 : before + at * stride[k],
+                                  parts[i].weight * taps[k].weight[t]};
+            }
+        n *= s->mode;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].offset >= 0)
+            parts[used++] = parts[i];
+    return used;
+}
+
+static enum tmk_status sample_run(struct tmk_run *run) {
+    const struct tmk_tensor *in = run->in[0], *grid = run->in[1];
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    struct sampling s;
+    TMK_TRY(read_sampling(run->node, &s, run->diag));
+    if (!out || tmk_tensor_count(out) == 0)
+        return TMK_OK;
+    int32_t rank = in->shape.rank - 2;
+    size_t most = 1;
+    for (int32_t k = 0; k < rank; k++)
+        most *= s.mode; /* at most 4^10 */
+    struct part *parts = run->scratch(run->context, most * sizeof *parts);
+    if (!parts)
+        return tmk_nomem(run->diag);
+    int64_t stride[TMK_MAX_RANK];
+    tmk_strides(&in->shape, stride);
+    size_t channels = (size_t)in->shape.dim[1];
+    size_t places = tmk_extent(&out->shape, 2, out->shape.rank);
+    size_t image = tmk_extent(&in->shape, 2, in->shape.rank);
+    const float *point = grid->data;
+    for (size_t n = 0; n < (size_t)in->shape.dim[0]; n++)
+        for (size_t p = 0; p < places; p++, point += rank) {
+            struct taps taps[TMK_MAX_RANK];
+            for (int32_t k = 0; k < rank; k++) /* the grid names the innermost axis first */
+                find_taps(&s, point[rank - 1 - k], in->shape.dim[2 + k], &taps[k]);
+            size_t used = combine(&s, taps, stride + 2, rank, parts);
+            for (size_t c = 0; c < channels; c++) {
+                const float *from = (const float *)in->data + (n * channels + c) * image;
+                double sum = 0;
+                for (size_t i = 0; i < used; i++)
+                    sum += parts[i].weight * (double)from[parts[i].offset];
+                ((float *)out->data)[(n * channels + c) * places + p] = (float)sum;
+            }
+        }
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule attrs[] = {{"align_corners", TMK_ATTR_INT, false},
+                                             {"mode", TMK_ATTR_STRING, false},
+                                             {"padding_mode", TMK_ATTR_STRING, false},
+                                             {NULL}};
+
+const struct tmk_op tmk_op_GridSample_16 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "GridSample",
+    .since = 16,
+    .until = 19,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs,
+    .infer = sample_infer,
+    .run = sample_run,
+    .sample = "graph \"grid_sample\" opset 16 {\n"
+              "  input %x : f32[1,2,3,4]\n"
+              "  input %g : f32[1,5,3,2]\n"
+              "  %y = GridSample(%x, %g) {mode=\"bicubic\", padding_mode=\"border\"}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_GridSample_20 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "GridSample",
+    .since = 20,
+    .until = INT32_MAX,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs,
+    .infer = sample_infer,
+    .run = sample_run,
+    .sample = "graph \"grid_sample\" opset 20 {\n"
+              "  input %x : f32[2,1,3,4,2]\n"
+              "  input %g : f32[2,2,1,3,3]\n"
+              "  %y = GridSample(%x, %g) {align_corners=1, padding_mode=\"reflection\"}\n"
+              "  output %y\n"
+              "}\n",
+};
