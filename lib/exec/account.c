@@ -28,8 +28,8 @@ static int compare(const struct tmk_shape *a, const struct tmk_shape *b) {
     return 0;
 }
 
-/* Of more shapes than are kept the smallest stay: a shape that is among them in the end was never pushed out, so
- * its count is whole. */
+/* Of more shapes than are kept the smallest stay: a shape that is among them in the end was never
+ * pushed out, so its count is whole. */
 static enum tmk_status note_shape(struct tmk_account *account, const struct tmk_shape *shape,
                                   uint64_t runs, struct tmk_diag *diag) {
     uint32_t i = 0;

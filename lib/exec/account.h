@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What observers accumulate, slot by slot. Every worker has accounts of its own; they merge exactly. */
+/* What observers accumulate, slot by slot. Every worker has accounts of its own; they merge
+ * exactly. */
 #ifndef TMK_EXEC_ACCOUNT_H
 #define TMK_EXEC_ACCOUNT_H
 
@@ -30,19 +31,19 @@ enum { TMK_MOST_SHAPES = 16 };
 
 /* One slot's account. Zero-initialised is empty: nothing was ever seen. */
 struct tmk_account {
-    struct tmk_stats *floats;    /* float32 values, else NULL */
-    struct tmk_int_stats ints;   /* integers and bools */
-    enum tmk_dtype dtype;        /* TMK_UNDEFINED: never seen */
-    uint64_t elements;           /* of the shapes that ran: what the statistics must count */
-    uint64_t runs;               /* tensors seen */
+    struct tmk_stats *floats;      /* float32 values, else NULL */
+    struct tmk_int_stats ints;     /* integers and bools */
+    enum tmk_dtype dtype;          /* TMK_UNDEFINED: never seen */
+    uint64_t elements;             /* of the shapes that ran: what the statistics must count */
+    uint64_t runs;                 /* tensors seen */
     struct tmk_shape_runs *shapes; /* distinct shapes, in order of rank, then dimensions */
     uint32_t n_shapes;
-    bool more_shapes; /* there were more; the first TMK_MOST_SHAPES in that order are kept, whatever the order of
-                         the runs */
+    bool more_shapes; /* there were more; the first TMK_MOST_SHAPES in that order are kept, whatever
+                         the order of the runs */
 };
 
-/* Adds one tensor. TMK_GUARD: config->guard and the tensor holds a NaN; the text tells sample and element. TMK_TYPE
- * when a slot's type changes between runs, or has none of our statistics. */
+/* Adds one tensor. TMK_GUARD: config->guard and the tensor holds a NaN; the text tells sample and
+ * element. TMK_TYPE when a slot's type changes between runs, or has none of our statistics. */
 TMK_NODISCARD enum tmk_status tmk_account_look(struct tmk_account *account,
                                                const struct tmk_slot_config *config,
                                                const struct tmk_tensor *tensor,

@@ -8,8 +8,8 @@
 #include "base/diag.h"
 
 struct entry {
-    struct tmk_planned planned; /* first: a planned is its entry */
-    struct entry *next;         /* most recently used first */
+    struct tmk_planned planned;   /* first: a planned is its entry */
+    struct entry *next;           /* most recently used first */
     struct tmk_tensor *signature; /* dtypes and shapes, no data */
     uint64_t runs, first_sample;
     uint32_t users;
@@ -108,10 +108,9 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
     return TMK_OK;
 }
 
-/* Looks at a plan's constants, which count once a run; at initializers, which are there once whatever runs, only
- * the first time. */
-static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry,
-                              struct tmk_diag *diag) {
+/* Looks at a plan's constants, which count once a run; at initializers, which are there once
+ * whatever runs, only the first time. */
+static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry, struct tmk_diag *diag) {
     const struct tmk_plan *plan = entry->planned.plan;
     enum tmk_status status = TMK_OK;
     for (uint32_t t = 0; status == TMK_OK && t < plan->n_constant_taps; t++) {
@@ -124,8 +123,8 @@ static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry,
         if (times)
             status = tmk_account_look(&once, &cache->slots[slot], &value->constant, &at, diag);
         if (status == TMK_OK)
-            status = tmk_account_merge(&cache->settled[slot], &once, times, &cache->slots[slot],
-                                       diag);
+            status =
+                tmk_account_merge(&cache->settled[slot], &once, times, &cache->slots[slot], diag);
         tmk_account_finish(&once);
     }
     entry->runs = 0;

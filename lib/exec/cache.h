@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans by shape signature: made once, shared by all workers, and only so many kept.
  *
- * A planned entry also holds the accounts of values that are constant under its plan: they are looked at once, and
- * count as often as the plan ran. Thread-safe. */
+ * A planned entry also holds the accounts of values that are constant under its plan: they are
+ * looked at once, and count as often as the plan ran. Thread-safe. */
 #ifndef TMK_EXEC_CACHE_H
 #define TMK_EXEC_CACHE_H
 
@@ -15,8 +15,8 @@ struct tmk_planned {
     struct tmk_plan *plan; /* shared, immutable */
 };
 
-/* `slots` are the graph's n_slots observers' configs; both and the graph must outlive the cache. `most` plans are
- * kept beyond those in use. */
+/* `slots` are the graph's n_slots observers' configs; both and the graph must outlive the cache.
+ * `most` plans are kept beyond those in use. */
 TMK_NODISCARD enum tmk_status tmk_cache_create(const struct tmk_graph *graph,
                                                const struct tmk_slot_config *slots,
                                                uint32_t n_slots, uint32_t most,
@@ -29,18 +29,18 @@ TMK_NODISCARD enum tmk_status tmk_cache_get(struct tmk_cache *cache,
                                             struct tmk_planned **out, struct tmk_diag *diag);
 /* Says that the plan ran for a batch that began at `sample`: its constants count once more. */
 void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint64_t sample);
-/* Gives the plan back; NULL is allowed. TMK_NOMEM or TMK_RANGE where an old plan's constants cannot be added up. */
+/* Gives the plan back; NULL is allowed. TMK_NOMEM or TMK_RANGE where an old plan's constants cannot
+ * be added up. */
 TMK_NODISCARD enum tmk_status tmk_cache_release(struct tmk_cache *cache,
-                                                struct tmk_planned *planned,
-                                                struct tmk_diag *diag);
-/* Adds the constants of all plans to `accounts` (n_slots of them). Once, when every plan was released. */
+                                                struct tmk_planned *planned, struct tmk_diag *diag);
+/* Adds the constants of all plans to `accounts` (n_slots of them). Once, when every plan was
+ * released. */
 TMK_NODISCARD enum tmk_status tmk_cache_settle(struct tmk_cache *cache,
-                                               struct tmk_account *accounts,
-                                               struct tmk_diag *diag);
+                                               struct tmk_account *accounts, struct tmk_diag *diag);
 
 struct tmk_cache_figures {
-    uint64_t plans;                     /* made */
-    size_t arena_bytes, scratch_bytes;  /* of the largest plan, a worker */
+    uint64_t plans;                    /* made */
+    size_t arena_bytes, scratch_bytes; /* of the largest plan, a worker */
 };
 struct tmk_cache_figures tmk_cache_figures(struct tmk_cache *cache);
 

@@ -14,7 +14,8 @@ TMK_NODISCARD enum tmk_status tmk_queue_create(uint32_t size, struct tmk_queue *
                                                struct tmk_diag *diag);
 /* Finishes the batches that are still in it. */
 void tmk_queue_destroy(struct tmk_queue **queue);
-/* Waits for room; takes the batch over. False, and the batch is the caller's, once the queue was closed. */
+/* Waits for room; takes the batch over. False, and the batch is the caller's, once the queue was
+ * closed. */
 bool tmk_queue_push(struct tmk_queue *queue, const struct tmk_batch *batch);
 /* Waits for a batch, which becomes the caller's. False when the queue is closed and empty. */
 bool tmk_queue_pop(struct tmk_queue *queue, struct tmk_batch *out);

@@ -44,8 +44,8 @@ struct crew {
     struct tmk_stats_at at; /* of the batch at hand */
 };
 
-/* Batches are handed out in order, so whatever failed earlier is at hand in some worker: each ends its batch, and
- * the earliest failure wins. */
+/* Batches are handed out in order, so whatever failed earlier is at hand in some worker: each ends
+ * its batch, and the earliest failure wins. */
 static void report(struct run *run, enum tmk_status status, uint64_t sample,
                    const struct tmk_diag *diag) {
     pthread_mutex_lock(&run->lock);
@@ -156,8 +156,10 @@ static enum tmk_status start(struct run *run, pthread_t *thread, void *(*main)(v
     if (!error)
         return TMK_OK;
     struct tmk_diag diag = {0};
-    enum tmk_status status = tmk_fail(&diag, TMK_MACHINE, "cannot start a thread: %s; fewer "
-                                      "--threads may help", strerror(error));
+    enum tmk_status status = tmk_fail(&diag, TMK_MACHINE,
+                                      "cannot start a thread: %s; fewer "
+                                      "--threads may help",
+                                      strerror(error));
     report(run, status, 0, &diag);
     leave(run);
     return status;
@@ -187,7 +189,8 @@ static void run_all(struct run *run, struct crew *crew) {
     uint32_t n = run->options->threads, started = 0;
     pthread_t loader;
     bool loading = start(run, &loader, load, run) == TMK_OK;
-    while (loading && started < n && start(run, &crew[started].thread, work, &crew[started]) == TMK_OK)
+    while (loading && started < n &&
+           start(run, &crew[started].thread, work, &crew[started]) == TMK_OK)
         started++;
     wait_for_all(run);
     if (loading)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole run: a loader thread feeds batches through a bounded queue to workers, each of which runs whole batches
- * alone and keeps accounts of its own; the accounts are merged at the end. Which worker ran which batch cannot be
- * told from the result. */
+/* A whole run: a loader thread feeds batches through a bounded queue to workers, each of which runs
+ * whole batches alone and keeps accounts of its own; the accounts are merged at the end. Which
+ * worker ran which batch cannot be told from the result. */
 #ifndef TMK_EXEC_RUN_H
 #define TMK_EXEC_RUN_H
 
@@ -12,17 +12,17 @@
 
 /* Consecutive samples that run together. */
 struct tmk_batch {
-    uint64_t sample;            /* absolute index of the first */
-    uint64_t samples;           /* how many */
-    struct tmk_tensor *inputs;  /* one a graph input, in order; malloc'ed array of references */
+    uint64_t sample;           /* absolute index of the first */
+    uint64_t samples;          /* how many */
+    struct tmk_tensor *inputs; /* one a graph input, in order; malloc'ed array of references */
     uint32_t n_inputs;
 };
 /* Finishes the tensors and the array. */
 void tmk_batch_finish(struct tmk_batch *batch);
 
 struct tmk_feed {
-    /* Makes the next batch, or sets *more false. Called by the loader thread only, batches in ascending order of
-     * sample. An error ends the run. */
+    /* Makes the next batch, or sets *more false. Called by the loader thread only, batches in
+     * ascending order of sample. An error ends the run. */
     enum tmk_status (*next)(void *context, struct tmk_batch *out, bool *more,
                             struct tmk_diag *diag);
     void *context;
@@ -46,8 +46,8 @@ struct tmk_exec_result {
     struct tmk_cache_figures figures;
 };
 
-/* Runs every batch of the feed through the instrumented, bound, sorted and numbered graph. When something fails the
- * error of the earliest failing batch is reported. On success finish *out. */
+/* Runs every batch of the feed through the instrumented, bound, sorted and numbered graph. When
+ * something fails the error of the earliest failing batch is reported. On success finish *out. */
 TMK_NODISCARD enum tmk_status tmk_exec_run(const struct tmk_graph *graph,
                                            const struct tmk_feed *feed,
                                            const struct tmk_exec_options *options,

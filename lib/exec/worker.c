@@ -21,9 +21,11 @@ struct tmk_worker {
     size_t arena_size;
     void *accel_scratch;
     size_t accel_scratch_size;
-    struct scratch_block scratch[MOST_SCRATCH]; /* kept from node to node, in the order they were asked for */
+    struct scratch_block
+        scratch[MOST_SCRATCH]; /* kept from node to node, in the order they were asked for */
     uint32_t n_scratch;
-    struct tmk_tensor *values; /* by value index; arena and constants borrowed, dynamic ones owned */
+    struct tmk_tensor
+        *values; /* by value index; arena and constants borrowed, dynamic ones owned */
     uint32_t values_size;
     const struct tmk_tensor **in;
     struct tmk_tensor **out;
@@ -226,7 +228,11 @@ enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan 
     return TMK_OK;
 }
 
-struct tmk_tensor tmk_worker_value(const struct tmk_worker *worker,
-                                   const struct tmk_value *value) {
+struct tmk_tensor tmk_worker_value(const struct tmk_worker *worker, const struct tmk_value *value) {
     return *tensor_of(worker, value);
+}
+
+void tmk_worker_forget(struct tmk_worker *worker) {
+    drop_dynamic(worker);
+    worker->plan = NULL;
 }

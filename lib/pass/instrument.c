@@ -68,7 +68,8 @@ static bool select_value(struct instrumenting *in, const struct tmk_value *value
            value->type.kind == TMK_TYPE_TENSOR && !observed_already(value);
 }
 
-/* The values are listed before the first observer is added: adding changes the lists that are walked. */
+/* The values are listed before the first observer is added: adding changes the lists that are
+ * walked. */
 static void list_selected(struct tmk_graph *graph, void *context) {
     struct instrumenting *in = context;
     for (uint32_t i = 0; i < graph->n_values; i++) {

@@ -23,21 +23,22 @@ enum tmk_observer_kind {
 bool tmk_observer_kind_by_name(const char *name, enum tmk_observer_kind *out);
 const char *tmk_observer_kind_name(enum tmk_observer_kind kind);
 
-/* Which values: all of "all", "activations" (inputs and results of nodes other than Constant), "weights"
- * (initializers and results of Constant nodes), or a glob on the value's name; a value that any of the n patterns
- * names is observed. n = 0: all. */
+/* Which values: all of "all", "activations" (inputs and results of nodes other than Constant),
+ * "weights" (initializers and results of Constant nodes), or a glob on the value's name; a value
+ * that any of the n patterns names is observed. n = 0: all. */
 struct tmk_instrument_options {
     const char *const *patterns;
     size_t n_patterns;
     enum tmk_observer_kind kind;
 };
 
-/* Puts `ai.tidemark::EdgeObserver` on every selected value of an identified graph, sub-graphs included, and sends
- * the value's uses through it. Its attributes: profile_id, kind, tensor_name (the value's own). A graph's outputs
- * keep their names: the observer's result takes the name over and the value under it becomes NAME/unobserved; any
- * other value keeps its name and the observer's result is NAME/observed. An output that is an input or an
- * initializer of the same graph stays as it is, beside its observer. Values of sequence and optional type get no
- * observer. TMK_NOTFOUND when a pattern names no value. *n_observers may be NULL. A second run adds nothing. */
+/* Puts `ai.tidemark::EdgeObserver` on every selected value of an identified graph, sub-graphs
+ * included, and sends the value's uses through it. Its attributes: profile_id, kind, tensor_name
+ * (the value's own). A graph's outputs keep their names: the observer's result takes the name over
+ * and the value under it becomes NAME/unobserved; any other value keeps its name and the observer's
+ * result is NAME/observed. An output that is an input or an initializer of the same graph stays as
+ * it is, beside its observer. Values of sequence and optional type get no observer. TMK_NOTFOUND
+ * when a pattern names no value. *n_observers may be NULL. A second run adds nothing. */
 TMK_NODISCARD enum tmk_status tmk_instrument(struct tmk_graph *graph,
                                              const struct tmk_instrument_options *options,
                                              uint32_t *n_observers, struct tmk_diag *diag);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the planner's two halves share: typing (which values exist, of what shape, which are known) and memory. */
+/* What the planner's two halves share: typing (which values exist, of what shape, which are known)
+ * and memory. */
 #ifndef TMK_PLAN_BUILD_H
 #define TMK_PLAN_BUILD_H
 
@@ -24,8 +25,8 @@ enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *i
 /* Gives every arena value its offset and dynamic values their end. */
 enum tmk_status tmk_plan_memory(struct tmk_planning *p);
 
-/* The axis along which a weight has one slice an output channel, from its first consumer (Conv 0, ConvTranspose
- * 1, Gemm and MatMul the output features' axis), or -1. */
+/* The axis along which a weight has one slice an output channel, from its first consumer (Conv 0,
+ * ConvTranspose 1, Gemm and MatMul the output features' axis), or -1. */
 int32_t tmk_weight_axis(const struct tmk_value *weight);
 
 #endif

@@ -46,8 +46,8 @@ static void join(struct memory *m, uint32_t value, uint32_t block, uint32_t step
         m->blocks[block].last = end;
 }
 
-/* May output 0 stand where input 0 stands? Only if nobody reads that memory again, the step's other operands
- * included. */
+/* May output 0 stand where input 0 stands? Only if nobody reads that memory again, the step's other
+ * operands included. */
 static bool can_overwrite(const struct memory *m, const struct tmk_plan_step *step, uint32_t s,
                           uint32_t in, uint32_t out) {
     const struct tmk_plan_value *values = m->p->plan->values;
@@ -105,7 +105,8 @@ static enum tmk_status place_all(struct memory *m) {
     for (uint32_t i = 0; i < plan->n_values; i++)
         if (m->block_of[i] != NO_BLOCK)
             plan->values[i].offset = m->blocks[m->block_of[i]].offset;
-    for (uint32_t i = 0; i < plan->n_values; i++) /* what an observer forwards stands where its operand does */
+    for (uint32_t i = 0; i < plan->n_values;
+         i++) /* what an observer forwards stands where its operand does */
         if (m->p->alias[i] != i) {
             plan->values[i].place = plan->values[m->p->alias[i]].place;
             plan->values[i].offset = plan->values[m->p->alias[i]].offset;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory planner: greedy by size, as in Pisarchyk and Lee, "Efficient memory management for deep neural net
- * inference" (2020), section 5.2. */
+/* The memory planner: greedy by size, as in Pisarchyk and Lee, "Efficient memory management for
+ * deep neural net inference" (2020), section 5.2. */
 #include <stdlib.h>
 
 #include "base/diag.h"
@@ -20,7 +20,8 @@ static bool together(const struct tmk_block *a, const struct tmk_block *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* `placed` is sorted by offset. The lowest place where the block fits between those alive with it. */
+/* `placed` is sorted by offset. The lowest place where the block fits between those alive with it.
+ */
 static bool lowest_gap(const struct tmk_block *block, struct tmk_block *const *placed, size_t n,
                        size_t bytes, size_t *offset) {
     size_t end = 0;

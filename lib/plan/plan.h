@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph made ready to run at fixed input shapes: an immutable list of steps with memory for every value.
+/* A graph made ready to run at fixed input shapes: an immutable list of steps with memory for every
+ * value.
  *
- * Values whose elements are known while planning (weights, Constant nodes, arithmetic on shapes) are computed then,
- * by the plain kernels, and held by the plan. All other values of known shape live in one arena, where values that
- * are never alive at the same time share bytes. Values whose shape depends on elements seen only while running are
- * `dynamic`: the executor infers and allocates them as it goes.
+ * Values whose elements are known while planning (weights, Constant nodes, arithmetic on shapes)
+ * are computed then, by the plain kernels, and held by the plan. All other values of known shape
+ * live in one arena, where values that are never alive at the same time share bytes. Values whose
+ * shape depends on elements seen only while running are `dynamic`: the executor infers and
+ * allocates them as it goes.
  *
- * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` says that it is to be looked at
- * right after the step that made it. Taps know slots (observer_slots below), not profile IDs.
+ * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` says that it is
+ * to be looked at right after the step that made it. Taps know slots (observer_slots below), not
+ * profile IDs.
  */
 #ifndef TMK_PLAN_PLAN_H
 #define TMK_PLAN_PLAN_H
@@ -48,7 +51,8 @@ struct tmk_plan_tap {
 };
 
 struct tmk_plan {
-    const struct tmk_graph *graph; /* numbered by tmk_graph_number; must outlive the plan unchanged */
+    const struct tmk_graph
+        *graph; /* numbered by tmk_graph_number; must outlive the plan unchanged */
     struct tmk_plan_value *values; /* by tmk_value.index */
     uint32_t n_values;
     struct tmk_plan_step *steps;
@@ -61,8 +65,8 @@ struct tmk_plan {
     size_t arena_bytes, scratch_bytes;
 };
 
-/* Plans a bound, sorted and numbered graph for inputs of these dtypes and shapes (data NULL: not known; graph
- * inputs in order). Errors name the node. The graph is only read. */
+/* Plans a bound, sorted and numbered graph for inputs of these dtypes and shapes (data NULL: not
+ * known; graph inputs in order). Errors name the node. The graph is only read. */
 TMK_NODISCARD enum tmk_status tmk_plan_create(const struct tmk_graph *graph,
                                               const struct tmk_tensor *inputs,
                                               struct tmk_plan **out, struct tmk_diag *diag);
@@ -78,7 +82,8 @@ struct tmk_observer {
     bool in_subgraph;
 };
 
-/* All EdgeObserver nodes, sub-graphs included, in order of appearance; a position is a slot. *out is malloc'ed. */
+/* All EdgeObserver nodes, sub-graphs included, in order of appearance; a position is a slot. *out
+ * is malloc'ed. */
 TMK_NODISCARD enum tmk_status tmk_observer_slots(const struct tmk_graph *graph,
                                                  struct tmk_observer **out, uint32_t *n,
                                                  struct tmk_diag *diag);
@@ -92,8 +97,9 @@ struct tmk_block {
     size_t offset; /* a multiple of 64 */
 };
 
-/* Places blocks so that no two that are alive at the same time overlap: largest first, each in the lowest gap that
- * holds it. Returns TMK_RANGE on overflow. *arena_bytes is the end of the highest block. Deterministic. */
+/* Places blocks so that no two that are alive at the same time overlap: largest first, each in the
+ * lowest gap that holds it. Returns TMK_RANGE on overflow. *arena_bytes is the end of the highest
+ * block. Deterministic. */
 TMK_NODISCARD enum tmk_status tmk_place_blocks(struct tmk_block *blocks, size_t n,
                                                size_t *arena_bytes, struct tmk_diag *diag);
 

@@ -93,9 +93,8 @@ static enum tmk_status keep_constant(struct tmk_planning *p, const struct tmk_no
     value->place = TMK_PLACE_CONSTANT;
     value->dtype = tensor->dtype;
     value->shape = tensor->shape;
-    value->channel_axis = tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant")
-                              ? tmk_weight_axis(node->outputs[i])
-                              : -1;
+    value->channel_axis =
+        tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant") ? tmk_weight_axis(node->outputs[i]) : -1;
     tmk_tensor_share(&value->constant, tensor);
     return TMK_OK;
 }
@@ -150,9 +149,8 @@ static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *n
         value->dtype = results[i].dtype;
         value->shape = results[i].shape;
         if (i == 0)
-            value->channel_axis =
-                tmk_op_channel_axis(node, first ? first->channel_axis : -1,
-                                    first ? &first->shape : NULL, &value->shape);
+            value->channel_axis = tmk_op_channel_axis(node, first ? first->channel_axis : -1,
+                                                      first ? &first->shape : NULL, &value->shape);
     }
     return TMK_OK;
 }
@@ -244,7 +242,8 @@ static int by_step(const void *a, const void *b, void *context) {
     return i != k ? (i > k) - (i < k) : (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-/* An observer may stand far behind its value in file order; its tap follows the value's step all the same. */
+/* An observer may stand far behind its value in file order; its tap follows the value's step all
+ * the same. */
 static void hand_taps_to_steps(struct tmk_planning *p) {
     struct tmk_plan *plan = p->plan;
     if (!plan->n_taps)
@@ -269,8 +268,7 @@ enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *i
         status = tmk_node_is_observer(node) ? observe(p, node)
                                             : type_node(p, node, tensors, in, results);
         if (status != TMK_OK)
-            status =
-                tmk_in(p->diag, status, "node %s", tmk_node_label(node, label, sizeof label));
+            status = tmk_in(p->diag, status, "node %s", tmk_node_label(node, label, sizeof label));
     }
     free(tensors);
     free(in);

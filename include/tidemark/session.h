@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole story: a model is opened, instrumented, run over data, and its profile comes back.
+ *
+ * A model is used by one thread at a time; distinct models are independent. Strings handed in are
+ * only read during the call. Strings handed out are malloc'ed: free() them.
+ */
+#ifndef TIDEMARK_SESSION_H
+#define TIDEMARK_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/profile.h>
+#include <tidemark/status.h>
+#include <tidemark/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "0.1.0". */
+TMK_API const char *tmk_version(void);
+
+/* A model file in memory: its graph, with profile IDs. Opaque. */
+struct tmk_model;
+
+/* Reads an ONNX model. `keep_unknown`: operators that nobody knows how to run are let through, for
+ * printing and instrumenting; otherwise they are TMK_UNSUPPORTED, all named together. End with
+ * tmk_model_close. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_open(const char *path, bool keep_unknown,
+                                                     struct tmk_model **out, struct tmk_diag *diag);
+/* NULL is allowed. */
+TMK_API void tmk_model_close(struct tmk_model **model);
+
+/* ---- looking at a model ---- */
+
+enum tmk_view {
+    TMK_VIEW_TEXT, /* the IR, one line a node, with profile IDs */
+    TMK_VIEW_DOT,  /* Graphviz */
+    TMK_VIEW_OPS,  /* operators, how often, which are unsupported: a table */
+    TMK_VIEW_JSON  /* values and nodes as JSON */
+};
+/* *unsupported (may be NULL) receives the number of nodes whose operator is unsupported. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view,
+                                                      char **out, uint32_t *unsupported,
+                                                      struct tmk_diag *diag);
+
+/* ---- instrumenting ---- */
+
+/* Which values get an observer, and of which kind. */
+struct tmk_observe {
+    const char *const *patterns; /* "all", "activations", "weights", or globs on names; none: all */
+    size_t n_patterns;
+    const char *kind; /* "range", "histogram", "print", "guard"; NULL: "histogram" */
+};
+/* Help for each kind, for people: "range", "extremes ...", ..., NULL. */
+TMK_API const char *const *tmk_observer_kinds(void);
+
+/* Writes the model with `ai.tidemark::EdgeObserver` on every selected value; any ONNX runtime runs
+ * it and gives the same outputs. *n_observers may be NULL. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_instrument(struct tmk_model *model,
+                                                           const struct tmk_observe *observe,
+                                                           const char *path, uint32_t *n_observers,
+                                                           struct tmk_diag *diag);
+
+/* ---- running ---- */
+
+struct tmk_dim {
+    const char *name; /* of a free dimension, as the model spells it */
+    int64_t value;
+};
+
+/* What to run over, and how. Zero-initialised is: everything, as many threads as processors. */
+struct tmk_run_options {
+    const char *const *data; /* sources: PATH, or INPUT=PATH */
+    size_t n_data;
+    const struct tmk_dim *dims; /* free dimensions that must have these sizes */
+    size_t n_dims;
+    uint64_t limit;   /* samples at most; 0: all */
+    uint32_t threads; /* workers; 0: one a processor. Never changes a result. */
+    uint32_t batch;   /* samples a call where the model's batch is free; 0: 1 */
+    bool fail_on_nan; /* stop with TMK_GUARD at the first NaN */
+    /* Called now and then by the calling thread; `total` is 0 while it is not known. NULL: never.
+     */
+    void (*progress)(void *context, uint64_t samples_done, uint64_t total);
+    /* For observers of kind "print": one value of one batch, worker threads one at a time. NULL:
+     * not printed. */
+    void (*print)(void *context, const char *label, uint64_t sample,
+                  const struct tmk_tensor *tensor);
+    void *context; /* of both */
+};
+
+/* What a run was like; not part of a profile, since it differs from run to run. */
+struct tmk_run_report {
+    uint64_t samples, batches;
+    double seconds;       /* from the first batch to the merged statistics */
+    double setup_seconds; /* before: instrumenting, opening the data */
+    size_t arena_bytes;   /* activations and scratch, a worker */
+    uint32_t threads;
+};
+
+/* Instruments a copy of the model, runs it over the data, and answers with the profile of every
+ * value. report may be NULL. TMK_GUARD: a NaN was seen where that was to stop the run. End with
+ * tmk_profile_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_profile(struct tmk_model *model, const struct tmk_run_options *options,
+                  const struct tmk_observe *observe, struct tmk_profile **out,
+                  struct tmk_run_report *report, struct tmk_diag *diag);
+
+/* Runs the model over the data, observing nothing, keeping nothing: bare speed. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_run_bare(struct tmk_model *model,
+                                                         const struct tmk_run_options *options,
+                                                         struct tmk_run_report *report,
+                                                         struct tmk_diag *diag);
+
+/* Runs the model and writes values as arrays: NAME in a .npz (or the only one as .npy), batches
+ * joined along their first axis where a batch is a slice of the data, else stacked on a new one.
+ * patterns: globs on values' names (none: the graph outputs). Values whose shapes differ from batch
+ * to batch are TMK_SHAPE, unless there is one batch only. Everything is held in memory until it is
+ * written. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_run(struct tmk_model *model,
+                                                    const struct tmk_run_options *options,
+                                                    const char *const *patterns, size_t n_patterns,
+                                                    const char *path, struct tmk_diag *diag);
+
+/* ---- verifying ---- */
+
+struct tmk_verify_options {
+    double rtol, atol; /* |got - want| <= atol + rtol * |want|, NaN equals NaN: NumPy's allclose */
+};
+
+/* One output of one test set, compared. */
+struct tmk_verdict {
+    const char *set;    /* the folder */
+    const char *output; /* its name */
+    bool ok;
+    char why[256]; /* not ok: what differs, where */
+    double worst;  /* largest |got - want| / (atol + rtol * |want|); 0 for exact types that agree */
+};
+
+/* Runs one folder of input_N.pb, output_N.pb and compares every output; calls `tell` (may be NULL)
+ * for each. *failed counts outputs that differ. Inputs are matched by the tensors' names where all
+ * of them name inputs of the graph, else by position. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_verify(struct tmk_model *model, const char *directory,
+                 const struct tmk_verify_options *options,
+                 void (*tell)(void *context, const struct tmk_verdict *verdict), void *context,
+                 uint32_t *failed, struct tmk_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

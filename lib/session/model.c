@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a model, and writing it with observers. */
+#include "session/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/file.h"
+#include "model/onnx.h"
+#include "pass/instrument.h"
+#include "tmk_version.h"
+
+const char *tmk_version(void) {
+    return TMK_VERSION;
+}
+
+enum tmk_status tmk_model_open(const char *path, bool keep_unknown, struct tmk_model **out,
+                               struct tmk_diag *diag) {
+    struct tmk_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return tmk_nomem(diag);
+    model->path = strdup(path);
+    enum tmk_status status = model->path ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = tmk_file_sha256(path, model->sha256, diag);
+    if (status == TMK_OK)
+        status = tmk_onnx_load(path, &(struct tmk_onnx_options){.keep_unknown = keep_unknown},
+                               &model->graph, diag);
+    if (status == TMK_OK)
+        *out = model;
+    else
+        tmk_model_close(&model);
+    return status;
+}
+
+void tmk_model_close(struct tmk_model **slot) {
+    struct tmk_model *model = slot ? *slot : NULL;
+    if (!model)
+        return;
+    *slot = NULL;
+    tmk_graph_destroy(&model->graph);
+    free(model->path);
+    free(model);
+}
+
+const char *const *tmk_observer_kinds(void) {
+    static const char *const kinds[] = {
+#define TMK_OBSERVER_KIND_HELP(name, text, help) text, help,
+        TMK_OBSERVER_KINDS(TMK_OBSERVER_KIND_HELP)
+#undef TMK_OBSERVER_KIND_HELP
+            NULL,
+    };
+    return kinds;
+}
+
+enum tmk_status tmk_instrumented(const struct tmk_model *model, const struct tmk_observe *observe,
+                                 struct tmk_graph **out, uint32_t *n_observers,
+                                 struct tmk_diag *diag) {
+    struct tmk_instrument_options options = {observe ? observe->patterns : NULL,
+                                             observe ? observe->n_patterns : 0,
+                                             TMK_OBSERVER_HISTOGRAM};
+    if (observe && observe->kind && !tmk_observer_kind_by_name(observe->kind, &options.kind))
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "'%s' is no kind of observer; there are range, histogram, print and guard",
+                        observe->kind);
+    struct tmk_graph *graph = NULL;
+    TMK_TRY(tmk_graph_clone(model->graph, &graph, diag));
+    enum tmk_status status = tmk_instrument(graph, &options, n_observers, diag);
+    if (status == TMK_OK)
+        status = tmk_graph_verify(graph, diag);
+    if (status == TMK_OK)
+        *out = graph;
+    else
+        tmk_graph_destroy(&graph);
+    return status;
+}
+
+enum tmk_status tmk_model_instrument(struct tmk_model *model, const struct tmk_observe *observe,
+                                     const char *path, uint32_t *n_observers,
+                                     struct tmk_diag *diag) {
+    struct tmk_graph *graph = NULL;
+    TMK_TRY(tmk_instrumented(model, observe, &graph, n_observers, diag));
+    enum tmk_status status = tmk_onnx_save(graph, path, diag);
+    tmk_graph_destroy(&graph);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share. */
+#ifndef TMK_SESSION_MODEL_H
+#define TMK_SESSION_MODEL_H
+
+#include <tidemark/session.h>
+
+#include "graph/graph.h"
+
+struct tmk_model {
+    char *path;
+    char sha256[65];
+    struct tmk_graph *graph; /* identified; never changed: clones are */
+};
+
+/* A copy of the model's graph with its observers, verified and bound. `observe` NULL: everything,
+ * histograms. */
+enum tmk_status tmk_instrumented(const struct tmk_model *model, const struct tmk_observe *observe,
+                                 struct tmk_graph **out, uint32_t *n_observers,
+                                 struct tmk_diag *diag);
+
+#endif

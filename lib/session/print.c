@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model for people and programs: text, dot, a table of operators, JSON. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/text.h"
+#include "graph/print.h"
+#include "session/model.h"
+
+enum { INLINE_LIMIT = 8 }; /* elements of a tensor that are shown */
+
+/* ---- operators ---- */
+
+struct op_count {
+    const struct tmk_node *example;
+    uint32_t nodes;
+};
+
+struct counting {
+    struct op_count *ops;
+    uint32_t n, size, unsupported;
+    bool failed;
+};
+
+static bool same_op(const struct tmk_node *a, const struct tmk_node *b) {
+    return a->version == b->version && tmk_node_is(a, b->domain, b->op);
+}
+
+static void count_ops(struct tmk_graph *graph, void *context) {
+    struct counting *c = context;
+    for (const struct tmk_node *node = graph->first; node; node = node->next) {
+        c->unsupported += !node->row;
+        uint32_t i = 0;
+        while (i < c->n && !same_op(c->ops[i].example, node))
+            i++;
+        if (i == c->n) {
+            if (c->n == c->size) {
+                uint32_t size = c->size ? c->size * 2 : 32;
+                struct op_count *ops = realloc(c->ops, size * sizeof *ops);
+                if (!ops) {
+                    c->failed = true;
+                    return;
+                }
+                c->ops = ops;
+                c->size = size;
+            }
+            c->ops[c->n++] = (struct op_count){node, 0};
+        }
+        c->ops[i].nodes++;
+    }
+}
+
+static int most_first(const void *a, const void *b) {
+    const struct op_count *x = a, *y = b;
+    if (!x->example->row != !y->example->row)
+        return x->example->row ? 1 : -1;
+    if (x->nodes != y->nodes)
+        return x->nodes < y->nodes ? 1 : -1;
+    return strcmp(x->example->op, y->example->op);
+}
+
+static void print_ops(const struct counting *c, struct tmk_text *text) {
+    tmk_text_printf(text, "%-32s %6s %6s  %s\n", "operator", "opset", "nodes", "");
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct tmk_node *node = c->ops[i].example;
+        char name[256];
+        snprintf(name, sizeof name, "%s%s%s", node->domain, node->domain[0] ? "::" : "", node->op);
+        tmk_text_printf(text, "%-32s %6lld %6u  %s\n", name, (long long)node->version,
+                        c->ops[i].nodes, node->row ? "" : "unsupported");
+    }
+    tmk_text_printf(text, "%u operators, %u unsupported nodes\n", c->n, c->unsupported);
+}
+
+/* ---- JSON ---- */
+
+static cJSON *value_json(const struct tmk_value *value) {
+    static const char *const kinds[] = {"input", "initializer", "result"};
+    char text[32];
+    cJSON *o = cJSON_CreateObject();
+    snprintf(text, sizeof text, "p%lld", (long long)value->profile_id);
+    cJSON_AddStringToObject(o, "id", text);
+    cJSON_AddStringToObject(o, "name", value->name);
+    cJSON_AddStringToObject(o, "kind", kinds[value->kind]);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)value->fingerprint);
+    cJSON_AddStringToObject(o, "fingerprint", text);
+    cJSON_AddStringToObject(o, "dtype", tmk_dtype_name(value->type.dtype));
+    if (value->type.has_shape) {
+        cJSON *shape = cJSON_AddArrayToObject(o, "shape");
+        for (int32_t i = 0; i < value->type.shape.rank; i++)
+            cJSON_AddItemToArray(shape, value->type.shape.dim[i] >= 0
+                                            ? cJSON_CreateNumber((double)value->type.shape.dim[i])
+                                        : value->type.symbol[i]
+                                            ? cJSON_CreateString(value->type.symbol[i])
+                                            : cJSON_CreateNull());
+    }
+    return o;
+}
+
+static cJSON *ids_json(struct tmk_value *const *values, uint32_t n) {
+    cJSON *array = cJSON_CreateArray();
+    char text[32];
+    for (uint32_t i = 0; i < n; i++) {
+        if (values[i])
+            snprintf(text, sizeof text, "p%lld", (long long)values[i]->profile_id);
+        cJSON_AddItemToArray(array, values[i] ? cJSON_CreateString(text) : cJSON_CreateNull());
+    }
+    return array;
+}
+
+struct json_lists {
+    cJSON *values, *nodes;
+};
+
+static void graph_json(struct tmk_graph *graph, void *context) {
+    struct json_lists *lists = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]))
+            cJSON_AddItemToArray(lists->values, value_json(graph->values[i]));
+    for (const struct tmk_node *node = graph->first; node; node = node->next) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "name", node->name);
+        cJSON_AddStringToObject(o, "domain", node->domain);
+        cJSON_AddStringToObject(o, "op", node->op);
+        cJSON_AddNumberToObject(o, "opset", (double)node->version);
+        cJSON_AddBoolToObject(o, "supported", node->row != NULL);
+        cJSON_AddItemToObject(o, "inputs", ids_json(node->inputs, node->n_inputs));
+        cJSON_AddItemToObject(o, "outputs", ids_json(node->outputs, node->n_outputs));
+        cJSON_AddItemToArray(lists->nodes, o);
+    }
+}
+
+static void print_json(struct tmk_model *model, struct tmk_text *text) {
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "graph", model->graph->name);
+    cJSON_AddItemToObject(root, "inputs", ids_json(model->graph->inputs, model->graph->n_inputs));
+    cJSON_AddItemToObject(root, "outputs",
+                          ids_json(model->graph->outputs, model->graph->n_outputs));
+    struct json_lists lists = {cJSON_AddArrayToObject(root, "values"),
+                               cJSON_AddArrayToObject(root, "nodes")};
+    tmk_graph_each(model->graph, graph_json, &lists);
+    char *printed = cJSON_Print(root);
+    if (printed) {
+        tmk_text_puts(text, printed);
+        tmk_text_puts(text, "\n");
+    } else {
+        text->failed = true;
+    }
+    cJSON_free(printed);
+    cJSON_Delete(root);
+}
+
+enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, char **out,
+                                uint32_t *unsupported, struct tmk_diag *diag) {
+    struct tmk_text text = {0};
+    struct counting c = {0};
+    tmk_graph_each(model->graph, count_ops, &c);
+    if (c.n)
+        qsort(c.ops, c.n, sizeof *c.ops, most_first);
+    switch (view) {
+    case TMK_VIEW_TEXT:
+        tmk_graph_print(model->graph, INLINE_LIMIT, NULL, &text);
+        break;
+    case TMK_VIEW_DOT:
+        tmk_graph_dot(model->graph, &text);
+        break;
+    case TMK_VIEW_OPS:
+        print_ops(&c, &text);
+        break;
+    case TMK_VIEW_JSON:
+        print_json(model, &text);
+        break;
+    }
+    free(c.ops);
+    if (text.failed || c.failed || !text.data) {
+        tmk_text_finish(&text);
+        return tmk_nomem(diag);
+    }
+    *out = text.data;
+    if (unsupported)
+        *unsupported = c.unsupported;
+    return TMK_OK;
+}

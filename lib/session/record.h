@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From values and accounts to a profile's records. */
+#ifndef TMK_SESSION_RECORD_H
+#define TMK_SESSION_RECORD_H
+
+#include <tidemark/profile.h>
+
+#include "exec/account.h"
+#include "plan/plan.h"
+
+/* Adds one record for every value of the original graph, in ID order, with the account of its
+ * observer, if it has one. Statistics move from the accounts into the records. */
+TMK_NODISCARD enum tmk_status tmk_record_values(struct tmk_profile *profile,
+                                                struct tmk_graph *original,
+                                                const struct tmk_observer *observers,
+                                                struct tmk_account *accounts, uint32_t n_slots,
+                                                struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plain inference: chosen values of every batch, gathered into arrays. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "data/npz_write.h"
+#include "exec/cache.h"
+#include "exec/worker.h"
+#include "session/feed.h"
+#include "session/model.h"
+
+enum { IDLE_PLANS_KEPT = 8 };
+
+/* One value of all batches so far: the batches' tensors one behind the other. */
+struct gathered {
+    const struct tmk_value *value;
+    const char *name;
+    enum tmk_dtype dtype;
+    struct tmk_shape shape; /* of a batch; dim[0] of all batches when joined */
+    uint64_t batches;
+    unsigned char *bytes;
+    size_t used, size;
+};
+
+struct gathering {
+    struct tmk_graph *graph;
+    struct tmk_session_feed *feed;
+    struct tmk_cache *cache;
+    struct tmk_worker *worker;
+    struct gathered *all;
+    size_t n;
+};
+
+struct choosing {
+    struct gathering *g;
+    const char *const *patterns;
+    size_t n_patterns, size;
+    bool *matched, failed;
+};
+
+static bool is_wanted(struct choosing *c, const struct tmk_value *value) {
+    bool wanted = false;
+    for (size_t i = 0; i < c->n_patterns; i++)
+        if (tmk_glob(c->patterns[i], value->name) || strcmp(c->patterns[i], value->name) == 0)
+            wanted = c->matched[i] = true;
+    return wanted;
+}
+
+static bool add_wanted(struct choosing *c, const struct tmk_value *value) {
+    struct gathering *g = c->g;
+    if (g->n == c->size) {
+        size_t size = c->size ? c->size * 2 : 16;
+        struct gathered *all = realloc(g->all, size * sizeof *all);
+        if (!all)
+            return false;
+        g->all = all;
+        c->size = size;
+    }
+    g->all[g->n++] = (struct gathered){.value = value, .name = value->name};
+    return true;
+}
+
+/* Wanted values become graph outputs of the copy, so that the plan keeps them to the end of a
+ * batch. */
+static enum tmk_status choose(struct gathering *g, const char *const *patterns, size_t n_patterns,
+                              struct tmk_diag *diag) {
+    struct choosing c = {.g = g, .patterns = patterns, .n_patterns = n_patterns};
+    struct tmk_graph *graph = g->graph;
+    c.matched = calloc(n_patterns + 1, sizeof *c.matched);
+    bool ok = c.matched != NULL;
+    for (uint32_t i = 0; ok && !n_patterns && i < graph->n_outputs; i++)
+        ok = add_wanted(&c, graph->outputs[i]);
+    for (uint32_t i = 0; ok && n_patterns && i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]) && is_wanted(&c, graph->values[i]))
+            ok = add_wanted(&c, graph->values[i]);
+    enum tmk_status status = ok ? TMK_OK : tmk_nomem(diag);
+    for (size_t i = 0; status == TMK_OK && i < n_patterns; i++)
+        if (!c.matched[i])
+            status = tmk_fail(diag, TMK_NOTFOUND,
+                              "'%s' names no value of the model; `tidemark graph` lists them",
+                              patterns[i]);
+    for (size_t i = 0; status == TMK_OK && n_patterns && i < g->n; i++)
+        status = tmk_graph_add_output(graph, (struct tmk_value *)(uintptr_t)g->all[i].value, diag);
+    free(c.matched);
+    return status;
+}
+
+static enum tmk_status append(struct gathered *gathered, const struct tmk_tensor *tensor, bool join,
+                              struct tmk_diag *diag) {
+    char was[256], is[256];
+    struct tmk_shape shape = tensor->shape;
+    join = join && shape.rank > 0;
+    if (gathered->batches) {
+        if (join)
+            shape.dim[0] = gathered->shape.dim[0];
+        if (gathered->dtype != tensor->dtype || !tmk_shape_equal(&shape, &gathered->shape))
+            return tmk_fail(diag, TMK_SHAPE, "'%s' is %s in one batch and %s in another",
+                            gathered->name, tmk_shape_text(&gathered->shape, was, sizeof was),
+                            tmk_shape_text(&tensor->shape, is, sizeof is));
+        if (join)
+            gathered->shape.dim[0] += tensor->shape.dim[0];
+    } else {
+        gathered->dtype = tensor->dtype;
+        gathered->shape = shape;
+    }
+    size_t bytes = tmk_tensor_bytes(tensor), need;
+    if (!tmk_add_size(gathered->used, bytes, &need))
+        return tmk_nomem(diag);
+    if (need > gathered->size) {
+        size_t size = gathered->size ? gathered->size : 4096;
+        while (size < need && tmk_mul_size(size, 2, &size)) {
+        }
+        unsigned char *grown = size >= need ? realloc(gathered->bytes, size) : NULL;
+        if (!grown)
+            return tmk_nomem(diag);
+        gathered->bytes = grown;
+        gathered->size = size;
+    }
+    if (bytes)
+        memcpy(gathered->bytes + gathered->used, tensor->data, bytes);
+    gathered->used = need;
+    gathered->batches++;
+    return TMK_OK;
+}
+
+static enum tmk_status run_batch(struct gathering *g, const struct tmk_batch *batch, bool join,
+                                 struct tmk_diag *diag) {
+    struct tmk_planned *planned = NULL;
+    TMK_TRY(tmk_cache_get(g->cache, batch->inputs, &planned, diag));
+    enum tmk_status status = tmk_worker_run(g->worker, planned->plan, batch->inputs, NULL, diag);
+    for (size_t i = 0; status == TMK_OK && i < g->n; i++) {
+        struct tmk_tensor tensor = tmk_worker_value(g->worker, g->all[i].value);
+        status = append(&g->all[i], &tensor, join, diag);
+    }
+    tmk_worker_forget(g->worker);
+    enum tmk_status released = tmk_cache_release(g->cache, planned, diag);
+    return status != TMK_OK ? status : released;
+}
+
+static enum tmk_status run_all(struct gathering *g, struct tmk_diag *diag) {
+    struct tmk_feed feed = tmk_session_feed_of(g->feed);
+    bool join = tmk_session_feed_plan(g->feed).slices;
+    for (;;) {
+        struct tmk_batch batch = {0};
+        bool more;
+        TMK_TRY(feed.next(feed.context, &batch, &more, diag));
+        if (!more)
+            return TMK_OK;
+        uint64_t sample = batch.sample;
+        enum tmk_status status = run_batch(g, &batch, join, diag);
+        tmk_batch_finish(&batch);
+        if (status != TMK_OK)
+            return tmk_in(diag, status, "sample %llu", (unsigned long long)sample);
+    }
+}
+
+static enum tmk_status write_all(const struct gathering *g, const char *path,
+                                 struct tmk_diag *diag) {
+    struct tmk_tensor *tensors = calloc(g->n + 1, sizeof *tensors);
+    struct tmk_npz_entry *entries = calloc(g->n + 1, sizeof *entries);
+    enum tmk_status status = tensors && entries ? TMK_OK : tmk_nomem(diag);
+    bool join = tmk_session_feed_plan(g->feed).slices;
+    for (size_t i = 0; status == TMK_OK && i < g->n; i++) {
+        struct tmk_shape shape = g->all[i].shape;
+        if (!join || !shape.rank) { /* a new first axis counts the batches */
+            if (shape.rank == TMK_MAX_RANK) {
+                status =
+                    tmk_fail(diag, TMK_SHAPE, "'%s' has too many axes to stack", g->all[i].name);
+                break;
+            }
+            memmove(shape.dim + 1, shape.dim, (size_t)shape.rank * sizeof shape.dim[0]);
+            shape.dim[0] = (int64_t)g->all[i].batches;
+            shape.rank++;
+        }
+        tmk_tensor_borrow(&tensors[i], g->all[i].dtype, &shape, g->all[i].bytes);
+        entries[i] = (struct tmk_npz_entry){g->all[i].name, &tensors[i]};
+    }
+    if (status == TMK_OK)
+        status = tmk_npz_write(path, entries, g->n, diag);
+    free(tensors);
+    free(entries);
+    return status;
+}
+
+enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_options *options,
+                              const char *const *patterns, size_t n_patterns, const char *path,
+                              struct tmk_diag *diag) {
+    struct gathering g = {0};
+    tmk_kernel_enter_thread();
+    enum tmk_status status = tmk_graph_clone(model->graph, &g.graph, diag);
+    if (status == TMK_OK)
+        status = choose(&g, patterns, n_patterns, diag);
+    if (status == TMK_OK) {
+        tmk_graph_number(g.graph);
+        status = tmk_session_feed_open(g.graph, options, &g.feed, diag);
+    }
+    if (status == TMK_OK)
+        status = tmk_cache_create(g.graph, NULL, 0, IDLE_PLANS_KEPT, &g.cache, diag);
+    if (status == TMK_OK)
+        status = tmk_worker_create(&g.worker, diag);
+    if (status == TMK_OK)
+        status = run_all(&g, diag);
+    if (status == TMK_OK)
+        status = write_all(&g, path, diag);
+    for (size_t i = 0; i < g.n; i++)
+        free(g.all[i].bytes);
+    free(g.all);
+    tmk_worker_destroy(&g.worker);
+    tmk_cache_destroy(&g.cache);
+    tmk_session_feed_close(&g.feed);
+    tmk_graph_destroy(&g.graph);
+    return status;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ONNX test sets: inputs in, outputs compared. */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "exec/worker.h"
+#include "model/onnx.h"
+#include "session/model.h"
+
+enum { MOST_TENSORS = 4096 };
+
+/* input_0.pb, input_1.pb, ... of a folder. */
+struct files {
+    struct tmk_tensor *tensors;
+    char **names;
+    uint32_t n;
+};
+
+static void finish_files(struct files *files) {
+    for (uint32_t i = 0; i < files->n; i++) {
+        tmk_tensor_finish(&files->tensors[i]);
+        free(files->names[i]);
+    }
+    free(files->tensors);
+    free(files->names);
+    *files = (struct files){0};
+}
+
+static enum tmk_status load_files(const char *directory, const char *stem, struct files *files,
+                                  struct tmk_diag *diag) {
+    files->tensors = calloc(MOST_TENSORS, sizeof *files->tensors);
+    files->names = calloc(MOST_TENSORS, sizeof(char *));
+    if (!files->tensors || !files->names)
+        return tmk_nomem(diag);
+    for (; files->n < MOST_TENSORS; files->n++) {
+        char path[4096];
+        int len = snprintf(path, sizeof path, "%s/%s_%u.pb", directory, stem, files->n);
+        if (len < 0 || (size_t)len >= sizeof path)
+            return tmk_fail(diag, TMK_READ, "%s: the path is too long", directory);
+        if (access(path, F_OK) != 0)
+            break;
+        TMK_TRY(
+            tmk_onnx_load_tensor(path, &files->tensors[files->n], &files->names[files->n], diag));
+    }
+    return TMK_OK;
+}
+
+/* ---- comparing ---- */
+
+static double tolerance(double want, const struct tmk_verify_options *options) {
+    return options->atol + options->rtol * fabs(want);
+}
+
+static void compare_floats(const struct tmk_tensor *got, const struct tmk_tensor *want,
+                           const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
+    const float *x = got->data, *y = want->data;
+    size_t n = tmk_tensor_count(got), bad = 0, first = 0;
+    for (size_t i = 0; i < n; i++) {
+        if ((isnan(x[i]) && isnan(y[i])) || x[i] == y[i])
+            continue;
+        double error = fabs((double)x[i] - (double)y[i]) / tolerance((double)y[i], options);
+        if (!(error <= 1)) { /* also where either is not finite */
+            if (!bad++)
+                first = i;
+        }
+        if (!(error <= verdict->worst))
+            verdict->worst = error;
+    }
+    verdict->ok = !bad;
+    if (bad)
+        snprintf(verdict->why, sizeof verdict->why,
+                 "%zu of %zu elements differ; first element %zu: got %.9g, want %.9g", bad, n,
+                 first, (double)x[first], (double)y[first]);
+}
+
+static void compare_bytes(const struct tmk_tensor *got, const struct tmk_tensor *want,
+                          struct tmk_verdict *verdict) {
+    size_t size = tmk_dtype_size(got->dtype), n = tmk_tensor_count(got), bad = 0, first = 0;
+    for (size_t i = 0; i < n; i++)
+        if (memcmp((const char *)got->data + i * size, (const char *)want->data + i * size, size) !=
+            0) {
+            if (!bad++)
+                first = i;
+        }
+    verdict->ok = !bad;
+    verdict->worst = bad ? INFINITY : 0;
+    if (bad)
+        snprintf(verdict->why, sizeof verdict->why, "%zu of %zu elements differ, first element %zu",
+                 bad, n, first);
+}
+
+static void compare(const struct tmk_tensor *got, const struct tmk_tensor *want,
+                    const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
+    char have[128], wish[128];
+    if (got->dtype != want->dtype)
+        snprintf(verdict->why, sizeof verdict->why, "got %s, want %s", tmk_dtype_name(got->dtype),
+                 tmk_dtype_name(want->dtype));
+    else if (!tmk_shape_equal(&got->shape, &want->shape))
+        snprintf(verdict->why, sizeof verdict->why, "got shape %s, want %s",
+                 tmk_shape_text(&got->shape, have, sizeof have),
+                 tmk_shape_text(&want->shape, wish, sizeof wish));
+    else if (got->dtype == TMK_FLOAT32)
+        compare_floats(got, want, options, verdict);
+    else
+        compare_bytes(got, want, verdict);
+}
+
+/* ---- one set ---- */
+
+struct verifying {
+    struct tmk_graph *graph;
+    struct tmk_worker *worker;
+    const struct tmk_verify_options *options;
+    void (*tell)(void *context, const struct tmk_verdict *verdict);
+    void *context;
+    uint32_t failed;
+};
+
+static int32_t input_named(const struct tmk_graph *graph, const char *name) {
+    for (uint32_t i = 0; name && i < graph->n_inputs; i++)
+        if (strcmp(graph->inputs[i]->name, name) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+static bool all_named(const struct tmk_graph *graph, const struct files *files) {
+    for (uint32_t i = 0; i < files->n; i++) {
+        int32_t input = input_named(graph, files->names[i]);
+        for (uint32_t k = 0; input >= 0 && k < i; k++)
+            if (input_named(graph, files->names[k]) == input)
+                input = -1;
+        if (input < 0)
+            return false;
+    }
+    return true;
+}
+
+static enum tmk_status arrange_inputs(const struct tmk_graph *graph, const struct files *files,
+                                      struct tmk_tensor *inputs, struct tmk_diag *diag) {
+    bool by_name = all_named(graph, files);
+    for (uint32_t i = 0; i < files->n; i++) {
+        int32_t input = by_name ? input_named(graph, files->names[i]) : (int32_t)i;
+        if ((uint32_t)input < graph->n_inputs)
+            inputs[input] = files->tensors[i];
+    }
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (!inputs[i].data)
+            return tmk_fail(diag, TMK_NOTFOUND, "has no file for input '%s'",
+                            graph->inputs[i]->name);
+    return TMK_OK;
+}
+
+static enum tmk_status run_set(struct verifying *v, const char *directory,
+                               const struct tmk_tensor *inputs, const struct files *wanted,
+                               struct tmk_diag *diag) {
+    struct tmk_plan *plan = NULL;
+    TMK_TRY(tmk_plan_create(v->graph, inputs, &plan, diag));
+    enum tmk_status status = tmk_worker_run(v->worker, plan, inputs, NULL, diag);
+    for (uint32_t i = 0; status == TMK_OK && i < wanted->n && i < v->graph->n_outputs; i++) {
+        struct tmk_verdict verdict = {.set = directory, .output = v->graph->outputs[i]->name};
+        struct tmk_tensor got = tmk_worker_value(v->worker, v->graph->outputs[i]);
+        compare(&got, &wanted->tensors[i], v->options, &verdict);
+        v->failed += !verdict.ok;
+        if (v->tell)
+            v->tell(v->context, &verdict);
+    }
+    tmk_worker_forget(v->worker);
+    tmk_plan_destroy(&plan);
+    return status;
+}
+
+static enum tmk_status verify_set(struct verifying *v, const char *directory,
+                                  struct tmk_diag *diag) {
+    struct files given = {0}, wanted = {0};
+    struct tmk_tensor *inputs = calloc(v->graph->n_inputs + 1u, sizeof *inputs);
+    enum tmk_status status = inputs ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = load_files(directory, "input", &given, diag);
+    if (status == TMK_OK)
+        status = load_files(directory, "output", &wanted, diag);
+    if (status == TMK_OK && !wanted.n)
+        status = tmk_fail(diag, TMK_NOTFOUND, "%s: has no output_0.pb to compare with", directory);
+    if (status == TMK_OK)
+        status = tmk_in(diag, arrange_inputs(v->graph, &given, inputs, diag), "%s", directory);
+    if (status == TMK_OK)
+        status = tmk_in(diag, run_set(v, directory, inputs, &wanted, diag), "%s", directory);
+    finish_files(&given);
+    finish_files(&wanted);
+    free(inputs);
+    return status;
+}
+
+/* ---- a folder: a set itself, or a folder of sets ---- */
+
+static int is_set(const struct dirent *entry) {
+    return strncmp(entry->d_name, "test_data_set_", 14) == 0;
+}
+
+static enum tmk_status verify_folder(struct verifying *v, const char *directory,
+                                     struct tmk_diag *diag) {
+    struct dirent **entries = NULL;
+    int n = scandir(directory, &entries, is_set, versionsort);
+    if (n < 0)
+        return tmk_fail(diag, TMK_READ, "%s: cannot be read: %s", directory, strerror(errno));
+    enum tmk_status status = n ? TMK_OK : verify_set(v, directory, diag);
+    for (int i = 0; i < n; i++) {
+        char path[4096];
+        int len = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+        if (status == TMK_OK && len > 0 && (size_t)len < sizeof path)
+            status = verify_set(v, path, diag);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+enum tmk_status tmk_model_verify(struct tmk_model *model, const char *directory,
+                                 const struct tmk_verify_options *options,
+                                 void (*tell)(void *context, const struct tmk_verdict *verdict),
+                                 void *context, uint32_t *failed, struct tmk_diag *diag) {
+    struct verifying v = {.options = options, .tell = tell, .context = context};
+    tmk_kernel_enter_thread();
+    enum tmk_status status = tmk_graph_clone(model->graph, &v.graph, diag);
+    if (status == TMK_OK) {
+        tmk_graph_number(v.graph);
+        status = tmk_worker_create(&v.worker, diag);
+    }
+    if (status == TMK_OK)
+        status = verify_folder(&v, directory, diag);
+    if (status == TMK_OK)
+        *failed = v.failed;
+    tmk_worker_destroy(&v.worker);
+    tmk_graph_destroy(&v.graph);
+    return status;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <string.h>
+
+#include "graph/identify.h"
+#include "graph/print.h"
+#include "ops/ops.h"
+#include "pass/instrument.h"
+
+static const char model[] = "graph \"g\" opset 17 {\n input %x : f32[2,3]\n"
+                            " init %w : f32[3] = {1,2,3}\n %a = Mul(%x, %w)\n %b = Relu(%a)\n"
+                            " output %b\n output %a\n}";
+
+static struct tmk_graph *load(const char *text) {
+    struct tmk_graph *graph = NULL;
+    struct tmk_diag diag = {0};
+    assert_ok(tmk_graph_parse(text, NULL, &graph, &diag), &diag);
+    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    assert_ok(tmk_graph_identify(graph, NULL, &diag), &diag);
+    return graph;
+}
+
+static uint32_t instrument(struct tmk_graph *graph, const char *pattern) {
+    struct tmk_diag diag = {0};
+    const struct tmk_instrument_options options = {&pattern, pattern ? 1 : 0,
+                                                   TMK_OBSERVER_HISTOGRAM};
+    uint32_t n = 0;
+    assert_ok(tmk_instrument(graph, &options, &n, &diag), &diag);
+    assert_ok(tmk_graph_verify(graph, &diag), &diag);
+    return n;
+}
+
+static void every_value_gets_an_observer_and_every_use_goes_through_it(void **state) {
+    (void)state;
+    struct tmk_graph *graph = load(model);
+    assert_int_equal(instrument(graph, NULL), 4);
+    uint32_t observers = 0;
+    for (const struct tmk_node *node = graph->first; node; node = node->next) {
+        observers += tmk_node_is_observer(node);
+        for (uint32_t i = 0; i < node->n_inputs && !tmk_node_is_observer(node); i++)
+            assert_true(tmk_node_is_observer(node->inputs[i]->producer));
+    }
+    assert_int_equal(observers, 4);
+    tmk_graph_destroy(&graph);
+}
+
+static void outputs_keep_their_names_and_order(void **state) {
+    (void)state;
+    struct tmk_graph *graph = load(model);
+    instrument(graph, NULL);
+    assert_string_equal(graph->outputs[0]->name, "b");
+    assert_string_equal(graph->outputs[1]->name, "a");
+    for (int i = 0; i < 2; i++) {
+        assert_true(tmk_node_is_observer(graph->outputs[i]->producer));
+        assert_string_equal(tmk_node_string(graph->outputs[i]->producer, "tensor_name", ""),
+                            graph->outputs[i]->name);
+    }
+    tmk_graph_destroy(&graph);
+}
+
+static void observers_carry_the_ids_that_import_gave(void **state) {
+    (void)state;
+    struct tmk_graph *graph = load(model);
+    instrument(graph, NULL);
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        if (tmk_node_is_observer(node)) {
+            assert_int_equal(tmk_node_int(node, "profile_id", -1), node->inputs[0]->profile_id);
+            assert_int_equal(node->outputs[0]->profile_id, -1);
+            assert_string_equal(tmk_node_string(node, "kind", ""), "histogram");
+        }
+    tmk_graph_destroy(&graph);
+}
+
+static void selections_choose_what_they_say(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern;
+        uint32_t n;
+    } cases[] = {{"all", 4}, {"weights", 1}, {"activations", 3}, {"[ab]", 2}, {"x", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tmk_graph *graph = load(model);
+        assert_int_equal(instrument(graph, cases[i].pattern), cases[i].n);
+        tmk_graph_destroy(&graph);
+    }
+}
+
+static void a_pattern_that_names_nothing_is_an_error(void **state) {
+    (void)state;
+    struct tmk_graph *graph = load(model);
+    struct tmk_diag diag = {0};
+    const char *pattern = "nothing*";
+    const struct tmk_instrument_options options = {&pattern, 1, TMK_OBSERVER_RANGE};
+    assert_int_equal(tmk_instrument(graph, &options, NULL, &diag), TMK_NOTFOUND);
+    assert_non_null(strstr(diag.text, "nothing*"));
+    tmk_graph_destroy(&graph);
+}
+
+static void a_second_run_adds_nothing(void **state) {
+    (void)state;
+    struct tmk_graph *graph = load(model);
+    instrument(graph, NULL);
+    assert_int_equal(instrument(graph, NULL), 0);
+    tmk_graph_destroy(&graph);
+}
+
+static void an_input_that_is_an_output_stays_one(void **state) {
+    (void)state;
+    struct tmk_graph *graph = load("graph \"g\" opset 17 {\n input %x : f32[2,3]\n"
+                                   " %a = Relu(%x)\n output %x\n output %a\n}");
+    assert_int_equal(instrument(graph, NULL), 2);
+    assert_ptr_equal(graph->outputs[0], graph->inputs[0]);
+    tmk_graph_destroy(&graph);
+}
+
+static void values_inside_subgraphs_are_observed_too(void **state) {
+    (void)state;
+    struct tmk_graph *graph = NULL;
+    struct tmk_diag diag = {0};
+    assert_ok(
+        tmk_graph_parse("graph \"g\" opset 17 {\n input %c : bool[]\n input %x : f32[2]\n"
+                        " %y = If(%c) {then_branch=graph \"t\" {\n %a = Relu(%x)\n output %a\n"
+                        " }, else_branch=graph \"e\" {\n %b = Neg(%x)\n output %b\n }}\n"
+                        " output %y\n}",
+                        NULL, &graph, &diag),
+        &diag);
+    assert_ok(tmk_graph_identify(graph, NULL, &diag), &diag);
+    assert_int_equal(instrument(graph, NULL), 5);
+    tmk_graph_destroy(&graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_value_gets_an_observer_and_every_use_goes_through_it),
+        cmocka_unit_test(outputs_keep_their_names_and_order),
+        cmocka_unit_test(observers_carry_the_ids_that_import_gave),
+        cmocka_unit_test(selections_choose_what_they_say),
+        cmocka_unit_test(a_pattern_that_names_nothing_is_an_error),
+        cmocka_unit_test(a_second_run_adds_nothing),
+        cmocka_unit_test(an_input_that_is_an_output_stays_one),
+        cmocka_unit_test(values_inside_subgraphs_are_observed_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/print.h"
+#include "ops/ops.h"
+#include "plan/plan.h"
+
+static uint32_t noise(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* ---- the memory planner ---- */
+
+static void blocks_alive_together_never_overlap(void **state) {
+    (void)state;
+    uint32_t seed = 7;
+    for (int round = 0; round < 200; round++) {
+        struct tmk_block blocks[60];
+        size_t n = 1 + noise(&seed) % 60, end = 0, most = 0;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t first = noise(&seed) % 40;
+            blocks[i] =
+                (struct tmk_block){noise(&seed) % 5000, first, first + noise(&seed) % 10, 0};
+        }
+        struct tmk_diag diag = {0};
+        assert_ok(tmk_place_blocks(blocks, n, &end, &diag), &diag);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(blocks[i].offset % 64, 0);
+            assert_true(blocks[i].offset + blocks[i].bytes <= end);
+            for (size_t k = 0; k < i; k++) {
+                bool together =
+                    blocks[i].first <= blocks[k].last && blocks[k].first <= blocks[i].last;
+                bool apart = blocks[i].offset + blocks[i].bytes <= blocks[k].offset ||
+                             blocks[k].offset + blocks[k].bytes <= blocks[i].offset;
+                assert_true(!together || apart || !blocks[i].bytes || !blocks[k].bytes);
+            }
+        }
+        for (uint32_t step = 0; step < 50;
+             step++) { /* no plan can need less than the fullest step */
+            size_t alive = 0;
+            for (size_t i = 0; i < n; i++)
+                alive += blocks[i].first <= step && step <= blocks[i].last ? blocks[i].bytes : 0;
+            most = alive > most ? alive : most;
+        }
+        assert_true(end >= most);
+    }
+}
+
+static void a_leading_gap_is_used_again(void **state) {
+    (void)state;
+    size_t end = 0;
+    struct tmk_block blocks[] = {{4096, 0, 1, 0}, {4096, 1, 2, 0}, {4096, 2, 3, 0}};
+    assert_int_equal(tmk_place_blocks(blocks, 3, &end, NULL), TMK_OK);
+    assert_int_equal(end, 8192);
+    assert_int_equal(blocks[2].offset, blocks[0].offset);
+}
+
+static void sizes_that_overflow_are_refused(void **state) {
+    (void)state;
+    size_t end = 0;
+    struct tmk_block blocks[] = {{SIZE_MAX - 8, 0, 1, 0}, {64, 0, 1, 0}};
+    assert_int_equal(tmk_place_blocks(blocks, 2, &end, NULL), TMK_RANGE);
+}
+
+/* ---- plans ---- */
+
+struct fixture {
+    struct tmk_graph *graph;
+    struct tmk_plan *plan;
+    struct tmk_diag diag;
+};
+
+static enum tmk_status make(struct fixture *f, const char *text, const struct tmk_shape *shape) {
+    *f = (struct fixture){0};
+    assert_ok(tmk_graph_parse(text, NULL, &f->graph, &f->diag), &f->diag);
+    assert_ok(tmk_ops_bind(f->graph, &f->diag), &f->diag);
+    tmk_graph_number(f->graph);
+    struct tmk_tensor input;
+    tmk_tensor_borrow(&input, TMK_FLOAT32, shape, NULL);
+    return tmk_plan_create(f->graph, &input, &f->plan, &f->diag);
+}
+
+static void drop(struct fixture *f) {
+    tmk_plan_destroy(&f->plan);
+    tmk_graph_destroy(&f->graph);
+}
+
+static const struct tmk_plan_value *planned(const struct fixture *f, const char *name) {
+    for (uint32_t i = 0; i < f->graph->n_values; i++)
+        if (strcmp(f->graph->values[i]->name, name) == 0)
+            return &f->plan->values[f->graph->values[i]->index];
+    fail_msg("no value %s", name);
+    return NULL;
+}
+
+static const struct tmk_shape two_by_three = {2, {2, 3}};
+
+static void elementwise_chains_run_in_place(void **state) {
+    (void)state;
+    struct fixture f;
+    assert_ok(make(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
+                   " %c = Neg(%b)\n output %c\n}",
+                   &two_by_three),
+              &f.diag);
+    assert_int_equal(planned(&f, "x")->place, TMK_PLACE_INPUT);
+    assert_int_equal(planned(&f, "a")->offset, planned(&f, "b")->offset);
+    assert_int_equal(planned(&f, "b")->offset, planned(&f, "c")->offset);
+    assert_int_equal(f.plan->arena_bytes, 64);
+    drop(&f);
+}
+
+static void a_value_that_is_read_again_is_not_overwritten(void **state) {
+    (void)state;
+    struct fixture f;
+    assert_ok(make(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
+                   " %c = Add(%b, %a)\n output %c\n}",
+                   &two_by_three),
+              &f.diag);
+    assert_int_not_equal(planned(&f, "a")->offset, planned(&f, "b")->offset);
+    drop(&f);
+}
+
+static void a_kept_output_is_not_overwritten(void **state) {
+    (void)state;
+    struct fixture f;
+    assert_ok(make(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
+                   " output %a\n output %b\n}",
+                   &two_by_three),
+              &f.diag);
+    assert_int_not_equal(planned(&f, "a")->offset, planned(&f, "b")->offset);
+    drop(&f);
+}
+
+static void a_view_keeps_the_memory_it_shows_alive(void **state) {
+    (void)state;
+    struct fixture f;
+    assert_ok(make(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n"
+                   " %v = Flatten(%a) {axis=0}\n %b = Sin(%x)\n %c = Cos(%b)\n %d = Neg(%v)\n"
+                   " output %d\n output %c\n}",
+                   &two_by_three),
+              &f.diag);
+    assert_int_equal(planned(&f, "v")->place, TMK_PLACE_ARENA);
+    assert_int_equal(planned(&f, "v")->offset, planned(&f, "a")->offset);
+    assert_int_not_equal(planned(&f, "b")->offset, planned(&f, "a")->offset);
+    drop(&f);
+}
+
+static void arithmetic_on_shapes_is_done_while_planning(void **state) {
+    (void)state;
+    struct fixture f;
+    assert_ok(make(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n"
+                   " init %one : i64[1] = {1}\n init %m : i64[1] = {-1}\n %s = Shape(%x)\n"
+                   " %n = Gather(%s, %one)\n %t = Concat(%m, %n) {axis=0}\n"
+                   " %y = Reshape(%x, %t)\n output %y\n}",
+                   &two_by_three),
+              &f.diag);
+    assert_int_equal(f.plan->n_steps, 1);
+    assert_int_equal(planned(&f, "t")->place, TMK_PLACE_CONSTANT);
+    assert_int_equal(planned(&f, "y")->place, TMK_PLACE_INPUT);
+    assert_true(tmk_shape_equal(&planned(&f, "y")->shape, &two_by_three));
+    drop(&f);
+}
+
+static void shapes_that_depend_on_elements_are_left_to_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    assert_ok(make(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %i = NonZero(%x)\n"
+                   " %j = Cast(%i) {to=1}\n output %j\n}",
+                   &two_by_three),
+              &f.diag);
+    assert_int_equal(planned(&f, "i")->place, TMK_PLACE_DYNAMIC);
+    assert_int_equal(planned(&f, "j")->place, TMK_PLACE_DYNAMIC);
+    assert_true(f.plan->steps[1].dynamic);
+    assert_int_equal(f.plan->steps[1].n_free, 1);
+    drop(&f);
+}
+
+static void an_observer_is_a_tap_and_no_step(void **state) {
+    (void)state;
+    struct fixture f;
+    assert_ok(make(&f,
+                   "graph \"g\" opset 17 \"ai.tidemark\" 1 {\n input %x : f32[2,3]\n"
+                   " %xo = ai.tidemark::EdgeObserver(%x) {profile_id=0, kind=\"range\", "
+                   "tensor_name=\"x\"}\n %a = Exp(%xo)\n"
+                   " %ao = ai.tidemark::EdgeObserver(%a) {profile_id=1, kind=\"range\", "
+                   "tensor_name=\"a\"}\n %b = Relu(%ao)\n"
+                   " output %b\n}",
+                   &two_by_three),
+              &f.diag);
+    assert_int_equal(f.plan->n_steps, 2);
+    assert_int_equal(f.plan->n_input_taps, 1);
+    assert_int_equal(f.plan->n_taps, 1);
+    assert_int_equal(f.plan->taps[0].slot, 1);
+    assert_int_equal(f.plan->steps[0].n_taps, 1);
+    assert_int_equal(planned(&f, "ao")->offset, planned(&f, "b")->offset);
+    drop(&f);
+}
+
+static void data_that_does_not_fit_the_input_is_refused(void **state) {
+    (void)state;
+    struct fixture f;
+    const struct tmk_shape wrong = {2, {2, 4}};
+    assert_int_equal(make(&f,
+                          "graph \"g\" opset 17 {\n input %x : f32[\"N\",3] \"image\"\n"
+                          " %a = Exp(%x)\n output %a\n}",
+                          &wrong),
+                     TMK_SHAPE);
+    assert_non_null(strstr(f.diag.text, "input 'image' has shape [?,3], but the data has [2,4]"));
+    drop(&f);
+}
+
+static void an_error_names_its_node(void **state) {
+    (void)state;
+    struct fixture f;
+    assert_int_equal(make(&f,
+                          "graph \"g\" opset 17 {\n input %x : f32[2,3]\n"
+                          " init %w : f32[4] = {1,2,3,4}\n %a = Add(%x, %w) : ? \"sum\"\n"
+                          " output %a\n}",
+                          &two_by_three),
+                     TMK_SHAPE);
+    assert_non_null(strstr(f.diag.text, "Add #0"));
+    drop(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_alive_together_never_overlap),
+        cmocka_unit_test(a_leading_gap_is_used_again),
+        cmocka_unit_test(sizes_that_overflow_are_refused),
+        cmocka_unit_test(elementwise_chains_run_in_place),
+        cmocka_unit_test(a_value_that_is_read_again_is_not_overwritten),
+        cmocka_unit_test(a_kept_output_is_not_overwritten),
+        cmocka_unit_test(a_view_keeps_the_memory_it_shows_alive),
+        cmocka_unit_test(arithmetic_on_shapes_is_done_while_planning),
+        cmocka_unit_test(shapes_that_depend_on_elements_are_left_to_the_run),
+        cmocka_unit_test(an_observer_is_a_tap_and_no_step),
+        cmocka_unit_test(data_that_does_not_fit_the_input_is_refused),
+        cmocka_unit_test(an_error_names_its_node),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
