@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conv, and what ConvTranspose shares with it.
  *
- * Layouts are chosen by shape, as measured on the layers of ResNet-50 and MobileNetV2 with AVX2 and
- * with AVX-512:
+ * Layouts are chosen by shape, as measured with AVX2 and AVX-512 on the layers of ResNet-50 and
+ * MobileNetV2 (tests/bench/bench_kernel.c); the first rule that fits holds:
  *
- *   1x1, stride 1, no padding, one group, 128 or   plain: a matrix product as it lies; reordering
- * costs more than more places a channel                          the blocked kernel wins (below 128
- * the product is too narrow) up to 4 input channels, one group              source plain, result
- * blocked: blocks would be mostly padding one input channel a group                      blocked:
- * the channels-last layout that oneDNN likes best with any other 1x1 kernel AVX-512 costs five
- * times as much to reorder to all others                                     what oneDNN likes best
+ * - 1x1 in one group, without stride or padding, on 128 places or more: plain. It is a matrix
+ *   product of the bytes as they lie; reordering costs more than the blocked kernel gains. On fewer
+ *   places the product is too narrow.
+ * - up to 4 input channels in one group: source plain, result blocked. A blocked source would be
+ *   mostly filling.
+ * - depthwise, and any other 1x1: blocked. With AVX-512 oneDNN by itself takes channels last, which
+ *   takes five times as long to reorder to.
+ * - all others: what oneDNN likes best.
  *
  * Where the choice has no fast implementation, the others are tried.
  */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MaxPool without indices, AveragePool, GlobalMaxPool, GlobalAveragePool.
+/* MaxPool without indices, and AveragePool.
  *
  * oneDNN pools quickly in blocked layouts only. It skips NaN and gives -FLT_MAX for windows of
  * -infinity, where the plain kernels keep both; so a maximum looks at its input first, and runs the
  * plain kernel when there is a NaN or an infinity in it. Averages over large windows stay with the
- * plain kernels, which add in double precision.
+ * plain kernel, which adds in double precision; so do the global pools, whose plain kernels are as
+ * fast as the reorder alone (measured on 2048 channels of 7x7).
  */
 #include "kernel/onednn.h"
 
@@ -14,31 +15,13 @@
 enum { MOST_TAPS = 1024 }; /* of an average in float32 */
 
 static bool is_max(const struct tmk_node *node) {
-    return strcmp(node->op, "MaxPool") == 0 || strcmp(node->op, "GlobalMaxPool") == 0;
-}
-
-static bool is_global(const struct tmk_node *node) {
-    return strncmp(node->op, "Global", 6) == 0;
+    return strcmp(node->op, "MaxPool") == 0;
 }
 
 static bool matches(const struct tmk_node *node) {
-    if (strcmp(node->op, "MaxPool") == 0)
+    if (is_max(node))
         return node->n_outputs == 1 || !node->outputs[1];
-    return strcmp(node->op, "AveragePool") == 0 || strcmp(node->op, "GlobalMaxPool") == 0 ||
-           strcmp(node->op, "GlobalAveragePool") == 0;
-}
-
-/* A window as large as the input. */
-static bool global_window(const struct tmk_shape *x, struct tmk_window *out) {
-    struct tmk_window w = {.n = x->rank - 2};
-    if (w.n < 1)
-        return false;
-    for (int32_t i = 0; i < w.n; i++) {
-        w.in[i] = w.kernel[i] = x->dim[i + 2];
-        w.out[i] = w.stride[i] = w.dilation[i] = 1;
-    }
-    *out = w;
-    return true;
+    return strcmp(node->op, "AveragePool") == 0;
 }
 
 /* oneDNN has the window, with the same meaning. */
@@ -57,8 +40,6 @@ static bool expressible(const struct tmk_node *node, const struct tmk_window *w,
          * not with ONNX. */
         if (padding_counts && last + w->kernel[i] > w->in[i] + w->end[i])
             return false;
-        if (last >= w->in[i] || w->begin[i] >= w->kernel[i]) /* a window of padding only */
-            return false;
     }
     return is_max(node) || taps <= MOST_TAPS;
 }
@@ -68,10 +49,7 @@ static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **ou
     struct tmk_window window;
     struct tmk_spatial s;
     dnnl_alg_kind_t kind;
-    if (!is_global(r->node))
-        TMK_TRY(tmk_window_pool(r->node, x, &window, r->diag));
-    else if (!global_window(x, &window))
-        return TMK_OK;
+    TMK_TRY(tmk_window_pool(r->node, x, &window, r->diag));
     if (!expressible(r->node, &window, &kind) || !tmk_spatial_of(&window, &s))
         return TMK_OK;
     dnnl_dims_t src_dims, dst_dims;
