@@ -89,15 +89,15 @@ static enum tmk_status slide(struct tmk_window *window, enum padding padding, bo
             continue;
         }
         int64_t room = in + *begin + *end - reach(window, i);
-        if (room < 0)
+        *out = room < 0 ? 0 : room / stride + 1;
+        if (ceil_mode && room > -stride && room % stride != 0 && *out * stride < in + *begin)
+            ++*out;
+        if (*out == 0)
             return tmk_fail(diag, TMK_SHAPE,
                             "a window of %lld elements does not fit into spatial axis %d: %lld "
                             "elements, with padding %lld",
                             (long long)reach(window, i), (int)i, (long long)in,
                             (long long)(in + *begin + *end));
-        *out = room / stride + 1;
-        if (ceil_mode && room % stride != 0 && *out * stride < in + *begin)
-            ++*out;
     }
     return TMK_OK;
 }

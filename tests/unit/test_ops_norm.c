@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Normalisations and Dropout: cases worked out by hand. */
+#include "ops_nn.h"
+
+#define BATCH                                                                                      \
+    "init %x : f32[2,2] = {1, 2, 3, 4}\ninit %s : f32[2] = {2, 1}\ninit %b : f32[2] = {0, 10}\n"   \
+    "init %m : f32[2] = {1, 4}\ninit %v : f32[2] = {3, 15}\n"
+
+static void batch_norm_uses_what_was_learnt(void **state) {
+    (void)state;
+    gives(15, BATCH "%y = BatchNormalization(%x, %s, %b, %m, %v) {epsilon=1f}", "[2,2]",
+          FLOATS(0, 9.5f, 2, 10));
+    gives(1,
+          BATCH "%y = BatchNormalization(%x, %s, %b, %m, %v) {consumed_inputs=[0,0], epsilon=1f}",
+          "[2,2]", FLOATS(0, 9.5f, 2, 10));
+    gives(15,
+          "init %x : f32[3] = {1, 2, 3}\ninit %o : f32[1] = {1}\n"
+          "%y = BatchNormalization(%x, %o, %o, %o, %o) {epsilon=0f}",
+          "[3]", FLOATS(1, 2, 3));
+}
+
+static void batch_norm_before_9_may_be_per_element(void **state) {
+    (void)state;
+    gives(8,
+          "init %x : f32[2,1,2] = {1, 2, 3, 4}\ninit %s : f32[1,2] = {1, 2}\n"
+          "init %z : f32[1,2] = {0, 0}\ninit %v : f32[1,2] = {1, 1}\n"
+          "%y = BatchNormalization(%x, %s, %z, %z, %v) {epsilon=0f, spatial=0}",
+          "[2,1,2]", FLOATS(1, 4, 3, 8));
+    refuses(8,
+            "init %x : f32[2,1,2] = {1, 2, 3, 4}\ninit %s : f32[1] = {1}\n"
+            "%y = BatchNormalization(%x, %s, %s, %s, %s) {spatial=0}",
+            TMK_SHAPE, "'scale' is [1], not [1,2]");
+}
+
+static void batch_norm_trains_only_where_that_is_well_defined(void **state) {
+    (void)state;
+    struct tmk_diag diag;
+    struct tmk_tensor out[OPERANDS];
+    const char *body = BATCH "%y, %rm, %rv = BatchNormalization(%x, %s, %b, %m, %v) "
+                             "{epsilon=0f, momentum=0.5f, training_mode=1}";
+    assert_ok(run_node(15, body, out, &diag), &diag);
+    check_output(body, &out[0], TMK_FLOAT32, "[2,2]", FLOATS(-2, 9, 2, 11), 0);
+    check_output(body, &out[1], TMK_FLOAT32, "[2]", FLOATS(1.5f, 3.5f), 0);
+    check_output(body, &out[2], TMK_FLOAT32, "[2]", FLOATS(2, 8), 0);
+    finish_outputs(out);
+    refuses(15, BATCH "%y, %rm, %rv = BatchNormalization(%x, %s, %b, %m, %v)", TMK_UNSUPPORTED,
+            "training only");
+    refuses(9, BATCH "%y, %a, %c, %d, %e = BatchNormalization(%x, %s, %b, %m, %v)", TMK_UNSUPPORTED,
+            "training only");
+}
+
+static void groups_share_their_statistics(void **state) {
+    (void)state;
+#define X14 "init %x : f32[1,4,1] = {0, 2, 10, 30}\n"
+    gives(6,
+          "init %x : f32[1,2,2] = {0, 2, 10, 30}\ninit %s : f32[2] = {1, 2}\n"
+          "init %b : f32[2] = {0, 1}\n%y = InstanceNormalization(%x, %s, %b) {epsilon=0f}",
+          "[1,2,2]", FLOATS(-1, 1, -1, 3));
+    gives(18,
+          X14 "init %s : f32[2] = {1, 2}\ninit %b : f32[2] = {0, 1}\n"
+              "%y = GroupNormalization(%x, %s, %b) {epsilon=0f, num_groups=2}",
+          "[1,4,1]", FLOATS(-1, 1, -1, 3));
+    gives(21,
+          X14 "init %s : f32[4] = {1, 2, 3, 4}\ninit %b : f32[4] = {0, 0, 0, 1}\n"
+              "%y = GroupNormalization(%x, %s, %b) {epsilon=0f, num_groups=2}",
+          "[1,4,1]", FLOATS(-1, 2, -3, 5));
+    refuses(21, X14 "init %s : f32[2] = {1, 2}\n%y = GroupNormalization(%x, %s, %s) {num_groups=2}",
+            TMK_SHAPE, "one element a channel");
+    refuses(21,
+            X14 "init %s : f32[4] = {1, 2, 3, 4}\n"
+                "%y = GroupNormalization(%x, %s, %s) {num_groups=3}",
+            TMK_RANGE, "does not divide");
+}
+
+static void layer_norm_tells_mean_and_inverse_deviation(void **state) {
+    (void)state;
+    struct tmk_diag diag;
+    struct tmk_tensor out[OPERANDS];
+    const char *body = "init %x : f32[2,1,2] = {0, 2, 10, 30}\ninit %s : f32[2] = {1, 2}\n"
+                       "init %b : f32[2,1,1] = {0, 100}\n"
+                       "%y, %m, %i = LayerNormalization(%x, %s, %b) {axis=1, epsilon=0f}";
+    assert_ok(run_node(17, body, out, &diag), &diag);
+    check_output(body, &out[0], TMK_FLOAT32, "[2,1,2]", FLOATS(-1, 2, 99, 102), 1e-6);
+    check_output(body, &out[1], TMK_FLOAT32, "[2,1,1]", FLOATS(1, 20), 0);
+    check_output(body, &out[2], TMK_FLOAT32, "[2,1,1]", FLOATS(1, 0.1f), 0);
+    finish_outputs(out);
+    gives(23,
+          "init %x : f32[2] = {1, 7}\ninit %s : f32[2] = {5, 10}\n"
+          "%y = RMSNormalization(%x, %s) {epsilon=0f}",
+          "[2]", FLOATS(1, 14));
+    refuses(17,
+            "init %x : f32[2] = {1, 7}\ninit %s : f32[2,2] = {1, 2, 3, 4}\n"
+            "%y = LayerNormalization(%x, %s)",
+            TMK_SHAPE, "does not broadcast");
+    refuses(17,
+            "init %x : f32[2] = {1, 7}\ninit %s : f32[1] = {1}\n"
+            "%y = LayerNormalization(%x, %s) {axis=1}",
+            TMK_RANGE, "axis 1");
+}
+
+static void a_norm_of_zero_divides_nothing(void **state) {
+    (void)state;
+#define X23 "init %x : f32[2,3] = {0, 3, 1, 0, -4, 3}\n"
+    gives(1, X23 "%y = LpNormalization(%x) {axis=0, p=1}", "[2,3]",
+          FLOATS(0, 3 / 7.0f, 0.25f, 0, -4 / 7.0f, 0.75f));
+    gives(1, "init %x : f32[2] = {3, -4}\n%y = LpNormalization(%x)", "[2]", FLOATS(0.6f, -0.8f));
+    refuses(1, X23 "%y = LpNormalization(%x) {p=3}", TMK_RANGE, "'p' is 3");
+}
+
+static void mean_and_variance_may_go_over_any_axes(void **state) {
+    (void)state;
+#define X222 "init %x : f32[2,1,2] = {0, 1, 2, 5}\n"
+    gives_type(13, X222 "%y = MeanVarianceNormalization(%x) {axes=[0]}", TMK_FLOAT32, "[2,1,2]",
+               FLOATS(-1, -1, 1, 1), 1e-6);
+    gives_type(13, X222 "%y = MeanVarianceNormalization(%x) {axes=[-1,1]}", TMK_FLOAT32, "[2,1,2]",
+               FLOATS(-1, 1, -1, 1), 1e-6);
+    gives(13, "init %x : f32[3] = {7, 7, 7}\n%y = MeanVarianceNormalization(%x) {axes=[0]}", "[3]",
+          FLOATS(0, 0, 0));
+    refuses(13, X222 "%y = MeanVarianceNormalization(%x)", TMK_RANGE, "axis 3");
+}
+
+static void an_even_neighbourhood_reaches_one_channel_further_up(void **state) {
+    (void)state;
+    /* channel c with its neighbour c + 1: 1 + (1 + 4) = 6, 1 + (4 + 9) = 14, 1 + 9 = 10 */
+    gives_type(13,
+               "init %x : f32[1,3] = {1, 2, 3}\n%y = LRN(%x) {alpha=2f, beta=1f, bias=1f, size=2}",
+               TMK_FLOAT32, "[1,3]", FLOATS(1 / 6.0f, 2 / 14.0f, 0.3f), 1e-7);
+    refuses(13, "init %x : f32[1,3] = {1, 2, 3}\n%y = LRN(%x) {size=0}", TMK_RANGE, "'size' is 0");
+}
+
+static void dropout_passes_everything_on(void **state) {
+    (void)state;
+    struct tmk_diag diag;
+    struct tmk_tensor out[OPERANDS];
+#define D2 "init %x : f32[2] = {3, 4}\ninit %r : f32[] = {0.5}\ninit %t : bool[] = {1}\n"
+    const struct {
+        int version;
+        const char *node;
+        enum tmk_dtype mask;
+    } cases[] = {
+        {6, "%y, %m = Dropout(%x)", TMK_FLOAT32},
+        {7, "%y, %m = Dropout(%x) {ratio=0.9f}", TMK_FLOAT32},
+        {10, "%y, %m = Dropout(%x)", TMK_BOOL},
+        {13, "%y, %m = Dropout(%x, %r)", TMK_BOOL},
+        {13, "init %z : f32[] = {0}\n%y, %m = Dropout(%x, %z, %t)", TMK_BOOL},
+    };
+    char body[512];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(body, sizeof body, "%s%s", D2, cases[i].node);
+        assert_ok(run_node(cases[i].version, body, out, &diag), &diag);
+        check_output(body, &out[0], TMK_FLOAT32, "[2]", FLOATS(3, 4), 0);
+        check_output(body, &out[1], cases[i].mask, "[2]", FLOATS(1, 1), 0);
+        finish_outputs(out);
+    }
+    refuses(13, D2 "%y = Dropout(%x, %r, %t)", TMK_UNSUPPORTED, "'training_mode' is true");
+    refuses(13, D2 "%y = Dropout(%x, _, %t)", TMK_UNSUPPORTED, "'training_mode' is true");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batch_norm_uses_what_was_learnt),
+        cmocka_unit_test(batch_norm_before_9_may_be_per_element),
+        cmocka_unit_test(batch_norm_trains_only_where_that_is_well_defined),
+        cmocka_unit_test(groups_share_their_statistics),
+        cmocka_unit_test(layer_norm_tells_mean_and_inverse_deviation),
+        cmocka_unit_test(a_norm_of_zero_divides_nothing),
+        cmocka_unit_test(mean_and_variance_may_go_over_any_axes),
+        cmocka_unit_test(an_even_neighbourhood_reaches_one_channel_further_up),
+        cmocka_unit_test(dropout_passes_everything_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
