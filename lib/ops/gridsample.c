@@ -114,7 +114,8 @@ static void find_taps(const struct sampling *s, float coordinate, int64_t size, 
     x = !(x > -far) ? -far : x > far ? far : x;
     if (s->mode == SAMPLE_NEAREST)
         x = rint(x);
-    if (x < -edge || x > last + edge) {
+    /* a cubic's taps meet the border one by one, as where the models come from */
+    if (s->mode != SAMPLE_CUBIC && (x < -edge || x > last + edge)) {
         if (s->padding == PAD_BORDER)
             x = x < 0 ? 0 : last;
         else if (s->padding == PAD_REFLECTION)

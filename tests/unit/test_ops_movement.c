@@ -381,6 +381,76 @@ static void constants_take_one_value_only(void **state) {
     refuses(13, "%y = Constant() {value_string=\"a\"}", TMK_UNSUPPORTED, "string");
 }
 
+static void einsum_sums_what_the_result_does_not_name(void **state) {
+    (void)state;
+    const char *two = "init %a : f32[2,2] = {1, 2, 3, 4}\ninit %b : f32[2,2] = {5, 6, 7, 8}\n";
+    char body[512];
+    gives(13, "init %a : f32[2,2] = {1, 2, 3, 4}\n%y = Einsum(%a) {equation=\"ii\"}", "[]",
+          FLOATS(5));
+    gives(13, "init %a : f32[2,2] = {1, 2, 3, 4}\n%y = Einsum(%a) {equation=\"ba\"}", "[2,2]",
+          FLOATS(1, 3, 2, 4));
+    gives(13, "init %a : f32[2,0] = {}\n%y = Einsum(%a) {equation=\"ij->i\"}", "[2]", FLOATS(0, 0));
+    snprintf(body, sizeof body, "%s%%y = Einsum(%%a, %%b) {equation=\"ij, jk\"}", two);
+    gives(13, body, "[2,2]", FLOATS(19, 22, 43, 50));
+    snprintf(body, sizeof body, "%s%%y = Einsum(%%a, %%b) {equation=\"ij,kj->ki\"}", two);
+    gives(13, body, "[2,2]", FLOATS(17, 39, 23, 53));
+    snprintf(body, sizeof body, "%s%%y = Einsum(%%a, %%b) {equation=\"ij,kl->\"}", two);
+    gives(13, body, "[]", FLOATS(260));
+    snprintf(body, sizeof body, "%s%%y = Einsum(%%a, %%b) {equation=\"ij,jk->iz\"}", two);
+    refuses(13, body, TMK_RANGE, "'z'");
+    snprintf(body, sizeof body, "%s%%y = Einsum(%%a, %%b) {equation=\"ij->i\"}", two);
+    refuses(13, body, TMK_SHAPE, "not for 2 inputs");
+    snprintf(body, sizeof body, "%s%%y = Einsum(%%a, %%b) {equation=\"ijk,jk\"}", two);
+    refuses(13, body, TMK_SHAPE, "fewer than its term");
+}
+
+static void blocks_that_overlap_add_up(void **state) {
+    (void)state;
+    /* two blocks of 2x1 on a column of 3: the middle belongs to both */
+    gives(18,
+          "init %x : f32[1,2,2] = {1, 2, 10, 20}\ninit %i : i64[2] = {3, 1}\n"
+          "init %b : i64[2] = {2, 1}\n%y = Col2Im(%x, %i, %b)",
+          "[1,1,3,1]", FLOATS(1, 12, 20));
+    refuses(18,
+            "init %x : f32[1,2,3] = {1, 2, 3, 4, 5, 6}\ninit %i : i64[2] = {3, 1}\n"
+            "init %b : i64[2] = {2, 1}\n%y = Col2Im(%x, %i, %b)",
+            TMK_SHAPE, "2 places");
+}
+
+static void grids_look_up_points_between_elements(void **state) {
+    (void)state;
+    const char *x = "init %x : f32[1,1,1,3] = {0, 10, 20}\n"
+                    "init %g : f32[1,1,4,2] = {-1, 0, 0.5, 0, 0.75, 0, 3, 0}\n";
+    char body[512];
+    snprintf(body, sizeof body, "%s%%y = GridSample(%%x, %%g) {align_corners=1}", x);
+    gives(20, body, "[1,1,1,4]", FLOATS(0, 15, 17.5f, 0));
+    snprintf(body, sizeof body,
+             "%s%%y = GridSample(%%x, %%g) {align_corners=1, padding_mode=\"reflection\"}", x);
+    gives(20, body, "[1,1,1,4]", FLOATS(0, 15, 17.5f, 0));
+    snprintf(body, sizeof body,
+             "%s%%y = GridSample(%%x, %%g) {align_corners=1, padding_mode=\"border\", "
+             "mode=\"nearest\"}",
+             x);
+    gives(20, body, "[1,1,1,4]", FLOATS(0, 20, 20, 20)); /* 1.5 goes to the even 2 */
+}
+
+static void the_best_of_overlapping_boxes_stays(void **state) {
+    (void)state;
+    const char *head = "init %b : f32[1,3,4] = {0, 0, 2, 2, 2, 2.5, 0, 0.5, 5, 5, 6, 6}\n"
+                       "init %s : f32[1,1,3] = {0.5, 0.75, 0.25}\ninit %m : i64[] = {9}\n";
+    char body[512];
+    snprintf(body, sizeof body,
+             "%sinit %%o : f32[] = {0.5}\n%%y = NonMaxSuppression(%%b, %%s, %%m, %%o)", head);
+    gives_int64(11, body, "[2,3]", INTS(0, 0, 1, 0, 0, 2));
+    snprintf(body, sizeof body,
+             "%sinit %%o : f32[] = {0.75}\ninit %%t : f32[] = {0.25}\n"
+             "%%y = NonMaxSuppression(%%b, %%s, %%m, %%o, %%t)",
+             head);
+    gives_int64(11, body, "[2,3]", INTS(0, 0, 1, 0, 0, 0));
+    snprintf(body, sizeof body, "%s%%y = NonMaxSuppression(%%b, %%s)", head);
+    gives_int64(11, body, "[0,3]", NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slice_walks_backwards_and_clamps),
@@ -400,6 +470,10 @@ int main(void) {
         cmocka_unit_test(zeros_of_either_sign_are_zero),
         cmocka_unit_test(unique_keeps_first_occurrences),
         cmocka_unit_test(constants_take_one_value_only),
+        cmocka_unit_test(einsum_sums_what_the_result_does_not_name),
+        cmocka_unit_test(blocks_that_overlap_add_up),
+        cmocka_unit_test(grids_look_up_points_between_elements),
+        cmocka_unit_test(the_best_of_overlapping_boxes_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
