@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The profile: what a run saw, one record a value, as a file that is readable without its model.
+ *
+ * A struct tmk_profile is plain data. Make it with tmk_profile_create, fill its fields and add
+ * records with the functions below (or have tmk_profile_read do both), read whatever you like, end
+ * with tmk_profile_destroy. All strings are UTF-8, never NULL ("" when there is nothing to say) and
+ * live as long as the profile: strings that you set yourself are literals, or come from
+ * tmk_profile_text. docs/profile-format.md describes the two file formats.
+ *
+ * Thread-safety: one thread at a time for a profile; distinct profiles are independent, except that
+ * HDF5 may be a library without locks, so .h5 files are read and written by one thread of a process
+ * at a time.
+ */
+#ifndef TIDEMARK_PROFILE_H
+#define TIDEMARK_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/stats.h>
+#include <tidemark/status.h>
+#include <tidemark/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TMK_PROFILE_FORMAT "tidemark-profile"
+/* A file of the same major version always reads; see docs/profile-format.md, "Versions". */
+enum { TMK_PROFILE_MAJOR = 1, TMK_PROFILE_MINOR = 0 };
+
+/* What a value is to its network. X(name, number, text) */
+#define TMK_PROFILE_KIND_LIST(X)                                                                   \
+    X(INPUT, 0, "input")           /* a graph input, or a sub-graph's own */                       \
+    X(WEIGHT, 1, "weight")         /* an initializer, or the value of a Constant node */           \
+    X(ACTIVATION, 2, "activation") /* the result of any other node */                              \
+    X(OUTPUT, 3, "output")         /* such a result that is also an output of the model */
+
+enum tmk_profile_kind {
+#define TMK_PROFILE_KIND_ENUM(name, number, text) TMK_PROFILE_##name = number,
+    TMK_PROFILE_KIND_LIST(TMK_PROFILE_KIND_ENUM)
+#undef TMK_PROFILE_KIND_ENUM
+};
+
+/* What can be said of a value after the run. Every value of the model has one. X(name, number,
+ * text) */
+#define TMK_PROFILE_STATUS_LIST(X)                                                                 \
+    X(NEVER, 0, "never")       /* nothing was seen: its branch never ran */                        \
+    X(OBSERVED, 1, "observed") /* float numbers were seen */                                       \
+    X(CONSTANT, 2, "constant") /* a weight: the same numbers in every run, counted once */         \
+    X(INTEGER, 3, "integer")   /* integers or booleans: no range to quantize */                    \
+    X(DEAD, 4, "dead")         /* it ran, and was only zeros, or one and the same number */        \
+    X(DERIVED, 5, "derived")   /* not looked at: follows exactly from `sources` by `rule` */
+
+enum tmk_profile_status {
+#define TMK_PROFILE_STATUS_ENUM(name, number, text) TMK_PROFILE_##name = number,
+    TMK_PROFILE_STATUS_LIST(TMK_PROFILE_STATUS_ENUM)
+#undef TMK_PROFILE_STATUS_ENUM
+};
+
+/* One version of an operator set that the model asks for. */
+struct tmk_profile_opset {
+    const char *domain; /* "" is ONNX's own */
+    int64_t version;
+};
+
+/* What fed one input. */
+struct tmk_profile_source {
+    const char *input;  /* the input's name */
+    const char *source; /* as a person named it, without directories */
+    uint64_t samples;   /* how many it holds */
+    const char *
+        hash; /* of its bytes, as "xxh64:<hex>" or "sha256:<hex>"; "" when it has none (a stream) */
+};
+
+/* One setting that bears on the numbers. What must not change them (threads, say) is not recorded.
+ */
+struct tmk_profile_setting {
+    const char *key, *value;
+};
+
+/* What became of the samples. offered = run + skipped + failed, always. */
+struct tmk_profile_ledger {
+    uint64_t offered;      /* by the data sources, within the limit asked for */
+    uint64_t run;          /* went through the network and into the statistics */
+    uint64_t skipped;      /* left out on purpose */
+    uint64_t failed;       /* could not be read or run */
+    uint64_t batches;      /* calls of the network that ran */
+    uint64_t first_sample; /* the range of absolute sample indices looked at: [first_sample,
+                              end_sample) */
+    uint64_t end_sample;
+};
+
+/* The node output that a value is. */
+struct tmk_profile_producer {
+    const char *node, *op, *domain; /* the node's name may be "" */
+    uint32_t output;                /* position among the node's outputs */
+};
+
+/* A node input that reads a value. */
+struct tmk_profile_consumer {
+    const char *node, *op, *domain;
+    uint32_t input; /* position among the node's inputs */
+};
+
+/* A shape that ran, and how often. */
+struct tmk_profile_run {
+    struct tmk_shape shape; /* no -1 */
+    uint64_t runs;          /* times the value was computed with this shape */
+};
+
+enum { TMK_PROFILE_MAX_RUNS = 16 }; /* distinct shapes kept a value */
+
+/* One value. `id` is the key; the array of a profile ascends by it. */
+struct tmk_profile_tensor {
+    uint32_t id;          /* the profile ID: 12 is "p12" */
+    uint64_t fingerprint; /* of how the value is computed, whatever the names */
+    uint64_t content;     /* the same, with the bytes of the weights */
+    uint32_t ordinal;     /* among values of equal fingerprint, in ID order */
+    const char *name;     /* the original name, as in the model; may be "" */
+    const char *path;     /* for a value inside sub-graphs: which; "" in the main graph */
+    enum tmk_profile_kind kind;
+    enum tmk_profile_status status;
+    enum tmk_dtype dtype;  /* as it ran */
+    enum tmk_dtype origin; /* as the file says, where it was widened to float32; else == dtype */
+
+    bool has_shape;                   /* false: not even the rank is declared or inferred */
+    struct tmk_shape shape;           /* as declared or inferred: -1 is a free dimension */
+    const char *symbol[TMK_MAX_RANK]; /* its name where it has one, else NULL */
+    struct tmk_profile_run *runs; /* shapes that ran, in order of rank, then dimensions; distinct */
+    uint32_t n_runs;
+    bool more_runs; /* there were more; the first TMK_PROFILE_MAX_RUNS in that order are kept */
+    uint64_t expected_count; /* elements of all shapes that ran, times how often each did */
+
+    bool has_producer; /* false: a graph input or an initializer */
+    struct tmk_profile_producer producer;
+    struct tmk_profile_consumer *consumers;
+    uint32_t n_consumers;
+
+    const char *rule;  /* DERIVED: by which exact rule ("relu"); else "" */
+    uint32_t *sources; /* DERIVED: from which IDs */
+    uint32_t n_sources;
+
+    struct tmk_stats *stats; /* owned; NULL where no floats were counted */
+    bool has_int_stats;      /* integers were counted */
+    struct tmk_int_stats int_stats;
+
+    /* Extremes of each sample, when asked for; written to HDF5 only. Entry i belongs to sample
+     * ledger.first_sample + i; a sample without finite values has NaN in both. NULL: not kept. */
+    float *sample_min, *sample_max; /* owned; n_samples each */
+    uint64_t n_samples;             /* 0, or ledger.end_sample - ledger.first_sample */
+};
+
+struct tmk_arena;
+
+struct tmk_profile {
+    struct {
+        uint32_t major, minor; /* of the file read; a new profile has this library's */
+    } version;
+    struct {
+        const char *name, *version; /* the program: "tidemark", "0.1.0" */
+        const char *isa;            /* instruction set of the machine that ran: "x86_64 avx2" */
+        const char *kernels;        /* "oneDNN 2.6.3"; "plain" for our own only */
+    } producer;
+    struct {
+        const char *file;   /* without directories */
+        const char *sha256; /* 64 hex digits, or "" */
+        const char *format; /* "onnx", "relay" */
+        int64_t ir_version; /* 0: the format has none */
+        struct tmk_profile_opset *opsets;
+        uint32_t n_opsets;
+        uint64_t fingerprint; /* of the graph: over the fingerprints of its outputs */
+    } model;
+    struct tmk_profile_source *sources;
+    uint32_t n_sources;
+    struct tmk_profile_setting *settings;
+    uint32_t n_settings;
+    struct tmk_profile_ledger ledger;
+    struct tmk_profile_tensor *tensors; /* ascending by id */
+    uint32_t n_tensors;
+
+    struct tmk_arena *arena; /* where strings live; not for callers */
+};
+
+/* The names of the enums as files spell them; never NULL ("?" for an unknown number). */
+TMK_API const char *tmk_profile_kind_name(enum tmk_profile_kind kind);
+TMK_API const char *tmk_profile_status_name(enum tmk_profile_status status);
+
+/* An empty profile of this library's version: every string "", every list empty. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_create(struct tmk_profile **out,
+                                                         struct tmk_diag *diag);
+/* Frees the profile with its records and statistics, and sets *profile to NULL; NULL is allowed. */
+TMK_API void tmk_profile_destroy(struct tmk_profile **profile);
+
+/* A copy of the text that lives as long as the profile. NULL when memory ran out. */
+TMK_API const char *tmk_profile_text(struct tmk_profile *profile, const char *text);
+
+/* Appenders; strings are copied. TMK_NOMEM is their only failure where nothing else is said. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_opset(struct tmk_profile *profile,
+                                                            const char *domain, int64_t version,
+                                                            struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_source(struct tmk_profile *profile,
+                                                             const char *input, const char *source,
+                                                             uint64_t samples, const char *hash,
+                                                             struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_setting(struct tmk_profile *profile,
+                                                              const char *key, const char *value,
+                                                              struct tmk_diag *diag);
+/* Appends a record (strings "", lists empty, status NEVER, everything else 0). *out is good until
+ * the next one is appended. TMK_ARGUMENT unless id is greater than the last record's. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_tensor(struct tmk_profile *profile,
+                                                             uint32_t id,
+                                                             struct tmk_profile_tensor **out,
+                                                             struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_consumer(struct tmk_profile *profile,
+                                                               struct tmk_profile_tensor *tensor,
+                                                               const char *node, const char *op,
+                                                               const char *domain, uint32_t input,
+                                                               struct tmk_diag *diag);
+/* An ID that a DERIVED value follows from. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_derivation(struct tmk_profile_tensor *tensor,
+                                                                 uint32_t source,
+                                                                 struct tmk_diag *diag);
+/* Counts `runs` computations of the value with this shape: adds to the shape's entry and to
+ * expected_count. The result does not depend on the order of the calls. TMK_RANGE when a count
+ * overflows, or the shape's does. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_runs(struct tmk_profile_tensor *tensor,
+                                                           const struct tmk_shape *shape,
+                                                           uint64_t runs, struct tmk_diag *diag);
+
+/* ---- asking ---- */
+
+/* The number of an ID as people and files spell it, "p12"; false when the text is none. */
+TMK_API bool tmk_profile_id_of_text(const char *text, uint32_t *out);
+/* NULL when no record has this ID. */
+TMK_API const struct tmk_profile_tensor *tmk_profile_by_id(const struct tmk_profile *profile,
+                                                           uint32_t id);
+/* The first record at position `from` or after it that `pattern` means, as a position in tensors;
+ * n_tensors when there is none. A pattern is an ID ("p12"; where a record has it, it means that
+ * record only), else a name, exactly, or a glob over names ('*', '?', '[...]'; '/' is a letter like
+ * any other). for (uint32_t i = 0; (i = tmk_profile_find(p, pattern, i)) < p->n_tensors; i++) */
+TMK_API uint32_t tmk_profile_find(const struct tmk_profile *profile, const char *pattern,
+                                  uint32_t from);
+
+/* Balances the books: the ledger adds up; IDs ascend; each value's statistics fit its type, hold as
+ * many elements as the shapes that ran, and their histogram and classes add up to that; what is not
+ * NEVER has statistics; text is UTF-8. TMK_MISMATCH says what does not balance, with the ID, the
+ * name and both numbers. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_balance(const struct tmk_profile *profile,
+                                                          struct tmk_diag *diag);
+
+/* ---- files ---- */
+
+/* Writes the profile as JSON (".json") or HDF5 (".h5", ".hdf5"), whole or not at all. Equal
+ * profiles give equal bytes. TMK_MISMATCH when the books don't balance, TMK_ARGUMENT for another
+ * extension, TMK_UNSUPPORTED for HDF5 in a build without it, TMK_WRITE, TMK_NOMEM. Always writes
+ * this library's version. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_write(const struct tmk_profile *profile,
+                                                        const char *path, struct tmk_diag *diag);
+/* Reads either format, told by the file's first bytes, not by its name. Everything is checked: the
+ * books balance in what is returned. TMK_FORMAT or TMK_MISMATCH name the file and the field,
+ * TMK_UNSUPPORTED a newer major version. End with tmk_profile_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_read(const char *path, struct tmk_profile **out,
+                                                       struct tmk_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/utf8.h"
+
+/* Bytes of the well-formed sequence that starts at s; 0 when there is none. */
+static size_t sequence(const unsigned char *s, size_t left) {
+    unsigned char lead = s[0], low = 0x80, high = 0xBF;
+    size_t n;
+    if (lead < 0x80)
+        return 1;
+    if (lead >= 0xC2 && lead <= 0xDF)
+        n = 2;
+    else if (lead >= 0xE0 && lead <= 0xEF)
+        n = 3;
+    else if (lead >= 0xF0 && lead <= 0xF4)
+        n = 4;
+    else
+        return 0;
+    if (left < n)
+        return 0;
+    if (lead == 0xE0)
+        low = 0xA0;
+    else if (lead == 0xED)
+        high = 0x9F;
+    else if (lead == 0xF0)
+        low = 0x90;
+    else if (lead == 0xF4)
+        high = 0x8F;
+    if (s[1] < low || s[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if (s[i] < 0x80 || s[i] > 0xBF)
+            return 0;
+    return n;
+}
+
+bool tmk_utf8_valid(const char *bytes, size_t len) {
+    const unsigned char *s = (const unsigned char *)bytes;
+    while (len > 0) {
+        size_t n = sequence(s, len);
+        if (n == 0)
+            return false;
+        s += n;
+        len -= n;
+    }
+    return true;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether bytes are text. */
+#ifndef TMK_BASE_UTF8_H
+#define TMK_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, nothing above
+ * U+10FFFF. */
+bool tmk_utf8_valid(const char *bytes, size_t len);
+
+#endif

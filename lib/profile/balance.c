@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The books: whether what a profile says of a run can be true. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/map.h"
+#include "base/utf8.h"
+#include "profile/format.h"
+
+static enum tmk_status is_text(const char *text, const char *what, struct tmk_diag *diag) {
+    if (!text || !tmk_utf8_valid(text, strlen(text)))
+        return tmk_fail(diag, TMK_MISMATCH, "%s is not UTF-8", what);
+    return TMK_OK;
+}
+
+static enum tmk_status settings_are_distinct(const struct tmk_profile *p, struct tmk_diag *diag) {
+    struct tmk_map seen = {0};
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; i < p->n_settings && status == TMK_OK; i++) {
+        const char *key = p->settings[i].key;
+        if (tmk_map_get(&seen, key))
+            status = tmk_fail(diag, TMK_MISMATCH, "the setting '%s' stands twice", key);
+        else if (!tmk_map_put(&seen, key, &p->settings[i]))
+            status = tmk_nomem(diag);
+    }
+    tmk_map_finish(&seen);
+    return status;
+}
+
+static enum tmk_status balance_header(const struct tmk_profile *p, struct tmk_diag *diag) {
+    TMK_TRY(is_text(p->producer.name, "the producer's name", diag));
+    TMK_TRY(is_text(p->producer.version, "the producer's version", diag));
+    TMK_TRY(is_text(p->producer.isa, "the producer's isa", diag));
+    TMK_TRY(is_text(p->producer.kernels, "the producer's kernels", diag));
+    TMK_TRY(is_text(p->model.file, "the model's file name", diag));
+    TMK_TRY(is_text(p->model.format, "the model's format", diag));
+    for (uint32_t i = 0; i < p->model.n_opsets; i++)
+        TMK_TRY(is_text(p->model.opsets[i].domain, "an operator set's domain", diag));
+    size_t digits = strspn(p->model.sha256, "0123456789abcdef");
+    if (p->model.sha256[digits] || (digits != 0 && digits != 64))
+        return tmk_fail(diag, TMK_MISMATCH, "the model's sha256 is not 64 hex digits");
+    for (uint32_t i = 0; i < p->n_sources; i++) {
+        TMK_TRY(is_text(p->sources[i].input, "a data source's input", diag));
+        TMK_TRY(is_text(p->sources[i].source, "a data source's name", diag));
+        TMK_TRY(is_text(p->sources[i].hash, "a data source's hash", diag));
+    }
+    for (uint32_t i = 0; i < p->n_settings; i++) {
+        TMK_TRY(is_text(p->settings[i].key, "a setting's name", diag));
+        TMK_TRY(is_text(p->settings[i].value, "a setting", diag));
+    }
+    return settings_are_distinct(p, diag);
+}
+
+static enum tmk_status balance_ledger(const struct tmk_profile_ledger *ledger,
+                                      struct tmk_diag *diag) {
+    uint64_t sum;
+    if (__builtin_add_overflow(ledger->run, ledger->skipped, &sum) ||
+        __builtin_add_overflow(sum, ledger->failed, &sum) || sum != ledger->offered)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "the ledger does not add up: %" PRIu64 " samples offered, but %" PRIu64
+                        " run, %" PRIu64 " skipped, %" PRIu64 " failed",
+                        ledger->offered, ledger->run, ledger->skipped, ledger->failed);
+    if (ledger->end_sample < ledger->first_sample ||
+        ledger->end_sample - ledger->first_sample < ledger->offered)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "the ledger does not add up: %" PRIu64 " samples offered from the range "
+                        "%" PRIu64 " to %" PRIu64,
+                        ledger->offered, ledger->first_sample, ledger->end_sample);
+    if ((ledger->batches == 0) != (ledger->run == 0) || ledger->batches > ledger->run)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "the ledger does not add up: %" PRIu64 " samples run in %" PRIu64
+                        " batches",
+                        ledger->run, ledger->batches);
+    return TMK_OK;
+}
+
+static enum tmk_status balance_texts(const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
+    TMK_TRY(is_text(t->name, "its name", diag));
+    TMK_TRY(is_text(t->path, "its path", diag));
+    TMK_TRY(is_text(t->rule, "its rule", diag));
+    TMK_TRY(is_text(t->producer.node, "its producer's name", diag));
+    TMK_TRY(is_text(t->producer.op, "its producer's operator", diag));
+    TMK_TRY(is_text(t->producer.domain, "its producer's domain", diag));
+    for (uint32_t i = 0; i < t->n_consumers; i++) {
+        TMK_TRY(is_text(t->consumers[i].node, "a consumer's name", diag));
+        TMK_TRY(is_text(t->consumers[i].op, "a consumer's operator", diag));
+        TMK_TRY(is_text(t->consumers[i].domain, "a consumer's domain", diag));
+    }
+    for (int32_t i = 0; t->has_shape && i < t->shape.rank; i++)
+        if (t->symbol[i])
+            TMK_TRY(is_text(t->symbol[i], "a dimension's name", diag));
+    return TMK_OK;
+}
+
+static enum tmk_status balance_shapes(const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
+    uint64_t sum = 0;
+    bool fits = true;
+    if (t->has_shape && (t->shape.rank < 0 || t->shape.rank > TMK_MAX_RANK))
+        return tmk_fail(diag, TMK_MISMATCH, "its shape has rank %" PRId32, t->shape.rank);
+    for (uint32_t i = 0; i < t->n_runs && fits; i++) {
+        size_t count;
+        uint64_t elements;
+        fits = tmk_shape_count(&t->runs[i].shape, &count) &&
+               !__builtin_mul_overflow(count, t->runs[i].runs, &elements) &&
+               !__builtin_add_overflow(sum, elements, &sum);
+    }
+    if (!fits || sum > t->expected_count || (sum != t->expected_count && !t->more_runs))
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "the shapes that ran have %" PRIu64
+                        " elements, expected_count says %" PRIu64,
+                        sum, t->expected_count);
+    return TMK_OK;
+}
+
+static enum tmk_status balance_count(const struct tmk_profile_tensor *t, uint64_t count,
+                                     struct tmk_diag *diag) {
+    if (count != t->expected_count)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "%" PRIu64 " elements were counted, but the shapes that ran have %" PRIu64,
+                        count, t->expected_count);
+    return TMK_OK;
+}
+
+static enum tmk_status balance_stats(const struct tmk_profile_tensor *t,
+                                     const struct tmk_profile_bins *bins, struct tmk_diag *diag) {
+    struct tmk_summary is;
+    tmk_stats_summary(t->stats, &is);
+    tmk_stats_bins(t->stats, bins->bin, bins->count, bins->low);
+    uint64_t sum = is.zeros + is.nan + is.posinf + is.neginf;
+    for (uint32_t i = 0; i < is.bins_used; i++)
+        sum += bins->count[i];
+    if (t->has_int_stats)
+        return tmk_fail(diag, TMK_MISMATCH, "it was counted as floats and as integers");
+    if (t->dtype != TMK_FLOAT32)
+        return tmk_fail(diag, TMK_MISMATCH, "floats were counted, but its type is %s",
+                        tmk_dtype_name(t->dtype));
+    if (sum != is.count)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "zeros, NaN, infinities and the histogram hold %" PRIu64
+                        " elements, the count is %" PRIu64,
+                        sum, is.count);
+    if (t->status == TMK_PROFILE_DEAD && !(is.finite == is.count && is.min == is.max))
+        return tmk_fail(diag, TMK_MISMATCH, "it is dead, but was not one number all the time");
+    return balance_count(t, is.count, diag);
+}
+
+static bool is_counted_as_integer(enum tmk_dtype dtype) {
+    switch (dtype) {
+    case TMK_BOOL:
+    case TMK_INT8:
+    case TMK_UINT8:
+    case TMK_INT16:
+    case TMK_UINT16:
+    case TMK_INT32:
+    case TMK_UINT32:
+    case TMK_INT64:
+    case TMK_UINT64:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static enum tmk_status balance_int_stats(const struct tmk_profile_tensor *t,
+                                         struct tmk_diag *diag) {
+    const struct tmk_int_stats *is = &t->int_stats;
+    if (!is_counted_as_integer(t->dtype))
+        return tmk_fail(diag, TMK_MISMATCH, "integers were counted, but its type is %s",
+                        tmk_dtype_name(t->dtype));
+    if (is->zeros > is->count || is->saturated > is->count || (is->count && is->min > is->max))
+        return tmk_fail(diag, TMK_MISMATCH, "its integer counts contradict each other");
+    return balance_count(t, is->count, diag);
+}
+
+static enum tmk_status balance_status(const struct tmk_profile *profile,
+                                      const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
+    bool counted = t->stats || t->has_int_stats;
+    const char *status = tmk_profile_status_name(t->status);
+    if (t->status == TMK_PROFILE_NEVER && t->expected_count)
+        return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but %" PRIu64 " elements ran", status,
+                        t->expected_count);
+    bool needs = t->status == TMK_PROFILE_OBSERVED || t->status == TMK_PROFILE_DEAD ||
+                 t->status == TMK_PROFILE_DERIVED ||
+                 (t->status == TMK_PROFILE_INTEGER && is_counted_as_integer(t->dtype));
+    if (needs && !counted)
+        return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but has no statistics", status);
+    if (t->status == TMK_PROFILE_INTEGER && t->stats)
+        return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but floats were counted", status);
+    if ((t->status == TMK_PROFILE_DERIVED) != (t->n_sources > 0) ||
+        (t->status == TMK_PROFILE_DERIVED) != (*t->rule != '\0'))
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "it is '%s', with the rule '%s' from %" PRIu32 " values", status, t->rule,
+                        t->n_sources);
+    for (uint32_t i = 0; i < t->n_sources; i++)
+        if (t->sources[i] == t->id || !tmk_profile_by_id(profile, t->sources[i]))
+            return tmk_fail(diag, TMK_MISMATCH, "it derives from p%" PRIu32 ", which is %s",
+                            t->sources[i],
+                            t->sources[i] == t->id ? "itself" : "not in the profile");
+    return TMK_OK;
+}
+
+static enum tmk_status balance_samples(const struct tmk_profile *profile,
+                                       const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
+    uint64_t span = profile->ledger.end_sample - profile->ledger.first_sample;
+    if (!t->sample_min && !t->sample_max && t->n_samples == 0)
+        return TMK_OK;
+    if (!t->sample_min || !t->sample_max || t->n_samples != span)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "it has extremes for %" PRIu64
+                        " samples; the ledger's range holds %" PRIu64,
+                        t->n_samples, span);
+    return TMK_OK;
+}
+
+static enum tmk_status balance_tensor(const struct tmk_profile *profile,
+                                      const struct tmk_profile_tensor *t,
+                                      const struct tmk_profile_bins *bins, struct tmk_diag *diag) {
+    TMK_TRY(balance_texts(t, diag));
+    TMK_TRY(balance_shapes(t, diag));
+    if (t->stats)
+        TMK_TRY(balance_stats(t, bins, diag));
+    else if (t->has_int_stats)
+        TMK_TRY(balance_int_stats(t, diag));
+    TMK_TRY(balance_status(profile, t, diag));
+    return balance_samples(profile, t, diag);
+}
+
+enum tmk_status tmk_profile_balance(const struct tmk_profile *profile, struct tmk_diag *diag) {
+    struct tmk_profile_bins bins;
+    TMK_TRY(balance_header(profile, diag));
+    TMK_TRY(balance_ledger(&profile->ledger, diag));
+    TMK_TRY(tmk_profile_bins_init(&bins, diag));
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; i < profile->n_tensors && status == TMK_OK; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[i];
+        if (i > 0 && t->id <= t[-1].id)
+            status = tmk_fail(diag, TMK_MISMATCH, "it comes after p%" PRIu32, t[-1].id);
+        if (status == TMK_OK)
+            status = balance_tensor(profile, t, &bins, diag);
+        status = tmk_in(diag, status, "p%" PRIu32 " '%s'", t->id, t->name ? t->name : "");
+    }
+    tmk_profile_bins_finish(&bins);
+    return status;
+}

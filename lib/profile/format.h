@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two file formats share. docs/profile-format.md says what the fields mean. */
+#ifndef TMK_PROFILE_FORMAT_H
+#define TMK_PROFILE_FORMAT_H
+
+#include <tidemark/profile.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "profile/json.h"
+
+/* The most rows a value's histogram can have. */
+enum { TMK_PROFILE_MAX_BINS = 65536 };
+
+/* Room for one histogram at a time. */
+struct tmk_profile_bins {
+    uint16_t *bin; /* [TMK_PROFILE_MAX_BINS], as the others */
+    uint64_t *count, *low;
+};
+TMK_NODISCARD enum tmk_status tmk_profile_bins_init(struct tmk_profile_bins *bins,
+                                                    struct tmk_diag *diag);
+void tmk_profile_bins_finish(struct tmk_profile_bins *bins);
+
+/* How a value's numbers are kept, as files spell it: "none", "integer", "range" or "histogram". */
+const char *tmk_profile_level_name(const struct tmk_profile_tensor *tensor);
+
+/* Numbers of the enums by their names. TMK_FORMAT when there is no such name. */
+TMK_NODISCARD enum tmk_status tmk_profile_kind_by_name(const char *name, enum tmk_profile_kind *out,
+                                                       struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status
+tmk_profile_status_by_name(const char *name, enum tmk_profile_status *out, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_profile_dtype_by_name(const char *name, enum tmk_dtype *out,
+                                                        struct tmk_diag *diag);
+
+/* Appends the header's members, `"format":"...","version":...`, with `separator` between them. */
+TMK_NODISCARD enum tmk_status tmk_profile_header_text(const struct tmk_profile *profile,
+                                                      const char *separator, struct tmk_text *out,
+                                                      struct tmk_diag *diag);
+/* Fills the profile's header from an object with these members; "tensors" may stand there too.
+ * TMK_UNSUPPORTED for a newer major version. */
+TMK_NODISCARD enum tmk_status tmk_profile_get_header(struct tmk_profile *profile,
+                                                     const cJSON *header, struct tmk_diag *diag);
+/* Unknown keys are errors in files that this library should know all of. */
+bool tmk_profile_is_strict(const struct tmk_profile *profile);
+
+/* Fields that are JSON in both formats: the declared shape, the shapes that ran, the IDs derived
+ * from. */
+void tmk_profile_put_shape(struct tmk_json_out *to, const char *key,
+                           const struct tmk_profile_tensor *tensor);
+void tmk_profile_put_runs(struct tmk_json_out *to, const char *key,
+                          const struct tmk_profile_tensor *tensor);
+void tmk_profile_put_sources(struct tmk_json_out *to, const char *key,
+                             const struct tmk_profile_tensor *tensor);
+TMK_NODISCARD enum tmk_status tmk_profile_get_shape(struct tmk_profile *profile, const cJSON *item,
+                                                    struct tmk_profile_tensor *tensor,
+                                                    struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status
+tmk_profile_get_runs(const cJSON *item, struct tmk_profile_tensor *tensor, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_profile_get_sources(const cJSON *item,
+                                                      struct tmk_profile_tensor *tensor,
+                                                      struct tmk_diag *diag);
+
+/* Rebuilds the value's state from what a file says of it. Of the derived fields, those that have
+ * one right answer (denormals, negatives, sum) must be it: TMK_MISMATCH. */
+TMK_NODISCARD enum tmk_status tmk_profile_set_stats(struct tmk_profile_tensor *tensor,
+                                                    const struct tmk_summary *facts,
+                                                    const struct tmk_profile_bins *bins,
+                                                    struct tmk_diag *diag);
+
+/* The formats. Writers append to an outfile that has begun; readers add to an empty profile, and
+ * leave whether the books balance to their caller. `path` is for HDF5's own reading. */
+TMK_NODISCARD enum tmk_status tmk_profile_write_json(const struct tmk_profile *profile,
+                                                     struct tmk_outfile *out,
+                                                     struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_profile_read_json(const char *text, size_t len,
+                                                    struct tmk_profile *profile,
+                                                    struct tmk_diag *diag);
+/* TMK_UNSUPPORTED in a build without HDF5. */
+TMK_NODISCARD enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile,
+                                                     struct tmk_outfile *out,
+                                                     struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
+                                                    struct tmk_diag *diag);
+
+#endif

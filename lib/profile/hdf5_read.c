@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile from HDF5. The file is not trusted: what it declares is checked before memory is taken
+ * for it, and nothing outside the file is followed. Datasets and columns that are not known are not
+ * looked at. */
+#include "profile/hdf5.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "profile/format.h"
+
+enum {
+    BATCH = 256,
+    DEFLATE_RATIO = 1040,      /* deflate cannot pack tighter: 258 bytes in 2 bits */
+    MAX_CHUNK_BYTES = 1 << 28, /* what the library may have to hold to read one element */
+};
+
+struct reader {
+    struct tmk_profile *profile;
+    struct tmk_h5 h5;
+    hid_t file;
+    struct tmk_profile_bins bins;
+    struct tmk_diag *diag;
+};
+
+static enum tmk_status check(struct reader *r, const char *what) {
+    return r->h5.failed ? tmk_fail(r->diag, TMK_FORMAT, "/%s: %s", what, r->h5.why) : TMK_OK;
+}
+
+/* ---- opening ---- */
+
+static enum tmk_status check_link(struct reader *r, hid_t parent, const char *name) {
+    H5L_info_t info;
+    if (H5Lexists(parent, name, H5P_DEFAULT) <= 0)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is missing", name);
+    if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_HARD)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' points elsewhere", name);
+    return TMK_OK;
+}
+
+static enum tmk_status check_layout(struct reader *r, hid_t dataset, size_t element,
+                                    const char *name) {
+    struct tmk_h5 *h = &r->h5;
+    hid_t list = tmk_h5_keep(h, H5Dget_create_plist(dataset));
+    H5D_layout_t layout = H5Pget_layout(list);
+    hsize_t chunk[H5S_MAX_RANK];
+    size_t bytes = element;
+    if (layout == H5D_VIRTUAL || layout == H5D_LAYOUT_ERROR || H5Pget_external_count(list) != 0)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is stored outside the file", name);
+    int rank = layout == H5D_CHUNKED ? H5Pget_chunk(list, H5S_MAX_RANK, chunk) : 0;
+    for (int i = 0; i < rank; i++)
+        if (!tmk_mul_size(bytes, (size_t)chunk[i], &bytes) || bytes > MAX_CHUNK_BYTES)
+            return tmk_fail(r->diag, TMK_FORMAT, "'%s' has chunks that are too large", name);
+    return TMK_OK;
+}
+
+/* A dataset of the rank asked for, whose declared size its stored bytes can have. Kept. */
+static enum tmk_status open_dataset(struct reader *r, hid_t parent, const char *name, int rank,
+                                    hid_t *out, hsize_t *size) {
+    struct tmk_h5 *h = &r->h5;
+    TMK_TRY(check_link(r, parent, name));
+    hid_t dataset = tmk_h5_keep(h, H5Dopen2(parent, name, H5P_DEFAULT));
+    size_t mark = h->n_kept;
+    hid_t space = tmk_h5_keep(h, H5Dget_space(dataset)),
+          type = tmk_h5_keep(h, H5Dget_type(dataset));
+    TMK_TRY(check(r, name));
+    size_t element = H5Tget_size(type), bytes = element;
+    if (H5Sget_simple_extent_ndims(space) != rank || element == 0)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' has not %d dimensions", name, rank);
+    TMK_TRY(check_layout(r, dataset, element, name));
+    H5Sget_simple_extent_dims(space, size, NULL);
+    uint64_t stored = H5Dget_storage_size(dataset), most;
+    bool fits = !__builtin_mul_overflow(stored, (uint64_t)DEFLATE_RATIO, &most);
+    for (int i = 0; i < rank && fits; i++)
+        fits = tmk_mul_size(bytes, (size_t)size[i], &bytes);
+    if (!fits || bytes > most)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' claims more than the file holds", name);
+    tmk_h5_release(h, mark);
+    *out = dataset;
+    return TMK_OK;
+}
+
+static bool holds(hid_t type, enum tmk_h5_type wanted) {
+    H5T_class_t class = H5Tget_class(type);
+    switch (wanted) {
+    case TMK_H5_TEXT:
+        return class == H5T_STRING && H5Tis_variable_str(type) > 0;
+    case TMK_H5_WORD:
+        return class == H5T_STRING && H5Tis_variable_str(type) == 0;
+    case TMK_H5_F32:
+    case TMK_H5_F64:
+        return class == H5T_FLOAT;
+    default:
+        return class == H5T_INTEGER;
+    }
+}
+
+/* A one-dimensional dataset that is read front to back in parts. Kept. */
+struct column {
+    hid_t dataset, type; /* in memory */
+    hsize_t at, size;
+    const char *name;
+};
+
+static enum tmk_status open_column(struct reader *r, hid_t parent, const char *name,
+                                   enum tmk_h5_type wanted, hid_t in_memory, struct column *out) {
+    *out = (struct column){.name = name, .type = in_memory};
+    TMK_TRY(open_dataset(r, parent, name, 1, &out->dataset, &out->size));
+    hid_t type = H5Dget_type(out->dataset);
+    bool right = type >= 0 && holds(type, wanted);
+    if (type >= 0)
+        H5Tclose(type);
+    return right ? TMK_OK : tmk_fail(r->diag, TMK_FORMAT, "'%s' has the wrong type", name);
+}
+
+static enum tmk_status open_table(struct reader *r, const char *name,
+                                  const struct tmk_h5_table *table, struct column *out) {
+    struct tmk_h5 *h = &r->h5;
+    *out = (struct column){.name = name, .type = tmk_h5_table_type(h, table, false)};
+    TMK_TRY(open_dataset(r, r->file, name, 1, &out->dataset, &out->size));
+    hid_t type = tmk_h5_keep(h, H5Dget_type(out->dataset));
+    if (H5Tget_class(type) != H5T_COMPOUND)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is not a table", name);
+    for (size_t i = 0; i < table->n_columns; i++) {
+        const struct tmk_h5_column *column = &table->columns[i];
+        int member = H5Tget_member_index(type, column->name);
+        hid_t element = member < 0 ? -1 : H5Tget_member_type(type, (unsigned)member);
+        bool right = element >= 0 && holds(element, column->type);
+        if (element >= 0)
+            H5Tclose(element);
+        if (!right)
+            return tmk_fail(r->diag, TMK_FORMAT,
+                            "'%s': the column '%s' is missing or of another type", name,
+                            column->name);
+    }
+    return check(r, name);
+}
+
+/* The next n elements; *memory, when asked for, is their space, kept. */
+static enum tmk_status take(struct reader *r, struct column *from, void *values, hsize_t n) {
+    struct tmk_h5 *h = &r->h5;
+    size_t mark = h->n_kept;
+    if (n == 0)
+        return TMK_OK;
+    if (n > from->size - from->at)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is too short", from->name);
+    hid_t file = tmk_h5_keep(h, H5Dget_space(from->dataset)),
+          memory = tmk_h5_keep(h, H5Screate_simple(1, &n, NULL));
+    tmk_h5_ok(h, H5Sselect_hyperslab(file, H5S_SELECT_SET, &from->at, NULL, &n, NULL));
+    tmk_h5_ok(h, H5Dread(from->dataset, from->type, memory, file, H5P_DEFAULT, values));
+    tmk_h5_release(h, mark);
+    from->at += n;
+    return check(r, from->name);
+}
+
+/* Frees the texts that reading table rows allocated. */
+static void give_back(const struct column *from, void *rows, hsize_t n) {
+    hid_t space = H5Screate_simple(1, &n, NULL);
+    H5Dvlen_reclaim(from->type, space, H5P_DEFAULT, rows);
+    H5Sclose(space);
+}
+
+static enum tmk_status open_group(struct reader *r, const char *name, hid_t *out) {
+    TMK_TRY(check_link(r, r->file, name));
+    *out = tmk_h5_keep(&r->h5, H5Gopen2(r->file, name, H5P_DEFAULT));
+    return check(r, name);
+}
+
+/* ---- the header ---- */
+
+static enum tmk_status parse_header(struct reader *r, const char *text, size_t len) {
+    cJSON *header;
+    TMK_TRY(tmk_json_parse(text, strnlen(text, len), &header, r->diag));
+    enum tmk_status status = tmk_profile_get_header(r->profile, header, r->diag);
+    cJSON_Delete(header);
+    return status;
+}
+
+static enum tmk_status read_header(struct reader *r) {
+    struct tmk_h5 *h = &r->h5;
+    hid_t dataset;
+    TMK_TRY(open_dataset(r, r->file, "header", 0, &dataset, NULL));
+    hid_t type = tmk_h5_keep(h, H5Dget_type(dataset));
+    if (!holds(type, TMK_H5_WORD))
+        return tmk_fail(r->diag, TMK_FORMAT, "'header' is not a string of fixed length");
+    size_t size = H5Tget_size(type);
+    char *text = malloc(size);
+    if (!text)
+        return tmk_nomem(r->diag);
+    tmk_h5_ok(h, H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text));
+    enum tmk_status status = check(r, "header");
+    if (status == TMK_OK)
+        status = tmk_in(r->diag, parse_header(r, text, size), "'header'");
+    free(text);
+    return status;
+}
+
+/* ---- /tensors ---- */
+
+static enum tmk_status keep(struct reader *r, const char *text, const char **out) {
+    *out = tmk_profile_text(r->profile, text ? text : "");
+    return *out ? TMK_OK : tmk_nomem(r->diag);
+}
+
+static enum tmk_status parse(struct reader *r, const char *text, const char *name, cJSON **out) {
+    return tmk_in(r->diag, tmk_json_parse(text ? text : "", text ? strlen(text) : 0, out, r->diag),
+                  "'%s'", name);
+}
+
+static enum tmk_status read_json_columns(struct reader *r, const struct tmk_h5_tensor *row,
+                                         struct tmk_profile_tensor *t) {
+    cJSON *item;
+    TMK_TRY(parse(r, row->shape, "shape", &item));
+    enum tmk_status status = tmk_profile_get_shape(r->profile, item, t, r->diag);
+    cJSON_Delete(item);
+    TMK_TRY(status);
+    TMK_TRY(parse(r, row->observed_shapes, "observed_shapes", &item));
+    status = tmk_profile_get_runs(item, t, r->diag);
+    cJSON_Delete(item);
+    TMK_TRY(status);
+    TMK_TRY(parse(r, row->derivation_from, "derivation_from", &item));
+    status = tmk_profile_get_sources(item, t, r->diag);
+    cJSON_Delete(item);
+    return status;
+}
+
+static enum tmk_status read_identity(struct reader *r, const struct tmk_h5_tensor *row,
+                                     struct tmk_profile_tensor *t) {
+    t->fingerprint = row->fingerprint;
+    t->content = row->content;
+    t->ordinal = row->ordinal;
+    TMK_TRY(keep(r, row->name, &t->name));
+    TMK_TRY(keep(r, row->path, &t->path));
+    TMK_TRY(tmk_profile_kind_by_name(row->kind, &t->kind, r->diag));
+    TMK_TRY(tmk_profile_status_by_name(row->status, &t->status, r->diag));
+    TMK_TRY(tmk_in(r->diag, tmk_profile_dtype_by_name(row->dtype, &t->dtype, r->diag), "'dtype'"));
+    TMK_TRY(
+        tmk_in(r->diag, tmk_profile_dtype_by_name(row->origin, &t->origin, r->diag), "'origin'"));
+    TMK_TRY(read_json_columns(r, row, t));
+    t->more_runs = row->more_shapes != 0;
+    t->expected_count = row->expected_count;
+    if (row->producer_output < -1 || row->producer_output > UINT32_MAX)
+        return tmk_fail(r->diag, TMK_FORMAT, "'producer_output' is %" PRId64, row->producer_output);
+    t->has_producer = row->producer_output >= 0;
+    t->producer.output = t->has_producer ? (uint32_t)row->producer_output : 0;
+    TMK_TRY(keep(r, row->producer_node, &t->producer.node));
+    TMK_TRY(keep(r, row->producer_op, &t->producer.op));
+    TMK_TRY(keep(r, row->producer_domain, &t->producer.domain));
+    return keep(r, row->derivation_rule, &t->rule);
+}
+
+static void terminate(struct tmk_h5_tensor *row) {
+    row->kind[TMK_H5_WORD_SIZE - 1] = row->status[TMK_H5_WORD_SIZE - 1] = '\0';
+    row->dtype[TMK_H5_WORD_SIZE - 1] = row->origin[TMK_H5_WORD_SIZE - 1] = '\0';
+    row->level[TMK_H5_WORD_SIZE - 1] = '\0';
+}
+
+/* The flat parts that belong to the rows of /tensors, in their order. */
+struct parts {
+    struct column bin_offsets, bins, counts, low;
+    struct column channel_offsets, channel_min, channel_max;
+};
+
+static enum tmk_status open_parts(struct reader *r, struct parts *p) {
+    hid_t histograms, channels;
+    TMK_TRY(open_group(r, "histograms", &histograms));
+    TMK_TRY(open_column(r, histograms, "offsets", TMK_H5_U64, H5T_NATIVE_UINT64, &p->bin_offsets));
+    TMK_TRY(open_column(r, histograms, "bins", TMK_H5_U64, H5T_NATIVE_UINT16, &p->bins));
+    TMK_TRY(open_column(r, histograms, "counts", TMK_H5_U64, H5T_NATIVE_UINT64, &p->counts));
+    TMK_TRY(open_column(r, histograms, "low", TMK_H5_U64, H5T_NATIVE_UINT64, &p->low));
+    TMK_TRY(open_group(r, "channels", &channels));
+    TMK_TRY(
+        open_column(r, channels, "offsets", TMK_H5_U64, H5T_NATIVE_UINT64, &p->channel_offsets));
+    TMK_TRY(open_column(r, channels, "min", TMK_H5_F32, H5T_NATIVE_FLOAT, &p->channel_min));
+    return open_column(r, channels, "max", TMK_H5_F32, H5T_NATIVE_FLOAT, &p->channel_max);
+}
+
+/* The length of the next row's part: offsets begin at 0 and never fall. */
+static enum tmk_status next_part(struct reader *r, struct column *offsets, uint64_t *last,
+                                 uint64_t limit, uint64_t *n) {
+    uint64_t end;
+    TMK_TRY(take(r, offsets, &end, 1));
+    if (end < *last || end - *last > limit)
+        return tmk_fail(r->diag, TMK_FORMAT, "'offsets': %" PRIu64 " after %" PRIu64, end, *last);
+    *n = end - *last;
+    *last = end;
+    return TMK_OK;
+}
+
+static enum tmk_status take_channels(struct reader *r, struct parts *p, size_t n,
+                                     struct tmk_summary *facts, float **out) {
+    if (n == 0)
+        return TMK_OK;
+    if (n > p->channel_min.size || n > p->channel_max.size)
+        return tmk_fail(r->diag, TMK_FORMAT, "'channels' is too short");
+    float *min = malloc(2 * n * sizeof *min);
+    if (!min)
+        return tmk_nomem(r->diag);
+    float *max = min + n;
+    *out = min;
+    TMK_TRY(take(r, &p->channel_min, min, n));
+    TMK_TRY(take(r, &p->channel_max, max, n));
+    for (size_t i = 0; i < n; i++) {
+        min[i] = isnan(min[i]) ? INFINITY : min[i];
+        max[i] = isnan(max[i]) ? -INFINITY : max[i];
+    }
+    facts->channels = n;
+    facts->channel_min = min;
+    facts->channel_max = max;
+    return TMK_OK;
+}
+
+static enum tmk_status read_stats(struct reader *r, const struct tmk_h5_tensor *row,
+                                  enum tmk_stats_level level, struct parts *p, uint64_t n_bins,
+                                  uint64_t n_channels, struct tmk_profile_tensor *t) {
+    float *channels = NULL;
+    struct tmk_summary facts = {
+        .level = level,
+        .count = row->count,
+        .nan = row->nan,
+        .posinf = row->posinf,
+        .neginf = row->neginf,
+        .zeros = row->zeros,
+        .negative_zeros = row->negative_zeros,
+        .samples = row->samples,
+        .updates = row->updates,
+        .min = row->min,
+        .max = row->max,
+        .min_at = {row->min_sample, row->min_index},
+        .max_at = {row->max_sample, row->max_index},
+        .first_nonfinite = {row->first_nonfinite_sample, row->first_nonfinite_index},
+        .bins_used = (uint32_t)n_bins,
+        .channel_axis = row->channel_axis,
+        .channel_conflict = row->channel_conflict != 0,
+        .denormals = row->denormals,
+        .negatives = row->negatives,
+        .sum = row->sum,
+    };
+    TMK_TRY(take(r, &p->bins, r->bins.bin, n_bins));
+    TMK_TRY(take(r, &p->counts, r->bins.count, n_bins));
+    TMK_TRY(take(r, &p->low, r->bins.low, n_bins));
+    enum tmk_status status = take_channels(r, p, (size_t)n_channels, &facts, &channels);
+    if (status == TMK_OK)
+        status = tmk_profile_set_stats(t, &facts, &r->bins, r->diag);
+    free(channels);
+    return status;
+}
+
+static void read_int_stats(const struct tmk_h5_tensor *row, struct tmk_profile_tensor *t) {
+    t->has_int_stats = true;
+    t->int_stats.count = row->count;
+    t->int_stats.samples = row->samples;
+    t->int_stats.updates = row->updates;
+    t->int_stats.zeros = row->zeros;
+    if (row->count) {
+        t->int_stats.min_at = (struct tmk_where){row->min_sample, row->min_index};
+        t->int_stats.max_at = (struct tmk_where){row->max_sample, row->max_index};
+    }
+}
+
+struct cursor {
+    struct parts parts;
+    uint64_t bins, channels; /* where the last row's parts ended */
+};
+
+static enum tmk_status read_numbers(struct reader *r, const struct tmk_h5_tensor *row,
+                                    struct cursor *c, struct tmk_profile_tensor *t) {
+    uint64_t n_bins = 0, n_channels = 0;
+    TMK_TRY(next_part(r, &c->parts.bin_offsets, &c->bins, TMK_PROFILE_MAX_BINS, &n_bins));
+    TMK_TRY(next_part(r, &c->parts.channel_offsets, &c->channels, SIZE_MAX / 16, &n_channels));
+    if (strcmp(row->level, "histogram") == 0)
+        return read_stats(r, row, TMK_STATS_HISTOGRAM, &c->parts, n_bins, n_channels, t);
+    if (strcmp(row->level, "range") == 0)
+        return read_stats(r, row, TMK_STATS_RANGE, &c->parts, n_bins, n_channels, t);
+    if (n_bins || n_channels)
+        return tmk_fail(r->diag, TMK_FORMAT, "a histogram of a value without floats");
+    if (strcmp(row->level, "integer") == 0)
+        read_int_stats(row, t);
+    else if (strcmp(row->level, "none") != 0)
+        return tmk_fail(r->diag, TMK_FORMAT, "'level': there is no level '%s'", row->level);
+    return TMK_OK;
+}
+
+static enum tmk_status read_row(struct reader *r, struct tmk_h5_tensor *row, struct cursor *c) {
+    struct tmk_profile_tensor *t = NULL;
+    terminate(row);
+    enum tmk_status status = tmk_profile_add_tensor(r->profile, row->id, &t, r->diag);
+    if (status != TMK_OK) /* an argument to the call, but here it is the file's */
+        return status == TMK_ARGUMENT ? TMK_FORMAT : status;
+    TMK_TRY(read_identity(r, row, t));
+    return read_numbers(r, row, c, t);
+}
+
+static enum tmk_status read_rows(struct reader *r, struct column *from, struct cursor *c,
+                                 struct tmk_h5_tensor *rows) {
+    while (from->at < from->size) {
+        hsize_t at = from->at, n = from->size - at < BATCH ? from->size - at : BATCH;
+        memset(rows, 0, BATCH * sizeof *rows);
+        enum tmk_status status = take(r, from, rows, n);
+        for (hsize_t i = 0; i < n && status == TMK_OK; i++)
+            status = tmk_in(r->diag, read_row(r, &rows[i], c), "tensors[%" PRIu64 "]",
+                            (uint64_t)(at + i));
+        give_back(from, rows, n);
+        TMK_TRY(status);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status check_ends(struct reader *r, const struct cursor *c) {
+    const struct parts *p = &c->parts;
+    const struct column *all[] = {&p->bin_offsets,     &p->bins,        &p->counts,     &p->low,
+                                  &p->channel_offsets, &p->channel_min, &p->channel_max};
+    for (size_t i = 0; i < TMK_COUNT(all); i++)
+        if (all[i]->at != all[i]->size)
+            return tmk_fail(r->diag, TMK_FORMAT, "'%s' holds more than the values need",
+                            all[i]->name);
+    return TMK_OK;
+}
+
+static enum tmk_status read_tensors(struct reader *r) {
+    struct column from;
+    struct cursor c = {.bins = 0};
+    uint64_t none;
+    TMK_TRY(open_table(r, "tensors", &tmk_h5_tensors, &from));
+    TMK_TRY(open_parts(r, &c.parts));
+    TMK_TRY(next_part(r, &c.parts.bin_offsets, &c.bins, 0, &none));
+    TMK_TRY(next_part(r, &c.parts.channel_offsets, &c.channels, 0, &none));
+    struct tmk_h5_tensor *rows = malloc(BATCH * sizeof *rows);
+    if (!rows)
+        return tmk_nomem(r->diag);
+    enum tmk_status status = read_rows(r, &from, &c, rows);
+    free(rows);
+    TMK_TRY(status);
+    return check_ends(r, &c);
+}
+
+/* ---- /consumers, /integers, /samples ---- */
+
+static enum tmk_status record_of(struct reader *r, uint32_t id, struct tmk_profile_tensor **out) {
+    const struct tmk_profile_tensor *t = tmk_profile_by_id(r->profile, id);
+    if (!t)
+        return tmk_fail(r->diag, TMK_FORMAT, "p%" PRIu32 " is not among the values", id);
+    *out = &r->profile->tensors[t - r->profile->tensors];
+    return TMK_OK;
+}
+
+static enum tmk_status read_consumers(struct reader *r) {
+    struct column from;
+    TMK_TRY(open_table(r, "consumers", &tmk_h5_consumers, &from));
+    while (from.at < from.size) {
+        struct tmk_h5_consumer row = {0};
+        struct tmk_profile_tensor *t = NULL;
+        enum tmk_status status = take(r, &from, &row, 1);
+        if (status == TMK_OK)
+            status = record_of(r, row.tensor_id, &t);
+        if (status == TMK_OK)
+            status = tmk_profile_add_consumer(r->profile, t, row.node ? row.node : "",
+                                              row.op ? row.op : "", row.domain ? row.domain : "",
+                                              row.input, r->diag);
+        give_back(&from, &row, 1);
+        TMK_TRY(tmk_in(r->diag, status, "consumers[%" PRIu64 "]", (uint64_t)from.at - 1));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status read_integers(struct reader *r) {
+    struct column from;
+    uint32_t last = 0, expected = 0;
+    TMK_TRY(open_table(r, "integers", &tmk_h5_integers, &from));
+    while (from.at < from.size) {
+        struct tmk_h5_integer row;
+        struct tmk_profile_tensor *t = NULL;
+        TMK_TRY(take(r, &from, &row, 1));
+        TMK_TRY(record_of(r, row.tensor_id, &t));
+        if (!t->has_int_stats || (from.at > 1 && row.tensor_id <= last))
+            return tmk_fail(r->diag, TMK_FORMAT,
+                            "'integers': p%" PRIu32 " is no value of integers, or out of order",
+                            row.tensor_id);
+        last = row.tensor_id;
+        t->int_stats.saturated = row.saturated;
+        if (t->int_stats.count) {
+            t->int_stats.min = row.min;
+            t->int_stats.max = row.max;
+        }
+    }
+    for (uint32_t i = 0; i < r->profile->n_tensors; i++)
+        expected += r->profile->tensors[i].has_int_stats;
+    if (from.size != expected)
+        return tmk_fail(r->diag, TMK_FORMAT,
+                        "'integers' has %" PRIu64 " rows for %" PRIu32 " values",
+                        (uint64_t)from.size, expected);
+    return TMK_OK;
+}
+
+static enum tmk_status read_sample_row(struct reader *r, hid_t dataset, hsize_t row, hsize_t n,
+                                       float **out) {
+    struct tmk_h5 *h = &r->h5;
+    size_t mark = h->n_kept;
+    hsize_t at[2] = {row, 0}, extent[2] = {1, n};
+    *out = malloc((n ? (size_t)n : 1) * sizeof **out);
+    if (!*out)
+        return tmk_nomem(r->diag);
+    if (n == 0)
+        return TMK_OK;
+    hid_t file = tmk_h5_keep(h, H5Dget_space(dataset)),
+          memory = tmk_h5_keep(h, H5Screate_simple(2, extent, NULL));
+    tmk_h5_ok(h, H5Sselect_hyperslab(file, H5S_SELECT_SET, at, NULL, extent, NULL));
+    tmk_h5_ok(h, H5Dread(dataset, H5T_NATIVE_FLOAT, memory, file, H5P_DEFAULT, *out));
+    tmk_h5_release(h, mark);
+    return check(r, "samples");
+}
+
+static enum tmk_status read_samples(struct reader *r) {
+    hid_t group, min, max;
+    hsize_t size[2], other[2];
+    struct column ids;
+    if (H5Lexists(r->file, "samples", H5P_DEFAULT) <= 0)
+        return TMK_OK;
+    TMK_TRY(open_group(r, "samples", &group));
+    TMK_TRY(open_column(r, group, "tensor", TMK_H5_U32, H5T_NATIVE_UINT32, &ids));
+    TMK_TRY(open_dataset(r, group, "min", 2, &min, size));
+    TMK_TRY(open_dataset(r, group, "max", 2, &max, other));
+    if (size[0] != ids.size || other[0] != ids.size || size[1] != other[1])
+        return tmk_fail(r->diag, TMK_FORMAT, "'samples': its parts have different sizes");
+    for (hsize_t row = 0; row < ids.size; row++) {
+        uint32_t id;
+        struct tmk_profile_tensor *t = NULL;
+        TMK_TRY(take(r, &ids, &id, 1));
+        TMK_TRY(record_of(r, id, &t));
+        if (t->sample_min)
+            return tmk_fail(r->diag, TMK_FORMAT, "'samples': p%" PRIu32 " stands twice", id);
+        TMK_TRY(read_sample_row(r, min, row, size[1], &t->sample_min));
+        TMK_TRY(read_sample_row(r, max, row, size[1], &t->sample_max));
+        t->n_samples = size[1];
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status read_parts(struct reader *r) {
+    static enum tmk_status (*const parts[])(struct reader * r) = {
+        read_header, read_tensors, read_consumers, read_integers, read_samples,
+    };
+    for (size_t i = 0; i < TMK_COUNT(parts); i++) {
+        size_t mark = r->h5.n_kept;
+        TMK_TRY(parts[i](r));
+        tmk_h5_release(&r->h5, mark);
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
+                                      struct tmk_diag *diag) {
+    struct reader r = {.profile = profile, .diag = diag};
+    struct tmk_h5 *h = &r.h5;
+    TMK_TRY(tmk_profile_bins_init(&r.bins, diag));
+    tmk_h5_begin(h);
+    hid_t access = tmk_h5_keep(h, H5Pcreate(H5P_FILE_ACCESS));
+#if H5_VERSION_GE(1, 10, 7)
+    /* Locks fail on file systems without them, and a finished profile is never written to. */
+    tmk_h5_ok(h, H5Pset_file_locking(access, false, true));
+#endif
+    r.file = tmk_h5_keep(h, H5Fopen(path, H5F_ACC_RDONLY, access));
+    enum tmk_status status =
+        h->failed ? tmk_fail(diag, TMK_FORMAT, "damaged HDF5: %s", h->why) : read_parts(&r);
+    tmk_h5_end(h);
+    tmk_profile_bins_finish(&r.bins);
+    return status;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+
+static const char *skip_blank(const char *at, const char *end) {
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
+        at++;
+    return at;
+}
+
+bool tmk_json_enter(struct tmk_json_scan *scan, const char *text, size_t len, char bracket) {
+    const char *end = text + len, *at = skip_blank(text, end);
+    if (at == end || *at != bracket)
+        return false;
+    *scan = (struct tmk_json_scan){at + 1, end, true};
+    return true;
+}
+
+bool tmk_json_rest_is_blank(const struct tmk_json_scan *scan) {
+    return skip_blank(scan->at, scan->end) == scan->end;
+}
+
+/* From the opening quote to behind the closing one. U+0000 is refused: C strings would end there.
+ */
+static const char *skip_string(const char *at, const char *end, struct tmk_diag *diag) {
+    for (at++; at < end && *at != '"'; at++) {
+        if ((unsigned char)*at < 0x20) {
+            (void)tmk_fail(diag, TMK_FORMAT, "a control character in a string");
+            return NULL;
+        }
+        if (*at != '\\')
+            continue;
+        if (end - at >= 6 && memcmp(at, "\\u0000", 6) == 0) {
+            (void)tmk_fail(diag, TMK_FORMAT, "a zero character in a string");
+            return NULL;
+        }
+        if (++at == end)
+            break;
+    }
+    if (at >= end) {
+        (void)tmk_fail(diag, TMK_FORMAT, "the text ends inside a string: the file is cut short");
+        return NULL;
+    }
+    return at + 1;
+}
+
+/* Only finds where a value ends; what is inside is checked when it is parsed. */
+static const char *skip_value(const char *at, const char *end, struct tmk_diag *diag) {
+    size_t depth = 0;
+    const char *start = at;
+    while (at < end) {
+        char c = *at;
+        if (c == '"') {
+            at = skip_string(at, end, diag);
+            if (!at)
+                return NULL;
+            if (depth == 0)
+                return at;
+            continue;
+        }
+        if (depth == 0 && at > start && strchr(" \t\r\n,]}", c))
+            return at;
+        at++;
+        if (c == '{' || c == '[')
+            depth++;
+        else if ((c == '}' || c == ']') && (depth == 0 || --depth == 0))
+            return at;
+    }
+    (void)tmk_fail(diag, TMK_FORMAT, "the text ends inside a value: the file is cut short");
+    return NULL;
+}
+
+static enum tmk_status next_key(struct tmk_json_scan *scan, char **key, struct tmk_diag *diag) {
+    if (*scan->at != '"')
+        return tmk_fail(diag, TMK_FORMAT, "a member without a name");
+    const char *start = scan->at, *at = skip_string(start, scan->end, diag);
+    if (!at)
+        return TMK_FORMAT;
+    cJSON *item;
+    TMK_TRY(tmk_json_parse(start, (size_t)(at - start), &item, diag));
+    *key = strdup(item->valuestring);
+    cJSON_Delete(item);
+    if (!*key)
+        return tmk_nomem(diag);
+    at = skip_blank(at, scan->end);
+    if (at == scan->end || *at != ':') {
+        free(*key);
+        return tmk_fail(diag, TMK_FORMAT, "a member's name without ':' after it");
+    }
+    scan->at = skip_blank(at + 1, scan->end);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **key,
+                              const char **value, size_t *len, struct tmk_diag *diag) {
+    char closing = bracket == '{' ? '}' : ']';
+    scan->at = skip_blank(scan->at, scan->end);
+    if (scan->at < scan->end && *scan->at == closing) {
+        scan->at++;
+        return TMK_NOTFOUND;
+    }
+    if (!scan->first) {
+        if (scan->at == scan->end || *scan->at != ',')
+            return tmk_fail(diag, TMK_FORMAT,
+                            "',' or '%c' expected: the file is damaged or cut short", closing);
+        scan->at = skip_blank(scan->at + 1, scan->end);
+    }
+    scan->first = false;
+    if (scan->at == scan->end)
+        return tmk_fail(diag, TMK_FORMAT, "the text ends early: the file is cut short");
+    char *name = NULL;
+    if (bracket == '{')
+        TMK_TRY(next_key(scan, &name, diag));
+    const char *end = skip_value(scan->at, scan->end, diag);
+    if (!end) {
+        free(name);
+        return TMK_FORMAT;
+    }
+    *value = scan->at;
+    *len = (size_t)(end - scan->at);
+    scan->at = end;
+    if (key)
+        *key = name;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out, struct tmk_diag *diag) {
+    const char *end = NULL;
+    cJSON *tree = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+    if (!tree)
+        return tmk_fail(diag, TMK_FORMAT, "not JSON, %zu bytes into the value",
+                        end >= text && end <= text + len ? (size_t)(end - text) : len);
+    if (skip_blank(end, text + len) != text + len) {
+        cJSON_Delete(tree);
+        return tmk_fail(diag, TMK_FORMAT, "not JSON: something follows the value");
+    }
+    *out = tree;
+    return TMK_OK;
+}
+
+static enum tmk_status expected(struct tmk_diag *diag, const char *key, const char *what) {
+    return tmk_fail(diag, TMK_FORMAT, "'%s' is missing or is not %s", key, what);
+}
+
+enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, size_t n, bool strict,
+                              struct tmk_diag *diag) {
+    uint64_t seen = 0;
+    if (!cJSON_IsObject(object))
+        return tmk_fail(diag, TMK_FORMAT, "not an object");
+    const cJSON *member;
+    cJSON_ArrayForEach(member, object) {
+        size_t k = 0;
+        while (k < n && strcmp(known[k], member->string) != 0)
+            k++;
+        if (k == n) {
+            if (strict && strncmp(member->string, "x-", 2) != 0)
+                return tmk_fail(diag, TMK_FORMAT, "unknown key '%s'", member->string);
+            continue;
+        }
+        if (seen >> k & 1)
+            return tmk_fail(diag, TMK_FORMAT, "'%s' stands twice", member->string);
+        seen |= UINT64_C(1) << k;
+    }
+    return TMK_OK;
+}
+
+const cJSON *tmk_json_member(const cJSON *object, const char *key) {
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+enum tmk_status tmk_json_object(const cJSON *object, const char *key, const cJSON **out,
+                                struct tmk_diag *diag) {
+    const cJSON *item = tmk_json_member(object, key);
+    if (!cJSON_IsObject(item))
+        return expected(diag, key, "an object");
+    *out = item;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_json_array(const cJSON *object, const char *key, const cJSON **out,
+                               struct tmk_diag *diag) {
+    const cJSON *item = tmk_json_member(object, key);
+    if (!cJSON_IsArray(item))
+        return expected(diag, key, "an array");
+    *out = item;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_json_text(const cJSON *object, const char *key, const char **out,
+                              struct tmk_diag *diag) {
+    const cJSON *item = tmk_json_member(object, key);
+    if (!cJSON_IsString(item))
+        return expected(diag, key, "a string");
+    *out = item->valuestring;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_json_text_or(const cJSON *object, const char *key, const char **out,
+                                 const char *otherwise, struct tmk_diag *diag) {
+    if (tmk_json_member(object, key))
+        return tmk_json_text(object, key, out, diag);
+    *out = otherwise;
+    return TMK_OK;
+}
+
+static bool digits(const char *text, uint64_t *out) {
+    uint64_t value = 0;
+    if (!*text)
+        return false;
+    for (; *text; text++)
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+            return false;
+    *out = value;
+    return true;
+}
+
+bool tmk_json_as_u64(const cJSON *item, uint64_t *out) {
+    if (cJSON_IsString(item))
+        return digits(item->valuestring, out);
+    double value = cJSON_IsNumber(item) ? item->valuedouble : -1;
+    if (!(value >= 0 && value <= 0x1p53 && value == floor(value)))
+        return false;
+    *out = (uint64_t)value;
+    return true;
+}
+
+bool tmk_json_as_i64(const cJSON *item, int64_t *out) {
+    if (cJSON_IsString(item)) {
+        bool negative = item->valuestring[0] == '-';
+        uint64_t value;
+        if (!digits(item->valuestring + negative, &value) ||
+            value > (uint64_t)INT64_MAX + (negative ? 1 : 0))
+            return false;
+        *out = negative ? (int64_t)(0 - value) : (int64_t)value;
+        return true;
+    }
+    double value = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    if (!(fabs(value) <= 0x1p53 && value == floor(value)))
+        return false;
+    *out = (int64_t)value;
+    return true;
+}
+
+bool tmk_json_as_float(const cJSON *item, float *out) {
+    if (cJSON_IsNull(item)) {
+        *out = NAN;
+        return true;
+    }
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble) ||
+        !isfinite((float)item->valuedouble))
+        return false;
+    *out = (float)item->valuedouble;
+    return true;
+}
+
+enum tmk_status tmk_json_u64(const cJSON *object, const char *key, uint64_t *out,
+                             struct tmk_diag *diag) {
+    return tmk_json_as_u64(tmk_json_member(object, key), out)
+               ? TMK_OK
+               : expected(diag, key, "a count (an integer, or its digits as a string)");
+}
+
+enum tmk_status tmk_json_u32(const cJSON *object, const char *key, uint32_t *out,
+                             struct tmk_diag *diag) {
+    uint64_t value;
+    if (!tmk_json_as_u64(tmk_json_member(object, key), &value) || value > UINT32_MAX)
+        return expected(diag, key, "an integer of 32 bits");
+    *out = (uint32_t)value;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_json_i64(const cJSON *object, const char *key, int64_t *out,
+                             struct tmk_diag *diag) {
+    return tmk_json_as_i64(tmk_json_member(object, key), out) ? TMK_OK
+                                                              : expected(diag, key, "an integer");
+}
+
+enum tmk_status tmk_json_bool_or(const cJSON *object, const char *key, bool *out, bool otherwise,
+                                 struct tmk_diag *diag) {
+    const cJSON *item = tmk_json_member(object, key);
+    if (item && !cJSON_IsBool(item))
+        return expected(diag, key, "true or false");
+    *out = item ? cJSON_IsTrue(item) : otherwise;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_json_float(const cJSON *object, const char *key, float *out,
+                               struct tmk_diag *diag) {
+    return tmk_json_as_float(tmk_json_member(object, key), out)
+               ? TMK_OK
+               : expected(diag, key, "a float32 number or null");
+}
+
+enum tmk_status tmk_json_double(const cJSON *object, const char *key, double *out,
+                                struct tmk_diag *diag) {
+    const cJSON *item = tmk_json_member(object, key);
+    if (!cJSON_IsNull(item) && !(cJSON_IsNumber(item) && isfinite(item->valuedouble)))
+        return expected(diag, key, "a number or null");
+    *out = cJSON_IsNull(item) ? NAN : item->valuedouble;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_json_hex64(const cJSON *object, const char *key, uint64_t *out,
+                               struct tmk_diag *diag) {
+    const cJSON *item = tmk_json_member(object, key);
+    const char *text = cJSON_IsString(item) ? item->valuestring : "";
+    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return expected(diag, key, "16 hex digits");
+    *out = strtoull(text, NULL, 16);
+    return TMK_OK;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <tidemark/profile.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/size.h"
+#include "base/text.h"
+
+const char *tmk_profile_kind_name(enum tmk_profile_kind kind) {
+    switch (kind) {
+#define KIND_CASE(name, number, text)                                                              \
+    case TMK_PROFILE_##name:                                                                       \
+        return text;
+        TMK_PROFILE_KIND_LIST(KIND_CASE)
+#undef KIND_CASE
+    }
+    return "?";
+}
+
+const char *tmk_profile_status_name(enum tmk_profile_status status) {
+    switch (status) {
+#define STATUS_CASE(name, number, text)                                                            \
+    case TMK_PROFILE_##name:                                                                       \
+        return text;
+        TMK_PROFILE_STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+    }
+    return "?";
+}
+
+enum tmk_status tmk_profile_create(struct tmk_profile **out, struct tmk_diag *diag) {
+    struct tmk_profile *profile = calloc(1, sizeof *profile);
+    if (!profile)
+        return tmk_nomem(diag);
+    profile->arena = calloc(1, sizeof *profile->arena);
+    if (!profile->arena) {
+        free(profile);
+        return tmk_nomem(diag);
+    }
+    profile->version.major = TMK_PROFILE_MAJOR;
+    profile->version.minor = TMK_PROFILE_MINOR;
+    profile->producer.name = profile->producer.version = "";
+    profile->producer.isa = profile->producer.kernels = "";
+    profile->model.file = profile->model.sha256 = profile->model.format = "";
+    *out = profile;
+    return TMK_OK;
+}
+
+void tmk_profile_destroy(struct tmk_profile **slot) {
+    struct tmk_profile *profile = *slot;
+    *slot = NULL;
+    if (!profile)
+        return;
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        struct tmk_profile_tensor *t = &profile->tensors[i];
+        free(t->runs);
+        free(t->consumers);
+        free(t->sources);
+        free(t->sample_min);
+        free(t->sample_max);
+        tmk_stats_destroy(&t->stats);
+    }
+    free(profile->tensors);
+    free(profile->model.opsets);
+    free(profile->sources);
+    free(profile->settings);
+    tmk_arena_finish(profile->arena);
+    free(profile->arena);
+    free(profile);
+}
+
+const char *tmk_profile_text(struct tmk_profile *profile, const char *text) {
+    return *text ? tmk_arena_strdup(profile->arena, text) : "";
+}
+
+/* Room for one more of n elements in an array that only grows through here: it doubles at powers of
+ * two. NULL when memory ran out; the old array is then still good. */
+static void *grown(void *array, uint32_t n, size_t size) {
+    size_t bytes;
+    if (n & (n - 1))
+        return array;
+    if (n > UINT32_MAX / 2 || !tmk_mul_size(n ? (size_t)n * 2 : 1, size, &bytes))
+        return NULL;
+    return realloc(array, bytes);
+}
+
+enum tmk_status tmk_profile_add_opset(struct tmk_profile *profile, const char *domain,
+                                      int64_t version, struct tmk_diag *diag) {
+    struct tmk_profile_opset *opsets =
+        grown(profile->model.opsets, profile->model.n_opsets, sizeof *opsets);
+    if (!opsets)
+        return tmk_nomem(diag);
+    profile->model.opsets = opsets;
+    struct tmk_profile_opset opset = {tmk_profile_text(profile, domain), version};
+    if (!opset.domain)
+        return tmk_nomem(diag);
+    opsets[profile->model.n_opsets++] = opset;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_add_source(struct tmk_profile *profile, const char *input,
+                                       const char *source, uint64_t samples, const char *hash,
+                                       struct tmk_diag *diag) {
+    struct tmk_profile_source *sources =
+        grown(profile->sources, profile->n_sources, sizeof *sources);
+    if (!sources)
+        return tmk_nomem(diag);
+    profile->sources = sources;
+    struct tmk_profile_source added = {tmk_profile_text(profile, input),
+                                       tmk_profile_text(profile, source), samples,
+                                       tmk_profile_text(profile, hash)};
+    if (!added.input || !added.source || !added.hash)
+        return tmk_nomem(diag);
+    sources[profile->n_sources++] = added;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_add_setting(struct tmk_profile *profile, const char *key,
+                                        const char *value, struct tmk_diag *diag) {
+    struct tmk_profile_setting *settings =
+        grown(profile->settings, profile->n_settings, sizeof *settings);
+    if (!settings)
+        return tmk_nomem(diag);
+    profile->settings = settings;
+    struct tmk_profile_setting added = {tmk_profile_text(profile, key),
+                                        tmk_profile_text(profile, value)};
+    if (!added.key || !added.value)
+        return tmk_nomem(diag);
+    settings[profile->n_settings++] = added;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_add_tensor(struct tmk_profile *profile, uint32_t id,
+                                       struct tmk_profile_tensor **out, struct tmk_diag *diag) {
+    if (profile->n_tensors && id <= profile->tensors[profile->n_tensors - 1].id)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "p%" PRIu32 " does not come after p%" PRIu32
+                        ": records are added in the order of their IDs",
+                        id, profile->tensors[profile->n_tensors - 1].id);
+    struct tmk_profile_tensor *tensors =
+        grown(profile->tensors, profile->n_tensors, sizeof *tensors);
+    if (!tensors)
+        return tmk_nomem(diag);
+    profile->tensors = tensors;
+    struct tmk_profile_tensor *added = &tensors[profile->n_tensors++];
+    *added = (struct tmk_profile_tensor){
+        .id = id,
+        .name = "",
+        .path = "",
+        .rule = "",
+        .producer = {"", "", "", 0},
+    };
+    *out = added;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_add_consumer(struct tmk_profile *profile,
+                                         struct tmk_profile_tensor *tensor, const char *node,
+                                         const char *op, const char *domain, uint32_t input,
+                                         struct tmk_diag *diag) {
+    struct tmk_profile_consumer *consumers =
+        grown(tensor->consumers, tensor->n_consumers, sizeof *consumers);
+    if (!consumers)
+        return tmk_nomem(diag);
+    tensor->consumers = consumers;
+    struct tmk_profile_consumer added = {tmk_profile_text(profile, node),
+                                         tmk_profile_text(profile, op),
+                                         tmk_profile_text(profile, domain), input};
+    if (!added.node || !added.op || !added.domain)
+        return tmk_nomem(diag);
+    consumers[tensor->n_consumers++] = added;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_add_derivation(struct tmk_profile_tensor *tensor, uint32_t source,
+                                           struct tmk_diag *diag) {
+    uint32_t *sources = grown(tensor->sources, tensor->n_sources, sizeof *sources);
+    if (!sources)
+        return tmk_nomem(diag);
+    tensor->sources = sources;
+    sources[tensor->n_sources++] = source;
+    return TMK_OK;
+}
+
+static int compare_shapes(const struct tmk_shape *a, const struct tmk_shape *b) {
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    for (int32_t i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i])
+            return a->dim[i] < b->dim[i] ? -1 : 1;
+    return 0;
+}
+
+/* Keeping the first shapes in a fixed order, not the first that came, makes the list independent of
+ * schedule and merge order: a shape that is among the first of all is among the first of every
+ * part, so its count is whole. */
+static enum tmk_status insert_run(struct tmk_profile_tensor *tensor, uint32_t at,
+                                  const struct tmk_profile_run *run, struct tmk_diag *diag) {
+    if (at == TMK_PROFILE_MAX_RUNS) {
+        tensor->more_runs = true;
+        return TMK_OK;
+    }
+    if (tensor->n_runs == TMK_PROFILE_MAX_RUNS) {
+        tensor->more_runs = true;
+        tensor->n_runs--;
+    } else {
+        struct tmk_profile_run *runs = grown(tensor->runs, tensor->n_runs, sizeof *runs);
+        if (!runs)
+            return tmk_nomem(diag);
+        tensor->runs = runs;
+    }
+    memmove(&tensor->runs[at + 1], &tensor->runs[at], (tensor->n_runs - at) * sizeof *run);
+    tensor->runs[at] = *run;
+    tensor->n_runs++;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_add_runs(struct tmk_profile_tensor *tensor,
+                                     const struct tmk_shape *shape, uint64_t runs,
+                                     struct tmk_diag *diag) {
+    size_t count;
+    uint64_t elements, expected;
+    char text[160];
+    if (!tmk_shape_count(shape, &count) || __builtin_mul_overflow(count, runs, &elements) ||
+        __builtin_add_overflow(tensor->expected_count, elements, &expected))
+        return tmk_fail(diag, TMK_RANGE, "p%" PRIu32 ": %" PRIu64 " runs of %s overflow its count",
+                        tensor->id, runs, tmk_shape_text(shape, text, sizeof text));
+    if (runs == 0)
+        return TMK_OK;
+    uint32_t at = 0;
+    int order = 1;
+    while (at < tensor->n_runs && (order = compare_shapes(&tensor->runs[at].shape, shape)) < 0)
+        at++;
+    if (at < tensor->n_runs && order == 0) {
+        if (__builtin_add_overflow(tensor->runs[at].runs, runs, &runs))
+            return tmk_fail(diag, TMK_RANGE, "p%" PRIu32 ": too many runs of %s", tensor->id,
+                            tmk_shape_text(shape, text, sizeof text));
+        tensor->runs[at].runs = runs;
+    } else {
+        struct tmk_profile_run run = {{.rank = shape->rank}, runs};
+        memcpy(run.shape.dim, shape->dim, (size_t)shape->rank * sizeof shape->dim[0]);
+        TMK_TRY(insert_run(tensor, at, &run, diag));
+    }
+    tensor->expected_count = expected;
+    return TMK_OK;
+}
+
+const struct tmk_profile_tensor *tmk_profile_by_id(const struct tmk_profile *profile, uint32_t id) {
+    uint32_t low = 0, high = profile->n_tensors;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (profile->tensors[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < profile->n_tensors && profile->tensors[low].id == id ? &profile->tensors[low]
+                                                                      : NULL;
+}
+
+bool tmk_profile_id_of_text(const char *text, uint32_t *out) {
+    if (text[0] != 'p' || text[1] < '0' || text[1] > '9' || (text[1] == '0' && text[2]))
+        return false;
+    uint64_t id = 0;
+    for (const char *c = text + 1; *c; c++) {
+        if (*c < '0' || *c > '9')
+            return false;
+        id = id * 10 + (uint64_t)(*c - '0');
+        if (id > UINT32_MAX)
+            return false;
+    }
+    *out = (uint32_t)id;
+    return true;
+}
+
+uint32_t tmk_profile_find(const struct tmk_profile *profile, const char *pattern, uint32_t from) {
+    uint32_t id;
+    const struct tmk_profile_tensor *keyed =
+        tmk_profile_id_of_text(pattern, &id) ? tmk_profile_by_id(profile, id) : NULL;
+    if (keyed) {
+        uint32_t at = (uint32_t)(keyed - profile->tensors);
+        return at >= from ? at : profile->n_tensors;
+    }
+    while (from < profile->n_tensors && strcmp(profile->tensors[from].name, pattern) != 0 &&
+           !tmk_glob(pattern, profile->tensors[from].name))
+        from++;
+    return from;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile that has one of everything the format can say. Always the same one. */
+#ifndef TMK_TEST_PROFILE_SAMPLE_H
+#define TMK_TEST_PROFILE_SAMPLE_H
+
+#include <tidemark/profile.h>
+
+/* Of four samples of [N,2,3] in two batches. `per_sample`: with the input's extremes of each
+ * sample. */
+TMK_NODISCARD enum tmk_status sample_profile(bool per_sample, struct tmk_profile **out,
+                                             struct tmk_diag *diag);
+
+#endif

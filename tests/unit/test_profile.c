@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <dirent.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tidemark/profile.h>
+
+#include "base/file.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "profile/json.h"
+#include "profile/sample.h"
+
+static char folder[64];
+
+static int make_folder(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/tidemark-profile-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    DIR *d = opendir(folder);
+    const struct dirent *entry;
+    while (d && (entry = readdir(d)))
+        unlinkat(dirfd(d), entry->d_name, 0);
+    if (d)
+        closedir(d);
+    return rmdir(folder);
+}
+
+static size_t files_in_folder(void) {
+    size_t n = 0;
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+static const char *in_folder(const char *name, char out[128]) {
+    snprintf(out, 128, "%s/%s", folder, name);
+    return out;
+}
+
+static struct tmk_profile *sample(void) {
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = NULL;
+    assert_ok(sample_profile(false, &profile, &diag), &diag);
+    return profile;
+}
+
+static char *slurp(const char *path, size_t *len) {
+    struct tmk_diag diag = {0};
+    struct tmk_buf *buf = NULL;
+    assert_ok(tmk_file_map(path, &buf, &diag), &diag);
+    *len = tmk_buf_size(buf);
+    char *text = malloc(*len + 1);
+    assert_non_null(text);
+    memcpy(text, tmk_buf_data(buf), *len);
+    text[*len] = '\0';
+    tmk_buf_unref(&buf);
+    return text;
+}
+
+static char *sample_text(size_t *len) {
+    struct tmk_diag diag = {0};
+    char path[128];
+    struct tmk_profile *profile = sample();
+    assert_ok(tmk_profile_write(profile, in_folder("sample.json", path), &diag), &diag);
+    tmk_profile_destroy(&profile);
+    return slurp(path, len);
+}
+
+static void assert_same_file(const char *a, const char *b) {
+    size_t n, m;
+    char *x = slurp(a, &n), *y = slurp(b, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+}
+
+static void convert(const char *from, const char *to) {
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = NULL;
+    assert_ok(tmk_profile_read(from, &profile, &diag), &diag);
+    assert_ok(tmk_profile_write(profile, to, &diag), &diag);
+    tmk_profile_destroy(&profile);
+}
+
+static void reading_then_writing_gives_the_same_bytes(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    char a[128], b[128], c[128];
+    struct tmk_profile *profile = sample();
+    assert_ok(tmk_profile_write(profile, in_folder("a.json", a), &diag), &diag);
+    convert(a, in_folder("b.json", b));
+    assert_same_file(a, b);
+    if (TMK_TEST_HDF5) {
+        assert_ok(tmk_profile_write(profile, in_folder("c.h5", c), &diag), &diag);
+        convert(c, b);
+        assert_same_file(a, b);
+        convert(a, in_folder("d.hdf5", b));
+        assert_same_file(c, b);
+    }
+    tmk_profile_destroy(&profile);
+}
+
+static void a_profile_without_values_is_one(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    char a[128], b[128], c[128];
+    struct tmk_profile *profile = NULL;
+    assert_ok(tmk_profile_create(&profile, &diag), &diag);
+    assert_ok(tmk_profile_write(profile, in_folder("empty.json", a), &diag), &diag);
+    convert(a, in_folder("empty2.json", b));
+    assert_same_file(a, b);
+    if (TMK_TEST_HDF5) {
+        assert_ok(tmk_profile_write(profile, in_folder("empty.h5", a), &diag), &diag);
+        convert(b, in_folder("empty3.h5", c));
+        assert_same_file(a, c);
+        convert(a, in_folder("empty4.json", c));
+        assert_same_file(b, c);
+    }
+    tmk_profile_destroy(&profile);
+    tmk_profile_destroy(&profile);
+}
+
+static void every_released_version_still_reads(void **state) {
+    (void)state;
+    static const char *const versions[] = {"1.0"};
+    const char *golden = getenv("TMK_GOLDEN");
+    assert_non_null(golden);
+    for (size_t i = 0; i < TMK_COUNT(versions); i++) {
+        char json[512], h5[512], out[128];
+        snprintf(json, sizeof json, "%s/profile-%s.json", golden, versions[i]);
+        snprintf(h5, sizeof h5, "%s/profile-%s.h5", golden, versions[i]);
+        struct tmk_diag diag = {0};
+        struct tmk_profile *profile = NULL;
+        assert_ok(tmk_profile_read(json, &profile, &diag), &diag);
+        assert_int_equal(profile->n_tensors, 10);
+        const struct tmk_profile_tensor *t = tmk_profile_by_id(profile, 2);
+        assert_non_null(t);
+        assert_string_equal(t->name, "größe/тест\\1");
+        struct tmk_summary is;
+        tmk_stats_summary(t->stats, &is);
+        assert_true(is.count == 24 && is.nan == 4 && is.max == 3e38f && is.channels == 2);
+        tmk_profile_destroy(&profile);
+        if (TMK_TEST_HDF5) {
+            convert(json, in_folder("from_json.json", out));
+            char other[128];
+            convert(h5, in_folder("from_h5.json", other));
+            assert_same_file(out, other);
+        }
+    }
+}
+
+static void the_format_is_told_by_content(void **state) {
+    (void)state;
+    char json[128], named_h5[128], other[128];
+    size_t len;
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = NULL;
+    free(sample_text(&len));
+    in_folder("sample.json", json);
+    in_folder("really.h5", named_h5);
+    assert_int_equal(rename(json, named_h5), 0);
+    assert_ok(tmk_profile_read(named_h5, &profile, &diag), &diag);
+    assert_int_equal(tmk_profile_write(profile, in_folder("out.yaml", other), &diag), TMK_ARGUMENT);
+    assert_non_null(strstr(diag.text, ".json, .h5 or .hdf5"));
+    assert_int_not_equal(access(other, F_OK), 0);
+    tmk_profile_destroy(&profile);
+    assert_int_equal(tmk_profile_read(in_folder("absent", other), &profile, NULL), TMK_READ);
+}
+
+static void a_failed_write_leaves_nothing_behind(void **state) {
+    (void)state;
+    char path[128];
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = sample();
+    size_t before = files_in_folder();
+    profile->ledger.failed++;
+    assert_int_equal(tmk_profile_write(profile, in_folder("new.json", path), &diag), TMK_MISMATCH);
+    assert_non_null(strstr(diag.text, "6 samples offered"));
+    profile->ledger.failed--;
+    assert_int_equal(files_in_folder(), before);
+    assert_int_equal(tmk_profile_write(profile, "/nowhere/at/all.json", NULL), TMK_WRITE);
+    if (TMK_TEST_HDF5)
+        assert_int_equal(tmk_profile_write(profile, "/nowhere/at/all.h5", NULL), TMK_WRITE);
+    tmk_profile_destroy(&profile);
+}
+
+/* One unbalanced thing, and a word of the message that it must give. */
+static void assert_unbalanced(struct tmk_profile *profile, const char *word) {
+    struct tmk_diag diag = {0};
+    assert_int_equal(tmk_profile_balance(profile, &diag), TMK_MISMATCH);
+    if (!strstr(diag.text, word))
+        fail_msg("'%s' is not in: %s", word, diag.text);
+}
+
+#define WITH(lvalue, value, word)                                                                  \
+    do {                                                                                           \
+        __typeof__(lvalue) saved = (lvalue);                                                       \
+        (lvalue) = (value);                                                                        \
+        assert_unbalanced(profile, word);                                                          \
+        (lvalue) = saved;                                                                          \
+        assert_int_equal(tmk_profile_balance(profile, NULL), TMK_OK);                              \
+    } while (0)
+
+static void books_that_do_not_balance_are_told(void **state) {
+    (void)state;
+    struct tmk_profile *profile = sample();
+    struct tmk_profile_tensor *t = profile->tensors;
+    WITH(profile->ledger.offered, 7, "7 samples offered");
+    WITH(profile->ledger.end_sample, 105, "from the range");
+    WITH(profile->ledger.end_sample, 1, "from the range");
+    WITH(profile->ledger.batches, 0, "batches");
+    WITH(profile->ledger.batches, 5, "5 batches");
+    WITH(profile->model.sha256, "12", "sha256");
+    WITH(profile->model.file, "\xff", "UTF-8");
+    WITH(profile->settings[1].key, "batch", "'batch' stands twice");
+    WITH(t[0].expected_count, 25, "p0 'input:0'");
+    WITH(t[0].runs[0].runs, 3, "36 elements");
+    WITH(t[0].name, "\xc0\x80", "UTF-8");
+    WITH(t[0].dtype, TMK_INT8, "int8");
+    WITH(t[0].status, TMK_PROFILE_NEVER, "24 elements ran");
+    WITH(t[0].status, TMK_PROFILE_DEAD, "dead");
+    WITH(t[0].status, TMK_PROFILE_INTEGER, "floats");
+    WITH(t[0].has_int_stats, true, "as integers");
+    WITH(t[0].n_samples, 4, "extremes for 4 samples");
+    WITH(t[1].id, 0, "after p0");
+    WITH(t[3].sources[0], 77, "p77");
+    WITH(t[3].sources[0], 3, "itself");
+    WITH(t[3].rule, "", "rule ''");
+    WITH(t[3].status, TMK_PROFILE_OBSERVED, "from 1 values");
+    WITH(t[4].int_stats.count, 5, "5 elements");
+    WITH(t[4].int_stats.zeros, 5, "contradict");
+    WITH(t[4].dtype, TMK_FLOAT32, "float32");
+    WITH(t[4].has_int_stats, false, "no statistics");
+    WITH(t[9].more_runs, false, "136");
+    struct tmk_stats *stats = t[0].stats;
+    t[0].stats = NULL;
+    assert_unbalanced(profile, "no statistics");
+    t[0].stats = stats;
+    tmk_profile_destroy(&profile);
+}
+
+static enum tmk_status read_text(const char *text, size_t len, struct tmk_diag *diag) {
+    char path[128];
+    struct tmk_profile *profile = NULL;
+    FILE *file = fopen(in_folder("hostile", path), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, len, file), len);
+    assert_int_equal(fclose(file), 0);
+    enum tmk_status status = tmk_profile_read(path, &profile, diag);
+    tmk_profile_destroy(&profile);
+    return status;
+}
+
+static const struct {
+    const char *from, *to, *word;
+    enum tmk_status status;
+} replacements[] = {
+    {"\"minor\":0", "\"minor\":1,\"x\":1", "unknown key 'x'", TMK_FORMAT},
+    {"\"major\":1", "\"major\":2", "reads 1.x", TMK_UNSUPPORTED},
+    {"tidemark-profile", "something", "'format'", TMK_FORMAT},
+    {"\"offered\":6", "\"offered\":6,\"offered\":6", "stands twice", TMK_FORMAT},
+    {"\"offered\":6", "\"offered\":-6", "'offered'", TMK_FORMAT},
+    {"\"offered\":6", "\"offered\":6.5", "'offered'", TMK_FORMAT},
+    {"\"offered\":6", "\"offered\":1e300", "'offered'", TMK_FORMAT},
+    {"\"offered\":6", "\"offered\":\"99999999999999999999\"", "'offered'", TMK_FORMAT},
+    {"\"settings\":{", "\"settings\":{\"batch\":\"3\",", "'batch' stands twice", TMK_MISMATCH},
+    {"\"settings\":{", "\"settings\":{\"n\":3,", "'n' is not a string", TMK_FORMAT},
+    {"\"data\":[", "\"data\":[1,", "'data'", TMK_FORMAT},
+    {"\"tensors\":[", "\"tensors\":[],\"x-t\":[", "", TMK_OK},
+    {"\"tensors\":[", "\"tensors\":[],\"tensors\":[", "'tensors' stands twice", TMK_FORMAT},
+    {"\"tensors\":[", "\"x-t\":[", "'tensors' is missing", TMK_FORMAT},
+    {"\"tensors\":[", "\"tensors\":[7,", "tensors[0]", TMK_FORMAT},
+    {"\"id\":\"p1\"", "\"id\":\"p0\"", "tensors[1]", TMK_FORMAT},
+    {"\"id\":\"p1\"", "\"id\":\"p01\"", "'id' is 'p01'", TMK_FORMAT},
+    {"\"id\":\"p1\"", "\"id\":\"p99999999999\"", "'id'", TMK_FORMAT},
+    {"\"ordinal\":0", "\"ordinal\":4294967296", "'ordinal'", TMK_FORMAT},
+    {"\"name\":\"input:0\"", "\"name\":\"a\\u0000b\"", "zero character", TMK_FORMAT},
+    {"\"name\":\"input:0\"", "\"name\":\"a\nb\"", "control character", TMK_FORMAT},
+    {"\"name\":\"input:0\"", "\"name\":\"\xff\"", "UTF-8", TMK_FORMAT},
+    {"\"kind\":\"input\"", "\"kind\":\"thing\"", "'kind'", TMK_FORMAT},
+    {"\"shape\":[\"N\",2,3]", "\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1]", "12 dimensions", TMK_FORMAT},
+    {"\"shape\":[\"N\",2,3]", "\"shape\":[\"N\",-2,3]", "dimension 1", TMK_FORMAT},
+    {"{\"shape\":[2,2,3],\"runs\":2}", "{\"shape\":[4000000000,4000000000],\"runs\":2}", "overflow",
+     TMK_RANGE},
+    {"{\"shape\":[2,2,3],\"runs\":2}",
+     "{\"shape\":[2,2,3],\"runs\":1},{\"shape\":[2,2,3],\"runs\":1}", "twice", TMK_FORMAT},
+    {"{\"shape\":[2,2,3],\"runs\":2}", "{\"shape\":[2,2,3],\"runs\":0}", "never ran", TMK_FORMAT},
+    {"\"producer\":null,", "", "'producer'", TMK_FORMAT},
+    {"\"level\":\"histogram\"", "\"level\":\"exact\"", "'level'", TMK_FORMAT},
+    {"\"level\":\"histogram\"", "\"level\":\"none\"", "unknown key", TMK_FORMAT},
+    {"\"count\":24", "\"count\":25", "add up", TMK_FORMAT},
+    {"\"min\":-3e+38", "\"min\":-3e+39", "'min'", TMK_FORMAT},
+    {"\"min\":-3e+38", "\"min\":NaN", "JSON", TMK_FORMAT},
+    {"\"min\":-3e+38", "\"min\":null", "balance", TMK_FORMAT},
+    {"\"denormals\":1", "\"denormals\":2", "'denormals' is 2", TMK_MISMATCH},
+    {"\"negatives\":7", "\"negatives\":8", "'negatives' is 8", TMK_MISMATCH},
+    {"\"sum\":-9999999814.2", "\"sum\":-9999999814.3", "'sum'", TMK_MISMATCH},
+    {"\"bins\":[1,7740", "\"bins\":[7740,1", "ascend", TMK_FORMAT},
+    {"\"bins\":[1,7740", "\"bins\":[1,65536", "entry 1 is no bin", TMK_FORMAT},
+    {"\"bins\":[1,7740", "\"bins\":[7740", "bins", TMK_FORMAT},
+    {"\"low\":[5826,", "\"low\":[", "'low' has 20 entries for 21 bins", TMK_FORMAT},
+    {"\"low\":[5826,", "\"low\":[\"x\",", "'low': entry 0", TMK_FORMAT},
+    {"\"channels\":{\"axis\":1", "\"channels\":{\"axis\":12", "axis 12", TMK_FORMAT},
+    {"\"min\":[-3e+38,", "\"min\":[-3e+38,0,", "3 minima and 2 maxima", TMK_FORMAT},
+    {"\"min_at\":{\"sample\":103,", "\"min_at\":{", "'min_at'", TMK_FORMAT},
+    {"\"from\":[\"p0\"]", "\"from\":[\"p77\"]", "p77", TMK_MISMATCH},
+    {"\"from\":[\"p0\"]", "\"from\":[0]", "no ID", TMK_FORMAT},
+    {"\"9223372036854775807\"", "\"9223372036854775808\"", "'max'", TMK_FORMAT},
+    {"]\n}\n", "]\n}\n}", "follows", TMK_FORMAT},
+    {"]\n}\n", "]\n", "',' or '}'", TMK_FORMAT},
+    {"\n{\"id\":\"p1\"", " x{\"id\":\"p1\"", "tensors[1]", TMK_FORMAT},
+};
+
+static void errors_name_the_field(void **state) {
+    (void)state;
+    size_t len;
+    char *text = sample_text(&len);
+    for (size_t i = 0; i < TMK_COUNT(replacements); i++) {
+        struct tmk_text changed = {0};
+        struct tmk_diag diag = {0};
+        const char *at = strstr(text, replacements[i].from);
+        assert_non_null(at);
+        tmk_text_append(&changed, text, (size_t)(at - text));
+        tmk_text_puts(&changed, replacements[i].to);
+        tmk_text_puts(&changed, at + strlen(replacements[i].from));
+        enum tmk_status status = read_text(changed.data, changed.len, &diag);
+        if (status != replacements[i].status || !strstr(diag.text, replacements[i].word))
+            fail_msg("%s -> %s: status %d, %s", replacements[i].from, replacements[i].to,
+                     (int)status, diag.text);
+        if (status != TMK_OK && !strstr(diag.text, folder))
+            fail_msg("no file in: %s", diag.text);
+        tmk_text_finish(&changed);
+    }
+    free(text);
+}
+
+static void newer_minor_versions_may_know_more(void **state) {
+    (void)state;
+    size_t len;
+    char *text = sample_text(&len);
+    char *at = strstr(text, "\"minor\":0"), *key = strstr(text, "\"path\":");
+    assert_non_null(at);
+    assert_non_null(key);
+    struct tmk_diag diag = {0};
+    memcpy(key, "\"pith\":", 7);
+    assert_int_equal(read_text(text, len, &diag), TMK_FORMAT);
+    tmk_diag_reset(&diag);
+    at[8] = '9';
+    assert_ok(read_text(text, len, &diag), &diag);
+    free(text);
+}
+
+static void cut_files_are_errors(void **state) {
+    (void)state;
+    size_t len;
+    char *text = sample_text(&len);
+    for (size_t n = 0; n + 2 < len; n += n < 1200 ? 7 : 61)
+        assert_int_not_equal(read_text(text, n, NULL), TMK_OK);
+    free(text);
+}
+
+/* Whatever the bytes, reading answers; a memory checker sees that it does so cleanly. */
+static void changed_bytes_never_crash(void **state) {
+    (void)state;
+    size_t len;
+    char *text = sample_text(&len);
+    uint64_t seed = 42;
+    for (int round = 0; round < 3000; round++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        size_t at = (size_t)(seed >> 33) % len;
+        char saved = text[at];
+        text[at] = "0123456789\"{}[]:,-.ep\\n \xff"[(seed >> 20) % 25];
+        (void)read_text(text, len, NULL);
+        text[at] = saved;
+    }
+    free(text);
+}
+
+static void deep_nesting_is_an_error(void **state) {
+    (void)state;
+    struct tmk_text text = {0};
+    tmk_text_puts(&text, "{\"tensors\":[");
+    for (int i = 0; i < 100000; i++)
+        tmk_text_puts(&text, "[");
+    assert_int_equal(read_text(text.data, text.len, NULL), TMK_FORMAT);
+    for (int i = 0; i < 100000; i++)
+        tmk_text_puts(&text, "]");
+    tmk_text_puts(&text, "]}");
+    assert_int_equal(read_text(text.data, text.len, NULL), TMK_FORMAT);
+    tmk_text_finish(&text);
+}
+
+static void values_are_found_by_id_name_and_pattern(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_profile *p = NULL;
+    static const char *const names[] = {"a/conv", "b/conv", "p7", "we[ir]d*", "p1"};
+    assert_ok(tmk_profile_create(&p, &diag), &diag);
+    for (uint32_t i = 0; i < TMK_COUNT(names); i++) {
+        struct tmk_profile_tensor *t = NULL;
+        assert_ok(tmk_profile_add_tensor(p, i * 3, &t, &diag), &diag);
+        t->name = names[i];
+    }
+    assert_int_equal(tmk_profile_find(p, "p3", 0), 1);
+    assert_int_equal(tmk_profile_find(p, "p3", 2), p->n_tensors);
+    assert_int_equal(tmk_profile_find(p, "p7", 0), 2); /* no such ID, but such a name */
+    assert_int_equal(tmk_profile_find(p, "*conv", 0), 0);
+    assert_int_equal(tmk_profile_find(p, "*conv", 1), 1);
+    assert_int_equal(tmk_profile_find(p, "*conv", 2), p->n_tensors);
+    assert_int_equal(tmk_profile_find(p, "we[ir]d*", 0), 3);
+    assert_int_equal(tmk_profile_find(p, "nothing", 0), p->n_tensors);
+    assert_ptr_equal(tmk_profile_by_id(p, 12), &p->tensors[4]);
+    assert_null(tmk_profile_by_id(p, 1));
+    struct tmk_profile_tensor *t;
+    assert_int_equal(tmk_profile_add_tensor(p, 12, &t, NULL), TMK_ARGUMENT);
+    uint32_t id;
+    assert_true(tmk_profile_id_of_text("p4294967295", &id) && id == UINT32_MAX);
+    assert_false(tmk_profile_id_of_text("p4294967296", &id));
+    assert_false(tmk_profile_id_of_text("p", &id));
+    assert_false(tmk_profile_id_of_text("12", &id));
+    assert_false(tmk_profile_id_of_text("p-1", &id));
+    tmk_profile_destroy(&p);
+}
+
+static void kept_shapes_do_not_depend_on_their_order(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_profile *p = NULL;
+    assert_ok(tmk_profile_create(&p, &diag), &diag);
+    struct tmk_profile_tensor *t = NULL;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(tmk_profile_add_tensor(p, i, &t, &diag), &diag);
+        for (int64_t k = 0; k < 200; k++) {
+            int64_t n = (i ? 199 - k : k) * 7 % 40;
+            const struct tmk_shape shape = {2, {n % 3, n}};
+            assert_ok(tmk_profile_add_runs(t, &shape, (uint64_t)n + 1, &diag), &diag);
+        }
+    }
+    const struct tmk_profile_tensor *a = p->tensors, *b = a + 1;
+    assert_int_equal(a->n_runs, TMK_PROFILE_MAX_RUNS);
+    assert_int_equal(b->n_runs, TMK_PROFILE_MAX_RUNS);
+    assert_true(a->more_runs && b->more_runs && a->expected_count == b->expected_count);
+    for (uint32_t i = 0; i < TMK_PROFILE_MAX_RUNS; i++) {
+        assert_true(tmk_shape_equal(&a->runs[i].shape, &b->runs[i].shape));
+        assert_int_equal(a->runs[i].runs, 5 * (a->runs[i].shape.dim[1] + 1));
+        assert_int_equal(a->runs[i].runs, b->runs[i].runs);
+    }
+    const struct tmk_shape large = {1, {INT64_MAX}};
+    assert_int_equal(tmk_profile_add_runs(t, &large, 3, NULL), TMK_RANGE);
+    tmk_profile_destroy(&p);
+}
+
+static void floats_read_back_directly_and_through_doubles(void **state) {
+    (void)state;
+    uint32_t seed = 7;
+    for (int i = 0; i < 100000; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        float f;
+        memcpy(&f, &seed, sizeof f);
+        if (!isfinite(f))
+            continue;
+        struct tmk_text text = {0};
+        tmk_json_float_text(&text, f);
+        float direct = strtof(text.data, NULL), through = (float)strtod(text.data, NULL);
+        assert_memory_equal(&direct, &f, sizeof f);
+        assert_memory_equal(&through, &f, sizeof f);
+        tmk_text_finish(&text);
+    }
+    struct tmk_text text = {0};
+    tmk_json_float_text(&text, NAN);
+    tmk_json_float_text(&text, -0.0f);
+    tmk_json_u64_text(&text, UINT64_C(1) << 53);
+    tmk_json_u64_text(&text, UINT64_MAX);
+    tmk_json_i64_text(&text, INT64_MIN);
+    assert_string_equal(text.data,
+                        "null-09007199254740992\"18446744073709551615\"\"-9223372036854775808\"");
+    tmk_text_finish(&text);
+}
+
+static void the_programs_locale_has_no_part(void **state) {
+    (void)state;
+    static const char *const commas[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8"};
+    char a[128], b[128], c[128];
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = sample();
+    assert_ok(tmk_profile_write(profile, in_folder("plain.json", a), &diag), &diag);
+    for (size_t i = 0; i < TMK_COUNT(commas); i++)
+        if (setlocale(LC_ALL, commas[i]))
+            break;
+    const char *before = localeconv()->decimal_point;
+    assert_ok(tmk_profile_write(profile, in_folder("local.json", b), &diag), &diag);
+    convert(b, in_folder("local2.json", c));
+    assert_string_equal(localeconv()->decimal_point, before);
+    setlocale(LC_ALL, "C");
+    assert_same_file(a, b);
+    assert_same_file(a, c);
+    tmk_profile_destroy(&profile);
+}
+
+static void only_wellformed_utf8_is_text(void **state) {
+    (void)state;
+    static const char *const good[] = {"",
+                                       "a",
+                                       "\x7f",
+                                       "\xc2\x80",
+                                       "\xe0\xa0\x80",
+                                       "\xed\x9f\xbf",
+                                       "\xee\x80\x80",
+                                       "\xf0\x90\x80\x80",
+                                       "\xf4\x8f\xbf\xbf"};
+    static const char *const bad[] = {"\x80",         "\xc0\x80",         "\xc1\xbf",
+                                      "\xe0\x9f\xbf", "\xed\xa0\x80",     "\xf0\x8f\xbf\xbf",
+                                      "\xf5\x80\x80", "\xf4\x90\x80\x80", "\xe2\x82",
+                                      "\xc3(",        "a\xf0\x9f\x98"};
+    for (size_t i = 0; i < TMK_COUNT(good); i++)
+        assert_true(tmk_utf8_valid(good[i], strlen(good[i])));
+    for (size_t i = 0; i < TMK_COUNT(bad); i++)
+        assert_false(tmk_utf8_valid(bad[i], strlen(bad[i])));
+}
+
+static void hdf5_that_is_damaged_or_absent_is_an_error(void **state) {
+    (void)state;
+    char path[128];
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = sample();
+    if (!TMK_TEST_HDF5) {
+        assert_int_equal(tmk_profile_write(profile, in_folder("x.h5", path), &diag),
+                         TMK_UNSUPPORTED);
+        assert_non_null(strstr(diag.text, "-Dhdf5=enabled"));
+        tmk_profile_destroy(&profile);
+        return;
+    }
+    assert_ok(tmk_profile_write(profile, in_folder("whole.h5", path), &diag), &diag);
+    tmk_profile_destroy(&profile);
+    size_t len;
+    char *bytes = slurp(path, &len);
+    for (size_t n = 1; n < len; n += 977)
+        assert_int_not_equal(read_text(bytes, n, NULL), TMK_OK);
+    free(bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reading_then_writing_gives_the_same_bytes),
+        cmocka_unit_test(a_profile_without_values_is_one),
+        cmocka_unit_test(every_released_version_still_reads),
+        cmocka_unit_test(the_format_is_told_by_content),
+        cmocka_unit_test(a_failed_write_leaves_nothing_behind),
+        cmocka_unit_test(books_that_do_not_balance_are_told),
+        cmocka_unit_test(errors_name_the_field),
+        cmocka_unit_test(newer_minor_versions_may_know_more),
+        cmocka_unit_test(cut_files_are_errors),
+        cmocka_unit_test(changed_bytes_never_crash),
+        cmocka_unit_test(deep_nesting_is_an_error),
+        cmocka_unit_test(values_are_found_by_id_name_and_pattern),
+        cmocka_unit_test(kept_shapes_do_not_depend_on_their_order),
+        cmocka_unit_test(floats_read_back_directly_and_through_doubles),
+        cmocka_unit_test(the_programs_locale_has_no_part),
+        cmocka_unit_test(only_wellformed_utf8_is_text),
+        cmocka_unit_test(hdf5_that_is_damaged_or_absent_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
