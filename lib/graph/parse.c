@@ -425,7 +425,7 @@ static enum tmk_status read_initializer(struct parser *p, struct scope *scope) {
 
 /* From after the name to the closing brace. */
 static enum tmk_status read_graph(struct parser *p, struct scope *scope) {
-    struct tmk_value *value;
+    struct tmk_value *value = NULL;
     TMK_TRY(tmk_lex_need(&p->lex, '{'));
     while (!tmk_lex_take(&p->lex, '}')) {
         if (tmk_lex_take_word(&p->lex, "input")) {

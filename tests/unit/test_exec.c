@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "exec/run.h"
+#include "exec/worker.h"
+#include "graph/identify.h"
+#include "graph/print.h"
+#include "ops/ops.h"
+
+/* Batches made up as they are asked for: sample i is a row of `width(i)` numbers. */
+struct made_up {
+    uint64_t next, samples;
+    uint64_t nan_at[2]; /* samples that hold a NaN; UINT64_MAX: none */
+    bool ragged;
+    uint64_t fails_at;
+};
+
+static int64_t width(const struct made_up *m, uint64_t sample) {
+    return m->ragged ? 1 + (int64_t)(sample * 7 % 40) : 5;
+}
+
+static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
+                            struct tmk_diag *diag) {
+    struct made_up *m = context;
+    *more = m->next < m->samples;
+    if (!*more)
+        return TMK_OK;
+    uint64_t sample = m->next++;
+    if (sample == m->fails_at) {
+        strcpy(diag->text, "the disk went away");
+        return diag->status = TMK_READ;
+    }
+    struct tmk_shape shape = {2, {1, width(m, sample)}};
+    *out = (struct tmk_batch){sample, 1, calloc(1, sizeof *out->inputs), 1};
+    assert_non_null(out->inputs);
+    assert_ok(tmk_tensor_init(out->inputs, TMK_FLOAT32, &shape, diag), diag);
+    float *x = out->inputs[0].data;
+    for (int64_t i = 0; i < shape.dim[1]; i++)
+        x[i] = sinf((float)(sample * 13 + (uint64_t)i)) * (float)(1 + sample % 5);
+    if (sample == m->nan_at[0] || sample == m->nan_at[1])
+        x[shape.dim[1] - 1] = NAN;
+    return TMK_OK;
+}
+
+static const char model[] =
+    "graph \"g\" opset 17 \"ai.tidemark\" 1 {\n input %x : f32[\"N\",\"W\"]\n"
+    " init %two : f32[] = {2}\n"
+    " %xo = ai.tidemark::EdgeObserver(%x) {profile_id=0, kind=\"histogram\", tensor_name=\"x\"}\n"
+    " %to = ai.tidemark::EdgeObserver(%two) {profile_id=1, kind=\"histogram\", tensor_name=\"t\"}\n"
+    " %y = Mul(%xo, %to)\n"
+    " %yo = ai.tidemark::EdgeObserver(%y) {profile_id=2, kind=\"histogram\", tensor_name=\"y\"}\n"
+    " %s = Shape(%xo)\n"
+    " %so = ai.tidemark::EdgeObserver(%s) {profile_id=3, kind=\"histogram\", tensor_name=\"s\"}\n"
+    " %f = Cast(%so) {to=1}\n"
+    " %fo = ai.tidemark::EdgeObserver(%f) {profile_id=4, kind=\"histogram\", tensor_name=\"f\"}\n"
+    " output %yo\n output %fo\n}";
+
+enum { X, TWO, Y, SHAPE, FLOAT_SHAPE, SLOTS };
+
+static struct tmk_graph *load(void) {
+    struct tmk_graph *graph = NULL;
+    struct tmk_diag diag = {0};
+    assert_ok(tmk_graph_parse(model, NULL, &graph, &diag), &diag);
+    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    tmk_graph_number(graph);
+    return graph;
+}
+
+static enum tmk_status run(struct made_up m, uint32_t threads, bool guard,
+                           struct tmk_exec_result *result, struct tmk_diag *diag) {
+    struct tmk_graph *graph = load();
+    struct tmk_slot_config slots[SLOTS];
+    for (int i = 0; i < SLOTS; i++)
+        slots[i] = (struct tmk_slot_config){TMK_STATS_HISTOGRAM, guard, false, "a value"};
+    const struct tmk_feed feed = {next, &m};
+    const struct tmk_exec_options options = {
+        .threads = threads, .observe = true, .slots = slots, .n_slots = SLOTS};
+    enum tmk_status status = tmk_exec_run(graph, &feed, &options, result, diag);
+    tmk_graph_destroy(&graph);
+    return status;
+}
+
+static const struct made_up plain = {
+    .samples = 100, .nan_at = {UINT64_MAX, UINT64_MAX}, .fails_at = UINT64_MAX};
+
+static void append_state(const struct tmk_exec_result *result, struct tmk_text *text) {
+    for (uint32_t i = 0; i < result->n_slots; i++) {
+        const struct tmk_account *a = &result->accounts[i];
+        if (a->floats)
+            tmk_stats_encode(a->floats, text);
+        else
+            tmk_int_stats_encode(&a->ints, text);
+        tmk_text_printf(text, "%llu %llu %u %d;", (unsigned long long)a->elements,
+                        (unsigned long long)a->runs, a->n_shapes, a->more_shapes);
+        for (uint32_t k = 0; k < a->n_shapes; k++)
+            tmk_text_printf(text, "%lld:%llu,", (long long)a->shapes[k].shape.dim[1],
+                            (unsigned long long)a->shapes[k].runs);
+    }
+}
+
+static void the_number_of_threads_does_not_show(void **state) {
+    (void)state;
+    struct made_up cases[] = {plain, plain};
+    cases[1].ragged = true; /* forty shapes: more than plans and shapes that are kept */
+    for (int c = 0; c < 2; c++) {
+        struct tmk_text first = {0};
+        for (uint32_t threads = 1; threads <= 4; threads++) {
+            struct tmk_exec_result result;
+            struct tmk_diag diag = {0};
+            struct tmk_text text = {0};
+            assert_ok(run(cases[c], threads, false, &result, &diag), &diag);
+            append_state(&result, &text);
+            if (threads == 1) {
+                first = text;
+            } else {
+                assert_int_equal(text.len, first.len);
+                assert_memory_equal(text.data, first.data, text.len);
+                tmk_text_finish(&text);
+            }
+            tmk_exec_result_finish(&result);
+        }
+        tmk_text_finish(&first);
+    }
+}
+
+static void weights_count_once_and_other_constants_once_a_run(void **state) {
+    (void)state;
+    struct tmk_exec_result result;
+    struct tmk_diag diag = {0};
+    assert_ok(run(plain, 2, false, &result, &diag), &diag);
+    assert_int_equal(result.samples, 100);
+    assert_int_equal(result.accounts[X].elements, 500);
+    assert_int_equal(result.accounts[TWO].elements, 1);
+    assert_int_equal(result.accounts[SHAPE].elements, 200);
+    assert_int_equal(result.accounts[SHAPE].ints.count, 200);
+    assert_int_equal(result.accounts[SHAPE].ints.max, 5);
+    struct tmk_summary summary;
+    tmk_stats_summary(result.accounts[FLOAT_SHAPE].floats, &summary);
+    assert_int_equal(summary.count, 200);
+    assert_true(summary.min == 1.0f && summary.max == 5.0f);
+    tmk_exec_result_finish(&result);
+}
+
+static void every_shape_is_counted_though_few_plans_are_kept(void **state) {
+    (void)state;
+    struct made_up m = plain;
+    m.ragged = true;
+    uint64_t elements = 0;
+    for (uint64_t i = 0; i < m.samples; i++)
+        elements += (uint64_t)width(&m, i);
+    struct tmk_exec_result result;
+    struct tmk_diag diag = {0};
+    assert_ok(run(m, 2, false, &result, &diag), &diag);
+    assert_true(result.figures.plans >= 40);
+    assert_int_equal(result.accounts[Y].elements, elements);
+    assert_int_equal(result.accounts[SHAPE].elements, 200);
+    assert_int_equal(result.accounts[Y].n_shapes, TMK_MOST_SHAPES);
+    assert_true(result.accounts[Y].more_shapes);
+    struct tmk_summary summary;
+    tmk_stats_summary(result.accounts[FLOAT_SHAPE].floats, &summary);
+    assert_true(summary.max == 40.0f);
+    assert_int_equal(summary.max_at.sample, 17); /* 17 * 7 % 40 = 39 */
+    tmk_exec_result_finish(&result);
+}
+
+static void a_guard_names_the_earliest_nan(void **state) {
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        struct made_up m = plain;
+        m.nan_at[0] = 41;
+        m.nan_at[1] = 42;
+        struct tmk_exec_result result;
+        struct tmk_diag diag = {0};
+        assert_int_equal(run(m, 3, true, &result, &diag), TMK_GUARD);
+        assert_non_null(strstr(diag.text, "sample 41, element 4"));
+    }
+}
+
+static void without_a_guard_nan_is_counted(void **state) {
+    (void)state;
+    struct made_up m = plain;
+    m.nan_at[0] = 41;
+    struct tmk_exec_result result;
+    struct tmk_diag diag = {0};
+    assert_ok(run(m, 2, false, &result, &diag), &diag);
+    struct tmk_summary summary;
+    tmk_stats_summary(result.accounts[Y].floats, &summary);
+    assert_int_equal(summary.nan, 1);
+    assert_int_equal(summary.first_nonfinite.sample, 41);
+    assert_int_equal(summary.count, 500);
+    tmk_exec_result_finish(&result);
+}
+
+static void an_error_of_the_feed_ends_the_run(void **state) {
+    (void)state;
+    struct made_up m = plain;
+    m.fails_at = 30;
+    struct tmk_exec_result result;
+    struct tmk_diag diag = {0};
+    assert_int_equal(run(m, 2, false, &result, &diag), TMK_READ);
+    assert_string_equal(diag.text, "the disk went away");
+}
+
+static void dynamic_values_run_and_are_freed(void **state) {
+    (void)state;
+    struct tmk_graph *graph = NULL;
+    struct tmk_plan *plan = NULL;
+    struct tmk_worker *worker = NULL;
+    struct tmk_diag diag = {0};
+    assert_ok(tmk_graph_parse("graph \"g\" opset 17 {\n input %x : f32[6]\n %i = NonZero(%x)\n"
+                              " %j = Cast(%i) {to=1}\n %k = Neg(%j)\n output %k\n}",
+                              NULL, &graph, &diag),
+              &diag);
+    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    tmk_graph_number(graph);
+    float x[6] = {0, 1, 0, 2, 3, 0};
+    struct tmk_tensor input;
+    tmk_tensor_borrow(&input, TMK_FLOAT32, &(struct tmk_shape){1, {6}}, x);
+    assert_ok(tmk_plan_create(graph, &input, &plan, &diag), &diag);
+    assert_ok(tmk_worker_create(&worker, &diag), &diag);
+    for (int round = 0; round < 3; round++) {
+        x[0] = (float)round;
+        assert_ok(tmk_worker_run(worker, plan, &input, NULL, &diag), &diag);
+        struct tmk_tensor k = tmk_worker_value(worker, graph->outputs[0]);
+        int64_t n = round ? 4 : 3;
+        assert_true(tmk_shape_equal(&k.shape, &(struct tmk_shape){2, {1, n}}));
+        assert_true(((float *)k.data)[n - 1] == -4.0f);
+    }
+    tmk_worker_destroy(&worker);
+    tmk_plan_destroy(&plan);
+    tmk_graph_destroy(&graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_number_of_threads_does_not_show),
+        cmocka_unit_test(weights_count_once_and_other_constants_once_a_run),
+        cmocka_unit_test(every_shape_is_counted_though_few_plans_are_kept),
+        cmocka_unit_test(a_guard_names_the_earliest_nan),
+        cmocka_unit_test(without_a_guard_nan_is_counted),
+        cmocka_unit_test(an_error_of_the_feed_ends_the_run),
+        cmocka_unit_test(dynamic_values_run_and_are_freed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
