@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Scatter, ScatterElements and ScatterND. None of them runs in place: a tensor may be its own
+ * updates. */
 #include <math.h>
 #include <string.h>
 
@@ -263,7 +265,7 @@ const struct tmk_op tmk_op_Scatter_9 = {
     .max_in = 3,
     .min_out = 1,
     .max_out = 1,
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = axis_attrs,
     .infer = elements_infer,
@@ -286,7 +288,7 @@ const struct tmk_op tmk_op_ScatterElements_11 = {
     .max_in = 3,
     .min_out = 1,
     .max_out = 1,
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = axis_attrs,
     .infer = elements_infer,
@@ -309,7 +311,7 @@ const struct tmk_op tmk_op_ScatterElements_16 = {
     .max_in = 3,
     .min_out = 1,
     .max_out = 1,
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = axis_reduction_attrs,
     .infer = elements_infer,
@@ -332,7 +334,7 @@ const struct tmk_op tmk_op_ScatterND_11 = {
     .max_in = 3,
     .min_out = 1,
     .max_out = 1,
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
     .infer = nd_infer,
@@ -355,7 +357,7 @@ const struct tmk_op tmk_op_ScatterND_16 = {
     .max_in = 3,
     .min_out = 1,
     .max_out = 1,
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = reduction_attrs,
     .infer = nd_infer,
