@@ -75,7 +75,7 @@ struct tmk_profile_source {
 };
 
 /* One setting that bears on the numbers. What must not change them (threads, say) is not recorded.
- */
+ * A setting with several values stands once for each, one right after the other. */
 struct tmk_profile_setting {
     const char *key, *value;
 };

@@ -20,8 +20,10 @@ static enum tmk_status settings_are_distinct(const struct tmk_profile *p, struct
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; i < p->n_settings && status == TMK_OK; i++) {
         const char *key = p->settings[i].key;
+        if (i > 0 && strcmp(p->settings[i - 1].key, key) == 0)
+            continue; /* one more entry of a list */
         if (tmk_map_get(&seen, key))
-            status = tmk_fail(diag, TMK_MISMATCH, "the setting '%s' stands twice", key);
+            status = tmk_fail(diag, TMK_MISMATCH, "the setting '%s' stands in two places", key);
         else if (!tmk_map_put(&seen, key, &p->settings[i]))
             status = tmk_nomem(diag);
     }

@@ -139,10 +139,23 @@ static struct tmk_json_out data_out(const struct tmk_profile *profile) {
     return out;
 }
 
+/* A setting that was added more than once is a list. */
 static struct tmk_json_out settings_out(const struct tmk_profile *profile) {
     struct tmk_json_out out = new_object();
-    for (uint32_t i = 0; i < profile->n_settings; i++)
-        tmk_json_put_text(&out, profile->settings[i].key, profile->settings[i].value);
+    const struct tmk_profile_setting *settings = profile->settings;
+    for (uint32_t i = 0, end; i < profile->n_settings; i = end) {
+        for (end = i + 1; end < profile->n_settings; end++)
+            if (strcmp(settings[end].key, settings[i].key) != 0)
+                break;
+        if (end == i + 1) {
+            tmk_json_put_text(&out, settings[i].key, settings[i].value);
+            continue;
+        }
+        struct tmk_json_out list = new_array();
+        for (uint32_t k = i; k < end; k++)
+            tmk_json_put_text(&list, NULL, settings[k].value);
+        tmk_json_put_child(&out, settings[i].key, &list);
+    }
     return out;
 }
 
@@ -259,15 +272,28 @@ static enum tmk_status get_source(struct tmk_profile *profile, const cJSON *item
     return tmk_profile_add_source(profile, input, source, samples, hash, diag);
 }
 
+static enum tmk_status get_setting(struct tmk_profile *profile, const char *key, const cJSON *value,
+                                   struct tmk_diag *diag) {
+    if (!cJSON_IsString(value))
+        return tmk_fail(diag, TMK_FORMAT, "'%s' is not a string", key);
+    return tmk_profile_add_setting(profile, key, value->valuestring, diag);
+}
+
 static enum tmk_status get_settings(struct tmk_profile *profile, const cJSON *settings,
                                     struct tmk_diag *diag) {
-    const cJSON *setting;
-    if (!cJSON_IsObject(settings))
-        return tmk_fail(diag, TMK_FORMAT, "not an object");
+    const cJSON *setting, *value, *last = NULL;
     cJSON_ArrayForEach(setting, settings) {
-        if (!cJSON_IsString(setting))
-            return tmk_fail(diag, TMK_FORMAT, "'%s' is not a string", setting->string);
-        TMK_TRY(tmk_profile_add_setting(profile, setting->string, setting->valuestring, diag));
+        if (last && strcmp(last->string, setting->string) == 0)
+            return tmk_fail(diag, TMK_FORMAT, "'%s' stands twice", setting->string);
+        last = setting;
+        if (!cJSON_IsArray(setting)) {
+            TMK_TRY(get_setting(profile, setting->string, setting, diag));
+            continue;
+        }
+        if (cJSON_GetArraySize(setting) < 2)
+            return tmk_fail(diag, TMK_FORMAT, "'%s' is a list of less than two", setting->string);
+        cJSON_ArrayForEach(value, setting)
+            TMK_TRY(get_setting(profile, setting->string, value, diag));
     }
     return TMK_OK;
 }

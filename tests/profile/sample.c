@@ -199,7 +199,8 @@ static enum tmk_status fill_header(struct tmk_profile *p, struct tmk_diag *diag)
     TMK_TRY(tmk_profile_add_opset(p, "com.example", 1, diag));
     TMK_TRY(tmk_profile_add_source(p, "input:0", "data.npy", 106, "xxh64:0011223344556677", diag));
     TMK_TRY(tmk_profile_add_setting(p, "batch", "2", diag));
-    return tmk_profile_add_setting(p, "observe", "*", diag);
+    TMK_TRY(tmk_profile_add_setting(p, "observe", "*", diag));
+    return tmk_profile_add_setting(p, "observe", "conv?", diag);
 }
 
 static enum tmk_status fill(struct tmk_profile *p, bool per_sample, struct tmk_diag *diag) {

@@ -229,7 +229,7 @@ static void books_that_do_not_balance_are_told(void **state) {
     WITH(profile->ledger.batches, 5, "5 batches");
     WITH(profile->model.sha256, "12", "sha256");
     WITH(profile->model.file, "\xff", "UTF-8");
-    WITH(profile->settings[1].key, "batch", "'batch' stands twice");
+    WITH(profile->settings[2].key, "batch", "'batch' stands in two places");
     WITH(t[0].expected_count, 25, "p0 'input:0'");
     WITH(t[0].runs[0].runs, 3, "36 elements");
     WITH(t[0].name, "\xc0\x80", "UTF-8");
@@ -280,7 +280,9 @@ static const struct {
     {"\"offered\":6", "\"offered\":6.5", "'offered'", TMK_FORMAT},
     {"\"offered\":6", "\"offered\":1e300", "'offered'", TMK_FORMAT},
     {"\"offered\":6", "\"offered\":\"99999999999999999999\"", "'offered'", TMK_FORMAT},
-    {"\"settings\":{", "\"settings\":{\"batch\":\"3\",", "'batch' stands twice", TMK_MISMATCH},
+    {"\"settings\":{", "\"settings\":{\"batch\":\"3\",", "'batch' stands twice", TMK_FORMAT},
+    {"\"settings\":{", "\"settings\":{\"observe\":\"3\",", "two places", TMK_MISMATCH},
+    {"\"settings\":{", "\"settings\":{\"list\":[\"3\"],", "less than two", TMK_FORMAT},
     {"\"settings\":{", "\"settings\":{\"n\":3,", "'n' is not a string", TMK_FORMAT},
     {"\"data\":[", "\"data\":[1,", "'data'", TMK_FORMAT},
     {"\"tensors\":[", "\"tensors\":[],\"x-t\":[", "", TMK_OK},
