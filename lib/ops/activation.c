@@ -4,21 +4,16 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/exp.h"
 #include "ops/rows.h"
 #include "ops/unary.h"
 
-/* 1 / (1 + e^-x) without overflow. */
-static inline float sigmoid(float x) {
-    float t = expf(-fabsf(x));
-    return (x < 0 ? t : 1.0f) / (1.0f + t);
-}
-
 /* ln(1 + e^x) without overflow. */
 static inline float softplus(float x) {
-    return (x > 0 ? x : 0.0f) + log1pf(expf(-fabsf(x)));
+    return tmk_above_zero(x) + log1pf(tmk_expf(-fabsf(x)));
 }
 
-/* Not max(x, 0): a negative zero becomes positive, NaN passes. */
+/* A negative zero becomes positive, NaN passes. */
 #define RELU(T, U) x <= 0 ? (T)0 : x
 #define DEFINE(op, dtype, T, U) TMK_ROW1(row_##op##_##dtype, T, T, op(T, U))
 TMK_EACH_FLOAT(DEFINE, RELU)
@@ -26,16 +21,16 @@ TMK_EACH_SIGNED(DEFINE, RELU)
 static const struct tmk_unary relu = {
     .row = {TMK_EACH_FLOAT(TMK_ROW_ENTRY, RELU) TMK_EACH_SIGNED(TMK_ROW_ENTRY, RELU)}};
 
-TMK_ROW1(leaky_row, float, float, x < 0 ? p[0] * x : x)
-TMK_ROW1(elu_row, float, float, x < 0 ? p[0] * expm1f(x) : x)
-TMK_ROW1(selu_row, float, float, x > 0 ? p[1] * x : p[1] * (p[0] * expm1f(x)))
-TMK_ROW1(celu_row, float, float, x > 0 ? x : p[0] * expm1f(x / p[0]))
-TMK_ROW1(sigmoid_row, float, float, sigmoid(x))
-TMK_ROW1(tanh_row, float, float, tanhf(x))
+TMK_ROW1(leaky_row, float, float, tmk_above_zero(x) + p[0] * tmk_below_zero(x))
+TMK_ROW1(elu_row, float, float, tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x)))
+TMK_ROW1(selu_row, float, float, p[1] * (tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x))))
+TMK_ROW1(celu_row, float, float, tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x) / p[0]))
+TMK_ROW1(sigmoid_row, float, float, tmk_sigmoidf(x))
+TMK_ROW1(tanh_row, float, float, tmk_tanhf(x))
 TMK_ROW1(softplus_row, float, float, softplus(x))
 TMK_ROW1(softsign_row, float, float, x / (1.0f + fabsf(x)))
-TMK_ROW1(mish_row, float, float, tanhf(softplus(x)) * x)
-TMK_ROW1(swish_row, float, float, sigmoid(p[0] * x) * x)
+TMK_ROW1(mish_row, float, float, tmk_tanhf(softplus(x)) * x)
+TMK_ROW1(swish_row, float, float, tmk_sigmoidf(p[0] * x) * x)
 TMK_ROW1(thresholded_row, float, float, x > p[0] ? x : 0.0f)
 
 static inline float unit(float v) {
@@ -130,7 +125,7 @@ TMK_UNARY(Shrink, 9, INT32_MAX, &shrinking, shrink_attrs,
 #define SQRT_2_BY_PI 0x1.988454p-1f /* sqrt(2/pi) */
 TMK_ROW1(gelu_exact_row, float, float, 0.5f * x * (1.0f + erff(x * SQRT_HALF)))
 TMK_ROW1(gelu_tanh_row, float, float,
-         0.5f * x * (1.0f + tanhf(SQRT_2_BY_PI * (x + 0.044715f * x * x * x))))
+         0.5f * x * (1.0f + tmk_tanhf(SQRT_2_BY_PI * (x + 0.044715f * x * x * x))))
 static const struct tmk_unary gelu_exact = {.row = {[TMK_FLOAT32] = gelu_exact_row}};
 static const struct tmk_unary gelu_tanh = {.row = {[TMK_FLOAT32] = gelu_tanh_row}};
 

@@ -91,10 +91,15 @@ static enum tmk_status want_zero_point(const struct tmk_infer *infer) {
 typedef void (*quant_row)(size_t n, const void *x, const float *scale, const int32_t *zero,
                           bool vary, void *y);
 
-/* NaN goes to the lowest value, as with ONNX Runtime. */
-static inline float quantized(float x, float scale, float zero, float low, float high) {
-    float v = rintf(x / scale) + zero;
-    return v > low ? (v < high ? v : high) : low;
+/* round(x / scale) + zero between low and high, less zero. NaN goes to the lowest value, as with
+ * ONNX Runtime. The limits are integers, so that they may come before the rounding, which then is
+ * an addition: at 1.5 * 2^23 floats are one apart and ties go to even. */
+static inline float quantized(float x, float scale, float low, float high) {
+    const float shift = 0x1.8p23f;
+    float v = x / scale;
+    v = v > low ? v : low;
+    v = v < high ? v : high;
+    return (v + shift) - shift;
 }
 
 #define QUANTIZE(from, T, to, R, low, high)                                                        \
@@ -103,12 +108,16 @@ static inline float quantized(float x, float scale, float zero, float low, float
         const T *x = px;                                                                           \
         R *y = py;                                                                                 \
         if (vary) {                                                                                \
-            for (size_t i = 0; i < n; i++)                                                         \
-                y[i] = (R)quantized((float)x[i], scale[i], (float)zero[i], low, high);             \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                const int32_t z = zero[i];                                                         \
+                const float l = (float)((low)-z), h = (float)((high)-z);                           \
+                y[i] = (R)(z + (int32_t)quantized((float)x[i], scale[i], l, h));                   \
+            }                                                                                      \
         } else {                                                                                   \
-            const float s = scale[0], z = (float)zero[0];                                          \
+            const int32_t z = zero[0];                                                             \
+            const float s = scale[0], l = (float)((low)-z), h = (float)((high)-z);                 \
             for (size_t i = 0; i < n; i++)                                                         \
-                y[i] = (R)quantized((float)x[i], s, z, low, high);                                 \
+                y[i] = (R)(z + (int32_t)quantized((float)x[i], s, l, h));                          \
         }                                                                                          \
     }
 #define QUANTIZE_TO(to, R, low, high)                                                              \
@@ -326,7 +335,7 @@ static enum tmk_status run_dynamic(struct tmk_run *run) {
         high = v[i] > high ? v[i] : high;
     }
     float scale = high == low ? 1.0f : (high - low) / 255.0f;
-    int32_t zero = (int32_t)quantized(-low, scale, 0, 0, 255);
+    int32_t zero = (int32_t)quantized(-low, scale, 0, 255);
     if (tmk_run_out(run, 0))
         quantize_FLOAT32_UINT8(n, v, &scale, &zero, false, run->out[0]->data);
     if (tmk_run_out(run, 1))

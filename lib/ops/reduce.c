@@ -7,15 +7,17 @@
 #include <stdlib.h>
 
 #include "ops/elementwise.h"
+#include "ops/exp.h"
 #include "ops/rows.h"
 
 /* Folds n elements into acc[0], or (spread) into acc[0..n). shift is as acc. */
 typedef void (*fold_fn)(size_t n, const void *x, bool spread, void *acc, const double *shift);
 
-/* Eight partial results, always joined in the same order: fast, and the same bits each time. */
+/* Eight partial results of type L, always joined in the same order: fast, and the same bits each
+ * time. */
 enum { LANES = 8 };
 
-#define FOLD(name, T, A, start, map, join)                                                         \
+#define FOLD(name, T, A, L, start, map, join)                                                      \
     static void name(size_t n, const void *px, bool spread, void *pacc, const double *shift) {     \
         const T *x = px;                                                                           \
         A *acc = pacc;                                                                             \
@@ -27,14 +29,14 @@ enum { LANES = 8 };
         }                                                                                          \
         size_t i = 0;                                                                              \
         if (n >= LANES) {                                                                          \
-            A lane[LANES];                                                                         \
+            L lane[LANES];                                                                         \
             for (size_t j = 0; j < LANES; j++)                                                     \
                 lane[j] = (start);                                                                 \
             for (; i + LANES <= n; i += LANES)                                                     \
                 for (size_t j = 0; j < LANES; j++)                                                 \
-                    lane[j] = join(lane[j], map(A, x[i + j]));                                     \
+                    lane[j] = join(lane[j], map(L, x[i + j]));                                     \
             for (size_t j = 0; j < LANES; j++)                                                     \
-                acc[0] = join(acc[0], lane[j]);                                                    \
+                acc[0] = join(acc[0], (A)lane[j]);                                                 \
         }                                                                                          \
         for (; i < n; i++)                                                                         \
             acc[0] = join(acc[0], map(A, x[i]));                                                   \
@@ -47,8 +49,8 @@ enum { LANES = 8 };
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
 /* NaN passes */
-#define HIGHER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
-#define LOWER(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
+#define HIGHER(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a))
+#define LOWER(a, b) ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
 
 /* X(dtype, T, A, lowest, highest): the types of most reductions, and those that Max and Min take
  * besides */
@@ -62,35 +64,35 @@ enum { LANES = 8 };
     X(UINT8, uint8_t, uint64_t, 0, UINT8_MAX)                                                      \
     X(BOOL, uint8_t, uint64_t, 0, 1)
 
-FOLD(sum_FLOAT32, float, double, 0.0, SAME, PLUS)
-FOLD(magnitudes_FLOAT32, float, double, 0.0, MAGNITUDE_FLOAT, PLUS)
-FOLD(squares_FLOAT32, float, double, 0.0, SQUARE, PLUS)
-FOLD(product_FLOAT32, float, double, 1.0, SAME, TIMES)
+FOLD(sum_FLOAT32, float, double, double, 0.0, SAME, PLUS)
+FOLD(magnitudes_FLOAT32, float, double, double, 0.0, MAGNITUDE_FLOAT, PLUS)
+FOLD(squares_FLOAT32, float, double, double, 0.0, SQUARE, PLUS)
+FOLD(product_FLOAT32, float, double, double, 1.0, SAME, TIMES)
 #define SUMS(dtype, T, A, lowest, highest)                                                         \
-    FOLD(sum_##dtype, T, uint64_t, 0, SAME, PLUS)                                                  \
-    FOLD(squares_##dtype, T, uint64_t, 0, SQUARE, PLUS)                                            \
-    FOLD(product_##dtype, T, uint64_t, 1, SAME, TIMES)
+    FOLD(sum_##dtype, T, uint64_t, uint64_t, 0, SAME, PLUS)                                        \
+    FOLD(squares_##dtype, T, uint64_t, uint64_t, 0, SQUARE, PLUS)                                  \
+    FOLD(product_##dtype, T, uint64_t, uint64_t, 1, SAME, TIMES)
 EACH_INTEGER(SUMS)
-FOLD(magnitudes_INT32, int32_t, uint64_t, 0, MAGNITUDE_SIGNED, PLUS)
-FOLD(magnitudes_INT64, int64_t, uint64_t, 0, MAGNITUDE_SIGNED, PLUS)
+FOLD(magnitudes_INT32, int32_t, uint64_t, uint64_t, 0, MAGNITUDE_SIGNED, PLUS)
+FOLD(magnitudes_INT64, int64_t, uint64_t, uint64_t, 0, MAGNITUDE_SIGNED, PLUS)
 
 #define EXTREMES(dtype, T, A, lowest, highest)                                                     \
-    FOLD(highest_##dtype, T, A, lowest, SAME, HIGHER)                                              \
-    FOLD(lowest_##dtype, T, A, highest, SAME, LOWER)
-EXTREMES(FLOAT32, float, double, -(double)INFINITY, (double)INFINITY)
+    FOLD(highest_##dtype, T, A, T, lowest, SAME, HIGHER)                                           \
+    FOLD(lowest_##dtype, T, A, T, highest, SAME, LOWER)
+EXTREMES(FLOAT32, float, double, -INFINITY, INFINITY)
 EACH_INTEGER(EXTREMES)
 EACH_SMALL(EXTREMES)
 
 /* For LogSumExp: the largest as a double, then the sum of e^(x - shift). */
 #define EXPONENTIALS(dtype, T, A, lowest, highest)                                                 \
-    FOLD(shift_##dtype, T, double, -(double)INFINITY, SAME, HIGHER)                                \
+    FOLD(shift_##dtype, T, double, double, -(double)INFINITY, SAME, HIGHER)                        \
     static void exponentials_##dtype(size_t n, const void *px, bool spread, void *pacc,            \
                                      const double *shift) {                                        \
         const T *x = px;                                                                           \
         double *acc = pacc;                                                                        \
         for (size_t i = 0; i < n; i++) {                                                           \
             size_t k = spread ? i : 0;                                                             \
-            acc[k] += (double)expf((float)((double)x[i] - shift[k]));                              \
+            acc[k] += (double)tmk_expf((float)((double)x[i] - shift[k]));                          \
         }                                                                                          \
     }
 EXPONENTIALS(FLOAT32, float, double, , )

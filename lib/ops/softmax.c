@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
+#include "ops/exp.h"
 #include "ops/rows.h"
 
 struct extent {
@@ -48,27 +49,83 @@ static enum tmk_status along_axis(const struct tmk_run *run, struct extent *e) {
     return TMK_OK;
 }
 
-/* ---- one slice [n, inner]; max and sum have room for `inner` elements. All are inlined below
- * twice, once for inner == 1 as a constant, which makes the inner loops go. ---- */
+/* ---- one slice [n, 1]: partial results side by side, always joined in the same order ---- */
 
-static inline void slice_max(size_t n, size_t inner, const float *x, float *max) {
+enum { LANES = 8 };
+
+static float row_max(size_t n, const float *x) {
+    float lane[LANES], max = x[0];
+    size_t k = 0;
+    for (size_t j = 0; j < LANES; j++)
+        lane[j] = max;
+    for (; k + LANES <= n; k += LANES)
+        for (size_t j = 0; j < LANES; j++)
+            lane[j] = x[k + j] > lane[j] ? x[k + j] : lane[j];
+    for (size_t j = 0; j < LANES; j++)
+        max = lane[j] > max ? lane[j] : max;
+    for (; k < n; k++)
+        max = x[k] > max ? x[k] : max;
+    return max;
+}
+
+/* y = e^(x - max); their sum */
+static double row_exp(size_t n, const float *x, float *y, float max) {
+    double lane[LANES] = {0}, sum = 0;
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        y[i] = tmk_expf(x[i] - max);
+    for (; k + LANES <= n; k += LANES)
+        for (size_t j = 0; j < LANES; j++)
+            lane[j] += (double)y[k + j];
+    for (size_t j = 0; j < LANES; j++)
+        sum += lane[j];
+    for (; k < n; k++)
+        sum += (double)y[k];
+    return sum;
+}
+
+static void softmax_row(size_t n, const float *x, float *y) {
+    float factor = (float)(1.0 / row_exp(n, x, y, row_max(n, x)));
+    for (size_t k = 0; k < n; k++)
+        y[k] *= factor;
+}
+
+static void log_softmax_row(size_t n, const float *x, float *y) {
+    float max = row_max(n, x);
+    double shift = log(row_exp(n, x, y, max));
+    for (size_t k = 0; k < n; k++)
+        y[k] = (float)((double)(x[k] - max) - shift);
+}
+
+/* ---- one slice [n, inner]; max and sum have room for `inner` elements ---- */
+
+static void slice_max(size_t n, size_t inner, const float *x, float *max) {
     memcpy(max, x, inner * sizeof *max);
     for (size_t k = 1; k < n; k++)
         for (size_t j = 0; j < inner; j++)
             max[j] = x[k * inner + j] > max[j] ? x[k * inner + j] : max[j];
 }
 
-static inline void softmax(size_t n, size_t inner, const float *x, float *y, float *max,
-                           double *sum) {
-    slice_max(n, inner, x, max);
+/* y = e^(x - max); sum receives their sums over n */
+static void slice_exp(size_t n, size_t inner, const float *x, float *y, const float *max,
+                      double *sum) {
     for (size_t j = 0; j < inner; j++)
         sum[j] = 0;
-    for (size_t k = 0; k < n; k++)
-        for (size_t j = 0; j < inner; j++) {
-            float e = expf(x[k * inner + j] - max[j]);
-            y[k * inner + j] = e;
-            sum[j] += (double)e;
-        }
+    for (size_t k = 0; k < n; k++, x += inner, y += inner) {
+        for (size_t j = 0; j < inner; j++)
+            y[j] = tmk_expf(x[j] - max[j]);
+        for (size_t j = 0; j < inner; j++)
+            sum[j] += (double)y[j];
+    }
+}
+
+static void softmax(size_t n, size_t inner, const float *x, float *y, float *max, double *sum) {
+    if (inner == 1) {
+        softmax_row(n, x, y);
+        return;
+    }
+    slice_max(n, inner, x, max);
+    slice_exp(n, inner, x, y, max, sum);
     for (size_t j = 0; j < inner; j++)
         max[j] = (float)(1.0 / sum[j]);
     for (size_t k = 0; k < n; k++)
@@ -76,14 +133,13 @@ static inline void softmax(size_t n, size_t inner, const float *x, float *y, flo
             y[k * inner + j] *= max[j];
 }
 
-static inline void log_softmax(size_t n, size_t inner, const float *x, float *y, float *max,
-                               double *sum) {
+static void log_softmax(size_t n, size_t inner, const float *x, float *y, float *max, double *sum) {
+    if (inner == 1) {
+        log_softmax_row(n, x, y);
+        return;
+    }
     slice_max(n, inner, x, max);
-    for (size_t j = 0; j < inner; j++)
-        sum[j] = 0;
-    for (size_t k = 0; k < n; k++)
-        for (size_t j = 0; j < inner; j++)
-            sum[j] += (double)expf(x[k * inner + j] - max[j]);
+    slice_exp(n, inner, x, y, max, sum);
     for (size_t j = 0; j < inner; j++)
         sum[j] = log(sum[j]);
     for (size_t k = 0; k < n; k++)
@@ -92,8 +148,7 @@ static inline void log_softmax(size_t n, size_t inner, const float *x, float *y,
 }
 
 /* 1 where the first of the largest elements is. A NaN counts as larger than any number. */
-static inline void hardmax(size_t n, size_t inner, const float *x, float *y, float *max,
-                           double *first) {
+static void hardmax(size_t n, size_t inner, const float *x, float *y, float *max, double *first) {
     memcpy(max, x, inner * sizeof *max);
     for (size_t j = 0; j < inner; j++)
         first[j] = 0;
@@ -109,18 +164,6 @@ static inline void hardmax(size_t n, size_t inner, const float *x, float *y, flo
         for (size_t j = 0; j < inner; j++)
             y[k * inner + j] = (double)k == first[j] ? 1.0f : 0.0f;
 }
-
-#define SLICE(name)                                                                                \
-    static void name##_slice(size_t n, size_t inner, const float *x, float *y, float *max,         \
-                             double *sum) {                                                        \
-        if (inner == 1)                                                                            \
-            name(n, 1, x, y, max, sum);                                                            \
-        else                                                                                       \
-            name(n, inner, x, y, max, sum);                                                        \
-    }
-SLICE(softmax)
-SLICE(log_softmax)
-SLICE(hardmax)
 
 static enum tmk_status each_slice(struct tmk_run *run, const struct extent *e,
                                   void (*slice)(size_t n, size_t inner, const float *x, float *y,
@@ -147,7 +190,7 @@ static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {0}}
     static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
         struct extent e = {0};                                                                     \
         TMK_TRY(extent_of(run, &e));                                                               \
-        return each_slice(run, &e, slice##_slice);                                                 \
+        return each_slice(run, &e, slice);                                                         \
     }                                                                                              \
     const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
                                                    #Name,                                          \

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "ops/exp.h"
 #include "ops/rows.h"
 
 enum tmk_status tmk_infer_unary(struct tmk_infer *infer, const struct tmk_unary *op) {
@@ -55,7 +56,7 @@ static const struct tmk_unary sign = {
                 TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SIGN_UNSIGNED)}};
 
 #define SQRT(T, U) sqrtf(x)
-#define EXP(T, U) expf(x)
+#define EXP(T, U) tmk_expf(x)
 #define LOG(T, U) logf(x)
 #define FLOOR(T, U) floorf(x)
 #define CEIL(T, U) ceilf(x)

@@ -4,6 +4,7 @@
 
 #include "base/size.h"
 #include "ops/elementwise.h"
+#include "ops/exp.h"
 
 /* ---- one operand ---- */
 
@@ -74,6 +75,45 @@ static void logistic_functions_do_not_overflow(void **state) {
           "f32[4] = {0, 1, 0, nan}");
     gives(1, "init %x : f32[4] = {-1000, 1000, 0, nan}", "%y = Softplus(%x)",
           "f32[4] = {0, 1000, 0.693147181, nan}");
+}
+
+/* How far from the true value, in units of the last place of a float there. */
+static double units_off(float got, double want) {
+    float nearest = (float)want;
+    if (isnan(nearest) || isinf(nearest))
+        return (isnan(nearest) ? isnan(got) : got == nearest) ? 0 : INFINITY;
+    return fabs((double)got - want) /
+           ((double)nextafterf(fabsf(nearest), INFINITY) - (double)fabsf(nearest));
+}
+
+static void exponentials_are_within_three_units_of_the_last_place(void **state) {
+    (void)state;
+    for (uint64_t bits = 0; bits < (uint64_t)1 << 32; bits += 40009) {
+        float x = tmk_bits_float((int32_t)(uint32_t)bits);
+        double v = (double)x;
+        if (units_off(tmk_expf(x), exp(v)) > 3 || units_off(tmk_tanhf(x), tanh(v)) > 3 ||
+            units_off(tmk_sigmoidf(x), 1 / (1 + exp(-v))) > 3 ||
+            (!(x > 80) && units_off(tmk_expm1f(x), expm1(v)) > 3))
+            fail_msg("at %a: exp %a, tanh %a, sigmoid %a, expm1 %a", v, (double)tmk_expf(x),
+                     (double)tmk_tanhf(x), (double)tmk_sigmoidf(x), (double)tmk_expm1f(x));
+    }
+    gives(13, "init %x : f32[6] = {-inf, inf, nan, 0, -104, 89}", "%y = Exp(%x)",
+          "f32[6] = {0, inf, nan, 1, 0, inf}");
+    gives(13, "init %x : f32[5] = {-inf, inf, nan, -0, 0}", "%y = Tanh(%x)",
+          "f32[5] = {-1, 1, nan, -0, 0}");
+}
+
+static void activations_pass_nan_of_either_sign(void **state) {
+    (void)state;
+    static const char *const names[] = {"Relu",      "LeakyRelu", "Elu",      "Selu", "Sigmoid",
+                                        "Tanh",      "Softplus",  "Softsign", "Celu", "HardSigmoid",
+                                        "HardSwish", "Mish",      "Gelu"};
+    for (size_t i = 0; i < TMK_COUNT(names); i++) {
+        char node[64];
+        snprintf(node, sizeof node, "%%y = %s(%%x)", names[i]);
+        gives(20, "init %x : f32[2] = {nan:0x7fc00000, nan:0xffc00000}", node,
+              "f32[2] = {nan, nan}");
+    }
 }
 
 /* ---- two operands ---- */
@@ -308,6 +348,8 @@ int main(void) {
         cmocka_unit_test(signs_and_tests_see_special_values),
         cmocka_unit_test(activations_have_their_defaults),
         cmocka_unit_test(logistic_functions_do_not_overflow),
+        cmocka_unit_test(exponentials_are_within_three_units_of_the_last_place),
+        cmocka_unit_test(activations_pass_nan_of_either_sign),
         cmocka_unit_test(integer_division_truncates_and_refuses_zero),
         cmocka_unit_test(mod_follows_python_or_c),
         cmocka_unit_test(powers_keep_the_type_of_the_base),
