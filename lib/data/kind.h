@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a kind of source is. A new one is a file with one row, and a line in the list. */
+#ifndef TMK_DATA_KIND_H
+#define TMK_DATA_KIND_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "data/source.h"
+
+/* In the order in which they are asked. X(name of the row) */
+#define TMK_SOURCE_KIND_LIST(X)                                                                    \
+    X(npy)                                                                                         \
+    X(npz)                                                                                         \
+    X(sets)
+
+/* What can be told of a path without knowing any kind. */
+struct tmk_source_probe {
+    const char *path;
+    bool folder;            /* else a regular file */
+    unsigned char start[8]; /* of a file, zeroed where it is shorter */
+};
+
+struct tmk_source_kind {
+    const char *name;
+    const char *takes; /* for the message that lists what there is */
+    bool (*claims)(const struct tmk_source_probe *probe);
+    /* Fills info.arrays, info.n_arrays, info.hash and own. info.path is there. After a failure,
+     * close is called. */
+    enum tmk_status (*open)(struct tmk_source *source, tmk_decode_tensor decode,
+                            struct tmk_diag *diag);
+    /* As tmk_source_read; `array` is in range. Errors name the path. */
+    enum tmk_status (*read)(struct tmk_source *source, uint32_t array, uint64_t first,
+                            uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag);
+    /* Releases own, which may be NULL or half made. */
+    void (*close)(struct tmk_source *source);
+};
+
+struct tmk_source {
+    const struct tmk_source_kind *kind;
+    struct tmk_source_info info;
+    struct tmk_arena arena; /* arrays, names, own */
+    void *own;
+};
+
+#define TMK_SOURCE_DECLARE(row) extern const struct tmk_source_kind tmk_source_##row;
+TMK_SOURCE_KIND_LIST(TMK_SOURCE_DECLARE)
+#undef TMK_SOURCE_DECLARE
+
+/* Does the path end so, whatever the case? */
+bool tmk_source_ends_in(const char *path, const char *extension);
+/* Sets info.hash to that of the bytes. */
+TMK_NODISCARD enum tmk_status tmk_source_hash(struct tmk_source *source, const struct tmk_buf *buf,
+                                              struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arrays in a .npz file: a zip archive with a member NAME.npy for each. A member is unpacked when
+ * it is first read, and kept. Other members are left alone.
+ *
+ * The sizes that the archive announces are believed only as far as they agree with each other: a
+ * member can't unpack to more than deflate can pack, and must be as long as its own header says. So
+ * nothing large is allocated for a small file.
+ */
+#include <string.h>
+#include <zip.h>
+
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "base/size.h"
+#include "data/kind.h"
+#include "data/npy.h"
+
+struct member {
+    uint64_t index; /* in the archive */
+    size_t size;    /* unpacked */
+    struct tmk_npy header;
+    struct tmk_buf *bytes; /* NULL until wanted */
+};
+
+struct npz {
+    struct tmk_buf *file;
+    zip_t *zip;
+    struct member *members; /* one an array */
+    struct tmk_map names;
+};
+
+static bool claims(const struct tmk_source_probe *probe) {
+    return !probe->folder &&
+           (memcmp(probe->start, "PK\3\4", 4) == 0 || memcmp(probe->start, "PK\5\6", 4) == 0 ||
+            tmk_source_ends_in(probe->path, ".npz"));
+}
+
+static enum tmk_status open_archive(struct npz *npz, struct tmk_diag *diag) {
+    zip_error_t error;
+    zip_error_init(&error);
+    zip_source_t *from =
+        zip_source_buffer_create(tmk_buf_data(npz->file), tmk_buf_size(npz->file), 0, &error);
+    if (from) {
+        npz->zip = zip_open_from_source(from, ZIP_RDONLY, &error);
+        if (!npz->zip)
+            zip_source_free(from);
+    }
+    enum tmk_status status = TMK_OK;
+    if (!npz->zip)
+        status = zip_error_code_zip(&error) == ZIP_ER_MEMORY
+                     ? tmk_nomem(diag)
+                     : tmk_fail(diag, TMK_FORMAT, "is no readable zip archive: %s",
+                                zip_error_strerror(&error));
+    zip_error_fini(&error);
+    return status;
+}
+
+/* Exactly `len` bytes from the member's start; with `whole`, nothing may come after them, and the
+ * checksum counts. */
+static enum tmk_status unpack(struct npz *npz, uint64_t index, void *bytes, size_t len, bool whole,
+                              struct tmk_diag *diag) {
+    zip_file_t *file = zip_fopen_index(npz->zip, index, 0);
+    if (!file)
+        return tmk_fail(diag, TMK_FORMAT, "cannot be unpacked: %s", zip_strerror(npz->zip));
+    size_t done = 0;
+    zip_int64_t n = 1;
+    while (done < len && (n = zip_fread(file, (char *)bytes + done, len - done)) > 0)
+        done += (size_t)n;
+    char more;
+    if (n > 0 && whole)
+        n = zip_fread(file, &more, 1);
+    enum tmk_status status = TMK_OK;
+    if (n < 0)
+        status = tmk_fail(diag, TMK_FORMAT, "cannot be unpacked: %s", zip_file_strerror(file));
+    else if (done < len)
+        status = tmk_fail(diag, TMK_FORMAT, "unpacks to %zu bytes, not to %zu", done, len);
+    else if (whole && n > 0)
+        status = tmk_fail(diag, TMK_FORMAT, "unpacks to more than %zu bytes", len);
+    zip_fclose(file);
+    return status;
+}
+
+static enum tmk_status check_sizes(const struct npz *npz, const zip_stat_t *st,
+                                   struct tmk_diag *diag) {
+    enum { DEFLATE_AT_BEST = 1032, A_LITTLE = 64 };
+    const zip_uint64_t known = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
+    if ((st->valid & known) != known || st->comp_size > tmk_buf_size(npz->file))
+        return tmk_fail(diag, TMK_FORMAT, "its sizes are not those of a member of this archive");
+    if ((st->valid & ZIP_STAT_ENCRYPTION_METHOD) && st->encryption_method != ZIP_EM_NONE)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "is encrypted");
+    if (st->comp_method != ZIP_CM_STORE && st->comp_method != ZIP_CM_DEFLATE)
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "is packed by method %u; stored and deflated members are read",
+                        st->comp_method);
+    uint64_t most = st->comp_method == ZIP_CM_STORE ? st->comp_size
+                                                    : st->comp_size * DEFLATE_AT_BEST + A_LITTLE;
+    if (st->size > most)
+        return tmk_fail(diag, TMK_FORMAT, "cannot unpack from %llu bytes to %llu",
+                        (unsigned long long)st->comp_size, (unsigned long long)st->size);
+    return TMK_OK;
+}
+
+static enum tmk_status read_header(struct npz *npz, struct member *member, const zip_stat_t *st,
+                                   struct tmk_diag *diag) {
+    unsigned char preamble[TMK_NPY_PREAMBLE];
+    TMK_TRY(check_sizes(npz, st, diag));
+    size_t have = st->size < sizeof preamble ? (size_t)st->size : sizeof preamble, size = 0;
+    member->size = (size_t)st->size;
+    TMK_TRY(unpack(npz, member->index, preamble, have, false, diag));
+    TMK_TRY(tmk_npy_header_size(preamble, have, &size, diag));
+    if (size > member->size)
+        return tmk_fail(diag, TMK_FORMAT,
+                        "the header takes %zu bytes, but the array ends after %zu", size,
+                        member->size);
+    struct tmk_buf *buf = tmk_buf_create(size);
+    if (!buf)
+        return tmk_nomem(diag);
+    enum tmk_status status = unpack(npz, member->index, tmk_buf_data(buf), size, false, diag);
+    if (status == TMK_OK)
+        status = tmk_npy_parse(tmk_buf_data(buf), size, &member->header, diag);
+    if (status == TMK_OK)
+        status = tmk_npy_check_size(&member->header, st->size, diag);
+    tmk_buf_unref(&buf);
+    return status;
+}
+
+static enum tmk_status add_member(struct tmk_source *source, struct tmk_source_array *array,
+                                  const zip_stat_t *st, struct tmk_diag *diag) {
+    struct npz *npz = source->own;
+    struct member *member = &npz->members[source->info.n_arrays];
+    member->index = st->index;
+    char *name = tmk_arena_strndup(&source->arena, st->name, strlen(st->name) - strlen(".npy"));
+    if (!name)
+        return tmk_nomem(diag);
+    if (tmk_map_get(&npz->names, name))
+        return tmk_fail(diag, TMK_FORMAT, "there are two arrays of this name");
+    if (!tmk_map_put(&npz->names, name, array))
+        return tmk_nomem(diag);
+    TMK_TRY(read_header(npz, member, st, diag));
+    *array = (struct tmk_source_array){.name = name,
+                                       .n_entries = tmk_npy_entries(&member->header),
+                                       .dtype = member->header.dtype,
+                                       .shape = member->header.shape};
+    source->info.n_arrays++;
+    return TMK_OK;
+}
+
+static enum tmk_status list_members(struct tmk_source *source, struct tmk_diag *diag) {
+    struct npz *npz = source->own;
+    zip_int64_t n = zip_get_num_entries(npz->zip, 0);
+    if (n < 0 || n > INT32_MAX)
+        return tmk_fail(diag, TMK_FORMAT, "has too many members");
+    struct tmk_source_array *arrays = tmk_arena_array(&source->arena, (size_t)n, sizeof *arrays);
+    npz->members = tmk_arena_array(&source->arena, (size_t)n, sizeof *npz->members);
+    if (!arrays || !npz->members)
+        return tmk_nomem(diag);
+    source->info.arrays = arrays;
+    for (zip_int64_t i = 0; i < n; i++) {
+        zip_stat_t st;
+        if (zip_stat_index(npz->zip, (zip_uint64_t)i, 0, &st) != 0 || !(st.valid & ZIP_STAT_NAME))
+            return tmk_fail(diag, TMK_FORMAT, "member %lld: %s", (long long)i,
+                            zip_strerror(npz->zip));
+        if (!tmk_source_ends_in(st.name, ".npy"))
+            continue;
+        TMK_TRY(tmk_in(diag, add_member(source, &arrays[source->info.n_arrays], &st, diag), "'%s'",
+                       st.name));
+    }
+    if (!source->info.n_arrays)
+        return tmk_fail(diag, TMK_FORMAT, "holds no arrays");
+    return TMK_OK;
+}
+
+static enum tmk_status read_archive(struct tmk_source *source, struct tmk_diag *diag) {
+    struct npz *npz = source->own;
+    TMK_TRY(open_archive(npz, diag));
+    TMK_TRY(list_members(source, diag));
+    return tmk_source_hash(source, npz->file, diag);
+}
+
+static enum tmk_status open_npz(struct tmk_source *source, tmk_decode_tensor decode,
+                                struct tmk_diag *diag) {
+    (void)decode;
+    struct npz *npz = tmk_arena_alloc(&source->arena, sizeof *npz);
+    source->own = npz;
+    if (!npz)
+        return tmk_nomem(diag);
+    TMK_TRY(tmk_file_map(source->info.path, &npz->file, diag));
+    return tmk_in(diag, read_archive(source, diag), "%s", source->info.path);
+}
+
+static enum tmk_status read_member(struct npz *npz, struct member *member, uint64_t first,
+                                   uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
+    if (!member->header.refusal && !member->bytes) {
+        struct tmk_buf *bytes = tmk_buf_create(member->size);
+        if (!bytes)
+            return tmk_fail(diag, TMK_NOMEM, "out of memory for %zu bytes", member->size);
+        enum tmk_status status =
+            unpack(npz, member->index, tmk_buf_data(bytes), member->size, true, diag);
+        if (status != TMK_OK) {
+            tmk_buf_unref(&bytes);
+            return status;
+        }
+        member->bytes = bytes;
+    }
+    return tmk_npy_slice(&member->header, member->bytes, first, count, out, diag);
+}
+
+static enum tmk_status read_npz(struct tmk_source *source, uint32_t array, uint64_t first,
+                                uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
+    struct npz *npz = source->own;
+    return tmk_in(diag, read_member(npz, &npz->members[array], first, count, out, diag), "%s: '%s'",
+                  source->info.path, source->info.arrays[array].name);
+}
+
+static void close_npz(struct tmk_source *source) {
+    struct npz *npz = source->own;
+    if (!npz)
+        return;
+    for (uint32_t i = 0; i < source->info.n_arrays; i++)
+        tmk_buf_unref(&npz->members[i].bytes);
+    tmk_map_finish(&npz->names);
+    if (npz->zip)
+        zip_discard(npz->zip);
+    tmk_buf_unref(&npz->file);
+}
+
+const struct tmk_source_kind tmk_source_npz = {
+    .name = "npz",
+    .takes = "FILE.npz (NumPy arrays by name)",
+    .claims = claims,
+    .open = open_npz,
+    .read = read_npz,
+    .close = close_npz,
+};

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ONNX test sets: a folder of input_0.pb, input_1.pb, ... is one entry; a folder of test_data_set_*
+ * folders is one entry each. Other files (outputs, archives) are left alone. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "data/kind.h"
+
+struct set {
+    char *folder; /* its name in the source's folder; "" when it is that folder */
+    uint64_t number;
+};
+
+struct sets {
+    struct set *set; /* malloc'ed, with the names */
+    size_t n, size;
+    tmk_decode_tensor decode;
+};
+
+/* "PREFIX<digits>SUFFIX" gives the number; UINT64_MAX when there are no digits, or too many. */
+static uint64_t number_in(const char *name, const char *prefix, const char *suffix) {
+    enum { MOST_DIGITS = 18 };
+    size_t p = strlen(prefix), n = strlen(name), s = strlen(suffix);
+    if (n <= p + s || n - p - s > MOST_DIGITS || strncmp(name, prefix, p) != 0 ||
+        strcmp(name + n - s, suffix) != 0)
+        return UINT64_MAX;
+    uint64_t number = 0;
+    for (const char *c = name + p; c < name + n - s; c++) {
+        if (*c < '0' || *c > '9')
+            return UINT64_MAX;
+        number = number * 10 + (uint64_t)(*c - '0');
+    }
+    return number;
+}
+
+static bool is_input(const char *name) {
+    return number_in(name, "input_", ".pb") != UINT64_MAX;
+}
+
+static bool is_set(const char *name) {
+    static const char prefix[] = "test_data_set_";
+    return strncmp(name, prefix, sizeof prefix - 1) == 0;
+}
+
+static enum tmk_status cannot_read(const char *path, struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_READ, "%s: cannot be read: %s", path, strerror(errno));
+}
+
+/* malloc'ed "SOURCE/FOLDER/NAME"; empty parts are left out. */
+static enum tmk_status join(const char *path, const char *folder, const char *name, char **out,
+                            struct tmk_diag *diag) {
+    struct tmk_text text = {0};
+    tmk_text_printf(&text, "%s%s%s%s%s", path, *folder ? "/" : "", folder, *name ? "/" : "", name);
+    if (text.failed) {
+        tmk_text_finish(&text);
+        return tmk_nomem(diag);
+    }
+    *out = text.data;
+    return TMK_OK;
+}
+
+static bool claims(const struct tmk_source_probe *probe) {
+    DIR *directory = probe->folder ? opendir(probe->path) : NULL;
+    bool found = false;
+    const struct dirent *entry;
+    while (directory && !found && (entry = readdir(directory)))
+        found = is_input(entry->d_name) || is_set(entry->d_name);
+    if (directory)
+        closedir(directory);
+    return found;
+}
+
+static enum tmk_status add_set(struct sets *sets, const char *folder, struct tmk_diag *diag) {
+    if (sets->n == sets->size) {
+        size_t size = sets->size ? 2 * sets->size : 16;
+        struct set *grown = reallocarray(sets->set, size, sizeof *grown);
+        if (!grown)
+            return tmk_nomem(diag);
+        sets->set = grown;
+        sets->size = size;
+    }
+    struct set set = {strdup(folder), number_in(folder, "test_data_set_", "")};
+    if (!set.folder)
+        return tmk_nomem(diag);
+    sets->set[sets->n++] = set;
+    return TMK_OK;
+}
+
+/* By number, those without one last. */
+static int by_number(const void *a, const void *b) {
+    const struct set *x = a, *y = b;
+    if (x->number != y->number)
+        return x->number < y->number ? -1 : 1;
+    return strcmp(x->folder, y->folder);
+}
+
+static enum tmk_status is_folder(const char *path, const char *name, bool *out,
+                                 struct tmk_diag *diag) {
+    char *full = NULL;
+    struct stat st;
+    TMK_TRY(join(path, name, "", &full, diag));
+    enum tmk_status status = stat(full, &st) == 0 ? TMK_OK : cannot_read(full, diag);
+    free(full);
+    if (status == TMK_OK)
+        *out = S_ISDIR(st.st_mode);
+    return status;
+}
+
+/* Inputs of the folder itself make it one entry, whatever else is there. */
+static enum tmk_status find_sets(const char *path, struct sets *sets, struct tmk_diag *diag) {
+    DIR *directory = opendir(path);
+    if (!directory)
+        return cannot_read(path, diag);
+    enum tmk_status status = TMK_OK;
+    const struct dirent *entry;
+    bool itself = false, folder = false;
+    while (status == TMK_OK && (errno = 0, entry = readdir(directory))) {
+        itself = itself || is_input(entry->d_name);
+        if (!is_set(entry->d_name))
+            continue;
+        status = is_folder(path, entry->d_name, &folder, diag);
+        if (status == TMK_OK && folder)
+            status = add_set(sets, entry->d_name, diag);
+    }
+    if (status == TMK_OK && errno)
+        status = cannot_read(path, diag);
+    closedir(directory);
+    if (status != TMK_OK)
+        return status;
+    if (itself) {
+        for (size_t i = 0; i < sets->n; i++)
+            free(sets->set[i].folder);
+        sets->n = 0;
+        TMK_TRY(add_set(sets, "", diag));
+    }
+    if (!sets->n)
+        return tmk_fail(diag, TMK_FORMAT,
+                        "%s: holds neither input_0.pb nor a test_data_set_* folder", path);
+    qsort(sets->set, sets->n, sizeof *sets->set, by_number);
+    return TMK_OK;
+}
+
+/* How many inputs a set has; each of them must be there. */
+static enum tmk_status count_inputs(const char *path, uint32_t *out, struct tmk_diag *diag) {
+    DIR *directory = opendir(path);
+    if (!directory)
+        return cannot_read(path, diag);
+    uint64_t n = 0, highest = 0;
+    const struct dirent *entry;
+    while ((errno = 0, entry = readdir(directory))) {
+        uint64_t number = number_in(entry->d_name, "input_", ".pb");
+        if (number == UINT64_MAX)
+            continue;
+        highest = number > highest ? number : highest;
+        n++;
+    }
+    enum tmk_status status = errno ? cannot_read(path, diag) : TMK_OK;
+    closedir(directory);
+    if (status != TMK_OK)
+        return status;
+    if (!n)
+        return tmk_fail(diag, TMK_FORMAT, "%s: holds no input_0.pb", path);
+    if (n != highest + 1 || n > INT32_MAX)
+        return tmk_fail(diag, TMK_FORMAT,
+                        "%s: there is an input_%llu.pb, but only %llu of input_N.pb", path,
+                        (unsigned long long)highest, (unsigned long long)n);
+    *out = (uint32_t)n;
+    return TMK_OK;
+}
+
+static enum tmk_status path_of(const struct tmk_source *source, size_t set, uint32_t input,
+                               char **out, struct tmk_diag *diag) {
+    const struct sets *sets = source->own;
+    char name[32];
+    snprintf(name, sizeof name, "input_%u.pb", input);
+    return join(source->info.path, sets->set[set].folder, name, out, diag);
+}
+
+/* The hash is over each file's name, its size and its bytes, so that a byte cannot move from one to
+ * another. */
+static enum tmk_status hash_file(const struct tmk_source *source, struct tmk_sha256 *hash,
+                                 size_t set, uint32_t input, struct tmk_diag *diag) {
+    struct tmk_buf *buf = NULL;
+    char *path = NULL;
+    TMK_TRY(path_of(source, set, input, &path, diag));
+    enum tmk_status status = tmk_file_map(path, &buf, diag);
+    if (status == TMK_OK) {
+        const char *name = path + strlen(source->info.path) + 1;
+        unsigned char size[8];
+        for (int i = 0; i < 8; i++)
+            size[i] = (unsigned char)((uint64_t)tmk_buf_size(buf) >> 8 * i);
+        tmk_sha256_update(hash, name, strlen(name) + 1);
+        tmk_sha256_update(hash, size, sizeof size);
+        tmk_sha256_update(hash, tmk_buf_data(buf), tmk_buf_size(buf));
+        tmk_buf_unref(&buf);
+    }
+    free(path);
+    return status;
+}
+
+static enum tmk_status hash_all(struct tmk_source *source, struct tmk_diag *diag) {
+    const struct sets *sets = source->own;
+    struct tmk_sha256 *hash = tmk_sha256_create();
+    if (!hash)
+        return tmk_nomem(diag);
+    enum tmk_status status = TMK_OK;
+    for (size_t s = 0; s < sets->n && status == TMK_OK; s++)
+        for (uint32_t i = 0; i < source->info.n_arrays && status == TMK_OK; i++)
+            status = hash_file(source, hash, s, i, diag);
+    tmk_sha256_finish(&hash, source->info.hash);
+    return status;
+}
+
+/* The name that the first set's tensor carries. */
+static enum tmk_status name_array(struct tmk_source *source, uint32_t input, const char **out,
+                                  struct tmk_diag *diag) {
+    const struct sets *sets = source->own;
+    struct tmk_tensor tensor = {0};
+    char *path = NULL, *name = NULL;
+    TMK_TRY(path_of(source, 0, input, &path, diag));
+    enum tmk_status status = sets->decode(path, &tensor, &name, diag);
+    free(path);
+    if (status != TMK_OK)
+        return status;
+    tmk_tensor_finish(&tensor);
+    *out = tmk_arena_strdup(&source->arena, name ? name : "");
+    free(name);
+    return *out ? TMK_OK : tmk_nomem(diag);
+}
+
+static enum tmk_status count_all(struct tmk_source *source, uint32_t *out, struct tmk_diag *diag) {
+    const struct sets *sets = source->own;
+    uint32_t n = 0;
+    for (size_t s = 0; s < sets->n; s++) {
+        uint32_t here = 0;
+        char *path = NULL;
+        TMK_TRY(join(source->info.path, sets->set[s].folder, "", &path, diag));
+        enum tmk_status status = count_inputs(path, &here, diag);
+        if (status == TMK_OK && s && here != n)
+            status = tmk_fail(diag, TMK_FORMAT, "%s: holds %u inputs, but %s holds %u", path, here,
+                              sets->set[0].folder, n);
+        free(path);
+        TMK_TRY(status);
+        n = here;
+    }
+    *out = n;
+    return TMK_OK;
+}
+
+static enum tmk_status open_sets(struct tmk_source *source, tmk_decode_tensor decode,
+                                 struct tmk_diag *diag) {
+    struct sets *sets = tmk_arena_alloc(&source->arena, sizeof *sets);
+    source->own = sets;
+    if (!sets)
+        return tmk_nomem(diag);
+    if (!decode)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "%s: ONNX tensors are not read here",
+                        source->info.path);
+    sets->decode = decode;
+    uint32_t n = 0;
+    TMK_TRY(find_sets(source->info.path, sets, diag));
+    TMK_TRY(count_all(source, &n, diag));
+    struct tmk_source_array *arrays = tmk_arena_array(&source->arena, n, sizeof *arrays);
+    if (!arrays)
+        return tmk_nomem(diag);
+    source->info.arrays = arrays;
+    source->info.n_arrays = n;
+    for (uint32_t i = 0; i < n; i++) {
+        arrays[i] = (struct tmk_source_array){.name = "", .whole = true, .n_entries = sets->n};
+        TMK_TRY(name_array(source, i, &arrays[i].name, diag));
+    }
+    return hash_all(source, diag);
+}
+
+static enum tmk_status read_sets(struct tmk_source *source, uint32_t array, uint64_t first,
+                                 uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
+    const struct sets *sets = source->own;
+    if (count != 1 || first >= sets->n)
+        return tmk_fail(
+            diag, TMK_RANGE, "%s: %llu entries from %llu on are wanted, of %zu single ones",
+            source->info.path, (unsigned long long)count, (unsigned long long)first, sets->n);
+    char *path = NULL, *name = NULL;
+    TMK_TRY(path_of(source, (size_t)first, array, &path, diag));
+    enum tmk_status status = sets->decode(path, out, &name, diag);
+    if (status == TMK_OK)
+        free(name);
+    free(path);
+    return status;
+}
+
+static void close_sets(struct tmk_source *source) {
+    struct sets *sets = source->own;
+    if (!sets)
+        return;
+    for (size_t i = 0; i < sets->n; i++)
+        free(sets->set[i].folder);
+    free(sets->set);
+}
+
+const struct tmk_source_kind tmk_source_sets = {
+    .name = "onnx-sets",
+    .takes = "a folder of input_N.pb or of test_data_set_* folders (ONNX test sets)",
+    .claims = claims,
+    .open = open_sets,
+    .read = read_sets,
+    .close = close_sets,
+};
