@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <tidemark/session.h>
+
+#include "command.h"
+
+static int run_graph(const struct command *command, int argc, char **argv) {
+    bool dot = false, ops = false, json = false;
+    struct words rest = {0};
+    const struct option_row options[] = {
+        {"dot", 0, OPTION_FLAG, NULL, "as a picture, in Graphviz's language", &dot},
+        {"ops", 0, OPTION_FLAG, NULL, "count operators and say which are unsupported", &ops},
+        {"json", 0, OPTION_FLAG, NULL, "values and nodes as JSON", &json},
+        {0}};
+    int exit_status;
+    if (!parse_options(command, options, argc, argv, &rest, &exit_status))
+        goto end;
+    if (rest.n != 1 || dot + ops + json > 1) {
+        exit_status = wrong_call(command, rest.n != 1 ? "it takes one MODEL"
+                                                      : "choose one of --dot, --ops and --json");
+        goto end;
+    }
+    struct tmk_diag diag = {0};
+    struct tmk_model *model = NULL;
+    char *text = NULL;
+    enum tmk_view view = dot    ? TMK_VIEW_DOT
+                         : ops  ? TMK_VIEW_OPS
+                         : json ? TMK_VIEW_JSON
+                                : TMK_VIEW_TEXT;
+    enum tmk_status status = tmk_model_open(rest.items[0], true, &model, &diag);
+    if (status == TMK_OK)
+        status = tmk_model_print(model, view, &text, NULL, &diag);
+    if (status == TMK_OK)
+        fputs(text, stdout);
+    free(text);
+    tmk_model_close(&model);
+    exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+end:
+    free(rest.items);
+    return exit_status;
+}
+
+const struct command command_graph = {
+    "graph",
+    "print a model with its profile IDs",
+    "MODEL.onnx",
+    "Prints the model one line a node, each value with its profile ID (@p12). IDs depend on the\n"
+    "structure only: names and the order of nodes in the file have no part in them.",
+    "tidemark graph digits.onnx --ops",
+    run_graph,
+};

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/session.h>
+
+#include "command.h"
+#include "show.h"
+
+static int compare_ids(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Positions of the records that the patterns mean, ascending, each once; all without patterns. */
+static enum tmk_status choose(const struct tmk_profile *profile, const char *const *patterns,
+                              size_t n_patterns, uint32_t **out, uint32_t *n,
+                              struct tmk_diag *diag) {
+    uint32_t *chosen = malloc(((size_t)profile->n_tensors * (n_patterns + 1) + 1) * sizeof *chosen);
+    uint32_t used = 0;
+    if (!chosen)
+        return TMK_NOMEM;
+    for (uint32_t i = 0; !n_patterns && i < profile->n_tensors; i++)
+        chosen[used++] = i;
+    for (size_t p = 0; p < n_patterns; p++) {
+        uint32_t before = used;
+        for (uint32_t i = 0; (i = tmk_profile_find(profile, patterns[p], i)) < profile->n_tensors;
+             i++)
+            chosen[used++] = i;
+        if (used == before) {
+            snprintf(diag->text, sizeof diag->text, "'%s' names no value of the profile",
+                     patterns[p]);
+            free(chosen);
+            return TMK_NOTFOUND;
+        }
+    }
+    qsort(chosen, used, sizeof *chosen, compare_ids);
+    uint32_t distinct = 0;
+    for (uint32_t i = 0; i < used; i++)
+        if (!distinct || chosen[distinct - 1] != chosen[i])
+            chosen[distinct++] = chosen[i];
+    *out = chosen;
+    *n = distinct;
+    return TMK_OK;
+}
+
+static int show(const struct words *rest, bool json) {
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = NULL;
+    uint32_t *chosen = NULL, n = 0;
+    enum tmk_status status = tmk_profile_read(rest->items[0], &profile, &diag);
+    if (status == TMK_OK)
+        status = choose(profile, rest->items + 1, rest->n - 1, &chosen, &n, &diag);
+    if (status == TMK_OK && json)
+        show_json(profile, chosen, n);
+    else if (status == TMK_OK && n == 1 && rest->n > 1)
+        show_value(&profile->tensors[chosen[0]]);
+    else if (status == TMK_OK)
+        show_table(profile, chosen, n);
+    free(chosen);
+    tmk_profile_destroy(&profile);
+    return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+}
+
+static int run_show(const struct command *command, int argc, char **argv) {
+    bool json = false;
+    struct words rest = {0};
+    const struct option_row options[] = {
+        {"json", 0, OPTION_FLAG, NULL, "as JSON, one object a value", &json}, {0}};
+    int exit_status;
+    if (parse_options(command, options, argc, argv, &rest, &exit_status))
+        exit_status = rest.n ? show(&rest, json) : wrong_call(command, "which PROFILE?");
+    free(rest.items);
+    return exit_status;
+}
+
+const struct command command_show = {
+    "show",
+    "look at a profile: a table, or one value in full",
+    "PROFILE [ID or name or pattern]...",
+    "PROFILE is a .json or .h5 file that `tidemark profile` wrote. A pattern that means one value\n"
+    "shows it in full.",
+    "tidemark show profile.json 'conv*'",
+    run_show,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: a table of commands, a table of options each. */
+#ifndef TMK_TOOLS_COMMAND_H
+#define TMK_TOOLS_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/status.h>
+
+/* Exit statuses, as the manual promises them. */
+enum {
+    EXIT_DONE = 0,
+    EXIT_ANSWER_NO = 1,
+    EXIT_WRONG_CALL = 2,
+    EXIT_BAD_INPUT = 3,
+    EXIT_MACHINE = 4
+};
+
+/* A growing list of words from the command line; the words are argv's. */
+struct words {
+    const char **items;
+    size_t n;
+};
+
+enum option_kind {
+    OPTION_FLAG,  /* bool */
+    OPTION_TEXT,  /* const char *: the last one given counts */
+    OPTION_TEXTS, /* struct words: may be given more than once */
+    OPTION_COUNT, /* uint64_t */
+    OPTION_REAL   /* double */
+};
+
+struct option_row {
+    const char *name; /* long name; NULL ends a table */
+    char letter;      /* 0: none */
+    enum option_kind kind;
+    const char *value; /* what the value is called in the help; NULL for flags */
+    const char *help;
+    void *target; /* of the kind's type */
+};
+
+struct command {
+    const char *name, *summary; /* one line for the list of commands */
+    const char *usage;          /* after "tidemark NAME" */
+    const char *text;           /* what it does, in a few lines */
+    const char *example;
+    int (*run)(const struct command *command, int argc, char **argv); /* argv[0] is the name */
+};
+
+/* X(name): every command, `const struct command command_NAME`. */
+#define COMMAND_LIST(X) X(profile) X(show) X(instrument) X(graph) X(run) X(verify) X(bench)
+
+#define COMMAND_DECLARE(name) extern const struct command command_##name;
+COMMAND_LIST(COMMAND_DECLARE)
+#undef COMMAND_DECLARE
+
+/* Reads options into their targets and the rest into *rest (free rest->items). Adds --help and
+ * --quiet to every table. False when the command is over: *exit_status then holds 0 (help was
+ * printed) or 2 (said what is wrong). */
+bool parse_options(const struct command *command, const struct option_row *options, int argc,
+                   char **argv, struct words *rest, int *exit_status);
+
+/* Appends a word; false when memory ran out. */
+bool add_word(struct words *words, const char *word);
+
+/* "tidemark: TEXT" to stderr; the exit status that goes with the library's. */
+int complain(enum tmk_status status, const struct tmk_diag *diag);
+/* "tidemark NAME: TEXT; see `tidemark NAME --help`" to stderr; EXIT_WRONG_CALL. */
+int wrong_call(const struct command *command, const char *fmt, ...) TMK_PRINTF(2, 3);
+
+/* --quiet was given: no progress, no remarks. */
+bool is_quiet(void);
+/* A remark for people, to stderr, unless quiet. */
+void remark(const char *fmt, ...) TMK_PRINTF(1, 2);
+
+/* For tmk_run_options.progress: one line that is rewritten when stderr is a terminal, milestones
+ * else. */
+void show_progress(void *context, uint64_t samples_done, uint64_t total);
+/* Ends the line, if one is open. */
+void end_progress(void);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options from a table, by getopt_long; help from the same table. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+enum { MOST_OPTIONS = 64, FIRST_LONG = 256 };
+
+static bool quiet;
+
+bool is_quiet(void) {
+    return quiet;
+}
+
+bool add_word(struct words *words, const char *word) {
+    const char **items = realloc(words->items, (words->n + 1) * sizeof *items);
+    if (!items)
+        return false;
+    items[words->n++] = word;
+    words->items = items;
+    return true;
+}
+
+int wrong_call(const struct command *command, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    fprintf(stderr, "tidemark %s: ", command->name);
+    vfprintf(stderr, fmt, args);
+    fprintf(stderr, "; see `tidemark %s --help`\n", command->name);
+    va_end(args);
+    return EXIT_WRONG_CALL;
+}
+
+int complain(enum tmk_status status, const struct tmk_diag *diag) {
+    end_progress();
+    fprintf(stderr, "tidemark: %s\n", diag->text[0] ? diag->text : tmk_status_text(status));
+    switch (status) {
+    case TMK_NOMEM:
+    case TMK_WRITE:
+    case TMK_MACHINE:
+        return EXIT_MACHINE;
+    case TMK_GUARD:
+        return EXIT_ANSWER_NO;
+    case TMK_ARGUMENT:
+        return EXIT_WRONG_CALL;
+    default:
+        return EXIT_BAD_INPUT;
+    }
+}
+
+void remark(const char *fmt, ...) {
+    if (quiet)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+static void print_row(const struct option_row *row) {
+    char left[64];
+    snprintf(left, sizeof left, "%s%c%s --%s%s%s", row->letter ? "-" : " ",
+             row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
+             row->value ? " " : "", row->value ? row->value : "");
+    printf("  %-26s %s\n", left, row->help);
+}
+
+static void print_help(const struct command *command, const struct option_row *options) {
+    printf("usage: tidemark %s %s\n\n%s\n\nOptions:\n", command->name, command->usage,
+           command->text);
+    for (const struct option_row *row = options; row->name; row++)
+        print_row(row);
+    print_row(&(struct option_row){"quiet", 'q', OPTION_FLAG, NULL,
+                                   "say nothing but errors and results", NULL});
+    print_row(&(struct option_row){"help", 'h', OPTION_FLAG, NULL, "this text", NULL});
+    printf("\nExample:\n  %s\n", command->example);
+}
+
+static bool set_count(const struct option_row *row, const char *text) {
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno || *end || end == text || text[0] == '-')
+        return false;
+    *(uint64_t *)row->target = number;
+    return true;
+}
+
+static bool set_real(const struct option_row *row, const char *text) {
+    char *end;
+    double number = strtod(text, &end);
+    if (*end || end == text || !isfinite(number) || number < 0)
+        return false;
+    *(double *)row->target = number;
+    return true;
+}
+
+static bool set_option(const struct option_row *row, const char *text) {
+    switch (row->kind) {
+    case OPTION_FLAG:
+        *(bool *)row->target = true;
+        return true;
+    case OPTION_TEXT:
+        *(const char **)row->target = text;
+        return true;
+    case OPTION_TEXTS:
+        return add_word(row->target, text);
+    case OPTION_COUNT:
+        return set_count(row, text);
+    case OPTION_REAL:
+        return set_real(row, text);
+    }
+    return false;
+}
+
+bool parse_options(const struct command *command, const struct option_row *options, int argc,
+                   char **argv, struct words *rest, int *exit_status) {
+    struct option longs[MOST_OPTIONS + 3] = {{0}};
+    char shorts[2 * MOST_OPTIONS + 8] = ":qh";
+    int n = 0;
+    for (; options[n].name && n < MOST_OPTIONS; n++) {
+        int takes = options[n].kind != OPTION_FLAG;
+        longs[n] = (struct option){options[n].name, takes, NULL, FIRST_LONG + n};
+        if (options[n].letter) {
+            char more[3] = {options[n].letter, takes ? ':' : '\0', '\0'};
+            strcat(shorts, more);
+        }
+    }
+    longs[n] = (struct option){"quiet", 0, NULL, 'q'};
+    longs[n + 1] = (struct option){"help", 0, NULL, 'h'};
+    *exit_status = EXIT_WRONG_CALL;
+    opterr = 0;
+    optind = 1;
+    for (int c; (c = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
+        if (c == 'h') {
+            print_help(command, options);
+            *exit_status = EXIT_DONE;
+            return false;
+        }
+        if (c == 'q') {
+            quiet = true;
+            continue;
+        }
+        if (c == ':' || c == '?') {
+            wrong_call(command, c == ':' ? "option '%s' needs a value" : "there is no option '%s'",
+                       argv[optind - 1]);
+            return false;
+        }
+        int i = c - FIRST_LONG;
+        for (int k = 0; c < FIRST_LONG && k < n; k++)
+            if (options[k].letter == c)
+                i = k;
+        if (!set_option(&options[i], optarg)) {
+            wrong_call(command, "--%s: '%s' is not a number it takes", options[i].name, optarg);
+            return false;
+        }
+    }
+    for (; optind < argc; optind++)
+        if (!add_word(rest, argv[optind])) {
+            *exit_status = EXIT_MACHINE;
+            return false;
+        }
+    *exit_status = EXIT_DONE;
+    return true;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "show.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SPARK_CELLS = 16, MOST_NAME = 40 };
+
+/* ---- pieces of text ---- */
+
+/* Characters of a UTF-8 text: bytes that don't continue one. */
+static int width(const char *text) {
+    int n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* A name without control characters, its middle left out where it is too long. */
+static void print_name(const char *name, int cells) {
+    int n = width(name), skipped_from = cells / 2, skipped_to = n - (cells - cells / 2 - 1),
+        at = -1;
+    for (const char *c = name; *c; c++) {
+        at += ((unsigned char)*c & 0xc0) != 0x80;
+        if (n > cells && at >= skipped_from && at < skipped_to) {
+            if (at == skipped_from && ((unsigned char)*c & 0xc0) != 0x80)
+                fputs("…", stdout);
+            continue;
+        }
+        putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
+    }
+    for (; n < cells; n++)
+        putchar(' ');
+}
+
+static void shape_text(const struct tmk_profile_tensor *tensor, char *out, size_t size) {
+    if (tensor->n_runs)
+        tmk_shape_text(&tensor->runs[0].shape, out, size);
+    else if (tensor->has_shape)
+        tmk_shape_text(&tensor->shape, out, size);
+    else
+        snprintf(out, size, "?");
+    if (tensor->n_runs > 1 && strlen(out) + 4 < size)
+        strcat(out, " …");
+}
+
+/* A histogram between the extremes, a block of eight heights a cell. */
+static void sparkline(const struct tmk_stats *stats, const struct tmk_summary *s, char *out) {
+    static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    double cells[SPARK_CELLS], most = 0;
+    out[0] = '\0';
+    if (!s->finite || !(s->min < s->max) ||
+        tmk_stats_linear(stats, false, (double)s->min, (double)s->max, SPARK_CELLS, cells, NULL) !=
+            TMK_OK)
+        return;
+    for (int i = 0; i < SPARK_CELLS; i++)
+        most = cells[i] > most ? cells[i] : most;
+    for (int i = 0; i < SPARK_CELLS; i++) {
+        int height = most > 0 ? (int)ceil(8 * sqrt(cells[i] / most)) : 0; /* roots show the tails */
+        strcat(out, blocks[height > 8 ? 8 : height]);
+    }
+}
+
+static const char *number(float value, char out[32]) {
+    snprintf(out, 32, "%.5g", (double)value);
+    return out;
+}
+
+/* ---- the table ---- */
+
+static void print_header(void) {
+    bool bold = isatty(STDOUT_FILENO);
+    printf("%s%-5s %-*s %-10s %-8s %-20s %11s %11s %11s %10s %6s  %s%s\n", bold ? "\033[1m" : "",
+           "id", MOST_NAME, "name", "kind", "status", "shape", "min", "max", "mean", "std", "zeros",
+           "histogram", bold ? "\033[0m" : "");
+}
+
+static void print_floats(const struct tmk_profile_tensor *tensor) {
+    struct tmk_summary s;
+    char min[32], max[32], spark[SPARK_CELLS * 4 + 1];
+    tmk_stats_summary(tensor->stats, &s);
+    sparkline(tensor->stats, &s, spark);
+    if (s.finite)
+        printf("%11s %11s %11.4g %10.4g ", number(s.min, min), number(s.max, max), s.mean, s.std);
+    else
+        printf("%11s %11s %11s %10s ", "-", "-", "-", "-");
+    printf("%5.1f%%  %s", s.count ? 100 * (double)s.zeros / (double)s.count : 0.0, spark);
+    if (s.nan || s.posinf || s.neginf)
+        printf("  %llu NaN, %llu inf", (unsigned long long)s.nan,
+               (unsigned long long)(s.posinf + s.neginf));
+}
+
+static void print_line(const struct tmk_profile_tensor *tensor) {
+    char id[16], shape[128];
+    snprintf(id, sizeof id, "p%u", tensor->id);
+    shape_text(tensor, shape, sizeof shape);
+    printf("%-5s ", id);
+    print_name(tensor->name, MOST_NAME);
+    printf(" %-10s %-8s %-20s ", tmk_profile_kind_name(tensor->kind),
+           tmk_profile_status_name(tensor->status), shape);
+    if (tensor->stats)
+        print_floats(tensor);
+    else if (tensor->has_int_stats && tensor->int_stats.count)
+        printf("%11lld %11lld", (long long)tensor->int_stats.min, (long long)tensor->int_stats.max);
+    putchar('\n');
+}
+
+void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n) {
+    printf("%s: %llu of %llu samples, %u values\n", profile->model.file,
+           (unsigned long long)profile->ledger.run, (unsigned long long)profile->ledger.offered,
+           profile->n_tensors);
+    print_header();
+    for (uint32_t i = 0; i < n; i++)
+        print_line(&profile->tensors[chosen[i]]);
+}
+
+/* ---- one value ---- */
+
+static void print_where(const char *label, float value, struct tmk_where at) {
+    printf("  %-18s %.9g", label, (double)value);
+    if (at.sample != TMK_NOWHERE)
+        printf("  (sample %llu, element %llu)", (unsigned long long)at.sample,
+               (unsigned long long)at.index);
+    putchar('\n');
+}
+
+static void print_quantiles(const struct tmk_stats *stats) {
+    static const double at[] = {0.0001, 0.001, 0.01, 0.05, 0.5, 0.95, 0.99, 0.999, 0.9999};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        double lo, hi, mid;
+        if (tmk_stats_quantile(stats, at[i], false, &lo, &hi, &mid, NULL) != TMK_OK)
+            return;
+        printf("  %-6g %%           %.6g  in [%.6g, %.6g]\n", at[i] * 100, mid, lo, hi);
+    }
+}
+
+static void print_channels(const struct tmk_summary *s) {
+    enum { MOST = 8 };
+    if (!s->channels)
+        return;
+    printf("  %zu channels along axis %d\n", s->channels, s->channel_axis);
+    for (size_t c = 0; c < s->channels && c < MOST; c++)
+        printf("    %-6zu [%.6g, %.6g]\n", c, (double)s->channel_min[c], (double)s->channel_max[c]);
+    if (s->channels > MOST)
+        printf("    ... and %zu more\n", s->channels - MOST);
+}
+
+static void print_statistics(const struct tmk_stats *stats) {
+    struct tmk_summary s;
+    char spark[SPARK_CELLS * 4 + 1];
+    tmk_stats_summary(stats, &s);
+    printf("  %-18s %llu elements in %llu samples\n", "count", (unsigned long long)s.count,
+           (unsigned long long)s.samples);
+    if (s.finite) {
+        print_where("min", s.min, s.min_at);
+        print_where("max", s.max, s.max_at);
+        printf("  %-18s %.9g\n  %-18s %.9g\n  %-18s %.17g\n", "mean", s.mean, "std", s.std, "sum",
+               s.sum);
+    }
+    printf("  %-18s %llu (%llu of them -0), %llu negative, %llu denormal\n", "zeros",
+           (unsigned long long)s.zeros, (unsigned long long)s.negative_zeros,
+           (unsigned long long)s.negatives, (unsigned long long)s.denormals);
+    printf("  %-18s %llu NaN, %llu +inf, %llu -inf\n", "not finite", (unsigned long long)s.nan,
+           (unsigned long long)s.posinf, (unsigned long long)s.neginf);
+    if (s.first_nonfinite.sample != TMK_NOWHERE)
+        printf("  %-18s sample %llu, element %llu\n", "first not finite",
+               (unsigned long long)s.first_nonfinite.sample,
+               (unsigned long long)s.first_nonfinite.index);
+    sparkline(stats, &s, spark);
+    if (spark[0])
+        printf("  %-18s %s  %u bins used\n", "histogram", spark, s.bins_used);
+    print_quantiles(stats);
+    print_channels(&s);
+}
+
+static void print_ends(const struct tmk_profile_tensor *tensor) {
+    if (tensor->has_producer)
+        printf("  %-18s output %u of %s '%s'\n", "made by", tensor->producer.output,
+               tensor->producer.op, tensor->producer.node);
+    for (uint32_t i = 0; i < tensor->n_consumers; i++)
+        printf("  %-18s input %u of %s '%s'\n", i ? "" : "read by", tensor->consumers[i].input,
+               tensor->consumers[i].op, tensor->consumers[i].node);
+}
+
+void show_value(const struct tmk_profile_tensor *tensor) {
+    char shape[128];
+    shape_text(tensor, shape, sizeof shape);
+    printf("p%u ", tensor->id);
+    print_name(tensor->name, width(tensor->name));
+    printf("\n  %-18s %s, %s, %s%s\n", "is", tmk_profile_kind_name(tensor->kind),
+           tmk_profile_status_name(tensor->status), tmk_dtype_name(tensor->dtype), shape);
+    if (tensor->origin != tensor->dtype)
+        printf("  %-18s %s\n", "type in the file", tmk_dtype_name(tensor->origin));
+    if (tensor->path[0])
+        printf("  %-18s %s\n", "inside", tensor->path);
+    printf("  %-18s %016llx, number %u of its kind\n", "fingerprint",
+           (unsigned long long)tensor->fingerprint, tensor->ordinal);
+    print_ends(tensor);
+    if (tensor->stats)
+        print_statistics(tensor->stats);
+    if (tensor->has_int_stats && tensor->int_stats.count)
+        printf("  %-18s %llu elements, %lld to %lld, %llu zeros\n", "integers",
+               (unsigned long long)tensor->int_stats.count, (long long)tensor->int_stats.min,
+               (long long)tensor->int_stats.max, (unsigned long long)tensor->int_stats.zeros);
+}
+
+/* ---- JSON ---- */
+
+static void print_quoted(const char *text) {
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            printf("\\u%04x", (unsigned)(unsigned char)*text);
+        else
+            putchar(*text);
+    }
+    putchar('"');
+}
+
+static void print_json_figures(const struct tmk_profile_tensor *tensor) {
+    struct tmk_summary s;
+    tmk_stats_summary(tensor->stats, &s);
+    printf(", \"count\": %llu, \"nan\": %llu, \"posinf\": %llu, \"neginf\": %llu, \"zeros\": %llu, "
+           "\"denormals\": %llu",
+           (unsigned long long)s.count, (unsigned long long)s.nan, (unsigned long long)s.posinf,
+           (unsigned long long)s.neginf, (unsigned long long)s.zeros,
+           (unsigned long long)s.denormals);
+    if (s.finite)
+        printf(", \"min\": %.9g, \"max\": %.9g, \"mean\": %.17g, \"std\": %.17g", (double)s.min,
+               (double)s.max, s.mean, s.std);
+}
+
+void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tmk_profile_tensor *tensor = &profile->tensors[chosen[i]];
+        printf("%s{\"id\": \"p%u\", \"name\": ", i ? " " : "[", tensor->id);
+        print_quoted(tensor->name);
+        printf(", \"kind\": \"%s\", \"status\": \"%s\", \"dtype\": \"%s\"",
+               tmk_profile_kind_name(tensor->kind), tmk_profile_status_name(tensor->status),
+               tmk_dtype_name(tensor->dtype));
+        if (tensor->stats)
+            print_json_figures(tensor);
+        else if (tensor->has_int_stats && tensor->int_stats.count)
+            printf(", \"count\": %llu, \"min\": %lld, \"max\": %lld",
+                   (unsigned long long)tensor->int_stats.count, (long long)tensor->int_stats.min,
+                   (long long)tensor->int_stats.max);
+        printf("}%s", i + 1 < n ? ",\n" : "");
+    }
+    puts(n ? "]" : "[]");
+}
