@@ -29,10 +29,12 @@ enum tmk_status tmk_broadcast(const struct tmk_shape *a, const struct tmk_shape 
 }
 
 void tmk_strides(const struct tmk_shape *shape, int64_t strides[TMK_MAX_RANK]) {
-    int64_t stride = 1;
+    /* unsigned: an empty tensor's other dimensions may multiply to anything, and its strides are
+     * not used */
+    uint64_t stride = 1;
     for (int32_t i = shape->rank - 1; i >= 0; i--) {
-        strides[i] = stride;
-        stride *= shape->dim[i] ? shape->dim[i] : 1;
+        strides[i] = (int64_t)stride;
+        stride *= shape->dim[i] ? (uint64_t)shape->dim[i] : 1;
     }
 }
 

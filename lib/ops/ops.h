@@ -16,7 +16,9 @@ enum { TMK_VARIADIC = INT32_MAX };
 enum tmk_op_flags {
     TMK_OP_PURE = 1, /* same inputs, same outputs: constants may be folded by running the kernel */
     TMK_OP_VIEW = 2, /* output 0 holds input 0's elements in the same order: memory may be shared */
-    TMK_OP_INPLACE = 4, /* output 0 may overwrite input 0 when both have the same dtype and shape */
+    TMK_OP_INPLACE =
+        4, /* element i of output 0 needs element i of the operands only: it may overwrite input 0
+              when both have the same dtype and shape, other operands in that memory included */
     TMK_OP_SHAPE_ONLY = 8, /* looks at its inputs' shapes, never at their elements */
     TMK_OP_SIZES_ITSELF =
         16 /* some output's shape is known only once the kernel has run: tmk_run_alloc */
