@@ -158,12 +158,11 @@ static enum tmk_status set_graphs(struct tmk_onnx_builder *b, struct tmk_onnx_sc
 }
 
 static enum tmk_status set_type(struct tmk_onnx_builder *b, struct tmk_node *node,
-                                const TmkPb__Type *pb, struct tmk_attr *attr) {
+                                const TmkPb__Type *pb, const char *name) {
     struct tmk_type type;
     TMK_TRY(tmk_onnx_type(pb, &type, b->diag));
-    attr->kind = TMK_ATTR_TYPE;
-    attr->type = &type;
-    return tmk_node_set_attr(node, attr, b->diag);
+    struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_TYPE, .type = &type};
+    return tmk_node_set_attr(node, &attr, b->diag);
 }
 
 /* `pb` holds the value, `name` is what the node calls it. */
@@ -212,7 +211,7 @@ static enum tmk_status set_value(struct tmk_onnx_builder *b, struct tmk_onnx_sco
             return set_graphs(b, scope, node, &pb->g, 1, &attr);
         break;
     case TMK_ONNX_TYPE_PROTO:
-        return set_type(b, node, pb->tp, &attr);
+        return set_type(b, node, pb->tp, name);
     case TMK_ONNX_SPARSE_TENSOR:
     case TMK_ONNX_SPARSE_TENSORS:
         return tmk_fail(b->diag, TMK_UNSUPPORTED, "sparse tensors are not supported");

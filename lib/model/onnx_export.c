@@ -286,7 +286,7 @@ static void want_nodes_domains(struct tmk_graph *graph, void *context) {
 static int64_t ir_version_for(const struct tmk_onnx_writer *w, int64_t opset) {
     static const struct {
         int32_t opset, ir;
-    } releases[] = {{25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9},
+    } releases[] = {{28, 14}, {25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9},
                     {15, 8},  {12, 7},  {11, 6},  {10, 5},  {0, 4}};
     int64_t ir = w->has_observers ? 8 : 4; /* functions */
     for (size_t i = 0; i < w->n_initializers; i++) {

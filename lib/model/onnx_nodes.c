@@ -256,12 +256,14 @@ static enum tmk_status complete(struct tmk_onnx_builder *b, struct tmk_onnx_scop
 enum tmk_status tmk_onnx_resolve(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope) {
     for (size_t i = 0; i < scope->n_pending; i++) {
         const struct tmk_onnx_pending *pending = &scope->pending[i];
-        char label[256];
-        if (pending->body)
-            TMK_TRY(tmk_onnx_resolve(b, pending->body));
-        else
-            TMK_TRY(tmk_in(b->diag, complete(b, scope, pending), "%s",
-                           tmk_node_label(pending->node, label, sizeof label)));
+        enum tmk_status status =
+            pending->body ? tmk_onnx_resolve(b, pending->body) : complete(b, scope, pending);
+        if (status != TMK_OK && pending->node) { /* a label takes a walk over the graph */
+            char label[256];
+            return tmk_in(b->diag, status, "%s",
+                          tmk_node_label(pending->node, label, sizeof label));
+        }
+        TMK_TRY(status);
     }
     return TMK_OK;
 }
