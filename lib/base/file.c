@@ -21,7 +21,7 @@ static enum tmk_status cannot_write(struct tmk_diag *diag, const char *path) {
 }
 
 enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_diag *diag) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
     if (fd < 0)
         return cannot_read(diag, path);
     struct stat st;
@@ -52,18 +52,32 @@ enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_
     return status;
 }
 
+/* Read, not mapped: pages of a mapping would count as memory of the process. */
 enum tmk_status tmk_file_sha256(const char *path, char hex[65], struct tmk_diag *diag) {
-    struct tmk_buf *buf = NULL;
-    TMK_TRY(tmk_file_map(path, &buf, diag));
+    enum { CHUNK = 1 << 18 };
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
+    if (fd < 0)
+        return cannot_read(diag, path);
     struct tmk_sha256 *hash = tmk_sha256_create();
-    if (hash) {
-        tmk_sha256_update(hash, tmk_buf_data(buf), tmk_buf_size(buf));
-        tmk_sha256_finish(&hash, hex);
-        tmk_buf_unref(&buf);
-        return TMK_OK;
+    unsigned char *bytes = malloc(CHUNK);
+    enum tmk_status status = hash && bytes ? TMK_OK : tmk_nomem(diag);
+    for (ssize_t n = 1; status == TMK_OK && n > 0;) {
+        n = read(fd, bytes, CHUNK);
+        if (n > 0)
+            tmk_sha256_update(hash, bytes, (size_t)n);
+        else if (n < 0 && errno == EINTR)
+            n = 1;
+        else if (n < 0)
+            status = cannot_read(diag, path);
     }
-    tmk_buf_unref(&buf);
-    return tmk_nomem(diag);
+    char digest[TMK_SHA256_HEX];
+    if (hash)
+        tmk_sha256_finish(&hash, digest);
+    if (status == TMK_OK)
+        memcpy(hex, digest, sizeof digest);
+    free(bytes);
+    close(fd);
+    return status;
 }
 
 enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
