@@ -127,7 +127,9 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_run(struct tmk_model *model,
 /* ---- verifying ---- */
 
 struct tmk_verify_options {
-    double rtol, atol; /* |got - want| <= atol + rtol * |want|, NaN equals NaN: NumPy's allclose */
+    /* |got - want| <= atol + rtol * |want|, NaN equals NaN: NumPy's allclose. Where the file's type
+     * is bfloat16 or float16, rtol is at least two steps of that type: 2^-6 or 2^-9. */
+    double rtol, atol;
 };
 
 /* One output of one test set, compared. */

@@ -90,12 +90,13 @@ static enum tmk_status want_list(const struct tmk_tensor *list, size_t n, enum t
 static enum tmk_status set_scale(struct tmk_resize *r, int32_t axis, float scale,
                                  struct tmk_diag *diag) {
     /* the region of interest does not enter, whatever the page says: no implementation has it so */
-    float size = floorf(scale * (float)r->in[axis]);
-    if (!(scale > 0) || !isfinite(scale) || !(size < 0x1p62f))
+    float length = scale * (float)r->in[axis];
+    if (!(scale > 0) || !isfinite(scale) || !(length < 0x1p62f))
         return tmk_fail(diag, TMK_RANGE, "axis %d of %lld elements is scaled by %g", (int)axis,
                         (long long)r->in[axis], (double)scale);
     r->scale[axis] = scale;
-    r->out[axis] = (int64_t)size;
+    r->length[axis] = length;
+    r->out[axis] = (int64_t)length;
     return TMK_OK;
 }
 
@@ -110,6 +111,7 @@ static enum tmk_status set_sizes(const struct tmk_node *node, struct tmk_resize 
             return tmk_fail(diag, TMK_RANGE, "axis %d of %lld elements is to have %lld",
                             (int)axes[i], (long long)r->in[axes[i]], (long long)sizes[i]);
         r->out[axes[i]] = sizes[i];
+        r->length[axes[i]] = (float)sizes[i];
         if (r->in[axes[i]] == 0)
             continue;
         float scale = (float)sizes[i] / (float)r->in[axes[i]];
@@ -120,6 +122,7 @@ static enum tmk_status set_sizes(const struct tmk_node *node, struct tmk_resize 
     for (size_t i = 0; i < n && policy > 0; i++) {
         r->scale[axes[i]] = common;
         r->out[axes[i]] = (int64_t)floor((double)common * (double)r->in[axes[i]] + 0.5);
+        r->length[axes[i]] = (float)r->out[axes[i]];
     }
     return TMK_OK;
 }

@@ -40,6 +40,8 @@ struct tmk_resize {
     int32_t rank;
     int64_t in[TMK_MAX_RANK], out[TMK_MAX_RANK];
     float scale[TMK_MAX_RANK];
+    float
+        length[TMK_MAX_RANK]; /* of the output, for coordinates: not whole where a scale says so */
     float start[TMK_MAX_RANK], end[TMK_MAX_RANK]; /* region of interest, in parts of the axis */
 };
 

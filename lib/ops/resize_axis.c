@@ -11,10 +11,10 @@ bool tmk_resize_moves(const struct tmk_resize *resize, int32_t axis) {
 
 /* The place in the input of output `i`. */
 static float place_of(const struct tmk_resize *r, int32_t axis, int64_t i) {
-    float x = (float)i, scale = r->scale[axis], in = (float)r->in[axis], out = (float)r->out[axis];
+    float x = (float)i, scale = r->scale[axis], in = (float)r->in[axis], out = r->length[axis];
     switch (r->place) {
     case TMK_PLACE_HALF_PIXEL_SYMMETRIC:
-        return in / 2 * (1 - out / (scale * in)) + (x + 0.5f) / scale - 0.5f;
+        return in / 2 * (1 - (float)r->out[axis] / (scale * in)) + (x + 0.5f) / scale - 0.5f;
     case TMK_PLACE_PYTORCH_HALF_PIXEL:
         return out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
     case TMK_PLACE_ALIGN_CORNERS:

@@ -53,8 +53,15 @@ static enum tmk_status load_files(const char *directory, const char *stem, struc
 
 /* ---- comparing ---- */
 
-static double tolerance(double want, const struct tmk_verify_options *options) {
-    return options->atol + options->rtol * fabs(want);
+/* Two steps between neighbours of a narrow type, relative to the number: what a result may be off
+ * by that was computed in this type, however exact ours is. */
+static double steps_of(enum tmk_dtype origin) {
+    return origin == TMK_BFLOAT16 ? 0x1p-6 : origin == TMK_FLOAT16 ? 0x1p-9 : 0;
+}
+
+static double tolerance(double want, enum tmk_dtype origin,
+                        const struct tmk_verify_options *options) {
+    return options->atol + fmax(options->rtol, steps_of(origin)) * fabs(want);
 }
 
 static void compare_floats(const struct tmk_tensor *got, const struct tmk_tensor *want,
@@ -64,7 +71,8 @@ static void compare_floats(const struct tmk_tensor *got, const struct tmk_tensor
     for (size_t i = 0; i < n; i++) {
         if ((isnan(x[i]) && isnan(y[i])) || x[i] == y[i])
             continue;
-        double error = fabs((double)x[i] - (double)y[i]) / tolerance((double)y[i], options);
+        double error =
+            fabs((double)x[i] - (double)y[i]) / tolerance((double)y[i], want->origin, options);
         if (!(error <= 1)) { /* also where either is not finite */
             if (!bad++)
                 first = i;

@@ -60,6 +60,11 @@ static void a_fractional_scale_is_kept_beside_the_whole_size(void **state) {
                X2 "init %s : f32[1] = {1.75}\n%y = Resize(%x, _, %s) "
                   "{coordinate_transformation_mode=\"half_pixel_symmetric\", mode=\"linear\"}",
                TMK_FLOAT32, "[3]", FLOATS(0, 5, 10), 1e-5);
+    /* places i / (3.5 - 1) */
+    gives_type(19,
+               X2 "init %s : f32[1] = {1.75}\n%y = Resize(%x, _, %s) "
+                  "{coordinate_transformation_mode=\"align_corners\", mode=\"linear\"}",
+               TMK_FLOAT32, "[3]", FLOATS(0, 4, 8), 1e-5);
 }
 
 static void a_region_is_cut_out_and_extrapolated(void **state) {
