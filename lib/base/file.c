@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,8 +21,13 @@ static enum tmk_status cannot_write(struct tmk_diag *diag, const char *path) {
     return tmk_fail(diag, TMK_WRITE, "%s: cannot be written: %s", path, strerror(errno));
 }
 
+/* A FIFO must not hang us; what is no regular file is refused later. */
+static int open_to_read(const char *path) {
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
 enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_diag *diag) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
+    int fd = open_to_read(path);
     if (fd < 0)
         return cannot_read(diag, path);
     struct stat st;
@@ -52,23 +58,60 @@ enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_
     return status;
 }
 
-/* Read, not mapped: pages of a mapping would count as memory of the process. */
+enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out, struct tmk_diag *diag) {
+    struct stat st;
+    int fd = open_to_read(path);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        enum tmk_status status = cannot_read(diag, path);
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return tmk_fail(diag, TMK_READ, "%s: is not a regular file", path);
+    }
+    *out = (struct tmk_infile){fd, (uint64_t)st.st_size};
+    return TMK_OK;
+}
+
+enum tmk_status tmk_infile_read(const struct tmk_infile *file, uint64_t offset, void *bytes,
+                                size_t len, struct tmk_diag *diag) {
+    char *to = bytes;
+    while (len > 0) {
+        ssize_t n = pread(file->fd, to, len, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return tmk_fail(diag, TMK_READ, "cannot be read at byte %llu: %s",
+                            (unsigned long long)offset, strerror(errno));
+        if (n == 0)
+            return tmk_fail(diag, TMK_READ, "ends at byte %llu, though more was there before",
+                            (unsigned long long)offset);
+        to += n;
+        offset += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return TMK_OK;
+}
+
+void tmk_infile_close(struct tmk_infile *file) {
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+}
+
 enum tmk_status tmk_file_sha256(const char *path, char hex[65], struct tmk_diag *diag) {
     enum { CHUNK = 1 << 18 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
-    if (fd < 0)
-        return cannot_read(diag, path);
+    struct tmk_infile file = {.fd = -1};
     struct tmk_sha256 *hash = tmk_sha256_create();
     unsigned char *bytes = malloc(CHUNK);
-    enum tmk_status status = hash && bytes ? TMK_OK : tmk_nomem(diag);
-    for (ssize_t n = 1; status == TMK_OK && n > 0;) {
-        n = read(fd, bytes, CHUNK);
-        if (n > 0)
-            tmk_sha256_update(hash, bytes, (size_t)n);
-        else if (n < 0 && errno == EINTR)
-            n = 1;
-        else if (n < 0)
-            status = cannot_read(diag, path);
+    enum tmk_status status = hash && bytes ? tmk_infile_open(path, &file, diag) : tmk_nomem(diag);
+    for (uint64_t at = 0; status == TMK_OK && at < file.size; at += CHUNK) {
+        size_t n = file.size - at < CHUNK ? (size_t)(file.size - at) : CHUNK;
+        status = tmk_in(diag, tmk_infile_read(&file, at, bytes, n, diag), "%s", path);
+        if (status == TMK_OK)
+            tmk_sha256_update(hash, bytes, n);
     }
     char digest[TMK_SHA256_HEX];
     if (hash)
@@ -76,7 +119,7 @@ enum tmk_status tmk_file_sha256(const char *path, char hex[65], struct tmk_diag 
     if (status == TMK_OK)
         memcpy(hex, digest, sizeof digest);
     free(bytes);
-    close(fd);
+    tmk_infile_close(&file);
     return status;
 }
 

@@ -3,7 +3,8 @@
 #ifndef TMK_BASE_FILE_H
 #define TMK_BASE_FILE_H
 
-#include <stdio.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <tidemark/status.h>
 
@@ -13,6 +14,22 @@
  * reason. */
 TMK_NODISCARD enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out,
                                            struct tmk_diag *diag);
+
+/* A regular file that is read piece by piece: unlike a mapping, pieces do not stay in memory, and a
+ * file that shrinks meanwhile is an error instead of a signal. Reading is thread-safe. */
+struct tmk_infile {
+    int fd; /* -1: none */
+    uint64_t size;
+};
+/* `path` is only read during the call. */
+TMK_NODISCARD enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out,
+                                              struct tmk_diag *diag);
+/* Exactly `len` bytes from `offset`; TMK_READ when they are not there. The caller names the path.
+ */
+TMK_NODISCARD enum tmk_status tmk_infile_read(const struct tmk_infile *file, uint64_t offset,
+                                              void *bytes, size_t len, struct tmk_diag *diag);
+/* Harmless on one that was never opened (fd -1). */
+void tmk_infile_close(struct tmk_infile *file);
 
 /* SHA-256 of a file's bytes, in hex. */
 TMK_NODISCARD enum tmk_status tmk_file_sha256(const char *path, char hex[65],

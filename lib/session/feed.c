@@ -159,7 +159,13 @@ static enum tmk_status choose_cut(const struct tmk_session_feed *feed, uint32_t 
     const struct tmk_source_array *array = array_of(feed, bound);
     const struct tmk_type *type = &feed->graph->inputs[input]->type;
     char want[256], have[256];
+    size_t elements;
     bound->step = 1;
+    if (!array->whole && (!tmk_shape_count(&array->shape, &elements) || !elements))
+        return tmk_fail(diag, TMK_SHAPE, "%s: the array for input '%s' has no elements: shape %s",
+                        tmk_source_info(feed->sources[bound->source])->path,
+                        feed->graph->inputs[input]->name,
+                        tmk_shape_text(&array->shape, have, sizeof have));
     if (array->whole) {
         bound->cut = CUT_WHOLE;
     } else if (type->has_shape && array->shape.rank == type->shape.rank + 1) {
