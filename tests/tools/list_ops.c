@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For the tests and docs/ops.md: prints the operator table, a row a line, fields between tabs:
+ *
+ *     domain name since until inputs outputs flags channels
+ *
+ * `until` is "-" for rows that still hold; counts are "2" or "1-3" or "1-" (no limit); flags are
+ * words between commas, or "-". The domain of ONNX is "ai.onnx".
+ */
+#include <stdio.h>
+
+#include "ops/ops.h"
+
+static void print_count(int32_t least, int32_t most) {
+    if (least == most)
+        printf("\t%d", (int)least);
+    else if (most == TMK_VARIADIC)
+        printf("\t%d-", (int)least);
+    else
+        printf("\t%d-%d", (int)least, (int)most);
+}
+
+static void print_flags(unsigned flags) {
+    static const struct {
+        unsigned flag;
+        const char *name;
+    } names[] = {{TMK_OP_PURE, "pure"},
+                 {TMK_OP_VIEW, "view"},
+                 {TMK_OP_INPLACE, "inplace"},
+                 {TMK_OP_SHAPE_ONLY, "shape-only"},
+                 {TMK_OP_SIZES_ITSELF, "sizes-itself"}};
+    const char *before = "\t";
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (flags & names[i].flag) {
+            printf("%s%s", before, names[i].name);
+            before = ",";
+        }
+    if (!flags)
+        printf("\t-");
+}
+
+int main(void) {
+    static const char *const channels[] = {[TMK_CHANNEL_NONE] = "none",
+                                           [TMK_CHANNEL_AXIS1] = "axis-1",
+                                           [TMK_CHANNEL_LAST] = "last",
+                                           [TMK_CHANNEL_INHERIT] = "inherit"};
+    for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+        const struct tmk_op *op = *row;
+        printf("%s\t%s\t%d", *op->domain ? op->domain : "ai.onnx", op->name, (int)op->since);
+        if (op->until == INT32_MAX)
+            printf("\t-");
+        else
+            printf("\t%d", (int)op->until);
+        print_count(op->min_in, op->max_in);
+        print_count(op->min_out, op->max_out);
+        print_flags(op->flags);
+        printf("\t%s\n", channels[op->channel]);
+    }
+    return 0;
+}
