@@ -171,3 +171,41 @@ enum tmk_status tmk_instrument(struct tmk_graph *graph,
     free(in.values);
     return status;
 }
+
+struct stripping {
+    struct tmk_diag *diag;
+    enum tmk_status status;
+    uint32_t n;
+};
+
+static enum tmk_status strip_one(struct tmk_node *node, struct tmk_diag *diag) {
+    struct tmk_value *raw = node->inputs[0], *observed = node->outputs[0];
+    const char *name = tmk_node_string(node, "tensor_name", "");
+    if (!raw || !observed)
+        return tmk_fail(diag, TMK_GRAPH, "an observer without input or output");
+    if (name[0] && raw->kind == TMK_VALUE_RESULT)
+        TMK_TRY(tmk_value_rename(raw, name, diag));
+    TMK_TRY(tmk_value_replace(observed, raw, node, true, diag));
+    tmk_node_remove(node);
+    return TMK_OK;
+}
+
+static void strip_graph(struct tmk_graph *graph, void *context) {
+    struct stripping *s = context;
+    for (struct tmk_node *node = graph->first, *next; node && s->status == TMK_OK; node = next) {
+        next = node->next;
+        if (!tmk_node_is_observer(node) || !node->n_inputs || !node->n_outputs)
+            continue;
+        s->status = strip_one(node, s->diag);
+        s->n++;
+    }
+}
+
+enum tmk_status tmk_strip_observers(struct tmk_graph *graph, uint32_t *n_removed,
+                                    struct tmk_diag *diag) {
+    struct stripping s = {diag, TMK_OK, 0};
+    tmk_graph_each(graph, strip_graph, &s);
+    if (s.status == TMK_OK && n_removed)
+        *n_removed = s.n;
+    return s.status;
+}

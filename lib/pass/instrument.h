@@ -43,4 +43,10 @@ TMK_NODISCARD enum tmk_status tmk_instrument(struct tmk_graph *graph,
                                              const struct tmk_instrument_options *options,
                                              uint32_t *n_observers, struct tmk_diag *diag);
 
+/* Takes every observer out again and gives the values their names back, so that an instrumented
+ * file becomes the graph it was made from. The caller identifies the graph anew. *n_removed may be
+ * NULL. */
+TMK_NODISCARD enum tmk_status tmk_strip_observers(struct tmk_graph *graph, uint32_t *n_removed,
+                                                  struct tmk_diag *diag);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "graph/identify.h"
 #include "model/onnx.h"
 #include "pass/instrument.h"
 #include "tmk_version.h"
@@ -54,9 +55,24 @@ const char *const *tmk_observer_kinds(void) {
     return kinds;
 }
 
-enum tmk_status tmk_instrumented(const struct tmk_model *model, const struct tmk_observe *observe,
-                                 struct tmk_graph **out, uint32_t *n_observers,
-                                 struct tmk_diag *diag) {
+enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **out,
+                             struct tmk_diag *diag) {
+    struct tmk_graph *graph = NULL;
+    uint32_t removed = 0;
+    TMK_TRY(tmk_graph_clone(model->graph, &graph, diag));
+    enum tmk_status status = tmk_strip_observers(graph, &removed, diag);
+    if (status == TMK_OK && removed)
+        status = tmk_graph_identify(graph, NULL, diag);
+    if (status == TMK_OK)
+        *out = graph;
+    else
+        tmk_graph_destroy(&graph);
+    return status;
+}
+
+enum tmk_status tmk_instrumented(const struct tmk_graph *original,
+                                 const struct tmk_observe *observe, struct tmk_graph **out,
+                                 uint32_t *n_observers, struct tmk_diag *diag) {
     struct tmk_instrument_options options = {observe ? observe->patterns : NULL,
                                              observe ? observe->n_patterns : 0,
                                              TMK_OBSERVER_HISTOGRAM};
@@ -65,7 +81,7 @@ enum tmk_status tmk_instrumented(const struct tmk_model *model, const struct tmk
                         "'%s' is no kind of observer; there are range, histogram, print and guard",
                         observe->kind);
     struct tmk_graph *graph = NULL;
-    TMK_TRY(tmk_graph_clone(model->graph, &graph, diag));
+    TMK_TRY(tmk_graph_clone(original, &graph, diag));
     enum tmk_status status = tmk_instrument(graph, &options, n_observers, diag);
     if (status == TMK_OK)
         status = tmk_graph_verify(graph, diag);
@@ -80,7 +96,7 @@ enum tmk_status tmk_model_instrument(struct tmk_model *model, const struct tmk_o
                                      const char *path, uint32_t *n_observers,
                                      struct tmk_diag *diag) {
     struct tmk_graph *graph = NULL;
-    TMK_TRY(tmk_instrumented(model, observe, &graph, n_observers, diag));
+    TMK_TRY(tmk_instrumented(model->graph, observe, &graph, n_observers, diag));
     enum tmk_status status = tmk_onnx_save(graph, path, diag);
     tmk_graph_destroy(&graph);
     return status;

@@ -13,10 +13,14 @@ struct tmk_model {
     struct tmk_graph *graph; /* identified; never changed: clones are */
 };
 
-/* A copy of the model's graph with its observers, verified and bound. `observe` NULL: everything,
+/* A copy of the model's graph as it was before anybody observed it: of an instrumented file, the
+ * graph that it was made from. Identified. */
+enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **out,
+                             struct tmk_diag *diag);
+/* A copy of an identified graph with its observers, verified and bound. `observe` NULL: everything,
  * histograms. */
-enum tmk_status tmk_instrumented(const struct tmk_model *model, const struct tmk_observe *observe,
-                                 struct tmk_graph **out, uint32_t *n_observers,
-                                 struct tmk_diag *diag);
+enum tmk_status tmk_instrumented(const struct tmk_graph *original,
+                                 const struct tmk_observe *observe, struct tmk_graph **out,
+                                 uint32_t *n_observers, struct tmk_diag *diag);
 
 #endif

@@ -31,7 +31,7 @@ static uint32_t processors(void) {
 
 struct story {
     const struct tmk_run_options *options;
-    struct tmk_graph *graph; /* instrumented */
+    struct tmk_graph *original, *graph; /* without and with observers */
     struct tmk_session_feed *feed;
     struct tmk_observer *observers;
     struct tmk_slot_config *slots;
@@ -45,6 +45,7 @@ static void finish(struct story *story) {
     tmk_exec_result_finish(&story->result);
     tmk_session_feed_close(&story->feed);
     tmk_graph_destroy(&story->graph);
+    tmk_graph_destroy(&story->original);
     free(story->observers);
     free(story->slots);
     free(story->labels);
@@ -141,7 +142,7 @@ static uint64_t graph_fingerprint(const struct tmk_graph *graph) {
 }
 
 static enum tmk_status describe_model(struct tmk_profile *profile, const struct tmk_model *model,
-                                      struct tmk_diag *diag) {
+                                      const struct story *story, struct tmk_diag *diag) {
     bool ok = true;
     const struct tmk_graph *graph = model->graph;
     profile->producer.name = copy(profile, "tidemark", &ok);
@@ -152,7 +153,7 @@ static enum tmk_status describe_model(struct tmk_profile *profile, const struct 
     profile->model.sha256 = copy(profile, model->sha256, &ok);
     profile->model.format = copy(profile, "onnx", &ok);
     profile->model.ir_version = graph->ir_version;
-    profile->model.fingerprint = graph_fingerprint(graph);
+    profile->model.fingerprint = graph_fingerprint(story->original);
     for (uint32_t i = 0; i < graph->n_opsets; i++)
         TMK_TRY(tmk_profile_add_opset(profile, graph->opsets[i].domain, graph->opsets[i].version,
                                       diag));
@@ -198,14 +199,14 @@ static enum tmk_status write_down(const struct tmk_model *model, struct story *s
                                   struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
     TMK_TRY(tmk_profile_create(&profile, diag));
-    enum tmk_status status = describe_model(profile, model, diag);
+    enum tmk_status status = describe_model(profile, model, story, diag);
     if (status == TMK_OK)
         status = describe_data(profile, story, diag);
     if (status == TMK_OK)
         status = describe_settings(profile, story, observe, diag);
     if (status == TMK_OK)
-        status = tmk_record_values(profile, model->graph, story->observers, story->result.accounts,
-                                   story->n_slots, diag);
+        status = tmk_record_values(profile, story->original, story->observers,
+                                   story->result.accounts, story->n_slots, diag);
     if (status == TMK_OK)
         status = tmk_profile_balance(profile, diag);
     if (status == TMK_OK)
@@ -220,7 +221,9 @@ enum tmk_status tmk_model_profile(struct tmk_model *model, const struct tmk_run_
                                   struct tmk_run_report *report, struct tmk_diag *diag) {
     struct story story = {.options = options};
     double begin = now();
-    enum tmk_status status = tmk_instrumented(model, observe, &story.graph, NULL, diag);
+    enum tmk_status status = tmk_original(model, &story.original, diag);
+    if (status == TMK_OK)
+        status = tmk_instrumented(story.original, observe, &story.graph, NULL, diag);
     if (status == TMK_OK)
         status = prepare(&story, diag);
     story.report.setup_seconds = now() - begin;
@@ -238,7 +241,7 @@ enum tmk_status tmk_model_run_bare(struct tmk_model *model, const struct tmk_run
                                    struct tmk_run_report *report, struct tmk_diag *diag) {
     struct story story = {.options = options};
     double begin = now();
-    enum tmk_status status = tmk_graph_clone(model->graph, &story.graph, diag);
+    enum tmk_status status = tmk_original(model, &story.graph, diag);
     if (status == TMK_OK)
         status = prepare(&story, diag);
     story.report.setup_seconds = now() - begin;

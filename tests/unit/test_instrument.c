@@ -129,6 +129,23 @@ static void values_inside_subgraphs_are_observed_too(void **state) {
     tmk_graph_destroy(&graph);
 }
 
+static void stripping_gives_the_original_back(void **state) {
+    (void)state;
+    struct tmk_graph *before = load(model), *after = load(model);
+    struct tmk_diag diag = {0};
+    uint32_t removed = 0;
+    instrument(after, NULL);
+    assert_ok(tmk_strip_observers(after, &removed, &diag), &diag);
+    assert_int_equal(removed, 4);
+    assert_ok(tmk_graph_verify(after, &diag), &diag);
+    assert_ok(tmk_graph_identify(after, NULL, &diag), &diag);
+    assert_ok(tmk_graph_set_opset(before, "ai.tidemark", 1, &diag), &diag);
+    if (!tmk_graph_equal(before, after, &diag))
+        fail_msg("%s", diag.text);
+    tmk_graph_destroy(&before);
+    tmk_graph_destroy(&after);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_gets_an_observer_and_every_use_goes_through_it),
@@ -139,6 +156,7 @@ int main(void) {
         cmocka_unit_test(a_second_run_adds_nothing),
         cmocka_unit_test(an_input_that_is_an_output_stays_one),
         cmocka_unit_test(values_inside_subgraphs_are_observed_too),
+        cmocka_unit_test(stripping_gives_the_original_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
