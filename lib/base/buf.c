@@ -14,10 +14,28 @@ struct tmk_buf {
     void *data;
     size_t size;
     struct tmk_buf *owner;
-    enum { HEAP, VIEW, MAPPED } kind;
+    enum { OWN, VIEW, MAPPED } kind;
 };
 
-enum { ALIGN = 64 };
+/* Large buffers come and go with every batch: they are mapped, since a heap keeps what was freed in
+ * pieces, and the process would grow with the number of batches. */
+enum { ALIGN = 64, LARGE = 1 << 18 };
+
+/* What is taken for `size` bytes: whole lines, and one more to read beyond the end. */
+static bool padded(size_t size, size_t *total) {
+    if (!tmk_add_size(size, 2 * ALIGN - 1, total))
+        return false;
+    *total &= ~(size_t)(ALIGN - 1);
+    return true;
+}
+
+static void give_back(void *data, size_t size) {
+    size_t total;
+    if (size < LARGE)
+        free(data);
+    else if (padded(size, &total))
+        munmap(data, total);
+}
 
 static struct tmk_buf *wrap(void *data, size_t size) {
     struct tmk_buf *buf = calloc(1, sizeof *buf);
@@ -31,16 +49,19 @@ static struct tmk_buf *wrap(void *data, size_t size) {
 
 struct tmk_buf *tmk_buf_create(size_t size) {
     size_t total;
-    if (!tmk_add_size(size, 2 * ALIGN - 1, &total))
+    if (!padded(size, &total))
         return NULL;
-    total &= ~(size_t)(ALIGN - 1);
-    void *data = aligned_alloc(ALIGN, total);
-    if (!data)
+    bool large = size >= LARGE;
+    void *data = large
+                     ? mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                     : aligned_alloc(ALIGN, total);
+    if (!data || data == MAP_FAILED)
         return NULL;
-    memset(data, 0, total);
+    if (!large)
+        memset(data, 0, total);
     struct tmk_buf *buf = wrap(data, size);
     if (!buf)
-        free(data);
+        give_back(data, size);
     return buf;
 }
 
@@ -70,8 +91,8 @@ void tmk_buf_unref(struct tmk_buf **slot) {
     *slot = NULL;
     if (!buf || atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (buf->kind == HEAP)
-        free(buf->data);
+    if (buf->kind == OWN)
+        give_back(buf->data, buf->size);
     else if (buf->kind == MAPPED)
         munmap(buf->data, buf->size);
     tmk_buf_unref(&buf->owner);
