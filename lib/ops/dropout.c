@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout for inference: the identity, with a mask of ones. From operator set 12 on a node may ask
- * for training; that draws random numbers and is refused, unless its ratio is 0. */
+/* Dropout for inference: the identity, with a mask of ones. Before operator set 12 ONNX leaves the
+ * mask of inference open; it is zeros then, as in ONNX Runtime. From 12 on a node may ask for
+ * training; that draws random numbers and is refused, unless its ratio is 0. */
 #include "ops/kernel.h"
 #include "ops/move.h"
 #include "ops/rows.h"
@@ -44,12 +45,13 @@ static enum tmk_status run_dropout(struct tmk_run *run) {
     struct tmk_tensor *mask = tmk_run_out(run, 1);
     TMK_TRY(check_mode(tmk_run_in(run, 1), tmk_run_in(run, 2), run->diag));
     size_t n = tmk_tensor_count(x);
+    bool kept = run->node->row->since >= 12;
     TMK_TRY(tmk_run_view(run));
     for (size_t i = 0; mask && i < n; i++)
         if (mask->dtype == TMK_BOOL)
-            ((uint8_t *)mask->data)[i] = 1;
+            ((uint8_t *)mask->data)[i] = kept;
         else
-            ((float *)mask->data)[i] = 1;
+            ((float *)mask->data)[i] = kept;
     return TMK_OK;
 }
 
