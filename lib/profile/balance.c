@@ -241,7 +241,8 @@ enum tmk_status tmk_profile_balance(const struct tmk_profile *profile, struct tm
             status = tmk_fail(diag, TMK_MISMATCH, "it comes after p%" PRIu32, t[-1].id);
         if (status == TMK_OK)
             status = balance_tensor(profile, t, &bins, diag);
-        status = tmk_in(diag, status, "p%" PRIu32 " '%s'", t->id, t->name ? t->name : "");
+        status = tmk_in(diag, status, "p%" PRIu32 " '%s'", t->id,
+                        is_text(t->name, "", NULL) == TMK_OK ? t->name : "");
     }
     tmk_profile_bins_finish(&bins);
     return status;

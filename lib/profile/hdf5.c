@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/hdf5.h"
 
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/size.h"
 
 void tmk_h5_begin(struct tmk_h5 *h) {
     *h = (struct tmk_h5){0};
+    /* After some damaged files HDF5 cannot end, and says so on stderr when the program exits.
+     * Everything of ours is closed by then, so it need not end. Without effect where the program
+     * has used HDF5 before. */
+    (void)H5dont_atexit();
     H5Eget_auto2(H5E_DEFAULT, &h->printer, &h->printer_data);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
@@ -132,16 +138,17 @@ const struct tmk_h5_table tmk_h5_consumers = {consumer_columns, TMK_COUNT(consum
 const struct tmk_h5_table tmk_h5_integers = {integer_columns, TMK_COUNT(integer_columns),
                                              sizeof(struct tmk_h5_integer)};
 
-static hid_t text_type(struct tmk_h5 *h, enum tmk_h5_type type) {
+static_assert(TMK_COUNT(tensor_columns) <= TMK_H5_MAX_COLUMNS, "a layout holds every column");
+
+hid_t tmk_h5_text_type(struct tmk_h5 *h, size_t size, bool in_file) {
     hid_t id = tmk_h5_keep(h, H5Tcopy(H5T_C_S1));
-    bool word = type == TMK_H5_WORD;
-    tmk_h5_ok(h, H5Tset_size(id, word ? TMK_H5_WORD_SIZE : H5T_VARIABLE));
-    tmk_h5_ok(h, H5Tset_strpad(id, word ? H5T_STR_NULLPAD : H5T_STR_NULLTERM));
+    tmk_h5_ok(h, H5Tset_size(id, size));
+    tmk_h5_ok(h, H5Tset_strpad(id, in_file ? H5T_STR_NULLPAD : H5T_STR_NULLTERM));
     tmk_h5_ok(h, H5Tset_cset(id, H5T_CSET_UTF8));
     return id;
 }
 
-hid_t tmk_h5_element_type(struct tmk_h5 *h, enum tmk_h5_type type, bool in_file) {
+static hid_t element_type(struct tmk_h5 *h, enum tmk_h5_type type, size_t text, bool in_file) {
     switch (type) {
     case TMK_H5_U8:
         return in_file ? H5T_STD_U8LE : H5T_NATIVE_UINT8;
@@ -158,22 +165,84 @@ hid_t tmk_h5_element_type(struct tmk_h5 *h, enum tmk_h5_type type, bool in_file)
     case TMK_H5_F64:
         return in_file ? H5T_IEEE_F64LE : H5T_NATIVE_DOUBLE;
     case TMK_H5_WORD:
+        return tmk_h5_text_type(h, TMK_H5_WORD_SIZE, in_file);
     case TMK_H5_TEXT:
         break;
     }
-    return text_type(h, type);
+    return tmk_h5_text_type(h, in_file && text ? text : text + 1, in_file);
 }
 
-hid_t tmk_h5_table_type(struct tmk_h5 *h, const struct tmk_h5_table *table, bool in_file) {
-    hid_t compound = H5Tcreate(H5T_COMPOUND, table->row);
+hid_t tmk_h5_layout_type(struct tmk_h5 *h, const struct tmk_h5_layout *layout, bool in_file) {
+    hid_t compound = H5Tcreate(H5T_COMPOUND, layout->row);
     size_t mark = h->n_kept;
-    for (size_t i = 0; i < table->n_columns; i++) {
-        const struct tmk_h5_column *column = &table->columns[i];
-        hid_t element = tmk_h5_element_type(h, column->type, in_file);
-        tmk_h5_ok(h, H5Tinsert(compound, column->name, column->offset, element));
+    for (size_t i = 0; i < layout->table->n_columns; i++) {
+        const struct tmk_h5_column *column = &layout->table->columns[i];
+        size_t at = column->type == TMK_H5_TEXT ? layout->at[i] : column->offset;
+        hid_t element = element_type(h, column->type, layout->size[i], in_file);
+        tmk_h5_ok(h, H5Tinsert(compound, column->name, at, element));
         tmk_h5_release(h, mark);
     }
     if (in_file)
         tmk_h5_ok(h, H5Tpack(compound));
     return tmk_h5_keep(h, compound);
+}
+
+void tmk_h5_layout_init(struct tmk_h5_layout *layout, const struct tmk_h5_table *table) {
+    *layout = (struct tmk_h5_layout){.table = table};
+}
+
+static const char *text_of(const void *row, const struct tmk_h5_column *column) {
+    const char *text;
+    memcpy(&text, (const unsigned char *)row + column->offset, sizeof text);
+    return text;
+}
+
+void tmk_h5_layout_measure(struct tmk_h5_layout *layout, const void *row) {
+    for (size_t i = 0; i < layout->table->n_columns; i++) {
+        const struct tmk_h5_column *column = &layout->table->columns[i];
+        if (column->type != TMK_H5_TEXT)
+            continue;
+        size_t size = strlen(text_of(row, column));
+        if (size > layout->size[i])
+            layout->size[i] = size;
+    }
+}
+
+bool tmk_h5_layout_place(struct tmk_h5_layout *layout) {
+    size_t row = layout->table->row;
+    for (size_t i = 0; i < layout->table->n_columns; i++) {
+        if (layout->table->columns[i].type != TMK_H5_TEXT)
+            continue;
+        layout->at[i] = row;
+        if (!tmk_add_size(row, layout->size[i], &row) || !tmk_add_size(row, 1, &row))
+            return false;
+    }
+    /* the next row's struct must be aligned */
+    if (!tmk_add_size(row, 15, &row))
+        return false;
+    layout->row = row & ~(size_t)15;
+    return true;
+}
+
+void tmk_h5_layout_store(const struct tmk_h5_layout *layout, const void *row, unsigned char *to) {
+    memset(to, 0, layout->row);
+    memcpy(to, row, layout->table->row);
+    for (size_t i = 0; i < layout->table->n_columns; i++) {
+        const struct tmk_h5_column *column = &layout->table->columns[i];
+        if (column->type == TMK_H5_TEXT) {
+            const char *text = text_of(row, column);
+            memcpy(to + layout->at[i], text, strlen(text));
+        }
+    }
+}
+
+void tmk_h5_layout_load(const struct tmk_h5_layout *layout, unsigned char *row) {
+    for (size_t i = 0; i < layout->table->n_columns; i++) {
+        const struct tmk_h5_column *column = &layout->table->columns[i];
+        if (column->type == TMK_H5_TEXT) {
+            char *text = (char *)row + layout->at[i];
+            text[layout->size[i]] = '\0';
+            memcpy(row + column->offset, &text, sizeof text);
+        }
+    }
 }

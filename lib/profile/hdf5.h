@@ -44,7 +44,7 @@ enum tmk_h5_type {
     TMK_H5_F32,
     TMK_H5_F64,
     TMK_H5_WORD, /* char[TMK_H5_WORD_SIZE]: a short ASCII word, zero-padded */
-    TMK_H5_TEXT, /* char *: UTF-8 of any length */
+    TMK_H5_TEXT, /* char *: UTF-8, in the file zero-padded to the longest of its column */
 };
 
 enum { TMK_H5_WORD_SIZE = 24 };
@@ -103,10 +103,32 @@ struct tmk_h5_integer {
 
 extern const struct tmk_h5_table tmk_h5_tensors, tmk_h5_consumers, tmk_h5_integers;
 
-/* The compound type of a table: as the C struct in memory, or packed and little-endian in the file.
- * Kept. */
-hid_t tmk_h5_table_type(struct tmk_h5 *h, const struct tmk_h5_table *table, bool in_file);
-/* The type of one column's elements. Kept. */
-hid_t tmk_h5_element_type(struct tmk_h5 *h, enum tmk_h5_type type, bool in_file);
+enum { TMK_H5_MAX_COLUMNS = 64 };
+
+/* A row in memory as HDF5 sees it: the C struct, whose text pointers HDF5 does not know, and after
+ * it the texts. Texts are of fixed length, because HDF5 1.10 reads variable-length ones from
+ * damaged files out of bounds. */
+struct tmk_h5_layout {
+    const struct tmk_h5_table *table;
+    size_t size[TMK_H5_MAX_COLUMNS]; /* of a column's longest text, without a terminator */
+    size_t at[TMK_H5_MAX_COLUMNS];   /* where the column's text stands in a row */
+    size_t row;                      /* bytes */
+};
+
+/* No texts yet. */
+void tmk_h5_layout_init(struct tmk_h5_layout *layout, const struct tmk_h5_table *table);
+/* Makes room for this row's texts. */
+void tmk_h5_layout_measure(struct tmk_h5_layout *layout, const void *row);
+/* Places the texts, once their sizes are known; false on overflow. */
+bool tmk_h5_layout_place(struct tmk_h5_layout *layout);
+/* The C struct with its texts to row bytes at `to`, and the other way round: then the struct's
+ * pointers show into the row. */
+void tmk_h5_layout_store(const struct tmk_h5_layout *layout, const void *row, unsigned char *to);
+void tmk_h5_layout_load(const struct tmk_h5_layout *layout, unsigned char *row);
+
+/* The compound type of a table: a row in memory, or packed and little-endian in the file. Kept. */
+hid_t tmk_h5_layout_type(struct tmk_h5 *h, const struct tmk_h5_layout *layout, bool in_file);
+/* UTF-8 of a fixed length > 0, zero-padded in the file or terminated in memory. Kept. */
+hid_t tmk_h5_text_type(struct tmk_h5 *h, size_t size, bool in_file);
 
 #endif

@@ -12,7 +12,7 @@ void tmk_h5_put_attribute(struct tmk_h5 *h, hid_t at, const char *name, hid_t in
 
 void tmk_h5_put_text(struct tmk_h5 *h, hid_t at, const char *name, const char *text) {
     size_t mark = h->n_kept;
-    hid_t type = tmk_h5_element_type(h, TMK_H5_TEXT, true);
+    hid_t type = tmk_h5_text_type(h, H5T_VARIABLE, false);
     tmk_h5_put_attribute(h, at, name, type, type, tmk_h5_keep(h, H5Screate(H5S_SCALAR)), &text);
     tmk_h5_release(h, mark);
 }

@@ -6,10 +6,11 @@
 
 #include "profile/hdf5.h"
 
-enum { TMK_H5_CHUNK_ROWS = 256, TMK_H5_CHUNK_ELEMENTS = 16384 };
+enum { TMK_H5_CHUNK_ELEMENTS = 16384 };
 
 void tmk_h5_put_attribute(struct tmk_h5 *h, hid_t at, const char *name, hid_t in_file,
                           hid_t in_memory, hid_t space, const void *value);
+/* Of variable length: h5py gives a str. We never read attributes. */
 void tmk_h5_put_text(struct tmk_h5 *h, hid_t at, const char *name, const char *text);
 void tmk_h5_put_u64(struct tmk_h5 *h, hid_t at, const char *name, uint64_t value);
 /* The attributes "units" and "long_name". */

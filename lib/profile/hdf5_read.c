@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile from HDF5. The file is not trusted: what it declares is checked before memory is taken
- * for it, and nothing outside the file is followed. Datasets and columns that are not known are not
- * looked at. */
-#include "profile/hdf5.h"
-
+/* A profile from HDF5. Datasets and columns that are not known are not looked at. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,188 +7,34 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "profile/format.h"
-
-enum {
-    BATCH = 256,
-    DEFLATE_RATIO = 1040,      /* deflate cannot pack tighter: 258 bytes in 2 bits */
-    MAX_CHUNK_BYTES = 1 << 28, /* what the library may have to hold to read one element */
-};
-
-struct reader {
-    struct tmk_profile *profile;
-    struct tmk_h5 h5;
-    hid_t file;
-    struct tmk_profile_bins bins;
-    struct tmk_diag *diag;
-};
-
-static enum tmk_status check(struct reader *r, const char *what) {
-    return r->h5.failed ? tmk_fail(r->diag, TMK_FORMAT, "/%s: %s", what, r->h5.why) : TMK_OK;
-}
-
-/* ---- opening ---- */
-
-static enum tmk_status check_link(struct reader *r, hid_t parent, const char *name) {
-    H5L_info_t info;
-    if (H5Lexists(parent, name, H5P_DEFAULT) <= 0)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is missing", name);
-    if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_HARD)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' points elsewhere", name);
-    return TMK_OK;
-}
-
-static enum tmk_status check_layout(struct reader *r, hid_t dataset, size_t element,
-                                    const char *name) {
-    struct tmk_h5 *h = &r->h5;
-    hid_t list = tmk_h5_keep(h, H5Dget_create_plist(dataset));
-    H5D_layout_t layout = H5Pget_layout(list);
-    hsize_t chunk[H5S_MAX_RANK];
-    size_t bytes = element;
-    if (layout == H5D_VIRTUAL || layout == H5D_LAYOUT_ERROR || H5Pget_external_count(list) != 0)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is stored outside the file", name);
-    int rank = layout == H5D_CHUNKED ? H5Pget_chunk(list, H5S_MAX_RANK, chunk) : 0;
-    for (int i = 0; i < rank; i++)
-        if (!tmk_mul_size(bytes, (size_t)chunk[i], &bytes) || bytes > MAX_CHUNK_BYTES)
-            return tmk_fail(r->diag, TMK_FORMAT, "'%s' has chunks that are too large", name);
-    return TMK_OK;
-}
-
-/* A dataset of the rank asked for, whose declared size its stored bytes can have. Kept. */
-static enum tmk_status open_dataset(struct reader *r, hid_t parent, const char *name, int rank,
-                                    hid_t *out, hsize_t *size) {
-    struct tmk_h5 *h = &r->h5;
-    TMK_TRY(check_link(r, parent, name));
-    hid_t dataset = tmk_h5_keep(h, H5Dopen2(parent, name, H5P_DEFAULT));
-    size_t mark = h->n_kept;
-    hid_t space = tmk_h5_keep(h, H5Dget_space(dataset)),
-          type = tmk_h5_keep(h, H5Dget_type(dataset));
-    TMK_TRY(check(r, name));
-    size_t element = H5Tget_size(type), bytes = element;
-    if (H5Sget_simple_extent_ndims(space) != rank || element == 0)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' has not %d dimensions", name, rank);
-    TMK_TRY(check_layout(r, dataset, element, name));
-    H5Sget_simple_extent_dims(space, size, NULL);
-    uint64_t stored = H5Dget_storage_size(dataset), most;
-    bool fits = !__builtin_mul_overflow(stored, (uint64_t)DEFLATE_RATIO, &most);
-    for (int i = 0; i < rank && fits; i++)
-        fits = tmk_mul_size(bytes, (size_t)size[i], &bytes);
-    if (!fits || bytes > most)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' claims more than the file holds", name);
-    tmk_h5_release(h, mark);
-    *out = dataset;
-    return TMK_OK;
-}
-
-static bool holds(hid_t type, enum tmk_h5_type wanted) {
-    H5T_class_t class = H5Tget_class(type);
-    switch (wanted) {
-    case TMK_H5_TEXT:
-        return class == H5T_STRING && H5Tis_variable_str(type) > 0;
-    case TMK_H5_WORD:
-        return class == H5T_STRING && H5Tis_variable_str(type) == 0;
-    case TMK_H5_F32:
-    case TMK_H5_F64:
-        return class == H5T_FLOAT;
-    default:
-        return class == H5T_INTEGER;
-    }
-}
-
-/* A one-dimensional dataset that is read front to back in parts. Kept. */
-struct column {
-    hid_t dataset, type; /* in memory */
-    hsize_t at, size;
-    const char *name;
-};
-
-static enum tmk_status open_column(struct reader *r, hid_t parent, const char *name,
-                                   enum tmk_h5_type wanted, hid_t in_memory, struct column *out) {
-    *out = (struct column){.name = name, .type = in_memory};
-    TMK_TRY(open_dataset(r, parent, name, 1, &out->dataset, &out->size));
-    hid_t type = H5Dget_type(out->dataset);
-    bool right = type >= 0 && holds(type, wanted);
-    if (type >= 0)
-        H5Tclose(type);
-    return right ? TMK_OK : tmk_fail(r->diag, TMK_FORMAT, "'%s' has the wrong type", name);
-}
-
-static enum tmk_status open_table(struct reader *r, const char *name,
-                                  const struct tmk_h5_table *table, struct column *out) {
-    struct tmk_h5 *h = &r->h5;
-    *out = (struct column){.name = name, .type = tmk_h5_table_type(h, table, false)};
-    TMK_TRY(open_dataset(r, r->file, name, 1, &out->dataset, &out->size));
-    hid_t type = tmk_h5_keep(h, H5Dget_type(out->dataset));
-    if (H5Tget_class(type) != H5T_COMPOUND)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is not a table", name);
-    for (size_t i = 0; i < table->n_columns; i++) {
-        const struct tmk_h5_column *column = &table->columns[i];
-        int member = H5Tget_member_index(type, column->name);
-        hid_t element = member < 0 ? -1 : H5Tget_member_type(type, (unsigned)member);
-        bool right = element >= 0 && holds(element, column->type);
-        if (element >= 0)
-            H5Tclose(element);
-        if (!right)
-            return tmk_fail(r->diag, TMK_FORMAT,
-                            "'%s': the column '%s' is missing or of another type", name,
-                            column->name);
-    }
-    return check(r, name);
-}
-
-/* The next n elements; *memory, when asked for, is their space, kept. */
-static enum tmk_status take(struct reader *r, struct column *from, void *values, hsize_t n) {
-    struct tmk_h5 *h = &r->h5;
-    size_t mark = h->n_kept;
-    if (n == 0)
-        return TMK_OK;
-    if (n > from->size - from->at)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is too short", from->name);
-    hid_t file = tmk_h5_keep(h, H5Dget_space(from->dataset)),
-          memory = tmk_h5_keep(h, H5Screate_simple(1, &n, NULL));
-    tmk_h5_ok(h, H5Sselect_hyperslab(file, H5S_SELECT_SET, &from->at, NULL, &n, NULL));
-    tmk_h5_ok(h, H5Dread(from->dataset, from->type, memory, file, H5P_DEFAULT, values));
-    tmk_h5_release(h, mark);
-    from->at += n;
-    return check(r, from->name);
-}
-
-/* Frees the texts that reading table rows allocated. */
-static void give_back(const struct column *from, void *rows, hsize_t n) {
-    hid_t space = H5Screate_simple(1, &n, NULL);
-    H5Dvlen_reclaim(from->type, space, H5P_DEFAULT, rows);
-    H5Sclose(space);
-}
-
-static enum tmk_status open_group(struct reader *r, const char *name, hid_t *out) {
-    TMK_TRY(check_link(r, r->file, name));
-    *out = tmk_h5_keep(&r->h5, H5Gopen2(r->file, name, H5P_DEFAULT));
-    return check(r, name);
-}
+#include "base/utf8.h"
+#include "profile/hdf5_in.h"
 
 /* ---- the header ---- */
 
-static enum tmk_status parse_header(struct reader *r, const char *text, size_t len) {
+static enum tmk_status parse_header(struct tmk_h5_reader *r, const char *text, size_t len) {
     cJSON *header;
+    if (!tmk_utf8_valid(text, strnlen(text, len)))
+        return tmk_fail(r->diag, TMK_FORMAT, "not UTF-8");
     TMK_TRY(tmk_json_parse(text, strnlen(text, len), &header, r->diag));
     enum tmk_status status = tmk_profile_get_header(r->profile, header, r->diag);
     cJSON_Delete(header);
     return status;
 }
 
-static enum tmk_status read_header(struct reader *r) {
+static enum tmk_status read_header(struct tmk_h5_reader *r) {
     struct tmk_h5 *h = &r->h5;
     hid_t dataset;
-    TMK_TRY(open_dataset(r, r->file, "header", 0, &dataset, NULL));
+    TMK_TRY(tmk_h5_open_dataset(r, r->file, "header", 0, &dataset, NULL));
     hid_t type = tmk_h5_keep(h, H5Dget_type(dataset));
-    if (!holds(type, TMK_H5_WORD))
+    if (!tmk_h5_holds(type, TMK_H5_WORD))
         return tmk_fail(r->diag, TMK_FORMAT, "'header' is not a string of fixed length");
     size_t size = H5Tget_size(type);
     char *text = malloc(size);
     if (!text)
         return tmk_nomem(r->diag);
     tmk_h5_ok(h, H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text));
-    enum tmk_status status = check(r, "header");
+    enum tmk_status status = tmk_h5_check(r, "header");
     if (status == TMK_OK)
         status = tmk_in(r->diag, parse_header(r, text, size), "'header'");
     free(text);
@@ -201,17 +43,20 @@ static enum tmk_status read_header(struct reader *r) {
 
 /* ---- /tensors ---- */
 
-static enum tmk_status keep(struct reader *r, const char *text, const char **out) {
+static enum tmk_status keep(struct tmk_h5_reader *r, const char *text, const char **out) {
+    if (text && !tmk_utf8_valid(text, strlen(text)))
+        return tmk_fail(r->diag, TMK_FORMAT, "a text that is not UTF-8");
     *out = tmk_profile_text(r->profile, text ? text : "");
     return *out ? TMK_OK : tmk_nomem(r->diag);
 }
 
-static enum tmk_status parse(struct reader *r, const char *text, const char *name, cJSON **out) {
+static enum tmk_status parse(struct tmk_h5_reader *r, const char *text, const char *name,
+                             cJSON **out) {
     return tmk_in(r->diag, tmk_json_parse(text ? text : "", text ? strlen(text) : 0, out, r->diag),
                   "'%s'", name);
 }
 
-static enum tmk_status read_json_columns(struct reader *r, const struct tmk_h5_tensor *row,
+static enum tmk_status read_json_columns(struct tmk_h5_reader *r, const struct tmk_h5_tensor *row,
                                          struct tmk_profile_tensor *t) {
     cJSON *item;
     TMK_TRY(parse(r, row->shape, "shape", &item));
@@ -228,7 +73,7 @@ static enum tmk_status read_json_columns(struct reader *r, const struct tmk_h5_t
     return status;
 }
 
-static enum tmk_status read_identity(struct reader *r, const struct tmk_h5_tensor *row,
+static enum tmk_status read_identity(struct tmk_h5_reader *r, const struct tmk_h5_tensor *row,
                                      struct tmk_profile_tensor *t) {
     t->fingerprint = row->fingerprint;
     t->content = row->content;
@@ -253,37 +98,42 @@ static enum tmk_status read_identity(struct reader *r, const struct tmk_h5_tenso
     return keep(r, row->derivation_rule, &t->rule);
 }
 
-static void terminate(struct tmk_h5_tensor *row) {
-    row->kind[TMK_H5_WORD_SIZE - 1] = row->status[TMK_H5_WORD_SIZE - 1] = '\0';
-    row->dtype[TMK_H5_WORD_SIZE - 1] = row->origin[TMK_H5_WORD_SIZE - 1] = '\0';
-    row->level[TMK_H5_WORD_SIZE - 1] = '\0';
+static enum tmk_status check_words(struct tmk_h5_reader *r, struct tmk_h5_tensor *row) {
+    char *const words[] = {row->kind, row->status, row->dtype, row->origin, row->level};
+    for (size_t i = 0; i < TMK_COUNT(words); i++) {
+        words[i][TMK_H5_WORD_SIZE - 1] = '\0';
+        if (!tmk_utf8_valid(words[i], strlen(words[i])))
+            return tmk_fail(r->diag, TMK_FORMAT, "a word that is not UTF-8");
+    }
+    return TMK_OK;
 }
 
 /* The flat parts that belong to the rows of /tensors, in their order. */
 struct parts {
-    struct column bin_offsets, bins, counts, low;
-    struct column channel_offsets, channel_min, channel_max;
+    struct tmk_h5_in bin_offsets, bins, counts, low;
+    struct tmk_h5_in channel_offsets, channel_min, channel_max;
 };
 
-static enum tmk_status open_parts(struct reader *r, struct parts *p) {
+static enum tmk_status open_parts(struct tmk_h5_reader *r, struct parts *p) {
     hid_t histograms, channels;
-    TMK_TRY(open_group(r, "histograms", &histograms));
-    TMK_TRY(open_column(r, histograms, "offsets", TMK_H5_U64, H5T_NATIVE_UINT64, &p->bin_offsets));
-    TMK_TRY(open_column(r, histograms, "bins", TMK_H5_U64, H5T_NATIVE_UINT16, &p->bins));
-    TMK_TRY(open_column(r, histograms, "counts", TMK_H5_U64, H5T_NATIVE_UINT64, &p->counts));
-    TMK_TRY(open_column(r, histograms, "low", TMK_H5_U64, H5T_NATIVE_UINT64, &p->low));
-    TMK_TRY(open_group(r, "channels", &channels));
-    TMK_TRY(
-        open_column(r, channels, "offsets", TMK_H5_U64, H5T_NATIVE_UINT64, &p->channel_offsets));
-    TMK_TRY(open_column(r, channels, "min", TMK_H5_F32, H5T_NATIVE_FLOAT, &p->channel_min));
-    return open_column(r, channels, "max", TMK_H5_F32, H5T_NATIVE_FLOAT, &p->channel_max);
+    TMK_TRY(tmk_h5_open_group(r, "histograms", &histograms));
+    TMK_TRY(tmk_h5_open_column(r, histograms, "offsets", TMK_H5_U64, H5T_NATIVE_UINT64,
+                               &p->bin_offsets));
+    TMK_TRY(tmk_h5_open_column(r, histograms, "bins", TMK_H5_U64, H5T_NATIVE_UINT16, &p->bins));
+    TMK_TRY(tmk_h5_open_column(r, histograms, "counts", TMK_H5_U64, H5T_NATIVE_UINT64, &p->counts));
+    TMK_TRY(tmk_h5_open_column(r, histograms, "low", TMK_H5_U64, H5T_NATIVE_UINT64, &p->low));
+    TMK_TRY(tmk_h5_open_group(r, "channels", &channels));
+    TMK_TRY(tmk_h5_open_column(r, channels, "offsets", TMK_H5_U64, H5T_NATIVE_UINT64,
+                               &p->channel_offsets));
+    TMK_TRY(tmk_h5_open_column(r, channels, "min", TMK_H5_F32, H5T_NATIVE_FLOAT, &p->channel_min));
+    return tmk_h5_open_column(r, channels, "max", TMK_H5_F32, H5T_NATIVE_FLOAT, &p->channel_max);
 }
 
 /* The length of the next row's part: offsets begin at 0 and never fall. */
-static enum tmk_status next_part(struct reader *r, struct column *offsets, uint64_t *last,
+static enum tmk_status next_part(struct tmk_h5_reader *r, struct tmk_h5_in *offsets, uint64_t *last,
                                  uint64_t limit, uint64_t *n) {
     uint64_t end;
-    TMK_TRY(take(r, offsets, &end, 1));
+    TMK_TRY(tmk_h5_take(r, offsets, &end, 1));
     if (end < *last || end - *last > limit)
         return tmk_fail(r->diag, TMK_FORMAT, "'offsets': %" PRIu64 " after %" PRIu64, end, *last);
     *n = end - *last;
@@ -291,7 +141,7 @@ static enum tmk_status next_part(struct reader *r, struct column *offsets, uint6
     return TMK_OK;
 }
 
-static enum tmk_status take_channels(struct reader *r, struct parts *p, size_t n,
+static enum tmk_status take_channels(struct tmk_h5_reader *r, struct parts *p, size_t n,
                                      struct tmk_summary *facts, float **out) {
     if (n == 0)
         return TMK_OK;
@@ -302,8 +152,8 @@ static enum tmk_status take_channels(struct reader *r, struct parts *p, size_t n
         return tmk_nomem(r->diag);
     float *max = min + n;
     *out = min;
-    TMK_TRY(take(r, &p->channel_min, min, n));
-    TMK_TRY(take(r, &p->channel_max, max, n));
+    TMK_TRY(tmk_h5_take(r, &p->channel_min, min, n));
+    TMK_TRY(tmk_h5_take(r, &p->channel_max, max, n));
     for (size_t i = 0; i < n; i++) {
         min[i] = isnan(min[i]) ? INFINITY : min[i];
         max[i] = isnan(max[i]) ? -INFINITY : max[i];
@@ -314,7 +164,7 @@ static enum tmk_status take_channels(struct reader *r, struct parts *p, size_t n
     return TMK_OK;
 }
 
-static enum tmk_status read_stats(struct reader *r, const struct tmk_h5_tensor *row,
+static enum tmk_status read_stats(struct tmk_h5_reader *r, const struct tmk_h5_tensor *row,
                                   enum tmk_stats_level level, struct parts *p, uint64_t n_bins,
                                   uint64_t n_channels, struct tmk_profile_tensor *t) {
     float *channels = NULL;
@@ -340,9 +190,9 @@ static enum tmk_status read_stats(struct reader *r, const struct tmk_h5_tensor *
         .negatives = row->negatives,
         .sum = row->sum,
     };
-    TMK_TRY(take(r, &p->bins, r->bins.bin, n_bins));
-    TMK_TRY(take(r, &p->counts, r->bins.count, n_bins));
-    TMK_TRY(take(r, &p->low, r->bins.low, n_bins));
+    TMK_TRY(tmk_h5_take(r, &p->bins, r->bins.bin, n_bins));
+    TMK_TRY(tmk_h5_take(r, &p->counts, r->bins.count, n_bins));
+    TMK_TRY(tmk_h5_take(r, &p->low, r->bins.low, n_bins));
     enum tmk_status status = take_channels(r, p, (size_t)n_channels, &facts, &channels);
     if (status == TMK_OK)
         status = tmk_profile_set_stats(t, &facts, &r->bins, r->diag);
@@ -367,7 +217,7 @@ struct cursor {
     uint64_t bins, channels; /* where the last row's parts ended */
 };
 
-static enum tmk_status read_numbers(struct reader *r, const struct tmk_h5_tensor *row,
+static enum tmk_status read_numbers(struct tmk_h5_reader *r, const struct tmk_h5_tensor *row,
                                     struct cursor *c, struct tmk_profile_tensor *t) {
     uint64_t n_bins = 0, n_channels = 0;
     TMK_TRY(next_part(r, &c->parts.bin_offsets, &c->bins, TMK_PROFILE_MAX_BINS, &n_bins));
@@ -385,9 +235,11 @@ static enum tmk_status read_numbers(struct reader *r, const struct tmk_h5_tensor
     return TMK_OK;
 }
 
-static enum tmk_status read_row(struct reader *r, struct tmk_h5_tensor *row, struct cursor *c) {
+static enum tmk_status read_row(struct tmk_h5_reader *r, void *bytes, void *context) {
+    struct tmk_h5_tensor *row = bytes;
+    struct cursor *c = context;
     struct tmk_profile_tensor *t = NULL;
-    terminate(row);
+    TMK_TRY(check_words(r, row));
     enum tmk_status status = tmk_profile_add_tensor(r->profile, row->id, &t, r->diag);
     if (status != TMK_OK) /* an argument to the call, but here it is the file's */
         return status == TMK_ARGUMENT ? TMK_FORMAT : status;
@@ -395,25 +247,10 @@ static enum tmk_status read_row(struct reader *r, struct tmk_h5_tensor *row, str
     return read_numbers(r, row, c, t);
 }
 
-static enum tmk_status read_rows(struct reader *r, struct column *from, struct cursor *c,
-                                 struct tmk_h5_tensor *rows) {
-    while (from->at < from->size) {
-        hsize_t at = from->at, n = from->size - at < BATCH ? from->size - at : BATCH;
-        memset(rows, 0, BATCH * sizeof *rows);
-        enum tmk_status status = take(r, from, rows, n);
-        for (hsize_t i = 0; i < n && status == TMK_OK; i++)
-            status = tmk_in(r->diag, read_row(r, &rows[i], c), "tensors[%" PRIu64 "]",
-                            (uint64_t)(at + i));
-        give_back(from, rows, n);
-        TMK_TRY(status);
-    }
-    return TMK_OK;
-}
-
-static enum tmk_status check_ends(struct reader *r, const struct cursor *c) {
+static enum tmk_status check_ends(struct tmk_h5_reader *r, const struct cursor *c) {
     const struct parts *p = &c->parts;
-    const struct column *all[] = {&p->bin_offsets,     &p->bins,        &p->counts,     &p->low,
-                                  &p->channel_offsets, &p->channel_min, &p->channel_max};
+    const struct tmk_h5_in *all[] = {&p->bin_offsets,     &p->bins,        &p->counts,     &p->low,
+                                     &p->channel_offsets, &p->channel_min, &p->channel_max};
     for (size_t i = 0; i < TMK_COUNT(all); i++)
         if (all[i]->at != all[i]->size)
             return tmk_fail(r->diag, TMK_FORMAT, "'%s' holds more than the values need",
@@ -421,26 +258,20 @@ static enum tmk_status check_ends(struct reader *r, const struct cursor *c) {
     return TMK_OK;
 }
 
-static enum tmk_status read_tensors(struct reader *r) {
-    struct column from;
+static enum tmk_status read_tensors(struct tmk_h5_reader *r) {
     struct cursor c = {.bins = 0};
     uint64_t none;
-    TMK_TRY(open_table(r, "tensors", &tmk_h5_tensors, &from));
     TMK_TRY(open_parts(r, &c.parts));
     TMK_TRY(next_part(r, &c.parts.bin_offsets, &c.bins, 0, &none));
     TMK_TRY(next_part(r, &c.parts.channel_offsets, &c.channels, 0, &none));
-    struct tmk_h5_tensor *rows = malloc(BATCH * sizeof *rows);
-    if (!rows)
-        return tmk_nomem(r->diag);
-    enum tmk_status status = read_rows(r, &from, &c, rows);
-    free(rows);
-    TMK_TRY(status);
+    TMK_TRY(tmk_h5_each_row(r, "tensors", &tmk_h5_tensors, read_row, &c));
     return check_ends(r, &c);
 }
 
 /* ---- /consumers, /integers, /samples ---- */
 
-static enum tmk_status record_of(struct reader *r, uint32_t id, struct tmk_profile_tensor **out) {
+static enum tmk_status record_of(struct tmk_h5_reader *r, uint32_t id,
+                                 struct tmk_profile_tensor **out) {
     const struct tmk_profile_tensor *t = tmk_profile_by_id(r->profile, id);
     if (!t)
         return tmk_fail(r->diag, TMK_FORMAT, "p%" PRIu32 " is not among the values", id);
@@ -448,56 +279,67 @@ static enum tmk_status record_of(struct reader *r, uint32_t id, struct tmk_profi
     return TMK_OK;
 }
 
-static enum tmk_status read_consumers(struct reader *r) {
-    struct column from;
-    TMK_TRY(open_table(r, "consumers", &tmk_h5_consumers, &from));
-    while (from.at < from.size) {
-        struct tmk_h5_consumer row = {0};
-        struct tmk_profile_tensor *t = NULL;
-        enum tmk_status status = take(r, &from, &row, 1);
-        if (status == TMK_OK)
-            status = record_of(r, row.tensor_id, &t);
-        if (status == TMK_OK)
-            status = tmk_profile_add_consumer(r->profile, t, row.node ? row.node : "",
-                                              row.op ? row.op : "", row.domain ? row.domain : "",
-                                              row.input, r->diag);
-        give_back(&from, &row, 1);
-        TMK_TRY(tmk_in(r->diag, status, "consumers[%" PRIu64 "]", (uint64_t)from.at - 1));
+static enum tmk_status check_texts(struct tmk_h5_reader *r, const struct tmk_h5_consumer *row) {
+    return tmk_utf8_valid(row->node, strlen(row->node)) &&
+                   tmk_utf8_valid(row->op, strlen(row->op)) &&
+                   tmk_utf8_valid(row->domain, strlen(row->domain))
+               ? TMK_OK
+               : tmk_fail(r->diag, TMK_FORMAT, "a text that is not UTF-8");
+}
+
+static enum tmk_status read_consumer(struct tmk_h5_reader *r, void *bytes, void *context) {
+    const struct tmk_h5_consumer *row = bytes;
+    struct tmk_profile_tensor *t = NULL;
+    (void)context;
+    TMK_TRY(record_of(r, row->tensor_id, &t));
+    TMK_TRY(check_texts(r, row));
+    return tmk_profile_add_consumer(r->profile, t, row->node, row->op, row->domain, row->input,
+                                    r->diag);
+}
+
+static enum tmk_status read_consumers(struct tmk_h5_reader *r) {
+    return tmk_h5_each_row(r, "consumers", &tmk_h5_consumers, read_consumer, NULL);
+}
+
+/* What is still to come of the values of integers. */
+struct integers {
+    uint32_t rows;
+    uint64_t next_id;
+};
+
+static enum tmk_status read_integer(struct tmk_h5_reader *r, void *bytes, void *context) {
+    const struct tmk_h5_integer *row = bytes;
+    struct integers *integers = context;
+    struct tmk_profile_tensor *t = NULL;
+    TMK_TRY(record_of(r, row->tensor_id, &t));
+    if (!t->has_int_stats || row->tensor_id < integers->next_id)
+        return tmk_fail(r->diag, TMK_FORMAT,
+                        "p%" PRIu32 " is no value of integers, or out of order", row->tensor_id);
+    integers->rows++;
+    integers->next_id = (uint64_t)row->tensor_id + 1;
+    t->int_stats.saturated = row->saturated;
+    if (t->int_stats.count) {
+        t->int_stats.min = row->min;
+        t->int_stats.max = row->max;
     }
     return TMK_OK;
 }
 
-static enum tmk_status read_integers(struct reader *r) {
-    struct column from;
-    uint32_t last = 0, expected = 0;
-    TMK_TRY(open_table(r, "integers", &tmk_h5_integers, &from));
-    while (from.at < from.size) {
-        struct tmk_h5_integer row;
-        struct tmk_profile_tensor *t = NULL;
-        TMK_TRY(take(r, &from, &row, 1));
-        TMK_TRY(record_of(r, row.tensor_id, &t));
-        if (!t->has_int_stats || (from.at > 1 && row.tensor_id <= last))
-            return tmk_fail(r->diag, TMK_FORMAT,
-                            "'integers': p%" PRIu32 " is no value of integers, or out of order",
-                            row.tensor_id);
-        last = row.tensor_id;
-        t->int_stats.saturated = row.saturated;
-        if (t->int_stats.count) {
-            t->int_stats.min = row.min;
-            t->int_stats.max = row.max;
-        }
-    }
+static enum tmk_status read_integers(struct tmk_h5_reader *r) {
+    struct integers integers = {0, 0};
+    uint32_t expected = 0;
+    TMK_TRY(tmk_h5_each_row(r, "integers", &tmk_h5_integers, read_integer, &integers));
     for (uint32_t i = 0; i < r->profile->n_tensors; i++)
         expected += r->profile->tensors[i].has_int_stats;
-    if (from.size != expected)
+    if (integers.rows != expected)
         return tmk_fail(r->diag, TMK_FORMAT,
-                        "'integers' has %" PRIu64 " rows for %" PRIu32 " values",
-                        (uint64_t)from.size, expected);
+                        "'integers' has %" PRIu32 " rows for %" PRIu32 " values", integers.rows,
+                        expected);
     return TMK_OK;
 }
 
-static enum tmk_status read_sample_row(struct reader *r, hid_t dataset, hsize_t row, hsize_t n,
-                                       float **out) {
+static enum tmk_status read_sample_row(struct tmk_h5_reader *r, hid_t dataset, hsize_t row,
+                                       hsize_t n, float **out) {
     struct tmk_h5 *h = &r->h5;
     size_t mark = h->n_kept;
     hsize_t at[2] = {row, 0}, extent[2] = {1, n};
@@ -511,25 +353,25 @@ static enum tmk_status read_sample_row(struct reader *r, hid_t dataset, hsize_t 
     tmk_h5_ok(h, H5Sselect_hyperslab(file, H5S_SELECT_SET, at, NULL, extent, NULL));
     tmk_h5_ok(h, H5Dread(dataset, H5T_NATIVE_FLOAT, memory, file, H5P_DEFAULT, *out));
     tmk_h5_release(h, mark);
-    return check(r, "samples");
+    return tmk_h5_check(r, "samples");
 }
 
-static enum tmk_status read_samples(struct reader *r) {
+static enum tmk_status read_samples(struct tmk_h5_reader *r) {
     hid_t group, min, max;
     hsize_t size[2], other[2];
-    struct column ids;
+    struct tmk_h5_in ids;
     if (H5Lexists(r->file, "samples", H5P_DEFAULT) <= 0)
         return TMK_OK;
-    TMK_TRY(open_group(r, "samples", &group));
-    TMK_TRY(open_column(r, group, "tensor", TMK_H5_U32, H5T_NATIVE_UINT32, &ids));
-    TMK_TRY(open_dataset(r, group, "min", 2, &min, size));
-    TMK_TRY(open_dataset(r, group, "max", 2, &max, other));
+    TMK_TRY(tmk_h5_open_group(r, "samples", &group));
+    TMK_TRY(tmk_h5_open_column(r, group, "tensor", TMK_H5_U32, H5T_NATIVE_UINT32, &ids));
+    TMK_TRY(tmk_h5_open_dataset(r, group, "min", 2, &min, size));
+    TMK_TRY(tmk_h5_open_dataset(r, group, "max", 2, &max, other));
     if (size[0] != ids.size || other[0] != ids.size || size[1] != other[1])
         return tmk_fail(r->diag, TMK_FORMAT, "'samples': its parts have different sizes");
     for (hsize_t row = 0; row < ids.size; row++) {
         uint32_t id;
         struct tmk_profile_tensor *t = NULL;
-        TMK_TRY(take(r, &ids, &id, 1));
+        TMK_TRY(tmk_h5_take(r, &ids, &id, 1));
         TMK_TRY(record_of(r, id, &t));
         if (t->sample_min)
             return tmk_fail(r->diag, TMK_FORMAT, "'samples': p%" PRIu32 " stands twice", id);
@@ -540,8 +382,8 @@ static enum tmk_status read_samples(struct reader *r) {
     return TMK_OK;
 }
 
-static enum tmk_status read_parts(struct reader *r) {
-    static enum tmk_status (*const parts[])(struct reader * r) = {
+static enum tmk_status read_parts(struct tmk_h5_reader *r) {
+    static enum tmk_status (*const parts[])(struct tmk_h5_reader * r) = {
         read_header, read_tensors, read_consumers, read_integers, read_samples,
     };
     for (size_t i = 0; i < TMK_COUNT(parts); i++) {
@@ -554,7 +396,7 @@ static enum tmk_status read_parts(struct reader *r) {
 
 enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
                                       struct tmk_diag *diag) {
-    struct reader r = {.profile = profile, .diag = diag};
+    struct tmk_h5_reader r = {.profile = profile, .diag = diag};
     struct tmk_h5 *h = &r.h5;
     TMK_TRY(tmk_profile_bins_init(&r.bins, diag));
     tmk_h5_begin(h);

@@ -11,243 +11,14 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "profile/format.h"
-#include "profile/hdf5_out.h"
+#include "profile/hdf5_write.h"
 
 enum { IMAGE_GROWTH = 1 << 20 };
-
-struct writer {
-    const struct tmk_profile *profile;
-    struct tmk_h5 h5;
-    hid_t file;
-    struct tmk_profile_bins bins;
-    struct tmk_diag *diag;
-};
-
-/* What the columns of a table mean, as a JSON object: HDF5 has no attributes for members. */
-static enum tmk_status describe_columns(struct writer *w, hid_t dataset,
-                                        const struct tmk_h5_table *table) {
-    cJSON *item = cJSON_CreateObject();
-    struct tmk_json_out columns = {item, !item};
-    struct tmk_text text = {0};
-    for (size_t i = 0; i < table->n_columns; i++) {
-        cJSON *child = cJSON_CreateObject();
-        struct tmk_json_out column = {child, !child};
-        tmk_json_put_text(&column, "units", table->columns[i].units);
-        tmk_json_put_text(&column, "long_name", table->columns[i].about);
-        tmk_json_put_child(&columns, table->columns[i].name, &column);
-    }
-    enum tmk_status status = tmk_json_finish(&columns, &text, w->diag);
-    if (status == TMK_OK)
-        tmk_h5_put_text(&w->h5, dataset, "columns", text.data);
-    tmk_text_finish(&text);
-    return status;
-}
-
-static enum tmk_status new_table(struct writer *w, const char *name,
-                                 const struct tmk_h5_table *table, hsize_t rows, const char *about,
-                                 struct tmk_h5_out *out) {
-    struct tmk_h5 *h = &w->h5;
-    *out = tmk_h5_new_column(h, w->file, name, tmk_h5_table_type(h, table, true),
-                             tmk_h5_table_type(h, table, false), rows, TMK_H5_CHUNK_ROWS);
-    tmk_h5_put_text(h, out->dataset, "long_name", about);
-    return describe_columns(w, out->dataset, table);
-}
-
-/* ---- /tensors ---- */
-
-static void put_word(char out[TMK_H5_WORD_SIZE], const char *word) {
-    strncpy(out, word, TMK_H5_WORD_SIZE - 1);
-}
-
-static enum tmk_status json_text(const struct tmk_profile_tensor *t,
-                                 void (*put)(struct tmk_json_out *to, const char *key,
-                                             const struct tmk_profile_tensor *t),
-                                 char **out, struct tmk_diag *diag) {
-    cJSON *item = cJSON_CreateArray();
-    struct tmk_json_out holder = {item, !item};
-    put(&holder, NULL, t);
-    if (!holder.failed) {
-        char *text = cJSON_PrintUnformatted(cJSON_GetArrayItem(holder.item, 0));
-        *out = text ? strdup(text) : NULL;
-        cJSON_free(text);
-    }
-    cJSON_Delete(holder.item);
-    return *out ? TMK_OK : tmk_nomem(diag);
-}
-
-static void put_summary(struct tmk_h5_tensor *row, const struct tmk_stats *stats) {
-    struct tmk_summary is;
-    tmk_stats_summary(stats, &is);
-    row->count = is.count;
-    row->samples = is.samples;
-    row->updates = is.updates;
-    row->min = is.min;
-    row->max = is.max;
-    row->min_sample = is.min_at.sample;
-    row->min_index = is.min_at.index;
-    row->max_sample = is.max_at.sample;
-    row->max_index = is.max_at.index;
-    row->nan = is.nan;
-    row->posinf = is.posinf;
-    row->neginf = is.neginf;
-    row->first_nonfinite_sample = is.first_nonfinite.sample;
-    row->first_nonfinite_index = is.first_nonfinite.index;
-    row->zeros = is.zeros;
-    row->negative_zeros = is.negative_zeros;
-    row->denormals = is.denormals;
-    row->negatives = is.negatives;
-    row->sum = is.sum;
-    row->mean = is.mean;
-    row->std = is.std;
-    row->sum_squares_low = is.sumsq_lo;
-    row->sum_squares_high = is.sumsq_hi;
-    row->channel_axis = is.channels ? is.channel_axis : -1;
-    row->channel_conflict = is.channel_conflict;
-}
-
-static void put_numbers(struct tmk_h5_tensor *row, const struct tmk_profile_tensor *t) {
-    row->min = row->max = NAN;
-    row->sum = row->mean = row->std = row->sum_squares_low = row->sum_squares_high = NAN;
-    row->min_sample = row->min_index = row->max_sample = row->max_index = TMK_NOWHERE;
-    row->first_nonfinite_sample = row->first_nonfinite_index = TMK_NOWHERE;
-    row->channel_axis = -1;
-    if (t->stats)
-        put_summary(row, t->stats);
-    if (!t->has_int_stats)
-        return;
-    row->count = t->int_stats.count;
-    row->samples = t->int_stats.samples;
-    row->updates = t->int_stats.updates;
-    row->zeros = t->int_stats.zeros;
-    if (t->int_stats.count) {
-        row->min_sample = t->int_stats.min_at.sample;
-        row->min_index = t->int_stats.min_at.index;
-        row->max_sample = t->int_stats.max_at.sample;
-        row->max_index = t->int_stats.max_at.index;
-    }
-}
-
-/* Borrows the value's strings; the JSON ones are its own. */
-static enum tmk_status fill_row(struct tmk_h5_tensor *row, const struct tmk_profile_tensor *t,
-                                struct tmk_diag *diag) {
-    *row = (struct tmk_h5_tensor){
-        .id = t->id,
-        .fingerprint = t->fingerprint,
-        .content = t->content,
-        .ordinal = t->ordinal,
-        .name = (char *)(uintptr_t)t->name,
-        .path = (char *)(uintptr_t)t->path,
-        .more_shapes = t->more_runs,
-        .expected_count = t->expected_count,
-        .producer_node = (char *)(uintptr_t)t->producer.node,
-        .producer_op = (char *)(uintptr_t)t->producer.op,
-        .producer_domain = (char *)(uintptr_t)t->producer.domain,
-        .producer_output = t->has_producer ? (int64_t)t->producer.output : -1,
-        .derivation_rule = (char *)(uintptr_t)t->rule,
-    };
-    put_word(row->kind, tmk_profile_kind_name(t->kind));
-    put_word(row->status, tmk_profile_status_name(t->status));
-    put_word(row->dtype, tmk_dtype_name(t->dtype));
-    put_word(row->origin, tmk_dtype_name(t->origin));
-    put_word(row->level, tmk_profile_level_name(t));
-    put_numbers(row, t);
-    TMK_TRY(json_text(t, tmk_profile_put_shape, &row->shape, diag));
-    TMK_TRY(json_text(t, tmk_profile_put_runs, &row->observed_shapes, diag));
-    return json_text(t, tmk_profile_put_sources, &row->derivation_from, diag);
-}
-
-static void free_rows(struct tmk_h5_tensor *rows, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) {
-        free(rows[i].shape);
-        free(rows[i].observed_shapes);
-        free(rows[i].derivation_from);
-    }
-    memset(rows, 0, n * sizeof *rows);
-}
-
-static enum tmk_status write_rows(struct writer *w, struct tmk_h5_out *to,
-                                  struct tmk_h5_tensor *rows) {
-    const struct tmk_profile *p = w->profile;
-    enum tmk_status status = TMK_OK;
-    for (uint32_t at = 0; at < p->n_tensors && status == TMK_OK; at += TMK_H5_CHUNK_ROWS) {
-        uint32_t n = p->n_tensors - at < TMK_H5_CHUNK_ROWS ? p->n_tensors - at : TMK_H5_CHUNK_ROWS;
-        for (uint32_t i = 0; i < n && status == TMK_OK; i++)
-            status = fill_row(&rows[i], &p->tensors[at + i], w->diag);
-        if (status == TMK_OK)
-            tmk_h5_append(&w->h5, to, rows, n);
-        free_rows(rows, n);
-    }
-    return status;
-}
-
-static enum tmk_status write_tensors(struct writer *w) {
-    struct tmk_h5 *h = &w->h5;
-    const struct tmk_profile *p = w->profile;
-    struct tmk_h5_out tensors, ids;
-    TMK_TRY(new_table(w, "tensors", &tmk_h5_tensors, p->n_tensors, "one row a value", &tensors));
-    struct tmk_h5_tensor *rows = calloc(TMK_H5_CHUNK_ROWS, sizeof *rows);
-    if (!rows)
-        return tmk_nomem(w->diag);
-    enum tmk_status status = write_rows(w, &tensors, rows);
-    free(rows);
-    ids = tmk_h5_new_column(h, w->file, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32, p->n_tensors,
-                            TMK_H5_CHUNK_ELEMENTS);
-    tmk_h5_describe(h, ids.dataset, "", "profile IDs: the dimension of /tensors");
-    for (uint32_t i = 0; i < p->n_tensors; i++)
-        tmk_h5_append(h, &ids, &p->tensors[i].id, 1);
-    tmk_h5_ok(h, H5DSset_scale(ids.dataset, "tensor"));
-    tmk_h5_ok(h, H5DSattach_scale(tensors.dataset, ids.dataset, 0));
-    tmk_h5_ok(h, H5DSset_label(tensors.dataset, 0, "tensor"));
-    return status;
-}
-
-static enum tmk_status write_consumers(struct writer *w) {
-    const struct tmk_profile *p = w->profile;
-    hsize_t total = 0;
-    struct tmk_h5_out to;
-    for (uint32_t i = 0; i < p->n_tensors; i++)
-        total += p->tensors[i].n_consumers;
-    TMK_TRY(
-        new_table(w, "consumers", &tmk_h5_consumers, total, "one row a reader of a value", &to));
-    for (uint32_t i = 0; i < p->n_tensors; i++) {
-        for (uint32_t k = 0; k < p->tensors[i].n_consumers; k++) {
-            const struct tmk_profile_consumer *c = &p->tensors[i].consumers[k];
-            struct tmk_h5_consumer row = {p->tensors[i].id, (char *)(uintptr_t)c->node,
-                                          (char *)(uintptr_t)c->op, (char *)(uintptr_t)c->domain,
-                                          c->input};
-            tmk_h5_append(&w->h5, &to, &row, 1);
-        }
-    }
-    return TMK_OK;
-}
-
-static enum tmk_status write_integers(struct writer *w) {
-    const struct tmk_profile *p = w->profile;
-    hsize_t total = 0;
-    struct tmk_h5_out to;
-    for (uint32_t i = 0; i < p->n_tensors; i++)
-        total += p->tensors[i].has_int_stats;
-    TMK_TRY(new_table(w, "integers", &tmk_h5_integers, total, "one row a value of integers", &to));
-    for (uint32_t i = 0; i < p->n_tensors; i++) {
-        const struct tmk_int_stats *is = &p->tensors[i].int_stats;
-        if (!p->tensors[i].has_int_stats)
-            continue;
-        struct tmk_h5_integer row = {.tensor_id = p->tensors[i].id};
-        if (is->count) {
-            row.min = is->min;
-            row.max = is->max;
-        }
-        row.saturated = is->saturated;
-        tmk_h5_append(&w->h5, &to, &row, 1);
-    }
-    return TMK_OK;
-}
 
 /* ---- /histograms, /channels, /samples ---- */
 
 /* Where each value's part of the flat columns begins, and where the last one's ends. */
-static enum tmk_status write_offsets(struct writer *w, hid_t group,
+static enum tmk_status write_offsets(struct tmk_h5_writer *w, hid_t group,
                                      uint64_t (*size)(const struct tmk_summary *is),
                                      uint64_t *total) {
     const struct tmk_profile *p = w->profile;
@@ -282,7 +53,7 @@ static uint64_t channels_of(const struct tmk_summary *is) {
     return is->channels;
 }
 
-static enum tmk_status write_histograms(struct writer *w) {
+static enum tmk_status write_histograms(struct tmk_h5_writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     uint64_t total = 0;
@@ -310,7 +81,7 @@ static enum tmk_status write_histograms(struct writer *w) {
     return TMK_OK;
 }
 
-static enum tmk_status write_bin_edges(struct writer *w) {
+static enum tmk_status write_bin_edges(struct tmk_h5_writer *w) {
     struct tmk_h5 *h = &w->h5;
     struct tmk_h5_out to =
         tmk_h5_new_column(h, w->file, "bin_edges", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE,
@@ -338,7 +109,7 @@ static void append_extremes(struct tmk_h5 *h, struct tmk_h5_out *to, const float
     tmk_h5_append(h, to, copy, n);
 }
 
-static enum tmk_status write_channels(struct writer *w) {
+static enum tmk_status write_channels(struct tmk_h5_writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     uint64_t total = 0;
@@ -366,7 +137,8 @@ static enum tmk_status write_channels(struct writer *w) {
     return TMK_OK;
 }
 
-static void write_sample_rows(struct writer *w, hid_t dataset, hsize_t samples, bool of_max) {
+static void write_sample_rows(struct tmk_h5_writer *w, hid_t dataset, hsize_t samples,
+                              bool of_max) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t at[2] = {0, 0}, extent[2] = {1, samples};
@@ -398,7 +170,7 @@ static hid_t new_sample_matrix(struct tmk_h5 *h, hid_t group, const char *name, 
     return dataset;
 }
 
-static enum tmk_status write_samples(struct writer *w) {
+static enum tmk_status write_samples(struct tmk_h5_writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t rows = 0, samples = p->ledger.end_sample - p->ledger.first_sample;
@@ -437,15 +209,7 @@ static enum tmk_status write_samples(struct writer *w) {
 
 /* ---- the header ---- */
 
-static hid_t fixed_text(struct tmk_h5 *h, size_t len) {
-    hid_t type = tmk_h5_keep(h, H5Tcopy(H5T_C_S1));
-    tmk_h5_ok(h, H5Tset_size(type, len ? len : 1));
-    tmk_h5_ok(h, H5Tset_strpad(type, H5T_STR_NULLPAD));
-    tmk_h5_ok(h, H5Tset_cset(type, H5T_CSET_UTF8));
-    return type;
-}
-
-static enum tmk_status write_header(struct writer *w) {
+static enum tmk_status write_header(struct tmk_h5_writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     struct tmk_text text = {0};
@@ -455,7 +219,7 @@ static enum tmk_status write_header(struct writer *w) {
     if (status == TMK_OK && text.failed)
         status = tmk_nomem(w->diag);
     if (status == TMK_OK) {
-        hid_t type = fixed_text(h, text.len), list = tmk_h5_creation(h, 0, NULL, NULL);
+        hid_t type = tmk_h5_text_type(h, text.len, true), list = tmk_h5_creation(h, 0, NULL, NULL);
         hid_t space = tmk_h5_keep(h, H5Screate(H5S_SCALAR));
         hid_t dataset = tmk_h5_keep(
             h, H5Dcreate2(w->file, "header", type, space, H5P_DEFAULT, list, H5P_DEFAULT));
@@ -466,7 +230,7 @@ static enum tmk_status write_header(struct writer *w) {
     return status;
 }
 
-static void write_attributes(struct writer *w) {
+static void write_attributes(struct tmk_h5_writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t two = 2;
@@ -491,10 +255,10 @@ static void write_attributes(struct writer *w) {
     tmk_h5_put_u64(h, w->file, "end_sample", p->ledger.end_sample);
 }
 
-static enum tmk_status write_parts(struct writer *w) {
-    static enum tmk_status (*const parts[])(struct writer * w) = {
-        write_header,     write_tensors,   write_consumers, write_integers,
-        write_histograms, write_bin_edges, write_channels,  write_samples,
+static enum tmk_status write_parts(struct tmk_h5_writer *w) {
+    static enum tmk_status (*const parts[])(struct tmk_h5_writer * w) = {
+        write_header,     tmk_h5_write_tensors, tmk_h5_write_consumers, tmk_h5_write_integers,
+        write_histograms, write_bin_edges,      write_channels,         write_samples,
     };
     write_attributes(w);
     for (size_t i = 0; i < TMK_COUNT(parts) && !w->h5.failed; i++) {
@@ -505,43 +269,98 @@ static enum tmk_status write_parts(struct writer *w) {
     return TMK_OK;
 }
 
-static enum tmk_status failure(struct writer *w, const char *path) {
-    return w->h5.failed
-               ? tmk_fail(w->diag, TMK_WRITE, "%s: HDF5 cannot make the file: %s", path, w->h5.why)
-               : TMK_OK;
+/* ---- the file in memory ---- */
+
+/* H5Fget_file_image spoils the checksum of newer superblocks (1.10.8); so the driver's own memory
+ * is taken over when it closes the file and would free it. */
+struct image {
+    unsigned char *bytes;
+};
+
+static void *image_malloc(size_t size, H5FD_file_image_op_t op, void *image) {
+    (void)op;
+    (void)image;
+    return malloc(size);
 }
 
-static enum tmk_status write_image(struct writer *w, struct tmk_outfile *out) {
-    tmk_h5_ok(&w->h5, H5Fflush(w->file, H5F_SCOPE_GLOBAL));
-    ssize_t size = H5Fget_file_image(w->file, NULL, 0);
-    tmk_h5_ok(&w->h5, size < 0 ? -1 : 0);
-    TMK_TRY(failure(w, out->path));
-    void *image = malloc((size_t)size);
-    if (!image)
-        return tmk_nomem(w->diag);
-    tmk_h5_ok(&w->h5, H5Fget_file_image(w->file, image, (size_t)size) == size ? 0 : -1);
-    enum tmk_status status = failure(w, out->path);
-    if (status == TMK_OK)
-        status = tmk_outfile_write(out, image, (size_t)size, w->diag);
-    free(image);
-    return status;
+static void *image_memcpy(void *to, const void *from, size_t size, H5FD_file_image_op_t op,
+                          void *image) {
+    (void)op;
+    (void)image;
+    return memcpy(to, from, size);
+}
+
+static void *image_realloc(void *bytes, size_t size, H5FD_file_image_op_t op, void *image) {
+    (void)op;
+    (void)image;
+    return realloc(bytes, size);
+}
+
+static herr_t image_free(void *bytes, H5FD_file_image_op_t op, void *image) {
+    struct image *taken = image;
+    if (op == H5FD_FILE_IMAGE_OP_FILE_CLOSE && !taken->bytes)
+        taken->bytes = bytes;
+    else
+        free(bytes);
+    return 0;
+}
+
+static void *image_same(void *image) {
+    return image;
+}
+
+static herr_t image_left(void *image) {
+    (void)image;
+    return 0;
+}
+
+static void open_image(struct tmk_h5_writer *w, const char *name, struct image *image) {
+    struct tmk_h5 *h = &w->h5;
+    H5FD_file_image_callbacks_t callbacks = {image_malloc, image_memcpy, image_realloc, image_free,
+                                             image_same,   image_left,   image};
+    hid_t access = tmk_h5_keep(h, H5Pcreate(H5P_FILE_ACCESS)),
+          create = tmk_h5_keep(h, H5Pcreate(H5P_FILE_CREATE));
+    tmk_h5_ok(h, H5Pset_fapl_core(access, IMAGE_GROWTH, false));
+    tmk_h5_ok(h, H5Pset_file_image_callbacks(access, &callbacks));
+    /* Read by every HDF5 since 1.8, and the first format whose metadata has checksums. */
+    tmk_h5_ok(h, H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18));
+    tmk_h5_ok(h, H5Pset_obj_track_times(create, false));
+    w->file = h->failed ? -1 : H5Fcreate(name, H5F_ACC_TRUNC, create, access);
+    tmk_h5_ok(h, w->file < 0 ? -1 : 0);
+}
+
+/* The memory is larger than the file. Where the file ends stands in its superblock (HDF5 File
+ * Format Specification 3.0, II.A, version 2: at byte 28, after addresses of the size at byte 9). */
+static size_t image_size(const struct image *image) {
+    enum { VERSION = 8, ADDRESS_SIZE = 9, END = 28 };
+    uint64_t size = 0;
+    if (!image->bytes || image->bytes[VERSION] != 2 || image->bytes[ADDRESS_SIZE] != 8)
+        return 0;
+    for (int i = 7; i >= 0; i--)
+        size = size << 8 | image->bytes[END + i];
+    return (size_t)size;
 }
 
 enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct tmk_outfile *out,
                                        struct tmk_diag *diag) {
-    struct writer w = {.profile = profile, .diag = diag};
+    struct tmk_h5_writer w = {.profile = profile, .diag = diag};
     struct tmk_h5 *h = &w.h5;
+    struct image image = {NULL};
     TMK_TRY(tmk_profile_bins_init(&w.bins, diag));
     tmk_h5_begin(h);
-    hid_t access = tmk_h5_keep(h, H5Pcreate(H5P_FILE_ACCESS)),
-          create = tmk_h5_keep(h, H5Pcreate(H5P_FILE_CREATE));
-    tmk_h5_ok(h, H5Pset_fapl_core(access, IMAGE_GROWTH, false));
-    tmk_h5_ok(h, H5Pset_obj_track_times(create, false));
-    w.file = tmk_h5_keep(h, H5Fcreate(out->temporary, H5F_ACC_TRUNC, create, access));
-    enum tmk_status status = write_parts(&w);
-    if (status == TMK_OK)
-        status = write_image(&w, out);
+    open_image(&w, out->temporary, &image);
+    size_t mark = h->n_kept;
+    enum tmk_status status = h->failed ? TMK_OK : write_parts(&w);
+    tmk_h5_release(h, mark);
+    if (w.file >= 0)
+        tmk_h5_ok(h, H5Fclose(w.file));
     tmk_h5_end(h);
+    size_t size = image_size(&image);
+    if (status == TMK_OK && (h->failed || size == 0))
+        status = tmk_fail(diag, TMK_WRITE, "%s: HDF5 cannot make the file: %s", out->path, h->why);
+    if (status == TMK_OK)
+        status = tmk_outfile_write(out, image.bytes, size, diag);
+    free(image.bytes);
     tmk_profile_bins_finish(&w.bins);
     return status;
 }

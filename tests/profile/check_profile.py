@@ -323,7 +323,7 @@ class Hdf5(InFolder):
             "level": (cell("level", 0, b"none"), "without floats"),
             "shape": (cell("shape", 0, b"[1,"), "shape"),
             "axis": (cell("channel_axis", 0, 77), "channel"),
-            "derivation": (cell("derivation_from", 3, b'["p77"]'), "p77"),
+            "derivation": (cell("derivation_from", 3, b'["p8"]'), "p8"),
             "offsets fall": (put("histograms/offsets", 2, 0), "offsets"),
             "offsets run over": (put("histograms/offsets", -1, 10**9), "offsets"),
             "first offset": (put("histograms/offsets", 0, 1), "offsets"),
