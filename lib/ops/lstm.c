@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LSTM, with the gates i (input), o (output), f (forget), c (candidate).
+ *
+ * i = f(x Wi + h Ri + Pi c + biases), f likewise (or 1 - i, with input_forget), candidate g(x Wc +
+ * h Rc + biases); then c = f c + i candidate, o = f(x Wo + h Ro + Po c + biases) with the new c,
+ * and h = o h(c). `clip` holds for the input of every function, as ONNX has it: of h(c), too, where
+ * ONNX Runtime leaves it out.
+ */
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "ops/recurrent.h"
+#include "ops/rows.h"
+
+enum { INPUT, OUTPUT, FORGET, CANDIDATE, GATES };
+
+static void step_row(const struct tmk_recurrence *r, size_t b, bool coupled) {
+    size_t n = r->hidden;
+    const float *x = r->x[b], *products = r->products + b * GATES * n;
+    float *gate = r->room + b * GATES * n, *h = r->hidden_state + b * n, *c = r->cell_state + b * n;
+    float *in = gate + INPUT * n, *out = gate + OUTPUT * n, *forget = gate + FORGET * n,
+          *candidate = gate + CANDIDATE * n;
+    const float *p = r->peephole; /* of i, o, f */
+    for (size_t j = 0; j < GATES * n; j++)
+        gate[j] = x[j] + (products[j] + r->recurrent_bias[j]);
+    for (size_t j = 0; j < n && p; j++) {
+        in[j] += p[INPUT * n + j] * c[j];
+        forget[j] += p[FORGET * n + j] * c[j];
+    }
+    tmk_recurrent_activate(r, 0, n, in);
+    if (coupled)
+        for (size_t j = 0; j < n; j++)
+            forget[j] = 1 - in[j];
+    else
+        tmk_recurrent_activate(r, 0, n, forget);
+    tmk_recurrent_activate(r, 1, n, candidate);
+    for (size_t j = 0; j < n; j++)
+        c[j] = forget[j] * c[j] + in[j] * candidate[j];
+    for (size_t j = 0; j < n && p; j++)
+        out[j] += p[OUTPUT * n + j] * c[j];
+    tmk_recurrent_activate(r, 0, n, out);
+    memcpy(h, c, n * sizeof *h);
+    tmk_recurrent_activate(r, 2, n, h);
+    for (size_t j = 0; j < n; j++)
+        h[j] *= out[j];
+}
+
+static void step_lstm(struct tmk_recurrence *r) {
+    bool coupled = tmk_node_int(r->node, "input_forget", 0) != 0;
+    for (size_t g = 0; g < GATES; g++)
+        tmk_recurrent_multiply(r, g, r->hidden_state);
+    for (size_t b = 0; b < r->batch; b++)
+        if (r->x[b])
+            step_row(r, b, coupled);
+}
+
+static const struct tmk_cell cell = {
+    .gates = GATES,
+    .has_cell = true,
+    .n_functions = 3,
+    .defaults = {TMK_ACTIVATION_SIGMOID, TMK_ACTIVATION_TANH, TMK_ACTIVATION_TANH},
+    .step = step_lstm};
+
+static enum tmk_status infer_lstm(struct tmk_infer *infer) {
+    return tmk_recurrent_infer(infer, &cell);
+}
+
+static enum tmk_status run_lstm(struct tmk_run *run) {
+    return tmk_recurrent_run(run, &cell);
+}
+
+#define TMK_LSTM_ATTRS                                                                             \
+    {"activation_alpha", TMK_ATTR_FLOATS, false}, {"activation_beta", TMK_ATTR_FLOATS, false},     \
+        {"activations", TMK_ATTR_STRINGS, false}, {"clip", TMK_ATTR_FLOAT, false},                 \
+        {"direction", TMK_ATTR_STRING, false}, {"hidden_size", TMK_ATTR_INT, false}, {             \
+        "input_forget", TMK_ATTR_INT, false                                                        \
+    }
+
+/* output_sequence: an older way to say whether output 0 is wanted */
+static const struct tmk_attr_rule attrs_1[] = {
+    TMK_LSTM_ATTRS, {"output_sequence", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule attrs_14[] = {
+    TMK_LSTM_ATTRS, {"layout", TMK_ATTR_INT, false}, {NULL}};
+
+#define TMK_LSTM_ROW(version, last, rules, opset, lines)                                           \
+    const struct tmk_op tmk_op_LSTM_##version = {                                                  \
+        .domain = TMK_DOMAIN_ONNX,                                                                 \
+        .name = "LSTM",                                                                            \
+        .since = version,                                                                          \
+        .until = last,                                                                             \
+        .min_in = 3,                                                                               \
+        .max_in = 8,                                                                               \
+        .min_out = 0,                                                                              \
+        .max_out = 3,                                                                              \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_LAST,                                                               \
+        .attrs = rules,                                                                            \
+        .infer = infer_lstm,                                                                       \
+        .run = run_lstm,                                                                           \
+        .sample = "graph \"sample\" opset " #opset " {\n" lines "  output %y\n"                    \
+                  "}\n",                                                                           \
+    };
+
+TMK_LSTM_ROW(1, 13, attrs_1, 7,
+             "  input %x : f32[4,2,3]\n"
+             "  input %w : f32[2,20,3]\n"
+             "  input %r : f32[2,20,5]\n"
+             "  input %b : f32[2,40]\n"
+             "  init %n : i32[2] = {4, 2}\n"
+             "  input %h : f32[2,2,5]\n"
+             "  input %c : f32[2,2,5]\n"
+             "  input %p : f32[2,15]\n"
+             "  %y, %hidden, %cell = LSTM(%x, %w, %r, %b, %n, %h, %c, %p) {clip=2f, "
+             "direction=\"bidirectional\", hidden_size=5}\n")
+TMK_LSTM_ROW(14, INT32_MAX, attrs_14, 22,
+             "  input %x : f32[2,4,3]\n"
+             "  input %w : f32[1,36,3]\n"
+             "  input %r : f32[1,36,9]\n"
+             "  %y, %hidden, %cell = LSTM(%x, %w, %r) {activations=[\"Sigmoid\",\"Elu\","
+             "\"LeakyRelu\"], activation_alpha=[0.5f,0.1f], direction=\"reverse\", input_forget=1, "
+             "layout=1}\n")

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recurrent.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "ops/exp.h"
+#include "ops/gemm.h"
+#include "ops/kernel.h"
+
+/* ---- activation functions ---- */
+
+/* alpha and beta: what they are when the node does not say. */
+static const struct {
+    const char *name;
+    bool takes_alpha, takes_beta;
+    float alpha, beta;
+} activations[] = {
+    [TMK_ACTIVATION_AFFINE] = {"Affine", true, true, 1, 0},
+    [TMK_ACTIVATION_ELU] = {"Elu", true, false, 1, 0},
+    [TMK_ACTIVATION_HARD_SIGMOID] = {"HardSigmoid", true, true, 0.2f, 0.5f},
+    [TMK_ACTIVATION_LEAKY_RELU] = {"LeakyRelu", true, false, 0.01f, 0},
+    [TMK_ACTIVATION_RELU] = {"Relu", false, false, 0, 0},
+    [TMK_ACTIVATION_SCALED_TANH] = {"ScaledTanh", true, true, 1, 1},
+    [TMK_ACTIVATION_SIGMOID] = {"Sigmoid", false, false, 0, 0},
+    [TMK_ACTIVATION_SOFTPLUS] = {"Softplus", false, false, 0, 0},
+    [TMK_ACTIVATION_SOFTSIGN] = {"Softsign", false, false, 0, 0},
+    [TMK_ACTIVATION_TANH] = {"Tanh", false, false, 0, 0},
+    [TMK_ACTIVATION_THRESHOLDED_RELU] = {"ThresholdedRelu", true, false, 1, 0},
+};
+
+/* Names are told apart without regard to case: the first operator sets spell them either way. */
+static enum tmk_status find_activation(const char *name, enum tmk_activation_kind *out,
+                                       struct tmk_diag *diag) {
+    for (size_t i = 0; i < TMK_COUNT(activations); i++)
+        if (strcasecmp(name, activations[i].name) == 0) {
+            *out = (enum tmk_activation_kind)i;
+            return TMK_OK;
+        }
+    return tmk_fail(diag, TMK_RANGE, "attribute 'activations' names '%s', which is no function",
+                    name);
+}
+
+/* The functions of every direction; alphas and betas go to those that take one, in order. */
+static enum tmk_status read_functions(const struct tmk_node *node, const struct tmk_cell *cell,
+                                      size_t directions,
+                                      struct tmk_activation out[2][TMK_RECURRENT_FUNCTIONS],
+                                      struct tmk_diag *diag) {
+    const struct tmk_attr *names = tmk_node_attr(node, "activations");
+    size_t n_alpha, n_beta, alpha = 0, beta = 0;
+    const float *alphas = tmk_node_floats(node, "activation_alpha", &n_alpha),
+                *betas = tmk_node_floats(node, "activation_beta", &n_beta);
+    if (names && names->n != directions * cell->n_functions)
+        return tmk_fail(diag, TMK_RANGE, "attribute 'activations' has %zu entries, not %zu",
+                        names->n, directions * cell->n_functions);
+    for (size_t i = 0; i < directions * cell->n_functions; i++) {
+        struct tmk_activation *f = &out[i / cell->n_functions][i % cell->n_functions];
+        f->kind = cell->defaults[i % cell->n_functions];
+        if (names)
+            TMK_TRY(find_activation(names->strings[i], &f->kind, diag));
+        f->alpha = activations[f->kind].alpha;
+        f->beta = activations[f->kind].beta;
+        if (activations[f->kind].takes_alpha && alpha < n_alpha)
+            f->alpha = alphas[alpha++];
+        if (activations[f->kind].takes_beta && beta < n_beta)
+            f->beta = betas[beta++];
+    }
+    return TMK_OK;
+}
+
+/* Cut to [0, 1]; NaN stays. */
+static float to_unit(float x) {
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
+void tmk_recurrent_activate(const struct tmk_recurrence *r, size_t function, size_t n, float *v) {
+    const struct tmk_activation *f = &r->function[function];
+    float alpha = f->alpha, beta = f->beta;
+    for (size_t i = 0; i < n && r->clipped; i++)
+        v[i] = tmk_limit(v[i], r->clip);
+#define TMK_EACH(expression)                                                                       \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        float x = v[i];                                                                            \
+        v[i] = expression;                                                                         \
+    }                                                                                              \
+    return
+    switch (f->kind) {
+    case TMK_ACTIVATION_AFFINE:
+        TMK_EACH(alpha * x + beta);
+    case TMK_ACTIVATION_ELU:
+        TMK_EACH(x >= 0 ? x : alpha * tmk_expm1f(x));
+    case TMK_ACTIVATION_HARD_SIGMOID:
+        TMK_EACH(to_unit(alpha * x + beta));
+    case TMK_ACTIVATION_LEAKY_RELU:
+        TMK_EACH(x >= 0 ? x : alpha * x);
+    case TMK_ACTIVATION_RELU:
+        TMK_EACH(x <= 0 ? 0 : x);
+    case TMK_ACTIVATION_SCALED_TANH:
+        TMK_EACH(alpha * tmk_tanhf(beta * x));
+    case TMK_ACTIVATION_SIGMOID:
+        TMK_EACH(tmk_sigmoidf(x));
+    case TMK_ACTIVATION_SOFTPLUS:
+        TMK_EACH(x > 0 ? x + log1pf(tmk_expf(-x)) : log1pf(tmk_expf(x)));
+    case TMK_ACTIVATION_SOFTSIGN:
+        TMK_EACH(x / (1 + fabsf(x)));
+    case TMK_ACTIVATION_TANH:
+        TMK_EACH(tmk_tanhf(x));
+    case TMK_ACTIVATION_THRESHOLDED_RELU:
+        TMK_EACH(x <= alpha ? 0 : x);
+    }
+#undef TMK_EACH
+}
+
+/* ---- shapes ---- */
+
+/* In the order of the inputs. */
+enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_HIDDEN, IN_CELL, IN_PEEPHOLE, INPUTS };
+static const char *const input_names[INPUTS] = {"X",         "W",         "R", "B", "sequence_lens",
+                                                "initial_h", "initial_c", "P"};
+
+struct sizes {
+    size_t steps, batch, in, hidden, directions;
+    bool batch_first; /* layout 1 */
+    bool first_reversed;
+};
+
+static enum tmk_status want_shape(const struct tmk_tensor *tensor, size_t input, int32_t rank,
+                                  const int64_t *dim, struct tmk_diag *diag) {
+    char have[128], want[128];
+    struct tmk_shape shape = {.rank = rank};
+    memcpy(shape.dim, dim, (size_t)rank * sizeof *dim);
+    if (!tensor)
+        return TMK_OK;
+    TMK_TRY(tmk_want_dtype(tensor, input == IN_LENGTHS ? TMK_INT32 : TMK_FLOAT32,
+                           input_names[input], diag));
+    if (!tmk_shape_equal(&tensor->shape, &shape))
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not %s", input_names[input],
+                        tmk_shape_text(&tensor->shape, have, sizeof have),
+                        tmk_shape_text(&shape, want, sizeof want));
+    return TMK_OK;
+}
+
+static enum tmk_status want_rank3(const struct tmk_tensor *tensor, size_t input,
+                                  struct tmk_diag *diag) {
+    TMK_TRY(tmk_want_dtype(tensor, TMK_FLOAT32, input_names[input], diag));
+    if (tensor->shape.rank != 3)
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' has rank %d, not 3", input_names[input],
+                        (int)tensor->shape.rank);
+    return TMK_OK;
+}
+
+/* Attributes and the shapes of X and R. */
+static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                  struct sizes *s, struct tmk_diag *diag) {
+    const char *direction = tmk_node_string(node, "direction", "forward");
+    int64_t layout = tmk_node_int(node, "layout", 0);
+    bool both = strcmp(direction, "bidirectional") == 0;
+    s->first_reversed = strcmp(direction, "reverse") == 0;
+    s->directions = both ? 2 : 1;
+    if (!both && !s->first_reversed && strcmp(direction, "forward") != 0)
+        return tmk_fail(diag, TMK_RANGE, "attribute 'direction' is '%s', which means nothing here",
+                        direction);
+    if (layout != 0 && layout != 1)
+        return tmk_fail(diag, TMK_RANGE, "attribute 'layout' is %lld, neither 0 nor 1",
+                        (long long)layout);
+    s->batch_first = layout == 1;
+    TMK_TRY(want_rank3(in[IN_X], IN_X, diag));
+    TMK_TRY(want_rank3(in[IN_R], IN_R, diag));
+    s->steps = (size_t)in[IN_X]->shape.dim[layout];
+    s->batch = (size_t)in[IN_X]->shape.dim[1 - layout];
+    s->in = (size_t)in[IN_X]->shape.dim[2];
+    s->hidden = (size_t)in[IN_R]->shape.dim[2];
+    return TMK_OK;
+}
+
+static enum tmk_status check_clip(const struct tmk_node *node, struct tmk_diag *diag) {
+    float clip = tmk_node_float(node, "clip", 1);
+    if (!(clip > 0))
+        return tmk_fail(diag, TMK_RANGE, "attribute 'clip' is %g, not above 0", (double)clip);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer, const struct tmk_cell *cell) {
+    struct tmk_activation functions[2][TMK_RECURRENT_FUNCTIONS];
+    struct sizes s;
+    struct tmk_diag *diag = infer->diag;
+    TMK_TRY(read_sizes(infer->node, infer->in, &s, diag));
+    TMK_TRY(check_clip(infer->node, diag));
+    TMK_TRY(read_functions(infer->node, cell, s.directions, functions, diag));
+    int64_t d = (int64_t)s.directions, h = (int64_t)s.hidden, b = (int64_t)s.batch,
+            t = (int64_t)s.steps, most;
+    int64_t asked = tmk_node_int(infer->node, "hidden_size", h);
+    if (asked != h)
+        return tmk_fail(diag, TMK_SHAPE, "attribute 'hidden_size' is %lld, but 'R' is for %lld",
+                        (long long)asked, (long long)h);
+    if (!tmk_mul_i64(8, h, &most)) /* the widest: B of LSTM */
+        return tmk_fail(diag, TMK_RANGE, "%lld hidden units are too many", (long long)h);
+    int64_t gh = (int64_t)cell->gates * h, wide = 2 * gh;
+    const int64_t w[] = {d, gh, (int64_t)s.in}, r[] = {d, gh, h}, bias[] = {d, wide},
+                  peephole[] = {d, 3 * h},
+                  state[] = {s.batch_first ? b : d, s.batch_first ? d : b, h};
+    TMK_TRY(want_shape(infer->in[IN_W], IN_W, 3, w, diag));
+    TMK_TRY(want_shape(infer->in[IN_R], IN_R, 3, r, diag));
+    TMK_TRY(want_shape(tmk_infer_in(infer, IN_B), IN_B, 2, bias, diag));
+    TMK_TRY(want_shape(tmk_infer_in(infer, IN_LENGTHS), IN_LENGTHS, 1, &b, diag));
+    TMK_TRY(want_shape(tmk_infer_in(infer, IN_HIDDEN), IN_HIDDEN, 3, state, diag));
+    TMK_TRY(want_shape(tmk_infer_in(infer, IN_CELL), IN_CELL, 3, state, diag));
+    TMK_TRY(want_shape(tmk_infer_in(infer, IN_PEEPHOLE), IN_PEEPHOLE, 2, peephole, diag));
+    struct tmk_shape last = {3, {state[0], state[1], h}}, y = {4, {t, d, b, h}};
+    if (s.batch_first)
+        y = (struct tmk_shape){4, {b, t, d, h}};
+    tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, 1, TMK_FLOAT32, &last);
+    tmk_infer_set(infer, 2, TMK_FLOAT32, &last);
+    return TMK_OK;
+}
+
+/* ---- running ---- */
+
+static size_t padded(size_t hidden) {
+    return (hidden + TMK_GEMM_LANES - 1) / TMK_GEMM_LANES * TMK_GEMM_LANES;
+}
+
+/* Room for a * b * c floats, at least one. */
+static enum tmk_status take(struct tmk_run *run, size_t a, size_t b, size_t c, float **out) {
+    size_t bytes;
+    if (!tmk_mul_size(a, b, &bytes) || !tmk_mul_size(bytes, c, &bytes) ||
+        !tmk_mul_size(bytes, sizeof(float), &bytes))
+        return tmk_nomem(run->diag);
+    float *p = run->scratch(run->context, bytes ? bytes : sizeof(float));
+    if (!p)
+        return tmk_nomem(run->diag);
+    *out = p;
+    return TMK_OK;
+}
+
+/* Gate after gate; of each, blocks of TMK_GEMM_DEPTH rows as tmk_gemm_block reads them. */
+static void pack_recurrent(const float *weights, size_t gates, size_t hidden, float *out) {
+    size_t width = padded(hidden);
+    for (size_t g = 0; g < gates; g++, weights += hidden * hidden)
+        for (size_t k0 = 0; k0 < hidden; k0 += TMK_GEMM_DEPTH) {
+            size_t depth = hidden - k0 < TMK_GEMM_DEPTH ? hidden - k0 : TMK_GEMM_DEPTH;
+            for (size_t j = 0; j < width; j++)
+                for (size_t k = 0; k < depth; k++)
+                    out[tmk_gemm_at(depth, k, j)] = j < hidden ? weights[j * hidden + k0 + k] : 0;
+            out += depth * width;
+        }
+}
+
+void tmk_recurrent_multiply(struct tmk_recurrence *r, size_t gate, const float *state) {
+    size_t hidden = r->hidden, width = padded(hidden);
+    const float *panel = r->packed + gate * hidden * width;
+    for (size_t k = 0; k < hidden; k += TMK_GEMM_DEPTH) {
+        size_t depth = hidden - k < TMK_GEMM_DEPTH ? hidden - k : TMK_GEMM_DEPTH;
+        tmk_gemm_block(r->batch, hidden, depth, state + k, hidden, 1, panel + k * width,
+                       r->products + gate * hidden, r->gates * hidden, k > 0);
+    }
+}
+
+static enum tmk_status read_lengths(const struct tmk_tensor *lengths, const struct sizes *s,
+                                    struct tmk_diag *diag) {
+    for (size_t b = 0; lengths && b < s->batch; b++) {
+        int32_t length = ((const int32_t *)lengths->data)[b];
+        if (length < 0 || (size_t)length > s->steps)
+            return tmk_fail(diag, TMK_RANGE, "input 'sequence_lens' has %d in sequences of %zu",
+                            (int)length, s->steps);
+    }
+    return TMK_OK;
+}
+
+/* Where row b of direction d of a state begins. */
+static size_t state_at(const struct sizes *s, size_t d, size_t b) {
+    return (s->batch_first ? b * s->directions + d : d * s->batch + b) * s->hidden;
+}
+
+/* What the directions share. */
+struct walk {
+    struct tmk_run *run;
+    const struct tmk_cell *cell;
+    struct sizes s;
+    struct tmk_recurrence r;
+    float *panel, *input, *bias, *packed; /* input: steps x batch (in X's order) x G * H */
+};
+
+static enum tmk_status prepare(struct walk *w) {
+    const struct sizes *s = &w->s;
+    struct tmk_run *run = w->run;
+    size_t wide = w->cell->gates * s->hidden, rows;
+    if (!tmk_mul_size(s->steps, s->batch, &rows))
+        return tmk_nomem(run->diag);
+    TMK_TRY(take(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &w->panel));
+    TMK_TRY(take(run, rows, wide, 1, &w->input));
+    TMK_TRY(take(run, wide, padded(s->hidden), 1, &w->packed));
+    TMK_TRY(take(run, s->batch, s->hidden, 1, &w->r.hidden_state));
+    TMK_TRY(take(run, s->batch, wide, 1, &w->r.products));
+    TMK_TRY(take(run, s->batch, wide, 1, &w->r.room));
+    TMK_TRY(take(run, wide, 1, 1, &w->bias));
+    memset(w->bias, 0, wide * sizeof *w->bias);
+    w->r.x = run->scratch(run->context, (s->batch + 1) * sizeof *w->r.x);
+    if (!w->r.x)
+        return tmk_nomem(run->diag);
+    return w->cell->has_cell ? take(run, s->batch, s->hidden, 1, &w->r.cell_state) : TMK_OK;
+}
+
+static void load_state(const struct walk *w, size_t d, size_t input, float *state) {
+    const struct tmk_tensor *given = tmk_run_in(w->run, (uint32_t)input);
+    size_t n = w->s.hidden;
+    for (size_t b = 0; state && n && b < w->s.batch; b++)
+        if (given)
+            memcpy(state + b * n, (const float *)given->data + state_at(&w->s, d, b),
+                   n * sizeof *state);
+        else
+            memset(state + b * n, 0, n * sizeof *state);
+}
+
+static void store_state(const struct walk *w, size_t d, uint32_t output, const float *state) {
+    const struct tmk_tensor *out = tmk_run_out(w->run, output);
+    size_t n = w->s.hidden;
+    for (size_t b = 0; out && state && n && b < w->s.batch; b++)
+        memcpy((float *)out->data + state_at(&w->s, d, b), state + b * n, n * sizeof *state);
+}
+
+/* Input times W, biases, packed R, initial states. */
+static void begin_direction(struct walk *w, size_t d) {
+    struct tmk_run *run = w->run;
+    const struct sizes *s = &w->s;
+    const struct tmk_tensor *b = tmk_run_in(run, IN_B), *p = tmk_run_in(run, IN_PEEPHOLE);
+    size_t wide = w->cell->gates * s->hidden, rows = s->steps * s->batch;
+    struct tmk_gemm gemm = {.m = rows,
+                            .n = wide,
+                            .k = s->in,
+                            .a = run->in[IN_X]->data,
+                            .b = (const float *)run->in[IN_W]->data + d * wide * s->in,
+                            .a_row = s->in,
+                            .a_depth = 1,
+                            .b_depth = 1,
+                            .b_column = s->in,
+                            .c = w->input};
+    tmk_gemm(&gemm, w->panel);
+    if (b) {
+        const float *bias = (const float *)b->data + d * 2 * wide;
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < wide; j++)
+                w->input[i * wide + j] += bias[j];
+        memcpy(w->bias, bias + wide, wide * sizeof *bias);
+    }
+    pack_recurrent((const float *)run->in[IN_R]->data + d * wide * s->hidden, w->cell->gates,
+                   s->hidden, w->packed);
+    w->r.packed = w->packed;
+    w->r.recurrent_bias = w->bias;
+    w->r.peephole = p ? (const float *)p->data + d * 3 * s->hidden : NULL;
+    load_state(w, d, IN_HIDDEN, w->r.hidden_state);
+    load_state(w, d, IN_CELL, w->r.cell_state);
+}
+
+static void walk_direction(struct walk *w, size_t d) {
+    const struct sizes *s = &w->s;
+    const struct tmk_tensor *lengths = tmk_run_in(w->run, IN_LENGTHS), *y = tmk_run_out(w->run, 0);
+    size_t wide = w->cell->gates * s->hidden, n = s->hidden;
+    bool reversed = d == 1 || s->first_reversed;
+    for (size_t step = 0; step < s->steps; step++) {
+        for (size_t b = 0; b < s->batch; b++) {
+            size_t length = lengths ? (size_t)((const int32_t *)lengths->data)[b] : s->steps;
+            size_t t = reversed ? length - 1 - step : step;
+            size_t row = s->batch_first ? b * s->steps + t : t * s->batch + b;
+            w->r.x[b] = step < length ? w->input + row * wide : NULL;
+        }
+        w->cell->step(&w->r);
+        for (size_t b = 0; y && b < s->batch; b++) {
+            if (!w->r.x[b])
+                continue;
+            size_t row = (size_t)(w->r.x[b] - w->input) / wide; /* as in X */
+            size_t t = s->batch_first ? row % s->steps : row / s->batch;
+            size_t at = s->batch_first ? (row * s->directions + d) * n
+                                       : ((t * s->directions + d) * s->batch + b) * n;
+            memcpy((float *)y->data + at, w->r.hidden_state + b * n, n * sizeof(float));
+        }
+    }
+}
+
+enum tmk_status tmk_recurrent_run(struct tmk_run *run, const struct tmk_cell *cell) {
+    struct tmk_activation functions[2][TMK_RECURRENT_FUNCTIONS];
+    struct walk w = {.run = run, .cell = cell};
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    TMK_TRY(read_sizes(run->node, run->in, &w.s, run->diag));
+    TMK_TRY(read_functions(run->node, cell, w.s.directions, functions, run->diag));
+    TMK_TRY(read_lengths(tmk_run_in(run, IN_LENGTHS), &w.s, run->diag));
+    if (w.s.batch == 0 || w.s.hidden == 0)
+        return TMK_OK;
+    if (y) /* zero beyond the ends of sequences */
+        memset(y->data, 0, tmk_tensor_bytes(y));
+    w.r.node = run->node;
+    w.r.batch = w.s.batch;
+    w.r.hidden = w.s.hidden;
+    w.r.gates = cell->gates;
+    w.r.clipped = tmk_node_attr(run->node, "clip") != NULL;
+    w.r.clip = tmk_node_float(run->node, "clip", 0);
+    TMK_TRY(prepare(&w));
+    for (size_t d = 0; d < w.s.directions; d++) {
+        memcpy(w.r.function, functions[d], sizeof w.r.function);
+        begin_direction(&w, d);
+        walk_direction(&w, d);
+        store_state(&w, d, 1, w.r.hidden_state);
+        store_state(&w, d, 2, w.r.cell_state);
+    }
+    return TMK_OK;
+}

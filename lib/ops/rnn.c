@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RNN and GRU: cells with one state. */
+#include "ops/kernel.h"
+#include "ops/recurrent.h"
+#include "ops/rows.h"
+
+/* ---- RNN: h = f(x W + h R + biases) ---- */
+
+static void step_rnn(struct tmk_recurrence *r) {
+    tmk_recurrent_multiply(r, 0, r->hidden_state);
+    for (size_t b = 0; b < r->batch; b++) {
+        const float *x = r->x[b], *products = r->products + b * r->hidden;
+        float *h = r->hidden_state + b * r->hidden;
+        if (!x)
+            continue;
+        for (size_t j = 0; j < r->hidden; j++)
+            h[j] = x[j] + (products[j] + r->recurrent_bias[j]);
+        tmk_recurrent_activate(r, 0, r->hidden, h);
+    }
+}
+
+static const struct tmk_cell rnn_cell = {
+    .gates = 1, .n_functions = 1, .defaults = {TMK_ACTIVATION_TANH}, .step = step_rnn};
+
+static enum tmk_status infer_rnn(struct tmk_infer *infer) {
+    return tmk_recurrent_infer(infer, &rnn_cell);
+}
+
+static enum tmk_status run_rnn(struct tmk_run *run) {
+    return tmk_recurrent_run(run, &rnn_cell);
+}
+
+/* ---- GRU, with the gates z (update), r (reset), h (candidate) ----
+ *
+ * z = f(x Wz + h Rz + biases), r likewise; candidate c = g(x Wh + (r h) Rh + biases), or, with
+ * linear_before_reset, g(x Wh + bias + r (h Rh + bias)); h = (1 - z) c + z h. */
+
+enum { UPDATE, RESET, CANDIDATE, GRU_GATES };
+
+static void step_gru(struct tmk_recurrence *r) {
+    size_t n = r->hidden, wide = GRU_GATES * n;
+    bool reset_last = tmk_node_int(r->node, "linear_before_reset", 0) != 0;
+    const float *bias = r->recurrent_bias;
+    /* the room: for every row its two gates, then for every row r h */
+    float *reset_state = r->room + r->batch * (CANDIDATE * n);
+    tmk_recurrent_multiply(r, UPDATE, r->hidden_state);
+    tmk_recurrent_multiply(r, RESET, r->hidden_state);
+    if (reset_last)
+        tmk_recurrent_multiply(r, CANDIDATE, r->hidden_state);
+    for (size_t b = 0; b < r->batch; b++) {
+        const float *x = r->x[b], *products = r->products + b * wide;
+        float *gate = r->room + b * (CANDIDATE * n), *reset = reset_state + b * n;
+        for (size_t j = 0; j < n; j++)
+            reset[j] = 0;
+        if (!x)
+            continue;
+        for (size_t j = 0; j < CANDIDATE * n; j++)
+            gate[j] = x[j] + (products[j] + bias[j]);
+        tmk_recurrent_activate(r, 0, CANDIDATE * n, gate);
+        for (size_t j = 0; j < n; j++)
+            reset[j] = gate[RESET * n + j] * r->hidden_state[b * n + j];
+    }
+    if (!reset_last)
+        tmk_recurrent_multiply(r, CANDIDATE, reset_state);
+    for (size_t b = 0; b < r->batch; b++) {
+        const float *products = r->products + b * wide + CANDIDATE * n;
+        float *update = r->room + b * (CANDIDATE * n), *candidate = update + RESET * n,
+              *h = r->hidden_state + b * n;
+        if (!r->x[b])
+            continue;
+        const float *x = r->x[b] + CANDIDATE * n;
+        for (size_t j = 0; j < n; j++) {
+            float product = products[j] + bias[CANDIDATE * n + j];
+            candidate[j] = x[j] + (reset_last ? candidate[j] * product : product);
+        }
+        tmk_recurrent_activate(r, 1, n, candidate);
+        for (size_t j = 0; j < n; j++)
+            h[j] = (1 - update[j]) * candidate[j] + update[j] * h[j];
+    }
+}
+
+static const struct tmk_cell gru_cell = {.gates = GRU_GATES,
+                                         .n_functions = 2,
+                                         .defaults = {TMK_ACTIVATION_SIGMOID, TMK_ACTIVATION_TANH},
+                                         .step = step_gru};
+
+static enum tmk_status infer_gru(struct tmk_infer *infer) {
+    return tmk_recurrent_infer(infer, &gru_cell);
+}
+
+static enum tmk_status run_gru(struct tmk_run *run) {
+    return tmk_recurrent_run(run, &gru_cell);
+}
+
+/* ---- rows ---- */
+
+#define TMK_RNN_ATTRS                                                                              \
+    {"activation_alpha", TMK_ATTR_FLOATS, false}, {"activation_beta", TMK_ATTR_FLOATS, false},     \
+        {"activations", TMK_ATTR_STRINGS, false}, {"clip", TMK_ATTR_FLOAT, false},                 \
+        {"direction", TMK_ATTR_STRING, false}, {                                                   \
+        "hidden_size", TMK_ATTR_INT, false                                                         \
+    }
+
+/* output_sequence: an older way to say whether output 0 is wanted */
+static const struct tmk_attr_rule rnn_1_attrs[] = {
+    TMK_RNN_ATTRS, {"output_sequence", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule rnn_14_attrs[] = {
+    TMK_RNN_ATTRS, {"layout", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule gru_1_attrs[] = {TMK_RNN_ATTRS,
+                                                   {"linear_before_reset", TMK_ATTR_INT, false},
+                                                   {"output_sequence", TMK_ATTR_INT, false},
+                                                   {NULL}};
+static const struct tmk_attr_rule gru_14_attrs[] = {TMK_RNN_ATTRS,
+                                                    {"layout", TMK_ATTR_INT, false},
+                                                    {"linear_before_reset", TMK_ATTR_INT, false},
+                                                    {NULL}};
+
+#define TMK_RNN_ROW(op, version, last, rules, infers, runs, opset, lines)                          \
+    const struct tmk_op tmk_op_##op##_##version = {                                                \
+        .domain = TMK_DOMAIN_ONNX,                                                                 \
+        .name = #op,                                                                               \
+        .since = version,                                                                          \
+        .until = last,                                                                             \
+        .min_in = 3,                                                                               \
+        .max_in = 6,                                                                               \
+        .min_out = 0,                                                                              \
+        .max_out = 2,                                                                              \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_LAST,                                                               \
+        .attrs = rules,                                                                            \
+        .infer = infers,                                                                           \
+        .run = runs,                                                                               \
+        .sample = "graph \"sample\" opset " #opset " {\n" lines "  output %y\n"                    \
+                  "}\n",                                                                           \
+    };
+
+TMK_RNN_ROW(RNN, 1, 13, rnn_1_attrs, infer_rnn, run_rnn, 7,
+            "  input %x : f32[4,2,3]\n"
+            "  input %w : f32[2,5,3]\n"
+            "  input %r : f32[2,5,5]\n"
+            "  input %b : f32[2,10]\n"
+            "  init %n : i32[2] = {4, 2}\n"
+            "  input %h : f32[2,2,5]\n"
+            "  %y, %last = RNN(%x, %w, %r, %b, %n, %h) {activation_alpha=[0.5f], "
+            "activation_beta=[2f], activations=[\"Tanh\",\"ScaledTanh\"], clip=1.5f, "
+            "direction=\"bidirectional\", hidden_size=5}\n")
+TMK_RNN_ROW(RNN, 14, INT32_MAX, rnn_14_attrs, infer_rnn, run_rnn, 22,
+            "  input %x : f32[2,4,3]\n"
+            "  input %w : f32[1,9,3]\n"
+            "  input %r : f32[1,9,9]\n"
+            "  %y, %last = RNN(%x, %w, %r) {direction=\"reverse\", layout=1}\n")
+TMK_RNN_ROW(GRU, 1, 13, gru_1_attrs, infer_gru, run_gru, 7,
+            "  input %x : f32[4,2,3]\n"
+            "  input %w : f32[1,15,3]\n"
+            "  input %r : f32[1,15,5]\n"
+            "  input %b : f32[1,30]\n"
+            "  init %n : i32[2] = {4, 0}\n"
+            "  input %h : f32[1,2,5]\n"
+            "  %y, %last = GRU(%x, %w, %r, %b, %n, %h) {hidden_size=5}\n")
+TMK_RNN_ROW(GRU, 14, INT32_MAX, gru_14_attrs, infer_gru, run_gru, 22,
+            "  input %x : f32[2,4,3]\n"
+            "  input %w : f32[2,27,3]\n"
+            "  input %r : f32[2,27,9]\n"
+            "  %y, %last = GRU(%x, %w, %r) {activations=[\"HardSigmoid\",\"Tanh\",\"Sigmoid\","
+            "\"Softsign\"], direction=\"bidirectional\", layout=1, linear_before_reset=1}\n")
