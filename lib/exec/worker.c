@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec/worker.h"
+#include "exec/worker_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,29 +8,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 
-enum { ALIGN = 64, MOST_SCRATCH = 64 };
-
-struct scratch_block {
-    void *bytes;
-    size_t size;
-};
-
-struct tmk_worker {
-    const struct tmk_plan *plan; /* of the last run */
-    unsigned char *arena;
-    size_t arena_size;
-    void *accel_scratch;
-    size_t accel_scratch_size;
-    struct scratch_block
-        scratch[MOST_SCRATCH]; /* kept from node to node, in the order they were asked for */
-    uint32_t n_scratch;
-    struct tmk_tensor
-        *values; /* by value index; arena and constants borrowed, dynamic ones owned */
-    uint32_t values_size;
-    const struct tmk_tensor **in;
-    struct tmk_tensor **out;
-    const struct tmk_plan_step *step; /* at hand */
-};
+enum { ALIGN = 64 };
 
 enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag) {
     struct tmk_worker *worker = calloc(1, sizeof *worker);
@@ -57,7 +35,7 @@ void tmk_worker_destroy(struct tmk_worker **slot) {
         return;
     *slot = NULL;
     drop_dynamic(worker);
-    for (uint32_t i = 0; i < MOST_SCRATCH; i++)
+    for (uint32_t i = 0; i < TMK_MOST_SCRATCH; i++)
         free(worker->scratch[i].bytes);
     free(worker->arena);
     free(worker->accel_scratch);
@@ -81,21 +59,20 @@ static bool enlarge(void **bytes, size_t *size, size_t need) {
     return *bytes != NULL;
 }
 
-static void *get_scratch(void *context, size_t bytes) {
-    struct tmk_worker *worker = context;
-    if (worker->n_scratch == MOST_SCRATCH)
+void *tmk_worker_scratch(void *context, size_t bytes) {
+    struct tmk_worker *worker = ((struct tmk_step_context *)context)->worker;
+    if (worker->n_scratch == TMK_MOST_SCRATCH)
         return NULL;
-    struct scratch_block *block = &worker->scratch[worker->n_scratch];
+    struct tmk_scratch_block *block = &worker->scratch[worker->n_scratch];
     if (!enlarge(&block->bytes, &block->size, bytes ? bytes : 1))
         return NULL;
     worker->n_scratch++;
     return block->bytes;
 }
 
-static enum tmk_status alloc_output(void *context, uint32_t i, enum tmk_dtype dtype,
-                                    const struct tmk_shape *shape, struct tmk_diag *diag) {
-    struct tmk_worker *worker = context;
-    struct tmk_tensor *tensor = worker->out[i];
+enum tmk_status tmk_worker_alloc(void *context, uint32_t i, enum tmk_dtype dtype,
+                                 const struct tmk_shape *shape, struct tmk_diag *diag) {
+    struct tmk_tensor *tensor = ((struct tmk_step_context *)context)->out[i];
     tmk_tensor_finish(tensor);
     return tmk_tensor_init(tensor, dtype, shape, diag);
 }
@@ -140,24 +117,23 @@ static void set_inputs(struct tmk_worker *worker, const struct tmk_tensor *input
     }
 }
 
-/* Where a tensor that observers only forward really is. */
-static struct tmk_tensor *tensor_of(const struct tmk_worker *worker,
-                                    const struct tmk_value *value) {
+struct tmk_tensor *tmk_worker_tensor(const struct tmk_worker *worker,
+                                     const struct tmk_value *value) {
     return &worker->values[tmk_value_source(value)->index];
 }
 
-static enum tmk_status infer_now(struct tmk_worker *worker, const struct tmk_node *node,
-                                 struct tmk_diag *diag) {
+enum tmk_status tmk_worker_infer(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                 struct tmk_tensor *const *out, struct tmk_diag *diag) {
     struct tmk_infer_result *results = calloc(node->n_outputs + 1u, sizeof *results);
     if (!results)
         return tmk_nomem(diag);
-    enum tmk_status status = tmk_op_infer(node, worker->in, results, diag);
+    enum tmk_status status = tmk_op_infer(node, in, results, diag);
     for (uint32_t i = 0; status == TMK_OK && i < node->n_outputs; i++) {
-        if (!worker->out[i])
+        if (!out[i])
             continue;
-        tmk_tensor_finish(worker->out[i]);
+        tmk_tensor_finish(out[i]);
         if (results[i].known)
-            status = tmk_tensor_init(worker->out[i], results[i].dtype, &results[i].shape, diag);
+            status = tmk_tensor_init(out[i], results[i].dtype, &results[i].shape, diag);
     }
     free(results);
     return status;
@@ -167,15 +143,24 @@ static enum tmk_status run_step(struct tmk_worker *worker, const struct tmk_plan
                                 struct tmk_diag *diag) {
     const struct tmk_node *node = step->node;
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        worker->in[i] = node->inputs[i] ? tensor_of(worker, node->inputs[i]) : NULL;
+        worker->in[i] = node->inputs[i] ? tmk_worker_tensor(worker, node->inputs[i]) : NULL;
     for (uint32_t i = 0; i < node->n_outputs; i++)
         worker->out[i] = node->outputs[i] ? &worker->values[node->outputs[i]->index] : NULL;
     if (step->accel)
         return tmk_accel_run(step->accel, worker->in, worker->out, worker->accel_scratch, diag);
     if (step->dynamic)
-        TMK_TRY(infer_now(worker, node, diag));
-    struct tmk_run run = {node,        node->n_inputs, node->n_outputs, worker->in, worker->out,
-                          get_scratch, alloc_output,   worker,          diag};
+        TMK_TRY(tmk_worker_infer(node, worker->in, worker->out, diag));
+    struct tmk_step_context context = {worker, worker->out};
+    struct tmk_run run = {.node = node,
+                          .n_in = node->n_inputs,
+                          .n_out = node->n_outputs,
+                          .in = worker->in,
+                          .out = worker->out,
+                          .scratch = tmk_worker_scratch,
+                          .alloc = tmk_worker_alloc,
+                          .context = &context,
+                          .diag = diag,
+                          .call = tmk_worker_call};
     worker->n_scratch = 0;
     return node->row->run(&run);
 }
@@ -210,6 +195,7 @@ enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan 
     if (worker->plan != plan)
         TMK_TRY(enter_plan(worker, plan, diag));
     set_inputs(worker, inputs);
+    worker->watch = watch;
     for (uint32_t t = 0; watch && t < plan->n_input_taps; t++)
         TMK_TRY(look_at(worker, &plan->input_taps[t],
                         plan->values[plan->input_taps[t].value].channel_axis, watch, diag));
@@ -229,7 +215,7 @@ enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan 
 }
 
 struct tmk_tensor tmk_worker_value(const struct tmk_worker *worker, const struct tmk_value *value) {
-    return *tensor_of(worker, value);
+    return *tmk_worker_tensor(worker, value);
 }
 
 void tmk_worker_forget(struct tmk_worker *worker) {

@@ -21,7 +21,8 @@ enum tmk_op_flags {
               when both have the same dtype and shape, other operands in that memory included */
     TMK_OP_SHAPE_ONLY = 8, /* looks at its inputs' shapes, never at their elements */
     TMK_OP_SIZES_ITSELF =
-        16 /* some output's shape is known only once the kernel has run: tmk_run_alloc */
+        16, /* some output's shape is known only once the kernel has run: tmk_run_alloc */
+    TMK_OP_RUNS_GRAPHS = 32 /* control flow: the kernel runs attribute graphs, by `call` */
 };
 
 /* Where output 0 has its channels, for per-channel statistics. */
@@ -75,8 +76,14 @@ struct tmk_run {
     /* Memory for output i; see tmk_run_alloc. */
     enum tmk_status (*alloc)(void *context, uint32_t i, enum tmk_dtype dtype,
                              const struct tmk_shape *shape, struct tmk_diag *diag);
-    void *context; /* of the two above */
+    void *context; /* of the functions */
     struct tmk_diag *diag;
+    /* Only for TMK_OP_RUNS_GRAPHS: runs an attribute graph of the node. inputs: one a graph input,
+     * good for the call. outputs: one a graph output, the caller's to finish, whatever the status.
+     * NULL: nobody can. */
+    enum tmk_status (*call)(void *context, const struct tmk_graph *body,
+                            const struct tmk_tensor *inputs, struct tmk_tensor *outputs,
+                            struct tmk_diag *diag);
 };
 
 struct tmk_op {

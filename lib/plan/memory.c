@@ -16,12 +16,34 @@ struct memory {
     uint32_t *block_of; /* by value */
 };
 
+struct capturing {
+    struct tmk_planning *p;
+    uint32_t step;
+};
+
+/* A graph inside a node reads outer values when the node runs. */
+static void use_captures(struct tmk_graph *graph, void *context) {
+    struct capturing *c = context;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        c->p->last_use[c->p->alias[graph->outputs[i]->index]] = c->step;
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            if (node->inputs[i])
+                c->p->last_use[c->p->alias[node->inputs[i]->index]] = c->step;
+}
+
 static void find_last_uses(struct tmk_planning *p) {
     for (uint32_t s = 0; s < p->plan->n_steps; s++) {
         const struct tmk_node *node = p->plan->steps[s].node;
         for (uint32_t i = 0; i < node->n_inputs; i++)
             if (node->inputs[i])
                 p->last_use[p->alias[node->inputs[i]->index]] = s;
+        if (!(node->row->flags & TMK_OP_RUNS_GRAPHS))
+            continue;
+        struct capturing c = {p, s};
+        for (uint32_t i = 0; i < node->n_attrs; i++)
+            for (size_t k = 0; node->attrs[i].kind == TMK_ATTR_GRAPH && k < node->attrs[i].n; k++)
+                tmk_graph_each(node->attrs[i].graphs[k], use_captures, &c);
     }
     const struct tmk_graph *graph = p->plan->graph;
     for (uint32_t i = 0; i < graph->n_outputs; i++)

@@ -19,7 +19,7 @@ static enum tmk_status index_slots(struct tmk_planning *p) {
     TMK_TRY(tmk_observer_slots(p->plan->graph, &observers, &n, p->diag));
     bool ok = true;
     for (uint32_t i = 0; ok && i < n; i++)
-        ok = tmk_ptrmap_put(&p->slots, observers[i].node, (void *)(uintptr_t)(i + 1));
+        ok = tmk_ptrmap_put(&p->plan->slots, observers[i].node, (void *)(uintptr_t)(i + 1));
     free(observers);
     return ok ? TMK_OK : tmk_nomem(p->diag);
 }
@@ -70,7 +70,6 @@ enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_
     free(p.last_use);
     free(p.made_by);
     free(p.kept);
-    tmk_ptrmap_finish(&p.slots);
     if (status == TMK_OK)
         *out = plan;
     else
@@ -93,5 +92,6 @@ void tmk_plan_destroy(struct tmk_plan **slot) {
     free(plan->input_taps);
     free(plan->constant_taps);
     free(plan->free_list);
+    tmk_ptrmap_finish(&plan->slots);
     free(plan);
 }

@@ -15,6 +15,7 @@
 #ifndef TMK_PLAN_PLAN_H
 #define TMK_PLAN_PLAN_H
 
+#include "base/ptrmap.h"
 #include "graph/graph.h"
 #include "kernel/accel.h"
 #include "ops/ops.h"
@@ -61,7 +62,8 @@ struct tmk_plan {
     struct tmk_plan_tap *input_taps;    /* graph inputs: before the first step */
     struct tmk_plan_tap *constant_taps; /* values known while planning */
     uint32_t n_taps, n_input_taps, n_constant_taps;
-    uint32_t *free_list; /* value indices, for steps' first_free */
+    uint32_t *free_list;     /* value indices, for steps' first_free */
+    struct tmk_ptrmap slots; /* observer node -> its slot + 1; of sub-graphs too */
     size_t arena_bytes, scratch_bytes;
 };
 

@@ -163,7 +163,7 @@ static enum tmk_status observe(struct tmk_planning *p, const struct tmk_node *no
         tmk_tensor_share(&plan->values[out].constant, &plan->values[in].constant);
     p->alias[out] = p->alias[in];
     p->made_by[out] = p->made_by[in];
-    size_t slot = (size_t)tmk_ptrmap_get(&p->slots, node);
+    size_t slot = (size_t)tmk_ptrmap_get(&plan->slots, node);
     return slot ? add_tap(p, (uint32_t)slot - 1, p->alias[in]) : TMK_OK;
 }
 
@@ -175,6 +175,10 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
     operands(p->plan, node, tensors, in, &shaped, &constant);
     if (!shaped)
         return add_step(p, node, true, in, results);
+    const struct tmk_attr *held = tmk_node_attr(node, "value");
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant") && held && held->kind == TMK_ATTR_TENSOR &&
+        node->n_outputs == 1 && node->outputs[0] && tmk_dtype_size(held->tensors->dtype))
+        return keep_constant(p, node, 0, held->tensors);
     if ((row->flags & TMK_OP_SHAPE_ONLY) ||
         ((row->flags & TMK_OP_PURE) && constant && !(row->flags & TMK_OP_VIEW)))
         return fold(p, node, in);
@@ -220,11 +224,16 @@ static enum tmk_status type_sources(struct tmk_planning *p, const struct tmk_ten
                                          .shape = inputs[i].shape,
                                          .channel_axis = -1};
     }
+    return TMK_OK;
+}
+
+static void type_weights(struct tmk_graph *graph, void *context) {
+    struct tmk_planning *p = context;
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct tmk_value *weight = graph->values[i];
         if (weight->kind != TMK_VALUE_INITIALIZER)
             continue;
-        struct tmk_plan_value *value = &plan->values[weight->index];
+        struct tmk_plan_value *value = &p->plan->values[weight->index];
         value->place = TMK_PLACE_CONSTANT;
         value->dtype = weight->data.dtype;
         value->shape = weight->data.shape;
@@ -232,7 +241,25 @@ static enum tmk_status type_sources(struct tmk_planning *p, const struct tmk_ten
         value->channel_axis = tmk_weight_axis(weight);
         tmk_tensor_share(&value->constant, &weight->data);
     }
-    return TMK_OK;
+}
+
+struct tapping {
+    struct tmk_planning *p;
+    enum tmk_status status;
+};
+
+/* In graphs inside nodes only weights are known now; what else is observed there is seen as it
+ * runs. */
+static void tap_inner_weights(struct tmk_graph *graph, void *context) {
+    struct tapping *t = context;
+    for (const struct tmk_node *node = graph->first; graph->parent && node; node = node->next) {
+        if (t->status != TMK_OK || !tmk_node_is_observer(node))
+            continue;
+        uint32_t in = node->inputs[0]->index;
+        size_t slot = (size_t)tmk_ptrmap_get(&t->p->plan->slots, node);
+        if (slot && t->p->plan->values[in].initializer)
+            t->status = add_tap(t->p, (uint32_t)slot - 1, in);
+    }
 }
 
 static int by_step(const void *a, const void *b, void *context) {
@@ -262,6 +289,11 @@ enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *i
     struct tmk_infer_result *results = calloc(TMK_MAX_OUTPUTS, sizeof *results);
     enum tmk_status status =
         tensors && in && results ? type_sources(p, inputs) : tmk_nomem(p->diag);
+    struct tmk_graph *root = tmk_graph_root(p->plan->graph); /* the walks change nothing */
+    tmk_graph_each(root, type_weights, p);
+    struct tapping tapping = {p, status};
+    tmk_graph_each(root, tap_inner_weights, &tapping);
+    status = tapping.status;
     for (const struct tmk_node *node = p->plan->graph->first; status == TMK_OK && node;
          node = node->next) {
         char label[256];

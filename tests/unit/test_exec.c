@@ -236,6 +236,141 @@ static void dynamic_values_run_and_are_freed(void **state) {
     tmk_graph_destroy(&graph);
 }
 
+/* ---- control flow ---- */
+
+struct scene {
+    struct tmk_graph *graph;
+    struct tmk_plan *plan;
+    struct tmk_worker *worker;
+    struct tmk_account accounts[16];
+    struct tmk_slot_config slots[16];
+};
+
+static enum tmk_status account_look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                                    int32_t channel_axis, struct tmk_diag *diag) {
+    struct scene *scene = context;
+    const struct tmk_stats_at at = {0, 1, channel_axis};
+    return tmk_account_look(&scene->accounts[slot], &scene->slots[slot], tensor, &at, diag);
+}
+
+/* Instruments everything, runs once, and leaves the accounts by profile ID. */
+static void play(struct scene *scene, const char *text, const struct tmk_tensor *inputs,
+                 struct tmk_diag *diag) {
+    *scene = (struct scene){0};
+    for (int i = 0; i < 16; i++)
+        scene->slots[i] = (struct tmk_slot_config){TMK_STATS_HISTOGRAM, false, false, "a value"};
+    assert_ok(tmk_graph_parse(text, NULL, &scene->graph, diag), diag);
+    assert_ok(tmk_ops_bind(scene->graph, diag), diag);
+    tmk_graph_number(scene->graph);
+    assert_ok(tmk_plan_create(scene->graph, inputs, &scene->plan, diag), diag);
+    assert_ok(tmk_worker_create(&scene->worker, diag), diag);
+    const struct tmk_watch watch = {account_look, scene};
+    for (int round = 0; round < 2; round++) /* what a run leaves behind does not disturb the next */
+        assert_ok(tmk_worker_run(scene->worker, scene->plan, inputs, &watch, diag), diag);
+}
+
+static void clear(struct scene *scene) {
+    for (int i = 0; i < 16; i++)
+        tmk_account_finish(&scene->accounts[i]);
+    tmk_worker_destroy(&scene->worker);
+    tmk_plan_destroy(&scene->plan);
+    tmk_graph_destroy(&scene->graph);
+}
+
+static const float *output(const struct scene *scene, uint32_t i, size_t n) {
+    struct tmk_tensor tensor = tmk_worker_value(scene->worker, scene->graph->outputs[i]);
+    assert_int_equal(tensor.dtype, TMK_FLOAT32);
+    assert_int_equal(tmk_tensor_count(&tensor), n);
+    return tensor.data;
+}
+
+#define OBSERVE(to, from, id)                                                                      \
+    " %" to " = ai.tidemark::EdgeObserver(%" from ") {profile_id=" #id                             \
+    ", kind=\"histogram\", tensor_name=\"" from "\"}\n"
+
+static void a_branch_that_is_not_taken_is_never_seen(void **state) {
+    (void)state;
+    static const char text[] =
+        "graph \"g\" opset 17 \"ai.tidemark\" 1 {\n input %c : bool[]\n input %x : f32[2]\n"
+        " %e = Exp(%x)\n" /* an outer value that only a branch reads */
+        " %y = If(%c) {then_branch=graph \"t\" {\n %a = Neg(%e)\n" OBSERVE(
+            "ao", "a", 0) " output %ao\n }, else_branch=graph \"f\" {\n init %w : f32[2] = {5, "
+                          "6}\n" OBSERVE("wo", "w",
+                                         2) " %b = Add(%x, %wo)\n" OBSERVE("bo", "b",
+                                                                           1) " output %bo\n }}\n "
+                                                                              "output %y\n}";
+    for (int taken = 0; taken < 2; taken++) {
+        struct scene scene;
+        struct tmk_diag diag = {0};
+        uint8_t c = (uint8_t)taken;
+        float x[2] = {0, 1};
+        struct tmk_tensor inputs[2];
+        tmk_tensor_borrow(&inputs[0], TMK_BOOL, &(struct tmk_shape){0, {0}}, &c);
+        tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){1, {2}}, x);
+        play(&scene, text, inputs, &diag);
+        /* slots stand in order of appearance: else_branch comes first by its name */
+        uint32_t n;
+        struct tmk_observer *observers;
+        assert_ok(tmk_observer_slots(scene.graph, &observers, &n, &diag), &diag);
+        assert_int_equal(n, 3);
+        for (uint32_t s = 0; s < n; s++) {
+            uint64_t runs = scene.accounts[s].runs;
+            if (observers[s].profile_id == 2)
+                assert_int_equal(runs, 0); /* a weight is no business of the run */
+            else
+                assert_int_equal(runs, (observers[s].profile_id == 0) == taken ? 2 : 0);
+        }
+        assert_int_equal(scene.plan->n_constant_taps, 1);
+        free(observers);
+        const float *y = output(&scene, 0, 2);
+        assert_true(y[0] == (taken ? -1.0f : 5.0f));
+        clear(&scene);
+    }
+}
+
+static void a_loops_values_accumulate_over_its_iterations(void **state) {
+    (void)state;
+    static const char text[] =
+        "graph \"g\" opset 17 \"ai.tidemark\" 1 {\n input %m : i64[]\n input %x : f32[2]\n"
+        " %y, %s = Loop(%m, _, %x) {body=graph \"b\" {\n input %i : i64[]\n input %c : bool[]\n"
+        " input %v : f32[2]\n %d = Identity(%c)\n %w = Add(%v, %x)\n" OBSERVE(
+            "wo", "w", 0) " output %d\n output %wo\n output %wo\n }}\n output %y\n output %s\n}";
+    for (int64_t m = 1; m < 4; m++) {
+        struct scene scene;
+        struct tmk_diag diag = {0};
+        float x[2] = {1, 10};
+        struct tmk_tensor inputs[2];
+        tmk_tensor_borrow(&inputs[0], TMK_INT64, &(struct tmk_shape){0, {0}}, &m);
+        tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){1, {2}}, x);
+        play(&scene, text, inputs, &diag);
+        assert_int_equal(scene.accounts[0].runs, 2 * m);
+        assert_true(output(&scene, 0, 2)[1] == (float)(10 * (m + 1)));
+        assert_true(output(&scene, 1, (size_t)(2 * m))[0] == 2.0f);
+        clear(&scene);
+    }
+}
+
+static void a_scan_slices_and_stacks_along_its_axes(void **state) {
+    (void)state;
+    static const char text[] =
+        "graph \"g\" opset 17 {\n input %s : f32[2]\n input %x : f32[2,3]\n"
+        " %t, %y = Scan(%s, %x) {body=graph \"b\" {\n input %a : f32[2]\n input %e : f32[2]\n"
+        " %n = Add(%a, %e)\n output %n\n output %n\n }, num_scan_inputs=1,"
+        " scan_input_axes=[1], scan_input_directions=[1], scan_output_axes=[1]}\n"
+        " output %t\n output %y\n}";
+    struct scene scene;
+    struct tmk_diag diag = {0};
+    float s[2] = {0, 0}, x[6] = {1, 2, 3, 10, 20, 30};
+    struct tmk_tensor inputs[2];
+    tmk_tensor_borrow(&inputs[0], TMK_FLOAT32, &(struct tmk_shape){1, {2}}, s);
+    tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){2, {2, 3}}, x);
+    play(&scene, text, inputs, &diag);
+    assert_true(output(&scene, 0, 2)[1] == 60.0f);
+    static const float want[6] = {3, 5, 6, 30, 50, 60};
+    assert_memory_equal(output(&scene, 1, 6), want, sizeof want);
+    clear(&scene);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_number_of_threads_does_not_show),
@@ -245,6 +380,9 @@ int main(void) {
         cmocka_unit_test(without_a_guard_nan_is_counted),
         cmocka_unit_test(an_error_of_the_feed_ends_the_run),
         cmocka_unit_test(dynamic_values_run_and_are_freed),
+        cmocka_unit_test(a_branch_that_is_not_taken_is_never_seen),
+        cmocka_unit_test(a_loops_values_accumulate_over_its_iterations),
+        cmocka_unit_test(a_scan_slices_and_stacks_along_its_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

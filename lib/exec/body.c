@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs inside nodes: If, Loop and Scan bodies, run node by node. Their values live on the heap
+ * from one iteration to the next; outer values are where the plan put them. */
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "exec/worker_parts.h"
+#include "ops/stack.h"
+
+static enum tmk_status look(const struct tmk_worker *worker, const struct tmk_node *observer,
+                            struct tmk_diag *diag) {
+    const struct tmk_value *value = tmk_value_source(observer->outputs[0]);
+    size_t slot = (size_t)tmk_ptrmap_get(&worker->plan->slots, observer);
+    if (!worker->watch || !slot || value->kind == TMK_VALUE_INITIALIZER)
+        return TMK_OK;
+    const struct tmk_tensor *tensor = &worker->values[value->index];
+    int32_t axis = -1;
+    if (value->producer && value->output == 0 &&
+        value->producer->row->channel != TMK_CHANNEL_INHERIT)
+        axis = tmk_op_channel_axis(value->producer, -1, NULL, &tensor->shape);
+    return worker->watch->look(worker->watch->context, (uint32_t)slot - 1, tensor, axis, diag);
+}
+
+static enum tmk_status run_arranged(struct tmk_worker *worker, const struct tmk_node *node,
+                                    const struct tmk_tensor **in, struct tmk_tensor **out,
+                                    struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        in[i] = node->inputs[i] ? tmk_worker_tensor(worker, node->inputs[i]) : NULL;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        out[i] = node->outputs[i] ? &worker->values[node->outputs[i]->index] : NULL;
+    TMK_TRY(tmk_worker_infer(node, in, out, diag));
+    struct tmk_step_context context = {worker, out};
+    struct tmk_run run = {.node = node,
+                          .n_in = node->n_inputs,
+                          .n_out = node->n_outputs,
+                          .in = in,
+                          .out = out,
+                          .scratch = tmk_worker_scratch,
+                          .alloc = tmk_worker_alloc,
+                          .context = &context,
+                          .diag = diag,
+                          .call = tmk_worker_call};
+    worker->n_scratch = 0;
+    return node->row->run(&run);
+}
+
+static enum tmk_status run_node(struct tmk_worker *worker, const struct tmk_node *node,
+                                struct tmk_diag *diag) {
+    if (tmk_node_is_observer(node))
+        return look(worker, node, diag);
+    const struct tmk_tensor **in = calloc(node->n_inputs + 1u, sizeof *in);
+    struct tmk_tensor **out = calloc(node->n_outputs + 1u, sizeof(struct tmk_tensor *));
+    enum tmk_status status =
+        in && out ? run_arranged(worker, node, in, out, diag) : tmk_nomem(diag);
+    free(in);
+    free(out);
+    return status;
+}
+
+enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,
+                                const struct tmk_tensor *inputs, struct tmk_tensor *outputs,
+                                struct tmk_diag *diag) {
+    struct tmk_worker *worker = ((struct tmk_step_context *)context)->worker;
+    for (uint32_t i = 0; i < body->n_inputs; i++) {
+        struct tmk_tensor *tensor = &worker->values[body->inputs[i]->index];
+        tmk_tensor_finish(tensor);
+        tmk_tensor_share(tensor, &inputs[i]);
+    }
+    for (const struct tmk_node *node = body->first; node; node = node->next) {
+        enum tmk_status status = run_node(worker, node, diag);
+        if (status != TMK_OK) {
+            char label[256];
+            return tmk_in(diag, status, "node %s", tmk_node_label(node, label, sizeof label));
+        }
+    }
+    for (uint32_t i = 0; i < body->n_outputs; i++)
+        TMK_TRY(tmk_tensor_keep(&outputs[i], tmk_worker_tensor(worker, body->outputs[i]), diag));
+    return TMK_OK;
+}

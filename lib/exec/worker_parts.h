@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What running a plan and running a graph inside a node share. */
+#ifndef TMK_EXEC_WORKER_PARTS_H
+#define TMK_EXEC_WORKER_PARTS_H
+
+#include "exec/worker.h"
+
+enum { TMK_MOST_SCRATCH = 64 };
+
+struct tmk_scratch_block {
+    void *bytes;
+    size_t size;
+};
+
+struct tmk_worker {
+    const struct tmk_plan *plan;   /* of the last run */
+    const struct tmk_watch *watch; /* of the run at hand, or NULL */
+    unsigned char *arena;
+    size_t arena_size;
+    void *accel_scratch;
+    size_t accel_scratch_size;
+    struct tmk_scratch_block
+        scratch[TMK_MOST_SCRATCH]; /* kept from node to node, in the order asked for */
+    uint32_t n_scratch;
+    struct tmk_tensor
+        *values; /* by value index; arena and constants borrowed, dynamic ones owned */
+    uint32_t values_size;
+    const struct tmk_tensor **in; /* of the step at hand */
+    struct tmk_tensor **out;
+};
+
+/* The context of a kernel's scratch, alloc and call. */
+struct tmk_step_context {
+    struct tmk_worker *worker;
+    struct tmk_tensor *const *out;
+};
+
+void *tmk_worker_scratch(void *context, size_t bytes);
+enum tmk_status tmk_worker_alloc(void *context, uint32_t i, enum tmk_dtype dtype,
+                                 const struct tmk_shape *shape, struct tmk_diag *diag);
+/* Runs a graph inside a node, node by node, with plain kernels; see tmk_run.call. */
+enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,
+                                const struct tmk_tensor *inputs, struct tmk_tensor *outputs,
+                                struct tmk_diag *diag);
+
+/* Where a value really is: observers only forward. */
+struct tmk_tensor *tmk_worker_tensor(const struct tmk_worker *worker,
+                                     const struct tmk_value *value);
+/* Infers with the elements there are, and allocates the wanted outputs whose shapes are known. */
+enum tmk_status tmk_worker_infer(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                 struct tmk_tensor *const *out, struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* If and Loop: the kernel decides which graph runs, and how often; the executor runs it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "ops/rows.h"
+#include "ops/stack.h"
+
+enum tmk_status tmk_call_body(struct tmk_run *run, const struct tmk_graph *body,
+                              const struct tmk_tensor *inputs, uint32_t n_inputs,
+                              struct tmk_tensor *outputs) {
+    if (!run->call)
+        return tmk_fail(run->diag, TMK_UNSUPPORTED, "graphs inside nodes cannot run here");
+    if (body->n_inputs != n_inputs)
+        return tmk_fail(run->diag, TMK_GRAPH, "its graph '%s' takes %u inputs, but gets %u",
+                        body->name, body->n_inputs, n_inputs);
+    return run->call(run->context, body, inputs, outputs, run->diag);
+}
+
+void tmk_give(struct tmk_run *run, uint32_t i, struct tmk_tensor *tensor) {
+    struct tmk_tensor *out = tmk_run_out(run, i);
+    if (out) {
+        tmk_tensor_finish(out);
+        *out = *tensor;
+        *tensor = (struct tmk_tensor){0};
+    }
+    tmk_tensor_finish(tensor);
+}
+
+enum tmk_status tmk_infer_nothing(struct tmk_infer *infer) {
+    (void)infer; /* every output's shape depends on what the graphs make */
+    return TMK_OK;
+}
+
+static enum tmk_status read_flag(const struct tmk_tensor *tensor, const char *what, bool *out,
+                                 struct tmk_diag *diag) {
+    TMK_TRY(tmk_want_dtype(tensor, TMK_BOOL, what, diag));
+    if (tmk_tensor_count(tensor) != 1)
+        return tmk_fail(diag, TMK_SHAPE, "%s must be one bool, but has %zu elements", what,
+                        tmk_tensor_count(tensor));
+    *out = *(const uint8_t *)tensor->data != 0;
+    return TMK_OK;
+}
+
+/* ---- If ---- */
+
+static enum tmk_status if_run(struct tmk_run *run) {
+    bool then = false;
+    TMK_TRY(read_flag(run->in[0], "the condition", &then, run->diag));
+    const struct tmk_graph *body =
+        tmk_node_attr(run->node, then ? "then_branch" : "else_branch")->graphs[0];
+    if (body->n_outputs < run->n_out)
+        return tmk_fail(run->diag, TMK_GRAPH, "its graph '%s' makes %u values, but %u are named",
+                        body->name, body->n_outputs, run->n_out);
+    struct tmk_tensor *made = calloc(body->n_outputs + 1u, sizeof *made);
+    if (!made)
+        return tmk_nomem(run->diag);
+    enum tmk_status status = tmk_call_body(run, body, NULL, 0, made);
+    for (uint32_t i = 0; i < body->n_outputs; i++) {
+        if (status == TMK_OK)
+            tmk_give(run, i, &made[i]);
+        else
+            tmk_tensor_finish(&made[i]);
+    }
+    free(made);
+    return status;
+}
+
+/* ---- Loop ---- */
+
+struct loop {
+    struct tmk_run *run;
+    const struct tmk_graph *body;
+    uint32_t n_carried, n_stacked;
+    struct tmk_tensor *inputs; /* iteration, condition, carried */
+    struct tmk_tensor *made;   /* condition, carried, stacked */
+    struct tmk_stack *stacks;
+    int64_t iteration, most;
+    uint8_t condition;
+};
+
+static enum tmk_status read_bounds(struct loop *loop) {
+    struct tmk_run *run = loop->run;
+    const struct tmk_tensor *most = tmk_run_in(run, 0), *condition = tmk_run_in(run, 1);
+    loop->most = INT64_MAX;
+    loop->condition = 1;
+    if (most) {
+        size_t n = 0;
+        TMK_TRY(tmk_read_ints(most, "the trip count", 1, &loop->most, &n, run->diag));
+        if (n != 1)
+            return tmk_fail(run->diag, TMK_SHAPE, "the trip count must be one number");
+    }
+    if (condition) {
+        bool flag = false;
+        TMK_TRY(read_flag(condition, "the condition", &flag, run->diag));
+        loop->condition = flag;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status set_up_loop(struct loop *loop) {
+    struct tmk_run *run = loop->run;
+    const struct tmk_graph *body = loop->body;
+    loop->n_carried = run->n_in > 2 ? run->n_in - 2 : 0;
+    if (body->n_outputs < 1 + loop->n_carried || run->n_out > body->n_outputs - 1)
+        return tmk_fail(run->diag, TMK_GRAPH,
+                        "its graph makes %u values; a condition and %u carried ones are needed",
+                        body->n_outputs, loop->n_carried);
+    loop->n_stacked = body->n_outputs - 1 - loop->n_carried;
+    loop->inputs = calloc(loop->n_carried + 2u, sizeof *loop->inputs);
+    loop->made = calloc(body->n_outputs + 1u, sizeof *loop->made);
+    loop->stacks = calloc(loop->n_stacked + 1u, sizeof *loop->stacks);
+    if (!loop->inputs || !loop->made || !loop->stacks)
+        return tmk_nomem(run->diag);
+    TMK_TRY(read_bounds(loop));
+    for (uint32_t i = 0; i < loop->n_carried; i++) {
+        if (!run->in[2 + i])
+            return tmk_fail(run->diag, TMK_GRAPH, "its carried input %u is absent", i);
+        TMK_TRY(tmk_tensor_keep(&loop->inputs[2 + i], run->in[2 + i], run->diag));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status iterate(struct loop *loop) {
+    const struct tmk_shape scalar = {0};
+    tmk_tensor_borrow(&loop->inputs[0], TMK_INT64, &scalar, &loop->iteration);
+    tmk_tensor_borrow(&loop->inputs[1], TMK_BOOL, &scalar, &loop->condition);
+    TMK_TRY(tmk_call_body(loop->run, loop->body, loop->inputs, loop->n_carried + 2, loop->made));
+    bool go_on = false;
+    TMK_TRY(
+        read_flag(&loop->made[0], "the condition that its graph makes", &go_on, loop->run->diag));
+    for (uint32_t i = 0; i < loop->n_carried; i++) {
+        tmk_tensor_finish(&loop->inputs[2 + i]);
+        loop->inputs[2 + i] = loop->made[1 + i];
+        loop->made[1 + i] = (struct tmk_tensor){0};
+    }
+    for (uint32_t i = 0; i < loop->n_stacked; i++)
+        TMK_TRY(tmk_stack_push(&loop->stacks[i], &loop->made[1 + loop->n_carried + i],
+                               loop->run->diag));
+    loop->condition = go_on;
+    loop->iteration++;
+    return TMK_OK;
+}
+
+static void drop_made(struct loop *loop) {
+    for (uint32_t i = 0; loop->made && i < loop->body->n_outputs; i++)
+        tmk_tensor_finish(&loop->made[i]);
+}
+
+static enum tmk_status run_loop(struct loop *loop) {
+    TMK_TRY(set_up_loop(loop));
+    enum tmk_status status = TMK_OK;
+    while (status == TMK_OK && loop->iteration < loop->most && loop->condition) {
+        status = iterate(loop);
+        drop_made(loop);
+    }
+    TMK_TRY(status);
+    for (uint32_t i = 0; i < loop->n_carried; i++)
+        tmk_give(loop->run, i, &loop->inputs[2 + i]);
+    for (uint32_t i = 0; i < loop->n_stacked; i++) {
+        const struct tmk_value *value = loop->body->outputs[1 + loop->n_carried + i];
+        TMK_TRY(tmk_stack_finish_into(&loop->stacks[i], loop->run, loop->n_carried + i,
+                                      &value->type, 0, false));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status loop_run(struct tmk_run *run) {
+    struct loop loop = {.run = run, .body = tmk_node_attr(run->node, "body")->graphs[0]};
+    enum tmk_status status = run_loop(&loop);
+    drop_made(&loop);
+    for (uint32_t i = 0; loop.inputs && i < loop.n_carried; i++)
+        tmk_tensor_finish(&loop.inputs[2 + i]);
+    for (uint32_t i = 0; loop.stacks && i < loop.n_stacked; i++)
+        tmk_stack_drop(&loop.stacks[i]);
+    free(loop.inputs);
+    free(loop.made);
+    free(loop.stacks);
+    return status;
+}
+
+static const struct tmk_attr_rule if_attrs[] = {
+    {"then_branch", TMK_ATTR_GRAPH, true}, {"else_branch", TMK_ATTR_GRAPH, true}, {0}};
+static const struct tmk_attr_rule loop_attrs[] = {{"body", TMK_ATTR_GRAPH, true}, {0}};
+
+const struct tmk_op tmk_op_If_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "If",
+    .since = 1,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = TMK_VARIADIC,
+    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = if_attrs,
+    .infer = tmk_infer_nothing,
+    .run = if_run,
+    .sample = "graph \"g\" opset 19 {\n input %c : bool[]\n input %x : f32[2]\n"
+              " %y = If(%c) {then_branch=graph \"t\" {\n %a = Relu(%x)\n output %a\n },"
+              " else_branch=graph \"e\" {\n %b = Neg(%x)\n output %b\n }}\n output %y\n}",
+};
+
+const struct tmk_op tmk_op_Loop_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Loop",
+    .since = 1,
+    .until = INT32_MAX,
+    .min_in = 0,
+    .max_in = TMK_VARIADIC,
+    .min_out = 1,
+    .max_out = TMK_VARIADIC,
+    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = loop_attrs,
+    .infer = tmk_infer_nothing,
+    .run = loop_run,
+    .sample = "graph \"g\" opset 19 {\n init %m : i64[] = {3}\n input %x : f32[2]\n"
+              " %y, %s = Loop(%m, _, %x) {body=graph \"b\" {\n input %i : i64[]\n"
+              " input %c : bool[]\n input %v : f32[2]\n %d = Identity(%c)\n %w = Add(%v, %v)\n"
+              " output %d\n output %w\n output %w\n }}\n output %y\n output %s\n}",
+};

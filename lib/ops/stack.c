@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/stack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor *from,
+                                struct tmk_diag *diag) {
+    if (from->buf) {
+        tmk_tensor_share(out, from);
+        return TMK_OK;
+    }
+    TMK_TRY(tmk_tensor_init(out, from->dtype, &from->shape, diag));
+    if (tmk_tensor_bytes(from))
+        memcpy(out->data, from->data, tmk_tensor_bytes(from));
+    return TMK_OK;
+}
+
+enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor,
+                               struct tmk_diag *diag) {
+    char was[128], is[128];
+    if (!stack->n) {
+        stack->dtype = tensor->dtype;
+        stack->shape = tensor->shape;
+    } else if (stack->dtype != tensor->dtype || !tmk_shape_equal(&stack->shape, &tensor->shape)) {
+        return tmk_fail(
+            diag, TMK_SHAPE, "its graph made %s%s and then %s%s where equal ones are stacked",
+            tmk_dtype_name(stack->dtype), tmk_shape_text(&stack->shape, was, sizeof was),
+            tmk_dtype_name(tensor->dtype), tmk_shape_text(&tensor->shape, is, sizeof is));
+    }
+    size_t bytes = tmk_tensor_bytes(tensor), need;
+    if (!tmk_add_size(stack->used, bytes, &need))
+        return tmk_nomem(diag);
+    if (need > stack->size) {
+        size_t size = stack->size ? stack->size : 1024;
+        while (size < need && tmk_mul_size(size, 2, &size)) {
+        }
+        unsigned char *grown = size >= need ? realloc(stack->bytes, size) : NULL;
+        if (!grown)
+            return tmk_nomem(diag);
+        stack->bytes = grown;
+        stack->size = size;
+    }
+    if (bytes)
+        memcpy(stack->bytes + stack->used, tensor->data, bytes);
+    stack->used = need;
+    stack->n++;
+    return TMK_OK;
+}
+
+static enum tmk_status empty_type(struct tmk_stack *stack, const struct tmk_type *type,
+                                  struct tmk_diag *diag) {
+    if (!tmk_dtype_size(type->dtype) || !type->has_shape)
+        return tmk_fail(diag, TMK_SHAPE,
+                        "its graph never ran, and the type of what it would have "
+                        "made is not declared");
+    stack->dtype = type->dtype;
+    stack->shape = type->shape;
+    for (int32_t k = 0; k < stack->shape.rank; k++)
+        if (stack->shape.dim[k] < 0)
+            stack->shape.dim[k] = 0;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *run, uint32_t i,
+                                      const struct tmk_type *type, int64_t axis, bool reversed) {
+    struct tmk_tensor *out = tmk_run_out(run, i);
+    int32_t at;
+    if (!out)
+        return TMK_OK;
+    if (!stack->n)
+        TMK_TRY(empty_type(stack, type, run->diag));
+    struct tmk_shape shape = stack->shape;
+    if (shape.rank == TMK_MAX_RANK)
+        return tmk_fail(run->diag, TMK_SHAPE, "too many axes to stack on another");
+    TMK_TRY(tmk_axis(axis, shape.rank + 1, &at, run->diag));
+    memmove(&shape.dim[at + 1], &shape.dim[at], (size_t)(shape.rank - at) * sizeof shape.dim[0]);
+    shape.dim[at] = (int64_t)stack->n;
+    shape.rank++;
+    TMK_TRY(tmk_run_alloc(run, i, stack->dtype, &shape));
+    if (!stack->used)
+        return TMK_OK;
+    /* one tensor is [outer, inner]; slice t goes to [outer, t, inner] */
+    size_t outer = tmk_extent(&stack->shape, 0, at);
+    size_t inner = stack->used / stack->n / outer;
+    for (size_t t = 0; t < stack->n; t++) {
+        size_t to = reversed ? stack->n - 1 - t : t;
+        for (size_t o = 0; o < outer; o++)
+            memcpy((unsigned char *)out->data + (o * stack->n + to) * inner,
+                   stack->bytes + (t * outer + o) * inner, inner);
+    }
+    return TMK_OK;
+}
+
+void tmk_stack_drop(struct tmk_stack *stack) {
+    free(stack->bytes);
+    *stack = (struct tmk_stack){0};
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What operators that run graphs share: calling a graph, and stacking what it makes time after
+ * time. */
+#ifndef TMK_OPS_STACK_H
+#define TMK_OPS_STACK_H
+
+#include "ops/kernel.h"
+
+/* Calls run->call after checking the number of inputs. outputs: body->n_outputs of them, zeroed;
+ * the caller finishes them, whatever the status. */
+enum tmk_status tmk_call_body(struct tmk_run *run, const struct tmk_graph *body,
+                              const struct tmk_tensor *inputs, uint32_t n_inputs,
+                              struct tmk_tensor *outputs);
+/* Output i becomes the tensor, which is taken (or finished, when nobody wants the output). */
+void tmk_give(struct tmk_run *run, uint32_t i, struct tmk_tensor *tensor);
+/* infer for operators all of whose outputs are known only after running. */
+enum tmk_status tmk_infer_nothing(struct tmk_infer *infer);
+
+/* A tensor that stays good on its own: shares counted bytes, copies borrowed ones. */
+TMK_NODISCARD enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor *from,
+                                              struct tmk_diag *diag);
+
+/* Tensors of one type and shape, one behind the other. Zero-initialised is empty. */
+struct tmk_stack {
+    enum tmk_dtype dtype;
+    struct tmk_shape shape; /* of one */
+    size_t n, used, size;
+    unsigned char *bytes;
+};
+
+/* TMK_SHAPE, TMK_TYPE when the tensor is unlike those before. */
+TMK_NODISCARD enum tmk_status
+tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor, struct tmk_diag *diag);
+/* Makes output i of the stacked tensors, along a new axis (negative counts from the end), the last
+ * one first when `reversed`. An empty stack makes a tensor of no slices, of what `type` tells
+ * (unknown dimensions are 0). */
+TMK_NODISCARD enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *run,
+                                                    uint32_t i, const struct tmk_type *type,
+                                                    int64_t axis, bool reversed);
+void tmk_stack_drop(struct tmk_stack *stack);
+
+#endif
