@@ -314,11 +314,18 @@ static void load_state(const struct walk *w, size_t d, size_t input, float *stat
             memset(state + b * n, 0, n * sizeof *state);
 }
 
+/* Of a sequence without steps: zeros, as in ONNX Runtime. */
 static void store_state(const struct walk *w, size_t d, uint32_t output, const float *state) {
-    const struct tmk_tensor *out = tmk_run_out(w->run, output);
+    const struct tmk_tensor *out = tmk_run_out(w->run, output),
+                            *lengths = tmk_run_in(w->run, IN_LENGTHS);
     size_t n = w->s.hidden;
-    for (size_t b = 0; out && state && n && b < w->s.batch; b++)
-        memcpy((float *)out->data + state_at(&w->s, d, b), state + b * n, n * sizeof *state);
+    for (size_t b = 0; out && state && b < w->s.batch; b++) {
+        float *to = (float *)out->data + state_at(&w->s, d, b);
+        if (lengths && ((const int32_t *)lengths->data)[b] == 0)
+            memset(to, 0, n * sizeof *to);
+        else
+            memcpy(to, state + b * n, n * sizeof *to);
+    }
 }
 
 /* Input times W, biases, packed R, initial states. */

@@ -35,6 +35,20 @@ static void the_last_states_are_those_of_each_sequence(void **state) {
     finish_outputs(out);
 }
 
+static void a_sequence_without_steps_leaves_zeros(void **state) {
+    (void)state;
+    const char *body = ONE "init %x : f32[2,2,1] = {1, 10, 2, 20}\ninit %n : i32[2] = {0, 2}\n"
+                           "init %h : f32[1,2,1] = {100, 200}\n"
+                           "%y, %last = RNN(%x, %w, %r, _, %n, %h) {" LINE "}";
+    struct tmk_diag diag;
+    struct tmk_tensor out[OPERANDS];
+    if (run_node(14, body, out, &diag) != TMK_OK)
+        fail_msg("%s", diag.text);
+    check_output(body, &out[0], TMK_FLOAT32, "[2,1,2,1]", FLOATS(0, 210, 0, 230), 0);
+    check_output(body, &out[1], TMK_FLOAT32, "[1,2,1]", FLOATS(0, 230), 0);
+    finish_outputs(out);
+}
+
 static void a_state_starts_as_given_and_every_bias_counts(void **state) {
     (void)state;
     gives(7,
@@ -148,6 +162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sequences_end_where_they_say_in_either_direction),
         cmocka_unit_test(the_last_states_are_those_of_each_sequence),
+        cmocka_unit_test(a_sequence_without_steps_leaves_zeros),
         cmocka_unit_test(a_state_starts_as_given_and_every_bias_counts),
         cmocka_unit_test(every_function_has_its_parameters),
         cmocka_unit_test(the_reset_gate_stands_before_or_after_the_product),
