@@ -118,6 +118,15 @@ static enum tmk_status set_attrs(struct tmk_node *node, const char *name, int64_
     return tmk_node_set_attr(node, &attr, diag);
 }
 
+/* Names of an output's free dimensions may be mere labels: files exist whose outputs of different
+ * sizes share one. For a value inside the graph they would be a promise that runtimes share memory
+ * by. */
+static enum tmk_status forget_symbols(struct tmk_value *value, struct tmk_diag *diag) {
+    struct tmk_type type = value->type;
+    memset(type.symbol, 0, sizeof type.symbol);
+    return tmk_value_set_type(value, &type, diag);
+}
+
 static enum tmk_status observe(struct tmk_value *value, enum tmk_observer_kind kind,
                                struct tmk_diag *diag) {
     struct tmk_graph *graph = value->graph;
@@ -141,6 +150,8 @@ static enum tmk_status observe(struct tmk_value *value, enum tmk_observer_kind k
         status = tmk_value_replace(value, node->outputs[0], node, takes_name, diag);
     if (status == TMK_OK && takes_name)
         status = tmk_value_rename(value, raw, diag);
+    if (status == TMK_OK && takes_name)
+        status = forget_symbols(value, diag);
     free(observed);
     free(raw);
     return status;
@@ -185,6 +196,8 @@ static enum tmk_status strip_one(struct tmk_node *node, struct tmk_diag *diag) {
         return tmk_fail(diag, TMK_GRAPH, "an observer without input or output");
     if (name[0] && raw->kind == TMK_VALUE_RESULT)
         TMK_TRY(tmk_value_rename(raw, name, diag));
+    if (observed->n_graph_outputs && raw->kind == TMK_VALUE_RESULT)
+        TMK_TRY(tmk_value_set_type(raw, &observed->type, diag));
     TMK_TRY(tmk_value_replace(observed, raw, node, true, diag));
     tmk_node_remove(node);
     return TMK_OK;
