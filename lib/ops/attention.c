@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention: softmax(softcap(Q K^T scale) + bias) V, head by head.
+ *
+ * The bias of a query and a key is what the mask says, and -inf where the causal frontier, the
+ * window or the end of the sequence is in between. A query that may attend no key gives zeros.
+ * `softmax_precision` is float32 whatever it says.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "ops/exp.h"
+#include "ops/gemm.h"
+#include "ops/kernel.h"
+#include "ops/rows.h"
+
+/* In the order of the inputs and outputs. */
+enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_LENGTHS };
+enum { OUT_Y, OUT_KEY, OUT_VALUE, OUT_SCORES };
+
+/* What output 3 shows. */
+enum shown { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_SOFTMAX };
+
+struct sizes {
+    bool packed; /* rank 3: batch, sequence, heads * size; else batch, heads, sequence, size */
+    int64_t batch, q_heads, kv_heads, queries, keys, past, total, size, value_size;
+};
+
+/* ---- shapes ---- */
+
+/* Heads, sequence and size of one of Q, K, V. */
+static enum tmk_status read_operand(const struct tmk_node *node, const struct tmk_tensor *x,
+                                    const char *what, const char *attr, int64_t *heads,
+                                    int64_t *sequence, int64_t *size, struct tmk_diag *diag) {
+    const int64_t *dim = x->shape.dim;
+    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, what, diag));
+    if (x->shape.rank != 3 && x->shape.rank != 4)
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' has rank %d, neither 3 nor 4", what,
+                        (int)x->shape.rank);
+    *heads = tmk_node_int(node, attr, x->shape.rank == 4 ? dim[1] : 0);
+    if (x->shape.rank == 4) {
+        *sequence = dim[2];
+        *size = dim[3];
+        if (*heads != dim[1])
+            return tmk_fail(diag, TMK_SHAPE, "attribute '%s' is %lld, but '%s' has %lld heads",
+                            attr, (long long)*heads, what, (long long)dim[1]);
+        return TMK_OK;
+    }
+    if (*heads <= 0 || dim[2] % *heads)
+        return tmk_fail(diag, TMK_SHAPE, "attribute '%s' is %lld, which does not divide %lld", attr,
+                        (long long)*heads, (long long)dim[2]);
+    *sequence = dim[1];
+    *size = dim[2] / *heads;
+    return TMK_OK;
+}
+
+static enum tmk_status want_past(const struct tmk_tensor *past, const char *what,
+                                 const struct sizes *s, int64_t size, struct tmk_diag *diag) {
+    char have[128];
+    const int64_t *dim = past->shape.dim;
+    TMK_TRY(tmk_want_dtype(past, TMK_FLOAT32, what, diag));
+    if (past->shape.rank != 4 || dim[0] != s->batch || dim[1] != s->kv_heads || dim[2] != s->past ||
+        dim[3] != size)
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld,%lld,%lld,%lld]", what,
+                        tmk_shape_text(&past->shape, have, sizeof have), (long long)s->batch,
+                        (long long)s->kv_heads, (long long)s->past, (long long)size);
+    return TMK_OK;
+}
+
+/* `in` holds n inputs. */
+static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                  uint32_t n, struct sizes *s, struct tmk_diag *diag) {
+    const struct tmk_tensor *q = in[IN_Q], *k = in[IN_K], *v = in[IN_V],
+                            *key = n > IN_PAST_KEY ? in[IN_PAST_KEY] : NULL,
+                            *value = n > IN_PAST_VALUE ? in[IN_PAST_VALUE] : NULL;
+    int64_t size, heads, values;
+    TMK_TRY(read_operand(node, q, "Q", "q_num_heads", &s->q_heads, &s->queries, &s->size, diag));
+    TMK_TRY(read_operand(node, k, "K", "kv_num_heads", &s->kv_heads, &s->keys, &size, diag));
+    TMK_TRY(read_operand(node, v, "V", "kv_num_heads", &heads, &values, &s->value_size, diag));
+    s->packed = q->shape.rank == 3;
+    s->batch = q->shape.dim[0];
+    if (k->shape.rank != q->shape.rank || v->shape.rank != q->shape.rank)
+        return tmk_fail(diag, TMK_SHAPE, "inputs 'Q', 'K' and 'V' have ranks %d, %d and %d",
+                        (int)q->shape.rank, (int)k->shape.rank, (int)v->shape.rank);
+    if (k->shape.dim[0] != s->batch || v->shape.dim[0] != s->batch || size != s->size ||
+        heads != s->kv_heads || values != s->keys)
+        return tmk_fail(diag, TMK_SHAPE, "inputs 'Q', 'K' and 'V' do not fit each other");
+    if (s->kv_heads ? s->q_heads % s->kv_heads : s->q_heads)
+        return tmk_fail(diag, TMK_SHAPE, "%lld heads of 'Q' cannot share %lld of 'K'",
+                        (long long)s->q_heads, (long long)s->kv_heads);
+    if (!key != !value)
+        return tmk_fail(diag, TMK_ARGUMENT, "one of 'past_key' and 'past_value' without the other");
+    s->past = key && key->shape.rank == 4 ? key->shape.dim[2] : 0;
+    if (key) {
+        TMK_TRY(want_past(key, "past_key", s, s->size, diag));
+        TMK_TRY(want_past(value, "past_value", s, s->value_size, diag));
+    }
+    if (!tmk_add_i64(s->past, s->keys, &s->total))
+        return tmk_fail(diag, TMK_RANGE, "too many keys");
+    return TMK_OK;
+}
+
+/* From operator set 24 on a mask may end early; the rest is not attended. */
+static bool mask_may_end(const struct tmk_node *node) {
+    return node->row->since >= 24;
+}
+
+static enum tmk_status check_mask(const struct tmk_node *node, const struct tmk_tensor *mask,
+                                  const struct sizes *s, struct tmk_diag *diag) {
+    struct tmk_shape all = {4, {s->batch, s->q_heads, s->queries, s->total}};
+    struct tmk_shape shape = mask->shape, both;
+    char have[128];
+    if (mask->dtype != TMK_BOOL)
+        TMK_TRY(tmk_want_dtype(mask, TMK_FLOAT32, "attn_mask", diag));
+    int32_t last = shape.rank - 1;
+    if (last >= 0 && mask_may_end(node) && shape.dim[last] < s->total)
+        shape.dim[last] = s->total;
+    if (last < 0 || tmk_broadcast(&shape, &all, &both, diag) != TMK_OK ||
+        !tmk_shape_equal(&both, &all))
+        return tmk_fail(diag, TMK_SHAPE,
+                        "input 'attn_mask' is %s, which does not fit [%lld,%lld,%lld,%lld]",
+                        tmk_shape_text(&mask->shape, have, sizeof have), (long long)s->batch,
+                        (long long)s->q_heads, (long long)s->queries, (long long)s->total);
+    return TMK_OK;
+}
+
+static enum tmk_status check_attributes(const struct tmk_node *node, struct tmk_diag *diag) {
+    static const char *const windows[] = {"left_window_size", "right_window_size"};
+    int64_t shown = tmk_node_int(node, "qk_matmul_output_mode", 0);
+    if (shown < SHOW_PRODUCT || shown > SHOW_SOFTMAX)
+        return tmk_fail(diag, TMK_RANGE,
+                        "attribute 'qk_matmul_output_mode' is %lld, not from 0 to 3",
+                        (long long)shown);
+    for (size_t i = 0; i < TMK_COUNT(windows); i++)
+        if (tmk_node_int(node, windows[i], -1) < -1)
+            return tmk_fail(diag, TMK_RANGE, "attribute '%s' is %lld", windows[i],
+                            (long long)tmk_node_int(node, windows[i], -1));
+    return TMK_OK;
+}
+
+static enum tmk_status infer_attention(struct tmk_infer *infer) {
+    struct sizes s;
+    const struct tmk_tensor *mask = tmk_infer_in(infer, IN_MASK),
+                            *lengths = tmk_infer_in(infer, IN_LENGTHS);
+    TMK_TRY(read_sizes(infer->node, infer->in, infer->n_in, &s, infer->diag));
+    TMK_TRY(check_attributes(infer->node, infer->diag));
+    if (mask)
+        TMK_TRY(check_mask(infer->node, mask, &s, infer->diag));
+    if (lengths) {
+        TMK_TRY(tmk_want_dtype(lengths, TMK_INT64, "nonpad_kv_seqlen", infer->diag));
+        if (lengths->shape.rank != 1 || lengths->shape.dim[0] != s.batch)
+            return tmk_fail(infer->diag, TMK_SHAPE, "input 'nonpad_kv_seqlen' is not of %lld",
+                            (long long)s.batch);
+        if (tmk_infer_in(infer, IN_PAST_KEY))
+            return tmk_fail(infer->diag, TMK_ARGUMENT,
+                            "inputs 'nonpad_kv_seqlen' and 'past_key' exclude each other");
+    }
+    struct tmk_shape y = {4, {s.batch, s.q_heads, s.queries, s.value_size}};
+    if (s.packed) {
+        y = (struct tmk_shape){3, {s.batch, s.queries, 0}};
+        if (!tmk_mul_i64(s.q_heads, s.value_size, &y.dim[2]))
+            return tmk_fail(infer->diag, TMK_RANGE, "the output is too large");
+    }
+    struct tmk_shape key = {4, {s.batch, s.kv_heads, s.total, s.size}}, value = key,
+                     scores = {4, {s.batch, s.q_heads, s.queries, s.total}};
+    value.dim[3] = s.value_size;
+    tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &key);
+    tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &value);
+    tmk_infer_set(infer, OUT_SCORES, TMK_FLOAT32, &scores);
+    return TMK_OK;
+}
+
+/* ---- running ---- */
+
+/* Sequences of vectors, one a head. */
+struct heads {
+    const float *data;
+    size_t batch, head, row; /* elements from one to the next */
+};
+
+static struct heads heads_of(const struct tmk_tensor *x, bool packed, size_t heads, size_t sequence,
+                             size_t size) {
+    if (packed)
+        return (struct heads){x->data, sequence * heads * size, size, heads * size};
+    return (struct heads){x->data, heads * sequence * size, sequence * size, size};
+}
+
+/* Past and new vectors joined, in output `output` or, where nobody wants it, in scratch. */
+static enum tmk_status join(struct tmk_run *run, const struct sizes *s, uint32_t output,
+                            uint32_t past_input, uint32_t input, int64_t vector,
+                            struct heads *out) {
+    struct tmk_tensor *present = tmk_run_out(run, output);
+    const struct tmk_tensor *past = tmk_run_in(run, past_input);
+    size_t heads = (size_t)s->kv_heads, keys = (size_t)s->keys, size = (size_t)vector,
+           total = (size_t)s->total, before = (size_t)s->past * size, bytes, all;
+    *out = heads_of(run->in[input], s->packed, heads, keys, size);
+    if (!present && !past)
+        return TMK_OK;
+    struct heads joined = {NULL, heads * total * size, total * size, size};
+    if (!tmk_mul_size((size_t)s->batch, heads, &all) || !tmk_mul_size(total, size, &bytes) ||
+        !tmk_mul_size(bytes, sizeof(float), &bytes) || !tmk_mul_size(bytes, all, &bytes))
+        return tmk_nomem(run->diag);
+    float *to = present ? present->data : run->scratch(run->context, bytes + 1);
+    if (!to && bytes)
+        return tmk_nomem(run->diag);
+    joined.data = to;
+    for (size_t i = 0; i < all && bytes > 0; i++, to += total * size) {
+        const float *from = out->data + i / heads * out->batch + i % heads * out->head;
+        if (before)
+            memcpy(to, (const float *)past->data + i * before, before * sizeof *to);
+        for (size_t r = 0; r < keys; r++)
+            memcpy(to + before + r * size, from + r * out->row, size * sizeof *to);
+    }
+    *out = joined;
+    return TMK_OK;
+}
+
+/* What decides on the bias. */
+struct bias {
+    const struct tmk_tensor *mask;     /* or NULL */
+    int64_t mask_stride[TMK_MAX_RANK]; /* in batch, heads, queries, keys */
+    size_t mask_keys;                  /* later ones are not attended */
+    const int64_t *lengths;            /* or NULL */
+    bool causal;
+    int64_t left, right; /* -1: no limit */
+};
+
+static void read_bias(const struct tmk_run *run, const struct sizes *s, struct bias *out) {
+    const struct tmk_tensor *lengths = tmk_run_in(run, IN_LENGTHS);
+    int64_t most = s->total + s->queries; /* as good as any wider window */
+    *out = (struct bias){.mask = tmk_run_in(run, IN_MASK),
+                         .mask_keys = (size_t)s->total,
+                         .lengths = lengths ? lengths->data : NULL,
+                         .causal = tmk_node_int(run->node, "is_causal", 0) != 0,
+                         .left = tmk_node_int(run->node, "left_window_size", -1),
+                         .right = tmk_node_int(run->node, "right_window_size", -1)};
+    out->left = out->left < most ? out->left : most;
+    out->right = out->right < most ? out->right : most;
+    if (!out->mask)
+        return;
+    struct tmk_shape all = {4, {s->batch, s->q_heads, s->queries, s->total}};
+    int32_t last = out->mask->shape.rank - 1;
+    if (mask_may_end(run->node) && out->mask->shape.dim[last] < s->total) {
+        out->mask_keys = (size_t)out->mask->shape.dim[last];
+        all.dim[3] = out->mask->shape.dim[last];
+    }
+    tmk_broadcast_strides(&out->mask->shape, &all, out->mask_stride);
+}
+
+/* The bias of query i of head h in sample b for every key; false where all of them are -inf. */
+static bool fill_bias(const struct bias *bias, const struct sizes *s, size_t b, size_t h, size_t i,
+                      float *out) {
+    const int64_t *stride = bias->mask_stride;
+    int64_t length = bias->lengths ? bias->lengths[b] : s->total;
+    int64_t place = (int64_t)i + (bias->lengths ? length - s->queries : s->past);
+    size_t at = b * (size_t)stride[0] + h * (size_t)stride[1] + i * (size_t)stride[2];
+    bool any = false;
+    for (int64_t j = 0; j < s->total; j++) {
+        size_t where = at + (size_t)j * (size_t)stride[3];
+        float value = 0;
+        if ((size_t)j >= bias->mask_keys)
+            value = -INFINITY;
+        else if (bias->mask && bias->mask->dtype == TMK_BOOL)
+            value = ((const uint8_t *)bias->mask->data)[where] ? 0 : -INFINITY;
+        else if (bias->mask)
+            value = ((const float *)bias->mask->data)[where];
+        if ((bias->causal && j > place) || j >= length ||
+            (bias->left >= 0 && j < place - bias->left) ||
+            (bias->right >= 0 && j > place + bias->right))
+            value += -INFINITY;
+        out[j] = value;
+        any = any || value != -INFINITY;
+    }
+    return any;
+}
+
+/* In place. */
+static void softmax(size_t n, float *x) {
+    float most = -INFINITY;
+    double sum = 0;
+    for (size_t j = 0; j < n; j++)
+        most = x[j] > most || isnan(x[j]) ? x[j] : most;
+    if (most == -INFINITY) {
+        memset(x, 0, n * sizeof *x);
+        return;
+    }
+    for (size_t j = 0; j < n; j++)
+        x[j] = tmk_expf(x[j] - most);
+    for (size_t j = 0; j < n; j++)
+        sum += (double)x[j];
+    for (size_t j = 0; j < n; j++)
+        x[j] = (float)((double)x[j] / sum);
+}
+
+struct attention {
+    struct sizes s;
+    struct bias bias;
+    struct heads q, k, v;
+    float scale, softcap;
+    enum shown shown;
+    float *panel, *scores, *row, *result; /* scores: of one head; row: bias; result: of one head */
+    float *y, *shown_scores;              /* outputs, or NULL */
+};
+
+/* Products to probabilities, for query i; `shown` is its row of output 3, or NULL. */
+static void finish_row(const struct attention *a, size_t b, size_t h, size_t i, float *score,
+                       float *shown) {
+    size_t n = (size_t)a->s.total;
+    for (size_t j = 0; j < n; j++)
+        score[j] *= a->scale;
+    if (shown && a->shown == SHOW_PRODUCT)
+        memcpy(shown, score, n * sizeof *score);
+    for (size_t j = 0; j < n && a->softcap > 0; j++)
+        score[j] = tmk_tanhf(score[j] / a->softcap) * a->softcap;
+    if (shown && a->shown == SHOW_CAPPED)
+        memcpy(shown, score, n * sizeof *score);
+    bool any = fill_bias(&a->bias, &a->s, b, h, i, a->row);
+    for (size_t j = 0; j < n; j++)
+        score[j] += a->row[j];
+    if (shown && a->shown == SHOW_BIASED)
+        memcpy(shown, score, n * sizeof *score);
+    if (any)
+        softmax(n, score);
+    else
+        memset(score, 0, n * sizeof *score);
+    if (shown && a->shown == SHOW_SOFTMAX)
+        memcpy(shown, score, n * sizeof *score);
+}
+
+static void attend(const struct attention *a, size_t b, size_t h) {
+    const struct sizes *s = &a->s;
+    size_t group = h / (size_t)(s->q_heads / s->kv_heads), queries = (size_t)s->queries,
+           total = (size_t)s->total, width = (size_t)s->value_size,
+           head = b * (size_t)s->q_heads + h;
+    struct tmk_gemm product = {.m = queries,
+                               .n = total,
+                               .k = (size_t)s->size,
+                               .a = a->q.data + b * a->q.batch + h * a->q.head,
+                               .b = a->k.data + b * a->k.batch + group * a->k.head,
+                               .a_row = a->q.row,
+                               .a_depth = 1,
+                               .b_depth = 1,
+                               .b_column = a->k.row,
+                               .c = a->scores};
+    tmk_gemm(&product, a->panel);
+    for (size_t i = 0; i < queries && total; i++)
+        finish_row(a, b, h, i, a->scores + i * total,
+                   a->shown_scores ? a->shown_scores + (head * queries + i) * total : NULL);
+    if (!a->y)
+        return;
+    struct tmk_gemm weighted = {.m = queries,
+                                .n = width,
+                                .k = total,
+                                .a = a->scores,
+                                .b = a->v.data + b * a->v.batch + group * a->v.head,
+                                .a_row = total,
+                                .a_depth = 1,
+                                .b_depth = a->v.row,
+                                .b_column = 1,
+                                .c = s->packed ? a->result : a->y + head * queries * width};
+    tmk_gemm(&weighted, a->panel);
+    for (size_t i = 0; s->packed && i < queries && width; i++)
+        memcpy(a->y + ((b * queries + i) * (size_t)s->q_heads + h) * width, a->result + i * width,
+               width * sizeof(float));
+}
+
+static enum tmk_status take(struct tmk_run *run, int64_t a, int64_t b, float **out) {
+    size_t bytes;
+    if (!tmk_mul_size((size_t)a, (size_t)b, &bytes) || !tmk_mul_size(bytes, sizeof(float), &bytes))
+        return tmk_nomem(run->diag);
+    float *p = run->scratch(run->context, bytes + 1);
+    if (!p)
+        return tmk_nomem(run->diag);
+    *out = p;
+    return TMK_OK;
+}
+
+static enum tmk_status run_attention(struct tmk_run *run) {
+    struct attention a = {0};
+    struct tmk_tensor *y = tmk_run_out(run, OUT_Y), *shown = tmk_run_out(run, OUT_SCORES);
+    TMK_TRY(read_sizes(run->node, run->in, run->n_in, &a.s, run->diag));
+    const struct sizes *s = &a.s;
+    read_bias(run, s, &a.bias);
+    for (int64_t b = 0; a.bias.lengths && b < s->batch; b++)
+        if (a.bias.lengths[b] < 0 || a.bias.lengths[b] > s->total)
+            return tmk_fail(run->diag, TMK_RANGE, "input 'nonpad_kv_seqlen' has %lld of %lld keys",
+                            (long long)a.bias.lengths[b], (long long)s->total);
+    a.q =
+        heads_of(run->in[IN_Q], s->packed, (size_t)s->q_heads, (size_t)s->queries, (size_t)s->size);
+    TMK_TRY(join(run, s, OUT_KEY, IN_PAST_KEY, IN_K, s->size, &a.k));
+    TMK_TRY(join(run, s, OUT_VALUE, IN_PAST_VALUE, IN_V, s->value_size, &a.v));
+    TMK_TRY(take(run, TMK_GEMM_PANEL / sizeof(float), 1, &a.panel));
+    TMK_TRY(take(run, s->queries, s->total, &a.scores));
+    TMK_TRY(take(run, s->total, 1, &a.row));
+    if (s->packed)
+        TMK_TRY(take(run, s->queries, s->value_size, &a.result));
+    a.scale = tmk_node_float(run->node, "scale", s->size ? 1 / sqrtf((float)s->size) : 1);
+    a.softcap = tmk_node_float(run->node, "softcap", 0);
+    a.shown = (enum shown)tmk_node_int(run->node, "qk_matmul_output_mode", 0);
+    a.y = y && tmk_tensor_count(y) ? y->data : NULL;
+    a.shown_scores = shown && tmk_tensor_count(shown) ? shown->data : NULL;
+    if (!a.y && !a.shown_scores)
+        return TMK_OK;
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t h = 0; h < s->q_heads; h++)
+            attend(&a, (size_t)b, (size_t)h);
+    return TMK_OK;
+}
+
+/* ---- rows ---- */
+
+#define TMK_ATTENTION_ATTRS                                                                        \
+    {"is_causal", TMK_ATTR_INT, false}, {"kv_num_heads", TMK_ATTR_INT, false},                     \
+        {"q_num_heads", TMK_ATTR_INT, false}, {"qk_matmul_output_mode", TMK_ATTR_INT, false},      \
+        {"scale", TMK_ATTR_FLOAT, false}, {"softcap", TMK_ATTR_FLOAT, false}, {                    \
+        "softmax_precision", TMK_ATTR_INT, false                                                   \
+    }
+
+static const struct tmk_attr_rule attrs_23[] = {TMK_ATTENTION_ATTRS, {NULL}};
+static const struct tmk_attr_rule attrs_25[] = {TMK_ATTENTION_ATTRS,
+                                                {"left_window_size", TMK_ATTR_INT, false},
+                                                {"right_window_size", TMK_ATTR_INT, false},
+                                                {NULL}};
+
+#define TMK_ATTENTION_ROW(version, last, inputs, rules, lines)                                     \
+    const struct tmk_op tmk_op_Attention_##version = {                                             \
+        .domain = TMK_DOMAIN_ONNX,                                                                 \
+        .name = "Attention",                                                                       \
+        .since = version,                                                                          \
+        .until = last,                                                                             \
+        .min_in = 3,                                                                               \
+        .max_in = inputs,                                                                          \
+        .min_out = 1,                                                                              \
+        .max_out = 4,                                                                              \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_LAST,                                                               \
+        .attrs = rules,                                                                            \
+        .infer = infer_attention,                                                                  \
+        .run = run_attention,                                                                      \
+        .sample = "graph \"sample\" opset " #version " {\n" lines "  output %y\n"                  \
+                  "}\n",                                                                           \
+    };
+
+TMK_ATTENTION_ROW(23, 23, 6, attrs_23,
+                  "  input %q : f32[2,4,3,8]\n"
+                  "  input %k : f32[2,2,5,8]\n"
+                  "  input %v : f32[2,2,5,6]\n"
+                  "  input %m : f32[4,1,7]\n"
+                  "  input %pk : f32[2,2,2,8]\n"
+                  "  input %pv : f32[2,2,2,6]\n"
+                  "  %y, %key, %value, %qk = Attention(%q, %k, %v, %m, %pk, %pv) "
+                  "{is_causal=1, qk_matmul_output_mode=2, scale=0.3f, softcap=2f}\n")
+TMK_ATTENTION_ROW(24, 24, 7, attrs_23,
+                  "  input %q : f32[2,3,16]\n"
+                  "  input %k : f32[2,5,8]\n"
+                  "  input %v : f32[2,5,6]\n"
+                  "  input %m : bool[3,4]\n"
+                  "  init %n : i64[2] = {4, 0}\n"
+                  "  %y, _, _, %qk = Attention(%q, %k, %v, %m, _, _, %n) "
+                  "{kv_num_heads=2, q_num_heads=4, qk_matmul_output_mode=3}\n")
+TMK_ATTENTION_ROW(25, INT32_MAX, 7, attrs_25,
+                  "  input %q : f32[1,2,6,4]\n"
+                  "  input %k : f32[1,2,6,4]\n"
+                  "  input %v : f32[1,2,6,4]\n"
+                  "  %y = Attention(%q, %k, %v) {left_window_size=2, right_window_size=1}\n")
