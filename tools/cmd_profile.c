@@ -38,12 +38,6 @@ static void print_value(void *context, const char *label, uint64_t sample,
     fprintf(stderr, "%s\n", n > PRINTED_ELEMENTS ? " ..." : "");
 }
 
-static bool known_ending(const char *path) {
-    const char *dot = strrchr(path, '.');
-    return dot &&
-           (strcmp(dot, ".json") == 0 || strcmp(dot, ".h5") == 0 || strcmp(dot, ".hdf5") == 0);
-}
-
 /* What a person wants to know at once: values with NaN or infinities, and dead ones. */
 static void remark_on(const struct tmk_profile *profile) {
     uint32_t by_status[16] = {0};
@@ -90,7 +84,11 @@ static int profile_model(const struct command *command, struct profile_args *arg
     struct tmk_model *model = NULL;
     struct tmk_profile *profile = NULL;
     struct tmk_run_report report = {0};
-    enum tmk_status status = tmk_model_open(rest->items[0], false, &model, &diag);
+    enum tmk_status status = TMK_OK;
+    for (size_t i = 0; status == TMK_OK && i < args->outputs.n; i++)
+        status = tmk_profile_can_write(args->outputs.items[i], &diag);
+    if (status == TMK_OK)
+        status = tmk_model_open(rest->items[0], false, &model, &diag);
     if (status == TMK_OK)
         status = tmk_model_profile(model, &options, &observe, &profile, &report, &diag);
     end_progress();
@@ -127,16 +125,10 @@ static int run_profile(const struct command *command, int argc, char **argv) {
         {0}};
     int exit_status;
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
-        const char *bad = NULL;
-        for (size_t i = 0; i < args.outputs.n; i++)
-            if (!known_ending(args.outputs.items[i]))
-                bad = args.outputs.items[i];
         if (rest.n < 1)
             exit_status = wrong_call(command, "which MODEL?");
         else if (!args.outputs.n)
             exit_status = wrong_call(command, "where to? add -o FILE.json or -o FILE.h5");
-        else if (bad)
-            exit_status = wrong_call(command, "%s: the name must end in .json or .h5", bad);
         else if (args.nan && strcmp(args.nan, "fail") != 0 && strcmp(args.nan, "record") != 0)
             exit_status = wrong_call(command, "--nan takes record or fail, not '%s'", args.nan);
         else

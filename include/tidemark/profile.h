@@ -252,6 +252,10 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_balance(const struct tmk_profi
 
 /* ---- files ---- */
 
+/* Could a profile be written there? To be asked before a long run: the format is known and built
+ * in, and the folder takes files. Errors as of tmk_profile_write; leaves nothing behind. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_can_write(const char *path,
+                                                            struct tmk_diag *diag);
 /* Writes the profile as JSON (".json") or HDF5 (".h5", ".hdf5"), whole or not at all. Equal
  * profiles give equal bytes. TMK_MISMATCH when the books don't balance, TMK_ARGUMENT for another
  * extension, TMK_UNSUPPORTED for HDF5 in a build without it, TMK_WRITE, TMK_NOMEM. Always writes

@@ -36,13 +36,32 @@ static enum tmk_status write_through(const struct tmk_profile *profile, write_fn
     return status;
 }
 
-enum tmk_status tmk_profile_write(const struct tmk_profile *profile, const char *path,
-                                  struct tmk_diag *diag) {
-    write_fn *writer = writer_for(path);
-    if (!writer)
+static enum tmk_status find_writer(const char *path, write_fn **out, struct tmk_diag *diag) {
+    *out = writer_for(path);
+    if (!*out)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s: the name says no format; a profile is written as .json, .h5 or .hdf5",
                         path);
+    if (*out == tmk_profile_write_hdf5 && !tmk_profile_has_hdf5())
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "%s: this build has no HDF5; write .json, or build with -Dhdf5=enabled",
+                        path);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_can_write(const char *path, struct tmk_diag *diag) {
+    write_fn *writer;
+    struct tmk_outfile out;
+    TMK_TRY(find_writer(path, &writer, diag));
+    TMK_TRY(tmk_outfile_begin(path, &out, diag));
+    tmk_outfile_abort(&out);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_write(const struct tmk_profile *profile, const char *path,
+                                  struct tmk_diag *diag) {
+    write_fn *writer;
+    TMK_TRY(find_writer(path, &writer, diag));
     TMK_TRY(tmk_in(diag, tmk_profile_balance(profile, diag),
                    "%s is not written, because the books do not balance", path));
     return write_through(profile, writer, path, diag);

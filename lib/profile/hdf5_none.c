@@ -3,6 +3,10 @@
 #include "base/diag.h"
 #include "profile/format.h"
 
+bool tmk_profile_has_hdf5(void) {
+    return false;
+}
+
 enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct tmk_outfile *out,
                                        struct tmk_diag *diag) {
     (void)profile;

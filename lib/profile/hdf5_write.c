@@ -341,6 +341,10 @@ static size_t image_size(const struct image *image) {
     return (size_t)size;
 }
 
+bool tmk_profile_has_hdf5(void) {
+    return true;
+}
+
 enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct tmk_outfile *out,
                                        struct tmk_diag *diag) {
     struct tmk_h5_writer w = {.profile = profile, .diag = diag};
