@@ -79,10 +79,9 @@ TMK_NODISCARD enum tmk_status tmk_profile_read_json(const char *text, size_t len
 TMK_NODISCARD enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile,
                                                      struct tmk_outfile *out,
                                                      struct tmk_diag *diag);
-TMK_NODISCARD /* Is HDF5 part of this build? */
-    bool
-    tmk_profile_has_hdf5(void);
-enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
-                                      struct tmk_diag *diag);
+/* Is HDF5 part of this build? */
+bool tmk_profile_has_hdf5(void);
+TMK_NODISCARD enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
+                                                    struct tmk_diag *diag);
 
 #endif
