@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests against ONNX Runtime share: the program, the models and their data, profiles, a list of tests.
+
+A test file is started as FILE.py PROGRAM SOURCE_ROOT FEATURES. Models and the oracle are in the folder that TIDEMARK_SHARED
+names, or in ../shared beside the source. Exit status 77, with the reason, when the Python packages or the folder are missing.
+"""
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), Path(sys.argv[2])
+FEATURES = set(sys.argv[3].split(",")) - {""}
+SHARED = Path(os.environ.get("TIDEMARK_SHARED") or SOURCE.parent / "shared")
+BUNDLE, MODELS = SOURCE / "bundle", SHARED / "models"
+SECONDS = 900
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+except ImportError as missing:
+    skip(f"{missing} (TIDEMARK_TEST_PYTHON names the interpreter that has it)")
+if not MODELS.is_dir():
+    skip(f"there is no {MODELS}: real models are taken from the folder that TIDEMARK_SHARED names")
+
+onnxruntime.set_default_logger_severity(4)
+UNSUPPORTED = {"dtln_lstm": "LSTM is not there yet"}
+
+
+@contextlib.contextmanager
+def folder():
+    path = Path(tempfile.mkdtemp(prefix="tidemark-oracle-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def tidemark(*words, **options):
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, encoding="utf-8", errors="surrogateescape",
+                          timeout=SECONDS, **options)
+    assert done.returncode == 0, f"tidemark {' '.join(map(str, words))}: status {done.returncode}: {done.stderr}"
+    return done.stdout
+
+
+def profile(model, data, target, *more):
+    """Profiles and reads the JSON back; `data` is what follows --data."""
+    data = data if isinstance(data, list) else [data]
+    words = [word for one in data for word in ("--data", one)]
+    tidemark("profile", model, *words, "--quiet", "-o", target, *more)
+    return json.loads(Path(target).read_text())
+
+
+# ---- real models ----
+
+def model_of(name):
+    return BUNDLE / "digits.onnx" if name == "digits" else MODELS / name / "model.onnx"
+
+
+def model_names():
+    """The bundled model, then every real one."""
+    return ["digits"] + sorted(path.parent.name for path in MODELS.glob("*/model.onnx"))
+
+
+def graph_inputs(model):
+    """Names of the inputs that are not initializers repeated, as old files do."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in stored]
+
+
+def samples(name, count=None):
+    """A list of feeds, at most `count`: from the .npz beside the model, or from its test sets."""
+    if name == "digits":
+        return [{"image": picture[None]} for picture in np.load(BUNDLE / "digits.npy")[:count]]
+    inputs = graph_inputs(onnx.load(model_of(name)))
+    for path in sorted((MODELS / name).glob("inputs*.npz")):
+        with np.load(path) as arrays:
+            wanted = {key: arrays[key][:count] for key in inputs}
+        return [{key: wanted[key][i] for key in inputs} for i in range(len(wanted[inputs[0]]))]
+    feeds = []
+    for path in stored_sets(name)[:count]:
+        tensors = [onnx.TensorProto.FromString((path / f"input_{i}.pb").read_bytes()) for i in range(len(inputs))]
+        feeds.append({key: onnx.numpy_helper.to_array(tensor) for key, tensor in zip(inputs, tensors)})
+    return feeds
+
+
+def stored_sets(name):
+    return sorted((MODELS / name).glob("test_data_set_*"))
+
+
+def sources(name):
+    """What to give to --data so that the program sees the samples of `samples(name)`."""
+    if name == "digits":
+        return [BUNDLE / "digits.npy"]
+    archives = sorted((MODELS / name).glob("inputs*.npz"))
+    return archives[:1] or [MODELS / name]
+
+
+def photographs(name, target):
+    """All pictures of a model as float32 in its own layout, cut along the first axis: a .npy file."""
+    with np.load(MODELS / name / "samples_u8.npz") as arrays:
+        pixels = arrays["x"].astype(np.float32)
+    if name == "mnist_cnn":
+        pixels = pixels[:, None]
+    elif name == "ultraface_rfb320":
+        pixels = ((pixels - 127) / 128).transpose(0, 3, 1, 2)
+    elif name == "squeezenet10":
+        mean = np.array([103.94, 116.78, 123.68], np.float32)
+        pixels = (pixels - mean).transpose(0, 3, 1, 2)
+    np.save(target, np.ascontiguousarray(pixels, np.float32))
+    return target
+
+
+def session(model):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+# ---- running tests ----
+
+class LeftOut(Exception):
+    """A test that can't run here, with the reason."""
+
+
+def main(tests):
+    failed = 0
+    tests = {name: test for name, test in tests.items() if name.startswith("test_") and callable(test)}
+    for name, test in tests.items():
+        begin = time.monotonic()
+        try:
+            test()
+            print(f"ok: {name} ({time.monotonic() - begin:.1f} s)", flush=True)
+        except LeftOut as reason:
+            print(f"left out: {name}: {reason}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAILED: {name}\n{traceback.format_exc()}", flush=True)
+    print(f"{len(tests) - failed} of {len(tests)} passed")
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every float value of real models, over real data, against ONNX Runtime: counts exactly, extremes within 1e-4 of the range.
+
+usage: test_ranges.py PROGRAM SOURCE_ROOT FEATURES
+
+Twice: against the oracle golden.py, run here on the same model and file; and against the ranges.json that stands beside a model.
+"""
+import json
+import subprocess
+import sys
+
+from oracle import (BUNDLE, MODELS, SHARED, UNSUPPORTED, LeftOut, folder, main, model_names, model_of, np, photographs,
+                    profile, samples, sources)
+
+TOLERANCE = 1e-4  # of the value's range
+ZEROS = 1e-4  # of the elements: a sum that is zero in one order of adding is tiny in another
+GOLDEN = SHARED / "oracle" / "golden.py"
+
+
+def near_zero(ours, span):
+    """Elements, zeros included, that are as good as zero: their bin (the upper 16 bits) is within 1e-6 of the range."""
+    histogram = ours.get("histogram") or {"bins": [], "counts": []}
+    edges = (np.array(histogram["bins"], np.uint32) << 16).view(np.float32)
+    counts = np.array([int(count) for count in histogram["counts"]], np.int64)
+    return int(counts[np.abs(edges) <= 1e-6 * span].sum()) + ours.get("zeros", 0)
+
+
+class Comparison:
+    """One model's worst figures, and what is wrong."""
+
+    def __init__(self, title, samples):
+        self.title, self.samples, self.values = title, samples, 0
+        self.worst, self.where = 0.0, ""
+        self.exact, self.zeros, self.wrong = 0, [], []
+
+    def extreme(self, name, which, ours, theirs, span):
+        if ours is None or theirs is None:
+            if ours != theirs:
+                self.wrong.append(f"{name}: {which} {ours}, not {theirs}")
+            return
+        difference = abs(ours - theirs)
+        error = difference / span if span else (0.0 if difference <= TOLERANCE * abs(theirs) else np.inf)
+        self.exact += difference == 0
+        if error > self.worst:
+            self.worst, self.where = error, f"{which} of {name}"
+        if not error <= TOLERANCE:
+            self.wrong.append(f"{name}: {which} {ours}, not {theirs}: {error:.2e} of the range {span}")
+
+    def value(self, name, ours, want):
+        """`want`: count, nan, posinf, neginf, zeros, min and max (of finite elements, None without any)."""
+        self.values += 1
+        span = want["max"] - want["min"] if want["max"] is not None else 0
+        for key in ("count", "nan", "posinf", "neginf"):
+            if ours.get(key) != want[key]:
+                self.wrong.append(f"{name}: {key} {ours.get(key)}, not {want[key]}")
+        if ours.get("zeros") != want["zeros"]:
+            allowed = max(1, ZEROS * want["count"])
+            most = near_zero(ours, span) + allowed  # where theirs rounds to zero, ours need not
+            self.zeros.append(f"{name}: {ours.get('zeros')}, not {want['zeros']}, of {want['count']}")
+            if not ours.get("zeros", 0) - allowed <= want["zeros"] <= most:
+                self.wrong.append(f"{name}: {ours.get('zeros')} zeros, not {want['zeros']}")
+        self.extreme(name, "min", ours.get("min"), want["min"], span)
+        self.extreme(name, "max", ours.get("max"), want["max"], span)
+
+    def finish(self):
+        print(f"  {self.title:28} {self.samples:5} samples {self.values:4} values {self.exact:4} extremes of the same bits,"
+              f" worst error {self.worst:.1e} of the range ({self.where or 'none'})", flush=True)
+        for line in self.zeros:
+            print(f"    zeros differ: {line}")
+        assert self.values, "nothing was compared"
+        assert not self.wrong, f"{self.title}: " + "\n".join(self.wrong[:20])
+
+
+def by_name(made):
+    """Float records of the main graph."""
+    return {tensor["name"]: tensor for tensor in made["tensors"] if not tensor.get("path")}
+
+
+def compare_all(comparison, made, wanted):
+    ours = by_name(made)
+    for name, want in wanted.items():
+        if name not in ours:
+            comparison.wrong.append(f"{name} is not in the profile")
+        else:
+            comparison.value(name, ours[name], want)
+    comparison.finish()
+
+
+# ---- golden.py ----
+
+def golden(title, model, data):
+    if not GOLDEN.is_file():
+        raise LeftOut(f"there is no {GOLDEN}")
+    with folder() as path:
+        subprocess.run([sys.executable, GOLDEN, model, data, "-o", path / "golden.json", "--threads", "2"], check=True,
+                       capture_output=True, timeout=900)
+        reference = json.loads((path / "golden.json").read_text())
+        made = profile(model, data, path / "p.json")
+    assert made["ledger"]["run"] == reference["n"]
+    wanted = {name: {"count": t["count"], "nan": t["nan"], "posinf": t["pinf"], "neginf": t["ninf"], "zeros": t["zero"],
+                     "min": t["min_finite"], "max": t["max_finite"]} for name, t in reference["tensors"].items()}
+    comparison = Comparison(title, reference["n"])
+    compare_all(comparison, made, wanted)
+    # Whatever the oracle has not seen is a weight, or of another type; nothing is left over.
+    for name, tensor in by_name(made).items():
+        if name not in wanted and tensor["level"] in ("range", "histogram"):
+            assert tensor["kind"] == "weight", f"{name} is not known to the oracle"
+            assert tensor["status"] == "constant", f"{name} is {tensor['status']}"
+
+
+def test_golden_the_bundled_digits():
+    golden("digits", model_of("digits"), BUNDLE / "digits.npy")
+
+
+def test_golden_mnist_64():
+    golden("mnist_cnn, 64", model_of("mnist_cnn"), MODELS / "mnist_cnn" / "x_64.npy")
+
+
+def test_golden_mnist_all_test_digits():
+    with folder() as path:
+        golden("mnist_cnn, all", model_of("mnist_cnn"), photographs("mnist_cnn", path / "x.npy"))
+
+
+def test_golden_ultraface_all_photographs():
+    with folder() as path:
+        golden("ultraface_rfb320, all", model_of("ultraface_rfb320"), photographs("ultraface_rfb320", path / "x.npy"))
+
+
+def test_golden_super_resolution():
+    with folder() as path:
+        np.save(path / "x.npy", np.concatenate([feed["input"] for feed in samples("super_resolution")]))
+        golden("super_resolution", model_of("super_resolution"), path / "x.npy")
+
+
+# ---- ranges.json ----
+
+def stored_ranges(name):
+    reference = json.loads((MODELS / name / "ranges.json").read_text())
+    wanted = {key: {"count": t["count"], "nan": t["nan"], "posinf": t["pinf"], "neginf": t["ninf"], "zeros": t["zeros"],
+                    "min": t.get("min"), "max": t.get("max")} for key, t in reference["tensors"].items()}
+    with folder() as path:
+        made = profile(model_of(name), sources(name), path / "p.json", "--limit", reference["samples"])
+    return reference, wanted, made
+
+
+def test_stored_ranges_of_every_model():
+    wrong = []
+    for name in model_names():
+        if name == "digits" or not (MODELS / name / "ranges.json").is_file():
+            continue
+        if name in UNSUPPORTED:
+            print(f"  {name}: left out: {UNSUPPORTED[name]}")
+            continue
+        try:
+            reference, wanted, made = stored_ranges(name)
+            if made["ledger"]["run"] < reference["samples"]:
+                # The reference has seen more than is there: what we saw must lie within.
+                print(f"  {name}: {made['ledger']['run']} of the {reference['samples']} samples of ranges.json are there")
+                within(made, wanted)
+            else:
+                compare_all(Comparison(name, reference["samples"]), made, wanted)
+        except AssertionError as error:
+            wrong.append(f"{name}: {error}")
+    assert not wrong, "\n".join(wrong)
+
+
+def within(made, wanted):
+    ours = by_name(made)
+    for name, want in wanted.items():
+        assert name in ours, f"{name} is not in the profile"
+        slack = TOLERANCE * (want["max"] - want["min"])
+        assert want["min"] - slack <= ours[name]["min"] and ours[name]["max"] <= want["max"] + slack, name
+
+
+if __name__ == "__main__":
+    main(globals())
