@@ -228,7 +228,7 @@ enum tmk_status tmk_model_profile(struct tmk_model *model, const struct tmk_run_
         status = prepare(&story, diag);
     story.report.setup_seconds = now() - begin;
     if (status == TMK_OK)
-        status = run(&story, true, diag);
+        status = tmk_in(diag, run(&story, true, diag), "%s", model->path);
     if (status == TMK_OK)
         status = write_down(model, &story, observe, out, diag);
     if (status == TMK_OK && report)
@@ -246,7 +246,7 @@ enum tmk_status tmk_model_run_bare(struct tmk_model *model, const struct tmk_run
         status = prepare(&story, diag);
     story.report.setup_seconds = now() - begin;
     if (status == TMK_OK)
-        status = run(&story, false, diag);
+        status = tmk_in(diag, run(&story, false, diag), "%s", model->path);
     if (status == TMK_OK && report)
         *report = story.report;
     finish(&story);

@@ -202,7 +202,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     if (status == TMK_OK)
         status = tmk_worker_create(&g.worker, diag);
     if (status == TMK_OK)
-        status = run_all(&g, diag);
+        status = tmk_in(diag, run_all(&g, diag), "%s", model->path);
     if (status == TMK_OK)
         status = write_all(&g, path, diag);
     for (size_t i = 0; i < g.n; i++)
