@@ -114,7 +114,7 @@ static enum tmk_status check_mask(const struct tmk_node *node, const struct tmk_
     int32_t last = shape.rank - 1;
     if (last >= 0 && mask_may_end(node) && shape.dim[last] < s->total)
         shape.dim[last] = s->total;
-    if (last < 0 || tmk_broadcast(&shape, &all, &both, diag) != TMK_OK ||
+    if (last < 0 || tmk_broadcast(&shape, &all, &both, NULL) != TMK_OK ||
         !tmk_shape_equal(&both, &all))
         return tmk_fail(diag, TMK_SHAPE,
                         "input 'attn_mask' is %s, which does not fit [%lld,%lld,%lld,%lld]",

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RotaryEmbedding: pairs of a head's elements are turned by the angle of their position. */
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "ops/rows.h"
+
+enum { IN_X, IN_COS, IN_SIN, IN_POSITIONS };
+
+struct sizes {
+    size_t batch, sequence, heads, head;
+    size_t turned;               /* elements at the beginning of a head that turn, in pairs */
+    size_t at_head, at_sequence; /* elements from one to the next; a sample is all of them */
+};
+
+static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_shape *x,
+                                  struct sizes *s, struct tmk_diag *diag) {
+    int64_t heads = tmk_node_int(node, "num_heads", 0),
+            turned = tmk_node_int(node, "rotary_embedding_dim", 0);
+    if (x->rank != 3 && x->rank != 4)
+        return tmk_fail(diag, TMK_SHAPE, "input 'X' has rank %d, neither 3 nor 4", (int)x->rank);
+    if (x->rank == 3 && (heads <= 0 || x->dim[2] % heads))
+        return tmk_fail(diag, TMK_SHAPE,
+                        "attribute 'num_heads' is %lld, which does not divide %lld",
+                        (long long)heads, (long long)x->dim[2]);
+    *s = (struct sizes){.batch = (size_t)x->dim[0]};
+    if (x->rank == 3) {
+        s->sequence = (size_t)x->dim[1];
+        s->heads = (size_t)heads;
+        s->head = s->at_head = (size_t)(x->dim[2] / heads);
+        s->at_sequence = (size_t)x->dim[2];
+    } else {
+        s->heads = (size_t)x->dim[1];
+        s->sequence = (size_t)x->dim[2];
+        s->head = s->at_sequence = (size_t)x->dim[3];
+        s->at_head = tmk_extent(x, 2, 4);
+    }
+    turned = turned ? turned : (int64_t)s->head;
+    if (turned < 0 || turned % 2 || turned > (int64_t)s->head)
+        return tmk_fail(diag, TMK_RANGE, "%lld elements of a head of %zu cannot turn in pairs",
+                        (long long)turned, s->head);
+    s->turned = (size_t)turned;
+    return TMK_OK;
+}
+
+static enum tmk_status want_cache(const struct tmk_tensor *cache, const char *what, bool by_place,
+                                  const struct sizes *s, struct tmk_diag *diag) {
+    const struct tmk_shape *c = &cache->shape;
+    char have[128];
+    TMK_TRY(tmk_want_dtype(cache, TMK_FLOAT32, what, diag));
+    bool fits = by_place ? c->rank == 2
+                         : c->rank == 3 && c->dim[0] == (int64_t)s->batch &&
+                               c->dim[1] == (int64_t)s->sequence;
+    if (!fits || c->dim[c->rank - 1] != (int64_t)s->turned / 2)
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s; %s", what,
+                        tmk_shape_text(c, have, sizeof have),
+                        by_place ? "with 'position_ids' it takes [positions, half the turning part]"
+                                 : "it takes [batch, sequence, half the turning part]");
+    return TMK_OK;
+}
+
+static enum tmk_status infer_rotary(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[IN_X], *positions = tmk_infer_in(infer, IN_POSITIONS);
+    struct sizes s;
+    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
+    TMK_TRY(read_sizes(infer->node, &x->shape, &s, infer->diag));
+    TMK_TRY(want_cache(infer->in[IN_COS], "cos_cache", positions, &s, infer->diag));
+    TMK_TRY(want_cache(infer->in[IN_SIN], "sin_cache", positions, &s, infer->diag));
+    if (!tmk_shape_equal(&infer->in[IN_COS]->shape, &infer->in[IN_SIN]->shape))
+        return tmk_fail(infer->diag, TMK_SHAPE,
+                        "inputs 'cos_cache' and 'sin_cache' differ in shape");
+    if (positions) {
+        TMK_TRY(tmk_want_dtype(positions, TMK_INT64, "position_ids", infer->diag));
+        if (positions->shape.rank != 2 || positions->shape.dim[0] != x->shape.dim[0] ||
+            positions->shape.dim[1] != (int64_t)s.sequence)
+            return tmk_fail(infer->diag, TMK_SHAPE,
+                            "input 'position_ids' is not [batch, sequence]");
+    }
+    tmk_infer_set(infer, 0, TMK_FLOAT32, &x->shape);
+    return TMK_OK;
+}
+
+/* One head at one place. */
+static void turn(const struct sizes *s, bool interleaved, const float *cosine, const float *sine,
+                 const float *x, float *y) {
+    size_t half = s->turned / 2, step = interleaved ? 2 : 1, apart = interleaved ? 1 : half;
+    for (size_t i = 0; i < half; i++) {
+        float a = x[i * step], b = x[i * step + apart];
+        y[i * step] = cosine[i] * a - sine[i] * b;
+        y[i * step + apart] = sine[i] * a + cosine[i] * b;
+    }
+    for (size_t i = s->turned; i < s->head; i++)
+        y[i] = x[i];
+}
+
+static enum tmk_status run_rotary(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[IN_X], *positions = tmk_run_in(run, IN_POSITIONS);
+    const float *cosine = run->in[IN_COS]->data, *sine = run->in[IN_SIN]->data;
+    bool interleaved = tmk_node_int(run->node, "interleaved", 0) != 0;
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    struct sizes s;
+    TMK_TRY(read_sizes(run->node, &x->shape, &s, run->diag));
+    if (!y || tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    for (size_t p = 0; p < s.batch * s.sequence; p++) {
+        size_t place = p;
+        if (positions) {
+            int64_t given = ((const int64_t *)positions->data)[p];
+            if (given < 0 || given >= run->in[IN_COS]->shape.dim[0])
+                return tmk_fail(run->diag, TMK_RANGE, "input 'position_ids' has %lld of %lld",
+                                (long long)given, (long long)run->in[IN_COS]->shape.dim[0]);
+            place = (size_t)given;
+        }
+        size_t at =
+            p / s.sequence * (s.heads * s.sequence * s.head) + p % s.sequence * s.at_sequence;
+        for (size_t h = 0; h < s.heads; h++, at += s.at_head)
+            turn(&s, interleaved, cosine + place * (s.turned / 2), sine + place * (s.turned / 2),
+                 (const float *)x->data + at, (float *)y->data + at);
+    }
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule attrs[] = {{"interleaved", TMK_ATTR_INT, false},
+                                             {"num_heads", TMK_ATTR_INT, false},
+                                             {"rotary_embedding_dim", TMK_ATTR_INT, false},
+                                             {NULL}};
+
+const struct tmk_op tmk_op_RotaryEmbedding_23 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "RotaryEmbedding",
+    .since = 23,
+    .until = INT32_MAX,
+    .min_in = 3,
+    .max_in = 4,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_LAST,
+    .attrs = attrs,
+    .infer = infer_rotary,
+    .run = run_rotary,
+    .sample = "graph \"sample\" opset 23 {\n"
+              "  input %x : f32[2,3,12]\n"
+              "  input %c : f32[9,2]\n"
+              "  input %s : f32[9,2]\n"
+              "  init %p : i64[2,3] = {0, 1, 2, 6, 7, 8}\n"
+              "  %y = RotaryEmbedding(%x, %c, %s, %p) {interleaved=1, num_heads=2, "
+              "rotary_embedding_dim=4}\n"
+              "  output %y\n"
+              "}\n",
+};

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention and what stands around it: cases worked out by hand. */
+#include "ops_nn.h"
+
+/* One head of size 1; scores are 0, so that whoever is attended weighs the same. */
+#define QKV                                                                                        \
+    "init %q : f32[1,1,3,1] = {0, 0, 0}\ninit %k : f32[1,1,3,1] = {1, 2, 3}\n"                     \
+    "init %v : f32[1,1,3,1] = {4, 8, 30}\n"
+
+static void who_is_attended_is_averaged(void **state) {
+    (void)state;
+    gives_type(23, QKV "%y = Attention(%q, %k, %v)", TMK_FLOAT32, "[1,1,3,1]", FLOATS(14, 14, 14),
+               1e-5);
+    gives_type(23, QKV "%y = Attention(%q, %k, %v) {is_causal=1}", TMK_FLOAT32, "[1,1,3,1]",
+               FLOATS(4, 6, 14), 1e-5);
+    gives_type(25, QKV "%y = Attention(%q, %k, %v) {left_window_size=0, right_window_size=1}",
+               TMK_FLOAT32, "[1,1,3,1]", FLOATS(6, 19, 30), 1e-5);
+    gives_type(24, QKV "init %n : i64[1] = {2}\n%y = Attention(%q, %k, %v, _, _, _, %n)",
+               TMK_FLOAT32, "[1,1,3,1]", FLOATS(6, 6, 6), 1e-5);
+    /* causal, and two keys: the last query stands at the second */
+    gives_type(24,
+               QKV "init %n : i64[1] = {2}\n%y = Attention(%q, %k, %v, _, _, _, %n) {is_causal=1}",
+               TMK_FLOAT32, "[1,1,3,1]", FLOATS(0, 4, 6), 1e-5);
+}
+
+static void a_query_that_attends_nothing_gives_zeros(void **state) {
+    (void)state;
+    gives_type(23,
+               QKV "init %m : bool[3,3] = {1, 0, 1, 0, 0, 0, 0, 1, 0}\n"
+                   "%y = Attention(%q, %k, %v, %m)",
+               TMK_FLOAT32, "[1,1,3,1]", FLOATS(17, 0, 8), 1e-5);
+    /* where the mask ends, nothing is attended */
+    gives_type(24, QKV "init %m : f32[1,2] = {0, 0}\n%y = Attention(%q, %k, %v, %m)", TMK_FLOAT32,
+               "[1,1,3,1]", FLOATS(6, 6, 6), 1e-5);
+}
+
+static void heads_share_keys_and_scores_are_capped(void **state) {
+    (void)state;
+    /* two query heads, packed, on one head of keys; scores q k: (0, ln 3) and (0, big) */
+    gives_type(23,
+               "init %q : f32[1,1,2] = {1.0986123, 100}\ninit %k : f32[1,2,1] = {0, 1}\n"
+               "init %v : f32[1,2,2] = {0, 4, 8, 16}\n"
+               "%y = Attention(%q, %k, %v) {kv_num_heads=1, q_num_heads=2}",
+               TMK_FLOAT32, "[1,1,4]", FLOATS(6, 13, 8, 16), 1e-4);
+    gives_type(23,
+               "init %q : f32[1,1,1,1] = {100}\ninit %k : f32[1,1,2,1] = {0, 1}\n"
+               "init %v : f32[1,1,2,1] = {0, 8}\n"
+               "%y = Attention(%q, %k, %v) {softcap=1.0986123f}",
+               TMK_FLOAT32, "[1,1,1,1]", FLOATS(6), 1e-4);
+}
+
+static void odd_attention_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *node;
+        enum tmk_status status;
+        const char *why;
+    } cases[] = {
+        {"%y = Attention(%q, %k, %m)", TMK_SHAPE, "'V' has rank 2"},
+        {"%y = Attention(%q, %k, %v, %m)", TMK_SHAPE, "'attn_mask' is [2,2]"},
+        {"%y = Attention(%q, %k, %v, _, %k)", TMK_ARGUMENT, "without the other"},
+        {"%y = Attention(%q, %k, %v, _, _, _, %n)", TMK_RANGE, "has 4 of 3 keys"},
+        {"%y = Attention(%q, %k, %v) {q_num_heads=2}", TMK_SHAPE, "'q_num_heads' is 2"},
+        {"%y = Attention(%q, %k, %v) {qk_matmul_output_mode=4}", TMK_RANGE, "is 4, not from"},
+        {"%y = Attention(%q, %k, %v) {left_window_size=-2}", TMK_RANGE, "'left_window_size' is -2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[512];
+        snprintf(body, sizeof body,
+                 "%sinit %%m : f32[2,2] = {0, 0, 0, 0}\ninit %%n : i64[1] = {4}\n%s", QKV,
+                 cases[i].node);
+        refuses(25, body, cases[i].status, cases[i].why);
+    }
+}
+
+static void pairs_turn_by_the_angle_of_their_place(void **state) {
+    (void)state;
+    /* a quarter turn at place 1, none at place 0; the fifth element stays */
+#define ROTARY                                                                                     \
+    "init %x : f32[1,1,2,5] = {1, 2, 3, 4, 5, 1, 2, 3, 4, 5}\n"                                    \
+    "init %c : f32[2,2] = {1, 1, 0, 0}\ninit %s : f32[2,2] = {0, 0, 1, 1}\n"                       \
+    "init %p : i64[1,2] = {1, 0}\n"                                                                \
+    "%y = RotaryEmbedding(%x, %c, %s, %p) {rotary_embedding_dim=4"
+    gives(23, ROTARY "}", "[1,1,2,5]", FLOATS(-3, -4, 1, 2, 5, 1, 2, 3, 4, 5));
+    gives(23, ROTARY ", interleaved=1}", "[1,1,2,5]", FLOATS(-2, 1, -4, 3, 5, 1, 2, 3, 4, 5));
+    refuses(23,
+            "init %x : f32[1,1,1,2] = {1, 2}\ninit %c : f32[2,1] = {1, 1}\n"
+            "init %p : i64[1,1] = {2}\n%y = RotaryEmbedding(%x, %c, %c, %p)",
+            TMK_RANGE, "'position_ids' has 2 of 2");
+    refuses(23,
+            "init %x : f32[1,1,1,3] = {1, 2, 3}\ninit %c : f32[1,1,1] = {1}\n"
+            "%y = RotaryEmbedding(%x, %c, %c)",
+            TMK_RANGE, "cannot turn in pairs");
+}
+
+static void a_stretch_goes_into_the_cache(void **state) {
+    (void)state;
+#define CACHE "init %c : f32[2,3,1] = {1, 2, 3, 4, 5, 6}\ninit %u : f32[2,2,1] = {10, 20, 30, 40}\n"
+    gives(24, CACHE "%y = TensorScatter(%c, %u)", "[2,3,1]", FLOATS(10, 20, 3, 30, 40, 6));
+    gives(24,
+          CACHE
+          "init %n : i64[2] = {1, 5}\n%y = TensorScatter(%c, %u, %n) {mode=\"circular\", axis=1}",
+          "[2,3,1]", FLOATS(1, 10, 20, 40, 5, 30));
+    refuses(24, CACHE "init %n : i64[2] = {1, 2}\n%y = TensorScatter(%c, %u, %n)", TMK_RANGE,
+            "2 elements do not fit at 2 of 3");
+    refuses(24, CACHE "%y = TensorScatter(%c, %u) {axis=0}", TMK_RANGE, "axis of the batch");
+    refuses(24, CACHE "%y = TensorScatter(%u, %c)", TMK_SHAPE, "does not fit");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_attended_is_averaged),
+        cmocka_unit_test(a_query_that_attends_nothing_gives_zeros),
+        cmocka_unit_test(heads_share_keys_and_scores_are_capped),
+        cmocka_unit_test(odd_attention_is_refused),
+        cmocka_unit_test(pairs_turn_by_the_angle_of_their_place),
+        cmocka_unit_test(a_stretch_goes_into_the_cache),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
