@@ -27,16 +27,15 @@ static void one_line(char *text) {
             *c = '?';
 }
 
-enum tmk_status tmk_fail(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...) {
+void tmk_diag_set(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...) {
     if (!diag || diag->status != TMK_OK)
-        return status;
+        return;
     diag->status = status;
     va_list args;
     va_start(args, fmt);
     vsnprintf(diag->text, sizeof diag->text, fmt, args);
     va_end(args);
     one_line(diag->text);
-    return status;
 }
 
 enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...) {
@@ -57,8 +56,4 @@ enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char
     memcpy(diag->text + used, ": ", 2);
     one_line(diag->text);
     return status;
-}
-
-enum tmk_status tmk_nomem(struct tmk_diag *diag) {
-    return tmk_fail(diag, TMK_NOMEM, "out of memory");
 }

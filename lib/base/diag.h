@@ -5,17 +5,23 @@
 
 #include <tidemark/status.h>
 
-/* Records the first failure's text and returns `status`, so that `return tmk_fail(...)` reads well.
- * Control characters of the text (hostile names) become '?'. `diag` may be NULL. */
-enum tmk_status tmk_fail(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...)
+/* Records the first failure's text; later ones are passed over. Control characters of the text
+ * (hostile names) become '?'. `diag` may be NULL. */
+void tmk_diag_set(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...)
     TMK_PRINTF(3, 4);
+
+/* The same, as an expression of the status, so that `return tmk_fail(...)` reads well. A macro, so
+ * that compilers see which status it is. */
+#define tmk_fail(diag, status, ...) (tmk_diag_set((diag), (status), __VA_ARGS__), (status))
 
 /* Puts "place: " in front of the text when `status` is a failure; returns `status`. */
 enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...)
     TMK_PRINTF(3, 4);
 
 /* The one spelling of an allocation failure. */
-enum tmk_status tmk_nomem(struct tmk_diag *diag);
+static inline enum tmk_status tmk_nomem(struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_NOMEM, "out of memory");
+}
 
 /* Returns the expression's status from the calling function when it is not TMK_OK. */
 #define TMK_TRY(expr)                                                                              \
