@@ -2,7 +2,7 @@
 """What the tests of the command line share: running the program, folders that are watched, a list of tests.
 
 Only Python's standard library. A test file is started as FILE.py PROGRAM SOURCE_ROOT FEATURES, where FEATURES is a list with
-commas ("hdf5").
+commas ("hdf5,sanitized").
 """
 import contextlib
 import os

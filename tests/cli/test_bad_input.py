@@ -140,8 +140,11 @@ def test_no_damage_to_a_profile_crashes_show():
                 broken = case.write(f"p.{form}", original[:end])
                 tidemark("show", broken).refuses(BAD_INPUT, f"p.{form}")
 
+        # HDF5 itself loses some memory over damaged files: of interest to a sanitizer, not to us.
+        environment = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
+
         def show(case, path):
-            done = tidemark("show", path, **limits)
+            done = tidemark("show", path, env=environment if form == "h5" else None, **limits)
             done.out = "" if done.status == DONE else done.out
             return done
         remarks.append(f"{form} {fuzz(120, 2, original, f'p.{form}', show)}")
