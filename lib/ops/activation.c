@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Activations: Relu and its kin. NaN stays NaN in all but ThresholdedRelu and Shrink, whose
  * formulas send it to 0. */
+#include "ops/activation.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "ops/exp.h"
 #include "ops/rows.h"
-#include "ops/unary.h"
 
 /* ln(1 + e^x) without overflow. */
 static inline float softplus(float x) {
@@ -119,6 +120,31 @@ TMK_UNARY(ThresholdedRelu, 10, INT32_MAX, &thresholded, alpha_attrs,
 TMK_UNARY(Shrink, 9, INT32_MAX, &shrinking, shrink_attrs,
           TMK_UNARY_SAMPLE(Shrink, 9, f32, " {bias=0.25f, lambd=0.75f}"))
 
+/* ---- by name, for operators that end with an activation ---- */
+
+const struct tmk_unary *tmk_activation_find(const char *name) {
+    static const struct {
+        const char *name;
+        const struct tmk_unary *table;
+    } known[] = {
+        {"Celu", &celu},
+        {"Elu", &elu},
+        {"HardSigmoid", &hard_sigmoid},
+        {"LeakyRelu", &leaky_relu},
+        {"Relu", &relu},
+        {"Selu", &selu_6},
+        {"Sigmoid", &logistic},
+        {"Softplus", &soft_plus},
+        {"Softsign", &soft_sign},
+        {"Tanh", &hyperbolic_tangent},
+        {"ThresholdedRelu", &thresholded},
+    };
+    for (size_t i = 0; i < TMK_COUNT(known); i++)
+        if (strcmp(known[i].name, name) == 0)
+            return known[i].table;
+    return NULL;
+}
+
 /* ---- Gelu: exact, or with tanh for erf ---- */
 
 #define SQRT_HALF 0x1.6a09e6p-1f    /* sqrt(1/2) */
@@ -126,19 +152,19 @@ TMK_UNARY(Shrink, 9, INT32_MAX, &shrinking, shrink_attrs,
 TMK_ROW1(gelu_exact_row, float, float, 0.5f * x * (1.0f + erff(x * SQRT_HALF)))
 TMK_ROW1(gelu_tanh_row, float, float,
          0.5f * x * (1.0f + tmk_tanhf(SQRT_2_BY_PI * (x + 0.044715f * x * x * x))))
-static const struct tmk_unary gelu_exact = {.row = {[TMK_FLOAT32] = gelu_exact_row}};
-static const struct tmk_unary gelu_tanh = {.row = {[TMK_FLOAT32] = gelu_tanh_row}};
+const struct tmk_unary tmk_gelu_exact = {.row = {[TMK_FLOAT32] = gelu_exact_row}};
+const struct tmk_unary tmk_gelu_tanh = {.row = {[TMK_FLOAT32] = gelu_tanh_row}};
 
 static enum tmk_status infer_Gelu_20(struct tmk_infer *infer) {
     const char *kind = tmk_node_string(infer->node, "approximate", "none");
     if (strcmp(kind, "none") != 0 && strcmp(kind, "tanh") != 0)
         return tmk_fail(infer->diag, TMK_RANGE, "approximate is '%s'; it is none or tanh", kind);
-    return tmk_infer_unary(infer, &gelu_exact);
+    return tmk_infer_unary(infer, &tmk_gelu_exact);
 }
 
 static enum tmk_status run_Gelu_20(struct tmk_run *run) {
     bool exact = strcmp(tmk_node_string(run->node, "approximate", "none"), "none") == 0;
-    return tmk_run_unary(run, exact ? &gelu_exact : &gelu_tanh);
+    return tmk_run_unary(run, exact ? &tmk_gelu_exact : &tmk_gelu_tanh);
 }
 
 static const struct tmk_attr_rule gelu_attrs[] = {{"approximate", TMK_ATTR_STRING, false}, {0}};

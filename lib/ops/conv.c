@@ -77,7 +77,7 @@ enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run) {
     return TMK_OK;
 }
 
-static enum tmk_status infer_conv(struct tmk_infer *infer) {
+enum tmk_status tmk_infer_conv(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *w = infer->in[1], *bias = tmk_infer_in(infer, 2);
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
     TMK_TRY(tmk_want_dtype(w, TMK_FLOAT32, "W", infer->diag));
@@ -92,7 +92,7 @@ static enum tmk_status infer_conv(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status run_conv(struct tmk_run *run) {
+enum tmk_status tmk_run_conv(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0], *w = run->in[1], *bias = tmk_run_in(run, 2);
     size_t group = (size_t)tmk_node_int(run->node, "group", 1);
     if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
@@ -125,8 +125,8 @@ const struct tmk_op tmk_op_Conv_1 = {
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = conv_attrs,
-    .infer = infer_conv,
-    .run = run_conv,
+    .infer = tmk_infer_conv,
+    .run = tmk_run_conv,
     .sample = "graph \"conv\" opset 17 {\n"
               "  input %x : f32[2,4,7,6]\n"
               "  input %w : f32[6,2,3,2]\n"

@@ -28,6 +28,10 @@ struct tmk_conv {
  * the bias added last. Scratch from `run`. */
 TMK_NODISCARD enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run);
 
+/* infer and run of Conv, for operators whose first three inputs and whose attributes are Conv's. */
+TMK_NODISCARD enum tmk_status tmk_infer_conv(struct tmk_infer *infer);
+TMK_NODISCARD enum tmk_status tmk_run_conv(struct tmk_run *run);
+
 /* TMK_SHAPE unless the bias (may be NULL) is [channels]. */
 TMK_NODISCARD enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t channels,
                                                   struct tmk_diag *diag);

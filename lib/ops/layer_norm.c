@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LayerNormalization and RMSNormalization: statistics over the trailing axes. `stash_type` names
  * the precision of the first stage; ours is double whatever it says. */
+#include "ops/layer_norm.h"
+
 #include <math.h>
 
 #include "ops/kernel.h"
 #include "ops/rows.h"
 #include "ops/sums.h"
 
-static enum tmk_status want_part(const struct tmk_tensor *part, const struct tmk_shape *x,
-                                 const char *what, struct tmk_diag *diag) {
+enum tmk_status tmk_layer_norm_check(const struct tmk_tensor *part, const struct tmk_shape *x,
+                                     const char *what, struct tmk_diag *diag) {
     struct tmk_shape both;
     char text[128], other[128];
     if (!part)
@@ -27,8 +29,8 @@ static enum tmk_status infer_layer_norm(struct tmk_infer *infer) {
     int32_t axis;
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
     TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", -1), x->rank, &axis, infer->diag));
-    TMK_TRY(want_part(infer->in[1], x, "scale", infer->diag));
-    TMK_TRY(want_part(tmk_infer_in(infer, 2), x, "B", infer->diag));
+    TMK_TRY(tmk_layer_norm_check(infer->in[1], x, "scale", infer->diag));
+    TMK_TRY(tmk_layer_norm_check(tmk_infer_in(infer, 2), x, "B", infer->diag));
     struct tmk_shape moments = *x;
     for (int32_t i = axis; i < x->rank; i++)
         moments.dim[i] = 1;
@@ -46,9 +48,8 @@ struct part {
     float *row;
 };
 
-static enum tmk_status part_init(struct tmk_run *run, const struct tmk_tensor *tensor, int32_t axis,
-                                 struct part *part) {
-    const struct tmk_shape *x = &run->in[0]->shape;
+static enum tmk_status part_init(struct tmk_run *run, const struct tmk_tensor *tensor,
+                                 const struct tmk_shape *x, int32_t axis, struct part *part) {
     *part = (struct part){.data = tensor->data};
     tmk_broadcast_strides(&tensor->shape, x, part->stride);
     for (int32_t i = 0; i < axis; i++)
@@ -72,45 +73,60 @@ static void part_fill(struct part *part, const struct tmk_shape *x, int32_t axis
     }
 }
 
-/* centred: LayerNormalization; else the mean counts as 0. */
-static enum tmk_status normalize(struct tmk_run *run, bool centred) {
-    const struct tmk_shape *shape = &run->in[0]->shape;
-    const struct tmk_tensor *b = tmk_run_in(run, 2);
-    int32_t axis;
-    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
+enum tmk_status tmk_layer_norm(struct tmk_run *run, const struct tmk_layer_norm *norm) {
+    const struct tmk_shape *shape = norm->shape;
+    int32_t axis = norm->axis;
     size_t rows = tmk_extent(shape, 0, axis), width = tmk_extent(shape, axis, shape->rank);
-    double epsilon = (double)tmk_node_float(run->node, "epsilon", 1e-5f);
     struct part scale, bias = {0};
-    TMK_TRY(part_init(run, run->in[1], axis, &scale));
-    if (b)
-        TMK_TRY(part_init(run, b, axis, &bias));
-    const float *x = run->in[0]->data;
-    struct tmk_tensor *y = run->out[0], *means = tmk_run_out(run, 1),
-                      *inverses = tmk_run_out(run, 2);
+    TMK_TRY(part_init(run, norm->scale, shape, axis, &scale));
+    if (norm->bias)
+        TMK_TRY(part_init(run, norm->bias, shape, axis, &bias));
+    const float *x = norm->x;
     for (size_t r = 0; r < rows; r++, x += width) {
         double mean = 0, variance;
-        if (centred)
+        if (norm->centred)
             tmk_moments(x, width, &mean, &variance);
         else
             variance = tmk_sum_squares(x, width) / (double)width;
-        double inverse = 1 / sqrt(variance + epsilon);
-        if (means)
-            ((float *)means->data)[r] = (float)mean;
-        if (inverses)
-            ((float *)inverses->data)[r] = (float)inverse;
-        if (!y)
+        double inverse = 1 / sqrt(variance + norm->epsilon);
+        if (norm->means)
+            norm->means[r] = (float)mean;
+        if (norm->inverses)
+            norm->inverses[r] = (float)inverse;
+        if (!norm->y)
             continue;
-        float centre = (float)mean, factor = (float)inverse, *to = (float *)y->data + r * width;
+        float centre = (float)mean, factor = (float)inverse, *to = norm->y + r * width;
         part_fill(&scale, shape, axis, r, width);
         for (size_t j = 0; j < width; j++)
             to[j] = (x[j] - centre) * factor * scale.row[j];
-        if (!b)
+        if (!norm->bias)
             continue;
         part_fill(&bias, shape, axis, r, width);
         for (size_t j = 0; j < width; j++)
             to[j] += bias.row[j];
     }
     return TMK_OK;
+}
+
+float *tmk_layer_norm_out(const struct tmk_run *run, uint32_t i) {
+    struct tmk_tensor *out = tmk_run_out(run, i);
+    return out ? out->data : NULL;
+}
+
+static enum tmk_status normalize(struct tmk_run *run, bool centred) {
+    struct tmk_layer_norm norm = {
+        .shape = &run->in[0]->shape,
+        .x = run->in[0]->data,
+        .scale = run->in[1],
+        .bias = tmk_run_in(run, 2),
+        .epsilon = (double)tmk_node_float(run->node, "epsilon", 1e-5f),
+        .centred = centred,
+        .y = tmk_layer_norm_out(run, 0),
+        .means = tmk_layer_norm_out(run, 1),
+        .inverses = tmk_layer_norm_out(run, 2),
+    };
+    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), norm.shape->rank, &norm.axis, run->diag));
+    return tmk_layer_norm(run, &norm);
 }
 
 static enum tmk_status run_layer_norm(struct tmk_run *run) {

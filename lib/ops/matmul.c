@@ -176,7 +176,7 @@ static enum tmk_status gemm_sizes(const struct tmk_node *node, const struct tmk_
     return TMK_OK;
 }
 
-static enum tmk_status infer_gemm(struct tmk_infer *infer) {
+enum tmk_status tmk_infer_gemm(struct tmk_infer *infer) {
     const struct tmk_tensor *a = infer->in[0], *b = infer->in[1], *c = tmk_infer_in(infer, 2);
     struct gemm_sizes s;
     TMK_TRY(check_types(infer));
@@ -186,7 +186,7 @@ static enum tmk_status infer_gemm(struct tmk_infer *infer) {
     if (c) {
         TMK_TRY(tmk_broadcast(&c->shape, &shape, &both, infer->diag));
         bool stretched =
-            infer->node->row->since >= 7 || tmk_node_int(infer->node, "broadcast", 0) != 0;
+            infer->node->row != &tmk_op_Gemm_1 || tmk_node_int(infer->node, "broadcast", 0) != 0;
         if (!tmk_shape_equal(&both, &shape) || (!stretched && !tmk_shape_equal(&c->shape, &shape)))
             return tmk_fail(infer->diag, TMK_SHAPE, "C is %s, which does not fit [%lld,%lld]%s",
                             tmk_shape_text(&c->shape, text, sizeof text), (long long)s.m,
@@ -221,7 +221,7 @@ TMK_GEMM_FINISH(float, float, float)
 TMK_GEMM_FINISH(uint32_t, uint32_t, int64_t)
 TMK_GEMM_FINISH(uint64_t, uint64_t, int64_t)
 
-static enum tmk_status run_gemm(struct tmk_run *run) {
+enum tmk_status tmk_run_gemm(struct tmk_run *run) {
     const struct tmk_tensor *a = run->in[0], *b = run->in[1], *c = tmk_run_in(run, 2);
     struct tmk_tensor *y = run->out[0];
     struct gemm_sizes s;
@@ -301,8 +301,8 @@ const struct tmk_op tmk_op_Gemm_1 = {
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = gemm_1_attrs,
-    .infer = infer_gemm,
-    .run = run_gemm,
+    .infer = tmk_infer_gemm,
+    .run = tmk_run_gemm,
     .sample = "graph \"gemm\" opset 6 {\n"
               "  input %a : f32[5,3]\n"
               "  input %b : f32[5,6]\n"
@@ -324,8 +324,8 @@ const struct tmk_op tmk_op_Gemm_7 = {
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = gemm_attrs,
-    .infer = infer_gemm,
-    .run = run_gemm,
+    .infer = tmk_infer_gemm,
+    .run = tmk_run_gemm,
     .sample = "graph \"gemm\" opset 9 {\n"
               "  input %a : f32[3,5]\n"
               "  input %b : f32[5,6]\n"
@@ -347,8 +347,8 @@ const struct tmk_op tmk_op_Gemm_11 = {
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = gemm_attrs,
-    .infer = infer_gemm,
-    .run = run_gemm,
+    .infer = tmk_infer_gemm,
+    .run = tmk_run_gemm,
     .sample = "graph \"gemm\" opset 17 {\n"
               "  input %a : f32[3,5]\n"
               "  input %b : f32[6,5]\n"

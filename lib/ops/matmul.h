@@ -4,7 +4,7 @@
 #ifndef TMK_OPS_MATMUL_H
 #define TMK_OPS_MATMUL_H
 
-#include "graph/graph.h"
+#include "ops/ops.h"
 
 /* [batch..., m, k] times [batch..., k, n], batches broadcast. */
 struct tmk_matmul {
@@ -23,5 +23,9 @@ TMK_NODISCARD enum tmk_status tmk_matmul_shape(const struct tmk_shape *a, const 
 size_t tmk_matmul_count(const struct tmk_matmul *matmul);
 /* Which matrices of A and of B the product number `batch` takes. */
 void tmk_matmul_at(const struct tmk_matmul *matmul, size_t batch, size_t *a, size_t *b);
+
+/* infer and run of Gemm, for operators whose inputs and attributes are Gemm's. */
+TMK_NODISCARD enum tmk_status tmk_infer_gemm(struct tmk_infer *infer);
+TMK_NODISCARD enum tmk_status tmk_run_gemm(struct tmk_run *run);
 
 #endif

@@ -11,10 +11,7 @@
 #include "ops/elementwise.h"
 #include "ops/exp.h"
 #include "ops/rows.h"
-
-struct extent {
-    size_t outer, n, inner;
-};
+#include "ops/softmax.h"
 
 static enum tmk_status infer_axis(struct tmk_infer *infer, int64_t otherwise) {
     int32_t axis;
@@ -32,20 +29,20 @@ static enum tmk_status infer_13(struct tmk_infer *infer) {
     return infer_axis(infer, -1);
 }
 
-static enum tmk_status flattened(const struct tmk_run *run, struct extent *e) {
+static enum tmk_status flattened(const struct tmk_run *run, struct tmk_extents *e) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     int32_t axis;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 1), shape->rank, &axis, run->diag));
-    *e = (struct extent){tmk_extent(shape, 0, axis), tmk_extent(shape, axis, shape->rank), 1};
+    *e = (struct tmk_extents){tmk_extent(shape, 0, axis), tmk_extent(shape, axis, shape->rank), 1};
     return TMK_OK;
 }
 
-static enum tmk_status along_axis(const struct tmk_run *run, struct extent *e) {
+static enum tmk_status along_axis(const struct tmk_run *run, struct tmk_extents *e) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     int32_t axis;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
-    *e = (struct extent){tmk_extent(shape, 0, axis), (size_t)shape->dim[axis],
-                         tmk_extent(shape, axis + 1, shape->rank)};
+    *e = (struct tmk_extents){tmk_extent(shape, 0, axis), (size_t)shape->dim[axis],
+                              tmk_extent(shape, axis + 1, shape->rank)};
     return TMK_OK;
 }
 
@@ -84,7 +81,7 @@ static double row_exp(size_t n, const float *x, float *y, float max) {
     return sum;
 }
 
-static void softmax_row(size_t n, const float *x, float *y) {
+void tmk_softmax_row(size_t n, const float *x, float *y) {
     float factor = (float)(1.0 / row_exp(n, x, y, row_max(n, x)));
     for (size_t k = 0; k < n; k++)
         y[k] *= factor;
@@ -121,7 +118,7 @@ static void slice_exp(size_t n, size_t inner, const float *x, float *y, const fl
 
 static void softmax(size_t n, size_t inner, const float *x, float *y, float *max, double *sum) {
     if (inner == 1) {
-        softmax_row(n, x, y);
+        tmk_softmax_row(n, x, y);
         return;
     }
     slice_max(n, inner, x, max);
@@ -165,17 +162,16 @@ static void hardmax(size_t n, size_t inner, const float *x, float *y, float *max
             y[k * inner + j] = (double)k == first[j] ? 1.0f : 0.0f;
 }
 
-static enum tmk_status each_slice(struct tmk_run *run, const struct extent *e,
-                                  void (*slice)(size_t n, size_t inner, const float *x, float *y,
-                                                float *max, double *sum)) {
-    const float *x = run->in[0]->data;
-    struct tmk_tensor *out = tmk_run_out(run, 0);
+typedef void (*slice_function)(size_t n, size_t inner, const float *x, float *y, float *max,
+                               double *sum);
+
+/* x and y are not empty. */
+static enum tmk_status each_slice(struct tmk_run *run, const struct tmk_extents *e,
+                                  slice_function slice, const float *x, float *y) {
     size_t bytes;
-    if (!out || !tmk_tensor_count(out))
-        return TMK_OK;
     if (!tmk_mul_size(e->inner, sizeof(double), &bytes))
         return tmk_nomem(run->diag);
-    float *max = run->scratch(run->context, bytes), *y = out->data;
+    float *max = run->scratch(run->context, bytes);
     double *sum = run->scratch(run->context, bytes);
     if (!max || !sum)
         return tmk_nomem(run->diag);
@@ -184,13 +180,26 @@ static enum tmk_status each_slice(struct tmk_run *run, const struct extent *e,
     return TMK_OK;
 }
 
+enum tmk_status tmk_softmax(struct tmk_run *run, const struct tmk_extents *e, const float *x,
+                            float *y) {
+    return each_slice(run, e, softmax, x, y);
+}
+
+static enum tmk_status run_slices(struct tmk_run *run, const struct tmk_extents *e,
+                                  slice_function slice) {
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    if (!out || !tmk_tensor_count(out))
+        return TMK_OK;
+    return each_slice(run, e, slice, run->in[0]->data, out->data);
+}
+
 static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {0}};
 
 #define ROW(Name, since, until, slice, extent_of, text)                                            \
     static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
-        struct extent e = {0};                                                                     \
+        struct tmk_extents e = {0};                                                                \
         TMK_TRY(extent_of(run, &e));                                                               \
-        return each_slice(run, &e, slice);                                                         \
+        return run_slices(run, &e, slice);                                                         \
     }                                                                                              \
     const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
                                                    #Name,                                          \
