@@ -26,6 +26,10 @@
 #include "base/text.h"
 #include "graph/graph.h"
 
+/* The newest operator set of ONNX's own domain whose operators were compared with ours (onnx 1.23).
+ * A later one may give old names new meanings, so models that ask for it are refused. */
+enum { TMK_ONNX_NEWEST = 28 };
+
 struct tmk_onnx_options {
     bool keep_unknown; /* take operators that have no row, for listing or instrumenting */
 };
@@ -57,5 +61,10 @@ TMK_NODISCARD enum tmk_status tmk_onnx_encode(const struct tmk_graph *graph, str
  * tmk_tensor_finish. */
 TMK_NODISCARD enum tmk_status tmk_onnx_load_tensor(const char *path, struct tmk_tensor *out,
                                                    char **name, struct tmk_diag *diag);
+/* The same for a value of any type: a TensorProto, SequenceProto or OptionalProto file, which by
+ * itself does not say what it is. An empty sequence is of the type's elements. */
+TMK_NODISCARD enum tmk_status tmk_onnx_load_value(const char *path, const struct tmk_type *type,
+                                                  struct tmk_tensor *out, char **name,
+                                                  struct tmk_diag *diag);
 
 #endif

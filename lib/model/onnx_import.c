@@ -186,6 +186,10 @@ static enum tmk_status set_opsets(struct tmk_onnx_builder *b) {
         if (version < 1 || version > INT32_MAX)
             return tmk_fail(b->diag, TMK_FORMAT, "operator set '%s' has version %lld", domain,
                             (long long)version);
+        if (strcmp(domain, TMK_DOMAIN_ONNX) == 0 && version > TMK_ONNX_NEWEST)
+            return tmk_fail(b->diag, TMK_UNSUPPORTED,
+                            "asks for ONNX operator set %lld; meanings are known up to %d",
+                            (long long)version, TMK_ONNX_NEWEST);
         if (known && known != version)
             return tmk_fail(b->diag, TMK_FORMAT,
                             "operator set '%s' is imported in versions %lld and %lld", domain,

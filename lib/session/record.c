@@ -90,6 +90,19 @@ static enum tmk_status describe_type(struct tmk_profile *profile, const struct t
     return TMK_OK;
 }
 
+/* In the order of the consuming nodes, told by the numbers of their first results. */
+static uint64_t place_of(const struct tmk_use *use) {
+    for (uint32_t i = 0; i < use->node->n_outputs; i++)
+        if (use->node->outputs[i])
+            return (uint64_t)use->node->outputs[i]->index << 32 | use->input;
+    return UINT64_MAX;
+}
+
+static int by_place(const void *a, const void *b) {
+    uint64_t x = place_of(a), y = place_of(b);
+    return (x > y) - (x < y);
+}
+
 static enum tmk_status describe_ends(struct tmk_profile *profile, const struct tmk_value *value,
                                      struct tmk_profile_tensor *tensor, struct tmk_diag *diag) {
     if (value->producer) {
@@ -101,12 +114,19 @@ static enum tmk_status describe_ends(struct tmk_profile *profile, const struct t
         if (!tensor->producer.node || !tensor->producer.op || !tensor->producer.domain)
             return tmk_nomem(diag);
     }
-    for (uint32_t i = 0; i < value->n_uses; i++) {
-        const struct tmk_node *node = value->uses[i].node;
-        TMK_TRY(tmk_profile_add_consumer(profile, tensor, node->name, node->op, node->domain,
-                                         value->uses[i].input, diag));
+    struct tmk_use *uses = calloc(value->n_uses + 1u, sizeof *uses);
+    if (!uses)
+        return tmk_nomem(diag);
+    if (value->n_uses) {
+        memcpy(uses, value->uses, value->n_uses * sizeof *uses);
+        qsort(uses, value->n_uses, sizeof *uses, by_place);
     }
-    return TMK_OK;
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; status == TMK_OK && i < value->n_uses; i++)
+        status = tmk_profile_add_consumer(profile, tensor, uses[i].node->name, uses[i].node->op,
+                                          uses[i].node->domain, uses[i].input, diag);
+    free(uses);
+    return status;
 }
 
 static enum tmk_status move_account(struct tmk_account *account, struct tmk_profile_tensor *tensor,
@@ -154,6 +174,7 @@ enum tmk_status tmk_record_values(struct tmk_profile *profile, struct tmk_graph 
                                   struct tmk_account *accounts, uint32_t n_slots,
                                   struct tmk_diag *diag) {
     struct by_id by_id = {0};
+    tmk_graph_number(original);
     tmk_graph_each(original, count_values, &by_id);
     by_id.values = calloc(by_id.n + 1, sizeof(struct tmk_value *));
     by_id.accounts = calloc(by_id.n + 1, sizeof(struct tmk_account *));

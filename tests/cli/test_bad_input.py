@@ -203,6 +203,10 @@ def test_unsupported_operators_are_all_named_in_one_line():
     refused(small(nodes, opsets=[("", 17), ("com.example", 1)]), "Mystery", "Enigma", "odd1", "odd2", "odd3")
 
 
+def test_an_operator_set_from_the_future_is_refused():
+    refused(small([NODE("Relu", ["x"], ["y"])], opsets=[("", 999)]), "operator set 999")
+
+
 def test_types_that_do_not_fit_are_refused():
     count = onnx.tensor("count", [3], [1, 2, 3], dtype=onnx.INT64)
     refused(small([NODE("Add", ["x", "count"], ["y"], "mixed")], [count]), "mixed")
