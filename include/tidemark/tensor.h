@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers with a type and a shape.
+/* Numbers with a type and a shape, and what is made of such: sequences and optionals.
  *
  * A tensor is a dense row-major array. It holds a reference to the bytes it shows (heap, or a
  * mapped file), so copying a tensor is cheap and its bytes are read-only once shared. All calls are
@@ -79,8 +79,22 @@ TMK_API bool tmk_shape_equal(const struct tmk_shape *a, const struct tmk_shape *
 TMK_API const char *tmk_shape_text(const struct tmk_shape *shape, char *out, size_t size);
 
 struct tmk_buf;
+struct tmk_list;
 
-/* Zero-initialised is "no tensor": data NULL. */
+/* What a value is. */
+enum tmk_type_kind {
+    TMK_TYPE_TENSOR,
+    TMK_TYPE_SEQUENCE,         /* of tensors */
+    TMK_TYPE_OPTIONAL,         /* a tensor or nothing */
+    TMK_TYPE_OPTIONAL_SEQUENCE /* of tensors, or nothing */
+};
+
+/* Zero-initialised is "no tensor": data NULL.
+ *
+ * With another `kind` than TMK_TYPE_TENSOR, which only operators that say so (TMK_OP_TAKES_ANY) are
+ * handed, it is a sequence (TMK_TYPE_SEQUENCE: the tensors are in `list`, dtype is theirs) or an
+ * optional that holds nothing (TMK_TYPE_OPTIONAL). An optional that holds something is that thing.
+ * Both have no data, and a shape of no elements. */
 struct tmk_tensor {
     enum tmk_dtype dtype;
     enum tmk_dtype
@@ -88,6 +102,8 @@ struct tmk_tensor {
     struct tmk_shape shape;
     struct tmk_buf *buf; /* keeps data alive; NULL when the memory is somebody else's */
     void *data;
+    enum tmk_type_kind kind;
+    struct tmk_list *list; /* of a sequence: never NULL, one reference is ours; else NULL */
 };
 
 /* Zeroed memory for dtype and shape. TMK_RANGE when the size overflows, TMK_NOMEM, TMK_TYPE for a
@@ -100,7 +116,7 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor,
  * enough. */
 TMK_API void tmk_tensor_borrow(struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                const struct tmk_shape *shape, void *data);
-/* Shares src's bytes. `copy` is overwritten, not finished. */
+/* Shares src's bytes, or its list. `copy` is overwritten, not finished. */
 TMK_API void tmk_tensor_share(struct tmk_tensor *copy, const struct tmk_tensor *src);
 /* Drops the reference and leaves "no tensor". */
 TMK_API void tmk_tensor_finish(struct tmk_tensor *tensor);

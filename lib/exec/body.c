@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs inside nodes: If, Loop and Scan bodies, run node by node. Their values live on the heap
- * from one iteration to the next; outer values are where the plan put them. */
+/* Graphs inside nodes: bodies of If, Loop, Scan and SequenceMap, run node by node. Their values
+ * live on the heap from one iteration to the next; outer values are where the plan put them. */
 #include <stdlib.h>
 
 #include "base/diag.h"

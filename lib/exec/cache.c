@@ -10,7 +10,7 @@
 struct entry {
     struct tmk_planned planned;   /* first: a planned is its entry */
     struct entry *next;           /* most recently used first */
-    struct tmk_tensor *signature; /* dtypes and shapes, no data */
+    struct tmk_tensor *signature; /* kinds, dtypes and shapes, no data */
     uint64_t runs, first_sample;
     uint32_t users;
 };
@@ -74,7 +74,8 @@ void tmk_cache_destroy(struct tmk_cache **slot) {
 static bool same_signature(const struct tmk_cache *cache, const struct entry *entry,
                            const struct tmk_tensor *inputs) {
     for (uint32_t i = 0; i < cache->graph->n_inputs; i++)
-        if (entry->signature[i].dtype != inputs[i].dtype ||
+        if (entry->signature[i].kind != inputs[i].kind ||
+            entry->signature[i].dtype != inputs[i].dtype ||
             !tmk_shape_equal(&entry->signature[i].shape, &inputs[i].shape))
             return false;
     return true;
@@ -90,8 +91,10 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
         free(entry);
         return tmk_nomem(diag);
     }
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         tmk_tensor_borrow(&entry->signature[i], inputs[i].dtype, &inputs[i].shape, NULL);
+        entry->signature[i].kind = inputs[i].kind;
+    }
     enum tmk_status status =
         tmk_plan_create(cache->graph, entry->signature, &entry->planned.plan, diag);
     if (status != TMK_OK) {

@@ -90,6 +90,9 @@ static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tenso
                             int32_t channel_axis, struct tmk_diag *diag) {
     struct crew *crew = context;
     const struct tmk_exec_options *options = crew->run->options;
+    if (tensor->kind !=
+        TMK_TYPE_TENSOR) /* a sequence has no range, and what is absent none either */
+        return TMK_OK;
     const struct tmk_slot_config *config = &options->slots[slot];
     struct tmk_stats_at at = crew->at;
     at.channel_axis = channel_axis;

@@ -26,7 +26,7 @@ enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag
 
 static void drop_dynamic(struct tmk_worker *worker) {
     for (uint32_t i = 0; i < worker->values_size; i++)
-        tmk_buf_unref(&worker->values[i].buf);
+        tmk_tensor_finish(&worker->values[i]);
 }
 
 void tmk_worker_destroy(struct tmk_worker **slot) {
@@ -111,9 +111,15 @@ static void set_inputs(struct tmk_worker *worker, const struct tmk_tensor *input
     const struct tmk_plan *plan = worker->plan;
     for (uint32_t i = 0; i < plan->n_values; i++) {
         const struct tmk_plan_value *value = &plan->values[i];
-        if (value->place == TMK_PLACE_INPUT)
+        if (value->place != TMK_PLACE_INPUT)
+            continue;
+        if (value->kind != TMK_TYPE_TENSOR) {
+            tmk_tensor_finish(&worker->values[i]);
+            tmk_tensor_share(&worker->values[i], &inputs[value->offset]);
+        } else {
             tmk_tensor_borrow(&worker->values[i], value->dtype, &value->shape,
                               inputs[value->offset].data);
+        }
     }
 }
 

@@ -28,9 +28,8 @@ struct tmk_op; /* lib/ops: an operator's row */
 #define TMK_DOMAIN_TIDEMARK "ai.tidemark"
 #define TMK_OP_OBSERVER "EdgeObserver"
 
-enum tmk_type_kind { TMK_TYPE_TENSOR, TMK_TYPE_SEQUENCE, TMK_TYPE_OPTIONAL };
-
-/* What is declared or inferred of a value. dtype TMK_UNDEFINED: not known. */
+/* What is declared or inferred of a value. dtype TMK_UNDEFINED: not known. Of sequences and
+ * optionals everything but the kind is that of their tensors. */
 struct tmk_type {
     enum tmk_type_kind kind;
     enum tmk_dtype dtype;
@@ -120,7 +119,8 @@ struct tmk_graph {
     struct tmk_arena *arena;  /* the root's, shared with its sub-graphs */
     struct tmk_graph *parent; /* NULL: a root */
     struct tmk_node *owner;   /* the node whose attribute a sub-graph is; NULL for a root */
-    struct tmk_graph *made;   /* of a root the sub-graph made last, of a sub-graph the one made before it */
+    struct tmk_graph
+        *made; /* of a root the sub-graph made last, of a sub-graph the one made before it */
     const char *name;
     struct tmk_node *first, *last;
     uint32_t n_nodes;

@@ -149,9 +149,17 @@ static void store(void *to, size_t size, uint64_t bits) {
 
 /* ---- writing ---- */
 
+static bool is_optional(enum tmk_type_kind kind) {
+    return kind == TMK_TYPE_OPTIONAL || kind == TMK_TYPE_OPTIONAL_SEQUENCE;
+}
+
+static bool is_sequence(enum tmk_type_kind kind) {
+    return kind == TMK_TYPE_SEQUENCE || kind == TMK_TYPE_OPTIONAL_SEQUENCE;
+}
+
 void tmk_literal_put_type(struct tmk_text *text, const struct tmk_type *type) {
-    if (type->kind != TMK_TYPE_TENSOR)
-        tmk_text_puts(text, type->kind == TMK_TYPE_SEQUENCE ? "sequence(" : "optional(");
+    tmk_text_puts(text, is_optional(type->kind) ? "optional(" : "");
+    tmk_text_puts(text, is_sequence(type->kind) ? "sequence(" : "");
     tmk_text_puts(text, tmk_literal_dtype(type->dtype));
     if (type->origin != type->dtype)
         tmk_text_printf(text, "<%s>", tmk_literal_dtype(type->origin));
@@ -170,8 +178,8 @@ void tmk_literal_put_type(struct tmk_text *text, const struct tmk_type *type) {
         }
         tmk_text_puts(text, "]");
     }
-    if (type->kind != TMK_TYPE_TENSOR)
-        tmk_text_puts(text, ")");
+    tmk_text_puts(text, is_optional(type->kind) ? ")" : "");
+    tmk_text_puts(text, is_sequence(type->kind) ? ")" : "");
 }
 
 void tmk_literal_put_tensor_type(struct tmk_text *text, const struct tmk_tensor *tensor) {
@@ -308,12 +316,16 @@ static enum tmk_status read_dim(struct tmk_lex *lex, struct tmk_type *type) {
 
 enum tmk_status tmk_literal_type(struct tmk_lex *lex, struct tmk_type *out) {
     struct tmk_type type = {.kind = TMK_TYPE_TENSOR};
-    if (tmk_lex_take_word(lex, "sequence"))
-        type.kind = TMK_TYPE_SEQUENCE;
-    else if (tmk_lex_take_word(lex, "optional"))
-        type.kind = TMK_TYPE_OPTIONAL;
-    if (type.kind != TMK_TYPE_TENSOR)
+    bool optional = tmk_lex_take_word(lex, "optional");
+    if (optional)
         TMK_TRY(tmk_lex_need(lex, '('));
+    bool sequence = tmk_lex_take_word(lex, "sequence");
+    if (sequence)
+        TMK_TRY(tmk_lex_need(lex, '('));
+    if (optional)
+        type.kind = sequence ? TMK_TYPE_OPTIONAL_SEQUENCE : TMK_TYPE_OPTIONAL;
+    else if (sequence)
+        type.kind = TMK_TYPE_SEQUENCE;
     TMK_TRY(read_dtype(lex, &type.dtype));
     type.origin = type.dtype;
     if (tmk_lex_take(lex, '<')) {
@@ -329,7 +341,7 @@ enum tmk_status tmk_literal_type(struct tmk_lex *lex, struct tmk_type *out) {
             TMK_TRY(tmk_lex_need(lex, ']'));
         }
     }
-    if (type.kind != TMK_TYPE_TENSOR)
+    for (int open = optional + sequence; open > 0; open--)
         TMK_TRY(tmk_lex_need(lex, ')'));
     *out = type;
     return TMK_OK;

@@ -33,7 +33,7 @@
  * Types: f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool str c64 c128 i4 u4 f4e2m1 f8e4m3fn
  * f8e4m3fnuz f8e5m2 f8e5m2fnuz, ? for not known; f32<f16> was f16 in the file. A shape holds
  * numbers, "symbols", "symbols"=numbers and ?; without brackets the rank is not known.
- * sequence(...) and optional(...) hold one such type.
+ * sequence(...) and optional(...) hold one such type, optional(sequence(...)) too.
  *
  * Attributes by their form: 1 is an int, 1f a float, "a" a string, :f32[2] a type, f32[1]{1} a
  * tensor, graph "g" {} a graph, [1,2] a list of one of these but types. Empty lists: [] of ints,

@@ -83,7 +83,11 @@ static enum tmk_status from_raw(const struct header *h, const unsigned char *byt
         struct tmk_buf *view = tmk_buf_view(bytes, size, owner);
         if (!view)
             return tmk_nomem(diag);
-        *out = (struct tmk_tensor){h->dtype, h->dtype, h->shape, view, tmk_buf_data(view)};
+        *out = (struct tmk_tensor){.dtype = h->dtype,
+                                   .origin = h->dtype,
+                                   .shape = h->shape,
+                                   .buf = view,
+                                   .data = tmk_buf_data(view)};
         return TMK_OK;
     }
     TMK_TRY(tmk_tensor_init(out, h->dtype, &h->shape, diag));
@@ -242,13 +246,17 @@ enum tmk_status tmk_onnx_type(const TmkPb__Type *pb, struct tmk_type *out, struc
                         pb->map_type      ? "maps"
                         : pb->opaque_type ? "opaque types"
                                           : "sparse tensors");
-    if (pb && (pb->sequence_type || pb->optional_type)) {
-        type.kind = pb->sequence_type ? TMK_TYPE_SEQUENCE : TMK_TYPE_OPTIONAL;
-        pb = (pb->sequence_type ? pb->sequence_type : pb->optional_type)->elem_type;
-        if (pb && !pb->tensor_type)
-            return tmk_fail(diag, TMK_UNSUPPORTED,
-                            "sequences and optionals of anything but tensors are not supported");
+    if (pb && pb->optional_type) {
+        type.kind = TMK_TYPE_OPTIONAL;
+        pb = pb->optional_type->elem_type;
     }
+    if (pb && pb->sequence_type) {
+        type.kind = type.kind == TMK_TYPE_OPTIONAL ? TMK_TYPE_OPTIONAL_SEQUENCE : TMK_TYPE_SEQUENCE;
+        pb = pb->sequence_type->elem_type;
+    }
+    if (type.kind != TMK_TYPE_TENSOR && pb && !pb->tensor_type)
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "sequences and optionals of anything but tensors are not supported");
     if (pb && pb->tensor_type) {
         int32_t number = pb->tensor_type->elem_type;
         if (number < TMK_UNDEFINED || number > TMK_FLOAT4E2M1)
@@ -260,35 +268,4 @@ enum tmk_status tmk_onnx_type(const TmkPb__Type *pb, struct tmk_type *out, struc
     }
     *out = type;
     return TMK_OK;
-}
-
-enum tmk_status tmk_onnx_load_tensor(const char *path, struct tmk_tensor *out, char **name,
-                                     struct tmk_diag *diag) {
-    struct tmk_onnx_file file;
-    TMK_TRY(tmk_onnx_file_init(&file, path, diag));
-    struct tmk_text outline = {0};
-    TmkPb__Tensor *pb = NULL;
-    struct tmk_tensor tensor = {0};
-    char *copy = NULL;
-    enum tmk_status status = tmk_wire_outline(tmk_buf_data(file.bytes), tmk_buf_size(file.bytes),
-                                              TMK_WIRE_TENSOR, &outline, diag);
-    if (status == TMK_OK) {
-        pb = tmk_pb__tensor__unpack(NULL, outline.len, (const uint8_t *)outline.data);
-        status = pb ? tmk_onnx_tensor(&file, pb, &tensor, diag)
-                    : tmk_fail(diag, TMK_FORMAT, "not an ONNX tensor");
-    }
-    if (status == TMK_OK && name && pb->name && !(copy = strdup(pb->name))) {
-        tmk_tensor_finish(&tensor);
-        status = tmk_nomem(diag);
-    }
-    if (status == TMK_OK) {
-        *out = tensor;
-        if (name)
-            *name = copy;
-    }
-    if (pb)
-        tmk_pb__tensor__free_unpacked(pb, NULL);
-    tmk_text_finish(&outline);
-    tmk_onnx_file_finish(&file);
-    return tmk_in(diag, status, "%s", path);
 }

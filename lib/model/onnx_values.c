@@ -71,6 +71,18 @@ static TmkPb__Shape *write_shape(struct tmk_onnx_writer *w, const struct tmk_typ
     return pb;
 }
 
+/* The type becomes a sequence of it, or an optional. */
+static enum tmk_status wrap(struct tmk_onnx_writer *w, bool sequence, TmkPb__Type **type) {
+    TmkPb__Type *whole = tmk_onnx_make(w, &tmk_pb__type__descriptor);
+    TmkPb__ContainerType *container = tmk_onnx_make(w, &tmk_pb__container_type__descriptor);
+    if (!whole || !container)
+        return tmk_nomem(w->diag);
+    container->elem_type = *type;
+    *(sequence ? &whole->sequence_type : &whole->optional_type) = container;
+    *type = whole;
+    return TMK_OK;
+}
+
 enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w, const struct tmk_type *type,
                                     TmkPb__Type **out) {
     if (type->dtype == TMK_UNDEFINED) {
@@ -86,16 +98,10 @@ enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w, const struct tmk_
     if (type->has_shape && !(tensor->shape = write_shape(w, type)))
         return tmk_nomem(w->diag);
     pb->tensor_type = tensor;
-    if (type->kind != TMK_TYPE_TENSOR) {
-        TmkPb__Type *whole = tmk_onnx_make(w, &tmk_pb__type__descriptor);
-        TmkPb__ContainerType *container = tmk_onnx_make(w, &tmk_pb__container_type__descriptor);
-        if (!whole || !container)
-            return tmk_nomem(w->diag);
-        container->elem_type = pb;
-        *(type->kind == TMK_TYPE_SEQUENCE ? &whole->sequence_type : &whole->optional_type) =
-            container;
-        pb = whole;
-    }
+    if (type->kind == TMK_TYPE_SEQUENCE || type->kind == TMK_TYPE_OPTIONAL_SEQUENCE)
+        TMK_TRY(wrap(w, true, &pb));
+    if (type->kind == TMK_TYPE_OPTIONAL || type->kind == TMK_TYPE_OPTIONAL_SEQUENCE)
+        TMK_TRY(wrap(w, false, &pb));
     *out = pb;
     return TMK_OK;
 }

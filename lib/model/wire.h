@@ -27,7 +27,9 @@ enum tmk_wire_message {
     TMK_WIRE_TENSOR,
     TMK_WIRE_VALUE_INFO,
     TMK_WIRE_TYPE,
-    TMK_WIRE_CONTAINER_TYPE
+    TMK_WIRE_CONTAINER_TYPE,
+    TMK_WIRE_SEQUENCE,
+    TMK_WIRE_OPTIONAL
 };
 
 /* Appends to `out` the message that the bytes hold, with places for raw_data. TMK_FORMAT names the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "ops/kernel.h"
+#include "ops/move.h"
 #include "ops/rows.h"
 
 static enum tmk_status axis_of(const struct tmk_node *node, int32_t rank, int32_t *axis,
@@ -9,7 +9,7 @@ static enum tmk_status axis_of(const struct tmk_node *node, int32_t rank, int32_
     return tmk_axis(tmk_node_int(node, "axis", 1), rank, axis, diag);
 }
 
-static enum tmk_status concat_infer(struct tmk_infer *infer) {
+enum tmk_status tmk_concat_infer(struct tmk_infer *infer) {
     char a[256], b[256];
     int32_t axis;
     const struct tmk_tensor *first = infer->in[0];
@@ -37,7 +37,7 @@ static enum tmk_status concat_infer(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status concat_run(struct tmk_run *run) {
+enum tmk_status tmk_concat_run(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     if (!out || tmk_tensor_count(out) == 0)
         return TMK_OK;
@@ -71,8 +71,8 @@ const struct tmk_op tmk_op_Concat_1 = {
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_1,
-    .infer = concat_infer,
-    .run = concat_run,
+    .infer = tmk_concat_infer,
+    .run = tmk_concat_run,
     .sample = "graph \"concat\" opset 3 {\n"
               "  input %a : f32[2,3]\n"
               "  input %b : f32[2,1]\n"
@@ -93,8 +93,8 @@ const struct tmk_op tmk_op_Concat_4 = {
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_4,
-    .infer = concat_infer,
-    .run = concat_run,
+    .infer = tmk_concat_infer,
+    .run = tmk_concat_run,
     .sample = "graph \"concat\" opset 13 {\n"
               "  input %a : f32[2,3,4]\n"
               "  input %b : f32[2,0,4]\n"

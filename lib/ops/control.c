@@ -35,6 +35,7 @@ enum tmk_status tmk_infer_nothing(struct tmk_infer *infer) {
 
 static enum tmk_status read_flag(const struct tmk_tensor *tensor, const char *what, bool *out,
                                  struct tmk_diag *diag) {
+    TMK_TRY(tmk_want_tensor(tensor, what, diag));
     TMK_TRY(tmk_want_dtype(tensor, TMK_BOOL, what, diag));
     if (tmk_tensor_count(tensor) != 1)
         return tmk_fail(diag, TMK_SHAPE, "%s must be one bool, but has %zu elements", what,
@@ -87,6 +88,7 @@ static enum tmk_status read_bounds(struct loop *loop) {
     loop->condition = 1;
     if (most) {
         size_t n = 0;
+        TMK_TRY(tmk_want_tensor(most, "the trip count", run->diag));
         TMK_TRY(tmk_read_ints(most, "the trip count", 1, &loop->most, &n, run->diag));
         if (n != 1)
             return tmk_fail(run->diag, TMK_SHAPE, "the trip count must be one number");
@@ -212,7 +214,7 @@ const struct tmk_op tmk_op_Loop_1 = {
     .max_in = TMK_VARIADIC,
     .min_out = 1,
     .max_out = TMK_VARIADIC,
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
+    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS | TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_NONE,
     .attrs = loop_attrs,
     .infer = tmk_infer_nothing,

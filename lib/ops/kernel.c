@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "tensor/list.h"
+
 enum tmk_status tmk_axis(int64_t axis, int32_t rank, int32_t *out, struct tmk_diag *diag) {
     if (axis < -(int64_t)rank || axis >= rank)
         return tmk_fail(diag, TMK_RANGE, "axis %lld is outside [-%d, %d)", (long long)axis, rank,
@@ -85,6 +87,24 @@ enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype d
         return TMK_OK;
     return tmk_fail(diag, TMK_TYPE, "%s must be %s, but is %s", what, tmk_dtype_name(dtype),
                     tmk_dtype_name(tensor->dtype));
+}
+
+static enum tmk_status want_kind(const struct tmk_tensor *tensor, enum tmk_type_kind kind,
+                                 const char *what, struct tmk_diag *diag) {
+    if (tensor->kind == kind)
+        return TMK_OK;
+    return tmk_fail(diag, TMK_TYPE, "%s must be %s, but is %s", what, tmk_type_kind_text(kind),
+                    tmk_tensor_what(tensor));
+}
+
+enum tmk_status tmk_want_tensor(const struct tmk_tensor *tensor, const char *what,
+                                struct tmk_diag *diag) {
+    return want_kind(tensor, TMK_TYPE_TENSOR, what, diag);
+}
+
+enum tmk_status tmk_want_sequence(const struct tmk_tensor *tensor, const char *what,
+                                  struct tmk_diag *diag) {
+    return want_kind(tensor, TMK_TYPE_SEQUENCE, what, diag);
 }
 
 enum tmk_status tmk_infer_same(struct tmk_infer *infer) {

@@ -56,6 +56,13 @@ enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what,
 enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                const char *what, struct tmk_diag *diag);
 
+/* TMK_TYPE unless it is a tensor, or a sequence; "what" names the input. For operators that take
+ * any. */
+enum tmk_status tmk_want_tensor(const struct tmk_tensor *tensor, const char *what,
+                                struct tmk_diag *diag);
+enum tmk_status tmk_want_sequence(const struct tmk_tensor *tensor, const char *what,
+                                  struct tmk_diag *diag);
+
 /* infer of operators whose output 0 is as input 0. */
 enum tmk_status tmk_infer_same(struct tmk_infer *infer);
 

@@ -27,6 +27,11 @@ void tmk_move_run(const struct tmk_move *move, size_t element, void *dst, const 
 /* Writes `count` copies of the element at `value`. */
 void tmk_fill(void *dst, const void *value, size_t element, size_t count);
 
+/* Concat's infer and run, which read the attribute `axis`: what is laid side by side need not be
+ * the node's own operands. */
+enum tmk_status tmk_concat_infer(struct tmk_infer *infer);
+enum tmk_status tmk_concat_run(struct tmk_run *run);
+
 /* The run of a view: copies input 0 to output 0, unless they share memory. */
 enum tmk_status tmk_run_view(struct tmk_run *run);
 

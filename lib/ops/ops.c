@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "ops/rows.h"
+#include "tensor/list.h"
 
 static const struct tmk_op *const rows[] = {
 #define TMK_ROW(name, since) &tmk_op_##name##_##since,
@@ -140,9 +141,20 @@ enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag) {
 
 /* ---- inferring and running ---- */
 
+static enum tmk_status want_tensors(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                    struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (in[i] && in[i]->kind != TMK_TYPE_TENSOR)
+            return tmk_fail(diag, TMK_TYPE, "input %u must be a tensor, but is %s", i,
+                            tmk_tensor_what(in[i]));
+    return TMK_OK;
+}
+
 enum tmk_status tmk_op_infer(const struct tmk_node *node, const struct tmk_tensor *const *in,
                              struct tmk_infer_result *out, struct tmk_diag *diag) {
     memset(out, 0, node->n_outputs * sizeof *out);
+    if (!(node->row->flags & TMK_OP_TAKES_ANY))
+        TMK_TRY(want_tensors(node, in, diag));
     struct tmk_infer infer = {node, node->n_inputs, node->n_outputs, in, out, diag};
     TMK_TRY(node->row->infer(&infer));
     for (uint32_t i = 0; i < node->n_outputs; i++) {

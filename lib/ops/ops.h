@@ -22,7 +22,10 @@ enum tmk_op_flags {
     TMK_OP_SHAPE_ONLY = 8, /* looks at its inputs' shapes, never at their elements */
     TMK_OP_SIZES_ITSELF =
         16, /* some output's shape is known only once the kernel has run: tmk_run_alloc */
-    TMK_OP_RUNS_GRAPHS = 32 /* control flow: the kernel runs attribute graphs, by `call` */
+    TMK_OP_RUNS_GRAPHS = 32, /* control flow: the kernel runs attribute graphs, by `call` */
+    TMK_OP_TAKES_ANY = 64,   /* operands may be sequences, or optionals that hold nothing; all other
+                                operators are refused them before infer */
+    TMK_OP_MAKES_SEQUENCES = 128 /* every output is a sequence: the kernel gives it, by tmk_give */
 };
 
 /* Where output 0 has its channels, for per-channel statistics. */
@@ -112,7 +115,12 @@ const struct tmk_op *const *tmk_op_list(void);
  * nodes. */
 TMK_NODISCARD enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag);
 
-/* infer with checks around it: every inferred shape is a valid one (counts don't overflow). */
+/* Gives the results whose types are not declared, and that are no tensors by the operators that
+ * make them, their kind; in sub-graphs too. The graph is bound and sorted. */
+void tmk_ops_kinds(struct tmk_graph *graph);
+
+/* infer with checks around it: operands are of a kind that the row takes (TMK_TYPE), every inferred
+ * shape is a valid one (counts don't overflow). */
 TMK_NODISCARD enum tmk_status tmk_op_infer(const struct tmk_node *node,
                                            const struct tmk_tensor *const *in,
                                            struct tmk_infer_result *out, struct tmk_diag *diag);

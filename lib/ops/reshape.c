@@ -3,6 +3,7 @@
  * Unsqueeze, Identity. */
 #include "ops/move.h"
 #include "ops/rows.h"
+#include "ops/stack.h"
 
 /* ---- Reshape ---- */
 
@@ -355,6 +356,21 @@ const struct tmk_op tmk_op_Unsqueeze_13 = {
               "}\n",
 };
 
+/* ---- Identity ---- */
+
+static enum tmk_status identity_infer(struct tmk_infer *infer) {
+    return infer->in[0]->kind == TMK_TYPE_TENSOR ? tmk_infer_same(infer) : TMK_OK;
+}
+
+static enum tmk_status identity_run(struct tmk_run *run) {
+    if (run->in[0]->kind == TMK_TYPE_TENSOR)
+        return tmk_run_view(run);
+    struct tmk_tensor same;
+    TMK_TRY(tmk_tensor_keep(&same, run->in[0], run->diag));
+    tmk_give(run, 0, &same);
+    return TMK_OK;
+}
+
 const struct tmk_op tmk_op_Identity_1 = {
     .domain = TMK_DOMAIN_ONNX,
     .name = "Identity",
@@ -364,11 +380,11 @@ const struct tmk_op tmk_op_Identity_1 = {
     .max_in = 1,
     .min_out = 1,
     .max_out = 1,
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
+    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE | TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_INHERIT,
     .attrs = no_attrs,
-    .infer = tmk_infer_same,
-    .run = tmk_run_view,
+    .infer = identity_infer,
+    .run = identity_run,
     .sample = "graph \"identity\" opset 13 {\n"
               "  input %x : f32[3,2]\n"
               "  %y = Identity(%x)\n"

@@ -6,7 +6,7 @@
 
 enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor *from,
                                 struct tmk_diag *diag) {
-    if (from->buf) {
+    if (from->buf || from->kind != TMK_TYPE_TENSOR) {
         tmk_tensor_share(out, from);
         return TMK_OK;
     }
@@ -19,6 +19,7 @@ enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor 
 enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor,
                                struct tmk_diag *diag) {
     char was[128], is[128];
+    TMK_TRY(tmk_want_tensor(tensor, "what its graph makes to be stacked", diag));
     if (!stack->n) {
         stack->dtype = tensor->dtype;
         stack->shape = tensor->shape;

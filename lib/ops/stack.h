@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators that run graphs share: calling a graph, and stacking what it makes time after
- * time. */
+/* What operators share that run graphs, or make sequences: calling a graph, handing out what is
+ * made already, and stacking what a graph makes time after time. */
 #ifndef TMK_OPS_STACK_H
 #define TMK_OPS_STACK_H
 
@@ -16,7 +16,8 @@ void tmk_give(struct tmk_run *run, uint32_t i, struct tmk_tensor *tensor);
 /* infer for operators all of whose outputs are known only after running. */
 enum tmk_status tmk_infer_nothing(struct tmk_infer *infer);
 
-/* A tensor that stays good on its own: shares counted bytes, copies borrowed ones. */
+/* A tensor, or whatever it is, that stays good on its own: shares counted bytes and lists, copies
+ * borrowed bytes. */
 TMK_NODISCARD enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor *from,
                                               struct tmk_diag *diag);
 
@@ -28,7 +29,7 @@ struct tmk_stack {
     unsigned char *bytes;
 };
 
-/* TMK_SHAPE, TMK_TYPE when the tensor is unlike those before. */
+/* TMK_SHAPE, TMK_TYPE when the tensor is unlike those before, or is none. */
 TMK_NODISCARD enum tmk_status
 tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor, struct tmk_diag *diag);
 /* Makes output i of the stacked tensors, along a new axis (negative counts from the end), the last

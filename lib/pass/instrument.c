@@ -164,6 +164,7 @@ enum tmk_status tmk_instrument(struct tmk_graph *graph,
     in.matched = calloc(options->n_patterns + 1, sizeof *in.matched);
     enum tmk_status status = in.matched ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK) {
+        tmk_ops_kinds(graph);
         tmk_graph_each(graph, list_selected, &in);
         status = in.failed ? tmk_nomem(diag) : TMK_OK;
     }

@@ -25,11 +25,12 @@ enum tmk_place {
     TMK_PLACE_CONSTANT, /* tensor in `constant` */
     TMK_PLACE_INPUT,    /* the batch's input number `offset` */
     TMK_PLACE_ARENA,    /* `offset` bytes into the arena */
-    TMK_PLACE_DYNAMIC   /* shape known only at run time */
+    TMK_PLACE_DYNAMIC   /* shape known only at run time, or no tensor at all */
 };
 
 struct tmk_plan_value {
     enum tmk_place place;
+    enum tmk_type_kind kind; /* of INPUT, as the batch's; all else that is placed is a tensor */
     size_t offset;
     enum tmk_dtype dtype;
     struct tmk_shape shape; /* not for DYNAMIC */
@@ -67,8 +68,8 @@ struct tmk_plan {
     size_t arena_bytes, scratch_bytes;
 };
 
-/* Plans a bound, sorted and numbered graph for inputs of these dtypes and shapes (data NULL: not
- * known; graph inputs in order). Errors name the node. The graph is only read. */
+/* Plans a bound, sorted and numbered graph for inputs of these kinds, dtypes and shapes (data and
+ * list NULL: not known; graph inputs in order). Errors name the node. The graph is only read. */
 TMK_NODISCARD enum tmk_status tmk_plan_create(const struct tmk_graph *graph,
                                               const struct tmk_tensor *inputs,
                                               struct tmk_plan **out, struct tmk_diag *diag);

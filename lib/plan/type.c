@@ -5,6 +5,7 @@
 
 #include "base/diag.h"
 #include "plan/build.h"
+#include "tensor/list.h"
 
 int32_t tmk_weight_axis(const struct tmk_value *weight) {
     int32_t rank = weight->type.has_shape ? weight->type.shape.rank : 0;
@@ -64,7 +65,8 @@ static enum tmk_status add_tap(struct tmk_planning *p, uint32_t slot, uint32_t v
 }
 
 static bool known_shape(const struct tmk_plan_value *value) {
-    return value->place != TMK_PLACE_DYNAMIC && value->place != TMK_PLACE_NOWHERE;
+    return value->kind == TMK_TYPE_TENSOR && value->place != TMK_PLACE_DYNAMIC &&
+           value->place != TMK_PLACE_NOWHERE;
 }
 
 /* Operands as infer and fold want them: data where it is known. */
@@ -77,7 +79,7 @@ static void operands(const struct tmk_plan *plan, const struct tmk_node *node,
         if (!node->inputs[i])
             continue;
         const struct tmk_plan_value *value = &plan->values[node->inputs[i]->index];
-        tensors[i] = (struct tmk_tensor){value->dtype, value->dtype, value->shape, NULL, NULL};
+        tmk_tensor_borrow(&tensors[i], value->dtype, &value->shape, NULL);
         in[i] = &tensors[i];
         *shaped &= known_shape(value);
         if (value->place == TMK_PLACE_CONSTANT)
@@ -193,14 +195,27 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
     return add_step(p, node, !known, in, results);
 }
 
+static bool kind_fits(enum tmk_type_kind declared, enum tmk_type_kind given) {
+    if (declared == TMK_TYPE_OPTIONAL)
+        return given != TMK_TYPE_SEQUENCE;
+    if (declared == TMK_TYPE_OPTIONAL_SEQUENCE)
+        return given != TMK_TYPE_TENSOR;
+    return given == declared;
+}
+
 static enum tmk_status check_input(const struct tmk_value *input, const struct tmk_tensor *given,
                                    struct tmk_diag *diag) {
     char have[256], want[256];
     const struct tmk_type *type = &input->type;
+    if (!kind_fits(type->kind, given->kind))
+        return tmk_fail(diag, TMK_TYPE, "input '%s' wants %s, but the data is %s", input->name,
+                        tmk_type_kind_text(type->kind), tmk_tensor_what(given));
+    if (given->kind != TMK_TYPE_TENSOR && given->dtype == TMK_UNDEFINED)
+        return TMK_OK;
     if (type->dtype != TMK_UNDEFINED && type->dtype != given->dtype)
         return tmk_fail(diag, TMK_TYPE, "input '%s' wants %s, but the data is %s", input->name,
                         tmk_dtype_name(type->dtype), tmk_dtype_name(given->dtype));
-    if (!type->has_shape)
+    if (!type->has_shape || given->kind != TMK_TYPE_TENSOR)
         return TMK_OK;
     bool fits = type->shape.rank == given->shape.rank;
     for (int32_t i = 0; fits && i < given->shape.rank; i++)
@@ -219,6 +234,7 @@ static enum tmk_status type_sources(struct tmk_planning *p, const struct tmk_ten
         TMK_TRY(check_input(graph->inputs[i], &inputs[i], p->diag));
         struct tmk_plan_value *value = &plan->values[graph->inputs[i]->index];
         *value = (struct tmk_plan_value){.place = TMK_PLACE_INPUT,
+                                         .kind = inputs[i].kind,
                                          .offset = i,
                                          .dtype = inputs[i].dtype,
                                          .shape = inputs[i].shape,

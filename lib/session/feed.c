@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "model/onnx.h"
+#include "tensor/list.h"
 
 enum cut { CUT_SLICES, CUT_ENTRIES, CUT_WHOLE };
 
@@ -121,6 +122,12 @@ static enum tmk_status bind_by_name(struct tmk_session_feed *feed, uint32_t sour
 
 static enum tmk_status open_all(struct tmk_session_feed *feed,
                                 const struct tmk_run_options *options, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
+        enum tmk_type_kind kind = feed->graph->inputs[i]->type.kind;
+        if (kind != TMK_TYPE_TENSOR && kind != TMK_TYPE_OPTIONAL)
+            return tmk_fail(diag, TMK_UNSUPPORTED, "input '%s' is %s; data are arrays only",
+                            feed->graph->inputs[i]->name, tmk_type_kind_text(kind));
+    }
     feed->sources = calloc(options->n_data + 1, sizeof(struct tmk_source *));
     feed->bound = calloc(feed->graph->n_inputs + 1u, sizeof *feed->bound);
     if (!feed->sources || !feed->bound)

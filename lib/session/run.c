@@ -11,6 +11,7 @@
 #include "exec/worker.h"
 #include "session/feed.h"
 #include "session/model.h"
+#include "tensor/list.h"
 
 enum { IDLE_PLANS_KEPT = 8 };
 
@@ -92,6 +93,9 @@ static enum tmk_status append(struct gathered *gathered, const struct tmk_tensor
                               struct tmk_diag *diag) {
     char was[256], is[256];
     struct tmk_shape shape = tensor->shape;
+    if (tensor->kind != TMK_TYPE_TENSOR)
+        return tmk_fail(diag, TMK_TYPE, "'%s' is %s, which is no array to be written",
+                        gathered->name, tmk_tensor_what(tensor));
     join = join && shape.rank > 0;
     if (gathered->batches) {
         if (join)

@@ -12,6 +12,7 @@
 #include "exec/worker.h"
 #include "model/onnx.h"
 #include "session/model.h"
+#include "tensor/list.h"
 
 enum { MOST_TENSORS = 4096 };
 
@@ -32,8 +33,11 @@ static void finish_files(struct files *files) {
     *files = (struct files){0};
 }
 
-static enum tmk_status load_files(const char *directory, const char *stem, struct files *files,
-                                  struct tmk_diag *diag) {
+/* The files' types are those that the graph declares for its values in their order. */
+static enum tmk_status load_files(const char *directory, const char *stem,
+                                  struct tmk_value *const *values, uint32_t n_values,
+                                  struct files *files, struct tmk_diag *diag) {
+    const struct tmk_type tensor = {.kind = TMK_TYPE_TENSOR};
     files->tensors = calloc(MOST_TENSORS, sizeof *files->tensors);
     files->names = calloc(MOST_TENSORS, sizeof(char *));
     if (!files->tensors || !files->names)
@@ -45,8 +49,8 @@ static enum tmk_status load_files(const char *directory, const char *stem, struc
             return tmk_fail(diag, TMK_READ, "%s: the path is too long", directory);
         if (access(path, F_OK) != 0)
             break;
-        TMK_TRY(
-            tmk_onnx_load_tensor(path, &files->tensors[files->n], &files->names[files->n], diag));
+        TMK_TRY(tmk_onnx_load_value(path, files->n < n_values ? &values[files->n]->type : &tensor,
+                                    &files->tensors[files->n], &files->names[files->n], diag));
     }
     return TMK_OK;
 }
@@ -103,8 +107,8 @@ static void compare_bytes(const struct tmk_tensor *got, const struct tmk_tensor 
                  bad, n, first);
 }
 
-static void compare(const struct tmk_tensor *got, const struct tmk_tensor *want,
-                    const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
+static void compare_tensors(const struct tmk_tensor *got, const struct tmk_tensor *want,
+                            const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
     char have[128], wish[128];
     if (got->dtype != want->dtype)
         snprintf(verdict->why, sizeof verdict->why, "got %s, want %s", tmk_dtype_name(got->dtype),
@@ -117,6 +121,39 @@ static void compare(const struct tmk_tensor *got, const struct tmk_tensor *want,
         compare_floats(got, want, options, verdict);
     else
         compare_bytes(got, want, verdict);
+}
+
+/* Tensor by tensor, up to the first that differs. */
+static void compare_lists(const struct tmk_list *got, const struct tmk_list *want,
+                          const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
+    size_t n = tmk_list_length(got);
+    if (n != tmk_list_length(want)) {
+        snprintf(verdict->why, sizeof verdict->why, "got a sequence of %zu tensors, want %zu", n,
+                 tmk_list_length(want));
+        return;
+    }
+    verdict->ok = true;
+    for (size_t i = 0; verdict->ok && i < n; i++) {
+        struct tmk_verdict one = {.worst = verdict->worst};
+        compare_tensors(&tmk_list_items(got)[i], &tmk_list_items(want)[i], options, &one);
+        verdict->ok = one.ok;
+        verdict->worst = one.worst;
+        if (!one.ok)
+            snprintf(verdict->why, sizeof verdict->why, "tensor %zu: %.220s", i, one.why);
+    }
+}
+
+static void compare(const struct tmk_tensor *got, const struct tmk_tensor *want,
+                    const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
+    if (got->kind != want->kind)
+        snprintf(verdict->why, sizeof verdict->why, "got %s, want %s", tmk_tensor_what(got),
+                 tmk_tensor_what(want));
+    else if (got->kind == TMK_TYPE_TENSOR)
+        compare_tensors(got, want, options, verdict);
+    else if (got->kind == TMK_TYPE_SEQUENCE)
+        compare_lists(got->list, want->list, options, verdict);
+    else
+        verdict->ok = true;
 }
 
 /* ---- one set ---- */
@@ -158,7 +195,7 @@ static enum tmk_status arrange_inputs(const struct tmk_graph *graph, const struc
             inputs[input] = files->tensors[i];
     }
     for (uint32_t i = 0; i < graph->n_inputs; i++)
-        if (!inputs[i].data)
+        if (!inputs[i].data && inputs[i].kind == TMK_TYPE_TENSOR)
             return tmk_fail(diag, TMK_NOTFOUND, "has no file for input '%s'",
                             graph->inputs[i]->name);
     return TMK_OK;
@@ -189,9 +226,10 @@ static enum tmk_status verify_set(struct verifying *v, const char *directory,
     struct tmk_tensor *inputs = calloc(v->graph->n_inputs + 1u, sizeof *inputs);
     enum tmk_status status = inputs ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
-        status = load_files(directory, "input", &given, diag);
+        status = load_files(directory, "input", v->graph->inputs, v->graph->n_inputs, &given, diag);
     if (status == TMK_OK)
-        status = load_files(directory, "output", &wanted, diag);
+        status =
+            load_files(directory, "output", v->graph->outputs, v->graph->n_outputs, &wanted, diag);
     if (status == TMK_OK && !wanted.n)
         status = tmk_fail(diag, TMK_NOTFOUND, "%s: has no output_0.pb to compare with", directory);
     if (status == TMK_OK)

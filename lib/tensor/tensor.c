@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/size.h"
+#include "tensor/list.h"
 
 size_t tmk_dtype_size(enum tmk_dtype dtype) {
     switch (dtype) {
@@ -130,23 +131,27 @@ enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor, enum tmk_dtype dtype,
     if (!buf)
         return tmk_fail(diag, TMK_NOMEM, "out of memory for a tensor of shape %s (%zu bytes)",
                         tmk_shape_text(shape, text, sizeof text), bytes);
-    *tensor = (struct tmk_tensor){dtype, dtype, *shape, buf, tmk_buf_data(buf)};
+    *tensor = (struct tmk_tensor){
+        .dtype = dtype, .origin = dtype, .shape = *shape, .buf = buf, .data = tmk_buf_data(buf)};
     return TMK_OK;
 }
 
 void tmk_tensor_borrow(struct tmk_tensor *tensor, enum tmk_dtype dtype,
                        const struct tmk_shape *shape, void *data) {
-    *tensor = (struct tmk_tensor){dtype, dtype, *shape, NULL, data};
+    *tensor = (struct tmk_tensor){.dtype = dtype, .origin = dtype, .shape = *shape, .data = data};
 }
 
 void tmk_tensor_share(struct tmk_tensor *copy, const struct tmk_tensor *src) {
     *copy = *src;
     if (copy->buf)
         tmk_buf_ref(copy->buf);
+    if (copy->list)
+        tmk_list_ref(copy->list);
 }
 
 void tmk_tensor_finish(struct tmk_tensor *tensor) {
     tmk_buf_unref(&tensor->buf);
+    tmk_list_unref(&tensor->list);
     *tensor = (struct tmk_tensor){0};
 }
 

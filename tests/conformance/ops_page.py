@@ -21,13 +21,15 @@ The operators that Tidemark runs: {operators} of them, in {rows} rows, one a mea
 A model that uses another operator or version is refused, with a line that names every such node.
 
 All of them compute in float32, the integers from 8 to 64 bits, and booleans. float16, bfloat16 and double tensors are widened or narrowed
-to float32 when a model is read; strings, sequences, and types narrower than a byte are not computed with.
+to float32 when a model is read; strings, maps, and types narrower than a byte are not computed with. Sequences of tensors, and optional
+tensors and sequences, go through the operators that say so; no range is kept of them, only of the tensors that are put in and taken out.
 
 *Versions*: of the operator set, from and to, of each row; "-" means that the newest known version is included.
 *Inputs*, *outputs*: how many there may be. *Channels*: where the first output has the channels for which ranges are kept one by one:
 on axis 1, on the last axis, where the first input has them ("inherit"), or nowhere. *Flags*: `pure`, the same inputs give the same outputs, so constants are folded;
 `view`, the first output is the first input's elements in the same order; `inplace`, the first output may replace the first input in memory;
-`shape-only`, elements of the inputs are not looked at; `sizes-itself`, the size of an output is known only once it has been computed.
+`shape-only`, elements of the inputs are not looked at; `sizes-itself`, the size of an output is known only once it has been computed;
+`takes-any`, inputs may be sequences and optionals; `makes-sequences`, all outputs are sequences.
 
 | operator | versions | inputs | outputs | channels | flags |
 | --- | --- | --- | --- | --- | --- |

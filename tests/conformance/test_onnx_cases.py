@@ -24,7 +24,7 @@ except ImportError as missing:
     sys.exit(77)
 
 HELD = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "BOOL", "INT8", "INT16", "INT32", "INT64",
-        "UINT8", "UINT16", "UINT32", "UINT64"}
+        "UINT8", "UINT16", "UINT32", "UINT64", "sequence_type", "optional_type"}
 SECONDS = 120  # for one case
 
 

@@ -27,7 +27,9 @@ static void print_flags(unsigned flags) {
                  {TMK_OP_VIEW, "view"},
                  {TMK_OP_INPLACE, "inplace"},
                  {TMK_OP_SHAPE_ONLY, "shape-only"},
-                 {TMK_OP_SIZES_ITSELF, "sizes-itself"}};
+                 {TMK_OP_SIZES_ITSELF, "sizes-itself"},
+                 {TMK_OP_TAKES_ANY, "takes-any"},
+                 {TMK_OP_MAKES_SEQUENCES, "makes-sequences"}};
     const char *before = "\t";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (flags & names[i].flag) {

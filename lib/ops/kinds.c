@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which results are sequences or optionals, where the model does not declare it. */
+#include "ops/ops.h"
+
+static enum tmk_type_kind optional_of(enum tmk_type_kind kind) {
+    return kind == TMK_TYPE_SEQUENCE ? TMK_TYPE_OPTIONAL_SEQUENCE : TMK_TYPE_OPTIONAL;
+}
+
+static enum tmk_type_kind element_of(enum tmk_type_kind kind) {
+    return kind == TMK_TYPE_OPTIONAL            ? TMK_TYPE_TENSOR
+           : kind == TMK_TYPE_OPTIONAL_SEQUENCE ? TMK_TYPE_SEQUENCE
+                                                : kind;
+}
+
+static enum tmk_type_kind operand(const struct tmk_node *node, uint32_t i) {
+    return i < node->n_inputs && node->inputs[i] ? node->inputs[i]->type.kind : TMK_TYPE_TENSOR;
+}
+
+/* The kind of output i of the node's graph. */
+static enum tmk_type_kind made_by_graph(const struct tmk_node *node, const char *name, uint32_t i) {
+    const struct tmk_graph *graph = tmk_node_attr(node, name)->graphs[0];
+    return i < graph->n_outputs ? graph->outputs[i]->type.kind : TMK_TYPE_TENSOR;
+}
+
+static enum tmk_type_kind kind_of(const struct tmk_node *node, uint32_t i) {
+    if (node->row->flags & TMK_OP_MAKES_SEQUENCES)
+        return TMK_TYPE_SEQUENCE;
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Identity") || tmk_node_is_observer(node))
+        return operand(node, 0);
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Optional")) {
+        const struct tmk_attr *type = tmk_node_attr(node, "type");
+        return optional_of(type ? type->type->kind : operand(node, 0));
+    }
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "OptionalGetElement"))
+        return element_of(operand(node, 0));
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "If"))
+        return made_by_graph(node, "then_branch", i);
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop") && i + 2 < node->n_inputs)
+        return made_by_graph(node, "body", i + 1);
+    return TMK_TYPE_TENSOR;
+}
+
+static void settle(struct tmk_value *value, enum tmk_type_kind kind) {
+    if (value && value->type.kind == TMK_TYPE_TENSOR && value->type.dtype == TMK_UNDEFINED)
+        value->type.kind = kind;
+}
+
+static void settle_carried(const struct tmk_node *node) {
+    const struct tmk_graph *body = tmk_node_attr(node, "body")->graphs[0];
+    for (uint32_t i = 2; i < node->n_inputs && i < body->n_inputs; i++)
+        settle(body->inputs[i], operand(node, i));
+}
+
+void tmk_ops_kinds(struct tmk_graph *graph) {
+    for (struct tmk_node *node = graph->first; node; node = node->next) {
+        if (!node->row)
+            continue;
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop"))
+            settle_carried(node);
+        for (uint32_t a = 0; a < node->n_attrs; a++)
+            for (size_t k = 0; node->attrs[a].kind == TMK_ATTR_GRAPH && k < node->attrs[a].n; k++)
+                tmk_ops_kinds(node->attrs[a].graphs[k]);
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            settle(node->outputs[i], kind_of(node, i));
+    }
+}

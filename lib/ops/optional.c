@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Optionals: one that holds something is that thing, so only those that hold nothing look other
+ * than what they are made of. */
+#include "ops/rows.h"
+#include "ops/stack.h"
+#include "tensor/list.h"
+
+static enum tmk_status hand_on(struct tmk_run *run) {
+    struct tmk_tensor same;
+    TMK_TRY(tmk_tensor_keep(&same, run->in[0], run->diag));
+    tmk_give(run, 0, &same);
+    return TMK_OK;
+}
+
+/* ---- Optional ---- */
+
+static enum tmk_status optional_infer(struct tmk_infer *infer) {
+    const struct tmk_tensor *in = tmk_infer_in(infer, 0);
+    if (in && in->kind == TMK_TYPE_OPTIONAL)
+        return tmk_fail(infer->diag, TMK_TYPE, "an optional of an optional is not supported");
+    if (!in && !tmk_node_attr(infer->node, "type"))
+        return tmk_fail(infer->diag, TMK_GRAPH, "neither an input nor attribute 'type' is given");
+    return TMK_OK;
+}
+
+static enum tmk_status optional_run(struct tmk_run *run) {
+    if (tmk_run_in(run, 0))
+        return hand_on(run);
+    struct tmk_tensor nothing;
+    tmk_tensor_nothing(&nothing, tmk_node_attr(run->node, "type")->type->dtype);
+    tmk_give(run, 0, &nothing);
+    return TMK_OK;
+}
+
+/* ---- OptionalHasElement, OptionalGetElement ---- */
+
+static enum tmk_status has_infer(struct tmk_infer *infer) {
+    const struct tmk_shape scalar = {0};
+    tmk_infer_set(infer, 0, TMK_BOOL, &scalar);
+    return TMK_OK;
+}
+
+static enum tmk_status has_run(struct tmk_run *run) {
+    const struct tmk_tensor *in = tmk_run_in(run, 0);
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    if (out)
+        *(uint8_t *)out->data = in && in->kind != TMK_TYPE_OPTIONAL;
+    return TMK_OK;
+}
+
+static enum tmk_status get_run(struct tmk_run *run) {
+    if (run->in[0]->kind == TMK_TYPE_OPTIONAL)
+        return tmk_fail(run->diag, TMK_RANGE, "the optional holds nothing");
+    return hand_on(run);
+}
+
+static const struct tmk_attr_rule no_attrs[] = {{0}};
+static const struct tmk_attr_rule optional_attrs[] = {{"type", TMK_ATTR_TYPE, false}, {0}};
+
+const struct tmk_op tmk_op_Optional_15 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Optional",
+    .since = 15,
+    .until = INT32_MAX,
+    .min_in = 0,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = optional_attrs,
+    .infer = optional_infer,
+    .run = optional_run,
+    .sample = "graph \"optional\" opset 15 {\n"
+              "  %y = Optional() {type=:f32[2]}\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_OptionalHasElement_15 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "OptionalHasElement",
+    .since = 15,
+    .until = 17,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_TAKES_ANY,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = no_attrs,
+    .infer = has_infer,
+    .run = has_run,
+    .sample = "graph \"has\" opset 15 {\n"
+              "  %x = Optional() {type=:sequence(f32[2])}\n"
+              "  %y = OptionalHasElement(%x)\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_OptionalHasElement_18 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "OptionalHasElement",
+    .since = 18,
+    .until = INT32_MAX,
+    .min_in = 0,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_TAKES_ANY,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = no_attrs,
+    .infer = has_infer,
+    .run = has_run,
+    .sample = "graph \"has\" opset 18 {\n"
+              "  input %x : f32[2]\n"
+              "  %y = OptionalHasElement(%x)\n"
+              "  output %y\n"
+              "}\n",
+};
+
+const struct tmk_op tmk_op_OptionalGetElement_15 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "OptionalGetElement",
+    .since = 15,
+    .until = INT32_MAX,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = no_attrs,
+    .infer = tmk_infer_nothing,
+    .run = get_run,
+    .sample = "graph \"get\" opset 15 {\n"
+              "  input %x : f32[2]\n"
+              "  %o = Optional(%x)\n"
+              "  %y = OptionalGetElement(%o)\n"
+              "  output %y\n"
+              "}\n",
+};
