@@ -5,6 +5,8 @@
  * there (dilation can do that) gives the lowest finite number in MaxPool, with index -1, and 0
  * otherwise, as ONNX Runtime has it. NaN is the greatest number, as in NumPy.
  */
+#include "ops/pool.h"
+
 #include <float.h>
 #include <math.h>
 
@@ -41,8 +43,8 @@ static struct span cut(const struct tmk_window *w, int32_t i, int64_t o) {
 }
 
 /* The output is not empty. */
-static enum tmk_status prepare(struct tmk_run *run, struct pool *out) {
-    const struct tmk_shape *shape = &run->in[0]->shape;
+static enum tmk_status prepare(struct tmk_run *run, const struct tmk_shape *shape,
+                               struct pool *out) {
     struct tmk_window window;
     TMK_TRY(tmk_window_pool(run->node, shape, &window, run->diag));
     struct pool pool = {.planes = tmk_extent(shape, 0, 2)};
@@ -62,18 +64,24 @@ static enum tmk_status prepare(struct tmk_run *run, struct pool *out) {
     return TMK_OK;
 }
 
+enum tmk_status tmk_pool_shape(const struct tmk_node *node, const struct tmk_shape *x,
+                               struct tmk_shape *out, struct tmk_diag *diag) {
+    struct tmk_window window;
+    TMK_TRY(tmk_window_pool(node, x, &window, diag));
+    if (window.n > AXES)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "pooling over %d spatial axes; at most %d",
+                        (int)window.n, AXES);
+    tmk_window_shape(&window, x->dim[0], x->dim[1], out);
+    return TMK_OK;
+}
+
 static enum tmk_status infer_pool(struct tmk_infer *infer, bool (*takes)(enum tmk_dtype),
                                   bool indices) {
     const struct tmk_tensor *x = infer->in[0];
-    struct tmk_window window;
     struct tmk_shape shape;
     if (!takes(x->dtype))
         return tmk_fail(infer->diag, TMK_TYPE, "the input is of type %s", tmk_dtype_name(x->dtype));
-    TMK_TRY(tmk_window_pool(infer->node, &x->shape, &window, infer->diag));
-    if (window.n > AXES)
-        return tmk_fail(infer->diag, TMK_UNSUPPORTED, "pooling over %d spatial axes; at most %d",
-                        (int)window.n, AXES);
-    tmk_window_shape(&window, x->shape.dim[0], x->shape.dim[1], &shape);
+    TMK_TRY(tmk_pool_shape(infer->node, &x->shape, &shape, infer->diag));
     tmk_infer_set(infer, 0, x->dtype, &shape);
     if (indices)
         tmk_infer_set(infer, 1, TMK_INT64, &shape);
@@ -148,7 +156,7 @@ static enum tmk_status run_max_pool(struct tmk_run *run) {
     if ((!y && !indices) || tmk_tensor_count(y ? y : indices) == 0)
         return TMK_OK;
     struct pool pool;
-    TMK_TRY(prepare(run, &pool));
+    TMK_TRY(prepare(run, &run->in[0]->shape, &pool));
     bool column_major = tmk_node_int(run->node, "storage_order", 0) != 0;
     void *to = y ? y->data : NULL;
     int64_t *at = indices ? indices->data : NULL;
@@ -158,6 +166,17 @@ static enum tmk_status run_max_pool(struct tmk_run *run) {
         max_int8_t(&pool, x->data, to, at, column_major);
     else
         max_uint8_t(&pool, x->data, to, at, column_major);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_pool_max(struct tmk_run *run, const struct tmk_shape *shape, bool is_signed,
+                             const void *x, void *y) {
+    struct pool pool;
+    TMK_TRY(prepare(run, shape, &pool));
+    if (is_signed)
+        max_int8_t(&pool, x, y, NULL, false);
+    else
+        max_uint8_t(&pool, x, y, NULL, false);
     return TMK_OK;
 }
 
@@ -212,14 +231,18 @@ static enum tmk_status infer_average_pool(struct tmk_infer *infer) {
     return infer_pool(infer, only_float, false);
 }
 
+enum tmk_status tmk_pool_average(struct tmk_run *run, const struct tmk_shape *shape, const float *x,
+                                 float *y) {
+    struct pool pool;
+    TMK_TRY(prepare(run, shape, &pool));
+    sum_windows(&pool, x, y, POWER_MEAN, 1, tmk_node_int(run->node, "count_include_pad", 0) != 0);
+    return TMK_OK;
+}
+
 static enum tmk_status run_average_pool(struct tmk_run *run) {
     if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
         return TMK_OK;
-    struct pool pool;
-    TMK_TRY(prepare(run, &pool));
-    sum_windows(&pool, run->in[0]->data, run->out[0]->data, POWER_MEAN, 1,
-                tmk_node_int(run->node, "count_include_pad", 0) != 0);
-    return TMK_OK;
+    return tmk_pool_average(run, &run->in[0]->shape, run->in[0]->data, run->out[0]->data);
 }
 
 /* The attribute was a float in operator set 1. */
@@ -239,7 +262,7 @@ static enum tmk_status run_lp_pool(struct tmk_run *run) {
     if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
         return TMK_OK;
     struct pool pool;
-    TMK_TRY(prepare(run, &pool));
+    TMK_TRY(prepare(run, &run->in[0]->shape, &pool));
     const float *x = run->in[0]->data;
     float *y = run->out[0]->data;
     double p = exponent_of(run->node);

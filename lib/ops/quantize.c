@@ -5,6 +5,8 @@
  * the axis: the input is seen as [outer, n, inner], the scales as [outer, blocks, inner] (blocked)
  * or [n]. So within a row of memory the scale either stays or moves along.
  */
+#include "ops/quantize.h"
+
 #include <math.h>
 
 #include "ops/elementwise.h"
@@ -268,7 +270,7 @@ static enum tmk_status want_scale(const struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status infer_quantize(struct tmk_infer *infer) {
+enum tmk_status tmk_infer_quantize(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0];
     enum tmk_dtype type = TMK_UINT8;
     struct layout l;
@@ -283,7 +285,7 @@ static enum tmk_status infer_quantize(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status run_quantize(struct tmk_run *run) {
+enum tmk_status tmk_run_quantize(struct tmk_run *run) {
     const struct tmk_tensor *y = tmk_run_out(run, 0);
     if (!y)
         return TMK_OK;
@@ -293,7 +295,7 @@ static enum tmk_status run_quantize(struct tmk_run *run) {
 
 /* ---- DequantizeLinear ---- */
 
-static enum tmk_status infer_dequantize(struct tmk_infer *infer) {
+enum tmk_status tmk_infer_dequantize(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *zero = tmk_infer_in(infer, 2);
     int64_t asked = tmk_node_int(infer->node, "output_dtype", TMK_FLOAT32);
     struct layout l;
@@ -310,7 +312,7 @@ static enum tmk_status infer_dequantize(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status run_dequantize(struct tmk_run *run) {
+enum tmk_status tmk_run_dequantize(struct tmk_run *run) {
     return run_rows(run, dequantize[run->in[0]->dtype]);
 }
 
@@ -325,23 +327,27 @@ static enum tmk_status infer_dynamic(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status run_dynamic(struct tmk_run *run) {
-    const struct tmk_tensor *x = run->in[0];
-    const float *v = x->data;
-    size_t n = tmk_tensor_count(x);
+struct tmk_dynamic tmk_quantize_dynamic(size_t n, const float *v, uint8_t *y) {
     float low = 0, high = 0;
     for (size_t i = 0; i < n; i++) {
         low = v[i] < low ? v[i] : low;
         high = v[i] > high ? v[i] : high;
     }
-    float scale = high == low ? 1.0f : (high - low) / 255.0f;
-    int32_t zero = (int32_t)quantized(-low, scale, 0, 255);
-    if (tmk_run_out(run, 0))
-        quantize_FLOAT32_UINT8(n, v, &scale, &zero, false, run->out[0]->data);
+    struct tmk_dynamic d = {.scale = high == low ? 1.0f : (high - low) / 255.0f};
+    d.zero = (int32_t)quantized(-low, d.scale, 0, 255);
+    if (y)
+        quantize_FLOAT32_UINT8(n, v, &d.scale, &d.zero, false, y);
+    return d;
+}
+
+static enum tmk_status run_dynamic(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0];
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    struct tmk_dynamic d = tmk_quantize_dynamic(tmk_tensor_count(x), x->data, y ? y->data : NULL);
     if (tmk_run_out(run, 1))
-        *(float *)run->out[1]->data = scale;
+        *(float *)run->out[1]->data = d.scale;
     if (tmk_run_out(run, 2))
-        *(uint8_t *)run->out[2]->data = (uint8_t)zero;
+        *(uint8_t *)run->out[2]->data = (uint8_t)d.zero;
     return TMK_OK;
 }
 
@@ -371,30 +377,30 @@ static const struct tmk_attr_rule attrs_21[] = {
                                                    runs,                                           \
                                                    "graph \"sample\" opset " #since " {\n" text    \
                                                    "  output %y\n}\n"};
-ROW(QuantizeLinear, 10, 12, 2, 3, 1, tmk_attrs_none, infer_quantize, run_quantize,
+ROW(QuantizeLinear, 10, 12, 2, 3, 1, tmk_attrs_none, tmk_infer_quantize, tmk_run_quantize,
     "  input %x : f32[2,3,4]\n"
     "  init %s : f32[] = {0.05}\n"
     "  init %z : u8[] = {128}\n"
     "  %y = QuantizeLinear(%x, %s, %z)\n")
-ROW(QuantizeLinear, 13, 20, 2, 3, 1, attrs_13, infer_quantize, run_quantize,
+ROW(QuantizeLinear, 13, 20, 2, 3, 1, attrs_13, tmk_infer_quantize, tmk_run_quantize,
     "  input %x : f32[2,3,4]\n"
     "  init %s : f32[3] = {0.05, 0.1, 0.2}\n"
     "  init %z : i8[3] = {0, -3, 5}\n"
     "  %y = QuantizeLinear(%x, %s, %z) {axis=-2}\n")
-ROW(QuantizeLinear, 21, INT32_MAX, 2, 3, 1, attrs_21, infer_quantize, run_quantize,
+ROW(QuantizeLinear, 21, INT32_MAX, 2, 3, 1, attrs_21, tmk_infer_quantize, tmk_run_quantize,
     "  input %x : f32[2,3,4]\n"
     "  init %s : f32[2,3,2] = {1, 2, 0.5, 1, 2, 1, 1, 2, 3, 1, 0.5, 0.25}\n"
     "  %y = QuantizeLinear(%x, %s) {axis=2, block_size=2, output_dtype=5}\n")
-ROW(DequantizeLinear, 10, 12, 2, 3, 1, tmk_attrs_none, infer_dequantize, run_dequantize,
+ROW(DequantizeLinear, 10, 12, 2, 3, 1, tmk_attrs_none, tmk_infer_dequantize, tmk_run_dequantize,
     "  input %x : u8[2,3,4]\n"
     "  init %s : f32[] = {0.05}\n"
     "  init %z : u8[] = {128}\n"
     "  %y = DequantizeLinear(%x, %s, %z)\n")
-ROW(DequantizeLinear, 13, 20, 2, 3, 1, attrs_13, infer_dequantize, run_dequantize,
+ROW(DequantizeLinear, 13, 20, 2, 3, 1, attrs_13, tmk_infer_dequantize, tmk_run_dequantize,
     "  input %x : i8[2,3,4]\n"
     "  init %s : f32[4] = {0.05, 0.1, 0.2, 0.3}\n"
     "  %y = DequantizeLinear(%x, %s) {axis=2}\n")
-ROW(DequantizeLinear, 21, INT32_MAX, 2, 3, 1, attrs_21, infer_dequantize, run_dequantize,
+ROW(DequantizeLinear, 21, INT32_MAX, 2, 3, 1, attrs_21, tmk_infer_dequantize, tmk_run_dequantize,
     "  input %x : i16[2,3,4]\n"
     "  init %s : f32[2,2,4] = {1, 2, 0.5, 1, 2, 1, 1, 2, 3, 1, 0.5, 0.25, 1, 1, 2, 2}\n"
     "  %y = DequantizeLinear(%x, %s) {axis=1, block_size=2}\n")

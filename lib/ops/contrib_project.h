@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention whose Q, K and V are parts of one matrix [batch, sequence, Q | K | V], the product of
+ * the input with the weights: what Attention and QAttention share. */
+#ifndef TMK_OPS_CONTRIB_PROJECT_H
+#define TMK_OPS_CONTRIB_PROJECT_H
+
+#include "ops/contrib_attend.h"
+
+struct tmk_project {
+    struct tmk_attend_sizes s;
+    int64_t width, part[3]; /* columns of the product: all, and those of Q, K, V */
+};
+
+/* Attributes and shapes of x [B,S,D], weights [D,width], bias [width] and past [2,B,N,P,size] (the
+ * last two may be NULL); bias and past must be float32. */
+TMK_NODISCARD enum tmk_status
+tmk_project_sizes(const struct tmk_node *node, const struct tmk_tensor *x,
+                  const struct tmk_tensor *weights, const struct tmk_tensor *bias,
+                  const struct tmk_tensor *past, struct tmk_project *out, struct tmk_diag *diag);
+/* Sets output [B,S,part 2] and present [2,B,N,T,size]. */
+TMK_NODISCARD enum tmk_status tmk_project_infer(struct tmk_infer *infer,
+                                                const struct tmk_project *p);
+
+struct tmk_project_inputs {
+    const struct tmk_tensor *mask, *past, *attention_bias; /* checked, or NULL */
+};
+/* Makes both outputs from qkv [B,S,width]. */
+TMK_NODISCARD enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p,
+                                              const struct tmk_project_inputs *in,
+                                              const float *qkv);
+
+#endif
