@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 8-bit tensors in, 8-bit tensors out, each element on its own: QLinearAdd, QLinearMul,
+ * QLinearSigmoid, QLinearLeakyRelu, QLinearConcat. An operand has 256 values at most, so what does
+ * not need two of them is a table. */
+#include <string.h>
+
+#include "ops/contrib.h"
+#include "ops/contrib_q8.h"
+#include "ops/elementwise.h"
+#include "ops/exp.h"
+#include "ops/rows.h"
+
+/* ---- one operand ---- */
+
+enum { IN_X, IN_X_SCALE, IN_X_ZERO, IN_Y_SCALE, IN_Y_ZERO };
+
+static enum tmk_status infer_unary(struct tmk_infer *infer) {
+    TMK_TRY(tmk_q8_check(infer, IN_X, "X"));
+    TMK_TRY(tmk_q8_check_result(infer, IN_Y_SCALE, infer->in[IN_X]->dtype, "Y"));
+    return tmk_infer_same(infer);
+}
+
+static float leaky(float x, float alpha) {
+    return x >= 0 ? x : alpha * x;
+}
+
+static float sigmoid(float x, float unused) {
+    (void)unused;
+    return tmk_sigmoidf(x);
+}
+
+static float same(float x, float unused) {
+    (void)unused;
+    return x;
+}
+
+/* table[byte of x] = the byte of f(x). */
+static void make_table(enum tmk_dtype from, struct tmk_q8 x, enum tmk_dtype to, struct tmk_q8 y,
+                       float (*f)(float, float), float parameter, uint8_t table[256]) {
+    for (int i = 0; i < 256; i++)
+        table[i] = tmk_q8_byte(to, f(tmk_q8_value(from, x, (uint8_t)i), parameter) / y.scale, y);
+}
+
+static enum tmk_status run_unary(struct tmk_run *run, float (*f)(float, float), float parameter) {
+    const struct tmk_tensor *x = run->in[IN_X];
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    uint8_t table[256];
+    if (!y)
+        return TMK_OK;
+    make_table(x->dtype, tmk_q8_of(run, IN_X_SCALE), y->dtype, tmk_q8_of(run, IN_Y_SCALE), f,
+               parameter, table);
+    const uint8_t *from = x->data;
+    uint8_t *to = y->data;
+    for (size_t i = 0, n = tmk_tensor_count(y); i < n; i++)
+        to[i] = table[from[i]];
+    return TMK_OK;
+}
+
+static enum tmk_status run_sigmoid(struct tmk_run *run) {
+    return run_unary(run, sigmoid, 0);
+}
+
+static enum tmk_status run_leaky(struct tmk_run *run) {
+    return run_unary(run, leaky, tmk_node_float(run->node, "alpha", 0.01f));
+}
+
+/* ---- two operands ---- */
+
+enum { IN_A, IN_A_SCALE, IN_A_ZERO, IN_B, IN_B_SCALE, IN_B_ZERO, IN_C_SCALE };
+
+static enum tmk_status infer_binary(struct tmk_infer *infer) {
+    struct tmk_shape shape;
+    TMK_TRY(tmk_q8_check(infer, IN_A, "A"));
+    TMK_TRY(tmk_contrib_need(infer, IN_B, "B"));
+    TMK_TRY(tmk_q8_check(infer, IN_B, "B"));
+    TMK_TRY(tmk_want_dtype(infer->in[IN_B], infer->in[IN_A]->dtype, "B", infer->diag));
+    TMK_TRY(tmk_q8_check_result(infer, IN_C_SCALE, infer->in[IN_A]->dtype, "C"));
+    TMK_TRY(tmk_broadcast(&infer->in[IN_A]->shape, &infer->in[IN_B]->shape, &shape, infer->diag));
+    tmk_infer_set(infer, 0, infer->in[IN_A]->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_binary(struct tmk_run *run, bool multiply) {
+    const struct tmk_tensor *a = run->in[IN_A], *b = run->in[IN_B];
+    struct tmk_tensor *c = tmk_run_out(run, 0);
+    struct tmk_q8 qa = tmk_q8_of(run, IN_A_SCALE), qb = tmk_q8_of(run, IN_B_SCALE),
+                  qc = tmk_q8_of(run, IN_C_SCALE);
+    float left[256], right[256];
+    if (!c)
+        return TMK_OK;
+    qa.scale /= qc.scale;
+    qb.scale /= multiply ? 1 : qc.scale;
+    for (int i = 0; i < 256; i++) {
+        left[i] = tmk_q8_value(a->dtype, qa, (uint8_t)i);
+        right[i] = tmk_q8_value(b->dtype, qb, (uint8_t)i);
+    }
+    struct tmk_walk walk;
+    tmk_walk_init(&walk, &c->shape, 2, (const struct tmk_shape *const[]){&a->shape, &b->shape});
+    for (; walk.rows; tmk_walk_next(&walk)) {
+        const uint8_t *x = (const uint8_t *)a->data + walk.offset[0],
+                      *y = (const uint8_t *)b->data + walk.offset[1];
+        uint8_t *to = (uint8_t *)c->data + walk.start;
+        for (size_t i = 0; i < walk.n; i++) {
+            float l = left[x[walk.vary[0] ? i : 0]], r = right[y[walk.vary[1] ? i : 0]];
+            to[i] = tmk_q8_byte(c->dtype, multiply ? l * r : l + r, qc);
+        }
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status run_add(struct tmk_run *run) {
+    return run_binary(run, false);
+}
+
+static enum tmk_status run_mul(struct tmk_run *run) {
+    return run_binary(run, true);
+}
+
+/* ---- QLinearConcat: Y_scale, Y_zero_point, then a tensor, its scale and zero point each ---- */
+
+static enum tmk_status infer_concat(struct tmk_infer *infer) {
+    char text[256], other[256];
+    int32_t axis = 0;
+    TMK_TRY(tmk_want_scalar(infer->in[0], TMK_FLOAT32, "Y_scale", infer->diag));
+    TMK_TRY(tmk_want_quantized(infer->in[1], NULL, "Y_zero_point", infer->diag));
+    TMK_TRY(tmk_want_scalar(infer->in[1], TMK_UNDEFINED, "Y_zero_point", infer->diag));
+    if (infer->n_in < 5 || infer->n_in % 3 != 2)
+        return tmk_fail(infer->diag, TMK_GRAPH, "%u inputs after Y's are not three a tensor",
+                        infer->n_in - 2);
+    struct tmk_shape shape = {0};
+    for (uint32_t i = 2; i < infer->n_in; i += 3) {
+        TMK_TRY(tmk_contrib_need(infer, i, "a tensor"));
+        TMK_TRY(tmk_q8_check(infer, i, "a tensor"));
+        TMK_TRY(tmk_want_dtype(infer->in[i], infer->in[1]->dtype, "a tensor", infer->diag));
+        const struct tmk_shape *x = &infer->in[i]->shape;
+        if (i == 2) {
+            shape = *x;
+            TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", 0), x->rank, &axis, infer->diag));
+            continue;
+        }
+        struct tmk_shape beside = *x;
+        if (beside.rank == shape.rank)
+            beside.dim[axis] = shape.dim[axis];
+        if (!tmk_shape_equal(&beside, &shape))
+            return tmk_fail(infer->diag, TMK_SHAPE,
+                            "input %u of shape %s does not go beside %s on axis %d", i,
+                            tmk_shape_text(x, text, sizeof text),
+                            tmk_shape_text(&shape, other, sizeof other), (int)axis);
+        if (!tmk_add_i64(shape.dim[axis], x->dim[axis], &shape.dim[axis]))
+            return tmk_fail(infer->diag, TMK_RANGE, "the sizes on axis %d overflow", (int)axis);
+    }
+    tmk_infer_set(infer, 0, infer->in[1]->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_concat(struct tmk_run *run) {
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    int32_t axis;
+    if (!y || tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 0), y->shape.rank, &axis, run->diag));
+    size_t outer = tmk_extent(&y->shape, 0, axis), row = tmk_extent(&y->shape, axis, y->shape.rank);
+    uint8_t *to = y->data, table[256];
+    for (uint32_t i = 2; i < run->n_in; i += 3) {
+        const struct tmk_tensor *x = run->in[i];
+        const uint8_t *from = x->data;
+        size_t block = tmk_extent(&x->shape, axis, x->shape.rank);
+        make_table(x->dtype, tmk_q8_of(run, i + 1), y->dtype, tmk_q8_of(run, 0), same, 0, table);
+        for (size_t o = 0; o < outer; o++)
+            for (size_t j = 0; j < block; j++)
+                to[o * row + j] = table[from[o * block + j]];
+        to += block;
+    }
+    return TMK_OK;
+}
+
+/* ---- rows ---- */
+
+static const struct tmk_attr_rule leaky_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false}, {NULL}};
+static const struct tmk_attr_rule concat_attrs[] = {{"axis", TMK_ATTR_INT, true}, {NULL}};
+
+TMK_CONTRIB_ROW(QLinearAdd, 2, 8, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, tmk_attrs_none, infer_binary,
+                run_add,
+                "  input %a : u8[2,3,4]\n"
+                "  input %b : u8[3,1]\n"
+                "  init %s : f32[] = {0.05}\n"
+                "  init %z : u8[] = {128}\n"
+                "  init %t : f32[] = {0.1}\n"
+                "  %y = com.microsoft::QLinearAdd(%a, %s, %z, %b, %t, _, %t, %z)\n")
+TMK_CONTRIB_ROW(QLinearMul, 2, 8, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, tmk_attrs_none, infer_binary,
+                run_mul,
+                "  input %a : i8[2,3,4]\n"
+                "  input %b : i8[2,3,4]\n"
+                "  init %s : f32[] = {0.05}\n"
+                "  init %z : i8[] = {-12}\n"
+                "  init %t : f32[] = {0.1}\n"
+                "  %y = com.microsoft::QLinearMul(%a, %s, _, %b, %t, %z, %t, %z)\n")
+TMK_CONTRIB_ROW(QLinearSigmoid, 2, 5, 1, TMK_OP_PURE | TMK_OP_INPLACE, TMK_CHANNEL_INHERIT,
+                tmk_attrs_none, infer_unary, run_sigmoid,
+                "  input %x : u8[2,3,4]\n"
+                "  init %s : f32[] = {0.05}\n"
+                "  init %z : u8[] = {128}\n"
+                "  init %t : f32[] = {0.00390625}\n"
+                "  %y = com.microsoft::QLinearSigmoid(%x, %s, %z, %t)\n")
+TMK_CONTRIB_ROW(QLinearLeakyRelu, 2, 5, 1, TMK_OP_PURE | TMK_OP_INPLACE, TMK_CHANNEL_INHERIT,
+                leaky_attrs, infer_unary, run_leaky,
+                "  input %x : i8[2,3,4]\n"
+                "  init %s : f32[] = {0.05}\n"
+                "  init %z : i8[] = {-3}\n"
+                "  init %t : f32[] = {0.04}\n"
+                "  %y = com.microsoft::QLinearLeakyRelu(%x, %s, %z, %t, %z) {alpha=0.25f}\n")
+TMK_CONTRIB_ROW(QLinearConcat, 2, TMK_VARIADIC, 1, TMK_OP_PURE, TMK_CHANNEL_NONE, concat_attrs,
+                infer_concat, run_concat,
+                "  input %a : u8[2,3,4]\n"
+                "  input %b : u8[2,1,4]\n"
+                "  init %s : f32[] = {0.05}\n"
+                "  init %z : u8[] = {128}\n"
+                "  init %t : f32[] = {0.1}\n"
+                "  %y = com.microsoft::QLinearConcat(%t, %z, %a, %s, %z, %b, %t, %z) {axis=1}\n")

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 8-bit tensors through float and back: QLinearAveragePool, QLinearGlobalAveragePool,
+ * QLinearSoftmax; and NhwcMaxPool, which needs no float. Channels that come last are moved to axis
+ * 1 on the way in and back on the way out. */
+#include "ops/contrib.h"
+#include "ops/contrib_q8.h"
+#include "ops/pool.h"
+#include "ops/rows.h"
+#include "ops/softmax.h"
+#include "ops/sums.h"
+
+enum { IN_X, IN_X_SCALE, IN_X_ZERO, IN_Y_SCALE, IN_Y_ZERO };
+
+/* ---- channels last ---- */
+
+/* [N, ..., C] as [N, C, ...], and back. */
+static struct tmk_shape channels_first(const struct tmk_shape *x) {
+    struct tmk_shape shape = *x;
+    for (int32_t i = x->rank - 1; i > 1; i--)
+        shape.dim[i] = x->dim[i - 1];
+    shape.dim[1] = x->dim[x->rank - 1];
+    return shape;
+}
+
+static struct tmk_shape channels_last(const struct tmk_shape *x) {
+    struct tmk_shape shape = *x;
+    for (int32_t i = 1; i < x->rank - 1; i++)
+        shape.dim[i] = x->dim[i + 1];
+    shape.dim[x->rank - 1] = x->dim[1];
+    return shape;
+}
+
+/* Where element (channel, place) of sample n stands, among `area` places. */
+static size_t at(bool last, size_t n, size_t channels, size_t area, size_t channel, size_t place) {
+    return last ? (n * area + place) * channels + channel : (n * channels + channel) * area + place;
+}
+
+static bool is_last(const struct tmk_node *node) {
+    return node->row == &tmk_op_ms_NhwcMaxPool_1 || tmk_node_int(node, "channels_last", 0) != 0;
+}
+
+/* x, [N, C, ...] once its channels are moved. */
+static enum tmk_status planes_of(const struct tmk_node *node, const struct tmk_shape *x,
+                                 struct tmk_shape *out, struct tmk_diag *diag) {
+    if (x->rank < 2)
+        return tmk_fail(diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
+                        (int)x->rank);
+    *out = is_last(node) ? channels_first(x) : *x;
+    return TMK_OK;
+}
+
+/* ---- average pools ---- */
+
+static enum tmk_status infer_average(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[IN_X];
+    struct tmk_shape planes, shape;
+    TMK_TRY(tmk_q8_check(infer, IN_X, "X"));
+    TMK_TRY(tmk_q8_check_result(infer, IN_Y_SCALE, x->dtype, "Y"));
+    TMK_TRY(planes_of(infer->node, &x->shape, &planes, infer->diag));
+    TMK_TRY(tmk_pool_shape(infer->node, &planes, &shape, infer->diag));
+    if (is_last(infer->node))
+        shape = channels_last(&shape);
+    tmk_infer_set(infer, 0, x->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status infer_global(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[IN_X];
+    struct tmk_shape shape;
+    TMK_TRY(tmk_q8_check(infer, IN_X, "X"));
+    TMK_TRY(tmk_q8_check_result(infer, IN_Y_SCALE, x->dtype, "Y"));
+    TMK_TRY(planes_of(infer->node, &x->shape, &shape, infer->diag));
+    for (int32_t i = 2; i < shape.rank; i++)
+        shape.dim[i] = 1;
+    if (is_last(infer->node))
+        shape = channels_last(&shape);
+    tmk_infer_set(infer, 0, x->dtype, &shape);
+    return TMK_OK;
+}
+
+/* x as float, channels on axis 1 of `planes`, in scratch. */
+static enum tmk_status widen(struct tmk_run *run, const struct tmk_shape *planes, bool last,
+                             float **out) {
+    const struct tmk_tensor *x = run->in[IN_X];
+    size_t area = tmk_extent(planes, 2, planes->rank), channels = (size_t)planes->dim[1], bytes;
+    if (!tmk_mul_size(tmk_tensor_count(x), sizeof(float), &bytes))
+        return tmk_nomem(run->diag);
+    float *to = run->scratch(run->context, bytes + 1);
+    if (!to)
+        return tmk_nomem(run->diag);
+    struct tmk_q8 q = tmk_q8_of(run, IN_X_SCALE);
+    *out = to;
+    for (size_t n = 0; n < (size_t)planes->dim[0]; n++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < area; i++)
+                *to++ = tmk_q8_value(x->dtype, q,
+                                     ((const uint8_t *)x->data)[at(last, n, channels, area, c, i)]);
+    return TMK_OK;
+}
+
+/* The output from floats whose channels are on axis 1 of `planes`. */
+static void narrow(struct tmk_run *run, const struct tmk_shape *planes, bool last,
+                   const float *from) {
+    struct tmk_tensor *y = run->out[0];
+    size_t area = tmk_extent(planes, 2, planes->rank), channels = (size_t)planes->dim[1];
+    struct tmk_q8 q = tmk_q8_of(run, IN_Y_SCALE);
+    for (size_t n = 0; n < (size_t)planes->dim[0]; n++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < area; i++)
+                ((uint8_t *)y->data)[at(last, n, channels, area, c, i)] =
+                    tmk_q8_byte(y->dtype, *from++ / q.scale, q);
+}
+
+static enum tmk_status run_average(struct tmk_run *run) {
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    bool last = is_last(run->node);
+    struct tmk_shape planes, shape;
+    float *x, *means;
+    size_t bytes;
+    if (!y || tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    TMK_TRY(planes_of(run->node, &run->in[IN_X]->shape, &planes, run->diag));
+    TMK_TRY(tmk_pool_shape(run->node, &planes, &shape, run->diag));
+    TMK_TRY(widen(run, &planes, last, &x));
+    if (!tmk_mul_size(tmk_tensor_count(y), sizeof(float), &bytes) ||
+        !(means = run->scratch(run->context, bytes)))
+        return tmk_nomem(run->diag);
+    TMK_TRY(tmk_pool_average(run, &planes, x, means));
+    narrow(run, &shape, last, means);
+    return TMK_OK;
+}
+
+static enum tmk_status run_global(struct tmk_run *run) {
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    bool last = is_last(run->node);
+    struct tmk_shape planes;
+    float *x;
+    if (!y || tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    TMK_TRY(planes_of(run->node, &run->in[IN_X]->shape, &planes, run->diag));
+    TMK_TRY(widen(run, &planes, last, &x));
+    size_t count = tmk_tensor_count(y), area = tmk_extent(&planes, 2, planes.rank);
+    for (size_t i = 0; i < count && area;
+         i++) /* each mean stands before what is still to be read */
+        x[i] = (float)(tmk_sum(x + i * area, area) / (double)area);
+    struct tmk_q8 q = tmk_q8_of(run, IN_Y_SCALE);
+    for (size_t i = 0; i < count; i++)
+        ((uint8_t *)y->data)[i] = tmk_q8_byte(y->dtype, area ? x[i] / q.scale : NAN, q);
+    return TMK_OK;
+}
+
+/* ---- NhwcMaxPool ---- */
+
+static enum tmk_status infer_max(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0];
+    struct tmk_shape planes, shape;
+    TMK_TRY(tmk_want_quantized(x, NULL, "x", infer->diag));
+    TMK_TRY(planes_of(infer->node, &x->shape, &planes, infer->diag));
+    TMK_TRY(tmk_pool_shape(infer->node, &planes, &shape, infer->diag));
+    shape = channels_last(&shape);
+    tmk_infer_set(infer, 0, x->dtype, &shape);
+    return TMK_OK;
+}
+
+static enum tmk_status run_max(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0];
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    struct tmk_shape planes, shape;
+    if (!y || tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    TMK_TRY(planes_of(run->node, &x->shape, &planes, run->diag));
+    TMK_TRY(tmk_pool_shape(run->node, &planes, &shape, run->diag));
+    size_t channels = (size_t)planes.dim[1], area = tmk_extent(&planes, 2, planes.rank),
+           out_area = tmk_extent(&shape, 2, shape.rank), batch = (size_t)planes.dim[0];
+    uint8_t *from = run->scratch(run->context, tmk_tensor_count(x) + 1),
+            *to = run->scratch(run->context, tmk_tensor_count(y));
+    if (!from || !to)
+        return tmk_nomem(run->diag);
+    for (size_t n = 0, k = 0; n < batch; n++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < area; i++)
+                from[k++] = ((const uint8_t *)x->data)[at(true, n, channels, area, c, i)];
+    TMK_TRY(tmk_pool_max(run, &planes, x->dtype == TMK_INT8, from, to));
+    for (size_t n = 0, k = 0; n < batch; n++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < out_area; i++)
+                ((uint8_t *)y->data)[at(true, n, channels, out_area, c, i)] = to[k++];
+    return TMK_OK;
+}
+
+/* ---- QLinearSoftmax: along an axis, or (attribute 'opset' below 13) over all from an axis on ----
+ */
+
+static enum tmk_status infer_softmax(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[IN_X];
+    int32_t axis;
+    TMK_TRY(tmk_q8_check(infer, IN_X, "X"));
+    TMK_TRY(tmk_q8_check_result(infer, IN_Y_SCALE, x->dtype, "Y"));
+    TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", -1), x->shape.rank, &axis, infer->diag));
+    return tmk_infer_same(infer);
+}
+
+static enum tmk_status run_softmax(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[IN_X];
+    const struct tmk_shape *shape = &x->shape;
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    int32_t axis;
+    size_t n = tmk_tensor_count(x), bytes;
+    if (!y || n == 0)
+        return TMK_OK;
+    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
+    if (!tmk_mul_size(n, sizeof(float), &bytes))
+        return tmk_nomem(run->diag);
+    float *v = run->scratch(run->context, bytes);
+    if (!v)
+        return tmk_nomem(run->diag);
+    struct tmk_q8 from = tmk_q8_of(run, IN_X_SCALE), to = tmk_q8_of(run, IN_Y_SCALE);
+    for (size_t i = 0; i < n; i++)
+        v[i] = tmk_q8_value(x->dtype, from, ((const uint8_t *)x->data)[i]);
+    struct tmk_extents e = {tmk_extent(shape, 0, axis), tmk_extent(shape, axis, shape->rank), 1};
+    if (tmk_node_int(run->node, "opset", 13) >= 13) {
+        e.n = (size_t)shape->dim[axis];
+        e.inner = tmk_extent(shape, axis + 1, shape->rank);
+    }
+    TMK_TRY(tmk_softmax(run, &e, v, v));
+    for (size_t i = 0; i < n; i++)
+        ((uint8_t *)y->data)[i] = tmk_q8_byte(y->dtype, v[i] / to.scale, to);
+    return TMK_OK;
+}
+
+/* ---- rows ---- */
+
+#define TMK_WINDOW_ATTRS                                                                           \
+    {"auto_pad", TMK_ATTR_STRING, false}, {"ceil_mode", TMK_ATTR_INT, false},                      \
+        {"kernel_shape", TMK_ATTR_INTS, true}, {"pads", TMK_ATTR_INTS, false}, {                   \
+        "strides", TMK_ATTR_INTS, false                                                            \
+    }
+
+static const struct tmk_attr_rule average_attrs[] = {TMK_WINDOW_ATTRS,
+                                                     {"channels_last", TMK_ATTR_INT, false},
+                                                     {"count_include_pad", TMK_ATTR_INT, false},
+                                                     {NULL}};
+static const struct tmk_attr_rule global_attrs[] = {{"channels_last", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule max_attrs[] = {
+    TMK_WINDOW_ATTRS, {"dilations", TMK_ATTR_INTS, false}, {NULL}};
+static const struct tmk_attr_rule softmax_attrs[] = {
+    {"axis", TMK_ATTR_INT, false}, {"opset", TMK_ATTR_INT, true}, {NULL}};
+
+TMK_CONTRIB_ROW(QLinearAveragePool, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_NONE, average_attrs,
+                infer_average, run_average,
+                "  input %x : u8[2,6,5,3]\n"
+                "  init %s : f32[] = {0.05}\n"
+                "  init %z : u8[] = {128}\n"
+                "  init %t : f32[] = {0.04}\n"
+                "  %y = com.microsoft::QLinearAveragePool(%x, %s, %z, %t, %z) {channels_last=1, "
+                "count_include_pad=1, kernel_shape=[3,2], pads=[1,0,1,1], strides=[2,1]}\n")
+TMK_CONTRIB_ROW(QLinearGlobalAveragePool, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_NONE, global_attrs,
+                infer_global, run_global,
+                "  input %x : u8[2,3,5,4]\n"
+                "  init %s : f32[] = {0.05}\n"
+                "  init %z : u8[] = {128}\n"
+                "  init %t : f32[] = {0.04}\n"
+                "  %y = com.microsoft::QLinearGlobalAveragePool(%x, %s, %z, %t, %z)\n")
+TMK_CONTRIB_ROW(QLinearSoftmax, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, softmax_attrs,
+                infer_softmax, run_softmax,
+                "  input %x : i8[2,3,4]\n"
+                "  init %s : f32[] = {0.05}\n"
+                "  init %z : i8[] = {3}\n"
+                "  init %t : f32[] = {0.00390625}\n"
+                "  init %u : i8[] = {-128}\n"
+                "  %y = com.microsoft::QLinearSoftmax(%x, %s, %z, %t, %u) {axis=1, opset=13}\n")
+TMK_CONTRIB_ROW(NhwcMaxPool, 1, 1, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, max_attrs, infer_max, run_max,
+                "  input %x : i8[2,6,5,3]\n"
+                "  %y = com.microsoft::NhwcMaxPool(%x) {ceil_mode=1, kernel_shape=[3,2], "
+                "pads=[1,0,1,1], strides=[2,2]}\n")
