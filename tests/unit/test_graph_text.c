@@ -16,7 +16,7 @@ static const char everything[] =
     "  input %1 : bool[] \"go\"\n"
     "  input %2 : ? \"\"\n"
     "  input %3 : sequence(f32<f64>[2,?]) \"list\"\n"
-    "  input %4 : optional(i64) \"maybe\"\n"
+    "  input %4 : optional(sequence(i64)) \"maybe\"\n"
     "  input %5 : ?[?] \"rank 1\"\n"
     "  init %6 : f32[2,3] = {1, -0, nan, inf, -inf, nan:0xffc00001} \"w\" @p1\n"
     "  init %7 : f32<f16>[] = {0.1}\n"
@@ -110,6 +110,7 @@ static void parsing_builds_what_the_text_says(void **state) {
     assert_false(graph->inputs[2]->type.has_shape);
     assert_int_equal(graph->inputs[3]->type.kind, TMK_TYPE_SEQUENCE);
     assert_int_equal(graph->inputs[3]->type.origin, TMK_FLOAT64);
+    assert_int_equal(graph->inputs[4]->type.kind, TMK_TYPE_OPTIONAL_SEQUENCE);
 
     const struct tmk_value *w = graph->values[6];
     uint32_t bits[6];
@@ -312,7 +313,7 @@ static uint32_t draw_bits(void) {
 }
 
 static struct tmk_type draw_type(char symbol[8]) {
-    struct tmk_type type = {.kind = (enum tmk_type_kind)draw(3)};
+    struct tmk_type type = {.kind = (enum tmk_type_kind)draw(4)};
     type.dtype = (enum tmk_dtype)draw(TMK_FLOAT4E2M1 + 1);
     type.origin = draw(3) ? type.dtype : (enum tmk_dtype)draw(TMK_FLOAT4E2M1 + 1);
     type.has_shape = draw(2);

@@ -146,6 +146,24 @@ static void stripping_gives_the_original_back(void **state) {
     tmk_graph_destroy(&after);
 }
 
+/* None of these results declares its type. */
+static void sequences_and_optionals_get_no_observer(void **state) {
+    (void)state;
+    static const char text[] =
+        "graph \"g\" opset 21 {\n input %x : f32[2]\n input %c : bool[]\n input %n : i64[]\n"
+        " input %q : sequence(f32)\n %s = SequenceConstruct(%x)\n %i = Identity(%s)\n"
+        " %o = Optional(%i)\n %g = OptionalGetElement(%o)\n %e = Optional() {type=:f32}\n"
+        " %b = If(%c) {then_branch=graph \"t\" {\n %t = SequenceInsert(%g, %x)\n output %t\n },"
+        " else_branch=graph \"e\" {\n output %q\n }}\n"
+        " %l = Loop(%n, _, %b) {body=graph \"l\" {\n input %k : i64[]\n input %d : ?\n input %v : "
+        "?\n"
+        " %w = Identity(%v)\n output %d\n output %w\n }}\n"
+        " %z = SequenceLength(%l)\n output %z\n output %e\n}";
+    struct tmk_graph *graph = load(text);
+    assert_int_equal(instrument(graph, NULL), 6); /* x, c, n, k, d, z */
+    tmk_graph_destroy(&graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_gets_an_observer_and_every_use_goes_through_it),
@@ -157,6 +175,7 @@ int main(void) {
         cmocka_unit_test(an_input_that_is_an_output_stays_one),
         cmocka_unit_test(values_inside_subgraphs_are_observed_too),
         cmocka_unit_test(stripping_gives_the_original_back),
+        cmocka_unit_test(sequences_and_optionals_get_no_observer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

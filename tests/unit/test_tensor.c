@@ -6,6 +6,8 @@
 
 #include <tidemark/tensor.h>
 
+#include "tensor/list.h"
+
 static void every_half_survives_the_way_there_and_back(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
@@ -56,8 +58,8 @@ static void a_tensor_too_large_is_an_error(void **state) {
     (void)state;
     struct tmk_diag diag = {0};
     struct tmk_tensor t;
-    assert_int_equal(
-        tmk_tensor_init(&t, TMK_FLOAT32, &(struct tmk_shape){1, {INT64_MAX}}, &diag), TMK_RANGE);
+    assert_int_equal(tmk_tensor_init(&t, TMK_FLOAT32, &(struct tmk_shape){1, {INT64_MAX}}, &diag),
+                     TMK_RANGE);
     assert_non_null(strstr(diag.text, "too large"));
     assert_int_equal(tmk_tensor_init(&t, TMK_STRING, &(struct tmk_shape){0, {0}}, NULL), TMK_TYPE);
 }
@@ -81,7 +83,45 @@ static void shapes_print(void **state) {
     (void)state;
     char text[32];
     assert_string_equal(tmk_shape_text(&(struct tmk_shape){0, {0}}, text, sizeof text), "[]");
-    assert_string_equal(tmk_shape_text(&(struct tmk_shape){2, {-1, 7}}, text, sizeof text), "[?,7]");
+    assert_string_equal(tmk_shape_text(&(struct tmk_shape){2, {-1, 7}}, text, sizeof text),
+                        "[?,7]");
+}
+
+static void a_list_lives_as_long_as_somebody_holds_it(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_tensor first, second, element;
+    struct tmk_list *list = tmk_list_create(2);
+    assert_non_null(list);
+    for (size_t i = 0; i < 2; i++) {
+        struct tmk_tensor *place = tmk_list_place(list, i);
+        assert_ok(tmk_tensor_init(place, TMK_FLOAT32, &(struct tmk_shape){1, {3}}, &diag), &diag);
+        ((float *)place->data)[2] = (float)i;
+    }
+    tmk_tensor_of_list(&first, TMK_FLOAT32, list);
+    assert_int_equal(tmk_tensor_count(&first), 0); /* taken for a tensor it has no elements */
+    tmk_tensor_share(&second, &first);
+    tmk_tensor_finish(&first);
+    assert_null(first.list);
+    assert_int_equal(first.kind, TMK_TYPE_TENSOR);
+    assert_int_equal(tmk_list_length(second.list), 2);
+    tmk_tensor_share(&element, &tmk_list_items(second.list)[1]);
+    tmk_tensor_finish(&second);
+    assert_true(((float *)element.data)[2] == 1.0f);
+    tmk_tensor_finish(&element);
+    assert_null(tmk_list_create(SIZE_MAX / 4));
+}
+
+static void nothing_is_no_tensor(void **state) {
+    (void)state;
+    struct tmk_tensor nothing, copy;
+    tmk_tensor_nothing(&nothing, TMK_INT64);
+    tmk_tensor_share(&copy, &nothing);
+    assert_int_equal(copy.kind, TMK_TYPE_OPTIONAL);
+    assert_int_equal(tmk_tensor_bytes(&copy), 0);
+    assert_string_equal(tmk_tensor_what(&copy), "an optional that holds nothing");
+    tmk_tensor_finish(&copy);
+    tmk_tensor_finish(&nothing);
 }
 
 int main(void) {
@@ -93,6 +133,8 @@ int main(void) {
         cmocka_unit_test(a_tensor_too_large_is_an_error),
         cmocka_unit_test(widening_keeps_the_original_type),
         cmocka_unit_test(shapes_print),
+        cmocka_unit_test(a_list_lives_as_long_as_somebody_holds_it),
+        cmocka_unit_test(nothing_is_no_tensor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sequences and optionals, from the planner to the last output. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/run.h"
+#include "exec/worker.h"
+#include "graph/print.h"
+#include "ops/ops.h"
+#include "tensor/list.h"
+
+struct scene {
+    struct tmk_graph *graph;
+    struct tmk_plan *plan;
+    struct tmk_worker *worker;
+    uint64_t looks; /* at tensors */
+};
+
+static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                            int32_t channel_axis, struct tmk_diag *diag) {
+    struct scene *scene = context;
+    (void)slot, (void)channel_axis, (void)diag;
+    scene->looks += tensor->kind == TMK_TYPE_TENSOR;
+    return TMK_OK;
+}
+
+static void read_graph(struct scene *scene, const char *body) {
+    char text[4096];
+    struct tmk_diag diag = {0};
+    *scene = (struct scene){0};
+    int length =
+        snprintf(text, sizeof text, "graph \"g\" opset 21 \"ai.tidemark\" 1 {\n%s\n}\n", body);
+    assert_true(length > 0 && (size_t)length < sizeof text);
+    if (tmk_graph_parse(text, NULL, &scene->graph, &diag) != TMK_OK ||
+        tmk_ops_bind(scene->graph, &diag) != TMK_OK)
+        fail_msg("%s: %s", body, diag.text);
+    tmk_graph_number(scene->graph);
+}
+
+/* Twice, since what a run leaves behind must not disturb the next. */
+static enum tmk_status play(struct scene *scene, const struct tmk_tensor *inputs,
+                            struct tmk_diag *diag) {
+    const struct tmk_watch watch = {look, scene};
+    assert_ok(tmk_worker_create(&scene->worker, diag), diag);
+    enum tmk_status status = tmk_plan_create(scene->graph, inputs, &scene->plan, diag);
+    for (int round = 0; status == TMK_OK && round < 2; round++)
+        status = tmk_worker_run(scene->worker, scene->plan, inputs, &watch, diag);
+    return status;
+}
+
+static void clear(struct scene *scene) {
+    tmk_worker_destroy(&scene->worker);
+    tmk_plan_destroy(&scene->plan);
+    tmk_graph_destroy(&scene->graph);
+}
+
+static void check_same(const char *body, const struct tmk_tensor *got,
+                       const struct tmk_tensor *want) {
+    char shape[128];
+    assert_int_equal(got->kind, TMK_TYPE_TENSOR);
+    if (got->dtype != want->dtype || !tmk_shape_equal(&got->shape, &want->shape))
+        fail_msg("%s: is %s%s", body, tmk_dtype_name(got->dtype),
+                 tmk_shape_text(&got->shape, shape, sizeof shape));
+    size_t bytes = tmk_tensor_bytes(got);
+    if (bytes && memcmp(got->data, want->data, bytes) != 0)
+        fail_msg("%s: elements differ", body);
+}
+
+/* The first output is what the initializer %want holds. */
+static void gives(const char *body) {
+    struct scene scene;
+    struct tmk_diag diag = {0};
+    read_graph(&scene, body);
+    if (play(&scene, NULL, &diag) != TMK_OK)
+        fail_msg("%s: %s", body, diag.text);
+    struct tmk_tensor got = tmk_worker_value(scene.worker, scene.graph->outputs[0]);
+    const struct tmk_tensor *want = NULL;
+    for (uint32_t i = 0; i < scene.graph->n_values; i++)
+        if (strcmp(scene.graph->values[i]->name, "want") == 0)
+            want = &scene.graph->values[i]->data;
+    assert_non_null(want);
+    check_same(body, &got, want);
+    clear(&scene);
+}
+
+static void refuses(const char *body, enum tmk_status status, const char *why) {
+    struct scene scene;
+    struct tmk_diag diag = {0};
+    read_graph(&scene, body);
+    enum tmk_status got = play(&scene, NULL, &diag);
+    if (got != status || !strstr(diag.text, why))
+        fail_msg("%s: status %d, '%s'", body, (int)got, diag.text);
+    clear(&scene);
+}
+
+#define TWO                                                                                        \
+    "init %a : f32[2] = {1, 2}\n init %b : f32[1] = {3}\n init %minus : i64[] = {-1}\n"            \
+    "init %zero : i32[] = {0}\n init %three : i64[] = {3}\n %s = SequenceConstruct(%a, %b)\n"
+
+static void tensors_come_out_as_they_went_in(void **state) {
+    (void)state;
+    gives(TWO "init %want : f32[2] = {1, 2}\n %y = SequenceAt(%s, %zero)\n output %y");
+    gives(TWO "init %want : f32[1] = {3}\n %y = SequenceAt(%s, %minus)\n output %y");
+    gives(TWO "init %want : i64[] = {2}\n %y = SequenceLength(%s)\n output %y");
+    gives("init %want : i64[] = {0}\n %s = SequenceEmpty()\n %y = SequenceLength(%s)\n output %y");
+    refuses(TWO "%y = SequenceAt(%s, %three)\n output %y", TMK_RANGE,
+            "position 3 is outside [-2, 2)");
+    refuses("init %zero : i64[] = {0}\n %s = SequenceEmpty()\n %y = SequenceAt(%s, %zero)\n"
+            "output %y",
+            TMK_RANGE, "of 0 tensors");
+    refuses("init %a : f32[1] = {1}\n init %b : i64[1] = {1}\n %s = SequenceConstruct(%a, %b)\n"
+            "output %s",
+            TMK_TYPE, "input 1 is int64, but input 0 is float32");
+}
+
+static void inserting_and_erasing_leave_the_old_sequence_alone(void **state) {
+    (void)state;
+    gives(TWO "init %c : f32[1] = {9}\n init %want : f32[1] = {9}\n"
+              "%t = SequenceInsert(%s, %c, %minus)\n init %one : i64[] = {1}\n"
+              "%y = SequenceAt(%t, %one)\n output %y");
+    gives(TWO "init %c : f32[1] = {9}\n init %want : f32[1] = {9}\n"
+              "%t = SequenceInsert(%s, %c)\n %y = SequenceAt(%t, %minus)\n output %y");
+    gives(TWO "init %want : f32[1] = {3}\n %t = SequenceErase(%s, %zero)\n"
+              "%y = SequenceAt(%t, %zero)\n output %y");
+    gives(TWO "init %want : f32[2] = {1, 2}\n %t = SequenceErase(%s, %zero)\n"
+              "%u = SequenceErase(%t)\n %y = SequenceAt(%s, %zero)\n output %y");
+    refuses(TWO "%y = SequenceInsert(%s, %three)\n output %y", TMK_TYPE,
+            "a tensor of int64 cannot go into a sequence of float32 tensors");
+    refuses(TWO "%y = SequenceInsert(%s, %a, %three)\n output %y", TMK_RANGE, "[-2, 3)");
+    refuses("%s = SequenceEmpty()\n %y = SequenceErase(%s)\n output %y", TMK_RANGE, "is empty");
+}
+
+static void what_is_cut_can_be_laid_side_by_side_again(void **state) {
+    (void)state;
+    static const char matrix[] = "init %x : f32[2,3] = {1, 2, 3, 4, 5, 6}\n";
+    char body[1024];
+    snprintf(body, sizeof body,
+             "%s init %%n : i64[] = {2}\n init %%want : f32[2,1] = {3, 6}\n"
+             "init %%one : i64[] = {1}\n %%s = SplitToSequence(%%x, %%n) {axis=1}\n"
+             "%%y = SequenceAt(%%s, %%one)\n output %%y",
+             matrix);
+    gives(body);
+    snprintf(body, sizeof body,
+             "%s init %%n : i64[3] = {1, 0, 2}\n init %%want : f32[2,3] = {1, 2, 3, 4, 5, 6}\n"
+             "%%s = SplitToSequence(%%x, %%n) {axis=-1}\n"
+             "%%y = ConcatFromSequence(%%s) {axis=1}\n output %%y",
+             matrix);
+    gives(body);
+    snprintf(body, sizeof body,
+             "%s init %%want : f32[3,2] = {1, 4, 2, 5, 3, 6}\n"
+             "%%s = SplitToSequence(%%x) {axis=0, keepdims=0}\n"
+             "%%y = ConcatFromSequence(%%s) {axis=-1, new_axis=1}\n output %%y",
+             matrix);
+    gives(body);
+    snprintf(body, sizeof body, "%s init %%n : i64[2] = {1, 1}\n%s", matrix,
+             "%s = SplitToSequence(%x, %n) {axis=1}\n output %s");
+    refuses(body, TMK_SHAPE, "add up to 2, but the dimension is 3");
+    snprintf(body, sizeof body, "%s init %%n : i64[] = {0}\n%s", matrix,
+             "%s = SplitToSequence(%x, %n)\n output %s");
+    refuses(body, TMK_RANGE, "parts of length 0");
+    refuses("init %x : f32[2000000,0] = {}\n %s = SplitToSequence(%x)\n output %s", TMK_RANGE,
+            "too long");
+    refuses("%s = SequenceEmpty()\n %y = ConcatFromSequence(%s) {axis=0}\n output %y", TMK_SHAPE,
+            "empty sequence");
+    refuses(TWO "%y = ConcatFromSequence(%s) {axis=0, new_axis=1}\n output %y", TMK_SHAPE,
+            "does not go beside");
+}
+
+static void other_operators_are_refused_sequences(void **state) {
+    (void)state;
+    refuses(TWO "%y = Relu(%s)\n output %y", TMK_TYPE,
+            "input 0 must be a tensor, but is a sequence");
+    refuses(TWO "%y = Add(%a, %s)\n output %y", TMK_TYPE, "node Add");
+    refuses(TWO "%y = Shape(%s)\n output %y", TMK_TYPE, "must be a tensor");
+    refuses("%o = Optional() {type=:f32}\n %y = Neg(%o)\n output %y", TMK_TYPE,
+            "an optional that holds nothing");
+    refuses(TWO "%y = SequenceLength(%a)\n output %y", TMK_TYPE,
+            "must be a sequence, but is a tensor");
+    refuses(TWO "%y = SequenceAt(%s, %s)\n output %y", TMK_TYPE, "the position must be a tensor");
+    refuses(TWO "%y = Loop(%s, _, %s) {body=graph \"b\" {\n input %i : i64[]\n input %c : bool[]\n"
+                "input %v : sequence(f32)\n output %c\n output %v\n }}\n output %y",
+            TMK_TYPE, "the trip count must be a tensor");
+    refuses(TWO "%y, %z = Loop(%three, _, %s) {body=graph \"b\" {\n input %i : i64[]\n"
+                "input %c : bool[]\n input %v : sequence(f32)\n %w = Identity(%v)\n output %c\n"
+                "output %v\n output %w\n }}\n output %y",
+            TMK_TYPE, "to be stacked must be a tensor, but is a sequence");
+}
+
+static void optionals_hold_something_or_nothing(void **state) {
+    (void)state;
+    gives(TWO "init %want : bool[] = {1}\n %o = Optional(%s)\n %y = OptionalHasElement(%o)\n"
+              "output %y");
+    gives("init %want : bool[] = {0}\n %o = Optional() {type=:sequence(f32[2])}\n"
+          "%p = Identity(%o)\n %y = OptionalHasElement(%p)\n output %y");
+    gives("init %want : bool[] = {0}\n %y = OptionalHasElement()\n output %y");
+    gives("init %want : bool[] = {0}\n %y = OptionalHasElement(_)\n output %y");
+    gives(TWO "init %want : f32[2] = {1, 2}\n %o = Optional(%a)\n %y = OptionalGetElement(%o)\n"
+              "output %y");
+    refuses("%o = Optional() {type=:f32}\n %y = OptionalGetElement(%o)\n output %y", TMK_RANGE,
+            "holds nothing");
+    refuses("%y = Optional()\n output %y", TMK_GRAPH, "neither an input nor attribute 'type'");
+}
+
+#define OBSERVE(to, from, id)                                                                      \
+    " %" to " = ai.tidemark::EdgeObserver(%" from ") {profile_id=" #id                             \
+    ", kind=\"histogram\", tensor_name=\"" from "\"}\n"
+
+/* The sequence grows by a tensor an iteration; an observer sees those, not the sequence. */
+static void a_loop_carries_a_sequence(void **state) {
+    (void)state;
+    static const char body[] =
+        "input %m : i64[]\n init %two : f32[] = {2}\n %e = SequenceEmpty()\n"
+        " %s = Loop(%m, _, %e) {body=graph \"b\" {\n input %i : i64[]\n input %c : bool[]\n"
+        " input %v : sequence(f32)\n %f = Cast(%i) {to=1}\n %w = Mul(%f, %two)\n" OBSERVE("wo", "w",
+                                                                                          0)
+            OBSERVE("vo", "v", 1) " %u = SequenceInsert(%vo, %wo)\n output %c\n"
+                                  " output %u\n }}\n" OBSERVE("so", "s", 2) " output %so";
+    for (int64_t m = 0; m < 70; m += 23) {
+        struct scene scene;
+        struct tmk_diag diag = {0};
+        struct tmk_tensor input;
+        read_graph(&scene, body);
+        tmk_tensor_borrow(&input, TMK_INT64, &(struct tmk_shape){0, {0}}, &m);
+        assert_ok(play(&scene, &input, &diag), &diag);
+        assert_int_equal(scene.looks, 2 * m);
+        struct tmk_tensor got = tmk_worker_value(scene.worker, scene.graph->outputs[0]);
+        assert_int_equal(got.kind, TMK_TYPE_SEQUENCE);
+        assert_int_equal(got.dtype, TMK_FLOAT32);
+        assert_int_equal(tmk_list_length(got.list), m);
+        for (int64_t i = 0; i < m; i++)
+            assert_true(*(float *)tmk_list_items(got.list)[i].data == (float)(2 * i));
+        clear(&scene);
+    }
+}
+
+static void a_branch_gives_a_sequence_or_nothing(void **state) {
+    (void)state;
+    static const char body[] =
+        "init %a : f32[1] = {1}\n %o = If(%c) {then_branch=graph \"t\" {\n"
+        " %s = SequenceConstruct(%a, %a)\n %p = Optional(%s)\n output %p\n },"
+        " else_branch=graph \"e\" {\n %n = Optional() {type=:sequence(f32)}\n output %n\n }}\n"
+        " %has = OptionalHasElement(%o)\n %y = If(%has) {then_branch=graph \"t\" {\n"
+        " %q = OptionalGetElement(%o)\n %l = SequenceLength(%q)\n output %l\n },"
+        " else_branch=graph \"e\" {\n init %none : i64[] = {-1}\n output %none\n }}\n output %y";
+    char text[2048];
+    snprintf(text, sizeof text, "init %%c : bool[] = {1}\n init %%want : i64[] = {2}\n%s", body);
+    gives(text);
+    snprintf(text, sizeof text, "init %%c : bool[] = {0}\n init %%want : i64[] = {-1}\n%s", body);
+    gives(text);
+}
+
+#define MAPPED                                                                                     \
+    " %y = SequenceMap(%s, %b) {body=graph \"m\" {\n input %e : f32[?]\n input %k : f32[1]\n"      \
+    " %r = Add(%e, %k)\n output %r\n }}\n"
+
+static void a_graph_maps_a_sequence(void **state) {
+    (void)state;
+    gives(TWO MAPPED "init %want : f32[3] = {4, 5, 6}\n %z = ConcatFromSequence(%y) {axis=0}\n"
+                     "output %z");
+    gives("init %b : f32[1] = {3}\n %s = SequenceEmpty()\n" MAPPED
+          "init %want : i64[] = {0}\n %z = SequenceLength(%y)\n output %z");
+    refuses(TWO "%t = SequenceErase(%s)\n %y = SequenceMap(%s, %t) {body=graph \"m\" {\n"
+                "input %e : f32[?]\n input %k : f32[1]\n output %e\n }}\n output %y",
+            TMK_SHAPE, "have 2 and 1 tensors");
+    refuses(TWO "%y = SequenceMap(%s) {body=graph \"m\" {\n input %e : f32[?]\n"
+                "%q = SequenceConstruct(%e)\n output %q\n }}\n output %y",
+            TMK_TYPE, "what its graph makes must be a tensor");
+}
+
+static void a_sequence_can_be_an_input(void **state) {
+    (void)state;
+    static const char body[] = "input %s : optional(sequence(f32))\n %y = Identity(%s)\n output %y";
+    struct tmk_diag diag = {0};
+    struct tmk_tensor inputs[3];
+    struct tmk_list *list = tmk_list_create(1);
+    const struct tmk_shape one = {1, {1}};
+    assert_non_null(list);
+    assert_ok(tmk_tensor_init(tmk_list_place(list, 0), TMK_FLOAT32, &one, &diag), &diag);
+    tmk_tensor_of_list(&inputs[0], TMK_FLOAT32, list);
+    tmk_tensor_nothing(&inputs[1], TMK_FLOAT32);
+    assert_ok(tmk_tensor_init(&inputs[2], TMK_FLOAT32, &one, &diag), &diag);
+    for (int i = 0; i < 3; i++) {
+        struct scene scene;
+        read_graph(&scene, body);
+        if (i == 2) {
+            assert_int_equal(play(&scene, &inputs[i], &diag), TMK_TYPE);
+            assert_non_null(
+                strstr(diag.text, "wants an optional sequence, but the data is a tensor"));
+        } else {
+            assert_ok(play(&scene, &inputs[i], &diag), &diag);
+            struct tmk_tensor got = tmk_worker_value(scene.worker, scene.graph->outputs[0]);
+            assert_int_equal(got.kind, inputs[i].kind);
+            assert_ptr_equal(got.list, inputs[i].list);
+        }
+        clear(&scene);
+        tmk_tensor_finish(&inputs[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_come_out_as_they_went_in),
+        cmocka_unit_test(inserting_and_erasing_leave_the_old_sequence_alone),
+        cmocka_unit_test(what_is_cut_can_be_laid_side_by_side_again),
+        cmocka_unit_test(other_operators_are_refused_sequences),
+        cmocka_unit_test(optionals_hold_something_or_nothing),
+        cmocka_unit_test(a_loop_carries_a_sequence),
+        cmocka_unit_test(a_branch_gives_a_sequence_or_nothing),
+        cmocka_unit_test(a_graph_maps_a_sequence),
+        cmocka_unit_test(a_sequence_can_be_an_input),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
