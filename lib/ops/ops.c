@@ -48,6 +48,19 @@ static enum tmk_status check_counts(const struct tmk_node *node, struct tmk_diag
     return TMK_OK;
 }
 
+/* An attribute that the operator does not have would change nothing, whatever its writer hoped for.
+ * Other domains' writers add attributes as they like. */
+static enum tmk_status check_known(const struct tmk_node *node, struct tmk_diag *diag) {
+    for (uint32_t i = 0; !node->domain[0] && i < node->n_attrs; i++) {
+        const struct tmk_attr_rule *rule = node->row->attrs;
+        while (rule->name && strcmp(rule->name, node->attrs[i].name) != 0)
+            rule++;
+        if (!rule->name)
+            return tmk_fail(diag, TMK_GRAPH, "has no attribute '%s'", node->attrs[i].name);
+    }
+    return TMK_OK;
+}
+
 static enum tmk_status check_attrs(const struct tmk_node *node, struct tmk_diag *diag) {
     static const char *const kinds[] = {"int",    "float",   "string",  "tensor", "graph", "ints",
                                         "floats", "strings", "tensors", "graphs", "type"};
@@ -118,6 +131,8 @@ static void check_rows(struct tmk_graph *graph, void *context) {
         b->status = check_counts(node, b->diag);
         if (b->status == TMK_OK)
             b->status = check_attrs(node, b->diag);
+        if (b->status == TMK_OK)
+            b->status = check_known(node, b->diag);
         if (b->status != TMK_OK) {
             char label[256];
             b->status =

@@ -89,9 +89,19 @@ static void operands(const struct tmk_plan *plan, const struct tmk_node *node,
     }
 }
 
+/* What a file declares of a value must be what its node makes; consumers elsewhere rely on it. */
+static enum tmk_status check_declared(const struct tmk_value *value, enum tmk_dtype dtype,
+                                      struct tmk_diag *diag) {
+    if (value->type.dtype == TMK_UNDEFINED || value->type.dtype == dtype)
+        return TMK_OK;
+    return tmk_fail(diag, TMK_TYPE, "'%s' is declared as %s, but is %s", value->name,
+                    tmk_dtype_name(value->type.dtype), tmk_dtype_name(dtype));
+}
+
 static enum tmk_status keep_constant(struct tmk_planning *p, const struct tmk_node *node,
                                      uint32_t i, const struct tmk_tensor *tensor) {
     struct tmk_plan_value *value = &p->plan->values[node->outputs[i]->index];
+    TMK_TRY(check_declared(node->outputs[i], tensor->dtype, p->diag));
     value->place = TMK_PLACE_CONSTANT;
     value->dtype = tensor->dtype;
     value->shape = tensor->shape;
@@ -148,6 +158,7 @@ static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *n
         value->channel_axis = -1;
         if (!known)
             continue;
+        TMK_TRY(check_declared(node->outputs[i], results[i].dtype, p->diag));
         value->dtype = results[i].dtype;
         value->shape = results[i].shape;
         if (i == 0)

@@ -207,6 +207,15 @@ def test_an_operator_set_from_the_future_is_refused():
     refused(small([NODE("Relu", ["x"], ["y"])], opsets=[("", 999)]), "operator set 999")
 
 
+def test_an_attribute_that_the_operator_lacks_is_refused():
+    attribute = onnx.block(1, "frobnicate") + onnx.number(3, 1) + onnx.number(20, 2)
+    refused(small([NODE("Relu", ["x"], ["y"], "act") + onnx.block(5, attribute)]), "act", "frobnicate")
+
+
+def test_a_declared_type_that_is_not_made_is_refused():
+    refused(small([NODE("Relu", ["x"], ["y"], "act")], dtype=onnx.INT64), "act", "declared as int64", "float32")
+
+
 def test_types_that_do_not_fit_are_refused():
     count = onnx.tensor("count", [3], [1, 2, 3], dtype=onnx.INT64)
     refused(small([NODE("Add", ["x", "count"], ["y"], "mixed")], [count]), "mixed")
