@@ -167,6 +167,30 @@ const struct tmk_op tmk_op_LayerNormalization_17 = {
               "}\n",
 };
 
+/* ONNX Runtime writes the operator into models of older operator sets too. */
+const struct tmk_op tmk_op_LayerNormalization_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "LayerNormalization",
+    .since = 1,
+    .until = 16,
+    .min_in = 2,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 3,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_LAST,
+    .attrs = attrs,
+    .infer = infer_layer_norm,
+    .run = run_layer_norm,
+    .sample = "graph \"sample\" opset 13 {\n"
+              "  input %x : f32[2,3,4]\n"
+              "  input %s : f32[4]\n"
+              "  input %b : f32[4]\n"
+              "  %y = LayerNormalization(%x, %s, %b)\n"
+              "  output %y\n"
+              "}\n",
+};
+
 const struct tmk_op tmk_op_RMSNormalization_23 = {
     .domain = TMK_DOMAIN_ONNX,
     .name = "RMSNormalization",

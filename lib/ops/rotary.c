@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RotaryEmbedding: pairs of a head's elements are turned by the angle of their position. */
+#include "ops/rotary.h"
+
 #include <string.h>
 
 #include "ops/kernel.h"
@@ -80,16 +82,15 @@ static enum tmk_status infer_rotary(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-/* One head at one place. */
-static void turn(const struct sizes *s, bool interleaved, const float *cosine, const float *sine,
-                 const float *x, float *y) {
-    size_t half = s->turned / 2, step = interleaved ? 2 : 1, apart = interleaved ? 1 : half;
+void tmk_rotary_turn(size_t turned, size_t head, bool interleaved, const float *cosine,
+                     const float *sine, const float *x, float *y) {
+    size_t half = turned / 2, step = interleaved ? 2 : 1, apart = interleaved ? 1 : half;
     for (size_t i = 0; i < half; i++) {
         float a = x[i * step], b = x[i * step + apart];
         y[i * step] = cosine[i] * a - sine[i] * b;
         y[i * step + apart] = sine[i] * a + cosine[i] * b;
     }
-    for (size_t i = s->turned; i < s->head; i++)
+    for (size_t i = turned; i < head; i++)
         y[i] = x[i];
 }
 
@@ -114,8 +115,9 @@ static enum tmk_status run_rotary(struct tmk_run *run) {
         size_t at =
             p / s.sequence * (s.heads * s.sequence * s.head) + p % s.sequence * s.at_sequence;
         for (size_t h = 0; h < s.heads; h++, at += s.at_head)
-            turn(&s, interleaved, cosine + place * (s.turned / 2), sine + place * (s.turned / 2),
-                 (const float *)x->data + at, (float *)y->data + at);
+            tmk_rotary_turn(s.turned, s.head, interleaved, cosine + place * (s.turned / 2),
+                            sine + place * (s.turned / 2), (const float *)x->data + at,
+                            (float *)y->data + at);
     }
     return TMK_OK;
 }
