@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/size.h"
 
 static void use_remove(struct tmk_value *value, const struct tmk_node *node, uint32_t input) {
@@ -107,16 +108,13 @@ static void need(struct collect *c, const struct tmk_value *value) {
     if (!value || value->graph != c->graph || !value->producer || value->producer->mark == DONE)
         return;
     struct frame *frame = c->frame;
-    if (frame->n == frame->size) {
-        size_t size = frame->size ? frame->size * 2 : 8;
-        struct tmk_node **needs = realloc(frame->needs, size * sizeof(struct tmk_node *));
-        if (!needs) {
-            c->failed = true;
-            return;
-        }
-        frame->needs = needs;
-        frame->size = size;
+    struct tmk_node **needs =
+        tmk_grown(frame->needs, frame->n, &frame->size, sizeof(struct tmk_node *));
+    if (!needs) {
+        c->failed = true;
+        return;
     }
+    frame->needs = needs;
     frame->needs[frame->n++] = value->producer;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/size.h"
 #include "graph/edit.h"
@@ -218,16 +219,13 @@ static void give_id(struct walk *walk, struct tmk_value *value) {
 static void add_operand(struct walk *walk, struct visit *visit, struct tmk_value *value) {
     if (!value || walk->status != TMK_OK)
         return;
-    if (visit->n == visit->size) {
-        size_t size = visit->size ? visit->size * 2 : 8;
-        void *operands = realloc(visit->operands, size * sizeof(struct tmk_value *));
-        if (!operands) {
-            walk->status = tmk_nomem(walk->diag);
-            return;
-        }
-        visit->operands = operands;
-        visit->size = size;
+    struct tmk_value **operands =
+        tmk_grown(visit->operands, visit->n, &visit->size, sizeof(struct tmk_value *));
+    if (!operands) {
+        walk->status = tmk_nomem(walk->diag);
+        return;
     }
+    visit->operands = operands;
     visit->operands[visit->n++] = value;
 }
 
@@ -245,16 +243,12 @@ static void add_graph(struct tmk_graph *graph, void *context) {
 }
 
 static void push(struct walk *walk, struct tmk_node *node) {
-    if (walk->depth == walk->size) {
-        size_t size = walk->size ? walk->size * 2 : 64;
-        struct visit *stack = realloc(walk->stack, size * sizeof *stack);
-        if (!stack) {
-            walk->status = tmk_nomem(walk->diag);
-            return;
-        }
-        walk->stack = stack;
-        walk->size = size;
+    struct visit *stack = tmk_grown(walk->stack, walk->depth, &walk->size, sizeof *stack);
+    if (!stack) {
+        walk->status = tmk_nomem(walk->diag);
+        return;
     }
+    walk->stack = stack;
     node->mark = VISITED;
     struct visit *visit = &walk->stack[walk->depth++];
     *visit = (struct visit){.node = node};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "ops/ops.h"
 
@@ -75,16 +76,13 @@ static void list_selected(struct tmk_graph *graph, void *context) {
     for (uint32_t i = 0; i < graph->n_values; i++) {
         if (!select_value(in, graph->values[i]))
             continue;
-        if (in->n == in->size) {
-            size_t size = in->size ? in->size * 2 : 256;
-            struct tmk_value **values = realloc(in->values, size * sizeof(struct tmk_value *));
-            if (!values) {
-                in->failed = true;
-                return;
-            }
-            in->values = values;
-            in->size = size;
+        struct tmk_value **values =
+            tmk_grown(in->values, in->n, &in->size, sizeof(struct tmk_value *));
+        if (!values) {
+            in->failed = true;
+            return;
         }
+        in->values = values;
         in->values[in->n++] = graph->values[i];
     }
 }

@@ -16,7 +16,7 @@ struct tmk_planning {
     uint32_t *last_use; /* by value under its observers: last step that reads it, or TMK_NO_STEP */
     uint32_t *made_by;  /* by value: the step that makes it, or TMK_NO_STEP */
     bool *kept;         /* by value under its observers: a graph output */
-    uint32_t taps_size, input_taps_size, constant_taps_size, steps_size;
+    size_t taps_size, input_taps_size, constant_taps_size, steps_size;
 };
 
 /* Fills values (but not arena offsets), steps, taps and the tables above. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/grow.h"
 #include "plan/build.h"
 #include "tensor/list.h"
 
@@ -30,37 +31,26 @@ int32_t tmk_weight_axis(const struct tmk_value *weight) {
     return -1;
 }
 
-static bool push(void **array, uint32_t n, uint32_t *size, size_t element) {
-    if (n < *size)
-        return true;
-    uint32_t larger = *size ? *size * 2 : 64;
-    void *grown = realloc(*array, larger * element);
+static bool push_tap(struct tmk_plan_tap **taps, uint32_t *n, size_t *size,
+                     struct tmk_plan_tap tap) {
+    struct tmk_plan_tap *grown = tmk_grown(*taps, *n, size, sizeof tap);
     if (!grown)
         return false;
-    *array = grown;
-    *size = larger;
+    *taps = grown;
+    grown[(*n)++] = tap;
     return true;
 }
-
-#define PUSH(array, n, size) push((void **)&(array), n, &(size), sizeof *(array))
 
 static enum tmk_status add_tap(struct tmk_planning *p, uint32_t slot, uint32_t value) {
     struct tmk_plan *plan = p->plan;
     const struct tmk_plan_tap tap = {slot, value};
     bool ok;
-    if (plan->values[value].place == TMK_PLACE_CONSTANT) {
-        ok = PUSH(plan->constant_taps, plan->n_constant_taps, p->constant_taps_size);
-        if (ok)
-            plan->constant_taps[plan->n_constant_taps++] = tap;
-    } else if (plan->values[value].place == TMK_PLACE_INPUT) {
-        ok = PUSH(plan->input_taps, plan->n_input_taps, p->input_taps_size);
-        if (ok)
-            plan->input_taps[plan->n_input_taps++] = tap;
-    } else {
-        ok = PUSH(plan->taps, plan->n_taps, p->taps_size);
-        if (ok)
-            plan->taps[plan->n_taps++] = tap;
-    }
+    if (plan->values[value].place == TMK_PLACE_CONSTANT)
+        ok = push_tap(&plan->constant_taps, &plan->n_constant_taps, &p->constant_taps_size, tap);
+    else if (plan->values[value].place == TMK_PLACE_INPUT)
+        ok = push_tap(&plan->input_taps, &plan->n_input_taps, &p->input_taps_size, tap);
+    else
+        ok = push_tap(&plan->taps, &plan->n_taps, &p->taps_size, tap);
     return ok ? TMK_OK : tmk_nomem(p->diag);
 }
 
@@ -137,8 +127,11 @@ static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *n
                                 const struct tmk_tensor *const *in,
                                 const struct tmk_infer_result *results) {
     struct tmk_plan *plan = p->plan;
-    if (!PUSH(plan->steps, plan->n_steps, p->steps_size))
+    struct tmk_plan_step *steps =
+        tmk_grown(plan->steps, plan->n_steps, &p->steps_size, sizeof *steps);
+    if (!steps)
         return tmk_nomem(p->diag);
+    plan->steps = steps;
     struct tmk_plan_step *step = &plan->steps[plan->n_steps];
     *step = (struct tmk_plan_step){.node = node, .dynamic = dynamic};
     if (!dynamic)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "graph/print.h"
 #include "session/model.h"
@@ -21,7 +22,8 @@ struct op_count {
 
 struct counting {
     struct op_count *ops;
-    uint32_t n, size, unsupported;
+    size_t size;
+    uint32_t n, unsupported;
     bool failed;
 };
 
@@ -37,16 +39,12 @@ static void count_ops(struct tmk_graph *graph, void *context) {
         while (i < c->n && !same_op(c->ops[i].example, node))
             i++;
         if (i == c->n) {
-            if (c->n == c->size) {
-                uint32_t size = c->size ? c->size * 2 : 32;
-                struct op_count *ops = realloc(c->ops, size * sizeof *ops);
-                if (!ops) {
-                    c->failed = true;
-                    return;
-                }
-                c->ops = ops;
-                c->size = size;
+            struct op_count *ops = tmk_grown(c->ops, c->n, &c->size, sizeof *ops);
+            if (!ops) {
+                c->failed = true;
+                return;
             }
+            c->ops = ops;
             c->ops[c->n++] = (struct op_count){node, 0};
         }
         c->ops[i].nodes++;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "data/npz_write.h"
@@ -52,14 +53,10 @@ static bool is_wanted(struct choosing *c, const struct tmk_value *value) {
 
 static bool add_wanted(struct choosing *c, const struct tmk_value *value) {
     struct gathering *g = c->g;
-    if (g->n == c->size) {
-        size_t size = c->size ? c->size * 2 : 16;
-        struct gathered *all = realloc(g->all, size * sizeof *all);
-        if (!all)
-            return false;
-        g->all = all;
-        c->size = size;
-    }
+    struct gathered *all = tmk_grown(g->all, g->n, &c->size, sizeof *all);
+    if (!all)
+        return false;
+    g->all = all;
     g->all[g->n++] = (struct gathered){.value = value, .name = value->name};
     return true;
 }
