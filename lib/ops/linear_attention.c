@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LinearAttention: a state S of [keys, values] a head that each token fades, corrects, writes and
+ * reads:
+ *   gated, gated_delta     S[i, :] = S[i, :] * e^decay[i]
+ *   delta, gated_delta     v = beta * (v - S^T k)
+ *   all                    S = S + k v^T, output = scale * S^T q
+ * Several query heads may read one state. The state is held in double from token to token.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "ops/rows.h"
+
+enum { QUERY, KEY, VALUE, PAST, DECAY, BETA, INPUTS };
+
+struct recurrence {
+    bool gated, delta, decay_by_key;
+    double scale;
+    size_t batch, tokens, query_heads, heads, keys, values, beta_heads;
+};
+
+/* [batch, tokens, heads * each] with each >= 1, or TMK_SHAPE. */
+static enum tmk_status want_packed(const struct tmk_tensor *tensor, const struct tmk_shape *like,
+                                   int64_t heads, const char *what, struct tmk_diag *diag) {
+    char text[128];
+    const struct tmk_shape *s = &tensor->shape;
+    TMK_TRY(tmk_want_dtype(tensor, TMK_FLOAT32, what, diag));
+    if (s->rank != 3 || s->dim[0] != like->dim[0] || s->dim[1] != like->dim[1] || s->dim[2] < 1 ||
+        s->dim[2] % heads != 0)
+        return tmk_fail(diag, TMK_SHAPE,
+                        "input '%s' of shape %s is not [batch,tokens,elements] with elements for "
+                        "%lld heads",
+                        what, tmk_shape_text(s, text, sizeof text), (long long)heads);
+    return TMK_OK;
+}
+
+static enum tmk_status want_gate(const struct tmk_tensor *tensor, bool wanted, const char *what,
+                                 const char *rule, struct tmk_diag *diag) {
+    if ((tensor != NULL) == wanted)
+        return TMK_OK;
+    return tmk_fail(diag, TMK_ARGUMENT, "update_rule '%s' %s input '%s'", rule,
+                    wanted ? "needs" : "does not take", what);
+}
+
+/* `in` has INPUTS entries. */
+static enum tmk_status read_recurrence(const struct tmk_node *node,
+                                       const struct tmk_tensor *const *in, struct recurrence *out,
+                                       struct tmk_diag *diag) {
+    const char *rule = tmk_node_string(node, "update_rule", "gated_delta");
+    int64_t query_heads = tmk_node_int(node, "q_num_heads", 0),
+            heads = tmk_node_int(node, "kv_num_heads", 0);
+    struct recurrence r = {.gated = strncmp(rule, "gated", 5) == 0,
+                           .delta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0};
+    if (strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0 && !r.delta)
+        return tmk_fail(diag, TMK_RANGE,
+                        "update_rule '%s' is not linear, gated, delta or gated_delta", rule);
+    if (query_heads < 1 || heads < 1 || query_heads > INT32_MAX || query_heads % heads != 0)
+        return tmk_fail(diag, TMK_RANGE, "%lld query heads for %lld heads of keys and values",
+                        (long long)query_heads, (long long)heads);
+    TMK_TRY(want_gate(in[DECAY], r.gated, "decay", rule, diag));
+    TMK_TRY(want_gate(in[BETA], r.delta, "beta", rule, diag));
+    const struct tmk_shape *q = &in[QUERY]->shape;
+    TMK_TRY(want_packed(in[QUERY], q, query_heads, "query", diag));
+    TMK_TRY(want_packed(in[KEY], q, heads, "key", diag));
+    TMK_TRY(want_packed(in[VALUE], q, heads, "value", diag));
+    int64_t keys = q->dim[2] / query_heads, values = in[VALUE]->shape.dim[2] / heads;
+    if (in[KEY]->shape.dim[2] / heads != keys)
+        return tmk_fail(diag, TMK_SHAPE, "keys have %lld elements a head, queries %lld",
+                        (long long)(in[KEY]->shape.dim[2] / heads), (long long)keys);
+    if (in[DECAY]) {
+        TMK_TRY(want_packed(in[DECAY], q, heads, "decay", diag));
+        r.decay_by_key = in[DECAY]->shape.dim[2] != heads;
+        if (r.decay_by_key && in[DECAY]->shape.dim[2] / heads != keys)
+            return tmk_fail(diag, TMK_SHAPE, "decay has %lld elements a head, neither 1 nor %lld",
+                            (long long)(in[DECAY]->shape.dim[2] / heads), (long long)keys);
+    }
+    if (in[BETA]) {
+        TMK_TRY(want_packed(in[BETA], q, 1, "beta", diag));
+        if (in[BETA]->shape.dim[2] != 1 && in[BETA]->shape.dim[2] != heads)
+            return tmk_fail(diag, TMK_SHAPE, "beta has %lld elements a token, neither 1 nor %lld",
+                            (long long)in[BETA]->shape.dim[2], (long long)heads);
+        r.beta_heads = (size_t)in[BETA]->shape.dim[2];
+    }
+    float scale = tmk_node_float(node, "scale", 0);
+    r.scale = scale != 0 ? (double)scale : 1 / sqrt((double)keys);
+    r.batch = (size_t)q->dim[0];
+    r.tokens = (size_t)q->dim[1];
+    r.query_heads = (size_t)query_heads;
+    r.heads = (size_t)heads;
+    r.keys = (size_t)keys;
+    r.values = (size_t)values;
+    *out = r;
+    return TMK_OK;
+}
+
+static enum tmk_status infer_attention(struct tmk_infer *infer) {
+    char a[128], b[128];
+    const struct tmk_tensor *in[INPUTS];
+    struct recurrence r;
+    int64_t width;
+    for (uint32_t i = 0; i < INPUTS; i++)
+        in[i] = tmk_infer_in(infer, i);
+    TMK_TRY(read_recurrence(infer->node, in, &r, infer->diag));
+    struct tmk_shape state = {
+        4, {(int64_t)r.batch, (int64_t)r.heads, (int64_t)r.keys, (int64_t)r.values}};
+    if (in[PAST]) {
+        TMK_TRY(tmk_want_dtype(in[PAST], TMK_FLOAT32, "past_state", infer->diag));
+        if (!tmk_shape_equal(&in[PAST]->shape, &state))
+            return tmk_fail(infer->diag, TMK_SHAPE, "past_state has shape %s instead of %s",
+                            tmk_shape_text(&in[PAST]->shape, a, sizeof a),
+                            tmk_shape_text(&state, b, sizeof b));
+    }
+    if (!tmk_mul_i64((int64_t)r.query_heads, (int64_t)r.values, &width))
+        return tmk_fail(infer->diag, TMK_RANGE, "the output is too large");
+    tmk_infer_set(infer, 0, TMK_FLOAT32,
+                  &(struct tmk_shape){3, {(int64_t)r.batch, (int64_t)r.tokens, width}});
+    tmk_infer_set(infer, 1, TMK_FLOAT32, &state);
+    return TMK_OK;
+}
+
+/* One token of one head. `decay` and `beta` may be NULL; `v` is scratch for `values`. */
+static void update(const struct recurrence *r, const float *key, const float *value,
+                   const float *decay, const float *beta, double *state, double *v) {
+    for (size_t i = 0; i < r->keys && decay; i++) {
+        double fade = exp((double)decay[r->decay_by_key ? i : 0]);
+        for (size_t j = 0; j < r->values; j++)
+            state[i * r->values + j] *= fade;
+    }
+    for (size_t j = 0; j < r->values; j++)
+        v[j] = (double)value[j];
+    if (beta) {
+        for (size_t i = 0; i < r->keys; i++)
+            for (size_t j = 0; j < r->values; j++)
+                v[j] -= state[i * r->values + j] * (double)key[i];
+        for (size_t j = 0; j < r->values; j++)
+            v[j] *= (double)*beta;
+    }
+    for (size_t i = 0; i < r->keys; i++)
+        for (size_t j = 0; j < r->values; j++)
+            state[i * r->values + j] += (double)key[i] * v[j];
+}
+
+static void answer(const struct recurrence *r, const float *query, const double *state, double *v,
+                   float *out) {
+    memset(v, 0, r->values * sizeof *v);
+    for (size_t i = 0; i < r->keys; i++)
+        for (size_t j = 0; j < r->values; j++)
+            v[j] += (double)query[i] * state[i * r->values + j];
+    for (size_t j = 0; j < r->values; j++)
+        out[j] = (float)(r->scale * v[j]);
+}
+
+static const float *elements(const struct tmk_tensor *tensor) {
+    return tensor ? tensor->data : NULL;
+}
+
+/* All tokens of head h of batch b. */
+static void run_head(const struct recurrence *r, const struct tmk_tensor *const *in, size_t b,
+                     size_t h, double *state, double *v, float *out) {
+    const float *q = elements(in[QUERY]), *k = elements(in[KEY]), *x = elements(in[VALUE]),
+                *decay = elements(in[DECAY]), *beta = elements(in[BETA]);
+    size_t share = r->query_heads / r->heads, fades = r->decay_by_key ? r->keys : 1;
+    for (size_t t = 0; t < r->tokens; t++) {
+        size_t token = b * r->tokens + t, head = token * r->heads + h;
+        size_t rate = token * r->beta_heads + (r->beta_heads > 1 ? h : 0);
+        update(r, k + head * r->keys, x + head * r->values, decay ? decay + head * fades : NULL,
+               beta ? beta + rate : NULL, state, v);
+        for (size_t g = h * share; g < (h + 1) * share && out; g++) {
+            size_t reader = token * r->query_heads + g;
+            answer(r, q + reader * r->keys, state, v, out + reader * r->values);
+        }
+    }
+}
+
+static enum tmk_status run_attention(struct tmk_run *run) {
+    const struct tmk_tensor *in[INPUTS];
+    struct tmk_tensor *y = tmk_run_out(run, 0), *present = tmk_run_out(run, 1);
+    struct recurrence r;
+    size_t bytes;
+    for (uint32_t i = 0; i < INPUTS; i++)
+        in[i] = tmk_run_in(run, i);
+    TMK_TRY(read_recurrence(run->node, in, &r, run->diag));
+    if (r.batch == 0)
+        return TMK_OK;
+    bool fits =
+        tmk_mul_size(r.keys + 1, r.values, &bytes) && tmk_mul_size(bytes, sizeof(double), &bytes);
+    double *state = fits ? run->scratch(run->context, bytes) : NULL;
+    if (!state)
+        return tmk_nomem(run->diag);
+    size_t size = r.keys * r.values;
+    for (size_t b = 0; b < r.batch; b++)
+        for (size_t h = 0; h < r.heads; h++) {
+            size_t at = (b * r.heads + h) * size;
+            for (size_t i = 0; i < size; i++)
+                state[i] = in[PAST] ? (double)((const float *)in[PAST]->data)[at + i] : 0;
+            run_head(&r, in, b, h, state, state + size, y ? y->data : NULL);
+            for (size_t i = 0; i < size && present; i++)
+                ((float *)present->data)[at + i] = (float)state[i];
+        }
+    return TMK_OK;
+}
+
+/* chunk_size is a hint for parallel kernels. */
+static const struct tmk_attr_rule attrs[] = {
+    {"chunk_size", TMK_ATTR_INT, false},     {"kv_num_heads", TMK_ATTR_INT, true},
+    {"q_num_heads", TMK_ATTR_INT, true},     {"scale", TMK_ATTR_FLOAT, false},
+    {"update_rule", TMK_ATTR_STRING, false}, {NULL}};
+
+const struct tmk_op tmk_op_LinearAttention_27 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "LinearAttention",
+    .since = 27,
+    .until = INT32_MAX,
+    .min_in = 3,
+    .max_in = 6,
+    .min_out = 1,
+    .max_out = 2,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_LAST,
+    .attrs = attrs,
+    .infer = infer_attention,
+    .run = run_attention,
+    .sample = "graph \"sample\" opset 27 {\n"
+              "  input %q : f32[2,3,16]\n"
+              "  input %k : f32[2,3,8]\n"
+              "  input %v : f32[2,3,6]\n"
+              "  input %s : f32[2,2,4,3]\n"
+              "  input %d : f32[2,3,8]\n"
+              "  input %b : f32[2,3,1]\n"
+              "  %y, %next = LinearAttention(%q, %k, %v, %s, %d, %b) {q_num_heads=4, "
+              "kv_num_heads=2, scale=0.5f}\n"
+              "  output %y\n"
+              "}\n",
+};

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RoiAlign and MaxRoiPool: each region of an image becomes a grid of bins.
+ *
+ * RoiAlign (K. He et al., "Mask R-CNN", ICCV 2017) takes the mean, or the greatest, of points
+ * spread evenly over a bin, each blended from the four elements around it; a point more than one
+ * element outside the image is 0. With `max`, the greatest of the blend's four products counts, as
+ * ONNX defines it. MaxRoiPool (R. Girshick, "Fast R-CNN", ICCV 2015) rounds a region and its bins
+ * to whole elements and takes the greatest; an empty bin is 0.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "ops/move.h"
+#include "ops/rows.h"
+
+/* Of RoiAlign, in one bin along one axis: as asked for, and as a large region makes them. */
+enum { MOST_SAMPLES = 1 << 12, MOST_POINTS = 1 << 20 };
+
+/* rois is [regions, columns] */
+static enum tmk_status check_regions(const struct tmk_infer *infer, int64_t columns, int64_t height,
+                                     int64_t width) {
+    char a[128];
+    const struct tmk_shape *x = &infer->in[0]->shape, *rois = &infer->in[1]->shape;
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "the input", infer->diag));
+    TMK_TRY(tmk_want_dtype(infer->in[1], TMK_FLOAT32, "input 'rois'", infer->diag));
+    if (x->rank != 4 || x->dim[2] < 1 || x->dim[3] < 1)
+        return tmk_fail(infer->diag, TMK_SHAPE, "an input of shape %s is no batch of images",
+                        tmk_shape_text(x, a, sizeof a));
+    if (rois->rank != 2 || rois->dim[1] != columns)
+        return tmk_fail(infer->diag, TMK_SHAPE, "rois of shape %s are not [regions,%lld]",
+                        tmk_shape_text(rois, a, sizeof a), (long long)columns);
+    if (height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX)
+        return tmk_fail(infer->diag, TMK_RANGE, "%lld times %lld bins are asked for",
+                        (long long)height, (long long)width);
+    return TMK_OK;
+}
+
+static enum tmk_status check_image(int64_t image, int64_t images, size_t region,
+                                   struct tmk_diag *diag) {
+    if (image >= 0 && image < images)
+        return TMK_OK;
+    return tmk_fail(diag, TMK_RANGE, "region %zu is of image %lld of %lld", region,
+                    (long long)image, (long long)images);
+}
+
+/* ---- RoiAlign ---- */
+
+/* One axis of one point: two neighbours and their weights. */
+struct point {
+    int64_t low, high;
+    double low_weight, high_weight;
+};
+
+/* One axis of one region. */
+struct side {
+    double start, bin; /* in elements */
+    int64_t bins, points /* in a bin */, size /* of the image */;
+};
+
+/* The points of a bin that are not outside; answers how many. */
+static size_t find_points(const struct side *side, int64_t bin, struct point *out) {
+    size_t n = 0;
+    double last = (double)(side->size - 1);
+    for (int64_t i = 0; i < side->points; i++) {
+        double at = side->start + (double)bin * side->bin +
+                    ((double)i + 0.5) * side->bin / (double)side->points;
+        if (!(at >= -1 && at <= (double)side->size))
+            continue;
+        at = at < 0 ? 0 : at > last ? last : at;
+        int64_t low = (int64_t)at;
+        double rest = at - (double)low;
+        out[n++] = (struct point){low, low < side->size - 1 ? low + 1 : low, 1 - rest, rest};
+    }
+    return n;
+}
+
+static double mean_of(const float *image, int64_t width, const struct point *ys, size_t n_y,
+                      const struct point *xs, size_t n_x, double points) {
+    double sum = 0;
+    for (size_t i = 0; i < n_y; i++) {
+        const float *a = image + ys[i].low * width, *b = image + ys[i].high * width;
+        for (size_t j = 0; j < n_x; j++) {
+            double above =
+                xs[j].low_weight * (double)a[xs[j].low] + xs[j].high_weight * (double)a[xs[j].high];
+            double below =
+                xs[j].low_weight * (double)b[xs[j].low] + xs[j].high_weight * (double)b[xs[j].high];
+            sum += ys[i].low_weight * above + ys[i].high_weight * below;
+        }
+    }
+    return points > 0 ? sum / points : 0;
+}
+
+static double most_of(const float *image, int64_t width, const struct point *ys, size_t n_y,
+                      const struct point *xs, size_t n_x, double points) {
+    /* points outside are 0 */
+    double most = (double)n_y * (double)n_x < points || points == 0 ? 0 : -INFINITY;
+    for (size_t i = 0; i < n_y; i++) {
+        const float *a = image + ys[i].low * width, *b = image + ys[i].high * width;
+        for (size_t j = 0; j < n_x; j++) {
+            double products[] = {
+                ys[i].low_weight * xs[j].low_weight * (double)a[xs[j].low],
+                ys[i].low_weight * xs[j].high_weight * (double)a[xs[j].high],
+                ys[i].high_weight * xs[j].low_weight * (double)b[xs[j].low],
+                ys[i].high_weight * xs[j].high_weight * (double)b[xs[j].high],
+            };
+            for (size_t k = 0; k < TMK_COUNT(products); k++)
+                if (!(products[k] <= most) && !isnan(most))
+                    most = products[k];
+        }
+    }
+    return most;
+}
+
+struct align {
+    bool greatest, half_pixel;
+    int64_t sampling;
+    double scale;
+};
+
+static enum tmk_status read_align(const struct tmk_node *node, struct align *out,
+                                  struct tmk_diag *diag) {
+    const char *mode = tmk_node_string(node, "mode", "avg"),
+               *shift = tmk_node_string(node, "coordinate_transformation_mode",
+                                        node->row->since < 16 ? "output_half_pixel" : "half_pixel");
+    struct align align = {.greatest = strcmp(mode, "max") == 0,
+                          .half_pixel = strcmp(shift, "half_pixel") == 0,
+                          .sampling = tmk_node_int(node, "sampling_ratio", 0),
+                          .scale = (double)tmk_node_float(node, "spatial_scale", 1)};
+    if (!align.greatest && strcmp(mode, "avg") != 0)
+        return tmk_fail(diag, TMK_RANGE, "mode '%s' is neither avg nor max", mode);
+    if (!align.half_pixel && strcmp(shift, "output_half_pixel") != 0)
+        return tmk_fail(diag, TMK_RANGE,
+                        "coordinate_transformation_mode '%s' is neither half_pixel nor "
+                        "output_half_pixel",
+                        shift);
+    if (align.sampling < 0 || align.sampling > MOST_SAMPLES)
+        return tmk_fail(diag, TMK_RANGE, "sampling_ratio is %lld", (long long)align.sampling);
+    *out = align;
+    return TMK_OK;
+}
+
+static enum tmk_status infer_align(struct tmk_infer *infer) {
+    char a[128];
+    struct align align;
+    const struct tmk_shape *x = &infer->in[0]->shape, *rois = &infer->in[1]->shape,
+                           *images = &infer->in[2]->shape;
+    int64_t height = tmk_node_int(infer->node, "output_height", 1),
+            width = tmk_node_int(infer->node, "output_width", 1);
+    TMK_TRY(read_align(infer->node, &align, infer->diag));
+    TMK_TRY(check_regions(infer, 4, height, width));
+    TMK_TRY(tmk_want_indices(infer->in[2], "input 'batch_indices'", infer->diag));
+    if (images->rank != 1 || images->dim[0] != rois->dim[0])
+        return tmk_fail(infer->diag, TMK_SHAPE, "batch_indices of shape %s for %lld regions",
+                        tmk_shape_text(images, a, sizeof a), (long long)rois->dim[0]);
+    tmk_infer_set(infer, 0, TMK_FLOAT32,
+                  &(struct tmk_shape){4, {rois->dim[0], x->dim[1], height, width}});
+    return TMK_OK;
+}
+
+/* `sides`: of y and x. */
+static enum tmk_status place_region(const struct align *align, const float *roi, size_t region,
+                                    const struct tmk_shape *x, const struct tmk_shape *y,
+                                    struct side sides[2], struct tmk_diag *diag) {
+    double shift = align->half_pixel ? 0.5 : 0;
+    for (int i = 0; i < 2; i++) {
+        double start = (double)roi[1 - i] * align->scale - shift,
+               length = (double)roi[3 - i] * align->scale - shift - start;
+        struct side *side = &sides[i];
+        *side = (struct side){.start = start, .bins = y->dim[2 + i], .size = x->dim[2 + i]};
+        if (!align->half_pixel && length < 1)
+            length = 1;
+        side->bin = length / (double)side->bins;
+        if (!(fabs(start) <= FLT_MAX && fabs(side->bin) <= MOST_POINTS))
+            return tmk_fail(diag, TMK_RANGE, "region %zu is from %g to %g on an axis of %lld",
+                            region, (double)roi[1 - i], (double)roi[3 - i], (long long)side->size);
+        double points = align->sampling ? (double)align->sampling : ceil(side->bin);
+        side->points = points > 0 ? (int64_t)points : 0;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status run_align(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0], *rois = run->in[1], *images = run->in[2];
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    struct align align;
+    struct side sides[2];
+    TMK_TRY(read_align(run->node, &align, run->diag));
+    if (!y || tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    size_t regions = (size_t)rois->shape.dim[0], channels = (size_t)x->shape.dim[1], most[2] = {0};
+    for (size_t r = 0; r < regions; r++) {
+        TMK_TRY(check_image(tmk_index_at(images, r), x->shape.dim[0], r, run->diag));
+        TMK_TRY(place_region(&align, (const float *)rois->data + 4 * r, r, &x->shape, &y->shape,
+                             sides, run->diag));
+        for (int i = 0; i < 2; i++)
+            most[i] = (size_t)sides[i].points > most[i] ? (size_t)sides[i].points : most[i];
+    }
+    struct point *ys = run->scratch(run->context, (most[0] + most[1] + 1) * sizeof *ys);
+    if (!ys)
+        return tmk_nomem(run->diag);
+    struct point *xs = ys + most[0];
+    float *out = y->data;
+    size_t height = (size_t)y->shape.dim[2], width = (size_t)y->shape.dim[3],
+           area = tmk_extent(&x->shape, 2, 4);
+    for (size_t r = 0; r < regions; r++, out += channels * height * width) {
+        TMK_TRY(place_region(&align, (const float *)rois->data + 4 * r, r, &x->shape, &y->shape,
+                             sides, run->diag));
+        const float *image =
+            (const float *)x->data + (size_t)tmk_index_at(images, r) * channels * area;
+        double points = (double)sides[0].points * (double)sides[1].points;
+        for (size_t h = 0; h < height; h++) {
+            size_t n_y = find_points(&sides[0], (int64_t)h, ys);
+            for (size_t w = 0; w < width; w++) {
+                size_t n_x = find_points(&sides[1], (int64_t)w, xs);
+                for (size_t c = 0; c < channels; c++)
+                    out[(c * height + h) * width + w] = (float)(align.greatest ? most_of : mean_of)(
+                        image + c * area, x->shape.dim[3], ys, n_y, xs, n_x, points);
+            }
+        }
+    }
+    return TMK_OK;
+}
+
+/* ---- MaxRoiPool ---- */
+
+static enum tmk_status infer_pool(struct tmk_infer *infer) {
+    size_t n;
+    const int64_t *pooled = tmk_node_ints(infer->node, "pooled_shape", &n);
+    const struct tmk_shape *x = &infer->in[0]->shape, *rois = &infer->in[1]->shape;
+    if (n != 2)
+        return tmk_fail(infer->diag, TMK_ARGUMENT,
+                        "attribute 'pooled_shape' has %zu elements instead of 2", n);
+    TMK_TRY(check_regions(infer, 5, pooled[0], pooled[1]));
+    tmk_infer_set(infer, 0, TMK_FLOAT32,
+                  &(struct tmk_shape){4, {rois->dim[0], x->dim[1], pooled[0], pooled[1]}});
+    return TMK_OK;
+}
+
+/* Elements [from, to) of an axis. */
+struct range {
+    int64_t from, to;
+};
+
+/* Bin `bin` of `bins`; first and last are the region's elements. */
+static struct range bin_range(double first, double last, int64_t bin, int64_t bins, int64_t size) {
+    float length = last - first + 1 > 1 ? (float)(last - first + 1) : 1.0f,
+          step = length / (float)bins;
+    double from = floor((double)((float)bin * step)) + first,
+           to = ceil((double)((float)(bin + 1) * step)) + first, end = (double)size;
+    from = from < 0 ? 0 : from > end ? end : from;
+    to = to < 0 ? 0 : to > end ? end : to;
+    return (struct range){(int64_t)from, (int64_t)to};
+}
+
+static float most_in(const float *image, int64_t width, struct range rows, struct range columns) {
+    if (rows.from >= rows.to || columns.from >= columns.to)
+        return 0;
+    float most = -FLT_MAX;
+    for (int64_t i = rows.from; i < rows.to; i++)
+        for (int64_t j = columns.from; j < columns.to; j++) {
+            float v = image[i * width + j];
+            most = !(v <= most) && !isnan(most) ? v : most;
+        }
+    return most;
+}
+
+static enum tmk_status run_pool(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0], *rois = run->in[1];
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    if (!y || tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    float scale = tmk_node_float(run->node, "spatial_scale", 1), *out = y->data;
+    size_t channels = (size_t)x->shape.dim[1], area = tmk_extent(&x->shape, 2, 4);
+    const int64_t *bins = y->shape.dim + 2, *size = x->shape.dim + 2;
+    const float *roi = rois->data;
+    for (size_t r = 0; r < (size_t)rois->shape.dim[0]; r++, roi += 5) {
+        double corner[4]; /* left, top, right, bottom */
+        for (int i = 0; i < 4; i++) {
+            corner[i] = round((double)(roi[1 + i] * scale));
+            if (!isfinite(corner[i]))
+                return tmk_fail(run->diag, TMK_RANGE, "corner %d of region %zu is %g", i, r,
+                                (double)roi[1 + i]);
+        }
+        int64_t index = roi[0] >= 0 && roi[0] < 0x1p62f ? (int64_t)roi[0] : -1;
+        TMK_TRY(check_image(index, x->shape.dim[0], r, run->diag));
+        const float *image = (const float *)x->data + (size_t)index * channels * area;
+        for (size_t c = 0; c < channels; c++, image += area)
+            for (int64_t h = 0; h < bins[0]; h++) {
+                struct range rows = bin_range(corner[1], corner[3], h, bins[0], size[0]);
+                for (int64_t w = 0; w < bins[1]; w++)
+                    *out++ = most_in(image, size[1], rows,
+                                     bin_range(corner[0], corner[2], w, bins[1], size[1]));
+            }
+    }
+    return TMK_OK;
+}
+
+#define ALIGN_RULES                                                                                \
+    {"mode", TMK_ATTR_STRING, false}, {"output_height", TMK_ATTR_INT, false},                      \
+        {"output_width", TMK_ATTR_INT, false}, {"sampling_ratio", TMK_ATTR_INT, false}, {          \
+        "spatial_scale", TMK_ATTR_FLOAT, false                                                     \
+    }
+static const struct tmk_attr_rule attrs_10[] = {ALIGN_RULES, {NULL}};
+static const struct tmk_attr_rule attrs_16[] = {
+    ALIGN_RULES, {"coordinate_transformation_mode", TMK_ATTR_STRING, false}, {NULL}};
+static const struct tmk_attr_rule attrs_pool[] = {
+    {"pooled_shape", TMK_ATTR_INTS, true}, {"spatial_scale", TMK_ATTR_FLOAT, false}, {NULL}};
+
+#define TMK_ROI_ROW(op, first, last, inputs, rules, infers, runs, lines)                           \
+    const struct tmk_op tmk_op_##op##_##first = {                                                  \
+        .domain = TMK_DOMAIN_ONNX,                                                                 \
+        .name = #op,                                                                               \
+        .since = first,                                                                            \
+        .until = last,                                                                             \
+        .min_in = inputs,                                                                          \
+        .max_in = inputs,                                                                          \
+        .min_out = 1,                                                                              \
+        .max_out = 1,                                                                              \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_AXIS1,                                                              \
+        .attrs = rules,                                                                            \
+        .infer = infers,                                                                           \
+        .run = runs,                                                                               \
+        .sample = "graph \"sample\" opset " #first " {\n"                                          \
+                  "  input %x : f32[2,3,6,5]\n" lines "  output %y\n}\n",                          \
+    };
+
+TMK_ROI_ROW(RoiAlign, 10, 15, 3, attrs_10, infer_align, run_align,
+            "  init %r : f32[2,4] = {0, 0, 7, 8, -3, 1, 2, 1.5}\n"
+            "  init %b : i64[2] = {1, 0}\n"
+            "  %y = RoiAlign(%x, %r, %b) {mode=\"max\", output_height=2, output_width=3, "
+            "spatial_scale=0.7f}\n")
+TMK_ROI_ROW(RoiAlign, 16, INT32_MAX, 3, attrs_16, infer_align, run_align,
+            "  init %r : f32[2,4] = {0, 0, 7, 8, -3, 1, 2, 1.5}\n"
+            "  init %b : i64[2] = {1, 0}\n"
+            "  %y = RoiAlign(%x, %r, %b) {output_height=3, output_width=2, sampling_ratio=2}\n")
+TMK_ROI_ROW(MaxRoiPool, 1, INT32_MAX, 2, attrs_pool, infer_pool, run_pool,
+            "  init %r : f32[2,5] = {1, 0, 0, 7, 8, 0, -3, 1, 2, 1.5}\n"
+            "  %y = MaxRoiPool(%x, %r) {pooled_shape=[2,3], spatial_scale=0.7f}\n")

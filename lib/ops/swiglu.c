@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SwiGLU: y = a / (1 + e^(-alpha a)) * b, shapes alike. */
+#include "ops/exp.h"
+#include "ops/kernel.h"
+#include "ops/rows.h"
+
+static enum tmk_status infer_swiglu(struct tmk_infer *infer) {
+    char s[128], t[128];
+    const struct tmk_tensor *a = infer->in[0], *b = infer->in[1];
+    TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "input 'A'", infer->diag));
+    TMK_TRY(tmk_want_dtype(b, TMK_FLOAT32, "input 'B'", infer->diag));
+    if (!tmk_shape_equal(&a->shape, &b->shape))
+        return tmk_fail(infer->diag, TMK_SHAPE, "inputs of shapes %s and %s are not alike",
+                        tmk_shape_text(&a->shape, s, sizeof s),
+                        tmk_shape_text(&b->shape, t, sizeof t));
+    return tmk_infer_same(infer);
+}
+
+static enum tmk_status run_swiglu(struct tmk_run *run) {
+    const float *a = run->in[0]->data, *b = run->in[1]->data;
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    float alpha = tmk_node_float(run->node, "alpha", 1);
+    float *y = out ? out->data : NULL;
+    for (size_t i = 0, n = out ? tmk_tensor_count(out) : 0; i < n; i++)
+        y[i] = a[i] * tmk_sigmoidf(alpha * a[i]) * b[i];
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule attrs[] = {{"alpha", TMK_ATTR_FLOAT, false}, {NULL}};
+
+const struct tmk_op tmk_op_SwiGLU_28 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "SwiGLU",
+    .since = 28,
+    .until = INT32_MAX,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
+    .channel = TMK_CHANNEL_INHERIT,
+    .attrs = attrs,
+    .infer = infer_swiglu,
+    .run = run_swiglu,
+    .sample = "graph \"sample\" opset 28 {\n"
+              "  input %a : f32[2,3]\n"
+              "  input %b : f32[2,3]\n"
+              "  %y = SwiGLU(%a, %b) {alpha=1.5f}\n"
+              "  output %y\n"
+              "}\n",
+};
