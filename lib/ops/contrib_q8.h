@@ -46,13 +46,22 @@ static inline float tmk_q8_value(enum tmk_dtype dtype, struct tmk_q8 q, uint8_t 
     return (float)((dtype == TMK_INT8 ? (int8_t)byte : byte) - q.zero) * q.scale;
 }
 
-/* The byte for v, which has been divided by the scale; half to even, NaN saturates low. */
-static inline uint8_t tmk_q8_byte(enum tmk_dtype dtype, float v, struct tmk_q8 q) {
+/* The byte for a whole number, with the zero point in it; NaN saturates low. */
+static inline uint8_t tmk_q8_saturate(enum tmk_dtype dtype, float v) {
     float low = dtype == TMK_INT8 ? INT8_MIN : 0, high = dtype == TMK_INT8 ? INT8_MAX : UINT8_MAX;
-    v = rintf(v) + (float)q.zero;
     v = v > low ? v : low;
     v = v < high ? v : high;
     return (uint8_t)(int32_t)v;
+}
+
+/* The byte for v, which has been divided by the scale; half to even. */
+static inline uint8_t tmk_q8_byte(enum tmk_dtype dtype, float v, struct tmk_q8 q) {
+    return tmk_q8_saturate(dtype, rintf(v) + (float)q.zero);
+}
+
+/* The same where the zero point comes in before the rounding: a tie goes to an even byte. */
+static inline uint8_t tmk_q8_even_byte(enum tmk_dtype dtype, float v, struct tmk_q8 q) {
+    return tmk_q8_saturate(dtype, rintf(v + (float)q.zero));
 }
 
 #endif

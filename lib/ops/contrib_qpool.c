@@ -108,7 +108,7 @@ static void narrow(struct tmk_run *run, const struct tmk_shape *planes, bool las
         for (size_t c = 0; c < channels; c++)
             for (size_t i = 0; i < area; i++)
                 ((uint8_t *)y->data)[at(last, n, channels, area, c, i)] =
-                    tmk_q8_byte(y->dtype, *from++ / q.scale, q);
+                    tmk_q8_even_byte(y->dtype, *from++ / q.scale, q);
 }
 
 static enum tmk_status run_average(struct tmk_run *run) {

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of one node of ONNX Runtime's own operators, with random inputs."""
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT, UINT8, INT8, INT32 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32
+NUMBERS = np.random.default_rng(20240229)
+
+
+class Case:
+    """A model, what to feed it, and what knows better: itself, another model with other feeds, or a function of the feeds."""
+
+    def __init__(self, name, model, feeds, reference=None):
+        self.name, self.model, self.feeds = name, model, feeds
+        self.operator = model.graph.node[0].op_type
+        self.reference, self.reference_feeds = reference, feeds
+        if isinstance(reference, Case):
+            self.reference, self.reference_feeds = reference.model, reference.feeds
+
+
+class Weight:
+    """An operand that is an initializer."""
+
+    def __init__(self, array):
+        self.array = array
+
+
+def one(name, op, operands, outputs=(FLOAT,), domain="com.microsoft", version=17, reference=None, **attributes):
+    """operands: arrays, Weights, None for an absent one; outputs: their types, None for one that is not wanted."""
+    names, feeds, inputs, weights = [], {}, [], []
+    for i, operand in enumerate(operands):
+        if operand is None:
+            names.append("")
+            continue
+        names.append(f"x{i}")
+        array = operand.array if isinstance(operand, Weight) else operand
+        if isinstance(operand, Weight):
+            weights.append(numpy_helper.from_array(array, names[-1]))
+        else:
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            inputs.append(helper.make_tensor_value_info(names[-1], kind, array.shape))
+            feeds[names[-1]] = array
+    results = ["" if kind is None else f"y{i}" for i, kind in enumerate(outputs)]
+    node = helper.make_node(op, names, results, domain=domain, **attributes)
+    values = [helper.make_tensor_value_info(result, kind, None) for result, kind in zip(results, outputs) if result]
+    graph = helper.make_graph([node], "one", inputs, values, weights)
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return Case(f"{op} {name}".strip(), model, feeds, reference)
+
+
+def f32(*shape, scale=1.0):
+    return (NUMBERS.standard_normal(shape) * scale).astype(np.float32)
+
+
+def u8(*shape):
+    return NUMBERS.integers(0, 256, shape).astype(np.uint8)
+
+
+def i8(*shape):
+    return NUMBERS.integers(-128, 128, shape).astype(np.int8)
+
+
+def i32(values):
+    return np.array(values, np.int32)
+
+
+def scale(value):
+    return Weight(np.array(value, np.float32))
+
+
+def zero(value, kind=np.uint8):
+    return Weight(np.array(value, kind))
+
+
+# ---- fused operators ----
+
+def fused():
+    x, w, b = f32(2, 4, 7, 6), f32(6, 2, 3, 2), f32(6)
+    more = {"group": 2, "pads": [1, 0, 1, 1], "strides": [1, 2], "kernel_shape": [3, 2]}
+    for activation, params in (("Relu", None), ("Tanh", None), ("Sigmoid", None), ("LeakyRelu", [0.2]),
+                               ("Clip", [-0.5, 1.5]), ("HardSigmoid", [0.3, 0.4])):
+        extra = {"activation_params": params} if params else {}
+        yield one(activation, "FusedConv", [x, w, b], activation=activation, **extra, **more)
+    yield one("without activation or bias", "FusedConv", [x, w], **more)
+    yield one("with Z", "FusedConv", [x, w, b, f32(2, 6, 7, 3)], activation="Relu", **more)
+    yield one("with Z, without bias", "FusedConv", [x, w, None, f32(2, 6, 7, 3)], **more)
+    yield one("auto_pad, 1-D", "FusedConv", [f32(1, 3, 11), f32(2, 3, 4)], activation="Tanh", auto_pad="SAME_UPPER")
+    for activation, params in (("Relu", {}), ("Sigmoid", {}), ("Tanh", {}), ("Elu", {"activation_alpha": 0.7}),
+                               ("LeakyRelu", {"activation_alpha": 0.2}), ("Softplus", {}), ("Softsign", {}),
+                               ("HardSigmoid", {"activation_alpha": 0.3, "activation_beta": 0.4}),
+                               ("Selu", {"activation_alpha": 1.5, "activation_gamma": 1.1}),
+                               ("ThresholdedRelu", {"activation_alpha": 0.5})):
+        yield one(activation, "FusedGemm", [f32(5, 7), f32(7, 3), f32(3)], activation=activation, **params)
+    yield one("transposed", "FusedGemm", [f32(7, 5), f32(3, 7), f32(5, 1)], activation="Relu", transA=1, transB=1,
+              alpha=0.5, beta=2.0)
+    yield one("plain", "FusedMatMul", [f32(2, 3, 4, 5), f32(2, 1, 5, 6)])
+    yield one("one B for all", "FusedMatMul", [f32(2, 3, 4, 5), f32(5, 6)], alpha=0.5)
+    yield one("transA", "FusedMatMul", [f32(2, 3, 5, 4), f32(5, 6)], transA=1)
+    yield one("transA and transB", "FusedMatMul", [f32(3, 5, 4), f32(3, 6, 5)], alpha=0.125, transA=1, transB=1)
+    yield one("transBatchA", "FusedMatMul", [f32(4, 2, 3, 5), f32(2, 3, 5, 6)], transBatchA=1)
+    yield one("transBatchA and transBatchB", "FusedMatMul", [f32(4, 2, 3, 5), f32(6, 2, 3, 5)], transBatchA=1, transB=1,
+              transBatchB=1, alpha=2.0)
+    yield one("transBatchA and transA", "FusedMatMul", [f32(5, 3, 4), f32(3, 5, 6)], transBatchA=1, transA=1)
+    for name, shape, inner in (("inner", (2, 1, 1, 5), 1), ("outer", (1, 1, 4, 5), 0)):
+        data, bias = f32(2, 3, 4, 5), f32(*shape)
+        yield one(name, "BiasSoftmax", [data, bias], axis=3, is_inner_broadcast=inner,
+                  reference=lambda feeds: [softmax(feeds["x0"] + feeds["x1"])])
+
+
+def softmax(x):
+    e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    return (e / e.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def gelus():
+    x, b = f32(3, 5, 8, scale=3), f32(8)
+    yield one("", "Gelu", [x])
+    yield one("", "BiasGelu", [x, b])
+    yield one("", "FastGelu", [x])
+    yield one("with bias", "FastGelu", [x, b])
+    yield one("", "QuickGelu", [x])
+    yield one("alpha", "QuickGelu", [x], alpha=1.5)
+
+
+# ---- normalisation ----
+
+def norms():
+    x, skip, gamma, beta, bias = f32(2, 5, 8), f32(2, 5, 8), f32(8), f32(8), f32(8)
+    yield one("", "SkipLayerNormalization", [x, skip, gamma, beta, bias], epsilon=1e-5)
+    yield one("gamma only", "SkipLayerNormalization", [x, skip, gamma])
+    yield one("sum", "SkipLayerNormalization", [x, skip, gamma, beta, bias], (FLOAT, None, None, FLOAT), epsilon=1e-3)
+    yield one("broadcast skip", "SkipLayerNormalization", [x, f32(1, 5, 8), gamma, beta], (FLOAT, None, None, FLOAT))
+    yield one("skip of rank 2", "SkipLayerNormalization", [x, f32(5, 8), gamma, None, bias])
+    yield one("rank 2", "SkipLayerNormalization", [f32(6, 8), f32(6, 8), gamma, beta])
+    yield one("", "SkipSimplifiedLayerNormalization", [x, skip, gamma])
+    yield one("bias and sum", "SkipSimplifiedLayerNormalization", [x, skip, gamma, bias], (FLOAT, None, None, FLOAT))
+    yield one("", "SimplifiedLayerNormalization", [x, gamma], domain="", epsilon=1e-3)
+    yield one("axis", "SimplifiedLayerNormalization", [x, f32(5, 8)], (FLOAT, FLOAT), domain="", axis=1)
+    plain = one("", "SimplifiedLayerNormalization", [x, gamma], domain="")
+    yield one("own domain", "SimplifiedLayerNormalization", [x, gamma], reference=plain)
+    yield one("old operator set", "LayerNormalization", [x, gamma, beta], (FLOAT, FLOAT, FLOAT), domain="", version=13)
+    ids, segments, places = i32([[0, 4, 2], [1, 1, 3]]), i32([[0, 0, 1], [0, 1, 1]]), i32([[2, 1, 5]])
+    tables = [f32(5, 8), f32(6, 8), f32(2, 8)]
+    mask = i32([[1, 1, 0], [1, 1, 1]])
+    yield one("", "EmbedLayerNormalization", [ids, segments, *tables, gamma, beta, mask], (FLOAT, INT32, FLOAT))
+    yield one("without segments", "EmbedLayerNormalization", [ids, None, *tables[:2], None, gamma, beta], (FLOAT, INT32))
+    yield one("positions", "EmbedLayerNormalization", [ids, None, *tables[:2], None, gamma, beta, None, places],
+              (FLOAT, INT32), epsilon=1e-3)
+
+
+# ---- attention ----
+
+def attention():
+    x, w, b = f32(2, 4, 8), f32(8, 24), f32(24)
+    yield one("", "Attention", [x, w, b], num_heads=2)
+    yield one("unidirectional", "Attention", [x, w, b], num_heads=4, unidirectional=1)
+    yield one("scale", "Attention", [x, w, b], num_heads=2, scale=0.3)
+    yield one("ends", "Attention", [x, w, b, i32([3, 4])], num_heads=2)
+    yield one("ends and beginnings", "Attention", [x, w, b, i32([3, 4, 1, 2])], num_heads=2)
+    yield one("a mask of keys", "Attention", [x, w, b, i32([[1, 1, 0, 1], [0, 1, 1, 1]])], num_heads=2)
+    yield one("a mask that says nothing", "Attention", [x, w, b, i32([[1], [0]])], num_heads=2)
+    mask = NUMBERS.integers(0, 2, (2, 4, 4)).astype(np.int32)
+    yield one("a mask of queries and keys", "Attention", [x, w, b, mask], num_heads=2, mask_filter_value=-50.0)
+    yield one("a causal mask", "Attention", [x, w, b, mask], num_heads=2, unidirectional=1)
+    yield one("a bias", "Attention", [x, w, b, None, None, f32(1, 2, 4, 4)], num_heads=2)
+    yield one("three sizes", "Attention", [x, f32(8, 22), f32(22)], num_heads=2, qkv_hidden_sizes=[8, 8, 6])
+    yield one("past", "Attention", [x, w, b, None, f32(2, 2, 2, 3, 4)], (FLOAT, FLOAT), num_heads=2, unidirectional=1)
+    yield one("past and a mask", "Attention", [x, w, b, i32(NUMBERS.integers(0, 2, (2, 7))), f32(2, 2, 2, 3, 4)],
+              (FLOAT, FLOAT), num_heads=2)
+    yield one("present", "Attention", [x, w, b, None, Weight(f32(2, 2, 2, 0, 4))], (FLOAT, FLOAT), num_heads=2)
+    qx, qw = u8(2, 4, 8), i8(8, 24)
+    parts = [scale(0.02), scale(0.01)]
+    yield one("", "QAttention", [qx, Weight(qw), b, *parts, None, zero(120), zero(3, np.int8)], num_heads=2)
+    yield one("masked, causal", "QAttention", [qx, Weight(qw), b, *parts, i32([3, 4]), zero(120), zero(0, np.int8)],
+              num_heads=2, unidirectional=1)
+    yield one("past", "QAttention", [qx, Weight(qw), b, *parts, None, zero(120), zero(0, np.int8), f32(2, 2, 2, 3, 4)],
+              (FLOAT, FLOAT), num_heads=2)
+
+
+def multihead():
+    q, k, v, b = f32(2, 4, 8), f32(2, 5, 8), f32(2, 5, 6), f32(22)
+    yield one("", "MultiHeadAttention", [q, k, v], num_heads=2)
+    yield one("bias", "MultiHeadAttention", [q, k, v, b], num_heads=2, scale=0.3)
+    yield one("a mask of keys", "MultiHeadAttention", [q, k, v, b, i32([[1, 1, 0, 1, 1], [0, 1, 1, 1, 0]])], num_heads=2)
+    yield one("a mask of queries and keys", "MultiHeadAttention",
+              [q, k, v, None, i32(NUMBERS.integers(0, 2, (2, 4, 5)))], num_heads=2)
+    yield one("attention bias", "MultiHeadAttention", [q, k, v, b, None, f32(2, 2, 4, 5)], num_heads=2)
+    yield one("shared attention bias", "MultiHeadAttention", [q, k, v, b, None, f32(1, 1, 4, 5)], num_heads=2)
+    same = f32(2, 4, 8), f32(2, 4, 8), f32(2, 4, 8)
+    yield one("unidirectional", "MultiHeadAttention", [*same], num_heads=2, unidirectional=1)
+    yield one("products", "MultiHeadAttention", [q, k, v, b], (FLOAT, FLOAT, FLOAT), num_heads=2)
+    yield one("past", "MultiHeadAttention", [*same, None, None, None, f32(2, 2, 3, 4), f32(2, 2, 3, 4)],
+              (FLOAT, FLOAT, FLOAT), num_heads=2)
+    yield one("keys and values of another node", "MultiHeadAttention", [q, f32(2, 2, 5, 4), f32(2, 2, 5, 4)], num_heads=2)
+    heads = [part.reshape(2, 4, 2, 1, 4) for part in same]
+    plain = one("", "MultiHeadAttention", [*same], num_heads=2)
+    yield one("packed", "MultiHeadAttention", [np.concatenate(heads, 3)], num_heads=2, reference=plain)
+    yield one("packed keys and values", "MultiHeadAttention", [same[0], np.concatenate(heads[1:], 3)], num_heads=2,
+              reference=plain)
+    bias = f32(24)
+    yield one("packed, bias", "MultiHeadAttention", [np.concatenate(heads, 3), None, None, bias], num_heads=2,
+              reference=one("", "MultiHeadAttention", [*same, bias], num_heads=2))
+
+
+def rotary():
+    angles = f32(9, 2)
+    tables = [np.cos(angles), np.sin(angles)]
+    first, places = np.array([2], np.int64), np.array([[0, 1, 2], [6, 7, 8]], np.int64)
+    for interleaved in (0, 1):
+        yield one(f"interleaved {interleaved}", "RotaryEmbedding", [f32(2, 3, 12), places, *tables], interleaved=interleaved)
+        yield one(f"rank 4, interleaved {interleaved}", "RotaryEmbedding", [f32(2, 5, 3, 4), first, *tables],
+                  interleaved=interleaved)
+    yield one("a part", "RotaryEmbedding", [f32(2, 3, 12), first, *tables], num_heads=2, rotary_embedding_dim=4)
+
+
+# ---- 8 bits ----
+
+def eight_bits():
+    for make, kind, z in ((u8, np.uint8, 119), (i8, np.int8, -7)):
+        out, name = helper.np_dtype_to_tensor_dtype(np.dtype(kind)), np.dtype(kind).name
+        x, more = make(2, 3, 4, 5), [scale(0.03), zero(z, kind)]
+        for op in ("QLinearAdd", "QLinearMul"):
+            for case, other in (("", make(2, 3, 4, 5)), ("broadcast", make(3, 1, 1)), ("a scalar", make(1))):
+                yield one(f"{name} {case}", op, [x, *more, other, scale(0.07), zero(z - 1, kind), scale(0.09), zero(z, kind)],
+                          (out,))
+        none = zero(0, kind)
+        yield one(f"{name} without zero points", "QLinearAdd", [x, scale(0.03), None, x, scale(0.02), None, scale(0.06)],
+                  (out,), reference=one("", "QLinearAdd", [x, scale(0.03), none, x, scale(0.02), none, scale(0.06), none], (out,)))
+        yield one(name, "QLinearSigmoid", [x, *more, scale(1 / 256), zero(0, kind)], (out,))
+        yield one(name, "QLinearLeakyRelu", [x, *more, scale(0.02), zero(z, kind)], (out,), alpha=0.2)
+        yield one(name, "QLinearConcat", [scale(0.05), zero(z, kind), x, *more, make(2, 1, 4, 5), scale(0.04), zero(3, kind)],
+                  (out,), axis=1)
+        yield one(name, "QLinearSoftmax", [x, *more, scale(1 / 256), zero(-128 if kind == np.int8 else 0, kind)], (out,),
+                  axis=-1, opset=13)
+        yield one(f"{name} axis 1", "QLinearSoftmax",
+                  [x, scale(0.01), zero(z, kind), scale(1 / 256), zero(-128 if kind == np.int8 else 0, kind)], (out,), axis=1,
+                  opset=13)
+        yield one(f"{name} flattened", "QLinearSoftmax",
+                  [x, scale(0.01), zero(z, kind), scale(1 / 1024), zero(-128 if kind == np.int8 else 0, kind)], (out,), axis=2,
+                  opset=12)
+        yield one(name, "QLinearAveragePool", [x, *more, scale(0.0231), zero(z, kind)], (out,), kernel_shape=[2, 3],
+                  pads=[1, 0, 0, 1], strides=[1, 2])
+        yield one(f"{name} padding counts", "QLinearAveragePool", [x, *more, scale(0.0231), zero(z, kind)], (out,),
+                  kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)
+        yield one(f"{name} channels last", "QLinearAveragePool", [x, *more, scale(0.0231), zero(z, kind)], (out,),
+                  kernel_shape=[2, 3], channels_last=1)
+        for last in (0, 1):
+            yield one(f"{name} channels_last {last}", "QLinearGlobalAveragePool", [x, *more, scale(0.01), zero(z, kind)],
+                      (out,), channels_last=last)
+        yield one(name, "NhwcMaxPool", [x], (out,), kernel_shape=[2, 2], pads=[1, 0, 1, 0], strides=[2, 1])
+
+
+def products():
+    a, w, b = u8(2, 3, 8), i8(8, 5), f32(5)
+    columns = Weight(np.abs(f32(5)) + np.float32(0.01))
+    yield one("", "MatMulIntegerToFloat", [a, Weight(w), scale(0.02), scale(0.03)])
+    yield one("columns", "MatMulIntegerToFloat",
+              [a, Weight(w), scale(0.02), columns, zero(120), Weight(i8(5)), b])
+    yield one("int8", "MatMulIntegerToFloat", [i8(2, 3, 8), Weight(w), scale(0.02), columns, zero(-3, np.int8)])
+    yield one("", "DynamicQuantizeMatMul", [f32(2, 3, 8), Weight(w), scale(0.03)])
+    yield one("columns", "DynamicQuantizeMatMul", [f32(2, 3, 8), Weight(w), columns, Weight(i8(5)), b])
+    yield one("uint8", "DynamicQuantizeMatMul", [f32(6, 8), Weight(u8(8, 5)), scale(0.03), zero(9), b])
+    x = f32(2, 3, 4)
+    for kind in (np.uint8, np.int8, np.uint16, np.int16):
+        out, name = helper.np_dtype_to_tensor_dtype(np.dtype(kind)), np.dtype(kind).name
+        step = scale(0.02 if np.dtype(kind).itemsize == 1 else 0.0001)
+        yield one(name, "QuantizeLinear", [x, step, zero(7, kind)], (out,))
+        yield one(name, "DequantizeLinear", [NUMBERS.integers(0, 127, (2, 3, 4)).astype(kind), step, zero(7, kind)])
+    yield one("axis", "QuantizeLinear", [x, Weight(np.array([0.01, 0.02, 0.03], np.float32)), Weight(np.array([1, 2, 3], np.int16))],
+              (TensorProto.INT16,), axis=1)
+    yield one("axis", "DequantizeLinear",
+              [NUMBERS.integers(-99, 99, (2, 3, 4)).astype(np.int32), Weight(np.array([0.01, 0.02, 0.03], np.float32))], axis=1)
+
+
+def cases():
+    for group in (fused, gelus, norms, attention, multihead, rotary, eight_bits, products):
+        yield from group()
