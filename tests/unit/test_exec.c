@@ -295,10 +295,9 @@ static void a_branch_that_is_not_taken_is_never_seen(void **state) {
         " %e = Exp(%x)\n" /* an outer value that only a branch reads */
         " %y = If(%c) {then_branch=graph \"t\" {\n %a = Neg(%e)\n" OBSERVE(
             "ao", "a", 0) " output %ao\n }, else_branch=graph \"f\" {\n init %w : f32[2] = {5, "
-                          "6}\n" OBSERVE("wo", "w",
-                                         2) " %b = Add(%x, %wo)\n" OBSERVE("bo", "b",
-                                                                           1) " output %bo\n }}\n "
-                                                                              "output %y\n}";
+                          "6}\n" OBSERVE("wo", "w", 2) " %b = Add(%x, %wo)\n" OBSERVE(
+                              "bo", "b", 1) " output %bo\n }}\n "
+                                            "output %y\n}";
     for (int taken = 0; taken < 2; taken++) {
         struct scene scene;
         struct tmk_diag diag = {0};
@@ -371,6 +370,34 @@ static void a_scan_slices_and_stacks_along_its_axes(void **state) {
     clear(&scene);
 }
 
+static void a_batched_scan_ends_each_sequence_at_its_length(void **state) {
+    (void)state;
+    static const char text[] =
+        "graph \"g\" opset 8 {\n input %l : i64[2]\n input %s : f32[2,1]\n input %x : f32[2,3,1]\n"
+        " %t, %y = Scan(%l, %s, %x) {body=graph \"b\" {\n input %a : f32[1]\n input %e : f32[1]\n"
+        " %n = Add(%a, %e)\n output %n\n output %n\n }, directions=[1], num_scan_inputs=1}\n"
+        " output %t\n output %y\n}";
+    struct scene scene;
+    struct tmk_diag diag = {0};
+    int64_t lengths[2] = {2, 0};
+    float s[2] = {100, 200}, x[6] = {1, 2, 3, 4, 5, 6};
+    struct tmk_tensor inputs[3];
+    tmk_tensor_borrow(&inputs[0], TMK_INT64, &(struct tmk_shape){1, {2}}, lengths);
+    tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){2, {2, 1}}, s);
+    tmk_tensor_borrow(&inputs[2], TMK_FLOAT32, &(struct tmk_shape){3, {2, 3, 1}}, x);
+    play(&scene, text, inputs, &diag);
+    static const float finals[2] = {103, 200}, outputs[6] = {102, 103, 0, 0, 0, 0};
+    assert_memory_equal(output(&scene, 0, 2), finals, sizeof finals);
+    assert_memory_equal(output(&scene, 1, 6), outputs, sizeof outputs);
+    clear(&scene);
+
+    play(&scene, text, inputs, &diag);
+    lengths[1] = 4;
+    assert_int_equal(tmk_worker_run(scene.worker, scene.plan, inputs, NULL, &diag), TMK_RANGE);
+    assert_non_null(strstr(diag.text, "a length of 4 is outside [0, 3]"));
+    clear(&scene);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_number_of_threads_does_not_show),
@@ -383,6 +410,7 @@ int main(void) {
         cmocka_unit_test(a_branch_that_is_not_taken_is_never_seen),
         cmocka_unit_test(a_loops_values_accumulate_over_its_iterations),
         cmocka_unit_test(a_scan_slices_and_stacks_along_its_axes),
+        cmocka_unit_test(a_batched_scan_ends_each_sequence_at_its_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

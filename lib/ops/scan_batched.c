@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scan as operator set 8 had it: a batch of sequences along axis 1, each of a length of its own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/move.h"
+#include "ops/rows.h"
+#include "ops/stack.h"
+
+/* A scan output: allocated with the first tensor that the graph makes for it. */
+struct padded {
+    struct tmk_shape item;
+    enum tmk_dtype dtype;
+    size_t bytes; /* an item */
+    bool there;
+};
+
+struct scan {
+    struct tmk_run *run;
+    const struct tmk_graph *body;
+    uint32_t n_states, n_scanned, n_outputs; /* n_outputs: behind the states */
+    int64_t batch, steps;
+    const int64_t *backwards;  /* by scan input, or NULL */
+    struct tmk_tensor *inputs; /* states, slices */
+    struct tmk_tensor *made;   /* states, outputs */
+    struct tmk_stack *finals;  /* states after the last step, by entry of the batch */
+    struct padded *outputs;
+};
+
+static const struct tmk_tensor *operand(const struct scan *scan, uint32_t i) {
+    return scan->run->in[1 + i];
+}
+
+/* Entry `at` of the tensor's first axes, as a tensor that borrows its bytes. */
+static void view_entry(const struct tmk_tensor *in, int32_t axes, size_t at,
+                       struct tmk_tensor *out) {
+    struct tmk_shape shape = {.rank = in->shape.rank - axes};
+    memcpy(shape.dim, in->shape.dim + axes, (size_t)shape.rank * sizeof shape.dim[0]);
+    size_t bytes = tmk_extent(&in->shape, axes, in->shape.rank) * tmk_dtype_size(in->dtype);
+    tmk_tensor_finish(out);
+    tmk_tensor_borrow(out, in->dtype, &shape, (char *)in->data + at * bytes);
+}
+
+static enum tmk_status agree(const struct scan *scan, const char *what, int64_t here,
+                             int64_t *known) {
+    if (*known >= 0 && here != *known)
+        return tmk_fail(scan->run->diag, TMK_SHAPE, "its inputs have %s of %lld and %lld", what,
+                        (long long)*known, (long long)here);
+    *known = here;
+    return TMK_OK;
+}
+
+static enum tmk_status read_extents(struct scan *scan) {
+    scan->batch = scan->steps = -1;
+    for (uint32_t i = 0; i < scan->n_states + scan->n_scanned; i++) {
+        const struct tmk_tensor *in = operand(scan, i);
+        bool scanned = i >= scan->n_states;
+        if (!in)
+            return tmk_fail(scan->run->diag, TMK_GRAPH, "its input %u is absent", i + 1);
+        if (in->shape.rank < (scanned ? 2 : 1))
+            return tmk_fail(scan->run->diag, TMK_SHAPE, "its input %u has %d axes; it needs %s",
+                            i + 1, in->shape.rank,
+                            scanned ? "one for the batch and one for the steps"
+                                    : "one for the batch");
+        TMK_TRY(agree(scan, "batches", in->shape.dim[0], &scan->batch));
+        if (scanned)
+            TMK_TRY(agree(scan, "sequences", in->shape.dim[1], &scan->steps));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status set_up(struct scan *scan) {
+    struct tmk_run *run = scan->run;
+    int64_t scanned = tmk_node_int(run->node, "num_scan_inputs", 0);
+    size_t n;
+    if (scanned < 1 || scanned >= run->n_in)
+        return tmk_fail(run->diag, TMK_GRAPH, "num_scan_inputs is %lld of %u inputs",
+                        (long long)scanned, run->n_in);
+    scan->n_scanned = (uint32_t)scanned;
+    scan->n_states = run->n_in - 1 - scan->n_scanned;
+    scan->backwards = tmk_node_ints(run->node, "directions", &n);
+    if (scan->backwards && n != scan->n_scanned)
+        return tmk_fail(run->diag, TMK_GRAPH, "attribute 'directions' has %zu entries, not %u", n,
+                        scan->n_scanned);
+    if (scan->body->n_outputs < scan->n_states || run->n_out > scan->body->n_outputs)
+        return tmk_fail(run->diag, TMK_GRAPH,
+                        "its graph makes %u values for %u states and %u outputs",
+                        scan->body->n_outputs, scan->n_states, run->n_out);
+    scan->n_outputs = scan->body->n_outputs - scan->n_states;
+    scan->inputs = calloc(run->n_in, sizeof *scan->inputs);
+    scan->made = calloc(scan->body->n_outputs + 1u, sizeof *scan->made);
+    scan->finals = calloc(scan->n_states + 1u, sizeof *scan->finals);
+    scan->outputs = calloc(scan->n_outputs + 1u, sizeof *scan->outputs);
+    if (!scan->inputs || !scan->made || !scan->finals || !scan->outputs)
+        return tmk_nomem(run->diag);
+    return read_extents(scan);
+}
+
+/* Steps of entry b. */
+static enum tmk_status length_of(const struct scan *scan, int64_t b, int64_t *out) {
+    const struct tmk_tensor *lengths = scan->run->in[0];
+    struct tmk_diag *diag = scan->run->diag;
+    *out = scan->steps;
+    if (!lengths)
+        return TMK_OK;
+    TMK_TRY(tmk_want_indices(lengths, "the lengths", diag));
+    if (lengths->shape.rank != 1 || lengths->shape.dim[0] != scan->batch)
+        return tmk_fail(diag, TMK_SHAPE, "the lengths must be one for each of %lld sequences",
+                        (long long)scan->batch);
+    *out = tmk_index_at(lengths, (size_t)b);
+    if (*out < 0 || *out > scan->steps)
+        return tmk_fail(diag, TMK_RANGE, "a length of %lld is outside [0, %lld]", (long long)*out,
+                        (long long)scan->steps);
+    return TMK_OK;
+}
+
+static enum tmk_status begin_output(struct scan *scan, uint32_t k, enum tmk_dtype dtype,
+                                    const struct tmk_shape *item) {
+    struct padded *output = &scan->outputs[k];
+    struct tmk_shape shape = {.rank = item->rank + 2, .dim = {scan->batch, scan->steps}};
+    if (shape.rank > TMK_MAX_RANK)
+        return tmk_fail(scan->run->diag, TMK_SHAPE, "too many axes to stack on others");
+    memcpy(shape.dim + 2, item->dim, (size_t)item->rank * sizeof shape.dim[0]);
+    TMK_TRY(tmk_run_alloc(scan->run, scan->n_states + k, dtype, &shape));
+    const struct tmk_tensor *out = tmk_run_out(scan->run, scan->n_states + k);
+    if (out && tmk_tensor_bytes(out))
+        memset(out->data, 0, tmk_tensor_bytes(out)); /* behind a sequence's end */
+    *output = (struct padded){*item, dtype, tmk_extent(item, 0, item->rank) * tmk_dtype_size(dtype),
+                              true};
+    return TMK_OK;
+}
+
+static enum tmk_status put(struct scan *scan, uint32_t k, size_t at) {
+    const struct tmk_tensor *made = &scan->made[scan->n_states + k];
+    struct padded *output = &scan->outputs[k];
+    char was[128], is[128];
+    TMK_TRY(tmk_want_tensor(made, "what its graph makes to be stacked", scan->run->diag));
+    if (!output->there)
+        TMK_TRY(begin_output(scan, k, made->dtype, &made->shape));
+    if (made->dtype != output->dtype || !tmk_shape_equal(&made->shape, &output->item))
+        return tmk_fail(scan->run->diag, TMK_SHAPE,
+                        "its graph made %s%s and then %s%s where equal ones are stacked",
+                        tmk_dtype_name(output->dtype),
+                        tmk_shape_text(&output->item, was, sizeof was), tmk_dtype_name(made->dtype),
+                        tmk_shape_text(&made->shape, is, sizeof is));
+    const struct tmk_tensor *out = tmk_run_out(scan->run, scan->n_states + k);
+    if (out && output->bytes)
+        memcpy((char *)out->data + at * output->bytes, made->data, output->bytes);
+    return TMK_OK;
+}
+
+static void drop_made(struct scan *scan) {
+    for (uint32_t i = 0; scan->made && i < scan->body->n_outputs; i++)
+        tmk_tensor_finish(&scan->made[i]);
+}
+
+static enum tmk_status step_once(struct scan *scan, int64_t b, int64_t step, int64_t length) {
+    size_t first = (size_t)(b * scan->steps);
+    for (uint32_t i = 0; i < scan->n_scanned; i++) {
+        int64_t at = scan->backwards && scan->backwards[i] ? length - 1 - step : step;
+        view_entry(operand(scan, scan->n_states + i), 2, first + (size_t)at,
+                   &scan->inputs[scan->n_states + i]);
+    }
+    TMK_TRY(tmk_call_body(scan->run, scan->body, scan->inputs, scan->n_states + scan->n_scanned,
+                          scan->made));
+    for (uint32_t i = 0; i < scan->n_states; i++) {
+        tmk_tensor_finish(&scan->inputs[i]);
+        scan->inputs[i] = scan->made[i];
+        scan->made[i] = (struct tmk_tensor){0};
+    }
+    for (uint32_t k = 0; k < scan->n_outputs; k++)
+        TMK_TRY(put(scan, k, first + (size_t)step));
+    return TMK_OK;
+}
+
+static enum tmk_status run_entry(struct scan *scan, int64_t b) {
+    int64_t length;
+    enum tmk_status status = TMK_OK;
+    TMK_TRY(length_of(scan, b, &length));
+    for (uint32_t i = 0; i < scan->n_states; i++)
+        view_entry(operand(scan, i), 1, (size_t)b, &scan->inputs[i]);
+    for (int64_t step = 0; status == TMK_OK && step < length; step++) {
+        status = step_once(scan, b, step, length);
+        drop_made(scan);
+    }
+    for (uint32_t i = 0; status == TMK_OK && i < scan->n_states; i++)
+        status = tmk_stack_push(&scan->finals[i], &scan->inputs[i], scan->run->diag);
+    return status;
+}
+
+/* An output for which nothing was made is of what its type tells; unknown dimensions are 0. */
+static enum tmk_status begin_empty(struct scan *scan, uint32_t k) {
+    const struct tmk_type *type = &scan->body->outputs[scan->n_states + k]->type;
+    if (!tmk_dtype_size(type->dtype) || !type->has_shape)
+        return tmk_fail(scan->run->diag, TMK_SHAPE,
+                        "its graph never ran, and the type of what it would have made is not "
+                        "declared");
+    struct tmk_shape item = type->shape;
+    for (int32_t d = 0; d < item.rank; d++)
+        if (item.dim[d] < 0)
+            item.dim[d] = 0;
+    return begin_output(scan, k, type->dtype, &item);
+}
+
+static enum tmk_status run_scan(struct scan *scan) {
+    TMK_TRY(set_up(scan));
+    for (int64_t b = 0; b < scan->batch; b++)
+        TMK_TRY(run_entry(scan, b));
+    for (uint32_t i = 0; i < scan->n_states; i++)
+        TMK_TRY(tmk_stack_finish_into(&scan->finals[i], scan->run, i, &scan->body->outputs[i]->type,
+                                      0, false));
+    for (uint32_t k = 0; k < scan->n_outputs; k++)
+        if (!scan->outputs[k].there)
+            TMK_TRY(begin_empty(scan, k));
+    return TMK_OK;
+}
+
+static enum tmk_status scan_run(struct tmk_run *run) {
+    struct scan scan = {.run = run, .body = tmk_node_attr(run->node, "body")->graphs[0]};
+    enum tmk_status status = run_scan(&scan);
+    drop_made(&scan);
+    for (uint32_t i = 0; scan.inputs && i < scan.n_states; i++)
+        tmk_tensor_finish(&scan.inputs[i]);
+    for (uint32_t i = 0; scan.finals && i < scan.n_states; i++)
+        tmk_stack_drop(&scan.finals[i]);
+    free(scan.inputs);
+    free(scan.made);
+    free(scan.finals);
+    free(scan.outputs);
+    return status;
+}
+
+static const struct tmk_attr_rule attrs[] = {
+    {"body", TMK_ATTR_GRAPH, true},
+    {"num_scan_inputs", TMK_ATTR_INT, true},
+    {"directions", TMK_ATTR_INTS, false},
+    {0},
+};
+
+const struct tmk_op tmk_op_Scan_8 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "Scan",
+    .since = 8,
+    .until = 8,
+    .min_in = 0, /* the first, the lengths, may be absent */
+    .max_in = TMK_VARIADIC,
+    .min_out = 1,
+    .max_out = TMK_VARIADIC,
+    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs,
+    .infer = tmk_infer_nothing,
+    .run = scan_run,
+    .sample = "graph \"g\" opset 8 {\n init %l : i64[2] = {3, 1}\n input %s : f32[2,2]\n"
+              " input %x : f32[2,3,2]\n %t, %y = Scan(%l, %s, %x) {body=graph \"b\" {\n"
+              " input %a : f32[2]\n input %e : f32[2]\n %n = Add(%a, %e)\n output %n\n output %n\n"
+              " }, directions=[1], num_scan_inputs=1}\n output %t\n output %y\n}",
+};
