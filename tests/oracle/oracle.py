@@ -37,7 +37,7 @@ if not MODELS.is_dir():
     skip(f"there is no {MODELS}: real models are taken from the folder that TIDEMARK_SHARED names")
 
 onnxruntime.set_default_logger_severity(4)
-UNSUPPORTED = {"dtln_lstm": "LSTM is not there yet"}
+UNSUPPORTED = {}  # a model folder: why it cannot run
 
 
 @contextlib.contextmanager
