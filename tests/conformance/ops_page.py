@@ -24,6 +24,9 @@ All of them compute in float32, the integers from 8 to 64 bits, and booleans. fl
 to float32 when a model is read; strings, maps, and types narrower than a byte are not computed with. Sequences of tensors, and optional
 tensors and sequences, go through the operators that say so; no range is kept of them, only of the tensors that are put in and taken out.
 
+Random operators draw by their attribute `seed`, or, without it, by a fixed seed of their own place in the graph: the same numbers in
+every run and every batch, and not those of another program.
+
 *Versions*: of the operator set, from and to, of each row; "-" means that the newest known version is included.
 *Inputs*, *outputs*: how many there may be. *Channels*: where the first output has the channels for which ranges are kept one by one:
 on axis 1, on the last axis, where the first input has them ("inherit"), or nowhere. *Flags*: `pure`, the same inputs give the same outputs, so constants are folded;
