@@ -23,13 +23,6 @@ enum tmk_status tmk_attend_take(struct tmk_run *run, int64_t a, int64_t b, int64
 
 /* ---- masks ---- */
 
-/* [B,1] and [1,1]: the same for every key, so it masks nothing. */
-static bool says_nothing(const struct tmk_tensor *mask, const struct tmk_attend_sizes *s) {
-    const struct tmk_shape *m = &mask->shape;
-    return m->rank == 2 && m->dim[1] == 1 && s->total != 1 &&
-           (m->dim[0] == s->batch || m->dim[0] == 1);
-}
-
 static bool mask_fits(const struct tmk_shape *m, const struct tmk_attend_sizes *s) {
     if (m->rank == 1)
         return m->dim[0] == s->batch || (m->dim[0] % 2 == 0 && m->dim[0] / 2 == s->batch);
@@ -37,6 +30,13 @@ static bool mask_fits(const struct tmk_shape *m, const struct tmk_attend_sizes *
         return m->dim[0] == s->batch && m->dim[1] == s->total;
     return m->rank == 3 && m->dim[0] == s->batch && m->dim[1] == s->queries &&
            m->dim[2] == s->total;
+}
+
+/* [B,1] and [1,1]: the same for every key, so it masks nothing. */
+static bool says_nothing(const struct tmk_tensor *mask, const struct tmk_attend_sizes *s) {
+    const struct tmk_shape *m = &mask->shape;
+    return !mask_fits(m, s) && m->rank == 2 && m->dim[1] == 1 &&
+           (m->dim[0] == s->batch || m->dim[0] == 1);
 }
 
 enum tmk_status tmk_attend_check(const struct tmk_attend_sizes *s, const struct tmk_tensor *mask,

@@ -83,13 +83,12 @@ static enum tmk_status find_keys(const struct tmk_tensor *key, const struct tmk_
 }
 
 static enum tmk_status check_past(const struct tmk_tensor *past, int64_t size, const char *what,
-                                  struct tmk_attend_sizes *s, struct tmk_diag *diag) {
+                                  const struct tmk_attend_sizes *s, struct tmk_diag *diag) {
     const struct tmk_shape *p = &past->shape;
     TMK_TRY(tmk_want_dtype(past, TMK_FLOAT32, what, diag));
-    if (p->rank != 4 || p->dim[0] != s->batch || p->dim[1] != s->heads || p->dim[3] != size ||
-        (s->past && p->dim[2] != s->past))
+    if (p->rank != 4 || p->dim[0] != s->batch || p->dim[1] != s->heads || p->dim[2] != s->past ||
+        p->dim[3] != size)
         return no_fit(what, past, diag);
-    s->past = p->dim[2];
     return TMK_OK;
 }
 
@@ -127,6 +126,7 @@ static enum tmk_status find_operands(const struct tmk_node *node,
     if (!past_k != !past_v)
         return tmk_fail(diag, TMK_GRAPH, "one of past_key and past_value without the other");
     if (past_k) {
+        s->past = past_k->shape.rank == 4 ? past_k->shape.dim[2] : 0;
         TMK_TRY(check_past(past_k, s->size, "past_key", s, diag));
         TMK_TRY(check_past(past_v, s->value_size, "past_value", s, diag));
     }

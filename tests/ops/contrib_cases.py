@@ -226,7 +226,8 @@ def eight_bits():
                           (out,))
         none = zero(0, kind)
         yield one(f"{name} without zero points", "QLinearAdd", [x, scale(0.03), None, x, scale(0.02), None, scale(0.06)],
-                  (out,), reference=one("", "QLinearAdd", [x, scale(0.03), none, x, scale(0.02), none, scale(0.06), none], (out,)))
+                  (out,), reference=one("", "QLinearAdd", [x, scale(0.03), none, x, scale(0.02), none, scale(0.06), none],
+                                        (out,)))
         yield one(name, "QLinearSigmoid", [x, *more, scale(1 / 256), zero(0, kind)], (out,))
         yield one(name, "QLinearLeakyRelu", [x, *more, scale(0.02), zero(z, kind)], (out,), alpha=0.2)
         yield one(name, "QLinearConcat", [scale(0.05), zero(z, kind), x, *more, make(2, 1, 4, 5), scale(0.04), zero(3, kind)],
@@ -267,10 +268,9 @@ def products():
         step = scale(0.02 if np.dtype(kind).itemsize == 1 else 0.0001)
         yield one(name, "QuantizeLinear", [x, step, zero(7, kind)], (out,))
         yield one(name, "DequantizeLinear", [NUMBERS.integers(0, 127, (2, 3, 4)).astype(kind), step, zero(7, kind)])
-    yield one("axis", "QuantizeLinear", [x, Weight(np.array([0.01, 0.02, 0.03], np.float32)), Weight(np.array([1, 2, 3], np.int16))],
-              (TensorProto.INT16,), axis=1)
-    yield one("axis", "DequantizeLinear",
-              [NUMBERS.integers(-99, 99, (2, 3, 4)).astype(np.int32), Weight(np.array([0.01, 0.02, 0.03], np.float32))], axis=1)
+    three = scale([0.01, 0.02, 0.03])
+    yield one("axis", "QuantizeLinear", [x, three, zero([1, 2, 3], np.int16)], (TensorProto.INT16,), axis=1)
+    yield one("axis", "DequantizeLinear", [i32(NUMBERS.integers(-99, 99, (2, 3, 4))), three], axis=1)
 
 
 def cases():

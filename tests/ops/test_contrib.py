@@ -4,9 +4,9 @@
 usage: test_contrib.py PROGRAM SOURCE_ROOT [REGEX]
 
 Each case of contrib_cases.py is a model of one node with random inputs, run by ONNX Runtime without optimisations and by
-`tidemark run`, and must survive `tidemark instrument`. Real models are taken from the folder that TIDEMARK_SHARED names, or from ../shared
-beside the source; without it they are left out. REGEX narrows cases and models by name. Exit status 77, with the reason,
-where the Python packages are missing.
+`tidemark run`, and must survive `tidemark instrument`. Real models are taken from the folder that TIDEMARK_SHARED names, or
+from ../shared beside the source, without which they are left out, and from the files that TIDEMARK_EXTRA_MODELS lists with
+colons between. REGEX narrows cases and models by name. Exit status 77, with the reason, where the Python packages are missing.
 """
 import os
 import re
