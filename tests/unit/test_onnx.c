@@ -7,15 +7,20 @@
 #include <unistd.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "graph/identify.h"
 #include "graph/print.h"
 #include "model/onnx.h"
 #include "model/wire.h"
+#include "tensor/list.h"
 
 static const char sample[] =
     "graph \"all\" opset 17 \"com.example\" 3 \"ai.tidemark\" 1 {\n"
     "  input %x : f32[\"N\",2,?] \"image:0\"\n"
     "  input %c : bool[]\n"
+    "  input %l : sequence(f32[2,\"M\"])\n"
+    "  input %p : optional(i64)\n"
+    "  input %q : optional(sequence(f32[?]))\n"
     "  init %w : f32[2,2] = {1, 0.5, -0x1p-3, nan} \"conv/weight\"\n"
     "  init %k : i64[3] = {1, -2, 9223372036854775807}\n"
     "  init %s : u8[] = {7}\n"
@@ -203,6 +208,54 @@ static void a_damaged_file_is_refused_or_is_another_model(void **state) {
 
 #define IN_A_FILE(test) cmocka_unit_test_setup_teardown(test, make_path, remove_path)
 
+/* Messages written by hand: of one float, a sequence of two of it, optionals of it and of that. */
+#define FLOAT_2 "\x08\x01\x10\x01\x4a\x04\0\0\0\x40"
+#define LIST "\x0a\x01s\x10\x01\x1a\x0a" FLOAT_2 "\x1a\x0a" FLOAT_2
+
+static void values_are_read_as_what_they_are_declared(void **state) {
+    static const struct {
+        const char *bytes;
+        size_t len;
+        enum tmk_type_kind declared, kind;
+        size_t length;
+        enum tmk_status status;
+    } cases[] = {
+#define BYTES(text) text, sizeof text - 1
+        {BYTES(FLOAT_2), TMK_TYPE_TENSOR, TMK_TYPE_TENSOR, 0, TMK_OK},
+        {BYTES(LIST), TMK_TYPE_SEQUENCE, TMK_TYPE_SEQUENCE, 2, TMK_OK},
+        {BYTES("\x10\x01"), TMK_TYPE_SEQUENCE, TMK_TYPE_SEQUENCE, 0, TMK_OK},
+        {BYTES("\x10\x03"), TMK_TYPE_SEQUENCE, 0, 0, TMK_UNSUPPORTED},
+        {BYTES("\x10\x01\x1a\x0a" FLOAT_2), TMK_TYPE_OPTIONAL, TMK_TYPE_TENSOR, 0, TMK_OK},
+        {BYTES("\x10\x03\x2a\x1d" LIST), TMK_TYPE_OPTIONAL_SEQUENCE, TMK_TYPE_SEQUENCE, 2, TMK_OK},
+        {BYTES("\x10\x00"), TMK_TYPE_OPTIONAL_SEQUENCE, TMK_TYPE_OPTIONAL, 0, TMK_OK},
+        {BYTES("\x10\x04"), TMK_TYPE_OPTIONAL, 0, 0, TMK_UNSUPPORTED},
+        {BYTES(LIST "\x1a\x0a\x08\x01\x10\x06\x4a\x04\0\0\0\x40"), TMK_TYPE_SEQUENCE, 0, 0,
+         TMK_FORMAT},
+#undef BYTES
+    };
+    const struct fixture *f = *state;
+    for (size_t i = 0; i < TMK_COUNT(cases); i++) {
+        const struct tmk_type type = {.kind = cases[i].declared, .dtype = TMK_FLOAT32};
+        struct tmk_diag diag = {0};
+        struct tmk_tensor value;
+        put(f->path, cases[i].bytes, cases[i].len);
+        enum tmk_status status = tmk_onnx_load_value(f->path, &type, &value, NULL, &diag);
+        if (status != cases[i].status)
+            fail_msg("case %zu: status %d: %s", i, (int)status, diag.text);
+        if (status != TMK_OK)
+            continue;
+        assert_int_equal(value.kind, cases[i].kind);
+        assert_int_equal(value.dtype, TMK_FLOAT32);
+        assert_int_equal(value.list ? tmk_list_length(value.list) : 0, cases[i].length);
+        const struct tmk_tensor *tensor = &value;
+        if (cases[i].length)
+            tensor = &tmk_list_items(value.list)[1];
+        if (tensor->kind == TMK_TYPE_TENSOR)
+            assert_true(*(const float *)tensor->data == 2.0f);
+        tmk_tensor_finish(&value);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_A_FILE(a_graph_survives_being_written_and_read),
@@ -212,6 +265,7 @@ int main(void) {
         cmocka_unit_test(a_model_that_cannot_be_written_leaves_nothing),
         cmocka_unit_test(an_outline_leaves_the_weights_where_they_are),
         IN_A_FILE(a_damaged_file_is_refused_or_is_another_model),
+        IN_A_FILE(values_are_read_as_what_they_are_declared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
