@@ -8,27 +8,37 @@
 #include "plan/build.h"
 #include "tensor/list.h"
 
-int32_t tmk_weight_axis(const struct tmk_value *weight) {
+static bool is_kind_of(const struct tmk_node *node, const char *op, const char *fused) {
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, op) || tmk_node_is(node, "com.microsoft", fused);
+}
+
+/* By the value's own consumers. */
+static int32_t consumers_axis(const struct tmk_value *weight) {
     int32_t rank = weight->type.has_shape ? weight->type.shape.rank : 0;
     for (uint32_t i = 0; i < weight->n_uses; i++) {
         const struct tmk_node *node = weight->uses[i].node;
-        if (tmk_node_is_observer(node) && node->outputs[0]) {
-            int32_t axis = tmk_weight_axis(node->outputs[0]);
-            if (axis >= 0)
-                return axis;
-        }
         if (weight->uses[i].input != 1)
             continue;
-        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv") && rank >= 3)
+        if (is_kind_of(node, "Conv", "FusedConv") && rank >= 3)
             return 0;
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose") && rank >= 3)
             return 1;
-        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Gemm") && rank == 2)
+        if (is_kind_of(node, "Gemm", "FusedGemm") && rank == 2)
             return tmk_node_int(node, "transB", 0) ? 0 : 1;
-        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul") && rank == 2)
-            return 1;
+        if (is_kind_of(node, "MatMul", "FusedMatMul") && rank == 2)
+            return tmk_node_int(node, "transB", 0) ? 0 : 1;
     }
     return -1;
+}
+
+int32_t tmk_weight_axis(const struct tmk_value *weight) {
+    int32_t axis = consumers_axis(weight);
+    for (uint32_t i = 0; axis < 0 && i < weight->n_uses; i++) {
+        const struct tmk_node *node = weight->uses[i].node;
+        if (tmk_node_is_observer(node) && node->outputs[0])
+            axis = consumers_axis(node->outputs[0]);
+    }
+    return axis;
 }
 
 static bool push_tap(struct tmk_plan_tap **taps, uint32_t *n, size_t *size,
