@@ -58,6 +58,8 @@ struct tmk_stats_at {
     uint64_t sample;      /* absolute index of the batch's first sample */
     uint64_t samples;     /* samples in the batch */
     int32_t channel_axis; /* the axis along which extremes are kept apart; -1: none */
+    bool again; /* these samples have been observed before, as in the last round of a loop:
+                   they are not counted once more */
 };
 
 /* The state of one observed float value. Opaque. */
@@ -69,7 +71,8 @@ tmk_stats_create(enum tmk_stats_level level, struct tmk_stats **out, struct tmk_
 /* Frees and sets *stats to NULL; a NULL state is allowed. */
 TMK_API void tmk_stats_destroy(struct tmk_stats **stats);
 
-/* Observes one whole tensor of one batch: adds its elements, at->samples samples and one update.
+/* Observes one whole tensor of one batch: adds its elements, at->samples samples (none with
+ * at->again) and one update.
  *
  * `x` holds the shape's elements, row-major, at any alignment; it may be NULL when there are none
  * (then the samples are counted and nothing else changes). Places: when the first dimension equals

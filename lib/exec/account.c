@@ -72,17 +72,20 @@ enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_s
                                  const struct tmk_tensor *tensor, const struct tmk_stats_at *at,
                                  struct tmk_diag *diag) {
     TMK_TRY(note_type(account, tensor->dtype, config, diag));
+    struct tmk_stats_at here = *at;
+    here.again = account->runs > 0 && account->last_sample == at->sample;
     if (tensor->dtype == TMK_FLOAT32) {
         if (config->guard)
             TMK_TRY(guard(config, tensor, at, diag));
-        TMK_TRY(tmk_stats_update(account->floats, tensor->data, &tensor->shape, at, diag));
+        TMK_TRY(tmk_stats_update(account->floats, tensor->data, &tensor->shape, &here, diag));
     } else {
         TMK_TRY(tmk_int_stats_update(&account->ints, tensor->dtype, tensor->data, &tensor->shape,
-                                     at, diag));
+                                     &here, diag));
     }
     TMK_TRY(note_shape(account, &tensor->shape, 1, diag));
     account->elements += tmk_tensor_count(tensor);
     account->runs++;
+    account->last_sample = at->sample;
     return TMK_OK;
 }
 

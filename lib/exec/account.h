@@ -36,14 +36,17 @@ struct tmk_account {
     enum tmk_dtype dtype;          /* TMK_UNDEFINED: never seen */
     uint64_t elements;             /* of the shapes that ran: what the statistics must count */
     uint64_t runs;                 /* tensors seen */
+    uint64_t last_sample;          /* where the last one seen stood: a body may run more than once
+                                      for the same samples, which count once */
     struct tmk_shape_runs *shapes; /* distinct shapes, in order of rank, then dimensions */
     uint32_t n_shapes;
     bool more_shapes; /* there were more; the first TMK_MOST_SHAPES in that order are kept, whatever
                          the order of the runs */
 };
 
-/* Adds one tensor. TMK_GUARD: config->guard and the tensor holds a NaN; the text tells sample and
- * element. TMK_TYPE when a slot's type changes between runs, or has none of our statistics. */
+/* Adds one tensor; those of one batch follow each other. at->again is not looked at. TMK_GUARD:
+ * config->guard and the tensor holds a NaN; the text tells sample and element. TMK_TYPE when a
+ * slot's type changes between runs, or has none of our statistics. */
 TMK_NODISCARD enum tmk_status tmk_account_look(struct tmk_account *account,
                                                const struct tmk_slot_config *config,
                                                const struct tmk_tensor *tensor,

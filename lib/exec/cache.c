@@ -121,7 +121,7 @@ static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry, stru
         uint32_t slot = plan->constant_taps[t].slot;
         uint64_t times = value->initializer ? !cache->initializers_done : entry->runs;
         const struct tmk_stats_at at = {value->initializer ? 0 : entry->first_sample, 1,
-                                        value->channel_axis};
+                                        value->channel_axis, false};
         struct tmk_account once = {0};
         if (times)
             status = tmk_account_look(&once, &cache->slots[slot], &value->constant, &at, diag);

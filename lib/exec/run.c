@@ -112,7 +112,7 @@ static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batc
     /* the old plan is held until the worker has entered the new one: it knows plans by address */
     struct tmk_planned *old = *held;
     *held = planned;
-    crew->at = (struct tmk_stats_at){batch->sample, batch->samples, -1};
+    crew->at = (struct tmk_stats_at){batch->sample, batch->samples, -1, false};
     const struct tmk_watch watch = {look, crew};
     enum tmk_status status = tmk_worker_run(crew->worker, planned->plan, batch->inputs,
                                             run->options->observe ? &watch : NULL, diag);

@@ -98,7 +98,7 @@ enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats, enum tmk_dtype
                         tmk_shape_text(shape, text, sizeof text));
     if (__builtin_add_overflow(at->sample, at->samples, &unused))
         return tmk_fail(diag, TMK_ARGUMENT, "sample indices overflow");
-    struct tmk_int_stats seen = {.count = n, .samples = at->samples, .updates = 1};
+    struct tmk_int_stats seen = {.count = n, .samples = at->again ? 0 : at->samples, .updates = 1};
     if (n > 0) {
         bool by_sample =
             shape->rank > 0 && at->samples > 1 && (uint64_t)shape->dim[0] == at->samples;

@@ -137,7 +137,7 @@ enum tmk_status tmk_stats_update(struct tmk_stats *stats, const float *x,
             tmk_channels_update(&stats->channels, stats->kernel, bits, shape, all_finite);
         stats->count += n;
     }
-    stats->samples += at->samples;
+    stats->samples += at->again ? 0 : at->samples;
     stats->updates++;
     return TMK_OK;
 }

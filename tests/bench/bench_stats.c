@@ -56,7 +56,7 @@ static double measure(const struct job *job, const float *x, size_t n, uint64_t 
     for (int round = 0; round < 25; round++) {
         double start = now();
         for (int i = 0; i < times; i++) {
-            struct tmk_stats_at at = {(uint64_t)round, 1, job->axis};
+            struct tmk_stats_at at = {(uint64_t)round, 1, job->axis, false};
             if (!job->stats)
                 *sink += read_all(x, n);
             else if (tmk_stats_update(job->stats, x, &job->shape, &at, NULL) != TMK_OK)

@@ -208,6 +208,7 @@ def test_values_in_bodies_add_up_over_steps_and_samples():
         shapes = Counter(array.shape for array in arrays)
         assert {tuple(one["shape"]): one["runs"] for one in record["observed_shapes"]} == shapes, name
         assert record["updates"] == len(arrays), name
+        assert record["samples"] == len({sample for sample, _ in seen}), name
         numbers = np.concatenate([array.ravel() for array in arrays])
         assert record["count"] == record["expected_count"] == numbers.size, name
         assert record["zeros"] == np.count_nonzero(numbers == 0), name

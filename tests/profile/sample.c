@@ -26,7 +26,7 @@ static enum tmk_status observe(struct tmk_profile_tensor *t, enum tmk_stats_leve
     t->shape = batch_shape;
     t->shape.dim[0] = -1;
     for (uint64_t batch = 0; batch < SAMPLES / BATCH; batch++) {
-        struct tmk_stats_at at = {100 + batch * BATCH, BATCH, axis};
+        struct tmk_stats_at at = {100 + batch * BATCH, BATCH, axis, false};
         TMK_TRY(tmk_stats_update(t->stats, x + batch * BATCH * ELEMENTS, &batch_shape, &at, diag));
         TMK_TRY(tmk_profile_add_runs(t, &batch_shape, 1, diag));
     }
@@ -77,7 +77,7 @@ static enum tmk_status add_input(struct tmk_profile *p, bool per_sample, struct 
 static enum tmk_status add_weight(struct tmk_profile *p, struct tmk_diag *diag) {
     static const float weight[] = {0.25f, -0.5f, 1.5f, 1.17549421e-38f};
     const struct tmk_shape shape = {2, {2, 2}};
-    const struct tmk_stats_at at = {0, 1, 0};
+    const struct tmk_stats_at at = {0, 1, 0, false};
     struct tmk_profile_tensor *t;
     TMK_TRY(tmk_profile_add_tensor(p, 1, &t, diag));
     name(t, "conv1/weight", TMK_PROFILE_WEIGHT, 17);
@@ -119,7 +119,7 @@ static enum tmk_status add_derived(struct tmk_profile *p, struct tmk_diag *diag)
 static enum tmk_status add_integers(struct tmk_profile *p, struct tmk_diag *diag) {
     static const int64_t small[] = {3, -4, 0, 0}, large[] = {INT64_MAX, INT64_MIN, 0, 1};
     const struct tmk_shape shape = {1, {4}};
-    const struct tmk_stats_at at = {100, 1, -1};
+    const struct tmk_stats_at at = {100, 1, -1, false};
     struct tmk_profile_tensor *t;
     for (uint32_t i = 0; i < 2; i++) {
         TMK_TRY(tmk_profile_add_tensor(p, 4 + i, &t, diag));
@@ -177,7 +177,7 @@ static enum tmk_status add_ragged(struct tmk_profile *p, struct tmk_diag *diag) 
     TMK_TRY(tmk_stats_create(TMK_STATS_RANGE, &t->stats, diag));
     for (int64_t n = 20; n > 0; n--) {
         const struct tmk_shape shape = {1, {n}};
-        const struct tmk_stats_at at = {100, 1, 0};
+        const struct tmk_stats_at at = {100, 1, 0, false};
         TMK_TRY(tmk_stats_update(t->stats, input, &shape, &at, diag));
         TMK_TRY(tmk_profile_add_runs(t, &shape, 1, diag));
     }

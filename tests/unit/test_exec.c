@@ -249,7 +249,7 @@ struct scene {
 static enum tmk_status account_look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
                                     int32_t channel_axis, struct tmk_diag *diag) {
     struct scene *scene = context;
-    const struct tmk_stats_at at = {0, 1, channel_axis};
+    const struct tmk_stats_at at = {0, 1, channel_axis, false};
     return tmk_account_look(&scene->accounts[slot], &scene->slots[slot], tensor, &at, diag);
 }
 
@@ -343,6 +343,10 @@ static void a_loops_values_accumulate_over_its_iterations(void **state) {
         tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){1, {2}}, x);
         play(&scene, text, inputs, &diag);
         assert_int_equal(scene.accounts[0].runs, 2 * m);
+        struct tmk_summary summary; /* of one sample, played twice */
+        tmk_stats_summary(scene.accounts[0].floats, &summary);
+        assert_int_equal(summary.updates, 2 * m);
+        assert_int_equal(summary.samples, 1);
         assert_true(output(&scene, 0, 2)[1] == (float)(10 * (m + 1)));
         assert_true(output(&scene, 1, (size_t)(2 * m))[0] == 2.0f);
         clear(&scene);

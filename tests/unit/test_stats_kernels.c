@@ -134,7 +134,7 @@ static void states_are_the_plain_ones(void **state) {
             int family = (int)(next() % FAMILIES);
             const void *x = fill(&g, family, rows * columns, next() % 64);
             struct tmk_shape shape = {2, {(int64_t)rows, (int64_t)columns}};
-            struct tmk_stats_at at = {next(), rows, (int32_t)(next() % 3) - 1};
+            struct tmk_stats_at at = {next(), rows, (int32_t)(next() % 3) - 1, false};
             enum tmk_stats_level level = round % 2 ? TMK_STATS_RANGE : TMK_STATS_HISTOGRAM;
             struct tmk_stats *stats[2];
             struct tmk_text text[2] = {{0}, {0}};
