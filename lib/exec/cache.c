@@ -11,7 +11,7 @@ struct entry {
     struct tmk_planned planned;   /* first: a planned is its entry */
     struct entry *next;           /* most recently used first */
     struct tmk_tensor *signature; /* kinds, dtypes and shapes, no data */
-    uint64_t runs, first_sample;
+    uint64_t runs, first_sample, samples_a_run;
     uint32_t users;
 };
 
@@ -120,7 +120,8 @@ static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry, stru
         const struct tmk_plan_value *value = &plan->values[plan->constant_taps[t].value];
         uint32_t slot = plan->constant_taps[t].slot;
         uint64_t times = value->initializer ? !cache->initializers_done : entry->runs;
-        const struct tmk_stats_at at = {value->initializer ? 0 : entry->first_sample, 1,
+        const struct tmk_stats_at at = {value->initializer ? 0 : entry->first_sample,
+                                        value->initializer ? 1 : entry->samples_a_run,
                                         value->channel_axis, false};
         struct tmk_account once = {0};
         if (times)
@@ -180,12 +181,14 @@ enum tmk_status tmk_cache_get(struct tmk_cache *cache, const struct tmk_tensor *
     return status;
 }
 
-void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint64_t sample) {
+void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint64_t sample,
+                   uint64_t samples) {
     struct entry *entry = (struct entry *)planned;
     pthread_mutex_lock(&cache->lock);
     if (!entry->runs || sample < entry->first_sample)
         entry->first_sample = sample;
     entry->runs++;
+    entry->samples_a_run = samples;
     pthread_mutex_unlock(&cache->lock);
 }
 

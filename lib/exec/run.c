@@ -117,7 +117,7 @@ static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batc
     enum tmk_status status = tmk_worker_run(crew->worker, planned->plan, batch->inputs,
                                             run->options->observe ? &watch : NULL, diag);
     if (status == TMK_OK)
-        tmk_cache_ran(run->cache, planned, batch->sample);
+        tmk_cache_ran(run->cache, planned, batch->sample, batch->samples);
     enum tmk_status released = tmk_cache_release(run->cache, old, diag);
     return status != TMK_OK ? status : released;
 }

@@ -242,8 +242,15 @@ static enum tmk_status get_numbers(struct reader *r, const cJSON *item,
         return get_int_stats(r, item, t);
     if (strcmp(level, "none") != 0)
         return tmk_fail(r->diag, TMK_FORMAT, "'level': there is no level '%s'", level);
-    static const char *const keys[] = {IDENTITY};
-    return tmk_json_keys(item, keys, TMK_COUNT(keys), tmk_profile_is_strict(r->profile), r->diag);
+    static const char *const keys[] = {IDENTITY, "count"};
+    uint64_t count = 0;
+    TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), tmk_profile_is_strict(r->profile), r->diag));
+    if (tmk_json_member(item, "count")) /* the first files of version 1.0 had none */
+        TMK_TRY(tmk_json_u64(item, "count", &count, r->diag));
+    if (count)
+        return tmk_fail(r->diag, TMK_FORMAT, "'count': is %llu, but nothing else was kept",
+                        (unsigned long long)count);
+    return TMK_OK;
 }
 
 static enum tmk_status get_identity(struct reader *r, const cJSON *item,

@@ -199,6 +199,8 @@ static enum tmk_status tensor_text(const struct tmk_profile_tensor *t,
         put_stats(&to, t->stats, bins);
     else if (t->has_int_stats)
         put_int_stats(&to, &t->int_stats);
+    else
+        tmk_json_put_u64(&to, "count", 0);
     return tmk_json_finish(&to, out, diag);
 }
 
