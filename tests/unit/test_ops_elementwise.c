@@ -340,6 +340,26 @@ static void casts_are_defined_for_every_value(void **state) {
     refuses(1, x, "%y = Cast(%x) {to=\"STRING\"}", TMK_UNSUPPORTED, "STRING");
 }
 
+static void features_are_scaled_thresholded_and_picked(void **state) {
+    (void)state;
+    static const char x[] = "init %x : f32[2,3] = {1, 2, 3, -3, 0, 4}";
+    gives(17, x, "%y = ai.onnx.ml::Scaler.1(%x) {offset=[1f,2f,3f], scale=[2f]}",
+          "f32[2,3] = {0, 0, 0, -8, -4, 2}");
+    gives(17, x, "%y = ai.onnx.ml::Binarizer.1(%x) {threshold=1f}",
+          "f32[2,3] = {0, 1, 1, 0, 0, 1}");
+    gives(17, x, "%y = ai.onnx.ml::Normalizer.1(%x) {norm=\"L2\"}",
+          "f32[2,3] = {0.26726124, 0.5345225, 0.8017837, -0.6, 0, 0.8}");
+    gives(17, x, "%y = ai.onnx.ml::Normalizer.1(%x) {norm=\"L1\"}",
+          "f32[2,3] = {0.16666667, 0.33333334, 0.5, -0.42857143, 0, 0.5714286}");
+    gives(17, x, "%y = ai.onnx.ml::Normalizer.1(%x)",
+          "f32[2,3] = {0.33333334, 0.6666667, 1, -0.75, 0, 1}");
+    gives(17, "init %x : f32[2] = {7, 8}\ninit %i : i64[3] = {1, 0, 1}",
+          "%y = ai.onnx.ml::ArrayFeatureExtractor.1(%x, %i)", "f32[1,3] = {8, 7, 8}");
+    refuses(17, "init %x : f32[2] = {7, 8}\ninit %i : i64[1] = {2}",
+            "%y = ai.onnx.ml::ArrayFeatureExtractor.1(%x, %i)", TMK_RANGE, "index 2");
+    refuses(17, x, "%y = ai.onnx.ml::Scaler.1(%x) {scale=[1f,2f]}", TMK_SHAPE, "2 entries");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(relu_keeps_nan_and_makes_zeros_positive),
@@ -364,6 +384,7 @@ int main(void) {
         cmocka_unit_test(where_chooses_among_broadcast_operands),
         cmocka_unit_test(clip_lets_the_maximum_win),
         cmocka_unit_test(casts_are_defined_for_every_value),
+        cmocka_unit_test(features_are_scaled_thresholded_and_picked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
