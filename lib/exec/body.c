@@ -21,37 +21,19 @@ static enum tmk_status look(const struct tmk_worker *worker, const struct tmk_no
     return worker->watch->look(worker->watch->context, (uint32_t)slot - 1, tensor, axis, diag);
 }
 
-static enum tmk_status run_arranged(struct tmk_worker *worker, const struct tmk_node *node,
-                                    const struct tmk_tensor **in, struct tmk_tensor **out,
-                                    struct tmk_diag *diag) {
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        in[i] = node->inputs[i] ? tmk_worker_tensor(worker, node->inputs[i]) : NULL;
-    for (uint32_t i = 0; i < node->n_outputs; i++)
-        out[i] = node->outputs[i] ? &worker->values[node->outputs[i]->index] : NULL;
-    TMK_TRY(tmk_worker_infer(node, in, out, diag));
-    struct tmk_step_context context = {worker, out};
-    struct tmk_run run = {.node = node,
-                          .n_in = node->n_inputs,
-                          .n_out = node->n_outputs,
-                          .in = in,
-                          .out = out,
-                          .scratch = tmk_worker_scratch,
-                          .alloc = tmk_worker_alloc,
-                          .context = &context,
-                          .diag = diag,
-                          .call = tmk_worker_call};
-    worker->n_scratch = 0;
-    return node->row->run(&run);
-}
-
 static enum tmk_status run_node(struct tmk_worker *worker, const struct tmk_node *node,
                                 struct tmk_diag *diag) {
     if (tmk_node_is_observer(node))
         return look(worker, node, diag);
     const struct tmk_tensor **in = calloc(node->n_inputs + 1u, sizeof *in);
     struct tmk_tensor **out = calloc(node->n_outputs + 1u, sizeof(struct tmk_tensor *));
-    enum tmk_status status =
-        in && out ? run_arranged(worker, node, in, out, diag) : tmk_nomem(diag);
+    enum tmk_status status = in && out ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK) {
+        tmk_worker_arrange(worker, node, in, out);
+        status = tmk_worker_infer(node, in, out, diag);
+    }
+    if (status == TMK_OK)
+        status = tmk_worker_plain(worker, node, in, out, diag);
     free(in);
     free(out);
     return status;

@@ -59,7 +59,7 @@ static bool enlarge(void **bytes, size_t *size, size_t need) {
     return *bytes != NULL;
 }
 
-void *tmk_worker_scratch(void *context, size_t bytes) {
+static void *get_scratch(void *context, size_t bytes) {
     struct tmk_worker *worker = ((struct tmk_step_context *)context)->worker;
     if (worker->n_scratch == TMK_MOST_SCRATCH)
         return NULL;
@@ -70,8 +70,8 @@ void *tmk_worker_scratch(void *context, size_t bytes) {
     return block->bytes;
 }
 
-enum tmk_status tmk_worker_alloc(void *context, uint32_t i, enum tmk_dtype dtype,
-                                 const struct tmk_shape *shape, struct tmk_diag *diag) {
+static enum tmk_status alloc_output(void *context, uint32_t i, enum tmk_dtype dtype,
+                                    const struct tmk_shape *shape, struct tmk_diag *diag) {
     struct tmk_tensor *tensor = ((struct tmk_step_context *)context)->out[i];
     tmk_tensor_finish(tensor);
     return tmk_tensor_init(tensor, dtype, shape, diag);
@@ -145,30 +145,40 @@ enum tmk_status tmk_worker_infer(const struct tmk_node *node, const struct tmk_t
     return status;
 }
 
-static enum tmk_status run_step(struct tmk_worker *worker, const struct tmk_plan_step *step,
-                                struct tmk_diag *diag) {
-    const struct tmk_node *node = step->node;
+void tmk_worker_arrange(const struct tmk_worker *worker, const struct tmk_node *node,
+                        const struct tmk_tensor **in, struct tmk_tensor **out) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        worker->in[i] = node->inputs[i] ? tmk_worker_tensor(worker, node->inputs[i]) : NULL;
+        in[i] = node->inputs[i] ? tmk_worker_tensor(worker, node->inputs[i]) : NULL;
     for (uint32_t i = 0; i < node->n_outputs; i++)
-        worker->out[i] = node->outputs[i] ? &worker->values[node->outputs[i]->index] : NULL;
-    if (step->accel)
-        return tmk_accel_run(step->accel, worker->in, worker->out, worker->accel_scratch, diag);
-    if (step->dynamic)
-        TMK_TRY(tmk_worker_infer(node, worker->in, worker->out, diag));
-    struct tmk_step_context context = {worker, worker->out};
+        out[i] = node->outputs[i] ? &worker->values[node->outputs[i]->index] : NULL;
+}
+
+enum tmk_status tmk_worker_plain(struct tmk_worker *worker, const struct tmk_node *node,
+                                 const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
+                                 struct tmk_diag *diag) {
+    struct tmk_step_context context = {worker, out};
     struct tmk_run run = {.node = node,
                           .n_in = node->n_inputs,
                           .n_out = node->n_outputs,
-                          .in = worker->in,
-                          .out = worker->out,
-                          .scratch = tmk_worker_scratch,
-                          .alloc = tmk_worker_alloc,
+                          .in = in,
+                          .out = out,
+                          .scratch = get_scratch,
+                          .alloc = alloc_output,
                           .context = &context,
                           .diag = diag,
                           .call = tmk_worker_call};
     worker->n_scratch = 0;
     return node->row->run(&run);
+}
+
+static enum tmk_status run_step(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                struct tmk_diag *diag) {
+    tmk_worker_arrange(worker, step->node, worker->in, worker->out);
+    if (step->accel)
+        return tmk_accel_run(step->accel, worker->in, worker->out, worker->accel_scratch, diag);
+    if (step->dynamic)
+        TMK_TRY(tmk_worker_infer(step->node, worker->in, worker->out, diag));
+    return tmk_worker_plain(worker, step->node, worker->in, worker->out, diag);
 }
 
 static int32_t axis_now(const struct tmk_worker *worker, const struct tmk_plan_step *step,

@@ -35,9 +35,6 @@ struct tmk_step_context {
     struct tmk_tensor *const *out;
 };
 
-void *tmk_worker_scratch(void *context, size_t bytes);
-enum tmk_status tmk_worker_alloc(void *context, uint32_t i, enum tmk_dtype dtype,
-                                 const struct tmk_shape *shape, struct tmk_diag *diag);
 /* Runs a graph inside a node, node by node, with plain kernels; see tmk_run.call. */
 enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,
                                 const struct tmk_tensor *inputs, struct tmk_tensor *outputs,
@@ -49,5 +46,13 @@ struct tmk_tensor *tmk_worker_tensor(const struct tmk_worker *worker,
 /* Infers with the elements there are, and allocates the wanted outputs whose shapes are known. */
 enum tmk_status tmk_worker_infer(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                  struct tmk_tensor *const *out, struct tmk_diag *diag);
+
+/* Points in and out at the node's operands and wanted results; NULL where absent. */
+void tmk_worker_arrange(const struct tmk_worker *worker, const struct tmk_node *node,
+                        const struct tmk_tensor **in, struct tmk_tensor **out);
+/* Runs the plain kernel on what was arranged and, where shapes were not planned, inferred. */
+enum tmk_status tmk_worker_plain(struct tmk_worker *worker, const struct tmk_node *node,
+                                 const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
+                                 struct tmk_diag *diag);
 
 #endif

@@ -24,10 +24,6 @@ bool tmk_observer_kind_by_name(const char *name, enum tmk_observer_kind *out) {
     return false;
 }
 
-const char *tmk_observer_kind_name(enum tmk_observer_kind kind) {
-    return kind_names[kind];
-}
-
 static bool is_weight(const struct tmk_value *value) {
     return value->kind == TMK_VALUE_INITIALIZER ||
            (value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant"));

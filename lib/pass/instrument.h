@@ -21,7 +21,6 @@ enum tmk_observer_kind {
 
 /* False when no kind has this name. */
 bool tmk_observer_kind_by_name(const char *name, enum tmk_observer_kind *out);
-const char *tmk_observer_kind_name(enum tmk_observer_kind kind);
 
 /* Which values: all of "all", "activations" (inputs and results of nodes other than Constant),
  * "weights" (initializers and results of Constant nodes), or a glob on the value's name; a value
