@@ -1,66 +1,219 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include <tidemark/session.h>
 
+#include "bench_costs.h"
 #include "command.h"
 #include "run_options.h"
 
+/* Everything that can be measured: X(name, observer kind; NULL: nobody looks). In order of cost, so
+ * that the peak of the process, which only grows, belongs to the figure beside it. */
+#define BENCH_FIGURES(X)                                                                           \
+    X("bare", NULL)                                                                                \
+    X("minmax", "minmax")                                                                          \
+    X("ranges", "range")                                                                           \
+    X("histograms", "histogram")
+
+#define COUNT_FIGURE(name, kind) +1
+enum { MOST_FIGURES = 0 BENCH_FIGURES(COUNT_FIGURE) };
+#undef COUNT_FIGURE
+
 struct figure {
-    const char *name, *kind; /* kind NULL: bare */
-    double best;             /* samples a second */
-    struct tmk_run_report report;
+    const char *name, *kind;
+    double best;                   /* samples a second, of the best round */
+    struct tmk_run_report report;  /* of the last run of that round */
+    unsigned long long peak_bytes; /* of the process, once this has run */
 };
 
-static enum tmk_status measure(struct tmk_model *model, const struct tmk_run_options *options,
-                               struct figure *figure, struct tmk_diag *diag) {
-    struct tmk_run_report report = {0};
-    struct tmk_profile *profile = NULL;
-    const struct tmk_observe observe = {.kind = figure->kind};
-    enum tmk_status status =
-        figure->kind ? tmk_model_profile(model, options, &observe, &profile, &report, diag)
-                     : tmk_model_run_bare(model, options, &report, diag);
-    tmk_profile_destroy(&profile);
-    double rate = report.seconds > 0 ? (double)report.samples / report.seconds : 0;
-    if (status == TMK_OK && rate > figure->best) {
-        figure->best = rate;
-        figure->report = report;
+struct bench {
+    struct tmk_model *model;
+    struct tmk_run_options run;
+    struct figure figures[MOST_FIGURES];
+    size_t n;
+    double open_seconds;
+    bool per_op;
+    struct tmk_costs costs; /* of the last figure */
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static unsigned long long peak_bytes(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? 1024ULL * (unsigned long long)usage.ru_maxrss : 0;
+}
+
+static bool library_knows(const char *kind) {
+    for (const char *const *k = tmk_observer_kinds(); *k; k += 2)
+        if (strcmp(*k, kind) == 0)
+            return true;
+    return false;
+}
+
+/* The place of the figure with this name; n when there is none. */
+static size_t place_of(const char *word, const struct figure *figures, size_t n) {
+    size_t i = 0;
+    while (i < n && strcmp(figures[i].name, word) != 0)
+        i++;
+    return i;
+}
+
+/* The figures that this library can measure, of these the ones asked for (none asked for: all).
+ * NULL, or the first word that names no figure. */
+static const char *choose_figures(const struct words *wanted, struct bench *bench) {
+    const struct figure all[] = {
+#define FIGURE_ROW(text, observer) {.name = text, .kind = observer},
+        BENCH_FIGURES(FIGURE_ROW)
+#undef FIGURE_ROW
+    };
+    struct figure known[MOST_FIGURES];
+    bool chosen[MOST_FIGURES] = {false};
+    size_t n = 0;
+    for (size_t i = 0; i < MOST_FIGURES; i++)
+        if (!all[i].kind || library_knows(all[i].kind))
+            known[n++] = all[i];
+    for (size_t k = 0; k < wanted->n; k++) {
+        size_t place = place_of(wanted->items[k], known, n);
+        if (place == n)
+            return wanted->items[k];
+        chosen[place] = true;
     }
+    for (size_t i = 0; i < n; i++)
+        if (!wanted->n || chosen[i])
+            bench->figures[bench->n++] = known[i];
+    return NULL;
+}
+
+static enum tmk_status run_once(const struct bench *bench, const char *kind,
+                                struct tmk_run_report *report, struct tmk_diag *diag) {
+    if (!kind)
+        return tmk_model_run_bare(bench->model, &bench->run, report, diag);
+    struct tmk_profile *profile = NULL;
+    const struct tmk_observe observe = {.kind = kind};
+    enum tmk_status status =
+        tmk_model_profile(bench->model, &bench->run, &observe, &profile, report, diag);
+    tmk_profile_destroy(&profile);
     return status;
 }
 
-static void print_figures(const struct figure *figures, size_t n, bool json) {
-    for (size_t i = 0; i < n; i++) {
-        const struct figure *f = &figures[i];
-        double cost = 100 * (figures[0].best / f->best - 1);
-        if (json)
-            printf("%s{\"what\": \"%s\", \"samples_per_s\": %.6g, \"cost_percent\": %.3g, "
-                   "\"arena_bytes\": %zu, \"setup_s\": %.4g, \"threads\": %u}%s",
-                   i ? " " : "[", f->name, f->best, cost, f->report.arena_bytes,
-                   f->report.setup_seconds, f->report.threads, i + 1 < n ? ",\n" : "]\n");
-        else
-            printf("%-12s %12.2f samples/s %+8.1f %%  set up %.2f s, %.1f MiB a worker\n", f->name,
-                   f->best, cost, f->report.setup_seconds,
-                   (double)f->report.arena_bytes / (1 << 20));
+/* One round: the data again and again until `seconds` have gone by. One run over few samples of a
+ * small model is over before the clock can tell; all runs of the round together are not. */
+static enum tmk_status measure(const struct bench *bench, struct figure *figure, double seconds,
+                               struct tmk_diag *diag) {
+    struct tmk_run_report report = {0};
+    double begin = now(), spent = 0;
+    uint64_t samples = 0;
+    do {
+        enum tmk_status status = run_once(bench, figure->kind, &report, diag);
+        if (status != TMK_OK)
+            return status;
+        samples += report.samples;
+        spent += report.seconds;
+    } while (now() - begin < seconds);
+    double rate = spent > 0 ? (double)samples / spent : 0;
+    if (rate > figure->best) {
+        figure->best = rate;
+        figure->report = report;
     }
+    if (!figure->peak_bytes)
+        figure->peak_bytes = peak_bytes();
+    return TMK_OK;
+}
+
+/* What observing costs over the bare run, in percent; `missing` where one of the two is not known.
+ */
+static const char *cost_of(const struct bench *bench, const struct figure *figure,
+                           const char *missing, char text[32]) {
+    const struct figure *bare = &bench->figures[0];
+    if (bare->kind || bare->best <= 0 || figure->best <= 0)
+        return missing;
+    snprintf(text, 32, "%.1f", 100 * (bare->best / figure->best - 1));
+    return text;
+}
+
+static void print_json(const struct bench *bench) {
+    printf("{\"tidemark\": \"%s\", \"open_s\": %.4g, \"figures\": [", tmk_version(),
+           bench->open_seconds);
+    for (size_t i = 0; i < bench->n; i++) {
+        const struct figure *f = &bench->figures[i];
+        const struct tmk_run_report *r = &f->report;
+        char cost[32];
+        printf("%s\n {\"what\": \"%s\", \"samples_per_s\": %.6g, \"cost_percent\": %s, "
+               "\"arena_bytes\": %zu, \"peak_bytes\": %llu, \"setup_s\": %.4g, \"threads\": %u, "
+               "\"samples\": %llu, \"batches\": %llu}",
+               i ? "," : "", f->name, f->best, cost_of(bench, f, "null", cost), r->arena_bytes,
+               f->peak_bytes, r->setup_seconds, r->threads, (unsigned long long)r->samples,
+               (unsigned long long)r->batches);
+    }
+    printf("]");
+    if (bench->per_op) {
+        printf(",\n ");
+        print_costs_json(&bench->costs, bench->figures[bench->n - 1].report.samples);
+    }
+    printf("}\n");
+}
+
+static void print_table(const struct bench *bench) {
+    const double mib = 1 << 20;
+    for (size_t i = 0; i < bench->n; i++) {
+        const struct figure *f = &bench->figures[i];
+        char cost[32];
+        printf("%-12s %12.2f samples/s %8s %%  set up %.2f s, %.1f MiB a worker, peak %.1f MiB\n",
+               f->name, f->best, cost_of(bench, f, "-", cost), f->report.setup_seconds,
+               (double)f->report.arena_bytes / mib, (double)f->peak_bytes / mib);
+    }
+    if (bench->per_op)
+        print_costs(&bench->costs, bench->figures[bench->n - 1].report.samples);
+}
+
+static enum tmk_status measure_steps(struct bench *bench, struct tmk_diag *diag) {
+    const struct tmk_observe observe = {.kind = bench->figures[bench->n - 1].kind};
+    return tmk_model_costs(bench->model, &bench->run, observe.kind ? &observe : NULL, &bench->costs,
+                           diag);
+}
+
+static enum tmk_status measure_all(struct bench *bench, const char *path, uint64_t rounds,
+                                   double seconds, struct tmk_diag *diag) {
+    double begin = now();
+    enum tmk_status status = tmk_model_open(path, false, &bench->model, diag);
+    bench->open_seconds = now() - begin;
+    for (uint64_t r = 0; r < rounds; r++)
+        for (size_t i = 0; status == TMK_OK && i < bench->n; i++)
+            status = measure(bench, &bench->figures[i], seconds / (double)rounds, diag);
+    if (status == TMK_OK && bench->per_op)
+        status = measure_steps(bench, diag);
+    tmk_model_close(&bench->model);
+    return status;
 }
 
 static int run_bench(const struct command *command, int argc, char **argv) {
     struct run_args args = {0};
-    struct words rest = {0};
+    struct words rest = {0}, wanted = {0};
     uint64_t repeat = 5;
+    double seconds = 1;
     bool json = false;
-    const struct option_row options[] = {RUN_OPTION_ROWS(args),
-                                         {"repeat", 0, OPTION_COUNT, "N",
-                                          "rounds, interleaved; the best counts (default: 5)",
-                                          &repeat},
-                                         {"json", 0, OPTION_FLAG, NULL, "figures as JSON", &json},
-                                         {0}};
-    struct figure figures[] = {{.name = "bare"},
-                               {.name = "ranges", .kind = "range"},
-                               {.name = "histograms", .kind = "histogram"}};
-    struct tmk_run_options run;
+    struct bench bench = {0};
+    struct tmk_diag diag = {0};
+    const struct option_row options[] = {
+        RUN_OPTION_ROWS(args),
+        {"figure", 0, OPTION_TEXTS, "WHAT",
+         "only bare, minmax, ranges or histograms (default: all)", &wanted},
+        {"repeat", 0, OPTION_COUNT, "N", "rounds, interleaved; the best counts (default: 5)",
+         &repeat},
+        {"seconds", 0, OPTION_REAL, "S",
+         "go over the data again until each figure ran for S in all rounds (default: 1)", &seconds},
+        {"per-op", 0, OPTION_FLAG, NULL,
+         "also what each kind of step costs, from one more run of the last figure", &bench.per_op},
+        {"json", 0, OPTION_FLAG, NULL, "figures as JSON", &json},
+        {0}};
     int exit_status;
     if (!parse_options(command, options, argc, argv, &rest, &exit_status))
         goto end;
@@ -69,21 +222,26 @@ static int run_bench(const struct command *command, int argc, char **argv) {
         wrong_call(command, "which MODEL?");
         goto end;
     }
-    if (!make_run_options(command, &args, &rest, 1, &run))
+    if (!repeat) {
+        wrong_call(command, "--repeat must be 1 at least");
         goto end;
-    run.progress = NULL;
-    struct tmk_diag diag = {0};
-    struct tmk_model *model = NULL;
-    enum tmk_status status = tmk_model_open(rest.items[0], false, &model, &diag);
-    for (uint64_t r = 0; r < repeat; r++)
-        for (size_t i = 0; status == TMK_OK && i < sizeof figures / sizeof *figures; i++)
-            status = measure(model, &run, &figures[i], &diag);
-    if (status == TMK_OK)
-        print_figures(figures, sizeof figures / sizeof *figures, json);
-    tmk_model_close(&model);
+    }
+    const char *wrong_word = choose_figures(&wanted, &bench);
+    if (wrong_word) {
+        wrong_call(command, "--figure: '%s' is nothing that can be measured", wrong_word);
+        goto end;
+    }
+    if (!make_run_options(command, &args, &rest, 1, &bench.run))
+        goto end;
+    bench.run.progress = NULL;
+    enum tmk_status status = measure_all(&bench, rest.items[0], repeat, seconds, &diag);
     exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+    if (status == TMK_OK)
+        (json ? print_json : print_table)(&bench);
 end:
+    tmk_costs_finish(&bench.costs);
     finish_run_args(&args);
+    free(wanted.items);
     free(rest.items);
     return exit_status;
 }
@@ -92,8 +250,10 @@ const struct command command_bench = {
     "bench",
     "measure what observing costs",
     "MODEL.onnx --data SRC...",
-    "Runs the model bare, with ranges, and with histograms, in turn, and prints the best rate of\n"
-    "each and what observing cost over the bare run.",
+    "Runs the model bare, with extremes only, with ranges, and with histograms, in turn. Prints\n"
+    "the best rate of each, what observing cost over the bare run, and memory: a worker's "
+    "buffers,\n"
+    "and the most that the process has held by then (--figure WHAT: for one figure alone).",
     "tidemark bench digits.onnx --data digits.npy",
     run_bench,
 };

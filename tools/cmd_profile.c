@@ -6,12 +6,16 @@
 #include <tidemark/session.h>
 
 #include "command.h"
+#include "memory.h"
 #include "run_options.h"
+#include "stop.h"
+#include "warnings.h"
 
 struct profile_args {
     struct run_args run;
     struct words outputs, observe;
-    const char *kind, *nan;
+    const char *kind, *nan, *memory_limit;
+    bool plan, per_sample;
 };
 
 enum { PRINTED_ELEMENTS = 8 };
@@ -38,28 +42,26 @@ static void print_value(void *context, const char *label, uint64_t sample,
     fprintf(stderr, "%s\n", n > PRINTED_ELEMENTS ? " ..." : "");
 }
 
-/* What a person wants to know at once: values with NaN or infinities, and dead ones. */
+/* What a person wants to know at once. */
 static void remark_on(const struct tmk_profile *profile) {
     uint32_t by_status[16] = {0};
-    for (uint32_t i = 0; i < profile->n_tensors; i++) {
-        const struct tmk_profile_tensor *tensor = &profile->tensors[i];
-        struct tmk_summary s;
-        by_status[tensor->status]++;
-        if (!tensor->stats)
-            continue;
-        tmk_stats_summary(tensor->stats, &s);
-        if (s.nan + s.posinf + s.neginf)
-            remark("p%u '%s': %llu NaN, %llu +inf, %llu -inf; the first in sample %llu at element "
-                   "%llu",
-                   tensor->id, tensor->name, (unsigned long long)s.nan,
-                   (unsigned long long)s.posinf, (unsigned long long)s.neginf,
-                   (unsigned long long)s.first_nonfinite.sample,
-                   (unsigned long long)s.first_nonfinite.index);
-    }
-    remark("%u values: %u observed, %u constant, %u integer, %u dead, %u never seen",
-           profile->n_tensors, by_status[TMK_PROFILE_OBSERVED], by_status[TMK_PROFILE_CONSTANT],
-           by_status[TMK_PROFILE_INTEGER], by_status[TMK_PROFILE_DEAD],
-           by_status[TMK_PROFILE_NEVER]);
+    for (uint32_t i = 0; i < profile->n_tensors; i++)
+        by_status[profile->tensors[i].status]++;
+    remark_on_numbers(profile);
+    remark("%u values: %u observed, %u derived, %u constant, %u integer, %u dead, %u never seen",
+           profile->n_tensors, by_status[TMK_PROFILE_OBSERVED], by_status[TMK_PROFILE_DERIVED],
+           by_status[TMK_PROFILE_CONSTANT], by_status[TMK_PROFILE_INTEGER],
+           by_status[TMK_PROFILE_DEAD], by_status[TMK_PROFILE_NEVER]);
+}
+
+static void remark_on_resuming(void *context, uint64_t samples_done, uint64_t total) {
+    (void)context;
+    if (total)
+        remark("going on from a checkpoint: %llu of %llu samples are done",
+               (unsigned long long)samples_done, (unsigned long long)total);
+    else
+        remark("going on from a checkpoint: %llu samples are done",
+               (unsigned long long)samples_done);
 }
 
 static enum tmk_status write_all(const struct tmk_profile *profile, const struct words *outputs,
@@ -72,42 +74,103 @@ static enum tmk_status write_all(const struct tmk_profile *profile, const struct
     return TMK_OK;
 }
 
-static int profile_model(const struct command *command, struct profile_args *args,
-                         const struct words *rest) {
-    struct tmk_run_options options;
-    if (!make_run_options(command, &args->run, rest, 1, &options))
-        return EXIT_WRONG_CALL;
-    options.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
-    options.print = print_value;
+static void remark_on_run(const struct tmk_profile *profile, const struct tmk_run_report *report,
+                          const struct tmk_team *team) {
+    char where[64];
+    if (team)
+        snprintf(where, sizeof where, "%u ranks", tmk_team_size(team));
+    else
+        snprintf(where, sizeof where, "%u threads", report->threads);
+    if (profile->ledger.skipped)
+        remark("%llu samples left over: they do not fill a batch",
+               (unsigned long long)profile->ledger.skipped);
+    remark("%llu samples in %.2f s (%.1f a second) on %s, set up in %.2f s",
+           (unsigned long long)report->samples, report->seconds,
+           (double)report->samples / report->seconds, where, report->setup_seconds);
+    if (report->checkpoints)
+        remark("%u checkpoints took %.2f s of it", report->checkpoints, report->checkpoint_seconds);
+}
+
+/* Rank 0 of a team writes and tells; the others help. */
+static enum tmk_status make_profile(const char *model_path, const struct profile_args *args,
+                                    const struct tmk_run_options *options, struct tmk_diag *diag) {
     const struct tmk_observe observe = {args->observe.items, args->observe.n, args->kind};
-    struct tmk_diag diag = {0};
+    const bool leads = tmk_team_rank(options->team) == 0;
     struct tmk_model *model = NULL;
     struct tmk_profile *profile = NULL;
     struct tmk_run_report report = {0};
     enum tmk_status status = TMK_OK;
-    for (size_t i = 0; status == TMK_OK && i < args->outputs.n; i++)
-        status = tmk_profile_can_write(args->outputs.items[i], &diag);
+    for (size_t i = 0; leads && status == TMK_OK && i < args->outputs.n; i++)
+        status = tmk_profile_can_write(args->outputs.items[i], diag);
     if (status == TMK_OK)
-        status = tmk_model_open(rest->items[0], false, &model, &diag);
+        status = tmk_model_open(model_path, false, &model, diag);
+    if (status == TMK_OK && args->plan) {
+        struct tmk_memory_plan plan;
+        status = tmk_model_plan_memory(model, options, &observe, &plan, diag);
+        if (status == TMK_OK && leads)
+            print_memory_plan(&plan);
+        tmk_model_close(&model);
+        return status;
+    }
     if (status == TMK_OK)
-        status = tmk_model_profile(model, &options, &observe, &profile, &report, &diag);
+        status = tmk_model_profile(model, options, &observe, &profile, &report, diag);
     end_progress();
-    if (status == TMK_OK)
-        status = write_all(profile, &args->outputs, &diag);
-    if (status == TMK_OK) {
+    if (status == TMK_OK && leads)
+        status = write_all(profile, &args->outputs, diag);
+    if (status == TMK_OK && leads) {
         remark_on(profile);
-        if (profile->ledger.skipped)
-            remark("%llu samples left over: they do not fill a batch",
-                   (unsigned long long)profile->ledger.skipped);
-        remark("%llu samples in %.2f s (%.1f a second) on %u threads, set up in %.2f s",
-               (unsigned long long)report.samples, report.seconds,
-               (double)report.samples / report.seconds, report.threads, report.setup_seconds);
+        remark_on_run(profile, &report, options->team);
         for (size_t i = 0; i < args->outputs.n; i++)
             remark("wrote %s", args->outputs.items[i]);
+        if (args->run.checkpoint)
+            remove(args->run.checkpoint);
     }
     tmk_profile_destroy(&profile);
     tmk_model_close(&model);
-    return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+    return status;
+}
+
+static int profile_model(const struct command *command, struct profile_args *args,
+                         const struct words *rest) {
+    struct tmk_run_options options;
+    struct tmk_diag diag = {0};
+    if (!make_run_options(command, &args->run, rest, 1, &options))
+        return EXIT_WRONG_CALL;
+    options.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
+    options.per_sample = args->per_sample;
+    options.print = print_value;
+    if (!parse_size(command, "--memory-limit", args->memory_limit, &options.memory_limit))
+        return EXIT_WRONG_CALL;
+    options.resumed = remark_on_resuming;
+    options.stop = stop_was_asked;
+    enum tmk_status status = options.shards ? TMK_OK : tmk_team_join(&options.team, &diag);
+    const uint32_t rank = tmk_team_rank(options.team);
+    if (status == TMK_OK) {
+        hush(rank != 0);
+        watch_for_stop();
+        status = make_profile(rest->items[0], args, &options, &diag);
+    }
+    status = tmk_team_leave(&options.team, status, &diag);
+    if (status == TMK_OK || rank != 0) /* rank 0 says for all how it went */
+        return EXIT_DONE;
+    int exit_status = complain(status, &diag);
+    return status == TMK_INTERRUPTED ? stop_exit_status() : exit_status;
+}
+
+static bool is_output(const struct profile_args *args, const char *path) {
+    for (size_t i = 0; path && i < args->outputs.n; i++)
+        if (strcmp(args->outputs.items[i], path) == 0)
+            return true;
+    return false;
+}
+
+static bool has_hdf5(const struct words *outputs) {
+    for (size_t i = 0; i < outputs->n; i++) {
+        const char *dot = strrchr(outputs->items[i], '.');
+        if (dot && (strcmp(dot, ".h5") == 0 || strcmp(dot, ".hdf5") == 0))
+            return true;
+    }
+    return false;
 }
 
 static int run_profile(const struct command *command, int argc, char **argv) {
@@ -117,20 +180,43 @@ static int run_profile(const struct command *command, int argc, char **argv) {
         RUN_OPTION_ROWS(args.run),
         {"output", 'o', OPTION_TEXTS, "FILE", "where to write; .json or .h5, as often as wanted",
          &args.outputs},
+        {"shard", 0, OPTION_TEXT, "K/N",
+         "the K-th of N parts of the samples only (from 1); `tidemark merge` puts them together",
+         &args.run.shard},
+        {"checkpoint", 0, OPTION_TEXT, "FILE",
+         "keep what is done there; where FILE exists, go on from it", &args.run.checkpoint},
+        {"every", 0, OPTION_TEXT, "TIME", "from one checkpoint to the next: 10s, 5m, 1h (60s)",
+         &args.run.checkpoint_every},
         {"observe", 0, OPTION_TEXTS, "WHAT",
          "all (default), activations, weights, or a glob on names; may be repeated", &args.observe},
         {"kind", 0, OPTION_TEXT, "KIND", "range, histogram (default), print, guard", &args.kind},
-        {"nan", 0, OPTION_TEXT, "WHAT", "record (default), or fail: stop at the first NaN",
-         &args.nan},
+        {"nan", 0, OPTION_TEXT, "WHAT",
+         "warn (default): count and name where it began; fail: stop at the first NaN", &args.nan},
+        {"per-sample", 0, OPTION_FLAG, NULL,
+         "keep each sample's min and max of each value; .h5 only. Takes memory for" RUN_HELP_INDENT
+         "every sample: about 20 bytes a value (10,000 samples, 300 values: 60 MB)",
+         &args.per_sample},
+        {"memory-limit", 0, OPTION_TEXT, "SIZE",
+         "fewer workers, then smaller batches, until about SIZE is enough (400M, 2G)",
+         &args.memory_limit},
+        {"plan", 0, OPTION_FLAG, NULL, "say how much memory the run will take, and stop there",
+         &args.plan},
         {0}};
     int exit_status;
+    hush(tmk_team_launched_as() != 0);
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
+        hush(tmk_team_launched_as() != 0 && !args.run.shard); /* shards are on their own */
         if (rest.n < 1)
             exit_status = wrong_call(command, "which MODEL?");
-        else if (!args.outputs.n)
+        else if (!args.outputs.n && !args.plan)
             exit_status = wrong_call(command, "where to? add -o FILE.json or -o FILE.h5");
-        else if (args.nan && strcmp(args.nan, "fail") != 0 && strcmp(args.nan, "record") != 0)
-            exit_status = wrong_call(command, "--nan takes record or fail, not '%s'", args.nan);
+        else if (is_output(&args, args.run.checkpoint))
+            exit_status = wrong_call(command, "--checkpoint and -o name the same file");
+        else if (args.nan && strcmp(args.nan, "fail") != 0 && strcmp(args.nan, "warn") != 0 &&
+                 strcmp(args.nan, "record") != 0) /* warn, as it was called before */
+            exit_status = wrong_call(command, "--nan takes warn or fail, not '%s'", args.nan);
+        else if (args.per_sample && !args.plan && !has_hdf5(&args.outputs))
+            exit_status = wrong_call(command, "--per-sample is kept by HDF5 only: add -o FILE.h5");
         else
             exit_status = profile_model(command, &args, &rest);
     }
@@ -146,7 +232,7 @@ const struct command command_profile = {
     "measure every tensor of a model over calibration data",
     "MODEL.onnx --data SRC... -o FILE...",
     "Runs the model over the data and writes, for every value, its extremes and where they were\n"
-    "seen, counts, moments and an exact histogram.",
+    "seen, counts, moments and an exact histogram. The processes that mpirun starts share one run.",
     "tidemark profile digits.onnx --data digits.npy -o profile.json -o profile.h5",
     run_profile,
 };

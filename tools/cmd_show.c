@@ -46,17 +46,26 @@ static enum tmk_status choose(const struct tmk_profile *profile, const char *con
     return TMK_OK;
 }
 
-static int show(const struct words *rest, bool json) {
+struct show_args {
+    bool json, convergence;
+    struct some outliers;
+};
+
+static int show(const struct words *rest, const struct show_args *args) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
     uint32_t *chosen = NULL, n = 0;
     enum tmk_status status = tmk_profile_read(rest->items[0], &profile, &diag);
     if (status == TMK_OK)
         status = choose(profile, rest->items + 1, rest->n - 1, &chosen, &n, &diag);
-    if (status == TMK_OK && json)
+    if (status == TMK_OK && args->outliers.given)
+        status = show_outliers(profile, chosen, n, args->outliers.n, args->json, &diag);
+    else if (status == TMK_OK && args->convergence)
+        status = show_convergence(profile, chosen, n, args->json, &diag);
+    else if (status == TMK_OK && args->json)
         show_json(profile, chosen, n);
     else if (status == TMK_OK && n == 1 && rest->n > 1)
-        show_value(&profile->tensors[chosen[0]]);
+        show_value(profile, &profile->tensors[chosen[0]]);
     else if (status == TMK_OK)
         show_table(profile, chosen, n);
     free(chosen);
@@ -65,13 +74,24 @@ static int show(const struct words *rest, bool json) {
 }
 
 static int run_show(const struct command *command, int argc, char **argv) {
-    bool json = false;
+    struct show_args args = {.outliers.n = 10};
     struct words rest = {0};
     const struct option_row options[] = {
-        {"json", 0, OPTION_FLAG, NULL, "as JSON, one object a value", &json}, {0}};
+        {"json", 0, OPTION_FLAG, NULL, "as JSON, one object a value", &args.json},
+        {"outliers", 0, OPTION_SOME, "N",
+         "the samples that set the extremes, worst first (10, or N of them)", &args.outliers},
+        {"convergence", 0, OPTION_FLAG, NULL,
+         "how many samples the ranges needed (wants `profile --per-sample`)", &args.convergence},
+        {0}};
     int exit_status;
-    if (parse_options(command, options, argc, argv, &rest, &exit_status))
-        exit_status = rest.n ? show(&rest, json) : wrong_call(command, "which PROFILE?");
+    if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
+        if (!rest.n)
+            exit_status = wrong_call(command, "which PROFILE?");
+        else if (args.outliers.given && args.convergence)
+            exit_status = wrong_call(command, "--outliers or --convergence, one at a time");
+        else
+            exit_status = show(&rest, &args);
+    }
     free(rest.items);
     return exit_status;
 }
@@ -81,7 +101,14 @@ const struct command command_show = {
     "look at a profile: a table, or one value in full",
     "PROFILE [ID or name or pattern]...",
     "PROFILE is a .json or .h5 file that `tidemark profile` wrote. A pattern that means one value\n"
-    "shows it in full.",
+    "shows it in full.\n\n"
+    "Marks in the table: N, NaN or infinity begins here; n, it was inherited; C, constant: one\n"
+    "number all the time; D9, nine channels were 0 all the time; S, saturated: more than 1 % of\n"
+    "the elements (and 16) are proven to be the least or the greatest number, which is not 0.\n\n"
+    "--outliers ranks samples by how much wider the range of some value is by that sample alone;\n"
+    "--convergence tells after how many samples a value's min and max stayed within 1 % and 5 % "
+    "of\n"
+    "its final range. Both go by the values that are chosen, without weights.",
     "tidemark show profile.json 'conv*'",
     run_show,
 };

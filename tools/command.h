@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <tidemark/status.h>
 
@@ -29,7 +30,13 @@ enum option_kind {
     OPTION_TEXT,  /* const char *: the last one given counts */
     OPTION_TEXTS, /* struct words: may be given more than once */
     OPTION_COUNT, /* uint64_t */
+    OPTION_SOME,  /* struct some: --NAME or --NAME=N */
     OPTION_REAL   /* double */
+};
+
+struct some {
+    bool given;
+    uint64_t n; /* as it was where only the name was given */
 };
 
 struct option_row {
@@ -50,7 +57,7 @@ struct command {
 };
 
 /* X(name): every command, `const struct command command_NAME`. */
-#define COMMAND_LIST(X) X(profile) X(show) X(instrument) X(graph) X(run) X(verify) X(bench)
+#define COMMAND_LIST(X) X(profile) X(merge) X(show) X(instrument) X(graph) X(run) X(verify) X(bench)
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMAND_LIST(COMMAND_DECLARE)
@@ -65,6 +72,9 @@ bool parse_options(const struct command *command, const struct option_row *optio
 /* Appends a word; false when memory ran out. */
 bool add_word(struct words *words, const char *word);
 
+/* Prints a text with \xNN for control characters, so that it stays on its line. */
+void put_escaped(FILE *to, const char *text);
+
 /* "tidemark: TEXT" to stderr; the exit status that goes with the library's. */
 int complain(enum tmk_status status, const struct tmk_diag *diag);
 /* "tidemark NAME: TEXT; see `tidemark NAME --help`" to stderr; EXIT_WRONG_CALL. */
@@ -72,6 +82,8 @@ int wrong_call(const struct command *command, const char *fmt, ...) TMK_PRINTF(2
 
 /* --quiet was given: no progress, no remarks. */
 bool is_quiet(void);
+/* From now on, or no more: no message at all, since another process gives the same one. */
+void hush(bool yes);
 /* A remark for people, to stderr, unless quiet. */
 void remark(const char *fmt, ...) TMK_PRINTF(1, 2);
 

@@ -12,10 +12,14 @@
 
 enum { MOST_OPTIONS = 64, FIRST_LONG = 256 };
 
-static bool quiet;
+static bool quiet, hushed;
 
 bool is_quiet(void) {
     return quiet;
+}
+
+void hush(bool yes) {
+    hushed = yes;
 }
 
 bool add_word(struct words *words, const char *word) {
@@ -29,6 +33,8 @@ bool add_word(struct words *words, const char *word) {
 
 int wrong_call(const struct command *command, const char *fmt, ...) {
     va_list args;
+    if (hushed)
+        return EXIT_WRONG_CALL;
     va_start(args, fmt);
     fprintf(stderr, "tidemark %s: ", command->name);
     vfprintf(stderr, fmt, args);
@@ -37,9 +43,23 @@ int wrong_call(const struct command *command, const char *fmt, ...) {
     return EXIT_WRONG_CALL;
 }
 
+void put_escaped(FILE *to, const char *text) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c == 0x7f)
+            fprintf(to, "\\x%02x", c);
+        else
+            putc(c, to);
+    }
+}
+
 int complain(enum tmk_status status, const struct tmk_diag *diag) {
     end_progress();
-    fprintf(stderr, "tidemark: %s\n", diag->text[0] ? diag->text : tmk_status_text(status));
+    if (!hushed) {
+        fputs("tidemark: ", stderr);
+        put_escaped(stderr, diag->text[0] ? diag->text : tmk_status_text(status));
+        putc('\n', stderr);
+    }
     switch (status) {
     case TMK_NOMEM:
     case TMK_WRITE:
@@ -55,20 +75,25 @@ int complain(enum tmk_status status, const struct tmk_diag *diag) {
 }
 
 void remark(const char *fmt, ...) {
-    if (quiet)
+    if (quiet || hushed)
         return;
+    char text[4096];
     va_list args;
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    put_escaped(stderr, text);
     fputc('\n', stderr);
 }
 
 static void print_row(const struct option_row *row) {
     char left[64];
-    snprintf(left, sizeof left, "%s%c%s --%s%s%s", row->letter ? "-" : " ",
+    snprintf(left, sizeof left, "%s%c%s --%s%s%s%s", row->letter ? "-" : " ",
              row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
-             row->value ? " " : "", row->value ? row->value : "");
+             !row->value                ? ""
+             : row->kind == OPTION_SOME ? "[="
+                                        : " ",
+             row->value ? row->value : "", row->kind == OPTION_SOME ? "]" : "");
     printf("  %-26s %s\n", left, row->help);
 }
 
@@ -112,6 +137,12 @@ static bool set_option(const struct option_row *row, const char *text) {
         return true;
     case OPTION_TEXTS:
         return add_word(row->target, text);
+    case OPTION_SOME: {
+        struct some *some = row->target;
+        const struct option_row count = {row->name, 0, OPTION_COUNT, NULL, NULL, &some->n};
+        some->given = true;
+        return !text || set_count(&count, text);
+    }
     case OPTION_COUNT:
         return set_count(row, text);
     case OPTION_REAL:
@@ -126,7 +157,9 @@ bool parse_options(const struct command *command, const struct option_row *optio
     char shorts[2 * MOST_OPTIONS + 8] = ":qh";
     int n = 0;
     for (; options[n].name && n < MOST_OPTIONS; n++) {
-        int takes = options[n].kind != OPTION_FLAG;
+        int takes = options[n].kind == OPTION_FLAG   ? no_argument
+                    : options[n].kind == OPTION_SOME ? optional_argument
+                                                     : required_argument;
         longs[n] = (struct option){options[n].name, takes, NULL, FIRST_LONG + n};
         if (options[n].letter) {
             char more[3] = {options[n].letter, takes ? ':' : '\0', '\0'};

@@ -8,7 +8,8 @@
 static struct {
     struct timespec begin;
     bool begun, open;
-    int milestone; /* tenths told so far */
+    uint64_t before; /* samples that an earlier run did */
+    int milestone;   /* tenths told so far */
 } line;
 
 static double seconds_since(const struct timespec *begin) {
@@ -24,10 +25,11 @@ void show_progress(void *context, uint64_t samples_done, uint64_t total) {
     if (!line.begun) {
         clock_gettime(CLOCK_MONOTONIC, &line.begin);
         line.begun = true;
+        line.before = samples_done;
         return;
     }
     double seconds = seconds_since(&line.begin);
-    double rate = seconds > 0 ? (double)samples_done / seconds : 0;
+    double rate = seconds > 0 ? (double)(samples_done - line.before) / seconds : 0;
     unsigned long long done = samples_done, all = total;
     if (isatty(STDERR_FILENO)) {
         double left = rate > 0 && total ? (double)(total - samples_done) / rate : 0;

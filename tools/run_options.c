@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run_options.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_THREADS = 1024 };
 
@@ -21,6 +24,52 @@ static bool parse_dim(const struct command *command, const char *word, struct tm
     return name != NULL;
 }
 
+static bool parse_shard(const struct command *command, const char *word, uint32_t *shard,
+                        uint32_t *shards) {
+    char *slash = NULL, *end = NULL;
+    errno = 0;
+    unsigned long k = strtoul(word, &slash, 10),
+                  n = *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
+    if (errno || !isdigit((unsigned char)word[0]) || !end || !isdigit((unsigned char)slash[1]) ||
+        *end || !k || k > n || n > UINT32_MAX) {
+        wrong_call(command, "--shard wants K/N, the K-th of N parts, from 1/N to N/N, not '%s'",
+                   word);
+        return false;
+    }
+    *shard = (uint32_t)k;
+    *shards = (uint32_t)n;
+    return true;
+}
+
+/* 90, 90s, 1.5m, 2h. */
+static bool parse_duration(const struct command *command, const char *word, double *seconds) {
+    char *unit = NULL;
+    double number = strtod(word, &unit);
+    double scale = !*unit || strcmp(unit, "s") == 0 ? 1
+                   : strcmp(unit, "m") == 0         ? 60
+                   : strcmp(unit, "h") == 0         ? 3600
+                                                    : 0;
+    if (unit == word || !scale || !isfinite(number) || number <= 0) {
+        wrong_call(command, "--every wants a time such as 10s, 5m or 1h, not '%s'", word);
+        return false;
+    }
+    *seconds = number * scale;
+    return true;
+}
+
+/* Nobody types .npy records; without this the program would seem to hang. */
+static bool stream_is_piped(const struct command *command, const struct words *data) {
+    for (size_t i = 0; i < data->n; i++) {
+        const char *eq = strrchr(data->items[i], '=');
+        if (strcmp(eq ? eq + 1 : data->items[i], "-") == 0 && isatty(STDIN_FILENO)) {
+            wrong_call(command, "--data - reads .npy records from a pipe, and standard input is a "
+                                "terminal");
+            return false;
+        }
+    }
+    return true;
+}
+
 bool make_run_options(const struct command *command, struct run_args *args,
                       const struct words *rest, size_t from, struct tmk_run_options *out) {
     for (size_t i = from; i < rest->n; i++)
@@ -30,6 +79,22 @@ bool make_run_options(const struct command *command, struct run_args *args,
         wrong_call(command, "--threads and --batch must be reasonable numbers");
         return false;
     }
+    uint32_t shard = 0, shards = 0;
+    if (args->shard && !parse_shard(command, args->shard, &shard, &shards))
+        return false;
+    double seconds = 0;
+    if (args->checkpoint_every && !parse_duration(command, args->checkpoint_every, &seconds))
+        return false;
+    if (args->checkpoint_every && !args->checkpoint) {
+        wrong_call(command, "--every goes with --checkpoint FILE");
+        return false;
+    }
+    if (args->bad && strcmp(args->bad, "stop") != 0 && strcmp(args->bad, "skip") != 0) {
+        wrong_call(command, "--on-bad-sample takes stop or skip, not '%s'", args->bad);
+        return false;
+    }
+    if (!stream_is_piped(command, &args->data))
+        return false;
     args->parsed_dims = calloc(args->dims.n + 1, sizeof *args->parsed_dims);
     if (!args->parsed_dims)
         return false;
@@ -41,6 +106,14 @@ bool make_run_options(const struct command *command, struct run_args *args,
                                     .dims = args->parsed_dims,
                                     .n_dims = args->dims.n,
                                     .limit = args->limit,
+                                    .skip = args->skip,
+                                    .sample_every = args->every,
+                                    .shard = shard,
+                                    .shards = shards,
+                                    .checkpoint = args->checkpoint,
+                                    .checkpoint_seconds = seconds,
+                                    .image = args->image,
+                                    .skip_bad_samples = args->bad && strcmp(args->bad, "skip") == 0,
                                     .threads = (uint32_t)args->threads,
                                     .batch = (uint32_t)args->batch,
                                     .progress = is_quiet() ? NULL : show_progress};

@@ -9,20 +9,41 @@
 
 struct run_args {
     struct words data, dims;
-    uint64_t limit, threads, batch;
+    uint64_t limit, skip, every, threads, batch;
+    const char *image, *bad, *shard, *checkpoint, *checkpoint_every;
     struct tmk_dim *parsed_dims;
 };
 
+#define RUN_HELP_INDENT "\n                             "
+#define RUN_DATA_HELP                                                                              \
+    "calibration data, as often as wanted; INPUT=SRC binds it to an input. SRC is" RUN_HELP_INDENT \
+    "FILE.npy, FILE.npz, FILE.h5:/path, FILE.bin (float32 in the input's shape)," RUN_HELP_INDENT  \
+    "a folder of ONNX test sets, a folder of PNG and JPEG files (or one, or a" RUN_HELP_INDENT     \
+    "FILE.txt that lists them), or - for .npy records on standard input"
+#define RUN_IMAGE_HELP                                                                             \
+    "what is made of images: resize=SHORTER or WxH, crop=SIDE or WxH, color=rgb" RUN_HELP_INDENT   \
+    "or bgr or grey, scale=1/255, mean=R:G:B, std=R:G:B, layout=nchw or nhwc," RUN_HELP_INDENT     \
+    "type=float32 or uint8; joined by commas, done in this order"
+
 /* Rows for an option table. `args` is a struct run_args. */
 #define RUN_OPTION_ROWS(args)                                                                        \
-    {"data",                                                                                         \
-     'd',                                                                                            \
-     OPTION_TEXTS,                                                                                   \
-     "SRC",                                                                                          \
-     "calibration data: .npy, .npz or a folder of ONNX test sets; INPUT=SRC binds it",               \
-     &(args).data},                                                                                  \
+    {"data", 'd', OPTION_TEXTS, "SRC", RUN_DATA_HELP, &(args).data},                                 \
+        {"image", 0, OPTION_TEXT, "SPEC", RUN_IMAGE_HELP, &(args).image},                            \
+        {"on-bad-sample",                                                                            \
+         0,                                                                                          \
+         OPTION_TEXT,                                                                                \
+         "WHAT",                                                                                     \
+         "stop (default) at a file that can't be read, or skip it: count and list it",               \
+         &(args).bad},                                                                               \
         {"dim", 0, OPTION_TEXTS, "NAME=N", "a free dimension of the model must be N", &(args).dims}, \
         {"limit", 'n', OPTION_COUNT, "N", "at most N samples", &(args).limit},                       \
+        {"skip", 0, OPTION_COUNT, "N", "leave out the first N samples", &(args).skip},               \
+        {"sample-every",                                                                             \
+         0,                                                                                          \
+         OPTION_COUNT,                                                                               \
+         "K",                                                                                        \
+         "every K-th sample only (with --batch: every K-th batch)",                                  \
+         &(args).every},                                                                             \
         {"threads",      't', OPTION_COUNT, "N", "worker threads (default: all processors)",         \
          &(args).threads},                                                                           \
     {                                                                                                \

@@ -20,7 +20,7 @@ static int width(const char *text) {
 }
 
 /* A name without control characters, its middle left out where it is too long. */
-static void print_name(const char *name, int cells) {
+void print_name(const char *name, int cells) {
     int n = width(name), skipped_from = cells / 2, skipped_to = n - (cells - cells / 2 - 1),
         at = -1;
     for (const char *c = name; *c; c++) {
@@ -71,14 +71,42 @@ static const char *number(float value, char out[32]) {
 
 /* ---- the table ---- */
 
-static void print_header(void) {
-    bool bold = isatty(STDOUT_FILENO);
-    printf("%s%-5s %-*s %-10s %-8s %-20s %11s %11s %11s %10s %6s  %s%s\n", bold ? "\033[1m" : "",
-           "id", MOST_NAME, "name", "kind", "status", "shape", "min", "max", "mean", "std", "zeros",
-           "histogram", bold ? "\033[0m" : "");
+/* NULL: it was always finite. */
+static const struct tmk_nonfinite *nonfinite_of(const struct tmk_nonfinite *all, uint32_t n,
+                                                uint32_t id) {
+    for (uint32_t i = 0; i < n; i++)
+        if (all[i].id == id)
+            return &all[i];
+    return NULL;
 }
 
-static void print_floats(const struct tmk_profile_tensor *tensor) {
+/* What a line is marked with: N NaN or infinity begins here, n they were inherited, C constant,
+ * D17 dead channels, S saturated. */
+static void marks_of(const struct tmk_profile_tensor *tensor, const struct tmk_nonfinite *nonfinite,
+                     char out[32]) {
+    struct tmk_flags flags;
+    int at = 0;
+    out[0] = '\0';
+    if (nonfinite)
+        at += snprintf(out, 32, "%s", nonfinite->n_from ? "n" : "N");
+    if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
+        return;
+    if (flags.constant)
+        at += snprintf(out + at, 32 - (size_t)at, "C");
+    else if (flags.dead_channels)
+        at += snprintf(out + at, 32 - (size_t)at, "D%zu", flags.dead_channels);
+    if (flags.saturated)
+        snprintf(out + at, 32 - (size_t)at, "S");
+}
+
+static void print_header(void) {
+    bool bold = isatty(STDOUT_FILENO);
+    printf("%s%-5s %-*s %-10s %-8s %-20s %11s %11s %11s %10s %6s %-6s %s%s\n",
+           bold ? "\033[1m" : "", "id", MOST_NAME, "name", "kind", "status", "shape", "min", "max",
+           "mean", "std", "zeros", "marks", "histogram", bold ? "\033[0m" : "");
+}
+
+static void print_floats(const struct tmk_profile_tensor *tensor, const char *marks) {
     struct tmk_summary s;
     char min[32], max[32], spark[SPARK_CELLS * 4 + 1];
     tmk_stats_summary(tensor->stats, &s);
@@ -87,14 +115,17 @@ static void print_floats(const struct tmk_profile_tensor *tensor) {
         printf("%11s %11s %11.4g %10.4g ", number(s.min, min), number(s.max, max), s.mean, s.std);
     else
         printf("%11s %11s %11s %10s ", "-", "-", "-", "-");
-    printf("%5.1f%%  %s", s.count ? 100 * (double)s.zeros / (double)s.count : 0.0, spark);
+    printf("%5.1f%% %-6s %s", s.count ? 100 * (double)s.zeros / (double)s.count : 0.0, marks,
+           spark);
     if (s.nan || s.posinf || s.neginf)
         printf("  %llu NaN, %llu inf", (unsigned long long)s.nan,
                (unsigned long long)(s.posinf + s.neginf));
 }
 
-static void print_line(const struct tmk_profile_tensor *tensor) {
-    char id[16], shape[128];
+static void print_line(const struct tmk_profile_tensor *tensor,
+                       const struct tmk_nonfinite *nonfinite) {
+    char id[16], shape[128], marks[32];
+    marks_of(tensor, nonfinite, marks);
     snprintf(id, sizeof id, "p%u", tensor->id);
     shape_text(tensor, shape, sizeof shape);
     printf("%-5s ", id);
@@ -102,19 +133,25 @@ static void print_line(const struct tmk_profile_tensor *tensor) {
     printf(" %-10s %-8s %-20s ", tmk_profile_kind_name(tensor->kind),
            tmk_profile_status_name(tensor->status), shape);
     if (tensor->stats)
-        print_floats(tensor);
+        print_floats(tensor, marks);
     else if (tensor->has_int_stats && tensor->int_stats.count)
         printf("%11lld %11lld", (long long)tensor->int_stats.min, (long long)tensor->int_stats.max);
     putchar('\n');
 }
 
 void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n) {
-    printf("%s: %llu of %llu samples, %u values\n", profile->model.file,
-           (unsigned long long)profile->ledger.run, (unsigned long long)profile->ledger.offered,
-           profile->n_tensors);
+    struct tmk_nonfinite *nonfinite = NULL;
+    uint32_t n_nonfinite = 0;
+    (void)!tmk_profile_nonfinite(profile, &nonfinite, &n_nonfinite, NULL);
+    printf("%s: %llu of %llu samples, %u values; marks: N, n NaN or infinity begins, is inherited; "
+           "C constant; D9 dead channels; S saturated\n",
+           profile->model.file, (unsigned long long)profile->ledger.run,
+           (unsigned long long)profile->ledger.offered, profile->n_tensors);
     print_header();
     for (uint32_t i = 0; i < n; i++)
-        print_line(&profile->tensors[chosen[i]]);
+        print_line(&profile->tensors[chosen[i]],
+                   nonfinite_of(nonfinite, n_nonfinite, profile->tensors[chosen[i]].id));
+    free(nonfinite);
 }
 
 /* ---- one value ---- */
@@ -176,6 +213,26 @@ static void print_statistics(const struct tmk_stats *stats) {
     print_channels(&s);
 }
 
+static void print_flags(const struct tmk_profile_tensor *tensor,
+                        const struct tmk_nonfinite *nonfinite) {
+    struct tmk_flags flags;
+    if (nonfinite && !nonfinite->n_from)
+        printf("  %-18s NaN or infinity begins here: no operand had any before\n", "warning");
+    for (uint32_t i = 0; nonfinite && i < nonfinite->n_from; i++)
+        printf("%s p%u%s", i ? "," : "  warning            has its NaN or infinity from",
+               nonfinite->from[i], i + 1 == nonfinite->n_from ? "\n" : "");
+    if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
+        return;
+    if (flags.constant)
+        printf("  %-18s constant: one number all the time\n", "warning");
+    if (flags.dead_channels)
+        printf("  %-18s %zu of %zu channels were 0 all the time\n", "warning", flags.dead_channels,
+               flags.channels);
+    if (flags.saturated)
+        printf("  %-18s saturated: at least %llu elements are min, %llu are max\n", "warning",
+               (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);
+}
+
 static void print_ends(const struct tmk_profile_tensor *tensor) {
     if (tensor->has_producer)
         printf("  %-18s output %u of %s '%s'\n", "made by", tensor->producer.output,
@@ -185,7 +242,10 @@ static void print_ends(const struct tmk_profile_tensor *tensor) {
                tensor->consumers[i].op, tensor->consumers[i].node);
 }
 
-void show_value(const struct tmk_profile_tensor *tensor) {
+void show_value(const struct tmk_profile *profile, const struct tmk_profile_tensor *tensor) {
+    struct tmk_nonfinite *nonfinite = NULL;
+    uint32_t n = 0;
+    (void)!tmk_profile_nonfinite(profile, &nonfinite, &n, NULL);
     char shape[128];
     shape_text(tensor, shape, sizeof shape);
     printf("p%u ", tensor->id);
@@ -199,6 +259,8 @@ void show_value(const struct tmk_profile_tensor *tensor) {
     printf("  %-18s %016llx, number %u of its kind\n", "fingerprint",
            (unsigned long long)tensor->fingerprint, tensor->ordinal);
     print_ends(tensor);
+    print_flags(tensor, nonfinite_of(nonfinite, n, tensor->id));
+    free(nonfinite);
     if (tensor->stats)
         print_statistics(tensor->stats);
     if (tensor->has_int_stats && tensor->int_stats.count)
@@ -209,7 +271,7 @@ void show_value(const struct tmk_profile_tensor *tensor) {
 
 /* ---- JSON ---- */
 
-static void print_quoted(const char *text) {
+void print_quoted(const char *text) {
     putchar('"');
     for (; *text; text++) {
         if (*text == '"' || *text == '\\')
@@ -220,6 +282,23 @@ static void print_quoted(const char *text) {
             putchar(*text);
     }
     putchar('"');
+}
+
+static void print_json_flags(const struct tmk_profile_tensor *tensor,
+                             const struct tmk_nonfinite *nonfinite) {
+    struct tmk_flags flags;
+    if (nonfinite && !nonfinite->n_from)
+        printf(", \"nonfinite\": {\"origin\": true}");
+    for (uint32_t i = 0; nonfinite && i < nonfinite->n_from; i++)
+        printf("%s\"p%u\"%s", i ? ", " : ", \"nonfinite\": {\"inherits\": [", nonfinite->from[i],
+               i + 1 == nonfinite->n_from ? "]}" : "");
+    if (!tensor->stats || tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
+        return;
+    printf(", \"constant\": %s, \"saturated\": %s, \"at_min\": %llu, \"at_max\": %llu",
+           flags.constant ? "true" : "false", flags.saturated ? "true" : "false",
+           (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);
+    if (flags.channels)
+        printf(", \"channels\": %zu, \"dead_channels\": %zu", flags.channels, flags.dead_channels);
 }
 
 static void print_json_figures(const struct tmk_profile_tensor *tensor) {
@@ -236,6 +315,9 @@ static void print_json_figures(const struct tmk_profile_tensor *tensor) {
 }
 
 void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n) {
+    struct tmk_nonfinite *nonfinite = NULL;
+    uint32_t n_nonfinite = 0;
+    (void)!tmk_profile_nonfinite(profile, &nonfinite, &n_nonfinite, NULL);
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_profile_tensor *tensor = &profile->tensors[chosen[i]];
         printf("%s{\"id\": \"p%u\", \"name\": ", i ? " " : "[", tensor->id);
@@ -249,7 +331,9 @@ void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32
             printf(", \"count\": %llu, \"min\": %lld, \"max\": %lld",
                    (unsigned long long)tensor->int_stats.count, (long long)tensor->int_stats.min,
                    (long long)tensor->int_stats.max);
+        print_json_flags(tensor, nonfinite_of(nonfinite, n_nonfinite, tensor->id));
         printf("}%s", i + 1 < n ? ",\n" : "");
     }
+    free(nonfinite);
     puts(n ? "]" : "[]");
 }

@@ -8,8 +8,21 @@
 /* A header and one line for each of n positions in profile->tensors. */
 void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n);
 /* All that is known of one value. */
-void show_value(const struct tmk_profile_tensor *tensor);
+void show_value(const struct tmk_profile *profile, const struct tmk_profile_tensor *tensor);
 /* A JSON array of the chosen values' figures. */
 void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n);
+/* The `most` samples that set the chosen values' extremes, worst first. */
+TMK_NODISCARD enum tmk_status show_outliers(const struct tmk_profile *profile,
+                                            const uint32_t *chosen, uint32_t n, uint64_t most,
+                                            bool json, struct tmk_diag *diag);
+/* How many samples the chosen values' ranges needed. TMK_NOTFOUND: the profile can't tell. */
+TMK_NODISCARD enum tmk_status show_convergence(const struct tmk_profile *profile,
+                                               const uint32_t *chosen, uint32_t n, bool json,
+                                               struct tmk_diag *diag);
+
+/* A text as JSON. */
+void print_quoted(const char *text);
+/* A name without control characters, in so many cells. */
+void print_name(const char *name, int cells);
 
 #endif

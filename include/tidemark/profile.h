@@ -28,7 +28,7 @@ extern "C" {
 
 #define TMK_PROFILE_FORMAT "tidemark-profile"
 /* A file of the same major version always reads; see docs/profile-format.md, "Versions". */
-enum { TMK_PROFILE_MAJOR = 1, TMK_PROFILE_MINOR = 0 };
+enum { TMK_PROFILE_MAJOR = 1, TMK_PROFILE_MINOR = 2 };
 
 /* What a value is to its network. X(name, number, text) */
 #define TMK_PROFILE_KIND_LIST(X)                                                                   \
@@ -92,6 +92,30 @@ struct tmk_profile_ledger {
     uint64_t end_sample;
 };
 
+/* The samples with absolute indices begin, begin + 1, ... end - 1. */
+struct tmk_profile_range {
+    uint64_t begin, end;
+};
+
+/* Which part of a whole run a profile is of. A run may be cut into shards, each of them a profile;
+ * tmk_profile_merge puts them together again. */
+struct tmk_profile_coverage {
+    uint64_t total; /* samples of the whole run, [0, total); 0: it ended with the ledger's range */
+    /* Where the ledger's range has gaps: its parts, ascending, no two of them touching. NULL and 0:
+     * there are no gaps. Set with tmk_profile_set_ranges, ask with tmk_profile_range. */
+    struct tmk_profile_range *ranges;
+    uint32_t n_ranges;
+};
+
+enum { TMK_PROFILE_MOST_BAD = 100 }; /* listed of those that failed: the first */
+
+/* A sample that failed, and was passed over. */
+struct tmk_profile_bad {
+    uint64_t sample;  /* absolute index */
+    const char *file; /* without directories above the source's */
+    const char *why;
+};
+
 /* The node output that a value is. */
 struct tmk_profile_producer {
     const char *node, *op, *domain; /* the node's name may be "" */
@@ -138,8 +162,13 @@ struct tmk_profile_tensor {
     struct tmk_profile_consumer *consumers;
     uint32_t n_consumers;
 
-    const char *rule;  /* DERIVED: by which exact rule ("relu"); else "" */
-    uint32_t *sources; /* DERIVED: from which IDs */
+    uint32_t *operands; /* IDs that it is computed from, each once, also into and out of sub-graphs:
+                           an If's result from its branches' results, a loop body's input from the
+                           loop's operand and from the result that comes round */
+    uint32_t n_operands;
+
+    const char *rule;  /* DERIVED, or DEAD without looking: by which exact rule ("relu"); else "" */
+    uint32_t *sources; /* with a rule: from which IDs */
     uint32_t n_sources;
 
     struct tmk_stats *stats; /* owned; NULL where no floats were counted */
@@ -177,6 +206,9 @@ struct tmk_profile {
     struct tmk_profile_setting *settings;
     uint32_t n_settings;
     struct tmk_profile_ledger ledger;
+    struct tmk_profile_coverage coverage;
+    struct tmk_profile_bad *bad; /* those that failed, ascending by sample; there may be more */
+    uint32_t n_bad;
     struct tmk_profile_tensor *tensors; /* ascending by id */
     uint32_t n_tensors;
 
@@ -207,6 +239,9 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_source(struct tmk_profile 
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_setting(struct tmk_profile *profile,
                                                               const char *key, const char *value,
                                                               struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_bad(struct tmk_profile *profile,
+                                                          uint64_t sample, const char *file,
+                                                          const char *why, struct tmk_diag *diag);
 /* Appends a record (strings "", lists empty, status NEVER, everything else 0). *out is good until
  * the next one is appended. TMK_ARGUMENT unless id is greater than the last record's. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_tensor(struct tmk_profile *profile,
@@ -218,6 +253,9 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_consumer(struct tmk_profil
                                                                const char *node, const char *op,
                                                                const char *domain, uint32_t input,
                                                                struct tmk_diag *diag);
+/* An ID that the value is computed from; nothing happens when it is there. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_profile_add_operand(struct tmk_profile_tensor *tensor, uint32_t operand, struct tmk_diag *diag);
 /* An ID that a DERIVED value follows from. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_derivation(struct tmk_profile_tensor *tensor,
                                                                  uint32_t source,
@@ -228,6 +266,43 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_derivation(struct tmk_prof
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_runs(struct tmk_profile_tensor *tensor,
                                                            const struct tmk_shape *shape,
                                                            uint64_t runs, struct tmk_diag *diag);
+
+/* What follows for the status of a value from its other fields: NEVER without statistics, CONSTANT
+ * for weights, INTEGER, DEAD when it was one finite number all the time, DERIVED with sources, else
+ * OBSERVED. */
+TMK_API enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_tensor *tensor);
+
+/* ---- which samples, and putting shards together ---- */
+
+/* Says which samples the profile covers: sets the ledger's range, and the coverage's ranges where
+ * there are gaps. `ranges` [n] is copied; they are not empty, ascend and do not overlap, else
+ * TMK_ARGUMENT. n = 0: no sample. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_set_ranges(struct tmk_profile *profile,
+                                                             const struct tmk_profile_range *ranges,
+                                                             uint32_t n, struct tmk_diag *diag);
+/* The i-th range that the profile covers, ascending; false when there are no more. */
+TMK_API bool tmk_profile_range(const struct tmk_profile *profile, uint32_t i,
+                               struct tmk_profile_range *out);
+/* Samples of the whole run, of which this profile may be a part. */
+TMK_API uint64_t tmk_profile_total(const struct tmk_profile *profile);
+/* Does the profile cover all of them? */
+TMK_API bool tmk_profile_is_whole(const struct tmk_profile *profile);
+
+/* dst becomes the profile of what both saw: the same bits as one run over all the samples, in
+ * whatever order and grouping shards are merged. src is only read, and nothing of it is kept.
+ *
+ * TMK_MISMATCH, with what differs, unless both are shards of one run: the same model (by its hash
+ * and fingerprint), data (by hashes and counts; names may differ, the lesser stays), settings,
+ * number of samples in all, producer (version, instruction set, kernels) and values, cut at the
+ * ends of batches (the setting "batch"), and no sample is in both. Then dst is as it was.
+ * TMK_RANGE: a count overflows, TMK_NOMEM; then dst is only good for destroying. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_profile_merge(struct tmk_profile *dst, const struct tmk_profile *src, struct tmk_diag *diag);
+/* The merge of n >= 1 files (no more than two profiles are in memory at a time). Errors name the
+ * file, or both. End with tmk_profile_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_merge_files(const char *const *paths, size_t n,
+                                                              struct tmk_profile **out,
+                                                              struct tmk_diag *diag);
 
 /* ---- asking ---- */
 
@@ -242,6 +317,36 @@ TMK_API const struct tmk_profile_tensor *tmk_profile_by_id(const struct tmk_prof
  * any other). for (uint32_t i = 0; (i = tmk_profile_find(p, pattern, i)) < p->n_tensors; i++) */
 TMK_API uint32_t tmk_profile_find(const struct tmk_profile *profile, const char *pattern,
                                   uint32_t from);
+
+/* A value that was NaN or infinite somewhere. */
+struct tmk_nonfinite {
+    uint32_t id;
+    const uint32_t
+        *from;       /* operands that were so at the same sample or an earlier one, ascending */
+    uint32_t n_from; /* 0: it began here */
+    bool downstream; /* it follows from the first of the list that has n_from 0 */
+};
+/* All of them in the order of IDs, in which operands come before results. Operands without
+ * observers are looked through. What comes round a loop is not told from what began inside of it:
+ * there, the value of the least ID that goes round counts as its beginning. *out is one block to
+ * free; NULL when there are none, or when the profile does not know operands (before version 1.2).
+ */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_nonfinite(const struct tmk_profile *profile,
+                                                            struct tmk_nonfinite **out, uint32_t *n,
+                                                            struct tmk_diag *diag);
+
+/* What a value's numbers give away. Values of integers and values without numbers have no flags. */
+struct tmk_flags {
+    bool constant;          /* it was one number all the time (status DEAD) */
+    size_t dead_channels;   /* channels that were 0 all the time */
+    size_t channels;        /* of so many; 0: none were kept */
+    uint64_t at_min, at_max; /* elements that are proven to be the least, the greatest number; 0 for
+                                weights, for 0 and where there is no histogram */
+    bool saturated; /* one of these is more than 1 % of the finite elements, and at least 16 */
+};
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor,
+                                                        struct tmk_flags *out,
+                                                        struct tmk_diag *diag);
 
 /* Balances the books: the ledger adds up; IDs ascend; each value's statistics fit its type, hold as
  * many elements as the shapes that ran, and their histogram and classes add up to that; what is not

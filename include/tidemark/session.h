@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tidemark/dist.h>
 #include <tidemark/profile.h>
 #include <tidemark/status.h>
 #include <tidemark/tensor.h>
@@ -73,14 +74,42 @@ struct tmk_dim {
 
 /* What to run over, and how. Zero-initialised is: everything, as many threads as processors. */
 struct tmk_run_options {
-    const char *const *data; /* sources: PATH, or INPUT=PATH */
+    const char *const *data; /* sources: PATH, or INPUT=PATH; "-": .npy records on standard input */
     size_t n_data;
     const struct tmk_dim *dims; /* free dimensions that must have these sizes */
     size_t n_dims;
-    uint64_t limit;   /* samples at most; 0: all */
-    uint32_t threads; /* workers; 0: one a processor. Never changes a result. */
-    uint32_t batch;   /* samples a call where the model's batch is free; 0: 1 */
-    bool fail_on_nan; /* stop with TMK_GUARD at the first NaN */
+    uint64_t skip; /* samples at the start to leave out */
+    uint64_t
+        sample_every;  /* of the batches, every so many-th (with batch 1, of the samples); 0: 1 */
+    uint64_t limit;    /* samples at most; 0: all */
+    const char *image; /* what is made of images, as --image spells it; NULL: the default */
+    bool skip_bad_samples; /* files that cannot be read are counted and listed, else an error */
+    uint32_t threads;      /* workers; 0: one a processor. Never changes a result. */
+    uint32_t batch;        /* samples a call where the model's batch is free; 0: 1 */
+    bool fail_on_nan;      /* stop with TMK_GUARD at the first NaN */
+    bool per_sample; /* keep each sample's extremes of each value; memory grows with samples */
+    /* Bytes: as many workers, then as large a batch, as are expected to fit; TMK_NOMEM before the
+     * run where nothing fits. 0: no limit. */
+    uint64_t memory_limit;
+
+    /* ---- of tmk_model_profile only ---- */
+
+    uint32_t shard, shards; /* the shard-th (from 1) of so many parts of the samples; 0, 0: all */
+    /* A file that is written now and then, and once more when the run is stopped. Where it is there
+     * at the start the run goes on from it; the result is that of a run that was never interrupted.
+     * It stays: remove it once the result is in safety. NULL: none. */
+    const char *checkpoint;
+    double checkpoint_seconds; /* from one to the next; 0: 60 */
+    /* Called before running when a checkpoint was there: samples that are done, of how many (0: not
+     * known). NULL: never. */
+    void (*resumed)(void *context, uint64_t samples_done, uint64_t total);
+    /* Asked before each batch, by a thread of the run: true ends it with TMK_INTERRUPTED, with
+     * `checkpoint` after the batches at hand. NULL: never. */
+    bool (*stop)(void *context);
+    /* Of all that are in it, each with the same model, data and options. *out is then the profile
+     * of what all ran at rank 0, and NULL elsewhere. NULL: this process is alone. */
+    struct tmk_team *team;
+
     /* Called now and then by the calling thread; `total` is 0 while it is not known. NULL: never.
      */
     void (*progress)(void *context, uint64_t samples_done, uint64_t total);
@@ -88,7 +117,7 @@ struct tmk_run_options {
      * not printed. */
     void (*print)(void *context, const char *label, uint64_t sample,
                   const struct tmk_tensor *tensor);
-    void *context; /* of both */
+    void *context; /* of all these */
 };
 
 /* What a run was like; not part of a profile, since it differs from run to run. */
@@ -98,11 +127,14 @@ struct tmk_run_report {
     double setup_seconds; /* before: instrumenting, opening the data */
     size_t arena_bytes;   /* activations and scratch, a worker */
     uint32_t threads;
+    uint32_t checkpoints;      /* that were written */
+    double checkpoint_seconds; /* of `seconds`: what that took, while nothing else ran */
 };
 
 /* Instruments a copy of the model, runs it over the data, and answers with the profile of every
- * value. report may be NULL. TMK_GUARD: a NaN was seen where that was to stop the run. End with
- * tmk_profile_destroy. */
+ * value. report may be NULL. TMK_GUARD: a NaN was seen where that was to stop the run.
+ * TMK_INTERRUPTED: options->stop said so. TMK_MISMATCH, with what differs: the checkpoint is of
+ * another run; nothing was run then. End with tmk_profile_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_profile(struct tmk_model *model, const struct tmk_run_options *options,
                   const struct tmk_observe *observe, struct tmk_profile **out,
@@ -113,6 +145,50 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_run_bare(struct tmk_model *model
                                                          const struct tmk_run_options *options,
                                                          struct tmk_run_report *report,
                                                          struct tmk_diag *diag);
+
+/* Memory that a run is expected to take, in bytes: told from the plan of its first batch. What
+ * statistics take is an estimate. */
+struct tmk_memory_plan {
+    uint32_t threads;
+    uint64_t batch;
+    uint64_t program;    /* what the process holds before the run */
+    uint64_t model;      /* weights that are read from the file as they lie */
+    uint64_t packed;     /* weights as the kernels want them, and constants that were computed */
+    uint64_t constants;  /* their statistics */
+    uint64_t worker;     /* activations and scratch, each worker */
+    uint64_t statistics; /* of activations, each worker */
+    uint64_t read_ahead; /* batches, each worker */
+    uint64_t total;
+};
+/* Reads the first batch, plans it, and runs nothing. observe NULL: a bare run. With
+ * options->memory_limit, *out has as many workers, and if need be as small a batch, as fit. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
+                                                            const struct tmk_run_options *options,
+                                                            const struct tmk_observe *observe,
+                                                            struct tmk_memory_plan *out,
+                                                            struct tmk_diag *diag);
+
+/* What one step of a run cost, all its runs on all threads together. */
+struct tmk_step_cost {
+    char name[128];  /* of the node; of a chain's last */
+    char what[128];  /* operators: "Conv", "BatchNormalization+Add+Relu", "to blocks for Conv" */
+    char kernel[64]; /* what ran it: "onednn jit:avx2", "tiles", "plain C" */
+    uint64_t runs;
+    double seconds;         /* without its observers */
+    double observe_seconds; /* they */
+};
+struct tmk_costs {
+    struct tmk_step_cost *steps; /* in the order in which they run */
+    size_t n;
+};
+/* Runs the model over the data, observed (observe NULL: bare), and tells what each step cost;
+ * nothing else is kept. Reading the clock slows the run down by some per cent. On success end *out
+ * with tmk_costs_finish. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_costs(struct tmk_model *model,
+                                                      const struct tmk_run_options *options,
+                                                      const struct tmk_observe *observe,
+                                                      struct tmk_costs *out, struct tmk_diag *diag);
+TMK_API void tmk_costs_finish(struct tmk_costs *costs);
 
 /* Runs the model and writes values as arrays: NAME in a .npz (or the only one as .npy), batches
  * joined along their first axis where a batch is a slice of the data, else stacked on a new one.

@@ -31,12 +31,12 @@
 extern "C" {
 #endif
 
-/* How finely elements are told apart once they are stored. Both levels keep every count, the
- * extremes with their places and the exact sum; an update costs the same. RANGE keeps one bin an
- * octave (a sign and an exponent; `low` sums all 23 mantissa bits): a state of about a hundred
- * numbers; no quantile, and the bracket of the sum of squares is some per cent wide. HISTOGRAM
- * keeps the 65,536 bins. */
-enum tmk_stats_level { TMK_STATS_RANGE = 1, TMK_STATS_HISTOGRAM = 2 };
+/* How finely elements are told apart. All levels keep every count, and the extremes with their
+ * places. HISTOGRAM keeps the 65,536 bins. RANGE costs the same while observing and stores one bin
+ * an octave (a sign and an exponent; `low` sums all 23 mantissa bits): a state of about a hundred
+ * numbers; the exact sum, no quantile, and the bracket of the sum of squares is some per cent wide.
+ * MINMAX has no bins, so no moments either, and costs a fifth of the others. */
+enum tmk_stats_level { TMK_STATS_RANGE = 1, TMK_STATS_HISTOGRAM = 2, TMK_STATS_MINMAX = 3 };
 
 /* The most elements that one state holds; beyond it, TMK_RANGE. No integer of a state can overflow
  * below it. */
@@ -58,8 +58,12 @@ struct tmk_stats_at {
     uint64_t sample;      /* absolute index of the batch's first sample */
     uint64_t samples;     /* samples in the batch */
     int32_t channel_axis; /* the axis along which extremes are kept apart; -1: none */
-    bool again; /* these samples have been observed before, as in the last round of a loop:
-                   they are not counted once more */
+    bool again;     /* these samples have been observed before, as in the last round of a loop:
+                       they are not counted once more */
+    uint32_t block; /* 0 or 1: the elements lie row-major. More: axis 1 is cut into blocks of so
+                       many, and memory holds [dim 0][blocks of axis 1][dims 2...][block]; what
+                       fills the last block up is neither read into the state nor counted. The shape
+                       is the logical one, and so are all places and channels. */
 };
 
 /* The state of one observed float value. Opaque. */
@@ -92,6 +96,108 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_stats_update(struct tmk_stats *stats, 
                                                        const struct tmk_stats_at *at,
                                                        struct tmk_diag *diag);
 
+/* The same, a piece at a time, while a tensor is being made: between begin and end every element is
+ * handed over exactly once. Plain data, the caller's memory; its fields are private. `stats` and
+ * `shadow` must stay, and are not to be used otherwise, until the end. After a failure the state is
+ * only good for destroying; there is nothing to undo in the pass itself. */
+struct tmk_stats_shadow;
+struct tmk_extent;
+struct tmk_stats_pass {
+    struct tmk_stats *stats;
+    struct tmk_stats_shadow *shadow;
+    struct tmk_stats_at at;
+    size_t elements, part;   /* of the tensor; of one sample in it */
+    size_t inner, channels;  /* elements in a run of one channel; 0 channels: none are kept */
+    size_t rows, blocked;    /* elements behind one index of the axis that is cut; its length */
+    struct tmk_extent *each; /* see tmk_stats_each */
+};
+/* shadow NULL: none (see below). Errors as tmk_stats_update; TMK_SHAPE when there is no axis 1 to
+ * cut into blocks. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape *shape,
+                const struct tmk_stats_at *at, struct tmk_stats_shadow *shadow,
+                struct tmk_stats_pass *pass, struct tmk_diag *diag);
+/* x[0, n) are the places [first, first + n) of the tensor's memory (with at->block, places count
+ * what fills up, too; a piece may hold any number of whole or broken blocks). */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_piece(struct tmk_stats_pass *pass, const float *x,
+                                                      size_t first, size_t n,
+                                                      struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_end(struct tmk_stats_pass *pass,
+                                                    struct tmk_diag *diag);
+
+/* ---- extremes of each sample ---- */
+
+/* What one sample's elements of a value span. */
+struct tmk_extent {
+    float min, max;      /* of the finite ones; +inf and -inf: there are none */
+    bool neginf, posinf; /* an infinity was there */
+};
+/* Without elements. */
+TMK_API struct tmk_extent tmk_extent_empty(void);
+/* Both together. */
+TMK_API void tmk_extent_widen(struct tmk_extent *extent, const struct tmk_extent *other);
+/* To be called right after tmk_stats_begin: until the end, the pass widens each[i] by what the i-th
+ * sample of the batch holds. `each` [at->samples] is the caller's. A tensor that is not cut by
+ * samples along its first axis belongs to all samples of the batch. */
+TMK_API void tmk_stats_each(struct tmk_stats_pass *pass, struct tmk_extent *each);
+
+/* ---- states that follow from others ----
+ *
+ * Some results need not be looked at: their state is an exact function of their operand's, but for
+ * a few things, such as where an extreme stands. Those are kept in a shadow while the operand is
+ * observed, and tmk_stats_derive_... then gives the very state that observing would have given. */
+
+/* y = x <= lo ? lo : x >= hi ? hi : x, and NaN stays: Relu (0, infinity), Clip. lo < hi. */
+struct tmk_clamp {
+    float lo, hi;
+};
+/* Does y's state follow at this level? At HISTOGRAM the ends that are finite must begin a bin, at
+ * RANGE an octave (0 does both); at MINMAX always. */
+TMK_API bool tmk_clamp_follows(const struct tmk_clamp *clamp, enum tmk_stats_level level);
+/* The extent of y from x's. */
+TMK_API void tmk_extent_clamp(struct tmk_extent *extent, const struct tmk_clamp *clamp);
+
+/* What the state of x does not tell about a clamped y, or, for Concat (clamp NULL), about the
+ * whole. Opaque. TMK_ARGUMENT: not lo < hi. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_shadow_create(const struct tmk_clamp *clamp,
+                                                              struct tmk_stats_shadow **out,
+                                                              struct tmk_diag *diag);
+/* Frees and sets *shadow to NULL; a NULL shadow is allowed. */
+TMK_API void tmk_stats_shadow_destroy(struct tmk_stats_shadow **shadow);
+/* Both of one clamp (or both of Concat). TMK_NOMEM leaves dst only good for destroying. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_shadow *dst,
+                                                             const struct tmk_stats_shadow *src,
+                                                             struct tmk_diag *diag);
+/* The state of y from x's, which was observed with this shadow from its first element on (or its
+ * merges with those of others so observed). Equal to observing y, bit for bit, encoding included.
+ * TMK_UNSUPPORTED: it does not follow at this level; TMK_NOMEM. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
+                                                             const struct tmk_stats_shadow *shadow,
+                                                             struct tmk_stats **out,
+                                                             struct tmk_diag *diag);
+
+/* One operand of a Concat: its state so far (`x`); where it is itself a clamped value, x is the
+ * operand's operand and `shadow` the clamp's; where it is itself a Concat, x is NULL and shadow is
+ * its own. `elements` of it stand together in each part of the result that is `stride` long,
+ * `offset` elements into it, both counted in one sample. */
+struct tmk_stats_operand {
+    const struct tmk_stats *x;
+    const struct tmk_stats_shadow *shadow;
+    size_t elements, stride, offset;
+};
+/* To be called once for each batch, after all operands were observed: keeps the extremes of the
+ * whole that this batch set. `at` as for the batch's observations. An operand must not be observed
+ * twice in one sample under two shapes: its places could no longer be told apart. */
+TMK_API void tmk_stats_shadow_concat(struct tmk_stats_shadow *shadow,
+                                     const struct tmk_stats_operand *operands, size_t n,
+                                     const struct tmk_stats_at *at);
+/* The state of a Concat from its operands' states (whole ones: derived where they are derived), in
+ * order. The whole has no channels. `updates` and `samples` are those of operand 0. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_stats_derive_concat(const struct tmk_stats *const *operands, size_t n,
+                        const struct tmk_stats_shadow *shadow, struct tmk_stats **out,
+                        struct tmk_diag *diag);
+
 /* dst becomes the state of both multisets. dst and src are distinct and of one level (else
  * TMK_MISMATCH). TMK_RANGE: over the limit; TMK_NOMEM. After a failure dst is as it was. */
 TMK_API TMK_NODISCARD enum tmk_status
@@ -102,13 +208,6 @@ tmk_stats_merge(struct tmk_stats *dst, const struct tmk_stats *src, struct tmk_d
 TMK_API TMK_NODISCARD enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst,
                                                             const struct tmk_stats *src,
                                                             uint64_t times, struct tmk_diag *diag);
-
-/* The state of y = x > 0 ? x : +0 from the state of x, as if y had been observed, except that a
- * place which the state of x does not tell is TMK_NOWHERE, and that channels are dropped (conflict)
- * when x held -infinity. TMK_RANGE when x held a NaN: what Relu does with it is not agreed.
- * TMK_NOMEM. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_stats_derive_relu(const struct tmk_stats *src, struct tmk_stats **out, struct tmk_diag *diag);
 
 /* Appends the canonical bytes: equal states give equal bytes. Errors stick in out->failed. */
 struct tmk_text;
@@ -140,7 +239,8 @@ struct tmk_summary {
         *channel_max; /* [channels], the state's memory, valid until it changes;
                          +inf and -inf for a channel without finite elements */
 
-    uint64_t finite;    /* count - nan - posinf - neginf */
+    uint64_t finite; /* count - nan - posinf - neginf */
+    /* at MINMAX, what follows is not known: 0 here, and NaN from `sum` on */
     uint64_t denormals; /* finite, not zero, below 2^-126 in magnitude */
     uint64_t negatives; /* finite and below zero; -0 is not */
     double sum;         /* of the finite elements: the exact sum, rounded once to nearest even */
@@ -152,6 +252,9 @@ struct tmk_summary {
     double std;       /* its root */
 };
 TMK_API void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out);
+/* The same without reading the bins: `bins_used`, `denormals`, `negatives` and all from `sum` on
+ * are 0. */
+TMK_API void tmk_stats_facts(const struct tmk_stats *stats, struct tmk_summary *out);
 
 /* Writes the used bins in ascending order of their number: bin, elements in it, sum of their
  * dropped bits; each array holds summary.bins_used entries. At RANGE a row is an octave, under the

@@ -81,6 +81,17 @@ struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size) {
     return buf;
 }
 
+void tmk_buf_rest(struct tmk_buf *buf) {
+    if (buf->kind == MAPPED)
+        (void)madvise(buf->data, buf->size, MADV_DONTNEED);
+}
+
+bool tmk_buf_is_mapped(const struct tmk_buf *buf) {
+    while (buf && buf->kind == VIEW)
+        buf = buf->owner;
+    return buf && buf->kind == MAPPED;
+}
+
 struct tmk_buf *tmk_buf_ref(struct tmk_buf *buf) {
     atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
     return buf;

@@ -4,6 +4,7 @@
 #ifndef TMK_BASE_BUF_H
 #define TMK_BASE_BUF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The count is atomic: a buf may be shared by threads; its bytes are read-only once shared. */
@@ -16,6 +17,11 @@ struct tmk_buf *tmk_buf_create(size_t size);
 struct tmk_buf *tmk_buf_view(const void *bytes, size_t size, struct tmk_buf *owner);
 /* Memory mapped elsewhere, count 1: munmap when the last reference goes. */
 struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size);
+/* Tells the system that the bytes are not needed soon: pages of a mapped file leave memory, and
+ * come back when somebody reads them. Others stay. */
+void tmk_buf_rest(struct tmk_buf *buf);
+/* Are the bytes a mapped file's? NULL is not. */
+bool tmk_buf_is_mapped(const struct tmk_buf *buf);
 struct tmk_buf *tmk_buf_ref(struct tmk_buf *buf);
 /* Drops a reference and sets *buf to NULL; NULL is allowed. */
 void tmk_buf_unref(struct tmk_buf **buf);

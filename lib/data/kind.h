@@ -9,13 +9,19 @@
 
 /* In the order in which they are asked. X(name of the row) */
 #define TMK_SOURCE_KIND_LIST(X)                                                                    \
+    X(stream)                                                                                      \
+    X(hdf5)                                                                                        \
     X(npy)                                                                                         \
     X(npz)                                                                                         \
-    X(sets)
+    X(sets)                                                                                        \
+    X(images)                                                                                      \
+    X(raw)
 
 /* What can be told of a path without knowing any kind. */
 struct tmk_source_probe {
-    const char *path;
+    const char *path;       /* of the file or folder */
+    const char *inside;     /* "/a/b" of FILE:/a/b, else NULL */
+    bool stream;            /* "-": standard input */
     bool folder;            /* else a regular file */
     unsigned char start[8]; /* of a file, zeroed where it is shorter */
 };
@@ -24,13 +30,23 @@ struct tmk_source_kind {
     const char *name;
     const char *takes; /* for the message that lists what there is */
     bool (*claims)(const struct tmk_source_probe *probe);
-    /* Fills info.arrays, info.n_arrays, info.hash and own. info.path is there. After a failure,
-     * close is called. */
-    enum tmk_status (*open)(struct tmk_source *source, tmk_decode_tensor decode,
+    /* Fills info.arrays, info.n_arrays, info.hash and own; info.path, file and inside are there.
+     * After a failure, close is called. */
+    enum tmk_status (*open)(struct tmk_source *source, const struct tmk_source_options *options,
                             struct tmk_diag *diag);
+    /* NULL unless info.settles. */
+    enum tmk_status (*settle)(struct tmk_source *source, const struct tmk_source_want *wants,
+                              uint32_t n, struct tmk_diag *diag);
+    /* NULL: there is nothing that could be done ahead. */
+    enum tmk_status (*ahead)(struct tmk_source *source, const struct tmk_source_order *order,
+                             uint32_t threads, struct tmk_diag *diag);
     /* As tmk_source_read; `array` is in range. Errors name the path. */
     enum tmk_status (*read)(struct tmk_source *source, uint32_t array, uint64_t first,
                             uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag);
+    /* NULL unless info.separate; `entry` may be out of range. */
+    const char *(*entry_name)(const struct tmk_source *source, uint64_t entry);
+    /* NULL: nothing changes. */
+    void (*end)(struct tmk_source *source);
     /* Releases own, which may be NULL or half made. */
     void (*close)(struct tmk_source *source);
 };
@@ -38,7 +54,8 @@ struct tmk_source_kind {
 struct tmk_source {
     const struct tmk_source_kind *kind;
     struct tmk_source_info info;
-    struct tmk_arena arena; /* arrays, names, own */
+    const char *file, *inside; /* info.path taken apart as in the probe */
+    struct tmk_arena arena;    /* arrays, names, own */
     void *own;
 };
 

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "data/kind.h"
 
 static const struct tmk_source_kind *const kinds[] = {
@@ -39,24 +40,89 @@ static enum tmk_status cannot_read(const char *path, struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_READ, "%s: cannot be read: %s", path, strerror(errno));
 }
 
-static enum tmk_status look(const char *path, struct tmk_source_probe *out, struct tmk_diag *diag) {
-    struct tmk_source_probe probe = {.path = path};
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return cannot_read(path, diag);
-    probe.folder = S_ISDIR(st.st_mode);
-    if (!probe.folder && !S_ISREG(st.st_mode))
-        return tmk_fail(diag, TMK_READ, "%s: is neither a file nor a folder", path);
-    if (!probe.folder) {
-        FILE *file = fopen(path, "rbe");
+/* FIFOs and devices may keep a reader waiting for ever. */
+static enum tmk_status refuse_special(const char *path, struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_READ,
+                    "%s: is neither a file nor a folder; a stream of .npy records is read from "
+                    "standard input, as --data -",
+                    path);
+}
+
+static enum tmk_status read_start(struct tmk_source_probe *probe, struct tmk_diag *diag) {
+    FILE *file = fopen(probe->path, "rbe");
+    if (!file)
+        return cannot_read(probe->path, diag);
+    size_t n = fread(probe->start, 1, sizeof probe->start, file);
+    bool failed = n < sizeof probe->start && ferror(file);
+    enum tmk_status status = failed ? cannot_read(probe->path, diag) : TMK_OK;
+    fclose(file);
+    return status;
+}
+
+/* FILE:/INSIDE, where there is a file of that name. */
+static enum tmk_status split_inside(struct tmk_source *source, struct stat *st, bool *found,
+                                    struct tmk_diag *diag) {
+    const char *path = source->info.path;
+    *found = false;
+    for (const char *colon = strstr(path, ":/"); colon && !*found;
+         colon = strstr(colon + 1, ":/")) {
+        char *file = tmk_arena_strndup(&source->arena, path, (size_t)(colon - path));
         if (!file)
-            return cannot_read(path, diag);
-        size_t n = fread(probe.start, 1, sizeof probe.start, file);
-        bool failed = n < sizeof probe.start && ferror(file);
-        enum tmk_status status = failed ? cannot_read(path, diag) : TMK_OK;
-        fclose(file);
-        TMK_TRY(status);
+            return tmk_nomem(diag);
+        if (stat(file, st) == 0 && S_ISREG(st->st_mode)) {
+            source->file = file;
+            source->inside = colon + 1;
+            *found = true;
+        }
     }
+    return TMK_OK;
+}
+
+/* A file's name may be any bytes; what is written down is text. */
+static char *as_text(char *name) {
+    if (name && !tmk_utf8_valid(name, strlen(name)))
+        for (char *c = name; *c; c++)
+            if ((unsigned char)*c >= 0x80)
+                *c = '?';
+    return name;
+}
+
+/* "photos" of /a/b/photos/, "x.h5:/data" of /a/b/x.h5:/data. */
+static const char *label_of(struct tmk_source *source) {
+    const char *path = source->info.path;
+    size_t end = strlen(source->file);
+    while (end > 1 && source->file[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin && path[begin - 1] != '/')
+        begin--;
+    return as_text(source->inside ? tmk_arena_strdup(&source->arena, path + begin)
+                                  : tmk_arena_strndup(&source->arena, path + begin, end - begin));
+}
+
+static enum tmk_status look(struct tmk_source *source, struct tmk_source_probe *out,
+                            struct tmk_diag *diag) {
+    const char *path = source->info.path;
+    struct stat st;
+    source->file = path;
+    if (strcmp(path, "-") == 0) {
+        *out = (struct tmk_source_probe){.path = path, .stream = true};
+        return TMK_OK;
+    }
+    if (stat(path, &st) != 0) {
+        int error = errno;
+        bool found;
+        TMK_TRY(split_inside(source, &st, &found, diag));
+        errno = error;
+        if (!found)
+            return cannot_read(path, diag);
+    }
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return refuse_special(path, diag);
+    struct tmk_source_probe probe = {
+        .path = source->file, .inside = source->inside, .folder = S_ISDIR(st.st_mode)};
+    if (!probe.folder)
+        TMK_TRY(read_start(&probe, diag));
     *out = probe;
     return TMK_OK;
 }
@@ -74,23 +140,34 @@ static enum tmk_status no_kind(const char *path, struct tmk_diag *diag) {
     return status;
 }
 
-enum tmk_status tmk_source_open(const char *path, tmk_decode_tensor decode, struct tmk_source **out,
-                                struct tmk_diag *diag) {
+static enum tmk_status open_path(struct tmk_source *source,
+                                 const struct tmk_source_options *options, struct tmk_diag *diag) {
     struct tmk_source_probe probe;
     const struct tmk_source_kind *kind = NULL;
-    TMK_TRY(look(path, &probe, diag));
+    TMK_TRY(look(source, &probe, diag));
     for (size_t i = 0; i < TMK_COUNT(kinds) && !kind; i++)
         if (kinds[i]->claims(&probe))
             kind = kinds[i];
     if (!kind)
-        return no_kind(path, diag);
-    struct tmk_source *source = calloc(1, sizeof *source);
-    if (!source)
+        return no_kind(source->info.path, diag);
+    source->info.label = label_of(source);
+    if (!source->info.label)
         return tmk_nomem(diag);
     source->kind = kind;
     source->info.kind = kind->name;
+    return kind->open(source, options, diag);
+}
+
+enum tmk_status tmk_source_open(const char *path, const struct tmk_source_options *options,
+                                struct tmk_source **out, struct tmk_diag *diag) {
+    static const struct tmk_source_options nothing_said = {0};
+    struct tmk_source *source = calloc(1, sizeof *source);
+    if (!source)
+        return tmk_nomem(diag);
     source->info.path = tmk_arena_strdup(&source->arena, path);
-    enum tmk_status status = source->info.path ? kind->open(source, decode, diag) : tmk_nomem(diag);
+    enum tmk_status status = source->info.path
+                                 ? open_path(source, options ? options : &nothing_said, diag)
+                                 : tmk_nomem(diag);
     if (status == TMK_OK)
         *out = source;
     else
@@ -103,7 +180,8 @@ void tmk_source_close(struct tmk_source **slot) {
     if (!source)
         return;
     *slot = NULL;
-    source->kind->close(source);
+    if (source->kind)
+        source->kind->close(source);
     tmk_arena_finish(&source->arena);
     free(source);
 }
@@ -118,4 +196,23 @@ enum tmk_status tmk_source_read(struct tmk_source *source, uint32_t array, uint6
         return tmk_fail(diag, TMK_ARGUMENT, "%s: array %u of %u is wanted", source->info.path,
                         array, source->info.n_arrays);
     return source->kind->read(source, array, first, count, out, diag);
+}
+
+enum tmk_status tmk_source_settle(struct tmk_source *source, const struct tmk_source_want *wants,
+                                  uint32_t n, struct tmk_diag *diag) {
+    return source->kind->settle ? source->kind->settle(source, wants, n, diag) : TMK_OK;
+}
+
+enum tmk_status tmk_source_ahead(struct tmk_source *source, const struct tmk_source_order *order,
+                                 uint32_t threads, struct tmk_diag *diag) {
+    return source->kind->ahead ? source->kind->ahead(source, order, threads, diag) : TMK_OK;
+}
+
+const char *tmk_source_entry_name(const struct tmk_source *source, uint64_t entry) {
+    return source->kind->entry_name ? source->kind->entry_name(source, entry) : "";
+}
+
+void tmk_source_end(struct tmk_source *source) {
+    if (source->kind->end)
+        source->kind->end(source);
 }

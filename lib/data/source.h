@@ -6,8 +6,9 @@
  *  - `whole`: each entry is a complete tensor of its own, shapes may differ from entry to entry
  * (ONNX test sets);
  *  - otherwise: one big array [n_entries, ...] (NumPy): entries are its slices along the first
- * axis. A source is read by one thread at a time. Tensors it hands out stay good after it is closed
- * (they hold references).
+ * axis.
+ * A source is used by one thread at a time. Tensors it hands out stay good after it is closed (they
+ * hold references).
  */
 #ifndef TMK_DATA_SOURCE_H
 #define TMK_DATA_SOURCE_H
@@ -15,23 +16,31 @@
 #include <tidemark/tensor.h>
 
 struct tmk_source;
+struct tmk_image_spec;
+
+#define TMK_SOURCE_ENDLESS UINT64_MAX /* how many entries there are shows when they end */
 
 struct tmk_source_array {
     const char *name; /* of the input it is for, or "" when the source does not say */
     bool whole;
-    uint64_t n_entries;
+    uint64_t n_entries; /* TMK_SOURCE_ENDLESS becomes a number with tmk_source_end */
     enum tmk_dtype
         dtype; /* !whole: as handed out (float16 and float64 are widened to float32); TMK_UNDEFINED:
                   a type that cannot be read, an error only when somebody wants it */
-    struct tmk_shape shape; /* !whole: of the big array, first axis included */
+    struct tmk_shape shape; /* !whole: of the big array, first axis included; -1: not known before
+                               an entry is read, and may differ between entries */
 };
 
 struct tmk_source_info {
-    const char *kind; /* "npy", "npz", "onnx-sets" */
+    const char *kind; /* as in its row: "npy", "images" */
     const char *path;
+    const char *label; /* the path without directories, for the record */
     const struct tmk_source_array *arrays;
     uint32_t n_arrays;
-    char hash[65]; /* of the bytes that the entries are made of: SHA-256 in hex */
+    bool settles;  /* has no arrays before tmk_source_settle */
+    bool separate; /* entries are files of their own: one that is bad says nothing of the others */
+    char hash[65]; /* of the bytes that the entries are made of: SHA-256 in hex; of a stream there
+                      after tmk_source_end, of the bytes that were read */
 };
 
 /* Decodes one serialised tensor file (ONNX TensorProto); *name is malloc'ed or NULL. Given by the
@@ -39,18 +48,59 @@ struct tmk_source_info {
 typedef enum tmk_status (*tmk_decode_tensor)(const char *path, struct tmk_tensor *out, char **name,
                                              struct tmk_diag *diag);
 
-/* Opens what `path` names: FILE.npy, FILE.npz, a folder of input_N.pb or of test_data_set_*
- * folders. TMK_READ, TMK_FORMAT (which file, which byte or field), TMK_UNSUPPORTED (which kinds
- * there are). */
-TMK_NODISCARD enum tmk_status tmk_source_open(const char *path, tmk_decode_tensor decode,
+struct tmk_source_options {
+    tmk_decode_tensor decode;           /* NULL: ONNX tensors are refused */
+    const struct tmk_image_spec *image; /* what is made of images; NULL: the default */
+};
+
+/* Opens what `path` names; the list in data/kind.h says what that may be. `options` may be NULL; it
+ * is only read during the call. TMK_READ, TMK_FORMAT (which file, which byte or field),
+ * TMK_UNSUPPORTED (which kinds there are). */
+TMK_NODISCARD enum tmk_status tmk_source_open(const char *path,
+                                              const struct tmk_source_options *options,
                                               struct tmk_source **out, struct tmk_diag *diag);
 void tmk_source_close(struct tmk_source **source);
 const struct tmk_source_info *tmk_source_info(const struct tmk_source *source);
 
+/* An input that wants data. */
+struct tmk_source_want {
+    const char *input;
+    enum tmk_dtype dtype;
+    bool has_shape;
+    struct tmk_shape shape; /* first axis included; -1 is free */
+};
+/* For sources that take their arrays from what is wanted of them (info.settles): array i feeds
+ * input i. To be called once, before reading. May wait for a stream. */
+TMK_NODISCARD enum tmk_status tmk_source_settle(struct tmk_source *source,
+                                                const struct tmk_source_want *wants, uint32_t n,
+                                                struct tmk_diag *diag);
+
+/* The entries that will be read, in ascending order: gives the next one, or false after the last.
+ * May be called by any thread, one at a time, until the source is closed. */
+struct tmk_source_order {
+    bool (*next)(void *context, uint64_t *entry);
+    void *context;
+};
+/* Says what will be read, so that sources for which reading is work can do it ahead, on up to
+ * `threads` threads of their own. May be left out; what is read then is the same. A second
+ * order takes the place of the first, which is not asked any more. */
+TMK_NODISCARD enum tmk_status tmk_source_ahead(struct tmk_source *source,
+                                               const struct tmk_source_order *order,
+                                               uint32_t threads, struct tmk_diag *diag);
+
 /* Entries [first, first + count) of an array: !whole: one tensor [count, ...];
- * whole: count must be 1, the entry itself. Finish *out. */
+ * whole: count must be 1, the entry itself. Finish *out. Fewer entries come (and the tensor's first
+ * dimension says how many) where an endless array ends, where an entry's shape differs from the one
+ * before, and where a separate one is bad: that is an error once it is the first. Endless arrays
+ * are read in ascending order, and what is passed over is gone; at their end, 0 entries come. */
 TMK_NODISCARD enum tmk_status tmk_source_read(struct tmk_source *source, uint32_t array,
                                               uint64_t first, uint64_t count,
                                               struct tmk_tensor *out, struct tmk_diag *diag);
+
+/* What an entry is called within a source whose entries are separate; "" when it has no name. */
+const char *tmk_source_entry_name(const struct tmk_source *source, uint64_t entry);
+
+/* Nothing more will be read: the info of a stream becomes final. */
+void tmk_source_end(struct tmk_source *source);
 
 #endif

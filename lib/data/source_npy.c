@@ -19,8 +19,9 @@ struct npy {
 
 static bool claims(const struct tmk_source_probe *probe) {
     static const char magic[] = "\x93NUMPY";
-    return !probe->folder && (memcmp(probe->start, magic, sizeof magic - 1) == 0 ||
-                              tmk_source_ends_in(probe->path, ".npy"));
+    return !probe->folder && !probe->inside && !probe->stream &&
+           (memcmp(probe->start, magic, sizeof magic - 1) == 0 ||
+            tmk_source_ends_in(probe->path, ".npy"));
 }
 
 static enum tmk_status parse_header(const struct tmk_infile *file, struct tmk_npy *out,
@@ -49,9 +50,9 @@ static enum tmk_status read_header(struct npy *npy, const char *path, struct tmk
     return npy->header.fortran ? tmk_file_map(path, &npy->mapped, diag) : TMK_OK;
 }
 
-static enum tmk_status open_npy(struct tmk_source *source, tmk_decode_tensor decode,
+static enum tmk_status open_npy(struct tmk_source *source, const struct tmk_source_options *options,
                                 struct tmk_diag *diag) {
-    (void)decode;
+    (void)options;
     struct npy *npy = tmk_arena_alloc(&source->arena, sizeof *npy);
     struct tmk_source_array *array = tmk_arena_alloc(&source->arena, sizeof *array);
     if (!npy || !array)

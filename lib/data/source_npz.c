@@ -31,7 +31,7 @@ struct npz {
 };
 
 static bool claims(const struct tmk_source_probe *probe) {
-    return !probe->folder &&
+    return !probe->folder && !probe->inside && !probe->stream &&
            (memcmp(probe->start, "PK\3\4", 4) == 0 || memcmp(probe->start, "PK\5\6", 4) == 0 ||
             tmk_source_ends_in(probe->path, ".npz"));
 }
@@ -178,9 +178,9 @@ static enum tmk_status read_archive(struct tmk_source *source, struct tmk_diag *
     return tmk_source_hash(source, npz->file, diag);
 }
 
-static enum tmk_status open_npz(struct tmk_source *source, tmk_decode_tensor decode,
+static enum tmk_status open_npz(struct tmk_source *source, const struct tmk_source_options *options,
                                 struct tmk_diag *diag) {
-    (void)decode;
+    (void)options;
     struct npz *npz = tmk_arena_alloc(&source->arena, sizeof *npz);
     source->own = npz;
     if (!npz)

@@ -255,16 +255,16 @@ static enum tmk_status count_all(struct tmk_source *source, uint32_t *out, struc
     return TMK_OK;
 }
 
-static enum tmk_status open_sets(struct tmk_source *source, tmk_decode_tensor decode,
-                                 struct tmk_diag *diag) {
+static enum tmk_status open_sets(struct tmk_source *source,
+                                 const struct tmk_source_options *options, struct tmk_diag *diag) {
     struct sets *sets = tmk_arena_alloc(&source->arena, sizeof *sets);
     source->own = sets;
     if (!sets)
         return tmk_nomem(diag);
-    if (!decode)
+    if (!options->decode)
         return tmk_fail(diag, TMK_UNSUPPORTED, "%s: ONNX tensors are not read here",
                         source->info.path);
-    sets->decode = decode;
+    sets->decode = options->decode;
     uint32_t n = 0;
     TMK_TRY(find_sets(source->info.path, sets, diag));
     TMK_TRY(count_all(source, &n, diag));
@@ -273,6 +273,7 @@ static enum tmk_status open_sets(struct tmk_source *source, tmk_decode_tensor de
         return tmk_nomem(diag);
     source->info.arrays = arrays;
     source->info.n_arrays = n;
+    source->info.separate = true;
     for (uint32_t i = 0; i < n; i++) {
         arrays[i] = (struct tmk_source_array){.name = "", .whole = true, .n_entries = sets->n};
         TMK_TRY(name_array(source, i, &arrays[i].name, diag));
@@ -296,6 +297,11 @@ static enum tmk_status read_sets(struct tmk_source *source, uint32_t array, uint
     return status;
 }
 
+static const char *entry_name(const struct tmk_source *source, uint64_t entry) {
+    const struct sets *sets = source->own;
+    return entry < sets->n ? sets->set[entry].folder : "";
+}
+
 static void close_sets(struct tmk_source *source) {
     struct sets *sets = source->own;
     if (!sets)
@@ -311,5 +317,6 @@ const struct tmk_source_kind tmk_source_sets = {
     .claims = claims,
     .open = open_sets,
     .read = read_sets,
+    .entry_name = entry_name,
     .close = close_sets,
 };

@@ -7,15 +7,42 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "plan/plan.h"
+#include "tensor/shape.h"
 
-static enum tmk_status guard(const struct tmk_slot_config *config, const struct tmk_tensor *tensor,
-                             const struct tmk_stats_at *at, struct tmk_diag *diag) {
-    const float *x = tensor->data;
-    size_t n = tmk_tensor_count(tensor);
+uint8_t tmk_slot_need(const struct tmk_slot_config *config) {
+    return config->print                   ? TMK_TAP_WHOLE
+           : config->rule != TMK_RULE_NONE ? TMK_TAP_SHAPE
+                                           : TMK_TAP_PIECES;
+}
+
+/* The row-major index of a place in memory. */
+static size_t index_of(const struct tmk_shape *shape, size_t block, size_t place) {
+    if (block <= 1)
+        return place;
+    size_t channels = (size_t)shape->dim[1], inner = tmk_shape_part(shape, 2, shape->rank);
+    size_t lane = place % block, at = place / block % inner, row = place / block / inner;
+    size_t blocks = (channels + block - 1) / block;
+    return (row / blocks * channels + row % blocks * block + lane) * inner + at;
+}
+
+static bool fills_up(const struct tmk_shape *shape, size_t block, size_t place) {
+    if (block <= 1)
+        return false;
+    size_t channels = (size_t)shape->dim[1], blocks = (channels + block - 1) / block;
+    return place / block / tmk_shape_part(shape, 2, shape->rank) % blocks * block + place % block >=
+           channels;
+}
+
+static enum tmk_status guard(const struct tmk_slot_config *config,
+                             const struct tmk_account *account, const float *x, size_t first,
+                             size_t n, struct tmk_diag *diag) {
+    const struct tmk_stats_at *at = &account->pass.at;
     for (size_t i = 0; i < n; i++)
-        if (isnan(x[i]))
+        if (isnan(x[i]) && !fills_up(&account->shape, at->block, first + i))
             return tmk_fail(diag, TMK_GUARD, "NaN in %s at sample %llu, element %zu", config->label,
-                            (unsigned long long)at->sample, i);
+                            (unsigned long long)at->sample,
+                            index_of(&account->shape, at->block, first + i));
     return TMK_OK;
 }
 
@@ -62,31 +89,80 @@ static enum tmk_status note_type(struct tmk_account *account, enum tmk_dtype dty
     if (account->dtype != TMK_UNDEFINED && account->dtype != dtype)
         return tmk_fail(diag, TMK_TYPE, "%s was %s before and is %s now", config->label,
                         tmk_dtype_name(account->dtype), tmk_dtype_name(dtype));
-    if (dtype == TMK_FLOAT32 && !account->floats)
+    if (dtype == TMK_FLOAT32 && !account->floats && config->rule == TMK_RULE_NONE)
         TMK_TRY(tmk_stats_create(config->level, &account->floats, diag));
+    if (dtype == TMK_FLOAT32 && !account->shadow && config->shadowed)
+        TMK_TRY(tmk_stats_shadow_create(&config->shadow, &account->shadow, diag));
+    if (dtype == TMK_FLOAT32 && !account->shadow && config->rule == TMK_RULE_CONCAT)
+        TMK_TRY(tmk_stats_shadow_create(NULL, &account->shadow, diag));
     account->dtype = dtype;
     return TMK_OK;
+}
+
+static struct tmk_stats_at here(const struct tmk_account *account, const struct tmk_stats_at *at) {
+    struct tmk_stats_at where = *at;
+    where.again = account->runs > 0 && account->last_sample == at->sample;
+    return where;
+}
+
+static enum tmk_status note(struct tmk_account *account, const struct tmk_shape *shape,
+                            const struct tmk_stats_at *at, struct tmk_diag *diag) {
+    size_t count = 0;
+    TMK_TRY(note_shape(account, shape, 1, diag));
+    (void)tmk_shape_count(shape, &count);
+    account->elements += count;
+    account->runs++;
+    account->shape = *shape;
+    account->last_sample = at->sample;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_account_begin(struct tmk_account *account, const struct tmk_slot_config *config,
+                                  const struct tmk_tensor *tensor, const struct tmk_stats_at *at,
+                                  struct tmk_diag *diag) {
+    TMK_TRY(note_type(account, tensor->dtype, config, diag));
+    const struct tmk_stats_at where = here(account, at);
+    account->shape = tensor->shape;
+    TMK_TRY(tmk_stats_begin(account->floats, &tensor->shape, &where,
+                            config->shadowed ? account->shadow : NULL, &account->pass, diag));
+    if (!config->per_sample)
+        return TMK_OK;
+    struct tmk_extent *each;
+    TMK_TRY(tmk_samples_open(&account->samples, at->sample, at->samples, &each, diag));
+    tmk_stats_each(&account->pass, each);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_account_piece(struct tmk_account *account, const struct tmk_slot_config *config,
+                                  const float *x, size_t first, size_t n, struct tmk_diag *diag) {
+    if (config->guard)
+        TMK_TRY(guard(config, account, x, first, n, diag));
+    return tmk_stats_piece(&account->pass, x, first, n, diag);
+}
+
+enum tmk_status tmk_account_end(struct tmk_account *account, struct tmk_diag *diag) {
+    TMK_TRY(tmk_stats_end(&account->pass, diag));
+    return note(account, &account->shape, &account->pass.at, diag);
 }
 
 enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_slot_config *config,
                                  const struct tmk_tensor *tensor, const struct tmk_stats_at *at,
                                  struct tmk_diag *diag) {
-    TMK_TRY(note_type(account, tensor->dtype, config, diag));
-    struct tmk_stats_at here = *at;
-    here.again = account->runs > 0 && account->last_sample == at->sample;
-    if (tensor->dtype == TMK_FLOAT32) {
-        if (config->guard)
-            TMK_TRY(guard(config, tensor, at, diag));
-        TMK_TRY(tmk_stats_update(account->floats, tensor->data, &tensor->shape, &here, diag));
-    } else {
-        TMK_TRY(tmk_int_stats_update(&account->ints, tensor->dtype, tensor->data, &tensor->shape,
-                                     &here, diag));
+    if (tensor->dtype == TMK_FLOAT32 && config->rule == TMK_RULE_NONE) {
+        TMK_TRY(tmk_account_begin(account, config, tensor, at, diag));
+        size_t count = 0;
+        (void)tmk_blocked_count(&tensor->shape, at->block, &count);
+        if (count)
+            TMK_TRY(tmk_account_piece(account, config, tensor->data, 0, count, diag));
+        return tmk_account_end(account, diag);
     }
-    TMK_TRY(note_shape(account, &tensor->shape, 1, diag));
-    account->elements += tmk_tensor_count(tensor);
-    account->runs++;
-    account->last_sample = at->sample;
-    return TMK_OK;
+    TMK_TRY(note_type(account, tensor->dtype, config, diag));
+    if (tensor->dtype != TMK_FLOAT32) {
+        const struct tmk_stats_at where = here(account, at);
+        TMK_TRY(tmk_int_stats_update(&account->ints, tensor->dtype, tensor->data, &tensor->shape,
+                                     &where, diag));
+    }
+    return note(account, &tensor->shape, at, diag);
 }
 
 enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_account *src,
@@ -99,10 +175,15 @@ enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_acco
         __builtin_mul_overflow(src->runs, times, &runs))
         return tmk_fail(diag, TMK_RANGE, "%s has too many elements to count", config->label);
     TMK_TRY(note_type(dst, src->dtype, config, diag));
+    if (src->floats && !dst->floats) /* a derived value, which is looked at where it is constant */
+        TMK_TRY(tmk_stats_create(config->level, &dst->floats, diag));
     if (src->floats)
         TMK_TRY(tmk_stats_merge_times(dst->floats, src->floats, times, diag));
-    else
+    else if (src->dtype != TMK_FLOAT32)
         TMK_TRY(tmk_int_stats_merge_times(&dst->ints, &src->ints, times, diag));
+    if (src->shadow)
+        TMK_TRY(tmk_stats_shadow_merge(dst->shadow, src->shadow, diag));
+    TMK_TRY(tmk_samples_merge(&dst->samples, &src->samples, diag));
     for (uint32_t i = 0; i < src->n_shapes; i++)
         TMK_TRY(note_shape(dst, &src->shapes[i].shape, src->shapes[i].runs * times, diag));
     dst->more_shapes |= src->more_shapes;
@@ -113,6 +194,8 @@ enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_acco
 
 void tmk_account_finish(struct tmk_account *account) {
     tmk_stats_destroy(&account->floats);
+    tmk_stats_shadow_destroy(&account->shadow);
+    tmk_samples_finish(&account->samples);
     free(account->shapes);
     *account = (struct tmk_account){0};
 }

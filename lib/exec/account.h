@@ -6,12 +6,26 @@
 
 #include <tidemark/stats.h>
 
+#include "exec/samples.h"
+
+/* Rules by which a value's statistics follow from others' (see derive.h). */
+enum tmk_rule { TMK_RULE_NONE, TMK_RULE_CLAMP, TMK_RULE_CONCAT };
+
 /* What to do at a slot. */
 struct tmk_slot_config {
     enum tmk_stats_level level;
     bool guard;        /* stop the run at the first NaN */
     bool print;        /* hand every tensor to `print` below */
+    bool per_sample;   /* keep the extremes of each sample, too */
     const char *label; /* for messages: "p12 'conv1'" */
+    /* Set by tmk_derive_rules. A float32 value with a rule is not looked at. */
+    enum tmk_rule rule;
+    struct tmk_clamp clamp;
+    int64_t axis;      /* CONCAT: of the result; may count from the end */
+    uint32_t *sources; /* slots, in order of the node's operands; malloc'ed */
+    uint32_t n_sources;
+    bool shadowed;           /* a clamp of this value has a rule: */
+    struct tmk_clamp shadow; /* this one */
 };
 
 /* Called by worker threads, one at a time. */
@@ -20,6 +34,9 @@ struct tmk_print {
                   const struct tmk_tensor *tensor);
     void *context;
 };
+
+/* What a plan is to be told of the slot: an enum tmk_tap_need. */
+uint8_t tmk_slot_need(const struct tmk_slot_config *config);
 
 /* A shape that ran, and how often. */
 struct tmk_shape_runs {
@@ -31,20 +48,25 @@ enum { TMK_MOST_SHAPES = 16 };
 
 /* One slot's account. Zero-initialised is empty: nothing was ever seen. */
 struct tmk_account {
-    struct tmk_stats *floats;      /* float32 values, else NULL */
-    struct tmk_int_stats ints;     /* integers and bools */
-    enum tmk_dtype dtype;          /* TMK_UNDEFINED: never seen */
-    uint64_t elements;             /* of the shapes that ran: what the statistics must count */
-    uint64_t runs;                 /* tensors seen */
-    uint64_t last_sample;          /* where the last one seen stood: a body may run more than once
-                                      for the same samples, which count once */
-    struct tmk_shape_runs *shapes; /* distinct shapes, in order of rank, then dimensions */
+    struct tmk_stats *floats;        /* float32 values, else NULL */
+    struct tmk_int_stats ints;       /* integers and bools */
+    enum tmk_dtype dtype;            /* TMK_UNDEFINED: never seen */
+    uint64_t elements;               /* of the shapes that ran: what the statistics must count */
+    uint64_t runs;                   /* tensors seen */
+    struct tmk_shape shape;          /* of the last one */
+    struct tmk_stats_shadow *shadow; /* as config->shadowed or a CONCAT rule wants, else NULL */
+    struct tmk_stats_pass pass;      /* between begin and end */
+    struct tmk_samples samples;      /* float32 values with config->per_sample, else empty */
+    uint64_t last_sample;            /* where the last one seen stood: a body may run more than once
+                                        for the same samples, which count once */
+    struct tmk_shape_runs *shapes;   /* distinct shapes, in order of rank, then dimensions */
     uint32_t n_shapes;
     bool more_shapes; /* there were more; the first TMK_MOST_SHAPES in that order are kept, whatever
                          the order of the runs */
 };
 
-/* Adds one tensor; those of one batch follow each other. at->again is not looked at. TMK_GUARD:
+/* Adds one tensor, which lies as at->block says; those of one batch follow each other. at->again is
+ * not looked at. A float32 value with a rule is only noted; its data may be NULL. TMK_GUARD:
  * config->guard and the tensor holds a NaN; the text tells sample and element. TMK_TYPE when a
  * slot's type changes between runs, or has none of our statistics. */
 TMK_NODISCARD enum tmk_status tmk_account_look(struct tmk_account *account,
@@ -52,6 +74,18 @@ TMK_NODISCARD enum tmk_status tmk_account_look(struct tmk_account *account,
                                                const struct tmk_tensor *tensor,
                                                const struct tmk_stats_at *at,
                                                struct tmk_diag *diag);
+/* The same for a float32 tensor without a rule in pieces: see tmk_stats_begin. `tensor` has no
+ * data. */
+TMK_NODISCARD enum tmk_status tmk_account_begin(struct tmk_account *account,
+                                                const struct tmk_slot_config *config,
+                                                const struct tmk_tensor *tensor,
+                                                const struct tmk_stats_at *at,
+                                                struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_account_piece(struct tmk_account *account,
+                                                const struct tmk_slot_config *config,
+                                                const float *x, size_t first, size_t n,
+                                                struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_account_end(struct tmk_account *account, struct tmk_diag *diag);
 /* Adds src as though it had been seen `times` times. */
 TMK_NODISCARD enum tmk_status tmk_account_merge(struct tmk_account *dst,
                                                 const struct tmk_account *src, uint64_t times,

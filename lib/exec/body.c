@@ -18,7 +18,7 @@ static enum tmk_status look(const struct tmk_worker *worker, const struct tmk_no
     if (value->producer && value->output == 0 &&
         value->producer->row->channel != TMK_CHANNEL_INHERIT)
         axis = tmk_op_channel_axis(value->producer, -1, NULL, &tensor->shape);
-    return worker->watch->look(worker->watch->context, (uint32_t)slot - 1, tensor, axis, diag);
+    return worker->watch->look(worker->watch->context, (uint32_t)slot - 1, tensor, axis, 0, diag);
 }
 
 static enum tmk_status run_node(struct tmk_worker *worker, const struct tmk_node *node,

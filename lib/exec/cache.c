@@ -20,6 +20,7 @@ struct tmk_cache {
     const struct tmk_graph *graph;
     const struct tmk_slot_config *slots;
     uint32_t n_slots, most, idle;
+    uint8_t *needs; /* what plans are told of the slots */
     struct entry *first;
     struct tmk_account *settled; /* constants of plans that were dropped, and initializers */
     bool initializers_done;
@@ -39,17 +40,22 @@ enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk
                                  struct tmk_diag *diag) {
     struct tmk_cache *cache = calloc(1, sizeof *cache);
     struct tmk_account *settled = calloc(n_slots + 1u, sizeof *settled);
-    if (!cache || !settled) {
+    uint8_t *needs = calloc(n_slots + 1u, sizeof *needs);
+    if (!cache || !settled || !needs) {
         free(cache);
         free(settled);
+        free(needs);
         return tmk_nomem(diag);
     }
+    for (uint32_t i = 0; i < n_slots; i++)
+        needs[i] = tmk_slot_need(&slots[i]);
     pthread_mutex_init(&cache->lock, NULL);
     cache->graph = graph;
     cache->slots = slots;
     cache->n_slots = n_slots;
     cache->most = most;
     cache->settled = settled;
+    cache->needs = needs;
     *out = cache;
     return TMK_OK;
 }
@@ -67,6 +73,7 @@ void tmk_cache_destroy(struct tmk_cache **slot) {
     for (uint32_t i = 0; i < cache->n_slots; i++)
         tmk_account_finish(&cache->settled[i]);
     free(cache->settled);
+    free(cache->needs);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
 }
@@ -95,8 +102,9 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
         tmk_tensor_borrow(&entry->signature[i], inputs[i].dtype, &inputs[i].shape, NULL);
         entry->signature[i].kind = inputs[i].kind;
     }
+    const struct tmk_plan_options options = {.needs = cache->needs};
     enum tmk_status status =
-        tmk_plan_create(cache->graph, entry->signature, &entry->planned.plan, diag);
+        tmk_plan_create(cache->graph, entry->signature, &options, &entry->planned.plan, diag);
     if (status != TMK_OK) {
         free_entry(entry);
         return status;
@@ -122,13 +130,17 @@ static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry, stru
         uint64_t times = value->initializer ? !cache->initializers_done : entry->runs;
         const struct tmk_stats_at at = {value->initializer ? 0 : entry->first_sample,
                                         value->initializer ? 1 : entry->samples_a_run,
-                                        value->channel_axis, false};
+                                        value->channel_axis, false, 0};
+        /* a constant is looked at, whatever rule its value has elsewhere */
+        struct tmk_slot_config config = cache->slots[slot];
+        config.rule = TMK_RULE_NONE;
+        config.shadowed = false;
+        config.per_sample = false; /* it is the same in all of them */
         struct tmk_account once = {0};
         if (times)
-            status = tmk_account_look(&once, &cache->slots[slot], &value->constant, &at, diag);
+            status = tmk_account_look(&once, &config, &value->constant, &at, diag);
         if (status == TMK_OK)
-            status =
-                tmk_account_merge(&cache->settled[slot], &once, times, &cache->slots[slot], diag);
+            status = tmk_account_merge(&cache->settled[slot], &once, times, &config, diag);
         tmk_account_finish(&once);
     }
     entry->runs = 0;
@@ -208,8 +220,10 @@ enum tmk_status tmk_cache_settle(struct tmk_cache *cache, struct tmk_account *ac
                                  struct tmk_diag *diag) {
     for (struct entry *entry = cache->first; entry; entry = entry->next)
         TMK_TRY(settle(cache, entry, diag));
-    for (uint32_t i = 0; i < cache->n_slots; i++)
+    for (uint32_t i = 0; i < cache->n_slots; i++) {
         TMK_TRY(tmk_account_merge(&accounts[i], &cache->settled[i], 1, &cache->slots[i], diag));
+        tmk_account_finish(&cache->settled[i]);
+    }
     return TMK_OK;
 }
 

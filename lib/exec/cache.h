@@ -35,8 +35,8 @@ void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint64_
  * be added up. */
 TMK_NODISCARD enum tmk_status tmk_cache_release(struct tmk_cache *cache,
                                                 struct tmk_planned *planned, struct tmk_diag *diag);
-/* Adds the constants of all plans to `accounts` (n_slots of them). Once, when every plan was
- * released. */
+/* Adds the constants of all plans, as often as those ran since the last call, to `accounts`
+ * (n_slots of them). Only while no plan is in use. */
 TMK_NODISCARD enum tmk_status tmk_cache_settle(struct tmk_cache *cache,
                                                struct tmk_account *accounts, struct tmk_diag *diag);
 

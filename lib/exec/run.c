@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/diag.h"
+#include "exec/derive.h"
 #include "exec/queue.h"
 #include "exec/worker.h"
 
@@ -42,6 +43,7 @@ struct crew {
     struct tmk_worker *worker;
     struct tmk_account *accounts;
     struct tmk_stats_at at; /* of the batch at hand */
+    struct tmk_timing timing;
 };
 
 /* Batches are handed out in order, so whatever failed earlier is at hand in some worker: each ends
@@ -86,22 +88,49 @@ static void *load(void *argument) {
     return NULL;
 }
 
+/* Where the batch at hand stands, for a tensor that lies so. */
+static struct tmk_stats_at at_of(const struct crew *crew, int32_t channel_axis, uint32_t block) {
+    struct tmk_stats_at at = crew->at;
+    at.channel_axis = channel_axis;
+    at.block = block;
+    return at;
+}
+
 static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
-                            int32_t channel_axis, struct tmk_diag *diag) {
+                            int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
     struct crew *crew = context;
     const struct tmk_exec_options *options = crew->run->options;
     if (tensor->kind !=
         TMK_TYPE_TENSOR) /* a sequence has no range, and what is absent none either */
         return TMK_OK;
     const struct tmk_slot_config *config = &options->slots[slot];
-    struct tmk_stats_at at = crew->at;
-    at.channel_axis = channel_axis;
+    const struct tmk_stats_at at = at_of(crew, channel_axis, block);
     if (config->print && options->print.print) {
         pthread_mutex_lock(&crew->run->lock);
         options->print.print(options->print.context, config->label, at.sample, tensor);
         pthread_mutex_unlock(&crew->run->lock);
     }
     return tmk_account_look(&crew->accounts[slot], config, tensor, &at, diag);
+}
+
+static enum tmk_status begin(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                             int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
+    struct crew *crew = context;
+    const struct tmk_stats_at at = at_of(crew, channel_axis, block);
+    return tmk_account_begin(&crew->accounts[slot], &crew->run->options->slots[slot], tensor, &at,
+                             diag);
+}
+
+static enum tmk_status piece(void *context, uint32_t slot, const float *x, size_t first, size_t n,
+                             struct tmk_diag *diag) {
+    struct crew *crew = context;
+    return tmk_account_piece(&crew->accounts[slot], &crew->run->options->slots[slot], x, first, n,
+                             diag);
+}
+
+static enum tmk_status end(void *context, uint32_t slot, struct tmk_diag *diag) {
+    struct crew *crew = context;
+    return tmk_account_end(&crew->accounts[slot], diag);
 }
 
 static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batch,
@@ -112,10 +141,12 @@ static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batc
     /* the old plan is held until the worker has entered the new one: it knows plans by address */
     struct tmk_planned *old = *held;
     *held = planned;
-    crew->at = (struct tmk_stats_at){batch->sample, batch->samples, -1, false};
-    const struct tmk_watch watch = {look, crew};
+    crew->at = (struct tmk_stats_at){batch->sample, batch->samples, -1, false, 0};
+    const struct tmk_watch watch = {look, begin, piece, end, crew};
     enum tmk_status status = tmk_worker_run(crew->worker, planned->plan, batch->inputs,
                                             run->options->observe ? &watch : NULL, diag);
+    if (status == TMK_OK && run->options->observe)
+        tmk_derive_note(crew->accounts, run->options->slots, run->options->n_slots, &crew->at);
     if (status == TMK_OK)
         tmk_cache_ran(run->cache, planned, batch->sample, batch->samples);
     enum tmk_status released = tmk_cache_release(run->cache, old, diag);
@@ -143,6 +174,7 @@ static void *work(void *argument) {
         run->batches++;
         pthread_mutex_unlock(&run->lock);
     }
+    tmk_worker_forget(crew->worker); /* between legs a plan may go, and another take its address */
     struct tmk_diag diag = {0};
     if (tmk_cache_release(run->cache, held, &diag) != TMK_OK)
         report(run, diag.status, UINT64_MAX, &diag);
@@ -210,6 +242,7 @@ static enum tmk_status hire(struct run *run, struct crew *crew, struct tmk_diag 
         if (!crew[i].accounts)
             return tmk_nomem(diag);
         TMK_TRY(tmk_worker_create(&crew[i].worker, diag));
+        tmk_worker_time(crew[i].worker, options->timing ? &crew[i].timing : NULL);
     }
     return TMK_OK;
 }
@@ -217,13 +250,35 @@ static enum tmk_status hire(struct run *run, struct crew *crew, struct tmk_diag 
 /* Everybody's accounts into the first's, the constants into those. */
 static enum tmk_status add_up(struct run *run, struct crew *crew, struct tmk_diag *diag) {
     const struct tmk_exec_options *options = run->options;
+    for (uint32_t i = 1; i < options->threads; i++) {
+        TMK_TRY(tmk_timing_merge(&crew[0].timing, &crew[i].timing, diag));
+        tmk_timing_finish(&crew[i].timing);
+    }
     for (uint32_t i = 1; i < options->threads; i++)
         for (uint32_t s = 0; s < options->n_slots; s++) {
             TMK_TRY(tmk_account_merge(&crew[0].accounts[s], &crew[i].accounts[s], 1,
                                       &options->slots[s], diag));
             tmk_account_finish(&crew[i].accounts[s]);
         }
-    return options->observe ? tmk_cache_settle(run->cache, crew[0].accounts, diag) : TMK_OK;
+    if (!options->observe)
+        return TMK_OK;
+    TMK_TRY(tmk_derive_all(crew[0].accounts, options->slots, options->n_slots, diag));
+    return tmk_cache_settle(run->cache, crew[0].accounts, diag);
+}
+
+/* What was counted becomes the caller's; the crew begins anew. */
+static enum tmk_status hand_over(struct run *run, struct crew *first, uint64_t samples,
+                                 uint64_t batches, struct tmk_exec_result *out,
+                                 struct tmk_diag *diag) {
+    uint32_t n = run->options->n_slots;
+    struct tmk_account *empty = calloc(n + 1u, sizeof *empty);
+    if (!empty)
+        return tmk_nomem(diag);
+    *out = (struct tmk_exec_result){
+        first->accounts, n, samples, batches, tmk_cache_figures(run->cache), first->timing};
+    first->accounts = empty;
+    first->timing = (struct tmk_timing){0};
+    return TMK_OK;
 }
 
 static void dismiss(const struct tmk_exec_options *options, struct crew *crew) {
@@ -231,44 +286,76 @@ static void dismiss(const struct tmk_exec_options *options, struct crew *crew) {
         for (uint32_t s = 0; crew[i].accounts && s < options->n_slots; s++)
             tmk_account_finish(&crew[i].accounts[s]);
         free(crew[i].accounts);
+        tmk_timing_finish(&crew[i].timing);
         tmk_worker_destroy(&crew[i].worker);
     }
     free(crew);
 }
 
+struct tmk_exec {
+    struct tmk_exec_options options;
+    struct run run;
+    struct crew *crew;
+};
+
+enum tmk_status tmk_exec_open(const struct tmk_graph *graph, const struct tmk_exec_options *options,
+                              struct tmk_exec **out, struct tmk_diag *diag) {
+    struct tmk_exec *exec = calloc(1, sizeof *exec);
+    if (!exec)
+        return tmk_nomem(diag);
+    exec->options = *options;
+    exec->run.graph = graph;
+    exec->run.options = &exec->options;
+    pthread_mutex_init(&exec->run.lock, NULL);
+    pthread_cond_init(&exec->run.changed, NULL);
+    exec->crew = calloc(options->threads, sizeof *exec->crew);
+    enum tmk_status status = exec->crew ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = hire(&exec->run, exec->crew, diag);
+    if (status == TMK_OK)
+        status = tmk_cache_create(graph, options->slots, options->n_slots, IDLE_PLANS_KEPT,
+                                  &exec->run.cache, diag);
+    if (status == TMK_OK)
+        *out = exec;
+    else
+        tmk_exec_close(&exec);
+    return status;
+}
+
+void tmk_exec_close(struct tmk_exec **slot) {
+    struct tmk_exec *exec = slot ? *slot : NULL;
+    if (!exec)
+        return;
+    *slot = NULL;
+    dismiss(&exec->options, exec->crew);
+    tmk_cache_destroy(&exec->run.cache);
+    pthread_cond_destroy(&exec->run.changed);
+    pthread_mutex_destroy(&exec->run.lock);
+    free(exec);
+}
+
+enum tmk_status tmk_exec_leg(struct tmk_exec *exec, const struct tmk_feed *feed,
+                             struct tmk_exec_result *out, struct tmk_diag *diag) {
+    struct run *run = &exec->run;
+    uint64_t samples = run->samples, batches = run->batches;
+    TMK_TRY(tmk_queue_create(2 * exec->options.threads, &run->queue, diag));
+    run->feed = feed;
+    run_all(run, exec->crew);
+    tmk_queue_destroy(&run->queue);
+    if (run->status != TMK_OK)
+        return tmk_fail(diag, run->status, "%s", run->diag.text);
+    TMK_TRY(add_up(run, exec->crew, diag));
+    return hand_over(run, &exec->crew[0], run->samples - samples, run->batches - batches, out,
+                     diag);
+}
+
 enum tmk_status tmk_exec_run(const struct tmk_graph *graph, const struct tmk_feed *feed,
                              const struct tmk_exec_options *options, struct tmk_exec_result *out,
                              struct tmk_diag *diag) {
-    struct run run = {.graph = graph, .feed = feed, .options = options};
-    struct crew *crew = calloc(options->threads, sizeof *crew);
-    pthread_mutex_init(&run.lock, NULL);
-    pthread_cond_init(&run.changed, NULL);
-    enum tmk_status status = crew ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = hire(&run, crew, diag);
-    if (status == TMK_OK)
-        status = tmk_queue_create(2 * options->threads, &run.queue, diag);
-    if (status == TMK_OK)
-        status = tmk_cache_create(graph, options->slots, options->n_slots, IDLE_PLANS_KEPT,
-                                  &run.cache, diag);
-    if (status == TMK_OK) {
-        run_all(&run, crew);
-        status = run.status;
-        if (status != TMK_OK)
-            (void)!tmk_fail(diag, status, "%s", run.diag.text);
-    }
-    if (status == TMK_OK)
-        status = add_up(&run, crew, diag);
-    if (status == TMK_OK) {
-        *out = (struct tmk_exec_result){crew[0].accounts, options->n_slots, run.samples,
-                                        run.batches, tmk_cache_figures(run.cache)};
-        crew[0].accounts = NULL;
-    }
-    dismiss(options, crew);
-    tmk_queue_destroy(&run.queue);
-    tmk_cache_destroy(&run.cache);
-    pthread_cond_destroy(&run.changed);
-    pthread_mutex_destroy(&run.lock);
+    struct tmk_exec *exec;
+    TMK_TRY(tmk_exec_open(graph, options, &exec, diag));
+    enum tmk_status status = tmk_exec_leg(exec, feed, out, diag);
+    tmk_exec_close(&exec);
     return status;
 }
 
@@ -276,5 +363,6 @@ void tmk_exec_result_finish(struct tmk_exec_result *result) {
     for (uint32_t s = 0; s < result->n_slots; s++)
         tmk_account_finish(&result->accounts[s]);
     free(result->accounts);
+    tmk_timing_finish(&result->timing);
     *result = (struct tmk_exec_result){0};
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole run: a loader thread feeds batches through a bounded queue to workers, each of which runs
+/* A run: a loader thread feeds batches through a bounded queue to workers, each of which runs
  * whole batches alone and keeps accounts of its own; the accounts are merged at the end. Which
  * worker ran which batch cannot be told from the result. */
 #ifndef TMK_EXEC_RUN_H
@@ -9,6 +9,7 @@
 
 #include "exec/account.h"
 #include "exec/cache.h"
+#include "exec/timing.h"
 
 /* Consecutive samples that run together. */
 struct tmk_batch {
@@ -34,9 +35,11 @@ struct tmk_exec_options {
     const struct tmk_slot_config *slots;
     uint32_t n_slots;
     struct tmk_print print; /* for slots with `print`; .print NULL: none */
-    /* Called now and then by the thread that called tmk_exec_run; NULL: never. */
+    /* Called now and then by the thread that called tmk_exec_leg, with the samples of all legs;
+     * NULL: never. */
     void (*progress)(void *context, uint64_t samples_done);
     void *progress_context;
+    bool timing; /* fill the result's */
 };
 
 struct tmk_exec_result {
@@ -44,10 +47,25 @@ struct tmk_exec_result {
     uint32_t n_slots;
     uint64_t samples, batches; /* that ran */
     struct tmk_cache_figures figures;
+    struct tmk_timing timing; /* empty unless asked for */
 };
 
-/* Runs every batch of the feed through the instrumented, bound, sorted and numbered graph. When
+/* A crew that stays together from one leg of a run to the next: its plans and its memory stay. The
+ * instrumented, bound, sorted and numbered graph and what the options point to must outlive it. */
+struct tmk_exec;
+TMK_NODISCARD enum tmk_status tmk_exec_open(const struct tmk_graph *graph,
+                                            const struct tmk_exec_options *options,
+                                            struct tmk_exec **out, struct tmk_diag *diag);
+/* Runs every batch of the feed, until that says that there is no more, and hands over what was
+ * counted since the last leg: added up, all legs are one run. Constants that do not depend on the
+ * run (initializers) are in the first leg that ran a batch. After a failure only close it. When
  * something fails the error of the earliest failing batch is reported. On success finish *out. */
+TMK_NODISCARD enum tmk_status tmk_exec_leg(struct tmk_exec *exec, const struct tmk_feed *feed,
+                                           struct tmk_exec_result *out, struct tmk_diag *diag);
+void tmk_exec_close(struct tmk_exec **exec);
+
+/* Runs every batch of the feed through the instrumented, bound, sorted and numbered graph, in
+ * one leg. */
 TMK_NODISCARD enum tmk_status tmk_exec_run(const struct tmk_graph *graph,
                                            const struct tmk_feed *feed,
                                            const struct tmk_exec_options *options,

@@ -38,7 +38,7 @@ void tmk_worker_destroy(struct tmk_worker **slot) {
     for (uint32_t i = 0; i < TMK_MOST_SCRATCH; i++)
         free(worker->scratch[i].bytes);
     free(worker->arena);
-    free(worker->accel_scratch);
+    free(worker->step_scratch);
     free(worker->values);
     free(worker->in);
     free(worker->out);
@@ -91,7 +91,7 @@ static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_pl
         worker->values_size = plan->n_values;
     }
     if (!enlarge((void **)&worker->arena, &worker->arena_size, plan->arena_bytes) ||
-        !enlarge(&worker->accel_scratch, &worker->accel_scratch_size, plan->scratch_bytes))
+        !enlarge(&worker->step_scratch, &worker->step_scratch_size, plan->scratch_bytes))
         return tmk_fail(diag, TMK_NOMEM, "out of memory for activations (%zu bytes a worker)",
                         plan->arena_bytes + plan->scratch_bytes);
     for (uint32_t i = 0; i < plan->n_values; i++) {
@@ -102,6 +102,8 @@ static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_pl
             tmk_tensor_borrow(tensor, value->dtype, &value->shape, worker->arena + value->offset);
         else if (value->place == TMK_PLACE_CONSTANT)
             tmk_tensor_borrow(tensor, value->dtype, &value->shape, value->constant.data);
+        else if (value->place == TMK_PLACE_NOWHERE && value->dtype != TMK_UNDEFINED)
+            tmk_tensor_borrow(tensor, value->dtype, &value->shape, NULL);
     }
     worker->plan = plan;
     return TMK_OK;
@@ -171,11 +173,53 @@ enum tmk_status tmk_worker_plain(struct tmk_worker *worker, const struct tmk_nod
     return node->row->run(&run);
 }
 
+/* Points in and out at the step's operands and results; NULL where absent. */
+static void arrange_step(const struct tmk_worker *worker, const struct tmk_plan_step *step) {
+    const uint32_t *in = worker->plan->refs + step->first_in,
+                   *out = worker->plan->refs + step->first_out;
+    for (uint32_t i = 0; i < step->n_in; i++)
+        worker->in[i] = in[i] == TMK_NO_VALUE ? NULL : &worker->values[in[i]];
+    for (uint32_t i = 0; i < step->n_out; i++)
+        worker->out[i] = out[i] == TMK_NO_VALUE ? NULL : &worker->values[out[i]];
+}
+
+/* Operands that were made in their place are there already. */
+static void run_join(const struct tmk_worker *worker, const struct tmk_plan_step *step) {
+    const struct tmk_plan_value *value = &worker->plan->values[worker->plan->refs[step->first_out]];
+    size_t rounds = value->block ? (size_t)value->shape.dim[0] : 1;
+    unsigned char *to = worker->out[0]->data;
+    for (size_t r = 0; r < rounds; r++)
+        for (uint32_t i = 0; i < step->n_in; i++) {
+            size_t bytes = tmk_tensor_bytes(worker->in[i]) / rounds;
+            const unsigned char *from = worker->in[i]->data;
+            if (bytes && from + r * bytes != to)
+                memcpy(to, from + r * bytes, bytes);
+            to += bytes;
+        }
+}
+
 static enum tmk_status run_step(struct tmk_worker *worker, const struct tmk_plan_step *step,
-                                struct tmk_diag *diag) {
-    tmk_worker_arrange(worker, step->node, worker->in, worker->out);
-    if (step->accel)
-        return tmk_accel_run(step->accel, worker->in, worker->out, worker->accel_scratch, diag);
+                                const struct tmk_watch *watch, struct tmk_diag *diag) {
+    arrange_step(worker, step);
+    switch (step->kind) {
+    case TMK_STEP_ACCEL:
+        return tmk_accel_run(step->accel, worker->in, worker->out, worker->step_scratch, diag);
+    case TMK_STEP_CHAIN:
+        return tmk_worker_chain(worker, step, watch, diag);
+    case TMK_STEP_JOIN:
+        run_join(worker, step);
+        return TMK_OK;
+    case TMK_STEP_TO_BLOCKS:
+        tmk_to_blocks(worker->in[0]->data, worker->out[0]->data, &worker->in[0]->shape,
+                      worker->plan->values[worker->plan->refs[step->first_out]].block);
+        return TMK_OK;
+    case TMK_STEP_FROM_BLOCKS:
+        tmk_from_blocks(worker->in[0]->data, worker->out[0]->data, &worker->in[0]->shape,
+                        worker->plan->values[worker->plan->refs[step->first_in]].block);
+        return TMK_OK;
+    case TMK_STEP_NODE:
+        break;
+    }
     if (step->dynamic)
         TMK_TRY(tmk_worker_infer(step->node, worker->in, worker->out, diag));
     return tmk_worker_plain(worker, step->node, worker->in, worker->out, diag);
@@ -193,7 +237,8 @@ static int32_t axis_now(const struct tmk_worker *worker, const struct tmk_plan_s
 
 static enum tmk_status look_at(struct tmk_worker *worker, const struct tmk_plan_tap *tap,
                                int32_t axis, const struct tmk_watch *watch, struct tmk_diag *diag) {
-    return watch->look(watch->context, tap->slot, &worker->values[tap->value], axis, diag);
+    return watch->look(watch->context, tap->slot, &worker->values[tap->value], axis,
+                       worker->plan->values[tap->value].block, diag);
 }
 
 static enum tmk_status watch_step(struct tmk_worker *worker, const struct tmk_plan_step *step,
@@ -203,6 +248,29 @@ static enum tmk_status watch_step(struct tmk_worker *worker, const struct tmk_pl
         TMK_TRY(look_at(worker, tap, axis_now(worker, step, tap->value), watch, diag));
     }
     return TMK_OK;
+}
+
+static enum tmk_status run_and_watch(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                     const struct tmk_watch *watch, struct tmk_diag *diag) {
+    TMK_TRY(run_step(worker, step, watch, diag));
+    if (!watch || !step->n_taps)
+        return TMK_OK;
+    uint64_t begin = worker->timing ? tmk_clock_ns() : 0;
+    TMK_TRY(watch_step(worker, step, watch, diag));
+    if (worker->timing)
+        worker->timing->observe_ns += tmk_clock_ns() - begin;
+    return TMK_OK;
+}
+
+static enum tmk_status time_step(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                 const struct tmk_watch *watch, struct tmk_diag *diag) {
+    uint64_t begin = tmk_clock_ns();
+    TMK_TRY(run_and_watch(worker, step, watch, diag));
+    return tmk_timing_add(worker->timing, worker->plan, step, tmk_clock_ns() - begin, diag);
+}
+
+void tmk_worker_time(struct tmk_worker *worker, struct tmk_timing *timing) {
+    worker->timing = timing;
 }
 
 enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan *plan,
@@ -217,9 +285,8 @@ enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan 
                         plan->values[plan->input_taps[t].value].channel_axis, watch, diag));
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         const struct tmk_plan_step *step = &plan->steps[s];
-        enum tmk_status status = run_step(worker, step, diag);
-        if (status == TMK_OK && watch && step->n_taps)
-            status = watch_step(worker, step, watch, diag);
+        enum tmk_status status = worker->timing ? time_step(worker, step, watch, diag)
+                                                : run_and_watch(worker, step, watch, diag);
         if (status != TMK_OK) {
             char label[256];
             return tmk_in(diag, status, "node %s", tmk_node_label(step->node, label, sizeof label));

@@ -3,15 +3,24 @@
 #ifndef TMK_EXEC_WORKER_H
 #define TMK_EXEC_WORKER_H
 
+#include "exec/timing.h"
 #include "plan/plan.h"
 
 struct tmk_worker;
 
-/* Looks at a value right after it was made. Called by the worker's thread, slots in the plan's
- * order. */
+/* Looks at values as they are made. Called by the worker's thread. */
 struct tmk_watch {
+    /* The whole tensor, which lies in blocks of `block` channels (0: row-major). data is NULL where
+     * the plan was told that a slot needs only the shape. */
     enum tmk_status (*look)(void *context, uint32_t slot, const struct tmk_tensor *tensor,
-                            int32_t channel_axis, struct tmk_diag *diag);
+                            int32_t channel_axis, uint32_t block, struct tmk_diag *diag);
+    /* The same in pieces, those of several slots in turn: `begin` (the tensor without data), then
+     * every place of its memory once, then `end`. */
+    enum tmk_status (*begin)(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                             int32_t channel_axis, uint32_t block, struct tmk_diag *diag);
+    enum tmk_status (*piece)(void *context, uint32_t slot, const float *x, size_t first, size_t n,
+                             struct tmk_diag *diag);
+    enum tmk_status (*end)(void *context, uint32_t slot, struct tmk_diag *diag);
     void *context;
 };
 
@@ -23,6 +32,9 @@ void tmk_worker_destroy(struct tmk_worker **worker);
 TMK_NODISCARD enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan *plan,
                                              const struct tmk_tensor *inputs,
                                              const struct tmk_watch *watch, struct tmk_diag *diag);
+/* From now on each step's time is added to *timing (NULL: no more); the caller's, until the worker
+ * is destroyed. */
+void tmk_worker_time(struct tmk_worker *worker, struct tmk_timing *timing);
 /* A value of the last run: a graph output, an input, or a constant; the worker's memory, good until
  * its next run. Of other values the bytes may have been reused: "no tensor" is answered for what is
  * gone (dynamic values). */

@@ -15,10 +15,11 @@ struct tmk_scratch_block {
 struct tmk_worker {
     const struct tmk_plan *plan;   /* of the last run */
     const struct tmk_watch *watch; /* of the run at hand, or NULL */
+    struct tmk_timing *timing;     /* NULL: not asked for */
     unsigned char *arena;
     size_t arena_size;
-    void *accel_scratch;
-    size_t accel_scratch_size;
+    void *step_scratch;
+    size_t step_scratch_size;
     struct tmk_scratch_block
         scratch[TMK_MOST_SCRATCH]; /* kept from node to node, in the order asked for */
     uint32_t n_scratch;
@@ -39,6 +40,10 @@ struct tmk_step_context {
 enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,
                                 const struct tmk_tensor *inputs, struct tmk_tensor *outputs,
                                 struct tmk_diag *diag);
+
+/* Runs a chain on what was arranged; its values are seen piece by piece. watch NULL: by nobody. */
+enum tmk_status tmk_worker_chain(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                 const struct tmk_watch *watch, struct tmk_diag *diag);
 
 /* Where a value really is: observers only forward. */
 struct tmk_tensor *tmk_worker_tensor(const struct tmk_worker *worker,

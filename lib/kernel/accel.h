@@ -12,13 +12,27 @@
  * time. */
 struct tmk_accel;
 
-/* *out becomes NULL when no accelerated kernel fits (not an error: the plain kernel runs then). in:
- * as for infer (data NULL where not constant; constant operands such as weights have data, which
- * must stay alive as long as the accel unless it was copied; so must the node); out_types:
- * inferred, all known. */
+/* How a node's activations lie: 0 row-major, else blocks of so many channels (see chain.h). */
+struct tmk_accel_layout {
+    uint32_t in, out; /* operand 0, and result 0; all others lie row-major */
+};
+
+/* The layouts in which the node runs best, given that operand 0 comes in blocks of `have` (0:
+ * row-major). {0, 0} where no accelerated kernel wants blocks. in, out_types: as for
+ * tmk_accel_create. Where a layout is asked for whose bytes are row-major as well
+ * (tmk_blocked_same), 0 is answered. */
+struct tmk_accel_layout tmk_accel_wants(const struct tmk_node *node,
+                                        const struct tmk_tensor *const *in,
+                                        const struct tmk_infer_result *out_types, uint32_t have);
+
+/* *out becomes NULL when no accelerated kernel fits the node in these layouts (not an error: the
+ * plain kernel, row-major, runs then). in: as for infer (data NULL where not constant; constant
+ * operands such as weights have data, which must stay alive as long as the accel unless it was
+ * copied; so must the node); out_types: inferred, all known. */
 TMK_NODISCARD enum tmk_status tmk_accel_create(const struct tmk_node *node,
                                                const struct tmk_tensor *const *in,
                                                const struct tmk_infer_result *out_types,
+                                               struct tmk_accel_layout layout,
                                                struct tmk_accel **out, struct tmk_diag *diag);
 /* NULL and *accel NULL are allowed. */
 void tmk_accel_destroy(struct tmk_accel **accel);
@@ -26,13 +40,19 @@ void tmk_accel_destroy(struct tmk_accel **accel);
 const char *tmk_accel_name(const struct tmk_accel *accel);
 /* Bytes of 64-byte aligned scratch memory that a run needs; may be 0. */
 size_t tmk_accel_scratch(const struct tmk_accel *accel);
+/* Bytes of memory that it holds for operands that are known: weights in another layout. */
+size_t tmk_accel_bytes(const struct tmk_accel *accel);
 /* Runs single-threaded in the calling thread. Same bits for the same inputs, whichever thread runs
- * it. in and out as for the plain kernel, never overlapping. */
+ * it. in and out as for the plain kernel (shapes are the logical ones, whatever the layout; what
+ * fills up the last block of the result is written as +0), never overlapping. */
 TMK_NODISCARD enum tmk_status tmk_accel_run(const struct tmk_accel *accel,
                                             const struct tmk_tensor *const *in,
                                             struct tmk_tensor *const *out, void *scratch,
                                             struct tmk_diag *diag);
 
+/* Channels in a block that this machine's vectors and accelerated kernels like: 16 or 8; 0 where
+ * no kernel wants blocks. */
+uint32_t tmk_kernel_block(void);
 /* To be called once by each thread that plans or runs, before it does: keeps the library from
  * starting threads of its own. */
 void tmk_kernel_enter_thread(void);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conv, and what ConvTranspose shares with it.
+/* Conv, FusedConv without Z, and what ConvTranspose shares with them.
  *
- * Layouts are chosen by shape, as measured with AVX2 and AVX-512 on the layers of ResNet-50 and
- * MobileNetV2 (tests/bench/bench_kernel.c); the first rule that fits holds:
+ * Blocks are taken and given as they are wherever oneDNN has a fast kernel for them. Layouts of
+ * row-major tensors are chosen by shape, as measured with AVX2 and AVX-512 on the layers of
+ * ResNet-50 and MobileNetV2 (tests/bench/bench_kernel.c); the first rule that fits holds:
  *
  * - 1x1 in one group, without stride or padding, on 128 places or more: plain. It is a matrix
  *   product of the bytes as they lie; reordering costs more than the blocked kernel gains. On fewer
@@ -15,21 +16,61 @@
  *
  * Where the choice has no fast implementation, the others are tried.
  */
+#include "kernel/chain.h"
 #include "kernel/onednn.h"
 
+#include <math.h>
 #include <string.h>
 
-static bool matches(const struct tmk_node *node) {
-    return strcmp(node->op, "Conv") == 0;
+#include "ops/activation.h"
+#include "ops/contrib.h"
+
+enum { FEW_CHANNELS = 4 };
+
+static bool is_fused(const struct tmk_node *node) {
+    return tmk_node_is(node, TMK_DOMAIN_MICROSOFT, "FusedConv");
 }
 
-static dnnl_status_t describe(const struct tmk_request *r, const struct tmk_convolution *c,
+/* With a Z to add, FusedConv is left to the plain kernel. */
+static bool matches(const struct tmk_node *node) {
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv") ||
+           (is_fused(node) && (node->n_inputs < 4 || !node->inputs[3]));
+}
+
+static void clip_row(size_t n, const void *px, void *py, const float *p) {
+    const float *x = px;
+    float *y = py;
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] < p[0] ? p[0] : x[i] > p[1] ? p[1] : x[i];
+}
+
+/* NULL: none. The node is valid. */
+static tmk_row1 activation_of(const struct tmk_node *node) {
+    const char *name = is_fused(node) ? tmk_node_string(node, "activation", "") : "";
+    if (!name[0])
+        return NULL;
+    return strcmp(name, "Clip") == 0 ? clip_row : tmk_activation_find(name)->row[TMK_FLOAT32];
+}
+
+struct convolved {
+    struct tmk_dn dn;
+    /* The result; lanes: of the last block that are channels, 0: all. Row-major is block 1. */
+    size_t batch, blocks, places, block, lanes;
+    tmk_row1 activation; /* of FusedConv; NULL: none */
+    const float *params;
+};
+
+static int dims_of(const struct tmk_convolution *c, dnnl_dims_t src, dnnl_dims_t dst) {
+    tmk_spatial_dims(&c->spatial, c->batch, c->out, c->spatial.out, dst);
+    return tmk_spatial_dims(&c->spatial, c->batch, c->in, c->spatial.in, src);
+}
+
+static dnnl_status_t describe(const struct tmk_dn_request *r, const struct tmk_convolution *c,
                               const struct tmk_candidate *candidate, struct tmk_layout *weights,
                               struct tmk_layout *bias, dnnl_primitive_desc_t *out) {
     struct tmk_layout src = {0}, dst = {0};
     dnnl_dims_t src_dims, dst_dims;
-    int rank = tmk_spatial_dims(&c->spatial, c->batch, c->in, c->spatial.in, src_dims);
-    tmk_spatial_dims(&c->spatial, c->batch, c->out, c->spatial.out, dst_dims);
+    int rank = dims_of(c, src_dims, dst_dims);
     dnnl_status_t status = tmk_layout_form(&src, rank, src_dims, candidate->src);
     if (status == dnnl_success)
         status = tmk_layout_form(&dst, rank, dst_dims, candidate->dst);
@@ -43,23 +84,28 @@ static dnnl_status_t describe(const struct tmk_request *r, const struct tmk_conv
     return status;
 }
 
+static bool biased(const struct tmk_request *r) {
+    return r->node->n_inputs > 2 && r->in[2];
+}
+
 /* The first candidate with a fast implementation. */
-static enum tmk_status choose(const struct tmk_request *r, const struct tmk_convolution *c,
+static enum tmk_status choose(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                              const struct tmk_candidate *candidates, uint32_t n,
                               dnnl_primitive_desc_t *out, bool *found) {
     struct tmk_layout weights = {0}, bias = {0};
     dnnl_dims_t bias_dims = {c->out};
-    bool fits, biased = r->node->n_inputs > 2 && r->in[2];
-    enum tmk_status status = tmk_dn_fits(
-        tmk_layout_tag(&weights, c->weights_rank, c->weights, dnnl_format_tag_any), &fits, r->diag);
-    if (status == TMK_OK && fits && biased)
-        status = tmk_dn_fits(tmk_layout_tag(&bias, 1, bias_dims, dnnl_x), &fits, r->diag);
+    bool fits, add = biased(&r->base);
+    enum tmk_status status =
+        tmk_dn_fits(tmk_layout_tag(&weights, c->weights_rank, c->weights, dnnl_format_tag_any),
+                    &fits, r->base.diag);
+    if (status == TMK_OK && fits && add)
+        status = tmk_dn_fits(tmk_layout_tag(&bias, 1, bias_dims, dnnl_x), &fits, r->base.diag);
     *found = false;
-    for (uint32_t i = 0; status == TMK_OK && fits && i < c->n_candidates && !*found; i++) {
+    for (uint32_t i = 0; status == TMK_OK && fits && i < n && !*found; i++) {
         dnnl_primitive_desc_t desc;
         bool made;
-        status =
-            tmk_dn_fits(describe(r, c, &c->candidates[i], &weights, biased ? &bias : NULL, &desc),
-                        &made, r->diag);
+        status = tmk_dn_fits(describe(r, c, &candidates[i], &weights, add ? &bias : NULL, &desc),
+                             &made, r->base.diag);
         if (status != TMK_OK || !made)
             continue;
         *found = tmk_dn_fast(desc);
@@ -73,36 +119,154 @@ static enum tmk_status choose(const struct tmk_request *r, const struct tmk_conv
     return status;
 }
 
-enum tmk_status tmk_convolution_create(const struct tmk_request *r, const struct tmk_convolution *c,
-                                       struct tmk_accel **out) {
+/* Has the candidate a fast implementation? Then *rows says whether its source is row-major. */
+static bool fast(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                 struct tmk_candidate candidate, bool *rows) {
     dnnl_primitive_desc_t desc = NULL;
+    dnnl_dims_t src_dims, dst_dims;
+    struct tmk_layout src = {0};
+    bool found = false;
+    int rank = dims_of(c, src_dims, dst_dims);
+    if (choose(r, c, &candidate, 1, &desc, &found) != TMK_OK || !found)
+        return false;
+    *rows = tmk_layout_form(&src, rank, src_dims, 0) == dnnl_success &&
+            dnnl_memory_desc_equal(tmk_layout_md(&src),
+                                   dnnl_primitive_desc_query_md(desc, dnnl_query_src_md, 0));
+    tmk_layout_finish(&src);
+    dnnl_primitive_desc_destroy(desc);
+    return true;
+}
+
+static int64_t places(const dnnl_dims_t axes, int rank) {
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++)
+        n *= axes[i];
+    return n;
+}
+
+static void note_result(struct convolved *convolved, const struct tmk_convolution *c,
+                        uint32_t block) {
+    const struct tmk_node *node = convolved->dn.base.node;
+    size_t n;
+    convolved->batch = (size_t)c->batch;
+    convolved->blocks = ((size_t)c->out + block - 1) / block;
+    convolved->places = (size_t)places(c->spatial.out, c->spatial.rank);
+    convolved->block = block;
+    convolved->lanes = (size_t)c->out % block;
+    convolved->activation = activation_of(node);
+    convolved->params = tmk_node_floats(node, "activation_params", &n);
+}
+
+/* oneDNN fills up with sums over weights of 0, and they are NaN where the source is not finite; in
+ * all lanes that are no channel alike. Activations make of 0 what they like. */
+static void mend_filling(const struct convolved *c, float *y) {
+    for (size_t n = 0; n < c->batch; n++) {
+        float *place = y + ((n + 1) * c->blocks - 1) * c->places * c->block + c->lanes;
+        for (size_t i = 0; i < c->places; i++, place += c->block)
+            if (*place != 0 || signbit(*place))
+                memset(place, 0, (c->block - c->lanes) * sizeof *place);
+    }
+}
+
+enum tmk_status tmk_convolution_run(const struct tmk_accel *accel,
+                                    const struct tmk_tensor *const *in,
+                                    struct tmk_tensor *const *out, void *scratch,
+                                    struct tmk_diag *diag) {
+    const struct convolved *convolved = (const struct convolved *)accel;
+    float *y = out[0]->data;
+    TMK_TRY(tmk_dn_run_once(accel, in, out, scratch, diag));
+    if (convolved->activation)
+        convolved->activation(convolved->batch * convolved->blocks * convolved->places *
+                                  convolved->block,
+                              y, y, convolved->params);
+    if (convolved->lanes)
+        mend_filling(convolved, y);
+    return TMK_OK;
+}
+
+struct tmk_accel_layout tmk_convolution_wants(const struct tmk_request *request, uint32_t have,
+                                              tmk_convolution_read *read) {
+    static const struct tmk_accel_layout none = {0, 0};
+    struct tmk_dn_request r;
+    struct tmk_convolution c = {0};
+    uint32_t block = tmk_kernel_block();
+    bool fits, rows = true;
+    if (tmk_dn_open(request, &r, &fits) != TMK_OK || !fits)
+        return none;
+    struct tmk_accel_layout layout = {block, block};
+    if (read(request, &c, &fits) != TMK_OK || !fits)
+        layout = none;
+    else if (places(c.spatial.in, c.spatial.rank) == 1 &&
+             places(c.spatial.out, c.spatial.rank) == 1)
+        layout = none; /* vectors: whatever they are combined with is row-major */
+    else if (c.group == 1 && c.in <= FEW_CHANNELS && !c.transposed &&
+             fast(&r, &c, (struct tmk_candidate){0, (int32_t)block}, &rows))
+        layout.in = 0;
+    else if (!fast(&r, &c, (struct tmk_candidate){(int32_t)block, (int32_t)block}, &rows) &&
+             (!have || !fast(&r, &c, (struct tmk_candidate){TMK_ANY, TMK_ANY}, &rows) || rows))
+        layout = none;
+    tmk_dn_close(&r);
+    return layout;
+}
+
+/* The candidates for the layouts asked for, before those of row-major tensors. */
+static uint32_t rank_all(const struct tmk_request *r, const struct tmk_convolution *c,
+                         struct tmk_accel_layout *outside, struct tmk_candidate *candidates) {
+    uint32_t n = 0, block = tmk_kernel_block();
+    *outside = r->layout;
+    if (tmk_blocked_same(&r->in[0]->shape, block) && !outside->in)
+        outside->in = block;
+    if (tmk_blocked_same(&r->result->shape, block) && !outside->out)
+        outside->out = block;
+    int32_t in = (int32_t)outside->in, out = (int32_t)outside->out;
+    if (in || out)
+        candidates[n++] = (struct tmk_candidate){in, out};
+    if (!in != !out)
+        candidates[n++] = (struct tmk_candidate){in ? in : out, in ? in : out};
+    memcpy(candidates + n, c->candidates, c->n_candidates * sizeof *candidates);
+    return n + c->n_candidates;
+}
+
+enum tmk_status tmk_convolution_create(const struct tmk_dn_request *r, tmk_convolution_read *read,
+                                       struct tmk_dn **out) {
+    dnnl_primitive_desc_t desc = NULL;
+    struct tmk_convolution c = {0};
+    struct tmk_candidate candidates[TMK_COUNT(c.candidates) + 2];
+    struct tmk_accel_layout outside;
     bool found;
-    TMK_TRY(choose(r, c, &desc, &found));
+    TMK_TRY(read(&r->base, &c, &found));
     if (!found)
         return TMK_OK;
-    dnnl_dims_t src, dst, bias = {c->out};
-    int rank = tmk_spatial_dims(&c->spatial, c->batch, c->in, c->spatial.in, src);
-    tmk_spatial_dims(&c->spatial, c->batch, c->out, c->spatial.out, dst);
+    uint32_t n_candidates = rank_all(&r->base, &c, &outside, candidates);
+    TMK_TRY(choose(r, &c, candidates, n_candidates, &desc, &found));
+    if (!found)
+        return TMK_OK;
+    dnnl_dims_t src, dst, bias = {c.out};
+    int rank = dims_of(&c, src, dst);
     struct tmk_argument a[TMK_MAX_ARGUMENTS] = {{.role = DNNL_ARG_SRC, .operand = 0},
                                                 {.role = DNNL_ARG_WEIGHTS, .operand = 1}};
     uint32_t n = 2;
-    dnnl_status_t status = tmk_layout_form(&a[0].plain, rank, src, TMK_FORM_PLAIN);
+    dnnl_status_t status = tmk_layout_form(&a[0].outside, rank, src, (int32_t)outside.in);
     if (status == dnnl_success)
-        status = tmk_layout_strided(&a[1].plain, c->weights_rank, c->weights, c->weight_strides);
-    if (status == dnnl_success && r->node->n_inputs > 2 && r->in[2]) {
+        status = tmk_layout_strided(&a[1].outside, c.weights_rank, c.weights, c.weight_strides);
+    if (status == dnnl_success && biased(&r->base)) {
         a[n] = (struct tmk_argument){.role = DNNL_ARG_BIAS, .operand = 2};
-        status = tmk_layout_tag(&a[n++].plain, 1, bias, dnnl_x);
+        status = tmk_layout_tag(&a[n++].outside, 1, bias, dnnl_x);
     }
     a[n] = (struct tmk_argument){.role = DNNL_ARG_DST, .operand = TMK_RESULT};
     if (status == dnnl_success)
-        status = tmk_layout_form(&a[n].plain, rank, dst, TMK_FORM_PLAIN);
+        status = tmk_layout_form(&a[n].outside, rank, dst, (int32_t)outside.out);
     n++;
-    if (status == dnnl_success)
-        return tmk_accel_build(r, sizeof(struct tmk_accel), desc, a, n, out);
+    if (status == dnnl_success) {
+        TMK_TRY(tmk_dn_build(r, sizeof(struct convolved), desc, a, n, out));
+        if (*out)
+            note_result((struct convolved *)*out, &c, outside.out ? outside.out : 1);
+        return TMK_OK;
+    }
     for (uint32_t i = 0; i < n; i++)
-        tmk_layout_finish(&a[i].plain);
+        tmk_layout_finish(&a[i].outside);
     dnnl_primitive_desc_destroy(desc);
-    return tmk_dn_fits(status, &found, r->diag);
+    return tmk_dn_fits(status, &found, r->base.diag);
 }
 
 /* Is every window one place, and every place a window? */
@@ -113,29 +277,31 @@ static bool pointwise(const struct tmk_window *w) {
     return true;
 }
 
-static void rank_candidates(struct tmk_convolution *c, const struct tmk_window *w, int64_t group) {
-    enum { WIDE_ENOUGH = 128, FEW_CHANNELS = 4 };
-    static const struct tmk_candidate plain = {TMK_FORM_PLAIN, TMK_FORM_PLAIN},
-                                      blocked = {TMK_FORM_BLOCKED, TMK_FORM_BLOCKED},
-                                      image = {TMK_FORM_PLAIN, TMK_FORM_BLOCKED},
-                                      any = {TMK_FORM_ANY, TMK_FORM_ANY};
-    if (pointwise(w) && group == 1 && tmk_window_out(w) >= WIDE_ENOUGH)
+static void rank_candidates(struct tmk_convolution *c, const struct tmk_window *w) {
+    enum { WIDE_ENOUGH = 128 };
+    const int32_t block = (int32_t)tmk_kernel_block();
+    const struct tmk_candidate plain = {0, 0}, blocked = {block, block}, image = {0, block},
+                               any = {TMK_ANY, TMK_ANY};
+    if (pointwise(w) && c->group == 1 && tmk_window_out(w) >= WIDE_ENOUGH)
         c->candidates[c->n_candidates++] = plain;
-    else if (group == 1 && c->in <= FEW_CHANNELS)
+    else if (c->group == 1 && c->in <= FEW_CHANNELS)
         c->candidates[c->n_candidates++] = image;
-    else if (tmk_window_taps(w) == 1 || (group > 1 && c->in == group))
+    else if (tmk_window_taps(w) == 1 || (c->group > 1 && c->in == c->group))
         c->candidates[c->n_candidates++] = blocked;
     c->candidates[c->n_candidates++] = any;
     c->candidates[c->n_candidates++] = plain;
 }
 
-static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+static enum tmk_status read_conv(const struct tmk_request *r, struct tmk_convolution *out,
+                                 bool *fits) {
     const struct tmk_shape *x = &r->in[0]->shape, *w = &r->in[1]->shape;
     int64_t group = tmk_node_int(r->node, "group", 1);
     struct tmk_window window;
     TMK_TRY(tmk_window_conv(r->node, x, w, &window, r->diag));
-    struct tmk_convolution c = {.batch = x->dim[0], .in = x->dim[1], .out = w->dim[0]};
-    if (!tmk_spatial_of(&window, &c.spatial))
+    struct tmk_convolution c = {
+        .batch = x->dim[0], .in = x->dim[1], .out = w->dim[0], .group = group};
+    *fits = tmk_spatial_of(&window, &c.spatial);
+    if (!*fits)
         return TMK_OK;
     int rank = c.spatial.rank, leading = group > 1;
     c.weights[0] = group;
@@ -145,8 +311,22 @@ static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **ou
     c.weights_rank = leading + 2 + rank;
     for (int64_t step = 1, i = c.weights_rank - 1; i >= 0; step *= c.weights[i--])
         c.weight_strides[i] = step;
-    rank_candidates(&c, &window, group);
-    return tmk_convolution_create(r, &c, out);
+    rank_candidates(&c, &window);
+    *out = c;
+    return TMK_OK;
 }
 
-const struct tmk_family tmk_family_conv = {matches, create, tmk_accel_run_once};
+static struct tmk_accel_layout wants(const struct tmk_request *r, uint32_t have) {
+    return tmk_convolution_wants(r, have, read_conv);
+}
+
+static enum tmk_status make(const struct tmk_dn_request *r, struct tmk_dn **out) {
+    return tmk_convolution_create(r, read_conv, out);
+}
+
+static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+    return tmk_dn_create(r, make, out);
+}
+
+const struct tmk_family tmk_family_conv = {matches, wants, create, tmk_convolution_run,
+                                           tmk_dn_destroy};

@@ -6,22 +6,24 @@
 #include <string.h>
 
 static bool matches(const struct tmk_node *node) {
-    return strcmp(node->op, "ConvTranspose") == 0;
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose");
 }
 
-static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+static enum tmk_status read_transposed(const struct tmk_request *r, struct tmk_convolution *out,
+                                       bool *fits) {
     const struct tmk_shape *x = &r->in[0]->shape, *w = &r->in[1]->shape;
     int64_t group = tmk_node_int(r->node, "group", 1);
     struct tmk_window window;
     TMK_TRY(tmk_window_conv_transpose(r->node, x, w, &window, r->diag));
-    struct tmk_convolution c = {
-        .transposed = true,
-        .batch = x->dim[0],
-        .in = x->dim[1],
-        .out = r->result->dim[1],
-        .candidates = {{TMK_FORM_ANY, TMK_FORM_ANY}, {TMK_FORM_PLAIN, TMK_FORM_PLAIN}},
-        .n_candidates = 2};
-    if (!tmk_spatial_of(&window, &c.spatial))
+    struct tmk_convolution c = {.transposed = true,
+                                .batch = x->dim[0],
+                                .in = x->dim[1],
+                                .out = r->result->shape.dim[1],
+                                .group = group,
+                                .candidates = {{TMK_ANY, TMK_ANY}, {0, 0}},
+                                .n_candidates = 2};
+    *fits = tmk_spatial_of(&window, &c.spatial);
+    if (!*fits)
         return TMK_OK;
     int rank = c.spatial.rank, leading = group > 1, channels = leading;
     c.weights[0] = group;
@@ -36,7 +38,21 @@ static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **ou
     c.weight_strides[channels + 1] = taps * c.weights[channels];
     if (leading)
         c.weight_strides[0] = c.weight_strides[2] * c.weights[2];
-    return tmk_convolution_create(r, &c, out);
+    *out = c;
+    return TMK_OK;
 }
 
-const struct tmk_family tmk_family_conv_transpose = {matches, create, tmk_accel_run_once};
+static struct tmk_accel_layout wants(const struct tmk_request *r, uint32_t have) {
+    return tmk_convolution_wants(r, have, read_transposed);
+}
+
+static enum tmk_status make(const struct tmk_dn_request *r, struct tmk_dn **out) {
+    return tmk_convolution_create(r, read_transposed, out);
+}
+
+static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+    return tmk_dn_create(r, make, out);
+}
+
+const struct tmk_family tmk_family_conv_transpose = {matches, wants, create, tmk_convolution_run,
+                                                     tmk_dn_destroy};

@@ -18,7 +18,7 @@ enum { SMALL = 4096 }; /* multiplications in one of several products that are no
 
 /* Both operators' accel. */
 struct product {
-    struct tmk_accel base;
+    struct tmk_dn base;
     struct tmk_matmul batches; /* MatMul's, where there are several products */
     size_t count;
     float alpha, beta; /* Gemm's */
@@ -40,23 +40,23 @@ static dnnl_status_t matrix(struct tmk_layout *layout, int64_t rows, int64_t col
 }
 
 /* A primitive for one product of A and B, inputs 0 and 1. */
-static enum tmk_status make(const struct tmk_request *r, const struct sizes *s,
-                            struct tmk_accel **out) {
+static enum tmk_status make(const struct tmk_dn_request *r, const struct sizes *s,
+                            struct tmk_dn **out) {
     struct tmk_layout any = {0};
     struct tmk_argument a[] = {{.role = DNNL_ARG_SRC, .operand = 0, .moves = s->several},
                                {.role = DNNL_ARG_WEIGHTS, .operand = 1, .moves = s->several},
                                {.role = DNNL_ARG_DST, .operand = TMK_RESULT}};
     struct tmk_operands operands = {
-        .src = &a[0].plain, .weights = s->weights ? &any : &a[1].plain, .dst = &a[2].plain};
+        .src = &a[0].outside, .weights = s->weights ? &any : &a[1].outside, .dst = &a[2].outside};
     dnnl_dims_t turned = {s->n, s->k}; /* an inner product's weights, as logical dimensions */
     dnnl_primitive_desc_t desc = NULL;
     bool fits;
-    dnnl_status_t status = matrix(&a[0].plain, s->m, s->k, s->trans_a);
+    dnnl_status_t status = matrix(&a[0].outside, s->m, s->k, s->trans_a);
     if (status == dnnl_success)
-        status = s->weights ? matrix(&a[1].plain, s->n, s->k, !s->trans_b)
-                            : matrix(&a[1].plain, s->k, s->n, s->trans_b);
+        status = s->weights ? matrix(&a[1].outside, s->n, s->k, !s->trans_b)
+                            : matrix(&a[1].outside, s->k, s->n, s->trans_b);
     if (status == dnnl_success)
-        status = matrix(&a[2].plain, s->m, s->n, false);
+        status = matrix(&a[2].outside, s->m, s->n, false);
     if (status == dnnl_success && s->weights)
         status = tmk_layout_tag(&any, 2, turned, dnnl_format_tag_any);
     if (status == dnnl_success)
@@ -66,26 +66,26 @@ static enum tmk_status make(const struct tmk_request *r, const struct sizes *s,
         status = dnnl_unimplemented;
     tmk_layout_finish(&any);
     if (status == dnnl_success)
-        return tmk_accel_build(r, sizeof(struct product), desc, a, TMK_COUNT(a), out);
+        return tmk_dn_build(r, sizeof(struct product), desc, a, TMK_COUNT(a), out);
     if (desc)
         dnnl_primitive_desc_destroy(desc);
     for (size_t i = 0; i < TMK_COUNT(a); i++)
-        tmk_layout_finish(&a[i].plain);
-    return tmk_dn_fits(status, &fits, r->diag);
+        tmk_layout_finish(&a[i].outside);
+    return tmk_dn_fits(status, &fits, r->base.diag);
 }
 
 /* ---- MatMul ---- */
 
 static bool matches_matmul(const struct tmk_node *node) {
-    return strcmp(node->op, "MatMul") == 0;
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul");
 }
 
-static enum tmk_status create_matmul(const struct tmk_request *r, struct tmk_accel **out) {
-    const struct tmk_tensor *a = r->in[0], *b = r->in[1];
+static enum tmk_status make_matmul(const struct tmk_dn_request *r, struct tmk_dn **out) {
+    const struct tmk_tensor *a = r->base.in[0], *b = r->base.in[1];
     struct tmk_matmul matmul;
     struct tmk_shape shape;
-    struct tmk_accel *accel = NULL;
-    TMK_TRY(tmk_matmul_shape(&a->shape, &b->shape, &matmul, &shape, r->diag));
+    struct tmk_dn *dn = NULL;
+    TMK_TRY(tmk_matmul_shape(&a->shape, &b->shape, &matmul, &shape, r->base.diag));
     size_t count = tmk_matmul_count(&matmul);
     if (b->shape.rank <= 2) {
         matmul.m *= count;
@@ -98,13 +98,13 @@ static enum tmk_status create_matmul(const struct tmk_request *r, struct tmk_acc
                       .k = (int64_t)matmul.k,
                       .weights = b->data && b->shape.rank <= 2,
                       .several = count > 1};
-    TMK_TRY(make(r, &s, &accel));
-    if (!accel)
+    TMK_TRY(make(r, &s, &dn));
+    if (!dn)
         return TMK_OK;
-    struct product *product = (struct product *)accel;
+    struct product *product = (struct product *)dn;
     product->batches = matmul;
     product->count = count;
-    *out = accel;
+    *out = dn;
     return TMK_OK;
 }
 
@@ -114,46 +114,51 @@ static enum tmk_status run_matmul(const struct tmk_accel *accel, const struct tm
     const struct product *product = (const struct product *)accel;
     const struct tmk_matmul *b = &product->batches;
     if (product->count == 1)
-        return tmk_accel_run_once(accel, in, out, scratch, diag);
+        return tmk_dn_run_once(accel, in, out, scratch, diag);
     for (size_t i = 0; i < product->count; i++) {
         size_t left, right;
         tmk_matmul_at(b, i, &left, &right);
         void *data[] = {(float *)in[0]->data + left * b->m * b->k,
                         (float *)in[1]->data + right * b->k * b->n,
                         (float *)out[0]->data + i * b->m * b->n};
-        TMK_TRY(tmk_accel_execute(accel, data, scratch, TMK_PART_ALL, diag));
+        TMK_TRY(tmk_dn_execute(&product->base, data, scratch, TMK_PART_ALL, diag));
     }
     return TMK_OK;
 }
 
-const struct tmk_family tmk_family_matmul = {matches_matmul, create_matmul, run_matmul};
+static enum tmk_status create_matmul(const struct tmk_request *r, struct tmk_accel **out) {
+    return tmk_dn_create(r, make_matmul, out);
+}
+
+const struct tmk_family tmk_family_matmul = {matches_matmul, NULL, create_matmul, run_matmul,
+                                             tmk_dn_destroy};
 
 /* ---- Gemm ---- */
 
 static bool matches_gemm(const struct tmk_node *node) {
-    return strcmp(node->op, "Gemm") == 0;
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "Gemm");
 }
 
-static enum tmk_status create_gemm(const struct tmk_request *r, struct tmk_accel **out) {
-    const struct tmk_tensor *a = r->in[0], *b = r->in[1];
-    const struct tmk_tensor *c = r->node->n_inputs > 2 ? r->in[2] : NULL;
-    struct sizes s = {.m = r->result->dim[0],
-                      .n = r->result->dim[1],
-                      .trans_a = tmk_node_int(r->node, "transA", 0) != 0,
-                      .trans_b = tmk_node_int(r->node, "transB", 0) != 0};
+static enum tmk_status make_gemm(const struct tmk_dn_request *r, struct tmk_dn **out) {
+    const struct tmk_tensor *a = r->base.in[0], *b = r->base.in[1];
+    const struct tmk_tensor *c = r->base.node->n_inputs > 2 ? r->base.in[2] : NULL;
+    struct sizes s = {.m = r->base.result->shape.dim[0],
+                      .n = r->base.result->shape.dim[1],
+                      .trans_a = tmk_node_int(r->base.node, "transA", 0) != 0,
+                      .trans_b = tmk_node_int(r->base.node, "transB", 0) != 0};
     s.k = a->shape.dim[!s.trans_a];
-    struct tmk_accel *accel = NULL;
+    struct tmk_dn *dn = NULL;
     s.weights = b->data && !s.trans_a; /* oneDNN has no inner product of a transposed source */
-    TMK_TRY(make(r, &s, &accel));
-    if (!accel)
+    TMK_TRY(make(r, &s, &dn));
+    if (!dn)
         return TMK_OK;
-    struct product *product = (struct product *)accel;
-    product->alpha = tmk_node_float(r->node, "alpha", 1);
-    product->beta = tmk_node_float(r->node, "beta", 1);
+    struct product *product = (struct product *)dn;
+    product->alpha = tmk_node_float(r->base.node, "alpha", 1);
+    product->beta = tmk_node_float(r->base.node, "beta", 1);
     product->addend = c && product->beta != 0;
     if (c)
-        tmk_broadcast_strides(&c->shape, r->result, product->step);
-    *out = accel;
+        tmk_broadcast_strides(&c->shape, &r->base.result->shape, product->step);
+    *out = dn;
     return TMK_OK;
 }
 
@@ -161,7 +166,7 @@ static enum tmk_status run_gemm(const struct tmk_accel *accel, const struct tmk_
                                 struct tmk_tensor *const *out, void *scratch,
                                 struct tmk_diag *diag) {
     const struct product *p = (const struct product *)accel;
-    TMK_TRY(tmk_accel_run_once(accel, in, out, scratch, diag));
+    TMK_TRY(tmk_dn_run_once(accel, in, out, scratch, diag));
     if (p->alpha == 1 && !p->addend)
         return TMK_OK;
     const float *c = p->addend ? in[2]->data : NULL;
@@ -177,4 +182,9 @@ static enum tmk_status run_gemm(const struct tmk_accel *accel, const struct tmk_
     return TMK_OK;
 }
 
-const struct tmk_family tmk_family_gemm = {matches_gemm, create_gemm, run_gemm};
+static enum tmk_status create_gemm(const struct tmk_request *r, struct tmk_accel **out) {
+    return tmk_dn_create(r, make_gemm, out);
+}
+
+const struct tmk_family tmk_family_gemm = {matches_gemm, NULL, create_gemm, run_gemm,
+                                           tmk_dn_destroy};

@@ -31,21 +31,19 @@ bool tmk_dn_fast(dnnl_primitive_desc_t desc) {
 }
 
 dnnl_status_t tmk_layout_form(struct tmk_layout *layout, int rank, const dnnl_dims_t dims,
-                              enum tmk_form form) {
-    bool wide =
-        (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-    dnnl_format_tag_t plain = rank == 4 ? dnnl_nchw : dnnl_ncdhw,
-                      blocked8 = rank == 4 ? dnnl_nChw8c : dnnl_nCdhw8c,
-                      blocked16 = rank == 4 ? dnnl_nChw16c : dnnl_nCdhw16c;
-    switch (form) {
-    case TMK_FORM_PLAIN:
-        return tmk_layout_tag(layout, rank, dims, plain);
-    case TMK_FORM_BLOCKED:
-        return tmk_layout_tag(layout, rank, dims, wide ? blocked16 : blocked8);
-    case TMK_FORM_ANY:
-        break;
+                              int32_t block) {
+    switch (block) {
+    case TMK_ANY:
+        return tmk_layout_tag(layout, rank, dims, dnnl_format_tag_any);
+    case 0:
+        return tmk_layout_tag(layout, rank, dims, rank == 4 ? dnnl_nchw : dnnl_ncdhw);
+    case 8:
+        return tmk_layout_tag(layout, rank, dims, rank == 4 ? dnnl_nChw8c : dnnl_nCdhw8c);
+    case 16:
+        return tmk_layout_tag(layout, rank, dims, rank == 4 ? dnnl_nChw16c : dnnl_nCdhw16c);
+    default:
+        return dnnl_unimplemented;
     }
-    return tmk_layout_tag(layout, rank, dims, dnnl_format_tag_any);
 }
 
 /* What the primitive wants of an argument. */
@@ -63,41 +61,41 @@ static tmk_md wanted(dnnl_primitive_desc_t desc, int role) {
 }
 
 /* *fits becomes false too when the reorder would need scratch memory of its own. */
-static enum tmk_status make_reorder(const struct tmk_request *r, tmk_md from, tmk_md to,
+static enum tmk_status make_reorder(const struct tmk_dn_request *r, tmk_md from, tmk_md to,
                                     dnnl_primitive_t *out, bool *fits) {
     dnnl_primitive_desc_t desc;
     TMK_TRY(tmk_dn_fits(
         dnnl_reorder_primitive_desc_create(&desc, from, r->engine, to, r->engine, r->attr), fits,
-        r->diag));
+        r->base.diag));
     if (!*fits)
         return TMK_OK;
     enum tmk_status status = TMK_OK;
     *fits = dnnl_memory_desc_get_size(
                 dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0)) == 0;
     if (*fits)
-        status = tmk_dn_fits(dnnl_primitive_create(out, desc), fits, r->diag);
+        status = tmk_dn_fits(dnnl_primitive_create(out, desc), fits, r->base.diag);
     dnnl_primitive_desc_destroy(desc);
     return status;
 }
 
 /* Adds `bytes` to the scratch memory. */
-static enum tmk_status reserve(struct tmk_accel *accel, size_t bytes, size_t *at,
-                               struct tmk_diag *diag) {
+static enum tmk_status reserve(struct tmk_dn *dn, size_t bytes, size_t *at, struct tmk_diag *diag) {
     size_t end;
-    if (!tmk_add_size(accel->scratch, bytes, &end) || !tmk_add_size(end, ALIGNMENT - 1, &end))
+    if (!tmk_add_size(dn->base.scratch, bytes, &end) || !tmk_add_size(end, ALIGNMENT - 1, &end))
         return tmk_nomem(diag);
-    *at = accel->scratch;
-    accel->scratch = end & ~(size_t)(ALIGNMENT - 1);
+    *at = dn->base.scratch;
+    dn->base.scratch = end & ~(size_t)(ALIGNMENT - 1);
     return TMK_OK;
 }
 
-static dnnl_status_t run_reorder(const struct tmk_accel *accel, dnnl_stream_t stream,
+/* Once, while making. */
+static dnnl_status_t run_reorder(const struct tmk_dn *dn, dnnl_stream_t stream,
                                  dnnl_primitive_t reorder, tmk_md from, tmk_md to, void *source,
                                  void *target) {
     dnnl_memory_t memory[2] = {NULL, NULL};
-    dnnl_status_t status = dnnl_memory_create(&memory[0], from, accel->engine, source);
+    dnnl_status_t status = dnnl_memory_create(&memory[0], from, dn->engine, source);
     if (status == dnnl_success)
-        status = dnnl_memory_create(&memory[1], to, accel->engine, target);
+        status = dnnl_memory_create(&memory[1], to, dn->engine, target);
     if (status == dnnl_success) {
         const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, memory[0]}, {DNNL_ARG_TO, memory[1]}};
         status = dnnl_primitive_execute(reorder, stream, 2, args);
@@ -108,7 +106,7 @@ static dnnl_status_t run_reorder(const struct tmk_accel *accel, dnnl_stream_t st
     return status;
 }
 
-static enum tmk_status run_failure(dnnl_status_t status, struct tmk_diag *diag) {
+enum tmk_status tmk_dn_ran(dnnl_status_t status, struct tmk_diag *diag) {
     if (status == dnnl_success)
         return TMK_OK;
     return status == dnnl_out_of_memory
@@ -117,7 +115,7 @@ static enum tmk_status run_failure(dnnl_status_t status, struct tmk_diag *diag) 
 }
 
 /* Brings a constant operand into the layout wanted. Its own bytes serve where they lie well. */
-static enum tmk_status settle_constant(struct tmk_accel *accel, struct tmk_argument *argument,
+static enum tmk_status settle_constant(struct tmk_dn *dn, struct tmk_argument *argument,
                                        const void *data, struct tmk_diag *diag) {
     if (!argument->reorder && (uintptr_t)data % ALIGNMENT == 0) {
         argument->constant = data;
@@ -130,101 +128,177 @@ static enum tmk_status settle_constant(struct tmk_accel *accel, struct tmk_argum
     if (!argument->owned)
         return tmk_nomem(diag);
     argument->constant = argument->owned;
+    dn->base.held += bytes;
     if (!argument->reorder) {
         memcpy(argument->owned, data, bytes);
         return TMK_OK;
     }
     memset(argument->owned, 0, bytes);
     dnnl_stream_t stream;
-    TMK_TRY(
-        run_failure(dnnl_stream_create(&stream, accel->engine, dnnl_stream_default_flags), diag));
+    TMK_TRY(tmk_dn_ran(dnnl_stream_create(&stream, dn->engine, dnnl_stream_default_flags), diag));
     dnnl_status_t status =
-        run_reorder(accel, stream, argument->reorder, tmk_layout_md(&argument->plain),
+        run_reorder(dn, stream, argument->reorder, tmk_layout_md(&argument->outside),
                     argument->wanted, (void *)data, argument->owned);
     if (status == dnnl_success)
         status = dnnl_stream_wait(stream);
     dnnl_stream_destroy(stream);
-    return run_failure(status, diag);
+    return tmk_dn_ran(status, diag);
 }
 
-static enum tmk_status settle_argument(const struct tmk_request *r, struct tmk_accel *accel,
+static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tmk_dn *dn,
                                        struct tmk_argument *argument, bool *fits) {
     bool result = argument->operand == TMK_RESULT;
-    tmk_md plain = tmk_layout_md(&argument->plain);
-    argument->wanted = wanted(accel->desc, argument->role);
+    tmk_md outside = tmk_layout_md(&argument->outside);
+    argument->wanted = wanted(dn->desc, argument->role);
     *fits = true;
-    bool same = dnnl_memory_desc_equal(plain, argument->wanted);
+    bool same = dnnl_memory_desc_equal(outside, argument->wanted);
     if (!same)
-        TMK_TRY(make_reorder(r, result ? argument->wanted : plain,
-                             result ? plain : argument->wanted, &argument->reorder, fits));
+        TMK_TRY(make_reorder(r, result ? argument->wanted : outside,
+                             result ? outside : argument->wanted, &argument->reorder, fits));
     if (!*fits)
         return TMK_OK;
-    const void *data = result || argument->moves ? NULL : r->in[argument->operand]->data;
+    const void *data = result || argument->moves ? NULL : r->base.in[argument->operand]->data;
     if (data)
-        return settle_constant(accel, argument, data, r->diag);
+        return settle_constant(dn, argument, data, r->base.diag);
     if (same)
         return TMK_OK;
-    return reserve(accel, dnnl_memory_desc_get_size(argument->wanted), &argument->at, r->diag);
+    return reserve(dn, dnnl_memory_desc_get_size(argument->wanted), &argument->at, r->base.diag);
 }
 
-static enum tmk_status build(const struct tmk_request *r, struct tmk_accel *accel, bool *fits) {
-    TMK_TRY(tmk_dn_fits(dnnl_primitive_create(&accel->primitive, accel->desc), fits, r->diag));
+static enum tmk_status build(const struct tmk_dn_request *r, struct tmk_dn *dn, bool *fits) {
+    TMK_TRY(tmk_dn_fits(dnnl_primitive_create(&dn->primitive, dn->desc), fits, r->base.diag));
     size_t start;
-    TMK_TRY(reserve(accel,
+    TMK_TRY(reserve(dn,
                     dnnl_memory_desc_get_size(
-                        dnnl_primitive_desc_query_md(accel->desc, dnnl_query_scratchpad_md, 0)),
-                    &start, r->diag));
-    for (uint32_t i = 0; i < accel->n_arguments && *fits; i++)
-        TMK_TRY(settle_argument(r, accel, &accel->arguments[i], fits));
+                        dnnl_primitive_desc_query_md(dn->desc, dnnl_query_scratchpad_md, 0)),
+                    &start, r->base.diag));
+    for (uint32_t i = 0; i < dn->n_arguments && *fits; i++)
+        TMK_TRY(settle_argument(r, dn, &dn->arguments[i], fits));
+    if (*fits)
+        TMK_TRY(tmk_dn_pool_create(dn, &dn->pool, r->base.diag));
     const char *info = "?";
-    dnnl_primitive_desc_query(accel->desc, dnnl_query_impl_info_str, 0, &info);
-    strcpy(accel->name, "onednn ");
-    strncat(accel->name, info, sizeof accel->name - sizeof "onednn ");
+    dnnl_primitive_desc_query(dn->desc, dnnl_query_impl_info_str, 0, &info);
+    strcpy(dn->base.name, "onednn ");
+    strncat(dn->base.name, info, sizeof dn->base.name - sizeof "onednn ");
     return TMK_OK;
 }
 
-enum tmk_status tmk_accel_build(const struct tmk_request *r, size_t size,
-                                dnnl_primitive_desc_t desc, struct tmk_argument *arguments,
-                                uint32_t n, struct tmk_accel **out) {
-    struct tmk_accel *accel = calloc(1, size);
-    if (!accel) {
+enum tmk_status tmk_dn_build(const struct tmk_dn_request *r, size_t size,
+                             dnnl_primitive_desc_t desc, struct tmk_argument *arguments, uint32_t n,
+                             struct tmk_dn **out) {
+    struct tmk_dn *dn = calloc(1, size);
+    if (!dn) {
         dnnl_primitive_desc_destroy(desc);
         for (uint32_t i = 0; i < n; i++)
-            tmk_layout_finish(&arguments[i].plain);
-        return tmk_nomem(r->diag);
+            tmk_layout_finish(&arguments[i].outside);
+        return tmk_nomem(r->base.diag);
     }
-    accel->family = r->family;
-    accel->node = r->node;
-    accel->engine = r->engine;
-    accel->desc = desc;
-    accel->n_arguments = n;
-    memcpy(accel->arguments, arguments, n * sizeof *arguments);
+    dn->base.family = r->base.family;
+    dn->base.node = r->base.node;
+    dn->engine = r->engine;
+    dn->desc = desc;
+    dn->n_arguments = n;
+    memcpy(dn->arguments, arguments, n * sizeof *arguments);
     bool fits = true;
-    enum tmk_status status = build(r, accel, &fits);
+    enum tmk_status status = build(r, dn, &fits);
     if (status == TMK_OK && fits)
-        *out = accel;
+        *out = dn;
     else
-        tmk_accel_destroy(&accel);
+        tmk_dn_destroy(&dn->base);
     return status;
 }
 
-void tmk_accel_destroy(struct tmk_accel **accel) {
-    struct tmk_accel *a = accel ? *accel : NULL;
-    if (!a)
-        return;
-    for (uint32_t i = 0; i < a->n_arguments; i++) {
-        if (a->arguments[i].reorder)
-            dnnl_primitive_destroy(a->arguments[i].reorder);
-        tmk_layout_finish(&a->arguments[i].plain);
-        free(a->arguments[i].owned);
+/* oneDNN's generated code has 32-bit offsets, in bytes. */
+static bool suits(enum tmk_dtype dtype, const struct tmk_shape *shape) {
+    enum { WIDEST = 16 };
+    struct tmk_shape filled = *shape;
+    size_t count;
+    if (filled.rank > 2 && filled.dim[1] <= INT32_MAX)
+        filled.dim[1] = (filled.dim[1] + WIDEST - 1) / WIDEST * WIDEST;
+    return dtype == TMK_FLOAT32 && tmk_shape_count(&filled, &count) && count > 0 &&
+           count <= INT32_MAX / sizeof(float);
+}
+
+static bool all_suit(const struct tmk_request *r) {
+    if (!suits(r->result->dtype, &r->result->shape))
+        return false;
+    for (uint32_t i = 0; i < r->node->n_inputs; i++)
+        if (r->in[i] && !suits(r->in[i]->dtype, &r->in[i]->shape))
+            return false;
+    return true;
+}
+
+/* User scratchpads let threads share a primitive; strict: no bfloat16 or TF32 in between. */
+static dnnl_status_t make_attr(dnnl_primitive_attr_t *out) {
+    dnnl_status_t status = dnnl_primitive_attr_create(out);
+    if (status != dnnl_success)
+        return status;
+    status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_fpmath_mode(*out, dnnl_fpmath_mode_strict);
+    if (status != dnnl_success)
+        dnnl_primitive_attr_destroy(*out);
+    return status;
+}
+
+enum tmk_status tmk_dn_open(const struct tmk_request *request, struct tmk_dn_request *out,
+                            bool *fits) {
+    struct tmk_dn_request r = {.base = *request};
+    *fits = all_suit(request);
+    if (!*fits)
+        return TMK_OK;
+    TMK_TRY(tmk_dn_fits(dnnl_engine_create(&r.engine, dnnl_cpu, 0), fits, request->diag));
+    if (!*fits)
+        return TMK_OK;
+    enum tmk_status status = tmk_dn_fits(make_attr(&r.attr), fits, request->diag);
+    if (status == TMK_OK && *fits)
+        *out = r;
+    else
+        dnnl_engine_destroy(r.engine);
+    return status;
+}
+
+void tmk_dn_close(struct tmk_dn_request *request) {
+    dnnl_primitive_attr_destroy(request->attr);
+    dnnl_engine_destroy(request->engine);
+}
+
+enum tmk_status tmk_dn_create(const struct tmk_request *request,
+                              enum tmk_status (*make)(const struct tmk_dn_request *request,
+                                                      struct tmk_dn **dn),
+                              struct tmk_accel **out) {
+    struct tmk_dn_request r;
+    struct tmk_dn *dn = NULL;
+    bool fits;
+    TMK_TRY(tmk_dn_open(request, &r, &fits));
+    if (!fits)
+        return TMK_OK;
+    enum tmk_status status = make(&r, &dn);
+    if (!dn) {
+        tmk_dn_close(&r);
+        return status;
     }
-    if (a->primitive)
-        dnnl_primitive_destroy(a->primitive);
-    dnnl_primitive_desc_destroy(a->desc);
-    if (a->owns_engine)
-        dnnl_engine_destroy(a->engine);
-    free(a);
-    *accel = NULL;
+    dnnl_primitive_attr_destroy(r.attr);
+    dn->owns_engine = true;
+    *out = &dn->base;
+    return status;
+}
+
+void tmk_dn_destroy(struct tmk_accel *accel) {
+    struct tmk_dn *dn = (struct tmk_dn *)accel;
+    tmk_dn_pool_destroy(dn->pool);
+    for (uint32_t i = 0; i < dn->n_arguments; i++) {
+        if (dn->arguments[i].reorder)
+            dnnl_primitive_destroy(dn->arguments[i].reorder);
+        tmk_layout_finish(&dn->arguments[i].outside);
+        free(dn->arguments[i].owned);
+    }
+    if (dn->primitive)
+        dnnl_primitive_destroy(dn->primitive);
+    dnnl_primitive_desc_destroy(dn->desc);
+    if (dn->owns_engine)
+        dnnl_engine_destroy(dn->engine);
+    free(dn);
 }
 
 /* ---- windows ---- */
@@ -266,78 +340,4 @@ int tmk_spatial_dims(const struct tmk_spatial *spatial, int64_t batch, int64_t c
     dims[1] = channels;
     memcpy(dims + 2, axes, (size_t)spatial->rank * sizeof *axes);
     return spatial->rank + 2;
-}
-
-/* ---- running ---- */
-
-static dnnl_status_t run_reorders(const struct tmk_accel *accel, dnnl_stream_t stream, bool results,
-                                  void *const *data, char *scratch) {
-    dnnl_status_t status = dnnl_success;
-    for (uint32_t i = 0; i < accel->n_arguments && status == dnnl_success; i++) {
-        const struct tmk_argument *a = &accel->arguments[i];
-        tmk_md plain = tmk_layout_md(&a->plain);
-        bool result = a->operand == TMK_RESULT;
-        if (!a->reorder || a->constant || result != results)
-            continue;
-        status = result ? run_reorder(accel, stream, a->reorder, a->wanted, plain, scratch + a->at,
-                                      data[i])
-                        : run_reorder(accel, stream, a->reorder, plain, a->wanted, data[i],
-                                      scratch + a->at);
-    }
-    return status;
-}
-
-static dnnl_status_t run_primitive(const struct tmk_accel *accel, dnnl_stream_t stream,
-                                   void *const *data, char *scratch) {
-    dnnl_exec_arg_t args[TMK_MAX_ARGUMENTS + 1];
-    int n = 0;
-    dnnl_status_t status = dnnl_success;
-    for (uint32_t i = 0; i <= accel->n_arguments && status == dnnl_success; i++) {
-        const struct tmk_argument *a = &accel->arguments[i];
-        bool own = i == accel->n_arguments; /* its scratchpad */
-        tmk_md md = own ? dnnl_primitive_desc_query_md(accel->desc, dnnl_query_scratchpad_md, 0)
-                        : a->wanted;
-        void *bytes = own           ? scratch
-                      : a->constant ? (void *)a->constant
-                      : a->reorder  ? scratch + a->at
-                                    : data[i];
-        args[n].arg = own ? DNNL_ARG_SCRATCHPAD : a->role;
-        status = dnnl_memory_create(&args[n].memory, md, accel->engine, bytes);
-        n += status == dnnl_success;
-    }
-    if (status == dnnl_success)
-        status = dnnl_primitive_execute(accel->primitive, stream, n, args);
-    while (n)
-        dnnl_memory_destroy(args[--n].memory);
-    return status;
-}
-
-enum tmk_status tmk_accel_execute(const struct tmk_accel *accel, void *const *data, void *scratch,
-                                  unsigned parts, struct tmk_diag *diag) {
-    dnnl_stream_t stream;
-    dnnl_status_t status = dnnl_stream_create(&stream, accel->engine, dnnl_stream_default_flags);
-    if (status != dnnl_success)
-        return run_failure(status, diag);
-    if (parts & TMK_PART_IN)
-        status = run_reorders(accel, stream, false, data, scratch);
-    if (status == dnnl_success && parts & TMK_PART_PRIMITIVE)
-        status = run_primitive(accel, stream, data, scratch);
-    if (status == dnnl_success && parts & TMK_PART_OUT)
-        status = run_reorders(accel, stream, true, data, scratch);
-    if (status == dnnl_success)
-        status = dnnl_stream_wait(stream);
-    dnnl_stream_destroy(stream);
-    return run_failure(status, diag);
-}
-
-enum tmk_status tmk_accel_run_once(const struct tmk_accel *accel,
-                                   const struct tmk_tensor *const *in,
-                                   struct tmk_tensor *const *out, void *scratch,
-                                   struct tmk_diag *diag) {
-    void *data[TMK_MAX_ARGUMENTS];
-    for (uint32_t i = 0; i < accel->n_arguments; i++) {
-        int32_t operand = accel->arguments[i].operand;
-        data[i] = operand == TMK_RESULT ? out[0]->data : in[operand]->data;
-    }
-    return tmk_accel_execute(accel, data, scratch, TMK_PART_ALL, diag);
 }

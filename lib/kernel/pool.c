@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MaxPool without indices, and AveragePool.
+/* MaxPool without indices, and AveragePool, of row-major tensors (pool_blocked.c has the others).
  *
  * oneDNN pools quickly in blocked layouts only. It skips NaN and gives -FLT_MAX for windows of
  * -infinity, where the plain kernels keep both; so a maximum looks at its input first, and runs the
@@ -12,25 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/pool_node.h"
+
 enum { MOST_TAPS = 1024 }; /* of an average in float32 */
-
-static bool is_max(const struct tmk_node *node) {
-    return strcmp(node->op, "MaxPool") == 0;
-}
-
-static bool matches(const struct tmk_node *node) {
-    if (is_max(node))
-        return node->n_outputs == 1 || !node->outputs[1];
-    return strcmp(node->op, "AveragePool") == 0;
-}
 
 /* oneDNN has the window, with the same meaning. */
 static bool expressible(const struct tmk_node *node, const struct tmk_window *w,
                         dnnl_alg_kind_t *kind) {
     bool padding_counts = tmk_node_int(node, "count_include_pad", 0) != 0;
-    *kind = is_max(node)     ? dnnl_pooling_max
-            : padding_counts ? dnnl_pooling_avg_include_padding
-                             : dnnl_pooling_avg_exclude_padding;
+    *kind = tmk_is_max_pool(node) ? dnnl_pooling_max
+            : padding_counts      ? dnnl_pooling_avg_include_padding
+                                  : dnnl_pooling_avg_exclude_padding;
     size_t taps = 1;
     for (int32_t i = 0; i < w->n; i++) {
         int64_t last = (w->out[i] - 1) * w->stride[i] - w->begin[i];
@@ -41,16 +33,17 @@ static bool expressible(const struct tmk_node *node, const struct tmk_window *w,
         if (padding_counts && last + w->kernel[i] > w->in[i] + w->end[i])
             return false;
     }
-    return is_max(node) || taps <= MOST_TAPS;
+    return tmk_is_max_pool(node) || taps <= MOST_TAPS;
 }
 
-static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
-    const struct tmk_shape *x = &r->in[0]->shape;
+static enum tmk_status make(const struct tmk_dn_request *r, struct tmk_dn **out) {
+    const struct tmk_shape *x = &r->base.in[0]->shape;
     struct tmk_window window;
     struct tmk_spatial s;
     dnnl_alg_kind_t kind;
-    TMK_TRY(tmk_window_pool(r->node, x, &window, r->diag));
-    if (!expressible(r->node, &window, &kind) || !tmk_spatial_of(&window, &s))
+    int32_t block = (int32_t)tmk_kernel_block();
+    TMK_TRY(tmk_window_pool(r->base.node, x, &window, r->base.diag));
+    if (!expressible(r->base.node, &window, &kind) || !tmk_spatial_of(&window, &s))
         return TMK_OK;
     dnnl_dims_t src_dims, dst_dims;
     int rank = tmk_spatial_dims(&s, x->dim[0], x->dim[1], s.in, src_dims);
@@ -60,27 +53,27 @@ static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **ou
     struct tmk_argument a[] = {{.role = DNNL_ARG_SRC, .operand = 0},
                                {.role = DNNL_ARG_DST, .operand = TMK_RESULT}};
     dnnl_primitive_desc_t desc = NULL;
-    dnnl_status_t status = tmk_layout_form(&src, rank, src_dims, TMK_FORM_BLOCKED);
+    dnnl_status_t status = tmk_layout_form(&src, rank, src_dims, block);
     if (status == dnnl_success)
-        status = tmk_layout_form(&dst, rank, dst_dims, TMK_FORM_BLOCKED);
+        status = tmk_layout_form(&dst, rank, dst_dims, block);
     if (status == dnnl_success)
         status = tmk_desc_pooling(r->engine, r->attr, kind, &operands, &s.sliding, &desc);
     if (status == dnnl_success && !tmk_dn_fast(desc))
         status = dnnl_unimplemented;
     if (status == dnnl_success)
-        status = tmk_layout_form(&a[0].plain, rank, src_dims, TMK_FORM_PLAIN);
+        status = tmk_layout_form(&a[0].outside, rank, src_dims, 0);
     if (status == dnnl_success)
-        status = tmk_layout_form(&a[1].plain, rank, dst_dims, TMK_FORM_PLAIN);
+        status = tmk_layout_form(&a[1].outside, rank, dst_dims, 0);
     tmk_layout_finish(&src);
     tmk_layout_finish(&dst);
     if (status == dnnl_success)
-        return tmk_accel_build(r, sizeof(struct tmk_accel), desc, a, TMK_COUNT(a), out);
+        return tmk_dn_build(r, sizeof(struct tmk_dn), desc, a, TMK_COUNT(a), out);
     bool fits;
     if (desc)
         dnnl_primitive_desc_destroy(desc);
-    tmk_layout_finish(&a[0].plain);
-    tmk_layout_finish(&a[1].plain);
-    return tmk_dn_fits(status, &fits, r->diag);
+    tmk_layout_finish(&a[0].outside);
+    tmk_layout_finish(&a[1].outside);
+    return tmk_dn_fits(status, &fits, r->base.diag);
 }
 
 static bool all_finite(const float *x, size_t n) {
@@ -135,9 +128,13 @@ static enum tmk_status run_plain(const struct tmk_accel *accel, const struct tmk
 
 static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
                            struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
-    if (is_max(accel->node) && !all_finite(in[0]->data, tmk_tensor_count(in[0])))
+    if (tmk_is_max_pool(accel->node) && !all_finite(in[0]->data, tmk_tensor_count(in[0])))
         return run_plain(accel, in, out, diag);
-    return tmk_accel_run_once(accel, in, out, scratch, diag);
+    return tmk_dn_run_once(accel, in, out, scratch, diag);
 }
 
-const struct tmk_family tmk_family_pool = {matches, create, run};
+static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+    return tmk_dn_create(r, make, out);
+}
+
+const struct tmk_family tmk_family_pool = {tmk_is_pool, NULL, create, run, tmk_dn_destroy};

@@ -22,6 +22,12 @@ enum tmk_status tmk_onnx_file_init(struct tmk_onnx_file *file, const char *path,
     return TMK_OK;
 }
 
+void tmk_onnx_file_rest(struct tmk_onnx_file *file) {
+    tmk_buf_rest(file->bytes);
+    for (struct tmk_onnx_external *e = file->externals; e; e = e->next)
+        tmk_buf_rest(e->bytes);
+}
+
 void tmk_onnx_file_finish(struct tmk_onnx_file *file) {
     while (file->externals) {
         struct tmk_onnx_external *external = file->externals;

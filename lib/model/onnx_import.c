@@ -278,9 +278,11 @@ enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *o
     finish_builder(&b);
     if (model)
         tmk_pb__model__free_unpacked(model, NULL);
-    tmk_onnx_file_finish(&file);
     if (status == TMK_OK)
         status = finish_graph(b.root, options, diag);
+    tmk_onnx_file_rest(
+        &file); /* all of it was read, for fingerprints and for what is not aligned */
+    tmk_onnx_file_finish(&file);
     if (status == TMK_OK)
         *out = b.root;
     else

@@ -39,6 +39,8 @@ struct tmk_onnx_file {
 
 TMK_NODISCARD enum tmk_status tmk_onnx_file_init(struct tmk_onnx_file *file, const char *path,
                                                  struct tmk_diag *diag);
+/* Lets the pages of the files go that were read so far; views of them stay good. */
+void tmk_onnx_file_rest(struct tmk_onnx_file *file);
 void tmk_onnx_file_finish(struct tmk_onnx_file *file);
 /* The bytes of an external data file. `location` must lie within the model's folder, links
  * followed: TMK_FORMAT otherwise. The buf lives as long as `file`. */

@@ -8,11 +8,7 @@
 
 #include "ops/exp.h"
 #include "ops/rows.h"
-
-/* ln(1 + e^x) without overflow. */
-static inline float softplus(float x) {
-    return tmk_above_zero(x) + log1pf(tmk_expf(-fabsf(x)));
-}
+#include "ops/vmath.h"
 
 /* A negative zero becomes positive, NaN passes. */
 #define RELU(T, U) x <= 0 ? (T)0 : x
@@ -26,12 +22,26 @@ TMK_ROW1(leaky_row, float, float, tmk_above_zero(x) + p[0] * tmk_below_zero(x))
 TMK_ROW1(elu_row, float, float, tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x)))
 TMK_ROW1(selu_row, float, float, p[1] * (tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x))))
 TMK_ROW1(celu_row, float, float, tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x) / p[0]))
-TMK_ROW1(sigmoid_row, float, float, tmk_sigmoidf(x))
-TMK_ROW1(tanh_row, float, float, tmk_tanhf(x))
-TMK_ROW1(softplus_row, float, float, softplus(x))
+TMK_ROW1_VMATH(sigmoid_row, tmk_vsigmoid)
+TMK_ROW1_VMATH(tanh_row, tmk_vtanh)
+static void swish_row(size_t n, const void *x, void *y, const float *p) {
+    tmk_vswish(x, p[0], y, n);
+}
+TMK_ROW1_VMATH(softplus_row, tmk_vsoftplus)
 TMK_ROW1(softsign_row, float, float, x / (1.0f + fabsf(x)))
-TMK_ROW1(mish_row, float, float, tmk_tanhf(softplus(x)) * x)
-TMK_ROW1(swish_row, float, float, tmk_sigmoidf(p[0] * x) * x)
+/* tanh(softplus(x)) x, a block after the other so that x may be y */
+static void mish_row(size_t n, const void *px, void *py, const float *p) {
+    const float *x = px;
+    float *y = py, block[256];
+    (void)p;
+    for (size_t i = 0; i < n; i += TMK_COUNT(block)) {
+        size_t m = n - i < TMK_COUNT(block) ? n - i : TMK_COUNT(block);
+        tmk_vsoftplus(x + i, block, m);
+        tmk_vtanh(block, block, m);
+        for (size_t j = 0; j < m; j++)
+            y[i + j] = block[j] * x[i + j];
+    }
+}
 TMK_ROW1(thresholded_row, float, float, x > p[0] ? x : 0.0f)
 
 static inline float unit(float v) {
@@ -147,11 +157,8 @@ const struct tmk_unary *tmk_activation_find(const char *name) {
 
 /* ---- Gelu: exact, or with tanh for erf ---- */
 
-#define SQRT_HALF 0x1.6a09e6p-1f    /* sqrt(1/2) */
-#define SQRT_2_BY_PI 0x1.988454p-1f /* sqrt(2/pi) */
-TMK_ROW1(gelu_exact_row, float, float, 0.5f * x * (1.0f + erff(x * SQRT_HALF)))
-TMK_ROW1(gelu_tanh_row, float, float,
-         0.5f * x * (1.0f + tmk_tanhf(SQRT_2_BY_PI * (x + 0.044715f * x * x * x))))
+TMK_ROW1_VMATH(gelu_exact_row, tmk_vgelu)
+TMK_ROW1_VMATH(gelu_tanh_row, tmk_vgelu_tanh)
 const struct tmk_unary tmk_gelu_exact = {.row = {[TMK_FLOAT32] = gelu_exact_row}};
 const struct tmk_unary tmk_gelu_tanh = {.row = {[TMK_FLOAT32] = gelu_tanh_row}};
 

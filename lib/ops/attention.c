@@ -12,6 +12,7 @@
 #include "ops/gemm.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
+#include "ops/vmath.h"
 
 /* In the order of the inputs and outputs. */
 enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_LENGTHS };
@@ -276,18 +277,12 @@ static bool fill_bias(const struct bias *bias, const struct sizes *s, size_t b, 
 
 /* In place. */
 static void softmax(size_t n, float *x) {
-    float most = -INFINITY;
-    double sum = 0;
-    for (size_t j = 0; j < n; j++)
-        most = x[j] > most || isnan(x[j]) ? x[j] : most;
+    float most = tmk_vmax(x, n);
     if (most == -INFINITY) {
         memset(x, 0, n * sizeof *x);
         return;
     }
-    for (size_t j = 0; j < n; j++)
-        x[j] = tmk_expf(x[j] - most);
-    for (size_t j = 0; j < n; j++)
-        sum += (double)x[j];
+    double sum = tmk_vexp_sum(x, most, x, n);
     for (size_t j = 0; j < n; j++)
         x[j] = (float)((double)x[j] / sum);
 }

@@ -5,7 +5,9 @@
 #include <math.h>
 
 #include "ops/elementwise.h"
+#include "ops/exp.h"
 #include "ops/rows.h"
+#include "ops/vmath.h"
 
 #define ADD(T, U) (T)((U)x + (U)y)
 #define SUB(T, U) (T)((U)x - (U)y)
@@ -17,19 +19,38 @@
 #define FMOD_SIGNED(T, U) y == -1 ? (T)0 : (T)(x % y)
 #define FMOD_UNSIGNED(T, U) x % y
 #define PRELU(T, U) x < 0 ? (T)((U)x * (U)y) : x
+/* The choice is made on the bits: compilers keep the branch otherwise, and signs are random. */
+static inline float sloped(float x, float y) {
+    int32_t below = -(int32_t)(x < 0);
+    return tmk_bits_float((tmk_float_bits(x * y) & below) | (tmk_float_bits(x) & ~below));
+}
+#define PRELU_FLOAT(T, U) sloped(x, y)
 #define PRELU_UNSIGNED(T, U) ((void)y, x)
 
 #define DEFINE(op, dtype, T, U) TMK_ROW2(row_##op##_##dtype, T, T, T, op(T, U))
-TMK_EACH_NUMBER(DEFINE, ADD)
-TMK_EACH_NUMBER(DEFINE, SUB)
-TMK_EACH_NUMBER(DEFINE, MUL)
-TMK_EACH_FLOAT(DEFINE, DIV_FLOAT)
+/* Rows of floats go through the widest vectors, unless they are so short that asking costs more. */
+#define DEFINE_WIDE(op, vector)                                                                    \
+    TMK_ROW2(short_##op, float, float, float, op(float, float))                                    \
+    static void row_##op##_FLOAT32(size_t n, const void *a, bool vary_a, const void *b,            \
+                                   bool vary_b, void *out) {                                       \
+        if (n < 32)                                                                                \
+            short_##op(n, a, vary_a, b, vary_b, out);                                              \
+        else                                                                                       \
+            vector(n, a, vary_a, b, vary_b, out);                                                  \
+    }
+DEFINE_WIDE(ADD, tmk_vadd)
+DEFINE_WIDE(SUB, tmk_vsubtract)
+DEFINE_WIDE(MUL, tmk_vmultiply)
+DEFINE_WIDE(DIV_FLOAT, tmk_vdivide)
+TMK_EACH_INTEGER(DEFINE, ADD)
+TMK_EACH_INTEGER(DEFINE, SUB)
+TMK_EACH_INTEGER(DEFINE, MUL)
 TMK_EACH_SIGNED(DEFINE, DIV_SIGNED)
 TMK_EACH_UNSIGNED(DEFINE, DIV_UNSIGNED)
 TMK_EACH_FLOAT(DEFINE, FMOD_FLOAT)
 TMK_EACH_SIGNED(DEFINE, FMOD_SIGNED)
 TMK_EACH_UNSIGNED(DEFINE, FMOD_UNSIGNED)
-TMK_EACH_FLOAT(DEFINE, PRELU)
+TMK_EACH_FLOAT(DEFINE, PRELU_FLOAT)
 TMK_EACH_SIGNED(DEFINE, PRELU)
 TMK_EACH_UNSIGNED(DEFINE, PRELU_UNSIGNED)
 
@@ -65,7 +86,7 @@ static const struct tmk_binary fmodulo = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, FMOD_FL
                                                TMK_EACH_SIGNED(TMK_ROW_ENTRY, FMOD_SIGNED)
                                                    TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, FMOD_UNSIGNED)},
                                           TMK_UNDEFINED};
-static const struct tmk_binary prelu = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, PRELU)
+static const struct tmk_binary prelu = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, PRELU_FLOAT)
                                              TMK_EACH_SIGNED(TMK_ROW_ENTRY, PRELU)
                                                  TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, PRELU_UNSIGNED)},
                                         TMK_UNDEFINED};

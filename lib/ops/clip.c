@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clip: min(max(x, low), high), so that low above high gives high everywhere. NaN passes. */
+/* Clip: min(max(x, low), high), so that low above high gives high everywhere. NaN
+ * passes; a zero that equals a limit gets the limit's sign, as in Relu. */
 #include <float.h>
 #include <math.h>
 
@@ -16,8 +17,8 @@ typedef void (*clip_row)(size_t n, const void *x, const void *low, const void *h
                 high = phigh ? *(const T *)phigh : (T)(highest);                                   \
         T *y = py;                                                                                 \
         for (size_t i = 0; i < n; i++) {                                                           \
-            T v = x[i] < low ? low : x[i];                                                         \
-            y[i] = v > high ? high : v;                                                            \
+            T v = x[i] <= low ? low : x[i];                                                        \
+            y[i] = v >= high ? high : v;                                                           \
         }                                                                                          \
     }
 #define CLIP_SIGNED(op, dtype, T, U) CLIP(dtype##_MIN, dtype##_MAX, dtype, T, U)

@@ -2,10 +2,12 @@
 /* Gelu and its approximations, with a bias inside: Gelu, BiasGelu, FastGelu, QuickGelu. */
 #include "ops/activation.h"
 #include "ops/contrib.h"
-#include "ops/exp.h"
 #include "ops/rows.h"
+#include "ops/vmath.h"
 
-TMK_ROW1(quick_row, float, float, tmk_sigmoidf(p[0] * x) * x)
+static void quick_row(size_t n, const void *x, void *y, const float *p) {
+    tmk_vswish(x, p[0], y, n);
+}
 static const struct tmk_unary quick_gelu = {.row = {[TMK_FLOAT32] = quick_row},
                                             .param = {{"alpha", 1.702f}}};
 TMK_ROW2(add_row, float, float, float, x + y)

@@ -5,7 +5,7 @@
 
 #include "ops/kernel.h"
 #include "ops/rows.h"
-#include "ops/sums.h"
+#include "ops/vmath.h"
 
 /* TMK_SHAPE unless scale and bias are [n]. */
 static enum tmk_status want_vectors(const struct tmk_infer *infer, int64_t n, const char *of) {
@@ -61,8 +61,9 @@ static enum tmk_status normalize(struct tmk_run *run, size_t width, bool shared)
         return TMK_OK;
     float *y = run->out[0]->data;
     for (size_t i = 0; i < batch * channels; i += width) {
-        double exact_mean, variance;
-        tmk_moments(x + i * area, width * area, &exact_mean, &variance);
+        size_t n = width * area;
+        double exact_mean = tmk_vsum(x + i * area, n) / (double)n;
+        double variance = tmk_vsum_deviations(x + i * area, exact_mean, n) / (double)n;
         float mean = (float)exact_mean;
         for (size_t c = i; c < i + width; c++) {
             size_t at = c % channels / (shared ? width : 1);

@@ -7,7 +7,7 @@
 
 #include "ops/kernel.h"
 #include "ops/rows.h"
-#include "ops/sums.h"
+#include "ops/vmath.h"
 
 enum tmk_status tmk_layer_norm_check(const struct tmk_tensor *part, const struct tmk_shape *x,
                                      const char *what, struct tmk_diag *diag) {
@@ -85,9 +85,8 @@ enum tmk_status tmk_layer_norm(struct tmk_run *run, const struct tmk_layer_norm 
     for (size_t r = 0; r < rows; r++, x += width) {
         double mean = 0, variance;
         if (norm->centred)
-            tmk_moments(x, width, &mean, &variance);
-        else
-            variance = tmk_sum_squares(x, width) / (double)width;
+            mean = tmk_vsum(x, width) / (double)width;
+        variance = tmk_vsum_deviations(x, mean, width) / (double)width;
         double inverse = 1 / sqrt(variance + norm->epsilon);
         if (norm->means)
             norm->means[r] = (float)mean;
@@ -97,13 +96,9 @@ enum tmk_status tmk_layer_norm(struct tmk_run *run, const struct tmk_layer_norm 
             continue;
         float centre = (float)mean, factor = (float)inverse, *to = norm->y + r * width;
         part_fill(&scale, shape, axis, r, width);
-        for (size_t j = 0; j < width; j++)
-            to[j] = (x[j] - centre) * factor * scale.row[j];
-        if (!norm->bias)
-            continue;
-        part_fill(&bias, shape, axis, r, width);
-        for (size_t j = 0; j < width; j++)
-            to[j] += bias.row[j];
+        if (norm->bias)
+            part_fill(&bias, shape, axis, r, width);
+        tmk_vnormalize(x, centre, factor, scale.row, norm->bias ? bias.row : NULL, to, width);
     }
     return TMK_OK;
 }

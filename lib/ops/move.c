@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/vmath.h"
+
 /* Elements are copied as bits, whatever their type is. */
 typedef uint8_t __attribute__((may_alias)) bits8;
 typedef uint16_t __attribute__((may_alias)) bits16;
@@ -100,7 +102,11 @@ static void copy_plane(size_t element, void *dst, const void *src, const struct 
         COPY_PLANE(bits16);
         return;
     case 4:
-        COPY_PLANE(bits32);
+        if (p->to > 0 && p->from > 0)
+            tmk_vtranspose(src, (size_t)p->from, dst, (size_t)p->to, (size_t)p->rows,
+                           (size_t)p->columns);
+        else
+            COPY_PLANE(bits32);
         return;
     case 8:
         COPY_PLANE(bits64);

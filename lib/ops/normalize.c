@@ -4,6 +4,7 @@
 
 #include "ops/kernel.h"
 #include "ops/rows.h"
+#include "ops/vmath.h"
 
 /* ---- LpNormalization ---- */
 
@@ -163,7 +164,8 @@ static enum tmk_status run_lrn(struct tmk_run *run) {
            bias = (double)tmk_node_float(run->node, "bias", 1);
     size_t area = tmk_extent(shape, 2, shape->rank);
     double *sum = run->scratch(run->context, area * sizeof *sum);
-    if (!sum)
+    float *power = run->scratch(run->context, area * sizeof *power);
+    if (!sum || !power)
         return tmk_nomem(run->diag);
     const float *x = run->in[0]->data;
     float *y = run->out[0]->data;
@@ -176,8 +178,18 @@ static enum tmk_status run_lrn(struct tmk_run *run) {
             for (size_t j = 0; j < area; j++)
                 sum[j] += (double)other[j] * (double)other[j];
         }
+        const float *own = x + (size_t)i * area;
+        if (beta == 0.75) { /* as nearly everywhere: a square root times its square root */
+            for (size_t j = 0; j < area; j++)
+                y[j] = (float)(bias + alpha * sum[j]);
+            tmk_vsqrt(y, power, area);
+            tmk_vsqrt(power, y, area);
+            for (size_t j = 0; j < area; j++)
+                y[j] = own[j] / (power[j] * y[j]);
+            continue;
+        }
         for (size_t j = 0; j < area; j++)
-            y[j] = (float)((double)x[(size_t)i * area + j] / pow(bias + alpha * sum[j], beta));
+            y[j] = (float)((double)own[j] / pow(bias + alpha * sum[j], beta));
     }
     return TMK_OK;
 }

@@ -4,19 +4,30 @@
 
 #include "ops/elementwise.h"
 #include "ops/rows.h"
+#include "ops/vmath.h"
 
 /* Exponents other than float are widened to int64 first, so these loops do. Nearly every exponent
- * in a model is a constant 2, which needs no powf. */
+ * in a model is a constant 2, 3 or 1/2, which need no powf. */
 TMK_ROW2(pow_row, float, float, float, powf(x, y))
 static void pow_float_float(size_t n, const void *a, bool vary_a, const void *b, bool vary_b,
                             void *out) {
     const float *x = a;
     float *r = out;
-    if (vary_a && !vary_b && *(const float *)b == 2.0f)
+    float y = n && vary_a && !vary_b ? *(const float *)b : 0;
+    if (y == 2) {
         for (size_t i = 0; i < n; i++)
             r[i] = x[i] * x[i];
-    else
+    } else if (y == 3) {
+        for (size_t i = 0; i < n; i++)
+            r[i] = x[i] * x[i] * x[i];
+    } else if (y == 0.5f) {
+        /* unlike the square root, the power is 0 of -0, and infinite of -infinity */
+        for (size_t i = 0; i < n; i++)
+            r[i] = x[i] == -INFINITY ? INFINITY : x[i] + 0.0f;
+        tmk_vsqrt(r, r, n);
+    } else {
         pow_row(n, a, vary_a, b, vary_b, out);
+    }
 }
 TMK_ROW2(pow_float_int, float, int64_t, float, (float)pow((double)x, (double)y))
 

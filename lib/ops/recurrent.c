@@ -6,8 +6,8 @@
 #include <strings.h>
 
 #include "ops/exp.h"
-#include "ops/gemm.h"
 #include "ops/kernel.h"
+#include "ops/vmath.h"
 
 /* ---- activation functions ---- */
 
@@ -99,13 +99,15 @@ void tmk_recurrent_activate(const struct tmk_recurrence *r, size_t function, siz
     case TMK_ACTIVATION_SCALED_TANH:
         TMK_EACH(alpha * tmk_tanhf(beta * x));
     case TMK_ACTIVATION_SIGMOID:
-        TMK_EACH(tmk_sigmoidf(x));
+        tmk_vsigmoid(v, v, n);
+        return;
     case TMK_ACTIVATION_SOFTPLUS:
         TMK_EACH(x > 0 ? x + log1pf(tmk_expf(-x)) : log1pf(tmk_expf(x)));
     case TMK_ACTIVATION_SOFTSIGN:
         TMK_EACH(x / (1 + fabsf(x)));
     case TMK_ACTIVATION_TANH:
-        TMK_EACH(tmk_tanhf(x));
+        tmk_vtanh(v, v, n);
+        return;
     case TMK_ACTIVATION_THRESHOLDED_RELU:
         TMK_EACH(x <= alpha ? 0 : x);
     }
@@ -218,10 +220,6 @@ enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer, const struct tmk_ce
 
 /* ---- running ---- */
 
-static size_t padded(size_t hidden) {
-    return (hidden + TMK_GEMM_LANES - 1) / TMK_GEMM_LANES * TMK_GEMM_LANES;
-}
-
 /* Room for a * b * c floats, at least one. */
 static enum tmk_status take(struct tmk_run *run, size_t a, size_t b, size_t c, float **out) {
     size_t bytes;
@@ -235,27 +233,17 @@ static enum tmk_status take(struct tmk_run *run, size_t a, size_t b, size_t c, f
     return TMK_OK;
 }
 
-/* Gate after gate; of each, blocks of TMK_GEMM_DEPTH rows as tmk_gemm_block reads them. */
-static void pack_recurrent(const float *weights, size_t gates, size_t hidden, float *out) {
-    size_t width = padded(hidden);
-    for (size_t g = 0; g < gates; g++, weights += hidden * hidden)
-        for (size_t k0 = 0; k0 < hidden; k0 += TMK_GEMM_DEPTH) {
-            size_t depth = hidden - k0 < TMK_GEMM_DEPTH ? hidden - k0 : TMK_GEMM_DEPTH;
-            for (size_t j = 0; j < width; j++)
-                for (size_t k = 0; k < depth; k++)
-                    out[tmk_gemm_at(depth, k, j)] = j < hidden ? weights[j * hidden + k0 + k] : 0;
-            out += depth * width;
-        }
-}
-
 void tmk_recurrent_multiply(struct tmk_recurrence *r, size_t gate, const float *state) {
-    size_t hidden = r->hidden, width = padded(hidden);
-    const float *panel = r->packed + gate * hidden * width;
-    for (size_t k = 0; k < hidden; k += TMK_GEMM_DEPTH) {
-        size_t depth = hidden - k < TMK_GEMM_DEPTH ? hidden - k : TMK_GEMM_DEPTH;
-        tmk_gemm_block(r->batch, hidden, depth, state + k, hidden, 1, panel + k * width,
-                       r->products + gate * hidden, r->gates * hidden, k > 0);
-    }
+    const struct tmk_vdots dots = {.rows = r->batch,
+                                   .columns = r->hidden,
+                                   .depth = r->hidden,
+                                   .a = state,
+                                   .b = r->weights + gate * r->hidden * r->hidden,
+                                   .a_step = r->hidden,
+                                   .b_step = r->hidden,
+                                   .c = r->products + gate * r->hidden,
+                                   .c_step = r->gates * r->hidden};
+    tmk_vdots(&dots);
 }
 
 static enum tmk_status read_lengths(const struct tmk_tensor *lengths, const struct sizes *s,
@@ -280,7 +268,7 @@ struct walk {
     const struct tmk_cell *cell;
     struct sizes s;
     struct tmk_recurrence r;
-    float *panel, *input, *bias, *packed; /* input: steps x batch (in X's order) x G * H */
+    float *input, *bias; /* input: steps x batch (in X's order) x G * H */
 };
 
 static enum tmk_status prepare(struct walk *w) {
@@ -289,9 +277,7 @@ static enum tmk_status prepare(struct walk *w) {
     size_t wide = w->cell->gates * s->hidden, rows;
     if (!tmk_mul_size(s->steps, s->batch, &rows))
         return tmk_nomem(run->diag);
-    TMK_TRY(take(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &w->panel));
     TMK_TRY(take(run, rows, wide, 1, &w->input));
-    TMK_TRY(take(run, wide, padded(s->hidden), 1, &w->packed));
     TMK_TRY(take(run, s->batch, s->hidden, 1, &w->r.hidden_state));
     TMK_TRY(take(run, s->batch, wide, 1, &w->r.products));
     TMK_TRY(take(run, s->batch, wide, 1, &w->r.room));
@@ -328,23 +314,22 @@ static void store_state(const struct walk *w, size_t d, uint32_t output, const f
     }
 }
 
-/* Input times W, biases, packed R, initial states. */
+/* Input times W, biases, R, initial states. */
 static void begin_direction(struct walk *w, size_t d) {
     struct tmk_run *run = w->run;
     const struct sizes *s = &w->s;
     const struct tmk_tensor *b = tmk_run_in(run, IN_B), *p = tmk_run_in(run, IN_PEEPHOLE);
     size_t wide = w->cell->gates * s->hidden, rows = s->steps * s->batch;
-    struct tmk_gemm gemm = {.m = rows,
-                            .n = wide,
-                            .k = s->in,
-                            .a = run->in[IN_X]->data,
-                            .b = (const float *)run->in[IN_W]->data + d * wide * s->in,
-                            .a_row = s->in,
-                            .a_depth = 1,
-                            .b_depth = 1,
-                            .b_column = s->in,
-                            .c = w->input};
-    tmk_gemm(&gemm, w->panel);
+    const struct tmk_vdots dots = {.rows = rows,
+                                   .columns = wide,
+                                   .depth = s->in,
+                                   .a = run->in[IN_X]->data,
+                                   .b = (const float *)run->in[IN_W]->data + d * wide * s->in,
+                                   .a_step = s->in,
+                                   .b_step = s->in,
+                                   .c = w->input,
+                                   .c_step = wide};
+    tmk_vdots(&dots);
     if (b) {
         const float *bias = (const float *)b->data + d * 2 * wide;
         for (size_t i = 0; i < rows; i++)
@@ -352,9 +337,7 @@ static void begin_direction(struct walk *w, size_t d) {
                 w->input[i * wide + j] += bias[j];
         memcpy(w->bias, bias + wide, wide * sizeof *bias);
     }
-    pack_recurrent((const float *)run->in[IN_R]->data + d * wide * s->hidden, w->cell->gates,
-                   s->hidden, w->packed);
-    w->r.packed = w->packed;
+    w->r.weights = (const float *)run->in[IN_R]->data + d * wide * s->hidden;
     w->r.recurrent_bias = w->bias;
     w->r.peephole = p ? (const float *)p->data + d * 3 * s->hidden : NULL;
     load_state(w, d, IN_HIDDEN, w->r.hidden_state);

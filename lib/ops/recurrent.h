@@ -47,8 +47,7 @@ struct tmk_recurrence {
     const float *recurrent_bias; /* G * H */
     const float *peephole;       /* LSTM: 3 * H, or NULL */
     float *room;                 /* batch x G * H */
-    /* R, gate by gate, packed for tmk_gemm_block */
-    const float *packed;
+    const float *weights;        /* R: gate by gate, H x H */
 };
 
 struct tmk_cell {

@@ -9,6 +9,7 @@
 #include "ops/elementwise.h"
 #include "ops/exp.h"
 #include "ops/rows.h"
+#include "ops/vmath.h"
 
 /* Folds n elements into acc[0], or (spread) into acc[0..n). shift is as acc. */
 typedef void (*fold_fn)(size_t n, const void *x, bool spread, void *acc, const double *shift);
@@ -64,7 +65,8 @@ enum { LANES = 8 };
     X(UINT8, uint8_t, uint64_t, 0, UINT8_MAX)                                                      \
     X(BOOL, uint8_t, uint64_t, 0, 1)
 
-FOLD(sum_FLOAT32, float, double, double, 0.0, SAME, PLUS)
+FOLD(sum_short, float, double, double, 0.0, SAME, PLUS)
+FOLD(highest_short, float, double, float, -INFINITY, SAME, HIGHER)
 FOLD(magnitudes_FLOAT32, float, double, double, 0.0, MAGNITUDE_FLOAT, PLUS)
 FOLD(squares_FLOAT32, float, double, double, 0.0, SQUARE, PLUS)
 FOLD(product_FLOAT32, float, double, double, 1.0, SAME, TIMES)
@@ -76,12 +78,27 @@ EACH_INTEGER(SUMS)
 FOLD(magnitudes_INT32, int32_t, uint64_t, uint64_t, 0, MAGNITUDE_SIGNED, PLUS)
 FOLD(magnitudes_INT64, int64_t, uint64_t, uint64_t, 0, MAGNITUDE_SIGNED, PLUS)
 
+FOLD(lowest_FLOAT32, float, double, float, INFINITY, SAME, LOWER)
 #define EXTREMES(dtype, T, A, lowest, highest)                                                     \
     FOLD(highest_##dtype, T, A, T, lowest, SAME, HIGHER)                                           \
     FOLD(lowest_##dtype, T, A, T, highest, SAME, LOWER)
-EXTREMES(FLOAT32, float, double, -INFINITY, INFINITY)
 EACH_INTEGER(EXTREMES)
 EACH_SMALL(EXTREMES)
+
+/* Long rows of floats: means and maxima, of which pooling and normalisation are made. */
+#define LONG_ROWS(kind, vector, join)                                                              \
+    static void kind##_FLOAT32(size_t n, const void *x, bool spread, void *pacc,                   \
+                               const double *shift) {                                              \
+        double *acc = pacc;                                                                        \
+        if (spread || n < 4 * LANES) {                                                             \
+            kind##_short(n, x, spread, pacc, shift);                                               \
+        } else {                                                                                   \
+            double v = (double)vector(x, n);                                                       \
+            acc[0] = join(acc[0], v);                                                              \
+        }                                                                                          \
+    }
+LONG_ROWS(sum, tmk_vsum, PLUS)
+LONG_ROWS(highest, tmk_vmax, HIGHER)
 
 /* For LogSumExp: the largest as a double, then the sum of e^(x - shift). */
 #define EXPONENTIALS(dtype, T, A, lowest, highest)                                                 \

@@ -3,15 +3,15 @@
  * an axis on.
  *
  * The input is seen as [outer, n, inner]. The largest element is taken off first, so that nothing
- * overflows; sums are kept in double and run in the order of memory.
+ * overflows; sums are kept in double, in an order that depends on the shape alone.
  */
 #include <math.h>
 #include <string.h>
 
 #include "ops/elementwise.h"
-#include "ops/exp.h"
 #include "ops/rows.h"
 #include "ops/softmax.h"
+#include "ops/vmath.h"
 
 static enum tmk_status infer_axis(struct tmk_infer *infer, int64_t otherwise) {
     int32_t axis;
@@ -46,50 +46,60 @@ static enum tmk_status along_axis(const struct tmk_run *run, struct tmk_extents 
     return TMK_OK;
 }
 
-/* ---- one slice [n, 1]: partial results side by side, always joined in the same order ---- */
+/* ---- slices [n, 1] ---- */
 
-enum { LANES = 8 };
+/* Rows shorter than a few vectors share calls of tmk_vexp. */
+enum { SHORT = 32, BLOCK = 1024 };
 
-static float row_max(size_t n, const float *x) {
-    float lane[LANES], max = x[0];
-    size_t k = 0;
-    for (size_t j = 0; j < LANES; j++)
-        lane[j] = max;
-    for (; k + LANES <= n; k += LANES)
-        for (size_t j = 0; j < LANES; j++)
-            lane[j] = x[k + j] > lane[j] ? x[k + j] : lane[j];
-    for (size_t j = 0; j < LANES; j++)
-        max = lane[j] > max ? lane[j] : max;
-    for (; k < n; k++)
+/* y = x - max */
+static void row_shift(size_t n, const float *x, float *y) {
+    float max = x[0];
+    for (size_t k = 1; k < n; k++)
         max = x[k] > max ? x[k] : max;
-    return max;
+    for (size_t k = 0; k < n; k++)
+        y[k] = x[k] - max;
 }
 
-/* y = e^(x - max); their sum */
-static double row_exp(size_t n, const float *x, float *y, float max) {
-    double lane[LANES] = {0}, sum = 0;
-    size_t k = 0;
-    for (size_t i = 0; i < n; i++)
-        y[i] = tmk_expf(x[i] - max);
-    for (; k + LANES <= n; k += LANES)
-        for (size_t j = 0; j < LANES; j++)
-            lane[j] += (double)y[k + j];
-    for (size_t j = 0; j < LANES; j++)
-        sum += lane[j];
-    for (; k < n; k++)
-        sum += (double)y[k];
+static double row_sum(size_t n, const float *x) {
+    double sum = 0;
+    for (size_t k = 0; k < n; k++)
+        sum += (double)x[k];
     return sum;
 }
 
+static void short_rows(size_t rows, size_t n, const float *x, float *y) {
+    for (size_t at = 0, some; at < rows; at += some) {
+        some = rows - at < BLOCK / n ? rows - at : BLOCK / n;
+        float *block = y + at * n;
+        for (size_t i = 0; i < some; i++)
+            row_shift(n, x + (at + i) * n, block + i * n);
+        tmk_vexp(block, block, some * n);
+        for (size_t i = 0; i < some; i++, block += n) {
+            float factor = (float)(1.0 / row_sum(n, block));
+            for (size_t k = 0; k < n; k++)
+                block[k] *= factor;
+        }
+    }
+}
+
 void tmk_softmax_row(size_t n, const float *x, float *y) {
-    float factor = (float)(1.0 / row_exp(n, x, y, row_max(n, x)));
-    for (size_t k = 0; k < n; k++)
-        y[k] *= factor;
+    if (n < SHORT)
+        short_rows(1, n, x, y);
+    else
+        tmk_vscale(y, (float)(1.0 / tmk_vexp_sum(x, tmk_vmax(x, n), y, n)), y, n);
+}
+
+static void softmax_rows(size_t rows, size_t n, const float *x, float *y) {
+    if (n < SHORT)
+        short_rows(rows, n, x, y);
+    else
+        for (size_t i = 0; i < rows; i++)
+            tmk_softmax_row(n, x + i * n, y + i * n);
 }
 
 static void log_softmax_row(size_t n, const float *x, float *y) {
-    float max = row_max(n, x);
-    double shift = log(row_exp(n, x, y, max));
+    float max = tmk_vmax(x, n);
+    double shift = log(tmk_vexp_sum(x, max, y, n));
     for (size_t k = 0; k < n; k++)
         y[k] = (float)((double)(x[k] - max) - shift);
 }
@@ -106,21 +116,23 @@ static void slice_max(size_t n, size_t inner, const float *x, float *max) {
 /* y = e^(x - max); sum receives their sums over n */
 static void slice_exp(size_t n, size_t inner, const float *x, float *y, const float *max,
                       double *sum) {
+    size_t some = inner < BLOCK ? BLOCK / inner : 1;
     for (size_t j = 0; j < inner; j++)
         sum[j] = 0;
-    for (size_t k = 0; k < n; k++, x += inner, y += inner) {
-        for (size_t j = 0; j < inner; j++)
-            y[j] = tmk_expf(x[j] - max[j]);
-        for (size_t j = 0; j < inner; j++)
-            sum[j] += (double)y[j];
+    for (size_t at = 0; at < n; at += some) {
+        size_t rows = n - at < some ? n - at : some;
+        float *block = y + at * inner;
+        for (size_t k = 0; k < rows; k++)
+            for (size_t j = 0; j < inner; j++)
+                block[k * inner + j] = x[(at + k) * inner + j] - max[j];
+        tmk_vexp(block, block, rows * inner);
+        for (size_t k = 0; k < rows; k++)
+            for (size_t j = 0; j < inner; j++)
+                sum[j] += (double)block[k * inner + j];
     }
 }
 
 static void softmax(size_t n, size_t inner, const float *x, float *y, float *max, double *sum) {
-    if (inner == 1) {
-        tmk_softmax_row(n, x, y);
-        return;
-    }
     slice_max(n, inner, x, max);
     slice_exp(n, inner, x, y, max, sum);
     for (size_t j = 0; j < inner; j++)
@@ -169,6 +181,10 @@ typedef void (*slice_function)(size_t n, size_t inner, const float *x, float *y,
 static enum tmk_status each_slice(struct tmk_run *run, const struct tmk_extents *e,
                                   slice_function slice, const float *x, float *y) {
     size_t bytes;
+    if (e->inner == 1 && slice == softmax) {
+        softmax_rows(e->outer, e->n, x, y);
+        return TMK_OK;
+    }
     if (!tmk_mul_size(e->inner, sizeof(double), &bytes))
         return tmk_nomem(run->diag);
     float *max = run->scratch(run->context, bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SwiGLU: y = a / (1 + e^(-alpha a)) * b, shapes alike. */
-#include "ops/exp.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
+#include "ops/vmath.h"
 
 static enum tmk_status infer_swiglu(struct tmk_infer *infer) {
     char s[128], t[128];
@@ -19,10 +19,15 @@ static enum tmk_status infer_swiglu(struct tmk_infer *infer) {
 static enum tmk_status run_swiglu(struct tmk_run *run) {
     const float *a = run->in[0]->data, *b = run->in[1]->data;
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    float alpha = tmk_node_float(run->node, "alpha", 1);
+    float alpha = tmk_node_float(run->node, "alpha", 1), swish[256];
     float *y = out ? out->data : NULL;
-    for (size_t i = 0, n = out ? tmk_tensor_count(out) : 0; i < n; i++)
-        y[i] = a[i] * tmk_sigmoidf(alpha * a[i]) * b[i];
+    size_t n = out ? tmk_tensor_count(out) : 0;
+    for (size_t i = 0; i < n; i += TMK_COUNT(swish)) {
+        size_t m = n - i < TMK_COUNT(swish) ? n - i : TMK_COUNT(swish);
+        tmk_vswish(a + i, alpha, swish, m);
+        for (size_t j = 0; j < m; j++)
+            y[i + j] = swish[j] * b[i + j];
+    }
     return TMK_OK;
 }
 

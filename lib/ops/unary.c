@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "ops/exp.h"
 #include "ops/rows.h"
+#include "ops/vmath.h"
 
 enum tmk_status tmk_infer_unary(struct tmk_infer *infer, const struct tmk_unary *op) {
     const struct tmk_tensor *x = infer->in[0];
@@ -55,16 +55,7 @@ static const struct tmk_unary sign = {
     .row = {TMK_EACH_FLOAT(TMK_ROW_ENTRY, SIGN_FLOAT) TMK_EACH_SIGNED(TMK_ROW_ENTRY, SIGN_SIGNED)
                 TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SIGN_UNSIGNED)}};
 
-#define SQRT(T, U) sqrtf(x)
-#define EXP(T, U) tmk_expf(x)
-#define LOG(T, U) logf(x)
-#define FLOOR(T, U) floorf(x)
-#define CEIL(T, U) ceilf(x)
-#define ROUND(T, U) rintf(x) /* half to even: nobody changes the rounding mode */
 #define RECIPROCAL(T, U) 1.0f / x
-#define ERF(T, U) erff(x)
-#define SIN(T, U) sinf(x)
-#define COS(T, U) cosf(x)
 #define TAN(T, U) tanf(x)
 #define ASIN(T, U) asinf(x)
 #define ACOS(T, U) acosf(x)
@@ -75,16 +66,7 @@ static const struct tmk_unary sign = {
 #define ACOSH(T, U) acoshf(x)
 #define ATANH(T, U) atanhf(x)
 #define BITWISE_NOT(T, U) (T) ~x
-TABLE(square_root, SQRT, TMK_EACH_FLOAT)
-TABLE(exponential, EXP, TMK_EACH_FLOAT)
-TABLE(logarithm, LOG, TMK_EACH_FLOAT)
-TABLE(round_down, FLOOR, TMK_EACH_FLOAT)
-TABLE(round_up, CEIL, TMK_EACH_FLOAT)
-TABLE(round_even, ROUND, TMK_EACH_FLOAT)
 TABLE(reciprocal, RECIPROCAL, TMK_EACH_FLOAT)
-TABLE(error_function, ERF, TMK_EACH_FLOAT)
-TABLE(sine, SIN, TMK_EACH_FLOAT)
-TABLE(cosine, COS, TMK_EACH_FLOAT)
 TABLE(tangent, TAN, TMK_EACH_FLOAT)
 TABLE(arc_sine, ASIN, TMK_EACH_FLOAT)
 TABLE(arc_cosine, ACOS, TMK_EACH_FLOAT)
@@ -95,6 +77,19 @@ TABLE(area_sine, ASINH, TMK_EACH_FLOAT)
 TABLE(area_cosine, ACOSH, TMK_EACH_FLOAT)
 TABLE(area_tangent, ATANH, TMK_EACH_FLOAT)
 TABLE(bitwise_not, BITWISE_NOT, TMK_EACH_INTEGER)
+
+#define VMATH(name, function)                                                                      \
+    TMK_ROW1_VMATH(row_##name, function)                                                           \
+    static const struct tmk_unary name = {.row = {[TMK_FLOAT32] = row_##name}};
+VMATH(square_root, tmk_vsqrt)
+VMATH(exponential, tmk_vexp)
+VMATH(logarithm, tmk_vlog)
+VMATH(error_function, tmk_verf)
+VMATH(round_down, tmk_vfloor)
+VMATH(round_up, tmk_vceil)
+VMATH(round_even, tmk_vrint)
+VMATH(sine, tmk_vsin)
+VMATH(cosine, tmk_vcos)
 
 #define NOT(T, U) x == 0
 TABLE(logical_not, NOT, TMK_EACH_BOOL)

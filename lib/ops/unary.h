@@ -20,6 +20,13 @@ typedef void (*tmk_row1)(size_t n, const void *x, void *y, const float *p);
         }                                                                                          \
     }
 
+/* The same of a function of vmath.h. */
+#define TMK_ROW1_VMATH(name, function)                                                             \
+    static void name(size_t n, const void *px, void *pr, const float *p) {                         \
+        (void)p;                                                                                   \
+        function(px, pr, n);                                                                       \
+    }
+
 enum { TMK_UNARY_PARAMS = 2 };
 
 struct tmk_unary {

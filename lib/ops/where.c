@@ -8,9 +8,24 @@
                            const void *py, bool vary_y, void *out) {                               \
         const T *x = px, *y = py;                                                                  \
         T *r = out;                                                                                \
+        /* both are read whatever c says, which lets compilers do without branches */              \
         if (vary_c && vary_x && vary_y) {                                                          \
-            for (size_t i = 0; i < n; i++)                                                         \
-                r[i] = c[i] ? x[i] : y[i];                                                         \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                const T v = x[i], w = y[i];                                                        \
+                r[i] = c[i] ? v : w;                                                               \
+            }                                                                                      \
+        } else if (vary_c && vary_x) {                                                             \
+            const T w = y[0];                                                                      \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                const T v = x[i];                                                                  \
+                r[i] = c[i] ? v : w;                                                               \
+            }                                                                                      \
+        } else if (vary_c && vary_y) {                                                             \
+            const T v = x[0];                                                                      \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                const T w = y[i];                                                                  \
+                r[i] = c[i] ? v : w;                                                               \
+            }                                                                                      \
         } else {                                                                                   \
             const size_t step_c = vary_c, step_x = vary_x, step_y = vary_y;                        \
             for (size_t i = 0; i < n; i++)                                                         \

@@ -10,7 +10,8 @@
     X(RANGE, "range", "extremes with their places, counts and moments")                            \
     X(HISTOGRAM, "histogram", "all of range, and an exact histogram")                              \
     X(PRINT, "print", "the first elements of every batch, to stderr")                              \
-    X(GUARD, "guard", "all of range, and stops the run at the first NaN")
+    X(GUARD, "guard", "all of range, and stops the run at the first NaN")                          \
+    X(MINMAX, "minmax", "extremes with their places, and counts")
 
 enum tmk_observer_kind {
 #define TMK_OBSERVER_KIND_ENUM(name, text, help) TMK_OBSERVER_##name,

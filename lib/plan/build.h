@@ -9,20 +9,42 @@
 
 enum { TMK_NO_STEP = UINT32_MAX };
 
-struct tmk_planning {
-    struct tmk_plan *plan;
-    struct tmk_diag *diag;
-    uint32_t *alias;    /* by value: the value under its observers (itself: none) */
-    uint32_t *last_use; /* by value under its observers: last step that reads it, or TMK_NO_STEP */
-    uint32_t *made_by;  /* by value: the step that makes it, or TMK_NO_STEP */
-    bool *kept;         /* by value under its observers: a graph output */
-    size_t taps_size, input_taps_size, constant_taps_size, steps_size;
+/* A node that runs, before it is known how. */
+struct tmk_raw_step {
+    const struct tmk_node *node;
+    bool dynamic;
 };
 
-/* Fills values (but not arena offsets), steps, taps and the tables above. */
+struct tmk_planning {
+    struct tmk_plan *plan;
+    const struct tmk_plan_options *options; /* never NULL */
+    struct tmk_diag *diag;
+    struct tmk_raw_step *raw;
+    uint32_t n_raw;
+    struct tmk_plan_tap *taps; /* of results, not yet given to steps */
+    uint32_t n_taps;
+    uint32_t
+        values_size;    /* of plan->values and of the tables here: room for a second layout each */
+    uint32_t *alias;    /* by value: the value under its observers (itself: none) */
+    uint32_t *last_use; /* by value under its observers: last step that reads it, or TMK_NO_STEP */
+    uint32_t *made_by;  /* by value: the raw step that makes it, later the step, or TMK_NO_STEP */
+    bool *kept;         /* by value under its observers: a graph output */
+    size_t raw_size, taps_size, input_taps_size, constant_taps_size;
+};
+
+/* Fills values (but neither layouts nor arena offsets), raw steps, taps and the tables above. */
 enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *inputs);
+/* Chooses kernels, layouts and chains; makes the steps, hands them the taps, sets made_by anew. */
+enum tmk_status tmk_plan_arrange(struct tmk_planning *p);
 /* Gives every arena value its offset and dynamic values their end. */
 enum tmk_status tmk_plan_memory(struct tmk_planning *p);
+
+/* A node's operands as infer wants them: data where it is known. in and tensors: TMK_MAX_INPUTS. */
+void tmk_plan_operands(const struct tmk_plan *plan, const struct tmk_node *node,
+                       struct tmk_tensor *tensors, const struct tmk_tensor **in);
+
+/* Bytes of a value as it lies. */
+size_t tmk_plan_bytes(const struct tmk_plan_value *value);
 
 /* The axis along which a weight has one slice an output channel, from its first consumer (Conv 0,
  * ConvTranspose 1, Gemm and MatMul the output features' axis), or -1. */

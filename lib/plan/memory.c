@@ -9,17 +9,33 @@
 
 enum { NO_BLOCK = UINT32_MAX, FOR_EVER = UINT32_MAX };
 
+/* A value that is made where a larger one wants it: a Concat's operand. */
+struct inside {
+    uint32_t parent; /* value; TMK_NO_VALUE: none */
+    size_t offset;   /* bytes */
+};
+
 struct memory {
     struct tmk_planning *p;
     struct tmk_block *blocks;
     uint32_t n_blocks;
-    uint32_t *block_of; /* by value */
+    uint32_t *block_of;    /* by value */
+    size_t *offset_in;     /* by value: where in its block it begins */
+    struct inside *inside; /* by value */
 };
 
 struct capturing {
     struct tmk_planning *p;
     uint32_t step;
 };
+
+static const uint32_t *refs_in(const struct tmk_plan *plan, const struct tmk_plan_step *step) {
+    return plan->refs + step->first_in;
+}
+
+static const uint32_t *refs_out(const struct tmk_plan *plan, const struct tmk_plan_step *step) {
+    return plan->refs + step->first_out;
+}
 
 /* A graph inside a node reads outer values when the node runs. */
 static void use_captures(struct tmk_graph *graph, void *context) {
@@ -34,25 +50,26 @@ static void use_captures(struct tmk_graph *graph, void *context) {
 
 static void find_last_uses(struct tmk_planning *p) {
     for (uint32_t s = 0; s < p->plan->n_steps; s++) {
-        const struct tmk_node *node = p->plan->steps[s].node;
-        for (uint32_t i = 0; i < node->n_inputs; i++)
-            if (node->inputs[i])
-                p->last_use[p->alias[node->inputs[i]->index]] = s;
-        if (!(node->row->flags & TMK_OP_RUNS_GRAPHS))
+        const struct tmk_plan_step *step = &p->plan->steps[s];
+        const struct tmk_node *node = step->node;
+        const uint32_t *in = refs_in(p->plan, step);
+        for (uint32_t i = 0; i < step->n_in; i++)
+            if (in[i] != TMK_NO_VALUE)
+                p->last_use[in[i]] = s;
+        if (step->kind != TMK_STEP_NODE || !(node->row->flags & TMK_OP_RUNS_GRAPHS))
             continue;
         struct capturing c = {p, s};
         for (uint32_t i = 0; i < node->n_attrs; i++)
             for (size_t k = 0; node->attrs[i].kind == TMK_ATTR_GRAPH && k < node->attrs[i].n; k++)
                 tmk_graph_each(node->attrs[i].graphs[k], use_captures, &c);
     }
-    const struct tmk_graph *graph = p->plan->graph;
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        p->kept[p->alias[graph->outputs[i]->index]] = true;
 }
 
-static size_t bytes_of(const struct tmk_plan_value *value) {
+size_t tmk_plan_bytes(const struct tmk_plan_value *value) {
     size_t count = 0;
-    return tmk_shape_count(&value->shape, &count) ? count * tmk_dtype_size(value->dtype) : 0;
+    return tmk_blocked_count(&value->shape, value->block, &count)
+               ? count * tmk_dtype_size(value->dtype)
+               : 0;
 }
 
 static uint32_t end_of(const struct tmk_planning *p, uint32_t value, uint32_t step) {
@@ -61,77 +78,167 @@ static uint32_t end_of(const struct tmk_planning *p, uint32_t value, uint32_t st
     return p->last_use[value] == TMK_NO_STEP ? step : p->last_use[value];
 }
 
-static void join(struct memory *m, uint32_t value, uint32_t block, uint32_t step) {
+static void join(struct memory *m, uint32_t value, uint32_t block, size_t offset, uint32_t step) {
     uint32_t end = end_of(m->p, value, step);
     m->block_of[value] = block;
+    m->offset_in[value] = offset;
     if (end > m->blocks[block].last)
         m->blocks[block].last = end;
 }
 
-/* May output 0 stand where input 0 stands? Only if nobody reads that memory again, the step's other
- * operands included. */
-static bool can_overwrite(const struct memory *m, const struct tmk_plan_step *step, uint32_t s,
-                          uint32_t in, uint32_t out) {
+static bool same_lie(const struct tmk_plan_value *a, const struct tmk_plan_value *b) {
+    return a->dtype == b->dtype && a->block == b->block && tmk_shape_equal(&a->shape, &b->shape);
+}
+
+/* Do other operands of a node stand in this block in another way than element by element? */
+static bool others_fit(const struct memory *m, const struct tmk_plan_step *step, uint32_t in,
+                       uint32_t out) {
     const struct tmk_plan_value *values = m->p->plan->values;
-    uint32_t block = m->block_of[in];
-    if (step->accel || !(step->node->row->flags & TMK_OP_INPLACE) || block == NO_BLOCK ||
-        m->blocks[block].last != s || values[in].dtype != values[out].dtype ||
-        !tmk_shape_equal(&values[in].shape, &values[out].shape))
-        return false;
-    for (uint32_t i = 1; i < step->node->n_inputs; i++) {
-        if (!step->node->inputs[i])
-            continue;
-        uint32_t other = m->p->alias[step->node->inputs[i]->index];
-        if (m->block_of[other] == block &&
-            !tmk_shape_equal(&values[other].shape, &values[out].shape))
+    const uint32_t *refs = refs_in(m->p->plan, step);
+    for (uint32_t i = 1; i < step->n_in; i++)
+        if (refs[i] != TMK_NO_VALUE && m->block_of[refs[i]] == m->block_of[in] &&
+            (m->offset_in[refs[i]] != m->offset_in[in] ||
+             !tmk_shape_equal(&values[refs[i]].shape, &values[out].shape)))
             return false;
-    }
     return true;
+}
+
+/* Does no other operand stand in its block, as a view of it would? */
+static bool alone(const struct memory *m, const struct tmk_plan_step *step, uint32_t input) {
+    const uint32_t *refs = refs_in(m->p->plan, step);
+    for (uint32_t i = 0; i < step->n_in; i++)
+        if (i != input && m->block_of[refs[i]] == m->block_of[refs[input]])
+            return false;
+    return true;
+}
+
+/* May result `output` stand where operand `input` stands? Only if nobody reads that memory again,
+ * the step's other operands included. */
+static bool can_overwrite(const struct memory *m, const struct tmk_plan_step *step, uint32_t s,
+                          uint32_t input, uint32_t output) {
+    const struct tmk_plan *plan = m->p->plan;
+    uint32_t in = refs_in(plan, step)[input], out = refs_out(plan, step)[output];
+    if (in == TMK_NO_VALUE || m->block_of[in] == NO_BLOCK || m->blocks[m->block_of[in]].last != s ||
+        !same_lie(&plan->values[in], &plan->values[out]))
+        return false;
+    if (step->kind == TMK_STEP_CHAIN)
+        return alone(m, step, input) && tmk_chain_may_overwrite(step->chain, output, input);
+    return step->kind == TMK_STEP_NODE && input == 0 && output == 0 &&
+           (step->node->row->flags & TMK_OP_INPLACE) && others_fit(m, step, in, out);
+}
+
+/* The value that a value is made in, at last, and where. */
+static uint32_t outermost(const struct memory *m, uint32_t value, size_t *offset) {
+    *offset = 0;
+    while (m->inside[value].parent != TMK_NO_VALUE) {
+        *offset += m->inside[value].offset;
+        value = m->inside[value].parent;
+    }
+    return value;
+}
+
+static bool stands_on_operand(struct memory *m, const struct tmk_plan_step *step, uint32_t s,
+                              uint32_t output, uint32_t out) {
+    struct tmk_plan_value *values = m->p->plan->values;
+    uint32_t in = step->n_in ? refs_in(m->p->plan, step)[0] : TMK_NO_VALUE;
+    bool view = step->kind == TMK_STEP_NODE && output == 0 && in != TMK_NO_VALUE &&
+                (step->node->row->flags & TMK_OP_VIEW);
+    if (view && values[in].place == TMK_PLACE_INPUT) {
+        values[out].place = TMK_PLACE_INPUT;
+        values[out].offset = values[in].offset;
+        return true;
+    }
+    if (view && m->block_of[in] != NO_BLOCK) {
+        join(m, out, m->block_of[in], m->offset_in[in], s);
+        return true;
+    }
+    for (uint32_t i = 0; i < step->n_in; i++)
+        if (can_overwrite(m, step, s, i, output)) {
+            in = refs_in(m->p->plan, step)[i];
+            join(m, out, m->block_of[in], m->offset_in[in], s);
+            return true;
+        }
+    return false;
 }
 
 static void place_output(struct memory *m, const struct tmk_plan_step *step, uint32_t s,
                          uint32_t output) {
-    struct tmk_plan_value *values = m->p->plan->values;
-    uint32_t out = step->node->outputs[output]->index;
-    const struct tmk_value *operand = step->node->n_inputs ? step->node->inputs[0] : NULL;
-    if (output == 0 && operand) {
-        uint32_t in = m->p->alias[operand->index];
-        bool view = step->node->row->flags & TMK_OP_VIEW;
-        if (view && values[in].place == TMK_PLACE_INPUT) {
-            values[out].place = TMK_PLACE_INPUT;
-            values[out].offset = values[in].offset;
-            return;
-        }
-        if ((view && m->block_of[in] != NO_BLOCK) || can_overwrite(m, step, s, in, out)) {
-            join(m, out, m->block_of[in], s);
-            return;
-        }
+    uint32_t out = refs_out(m->p->plan, step)[output];
+    size_t offset;
+    uint32_t whole = outermost(m, out, &offset);
+    if (whole == out && m->block_of[out] == NO_BLOCK && stands_on_operand(m, step, s, output, out))
+        return;
+    if (m->block_of[whole] == NO_BLOCK) {
+        m->blocks[m->n_blocks] =
+            (struct tmk_block){tmk_plan_bytes(&m->p->plan->values[whole]), s, s, 0};
+        m->block_of[whole] = m->n_blocks++;
+        m->offset_in[whole] = 0;
     }
-    uint32_t block = m->n_blocks++;
-    m->blocks[block] = (struct tmk_block){bytes_of(&values[out]), s, s, 0};
-    join(m, out, block, s);
+    join(m, out, m->block_of[whole], offset, s);
 }
+
+/* ---- Concat ---- */
+
+/* Made by a step that can write wherever it is told to, for the first Concat that asks. */
+static bool can_move(const struct memory *m, uint32_t value) {
+    const struct tmk_plan *plan = m->p->plan;
+    if (plan->values[value].place != TMK_PLACE_ARENA || m->inside[value].parent != TMK_NO_VALUE ||
+        m->p->made_by[value] == TMK_NO_STEP)
+        return false;
+    const struct tmk_plan_step *step = &plan->steps[m->p->made_by[value]];
+    return step->kind != TMK_STEP_NODE || !(step->node->row->flags & TMK_OP_VIEW);
+}
+
+static bool reads_once(const struct tmk_plan *plan, const struct tmk_plan_step *step, uint32_t at) {
+    const uint32_t *in = refs_in(plan, step);
+    for (uint32_t i = 0; i < step->n_in; i++)
+        if (i != at && in[i] == in[at])
+            return false;
+    return true;
+}
+
+static void move_operands(struct memory *m, const struct tmk_plan_step *step) {
+    const struct tmk_plan *plan = m->p->plan;
+    const uint32_t *in = refs_in(plan, step);
+    uint32_t out = refs_out(plan, step)[0];
+    if (plan->values[out].block && plan->values[out].shape.dim[0] != 1)
+        return;
+    size_t offset = 0;
+    for (uint32_t i = 0; i < step->n_in; offset += tmk_plan_bytes(&plan->values[in[i++]]))
+        if (offset % TMK_PLAN_ALIGN == 0 && reads_once(plan, step, i) && can_move(m, in[i]))
+            m->inside[in[i]] = (struct inside){out, offset};
+}
+
+/* ---- all ---- */
 
 static enum tmk_status place_all(struct memory *m) {
     struct tmk_plan *plan = m->p->plan;
-    for (uint32_t i = 0; i < plan->n_values; i++)
+    for (uint32_t i = 0; i < plan->n_values; i++) {
         m->block_of[i] = NO_BLOCK;
+        m->inside[i].parent = TMK_NO_VALUE;
+    }
+    for (uint32_t s = 0; s < plan->n_steps; s++)
+        if (plan->steps[s].kind == TMK_STEP_JOIN)
+            move_operands(m, &plan->steps[s]);
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         const struct tmk_plan_step *step = &plan->steps[s];
-        for (uint32_t i = 0; i < step->node->n_outputs; i++)
-            if (step->node->outputs[i] &&
-                plan->values[step->node->outputs[i]->index].place == TMK_PLACE_ARENA)
+        for (uint32_t i = 0; i < step->n_out; i++) {
+            uint32_t out = refs_out(plan, step)[i];
+            if (out != TMK_NO_VALUE && plan->values[out].place == TMK_PLACE_ARENA)
                 place_output(m, step, s, i);
+        }
     }
     TMK_TRY(tmk_place_blocks(m->blocks, m->n_blocks, &plan->arena_bytes, m->p->diag));
     for (uint32_t i = 0; i < plan->n_values; i++)
         if (m->block_of[i] != NO_BLOCK)
-            plan->values[i].offset = m->blocks[m->block_of[i]].offset;
+            plan->values[i].offset = m->blocks[m->block_of[i]].offset + m->offset_in[i];
     for (uint32_t i = 0; i < plan->n_values;
          i++) /* what an observer forwards stands where its operand does */
         if (m->p->alias[i] != i) {
-            plan->values[i].place = plan->values[m->p->alias[i]].place;
-            plan->values[i].offset = plan->values[m->p->alias[i]].offset;
+            const struct tmk_plan_value *under = &plan->values[m->p->alias[i]];
+            plan->values[i].place = under->place;
+            plan->values[i].offset = under->offset;
+            plan->values[i].block = under->block;
         }
     return TMK_OK;
 }
@@ -145,15 +252,14 @@ static enum tmk_status list_frees(struct tmk_planning *p) {
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         plan->steps[s].first_free = n;
         /* operands last read here, and results that nobody reads; each value once */
-        const struct tmk_node *node = plan->steps[s].node;
-        for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
-            const struct tmk_value *value =
-                i < node->n_inputs ? node->inputs[i] : node->outputs[i - node->n_inputs];
-            if (!value)
+        const struct tmk_plan_step *step = &plan->steps[s];
+        for (uint32_t i = 0; i < step->n_in + step->n_out; i++) {
+            uint32_t index =
+                i < step->n_in ? refs_in(plan, step)[i] : refs_out(plan, step)[i - step->n_in];
+            if (index == TMK_NO_VALUE)
                 continue;
-            uint32_t index = p->alias[value->index];
             bool over = plan->values[index].place == TMK_PLACE_DYNAMIC && end_of(p, index, s) == s;
-            for (uint32_t k = plan->steps[s].first_free; over && k < n; k++)
+            for (uint32_t k = step->first_free; over && k < n; k++)
                 over = plan->free_list[k] != index;
             if (over)
                 plan->free_list[n++] = index;
@@ -164,11 +270,18 @@ static enum tmk_status list_frees(struct tmk_planning *p) {
 }
 
 enum tmk_status tmk_plan_memory(struct tmk_planning *p) {
+    size_t n = p->plan->n_values + 1u;
     find_last_uses(p);
-    struct memory m = {p, calloc(p->plan->n_values + 1u, sizeof *m.blocks), 0,
-                       calloc(p->plan->n_values + 1u, sizeof *m.block_of)};
-    enum tmk_status status = m.blocks && m.block_of ? place_all(&m) : tmk_nomem(p->diag);
+    struct memory m = {.p = p,
+                       .blocks = calloc(n, sizeof *m.blocks),
+                       .block_of = calloc(n, sizeof *m.block_of),
+                       .offset_in = calloc(n, sizeof *m.offset_in),
+                       .inside = calloc(n, sizeof *m.inside)};
+    enum tmk_status status =
+        m.blocks && m.block_of && m.offset_in && m.inside ? place_all(&m) : tmk_nomem(p->diag);
     free(m.blocks);
     free(m.block_of);
+    free(m.offset_in);
+    free(m.inside);
     return status == TMK_OK ? list_frees(p) : status;
 }

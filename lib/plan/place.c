@@ -7,7 +7,7 @@
 #include "base/size.h"
 #include "plan/plan.h"
 
-enum { ALIGN = 64 };
+enum { ALIGN = TMK_PLAN_ALIGN };
 
 static int larger_first(const void *a, const void *b) {
     const struct tmk_block *x = *(struct tmk_block *const *)a, *y = *(struct tmk_block *const *)b;

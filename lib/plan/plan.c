@@ -39,33 +39,41 @@ static void drop_unused_constants(struct tmk_planning *p) {
 
 static enum tmk_status build(struct tmk_planning *p, const struct tmk_tensor *inputs) {
     uint32_t n = p->plan->n_values;
-    p->plan->values = calloc(n + 1u, sizeof *p->plan->values);
-    p->alias = calloc(n + 1u, sizeof *p->alias);
-    p->last_use = calloc(n + 1u, sizeof *p->last_use);
-    p->made_by = calloc(n + 1u, sizeof *p->made_by);
-    p->kept = calloc(n + 1u, sizeof *p->kept);
+    if (n >= UINT32_MAX / 2)
+        return tmk_fail(p->diag, TMK_RANGE, "the graph has too many values");
+    p->values_size = 2 * n + 1;
+    p->plan->values = calloc(p->values_size, sizeof *p->plan->values);
+    p->alias = calloc(p->values_size, sizeof *p->alias);
+    p->last_use = calloc(p->values_size, sizeof *p->last_use);
+    p->made_by = calloc(p->values_size, sizeof *p->made_by);
+    p->kept = calloc(p->values_size, sizeof *p->kept);
     if (!p->plan->values || !p->alias || !p->last_use || !p->made_by || !p->kept)
         return tmk_nomem(p->diag);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < p->values_size; i++) {
         p->alias[i] = i;
         p->last_use[i] = p->made_by[i] = TMK_NO_STEP;
     }
     TMK_TRY(index_slots(p));
     TMK_TRY(tmk_plan_type(p, inputs));
+    TMK_TRY(tmk_plan_arrange(p));
     TMK_TRY(tmk_plan_memory(p));
     drop_unused_constants(p);
     return TMK_OK;
 }
 
 enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
-                                struct tmk_plan **out, struct tmk_diag *diag) {
+                                const struct tmk_plan_options *options, struct tmk_plan **out,
+                                struct tmk_diag *diag) {
+    static const struct tmk_plan_options none = {0};
     struct tmk_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return tmk_nomem(diag);
     plan->graph = graph;
     tmk_graph_each(tmk_graph_root(graph), find_highest, &plan->n_values);
-    struct tmk_planning p = {.plan = plan, .diag = diag};
+    struct tmk_planning p = {.plan = plan, .options = options ? options : &none, .diag = diag};
     enum tmk_status status = build(&p, inputs);
+    free(p.raw);
+    free(p.taps);
     free(p.alias);
     free(p.last_use);
     free(p.made_by);
@@ -82,12 +90,17 @@ void tmk_plan_destroy(struct tmk_plan **slot) {
     if (!plan)
         return;
     *slot = NULL;
-    for (uint32_t i = 0; i < plan->n_steps; i++)
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
         tmk_accel_destroy(&plan->steps[i].accel);
+        tmk_chain_destroy(&plan->steps[i].chain);
+    }
     for (uint32_t i = 0; plan->values && i < plan->n_values; i++)
         tmk_tensor_finish(&plan->values[i].constant);
     free(plan->values);
     free(plan->steps);
+    free(plan->refs);
+    free(plan->which);
+    free(plan->members);
     free(plan->taps);
     free(plan->input_taps);
     free(plan->constant_taps);

@@ -8,9 +8,14 @@
  * shape depends on elements seen only while running are `dynamic`: the executor infers and
  * allocates them as it goes.
  *
+ * A step is a node, or a chain of pointwise nodes that run together tile by tile (kernel/chain.h):
+ * then it stands where the last of them stood, and values that only the chain itself reads are
+ * never written to memory. Activations lie row-major or in blocks of channels, as the kernels that
+ * make and read them like it; where they disagree, a step of its own reorders. Concat costs nothing
+ * for those operands that could be made right where it wants them.
+ *
  * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` says that it is
- * to be looked at right after the step that made it. Taps know slots (observer_slots below), not
- * profile IDs.
+ * to be looked at. Taps know slots (observer_slots below), not profile IDs.
  */
 #ifndef TMK_PLAN_PLAN_H
 #define TMK_PLAN_PLAN_H
@@ -18,10 +23,13 @@
 #include "base/ptrmap.h"
 #include "graph/graph.h"
 #include "kernel/accel.h"
+#include "kernel/chain.h"
 #include "ops/ops.h"
 
+enum { TMK_NO_VALUE = UINT32_MAX, TMK_PLAN_ALIGN = 64 };
+
 enum tmk_place {
-    TMK_PLACE_NOWHERE,  /* in a sub-graph, or nobody's */
+    TMK_PLACE_NOWHERE,  /* in a sub-graph, or nobody's, or only in the tiles of a chain */
     TMK_PLACE_CONSTANT, /* tensor in `constant` */
     TMK_PLACE_INPUT,    /* the batch's input number `offset` */
     TMK_PLACE_ARENA,    /* `offset` bytes into the arena */
@@ -33,18 +41,37 @@ struct tmk_plan_value {
     enum tmk_type_kind kind; /* of INPUT, as the batch's; all else that is placed is a tensor */
     size_t offset;
     enum tmk_dtype dtype;
-    struct tmk_shape shape; /* not for DYNAMIC */
+    struct tmk_shape shape; /* not for DYNAMIC; the logical one, however it lies */
+    uint32_t block;         /* 0: row-major; else in blocks of so many channels */
     int32_t channel_axis;   /* -1: none */
     bool initializer;       /* constant, and there once, not once a run */
     struct tmk_tensor constant;
 };
 
+enum tmk_step_kind {
+    TMK_STEP_NODE,  /* the row's plain kernel */
+    TMK_STEP_ACCEL, /* an accelerated one */
+    TMK_STEP_CHAIN,
+    TMK_STEP_JOIN, /* Concat of whole stretches: what already stands in its place stays */
+    TMK_STEP_TO_BLOCKS,
+    TMK_STEP_FROM_BLOCKS
+};
+
 struct tmk_plan_step {
-    const struct tmk_node *node;
-    struct tmk_accel *accel; /* NULL: the row's plain kernel */
-    bool dynamic;            /* some operand or result is dynamic: infer before running */
-    uint32_t first_tap, n_taps;
-    uint32_t first_free, n_free; /* dynamic values that nobody needs after this step */
+    enum tmk_step_kind kind;
+    const struct tmk_node *node; /* of a chain the last, of a reorder the one it is done for */
+    struct tmk_accel *accel;
+    struct tmk_chain *chain;
+    bool dynamic; /* some operand or result is dynamic: infer before running */
+    /* In `refs`, values under their observers. NODE and ACCEL: one an input and one an output of
+     * the node, TMK_NO_VALUE where absent. */
+    uint32_t first_in, n_in, first_out, n_out;
+    uint32_t first_tap, n_taps;   /* to be looked at once the step has run */
+    uint32_t first_seen, n_seen;  /* CHAIN, in `taps` too: to be looked at piece by piece */
+    uint32_t first_which;         /* CHAIN: in `which`: see tmk_plan.which */
+    uint32_t first_free, n_free;  /* dynamic values that nobody needs after this step */
+    uint32_t first_node, n_nodes; /* CHAIN: its members, in `members` */
+    uint32_t block;               /* CHAIN: how its values lie */
 };
 
 /* Look at `value` (an index of `values`) for observer `slot`. */
@@ -55,23 +82,42 @@ struct tmk_plan_tap {
 struct tmk_plan {
     const struct tmk_graph
         *graph; /* numbered by tmk_graph_number; must outlive the plan unchanged */
-    struct tmk_plan_value *values; /* by tmk_value.index */
+    struct tmk_plan_value *values; /* by tmk_value.index; behind those, the same in other layouts */
     uint32_t n_values;
     struct tmk_plan_step *steps;
     uint32_t n_steps;
+    uint32_t *refs;                     /* values, for steps' first_in and first_out */
     struct tmk_plan_tap *taps;          /* of steps */
     struct tmk_plan_tap *input_taps;    /* graph inputs: before the first step */
     struct tmk_plan_tap *constant_taps; /* values known while planning */
     uint32_t n_taps, n_input_taps, n_constant_taps;
+    /* Of a chain step: the taps [which[w], which[w + 1]) among its seen ones want value w, counted
+     * as in tmk_chain_watcher. */
+    uint32_t *which;
+    const struct tmk_node **members;
     uint32_t *free_list;     /* value indices, for steps' first_free */
     struct tmk_ptrmap slots; /* observer node -> its slot + 1; of sub-graphs too */
     size_t arena_bytes, scratch_bytes;
 };
 
+/* What the observer of a slot needs. */
+enum tmk_tap_need {
+    TMK_TAP_PIECES, /* every element once, in any layout and order */
+    TMK_TAP_WHOLE,  /* the whole tensor in memory, row-major */
+    TMK_TAP_SHAPE   /* float32: only its shape, once it was made; else WHOLE */
+};
+
+struct tmk_plan_options {
+    const uint8_t *needs; /* by slot; NULL: PIECES everywhere */
+    bool plain;           /* plain kernels only, row-major, node by node: to compare with */
+};
+
 /* Plans a bound, sorted and numbered graph for inputs of these kinds, dtypes and shapes (data and
- * list NULL: not known; graph inputs in order). Errors name the node. The graph is only read. */
+ * list NULL: not known; graph inputs in order). options NULL: none. Errors name the node. The graph
+ * is only read. */
 TMK_NODISCARD enum tmk_status tmk_plan_create(const struct tmk_graph *graph,
                                               const struct tmk_tensor *inputs,
+                                              const struct tmk_plan_options *options,
                                               struct tmk_plan **out, struct tmk_diag *diag);
 void tmk_plan_destroy(struct tmk_plan **plan);
 
@@ -97,7 +143,7 @@ TMK_NODISCARD enum tmk_status tmk_observer_slots(const struct tmk_graph *graph,
 struct tmk_block {
     size_t bytes;
     uint32_t first, last;
-    size_t offset; /* a multiple of 64 */
+    size_t offset; /* a multiple of TMK_PLAN_ALIGN */
 };
 
 /* Places blocks so that no two that are alive at the same time overlap: largest first, each in the

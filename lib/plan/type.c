@@ -60,7 +60,7 @@ static enum tmk_status add_tap(struct tmk_planning *p, uint32_t slot, uint32_t v
     else if (plan->values[value].place == TMK_PLACE_INPUT)
         ok = push_tap(&plan->input_taps, &plan->n_input_taps, &p->input_taps_size, tap);
     else
-        ok = push_tap(&plan->taps, &plan->n_taps, &p->taps_size, tap);
+        ok = push_tap(&p->taps, &p->n_taps, &p->taps_size, tap);
     return ok ? TMK_OK : tmk_nomem(p->diag);
 }
 
@@ -69,23 +69,29 @@ static bool known_shape(const struct tmk_plan_value *value) {
            value->place != TMK_PLACE_NOWHERE;
 }
 
-/* Operands as infer and fold want them: data where it is known. */
-static void operands(const struct tmk_plan *plan, const struct tmk_node *node,
-                     struct tmk_tensor *tensors, const struct tmk_tensor **in, bool *shaped,
-                     bool *constant) {
-    *shaped = *constant = true;
+void tmk_plan_operands(const struct tmk_plan *plan, const struct tmk_node *node,
+                       struct tmk_tensor *tensors, const struct tmk_tensor **in) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         in[i] = NULL;
         if (!node->inputs[i])
             continue;
         const struct tmk_plan_value *value = &plan->values[node->inputs[i]->index];
         tmk_tensor_borrow(&tensors[i], value->dtype, &value->shape, NULL);
-        in[i] = &tensors[i];
-        *shaped &= known_shape(value);
         if (value->place == TMK_PLACE_CONSTANT)
             tensors[i] = value->constant;
-        else
-            *constant = false;
+        in[i] = &tensors[i];
+    }
+}
+
+static void weigh_operands(const struct tmk_plan *plan, const struct tmk_node *node, bool *shaped,
+                           bool *constant) {
+    *shaped = *constant = true;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (!node->inputs[i])
+            continue;
+        const struct tmk_plan_value *value = &plan->values[node->inputs[i]->index];
+        *shaped &= known_shape(value);
+        *constant &= value->place == TMK_PLACE_CONSTANT;
     }
 }
 
@@ -134,21 +140,13 @@ static enum tmk_status fold(struct tmk_planning *p, const struct tmk_node *node,
 }
 
 static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *node, bool dynamic,
-                                const struct tmk_tensor *const *in,
                                 const struct tmk_infer_result *results) {
     struct tmk_plan *plan = p->plan;
-    struct tmk_plan_step *steps =
-        tmk_grown(plan->steps, plan->n_steps, &p->steps_size, sizeof *steps);
-    if (!steps)
+    struct tmk_raw_step *raw = tmk_grown(p->raw, p->n_raw, &p->raw_size, sizeof *raw);
+    if (!raw)
         return tmk_nomem(p->diag);
-    plan->steps = steps;
-    struct tmk_plan_step *step = &plan->steps[plan->n_steps];
-    *step = (struct tmk_plan_step){.node = node, .dynamic = dynamic};
-    if (!dynamic)
-        TMK_TRY(tmk_accel_create(node, in, results, &step->accel, p->diag));
-    plan->n_steps++;
-    if (step->accel && tmk_accel_scratch(step->accel) > plan->scratch_bytes)
-        plan->scratch_bytes = tmk_accel_scratch(step->accel);
+    p->raw = raw;
+    p->raw[p->n_raw++] = (struct tmk_raw_step){node, dynamic};
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         if (!node->outputs[i])
             continue;
@@ -156,7 +154,7 @@ static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *n
         const struct tmk_value *operand = node->n_inputs ? node->inputs[0] : NULL;
         const struct tmk_plan_value *first = operand ? &plan->values[operand->index] : NULL;
         bool known = !dynamic && results[i].known;
-        p->made_by[node->outputs[i]->index] = plan->n_steps - 1;
+        p->made_by[node->outputs[i]->index] = p->n_raw - 1;
         value->place = known ? TMK_PLACE_ARENA : TMK_PLACE_DYNAMIC;
         value->channel_axis = -1;
         if (!known)
@@ -188,9 +186,10 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
                                  struct tmk_infer_result *results) {
     bool shaped, constant, known = true;
     const struct tmk_op *row = node->row;
-    operands(p->plan, node, tensors, in, &shaped, &constant);
+    tmk_plan_operands(p->plan, node, tensors, in);
+    weigh_operands(p->plan, node, &shaped, &constant);
     if (!shaped)
-        return add_step(p, node, true, in, results);
+        return add_step(p, node, true, results);
     const struct tmk_attr *held = tmk_node_attr(node, "value");
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant") && held && held->kind == TMK_ATTR_TENSOR &&
         node->n_outputs == 1 && node->outputs[0] && tmk_dtype_size(held->tensors->dtype))
@@ -206,7 +205,7 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
         return fold_view(p, node, in, &results[0]);
     if ((row->flags & TMK_OP_PURE) && constant)
         return fold(p, node, in);
-    return add_step(p, node, !known, in, results);
+    return add_step(p, node, !known, results);
 }
 
 static bool kind_fits(enum tmk_type_kind declared, enum tmk_type_kind given) {
@@ -292,27 +291,6 @@ static void tap_inner_weights(struct tmk_graph *graph, void *context) {
     }
 }
 
-static int by_step(const void *a, const void *b, void *context) {
-    const struct tmk_plan_tap *x = a, *y = b;
-    const uint32_t *made_by = context;
-    uint32_t i = made_by[x->value], k = made_by[y->value];
-    return i != k ? (i > k) - (i < k) : (x->slot > y->slot) - (x->slot < y->slot);
-}
-
-/* An observer may stand far behind its value in file order; its tap follows the value's step all
- * the same. */
-static void hand_taps_to_steps(struct tmk_planning *p) {
-    struct tmk_plan *plan = p->plan;
-    if (!plan->n_taps)
-        return;
-    qsort_r(plan->taps, plan->n_taps, sizeof *plan->taps, by_step, p->made_by);
-    for (uint32_t t = 0; t < plan->n_taps; t++) {
-        struct tmk_plan_step *step = &plan->steps[p->made_by[plan->taps[t].value]];
-        if (!step->n_taps++)
-            step->first_tap = t;
-    }
-}
-
 enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *inputs) {
     struct tmk_tensor *tensors = calloc(TMK_MAX_INPUTS, sizeof *tensors);
     const struct tmk_tensor **in = calloc(TMK_MAX_INPUTS, sizeof *in);
@@ -335,7 +313,5 @@ enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *i
     free(tensors);
     free(in);
     free(results);
-    if (status == TMK_OK)
-        hand_taps_to_steps(p);
     return status;
 }

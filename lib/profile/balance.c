@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The books: whether what a profile says of a run can be true. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,17 +65,30 @@ static enum tmk_status balance_ledger(const struct tmk_profile_ledger *ledger,
                         "the ledger does not add up: %" PRIu64 " samples offered, but %" PRIu64
                         " run, %" PRIu64 " skipped, %" PRIu64 " failed",
                         ledger->offered, ledger->run, ledger->skipped, ledger->failed);
-    if (ledger->end_sample < ledger->first_sample ||
-        ledger->end_sample - ledger->first_sample < ledger->offered)
-        return tmk_fail(diag, TMK_MISMATCH,
-                        "the ledger does not add up: %" PRIu64 " samples offered from the range "
-                        "%" PRIu64 " to %" PRIu64,
-                        ledger->offered, ledger->first_sample, ledger->end_sample);
     if ((ledger->batches == 0) != (ledger->run == 0) || ledger->batches > ledger->run)
         return tmk_fail(diag, TMK_MISMATCH,
                         "the ledger does not add up: %" PRIu64 " samples run in %" PRIu64
                         " batches",
                         ledger->run, ledger->batches);
+    return TMK_OK;
+}
+
+static enum tmk_status balance_bad(const struct tmk_profile *p, struct tmk_diag *diag) {
+    const struct tmk_profile_ledger *ledger = &p->ledger;
+    if (p->n_bad > ledger->failed)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "%" PRIu32 " bad samples are listed, but %" PRIu64 " failed", p->n_bad,
+                        ledger->failed);
+    for (uint32_t i = 0; i < p->n_bad; i++) {
+        const struct tmk_profile_bad *bad = &p->bad[i];
+        TMK_TRY(is_text(bad->file, "a bad sample's file", diag));
+        TMK_TRY(is_text(bad->why, "what is said of a bad sample", diag));
+        if (bad->sample < ledger->first_sample || bad->sample >= ledger->end_sample ||
+            (i && bad->sample <= bad[-1].sample))
+            return tmk_fail(diag, TMK_MISMATCH,
+                            "the bad sample %" PRIu64 " is out of the ledger's range, or of order",
+                            bad->sample);
+    }
     return TMK_OK;
 }
 
@@ -138,7 +152,8 @@ static enum tmk_status balance_stats(const struct tmk_profile_tensor *t,
     if (t->dtype != TMK_FLOAT32)
         return tmk_fail(diag, TMK_MISMATCH, "floats were counted, but its type is %s",
                         tmk_dtype_name(t->dtype));
-    if (sum != is.count)
+    bool apart = tmk_stats_level_of(t->stats) == TMK_STATS_MINMAX; /* the rest is in no bin */
+    if (apart ? sum > is.count : sum != is.count)
         return tmk_fail(diag, TMK_MISMATCH,
                         "zeros, NaN, infinities and the histogram hold %" PRIu64
                         " elements, the count is %" PRIu64,
@@ -190,11 +205,16 @@ static enum tmk_status balance_status(const struct tmk_profile *profile,
         return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but has no statistics", status);
     if (t->status == TMK_PROFILE_INTEGER && t->stats)
         return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but floats were counted", status);
-    if ((t->status == TMK_PROFILE_DERIVED) != (t->n_sources > 0) ||
-        (t->status == TMK_PROFILE_DERIVED) != (*t->rule != '\0'))
+    bool derived = t->status == TMK_PROFILE_DERIVED || (t->status == TMK_PROFILE_DEAD && *t->rule);
+    if (derived != (t->n_sources > 0) || derived != (*t->rule != '\0'))
         return tmk_fail(diag, TMK_MISMATCH,
                         "it is '%s', with the rule '%s' from %" PRIu32 " values", status, t->rule,
                         t->n_sources);
+    for (uint32_t i = 0; i < t->n_operands; i++)
+        if (!tmk_profile_by_id(profile, t->operands[i]))
+            return tmk_fail(diag, TMK_MISMATCH,
+                            "it is computed from p%" PRIu32 ", which is not in the profile",
+                            t->operands[i]);
     for (uint32_t i = 0; i < t->n_sources; i++)
         if (t->sources[i] == t->id || !tmk_profile_by_id(profile, t->sources[i]))
             return tmk_fail(diag, TMK_MISMATCH, "it derives from p%" PRIu32 ", which is %s",
@@ -213,6 +233,18 @@ static enum tmk_status balance_samples(const struct tmk_profile *profile,
                         "it has extremes for %" PRIu64
                         " samples; the ledger's range holds %" PRIu64,
                         t->n_samples, span);
+    struct tmk_summary is = {.min = NAN, .max = NAN};
+    if (t->stats)
+        tmk_stats_facts(t->stats, &is);
+    for (uint64_t i = 0; i < span; i++) {
+        float min = t->sample_min[i], max = t->sample_max[i];
+        bool nothing = isnan(min) && isnan(max);
+        if (!nothing && !(is.min <= min && min <= max && max <= is.max))
+            return tmk_fail(diag, TMK_MISMATCH,
+                            "sample %" PRIu64 " has the extremes %g and %g, all samples %g and %g",
+                            profile->ledger.first_sample + i, (double)min, (double)max,
+                            (double)is.min, (double)is.max);
+    }
     return TMK_OK;
 }
 
@@ -233,6 +265,8 @@ enum tmk_status tmk_profile_balance(const struct tmk_profile *profile, struct tm
     struct tmk_profile_bins bins;
     TMK_TRY(balance_header(profile, diag));
     TMK_TRY(balance_ledger(&profile->ledger, diag));
+    TMK_TRY(tmk_profile_balance_coverage(profile, diag));
+    TMK_TRY(balance_bad(profile, diag));
     TMK_TRY(tmk_profile_bins_init(&bins, diag));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; i < profile->n_tensors && status == TMK_OK; i++) {

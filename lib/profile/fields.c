@@ -2,6 +2,7 @@
 /* What both file formats say in the same words: the header, shapes, names of enums, restored
  * statistics. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,11 @@ void tmk_profile_bins_finish(struct tmk_profile_bins *bins) {
 }
 
 const char *tmk_profile_level_name(const struct tmk_profile_tensor *tensor) {
+    static const char *const names[] = {[TMK_STATS_RANGE] = "range",
+                                        [TMK_STATS_HISTOGRAM] = "histogram",
+                                        [TMK_STATS_MINMAX] = "minmax"};
     if (tensor->stats)
-        return tmk_stats_level_of(tensor->stats) == TMK_STATS_RANGE ? "range" : "histogram";
+        return names[tmk_stats_level_of(tensor->stats)];
     return tensor->has_int_stats ? "integer" : "none";
 }
 
@@ -159,6 +163,18 @@ static struct tmk_json_out settings_out(const struct tmk_profile *profile) {
     return out;
 }
 
+static struct tmk_json_out bad_out(const struct tmk_profile *profile) {
+    struct tmk_json_out out = new_array();
+    for (uint32_t i = 0; i < profile->n_bad; i++) {
+        struct tmk_json_out bad = new_object();
+        tmk_json_put_u64(&bad, "sample", profile->bad[i].sample);
+        tmk_json_put_text(&bad, "file", profile->bad[i].file);
+        tmk_json_put_text(&bad, "why", profile->bad[i].why);
+        tmk_json_put_child(&out, NULL, &bad);
+    }
+    return out;
+}
+
 static struct tmk_json_out ledger_out(const struct tmk_profile *profile) {
     const struct tmk_profile_ledger *ledger = &profile->ledger;
     struct tmk_json_out out = new_object();
@@ -169,6 +185,10 @@ static struct tmk_json_out ledger_out(const struct tmk_profile *profile) {
     tmk_json_put_u64(&out, "batches", ledger->batches);
     tmk_json_put_u64(&out, "first_sample", ledger->first_sample);
     tmk_json_put_u64(&out, "end_sample", ledger->end_sample);
+    if (profile->n_bad) {
+        struct tmk_json_out list = bad_out(profile);
+        tmk_json_put_child(&out, "bad", &list);
+    }
     return out;
 }
 
@@ -178,9 +198,10 @@ enum tmk_status tmk_profile_header_text(const struct tmk_profile *profile, const
         const char *key;
         struct tmk_json_out (*out)(const struct tmk_profile *profile);
     } members[] = {
-        {"format", format_out}, {"version", version_out}, {"producer", producer_out},
-        {"model", model_out},   {"data", data_out},       {"settings", settings_out},
-        {"ledger", ledger_out},
+        {"format", format_out},     {"version", version_out},
+        {"producer", producer_out}, {"model", model_out},
+        {"data", data_out},         {"settings", settings_out},
+        {"ledger", ledger_out},     {"coverage", tmk_profile_coverage_out},
     };
     for (size_t i = 0; i < TMK_COUNT(members); i++) {
         struct tmk_json_out value = members[i].out(profile);
@@ -298,10 +319,23 @@ static enum tmk_status get_settings(struct tmk_profile *profile, const cJSON *se
     return TMK_OK;
 }
 
+static enum tmk_status get_bad(struct tmk_profile *profile, const cJSON *item,
+                               struct tmk_diag *diag) {
+    static const char *const keys[] = {"sample", "file", "why"};
+    const char *file, *why;
+    uint64_t sample;
+    TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), tmk_profile_is_strict(profile), diag));
+    TMK_TRY(tmk_json_u64(item, "sample", &sample, diag));
+    TMK_TRY(tmk_json_text(item, "file", &file, diag));
+    TMK_TRY(tmk_json_text(item, "why", &why, diag));
+    return tmk_profile_add_bad(profile, sample, file, why, diag);
+}
+
 static enum tmk_status get_ledger(struct tmk_profile *profile, const cJSON *item,
                                   struct tmk_diag *diag) {
-    static const char *const keys[] = {"offered", "run",          "skipped",   "failed",
-                                       "batches", "first_sample", "end_sample"};
+    static const char *const keys[] = {"offered", "run",          "skipped",    "failed",
+                                       "batches", "first_sample", "end_sample", "bad"};
+    const cJSON *list, *bad;
     struct tmk_profile_ledger *ledger = &profile->ledger;
     TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), tmk_profile_is_strict(profile), diag));
     TMK_TRY(tmk_json_u64(item, "offered", &ledger->offered, diag));
@@ -310,13 +344,18 @@ static enum tmk_status get_ledger(struct tmk_profile *profile, const cJSON *item
     TMK_TRY(tmk_json_u64(item, "failed", &ledger->failed, diag));
     TMK_TRY(tmk_json_u64(item, "batches", &ledger->batches, diag));
     TMK_TRY(tmk_json_u64(item, "first_sample", &ledger->first_sample, diag));
-    return tmk_json_u64(item, "end_sample", &ledger->end_sample, diag);
+    TMK_TRY(tmk_json_u64(item, "end_sample", &ledger->end_sample, diag));
+    if (!tmk_json_member(item, "bad"))
+        return TMK_OK;
+    TMK_TRY(tmk_json_array(item, "bad", &list, diag));
+    cJSON_ArrayForEach(bad, list) TMK_TRY(tmk_in(diag, get_bad(profile, bad, diag), "'bad'"));
+    return TMK_OK;
 }
 
 enum tmk_status tmk_profile_get_header(struct tmk_profile *profile, const cJSON *header,
                                        struct tmk_diag *diag) {
-    static const char *const keys[] = {"format", "version",  "producer", "model",
-                                       "data",   "settings", "ledger",   "tensors"};
+    static const char *const keys[] = {"format",   "version", "producer", "model",  "data",
+                                       "settings", "ledger",  "coverage", "tensors"};
     const cJSON *producer, *model, *data, *source, *settings, *ledger;
     TMK_TRY(get_version(profile, header, diag));
     TMK_TRY(tmk_json_keys(header, keys, TMK_COUNT(keys), tmk_profile_is_strict(profile), diag));
@@ -330,7 +369,10 @@ enum tmk_status tmk_profile_get_header(struct tmk_profile *profile, const cJSON 
     TMK_TRY(tmk_json_object(header, "settings", &settings, diag));
     TMK_TRY(tmk_in(diag, get_settings(profile, settings, diag), "'settings'"));
     TMK_TRY(tmk_json_object(header, "ledger", &ledger, diag));
-    return tmk_in(diag, get_ledger(profile, ledger, diag), "'ledger'");
+    TMK_TRY(tmk_in(diag, get_ledger(profile, ledger, diag), "'ledger'"));
+    return tmk_in(diag,
+                  tmk_profile_get_coverage(profile, tmk_json_member(header, "coverage"), diag),
+                  "'coverage'");
 }
 
 /* ---- shapes and derivations ---- */
@@ -369,15 +411,20 @@ void tmk_profile_put_runs(struct tmk_json_out *to, const char *key,
     tmk_json_put_child(to, key, &runs);
 }
 
+void tmk_profile_put_ids(struct tmk_json_out *to, const char *key, const uint32_t *ids,
+                         uint32_t n) {
+    struct tmk_json_out array = new_array();
+    for (uint32_t i = 0; i < n; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "p%" PRIu32, ids[i]);
+        tmk_json_put_text(&array, NULL, id);
+    }
+    tmk_json_put_child(to, key, &array);
+}
+
 void tmk_profile_put_sources(struct tmk_json_out *to, const char *key,
                              const struct tmk_profile_tensor *tensor) {
-    struct tmk_json_out sources = new_array();
-    for (uint32_t i = 0; i < tensor->n_sources; i++) {
-        char id[16];
-        snprintf(id, sizeof id, "p%" PRIu32, tensor->sources[i]);
-        tmk_json_put_text(&sources, NULL, id);
-    }
-    tmk_json_put_child(to, key, &sources);
+    tmk_profile_put_ids(to, key, tensor->sources, tensor->n_sources);
 }
 
 static enum tmk_status get_dims(struct tmk_profile *profile, const cJSON *item,
@@ -444,6 +491,20 @@ enum tmk_status tmk_profile_get_runs(const cJSON *item, struct tmk_profile_tenso
     return TMK_OK;
 }
 
+enum tmk_status tmk_profile_get_operands(const cJSON *item, struct tmk_profile_tensor *tensor,
+                                         struct tmk_diag *diag) {
+    const cJSON *operand;
+    if (!cJSON_IsArray(item))
+        return tmk_fail(diag, TMK_FORMAT, "'operands' is not an array of IDs");
+    cJSON_ArrayForEach(operand, item) {
+        uint32_t id;
+        if (!cJSON_IsString(operand) || !tmk_profile_id_of_text(operand->valuestring, &id))
+            return tmk_fail(diag, TMK_FORMAT, "'operands' holds no ID");
+        TMK_TRY(tmk_profile_add_operand(tensor, id, diag));
+    }
+    return TMK_OK;
+}
+
 enum tmk_status tmk_profile_get_sources(const cJSON *item, struct tmk_profile_tensor *tensor,
                                         struct tmk_diag *diag) {
     const cJSON *source;
@@ -478,7 +539,8 @@ enum tmk_status tmk_profile_set_stats(struct tmk_profile_tensor *tensor,
         snprintf(b, sizeof b, "%" PRIu64, which ? is.denormals : is.negatives);
         return differs(diag, which ? "denormals" : "negatives", a, b);
     }
-    if (facts->sum != is.sum) {
+    bool unknown = isnan(facts->sum) && isnan(is.sum); /* at a level without bins */
+    if (facts->sum != is.sum && !unknown) {
         snprintf(a, sizeof a, "%.17g", facts->sum);
         snprintf(b, sizeof b, "%.17g", is.sum);
         return differs(diag, "sum", a, b);

@@ -51,6 +51,10 @@ void tmk_profile_put_runs(struct tmk_json_out *to, const char *key,
                           const struct tmk_profile_tensor *tensor);
 void tmk_profile_put_sources(struct tmk_json_out *to, const char *key,
                              const struct tmk_profile_tensor *tensor);
+void tmk_profile_put_ids(struct tmk_json_out *to, const char *key, const uint32_t *ids, uint32_t n);
+TMK_NODISCARD enum tmk_status tmk_profile_get_operands(const cJSON *item,
+                                                       struct tmk_profile_tensor *tensor,
+                                                       struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_profile_get_shape(struct tmk_profile *profile, const cJSON *item,
                                                     struct tmk_profile_tensor *tensor,
                                                     struct tmk_diag *diag);
@@ -59,6 +63,25 @@ tmk_profile_get_runs(const cJSON *item, struct tmk_profile_tensor *tensor, struc
 TMK_NODISCARD enum tmk_status tmk_profile_get_sources(const cJSON *item,
                                                       struct tmk_profile_tensor *tensor,
                                                       struct tmk_diag *diag);
+
+/* Is what the profile says of the samples it covers possible? TMK_MISMATCH. */
+TMK_NODISCARD enum tmk_status tmk_profile_balance_coverage(const struct tmk_profile *profile,
+                                                           struct tmk_diag *diag);
+/* The header's member "coverage", and the reading of it (NULL: absent, as in version 1.0) after the
+ * ledger's. */
+struct tmk_json_out tmk_profile_coverage_out(const struct tmk_profile *profile);
+TMK_NODISCARD enum tmk_status
+tmk_profile_get_coverage(struct tmk_profile *profile, const cJSON *coverage, struct tmk_diag *diag);
+/* What both cover together, into an array to free. TMK_MISMATCH names samples that are in both. */
+TMK_NODISCARD enum tmk_status tmk_profile_join_ranges(const struct tmk_profile *a,
+                                                      const struct tmk_profile *b,
+                                                      struct tmk_profile_range **out, uint32_t *n,
+                                                      struct tmk_diag *diag);
+/* Are the headers of one run: producer, model, data, settings, samples in all? TMK_MISMATCH says
+ * what differs, "in the first" and "in the second". */
+TMK_NODISCARD enum tmk_status tmk_profile_same_run(const struct tmk_profile *a,
+                                                   const struct tmk_profile *b,
+                                                   struct tmk_diag *diag);
 
 /* Rebuilds the value's state from what a file says of it. Of the derived fields, those that have
  * one right answer (denormals, negatives, sum) must be it: TMK_MISMATCH. */
@@ -83,5 +106,9 @@ TMK_NODISCARD enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *p
 bool tmk_profile_has_hdf5(void);
 TMK_NODISCARD enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
                                                     struct tmk_diag *diag);
+
+/* What a setting says that is a number; `otherwise` where it is not set. */
+uint64_t tmk_profile_setting_number(const struct tmk_profile *profile, const char *key,
+                                    uint64_t otherwise);
 
 #endif

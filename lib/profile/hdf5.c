@@ -83,7 +83,7 @@ static const struct tmk_h5_column tensor_columns[] = {
     COLUMN(I64, producer_output, "", "position among the node's outputs; -1: no node computes it"),
     COLUMN(TEXT, derivation_rule, "", "exact rule by which the statistics were derived"),
     COLUMN(TEXT, derivation_from, "", "IDs that they were derived from, JSON"),
-    COLUMN(WORD, level, "", "none, integer, range or histogram: how the numbers were kept"),
+    COLUMN(WORD, level, "", "none, integer, minmax, range or histogram: how the numbers were kept"),
     COLUMN(U64, count, "elements", "elements seen"),
     COLUMN(U64, samples, "samples", "samples seen"),
     COLUMN(U64, updates, "", "times the value was computed"),

@@ -226,6 +226,8 @@ static enum tmk_status read_numbers(struct tmk_h5_reader *r, const struct tmk_h5
         return read_stats(r, row, TMK_STATS_HISTOGRAM, &c->parts, n_bins, n_channels, t);
     if (strcmp(row->level, "range") == 0)
         return read_stats(r, row, TMK_STATS_RANGE, &c->parts, n_bins, n_channels, t);
+    if (strcmp(row->level, "minmax") == 0)
+        return read_stats(r, row, TMK_STATS_MINMAX, &c->parts, n_bins, n_channels, t);
     if (n_bins || n_channels)
         return tmk_fail(r->diag, TMK_FORMAT, "a histogram of a value without floats");
     if (strcmp(row->level, "integer") == 0)
@@ -382,9 +384,30 @@ static enum tmk_status read_samples(struct tmk_h5_reader *r) {
     return TMK_OK;
 }
 
+static enum tmk_status read_operands(struct tmk_h5_reader *r) {
+    hid_t group;
+    struct tmk_h5_in ids, operands;
+    if (H5Lexists(r->file, "operands", H5P_DEFAULT) <= 0) /* before version 1.2 */
+        return TMK_OK;
+    TMK_TRY(tmk_h5_open_group(r, "operands", &group));
+    TMK_TRY(tmk_h5_open_column(r, group, "tensor", TMK_H5_U32, H5T_NATIVE_UINT32, &ids));
+    TMK_TRY(tmk_h5_open_column(r, group, "operand", TMK_H5_U32, H5T_NATIVE_UINT32, &operands));
+    if (ids.size != operands.size)
+        return tmk_fail(r->diag, TMK_FORMAT, "'operands': its parts have different sizes");
+    for (hsize_t row = 0; row < ids.size; row++) {
+        uint32_t id, operand;
+        struct tmk_profile_tensor *t = NULL;
+        TMK_TRY(tmk_h5_take(r, &ids, &id, 1));
+        TMK_TRY(tmk_h5_take(r, &operands, &operand, 1));
+        TMK_TRY(record_of(r, id, &t));
+        TMK_TRY(tmk_profile_add_operand(t, operand, r->diag));
+    }
+    return TMK_OK;
+}
+
 static enum tmk_status read_parts(struct tmk_h5_reader *r) {
     static enum tmk_status (*const parts[])(struct tmk_h5_reader * r) = {
-        read_header, read_tensors, read_consumers, read_integers, read_samples,
+        read_header, read_tensors, read_consumers, read_integers, read_samples, read_operands,
     };
     for (size_t i = 0; i < TMK_COUNT(parts); i++) {
         size_t mark = r->h5.n_kept;

@@ -129,7 +129,7 @@ static enum tmk_status write_channels(struct tmk_h5_writer *w) {
         struct tmk_summary is;
         if (!p->tensors[i].stats)
             continue;
-        tmk_stats_summary(p->tensors[i].stats, &is);
+        tmk_stats_facts(p->tensors[i].stats, &is);
         append_extremes(h, &min, is.channel_min, is.channels, copy);
         append_extremes(h, &max, is.channel_max, is.channels, copy);
     }
@@ -207,6 +207,55 @@ static enum tmk_status write_samples(struct tmk_h5_writer *w) {
     return TMK_OK;
 }
 
+/* ---- /operands, /nonfinite ---- */
+
+static enum tmk_status write_operands(struct tmk_h5_writer *w) {
+    struct tmk_h5 *h = &w->h5;
+    const struct tmk_profile *p = w->profile;
+    hsize_t rows = 0;
+    for (uint32_t i = 0; i < p->n_tensors; i++)
+        rows += p->tensors[i].n_operands;
+    hid_t group = tmk_h5_new_group(h, w->file, "operands", "which values one is computed from");
+    struct tmk_h5_out ids = tmk_h5_new_column(h, group, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32,
+                                              rows, TMK_H5_CHUNK_ELEMENTS),
+                      operands = tmk_h5_new_column(h, group, "operand", H5T_STD_U32LE,
+                                                   H5T_NATIVE_UINT32, rows, TMK_H5_CHUNK_ELEMENTS);
+    tmk_h5_describe(h, ids.dataset, "", "profile ID of a value");
+    tmk_h5_describe(h, operands.dataset, "", "profile ID of a value that it is computed from");
+    for (uint32_t i = 0; i < p->n_tensors; i++)
+        for (uint32_t k = 0; k < p->tensors[i].n_operands; k++) {
+            tmk_h5_append(h, &ids, &p->tensors[i].id, 1);
+            tmk_h5_append(h, &operands, &p->tensors[i].operands[k], 1);
+        }
+    return TMK_OK;
+}
+
+/* Follows from /operands and /tensors; not read. */
+static enum tmk_status write_nonfinite(struct tmk_h5_writer *w) {
+    struct tmk_h5 *h = &w->h5;
+    struct tmk_nonfinite *nonfinite;
+    uint32_t n;
+    hsize_t rows = 0;
+    TMK_TRY(tmk_profile_nonfinite(w->profile, &nonfinite, &n, w->diag));
+    for (uint32_t i = 0; i < n; i++)
+        rows += nonfinite[i].n_from ? nonfinite[i].n_from : 1;
+    hid_t group = tmk_h5_new_group(h, w->file, "nonfinite", "where NaN and infinities came from");
+    struct tmk_h5_out ids = tmk_h5_new_column(h, group, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32,
+                                              rows, TMK_H5_CHUNK_ELEMENTS),
+                      from = tmk_h5_new_column(h, group, "from", H5T_STD_I64LE, H5T_NATIVE_INT64,
+                                               rows, TMK_H5_CHUNK_ELEMENTS);
+    tmk_h5_describe(h, ids.dataset, "", "profile ID of a value that was not always finite");
+    tmk_h5_describe(h, from.dataset, "", "profile ID of the value it has that from; -1: it began");
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k == 0 || k < nonfinite[i].n_from; k++) {
+            int64_t id = nonfinite[i].n_from ? (int64_t)nonfinite[i].from[k] : -1;
+            tmk_h5_append(h, &ids, &nonfinite[i].id, 1);
+            tmk_h5_append(h, &from, &id, 1);
+        }
+    free(nonfinite);
+    return TMK_OK;
+}
+
 /* ---- the header ---- */
 
 static enum tmk_status write_header(struct tmk_h5_writer *w) {
@@ -253,12 +302,14 @@ static void write_attributes(struct tmk_h5_writer *w) {
     tmk_h5_put_u64(h, w->file, "batches", p->ledger.batches);
     tmk_h5_put_u64(h, w->file, "first_sample", p->ledger.first_sample);
     tmk_h5_put_u64(h, w->file, "end_sample", p->ledger.end_sample);
+    tmk_h5_put_u64(h, w->file, "total_samples", tmk_profile_total(p));
 }
 
 static enum tmk_status write_parts(struct tmk_h5_writer *w) {
     static enum tmk_status (*const parts[])(struct tmk_h5_writer * w) = {
         write_header,     tmk_h5_write_tensors, tmk_h5_write_consumers, tmk_h5_write_integers,
         write_histograms, write_bin_edges,      write_channels,         write_samples,
+        write_operands,   write_nonfinite,
     };
     write_attributes(w);
     for (size_t i = 0; i < TMK_COUNT(parts) && !w->h5.failed; i++) {

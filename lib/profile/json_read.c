@@ -17,13 +17,13 @@ struct reader {
 };
 
 static const char *const header_keys[] = {"format", "version",  "producer", "model",
-                                          "data",   "settings", "ledger"};
+                                          "data",   "settings", "ledger",   "coverage"};
 
 /* The keys of every value; more depend on its level. */
 #define IDENTITY                                                                                   \
     "id", "fingerprint", "content", "ordinal", "name", "path", "kind", "status", "dtype",          \
         "origin", "shape", "observed_shapes", "more_shapes", "expected_count", "producer",         \
-        "consumers", "derivation", "level"
+        "consumers", "operands", "derivation", "level"
 
 static enum tmk_status get_producer(struct reader *r, const cJSON *item,
                                     struct tmk_profile_tensor *t) {
@@ -191,7 +191,7 @@ static enum tmk_status get_stats(struct reader *r, const cJSON *item, enum tmk_s
         IDENTITY, "count",          "samples",   "updates",          "min",       "max",
         "min_at", "max_at",         "nan",       "posinf",           "neginf",    "first_nonfinite",
         "zeros",  "negative_zeros", "denormals", "negatives",        "sum",       "mean",
-        "std",    "sum_squares",    "channels",  "channel_conflict", "histogram",
+        "std",    "sum_squares",    "channels",  "channel_conflict", "histogram", "nonfinite",
     };
     struct tmk_summary facts = {.level = level, .channel_axis = -1};
     float *min = NULL, *max = NULL;
@@ -238,6 +238,8 @@ static enum tmk_status get_numbers(struct reader *r, const cJSON *item,
         return get_stats(r, item, TMK_STATS_HISTOGRAM, t);
     if (strcmp(level, "range") == 0)
         return get_stats(r, item, TMK_STATS_RANGE, t);
+    if (strcmp(level, "minmax") == 0)
+        return get_stats(r, item, TMK_STATS_MINMAX, t);
     if (strcmp(level, "integer") == 0)
         return get_int_stats(r, item, t);
     if (strcmp(level, "none") != 0)
@@ -282,7 +284,7 @@ static enum tmk_status get_identity(struct reader *r, const cJSON *item,
 
 static enum tmk_status get_tensor(struct reader *r, const cJSON *item) {
     struct tmk_profile_tensor *t;
-    const cJSON *consumers, *consumer, *derivation;
+    const cJSON *consumers, *consumer, *operands, *derivation;
     const char *text;
     uint32_t id;
     TMK_TRY(tmk_json_text(item, "id", &text, r->diag));
@@ -298,6 +300,9 @@ static enum tmk_status get_tensor(struct reader *r, const cJSON *item) {
     TMK_TRY(tmk_json_array(item, "consumers", &consumers, r->diag));
     cJSON_ArrayForEach(consumer, consumers)
         TMK_TRY(tmk_in(r->diag, get_consumer(r, consumer, t), "'consumers'"));
+    operands = tmk_json_member(item, "operands");
+    if (operands)
+        TMK_TRY(tmk_profile_get_operands(operands, t, r->diag));
     derivation = tmk_json_member(item, "derivation");
     if (derivation)
         TMK_TRY(tmk_in(r->diag, get_derivation(r, derivation, t), "'derivation'"));

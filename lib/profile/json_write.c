@@ -3,6 +3,7 @@
  * time. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/diag.h"
 #include "profile/format.h"
@@ -165,7 +166,19 @@ static void put_int_stats(struct tmk_json_out *to, const struct tmk_int_stats *i
     tmk_json_put_u64(to, "saturated", is->saturated);
 }
 
+static void put_nonfinite(struct tmk_json_out *to, const struct tmk_nonfinite *nonfinite) {
+    cJSON *item = cJSON_CreateObject();
+    struct tmk_json_out member = {item, !item};
+    if (nonfinite->n_from)
+        tmk_profile_put_ids(&member, "inherits", nonfinite->from, nonfinite->n_from);
+    else
+        tmk_json_put(&member, "origin", cJSON_CreateTrue());
+    tmk_json_put_child(to, "nonfinite", &member);
+}
+
+/* nonfinite NULL: it was always finite, or it is not known where it began. */
 static enum tmk_status tensor_text(const struct tmk_profile_tensor *t,
+                                   const struct tmk_nonfinite *nonfinite,
                                    const struct tmk_profile_bins *bins, struct tmk_text *out,
                                    struct tmk_diag *diag) {
     char id[24];
@@ -192,12 +205,18 @@ static enum tmk_status tensor_text(const struct tmk_profile_tensor *t,
     tmk_json_put_u64(&to, "expected_count", t->expected_count);
     put_producer(&to, t);
     put_consumers(&to, t);
-    if (t->status == TMK_PROFILE_DERIVED)
+    if (t->n_operands)
+        tmk_profile_put_ids(&to, "operands", t->operands, t->n_operands);
+    if (t->n_sources)
         put_derivation(&to, t);
     tmk_json_put_text(&to, "level", tmk_profile_level_name(t));
     if (t->stats)
         put_stats(&to, t->stats, bins);
-    else if (t->has_int_stats)
+    if (nonfinite)
+        put_nonfinite(&to, nonfinite);
+    if (t->stats)
+        return tmk_json_finish(&to, out, diag);
+    if (t->has_int_stats)
         put_int_stats(&to, &t->int_stats);
     else
         tmk_json_put_u64(&to, "count", 0);
@@ -214,14 +233,18 @@ static enum tmk_status flush(struct tmk_outfile *out, struct tmk_text *text,
 }
 
 static enum tmk_status write_parts(const struct tmk_profile *profile, struct tmk_outfile *out,
-                                   const struct tmk_profile_bins *bins, struct tmk_text *text,
-                                   struct tmk_diag *diag) {
+                                   const struct tmk_profile_bins *bins,
+                                   const struct tmk_nonfinite *nonfinite, uint32_t n_nonfinite,
+                                   struct tmk_text *text, struct tmk_diag *diag) {
+    const struct tmk_nonfinite *end = nonfinite + n_nonfinite;
     tmk_text_puts(text, "{\n");
     TMK_TRY(tmk_profile_header_text(profile, ",\n", text, diag));
     tmk_text_puts(text, ",\n\"tensors\":[");
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
         tmk_text_puts(text, i ? ",\n" : "\n");
-        TMK_TRY(tensor_text(&profile->tensors[i], bins, text, diag));
+        const struct tmk_profile_tensor *t = &profile->tensors[i];
+        bool is = nonfinite < end && nonfinite->id == t->id;
+        TMK_TRY(tensor_text(t, is ? nonfinite++ : NULL, bins, text, diag));
         TMK_TRY(flush(out, text, diag));
     }
     tmk_text_puts(text, "\n]\n}\n");
@@ -232,8 +255,16 @@ enum tmk_status tmk_profile_write_json(const struct tmk_profile *profile, struct
                                        struct tmk_diag *diag) {
     struct tmk_profile_bins bins;
     struct tmk_text text = {0};
-    TMK_TRY(tmk_profile_bins_init(&bins, diag));
-    enum tmk_status status = write_parts(profile, out, &bins, &text, diag);
+    struct tmk_nonfinite *nonfinite;
+    uint32_t n;
+    TMK_TRY(tmk_profile_nonfinite(profile, &nonfinite, &n, diag));
+    enum tmk_status status = tmk_profile_bins_init(&bins, diag);
+    if (status != TMK_OK) {
+        free(nonfinite);
+        return status;
+    }
+    status = write_parts(profile, out, &bins, nonfinite, n, &text, diag);
+    free(nonfinite);
     tmk_text_finish(&text);
     tmk_profile_bins_finish(&bins);
     return status;

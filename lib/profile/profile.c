@@ -59,6 +59,7 @@ void tmk_profile_destroy(struct tmk_profile **slot) {
         struct tmk_profile_tensor *t = &profile->tensors[i];
         free(t->runs);
         free(t->consumers);
+        free(t->operands);
         free(t->sources);
         free(t->sample_min);
         free(t->sample_max);
@@ -68,6 +69,8 @@ void tmk_profile_destroy(struct tmk_profile **slot) {
     free(profile->model.opsets);
     free(profile->sources);
     free(profile->settings);
+    free(profile->coverage.ranges);
+    free(profile->bad);
     tmk_arena_finish(profile->arena);
     free(profile->arena);
     free(profile);
@@ -116,6 +119,20 @@ enum tmk_status tmk_profile_add_source(struct tmk_profile *profile, const char *
     if (!added.input || !added.source || !added.hash)
         return tmk_nomem(diag);
     sources[profile->n_sources++] = added;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_add_bad(struct tmk_profile *profile, uint64_t sample, const char *file,
+                                    const char *why, struct tmk_diag *diag) {
+    struct tmk_profile_bad *bad = grown(profile->bad, profile->n_bad, sizeof *bad);
+    if (!bad)
+        return tmk_nomem(diag);
+    profile->bad = bad;
+    struct tmk_profile_bad added = {sample, tmk_profile_text(profile, file),
+                                    tmk_profile_text(profile, why)};
+    if (!added.file || !added.why)
+        return tmk_nomem(diag);
+    bad[profile->n_bad++] = added;
     return TMK_OK;
 }
 
@@ -173,6 +190,19 @@ enum tmk_status tmk_profile_add_consumer(struct tmk_profile *profile,
     if (!added.node || !added.op || !added.domain)
         return tmk_nomem(diag);
     consumers[tensor->n_consumers++] = added;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_add_operand(struct tmk_profile_tensor *tensor, uint32_t operand,
+                                        struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < tensor->n_operands; i++)
+        if (tensor->operands[i] == operand)
+            return TMK_OK;
+    uint32_t *operands = grown(tensor->operands, tensor->n_operands, sizeof *operands);
+    if (!operands)
+        return tmk_nomem(diag);
+    tensor->operands = operands;
+    operands[tensor->n_operands++] = operand;
     return TMK_OK;
 }
 
@@ -247,6 +277,22 @@ enum tmk_status tmk_profile_add_runs(struct tmk_profile_tensor *tensor,
     }
     tensor->expected_count = expected;
     return TMK_OK;
+}
+
+enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_tensor *tensor) {
+    if (!tensor->stats && !tensor->has_int_stats)
+        return TMK_PROFILE_NEVER;
+    if (tensor->has_int_stats)
+        return TMK_PROFILE_INTEGER;
+    if (tensor->kind == TMK_PROFILE_WEIGHT)
+        return TMK_PROFILE_CONSTANT;
+    struct tmk_summary summary;
+    tmk_stats_facts(tensor->stats, &summary);
+    bool one_number =
+        summary.finite && summary.finite == summary.count && summary.min == summary.max;
+    if (one_number)
+        return TMK_PROFILE_DEAD;
+    return tensor->n_sources ? TMK_PROFILE_DERIVED : TMK_PROFILE_OBSERVED;
 }
 
 const struct tmk_profile_tensor *tmk_profile_by_id(const struct tmk_profile *profile, uint32_t id) {

@@ -1,298 +1,182 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Batch after batch, and the books on what became of each sample. */
 #include "session/feed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
-#include "model/onnx.h"
-#include "tensor/list.h"
+#include "base/grow.h"
+#include "base/utf8.h"
+#include "session/feed_parts.h"
 
-enum cut { CUT_SLICES, CUT_ENTRIES, CUT_WHOLE };
+/* ---- the books ---- */
 
-struct bound {
-    uint32_t source, array;
-    bool taken;
-    enum cut cut;
-    uint64_t step; /* entries a batch */
-};
-
-struct tmk_session_feed {
-    const struct tmk_graph *graph;
-    struct tmk_source **sources;
-    uint32_t n_sources;
-    struct bound *bound; /* by input */
-    struct tmk_feed_plan plan;
-    uint64_t runs, next;                   /* batches in all, batch at hand */
-    const struct tmk_run_options *options; /* outlive the feed */
-};
-
-static enum tmk_status decode(const char *path, struct tmk_tensor *out, char **name,
-                              struct tmk_diag *diag) {
-    return tmk_onnx_load_tensor(path, out, name, diag);
-}
-
-static int32_t input_by_name(const struct tmk_graph *graph, const char *name, size_t len) {
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        if (strlen(graph->inputs[i]->name) == len && memcmp(graph->inputs[i]->name, name, len) == 0)
-            return (int32_t)i;
-    return -1;
-}
-
-/* INPUT=PATH, where INPUT is an input of the graph; a path may hold '=' itself. */
-static int32_t split_binding(const struct tmk_graph *graph, const char *text, const char **path) {
-    *path = text;
-    for (const char *eq = strchr(text, '='); eq; eq = strchr(eq + 1, '=')) {
-        int32_t input = input_by_name(graph, text, (size_t)(eq - text));
-        if (input >= 0) {
-            *path = eq + 1;
-            return input;
-        }
-    }
-    return -1;
-}
-
-static enum tmk_status take(struct tmk_session_feed *feed, uint32_t input, uint32_t source,
-                            uint32_t array, struct tmk_diag *diag) {
-    if (feed->bound[input].taken)
-        return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has two sources: %s and %s",
-                        feed->graph->inputs[input]->name,
-                        tmk_source_info(feed->sources[feed->bound[input].source])->path,
-                        tmk_source_info(feed->sources[source])->path);
-    feed->bound[input] = (struct bound){.source = source, .array = array, .taken = true};
-    return TMK_OK;
-}
-
-static enum tmk_status bind_to(struct tmk_session_feed *feed, uint32_t input, uint32_t source,
-                               struct tmk_diag *diag) {
-    const struct tmk_source_info *info = tmk_source_info(feed->sources[source]);
-    const char *name = feed->graph->inputs[input]->name;
-    for (uint32_t a = 0; a < info->n_arrays; a++)
-        if (info->n_arrays == 1 || strcmp(info->arrays[a].name, name) == 0)
-            return take(feed, input, source, a, diag);
-    return tmk_fail(diag, TMK_ARGUMENT, "%s: holds %u arrays, none of them named '%s'", info->path,
-                    info->n_arrays, name);
-}
-
-/* The one input that has nothing yet, or -1 when there are none or several. */
-static int32_t only_input_left(const struct tmk_session_feed *feed) {
-    int32_t left = -1;
-    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
-        if (!feed->bound[i].taken) {
-            if (left >= 0)
-                return -1;
-            left = (int32_t)i;
-        }
-    return left;
-}
-
-/* Sets whose tensors don't all carry inputs' names go by position. */
-static bool by_position(const struct tmk_graph *graph, const struct tmk_source_info *info) {
-    if (!info->n_arrays || !info->arrays[0].whole || info->n_arrays > graph->n_inputs)
+static bool may_be_passed_over(const struct tmk_session_feed *feed, enum tmk_status status) {
+    switch (status) {
+    case TMK_READ:
+    case TMK_FORMAT:
+    case TMK_UNSUPPORTED:
+    case TMK_SHAPE:
+    case TMK_TYPE:
+    case TMK_RANGE:
+        return feed->separate && feed->options->skip_bad_samples;
+    default:
         return false;
-    for (uint32_t a = 0; a < info->n_arrays; a++)
-        if (input_by_name(graph, info->arrays[a].name, strlen(info->arrays[a].name)) < 0)
-            return true;
-    return false;
+    }
 }
 
-static enum tmk_status bind_by_name(struct tmk_session_feed *feed, uint32_t source,
-                                    struct tmk_diag *diag) {
-    const struct tmk_source_info *info = tmk_source_info(feed->sources[source]);
-    bool position = by_position(feed->graph, info), any = false;
-    for (uint32_t a = 0; a < info->n_arrays; a++) {
-        const char *name = info->arrays[a].name;
-        int32_t input = position ? (int32_t)a : input_by_name(feed->graph, name, strlen(name));
-        if (input < 0)
-            continue;
-        TMK_TRY(take(feed, (uint32_t)input, source, a, diag));
-        any = true;
-    }
-    int32_t left = only_input_left(feed);
-    if (any)
+/* The message behind the name of the file: a profile holds no directories. */
+static const char *reason_in(const char *text, const char *file, enum tmk_status status) {
+    const char *at = strstr(text, file);
+    const char *colon = at ? strstr(at + strlen(file), ": ") : NULL;
+    return colon ? colon + 2 : tmk_status_text(status);
+}
+
+/* A copy; a file's name may be any bytes, and what is written down is text. */
+static char *as_text(const char *name) {
+    char *copy = strdup(name);
+    if (copy && !tmk_utf8_valid(copy, strlen(copy)))
+        for (char *c = copy; *c; c++)
+            if ((unsigned char)*c >= 0x80)
+                *c = '?';
+    return copy;
+}
+
+static enum tmk_status note_bad(struct tmk_session_feed *feed, uint64_t sample,
+                                enum tmk_status status, const char *text, struct tmk_diag *diag) {
+    struct tmk_feed_ledger *ledger = &feed->ledger;
+    const struct feed_bound *bound = &feed->bound[feed->failing];
+    const struct tmk_source *source = feed->sources[bound->source];
+    const char *file =
+        tmk_source_entry_name(source, sample * (feed->plan.slices ? 1 : bound->step));
+    ledger->failed++;
+    if (ledger->n_bad == TMK_FEED_MOST_BAD)
         return TMK_OK;
-    if (info->n_arrays == 1 && left >= 0)
-        return take(feed, (uint32_t)left, source, 0, diag);
-    return tmk_fail(diag, TMK_ARGUMENT,
-                    "%s: it is not clear which input it is for; say INPUT=%s (the first input is "
-                    "'%s')",
-                    info->path, info->path,
-                    feed->graph->n_inputs ? feed->graph->inputs[0]->name : "");
-}
-
-static enum tmk_status open_all(struct tmk_session_feed *feed,
-                                const struct tmk_run_options *options, struct tmk_diag *diag) {
-    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
-        enum tmk_type_kind kind = feed->graph->inputs[i]->type.kind;
-        if (kind != TMK_TYPE_TENSOR && kind != TMK_TYPE_OPTIONAL)
-            return tmk_fail(diag, TMK_UNSUPPORTED, "input '%s' is %s; data are arrays only",
-                            feed->graph->inputs[i]->name, tmk_type_kind_text(kind));
-    }
-    feed->sources = calloc(options->n_data + 1, sizeof(struct tmk_source *));
-    feed->bound = calloc(feed->graph->n_inputs + 1u, sizeof *feed->bound);
-    if (!feed->sources || !feed->bound)
+    struct tmk_bad_sample *bad =
+        tmk_grown(ledger->bad, ledger->n_bad, &feed->bad_size, sizeof *bad);
+    if (!bad)
         return tmk_nomem(diag);
-    for (size_t d = 0; d < options->n_data;
-         d++) { /* bindings by name first: they leave fewer inputs */
-        const char *path;
-        (void)split_binding(feed->graph, options->data[d], &path);
-        TMK_TRY(tmk_source_open(path, decode, &feed->sources[d], diag));
-        feed->n_sources++;
-    }
-    for (int named = 1; named >= 0; named--)
-        for (size_t d = 0; d < options->n_data; d++) {
-            const char *path;
-            int32_t input = split_binding(feed->graph, options->data[d], &path);
-            if (named && input >= 0)
-                TMK_TRY(bind_to(feed, (uint32_t)input, (uint32_t)d, diag));
-            else if (!named && input < 0)
-                TMK_TRY(bind_by_name(feed, (uint32_t)d, diag));
-        }
-    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
-        if (!feed->bound[i].taken)
-            return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has no data; add --data '%s=FILE'",
-                            feed->graph->inputs[i]->name, feed->graph->inputs[i]->name);
-    return TMK_OK;
+    ledger->bad = bad;
+    if (!*file)
+        file = tmk_source_info(source)->label;
+    struct tmk_bad_sample is = {sample, as_text(file), as_text(reason_in(text, file, status))};
+    bad[ledger->n_bad++] = is;
+    return is.file && is.why ? TMK_OK : tmk_nomem(diag);
 }
 
-static const struct tmk_source_array *array_of(const struct tmk_session_feed *feed,
-                                               const struct bound *bound) {
-    return &tmk_source_info(feed->sources[bound->source])->arrays[bound->array];
+/* The samples before `at` are dealt with. */
+static void move_to(struct tmk_session_feed *feed, uint64_t at) {
+    feed->at = at;
+    tmk_feed_cover(feed, at);
 }
 
-static enum tmk_status choose_cut(const struct tmk_session_feed *feed, uint32_t input,
-                                  uint64_t batch, struct tmk_diag *diag) {
-    struct bound *bound = &feed->bound[input];
-    const struct tmk_source_array *array = array_of(feed, bound);
-    const struct tmk_type *type = &feed->graph->inputs[input]->type;
-    char want[256], have[256];
-    size_t elements;
-    bound->step = 1;
-    if (!array->whole && (!tmk_shape_count(&array->shape, &elements) || !elements))
-        return tmk_fail(diag, TMK_SHAPE, "%s: the array for input '%s' has no elements: shape %s",
-                        tmk_source_info(feed->sources[bound->source])->path,
-                        feed->graph->inputs[input]->name,
-                        tmk_shape_text(&array->shape, have, sizeof have));
-    if (array->whole) {
-        bound->cut = CUT_WHOLE;
-    } else if (type->has_shape && array->shape.rank == type->shape.rank + 1) {
-        bound->cut = CUT_ENTRIES;
-    } else if ((!type->has_shape || array->shape.rank == type->shape.rank) && array->shape.rank) {
-        bound->cut = CUT_SLICES;
-        int64_t fixed = type->has_shape ? type->shape.dim[0] : -1;
-        bound->step = fixed > 0 ? (uint64_t)fixed : batch;
-    } else {
+static enum tmk_status close_books(struct tmk_session_feed *feed, struct tmk_diag *diag) {
+    const struct tmk_feed_ledger *ledger = &feed->ledger;
+    if (feed->samples != TMK_SOURCE_ENDLESS && feed->choice.limit == UINT64_MAX)
+        TMK_TRY(tmk_feed_goes_on(feed, feed->samples, diag));
+    for (uint32_t i = 0; i < feed->n_sources; i++)
+        tmk_source_end(feed->sources[i]);
+    if (feed->hand_out.next) /* a part may be without samples */
+        return TMK_OK;
+    if (!ledger->run && ledger->n_bad)
+        return tmk_fail(diag, TMK_FORMAT,
+                        "no sample is left to run: %llu could not be read; the first of them: "
+                        "%s: %s",
+                        (unsigned long long)ledger->failed, ledger->bad[0].file,
+                        ledger->bad[0].why);
+    if (!ledger->run && !ledger->skipped)
+        return tmk_fail(diag, TMK_SHAPE, "the data ends before sample %llu",
+                        (unsigned long long)feed->choice.skip);
+    if (!ledger->run)
         return tmk_fail(diag, TMK_SHAPE,
-                        "%s: input '%s' has shape %s, but the array has %s; it must have the same "
-                        "rank (cut along the first axis) or one more (one input an entry)",
-                        tmk_source_info(feed->sources[bound->source])->path,
-                        feed->graph->inputs[input]->name,
-                        tmk_shape_text(&type->shape, want, sizeof want),
-                        tmk_shape_text(&array->shape, have, sizeof have));
-    }
+                        "no sample is left to run: %llu were passed over, since they fill no batch "
+                        "of %llu",
+                        (unsigned long long)ledger->skipped, (unsigned long long)feed->plan.batch);
     return TMK_OK;
 }
 
-/* The batch is the sources' common one: a fixed first dimension anywhere decides for the free ones
- * too. */
-static enum tmk_status cut_all(struct tmk_session_feed *feed, const struct tmk_run_options *options,
+/* ---- batches ---- */
+
+/* Reads what comes next of the batch at hand; *out has no samples when nothing came of it. */
+static enum tmk_status read_on(struct tmk_session_feed *feed, struct tmk_batch *out, bool *ended,
                                struct tmk_diag *diag) {
-    uint64_t batch = options->batch ? options->batch : 1;
-    const struct tmk_graph *graph = feed->graph;
-    for (uint32_t i = 0; i < graph->n_inputs; i++) {
-        const struct tmk_type *type = &graph->inputs[i]->type;
-        const struct tmk_source_array *array = array_of(feed, &feed->bound[i]);
-        if (!array->whole && type->has_shape && type->shape.rank &&
-            array->shape.rank == type->shape.rank && type->shape.dim[0] > 0) {
-            batch = (uint64_t)type->shape.dim[0];
+    struct tmk_diag why = {0};
+    struct tmk_batch batch = {0};
+    uint64_t at = feed->at;
+    enum tmk_status status = tmk_feed_read(feed, at, feed->until - at, &batch, &why);
+    if (may_be_passed_over(feed, status)) {
+        TMK_TRY(note_bad(feed, at, status, why.text, diag));
+        move_to(feed, at + 1);
+        return TMK_OK;
+    }
+    if (status != TMK_OK)
+        return tmk_fail(diag, status, "sample %llu: %s%s", (unsigned long long)at, why.text,
+                        feed->separate ? "; --on-bad-sample=skip goes on without it" : "");
+    *ended = !batch.samples;
+    if (!batch.samples || (!feed->smaller && batch.samples < feed->plan.batch)) {
+        feed->ledger.skipped += batch.samples;
+        if (batch.samples)
+            move_to(feed, at + batch.samples);
+        tmk_batch_finish(&batch);
+        return TMK_OK;
+    }
+    feed->ledger.run += batch.samples;
+    move_to(feed, at + batch.samples);
+    *out = batch;
+    return TMK_OK;
+}
+
+/* The next batch of the parts becomes the one at hand; *ended when there is none. */
+static enum tmk_status next_batch(struct tmk_session_feed *feed, bool *ended,
+                                  struct tmk_diag *diag) {
+    uint64_t from, until;
+    for (;;) {
+        if (!feed->in_part)
+            TMK_TRY(tmk_feed_next_part(feed, diag));
+        *ended = !feed->in_part;
+        if (*ended)
+            return TMK_OK;
+        if (tmk_feed_choice_batch(&feed->choice, feed->next_batch, &from, &until) &&
+            from < feed->part_end)
             break;
+        tmk_feed_end_part(feed);
+    }
+    feed->next_batch++;
+    feed->at = from;
+    feed->until = until;
+    if (!feed->smaller && until - from < feed->plan.batch && feed->samples != TMK_SOURCE_ENDLESS) {
+        feed->ledger.skipped += until - from;
+        move_to(feed, until);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
+                            struct tmk_diag *diag) {
+    struct tmk_session_feed *feed = context;
+    struct tmk_batch batch = {0};
+    bool ended = false;
+    *more = false;
+    while (!batch.samples && !ended) {
+        while (!ended && feed->at == feed->until) {
+            if (feed->watch.ask)
+                TMK_TRY(feed->watch.ask(feed->watch.context, &feed->paused, diag));
+            if (feed->paused)
+                return TMK_OK;
+            TMK_TRY(next_batch(feed, &ended, diag));
         }
+        if (!ended)
+            TMK_TRY(read_on(feed, &batch, &ended, diag));
     }
-    bool entries = false;
-    feed->plan = (struct tmk_feed_plan){.batch = 1, .slices = graph->n_inputs > 0};
-    for (uint32_t i = 0; i < graph->n_inputs; i++) {
-        TMK_TRY(choose_cut(feed, i, batch, diag));
-        if (feed->bound[i].cut != CUT_SLICES)
-            entries = true;
-    }
-    if (entries) /* one entry is one sample: free batches cannot be gathered */
-        feed->plan.slices = false;
-    for (uint32_t i = 0; i < graph->n_inputs; i++) {
-        const struct tmk_type *type = &graph->inputs[i]->type;
-        bool free_batch = !type->has_shape || type->shape.dim[0] <= 0;
-        if (feed->bound[i].cut == CUT_SLICES && entries && free_batch)
-            feed->bound[i].step = 1;
-        if (feed->bound[i].cut == CUT_SLICES && !entries)
-            feed->plan.batch = feed->bound[i].step;
-    }
+    if (ended)
+        return close_books(feed, diag);
+    *more = true;
+    *out = batch;
     return TMK_OK;
 }
 
-/* Does every input's first dimension take any size? Then the last batch may be smaller. */
-static bool may_be_smaller(const struct tmk_session_feed *feed) {
-    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
-        const struct tmk_type *type = &feed->graph->inputs[i]->type;
-        if (type->has_shape && type->shape.rank && type->shape.dim[0] > 0)
-            return false;
-    }
-    return feed->plan.slices;
-}
-
-static enum tmk_status count(struct tmk_session_feed *feed, const struct tmk_run_options *options,
-                             struct tmk_diag *diag) {
-    uint64_t samples = UINT64_MAX;
-    const char *first = "";
-    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
-        const struct bound *bound = &feed->bound[i];
-        const struct tmk_source_info *info = tmk_source_info(feed->sources[bound->source]);
-        uint64_t here = array_of(feed, bound)->n_entries;
-        if (!feed->plan.slices) /* one batch a sample, however many entries it takes */
-            here /= bound->step;
-        if (samples == UINT64_MAX) {
-            samples = here;
-            first = info->path;
-        } else if (samples != here) {
-            return tmk_fail(diag, TMK_SHAPE,
-                            "%s has %llu samples for '%s', but %s has %llu; inputs need the same "
-                            "number",
-                            info->path, (unsigned long long)here, feed->graph->inputs[i]->name,
-                            first, (unsigned long long)samples);
-        }
-    }
-    if (samples == UINT64_MAX)
-        samples = 1; /* a model without inputs runs once */
-    if (samples == 0)
-        return tmk_fail(diag, TMK_SHAPE, "%s: holds no samples", first);
-    struct tmk_feed_plan *plan = &feed->plan;
-    plan->offered = options->limit && options->limit < samples ? options->limit : samples;
-    feed->runs = plan->offered / plan->batch;
-    plan->run = feed->runs * plan->batch;
-    if (plan->run < plan->offered && may_be_smaller(feed)) {
-        feed->runs++;
-        plan->run = plan->offered;
-    }
-    if (!feed->runs)
-        return tmk_fail(diag, TMK_SHAPE,
-                        "%s: holds %llu samples, but the model runs %llu at a time", first,
-                        (unsigned long long)plan->offered, (unsigned long long)plan->batch);
-    return TMK_OK;
-}
-
-static enum tmk_status check_dims(const struct tmk_session_feed *feed, struct tmk_diag *diag) {
-    const struct tmk_run_options *options = feed->options;
-    for (size_t d = 0; d < options->n_dims; d++) {
-        bool found = false;
-        for (uint32_t i = 0; i < feed->graph->n_inputs && !found; i++)
-            for (int k = 0; k < feed->graph->inputs[i]->type.shape.rank && !found; k++) {
-                const char *symbol = feed->graph->inputs[i]->type.symbol[k];
-                found = symbol && strcmp(symbol, options->dims[d].name) == 0;
-            }
-        if (!found)
-            return tmk_fail(diag, TMK_ARGUMENT, "--dim %s: no input has a dimension of this name",
-                            options->dims[d].name);
-    }
-    return TMK_OK;
-}
+/* ---- outside ---- */
 
 enum tmk_status tmk_session_feed_open(const struct tmk_graph *graph,
                                       const struct tmk_run_options *options,
@@ -302,18 +186,31 @@ enum tmk_status tmk_session_feed_open(const struct tmk_graph *graph,
         return tmk_nomem(diag);
     feed->graph = graph;
     feed->options = options;
-    enum tmk_status status = open_all(feed, options, diag);
+    enum tmk_status status = tmk_feed_check_dims(feed, diag);
     if (status == TMK_OK)
-        status = check_dims(feed, diag);
+        status = tmk_feed_bind(feed, diag);
     if (status == TMK_OK)
-        status = cut_all(feed, options, diag);
-    if (status == TMK_OK)
-        status = count(feed, options, diag);
+        status = tmk_feed_cut(feed, diag);
+    if (status == TMK_OK) {
+        feed->orders = calloc(2 * (size_t)graph->n_inputs + 1, sizeof *feed->orders);
+        status = feed->orders ? TMK_OK : tmk_nomem(diag);
+    }
     if (status == TMK_OK)
         *out = feed;
     else
         tmk_session_feed_close(&feed);
     return status;
+}
+
+static void clear_books(struct tmk_session_feed *feed) {
+    for (size_t i = 0; i < feed->ledger.n_bad; i++) {
+        free(feed->ledger.bad[i].file);
+        free(feed->ledger.bad[i].why);
+    }
+    free(feed->ledger.bad);
+    free(feed->ledger.ranges);
+    feed->ledger = (struct tmk_feed_ledger){0};
+    feed->bad_size = feed->ranges_size = 0;
 }
 
 void tmk_session_feed_close(struct tmk_session_feed **slot) {
@@ -323,106 +220,41 @@ void tmk_session_feed_close(struct tmk_session_feed **slot) {
     *slot = NULL;
     for (uint32_t i = 0; i < feed->n_sources; i++)
         tmk_source_close(&feed->sources[i]);
+    for (uint32_t i = 0; feed->bound && i < feed->graph->n_inputs; i++)
+        tmk_tensor_finish(&feed->bound[i].kept);
+    clear_books(feed);
+    free(feed->orders);
     free(feed->sources);
     free(feed->bound);
     free(feed);
-}
-
-static enum tmk_status read_input(struct tmk_session_feed *feed, uint32_t input, uint64_t samples,
-                                  struct tmk_tensor *out, struct tmk_diag *diag) {
-    const struct bound *bound = &feed->bound[input];
-    struct tmk_source *source = feed->sources[bound->source];
-    uint64_t n = bound->cut != CUT_SLICES ? 1 : feed->plan.slices ? samples : bound->step;
-    TMK_TRY(tmk_source_read(source, bound->array, feed->next * bound->step, n, out, diag));
-    if (bound->cut == CUT_ENTRIES) {
-        out->shape.rank--;
-        memmove(out->shape.dim, out->shape.dim + 1,
-                (size_t)out->shape.rank * sizeof out->shape.dim[0]);
-    }
-    return TMK_OK;
-}
-
-static enum tmk_status check_given(const struct tmk_session_feed *feed, const char *symbol,
-                                   const struct tmk_value *input, int64_t size,
-                                   struct tmk_diag *diag) {
-    for (size_t d = 0; d < feed->options->n_dims; d++)
-        if (strcmp(feed->options->dims[d].name, symbol) == 0 &&
-            feed->options->dims[d].value != size)
-            return tmk_fail(diag, TMK_SHAPE, "dimension '%s' is %lld in input '%s', not %lld",
-                            symbol, (long long)size, input->name,
-                            (long long)feed->options->dims[d].value);
-    return TMK_OK;
-}
-
-struct sized_dim {
-    const char *symbol;
-    int64_t size;
-    const struct tmk_value *input;
-};
-
-/* Equal names of free dimensions must be equal sizes, within a batch and with --dim. */
-static enum tmk_status check_symbols(const struct tmk_session_feed *feed,
-                                     const struct tmk_tensor *inputs, struct tmk_diag *diag) {
-    enum { MOST_SYMBOLS = 64 }; /* distinct names; models have a handful */
-    struct sized_dim seen[MOST_SYMBOLS];
-    size_t n = 0;
-    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
-        const struct tmk_value *input = feed->graph->inputs[i];
-        const struct tmk_shape *shape = &inputs[i].shape;
-        if (!input->type.has_shape || input->type.shape.rank != shape->rank)
-            continue;
-        for (int32_t k = 0; k < shape->rank; k++) {
-            const char *symbol = input->type.symbol[k];
-            size_t at = 0;
-            if (!symbol)
-                continue;
-            TMK_TRY(check_given(feed, symbol, input, shape->dim[k], diag));
-            while (at < n && strcmp(seen[at].symbol, symbol) != 0)
-                at++;
-            if (at < n && seen[at].size != shape->dim[k])
-                return tmk_fail(diag, TMK_SHAPE,
-                                "dimension '%s' is %lld in input '%s' and %lld in '%s'", symbol,
-                                (long long)seen[at].size, seen[at].input->name,
-                                (long long)shape->dim[k], input->name);
-            if (at == n && n < MOST_SYMBOLS)
-                seen[n++] = (struct sized_dim){symbol, shape->dim[k], input};
-        }
-    }
-    return TMK_OK;
-}
-
-static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
-                            struct tmk_diag *diag) {
-    struct tmk_session_feed *feed = context;
-    *more = feed->next < feed->runs;
-    if (!*more)
-        return TMK_OK;
-    uint32_t n = feed->graph->n_inputs;
-    uint64_t first = feed->next * feed->plan.batch, left = feed->plan.offered - first;
-    struct tmk_batch batch = {.sample = first,
-                              .samples = left < feed->plan.batch ? left : feed->plan.batch,
-                              .inputs = calloc(n + 1u, sizeof *batch.inputs)};
-    enum tmk_status status = batch.inputs ? TMK_OK : tmk_nomem(diag);
-    for (; status == TMK_OK && batch.n_inputs < n; batch.n_inputs++)
-        status =
-            read_input(feed, batch.n_inputs, batch.samples, &batch.inputs[batch.n_inputs], diag);
-    if (status == TMK_OK)
-        status = check_symbols(feed, batch.inputs, diag);
-    if (status != TMK_OK) {
-        tmk_batch_finish(&batch);
-        return tmk_in(diag, status, "sample %llu", (unsigned long long)first);
-    }
-    feed->next++;
-    *out = batch;
-    return TMK_OK;
 }
 
 struct tmk_feed tmk_session_feed_of(struct tmk_session_feed *feed) {
     return (struct tmk_feed){next, feed};
 }
 
+void tmk_session_feed_watch(struct tmk_session_feed *feed, const struct tmk_feed_watch *watch) {
+    feed->watch = *watch;
+}
+
+bool tmk_session_feed_paused(const struct tmk_session_feed *feed) {
+    return feed->paused;
+}
+
+enum tmk_status tmk_session_feed_go_on(struct tmk_session_feed *feed, struct tmk_diag *diag) {
+    const struct tmk_feed_ledger *ledger = &feed->ledger;
+    uint64_t at = ledger->n_ranges ? ledger->ranges[ledger->n_ranges - 1].end : 0;
+    feed->paused = false;
+    clear_books(feed);
+    return feed->in_part ? tmk_feed_open_range(feed, at, diag) : TMK_OK;
+}
+
 struct tmk_feed_plan tmk_session_feed_plan(const struct tmk_session_feed *feed) {
     return feed->plan;
+}
+
+const struct tmk_feed_ledger *tmk_session_feed_ledger(const struct tmk_session_feed *feed) {
+    return &feed->ledger;
 }
 
 const struct tmk_source_info *tmk_session_feed_source(const struct tmk_session_feed *feed,
@@ -431,5 +263,5 @@ const struct tmk_source_info *tmk_session_feed_source(const struct tmk_session_f
 }
 
 uint64_t tmk_session_feed_entries(const struct tmk_session_feed *feed, uint32_t input) {
-    return array_of(feed, &feed->bound[input])->n_entries;
+    return tmk_feed_array(feed, &feed->bound[input])->n_entries;
 }

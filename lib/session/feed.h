@@ -3,6 +3,7 @@
 #ifndef TMK_SESSION_FEED_H
 #define TMK_SESSION_FEED_H
 
+#include <tidemark/profile.h>
 #include <tidemark/session.h>
 
 #include "data/source.h"
@@ -12,27 +13,81 @@
 struct tmk_session_feed;
 
 /* Opens the sources and binds them: INPUT=PATH to that input; arrays with the names of inputs to
- * those; one array without a name to the one input that is left. Every input must end up with data.
- * An array of an input's own rank is cut along its first axis (into the input's fixed first
- * dimension, or `batch`); one of one rank more holds one whole input each entry. The graph must
- * outlive the feed. */
+ * those; one array without a name to the one input that is left; "-" to all that are left. Every
+ * input must end up with data. An array of an input's own rank is cut along its first axis (into
+ * the input's fixed first dimension, or `batch`); one of one rank more holds one whole input each
+ * entry. The graph must outlive the feed. */
 TMK_NODISCARD enum tmk_status tmk_session_feed_open(const struct tmk_graph *graph,
                                                     const struct tmk_run_options *options,
                                                     struct tmk_session_feed **out,
                                                     struct tmk_diag *diag);
 void tmk_session_feed_close(struct tmk_session_feed **feed);
 
+/* Where a run is of a part of the samples only: which. */
+struct tmk_hand_out {
+    /* Gives the next range of samples [*begin, *end), which begins and ends at a batch boundary (or
+     * the end of the data), in ascending order, or sets *more false. Called by the loader thread
+     * only. */
+    enum tmk_status (*next)(void *context, uint64_t *begin, uint64_t *end, bool *more,
+                            struct tmk_diag *diag);
+    void *context;
+};
+/* From now on only samples that are handed out run; to be said before the first batch. TMK_ARGUMENT
+ * where the data is a stream, which can only be read whole. The context must outlive the feed. */
+TMK_NODISCARD enum tmk_status tmk_session_feed_hand_out(struct tmk_session_feed *feed,
+                                                        const struct tmk_hand_out *hand_out,
+                                                        struct tmk_diag *diag);
+
+/* The batches of the uncut run, and the absolute sample where the i-th of them begins: where parts
+ * may be cut. Of the one behind the last it is the run's end. 0 batches: a stream, not known. */
+uint64_t tmk_session_feed_batches(const struct tmk_session_feed *feed);
+uint64_t tmk_session_feed_begin(const struct tmk_session_feed *feed, uint64_t batch);
+/* How many samples of [begin, end) are to run. */
+uint64_t tmk_session_feed_share(const struct tmk_session_feed *feed, uint64_t begin, uint64_t end);
+
 /* For tmk_exec_run; valid while the feed is open. */
 struct tmk_feed tmk_session_feed_of(struct tmk_session_feed *feed);
 
-/* Samples in the sources within the limit, those that will run, and how many a batch holds. What
- * does not fill a batch of fixed size is left over. */
+/* Asked by the loader thread before each batch: *pause says that there is no more for now, an error
+ * ends the run. */
+struct tmk_feed_watch {
+    enum tmk_status (*ask)(void *context, bool *pause, struct tmk_diag *diag);
+    void *context;
+};
+/* Sets it; the context must outlive the feed. */
+void tmk_session_feed_watch(struct tmk_session_feed *feed, const struct tmk_feed_watch *watch);
+/* Did the feed say that there is no more only because of a pause? */
+bool tmk_session_feed_paused(const struct tmk_session_feed *feed);
+/* Ends the pause, and begins new books: those of what came before are forgotten. */
+TMK_NODISCARD enum tmk_status tmk_session_feed_go_on(struct tmk_session_feed *feed,
+                                                     struct tmk_diag *diag);
+
+/* What is known beforehand; where a stream feeds all inputs, `offered` and `run` are 0. What does
+ * not fill a batch of fixed size is offered, but does not run. */
 struct tmk_feed_plan {
     uint64_t offered, run, batch;
     bool
         slices; /* batches are slices along the first axis, so results can be joined along theirs */
 };
 struct tmk_feed_plan tmk_session_feed_plan(const struct tmk_session_feed *feed);
+
+enum { TMK_FEED_MOST_BAD = TMK_PROFILE_MOST_BAD }; /* listed; all are counted */
+
+struct tmk_bad_sample {
+    uint64_t sample;
+    char *file; /* without the source's directories */
+    char *why;
+};
+/* What became of the samples since the books were begun. Final once the feed has said that there is
+ * no more. */
+struct tmk_feed_ledger {
+    uint64_t run, skipped, failed;    /* together: those offered */
+    struct tmk_profile_range *ranges; /* where they were looked for: ascending, apart */
+    uint32_t n_ranges;
+    struct tmk_bad_sample *bad; /* the first that failed */
+    size_t n_bad;
+};
+const struct tmk_feed_ledger *tmk_session_feed_ledger(const struct tmk_session_feed *feed);
 
 /* What feeds input i: kind, path, entries, hash. */
 const struct tmk_source_info *tmk_session_feed_source(const struct tmk_session_feed *feed,

@@ -6,15 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/diag.h"
+#include "base/file.h"
 #include "base/hash.h"
+#include "exec/derive.h"
 #include "exec/run.h"
 #include "kernel/accel.h"
 #include "pass/instrument.h"
+#include "profile/checkpoint.h"
+#include "profile/format.h"
 #include "session/feed.h"
+#include "session/limits.h"
 #include "session/model.h"
+#include "session/parts.h"
+#include "session/profile.h"
 #include "session/record.h"
+#include "session/team.h"
 #include "tmk_version.h"
 
 static double now(void) {
@@ -31,6 +40,17 @@ static uint32_t processors(void) {
 
 struct story {
     const struct tmk_run_options *options;
+    struct tmk_run_options limited; /* what options points at, where memory is limited */
+    const struct tmk_model *model;
+    const struct tmk_observe *observe; /* as asked for; may be NULL */
+    const struct tmk_parts *parts;
+    struct tmk_shard shard;
+    struct tmk_rest rest;        /* of it, behind a checkpoint */
+    struct tmk_profile *before;  /* that checkpoint */
+    struct tmk_profile *profile; /* of all legs so far */
+    double leg_began;
+    bool stopped;
+    uint64_t done, to_run; /* samples before this run, and in all; the latter 0: not known */
     struct tmk_graph *original, *graph; /* without and with observers */
     struct tmk_session_feed *feed;
     struct tmk_observer *observers;
@@ -39,14 +59,20 @@ struct story {
     uint32_t n_slots;
     struct tmk_exec_result result;
     struct tmk_run_report report;
+    bool timing;
 };
 
 static void finish(struct story *story) {
+    tmk_profile_destroy(&story->profile);
+    tmk_profile_destroy(&story->before);
+    free(story->rest.done);
     tmk_exec_result_finish(&story->result);
     tmk_session_feed_close(&story->feed);
     tmk_graph_destroy(&story->graph);
     tmk_graph_destroy(&story->original);
     free(story->observers);
+    for (uint32_t i = 0; story->slots && i < story->n_slots; i++)
+        free(story->slots[i].sources);
     free(story->slots);
     free(story->labels);
 }
@@ -67,45 +93,80 @@ static enum tmk_status configure_slots(struct story *story, struct tmk_diag *dia
         snprintf(story->labels[i], sizeof story->labels[i], "p%lld '%s'",
                  (long long)observer->profile_id, observer->tensor_name);
         story->slots[i] = (struct tmk_slot_config){
-            .level = kind == TMK_OBSERVER_HISTOGRAM ? TMK_STATS_HISTOGRAM : TMK_STATS_RANGE,
+            .level = kind == TMK_OBSERVER_HISTOGRAM ? TMK_STATS_HISTOGRAM
+                     : kind == TMK_OBSERVER_MINMAX  ? TMK_STATS_MINMAX
+                                                    : TMK_STATS_RANGE,
             .guard = kind == TMK_OBSERVER_GUARD || story->options->fail_on_nan,
             .print = kind == TMK_OBSERVER_PRINT,
+            .per_sample = story->options->per_sample,
             .label = story->labels[i]};
     }
-    return TMK_OK;
+    return tmk_derive_rules(story->graph, story->observers, story->slots, story->n_slots, diag);
 }
 
 static void progress(void *context, uint64_t samples_done) {
     const struct story *story = context;
-    story->options->progress(story->options->context, samples_done,
-                             tmk_session_feed_plan(story->feed).run);
+    story->options->progress(story->options->context, story->done + samples_done, story->to_run);
 }
 
-static enum tmk_status run(struct story *story, bool observe, struct tmk_diag *diag) {
+static struct tmk_exec_options exec_options(struct story *story, bool observe) {
     const struct tmk_run_options *options = story->options;
-    const struct tmk_feed feed = tmk_session_feed_of(story->feed);
-    const struct tmk_exec_options exec = {.threads = story->report.threads,
-                                          .observe = observe,
-                                          .slots = story->slots,
-                                          .n_slots = story->n_slots,
-                                          .print = {options->print, options->context},
-                                          .progress = options->progress ? progress : NULL,
-                                          .progress_context = story};
-    double begin = now();
-    TMK_TRY(tmk_exec_run(story->graph, &feed, &exec, &story->result, diag));
-    story->report.seconds = now() - begin;
-    story->report.samples = story->result.samples;
-    story->report.batches = story->result.batches;
-    story->report.arena_bytes =
-        story->result.figures.arena_bytes + story->result.figures.scratch_bytes;
+    return (struct tmk_exec_options){.threads = story->report.threads,
+                                     .observe = observe,
+                                     .slots = story->slots,
+                                     .n_slots = story->n_slots,
+                                     .print = {options->print, options->context},
+                                     .progress = options->progress ? progress : NULL,
+                                     .progress_context = story,
+                                     .timing = story->timing};
+}
+
+static struct tmk_memory_request memory_request(const struct story *story) {
+    return (struct tmk_memory_request){.graph = story->graph,
+                                       .options = story->options,
+                                       .slots = story->slots,
+                                       .n_slots = story->n_slots,
+                                       .threads = story->report.threads};
+}
+
+static enum tmk_status keep_memory_limit(struct story *story, struct tmk_diag *diag) {
+    const struct tmk_memory_request request = memory_request(story);
+    struct tmk_memory_plan plan;
+    TMK_TRY(tmk_memory_planned(&request, &plan, diag));
+    story->limited = *story->options;
+    story->limited.batch = (uint32_t)plan.batch;
+    story->options = &story->limited;
+    story->report.threads = plan.threads;
     return TMK_OK;
 }
 
-static enum tmk_status prepare(struct story *story, struct tmk_diag *diag) {
+static void note_leg(struct story *story, double seconds) {
+    const struct tmk_exec_result *result = &story->result;
+    story->report.seconds += seconds;
+    story->report.samples += result->samples;
+    story->report.batches += result->batches;
+    story->report.arena_bytes = result->figures.arena_bytes + result->figures.scratch_bytes;
+}
+
+/* The graph that runs, and what its observers do; observe NULL: there are none. */
+static enum tmk_status make_graph(struct story *story, const struct tmk_model *model,
+                                  const struct tmk_observe *observe, struct tmk_diag *diag) {
+    TMK_TRY(tmk_original(model, observe ? &story->original : &story->graph, diag));
+    if (observe)
+        TMK_TRY(tmk_instrumented(story->original, observe, &story->graph, NULL, diag));
     story->report.threads = story->options->threads ? story->options->threads : processors();
     tmk_graph_number(story->graph);
-    TMK_TRY(configure_slots(story, diag));
-    return tmk_session_feed_open(story->graph, story->options, &story->feed, diag);
+    return configure_slots(story, diag);
+}
+
+static enum tmk_status prepare(struct story *story, const struct tmk_model *model,
+                               const struct tmk_observe *observe, struct tmk_diag *diag) {
+    TMK_TRY(make_graph(story, model, observe, diag));
+    if (story->options->memory_limit)
+        TMK_TRY(keep_memory_limit(story, diag));
+    TMK_TRY(tmk_session_feed_open(story->graph, story->options, &story->feed, diag));
+    story->to_run = tmk_session_feed_plan(story->feed).run;
+    return TMK_OK;
 }
 
 /* ---- the profile's header ---- */
@@ -160,31 +221,64 @@ static enum tmk_status describe_model(struct tmk_profile *profile, const struct 
     return ok ? TMK_OK : tmk_nomem(diag);
 }
 
+static enum tmk_status add_number(struct tmk_profile *profile, const char *key, uint64_t number,
+                                  struct tmk_diag *diag) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    return tmk_profile_add_setting(profile, key, text, diag);
+}
+
+/* Parts of which nothing was looked at are none. */
+static enum tmk_status describe_coverage(struct tmk_profile *profile, const struct story *story,
+                                         struct tmk_diag *diag) {
+    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(story->feed);
+    struct tmk_profile_range *ranges = calloc((size_t)ledger->n_ranges + 1, sizeof *ranges);
+    uint32_t n = 0;
+    if (!ranges)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < ledger->n_ranges; i++)
+        if (ledger->ranges[i].begin < ledger->ranges[i].end)
+            ranges[n++] = ledger->ranges[i];
+    enum tmk_status status = tmk_profile_set_ranges(profile, ranges, n, diag);
+    free(ranges);
+    profile->coverage.total = tmk_session_feed_begin(story->feed, UINT64_MAX);
+    return status;
+}
+
 static enum tmk_status describe_data(struct tmk_profile *profile, const struct story *story,
                                      struct tmk_diag *diag) {
-    struct tmk_feed_plan plan = tmk_session_feed_plan(story->feed);
+    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(story->feed);
+    const char *image = story->options->image;
+    bool images = false;
     for (uint32_t i = 0; i < story->graph->n_inputs; i++) {
         const struct tmk_source_info *info = tmk_session_feed_source(story->feed, i);
         char hash[80];
+        images |= strcmp(info->kind, "images") == 0;
         snprintf(hash, sizeof hash, "sha256:%s", info->hash);
-        TMK_TRY(tmk_profile_add_source(profile, story->graph->inputs[i]->name,
-                                       base_name(info->path),
+        TMK_TRY(tmk_profile_add_source(profile, story->graph->inputs[i]->name, info->label,
                                        tmk_session_feed_entries(story->feed, i), hash, diag));
     }
-    profile->ledger.offered = plan.offered;
+    if (images)
+        TMK_TRY(
+            tmk_profile_add_setting(profile, "image", image && *image ? image : "default", diag));
+    if (story->options->skip)
+        TMK_TRY(add_number(profile, "skip", story->options->skip, diag));
+    if (story->options->sample_every > 1)
+        TMK_TRY(add_number(profile, "sample-every", story->options->sample_every, diag));
+    for (size_t i = 0; i < ledger->n_bad; i++)
+        TMK_TRY(tmk_profile_add_bad(profile, ledger->bad[i].sample, ledger->bad[i].file,
+                                    ledger->bad[i].why, diag));
+    profile->ledger.offered = ledger->run + ledger->skipped + ledger->failed;
     profile->ledger.run = story->result.samples;
-    profile->ledger.skipped = plan.offered - plan.run;
+    profile->ledger.skipped = ledger->skipped;
+    profile->ledger.failed = ledger->failed;
     profile->ledger.batches = story->result.batches;
-    profile->ledger.end_sample = plan.offered;
-    return TMK_OK;
+    return describe_coverage(profile, story, diag);
 }
 
 static enum tmk_status describe_settings(struct tmk_profile *profile, const struct story *story,
                                          const struct tmk_observe *observe, struct tmk_diag *diag) {
-    char text[64];
-    snprintf(text, sizeof text, "%llu",
-             (unsigned long long)tmk_session_feed_plan(story->feed).batch);
-    TMK_TRY(tmk_profile_add_setting(profile, "batch", text, diag));
+    TMK_TRY(add_number(profile, "batch", tmk_session_feed_plan(story->feed).batch, diag));
     TMK_TRY(tmk_profile_add_setting(profile, "kind",
                                     observe && observe->kind ? observe->kind : "histogram", diag));
     if (!observe || !observe->n_patterns)
@@ -194,21 +288,15 @@ static enum tmk_status describe_settings(struct tmk_profile *profile, const stru
     return TMK_OK;
 }
 
-static enum tmk_status write_down(const struct tmk_model *model, struct story *story,
-                                  const struct tmk_observe *observe, struct tmk_profile **out,
-                                  struct tmk_diag *diag) {
+static enum tmk_status describe(const struct story *story, struct tmk_profile **out,
+                                struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
     TMK_TRY(tmk_profile_create(&profile, diag));
-    enum tmk_status status = describe_model(profile, model, story, diag);
+    enum tmk_status status = describe_model(profile, story->model, story, diag);
     if (status == TMK_OK)
         status = describe_data(profile, story, diag);
     if (status == TMK_OK)
-        status = describe_settings(profile, story, observe, diag);
-    if (status == TMK_OK)
-        status = tmk_record_values(profile, story->original, story->observers,
-                                   story->result.accounts, story->n_slots, diag);
-    if (status == TMK_OK)
-        status = tmk_profile_balance(profile, diag);
+        status = describe_settings(profile, story, story->observe, diag);
     if (status == TMK_OK)
         *out = profile;
     else
@@ -216,39 +304,286 @@ static enum tmk_status write_down(const struct tmk_model *model, struct story *s
     return status;
 }
 
+/* ---- which samples ---- */
+
+/* Told before hours are spent. */
+static enum tmk_status can_write(const char *path, struct tmk_diag *diag) {
+    struct tmk_outfile file;
+    TMK_TRY(tmk_outfile_begin(path, &file, diag));
+    tmk_outfile_abort(&file);
+    return TMK_OK;
+}
+
+static enum tmk_status check_before(const struct story *story, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = story->options;
+    const struct tmk_shard *shard = &story->shard;
+    struct tmk_profile *run;
+    struct tmk_profile_range range;
+    TMK_TRY(describe(story, &run, diag));
+    enum tmk_status status = tmk_profile_same_run(run, story->before, diag);
+    tmk_profile_destroy(&run);
+    TMK_TRY(tmk_in(diag, status,
+                   "%s (the second) is the checkpoint of another run than this (the "
+                   "first)",
+                   options->checkpoint));
+    for (uint32_t i = 0; options->shards && tmk_profile_range(story->before, i, &range); i++)
+        if (range.begin < shard->begin || range.end > shard->end)
+            return tmk_fail(diag, TMK_MISMATCH,
+                            "%s is the checkpoint of another run: it holds samples %llu to %llu, "
+                            "but shard %u/%u is %llu to %llu",
+                            options->checkpoint, (unsigned long long)range.begin,
+                            (unsigned long long)range.end, options->shard, options->shards,
+                            (unsigned long long)shard->begin, (unsigned long long)shard->end);
+    return TMK_OK;
+}
+
+/* What the checkpoint holds, if there is one, is taken off the hand-out. */
+static enum tmk_status resume(struct story *story, struct tmk_hand_out *hand_out,
+                              struct tmk_diag *diag) {
+    const struct tmk_run_options *options = story->options;
+    TMK_TRY(can_write(options->checkpoint, diag));
+    if (access(options->checkpoint, F_OK) != 0)
+        return TMK_OK;
+    TMK_TRY(tmk_checkpoint_read(options->checkpoint, &story->before, diag));
+    TMK_TRY(check_before(story, diag));
+    TMK_TRY(tmk_rest_of(hand_out, story->before, &story->rest, diag));
+    *hand_out = tmk_rest_hand_out(&story->rest);
+    story->done = story->before->ledger.run;
+    if (options->resumed)
+        options->resumed(options->context, story->done, story->to_run);
+    return TMK_OK;
+}
+
+static enum tmk_status choose_part(struct story *story, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = story->options;
+    struct tmk_hand_out hand_out = {0};
+    if (story->parts) {
+        story->to_run = 0;
+        TMK_TRY(story->parts->open(story->parts->context, story->feed, &hand_out, diag));
+    } else if (options->shard || options->shards || options->checkpoint) {
+        bool all = !options->shard && !options->shards;
+        TMK_TRY(tmk_shard_of(story->feed, all ? 1 : options->shard, all ? 1 : options->shards,
+                             &story->shard, diag));
+        story->to_run = tmk_session_feed_share(story->feed, story->shard.begin, story->shard.end);
+        hand_out = tmk_shard_hand_out(&story->shard);
+    }
+    if (!hand_out.next)
+        return TMK_OK;
+    TMK_TRY(tmk_session_feed_hand_out(story->feed, &hand_out, diag));
+    if (!options->checkpoint)
+        return TMK_OK;
+    TMK_TRY(resume(story, &hand_out, diag));
+    return tmk_session_feed_hand_out(story->feed, &hand_out, diag);
+}
+
+/* ---- leg after leg, from one checkpoint to the next ---- */
+
+static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
+    struct story *story = context;
+    const struct tmk_run_options *options = story->options;
+    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(story->feed);
+    double every = options->checkpoint_seconds > 0 ? options->checkpoint_seconds : 60;
+    story->stopped = options->stop && options->stop(options->context);
+    if (story->stopped && !options->checkpoint)
+        return tmk_fail(diag, TMK_INTERRUPTED,
+                        "stopped before the end, and nothing is written; --checkpoint FILE keeps "
+                        "what is done");
+    bool any = ledger->run + ledger->skipped + ledger->failed > 0;
+    *pause = story->stopped || (options->checkpoint && any && now() - story->leg_began >= every);
+    return TMK_OK;
+}
+
+/* The profile of the leg's samples, whose accounts go into it. */
+static enum tmk_status write_down(struct story *story, struct tmk_profile **out,
+                                  struct tmk_diag *diag) {
+    struct tmk_profile *profile = NULL;
+    const struct tmk_observed observed = {story->observers, story->slots, story->result.accounts,
+                                          story->n_slots};
+    TMK_TRY(describe(story, &profile, diag));
+    enum tmk_status status = tmk_record_values(profile, story->original, &observed, diag);
+    if (status == TMK_OK)
+        *out = profile;
+    else
+        tmk_profile_destroy(&profile);
+    tmk_exec_result_finish(&story->result);
+    return status;
+}
+
+static enum tmk_status add_leg(struct story *story, struct tmk_diag *diag) {
+    struct tmk_profile *leg = NULL;
+    TMK_TRY(write_down(story, &leg, diag));
+    enum tmk_status status = TMK_OK;
+    if (story->profile) {
+        status = tmk_profile_merge(story->profile, leg, diag);
+        tmk_profile_destroy(&leg);
+        return status;
+    }
+    story->profile = leg;
+    if (story->before)
+        status = tmk_in(diag, tmk_checkpoint_add(leg, story->before, diag),
+                        "%s (the second) is the checkpoint of another run than this (the first)",
+                        story->options->checkpoint);
+    tmk_profile_destroy(&story->before);
+    return status;
+}
+
+static enum tmk_status write_checkpoint(struct story *story, struct tmk_diag *diag) {
+    const char *path = story->options->checkpoint;
+    double began = now();
+    TMK_TRY(add_leg(story, diag));
+    TMK_TRY(tmk_checkpoint_write(story->profile, path, diag));
+    story->report.checkpoints++;
+    double seconds = now() - began;
+    story->report.checkpoint_seconds += seconds;
+    story->report.seconds += seconds;
+    if (!story->stopped)
+        return tmk_session_feed_go_on(story->feed, diag);
+    return tmk_fail(diag, TMK_INTERRUPTED,
+                    "stopped, with %llu samples done; the same command goes on from %s",
+                    (unsigned long long)story->profile->ledger.run, path);
+}
+
+static enum tmk_status run_legs(struct story *story, struct tmk_exec *exec, struct tmk_diag *diag) {
+    const struct tmk_feed feed = tmk_session_feed_of(story->feed);
+    const struct tmk_feed_watch watch = {ask, story};
+    tmk_session_feed_watch(story->feed, &watch);
+    for (;;) {
+        story->leg_began = now();
+        TMK_TRY(tmk_in(diag, tmk_exec_leg(exec, &feed, &story->result, diag), "%s",
+                       story->model->path));
+        note_leg(story, now() - story->leg_began);
+        if (!tmk_session_feed_paused(story->feed))
+            return add_leg(story, diag);
+        TMK_TRY(write_checkpoint(story, diag));
+    }
+}
+
+/* A part may be without samples, but not a whole run. */
+static enum tmk_status check_ledger(const struct story *story, struct tmk_diag *diag) {
+    const struct tmk_profile *profile = story->profile;
+    if (profile->ledger.run || story->parts || story->options->shards)
+        return TMK_OK;
+    return tmk_fail(diag, TMK_FORMAT,
+                    "%s: no sample is left to run: %llu could not be read, %llu were passed over",
+                    story->model->path, (unsigned long long)profile->ledger.failed,
+                    (unsigned long long)profile->ledger.skipped);
+}
+
+static enum tmk_status tell(struct story *story, struct tmk_model *model,
+                            const struct tmk_observe *observe, struct tmk_diag *diag) {
+    double begin = now();
+    TMK_TRY(prepare(story, model, observe, diag));
+    TMK_TRY(choose_part(story, diag));
+    story->report.setup_seconds = now() - begin;
+    const struct tmk_exec_options options = exec_options(story, true);
+    struct tmk_exec *exec;
+    TMK_TRY(tmk_exec_open(story->graph, &options, &exec, diag));
+    enum tmk_status status = run_legs(story, exec, diag);
+    tmk_exec_close(&exec);
+    if (status == TMK_OK)
+        status = tmk_profile_balance(story->profile, diag); /* a checkpoint's, when it is written */
+    return status == TMK_OK ? check_ledger(story, diag) : status;
+}
+
+enum tmk_status tmk_session_profile(struct tmk_model *model, const struct tmk_run_options *options,
+                                    const struct tmk_observe *observe,
+                                    const struct tmk_parts *parts, struct tmk_profile **out,
+                                    struct tmk_run_report *report, struct tmk_diag *diag) {
+    static const struct tmk_observe everything = {0};
+    struct story story = {.options = options, .model = model, .observe = observe, .parts = parts};
+    enum tmk_status status = tell(&story, model, observe ? observe : &everything, diag);
+    if (status == TMK_OK) {
+        *out = story.profile;
+        story.profile = NULL;
+        if (report)
+            *report = story.report;
+    }
+    finish(&story);
+    return status;
+}
+
 enum tmk_status tmk_model_profile(struct tmk_model *model, const struct tmk_run_options *options,
                                   const struct tmk_observe *observe, struct tmk_profile **out,
                                   struct tmk_run_report *report, struct tmk_diag *diag) {
-    struct story story = {.options = options};
+    if (options->team)
+        return tmk_team_profile(model, options, observe, out, report, diag);
+    return tmk_session_profile(model, options, observe, NULL, out, report, diag);
+}
+
+/* ---- runs of which no profile is kept ---- */
+
+/* observe NULL: bare. */
+static enum tmk_status run_once(struct story *story, struct tmk_model *model,
+                                const struct tmk_observe *observe, struct tmk_diag *diag) {
     double begin = now();
-    enum tmk_status status = tmk_original(model, &story.original, diag);
-    if (status == TMK_OK)
-        status = tmk_instrumented(story.original, observe, &story.graph, NULL, diag);
-    if (status == TMK_OK)
-        status = prepare(&story, diag);
-    story.report.setup_seconds = now() - begin;
-    if (status == TMK_OK)
-        status = tmk_in(diag, run(&story, true, diag), "%s", model->path);
-    if (status == TMK_OK)
-        status = write_down(model, &story, observe, out, diag);
+    TMK_TRY(prepare(story, model, observe, diag));
+    story->report.setup_seconds = now() - begin;
+    const struct tmk_feed feed = tmk_session_feed_of(story->feed);
+    const struct tmk_exec_options options = exec_options(story, observe != NULL);
+    begin = now();
+    enum tmk_status status = tmk_exec_run(story->graph, &feed, &options, &story->result, diag);
+    note_leg(story, now() - begin);
+    return tmk_in(diag, status, "%s", model->path);
+}
+
+enum tmk_status tmk_model_run_bare(struct tmk_model *model, const struct tmk_run_options *options,
+                                   struct tmk_run_report *report, struct tmk_diag *diag) {
+    struct story story = {.options = options};
+    enum tmk_status status = run_once(&story, model, NULL, diag);
     if (status == TMK_OK && report)
         *report = story.report;
     finish(&story);
     return status;
 }
 
-enum tmk_status tmk_model_run_bare(struct tmk_model *model, const struct tmk_run_options *options,
-                                   struct tmk_run_report *report, struct tmk_diag *diag) {
+enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
+                                      const struct tmk_run_options *options,
+                                      const struct tmk_observe *observe,
+                                      struct tmk_memory_plan *out, struct tmk_diag *diag) {
     struct story story = {.options = options};
-    double begin = now();
-    enum tmk_status status = tmk_original(model, &story.graph, diag);
-    if (status == TMK_OK)
-        status = prepare(&story, diag);
-    story.report.setup_seconds = now() - begin;
-    if (status == TMK_OK)
-        status = tmk_in(diag, run(&story, false, diag), "%s", model->path);
-    if (status == TMK_OK && report)
-        *report = story.report;
+    enum tmk_status status = make_graph(&story, model, observe, diag);
+    if (status == TMK_OK) {
+        const struct tmk_memory_request request = memory_request(&story);
+        status = tmk_memory_planned(&request, out, diag);
+    }
     finish(&story);
     return status;
+}
+
+/* ---- costs ---- */
+
+static enum tmk_status list_costs(const struct tmk_timing *timing, struct tmk_costs *out,
+                                  struct tmk_diag *diag) {
+    struct tmk_step_cost *steps = calloc(timing->n + 1u, sizeof *steps);
+    if (!steps)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < timing->n; i++) {
+        const struct tmk_step_time *time = &timing->steps[i];
+        char label[256];
+        snprintf(steps[i].name, sizeof steps[i].name, "%s",
+                 tmk_node_label(time->node, label, sizeof label));
+        snprintf(steps[i].what, sizeof steps[i].what, "%s", time->what);
+        snprintf(steps[i].kernel, sizeof steps[i].kernel, "%s", time->kernel);
+        steps[i].runs = time->runs;
+        steps[i].seconds = (double)time->ns * 1e-9;
+        steps[i].observe_seconds = (double)time->observe_ns * 1e-9;
+    }
+    *out = (struct tmk_costs){steps, timing->n};
+    return TMK_OK;
+}
+
+enum tmk_status tmk_model_costs(struct tmk_model *model, const struct tmk_run_options *options,
+                                const struct tmk_observe *observe, struct tmk_costs *out,
+                                struct tmk_diag *diag) {
+    struct story story = {.options = options, .timing = true};
+    enum tmk_status status = run_once(&story, model, observe, diag);
+    if (status == TMK_OK)
+        status = list_costs(&story.result.timing, out, diag);
+    finish(&story);
+    return status;
+}
+
+void tmk_costs_finish(struct tmk_costs *costs) {
+    free(costs->steps);
+    *costs = (struct tmk_costs){0};
 }

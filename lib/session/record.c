@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/record.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
+#include "ops/ops.h"
 
 struct by_id {
     struct tmk_value **values; /* by profile ID */
-    struct tmk_account **accounts;
+    uint32_t *slots;           /* of its observer, + 1; 0: none */
     size_t n;
 };
 
@@ -38,20 +41,6 @@ static enum tmk_profile_kind kind_of(const struct tmk_value *value) {
         return TMK_PROFILE_WEIGHT;
     return value->n_graph_outputs && !value->graph->parent ? TMK_PROFILE_OUTPUT
                                                            : TMK_PROFILE_ACTIVATION;
-}
-
-static enum tmk_profile_status status_of(const struct tmk_profile_tensor *tensor) {
-    if (!tensor->stats && !tensor->has_int_stats)
-        return TMK_PROFILE_NEVER;
-    if (tensor->has_int_stats)
-        return TMK_PROFILE_INTEGER;
-    if (tensor->kind == TMK_PROFILE_WEIGHT)
-        return TMK_PROFILE_CONSTANT;
-    struct tmk_summary summary;
-    tmk_stats_summary(tensor->stats, &summary);
-    bool one_number =
-        summary.finite && summary.finite == summary.count && summary.min == summary.max;
-    return one_number ? TMK_PROFILE_DEAD : TMK_PROFILE_OBSERVED;
 }
 
 /* "If 'if1'/then_branch" for each graph between the value and the root, outermost first. */
@@ -129,7 +118,125 @@ static enum tmk_status describe_ends(struct tmk_profile *profile, const struct t
     return status;
 }
 
-static enum tmk_status move_account(struct tmk_account *account, struct tmk_profile_tensor *tensor,
+/* ---- what it is computed from ---- */
+
+static enum tmk_status add_operand(struct tmk_profile_tensor *tensor, const struct tmk_value *value,
+                                   struct tmk_diag *diag) {
+    if (value && value->profile_id < 0)
+        value = tmk_value_source(value);
+    if (!value || value->profile_id < 0 || value->profile_id > UINT32_MAX)
+        return TMK_OK;
+    return tmk_profile_add_operand(tensor, (uint32_t)value->profile_id, diag);
+}
+
+static enum tmk_status add_input(struct tmk_profile_tensor *tensor, const struct tmk_node *node,
+                                 uint32_t i, struct tmk_diag *diag) {
+    return i < node->n_inputs ? add_operand(tensor, node->inputs[i], diag) : TMK_OK;
+}
+
+static enum tmk_status add_output(struct tmk_profile_tensor *tensor, const struct tmk_graph *body,
+                                  uint32_t i, struct tmk_diag *diag) {
+    return i < body->n_outputs ? add_operand(tensor, body->outputs[i], diag) : TMK_OK;
+}
+
+static const struct tmk_graph *body_of(const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        if (node->attrs[i].kind == TMK_ATTR_GRAPH)
+            return node->attrs[i].graphs[0];
+    return NULL;
+}
+
+/* The numbers that go round: not counted are a Loop's number and condition, which come first among
+ * its body's inputs, and the scanned inputs of a Scan. */
+static uint32_t states_of(const struct tmk_node *node, const struct tmk_graph *body) {
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop"))
+        return body->n_inputs > 2 ? body->n_inputs - 2 : 0;
+    int64_t scanned = tmk_node_int(node, "num_scan_inputs", body->n_inputs);
+    return scanned >= 0 && scanned < body->n_inputs ? body->n_inputs - (uint32_t)scanned : 0;
+}
+
+/* Until operator set 8, Scan had the sequences' lengths as its first input. */
+static uint32_t inputs_before(const struct tmk_node *node) {
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "Scan") && node->row && node->row->since < 9;
+}
+
+static enum tmk_status trace_result(struct tmk_profile_tensor *tensor,
+                                    const struct tmk_value *value, struct tmk_diag *diag) {
+    const struct tmk_node *node = value->producer;
+    const struct tmk_graph *body = body_of(node);
+    bool loop = tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop"),
+         scan = tmk_node_is(node, TMK_DOMAIN_ONNX, "Scan");
+    if (body && (loop || scan)) {
+        uint32_t before = loop ? 2 : inputs_before(node);
+        if (value->output < states_of(node, body))
+            TMK_TRY(add_input(tensor, node, before + value->output, diag));
+        return add_output(tensor, body, value->output + loop, diag);
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        TMK_TRY(add_input(tensor, node, i, diag));
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        if (node->attrs[i].kind == TMK_ATTR_GRAPH)
+            TMK_TRY(add_output(tensor, node->attrs[i].graphs[0], value->output, diag));
+    return TMK_OK;
+}
+
+static enum tmk_status trace_formal(struct tmk_profile_tensor *tensor,
+                                    const struct tmk_value *value, struct tmk_diag *diag) {
+    const struct tmk_graph *body = value->graph;
+    const struct tmk_node *node = body->owner;
+    uint32_t at = 0;
+    while (at < body->n_inputs && body->inputs[at] != value)
+        at++;
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop")) {
+        if (at == 0)
+            return TMK_OK;
+        TMK_TRY(add_input(tensor, node, at, diag));
+        return add_output(tensor, body, at - 1, diag);
+    }
+    TMK_TRY(add_input(tensor, node, at + inputs_before(node), diag));
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Scan") && at < states_of(node, body))
+        return add_output(tensor, body, at, diag);
+    return TMK_OK;
+}
+
+static enum tmk_status trace_value(struct tmk_profile_tensor *tensor, const struct tmk_value *value,
+                                   struct tmk_diag *diag) {
+    if (value->producer)
+        return trace_result(tensor, value, diag);
+    return value->kind == TMK_VALUE_INPUT && value->graph->owner ? trace_formal(tensor, value, diag)
+                                                                 : TMK_OK;
+}
+
+/* ---- what was seen ---- */
+
+/* One entry a sample of the ledger's range. */
+static enum tmk_status lay_out_samples(const struct tmk_profile *profile,
+                                       const struct tmk_samples *samples,
+                                       struct tmk_profile_tensor *tensor, struct tmk_diag *diag) {
+    uint64_t first = profile->ledger.first_sample, n = profile->ledger.end_sample - first;
+    size_t bytes;
+    if (n > SIZE_MAX || !tmk_mul_size((size_t)n, sizeof(float), &bytes))
+        return tmk_nomem(diag);
+    tensor->sample_min = malloc(bytes ? bytes : 1);
+    tensor->sample_max = malloc(bytes ? bytes : 1);
+    if (!tensor->sample_min || !tensor->sample_max)
+        return tmk_nomem(diag);
+    tensor->n_samples = n;
+    for (uint64_t i = 0; i < n; i++)
+        tensor->sample_min[i] = tensor->sample_max[i] = NAN;
+    for (size_t i = 0; i < samples->n; i++) {
+        const struct tmk_extent *extent = &samples->extent[i];
+        uint64_t at = samples->sample[i] - first;
+        if (at < n && extent->min <= extent->max) {
+            tensor->sample_min[at] = extent->min;
+            tensor->sample_max[at] = extent->max;
+        }
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status move_account(const struct tmk_profile *profile, struct tmk_account *account,
+                                    bool per_sample, struct tmk_profile_tensor *tensor,
                                     struct tmk_diag *diag) {
     for (uint32_t i = 0; i < account->n_shapes; i++)
         TMK_TRY(
@@ -146,11 +253,29 @@ static enum tmk_status move_account(struct tmk_account *account, struct tmk_prof
     account->floats = NULL;
     tensor->has_int_stats = account->dtype != TMK_FLOAT32;
     tensor->int_stats = account->ints;
-    return TMK_OK;
+    if (!per_sample || !tensor->stats || tensor->kind == TMK_PROFILE_WEIGHT)
+        return TMK_OK;
+    return lay_out_samples(profile, &account->samples, tensor, diag);
+}
+
+static const char *const rule_names[] = {
+    [TMK_RULE_NONE] = "", [TMK_RULE_CLAMP] = "clip", [TMK_RULE_CONCAT] = "concat"};
+
+static enum tmk_status describe_rule(struct tmk_profile *profile,
+                                     const struct tmk_observed *observed,
+                                     const struct tmk_slot_config *config,
+                                     struct tmk_profile_tensor *tensor, struct tmk_diag *diag) {
+    bool relu = config->rule == TMK_RULE_CLAMP && config->clamp.lo == 0 && isinf(config->clamp.hi);
+    tensor->rule = tmk_profile_text(profile, relu ? "relu" : rule_names[config->rule]);
+    for (uint32_t i = 0; i < config->n_sources; i++)
+        TMK_TRY(tmk_profile_add_derivation(
+            tensor, (uint32_t)observed->observers[config->sources[i]].profile_id, diag));
+    return tensor->rule ? TMK_OK : tmk_nomem(diag);
 }
 
 static enum tmk_status record(struct tmk_profile *profile, const struct tmk_value *value,
-                              struct tmk_account *account, struct tmk_diag *diag) {
+                              const struct tmk_observed *observed, uint32_t slot,
+                              struct tmk_diag *diag) {
     struct tmk_profile_tensor *tensor;
     TMK_TRY(tmk_profile_add_tensor(profile, (uint32_t)value->profile_id, &tensor, diag));
     tensor->fingerprint = value->fingerprint;
@@ -163,32 +288,37 @@ static enum tmk_status record(struct tmk_profile *profile, const struct tmk_valu
     tensor->kind = kind_of(value);
     TMK_TRY(describe_type(profile, value, tensor, diag));
     TMK_TRY(describe_ends(profile, value, tensor, diag));
-    if (account)
-        TMK_TRY(move_account(account, tensor, diag));
-    tensor->status = status_of(tensor);
+    TMK_TRY(trace_value(tensor, value, diag));
+    if (slot)
+        TMK_TRY(move_account(profile, &observed->accounts[slot - 1],
+                             observed->configs[slot - 1].per_sample, tensor, diag));
+    if (slot && tensor->stats && tensor->kind != TMK_PROFILE_WEIGHT &&
+        observed->configs[slot - 1].rule != TMK_RULE_NONE)
+        TMK_TRY(describe_rule(profile, observed, &observed->configs[slot - 1], tensor, diag));
+    tensor->status = tmk_profile_status_of(tensor);
     return TMK_OK;
 }
 
 enum tmk_status tmk_record_values(struct tmk_profile *profile, struct tmk_graph *original,
-                                  const struct tmk_observer *observers,
-                                  struct tmk_account *accounts, uint32_t n_slots,
-                                  struct tmk_diag *diag) {
+                                  const struct tmk_observed *observed, struct tmk_diag *diag) {
     struct by_id by_id = {0};
     tmk_graph_number(original);
     tmk_graph_each(original, count_values, &by_id);
     by_id.values = calloc(by_id.n + 1, sizeof(struct tmk_value *));
-    by_id.accounts = calloc(by_id.n + 1, sizeof(struct tmk_account *));
-    enum tmk_status status = by_id.values && by_id.accounts ? TMK_OK : tmk_nomem(diag);
+    by_id.slots = calloc(by_id.n + 1, sizeof *by_id.slots);
+    enum tmk_status status = by_id.values && by_id.slots ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK) {
         tmk_graph_each(original, place_values, &by_id);
-        for (uint32_t s = 0; s < n_slots; s++)
-            if (observers[s].profile_id >= 0 && (size_t)observers[s].profile_id < by_id.n)
-                by_id.accounts[observers[s].profile_id] = &accounts[s];
+        for (uint32_t s = 0; s < observed->n_slots; s++) {
+            int64_t id = observed->observers[s].profile_id;
+            if (id >= 0 && (size_t)id < by_id.n)
+                by_id.slots[id] = s + 1;
+        }
     }
     for (size_t id = 0; status == TMK_OK && id < by_id.n; id++)
         if (by_id.values[id])
-            status = record(profile, by_id.values[id], by_id.accounts[id], diag);
+            status = record(profile, by_id.values[id], observed, by_id.slots[id], diag);
     free(by_id.values);
-    free(by_id.accounts);
+    free(by_id.slots);
     return status;
 }

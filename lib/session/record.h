@@ -8,12 +8,19 @@
 #include "exec/account.h"
 #include "plan/plan.h"
 
+/* What a run saw, slot by slot. */
+struct tmk_observed {
+    const struct tmk_observer *observers;
+    const struct tmk_slot_config *configs;
+    struct tmk_account *accounts;
+    uint32_t n_slots;
+};
+
 /* Adds one record for every value of the original graph, in ID order, with the account of its
  * observer, if it has one. Statistics move from the accounts into the records. */
 TMK_NODISCARD enum tmk_status tmk_record_values(struct tmk_profile *profile,
                                                 struct tmk_graph *original,
-                                                const struct tmk_observer *observers,
-                                                struct tmk_account *accounts, uint32_t n_slots,
+                                                const struct tmk_observed *observed,
                                                 struct tmk_diag *diag);
 
 #endif

@@ -205,7 +205,7 @@ static enum tmk_status run_set(struct verifying *v, const char *directory,
                                const struct tmk_tensor *inputs, const struct files *wanted,
                                struct tmk_diag *diag) {
     struct tmk_plan *plan = NULL;
-    TMK_TRY(tmk_plan_create(v->graph, inputs, &plan, diag));
+    TMK_TRY(tmk_plan_create(v->graph, inputs, NULL, &plan, diag));
     enum tmk_status status = tmk_worker_run(v->worker, plan, inputs, NULL, diag);
     for (uint32_t i = 0; status == TMK_OK && i < wanted->n && i < v->graph->n_outputs; i++) {
         struct tmk_verdict verdict = {.set = directory, .output = v->graph->outputs[i]->name};

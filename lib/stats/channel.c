@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extremes along one axis: the tensor is [outer, channels, inner]. */
+/* Extremes along one axis: the tensor is [outer, channels, inner], row-major. */
 #include "stats/state.h"
 
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 #include "base/diag.h"
 #include "base/size.h"
 
-enum { LANES = 512, SHORT_RUN = 8 };
+/* Columns in one go. */
+enum { WIDTH = 512 };
 
 void tmk_channels_finish(struct tmk_channels *channels) {
     free(channels->min); /* max is in the same block */
@@ -42,79 +43,86 @@ enum tmk_status tmk_channels_join(struct tmk_channels *channels, uint64_t seen,
     return TMK_OK;
 }
 
-static void take(struct tmk_channels *channels, size_t c, int32_t min, int32_t max) {
-    if (min < tmk_key_of_float(channels->min[c]))
-        channels->min[c] = tmk_float_of_key(min);
-    if (max > tmk_key_of_float(channels->max[c]))
-        channels->max[c] = tmk_float_of_key(max);
+void tmk_channels_widen(struct tmk_channels *channels, size_t channel, int32_t min, int32_t max) {
+    if (min < tmk_key_of_float(channels->min[channel]))
+        channels->min[channel] = tmk_float_of_key(min);
+    if (max > tmk_key_of_float(channels->max[channel]))
+        channels->max[channel] = tmk_float_of_key(max);
 }
 
-/* A run of one channel's elements. */
-static void take_run(struct tmk_channels *channels, size_t c, const tmk_loose_bits *x, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        int32_t key = tmk_key_of_bits(x[i]);
-        if (tmk_key_is_finite(key))
-            take(channels, c, key, key);
-    }
-}
+typedef void columns_kernel(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
+                            int32_t *min, int32_t *max);
 
-/* Columns [first, first + width) of the rows, where column c belongs to channel c %
- * channels->count. */
-static void take_columns(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
-                         const tmk_loose_bits *x, size_t rows, size_t stride, size_t first,
-                         size_t width) {
-    int32_t min[LANES], max[LANES];
+/* Columns of the rows, from column `first` on, at which x stands; column c is of channel c / inner
+ * % channels->count. */
+static void take_columns(struct tmk_channels *channels, columns_kernel *columns,
+                         const tmk_loose_bits *x, size_t rows, size_t stride, size_t inner,
+                         size_t first, size_t width) {
+    int32_t min[WIDTH], max[WIDTH];
     for (size_t i = 0; i < width; i++) {
         min[i] = TMK_KEY_POSINF;
         max[i] = TMK_KEY_NEGINF;
     }
-    kernel->columns(x + first, rows, stride, width, min, max);
-    for (size_t i = 0; i < width; i++)
-        take(channels, (first + i) % channels->count, min[i], max[i]);
-}
-
-/* The channel is the innermost axis. With few channels, several rows make one wide row. */
-static void take_rows(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
-                      const tmk_loose_bits *x, size_t rows) {
-    size_t count = channels->count, joined = count < LANES / 4 ? LANES / 2 / count : 1;
-    if (joined > rows)
-        joined = rows;
-    size_t width = joined * count, wide_rows = rows / joined;
-    for (size_t c = 0; c < width; c += LANES)
-        take_columns(channels, kernel, x, wide_rows, width, c,
-                     width - c < LANES ? width - c : LANES);
-    size_t done = wide_rows * joined;
-    if (done < rows)
-        take_columns(channels, kernel, x + done * count, 1, 0, 0, (rows - done) * count);
-}
-
-void tmk_channels_update(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
-                         const tmk_loose_bits *x, const struct tmk_shape *shape, bool all_finite) {
-    size_t outer = 1, inner = 1;
-    for (int32_t i = 0; i < shape->rank; i++) {
-        outer *= i < channels->axis ? (size_t)shape->dim[i] : 1;
-        inner *= i > channels->axis ? (size_t)shape->dim[i] : 1;
+    columns(x, rows, stride, width, min, max);
+    for (size_t row = channels->count * inner; first == 0 && width % (2 * row) == 0;) {
+        width /= 2; /* rows that were joined, one on the other */
+        for (size_t i = 0; i < width; i++) {
+            min[i] = min[i + width] < min[i] ? min[i + width] : min[i];
+            max[i] = max[i + width] > max[i] ? max[i + width] : max[i];
+        }
     }
-    if (inner == 1) {
-        take_rows(channels, kernel, x, outer);
+    if (inner == 1 && first + width <= channels->count) {
+        tmk_widen((void *)(channels->min + first), (void *)(channels->max + first), min, max,
+                  width);
         return;
     }
-    for (size_t o = 0; o < outer; o++)
-        for (size_t c = 0; c < channels->count; c++, x += inner) {
-            if (!all_finite || inner < SHORT_RUN) {
-                take_run(channels, c, x, inner);
-                continue;
-            }
-            for (size_t done = 0, n; done < inner; done += n) {
-                n = inner - done < UINT32_MAX ? inner - done : UINT32_MAX;
-                struct tmk_facts facts;
-                kernel->survey(x + done, n, &facts);
-                take(channels, c, tmk_facts_min(&facts), tmk_facts_max(&facts));
-            }
+    size_t channel = first / inner % channels->count, left = inner - first % inner;
+    for (size_t i = 0; i < width; i++) {
+        tmk_channels_widen(channels, channel, min[i], max[i]);
+        if (--left == 0) {
+            left = inner;
+            channel = channel + 1 < channels->count ? channel + 1 : 0;
         }
+    }
+}
+
+/* Elements from column `first` on, of a few rows. */
+static void take_row(struct tmk_channels *channels, columns_kernel *columns,
+                     const tmk_loose_bits *x, size_t n, size_t inner, size_t first) {
+    for (size_t done = 0, width; done < n; done += width) {
+        width = n - done < WIDTH ? n - done : WIDTH;
+        take_columns(channels, columns, x + done, 1, 0, inner, first + done, width);
+    }
+}
+
+/* Rows of channels * inner elements; several short ones make one wide row. */
+void tmk_channels_take(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
+                       const tmk_loose_bits *x, size_t first, size_t n, size_t inner,
+                       bool all_finite) {
+    columns_kernel *columns = all_finite ? kernel->finite_columns : kernel->columns;
+    size_t row = channels->count * inner, begin = first % row;
+    if (begin > 0) {
+        size_t head = row - begin < n ? row - begin : n;
+        take_row(channels, columns, x, head, inner, begin);
+        x += head;
+        n -= head;
+    }
+    size_t rows = n / row, joined = 1;
+    while (joined * row < WIDTH / 4 && joined * 16 < rows)
+        joined *= 2;
+    if (rows > 0) {
+        size_t width = joined * row, wide_rows = rows / joined;
+        for (size_t c = 0; c < width; c += WIDTH)
+            take_columns(channels, columns, x + c, wide_rows, width, inner, c,
+                         width - c < WIDTH ? width - c : WIDTH);
+        x += wide_rows * width;
+        n -= wide_rows * width;
+    }
+    take_row(channels, columns, x, n, inner, 0);
 }
 
 void tmk_channels_merge(struct tmk_channels *channels, const struct tmk_channels *other) {
     for (size_t c = 0; c < channels->count; c++)
-        take(channels, c, tmk_key_of_float(other->min[c]), tmk_key_of_float(other->max[c]));
+        tmk_channels_widen(channels, c, tmk_key_of_float(other->min[c]),
+                           tmk_key_of_float(other->max[c]));
 }

@@ -84,7 +84,9 @@ struct rows {
 static void get_facts(struct tmk_reader *in, struct tmk_summary *facts) {
     tmk_get_literal(in, magic, sizeof magic);
     uint64_t level = tmk_get_number(in);
-    facts->level = level == TMK_STATS_HISTOGRAM ? TMK_STATS_HISTOGRAM : TMK_STATS_RANGE;
+    facts->level = level == TMK_STATS_HISTOGRAM ? TMK_STATS_HISTOGRAM
+                   : level == TMK_STATS_MINMAX  ? TMK_STATS_MINMAX
+                                                : TMK_STATS_RANGE;
     in->failed |= level != (uint64_t)facts->level;
     facts->count = tmk_get_number(in);
     facts->nan = tmk_get_number(in);

@@ -8,6 +8,7 @@
 #include "stats/key.h"
 
 enum {
+    TMK_LANES = 16,  /* columns in which elements are reduced */
     TMK_TILE = 2048, /* elements a tile: 8 KiB stay in the first-level cache between its passes */
     TMK_TABLE = 1 << 16,         /* entries of the packed table */
     TMK_COUNT_SHIFT = 40,        /* entry: count in the upper 24 bits, sum of dropped bits below */
@@ -16,7 +17,9 @@ enum {
 
 /* What one tile or run held. From three integer reductions follow both extremes, and whether a NaN
  * or an infinity is there: the largest as signed integers (largest positive), the largest and
- * smallest as unsigned ones (most negative; smallest magnitude of the only sign present). */
+ * smallest as unsigned ones (most negative; smallest magnitude of the only sign present). Only
+ * where that is asked is unsigned_min looked for: among finite elements of one sign; else it is 0.
+ */
 struct tmk_facts {
     int32_t signed_max;
     uint32_t unsigned_max, unsigned_min;
@@ -36,22 +39,57 @@ static inline int32_t tmk_facts_max(const struct tmk_facts *facts) {
     return facts->signed_max >= 0 ? facts->signed_max : tmk_key_of_bits(facts->unsigned_min);
 }
 
+/* Where elements lie in rows of `width` 8 or 16: extremes to widen, [width]. When the elements are
+ * all finite, min[i] and max[i] become those of what they were and of column i; else they stay. */
+struct tmk_lanes {
+    size_t width;
+    tmk_loose_bits *min, *max; /* floats; +inf and -inf: nothing so far */
+};
+
 struct tmk_stats_kernel {
     const char *name;
-    /* n <= TMK_TILE elements: adds the nonzero ones to table[TMK_TABLE], and overwrites *facts. */
-    void (*tile)(const tmk_loose_bits *x, size_t n, uint64_t *table, struct tmk_facts *facts);
-    /* The facts alone; n < 2^32. */
-    void (*survey)(const tmk_loose_bits *x, size_t n, struct tmk_facts *facts);
+    /* Overwrites *facts with those of n > 0 elements, n < 2^32. lanes: NULL, or n is a multiple of
+     * its width. */
+    void (*survey)(const tmk_loose_bits *x, size_t n, const struct tmk_lanes *lanes,
+                   struct tmk_facts *facts);
+    /* The same of n <= TMK_TILE elements, and adds the nonzero ones to table[TMK_TABLE]. `sparse`:
+     * many zeros are expected; only speed depends on it. */
+    void (*tile)(const tmk_loose_bits *x, size_t n, bool sparse, const struct tmk_lanes *lanes,
+                 uint64_t *table, struct tmk_facts *facts);
+    /* Adds to the table n <= TMK_TILE elements, of which `facts` tells the zeros. */
+    void (*scatter)(const tmk_loose_bits *x, size_t n, const struct tmk_facts *facts,
+                    uint64_t *table);
+    /* Elements with the sign bit; n < 2^32. */
+    uint32_t (*signs)(const tmk_loose_bits *x, size_t n);
     /* For each column c < width of `rows` rows (`stride` elements apart): lowers min[c], raises
      * max[c] (keys). Elements that are not finite count as TMK_KEY_POSINF for min, TMK_KEY_NEGINF
      * for max. */
     void (*columns)(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width, int32_t *min,
                     int32_t *max);
+    /* The same where all elements are finite. */
+    void (*finite_columns)(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
+                           int32_t *min, int32_t *max);
 };
+
+/* 12 % zeros: beyond it, packing costs less than the collisions of zeros in one table entry. */
+static inline bool tmk_facts_sparse(const struct tmk_facts *facts, size_t n) {
+    return ((size_t)facts->zeros + facts->negative_zeros) * 100 > 12 * n;
+}
+
+/* Widens floats by keys, one to one. */
+static inline void tmk_widen(tmk_loose_bits *min, tmk_loose_bits *max, const int32_t *low,
+                             const int32_t *high, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int32_t a = tmk_key_of_bits(min[i]), b = tmk_key_of_bits(max[i]);
+        min[i] = tmk_bits_of_key(low[i] < a ? low[i] : a);
+        max[i] = tmk_bits_of_key(high[i] > b ? high[i] : b);
+    }
+}
 
 extern const struct tmk_stats_kernel tmk_stats_kernel_plain;
 extern const struct tmk_stats_kernel tmk_stats_kernel_avx2;   /* x86-64 only */
 extern const struct tmk_stats_kernel tmk_stats_kernel_avx512; /* x86-64 only */
+extern const struct tmk_stats_kernel tmk_stats_kernel_neon;   /* AArch64 only */
 
 /* The i-th kernel that this machine runs, best first; NULL after the last, which is always "plain".
  */

@@ -4,25 +4,67 @@
 #include "stats/kernel.h"
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,bmi2,popcnt")))
-#include "stats/kernel_body.h"
+
+struct gauge {
+    __m512i signed_max, unsigned_max, zeros;
+};
+
+TARGET static inline void gauge_start(struct gauge *g) {
+    g->signed_max = _mm512_set1_epi32(INT32_MIN);
+    g->unsigned_max = g->zeros = _mm512_setzero_si512();
+}
+
+TARGET static inline void gauge_take(struct gauge *g, const tmk_loose_bits *x) {
+    __m512i v = _mm512_loadu_si512((const void *)x);
+    __mmask16 zero = _mm512_testn_epi32_mask(v, _mm512_set1_epi32(0x7fffffff));
+    g->signed_max = _mm512_max_epi32(g->signed_max, v);
+    g->unsigned_max = _mm512_max_epu32(g->unsigned_max, v);
+    g->zeros = _mm512_mask_add_epi32(g->zeros, zero, g->zeros, _mm512_set1_epi32(1));
+}
+
+TARGET static inline void gauge_take_some(struct gauge *g, const tmk_loose_bits *x, size_t n) {
+    __mmask16 some = (__mmask16)((1u << n) - 1);
+    __m512i v = _mm512_maskz_loadu_epi32(some, (const void *)x);
+    __mmask16 zero = _mm512_mask_testn_epi32_mask(some, v, _mm512_set1_epi32(0x7fffffff));
+    g->signed_max = _mm512_mask_max_epi32(g->signed_max, some, g->signed_max, v);
+    g->unsigned_max = _mm512_mask_max_epu32(g->unsigned_max, some, g->unsigned_max, v);
+    g->zeros = _mm512_mask_add_epi32(g->zeros, zero, g->zeros, _mm512_set1_epi32(1));
+}
+
+TARGET static inline void gauge_whole(const struct gauge *g, struct tmk_facts *facts) {
+    facts->signed_max = _mm512_reduce_max_epi32(g->signed_max);
+    facts->unsigned_max = _mm512_reduce_max_epu32(g->unsigned_max);
+    facts->zeros = (uint32_t)_mm512_reduce_add_epi32(g->zeros);
+}
+
+TARGET static inline void gauge_columns(const struct gauge *g, int32_t *signed_max,
+                                        uint32_t *unsigned_max) {
+    _mm512_storeu_si512((void *)signed_max, g->signed_max);
+    _mm512_storeu_si512((void *)unsigned_max, g->unsigned_max);
+}
+
+TARGET static uint32_t lowest(const tmk_loose_bits *x, size_t n, uint32_t *columns) {
+    __m512i min = _mm512_set1_epi32(-1);
+    size_t i = 0;
+    for (; i + TMK_LANES <= n; i += TMK_LANES)
+        min = _mm512_min_epu32(min, _mm512_loadu_si512((const void *)(x + i)));
+    __mmask16 some = (__mmask16)((1u << (n - i)) - 1);
+    min = _mm512_mask_min_epu32(min, some, min,
+                                _mm512_maskz_loadu_epi32(some, (const void *)(x + i)));
+    _mm512_storeu_si512((void *)columns, min);
+    return _mm512_reduce_min_epu32(min);
+}
 
 /* The register form of the compress and a full store: its memory form is microcode on Zen 4.
  * Merge-masked, since the zero-masked form waits for its destination there. */
-TARGET static size_t pack(const tmk_loose_bits *x, size_t n, uint32_t *out) {
-    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    size_t kept = 0, i = 0;
-    for (; i + 16 <= n; i += 16) {
-        __m512i v = _mm512_loadu_si512((const void *)(x + i));
-        __mmask16 keep = _mm512_test_epi32_mask(v, magnitude);
-        _mm512_storeu_si512((void *)(out + kept), _mm512_mask_compress_epi32(v, keep, v));
-        kept += (unsigned)__builtin_popcount(keep);
-    }
-    for (; i < n; i++) {
-        uint32_t v = x[i];
-        out[kept] = v;
-        kept += (v & 0x7fffffffu) != 0;
-    }
-    return kept;
+TARGET static inline size_t pack(const tmk_loose_bits *x, uint32_t *out) {
+    __m512i v = _mm512_loadu_si512((const void *)x);
+    __mmask16 keep = _mm512_test_epi32_mask(v, _mm512_set1_epi32(0x7fffffff));
+    _mm512_storeu_si512((void *)out, _mm512_mask_compress_epi32(v, keep, v));
+    return (unsigned)__builtin_popcount(keep);
 }
 
-const struct tmk_stats_kernel tmk_stats_kernel_avx512 = {"avx512", tile, survey, columns};
+#include "stats/kernel_body.h"
+
+const struct tmk_stats_kernel tmk_stats_kernel_avx512 = {"avx512", survey,  tile,          scatter,
+                                                         signs,    columns, finite_columns};

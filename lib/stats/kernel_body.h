@@ -1,63 +1,214 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops of kernel.h in plain C, for the compiler to vectorise. A kernel's file defines TARGET
- * (the attribute that names its instruction set) and `pack`, then includes this once. */
+/* The loops of kernel.h over a gauge of TMK_LANES columns. A kernel's file defines TARGET (the
+ * attribute that names its instruction set) and what follows, then includes this once.
+ *
+ * struct gauge: the greatest of each column, as signed and as unsigned integers (element i belongs
+ * to column i % TMK_LANES), and the zeros of either sign.
+ * gauge_start; gauge_take, of TMK_LANES elements; gauge_take_some, of fewer.
+ * gauge_whole: fills signed_max, unsigned_max, and both signs' zeros as `zeros`.
+ * gauge_columns: the columns.
+ * lowest: the least of each column, and of all, as unsigned integers.
+ * pack: copies the nonzero ones of TMK_LANES elements to out[TMK_LANES] in order; how many. */
 
-/* 12 % of a tile: beyond it, packing costs less than the collisions of zeros in one table entry.
- * Only speed depends on it. */
-enum { PACK_ABOVE = TMK_TILE * 12 / 100 };
+TARGET static void widen_lanes(const tmk_loose_bits *x, size_t n, const struct gauge *g,
+                               const struct tmk_lanes *lanes) {
+    int32_t signed_max[TMK_LANES], low[TMK_LANES], high[TMK_LANES];
+    uint32_t unsigned_max[TMK_LANES], unsigned_min[TMK_LANES];
+    gauge_columns(g, signed_max, unsigned_max);
+    if (lanes->width < TMK_LANES)
+        for (size_t i = 0; i < TMK_LANES / 2; i++) {
+            size_t j = i + TMK_LANES / 2;
+            signed_max[i] = signed_max[j] > signed_max[i] ? signed_max[j] : signed_max[i];
+            unsigned_max[i] = unsigned_max[j] > unsigned_max[i] ? unsigned_max[j] : unsigned_max[i];
+        }
+    uint32_t one_sign = 0;
+    for (size_t i = 0; i < lanes->width; i++)
+        one_sign |= ((uint32_t)signed_max[i] >> 31) | (~unsigned_max[i] >> 31);
+    if (one_sign) {
+        (void)lowest(x, n, unsigned_min);
+        for (size_t i = 0; i < TMK_LANES / 2 && lanes->width < TMK_LANES; i++) {
+            size_t j = i + TMK_LANES / 2;
+            unsigned_min[i] = unsigned_min[j] < unsigned_min[i] ? unsigned_min[j] : unsigned_min[i];
+        }
+    } else {
+        for (size_t i = 0; i < TMK_LANES; i++)
+            unsigned_min[i] = 0;
+    }
+    for (size_t i = 0; i < lanes->width; i++) {
+        uint32_t a = unsigned_max[i] >> 31 ? unsigned_max[i] : unsigned_min[i];
+        uint32_t b = signed_max[i] >= 0 ? (uint32_t)signed_max[i] : unsigned_min[i];
+        low[i] = tmk_key_of_bits(a);
+        high[i] = tmk_key_of_bits(b);
+    }
+    tmk_widen(lanes->min, lanes->max, low, high, lanes->width);
+}
 
-/* Copies the nonzero elements to out[n + 16] in order; how many. */
-TARGET static size_t pack(const tmk_loose_bits *x, size_t n, uint32_t *out);
+TARGET static uint32_t count_negative_zeros(const tmk_loose_bits *x, size_t n) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += x[i] == 0x80000000u;
+    return count;
+}
 
-TARGET static void survey(const tmk_loose_bits *x, size_t n, struct tmk_facts *facts) {
-    int32_t signed_max = INT32_MIN;
-    uint32_t unsigned_max = 0, unsigned_min = UINT32_MAX, zeros = 0, negative_zeros = 0;
+/* What the gauge does not tell: looked for only when the answer is not plain. */
+TARGET static inline void conclude(const tmk_loose_bits *x, size_t n, const struct gauge *g,
+                                   const struct tmk_lanes *lanes, struct tmk_facts *facts) {
+    gauge_whole(g, facts);
+    bool positives = facts->signed_max >= 0, negatives = facts->unsigned_max >> 31;
+    facts->unsigned_min = 0;
+    facts->negative_zeros = 0;
+    if (facts->zeros && negatives) {
+        facts->negative_zeros = positives ? count_negative_zeros(x, n) : facts->zeros;
+        facts->zeros -= facts->negative_zeros;
+    }
+    if (!tmk_facts_all_finite(facts))
+        return;
+    if (positives != negatives) {
+        uint32_t columns[TMK_LANES], zero = negatives ? 0x80000000u : 0;
+        facts->unsigned_min = facts->zeros + facts->negative_zeros ? zero : lowest(x, n, columns);
+    }
+    if (lanes)
+        widen_lanes(x, n, g, lanes);
+}
+
+TARGET static void survey(const tmk_loose_bits *x, size_t n, const struct tmk_lanes *lanes,
+                          struct tmk_facts *facts) {
+    struct gauge g;
+    gauge_start(&g);
+    size_t i = 0;
+    for (; i + TMK_LANES <= n; i += TMK_LANES)
+        gauge_take(&g, x + i);
+    if (i < n)
+        gauge_take_some(&g, x + i, n - i);
+    conclude(x, n, &g, lanes, facts);
+}
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+/* Two loads of half words: shifting and masking one word takes more instructions, and their number
+ * is what bounds this loop. */
+typedef uint16_t __attribute__((may_alias)) half_word;
+TARGET static inline void add(uint64_t *table, const tmk_loose_bits *x) {
+    const half_word *halves = (const half_word *)x;
+    table[halves[1]] += (UINT64_C(1) << TMK_COUNT_SHIFT) + halves[0];
+}
+#else
+TARGET static inline void add(uint64_t *table, const tmk_loose_bits *x) {
+    table[*x >> 16] += (UINT64_C(1) << TMK_COUNT_SHIFT) + (*x & 0xffffu);
+}
+#endif
+
+TARGET static inline void add_lanes(const tmk_loose_bits *x, uint64_t *table) {
+    add(table, x), add(table, x + 1), add(table, x + 2), add(table, x + 3);
+    add(table, x + 4), add(table, x + 5), add(table, x + 6), add(table, x + 7);
+    add(table, x + 8), add(table, x + 9), add(table, x + 10), add(table, x + 11);
+    add(table, x + 12), add(table, x + 13), add(table, x + 14), add(table, x + 15);
+}
+
+TARGET static void add_all(const tmk_loose_bits *x, size_t n, uint64_t *table) {
+    size_t i = 0;
+    for (; i + TMK_LANES <= n; i += TMK_LANES)
+        add_lanes(x + i, table);
+    for (; i < n; i++)
+        add(table, x + i);
+}
+
+TARGET static inline void take_zeros_back(const struct tmk_facts *facts, uint64_t *table) {
+    table[0] -= (uint64_t)facts->zeros << TMK_COUNT_SHIFT;
+    table[0x8000] -= (uint64_t)facts->negative_zeros << TMK_COUNT_SHIFT;
+}
+
+TARGET static inline size_t pack_rest(const tmk_loose_bits *x, size_t n, uint32_t *out) {
+    size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t v = x[i];
-        signed_max = (int32_t)v > signed_max ? (int32_t)v : signed_max;
-        unsigned_max = v > unsigned_max ? v : unsigned_max;
-        unsigned_min = v < unsigned_min ? v : unsigned_min;
-        zeros += v == 0;
-        negative_zeros += v == 0x80000000u;
+        out[kept] = v;
+        kept += (v & 0x7fffffffu) != 0;
     }
-    *facts = (struct tmk_facts){signed_max, unsigned_max, unsigned_min, zeros, negative_zeros};
+    return kept;
 }
 
-TARGET static inline void add(uint64_t *table, uint32_t v) {
-    table[v >> 16] += (UINT64_C(1) << TMK_COUNT_SHIFT) + (v & 0xffffu);
-}
-
-TARGET static void scatter(const tmk_loose_bits *x, size_t n, uint64_t *table) {
+TARGET static void tile(const tmk_loose_bits *x, size_t n, bool sparse,
+                        const struct tmk_lanes *lanes, uint64_t *table, struct tmk_facts *facts) {
+    struct gauge g;
+    gauge_start(&g);
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        add(table, x[i]);
-        add(table, x[i + 1]);
-        add(table, x[i + 2]);
-        add(table, x[i + 3]);
-        add(table, x[i + 4]);
-        add(table, x[i + 5]);
-        add(table, x[i + 6]);
-        add(table, x[i + 7]);
+    if (sparse) {
+        uint32_t packed[TMK_TILE + TMK_LANES];
+        size_t kept = 0;
+        for (; i + TMK_LANES <= n; i += TMK_LANES) {
+            gauge_take(&g, x + i);
+            kept += pack(x + i, packed + kept);
+        }
+        kept += pack_rest(x + i, n - i, packed + kept);
+        add_all(packed, kept, table);
+    } else {
+        for (; i + TMK_LANES <= n; i += TMK_LANES) {
+            gauge_take(&g, x + i);
+            add_lanes(x + i, table);
+        }
+        add_all(x + i, n - i, table);
     }
-    for (; i < n; i++)
-        add(table, x[i]);
+    if (i < n)
+        gauge_take_some(&g, x + i, n - i);
+    conclude(x, n, &g, lanes, facts);
+    if (!sparse)
+        take_zeros_back(facts, table);
 }
 
-TARGET static void tile(const tmk_loose_bits *x, size_t n, uint64_t *table,
-                        struct tmk_facts *facts) {
-    survey(x, n, facts);
-    size_t zeros = (size_t)facts->zeros + facts->negative_zeros;
-    if (zeros == n)
-        return;
-    if (zeros > PACK_ABOVE) {
-        uint32_t packed[TMK_TILE + 16];
-        scatter(packed, pack(x, n, packed), table);
+TARGET static void scatter(const tmk_loose_bits *x, size_t n, const struct tmk_facts *facts,
+                           uint64_t *table) {
+    if (tmk_facts_sparse(facts, n)) {
+        uint32_t packed[TMK_TILE + TMK_LANES];
+        size_t kept = 0, i = 0;
+        for (; i + TMK_LANES <= n; i += TMK_LANES)
+            kept += pack(x + i, packed + kept);
+        kept += pack_rest(x + i, n - i, packed + kept);
+        add_all(packed, kept, table);
     } else {
-        scatter(x, n, table);
-        table[0] -= (uint64_t)facts->zeros << TMK_COUNT_SHIFT;
-        table[0x8000] -= (uint64_t)facts->negative_zeros << TMK_COUNT_SHIFT;
+        add_all(x, n, table);
+        take_zeros_back(facts, table);
     }
 }
+
+TARGET static uint32_t signs(const tmk_loose_bits *x, size_t n) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += x[i] >> 31;
+    return count;
+}
+
+/* Extremes of keys, column by column, four rows for one round trip of min and max. */
+#define COLUMNS(name, RANGE)                                                                       \
+    TARGET static void name(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,     \
+                            int32_t *restrict min, int32_t *restrict max) {                        \
+        size_t r = 0;                                                                              \
+        for (; r + 4 <= rows; r += 4) {                                                            \
+            const tmk_loose_bits *a = x + r * stride, *b = a + stride, *c = b + stride,            \
+                                 *d = c + stride;                                                  \
+            for (size_t i = 0; i < width; i++) {                                                   \
+                int32_t low[4], high[4];                                                           \
+                RANGE(a[i], &low[0], &high[0]);                                                    \
+                RANGE(b[i], &low[1], &high[1]);                                                    \
+                RANGE(c[i], &low[2], &high[2]);                                                    \
+                RANGE(d[i], &low[3], &high[3]);                                                    \
+                int32_t m = low[0] < low[1] ? low[0] : low[1],                                     \
+                        n = low[2] < low[3] ? low[2] : low[3];                                     \
+                int32_t p = high[0] > high[1] ? high[0] : high[1],                                 \
+                        q = high[2] > high[3] ? high[2] : high[3];                                 \
+                m = m < n ? m : n;                                                                 \
+                p = p > q ? p : q;                                                                 \
+                min[i] = m < min[i] ? m : min[i];                                                  \
+                max[i] = p > max[i] ? p : max[i];                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        for (; r < rows; r++)                                                                      \
+            for (size_t i = 0; i < width; i++) {                                                   \
+                int32_t low, high;                                                                 \
+                RANGE(x[r * stride + i], &low, &high);                                             \
+                min[i] = low < min[i] ? low : min[i];                                              \
+                max[i] = high > max[i] ? high : max[i];                                            \
+            }                                                                                      \
+    }
 
 TARGET static inline void key_range(uint32_t v, int32_t *low, int32_t *high) {
     int32_t key = tmk_key_of_bits(v);
@@ -66,31 +217,9 @@ TARGET static inline void key_range(uint32_t v, int32_t *low, int32_t *high) {
     *high = finite ? key : TMK_KEY_NEGINF;
 }
 
-TARGET static void columns(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
-                           int32_t *restrict min, int32_t *restrict max) {
-    size_t r = 0;
-    for (; r + 4 <= rows; r += 4) { /* four rows for one round trip of min and max */
-        const tmk_loose_bits *a = x + r * stride, *b = a + stride, *c = b + stride, *d = c + stride;
-        for (size_t i = 0; i < width; i++) {
-            int32_t low[4], high[4];
-            key_range(a[i], &low[0], &high[0]);
-            key_range(b[i], &low[1], &high[1]);
-            key_range(c[i], &low[2], &high[2]);
-            key_range(d[i], &low[3], &high[3]);
-            int32_t m = low[0] < low[1] ? low[0] : low[1], n = low[2] < low[3] ? low[2] : low[3];
-            int32_t p = high[0] > high[1] ? high[0] : high[1],
-                    q = high[2] > high[3] ? high[2] : high[3];
-            m = m < n ? m : n;
-            p = p > q ? p : q;
-            min[i] = m < min[i] ? m : min[i];
-            max[i] = p > max[i] ? p : max[i];
-        }
-    }
-    for (; r < rows; r++)
-        for (size_t i = 0; i < width; i++) {
-            int32_t low, high;
-            key_range(x[r * stride + i], &low, &high);
-            min[i] = low < min[i] ? low : min[i];
-            max[i] = high > max[i] ? high : max[i];
-        }
+TARGET static inline void finite_key(uint32_t v, int32_t *low, int32_t *high) {
+    *low = *high = tmk_key_of_bits(v);
 }
+
+COLUMNS(columns, key_range)
+COLUMNS(finite_columns, finite_key)

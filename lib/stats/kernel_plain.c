@@ -2,11 +2,68 @@
 #include "stats/kernel.h"
 
 #define TARGET
-#include "stats/kernel_body.h"
 
-static size_t pack(const tmk_loose_bits *x, size_t n, uint32_t *out) {
-    size_t kept = 0;
+struct gauge {
+    int32_t signed_max[TMK_LANES];
+    uint32_t unsigned_max[TMK_LANES];
+    uint32_t zeros;
+};
+
+static inline void gauge_start(struct gauge *g) {
+    for (size_t i = 0; i < TMK_LANES; i++) {
+        g->signed_max[i] = INT32_MIN;
+        g->unsigned_max[i] = 0;
+    }
+    g->zeros = 0;
+}
+
+static inline void gauge_take_some(struct gauge *g, const tmk_loose_bits *x, size_t n) {
     for (size_t i = 0; i < n; i++) {
+        uint32_t v = x[i];
+        g->signed_max[i] = (int32_t)v > g->signed_max[i] ? (int32_t)v : g->signed_max[i];
+        g->unsigned_max[i] = v > g->unsigned_max[i] ? v : g->unsigned_max[i];
+        g->zeros += (v & 0x7fffffffu) == 0;
+    }
+}
+
+static inline void gauge_take(struct gauge *g, const tmk_loose_bits *x) {
+    gauge_take_some(g, x, TMK_LANES);
+}
+
+static inline void gauge_whole(const struct gauge *g, struct tmk_facts *facts) {
+    facts->signed_max = INT32_MIN;
+    facts->unsigned_max = 0;
+    for (size_t i = 0; i < TMK_LANES; i++) {
+        if (g->signed_max[i] > facts->signed_max)
+            facts->signed_max = g->signed_max[i];
+        if (g->unsigned_max[i] > facts->unsigned_max)
+            facts->unsigned_max = g->unsigned_max[i];
+    }
+    facts->zeros = g->zeros;
+}
+
+static inline void gauge_columns(const struct gauge *g, int32_t *signed_max,
+                                 uint32_t *unsigned_max) {
+    memcpy(signed_max, g->signed_max, sizeof g->signed_max);
+    memcpy(unsigned_max, g->unsigned_max, sizeof g->unsigned_max);
+}
+
+static uint32_t lowest(const tmk_loose_bits *x, size_t n, uint32_t *columns) {
+    uint32_t all = UINT32_MAX;
+    for (size_t i = 0; i < TMK_LANES; i++)
+        columns[i] = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t *column = &columns[i % TMK_LANES];
+        *column = x[i] < *column ? x[i] : *column;
+    }
+    for (size_t i = 0; i < TMK_LANES; i++)
+        all = columns[i] < all ? columns[i] : all;
+    return all;
+}
+
+static inline size_t pack(const tmk_loose_bits *x, uint32_t *out) {
+    size_t kept = 0;
+    for (size_t i = 0; i < TMK_LANES; i++) {
         uint32_t v = x[i];
         out[kept] = v;
         kept += (v & 0x7fffffffu) != 0;
@@ -14,4 +71,7 @@ static size_t pack(const tmk_loose_bits *x, size_t n, uint32_t *out) {
     return kept;
 }
 
-const struct tmk_stats_kernel tmk_stats_kernel_plain = {"plain", tile, survey, columns};
+#include "stats/kernel_body.h"
+
+const struct tmk_stats_kernel tmk_stats_kernel_plain = {"plain", survey,  tile,          scatter,
+                                                        signs,   columns, finite_columns};

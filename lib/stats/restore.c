@@ -17,7 +17,8 @@ static enum tmk_status check_counts(const struct tmk_summary *facts, const uint6
                 !__builtin_add_overflow(sum, facts->zeros, &sum);
     for (uint32_t i = 0; i < facts->bins_used && fits; i++)
         fits = !__builtin_add_overflow(sum, count[i], &sum);
-    if (!fits || sum != facts->count)
+    bool apart = !tmk_stats_has_bins(facts->level); /* what is in no bin is counted by the rest */
+    if (!fits || (apart ? sum > facts->count : sum != facts->count))
         return unbalanced(diag, "NaN, infinities, zeros and bins do not add up to the count");
     if (facts->negative_zeros > facts->zeros)
         return unbalanced(diag, "more negative zeros than zeros");
@@ -28,6 +29,8 @@ static enum tmk_status check_counts(const struct tmk_summary *facts, const uint6
 
 static enum tmk_status check_bins(const struct tmk_summary *facts, const uint16_t *bin,
                                   const uint64_t *count, struct tmk_diag *diag) {
+    if (facts->bins_used > 0 && !tmk_stats_has_bins(facts->level))
+        return unbalanced(diag, "bins at a level without");
     for (uint32_t i = 0; i < facts->bins_used; i++) {
         if ((bin[i] & 0x7fffu) >= 0x7f80u)
             return unbalanced(diag, "a bin of values that are not finite");
@@ -60,10 +63,30 @@ static void widen(struct item *ends_low, struct item *ends_high, struct item ite
         *ends_high = item;
 }
 
+/* Without bins: could these be the extremes of the zeros and `others` elements beside them? */
+static bool extremes_possible(const struct tmk_stats *stats, uint64_t others) {
+    int32_t min = stats->min.key, max = stats->max.key;
+    if (!tmk_key_is_finite(min) || !tmk_key_is_finite(max) || min > max ||
+        (stats->negative_zeros && (min > -1 || max < -1)) || (stats->zeros && (min > 0 || max < 0)))
+        return false;
+    bool min_seen = min == 0 ? stats->zeros > 0 : min == -1 ? stats->negative_zeros > 0 : false;
+    bool max_seen = max == 0 ? stats->zeros > 0 : max == -1 ? stats->negative_zeros > 0 : false;
+    bool min_other = min != 0 && min != -1, max_other = max != 0 && max != -1;
+    uint64_t needed = (uint64_t)min_other + (max_other && max != min);
+    return (min_seen || min_other) && (max_seen || max_other) && others >= needed &&
+           (others == 0 || needed > 0);
+}
+
 static enum tmk_status check_extremes(const struct tmk_stats *stats,
                                       const struct tmk_summary *facts, const uint16_t *bin,
                                       const uint64_t *count, const uint64_t *low,
                                       struct tmk_diag *diag) {
+    if (!tmk_stats_has_bins(facts->level)) {
+        uint64_t others = tmk_stats_finite(stats) - stats->zeros - stats->negative_zeros;
+        return extremes_possible(stats, others)
+                   ? TMK_OK
+                   : unbalanced(diag, "the extremes are not those of so many elements");
+    }
     struct item lowest = {INT32_MAX, INT32_MAX}, highest = {INT32_MIN, INT32_MIN};
     for (uint32_t i = 0; i < facts->bins_used; i++)
         widen(&lowest, &highest, item_of_bin(facts->level, bin[i]));

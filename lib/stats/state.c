@@ -13,7 +13,7 @@ static const uint64_t low_mask = (UINT64_C(1) << TMK_COUNT_SHIFT) - 1;
 enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
                                       const struct tmk_stats_kernel *kernel, struct tmk_stats **out,
                                       struct tmk_diag *diag) {
-    if (level != TMK_STATS_RANGE && level != TMK_STATS_HISTOGRAM)
+    if (level != TMK_STATS_RANGE && level != TMK_STATS_HISTOGRAM && level != TMK_STATS_MINMAX)
         return tmk_fail(diag, TMK_ARGUMENT, "%d is no level of statistics", (int)level);
     struct tmk_stats *stats = calloc(1, sizeof *stats);
     if (!stats)

@@ -41,8 +41,10 @@ struct tmk_stats {
         max; /* keys TMK_KEY_POSINF and TMK_KEY_NEGINF when nothing finite was */
     struct tmk_where first_nonfinite;
     struct tmk_channels channels;
-    uint64_t *table;   /* [TMK_TABLE] packed entries, mapped at the first update; NULL before */
+    uint64_t *table;   /* [TMK_TABLE] packed entries, mapped at the first update; NULL before, and
+                          always at MINMAX, which has no wide counters either */
     uint32_t in_table; /* elements since the last drain */
+    bool sparse;       /* the last tile held many zeros */
     /* Wide counters of octave (sign << 8 | exponent), NULL while empty: counts, then sums of
      * dropped bits, of 128 bins each at HISTOGRAM, of one at RANGE. */
     uint64_t *octave[TMK_OCTAVES];
@@ -72,8 +74,12 @@ static inline unsigned tmk_stats_bins_an_octave(enum tmk_stats_level level) {
     return level == TMK_STATS_HISTOGRAM ? TMK_OCTAVE : 1;
 }
 
+static inline bool tmk_stats_has_bins(enum tmk_stats_level level) {
+    return level != TMK_STATS_MINMAX;
+}
+
 static inline uint64_t tmk_stats_limit(enum tmk_stats_level level) {
-    return level == TMK_STATS_HISTOGRAM ? TMK_STATS_LIMIT_HISTOGRAM : TMK_STATS_LIMIT_RANGE;
+    return level == TMK_STATS_RANGE ? TMK_STATS_LIMIT_RANGE : TMK_STATS_LIMIT_HISTOGRAM;
 }
 
 static inline uint64_t tmk_stats_finite(const struct tmk_stats *stats) {
@@ -109,9 +115,12 @@ TMK_NODISCARD enum tmk_status tmk_channels_join(struct tmk_channels *channels, u
                                                 enum tmk_channel_kind kind, int32_t axis,
                                                 size_t count, struct tmk_diag *diag);
 void tmk_channels_finish(struct tmk_channels *channels);
-/* Takes a whole tensor in; the channels are known, and axis and count are the shape's. */
-void tmk_channels_update(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
-                         const tmk_loose_bits *x, const struct tmk_shape *shape, bool all_finite);
+/* Takes in elements [first, first + n) of a row-major tensor whose channels are known and come in
+ * runs of `inner`. */
+void tmk_channels_take(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
+                       const tmk_loose_bits *x, size_t first, size_t n, size_t inner,
+                       bool all_finite);
+void tmk_channels_widen(struct tmk_channels *channels, size_t channel, int32_t min, int32_t max);
 /* Takes other's extremes in; both are known and agree. */
 void tmk_channels_merge(struct tmk_channels *channels, const struct tmk_channels *other);
 

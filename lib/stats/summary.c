@@ -67,6 +67,12 @@ static void fill_facts(const struct tmk_stats *stats, struct tmk_summary *s) {
     s->channel_max = known ? channels->max : NULL;
 }
 
+void tmk_stats_facts(const struct tmk_stats *stats, struct tmk_summary *out) {
+    struct tmk_summary s = {0};
+    fill_facts(stats, &s);
+    *out = s;
+}
+
 void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out) {
     struct tmk_summary s = {0};
     struct moments moments = {0};
@@ -88,7 +94,10 @@ void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out) {
             add_bin(&moments, &span, count, octave.low[i]);
         }
     }
-    fill_moments(&moments, &s);
+    if (tmk_stats_has_bins(stats->level))
+        fill_moments(&moments, &s);
+    else
+        s.sum = s.mean = s.sumsq_lo = s.sumsq_hi = s.sumsq_est = s.variance = s.std = NAN;
     *out = s;
 }
 

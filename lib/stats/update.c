@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observing a tensor: tile by tile through the kernel; a tile is looked at again only when it holds
  * a NaN or an infinity, or a better extreme than any before (then to find where). */
-#include "stats/state.h"
-
 #include <sys/mman.h>
 
 #include "base/diag.h"
-
-/* Where the tensor's elements stand. */
-struct place {
-    uint64_t sample;
-    size_t part; /* elements a sample */
-};
-
-static struct tmk_where where(const struct place *place, size_t element) {
-    return (struct tmk_where){place->sample + element / place->part, element % place->part};
-}
+#include "stats/extent.h"
+#include "stats/shadow.h"
 
 static enum tmk_status map_table(struct tmk_stats *stats, struct tmk_diag *diag) {
     if (stats->table)
@@ -32,72 +22,301 @@ static enum tmk_status map_table(struct tmk_stats *stats, struct tmk_diag *diag)
     return TMK_OK;
 }
 
-static size_t find(const tmk_loose_bits *x, size_t n, uint32_t bits) {
-    size_t i = 0;
-    while (i + 1 < n && x[i] != bits)
-        i++;
-    return i;
+/* The lowest in the tensor of those with these bits; there is one. */
+static size_t find(const struct tmk_tile *tile, uint32_t bits) {
+    for (size_t lane = 0; lane < tile->width; lane++)
+        for (size_t k = lane; k < tile->n; k += tile->width)
+            if (tile->x[k] == bits)
+                return tmk_tile_logical(tile, k);
+    return tile->first;
 }
 
-/* The extremes of a tile of finite elements; `first` is its first element's index in the tensor. */
-static void take_extremes(struct tmk_stats *stats, const tmk_loose_bits *x, size_t n, size_t first,
-                          const struct place *place, const struct tmk_facts *facts) {
+/* The extremes of a tile of finite elements. */
+static void take_extremes(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                          const struct tmk_facts *facts) {
+    struct tmk_stats *stats = pass->stats;
     int32_t min = tmk_facts_min(facts), max = tmk_facts_max(facts);
     if (min < stats->min.key ||
-        (min == stats->min.key && tmk_where_before(where(place, first), stats->min.at)))
+        (min == stats->min.key &&
+         tmk_where_before(tmk_tile_where(pass, tile->first), stats->min.at)))
         tmk_extreme_lower(
             &stats->min,
-            (struct tmk_extreme){min, where(place, first + find(x, n, tmk_bits_of_key(min)))});
+            (struct tmk_extreme){min, tmk_tile_where(pass, find(tile, tmk_bits_of_key(min)))});
     if (max > stats->max.key ||
-        (max == stats->max.key && tmk_where_before(where(place, first), stats->max.at)))
+        (max == stats->max.key &&
+         tmk_where_before(tmk_tile_where(pass, tile->first), stats->max.at)))
         tmk_extreme_raise(
             &stats->max,
-            (struct tmk_extreme){max, where(place, first + find(x, n, tmk_bits_of_key(max)))});
+            (struct tmk_extreme){max, tmk_tile_where(pass, find(tile, tmk_bits_of_key(max)))});
 }
 
 /* A tile that holds NaN or infinities, element by element. */
-static void take_special(struct tmk_stats *stats, const tmk_loose_bits *x, size_t n, size_t first,
-                         const struct place *place) {
-    for (size_t i = 0; i < n; i++) {
-        int32_t key = tmk_key_of_bits(x[i]);
+static void take_special(const struct tmk_stats_pass *pass, const struct tmk_tile *tile) {
+    struct tmk_stats *stats = pass->stats;
+    for (size_t k = 0; k < tile->n; k++) {
+        int32_t key = tmk_key_of_bits(tile->x[k]);
         if (tmk_key_is_finite(key)) {
-            if (key <= stats->min.key)
-                tmk_extreme_lower(&stats->min, (struct tmk_extreme){key, where(place, first + i)});
-            if (key >= stats->max.key)
-                tmk_extreme_raise(&stats->max, (struct tmk_extreme){key, where(place, first + i)});
+            if (key > stats->min.key && key < stats->max.key)
+                continue;
+            struct tmk_extreme extreme = {key, tmk_tile_where(pass, tmk_tile_logical(tile, k))};
+            tmk_extreme_lower(&stats->min, extreme);
+            tmk_extreme_raise(&stats->max, extreme);
             continue;
         }
         stats->posinf += key == TMK_KEY_POSINF;
         stats->neginf += key == TMK_KEY_NEGINF;
         stats->nan += key != TMK_KEY_POSINF && key != TMK_KEY_NEGINF;
-        tmk_where_earlier(&stats->first_nonfinite, where(place, first + i));
+        tmk_where_earlier(&stats->first_nonfinite, tmk_tile_where(pass, tmk_tile_logical(tile, k)));
     }
 }
 
-/* *all_finite: of this tensor. */
-static enum tmk_status take_tiles(struct tmk_stats *stats, const tmk_loose_bits *x, size_t n,
-                                  const struct place *place, bool *all_finite,
-                                  struct tmk_diag *diag) {
-    *all_finite = true;
+static enum tmk_status take_facts(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                                  const struct tmk_facts *facts, struct tmk_diag *diag) {
+    struct tmk_stats *stats = pass->stats;
+    stats->zeros += facts->zeros;
+    stats->negative_zeros += facts->negative_zeros;
+    stats->sparse = tmk_facts_sparse(facts, tile->n);
+    if (tmk_facts_all_finite(facts))
+        take_extremes(pass, tile, facts);
+    else
+        take_special(pass, tile);
+    if (pass->each)
+        tmk_extents_take(pass, tile, facts);
+    return pass->shadow ? tmk_shadow_take(pass, tile, facts, diag) : TMK_OK;
+}
+
+static enum tmk_status make_room(struct tmk_stats *stats, size_t n, struct tmk_diag *diag) {
+    if (!stats->table)
+        return TMK_OK;
+    if (n > TMK_PACK_MAX - stats->in_table)
+        TMK_TRY(tmk_stats_drain(stats, diag));
+    stats->in_table += (uint32_t)n;
+    return TMK_OK;
+}
+
+/* At most TMK_TILE elements. */
+static enum tmk_status measure(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                               const struct tmk_lanes *lanes, struct tmk_facts *facts,
+                               struct tmk_diag *diag) {
+    struct tmk_stats *stats = pass->stats;
+    TMK_TRY(make_room(stats, tile->n, diag));
+    if (stats->table)
+        stats->kernel->tile(tile->x, tile->n, stats->sparse, lanes, stats->table, facts);
+    else
+        stats->kernel->survey(tile->x, tile->n, lanes, facts);
+    return take_facts(pass, tile, facts, diag);
+}
+
+/* ---- row-major ---- */
+
+/* Runs of one channel this long are measured one by one; shorter ones column by column. */
+enum { LONG_RUN = 24 };
+
+static void take_run(struct tmk_channels *channels, size_t channel, const tmk_loose_bits *x,
+                     size_t n, const struct tmk_facts *facts) {
+    if (tmk_facts_all_finite(facts)) {
+        tmk_channels_widen(channels, channel, tmk_facts_min(facts), tmk_facts_max(facts));
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        int32_t key = tmk_key_of_bits(x[i]);
+        if (tmk_key_is_finite(key))
+            tmk_channels_widen(channels, channel, key, key);
+    }
+}
+
+/* unsigned_min comes out right when all are of one sign, which is where it is asked. */
+static void add_facts(struct tmk_facts *all, const struct tmk_facts *one) {
+    all->signed_max = one->signed_max > all->signed_max ? one->signed_max : all->signed_max;
+    all->unsigned_max =
+        one->unsigned_max > all->unsigned_max ? one->unsigned_max : all->unsigned_max;
+    all->unsigned_min =
+        one->unsigned_min < all->unsigned_min ? one->unsigned_min : all->unsigned_min;
+    all->zeros += one->zeros;
+    all->negative_zeros += one->negative_zeros;
+}
+
+/* A tile of whole and broken runs: all runs' facts together are the tile's. */
+static enum tmk_status take_runs(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                                 struct tmk_diag *diag) {
+    struct tmk_stats *stats = pass->stats;
+    size_t inner = pass->inner, run = tile->first / inner, left = inner - tile->first % inner;
+    size_t channel = run % pass->channels;
+    struct tmk_facts facts, all = {INT32_MIN, 0, UINT32_MAX, 0, 0};
+    if (left >= tile->n) {
+        TMK_TRY(measure(pass, tile, NULL, &facts, diag));
+        take_run(&stats->channels, channel, tile->x, tile->n, &facts);
+        return TMK_OK;
+    }
+    TMK_TRY(make_room(stats, tile->n, diag));
+    for (size_t done = 0, n; done < tile->n; done += n, left = inner) {
+        n = left < tile->n - done ? left : tile->n - done;
+        stats->kernel->survey(tile->x + done, n, NULL, &facts);
+        take_run(&stats->channels, channel, tile->x + done, n, &facts);
+        add_facts(&all, &facts);
+        channel = channel + 1 < pass->channels ? channel + 1 : 0;
+    }
+    if (stats->table)
+        stats->kernel->scatter(tile->x, tile->n, &all, stats->table);
+    return take_facts(pass, tile, &all, diag);
+}
+
+static enum tmk_status take_row_major(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+                                      size_t first, size_t n, struct tmk_diag *diag) {
+    bool by_run = pass->channels > 0 && pass->inner >= LONG_RUN, all_finite = true;
     for (size_t done = 0; done < n;) {
         size_t m = n - done < TMK_TILE ? n - done : TMK_TILE;
-        if (m > TMK_PACK_MAX - stats->in_table)
-            TMK_TRY(tmk_stats_drain(stats, diag));
+        struct tmk_tile tile = {x + done, m, first + done, 1, 0};
         struct tmk_facts facts;
-        stats->kernel->tile(x + done, m, stats->table, &facts);
-        stats->in_table += (uint32_t)m;
-        stats->zeros += facts.zeros;
-        stats->negative_zeros += facts.negative_zeros;
-        if (tmk_facts_all_finite(&facts)) {
-            take_extremes(stats, x + done, m, done, place, &facts);
-        } else {
-            *all_finite = false;
-            take_special(stats, x + done, m, done, place);
-        }
+        if (by_run)
+            TMK_TRY(take_runs(pass, &tile, diag));
+        else
+            TMK_TRY(measure(pass, &tile, NULL, &facts, diag));
+        all_finite = all_finite && (by_run || tmk_facts_all_finite(&facts));
         done += m;
+    }
+    if (pass->channels > 0 && !by_run)
+        tmk_channels_take(&pass->stats->channels, pass->stats->kernel, x, first, n, pass->inner,
+                          all_finite);
+    return TMK_OK;
+}
+
+/* ---- blocked ---- */
+
+/* Channels of a tile, element by element. */
+static void take_channels(const struct tmk_stats_pass *pass, const struct tmk_tile *tile) {
+    for (size_t k = 0; k < tile->n; k++) {
+        int32_t key = tmk_key_of_bits(tile->x[k]);
+        if (tmk_key_is_finite(key))
+            tmk_channels_widen(&pass->stats->channels,
+                               tmk_tile_logical(tile, k) / pass->inner % pass->channels, key, key);
+    }
+}
+
+/* A tile of whole rows; its first element is of index `first_lane` of the axis that is cut. */
+static enum tmk_status take_lanes(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                                  size_t first_lane, struct tmk_diag *diag) {
+    struct tmk_channels *channels = &pass->stats->channels;
+    struct tmk_facts facts;
+    bool fast = pass->channels > 0 && pass->at.channel_axis == 1 &&
+                (tile->width == TMK_LANES || tile->width == TMK_LANES / 2);
+    struct tmk_lanes lanes = {0, NULL, NULL};
+    if (fast)
+        lanes = (struct tmk_lanes){tile->width, (void *)(channels->min + first_lane),
+                                   (void *)(channels->max + first_lane)};
+    TMK_TRY(measure(pass, tile, fast ? &lanes : NULL, &facts, diag));
+    if (pass->channels > 0 && !(fast && tmk_facts_all_finite(&facts)))
+        take_channels(pass, tile);
+    return TMK_OK;
+}
+
+/* Rows of which only the first `valid` of `block` elements count. */
+static enum tmk_status take_padded(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+                                   size_t rows, size_t valid, size_t first, size_t first_lane,
+                                   struct tmk_diag *diag) {
+    uint32_t kept[TMK_TILE];
+    size_t block = pass->at.block;
+    for (size_t done = 0, lanes; done < valid; done += lanes) {
+        lanes = valid - done < TMK_TILE ? valid - done : TMK_TILE;
+        size_t most = TMK_TILE / lanes;
+        for (size_t row = 0, m; row < rows; row += m) {
+            m = rows - row < most ? rows - row : most;
+            for (size_t r = 0; r < m; r++)
+                for (size_t lane = 0; lane < lanes; lane++)
+                    kept[r * lanes + lane] = x[(row + r) * block + done + lane];
+            struct tmk_tile tile = {kept, m * lanes, first + done * pass->rows + row, lanes,
+                                    pass->rows};
+            TMK_TRY(take_lanes(pass, &tile, first_lane + done, diag));
+        }
     }
     return TMK_OK;
 }
+
+/* Whole rows of one block. */
+static enum tmk_status take_rows(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+                                 size_t rows, size_t valid, size_t first, size_t first_lane,
+                                 struct tmk_diag *diag) {
+    size_t block = pass->at.block, most = TMK_TILE / block;
+    if (valid < block || block > TMK_TILE)
+        return take_padded(pass, x, rows, valid, first, first_lane, diag);
+    for (size_t row = 0, m; row < rows; row += m) {
+        m = rows - row < most ? rows - row : most;
+        struct tmk_tile tile = {x + row * block, m * block, first + row, block, pass->rows};
+        TMK_TRY(take_lanes(pass, &tile, first_lane, diag));
+    }
+    return TMK_OK;
+}
+
+/* A part of a row, from this lane on. */
+static enum tmk_status take_part(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+                                 size_t n, size_t lane, size_t valid, size_t first,
+                                 size_t first_lane, struct tmk_diag *diag) {
+    if (lane >= valid)
+        return TMK_OK;
+    n = n < valid - lane ? n : valid - lane;
+    for (size_t done = 0, m; done < n; done += m) {
+        m = n - done < TMK_TILE ? n - done : TMK_TILE;
+        struct tmk_tile tile = {x + done, m, first + (lane + done) * pass->rows, m, pass->rows};
+        TMK_TRY(take_lanes(pass, &tile, first_lane + lane + done, diag));
+    }
+    return TMK_OK;
+}
+
+/* What a piece holds of one block of the cut axis: places [place, place + n) of it. */
+static enum tmk_status take_block(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+                                  size_t place, size_t n, size_t valid, size_t first,
+                                  size_t first_lane, struct tmk_diag *diag) {
+    size_t block = pass->at.block, row = place / block, lane = place % block;
+    if (lane > 0) {
+        size_t head = block - lane < n ? block - lane : n;
+        TMK_TRY(take_part(pass, x, head, lane, valid, first + row, first_lane, diag));
+        x += head;
+        n -= head;
+        row++;
+    }
+    size_t rows = n / block;
+    TMK_TRY(take_rows(pass, x, rows, valid, first + row, first_lane, diag));
+    return take_part(pass, x + rows * block, n % block, 0, valid, first + row + rows, first_lane,
+                     diag);
+}
+
+static enum tmk_status take_blocked(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+                                    size_t first, size_t n, struct tmk_diag *diag) {
+    size_t block = pass->at.block, blocks = (pass->blocked + block - 1) / block;
+    size_t whole = pass->rows * block, number = first / whole, place = first % whole;
+    while (n > 0) {
+        size_t m = whole - place < n ? whole - place : n;
+        size_t lane = number % blocks * block, left = pass->blocked - lane;
+        size_t begin = (number / blocks * pass->blocked + lane) * pass->rows;
+        TMK_TRY(take_block(pass, x, place, m, left < block ? left : block, begin, lane, diag));
+        x += m;
+        n -= m;
+        number++;
+        place = 0;
+    }
+    return TMK_OK;
+}
+
+/* One row a block: the elements lie row-major, but for what fills up after the last of each. */
+static enum tmk_status take_gapped(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+                                   size_t first, size_t n, struct tmk_diag *diag) {
+    size_t block = pass->at.block, filled = (pass->blocked + block - 1) / block * block;
+    size_t outer = first / filled, place = first % filled;
+    while (n > 0) {
+        size_t m = filled - place < n ? filled - place : n;
+        if (place < pass->blocked) {
+            size_t valid = pass->blocked - place < m ? pass->blocked - place : m;
+            TMK_TRY(take_row_major(pass, x, outer * pass->blocked + place, valid, diag));
+        }
+        x += m;
+        n -= m;
+        outer++;
+        place = 0;
+    }
+    return TMK_OK;
+}
+
+/* ---- the whole ---- */
 
 static enum tmk_status check(const struct tmk_stats *stats, const struct tmk_shape *shape,
                              const struct tmk_stats_at *at, size_t *n, struct tmk_diag *diag) {
@@ -105,6 +324,9 @@ static enum tmk_status check(const struct tmk_stats *stats, const struct tmk_sha
     uint64_t unused;
     if (!tmk_shape_count(shape, n))
         return tmk_fail(diag, TMK_SHAPE, "a tensor of shape %s cannot be observed",
+                        tmk_shape_text(shape, text, sizeof text));
+    if (at->block > 1 && shape->rank < 2)
+        return tmk_fail(diag, TMK_SHAPE, "a tensor of shape %s has no blocks",
                         tmk_shape_text(shape, text, sizeof text));
     if (at->channel_axis < -1)
         return tmk_fail(diag, TMK_ARGUMENT, "%d is no channel axis", (int)at->channel_axis);
@@ -116,28 +338,73 @@ static enum tmk_status check(const struct tmk_stats *stats, const struct tmk_sha
     return TMK_OK;
 }
 
+static size_t elements_behind(const struct tmk_shape *shape, int32_t axis) {
+    size_t n = 1;
+    for (int32_t i = axis + 1; i < shape->rank; i++)
+        n *= (size_t)shape->dim[i];
+    return n;
+}
+
+enum tmk_status tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape *shape,
+                                const struct tmk_stats_at *at, struct tmk_stats_shadow *shadow,
+                                struct tmk_stats_pass *pass, struct tmk_diag *diag) {
+    size_t n;
+    TMK_TRY(check(stats, shape, at, &n, diag));
+    *pass = (struct tmk_stats_pass){
+        .stats = stats, .shadow = shadow, .at = *at, .elements = n, .part = n};
+    if (n == 0)
+        return TMK_OK;
+    bool by_channel = at->channel_axis >= 0 && at->channel_axis < shape->rank;
+    if (shape->rank > 0 && at->samples > 1 && (uint64_t)shape->dim[0] == at->samples)
+        pass->part = n / (size_t)at->samples;
+    if (by_channel) {
+        pass->channels = (size_t)shape->dim[at->channel_axis];
+        pass->inner = elements_behind(shape, at->channel_axis);
+    }
+    if (at->block > 1) {
+        pass->blocked = (size_t)shape->dim[1];
+        pass->rows = elements_behind(shape, 1);
+    }
+    if (tmk_stats_has_bins(stats->level))
+        TMK_TRY(map_table(stats, diag));
+    TMK_TRY(tmk_channels_join(&stats->channels, stats->count,
+                              by_channel ? TMK_CHANNELS_KNOWN : TMK_CHANNELS_NONE,
+                              by_channel ? at->channel_axis : -1, pass->channels, diag));
+    if (stats->channels.kind != TMK_CHANNELS_KNOWN)
+        pass->channels = 0;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_stats_piece(struct tmk_stats_pass *pass, const float *x, size_t first, size_t n,
+                                struct tmk_diag *diag) {
+    const tmk_loose_bits *bits = (const void *)x;
+    if (pass->elements == 0)
+        return TMK_OK;
+    if (pass->at.block < 2)
+        return take_row_major(pass, bits, first, n, diag);
+    if (pass->rows == 1)
+        return take_gapped(pass, bits, first, n, diag);
+    return take_blocked(pass, bits, first, n, diag);
+}
+
+enum tmk_status tmk_stats_end(struct tmk_stats_pass *pass, struct tmk_diag *diag) {
+    (void)diag;
+    struct tmk_stats *stats = pass->stats;
+    stats->count += pass->elements;
+    stats->samples += pass->at.again ? 0 : pass->at.samples;
+    stats->updates++;
+    return TMK_OK;
+}
+
 enum tmk_status tmk_stats_update(struct tmk_stats *stats, const float *x,
                                  const struct tmk_shape *shape, const struct tmk_stats_at *at,
                                  struct tmk_diag *diag) {
-    size_t n;
-    TMK_TRY(check(stats, shape, at, &n, diag));
-    if (n > 0) {
-        const tmk_loose_bits *bits = (const void *)x;
-        bool by_channel = at->channel_axis >= 0 && at->channel_axis < shape->rank, all_finite;
-        size_t channels = by_channel ? (size_t)shape->dim[at->channel_axis] : 0;
-        bool by_sample =
-            shape->rank > 0 && at->samples > 1 && (uint64_t)shape->dim[0] == at->samples;
-        struct place place = {at->sample, by_sample ? n / (size_t)at->samples : n};
-        TMK_TRY(map_table(stats, diag));
-        TMK_TRY(tmk_channels_join(&stats->channels, stats->count,
-                                  by_channel ? TMK_CHANNELS_KNOWN : TMK_CHANNELS_NONE,
-                                  by_channel ? at->channel_axis : -1, channels, diag));
-        TMK_TRY(take_tiles(stats, bits, n, &place, &all_finite, diag));
-        if (stats->channels.kind == TMK_CHANNELS_KNOWN)
-            tmk_channels_update(&stats->channels, stats->kernel, bits, shape, all_finite);
-        stats->count += n;
-    }
-    stats->samples += at->again ? 0 : at->samples;
-    stats->updates++;
-    return TMK_OK;
+    struct tmk_stats_pass pass;
+    TMK_TRY(tmk_stats_begin(stats, shape, at, NULL, &pass, diag));
+    size_t places = pass.elements;
+    if (at->block > 1 && places > 0)
+        places = places / pass.blocked * ((pass.blocked + at->block - 1) / at->block * at->block);
+    if (places > 0)
+        TMK_TRY(tmk_stats_piece(&pass, x, 0, places, diag));
+    return tmk_stats_end(&pass, diag);
 }

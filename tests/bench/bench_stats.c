@@ -13,6 +13,8 @@
 
 static const char *const data_names[] = {"gauss", "relu", "zeros", "constant", "lognormal"};
 
+static const char *const level_names[] = {"", "range", "histogram", "minmax"};
+
 static double uniform(void) {
     static uint64_t state = 88172645463325252u;
     state ^= state << 13;
@@ -40,6 +42,7 @@ struct job {
     struct tmk_stats *stats;
     struct tmk_shape shape;
     int32_t axis;
+    uint32_t block;
 };
 
 static uint64_t read_all(const float *x, size_t n) {
@@ -56,7 +59,7 @@ static double measure(const struct job *job, const float *x, size_t n, uint64_t 
     for (int round = 0; round < 25; round++) {
         double start = now();
         for (int i = 0; i < times; i++) {
-            struct tmk_stats_at at = {(uint64_t)round, 1, job->axis, false};
+            struct tmk_stats_at at = {(uint64_t)round, 1, job->axis, false, job->block};
             if (!job->stats)
                 *sink += read_all(x, n);
             else if (tmk_stats_update(job->stats, x, &job->shape, &at, NULL) != TMK_OK)
@@ -69,8 +72,9 @@ static double measure(const struct job *job, const float *x, size_t n, uint64_t 
 }
 
 static double cost(enum tmk_stats_level level, const struct tmk_stats_kernel *kernel,
-                   const struct tmk_shape *shape, int32_t axis, const float *x, uint64_t *sink) {
-    struct job job = {NULL, *shape, axis};
+                   const struct tmk_shape *shape, int32_t axis, uint32_t block, const float *x,
+                   uint64_t *sink) {
+    struct job job = {NULL, *shape, axis, block};
     size_t n;
     if (!tmk_shape_count(shape, &n) ||
         (kernel && tmk_stats_create_with(level, kernel, &job.stats, NULL) != TMK_OK))
@@ -91,46 +95,59 @@ static void whole_tensors(size_t n, const char *title, uint64_t *sink) {
     printf("\n%-22s", "plain read");
     for (size_t d = 0; d < TMK_COUNT(data_names); d++) {
         fill(x, n, d);
-        printf("%10.3f", cost(0, NULL, &shape, -1, x, sink));
+        printf("%10.3f", cost(0, NULL, &shape, -1, 0, x, sink));
     }
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
-        for (enum tmk_stats_level l = TMK_STATS_RANGE; l <= TMK_STATS_HISTOGRAM; l++) {
+        for (enum tmk_stats_level l = TMK_STATS_RANGE; l <= TMK_STATS_MINMAX; l++) {
             const struct tmk_stats_kernel *kernel = tmk_stats_kernel_at(k);
-            printf("\n%-10s %-11s", l == TMK_STATS_RANGE ? "range" : "histogram", kernel->name);
+            printf("\n%-10s %-11s", level_names[l], kernel->name);
             for (size_t d = 0; d < TMK_COUNT(data_names); d++) {
                 fill(x, n, d);
-                printf("%10.3f", cost(l, kernel, &shape, -1, x, sink));
+                printf("%10.3f", cost(l, kernel, &shape, -1, 0, x, sink));
             }
         }
     printf("\n\n");
     free(x);
 }
 
-/* What per-channel extremes add to a whole tensor's. */
+/* Extremes by channel, row-major and in blocks, of what stays in the second-level cache. */
 static void channels(uint64_t *sink) {
     static const struct {
         struct tmk_shape shape;
         int32_t axis;
-    } cases[] = {{{4, {1, 64, 112, 112}}, 1}, {{4, {1, 256, 56, 56}}, 1},
-                 {{4, {1, 1024, 14, 14}}, 1}, {{4, {1, 2048, 7, 7}}, 1},
-                 {{4, {1, 56, 56, 256}}, 3},  {{4, {1, 224, 224, 3}}, 3},
-                 {{2, {128, 768}}, 1},        {{2, {1, 1000}}, 1}};
-    printf("channels, histogram level, best kernel: added by them\n");
+        uint32_t block;
+    } cases[] = {{{4, {1, 64, 56, 56}}, -1, 0},  {{4, {1, 64, 56, 56}}, 1, 0},
+                 {{4, {1, 64, 56, 56}}, 1, 8},   {{4, {1, 64, 56, 56}}, 1, 16},
+                 {{4, {1, 256, 14, 14}}, 1, 0},  {{4, {1, 256, 14, 14}}, 1, 8},
+                 {{4, {1, 256, 14, 14}}, 1, 16}, {{4, {1, 1024, 7, 7}}, 1, 0},
+                 {{4, {1, 1024, 7, 7}}, 1, 16},  {{4, {1, 56, 56, 64}}, 3, 0},
+                 {{4, {1, 112, 112, 3}}, 3, 0},  {{2, {128, 768}}, 1, 0},
+                 {{2, {1, 1000}}, 1, 0}};
+    printf("channels, gauss and relu\n%-20s %4s %5s", "", "axis", "block");
+    for (enum tmk_stats_level l = TMK_STATS_HISTOGRAM; l <= TMK_STATS_MINMAX; l++)
+        for (size_t k = 0; tmk_stats_kernel_at(k + 1); k++)
+            printf("  %9s %-7s", level_names[l], tmk_stats_kernel_at(k)->name);
+    printf("\n");
     for (size_t i = 0; i < TMK_COUNT(cases); i++) {
         char text[64];
         size_t n;
         if (!tmk_shape_count(&cases[i].shape, &n))
             exit(1);
-        float *x = malloc(n * sizeof *x);
-        if (!x)
+        float *x[2] = {malloc(n * sizeof **x), malloc(n * sizeof **x)};
+        if (!x[0] || !x[1])
             exit(1);
-        fill(x, n, 0);
-        const struct tmk_stats_kernel *kernel = tmk_stats_kernel_at(0);
-        double none = cost(TMK_STATS_HISTOGRAM, kernel, &cases[i].shape, -1, x, sink);
-        double with = cost(TMK_STATS_HISTOGRAM, kernel, &cases[i].shape, cases[i].axis, x, sink);
-        printf("%-20s axis %d %10.3f of %.3f\n", tmk_shape_text(&cases[i].shape, text, sizeof text),
-               (int)cases[i].axis, with - none, with);
-        free(x);
+        fill(x[0], n, 0);
+        fill(x[1], n, 1);
+        printf("%-20s %4d %5u", tmk_shape_text(&cases[i].shape, text, sizeof text),
+               (int)cases[i].axis, (unsigned)cases[i].block);
+        for (enum tmk_stats_level l = TMK_STATS_HISTOGRAM; l <= TMK_STATS_MINMAX; l++)
+            for (size_t k = 0; tmk_stats_kernel_at(k + 1); k++)
+                for (size_t d = 0; d < 2; d++)
+                    printf("%9.3f", cost(l, tmk_stats_kernel_at(k), &cases[i].shape, cases[i].axis,
+                                         cases[i].block, x[d], sink));
+        printf("\n");
+        free(x[0]);
+        free(x[1]);
     }
 }
 

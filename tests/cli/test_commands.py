@@ -17,16 +17,18 @@ import zipfile
 import onnx_bytes as onnx
 from cli import (ANSWER_NO, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, WRONG_CALL, files, folder, main,
                  npy_bytes, tidemark)
+from merge_shards import make_shards
 
 RUNNING = ["data", "dim", "limit", "threads", "batch"]
 OPTIONS = {
     "profile": [*RUNNING, "output", "observe", "kind", "nan"],
+    "merge": ["output"],
     "show": ["json"],
     "instrument": ["output", "observe", "kind"],
     "graph": ["dot", "ops", "json"],
     "run": [*RUNNING, "output", "values"],
     "verify": ["rtol", "atol"],
-    "bench": [*RUNNING, "repeat", "json"],
+    "bench": [*RUNNING, "figure", "repeat", "seconds", "json"],
 }
 HAVE_HDF5 = "hdf5" in FEATURES
 
@@ -79,6 +81,7 @@ def test_every_example_of_the_help_works_as_typed():
             shutil.copy(BUNDLE / name, path)
         make_test_set(path / "test_data_set_0")
         shutil.copy(path / "digits.onnx", path / "model.onnx")
+        make_shards(path, DIGITS, PICTURES, [10], limit=20)
         for words in found:
             if not HAVE_HDF5 and words[0] == "profile":
                 words = [w for w in words[:-2]]
@@ -255,6 +258,12 @@ def test_kinds_of_observers():
             assert tensor["level"] in ("range", "integer"), name
             if tensor["level"] == "range":
                 assert all(tensor[key] == full[name][key] for key in ("min", "max", "min_at", "zeros", "count")), name
+        profile(target, "--kind", "minmax").expect(DONE)
+        for name, tensor in records(target).items():
+            assert tensor["level"] in ("minmax", "integer"), name
+            if tensor["level"] == "minmax":
+                assert all(tensor[key] == full[name][key] for key in ("min", "max", "min_at", "zeros", "count")), name
+                assert tensor["sum"] is None and not tensor["histogram"]["bins"], name
         done = profile(target, "--kind", "print", "--observe", "image", "--limit", 3).expect(DONE)
         assert done.err.count("'image' float32") == 3 and "sample 2 " in done.err, done
         profile(target, "--kind", "guard").expect(DONE)
@@ -384,7 +393,7 @@ def test_instrument_writes_a_model_that_is_profiled_like_the_original():
         assert "x.onnx" not in files(path)
 
 
-# ---- run, verify, bench ----
+# ---- run, verify ----
 
 def read_npy(data):
     length = int.from_bytes(data[8:10], "little")
@@ -450,15 +459,6 @@ def test_verify_compares_test_sets():
         assert (done.status, done.err, done.out.count("\n")) == (ANSWER_NO, "", 1), done
         tidemark("verify", DIGITS, empty).refuses(3, "empty")
         tidemark("verify", DIGITS, path / "absent").refuses(3, "absent")
-
-
-def test_bench_prints_figures():
-    words = ["bench", DIGITS, "--data", PICTURES, "--limit", 100, "--repeat", 1]
-    done = tidemark(*words).expect(DONE, "bare", "ranges", "histograms", "samples/s")
-    assert not done.err and len(done.out.splitlines()) == 3
-    figures = json.loads(tidemark(*words, "--json").expect(DONE).out)
-    assert [figure["what"] for figure in figures] == ["bare", "ranges", "histograms"]
-    assert all(figure["samples_per_s"] > 0 for figure in figures)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def check_books(name, made):
     assert ids == [f"p{i}" for i in range(len(ids))], f"{name}: IDs are not dense"
     for tensor in made["tensors"]:
         where = f"{name}: {tensor['id']}"
-        assert tensor["status"] in ("observed", "constant", "integer", "dead"), f"{where} is {tensor['status']}"
+        assert tensor["status"] in ("observed", "derived", "constant", "integer", "dead"), f"{where} is {tensor['status']}"
         elements = sum(math.prod(seen["shape"]) * seen["runs"] for seen in tensor["observed_shapes"])
         assert tensor["count"] == tensor["expected_count"], where
         assert tensor.get("more_shapes") or elements == tensor["count"], where

@@ -63,8 +63,9 @@ class TheSchema(InFolder):
     def test_accepts_what_we_write(self):
         self.validator.validate(self.profile)
 
-    def test_accepts_the_golden_file(self):
-        self.validator.validate(json.loads((ROOT / "tests/golden/profile-1.0.json").read_text()))
+    def test_accepts_the_golden_files(self):
+        for path in sorted((ROOT / "tests/golden").glob("profile-1.*.json")):
+            self.validator.validate(json.loads(path.read_text()))
 
     def test_rejects_what_is_wrong_and_so_do_we(self):
         def at(path, value, delete=False):
@@ -90,10 +91,13 @@ class TheSchema(InFolder):
             "bin out of range": at(["tensors", 0, "histogram", "bins", 0], 65536),
             "min beyond float32": at(["tensors", 0, "min"], -1e39),
             "an ID that is none": at(["tensors", 0, "id"], "0"),
+            "an operand that is none": at(["tensors", 3, "operands", 0], "relu"),
             "short fingerprint": at(["tensors", 0, "fingerprint"], "12"),
             "derived, and no rule": at(["tensors", 3, "derivation"], None, delete=True),
             "negative dimension": at(["tensors", 0, "shape", 1], -1),
             "fractional version": at(["version", "minor"], 0.5),
+            "a range that is no pair": at(["coverage", "ranges", 0], [100]),
+            "unknown key in the coverage": at(["coverage", "part"], 1),
         }
         for what, change in wrong.items():
             with self.subTest(what):
@@ -165,7 +169,7 @@ class Hdf5(InFolder):
     def test_says_the_same_as_json(self):
         with h5py.File(self.path) as file:
             self.assertEqual(file.attrs["format"], "tidemark-profile")
-            self.assertEqual(list(file.attrs["version"]), [1, 0])
+            self.assertEqual(list(file.attrs["version"]), [1, 2])
             self.assertEqual(file.attrs["model_sha256"], self.profile["model"]["sha256"])
             self.assertEqual(file.attrs["samples_run"], self.profile["ledger"]["run"])
             header = json.loads(file["header"][()])
@@ -188,6 +192,13 @@ class Hdf5(InFolder):
         self.assertEqual(row["producer_output"], (tensor["producer"] or {"output": -1})["output"])
         consumers = [c for c in file["consumers"][:] if c["tensor_id"] == row["id"]]
         self.assertEqual([c["op"].decode() for c in consumers], [c["op"] for c in tensor["consumers"]])
+        def pairs(group, column):
+            return [int(other) for one, other in zip(file[group]["tensor"], file[group][column]) if one == row["id"]]
+
+        self.assertEqual([f"p{other}" for other in pairs("operands", "operand")], tensor.get("operands", []))
+        cause = tensor.get("nonfinite")
+        self.assertEqual([f"p{other}" for other in pairs("nonfinite", "from")],
+                         ["p-1"] if cause == {"origin": True} else cause["inherits"] if cause else [])
         begin, end = file["histograms/offsets"][position:position + 2]
         if tensor["level"] in ("range", "histogram"):
             for key in ("count", "samples", "updates", "nan", "posinf", "neginf", "zeros",
@@ -236,6 +247,15 @@ class Hdf5(InFolder):
             self.assertEqual(file["tensors"].dims[0].label, "tensor")
             self.assertEqual(list(file["tensors"].dims[0][0][:]), list(file["tensors"]["id"]))
             self.assertEqual(file["tensors"].compression, "gzip")
+
+    def test_extremes_of_samples_lie_within_those_of_all(self):
+        for group, number in (("min", -3.4e38), ("max", 3.4e38), ("min", 3.4e38), ("min", numpy.nan)):
+            path = self.write("s.h5", kind="samples")[0]
+            with h5py.File(path, "r+") as file:
+                file["samples"][group][0, 1] = number
+            status, message = tool("convert", path, self.folder / "out.h5")
+            self.assertEqual(status, MISMATCH)
+            self.assertIn("sample 101", message)
 
     def test_extremes_of_samples_are_kept(self):
         path, again, plain = self.write("s.h5", kind="samples")[0], self.folder / "t.h5", self.folder / "p.json"
@@ -331,6 +351,9 @@ class Hdf5(InFolder):
             "low sums": (put("histograms/low", 0, 2**40), "sum"),
             "bin order": (put("histograms/bins", 0, 60000), "bins"),
             "no header": (remove("header"), "'header'"),
+            "an operand that is nowhere": (put("operands/operand", 0, 77), "p77"),
+            "operands of nothing": (put("operands/tensor", 0, 77), "p77"),
+            "half of the operands": (remove("operands/operand"), "operand"),
             "no tensors": (remove("tensors"), "'tensors'"),
             "no channels": (remove("channels"), "'channels'"),
             "no integers": (remove("integers"), "'integers'"),

@@ -26,7 +26,7 @@ static enum tmk_status observe(struct tmk_profile_tensor *t, enum tmk_stats_leve
     t->shape = batch_shape;
     t->shape.dim[0] = -1;
     for (uint64_t batch = 0; batch < SAMPLES / BATCH; batch++) {
-        struct tmk_stats_at at = {100 + batch * BATCH, BATCH, axis, false};
+        struct tmk_stats_at at = {100 + batch * BATCH, BATCH, axis, false, 0};
         TMK_TRY(tmk_stats_update(t->stats, x + batch * BATCH * ELEMENTS, &batch_shape, &at, diag));
         TMK_TRY(tmk_profile_add_runs(t, &batch_shape, 1, diag));
     }
@@ -77,7 +77,7 @@ static enum tmk_status add_input(struct tmk_profile *p, bool per_sample, struct 
 static enum tmk_status add_weight(struct tmk_profile *p, struct tmk_diag *diag) {
     static const float weight[] = {0.25f, -0.5f, 1.5f, 1.17549421e-38f};
     const struct tmk_shape shape = {2, {2, 2}};
-    const struct tmk_stats_at at = {0, 1, 0, false};
+    const struct tmk_stats_at at = {0, 1, 0, false, 0};
     struct tmk_profile_tensor *t;
     TMK_TRY(tmk_profile_add_tensor(p, 1, &t, diag));
     name(t, "conv1/weight", TMK_PROFILE_WEIGHT, 17);
@@ -100,7 +100,38 @@ static enum tmk_status add_activation(struct tmk_profile *p, struct tmk_diag *di
     TMK_TRY(tmk_profile_add_tensor(p, 2, &t, diag));
     name(t, "größe/тест\\1", TMK_PROFILE_ACTIVATION, 18);
     made_by(t, "conv \"1\"", "Conv");
+    TMK_TRY(tmk_profile_add_operand(t, 0, diag));
+    TMK_TRY(tmk_profile_add_operand(t, 1, diag));
     return observe(t, TMK_STATS_HISTOGRAM, x, 1, diag);
+}
+
+static enum tmk_status observe_with(struct tmk_stats *x, struct tmk_stats_shadow *shadow,
+                                    struct tmk_diag *diag) {
+    for (uint64_t batch = 0; batch < SAMPLES / BATCH; batch++) {
+        struct tmk_stats_at at = {100 + batch * BATCH, BATCH, 1, false, 0};
+        struct tmk_stats_pass pass;
+        TMK_TRY(tmk_stats_begin(x, &batch_shape, &at, shadow, &pass, diag));
+        TMK_TRY(
+            tmk_stats_piece(&pass, input + batch * BATCH * ELEMENTS, 0, BATCH * ELEMENTS, diag));
+        TMK_TRY(tmk_stats_end(&pass, diag));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status derive_relu(struct tmk_stats **out, struct tmk_diag *diag) {
+    const struct tmk_clamp relu = {0, INFINITY};
+    struct tmk_stats *x = NULL;
+    struct tmk_stats_shadow *shadow = NULL;
+    enum tmk_status status = tmk_stats_create(TMK_STATS_HISTOGRAM, &x, diag);
+    if (status == TMK_OK)
+        status = tmk_stats_shadow_create(&relu, &shadow, diag);
+    if (status == TMK_OK)
+        status = observe_with(x, shadow, diag);
+    if (status == TMK_OK)
+        status = tmk_stats_derive_clamp(x, shadow, out, diag);
+    tmk_stats_destroy(&x);
+    tmk_stats_shadow_destroy(&shadow);
+    return status;
 }
 
 static enum tmk_status add_derived(struct tmk_profile *p, struct tmk_diag *diag) {
@@ -111,15 +142,16 @@ static enum tmk_status add_derived(struct tmk_profile *p, struct tmk_diag *diag)
     t->dtype = t->origin = TMK_FLOAT32;
     t->status = TMK_PROFILE_DERIVED;
     t->rule = "relu";
+    TMK_TRY(tmk_profile_add_operand(t, 0, diag));
     TMK_TRY(tmk_profile_add_derivation(t, 0, diag));
-    TMK_TRY(tmk_stats_derive_relu(p->tensors[0].stats, &t->stats, diag));
+    TMK_TRY(derive_relu(&t->stats, diag));
     return tmk_profile_add_runs(t, &batch_shape, SAMPLES / BATCH, diag);
 }
 
 static enum tmk_status add_integers(struct tmk_profile *p, struct tmk_diag *diag) {
     static const int64_t small[] = {3, -4, 0, 0}, large[] = {INT64_MAX, INT64_MIN, 0, 1};
     const struct tmk_shape shape = {1, {4}};
-    const struct tmk_stats_at at = {100, 1, -1, false};
+    const struct tmk_stats_at at = {100, 1, -1, false, 0};
     struct tmk_profile_tensor *t;
     for (uint32_t i = 0; i < 2; i++) {
         TMK_TRY(tmk_profile_add_tensor(p, 4 + i, &t, diag));
@@ -177,7 +209,7 @@ static enum tmk_status add_ragged(struct tmk_profile *p, struct tmk_diag *diag) 
     TMK_TRY(tmk_stats_create(TMK_STATS_RANGE, &t->stats, diag));
     for (int64_t n = 20; n > 0; n--) {
         const struct tmk_shape shape = {1, {n}};
-        const struct tmk_stats_at at = {100, 1, 0, false};
+        const struct tmk_stats_at at = {100, 1, 0, false, 0};
         TMK_TRY(tmk_stats_update(t->stats, input, &shape, &at, diag));
         TMK_TRY(tmk_profile_add_runs(t, &shape, 1, diag));
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For the tests: prints what a source of data holds, or writes it again.
  *
- *     dump_source SOURCE STEP      reads STEP entries at a time
- *     dump_source SOURCE -o OUT    OUT.npz or OUT.npy; arrays that cannot be read are left out
+ *     dump_source SOURCE STEP [IMAGE]    reads STEP entries at a time; IMAGE as of --image
+ *     dump_source SOURCE -o OUT          OUT.npz or OUT.npy; arrays that cannot be read are left
+ * out
  *
  * One line an array: name, type, type in the file, shape, elements in hex, between tabs; for an
  * array that cannot be read: name, "undefined", the reason. The last line is the hash. Exit status
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "data/image_spec.h"
 #include "data/npz_write.h"
 #include "data/source.h"
 
@@ -20,7 +22,7 @@ static enum tmk_status print_entries(struct tmk_source *source, uint32_t a, uint
                                      struct tmk_diag *diag) {
     const struct tmk_source_array *array = &tmk_source_info(source)->arrays[a];
     char shape[256];
-    for (uint64_t first = 0; first == 0 || first < array->n_entries; first += step) {
+    for (uint64_t first = 0, got; first == 0 || first < array->n_entries; first += got) {
         struct tmk_tensor tensor = {0};
         uint64_t left = array->n_entries - first;
         TMK_TRY(tmk_source_read(source, a, first, left < step ? left : step, &tensor, diag));
@@ -30,6 +32,7 @@ static enum tmk_status print_entries(struct tmk_source *source, uint32_t a, uint
                    tmk_shape_text(&array->shape, shape, sizeof shape));
         for (size_t i = 0; i < tmk_tensor_bytes(&tensor); i++)
             printf("%02x", ((const unsigned char *)tensor.data)[i]);
+        got = array->n_entries ? (uint64_t)tensor.shape.dim[0] : 1;
         tmk_tensor_finish(&tensor);
     }
     printf("\n");
@@ -77,10 +80,15 @@ int main(int argc, char **argv) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     bool copy = argc == 4 && strcmp(argv[2], "-o") == 0;
-    unsigned long step = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
+    unsigned long step = !copy && (argc == 3 || argc == 4) ? strtoul(argv[2], NULL, 10) : 0;
     if (!copy && !step)
         return 2;
-    enum tmk_status status = tmk_source_open(argv[1], NULL, &source, &diag);
+    struct tmk_image_spec spec;
+    const struct tmk_source_options options = {.image = &spec};
+    enum tmk_status status =
+        tmk_image_spec_parse(!copy && argc == 4 ? argv[3] : NULL, &spec, &diag);
+    if (status == TMK_OK)
+        status = tmk_source_open(argv[1], &options, &source, &diag);
     if (status == TMK_OK)
         status = copy ? copy_all(source, argv[3], &diag) : print_all(source, step, &diag);
     tmk_source_close(&source);

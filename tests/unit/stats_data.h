@@ -120,7 +120,7 @@ static inline struct tmk_stats *empty(enum tmk_stats_level level) {
 static inline void observe(struct tmk_stats *stats, const float *x, size_t n, uint64_t sample) {
     struct tmk_diag diag = {0};
     struct tmk_shape shape = flat(n);
-    struct tmk_stats_at at = {sample, 1, -1, false};
+    struct tmk_stats_at at = {sample, 1, -1, false, 0};
     assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
 }
 

@@ -353,10 +353,10 @@ static void what_is_no_source_hears_which_there_are(void **state) {
     (void)state;
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
-    put("notes.txt", "hello", 5);
-    assert_int_equal(tmk_source_open(in_folder("notes.txt"), NULL, &source, &diag),
+    put("notes.rtf", "hello", 5);
+    assert_int_equal(tmk_source_open(in_folder("notes.rtf"), NULL, &source, &diag),
                      TMK_UNSUPPORTED);
-    assert_says(&diag, "notes.txt");
+    assert_says(&diag, "notes.rtf");
     assert_says(&diag, "FILE.npy");
     assert_says(&diag, "FILE.npz");
     assert_says(&diag, "test_data_set_");

@@ -34,7 +34,8 @@ static void make_set(const char *set, const char *input, const char *text) {
 static enum tmk_status open_folder(const char *name, struct tmk_source **out,
                                    struct tmk_diag *diag) {
     tmk_diag_reset(diag);
-    return tmk_source_open(in_folder(name), decode, out, diag);
+    return tmk_source_open(in_folder(name), &(struct tmk_source_options){.decode = decode}, out,
+                           diag);
 }
 
 static int64_t size_of_entry(struct tmk_source *source, uint32_t array, uint64_t entry) {

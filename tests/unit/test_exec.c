@@ -128,6 +128,67 @@ static void the_number_of_threads_does_not_show(void **state) {
     }
 }
 
+/* A feed that says now and then that there is no more for now. */
+struct in_legs {
+    struct made_up all;
+    uint64_t a_leg, left; /* batches */
+};
+
+static enum tmk_status next_of_leg(void *context, struct tmk_batch *out, bool *more,
+                                   struct tmk_diag *diag) {
+    struct in_legs *legs = context;
+    *more = false;
+    return legs->left-- ? next(&legs->all, out, more, diag) : TMK_OK;
+}
+
+static void legs_add_up_to_a_run(void **state) {
+    (void)state;
+    for (uint64_t a_leg = 1; a_leg < 60; a_leg += 9) {
+        struct in_legs legs = {.all = plain, .a_leg = a_leg};
+        legs.all.ragged = true;
+        struct tmk_graph *graph = load();
+        struct tmk_slot_config slots[SLOTS];
+        for (int i = 0; i < SLOTS; i++)
+            slots[i] = (struct tmk_slot_config){.level = TMK_STATS_HISTOGRAM, .label = "a value"};
+        const struct tmk_exec_options options = {
+            .threads = 2, .observe = true, .slots = slots, .n_slots = SLOTS};
+        const struct tmk_feed feed = {next_of_leg, &legs};
+        struct tmk_exec *exec = NULL;
+        struct tmk_exec_result whole, sum = {0}, leg;
+        struct tmk_diag diag = {0};
+        struct tmk_text want = {0}, got = {0};
+        assert_ok(run(legs.all, 2, false, &whole, &diag), &diag);
+        assert_ok(tmk_exec_open(graph, &options, &exec, &diag), &diag);
+        while (sum.samples < legs.all.samples) {
+            legs.left = a_leg;
+            assert_ok(tmk_exec_leg(exec, &feed, &leg, &diag), &diag);
+            assert_true(leg.samples == leg.batches && leg.samples <= a_leg);
+            if (!sum.accounts) {
+                sum = leg;
+                continue;
+            }
+            sum.samples += leg.samples;
+            for (int i = 0; i < SLOTS; i++) {
+                assert_true(i != TWO || !leg.accounts[i].runs); /* a weight is in the first */
+                assert_ok(
+                    tmk_account_merge(&sum.accounts[i], &leg.accounts[i], 1, &slots[i], &diag),
+                    &diag);
+            }
+            tmk_exec_result_finish(&leg);
+        }
+        append_state(&whole, &want);
+        append_state(&sum, &got);
+        assert_int_equal(got.len, want.len);
+        assert_memory_equal(got.data, want.data, want.len);
+        tmk_text_finish(&want);
+        tmk_text_finish(&got);
+        tmk_exec_result_finish(&whole);
+        tmk_exec_result_finish(&sum);
+        tmk_exec_close(&exec);
+        tmk_graph_destroy(&graph);
+    }
+}
+
 static void weights_count_once_and_other_constants_once_a_run(void **state) {
     (void)state;
     struct tmk_exec_result result;
@@ -221,7 +282,7 @@ static void dynamic_values_run_and_are_freed(void **state) {
     float x[6] = {0, 1, 0, 2, 3, 0};
     struct tmk_tensor input;
     tmk_tensor_borrow(&input, TMK_FLOAT32, &(struct tmk_shape){1, {6}}, x);
-    assert_ok(tmk_plan_create(graph, &input, &plan, &diag), &diag);
+    assert_ok(tmk_plan_create(graph, &input, NULL, &plan, &diag), &diag);
     assert_ok(tmk_worker_create(&worker, &diag), &diag);
     for (int round = 0; round < 3; round++) {
         x[0] = (float)round;
@@ -247,24 +308,27 @@ struct scene {
 };
 
 static enum tmk_status account_look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
-                                    int32_t channel_axis, struct tmk_diag *diag) {
+                                    int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
     struct scene *scene = context;
-    const struct tmk_stats_at at = {0, 1, channel_axis, false};
+    const struct tmk_stats_at at = {0, 1, channel_axis, false, block};
     return tmk_account_look(&scene->accounts[slot], &scene->slots[slot], tensor, &at, diag);
 }
+
+static const struct tmk_plan_options node_by_node = {.plain = true};
 
 /* Instruments everything, runs once, and leaves the accounts by profile ID. */
 static void play(struct scene *scene, const char *text, const struct tmk_tensor *inputs,
                  struct tmk_diag *diag) {
     *scene = (struct scene){0};
     for (int i = 0; i < 16; i++)
-        scene->slots[i] = (struct tmk_slot_config){TMK_STATS_HISTOGRAM, false, false, "a value"};
+        scene->slots[i] =
+            (struct tmk_slot_config){.level = TMK_STATS_HISTOGRAM, .label = "a value"};
     assert_ok(tmk_graph_parse(text, NULL, &scene->graph, diag), diag);
     assert_ok(tmk_ops_bind(scene->graph, diag), diag);
     tmk_graph_number(scene->graph);
-    assert_ok(tmk_plan_create(scene->graph, inputs, &scene->plan, diag), diag);
+    assert_ok(tmk_plan_create(scene->graph, inputs, &node_by_node, &scene->plan, diag), diag);
     assert_ok(tmk_worker_create(&scene->worker, diag), diag);
-    const struct tmk_watch watch = {account_look, scene};
+    const struct tmk_watch watch = {.look = account_look, .context = scene};
     for (int round = 0; round < 2; round++) /* what a run leaves behind does not disturb the next */
         assert_ok(tmk_worker_run(scene->worker, scene->plan, inputs, &watch, diag), diag);
 }
@@ -405,6 +469,7 @@ static void a_batched_scan_ends_each_sequence_at_its_length(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_number_of_threads_does_not_show),
+        cmocka_unit_test(legs_add_up_to_a_run),
         cmocka_unit_test(weights_count_once_and_other_constants_once_a_run),
         cmocka_unit_test(every_shape_is_counted_though_few_plans_are_kept),
         cmocka_unit_test(a_guard_names_the_earliest_nan),

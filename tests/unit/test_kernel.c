@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accelerated kernels against the plain ones, on random nodes: the same numbers within rounding,
- * nothing written beyond outputs and scratch memory, and the same bytes in every run and every
- * thread. */
+/* Accelerated kernels against the plain ones, on random nodes, in all layouts: the same numbers
+ * within rounding, +0 where there is no channel, nothing written beyond outputs and scratch memory,
+ * and the same bytes in every run and every thread. */
 #include "test.h"
 
 #include <dirent.h>
@@ -22,6 +22,11 @@ static uint64_t seed = 20240229;
 static uint32_t random_bits(void) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(seed >> 33);
+}
+
+/* Built with a library of kernels, or only with those of our own? */
+static bool with_library(void) {
+    return tmk_kernel_block() != 0;
 }
 
 static int pick(int low, int high) {
@@ -50,10 +55,12 @@ static void free_guarded(unsigned char *bytes, size_t size) {
 
 struct fixture {
     struct tmk_graph *graph;
+    struct tmk_accel_layout layout;
     const struct tmk_node *node;
     struct tmk_tensor operand[MOST_INPUTS],
         known[MOST_INPUTS]; /* known: data NULL where not constant */
     const struct tmk_tensor *in[MOST_INPUTS], *in_known[MOST_INPUTS];
+    struct tmk_tensor blocks; /* operand 0, as the layout has it */
     struct tmk_infer_result type[2];
     struct tmk_tensor expected[2];
     struct tmk_accel *accel;
@@ -82,10 +89,15 @@ static bool set_up(struct fixture *f, const char *text, unsigned constants) {
         f->in[i] = t;
         f->in_known[i] = &f->known[i];
     }
-    if (tmk_op_infer(f->node, f->in_known, f->type, NULL) != TMK_OK)
-        return false;
-    assert_ok(tmk_accel_create(f->node, f->in_known, f->type, &f->accel, &diag), &diag);
-    return true;
+    return tmk_op_infer(f->node, f->in_known, f->type, NULL) == TMK_OK;
+}
+
+/* False: left to the plain kernel. */
+static bool prepare(struct fixture *f, struct tmk_accel_layout layout) {
+    struct tmk_diag diag = {0};
+    f->layout = layout;
+    assert_ok(tmk_accel_create(f->node, f->in_known, f->type, layout, &f->accel, &diag), &diag);
+    return f->accel;
 }
 
 static void tear_down(struct fixture *f) {
@@ -96,6 +108,71 @@ static void tear_down(struct fixture *f) {
     tmk_tensor_finish(&f->expected[0]);
     tmk_tensor_finish(&f->expected[1]);
     tmk_graph_destroy(&f->graph);
+}
+
+/* ---- layouts ---- */
+
+struct extents {
+    size_t batch, channels, blocks, places;
+};
+
+static struct extents extents_of(const struct tmk_shape *shape, uint32_t block) {
+    struct extents e = {.batch = (size_t)shape->dim[0],
+                        .channels = (size_t)shape->dim[1],
+                        .blocks = ((size_t)shape->dim[1] + block - 1) / block,
+                        .places = 1};
+    for (int32_t i = 2; i < shape->rank; i++)
+        e.places *= (size_t)shape->dim[i];
+    return e;
+}
+
+static size_t bytes_of(const struct tmk_shape *shape, uint32_t block) {
+    size_t count = 0;
+    if (block) {
+        struct extents e = extents_of(shape, block);
+        return e.batch * e.blocks * e.places * block * sizeof(float);
+    }
+    assert_true(tmk_shape_count(shape, &count));
+    return count * sizeof(float);
+}
+
+static size_t place_of(const struct extents *e, uint32_t block, size_t n, size_t c, size_t i) {
+    return ((n * e->blocks + c / block) * e->places + i) * block + c % block;
+}
+
+static void to_layout(const float *from, float *to, const struct tmk_shape *shape, uint32_t block) {
+    if (!block) {
+        memcpy(to, from, bytes_of(shape, 0));
+        return;
+    }
+    struct extents e = extents_of(shape, block);
+    memset(to, 0, bytes_of(shape, block));
+    for (size_t n = 0; n < e.batch; n++)
+        for (size_t c = 0; c < e.channels; c++)
+            for (size_t i = 0; i < e.places; i++)
+                to[place_of(&e, block, n, c, i)] = *from++;
+}
+
+/* What fills up must be +0. */
+static void from_layout(const float *from, float *to, const struct tmk_shape *shape, uint32_t block,
+                        const struct tmk_accel *accel, const char *text) {
+    if (!block) {
+        memcpy(to, from, bytes_of(shape, 0));
+        return;
+    }
+    struct extents e = extents_of(shape, block);
+    for (size_t n = 0; n < e.batch; n++)
+        for (size_t c = 0; c < e.blocks * block; c++)
+            for (size_t i = 0; i < e.places; i++) {
+                float value = from[place_of(&e, block, n, c, i)];
+                uint32_t bits;
+                memcpy(&bits, &value, sizeof bits);
+                if (c < e.channels)
+                    *to++ = value;
+                else if (bits)
+                    fail_msg("%s: filled up with %g\n%s", tmk_accel_name(accel), (double)value,
+                             text);
+            }
 }
 
 /* ---- running ---- */
@@ -115,9 +192,11 @@ static void *work(void *argument) {
     for (size_t i = 0; i < RUNS && w->status == TMK_OK; i++) {
         unsigned char *scratch = guarded(scratch_size);
         struct tmk_tensor y;
+        const struct tmk_tensor *in[MOST_INPUTS];
+        memcpy(in, f->in, sizeof in);
+        in[0] = &f->blocks;
         tmk_tensor_borrow(&y, TMK_FLOAT32, &f->type[0].shape, w->bytes[i]);
-        w->status =
-            tmk_accel_run(f->accel, f->in, (struct tmk_tensor *[]){&y, NULL}, scratch, NULL);
+        w->status = tmk_accel_run(f->accel, in, (struct tmk_tensor *[]){&y, NULL}, scratch, NULL);
         free_guarded(scratch, scratch_size);
     }
     return NULL;
@@ -139,8 +218,8 @@ static void compare(const struct fixture *f, const float *y, const char *text) {
         worst = fmax(worst, fabs(d));
     }
     if (worst > 1e-5 * range)
-        fail_msg("%s: off by %g in a range of %g\n%s", tmk_accel_name(f->accel), worst, range,
-                 text);
+        fail_msg("%s: off by %g in a range of %g, {%u, %u}\n%s", tmk_accel_name(f->accel), worst,
+                 range, f->layout.in, f->layout.out, text);
 }
 
 /* Runs on this thread and on two more at a time. */
@@ -148,10 +227,16 @@ static void check_prepared(struct fixture *f, const char *text) {
     struct tmk_diag diag = {0};
     struct worker workers[3] = {0};
     pthread_t threads[3];
+    tmk_tensor_finish(&f->expected[0]);
+    tmk_tensor_finish(&f->expected[1]);
     assert_ok(tmk_op_run(f->node, f->in, f->expected, &diag), &diag);
     assert_null(strstr(tmk_accel_name(f->accel), "ref")); /* oneDNN's slow ones */
     assert_null(strstr(tmk_accel_name(f->accel), "simple"));
-    size_t size = tmk_tensor_bytes(&f->expected[0]);
+    size_t size = bytes_of(&f->type[0].shape, f->layout.out),
+           size_in = bytes_of(&f->operand[0].shape, f->layout.in);
+    unsigned char *x = guarded(size_in);
+    to_layout(f->operand[0].data, (float *)(void *)x, &f->operand[0].shape, f->layout.in);
+    tmk_tensor_borrow(&f->blocks, TMK_FLOAT32, &f->operand[0].shape, x);
     for (size_t w = 0; w < TMK_COUNT(workers); w++) {
         workers[w] = (struct worker){.fixture = f, .size = size};
         for (size_t i = 0; i < RUNS; i++)
@@ -162,7 +247,13 @@ static void check_prepared(struct fixture *f, const char *text) {
         assert_int_equal(pthread_create(&threads[w], NULL, work, &workers[w]), 0);
     for (size_t w = 1; w < TMK_COUNT(workers); w++)
         pthread_join(threads[w], NULL);
-    compare(f, (const float *)(const void *)workers[0].bytes[0], text);
+    float *rows = malloc(bytes_of(&f->type[0].shape, 0));
+    assert_non_null(rows);
+    from_layout((const float *)(const void *)workers[0].bytes[0], rows, &f->type[0].shape,
+                f->layout.out, f->accel, text);
+    compare(f, rows, text);
+    free(rows);
+    free_guarded(x, size_in);
     for (size_t w = TMK_COUNT(workers); w-- > 0;) {
         assert_int_equal(workers[w].status, TMK_OK);
         for (size_t i = RUNS; i-- > 0;) {
@@ -172,35 +263,88 @@ static void check_prepared(struct fixture *f, const char *text) {
     }
 }
 
-/* 1: accelerated, and right; 0: left to the plain kernel; -1: no valid node. */
-static int check(const char *text, unsigned constants) {
-    struct fixture f;
-    int result = -1;
-    if (set_up(&f, text, constants))
-        result = f.accel != NULL;
-    if (result == 1)
-        check_prepared(&f, text);
-    tear_down(&f);
-    return result;
+static bool check_layout(struct fixture *f, struct tmk_accel_layout layout, const char *text) {
+    tmk_accel_destroy(&f->accel);
+    if (!prepare(f, layout))
+        return false;
+    check_prepared(f, text);
+    return true;
 }
 
-/* `count` valid nodes out of make, at least `least` of them accelerated. */
-static void check_many(void (*make)(struct tmk_text *text), int count, int least) {
-    int accelerated = 0;
+static bool is_rows(struct tmk_accel_layout layout) {
+    return !layout.in && !layout.out;
+}
+
+/* What is asked for is there; what is not asked for is right where it is there. Without a library
+ * nothing is asked for, but our own kernels are there. */
+static bool check_blocks(struct fixture *f, const char *text) {
+    f->known[0].data = NULL;
+    static const uint32_t blocks[] = {8, 16};
+    bool asked = false;
+    if (f->operand[0].shape.rank < 3)
+        return false;
+    for (size_t i = 0; i < TMK_COUNT(blocks); i++) {
+        const uint32_t b = blocks[i], haves[] = {0, tmk_kernel_block()};
+        for (size_t k = 0; k < TMK_COUNT(haves); k++) {
+            struct tmk_accel_layout wanted =
+                tmk_accel_wants(f->node, f->in_known, f->type, haves[k]);
+            if (is_rows(wanted))
+                continue;
+            asked = true;
+            if (!check_layout(f, wanted, text))
+                fail_msg("asks for {%u, %u}, but cannot do it\n%s", wanted.in, wanted.out, text);
+        }
+        bool both = check_layout(f, (struct tmk_accel_layout){b, b}, text),
+             in = check_layout(f, (struct tmk_accel_layout){b, 0}, text);
+        asked |= !with_library() && (both || in);
+        if (f->type[0].shape.rank == f->operand[0].shape.rank)
+            check_layout(f, (struct tmk_accel_layout){0, b}, text);
+    }
+    return asked;
+}
+
+struct outcome {
+    bool valid, rows, blocks; /* rows: accelerated row-major; blocks: asks for blocks */
+};
+
+static struct outcome check_all(const char *text, unsigned constants) {
+    struct fixture f;
+    struct outcome outcome = {.valid = set_up(&f, text, constants)};
+    if (outcome.valid) {
+        outcome.rows = check_layout(&f, (struct tmk_accel_layout){0, 0}, text);
+        outcome.blocks = check_blocks(&f, text);
+    }
+    tear_down(&f);
+    return outcome;
+}
+
+/* 1: accelerated, and right; 0: left to the plain kernel; -1: no valid node. */
+static int check(const char *text, unsigned constants) {
+    struct outcome outcome = check_all(text, constants);
+    return outcome.valid ? outcome.rows : -1;
+}
+
+/* `count` valid nodes out of make, at least so many of them accelerated row-major, and asking for
+ * blocks. */
+static void check_many(void (*make)(struct tmk_text *text), int count, int least,
+                       int least_blocks) {
+    int accelerated = 0, asking = 0;
     tmk_kernel_enter_thread();
     for (int i = 0; i < count;) {
         struct tmk_text text = {0};
-        tmk_text_printf(&text, "graph \"g\" opset 17 {\n  input %%x : f32[");
+        tmk_text_printf(&text, "graph \"g\" opset 17 \"com.microsoft\" 1 {\n  input %%x : f32[");
         make(&text);
         tmk_text_printf(&text, "\n  output %%y\n}\n");
         assert_false(text.failed);
-        int result = check(text.data, random_bits());
-        i += result >= 0;
-        accelerated += result > 0;
+        struct outcome outcome = check_all(text.data, random_bits());
+        i += outcome.valid;
+        accelerated += outcome.rows;
+        asking += outcome.blocks;
         tmk_text_finish(&text);
     }
-    if (accelerated < least)
-        fail_msg("only %d of %d are accelerated", accelerated, count);
+    if (accelerated < least || asking < least_blocks)
+        fail_msg("only %d of %d are accelerated, and %d ask for blocks", accelerated, count,
+                 asking);
 }
 
 /* ---- random nodes: from inside the first input's shape to the node's end ----
@@ -266,6 +410,22 @@ static void random_conv(struct tmk_text *text) {
     convolution(text, false);
 }
 
+static void random_fused_conv(struct tmk_text *text) {
+    static const char *const activations[] = {
+        "activation=\"Relu\"",
+        "activation=\"Sigmoid\"",
+        "activation=\"LeakyRelu\", activation_params=[0.1f]",
+        "activation=\"Clip\", activation_params=[0.25f, 1f]",
+        "auto_pad=\"VALID\"",
+    };
+    int in = pick(1, 40), out = pick(1, 40);
+    tmk_text_printf(text, "2,%d,", in);
+    add_numbers(text, 2, 3, 14);
+    tmk_text_printf(text, "\n  input %%w : f32[%d,%d,3,3]\n  input %%b : f32[%d]\n", out, in, out);
+    tmk_text_printf(text, "  %%y = com.microsoft::FusedConv(%%x, %%w%s) {%s}",
+                    pick(0, 1) ? ", %b" : "", activations[pick(0, 4)]);
+}
+
 static void random_conv_transpose(struct tmk_text *text) {
     convolution(text, true);
 }
@@ -282,6 +442,20 @@ static void random_pool(struct tmk_text *text) {
     add_numbers(text, spatial, kernel, kernel);
     tmk_text_printf(text, ", ");
     add_window(text, spatial, kernel, 1);
+}
+
+static void random_global(struct tmk_text *text) {
+    static const char *const axes[] = {"", "[2]", "[-1,2]", "[2,4,-2]"};
+    int spatial = random_spatial(), kind = pick(0, 3);
+    add_number(text, "", pick(1, 3));
+    add_number(text, ",", pick(1, 40));
+    tmk_text_printf(text, ",");
+    add_numbers(text, spatial, 1, 8);
+    if (kind < 2)
+        tmk_text_printf(text, "\n  %%y = Global%sPool(%%x)", kind ? "Max" : "Average");
+    else
+        tmk_text_printf(text, "\n  %%y = ReduceMean(%%x) {keepdims=%d, axes=%s}", kind - 2,
+                        axes[spatial]);
 }
 
 static void random_matmul(struct tmk_text *text) {
@@ -322,27 +496,37 @@ static void random_gemm(struct tmk_text *text) {
 
 static void convolutions_agree(void **state) {
     (void)state;
-    check_many(random_conv, 90, 85);
+    check_many(random_conv, 90, 85, 12);
+}
+
+static void fused_convolutions_agree(void **state) {
+    (void)state;
+    check_many(random_fused_conv, 30, 28, 1);
 }
 
 static void transposed_convolutions_agree(void **state) {
     (void)state;
-    check_many(random_conv_transpose, 50, 45);
+    check_many(random_conv_transpose, 50, 45, 1);
 }
 
 static void pools_agree(void **state) {
     (void)state;
-    check_many(random_pool, 80, 75);
+    check_many(random_pool, 80, with_library() ? 70 : 0, 78);
+}
+
+static void global_pools_agree(void **state) {
+    (void)state;
+    check_many(random_global, 60, 0, 58);
 }
 
 static void matrix_products_agree(void **state) {
     (void)state;
-    check_many(random_matmul, 60, 45);
+    check_many(random_matmul, 60, 45, 0);
 }
 
 static void gemms_agree(void **state) {
     (void)state;
-    check_many(random_gemm, 50, 50);
+    check_many(random_gemm, 50, 50, 0);
 }
 
 static void wide_pointwise_and_image_layers_agree(void **state) {
@@ -407,40 +591,67 @@ static void what_does_not_map_is_left_to_the_plain_kernel(void **state) {
             fail_msg("accelerated: %s", nodes[i]);
 }
 
+static const uint32_t all_blocks[] = {0, 8, 16};
+
 static void maxima_keep_nan_and_infinities(void **state) {
     (void)state;
-    static const char node[] =
-        "graph \"g\" opset 17 {\n input %x : f32[1,8,6,6]\n"
-        " %y = MaxPool(%x) {kernel_shape=[3,3], strides=[3,3]}\n output %y\n}\n";
-    struct fixture f;
+    static const char *const nodes[] = {
+        "graph \"g\" opset 17 {\n input %x : f32[1,9,6,6]\n"
+        " %y = MaxPool(%x) {kernel_shape=[3,3], strides=[3,3]}\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %x : f32[1,9,6,6]\n"
+        " %y = GlobalMaxPool(%x)\n output %y\n}\n"};
     tmk_kernel_enter_thread();
-    assert_true(set_up(&f, node, 0));
-    assert_non_null(f.accel);
-    float *x = f.operand[0].data;
-    x[0] = NAN;
-    x[40] = INFINITY;
-    for (size_t k = 72; k < 144; k++)
-        x[k] = -INFINITY;
-    check_prepared(&f, node);
-    const float *y = f.expected[0].data;
-    assert_true(isnan(y[0]));
-    assert_true(y[8] < 0 && isinf(y[8]));
-    tear_down(&f);
+    for (size_t node = 0; node < TMK_COUNT(nodes); node++)
+        for (size_t i = 0; i < TMK_COUNT(all_blocks); i++) {
+            uint32_t block = all_blocks[i];
+            if (block == 0 && (node == 1 || !with_library()))
+                continue;
+            struct fixture f;
+            assert_true(set_up(&f, nodes[node], 0));
+            assert_true(prepare(&f, (struct tmk_accel_layout){block, node ? 0 : block}));
+            float *x = f.operand[0].data;
+            x[0] = NAN;
+            x[40] = INFINITY;
+            for (size_t k = 72; k < 144; k++)
+                x[k] = -INFINITY;
+            check_prepared(&f, nodes[node]);
+            const float *y = f.expected[0].data;
+            assert_true(isnan(y[0]));
+            assert_true(y[node ? 2 : 8] < 0 && isinf(y[node ? 2 : 8]));
+            tear_down(&f);
+        }
 }
 
 static void nan_reaches_its_sums_only(void **state) {
     (void)state;
-    static const char node[] =
+    static const char *const nodes[] = {
         "graph \"g\" opset 17 {\n input %x : f32[1,5,9,9]\n input %w : f32[7,5,3,3]\n"
-        " %y = Conv(%x, %w)\n output %y\n}\n";
-    struct fixture f;
+        " %y = Conv(%x, %w)\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %x : f32[1,3,9,9]\n input %w : f32[7,3,3,3]\n"
+        " input %b : f32[7]\n %y = Conv(%x, %w, %b)\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %x : f32[1,17,9,9]\n input %w : f32[18,17,1,1]\n"
+        " input %b : f32[18]\n %y = Conv(%x, %w, %b)\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %x : f32[1,17,9,9]\n input %w : f32[17,1,3,3]\n"
+        " %y = Conv(%x, %w) {group=17}\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %x : f32[1,9,9,9]\n input %w : f32[9,7,3,3]\n"
+        " %y = ConvTranspose(%x, %w)\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %x : f32[1,9,9,9]\n"
+        " %y = AveragePool(%x) {kernel_shape=[3,3]}\n output %y\n}\n",
+    };
     tmk_kernel_enter_thread();
-    assert_true(set_up(&f, node, 2));
-    assert_non_null(f.accel);
-    ((float *)f.operand[0].data)[2] = NAN;
-    ((float *)f.operand[0].data)[80] = INFINITY;
-    check_prepared(&f, node);
-    tear_down(&f);
+    for (size_t node = 0; node < TMK_COUNT(nodes); node++)
+        for (size_t in = 0; in < TMK_COUNT(all_blocks); in++)
+            for (size_t out = 0; out < TMK_COUNT(all_blocks); out++) {
+                struct fixture f;
+                assert_true(set_up(&f, nodes[node], 2));
+                if (prepare(&f, (struct tmk_accel_layout){all_blocks[in], all_blocks[out]})) {
+                    ((float *)f.operand[0].data)[2] = NAN;
+                    ((float *)f.operand[0].data)[80] = INFINITY;
+                    check_prepared(&f, nodes[node]);
+                } else
+                    assert_false(all_blocks[in] == 0 && all_blocks[out] == 0);
+                tear_down(&f);
+            }
 }
 
 static size_t threads_of_this_process(void) {
@@ -473,7 +684,7 @@ static void kernels_have_names(void **state) {
                        "graph \"g\" opset 17 {\n input %a : f32[9,9]\n input %b : f32[9,9]\n"
                        " %y = MatMul(%a, %b)\n output %y\n}\n",
                        0));
-    assert_non_null(f.accel);
+    assert_true(prepare(&f, (struct tmk_accel_layout){0, 0}));
     assert_int_equal(strncmp(tmk_accel_name(f.accel), "onednn ", 7), 0);
     tear_down(&f);
     tmk_accel_destroy(NULL);
@@ -483,8 +694,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_library_starts_no_threads), /* first: before other tests start any */
         cmocka_unit_test(convolutions_agree),
+        cmocka_unit_test(fused_convolutions_agree),
         cmocka_unit_test(transposed_convolutions_agree),
         cmocka_unit_test(pools_agree),
+        cmocka_unit_test(global_pools_agree),
         cmocka_unit_test(matrix_products_agree),
         cmocka_unit_test(gemms_agree),
         cmocka_unit_test(wide_pointwise_and_image_layers_agree),
@@ -494,5 +707,13 @@ int main(void) {
         cmocka_unit_test(nan_reaches_its_sums_only),
         cmocka_unit_test(kernels_have_names),
     };
+    const struct CMUnitTest own[] = {
+        cmocka_unit_test(pools_agree),
+        cmocka_unit_test(global_pools_agree),
+        cmocka_unit_test(what_does_not_map_is_left_to_the_plain_kernel),
+        cmocka_unit_test(maxima_keep_nan_and_infinities),
+    };
+    if (!with_library())
+        return cmocka_run_group_tests(own, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

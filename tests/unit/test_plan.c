@@ -81,7 +81,8 @@ static enum tmk_status make(struct fixture *f, const char *text, const struct tm
     tmk_graph_number(f->graph);
     struct tmk_tensor input;
     tmk_tensor_borrow(&input, TMK_FLOAT32, shape, NULL);
-    return tmk_plan_create(f->graph, &input, &f->plan, &f->diag);
+    static const struct tmk_plan_options node_by_node = {.plain = true};
+    return tmk_plan_create(f->graph, &input, &node_by_node, &f->plan, &f->diag);
 }
 
 static void drop(struct fixture *f) {

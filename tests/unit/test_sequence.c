@@ -21,9 +21,9 @@ struct scene {
 };
 
 static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
-                            int32_t channel_axis, struct tmk_diag *diag) {
+                            int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
     struct scene *scene = context;
-    (void)slot, (void)channel_axis, (void)diag;
+    (void)slot, (void)channel_axis, (void)block, (void)diag;
     scene->looks += tensor->kind == TMK_TYPE_TENSOR;
     return TMK_OK;
 }
@@ -44,9 +44,11 @@ static void read_graph(struct scene *scene, const char *body) {
 /* Twice, since what a run leaves behind must not disturb the next. */
 static enum tmk_status play(struct scene *scene, const struct tmk_tensor *inputs,
                             struct tmk_diag *diag) {
-    const struct tmk_watch watch = {look, scene};
+    static const struct tmk_plan_options node_by_node = {.plain = true};
+    const struct tmk_watch watch = {.look = look, .context = scene};
     assert_ok(tmk_worker_create(&scene->worker, diag), diag);
-    enum tmk_status status = tmk_plan_create(scene->graph, inputs, &scene->plan, diag);
+    enum tmk_status status =
+        tmk_plan_create(scene->graph, inputs, &node_by_node, &scene->plan, diag);
     for (int round = 0; status == TMK_OK && round < 2; round++)
         status = tmk_worker_run(scene->worker, scene->plan, inputs, &watch, diag);
     return status;

@@ -158,7 +158,7 @@ static void the_earliest_sample_then_the_lowest_index_wins_a_tie(void **state) {
     struct tmk_shape batch = {2, {3, 5}}, one = {2, {1, 5}};
     struct tmk_summary s;
     struct tmk_stats *stats = empty(TMK_STATS_RANGE), *backwards = empty(TMK_STATS_RANGE);
-    struct tmk_stats_at at = {10, 3, -1, false};
+    struct tmk_stats_at at = {10, 3, -1, false, 0};
     assert_ok(tmk_stats_update(stats, x, &batch, &at, &diag), &diag);
     tmk_stats_summary(stats, &s);
     assert_int_equal(s.max_at.sample, 10);
@@ -169,13 +169,13 @@ static void the_earliest_sample_then_the_lowest_index_wins_a_tie(void **state) {
     assert_int_equal(s.first_nonfinite.index, 2);
     assert_int_equal(s.samples, 3);
     for (size_t i = 3; i-- > 0;) {
-        struct tmk_stats_at single = {10 + i, 1, -1, false};
+        struct tmk_stats_at single = {10 + i, 1, -1, false, 0};
         assert_ok(tmk_stats_update(backwards, x + 5 * i, &one, &single, &diag), &diag);
     }
     backwards->updates = stats->updates;
     assert_true(equal(stats, backwards));
     /* not cut by samples: places are flat */
-    struct tmk_stats_at uncut = {3, 15, -1, false};
+    struct tmk_stats_at uncut = {3, 15, -1, false, 0};
     tmk_stats_destroy(&stats);
     stats = empty(TMK_STATS_RANGE);
     assert_ok(tmk_stats_update(stats, x, &batch, &uncut, &diag), &diag);
@@ -206,8 +206,8 @@ static void a_tensor_without_elements_counts_its_sample(void **state) {
     struct tmk_diag diag = {0};
     struct tmk_stats *stats = empty(TMK_STATS_HISTOGRAM);
     struct tmk_shape none = {3, {1, 0, 4}}, bad = {1, {-1}};
-    struct tmk_stats_at at = {0, 1, 1, false}, wraps = {UINT64_MAX, 1, -1, false},
-                        axis = {0, 1, -2, false};
+    struct tmk_stats_at at = {0, 1, 1, false, 0}, wraps = {UINT64_MAX, 1, -1, false, 0},
+                        axis = {0, 1, -2, false, 0};
     assert_ok(tmk_stats_update(stats, NULL, &none, &at, &diag), &diag);
     assert_int_equal(tmk_stats_update(stats, NULL, &bad, &at, NULL), TMK_SHAPE);
     assert_int_equal(tmk_stats_update(stats, NULL, &none, &wraps, NULL), TMK_ARGUMENT);
@@ -243,7 +243,7 @@ static void channels_are_those_of_naive_scanning(void **state) {
                 size_t channels = (size_t)shapes[k].dim[axis];
                 float *x = data_of(f, n);
                 struct tmk_stats *stats = empty(TMK_STATS_RANGE);
-                struct tmk_stats_at at = {0, 1, axis, false};
+                struct tmk_stats_at at = {0, 1, axis, false, 0};
                 assert_ok(tmk_stats_update(stats, x, &shapes[k], &at, &diag), &diag);
                 struct tmk_summary s;
                 tmk_stats_summary(stats, &s);
@@ -370,7 +370,7 @@ static void integers_are_counted_with_their_places(void **state) {
     struct tmk_diag diag = {0};
     struct tmk_int_stats a = {0}, b = {0}, back;
     struct tmk_shape shape = {2, {2, 3}}, none = {1, {0}};
-    struct tmk_stats_at at = {8, 2, -1, false};
+    struct tmk_stats_at at = {8, 2, -1, false, 0};
     const char bytes[] = {'?', 5, (char)-7, 0, 5, (char)-7, 0};
     assert_ok(tmk_int_stats_update(&a, TMK_INT8, bytes + 1, &shape, &at, &diag), &diag);
     assert_int_equal(a.min, -7);

@@ -68,7 +68,7 @@ static void times_k_is_k_observations(void **state) {
     struct tmk_diag diag = {0};
     enum { N = 5001, K = 9 };
     struct tmk_shape shape = {2, {N / 3, 3}};
-    struct tmk_stats_at at = {4, 1, 1, false};
+    struct tmk_stats_at at = {4, 1, 1, false, 0};
     for (each_family(f)) {
         float *x = data_of(f, N);
         struct tmk_stats *once = empty(TMK_STATS_HISTOGRAM), *many = empty(TMK_STATS_HISTOGRAM),
@@ -120,8 +120,8 @@ static void channels_that_disagree_are_dropped_in_any_order(void **state) {
         for (size_t b = 0; b < TMK_COUNT(calls); b++) {
             struct tmk_stats *one = empty(TMK_STATS_RANGE), *two = empty(TMK_STATS_RANGE),
                              *both = empty(TMK_STATS_RANGE);
-            struct tmk_stats_at first = {0, 1, calls[a].axis, false},
-                                second = {1, 1, calls[b].axis, false};
+            struct tmk_stats_at first = {0, 1, calls[a].axis, false, 0},
+                                second = {1, 1, calls[b].axis, false, 0};
             assert_ok(tmk_stats_update(one, x, &calls[a].shape, &first, &diag), &diag);
             assert_ok(tmk_stats_update(two, x, &calls[b].shape, &second, &diag), &diag);
             assert_ok(tmk_stats_update(both, x, &calls[b].shape, &second, &diag), &diag);
@@ -151,7 +151,7 @@ static void hostile_bytes_are_refused(void **state) {
         for (size_t l = 0; l < 2; l++) {
             float *x = data_of(f, 60);
             struct tmk_shape shape = {2, {20, 3}};
-            struct tmk_stats_at at = {5, 20, 1, false};
+            struct tmk_stats_at at = {5, 20, 1, false, 0};
             struct tmk_stats *stats = empty(levels[l]), *back = NULL;
             assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
             struct tmk_text text = bytes_of(stats);
@@ -216,7 +216,7 @@ static void a_listing_restores_its_state(void **state) {
     (void)state;
     struct tmk_diag diag = {0};
     struct tmk_shape shape = {2, {7, 300}};
-    struct tmk_stats_at at = {0, 7, 1, false};
+    struct tmk_stats_at at = {0, 7, 1, false, 0};
     for (each_family(f))
         for (size_t l = 0; l < 2; l++) {
             float *x = data_of(f, 2100);
@@ -239,7 +239,7 @@ static void books_that_do_not_balance_are_refused(void **state) {
     struct tmk_diag diag = {0};
     float *x = data_of(0, 500);
     struct tmk_shape shape = {2, {100, 5}};
-    struct tmk_stats_at at = {0, 100, 1, false};
+    struct tmk_stats_at at = {0, 100, 1, false, 0};
     struct tmk_stats *stats = empty(TMK_STATS_HISTOGRAM), *back = NULL;
     assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
     struct listing t = list(stats);
@@ -281,44 +281,6 @@ static void books_that_do_not_balance_are_refused(void **state) {
     free(x);
 }
 
-static void the_state_of_a_relu_follows_from_its_input(void **state) {
-    (void)state;
-    struct tmk_diag diag = {0};
-    struct tmk_shape shape = {2, {2500, 4}};
-    struct tmk_stats_at at = {0, 1, 1, false};
-    for (each_family(f))
-        for (size_t l = 0; l < 2; l++) {
-            float *x = data_of(f, 10000), *y = malloc(10000 * sizeof *y);
-            assert_non_null(y);
-            bool nan = false;
-            for (size_t i = 0; i < 10000; i++) {
-                y[i] = x[i] > 0 ? x[i] : 0.0f;
-                nan |= isnan(x[i]) != 0;
-            }
-            struct tmk_stats *in = empty(levels[l]), *out = empty(levels[l]), *derived = NULL;
-            assert_ok(tmk_stats_update(in, x, &shape, &at, &diag), &diag);
-            assert_ok(tmk_stats_update(out, y, &shape, &at, &diag), &diag);
-            if (nan) {
-                assert_int_equal(tmk_stats_derive_relu(in, &derived, NULL), TMK_RANGE);
-            } else {
-                assert_ok(tmk_stats_derive_relu(in, &derived, &diag), &diag);
-                /* a place that the input does not tell is "nowhere", never a wrong one */
-                if (derived->min.at.sample == TMK_NOWHERE)
-                    derived->min.at = out->min.at;
-                if (derived->max.at.sample == TMK_NOWHERE)
-                    derived->max.at = out->max.at;
-                assert_true(in->neginf > 0 || equal(out, derived));
-                assert_int_equal(derived->zeros, out->zeros);
-                assert_int_equal(derived->max.key, out->max.key);
-                tmk_stats_destroy(&derived);
-            }
-            tmk_stats_destroy(&in);
-            tmk_stats_destroy(&out);
-            free(x);
-            free(y);
-        }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_shards_and_merge_trees_do_not_show),
@@ -329,7 +291,6 @@ int main(void) {
         cmocka_unit_test(hostile_bytes_are_refused),
         cmocka_unit_test(a_listing_restores_its_state),
         cmocka_unit_test(books_that_do_not_balance_are_refused),
-        cmocka_unit_test(the_state_of_a_relu_follows_from_its_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

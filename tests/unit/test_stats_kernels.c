@@ -17,7 +17,7 @@ static uint32_t next(void) {
     return (uint32_t)(random_state >> 32);
 }
 
-enum { FAMILIES = 6, ROOM = 6000 };
+enum { FAMILIES = 10, ROOM = 6000 };
 
 static uint32_t element(int family) {
     static const uint32_t special[] = {0,           0x80000000u, 1,           0x80000001u,
@@ -35,6 +35,14 @@ static uint32_t element(int family) {
         return r % 3 ? 0x80000000u : r & 0x807fffffu;
     case 4:
         return special[r % TMK_COUNT(special)];
+    case 5:
+        return r & 0x807fffffu; /* denormal */
+    case 6:
+        return 0x3f9e0419u;
+    case 7:
+        return 0;
+    case 8:
+        return 0x80000000u;
     default:
         return r % 50 ? 0 : special[r / 50 % TMK_COUNT(special)];
     }
@@ -62,16 +70,18 @@ static void tables_and_facts_are_the_plain_ones(void **state) {
     assert_true(a && b);
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int family = 0; family < FAMILIES; family++)
-            for (size_t n = 1; n <= TMK_TILE; n += n < 70 ? 1 : 331) {
+            for (size_t n = 1; n <= TMK_TILE; n += n < 200 ? 1 : 231) {
                 const struct tmk_stats_kernel *kernel = tmk_stats_kernel_at(k);
                 const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
                 struct tmk_facts p, q;
-                tmk_stats_kernel_plain.tile(x, n, a, &p);
-                kernel->tile(x, n, b, &q);
+                tmk_stats_kernel_plain.tile(x, n, next() % 2, NULL, a, &p);
+                kernel->tile(x, n, next() % 2, NULL, b, &q);
                 assert_memory_equal(&p, &q, sizeof p);
-                kernel->survey(x, n, &q);
+                kernel->survey(x, n, NULL, &q);
                 assert_memory_equal(&p, &q, sizeof p);
-                if (n > 60)
+                tmk_stats_kernel_plain.scatter(x, n, &p, a);
+                kernel->scatter(x, n, &q, b);
+                if (n >= 200)
                     assert_memory_equal(a, b, TMK_TABLE * sizeof *a);
             }
     assert_memory_equal(a, b, TMK_TABLE * sizeof *a);
@@ -79,22 +89,106 @@ static void tables_and_facts_are_the_plain_ones(void **state) {
     free(b);
 }
 
+static void facts_are_those_of_naive_counting(void **state) {
+    (void)state;
+    static struct guarded g;
+    for (size_t k = 0; tmk_stats_kernel_at(k); k++)
+        for (int family = 0; family < FAMILIES; family++)
+            for (size_t n = 1; n <= 200; n++) {
+                const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
+                struct tmk_facts facts;
+                tmk_stats_kernel_at(k)->survey(x, n, NULL, &facts);
+                int32_t min = INT32_MAX, max = INT32_MIN;
+                uint32_t zeros = 0, negative_zeros = 0;
+                bool finite = true;
+                for (size_t i = 0; i < n; i++) {
+                    int32_t key = tmk_key_of_bits(x[i]);
+                    finite = finite && tmk_key_is_finite(key);
+                    min = key < min ? key : min;
+                    max = key > max ? key : max;
+                    zeros += key == 0;
+                    negative_zeros += key == -1;
+                }
+                assert_int_equal(facts.zeros, zeros);
+                assert_int_equal(facts.negative_zeros, negative_zeros);
+                assert_int_equal(tmk_facts_all_finite(&facts), finite);
+                if (finite) {
+                    assert_int_equal(tmk_facts_min(&facts), min);
+                    assert_int_equal(tmk_facts_max(&facts), max);
+                }
+            }
+}
+
+static void lanes_are_those_of_naive_scanning(void **state) {
+    (void)state;
+    static struct guarded g;
+    uint64_t *table = calloc(TMK_TABLE, sizeof *table);
+    assert_non_null(table);
+    for (size_t k = 0; tmk_stats_kernel_at(k); k++)
+        for (int family = 0; family < FAMILIES; family++)
+            for (size_t rows = 1; rows < 64; rows++) {
+                size_t width = next() % 2 ? TMK_LANES : TMK_LANES / 2, n = rows * width;
+                const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
+                tmk_loose_bits min[TMK_LANES], max[TMK_LANES];
+                int32_t low[TMK_LANES], high[TMK_LANES];
+                for (size_t i = 0; i < width; i++) {
+                    low[i] = next() % 2 ? TMK_KEY_POSINF : (int32_t)(next() % 1000);
+                    high[i] = low[i] == TMK_KEY_POSINF ? TMK_KEY_NEGINF : low[i];
+                    min[i] = tmk_bits_of_key(low[i]);
+                    max[i] = tmk_bits_of_key(high[i]);
+                }
+                const struct tmk_lanes lanes = {width, min, max};
+                struct tmk_facts facts, alone;
+                tmk_stats_kernel_at(k)->survey(x, n, NULL, &alone);
+                if (rows % 2)
+                    tmk_stats_kernel_at(k)->survey(x, n, &lanes, &facts);
+                else
+                    tmk_stats_kernel_at(k)->tile(x, n, next() % 2, &lanes, table, &facts);
+                assert_memory_equal(&facts, &alone, sizeof facts);
+                for (size_t i = 0; i < n && tmk_facts_all_finite(&facts); i++) {
+                    int32_t key = tmk_key_of_bits(x[i]);
+                    low[i % width] = key < low[i % width] ? key : low[i % width];
+                    high[i % width] = key > high[i % width] ? key : high[i % width];
+                }
+                for (size_t i = 0; i < width; i++) {
+                    assert_int_equal(tmk_key_of_bits(min[i]), low[i]);
+                    assert_int_equal(tmk_key_of_bits(max[i]), high[i]);
+                }
+            }
+    free(table);
+}
+
 static void tables_hold_each_nonzero_element_once(void **state) {
     (void)state;
     static struct guarded g;
     uint64_t *table = calloc(TMK_TABLE, sizeof *table), *naive = calloc(TMK_TABLE, sizeof *naive);
     assert_true(table && naive);
-    for (int family = 0; family < FAMILIES; family++) {
-        const tmk_loose_bits *x = fill(&g, family, TMK_TILE, 1);
-        struct tmk_facts facts;
-        tmk_stats_kernel_at(0)->tile(x, TMK_TILE, table, &facts);
-        for (size_t i = 0; i < TMK_TILE; i++)
-            if (x[i] & 0x7fffffffu)
-                naive[x[i] >> 16] += (UINT64_C(1) << TMK_COUNT_SHIFT) + (x[i] & 0xffff);
-    }
+    for (size_t k = 0; tmk_stats_kernel_at(k); k++)
+        for (int family = 0; family < 2 * FAMILIES; family++) {
+            const tmk_loose_bits *x = fill(&g, family / 2, TMK_TILE, 1);
+            struct tmk_facts facts;
+            tmk_stats_kernel_at(k)->tile(x, TMK_TILE, family % 2, NULL, table, &facts);
+            for (size_t i = 0; i < TMK_TILE; i++)
+                if (x[i] & 0x7fffffffu)
+                    naive[x[i] >> 16] += (UINT64_C(1) << TMK_COUNT_SHIFT) + (x[i] & 0xffff);
+        }
     assert_memory_equal(table, naive, TMK_TABLE * sizeof *table);
     free(table);
     free(naive);
+}
+
+static void signs_are_those_of_naive_counting(void **state) {
+    (void)state;
+    static struct guarded g;
+    for (size_t k = 0; tmk_stats_kernel_at(k); k++)
+        for (int family = 0; family < FAMILIES; family++)
+            for (size_t n = 0; n <= 200; n++) {
+                const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
+                uint32_t signs = 0;
+                for (size_t i = 0; i < n; i++)
+                    signs += x[i] >= 0x80000000u;
+                assert_int_equal(tmk_stats_kernel_at(k)->signs(x, n), signs);
+            }
 }
 
 static void columns_are_the_plain_ones(void **state) {
@@ -104,10 +198,11 @@ static void columns_are_the_plain_ones(void **state) {
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int family = 0; family < FAMILIES; family++)
             for (size_t width = 1; width < WIDEST; width += 3) {
-                size_t rows = 1 + next() % 23, stride = width + next() % 5;
+                size_t rows = next() % 24, stride = width + next() % 5;
                 const tmk_loose_bits *x = fill(&g, family, rows * stride, next() % 64);
-                int32_t min[2][WIDEST + 1], max[2][WIDEST + 1];
-                for (size_t i = 0; i < 2 * (WIDEST + 1); i++) {
+                int32_t min[3][WIDEST + 1], max[3][WIDEST + 1];
+                bool finite = true;
+                for (size_t i = 0; i < 3 * (WIDEST + 1); i++) {
                     min[i / (WIDEST + 1)][i % (WIDEST + 1)] = TMK_KEY_POSINF;
                     max[i / (WIDEST + 1)][i % (WIDEST + 1)] = TMK_KEY_NEGINF;
                 }
@@ -118,9 +213,15 @@ static void columns_are_the_plain_ones(void **state) {
                 for (size_t c = 0; c < width; c++)
                     for (size_t r = 0; r < rows; r++) {
                         int32_t key = tmk_key_of_bits(x[r * stride + c]);
+                        finite = finite && tmk_key_is_finite(key);
                         if (tmk_key_is_finite(key))
                             assert_true(min[0][c] <= key && key <= max[0][c]);
                     }
+                if (!finite)
+                    continue;
+                tmk_stats_kernel_at(k)->finite_columns(x, rows, stride, width, min[2], max[2]);
+                assert_memory_equal(min[0], min[2], sizeof min[0]);
+                assert_memory_equal(max[0], max[2], sizeof max[0]);
             }
 }
 
@@ -134,8 +235,8 @@ static void states_are_the_plain_ones(void **state) {
             int family = (int)(next() % FAMILIES);
             const void *x = fill(&g, family, rows * columns, next() % 64);
             struct tmk_shape shape = {2, {(int64_t)rows, (int64_t)columns}};
-            struct tmk_stats_at at = {next(), rows, (int32_t)(next() % 3) - 1, false};
-            enum tmk_stats_level level = round % 2 ? TMK_STATS_RANGE : TMK_STATS_HISTOGRAM;
+            struct tmk_stats_at at = {next(), rows, (int32_t)(next() % 3) - 1, false, 0};
+            enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
             struct tmk_stats *stats[2];
             struct tmk_text text[2] = {{0}, {0}};
             for (size_t i = 0; i < 2; i++) {
@@ -165,13 +266,24 @@ static void the_plain_kernel_is_the_last_resort(void **state) {
     assert_null(tmk_stats_kernel_at(SIZE_MAX));
 }
 
+static void a_vector_kernel_comes_first_where_all_processors_have_it(void **state) {
+    (void)state;
+#if defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    assert_string_equal(tmk_stats_kernel_at(0)->name, "neon");
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_and_facts_are_the_plain_ones),
+        cmocka_unit_test(facts_are_those_of_naive_counting),
+        cmocka_unit_test(lanes_are_those_of_naive_scanning),
         cmocka_unit_test(tables_hold_each_nonzero_element_once),
+        cmocka_unit_test(signs_are_those_of_naive_counting),
         cmocka_unit_test(columns_are_the_plain_ones),
         cmocka_unit_test(states_are_the_plain_ones),
         cmocka_unit_test(the_plain_kernel_is_the_last_resort),
+        cmocka_unit_test(a_vector_kernel_comes_first_where_all_processors_have_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,14 @@
 build_packages=(
     gcc pkg-config meson ninja-build
     libcjson-dev libhdf5-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libssl-dev libzip-dev
+    libpng-dev libjpeg-dev
 )
+# For a run that mpirun starts on several machines; everything else works without, so nothing installs them unasked.
+optional_packages=(libopenmpi-dev openmpi-bin)
 check_packages=(libcmocka-dev python3 python3-venv)
 # From PyPI, into a virtual environment: tests compare with them.
-python_packages=(onnx onnxruntime numpy h5py jsonschema)
+python_packages=(onnx onnxruntime numpy h5py jsonschema pillow)
+python_modules=(onnx onnxruntime numpy h5py jsonschema PIL)
 
 say() { printf '%s\n' "$*"; }
 stop() { printf '%s\n' "$@" >&2; exit 1; }

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which images a path means: those of a folder and of the folders in it, by name in bytes; those
+ * that a .txt file lists, a path a line, in its order; or one. */
+#ifndef TMK_DATA_IMAGE_FILES_H
+#define TMK_DATA_IMAGE_FILES_H
+
+#include "data/kind.h"
+
+struct tmk_image_file {
+    const char *path;
+    const char *name; /* within the folder, as listed, or without directories */
+};
+
+struct tmk_image_files {
+    struct tmk_image_file *file; /* malloc'ed; the texts are in the source's arena */
+    size_t n, size;
+};
+
+/* Does the path mean images? Says nothing of what is in the files. */
+bool tmk_image_files_claim(const struct tmk_source_probe *probe);
+/* `files` is zeroed; free files->file in any case. */
+TMK_NODISCARD enum tmk_status tmk_image_files_list(struct tmk_source *source,
+                                                   struct tmk_image_files *files,
+                                                   struct tmk_diag *diag);
+/* Sets info.hash: over each file's name, size and bytes, so that a byte cannot move from one to
+ * another. A file that cannot be read has no bytes, and fails later. */
+TMK_NODISCARD enum tmk_status tmk_image_files_hash(struct tmk_source *source,
+                                                   const struct tmk_image_files *files,
+                                                   struct tmk_diag *diag);
+
+#endif

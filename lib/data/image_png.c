@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "data/image.h"
+
+/* What has to outlive libpng's jumps. */
+struct reading {
+    const unsigned char *bytes;
+    size_t len, at;
+    png_structp png;
+    png_infop info;
+    struct tmk_pixels pixels;
+    png_bytep *rows;
+    enum tmk_status status;
+    struct tmk_diag *diag;
+};
+
+static void take_bytes(png_structp png, png_bytep out, size_t len) {
+    struct reading *r = png_get_io_ptr(png);
+    if (len > r->len - r->at)
+        png_error(png, "the file is truncated");
+    memcpy(out, r->bytes + r->at, len);
+    r->at += len;
+}
+
+static void stop(png_structp png, png_const_charp why) {
+    struct reading *r = png_get_error_ptr(png);
+    if (r->status == TMK_OK)
+        r->status = tmk_fail(r->diag, TMK_FORMAT, "is no readable PNG: %s", why);
+    png_longjmp(png, 1);
+}
+
+static void pass_over(png_structp png, png_const_charp what) {
+    (void)png, (void)what;
+}
+
+static enum tmk_status prepare(struct reading *r) {
+    png_uint_32 width, height;
+    int depth, type, interlace, compression, filter;
+    png_read_info(r->png, r->info);
+    png_get_IHDR(r->png, r->info, &width, &height, &depth, &type, &interlace, &compression,
+                 &filter);
+    bool grey = !(type & PNG_COLOR_MASK_COLOR);
+    TMK_TRY(tmk_pixels_init(&r->pixels, width, height, grey ? 1 : 3, r->diag));
+    if (type == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(r->png);
+    if (grey && depth < 8)
+        png_set_expand_gray_1_2_4_to_8(r->png);
+    if (depth == 16)
+        png_set_strip_16(r->png);
+    png_set_strip_alpha(r->png);
+    (void)png_set_interlace_handling(r->png);
+    png_read_update_info(r->png, r->info);
+    if (png_get_rowbytes(r->png, r->info) != (size_t)width * r->pixels.channels)
+        return tmk_fail(r->diag, TMK_UNSUPPORTED, "is a PNG of an unknown kind");
+    r->rows = malloc(height * sizeof *r->rows);
+    if (!r->rows)
+        return tmk_nomem(r->diag);
+    for (size_t y = 0; y < height; y++)
+        r->rows[y] = r->pixels.data + y * width * r->pixels.channels;
+    return TMK_OK;
+}
+
+static void read_all(struct reading *r) {
+    r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, stop, pass_over);
+    r->info = r->png ? png_create_info_struct(r->png) : NULL;
+    if (!r->info) {
+        r->status = tmk_nomem(r->diag);
+        return;
+    }
+    if (setjmp(png_jmpbuf(r->png)))
+        return;
+    png_set_read_fn(r->png, r, take_bytes);
+    png_set_user_limits(r->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* the product counts */
+    r->status = prepare(r);
+    if (r->status != TMK_OK)
+        return;
+    png_read_image(r->png, r->rows);
+    png_read_end(r->png, NULL);
+}
+
+enum tmk_status tmk_png_decode(const unsigned char *bytes, size_t len, struct tmk_pixels *out,
+                               struct tmk_diag *diag) {
+    struct reading r = {.bytes = bytes, .len = len, .diag = diag};
+    read_all(&r);
+    png_destroy_read_struct(&r.png, &r.info, NULL);
+    free(r.rows);
+    if (r.status == TMK_OK)
+        *out = r.pixels;
+    else
+        tmk_pixels_finish(&r.pixels);
+    return r.status;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PNG and JPEG files, an entry each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "data/ahead.h"
+#include "data/image.h"
+#include "data/image_files.h"
+#include "data/kind.h"
+
+struct images {
+    const char *list; /* that names the files, or NULL */
+    struct tmk_image_files files;
+    struct tmk_image_recipe recipe;
+    struct tmk_ahead *ahead; /* NULL: entries are made when they are wanted */
+};
+
+/* What is known before a picture is read. */
+static void describe(const struct images *images, struct tmk_source_array *array) {
+    const struct tmk_image_spec *spec = &images->recipe.spec;
+    int64_t channels = tmk_image_channels(spec), width = -1, height = -1;
+    if (spec->crop_width) {
+        width = spec->crop_width;
+        height = spec->crop_height;
+    } else if (spec->width) {
+        width = spec->width;
+        height = spec->height;
+    }
+    const struct tmk_shape nchw = {4, {(int64_t)images->files.n, channels, height, width}},
+                           nhwc = {4, {(int64_t)images->files.n, height, width, channels}};
+    *array = (struct tmk_source_array){.name = "",
+                                       .n_entries = images->files.n,
+                                       .dtype = spec->bytes ? TMK_UINT8 : TMK_FLOAT32,
+                                       .shape = spec->nhwc ? nhwc : nchw};
+}
+
+static enum tmk_status open_images(struct tmk_source *source,
+                                   const struct tmk_source_options *options,
+                                   struct tmk_diag *diag) {
+    struct tmk_image_spec spec;
+    struct images *images = tmk_arena_alloc(&source->arena, sizeof *images);
+    struct tmk_source_array *array = tmk_arena_alloc(&source->arena, sizeof *array);
+    source->own = images;
+    if (!images || !array)
+        return tmk_nomem(diag);
+    if (options->image)
+        spec = *options->image;
+    else
+        TMK_TRY(tmk_image_spec_parse(NULL, &spec, diag));
+    tmk_image_recipe_init(&images->recipe, &spec);
+    if (tmk_source_ends_in(source->info.path, ".txt"))
+        images->list = source->info.path;
+    TMK_TRY(tmk_image_files_list(source, &images->files, diag));
+    TMK_TRY(tmk_image_files_hash(source, &images->files, diag));
+    describe(images, array);
+    source->info.arrays = array;
+    source->info.n_arrays = 1;
+    source->info.separate = true;
+    return TMK_OK;
+}
+
+static enum tmk_status make(const void *context, uint64_t entry, struct tmk_tensor *out,
+                            struct tmk_diag *diag) {
+    const struct images *images = context;
+    enum tmk_status status =
+        tmk_image_load(images->files.file[entry].path, &images->recipe, out, diag);
+    return images->list ? tmk_in(diag, status, "%s", images->list) : status;
+}
+
+static enum tmk_status ahead(struct tmk_source *source, const struct tmk_source_order *order,
+                             uint32_t threads, struct tmk_diag *diag) {
+    struct images *images = source->own;
+    tmk_ahead_destroy(&images->ahead);
+    return tmk_ahead_create(make, images, order, threads, &images->ahead, diag);
+}
+
+static enum tmk_status take(const struct images *images, uint64_t entry, struct tmk_tensor *out,
+                            struct tmk_diag *diag) {
+    bool there = false;
+    if (images->ahead)
+        TMK_TRY(tmk_ahead_take(images->ahead, entry, &there, out, diag));
+    return there ? TMK_OK : make(images, entry, out, diag);
+}
+
+/* Behind the first entry, whose shape all of them have; up to one that is different, or bad. */
+static enum tmk_status gather(const struct images *images, const struct tmk_tensor *one,
+                              uint64_t first, uint64_t count, struct tmk_tensor *out,
+                              struct tmk_diag *diag) {
+    struct tmk_tensor all = {0};
+    struct tmk_shape shape = one->shape;
+    size_t bytes = tmk_tensor_bytes(one);
+    uint64_t done = 1;
+    shape.dim[0] = (int64_t)count;
+    TMK_TRY(tmk_tensor_init(&all, one->dtype, &shape, diag));
+    memcpy(all.data, one->data, bytes);
+    for (; done < count; done++) {
+        struct tmk_tensor next = {0};
+        if (take(images, first + done, &next, NULL) != TMK_OK)
+            break;
+        bool same = tmk_shape_equal(&next.shape, &one->shape);
+        if (same)
+            memcpy((char *)all.data + done * bytes, next.data, bytes);
+        tmk_tensor_finish(&next);
+        if (!same)
+            break;
+    }
+    all.shape.dim[0] = (int64_t)done;
+    *out = all;
+    return TMK_OK;
+}
+
+static enum tmk_status read_images(struct tmk_source *source, uint32_t array, uint64_t first,
+                                   uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
+    (void)array;
+    const struct images *images = source->own;
+    struct tmk_tensor one = {0};
+    if (!count || first >= images->files.n || count > images->files.n - first)
+        return tmk_fail(diag, TMK_RANGE, "%s: images %llu to %llu are wanted, of %zu",
+                        source->info.path, (unsigned long long)first,
+                        (unsigned long long)(first + count), images->files.n);
+    TMK_TRY(take(images, first, &one, diag));
+    if (count == 1) {
+        *out = one;
+        return TMK_OK;
+    }
+    enum tmk_status status = gather(images, &one, first, count, out, diag);
+    tmk_tensor_finish(&one);
+    return status;
+}
+
+static const char *entry_name(const struct tmk_source *source, uint64_t entry) {
+    const struct images *images = source->own;
+    return entry < images->files.n ? images->files.file[entry].name : "";
+}
+
+static void close_images(struct tmk_source *source) {
+    struct images *images = source->own;
+    if (!images)
+        return;
+    tmk_ahead_destroy(&images->ahead);
+    free(images->files.file);
+}
+
+const struct tmk_source_kind tmk_source_images = {
+    .name = "images",
+    .takes = "a folder of PNG and JPEG files, a .txt that lists them, or one of them",
+    .claims = tmk_image_files_claim,
+    .open = open_images,
+    .ahead = ahead,
+    .read = read_images,
+    .entry_name = entry_name,
+    .close = close_images,
+};

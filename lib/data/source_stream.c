@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records in NumPy's format on standard input, so that any program can be the loader. Several
+ * inputs take turns: a record for the first, one for the second, ..., again one for the first.
+ *
+ * A record of the input's own rank (or of one more) holds as many entries as its first axis says;
+ * one of a rank less is a single entry. Nothing is read that was not asked for, except that the
+ * records of other inputs come along.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/hash.h"
+#include "base/size.h"
+#include "data/kind.h"
+#include "data/npy.h"
+
+enum {
+    MOST_WAITING = 4096, /* records that one input may be ahead of another */
+    BELIEVED = 1 << 26   /* bytes allocated because a header says so */
+};
+
+struct record {
+    struct tmk_tensor tensor; /* [entries, ...] */
+    struct record *next;
+};
+
+/* Records of one array that nobody has taken yet. */
+struct line {
+    struct record *first, *last;
+    uint64_t at;      /* the entry that is first in line */
+    uint64_t used;    /* entries of the first record that are gone */
+    uint64_t pulled;  /* entries that came in all */
+    uint32_t waiting; /* records */
+    bool single;      /* a record is one entry, and has no axis for it */
+};
+
+struct stream {
+    struct tmk_source_array *arrays;
+    struct line *lines; /* one an array */
+    struct tmk_sha256 *hash;
+    uint64_t records;
+    bool ended;
+};
+
+static bool claims(const struct tmk_source_probe *probe) {
+    return probe->stream;
+}
+
+static enum tmk_status open_stream(struct tmk_source *source,
+                                   const struct tmk_source_options *options,
+                                   struct tmk_diag *diag) {
+    (void)options;
+    struct stream *stream = tmk_arena_alloc(&source->arena, sizeof *stream);
+    source->own = stream;
+    if (!stream || !(stream->hash = tmk_sha256_create()))
+        return tmk_nomem(diag);
+    source->info.settles = true;
+    return TMK_OK;
+}
+
+/* ---- one record ---- */
+
+/* As many of `len` bytes as there are. */
+static enum tmk_status take_bytes(struct stream *stream, void *bytes, size_t len, size_t *got,
+                                  struct tmk_diag *diag) {
+    *got = fread(bytes, 1, len, stdin);
+    if (*got < len && ferror(stdin))
+        return tmk_fail(diag, TMK_READ, "cannot be read: %s", strerror(errno));
+    tmk_sha256_update(stream->hash, bytes, *got);
+    return TMK_OK;
+}
+
+static enum tmk_status truncated(struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_FORMAT, "truncated: the stream ends inside it");
+}
+
+/* *there is false at the end of the stream. */
+static enum tmk_status read_header(struct stream *stream, struct tmk_npy *out, bool *there,
+                                   struct tmk_diag *diag) {
+    unsigned char start[TMK_NPY_PREAMBLE];
+    size_t got, size = 0;
+    TMK_TRY(take_bytes(stream, start, sizeof start, &got, diag));
+    *there = got > 0;
+    if (!got)
+        return TMK_OK;
+    TMK_TRY(tmk_npy_header_size(start, got, &size, diag));
+    if (got < sizeof start || size < sizeof start)
+        return truncated(diag);
+    unsigned char *bytes = malloc(size);
+    if (!bytes)
+        return tmk_nomem(diag);
+    memcpy(bytes, start, sizeof start);
+    enum tmk_status status =
+        take_bytes(stream, bytes + sizeof start, size - sizeof start, &got, diag);
+    if (status == TMK_OK && got < size - sizeof start)
+        status = truncated(diag);
+    if (status == TMK_OK)
+        status = tmk_npy_parse(bytes, size, out, diag);
+    free(bytes);
+    return status;
+}
+
+/* A header may promise any size: memory beyond a bound is taken only as bytes arrive. */
+static enum tmk_status read_elements(struct stream *stream, size_t bytes, struct tmk_buf **out,
+                                     struct tmk_diag *diag) {
+    size_t size = bytes < BELIEVED ? bytes : BELIEVED, done = 0, got;
+    struct tmk_buf *buf = tmk_buf_create(size);
+    enum tmk_status status = buf ? TMK_OK : tmk_nomem(diag);
+    while (status == TMK_OK && done < bytes) {
+        if (done == size) {
+            size = bytes - size < size ? bytes : 2 * size;
+            struct tmk_buf *grown = tmk_buf_create(size);
+            if (!grown) {
+                status = tmk_nomem(diag);
+                break;
+            }
+            memcpy(tmk_buf_data(grown), tmk_buf_data(buf), done);
+            tmk_buf_unref(&buf);
+            buf = grown;
+        }
+        status = take_bytes(stream, (char *)tmk_buf_data(buf) + done, size - done, &got, diag);
+        if (status == TMK_OK && got < size - done)
+            status = truncated(diag);
+        done += status == TMK_OK ? got : 0;
+    }
+    if (status == TMK_OK)
+        *out = buf;
+    else
+        tmk_buf_unref(&buf);
+    return status;
+}
+
+static enum tmk_status add_first_axis(struct tmk_npy *npy, struct tmk_diag *diag) {
+    if (npy->shape.rank == TMK_MAX_RANK)
+        return tmk_fail(diag, TMK_SHAPE, "has too many axes");
+    memmove(npy->shape.dim + 1, npy->shape.dim, (size_t)npy->shape.rank * sizeof npy->shape.dim[0]);
+    npy->shape.dim[0] = 1;
+    npy->shape.rank++;
+    return TMK_OK;
+}
+
+static enum tmk_status check_record(const struct tmk_source *source, uint32_t array,
+                                    const struct tmk_npy *npy, struct tmk_diag *diag) {
+    const struct tmk_source_array *is = &source->info.arrays[array];
+    if (npy->dtype != is->dtype || npy->shape.rank != is->shape.rank)
+        return tmk_fail(diag, TMK_SHAPE,
+                        "is %s of rank %d, but the first record for '%s' was %s of rank %d",
+                        tmk_dtype_name(npy->dtype), npy->shape.rank, is->name,
+                        tmk_dtype_name(is->dtype), is->shape.rank);
+    return TMK_OK;
+}
+
+static bool put_in_line(struct line *line, struct tmk_tensor *tensor) {
+    struct record *record = calloc(1, sizeof *record);
+    if (!record)
+        return false;
+    record->tensor = *tensor;
+    line->pulled += (uint64_t)tensor->shape.dim[0];
+    *(line->last ? &line->last->next : &line->first) = record;
+    line->last = record;
+    line->waiting++;
+    return true;
+}
+
+static void drop_first(struct line *line) {
+    struct record *record = line->first;
+    line->first = record->next;
+    if (!line->first)
+        line->last = NULL;
+    line->used = 0;
+    line->waiting--;
+    tmk_tensor_finish(&record->tensor);
+    free(record);
+}
+
+/* `want`: of the first record of each array, which decides what the others must be; else NULL. */
+static enum tmk_status read_record(struct tmk_source *source, uint32_t array,
+                                   const struct tmk_source_want *want, bool *there,
+                                   struct tmk_diag *diag) {
+    struct stream *stream = source->own;
+    struct line *line = &stream->lines[array];
+    struct tmk_npy npy;
+    struct tmk_buf *bytes = NULL;
+    struct tmk_tensor tensor = {0};
+    TMK_TRY(read_header(stream, &npy, there, diag));
+    if (!*there)
+        return TMK_OK;
+    if (npy.refusal)
+        return tmk_npy_slice(&npy, NULL, 0, 0, &tensor, diag);
+    if (want)
+        line->single = !npy.shape.rank || (want->has_shape && npy.shape.rank < want->shape.rank);
+    if (line->single)
+        TMK_TRY(add_first_axis(&npy, diag));
+    npy.offset = 0;
+    if (want)
+        stream->arrays[array] = (struct tmk_source_array){.name = want->input,
+                                                          .n_entries = TMK_SOURCE_ENDLESS,
+                                                          .dtype = npy.dtype,
+                                                          .shape = npy.shape};
+    else
+        TMK_TRY(check_record(source, array, &npy, diag));
+    if (line->waiting == MOST_WAITING)
+        return tmk_fail(diag, TMK_FORMAT,
+                        "is for '%s', which is %d records ahead of another input; they take turns",
+                        source->info.arrays[array].name, MOST_WAITING);
+    TMK_TRY(read_elements(stream, npy.bytes, &bytes, diag));
+    enum tmk_status status = tmk_npy_slice(&npy, bytes, 0, tmk_npy_entries(&npy), &tensor, diag);
+    tmk_buf_unref(&bytes);
+    if (status == TMK_OK && !put_in_line(line, &tensor)) {
+        tmk_tensor_finish(&tensor);
+        status = tmk_nomem(diag);
+    }
+    stream->records += status == TMK_OK;
+    return status;
+}
+
+/* A record for each array. */
+static enum tmk_status read_round(struct tmk_source *source, const struct tmk_source_want *wants,
+                                  uint32_t n, struct tmk_diag *diag) {
+    struct stream *stream = source->own;
+    for (uint32_t a = 0; a < n && !stream->ended; a++) {
+        bool there = false;
+        TMK_TRY(tmk_in(diag, read_record(source, a, wants ? &wants[a] : NULL, &there, diag),
+                       "standard input: record %llu", (unsigned long long)stream->records + 1));
+        if (!there && a)
+            return tmk_fail(diag, TMK_FORMAT,
+                            "standard input: ends after record %llu, without one for '%s'",
+                            (unsigned long long)stream->records,
+                            wants ? wants[a].input : stream->arrays[a].name);
+        stream->ended = !there;
+    }
+    return TMK_OK;
+}
+
+/* ---- as a source ---- */
+
+static enum tmk_status settle_stream(struct tmk_source *source, const struct tmk_source_want *wants,
+                                     uint32_t n, struct tmk_diag *diag) {
+    struct stream *stream = source->own;
+    stream->arrays = tmk_arena_array(&source->arena, n, sizeof *stream->arrays);
+    stream->lines = tmk_arena_array(&source->arena, n, sizeof *stream->lines);
+    if (!stream->arrays || !stream->lines)
+        return tmk_nomem(diag);
+    source->info.arrays = stream->arrays;
+    source->info.n_arrays = n;
+    TMK_TRY(read_round(source, wants, n, diag));
+    if (stream->ended)
+        return tmk_fail(diag, TMK_FORMAT, "standard input: is empty; it should hold .npy records");
+    for (uint32_t a = 0; a < n; a++)
+        if (!(stream->arrays[a].name = tmk_arena_strdup(&source->arena, wants[a].input)))
+            return tmk_nomem(diag);
+    return TMK_OK;
+}
+
+/* Until the array has an entry in line, or the stream is at its end. */
+static enum tmk_status fill(struct tmk_source *source, uint32_t array, struct tmk_diag *diag) {
+    struct stream *stream = source->own;
+    struct line *line = &stream->lines[array];
+    for (;;) {
+        while (line->first && line->used == (uint64_t)line->first->tensor.shape.dim[0])
+            drop_first(line);
+        if (line->first || stream->ended)
+            return TMK_OK;
+        TMK_TRY(read_round(source, NULL, source->info.n_arrays, diag));
+    }
+}
+
+/* Entries of the first record, up to `most`. */
+static uint64_t advance(struct line *line, uint64_t most) {
+    uint64_t left = (uint64_t)line->first->tensor.shape.dim[0] - line->used;
+    uint64_t n = left < most ? left : most;
+    line->used += n;
+    line->at += n;
+    return n;
+}
+
+static bool same_entries(const struct tmk_shape *a, const struct tmk_shape *b) {
+    return a->rank == b->rank &&
+           memcmp(a->dim + 1, b->dim + 1, (size_t)(a->rank - 1) * sizeof a->dim[0]) == 0;
+}
+
+/* `count` entries, or fewer, gathered from records of one shape. */
+static enum tmk_status gather(struct tmk_source *source, uint32_t array, uint64_t count,
+                              struct tmk_tensor *out, struct tmk_diag *diag) {
+    struct line *line = &((struct stream *)source->own)->lines[array];
+    struct tmk_tensor tensor = {0};
+    struct tmk_shape shape = line->first->tensor.shape;
+    enum tmk_dtype origin = line->first->tensor.origin;
+    uint64_t done = 0;
+    enum tmk_status status = TMK_OK;
+    shape.dim[0] = (int64_t)count;
+    TMK_TRY(tmk_tensor_init(&tensor, line->first->tensor.dtype, &shape, diag));
+    size_t entry = tmk_tensor_bytes(&tensor) / (size_t)count;
+    while (done < count && line->first && same_entries(&shape, &line->first->tensor.shape)) {
+        const char *from = (const char *)line->first->tensor.data + line->used * entry;
+        uint64_t n = advance(line, count - done);
+        if (entry)
+            memcpy((char *)tensor.data + done * entry, from, n * entry);
+        done += n;
+        status = done < count ? fill(source, array, diag) : TMK_OK;
+        if (status != TMK_OK)
+            break;
+    }
+    tensor.shape.dim[0] = (int64_t)done;
+    tensor.origin = origin;
+    if (status == TMK_OK)
+        *out = tensor;
+    else
+        tmk_tensor_finish(&tensor);
+    return status;
+}
+
+static enum tmk_status read_stream(struct tmk_source *source, uint32_t array, uint64_t first,
+                                   uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
+    struct line *line = &((struct stream *)source->own)->lines[array];
+    if (first < line->at || !count || count > INT64_MAX)
+        return tmk_fail(diag, TMK_RANGE, "standard input: entry %llu is gone",
+                        (unsigned long long)first);
+    for (;;) {
+        TMK_TRY(fill(source, array, diag));
+        if (!line->first) {
+            struct tmk_shape none = source->info.arrays[array].shape;
+            none.dim[0] = 0;
+            return tmk_tensor_init(out, source->info.arrays[array].dtype, &none, diag);
+        }
+        if (line->at == first)
+            break;
+        (void)advance(line, first - line->at);
+    }
+    return gather(source, array, count, out, diag);
+}
+
+static void end_stream(struct tmk_source *source) {
+    struct stream *stream = source->own;
+    if (!stream->hash)
+        return;
+    tmk_sha256_finish(&stream->hash, source->info.hash);
+    for (uint32_t a = 0; a < source->info.n_arrays; a++)
+        stream->arrays[a].n_entries = stream->lines[a].pulled;
+}
+
+static void close_stream(struct tmk_source *source) {
+    struct stream *stream = source->own;
+    char hex[TMK_SHA256_HEX];
+    if (!stream)
+        return;
+    for (uint32_t a = 0; stream->lines && a < source->info.n_arrays; a++)
+        while (stream->lines[a].first)
+            drop_first(&stream->lines[a]);
+    if (stream->hash)
+        tmk_sha256_finish(&stream->hash, hex);
+}
+
+const struct tmk_source_kind tmk_source_stream = {
+    .name = "stream",
+    .takes = "- (.npy records on standard input)",
+    .claims = claims,
+    .open = open_stream,
+    .settle = settle_stream,
+    .read = read_stream,
+    .end = end_stream,
+    .close = close_stream,
+};

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/diag.h"
+#include "dist/launcher.h"
+#include "dist/mpi_parts.h"
+
+enum { LONGEST_NAP_US = 500, MACHINE_FAILED = 4 /* of the program's exit statuses */ };
+
+/* ---- small things ---- */
+
+void tmk_team_nap(uint32_t *naps) {
+    long us = *naps < 4 ? 20L << *naps : LONGEST_NAP_US;
+    *naps += *naps < 4;
+    nanosleep(&(struct timespec){0, us * 1000}, NULL);
+}
+
+bool tmk_team_has(int from, enum tag tag, MPI_Status *status) {
+    int there = 0;
+    MPI_Iprobe(from, (int)tag, MPI_COMM_WORLD, &there, status);
+    return there;
+}
+
+void tmk_team_send(const void *bytes, int n, uint32_t to, enum tag tag) {
+    MPI_Send(bytes, n, MPI_BYTE, (int)to, (int)tag, MPI_COMM_WORLD);
+}
+
+void tmk_team_receive(void *bytes, int n, uint32_t from, enum tag tag) {
+    MPI_Recv(bytes, n, MPI_BYTE, (int)from, (int)tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+bool tmk_team_is_stopped(struct tmk_team *team) {
+    if (team->rank != 0 && !team->stopped && tmk_team_has(0, TAG_STOP, MPI_STATUS_IGNORE)) {
+        tmk_team_receive(NULL, 0, 0, TAG_STOP);
+        team->stopped = true;
+    }
+    return team->stopped;
+}
+
+enum tmk_status tmk_team_interrupted(struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_INTERRUPTED, "another rank has failed");
+}
+
+uint32_t tmk_team_rank(const struct tmk_team *team) {
+    return team ? team->rank : 0;
+}
+
+uint32_t tmk_team_size(const struct tmk_team *team) {
+    return team ? team->size : 1;
+}
+
+/* ---- joining ---- */
+
+/* The network has failed: no message can tell the others. */
+static void give_up(MPI_Comm *comm, int *error, ...) {
+    (void)error;
+    MPI_Abort(*comm, MACHINE_FAILED);
+}
+
+static enum tmk_status set_up(struct tmk_team **out, uint32_t rank, uint32_t size,
+                              struct tmk_diag *diag) {
+    struct tmk_team *team = calloc(1, sizeof *team);
+    struct seat *seats = calloc(rank ? 1 : size, sizeof *seats);
+    if (!team || !seats) {
+        free(team);
+        free(seats);
+        return tmk_nomem(diag);
+    }
+    team->rank = rank;
+    team->size = size;
+    team->seats = seats;
+    pthread_mutex_init(&team->lock, NULL);
+    int error = rank ? 0 : pthread_create(&team->server, NULL, tmk_team_serve, team);
+    if (!error) {
+        *out = team;
+        return TMK_OK;
+    }
+    pthread_mutex_destroy(&team->lock);
+    free(seats);
+    free(team);
+    return tmk_fail(diag, TMK_MACHINE, "cannot start a thread: %s", strerror(error));
+}
+
+enum tmk_status tmk_team_join(struct tmk_team **out, struct tmk_diag *diag) {
+    int got, rank, size;
+    MPI_Errhandler handler;
+    *out = NULL;
+    if (!tmk_launch_of_environment().by_launcher)
+        return TMK_OK;
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &got) != MPI_SUCCESS)
+        return tmk_fail(diag, TMK_MACHINE, "MPI could not be started");
+    MPI_Comm_create_errhandler(give_up, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+    MPI_Errhandler_free(&handler);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size == 1) {
+        MPI_Finalize();
+        return TMK_OK;
+    }
+    enum tmk_status status =
+        got >= MPI_THREAD_SERIALIZED
+            ? set_up(out, (uint32_t)rank, (uint32_t)size, diag)
+            : tmk_fail(diag, TMK_MACHINE, "this MPI cannot be used by threads in turn");
+    /* the others would wait for this rank forever */
+    if (status != TMK_OK)
+        MPI_Abort(MPI_COMM_WORLD, MACHINE_FAILED);
+    return status;
+}
+
+/* ---- taking ---- */
+
+enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *work,
+                               struct tmk_diag *diag) {
+    (void)diag;
+    pthread_mutex_lock(&team->lock);
+    team->work = *work;
+    team->share = tmk_share_of(work->batches, team->size);
+    team->offered = true;
+    pthread_mutex_unlock(&team->lock);
+    return TMK_OK;
+}
+
+/* The lock is held. False: not yet. */
+static bool get_range(struct tmk_team *team, struct range *out) {
+    if (team->rank == 0) {
+        *out = tmk_team_hand_out(team, 0);
+        return true;
+    }
+    if (!tmk_team_has(0, TAG_RANGE, MPI_STATUS_IGNORE))
+        return false;
+    tmk_team_receive(out, sizeof *out, 0, TAG_RANGE);
+    return true;
+}
+
+enum tmk_status tmk_team_take(struct tmk_team *team, uint64_t *begin, uint64_t *end, bool *more,
+                              struct tmk_diag *diag) {
+    struct range range = {0};
+    bool got = false, stopped;
+    uint32_t naps = 0;
+    pthread_mutex_lock(&team->lock);
+    stopped = tmk_team_is_stopped(team);
+    if (!stopped && team->rank != 0)
+        tmk_team_send(&team->work, sizeof team->work, 0, TAG_ASK);
+    while (!stopped && !(got = get_range(team, &range))) {
+        pthread_mutex_unlock(&team->lock);
+        tmk_team_nap(&naps);
+        pthread_mutex_lock(&team->lock);
+        stopped = tmk_team_is_stopped(team);
+    }
+    pthread_mutex_unlock(&team->lock);
+    if (stopped)
+        return tmk_team_interrupted(diag);
+    *begin = range.begin;
+    *end = range.end;
+    *more = range.more;
+    return TMK_OK;
+}
+
+bool tmk_team_is_over(struct tmk_team *team) {
+    pthread_mutex_lock(&team->lock);
+    bool stopped = tmk_team_is_stopped(team);
+    pthread_mutex_unlock(&team->lock);
+    return stopped;
+}
+
+uint64_t tmk_team_done(struct tmk_team *team) {
+    pthread_mutex_lock(&team->lock);
+    uint64_t done = team->handed;
+    for (uint32_t i = 0; team->rank == 0 && i < team->size; i++)
+        done -= team->seats[i].at_hand;
+    pthread_mutex_unlock(&team->lock);
+    return done;
+}
+
+/* ---- leaving ---- */
+
+/* Rank 0 waits for all, and tells them what became of it. */
+static struct notice preside(struct tmk_team *team, enum tmk_status status, const char *text) {
+    uint32_t naps = 0;
+    bool all_gone = false;
+    pthread_mutex_lock(&team->lock);
+    if (status != TMK_OK)
+        tmk_team_failed(team, 0, status, text);
+    team->seats[0].left = true;
+    team->gone++;
+    while (!(all_gone = team->gone == team->size)) {
+        tmk_team_decline();
+        pthread_mutex_unlock(&team->lock);
+        tmk_team_nap(&naps);
+        pthread_mutex_lock(&team->lock);
+    }
+    pthread_mutex_unlock(&team->lock);
+    pthread_join(team->server, NULL);
+    for (uint32_t i = 1; i < team->size; i++)
+        tmk_team_send(&team->failure, sizeof team->failure, i, TAG_VERDICT);
+    return team->failure;
+}
+
+static struct notice await_verdict(struct tmk_team *team, enum tmk_status status,
+                                   const char *text) {
+    struct notice notice = {.status = (int32_t)status};
+    uint32_t naps = 0;
+    snprintf(notice.text, sizeof notice.text, "%s", text);
+    pthread_mutex_lock(&team->lock);
+    tmk_team_send(&notice, sizeof notice, 0, TAG_LEFT);
+    while (!tmk_team_has(0, TAG_VERDICT, MPI_STATUS_IGNORE)) {
+        tmk_team_decline();
+        pthread_mutex_unlock(&team->lock);
+        tmk_team_nap(&naps);
+        pthread_mutex_lock(&team->lock);
+    }
+    tmk_team_receive(&notice, sizeof notice, 0, TAG_VERDICT);
+    (void)tmk_team_is_stopped(team); /* takes that message too, if it is there */
+    pthread_mutex_unlock(&team->lock);
+    return notice;
+}
+
+enum tmk_status tmk_team_leave(struct tmk_team **slot, enum tmk_status status,
+                               struct tmk_diag *diag) {
+    struct tmk_team *team = slot ? *slot : NULL;
+    if (!team)
+        return status;
+    const char *text = diag && diag->text[0] ? diag->text : tmk_status_text(status);
+    const struct notice verdict =
+        team->rank == 0 ? preside(team, status, text) : await_verdict(team, status, text);
+    MPI_Finalize();
+    pthread_mutex_destroy(&team->lock);
+    free(team->seats);
+    free(team);
+    *slot = NULL;
+    if (diag)
+        tmk_diag_reset(diag);
+    if (verdict.status == TMK_OK)
+        return TMK_OK;
+    return tmk_fail(diag, (enum tmk_status)verdict.status, "%s", verdict.text);
+}

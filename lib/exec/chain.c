@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A chain step: every tile that somebody wants to see goes to the watch as it passes. */
+#include "base/diag.h"
+#include "exec/worker_parts.h"
+
+struct watching {
+    const struct tmk_watch *watch;
+    const struct tmk_plan_tap *taps; /* of the step */
+    const uint32_t *which;
+    struct tmk_timing *timing; /* NULL: not asked for */
+};
+
+static enum tmk_status see(void *context, uint32_t which, const float *x, size_t first, size_t n,
+                           struct tmk_diag *diag) {
+    const struct watching *w = context;
+    uint64_t begin = w->timing ? tmk_clock_ns() : 0;
+    for (uint32_t t = w->which[which]; t < w->which[which + 1]; t++)
+        TMK_TRY(w->watch->piece(w->watch->context, w->taps[t].slot, x, first, n, diag));
+    if (w->timing)
+        w->timing->observe_ns += tmk_clock_ns() - begin;
+    return TMK_OK;
+}
+
+static enum tmk_status begin_all(const struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                 const struct tmk_watch *watch, struct tmk_diag *diag) {
+    const struct tmk_plan *plan = worker->plan;
+    for (uint32_t t = step->first_seen; t < step->first_seen + step->n_seen; t++) {
+        const struct tmk_plan_value *value = &plan->values[plan->taps[t].value];
+        struct tmk_tensor tensor;
+        tmk_tensor_borrow(&tensor, value->dtype, &value->shape, NULL);
+        TMK_TRY(watch->begin(watch->context, plan->taps[t].slot, &tensor, value->channel_axis,
+                             step->block, diag));
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_worker_chain(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                 const struct tmk_watch *watch, struct tmk_diag *diag) {
+    const struct tmk_plan *plan = worker->plan;
+    const float *in[TMK_MAX_INPUTS];
+    float *out[TMK_MAX_OUTPUTS];
+    for (uint32_t i = 0; i < step->n_in; i++)
+        in[i] = worker->in[i]->data;
+    for (uint32_t i = 0; i < step->n_out; i++)
+        out[i] = worker->out[i]->data;
+    if (!watch || !step->n_seen)
+        return tmk_chain_run(step->chain, in, out, worker->step_scratch, NULL, diag);
+    struct watching watching = {watch, plan->taps + step->first_seen,
+                                plan->which + step->first_which, worker->timing};
+    const struct tmk_chain_watcher watcher = {see, &watching};
+    TMK_TRY(begin_all(worker, step, watch, diag));
+    TMK_TRY(tmk_chain_run(step->chain, in, out, worker->step_scratch, &watcher, diag));
+    for (uint32_t t = step->first_seen; t < step->first_seen + step->n_seen; t++)
+        TMK_TRY(watch->end(watch->context, plan->taps[t].slot, diag));
+    return TMK_OK;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values whose statistics follow exactly from others': they are not looked at while the graph runs.
+ *
+ * Relu and Clip from their operand, Concat from all of its operands; top-level nodes only, where
+ * result and operands are observed at the same level. Which values those are depends on the graph
+ * and on what is observed, never on how the graph runs. */
+#ifndef TMK_EXEC_DERIVE_H
+#define TMK_EXEC_DERIVE_H
+
+#include "exec/account.h"
+#include "plan/plan.h"
+
+/* Gives configs (one a slot of the bound, sorted graph; level, guard and print are set) their
+ * rules, sources and shadows. The caller frees each `sources`. */
+TMK_NODISCARD enum tmk_status tmk_derive_rules(const struct tmk_graph *graph,
+                                               const struct tmk_observer *observers,
+                                               struct tmk_slot_config *configs, uint32_t n,
+                                               struct tmk_diag *diag);
+
+/* To be called when a batch has run, by the worker whose accounts these are. */
+void tmk_derive_note(struct tmk_account *accounts, const struct tmk_slot_config *configs,
+                     uint32_t n, const struct tmk_stats_at *at);
+
+/* Gives the values with a rule their statistics, from all workers' accounts added up, but without
+ * what constants add. */
+TMK_NODISCARD enum tmk_status tmk_derive_all(struct tmk_account *accounts,
+                                             const struct tmk_slot_config *configs, uint32_t n,
+                                             struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Families: operators that are prepared and run alike. One const struct a file, named in the list
+ * of accel.c or, where it needs a library, in that library's list. */
+#ifndef TMK_KERNEL_FAMILY_H
+#define TMK_KERNEL_FAMILY_H
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "kernel/accel.h"
+
+/* What tmk_accel_create was asked for. */
+struct tmk_request {
+    const struct tmk_family *family;
+    const struct tmk_node *node;
+    const struct tmk_tensor *const *in;
+    const struct tmk_infer_result *result; /* output 0; known */
+    struct tmk_accel_layout layout;
+    struct tmk_diag *diag;
+};
+
+/* Families' own structs begin with it. */
+struct tmk_accel {
+    const struct tmk_family *family;
+    const struct tmk_node *node;
+    size_t scratch;
+    size_t held; /* bytes of copies of constant operands */
+    char name[64];
+};
+
+struct tmk_family {
+    bool (*matches)(const struct tmk_node *node);
+    /* As tmk_accel_wants, but for layouts that are the same bytes; a request's layout is nothing to
+     * go by. NULL: {0, 0} always, and no other layout is asked for. */
+    struct tmk_accel_layout (*wants)(const struct tmk_request *request, uint32_t have);
+    /* Leaves *out alone where nothing fits. */
+    enum tmk_status (*create)(const struct tmk_request *request, struct tmk_accel **out);
+    /* As tmk_accel_run. */
+    enum tmk_status (*run)(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
+                           struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag);
+    void (*destroy)(struct tmk_accel *accel);
+};
+
+extern const struct tmk_family tmk_family_pool_blocked, tmk_family_pool_global;
+
+/* Of the library that this is built with; NULL at the end. */
+extern const struct tmk_family *const tmk_library_families[];
+
+/* Blocks of this many channels are what families know. */
+static inline bool tmk_is_block(uint32_t block) {
+    return block == 8 || block == 16;
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* oneDNN as a whole: which families it serves, and what it says of itself. */
+#include <stdio.h>
+#include <string.h>
+
+#include <oneapi/dnnl/dnnl_debug.h>
+
+#include "kernel/onednn.h"
+
+/* OpenMP's header comes with the compiler, not with the library that oneDNN runs on; this is all
+ * that is needed. */
+extern void omp_set_num_threads(int threads);
+
+const struct tmk_family *const tmk_library_families[] = {
+    &tmk_family_conv, &tmk_family_conv_transpose, &tmk_family_matmul,
+    &tmk_family_gemm, &tmk_family_pool,           NULL,
+};
+
+uint32_t tmk_kernel_block(void) {
+    bool wide =
+        (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+    return wide ? 16 : 8;
+}
+
+void tmk_kernel_enter_thread(void) {
+    omp_set_num_threads(1);
+}
+
+const char *tmk_kernel_library(void) {
+    static _Thread_local char text[64];
+    static const char prefix[] = "cpu_isa_";
+    const dnnl_version_t *version = dnnl_version();
+    const char *isa = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());
+    if (strncmp(isa, prefix, sizeof prefix - 1) == 0)
+        isa += sizeof prefix - 1;
+    snprintf(text, sizeof text, "oneDNN %d.%d.%d (%s)", version->major, version->minor,
+             version->patch, isa);
+    return text;
+}

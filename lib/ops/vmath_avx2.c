@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* With AVX2 and glibc's vector functions, which are declared here because math.h shows them to
+ * compilers in their fast-math mode only. */
+#include <immintrin.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define TARGET __attribute__((target("avx2")))
+#define WIDTH 8
+#define WIDE 4
+
+typedef __m256 vec;
+typedef __m256d wide;
+
+TARGET vec _ZGVdN8v_expf(vec);
+TARGET vec _ZGVdN8v_logf(vec);
+TARGET vec _ZGVdN8v_tanhf(vec);
+TARGET vec _ZGVdN8v_erff(vec);
+TARGET vec _ZGVdN8v_sinf(vec);
+TARGET vec _ZGVdN8v_cosf(vec);
+TARGET vec _ZGVdN8v_log1pf(vec);
+#define MV_LOG _ZGVdN8v_logf
+#define MV_TANH _ZGVdN8v_tanhf
+#define MV_ERF _ZGVdN8v_erff
+#define MV_SIN _ZGVdN8v_sinf
+#define MV_COS _ZGVdN8v_cosf
+#define MV_LOG1P _ZGVdN8v_log1pf
+
+#define load _mm256_loadu_ps
+#define store _mm256_storeu_ps
+#define splat _mm256_set1_ps
+#define add _mm256_add_ps
+#define subtract _mm256_sub_ps
+#define multiply _mm256_mul_ps
+#define divide _mm256_div_ps
+#define square_root _mm256_sqrt_ps
+#define splat_wide _mm256_set1_pd
+#define store_wide _mm256_storeu_pd
+#define add_wide _mm256_add_pd
+#define subtract_wide _mm256_sub_pd
+#define multiply_wide _mm256_mul_pd
+
+TARGET static inline wide load_wide(const float *x) {
+    return _mm256_cvtps_pd(_mm_loadu_ps(x));
+}
+
+/* -|x| */
+TARGET static inline vec with_sign(vec x) {
+    return _mm256_or_ps(x, splat(-0.0f));
+}
+
+/* Of each lane: a where the sign bit of x is set, else b. */
+TARGET static inline vec choose_negative(vec x, vec a, vec b) {
+    return _mm256_blendv_ps(b, a, x);
+}
+
+/* libmvec takes results below the normal range one by one, and masks of attention are full of them.
+ * There e^x is the square of e^(x / 2), and below -104 nothing is left. */
+TARGET static inline vec exp_of(vec x) {
+    vec small = _mm256_cmp_ps(x, splat(-87), _CMP_LT_OQ),
+        nothing = _mm256_cmp_ps(x, splat(-104), _CMP_LT_OQ);
+    if (!_mm256_movemask_ps(small))
+        return _ZGVdN8v_expf(x);
+    vec half = _mm256_mul_ps(x, _mm256_blendv_ps(splat(1), splat(0.5f), small));
+    vec e = _ZGVdN8v_expf(_mm256_andnot_ps(nothing, half));
+    return _mm256_andnot_ps(nothing, _mm256_mul_ps(e, _mm256_blendv_ps(splat(1), e, small)));
+}
+
+TARGET static inline vec round_down(vec x) {
+    return _mm256_round_ps(x, _MM_FROUND_FLOOR | _MM_FROUND_NO_EXC);
+}
+
+TARGET static inline vec round_up(vec x) {
+    return _mm256_round_ps(x, _MM_FROUND_CEIL | _MM_FROUND_NO_EXC);
+}
+
+TARGET static inline vec round_even(vec x) {
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* b where it is larger, else a */
+TARGET static inline vec larger(vec a, vec b) {
+    return _mm256_max_ps(b, a);
+}
+
+TARGET static inline bool holds_nan(vec x) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0;
+}
+
+/* The first n floats, n < WIDTH, then zeros. */
+TARGET static inline vec load_first(const float *x, size_t n) {
+    const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(x, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), places));
+}
+
+/* The upper half of the lanes onto the lower, until four are left. */
+TARGET static inline __m128 fold_to_four(const vec v[]) {
+    __m256 eight = _mm256_add_ps(v[0], v[1]);
+    return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+}
+
+#define DOT_ROWS 1 /* sums for so many rows and four columns are in registers */
+
+#include "ops/vmath_body.h"
+
+const struct tmk_vmath tmk_vmath_avx2 = TMK_VMATH_TABLE("avx2");

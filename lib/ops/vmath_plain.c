@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For any processor and any libm. */
+#include <math.h>
+
+#include "ops/exp.h"
+#include "ops/vmath_kernel.h"
+
+#define MAP(name, expr)                                                                            \
+    static void map_##name(const float *x, float *y, size_t n) {                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const float v = x[i];                                                                  \
+            y[i] = (expr);                                                                         \
+        }                                                                                          \
+    }
+MAP(exp, tmk_expf(v))
+MAP(log, logf(v))
+MAP(tanh, tmk_tanhf(v))
+MAP(erf, erff(v))
+MAP(sin, sinf(v))
+MAP(cos, cosf(v))
+MAP(sqrt, sqrtf(v))
+MAP(floor, floorf(v))
+MAP(ceil, ceilf(v))
+MAP(rint, rintf(v))
+MAP(softplus, tmk_above_zero(v) + log1pf(tmk_expf(-fabsf(v))))
+MAP(sigmoid, tmk_sigmoidf(v))
+MAP(gelu, 0.5f * v * (1.0f + erff(v * TMK_SQRT_HALF)))
+MAP(gelu_tanh, 0.5f * v * (1.0f + tmk_tanhf(TMK_SQRT_2_BY_PI * (v + 0.044715f * v * v * v))))
+
+enum { LANES = TMK_VMATH_LANES };
+
+static float max(const float *x, size_t n) {
+    float lane[LANES];
+    size_t i = 0;
+    for (size_t l = 0; l < LANES; l++)
+        lane[l] = x[l < n ? l : 0];
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] = tmk_vmath_larger(lane[l], x[i + l]);
+    for (size_t l = 0; i + l < n; l++)
+        lane[l] = tmk_vmath_larger(lane[l], x[i + l]);
+    return tmk_vmath_join_max(lane);
+}
+
+#define SUM(expr)                                                                                  \
+    double lane[LANES] = {0};                                                                      \
+    size_t i = 0;                                                                                  \
+    for (; i + LANES <= n; i += LANES)                                                             \
+        for (size_t l = 0; l < LANES; l++) {                                                       \
+            const double v = (double)x[i + l];                                                     \
+            lane[l] += (expr);                                                                     \
+        }                                                                                          \
+    for (size_t l = 0; i + l < n; l++) {                                                           \
+        const double v = (double)x[i + l];                                                         \
+        lane[l] += (expr);                                                                         \
+    }                                                                                              \
+    return tmk_vmath_join(lane);
+
+static double sum(const float *x, size_t n) {
+    SUM(v)
+}
+
+static double sum_deviations(const float *x, double mean, size_t n) {
+    SUM((v - mean) * (v - mean))
+}
+
+static double exp_sum(const float *x, float shift, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        y[i] = tmk_expf(x[i] - shift);
+    return sum(y, n);
+}
+
+static void scale(const float *x, float factor, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] * factor;
+}
+
+static void normalize(const float *x, float centre, float factor, const float *scale_by,
+                      const float *bias, float *y, size_t n) {
+    if (bias)
+        for (size_t i = 0; i < n; i++)
+            y[i] = (x[i] - centre) * factor * scale_by[i] + bias[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            y[i] = (x[i] - centre) * factor * scale_by[i];
+}
+
+static float dot(const float *a, const float *b, size_t n) {
+    float lane[LANES] = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] += a[i + l] * b[i + l];
+    for (size_t l = 0; i + l < n; l++)
+        lane[l] += a[i + l] * b[i + l];
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++)
+            lane[l] += lane[l + half];
+    return lane[0];
+}
+
+static void dots(const struct tmk_vdots *d) {
+    for (size_t j = 0; j < d->columns; j++)
+        for (size_t i = 0; i < d->rows; i++)
+            d->c[i * d->c_step + j] = dot(d->a + i * d->a_step, d->b + j * d->b_step, d->depth);
+}
+
+#define ARITHMETIC(name, op)                                                                       \
+    static void name(size_t n, const float *a, bool vary_a, const float *b, bool vary_b,           \
+                     float *y) {                                                                   \
+        const float u = n ? a[0] : 0, v = n ? b[0] : 0;                                            \
+        for (size_t i = 0; i < n && vary_a && vary_b; i++)                                         \
+            y[i] = a[i] op b[i];                                                                   \
+        for (size_t i = 0; i < n && vary_a && !vary_b; i++)                                        \
+            y[i] = a[i] op v;                                                                      \
+        for (size_t i = 0; i < n && !vary_a; i++)                                                  \
+            y[i] = u op(vary_b ? b[i] : v);                                                        \
+    }
+ARITHMETIC(add, +)
+ARITHMETIC(subtract, -)
+ARITHMETIC(multiply, *)
+ARITHMETIC(divide, /)
+
+static void transpose(const void *from, size_t from_step, void *to, size_t to_step, size_t rows,
+                      size_t columns) {
+    for (size_t r = 0; r < rows; r += LANES)
+        for (size_t c = 0; c < columns; c += LANES)
+            tmk_vmath_transpose(from, from_step, to, to_step, r,
+                                rows - r < LANES ? rows : r + LANES, c,
+                                columns - c < LANES ? columns : c + LANES);
+}
+
+const struct tmk_vmath tmk_vmath_plain = {
+    "plain",       map_exp,   map_log,  map_tanh,       map_erf,     map_sin,      map_cos,
+    map_sqrt,      map_floor, map_ceil, map_rint,       map_sigmoid, map_softplus, map_gelu,
+    map_gelu_tanh, max,       sum,      sum_deviations, exp_sum,     scale,        normalize,
+    add,           subtract,  multiply, divide,         dots,        transpose};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a killed run needs to go on: a profile of the samples done so far, without what the model
+ * says anyway (names, shapes as declared, ends), as bytes that are quick to write and checked when
+ * read.
+ *
+ * The bytes: "TMKCHKPT"; the version (4 bytes, little-endian as all of them); the length of what
+ * follows up to the checksum (8 bytes); that; XXH64 of everything before (8 bytes). In between, in
+ * the numbers of stats/wire.h: the profile's header as JSON text; how many values; for each the
+ * distance of its ID from the one before (from -1 at first), fingerprint, kind, status, what it has
+ * (flags), types, count, shapes that ran, rule and sources, statistics, extremes of each sample.
+ * Equal profiles are equal bytes, and nothing else decodes. */
+#ifndef TMK_PROFILE_CHECKPOINT_H
+#define TMK_PROFILE_CHECKPOINT_H
+
+#include <tidemark/profile.h>
+
+#include "base/text.h"
+
+/* Appends the checkpoint of a profile whose books balance (else TMK_MISMATCH). */
+TMK_NODISCARD enum tmk_status tmk_checkpoint_encode(const struct tmk_profile *profile,
+                                                    struct tmk_text *out, struct tmk_diag *diag);
+/* A profile with the header and, in each record, the ID, fingerprint, kind, status and all that
+ * running made; its books balance. TMK_FORMAT for anything that encoding does not write (cut short,
+ * damaged, no checkpoint), TMK_UNSUPPORTED for another version. End with tmk_profile_destroy. */
+TMK_NODISCARD enum tmk_status tmk_checkpoint_decode(const void *bytes, size_t len,
+                                                    struct tmk_profile **out,
+                                                    struct tmk_diag *diag);
+
+/* The same to and from a file, which is written whole or not at all. Errors name it. */
+TMK_NODISCARD enum tmk_status tmk_checkpoint_write(const struct tmk_profile *profile,
+                                                   const char *path, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile **out,
+                                                  struct tmk_diag *diag);
+
+/* Adds what was done before to the profile of what was done since: tmk_profile_merge with a decoded
+ * checkpoint, of whose values only what a checkpoint holds is compared. */
+TMK_NODISCARD enum tmk_status tmk_checkpoint_add(struct tmk_profile *profile,
+                                                 const struct tmk_profile *checkpoint,
+                                                 struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where NaN and infinities came from: a question to the statistics and the operands of a profile.
+ * A value has them from an operand that had some at the same sample or before. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/profile.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+
+struct tracing {
+    const struct tmk_profile *profile;
+    uint64_t *first;   /* by position: sample of the first NaN or infinity; TMK_NOWHERE: none */
+    uint32_t *visited; /* by position: for which value it was last looked through, + 1 */
+    uint32_t *stack;   /* positions still to look through */
+    uint32_t *found;   /* positions of the operands found */
+    uint32_t n_found;
+};
+
+static uint32_t position_of(const struct tmk_profile *profile, uint32_t id) {
+    const struct tmk_profile_tensor *t = tmk_profile_by_id(profile, id);
+    return t ? (uint32_t)(t - profile->tensors) : profile->n_tensors;
+}
+
+/* A value of the main graph that nobody looked at, or a sequence. */
+static bool is_unseen(const struct tmk_profile_tensor *t) {
+    return !t->stats && !t->has_int_stats && !t->path[0];
+}
+
+/* An input of a loop's body that was finite when the loop began. */
+static bool comes_round(const struct tracing *trace, uint32_t at) {
+    const struct tmk_profile_tensor *t = &trace->profile->tensors[at];
+    if (t->has_producer || !t->path[0])
+        return false;
+    for (uint32_t i = 0; i < t->n_operands; i++) {
+        uint32_t operand = position_of(trace->profile, t->operands[i]);
+        if (operand < at && trace->first[operand] <= trace->first[at])
+            return false;
+    }
+    return true;
+}
+
+static void find(struct tracing *trace, uint32_t at) {
+    const struct tmk_profile *p = trace->profile;
+    uint32_t depth = 0;
+    trace->n_found = 0;
+    trace->visited[at] = at + 1;
+    trace->stack[depth++] = at;
+    while (depth) {
+        const struct tmk_profile_tensor *t = &p->tensors[trace->stack[--depth]];
+        for (uint32_t i = 0; i < t->n_operands; i++) {
+            uint32_t operand = position_of(p, t->operands[i]);
+            if (operand == p->n_tensors || trace->visited[operand] == at + 1)
+                continue;
+            trace->visited[operand] = at + 1;
+            if (is_unseen(&p->tensors[operand]))
+                trace->stack[depth++] = operand;
+            else if (trace->first[operand] != TMK_NOWHERE &&
+                     trace->first[operand] <= trace->first[at] &&
+                     (operand > at || !comes_round(trace, operand)))
+                trace->found[trace->n_found++] = operand;
+        }
+    }
+}
+
+static int by_number(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* With the lists NULL, only counts. */
+static void list(struct tracing *trace, struct tmk_nonfinite *entries, uint32_t *ids,
+                 uint32_t *n_entries, size_t *n_ids) {
+    const struct tmk_profile *p = trace->profile;
+    *n_entries = 0;
+    *n_ids = 0;
+    memset(trace->visited, 0, p->n_tensors * sizeof *trace->visited);
+    for (uint32_t i = 0; i < p->n_tensors; i++) {
+        if (trace->first[i] == TMK_NOWHERE)
+            continue;
+        find(trace, i);
+        if (entries) {
+            qsort(trace->found, trace->n_found, sizeof *trace->found, by_number);
+            for (uint32_t k = 0; k < trace->n_found; k++)
+                ids[*n_ids + k] = p->tensors[trace->found[k]].id;
+            entries[*n_entries] =
+                (struct tmk_nonfinite){p->tensors[i].id, ids + *n_ids, trace->n_found, false};
+        }
+        ++*n_entries;
+        *n_ids += trace->n_found;
+    }
+}
+
+static struct tmk_nonfinite *entry_of(struct tmk_nonfinite *entries, uint32_t n, uint32_t id) {
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (entries[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return &entries[low];
+}
+
+static void mark_downstream(struct tmk_nonfinite *entries, uint32_t n) {
+    uint32_t first = 0;
+    while (first < n && entries[first].n_from)
+        first++;
+    for (bool more = first < n; more;) { /* more than once for what comes round a loop */
+        more = false;
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t k = 0; k < entries[i].n_from && !entries[i].downstream; k++) {
+                const struct tmk_nonfinite *from = entry_of(entries, n, entries[i].from[k]);
+                entries[i].downstream = from == &entries[first] || from->downstream;
+                more |= entries[i].downstream;
+            }
+    }
+}
+
+static enum tmk_status gather(struct tracing *trace, struct tmk_nonfinite **out, uint32_t *n,
+                              struct tmk_diag *diag) {
+    const struct tmk_profile *p = trace->profile;
+    bool knows = false, any = false;
+    for (uint32_t i = 0; i < p->n_tensors; i++) {
+        struct tmk_summary s = {.first_nonfinite = {TMK_NOWHERE, TMK_NOWHERE}};
+        if (p->tensors[i].stats)
+            tmk_stats_facts(p->tensors[i].stats, &s);
+        trace->first[i] = s.first_nonfinite.sample;
+        any |= trace->first[i] != TMK_NOWHERE;
+        knows |= p->tensors[i].n_operands > 0;
+    }
+    *out = NULL;
+    *n = 0;
+    if (!any || !knows)
+        return TMK_OK;
+    uint32_t entries;
+    size_t ids;
+    list(trace, NULL, NULL, &entries, &ids);
+    struct tmk_nonfinite *block = malloc(entries * sizeof *block + ids * sizeof(uint32_t));
+    if (!block)
+        return tmk_nomem(diag);
+    list(trace, block, (uint32_t *)(void *)(block + entries), &entries, &ids);
+    mark_downstream(block, entries);
+    *out = block;
+    *n = entries;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_nonfinite(const struct tmk_profile *profile, struct tmk_nonfinite **out,
+                                      uint32_t *n, struct tmk_diag *diag) {
+    size_t size = (size_t)profile->n_tensors + 1;
+    uint32_t *room = calloc(size, 3 * sizeof *room);
+    struct tracing trace = {.profile = profile, .first = calloc(size, sizeof(uint64_t))};
+    enum tmk_status status = room && trace.first ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK) {
+        trace.visited = room;
+        trace.stack = room + size;
+        trace.found = room + 2 * size;
+        status = gather(&trace, out, n, diag);
+    }
+    free(room);
+    free(trace.first);
+    return status;
+}

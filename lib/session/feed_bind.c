@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which source feeds which input. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "data/image_spec.h"
+#include "model/onnx.h"
+#include "session/feed_parts.h"
+#include "tensor/list.h"
+
+static enum tmk_status decode(const char *path, struct tmk_tensor *out, char **name,
+                              struct tmk_diag *diag) {
+    return tmk_onnx_load_tensor(path, out, name, diag);
+}
+
+static int32_t input_by_name(const struct tmk_graph *graph, const char *name, size_t len) {
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (strlen(graph->inputs[i]->name) == len && memcmp(graph->inputs[i]->name, name, len) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+/* INPUT=PATH, where INPUT is an input of the graph; a path may hold '=' itself. */
+static int32_t split_binding(const struct tmk_graph *graph, const char *text, const char **path) {
+    *path = text;
+    for (const char *eq = strchr(text, '='); eq; eq = strchr(eq + 1, '=')) {
+        int32_t input = input_by_name(graph, text, (size_t)(eq - text));
+        if (input >= 0) {
+            *path = eq + 1;
+            return input;
+        }
+    }
+    return -1;
+}
+
+static enum tmk_status take(struct tmk_session_feed *feed, uint32_t input, uint32_t source,
+                            uint32_t array, struct tmk_diag *diag) {
+    if (feed->bound[input].taken)
+        return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has two sources: %s and %s",
+                        feed->graph->inputs[input]->name,
+                        tmk_source_info(feed->sources[feed->bound[input].source])->path,
+                        tmk_source_info(feed->sources[source])->path);
+    feed->bound[input] = (struct feed_bound){.source = source, .array = array, .taken = true};
+    return TMK_OK;
+}
+
+static enum tmk_status bind_to(struct tmk_session_feed *feed, uint32_t input, uint32_t source,
+                               struct tmk_diag *diag) {
+    const struct tmk_source_info *info = tmk_source_info(feed->sources[source]);
+    const char *name = feed->graph->inputs[input]->name;
+    for (uint32_t a = 0; a < info->n_arrays; a++)
+        if (info->n_arrays == 1 || strcmp(info->arrays[a].name, name) == 0)
+            return take(feed, input, source, a, diag);
+    return tmk_fail(diag, TMK_ARGUMENT, "%s: holds %u arrays, none of them named '%s'", info->path,
+                    info->n_arrays, name);
+}
+
+/* The one input that has nothing yet, or -1 when there are none or several. */
+static int32_t only_input_left(const struct tmk_session_feed *feed) {
+    int32_t left = -1;
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
+        if (!feed->bound[i].taken) {
+            if (left >= 0)
+                return -1;
+            left = (int32_t)i;
+        }
+    return left;
+}
+
+/* Sets whose tensors don't all carry inputs' names go by position. */
+static bool by_position(const struct tmk_graph *graph, const struct tmk_source_info *info) {
+    if (!info->n_arrays || !info->arrays[0].whole || info->n_arrays > graph->n_inputs)
+        return false;
+    for (uint32_t a = 0; a < info->n_arrays; a++)
+        if (input_by_name(graph, info->arrays[a].name, strlen(info->arrays[a].name)) < 0)
+            return true;
+    return false;
+}
+
+static enum tmk_status bind_by_name(struct tmk_session_feed *feed, uint32_t source,
+                                    struct tmk_diag *diag) {
+    const struct tmk_source_info *info = tmk_source_info(feed->sources[source]);
+    bool position = by_position(feed->graph, info), any = false;
+    for (uint32_t a = 0; a < info->n_arrays; a++) {
+        const char *name = info->arrays[a].name;
+        int32_t input = position ? (int32_t)a : input_by_name(feed->graph, name, strlen(name));
+        if (input < 0)
+            continue;
+        TMK_TRY(take(feed, (uint32_t)input, source, a, diag));
+        any = true;
+    }
+    int32_t left = only_input_left(feed);
+    if (any)
+        return TMK_OK;
+    if (info->n_arrays == 1 && left >= 0)
+        return take(feed, (uint32_t)left, source, 0, diag);
+    return tmk_fail(diag, TMK_ARGUMENT,
+                    "%s: it is not clear which input it is for; say INPUT=%s (the first input is "
+                    "'%s')",
+                    info->path, info->path,
+                    feed->graph->n_inputs ? feed->graph->inputs[0]->name : "");
+}
+
+static enum tmk_status open_sources(struct tmk_session_feed *feed, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = feed->options;
+    struct tmk_image_spec image;
+    const struct tmk_source_options how = {.decode = decode, .image = &image};
+    bool streams = false;
+    TMK_TRY(tmk_image_spec_parse(options->image, &image, diag));
+    for (size_t d = 0; d < options->n_data; d++) {
+        const char *path;
+        (void)split_binding(feed->graph, options->data[d], &path);
+        bool stream = strcmp(path, "-") == 0;
+        if (stream && streams)
+            return tmk_fail(diag, TMK_ARGUMENT,
+                            "standard input is named twice; a single - feeds all inputs that have "
+                            "no other data, a record each in turn");
+        streams |= stream;
+        TMK_TRY(tmk_source_open(path, &how, &feed->sources[d], diag));
+        feed->n_sources++;
+    }
+    return TMK_OK;
+}
+
+/* What a source that takes its arrays from its inputs is to feed: --dim has its say. */
+static struct tmk_source_want want_of(const struct tmk_session_feed *feed, uint32_t input) {
+    const struct tmk_value *value = feed->graph->inputs[input];
+    const struct tmk_type *type = &value->type;
+    struct tmk_source_want want = {value->name, type->dtype, type->has_shape, type->shape};
+    for (int32_t k = 0; type->has_shape && k < type->shape.rank; k++)
+        for (size_t d = 0; d < feed->options->n_dims && type->symbol[k]; d++)
+            if (type->shape.dim[k] < 0 && strcmp(type->symbol[k], feed->options->dims[d].name) == 0)
+                want.shape.dim[k] = feed->options->dims[d].value;
+    return want;
+}
+
+/* Such a source feeds the input that it was given for, or all that nobody else feeds. */
+static enum tmk_status settle(struct tmk_session_feed *feed, uint32_t source, int32_t input,
+                              struct tmk_diag *diag) {
+    uint32_t n = 0;
+    struct tmk_source_want *wants = calloc(feed->graph->n_inputs + 1u, sizeof *wants);
+    enum tmk_status status = wants ? TMK_OK : tmk_nomem(diag);
+    for (uint32_t i = 0; status == TMK_OK && i < feed->graph->n_inputs; i++)
+        if (input >= 0 ? i == (uint32_t)input : !feed->bound[i].taken) {
+            wants[n] = want_of(feed, i);
+            status = take(feed, i, source, n++, diag);
+        }
+    if (status == TMK_OK && !n)
+        status = tmk_fail(diag, TMK_ARGUMENT, "%s: every input has data already",
+                          tmk_source_info(feed->sources[source])->path);
+    if (status == TMK_OK)
+        status = tmk_source_settle(feed->sources[source], wants, n, diag);
+    free(wants);
+    return status;
+}
+
+/* Bindings by name first, since they leave fewer inputs; what takes all that is left, last. */
+enum { TURN_NAMED, TURN_UNNAMED, TURN_REST, N_TURNS };
+
+static enum tmk_status bind_in_turn(struct tmk_session_feed *feed, int turn,
+                                    struct tmk_diag *diag) {
+    for (uint32_t d = 0; d < feed->n_sources; d++) {
+        const char *path;
+        int32_t input = split_binding(feed->graph, feed->options->data[d], &path);
+        bool settles = tmk_source_info(feed->sources[d])->settles;
+        if (turn != (input >= 0 ? TURN_NAMED : settles ? TURN_REST : TURN_UNNAMED))
+            continue;
+        if (settles)
+            TMK_TRY(settle(feed, d, input, diag));
+        else if (input >= 0)
+            TMK_TRY(bind_to(feed, (uint32_t)input, d, diag));
+        else
+            TMK_TRY(bind_by_name(feed, d, diag));
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_feed_bind(struct tmk_session_feed *feed, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = feed->options;
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
+        enum tmk_type_kind kind = feed->graph->inputs[i]->type.kind;
+        if (kind != TMK_TYPE_TENSOR && kind != TMK_TYPE_OPTIONAL)
+            return tmk_fail(diag, TMK_UNSUPPORTED, "input '%s' is %s; data are arrays only",
+                            feed->graph->inputs[i]->name, tmk_type_kind_text(kind));
+    }
+    feed->sources = calloc(options->n_data + 1, sizeof(struct tmk_source *));
+    feed->bound = calloc(feed->graph->n_inputs + 1u, sizeof *feed->bound);
+    if (!feed->sources || !feed->bound)
+        return tmk_nomem(diag);
+    TMK_TRY(open_sources(feed, diag));
+    for (int turn = 0; turn < N_TURNS; turn++)
+        TMK_TRY(bind_in_turn(feed, turn, diag));
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
+        if (!feed->bound[i].taken)
+            return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has no data; add --data '%s=FILE'",
+                            feed->graph->inputs[i]->name, feed->graph->inputs[i]->name);
+    return TMK_OK;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the data that run, one after the other, and what of them is dealt with. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+#include "session/feed_parts.h"
+
+/* ---- where a part may be cut ---- */
+
+uint64_t tmk_session_feed_batches(const struct tmk_session_feed *feed) {
+    return feed->samples == TMK_SOURCE_ENDLESS ? 0 : tmk_feed_choice_batches(&feed->choice);
+}
+
+uint64_t tmk_session_feed_begin(const struct tmk_session_feed *feed, uint64_t batch) {
+    uint64_t from = 0, until = 0, n = tmk_session_feed_batches(feed);
+    if (batch < n && tmk_feed_choice_batch(&feed->choice, batch, &from, &until))
+        return from;
+    return n && tmk_feed_choice_batch(&feed->choice, n - 1, &from, &until) ? until : 0;
+}
+
+uint64_t tmk_session_feed_share(const struct tmk_session_feed *feed, uint64_t begin, uint64_t end) {
+    uint64_t all = tmk_session_feed_batches(feed), from, until, last;
+    uint64_t i = tmk_feed_choice_from(&feed->choice, begin);
+    uint64_t k = tmk_feed_choice_from(&feed->choice, end);
+    if (k > all)
+        k = all;
+    if (i >= k || !tmk_feed_choice_batch(&feed->choice, i, &from, &until) ||
+        !tmk_feed_choice_batch(&feed->choice, k - 1, &last, &until))
+        return 0;
+    struct feed_choice part = feed->choice; /* the same batches, numbered from the part's first */
+    part.skip = from;
+    part.end = until;
+    part.limit = UINT64_MAX;
+    struct feed_total total = tmk_feed_choice_total(&part);
+    return feed->smaller ? total.samples : total.in_full_batches;
+}
+
+static bool is_boundary(const struct tmk_session_feed *feed, uint64_t sample) {
+    return sample % feed->plan.batch == 0 || sample == feed->choice.skip ||
+           sample == tmk_session_feed_begin(feed, UINT64_MAX);
+}
+
+/* ---- reading ahead ---- */
+
+static bool next_entry(void *context, uint64_t *entry) {
+    struct feed_order *order = context;
+    const struct tmk_session_feed *feed = order->feed;
+    while (order->at == order->until) {
+        uint64_t from, until;
+        if (!tmk_feed_choice_batch(&feed->choice, order->batch++, &from, &until) ||
+            from >= order->end)
+            return false;
+        if (!feed->smaller && until - from < feed->plan.batch)
+            continue;
+        order->at = from * order->step;
+        order->until = until * order->step;
+    }
+    *entry = order->at++;
+    return true;
+}
+
+static uint32_t threads_of(const struct tmk_run_options *options) {
+    long n = options->threads ? (long)options->threads : sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+/* The order of the part before may be in use until the source has this one. */
+static enum tmk_status look_ahead(struct tmk_session_feed *feed, struct tmk_diag *diag) {
+    uint32_t n = feed->graph->n_inputs;
+    struct feed_order *orders = feed->orders + (feed->n_parts % 2 ? n : 0);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct feed_bound *bound = &feed->bound[i];
+        struct tmk_source *source = feed->sources[bound->source];
+        orders[i] = (struct feed_order){.feed = feed,
+                                        .step = feed->plan.slices ? 1 : bound->step,
+                                        .batch = feed->next_batch,
+                                        .end = feed->part_end};
+        if (tmk_source_info(source)->n_arrays == 1)
+            TMK_TRY(tmk_source_ahead(source, &(struct tmk_source_order){next_entry, &orders[i]},
+                                     threads_of(feed->options), diag));
+    }
+    return TMK_OK;
+}
+
+/* ---- part after part ---- */
+
+enum tmk_status tmk_session_feed_hand_out(struct tmk_session_feed *feed,
+                                          const struct tmk_hand_out *hand_out,
+                                          struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
+        if (tmk_feed_array(feed, &feed->bound[i])->n_entries == TMK_SOURCE_ENDLESS)
+            return tmk_fail(diag, TMK_ARGUMENT,
+                            "%s: a stream can only be read whole, once; --shard and --checkpoint "
+                            "need data in files",
+                            tmk_source_info(feed->sources[feed->bound[i].source])->path);
+    feed->hand_out = *hand_out;
+    return TMK_OK;
+}
+
+static enum tmk_status fetch(struct tmk_session_feed *feed, uint64_t *begin, uint64_t *end,
+                             bool *more, struct tmk_diag *diag) {
+    uint64_t before = feed->n_parts ? feed->part_end : feed->choice.skip;
+    if (!feed->hand_out.next) {
+        *more = !feed->n_parts;
+        *begin = feed->choice.skip;
+        *end = feed->samples == TMK_SOURCE_ENDLESS ? UINT64_MAX
+                                                   : tmk_session_feed_begin(feed, UINT64_MAX);
+        return TMK_OK;
+    }
+    TMK_TRY(feed->hand_out.next(feed->hand_out.context, begin, end, more, diag));
+    if (*more && (*begin < before || *begin >= *end || !is_boundary(feed, *begin) ||
+                  !is_boundary(feed, *end) || *end > tmk_session_feed_begin(feed, UINT64_MAX)))
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "samples %llu to %llu are no part of the run that begins and ends with a "
+                        "batch, or are out of order",
+                        (unsigned long long)*begin, (unsigned long long)*end);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_feed_open_range(struct tmk_session_feed *feed, uint64_t begin,
+                                    struct tmk_diag *diag) {
+    struct tmk_feed_ledger *ledger = &feed->ledger;
+    if (ledger->n_ranges && ledger->ranges[ledger->n_ranges - 1].end == begin)
+        return TMK_OK;
+    if (ledger->n_ranges == UINT32_MAX)
+        return tmk_nomem(diag);
+    struct tmk_profile_range *ranges =
+        tmk_grown(ledger->ranges, ledger->n_ranges, &feed->ranges_size, sizeof *ranges);
+    if (!ranges)
+        return tmk_nomem(diag);
+    ledger->ranges = ranges;
+    ranges[ledger->n_ranges++] = (struct tmk_profile_range){begin, begin};
+    return TMK_OK;
+}
+
+enum tmk_status tmk_feed_next_part(struct tmk_session_feed *feed, struct tmk_diag *diag) {
+    uint64_t begin, end;
+    TMK_TRY(fetch(feed, &begin, &end, &feed->in_part, diag));
+    if (!feed->in_part)
+        return TMK_OK;
+    TMK_TRY(tmk_feed_open_range(feed, begin, diag));
+    feed->n_parts++;
+    feed->part_end = end;
+    feed->next_batch = tmk_feed_choice_from(&feed->choice, begin);
+    return look_ahead(feed, diag);
+}
+
+void tmk_feed_cover(struct tmk_session_feed *feed, uint64_t at) {
+    feed->ledger.ranges[feed->ledger.n_ranges - 1].end = at;
+}
+
+void tmk_feed_end_part(struct tmk_session_feed *feed) {
+    feed->in_part = false;
+    if (feed->samples != TMK_SOURCE_ENDLESS)
+        tmk_feed_cover(feed, feed->part_end);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the feed share. */
+#ifndef TMK_SESSION_FEED_PARTS_H
+#define TMK_SESSION_FEED_PARTS_H
+
+#include "session/feed.h"
+
+enum feed_cut { CUT_SLICES, CUT_ENTRIES, CUT_WHOLE };
+
+/* What feeds an input. */
+struct feed_bound {
+    uint32_t source, array;
+    bool taken;
+    enum feed_cut cut;
+    uint64_t step;          /* entries a batch */
+    struct tmk_tensor kept; /* entries that were read, but not yet wanted: from kept_first on */
+    uint64_t kept_first;
+};
+
+/* Which samples are offered, in batches: those from `skip` on, up to `end`; of the batches, which
+ * are cut at multiples of `batch`, every `every`-th; at most `limit` samples. */
+struct feed_choice {
+    uint64_t skip, end, limit; /* UINT64_MAX: none, or not known */
+    uint64_t batch, every;     /* at least 1 */
+};
+/* The samples of the i-th batch that is offered; false after the last. */
+bool tmk_feed_choice_batch(const struct feed_choice *choice, uint64_t i, uint64_t *from,
+                           uint64_t *until);
+/* How many batches there are, and the first of them that begins at `sample` or behind it. */
+uint64_t tmk_feed_choice_batches(const struct feed_choice *choice);
+uint64_t tmk_feed_choice_from(const struct feed_choice *choice, uint64_t sample);
+/* Where the end is known. */
+struct feed_total {
+    uint64_t samples, in_full_batches;
+};
+struct feed_total tmk_feed_choice_total(const struct feed_choice *choice);
+
+/* Entries of one input in the order in which they will be read. */
+struct feed_order {
+    const struct tmk_session_feed *feed;
+    uint64_t step;      /* entries a sample */
+    uint64_t batch;     /* at hand */
+    uint64_t end;       /* samples from here on are not of the part */
+    uint64_t at, until; /* entries of it that are left */
+};
+
+struct tmk_session_feed {
+    const struct tmk_graph *graph;
+    const struct tmk_run_options *options; /* outlive the feed */
+    struct tmk_source **sources;
+    uint32_t n_sources;
+    struct feed_bound *bound;     /* by input */
+    struct feed_order *orders;    /* by input; twice, for the part at hand and the one before */
+    struct tmk_feed_watch watch;  /* .ask NULL: none */
+    struct tmk_hand_out hand_out; /* .next NULL: everything is of one part */
+    struct tmk_feed_plan plan;
+    struct feed_choice choice;
+    uint64_t samples; /* in the sources, or TMK_SOURCE_ENDLESS */
+    bool smaller;     /* a batch need not be full */
+
+    /* of the loader alone */
+    uint64_t next_batch; /* of those offered */
+    uint64_t part_end;   /* of the part at hand */
+    uint64_t n_parts;    /* so far */
+    bool in_part, paused;
+    uint64_t at, until; /* samples of the batch at hand that are left */
+    bool separate;      /* what failed last was a file of its own, */
+    uint32_t failing;   /* for this input */
+    struct tmk_feed_ledger ledger;
+    size_t bad_size, ranges_size;
+};
+
+const struct tmk_source_array *tmk_feed_array(const struct tmk_session_feed *feed,
+                                              const struct feed_bound *bound);
+
+/* Opens the sources and finds each input its array. */
+TMK_NODISCARD enum tmk_status tmk_feed_bind(struct tmk_session_feed *feed, struct tmk_diag *diag);
+/* Decides on cuts, batches and samples. */
+TMK_NODISCARD enum tmk_status tmk_feed_cut(struct tmk_session_feed *feed, struct tmk_diag *diag);
+/* --dim names dimensions that are there. */
+TMK_NODISCARD enum tmk_status tmk_feed_check_dims(const struct tmk_session_feed *feed,
+                                                  struct tmk_diag *diag);
+/* Equal names of free dimensions must be equal sizes, within a batch and with --dim. */
+TMK_NODISCARD enum tmk_status tmk_feed_check_symbols(const struct tmk_session_feed *feed,
+                                                     const struct tmk_tensor *inputs,
+                                                     struct tmk_diag *diag);
+
+/* Goes on to the next part, whose first batch is feed->next_batch; feed->in_part is false when
+ * there is none. */
+TMK_NODISCARD enum tmk_status tmk_feed_next_part(struct tmk_session_feed *feed,
+                                                 struct tmk_diag *diag);
+/* From here on samples are looked at. */
+TMK_NODISCARD enum tmk_status tmk_feed_open_range(struct tmk_session_feed *feed, uint64_t begin,
+                                                  struct tmk_diag *diag);
+/* Samples up to `at` are dealt with. */
+void tmk_feed_cover(struct tmk_session_feed *feed, uint64_t at);
+/* All of the part at hand is. */
+void tmk_feed_end_part(struct tmk_session_feed *feed);
+
+/* Reads up to `count` samples from `first` on; out->samples says how many, 0 at the end of the
+ * data. A failure is that of sample `first`. */
+TMK_NODISCARD enum tmk_status tmk_feed_read(struct tmk_session_feed *feed, uint64_t first,
+                                            uint64_t count, struct tmk_batch *out,
+                                            struct tmk_diag *diag);
+/* Is there a sample `at` in the sources that do not know? */
+TMK_NODISCARD enum tmk_status tmk_feed_goes_on(struct tmk_session_feed *feed, uint64_t at,
+                                               struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/limits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "kernel/accel.h"
+#include "plan/plan.h"
+#include "session/feed.h"
+
+/* Measured on ResNet-50, DenseNet-121 and BERT over 256 samples: pages that a table of bins has
+ * touched, and counters behind it. A value of few elements touches a page each at most. CODE is
+ * what a library generates and keeps for one kernel. */
+enum { STATISTICS_BYTES = 160 << 10, PAGE = 4096, READ_AHEAD_A_WORKER = 3, CODE = 64 << 10 };
+
+/* What the process holds now: the program, its libraries, the graph. */
+static uint64_t resident(void) {
+    unsigned long long pages = 0, all;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file) {
+        if (fscanf(file, "%llu %llu", &all, &pages) != 2)
+            pages = 0;
+        fclose(file);
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
+                              uint32_t n, const struct tmk_slot_config *slots) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tmk_plan_value *value = &plan->values[taps[i].value];
+        const struct tmk_slot_config *slot = &slots[taps[i].slot];
+        size_t count = 0;
+        if (value->dtype != TMK_FLOAT32 || slot->rule != TMK_RULE_NONE)
+            continue;
+        (void)tmk_shape_count(&value->shape, &count);
+        bool bins = slot->level != TMK_STATS_MINMAX;
+        bytes += !bins                                 ? PAGE
+                 : count < STATISTICS_BYTES / PAGE - 1 ? PAGE * (count + 1)
+                                                       : STATISTICS_BYTES;
+    }
+    return bytes;
+}
+
+static uint64_t packed_bytes(const struct tmk_plan *plan) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        bytes += plan->steps[i].accel ? CODE + tmk_accel_bytes(plan->steps[i].accel) : 0;
+    for (uint32_t i = 0; i < plan->n_values; i++)
+        if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer)
+            bytes += tmk_tensor_bytes(&plan->values[i].constant);
+    return bytes;
+}
+
+/* Weights that are views of the file: their pages come back as they are read. Copies of others the
+ * process holds by now. */
+static void find_views(struct tmk_graph *graph, void *context) {
+    uint64_t *bytes = context;
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        const struct tmk_value *value = graph->values[i];
+        if (value->kind == TMK_VALUE_INITIALIZER && tmk_buf_is_mapped(value->data.buf))
+            *bytes += tmk_tensor_bytes(&value->data);
+    }
+}
+
+static void add_up(struct tmk_memory_plan *plan) {
+    plan->total = plan->program + plan->model + plan->packed + plan->constants +
+                  plan->threads * (plan->worker + plan->statistics + plan->read_ahead);
+}
+
+static enum tmk_status plan_batch(const struct tmk_memory_request *r,
+                                  const struct tmk_tensor *inputs, struct tmk_plan **out,
+                                  struct tmk_diag *diag) {
+    uint8_t *needs = calloc(r->n_slots + 1u, sizeof *needs);
+    if (!needs)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < r->n_slots; i++)
+        needs[i] = tmk_slot_need(&r->slots[i]);
+    const struct tmk_plan_options options = {.needs = needs};
+    tmk_kernel_enter_thread();
+    enum tmk_status status = tmk_plan_create(r->graph, inputs, &options, out, diag);
+    free(needs);
+    return status;
+}
+
+static enum tmk_status weigh(const struct tmk_memory_request *r, const struct tmk_batch *batch,
+                             struct tmk_memory_plan *m, struct tmk_diag *diag) {
+    struct tmk_plan *plan = NULL;
+    TMK_TRY(plan_batch(r, batch->inputs, &plan, diag));
+    tmk_graph_each(tmk_graph_root(r->graph), find_views, &m->model);
+    m->packed = packed_bytes(plan);
+    m->worker = plan->arena_bytes + plan->scratch_bytes;
+    for (uint32_t i = 0; i < batch->n_inputs; i++)
+        m->read_ahead += READ_AHEAD_A_WORKER * tmk_tensor_bytes(&batch->inputs[i]);
+    m->statistics = statistics_of(plan, plan->taps, plan->n_taps, r->slots) +
+                    statistics_of(plan, plan->input_taps, plan->n_input_taps, r->slots);
+    m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, r->slots);
+    tmk_plan_destroy(&plan);
+    return TMK_OK;
+}
+
+static enum tmk_status plan_once(const struct tmk_memory_request *r,
+                                 const struct tmk_run_options *options, uint64_t held,
+                                 struct tmk_memory_plan *out, struct tmk_diag *diag) {
+    struct tmk_session_feed *source = NULL;
+    struct tmk_batch batch = {0};
+    bool more = true;
+    TMK_TRY(tmk_session_feed_open(r->graph, options, &source, diag));
+    struct tmk_memory_plan m = {
+        .threads = r->threads, .batch = tmk_session_feed_plan(source).batch, .program = held};
+    const struct tmk_feed feed = tmk_session_feed_of(source);
+    enum tmk_status status = feed.next(feed.context, &batch, &more, diag);
+    if (status == TMK_OK && !batch.samples)
+        status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
+    if (status == TMK_OK)
+        status = weigh(r, &batch, &m, diag);
+    tmk_batch_finish(&batch);
+    tmk_session_feed_close(&source);
+    if (status == TMK_OK) {
+        add_up(&m);
+        *out = m;
+    }
+    return status;
+}
+
+static bool is_stream(const char *source) {
+    const char *eq = strrchr(source, '=');
+    return strcmp(eq ? eq + 1 : source, "-") == 0;
+}
+
+enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
+                                   struct tmk_memory_plan *out, struct tmk_diag *diag) {
+    struct tmk_run_options options = *request->options;
+    uint64_t limit = options.memory_limit, held = resident();
+    struct tmk_memory_plan plan;
+    options.memory_limit = 0;
+    for (size_t i = 0; i < options.n_data; i++)
+        if (is_stream(options.data[i]))
+            return tmk_fail(diag, TMK_UNSUPPORTED,
+                            "memory can't be planned for data that comes as a stream");
+    TMK_TRY(plan_once(request, &options, held, &plan, diag));
+    for (;;) {
+        while (limit && plan.total > limit && plan.threads > 1) {
+            plan.threads--;
+            add_up(&plan);
+        }
+        uint64_t batch = plan.batch;
+        if (!limit || plan.total <= limit)
+            break;
+        options.batch = (uint32_t)(batch / 2);
+        if (batch > 1)
+            TMK_TRY(plan_once(request, &options, held, &plan, diag));
+        if (batch <= 1 || plan.batch >= batch)
+            return tmk_fail(diag, TMK_NOMEM,
+                            "one worker is expected to need %llu MiB, more than the limit of %llu",
+                            (unsigned long long)(plan.total >> 20),
+                            (unsigned long long)(limit >> 20));
+    }
+    *out = plan;
+    return TMK_OK;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much memory a run will take, told before it begins. */
+#ifndef TMK_SESSION_LIMITS_H
+#define TMK_SESSION_LIMITS_H
+
+#include <tidemark/session.h>
+
+#include "exec/account.h"
+#include "graph/graph.h"
+
+/* What is to run. */
+struct tmk_memory_request {
+    const struct tmk_graph *graph; /* as tmk_plan_create wants it; with observers, or bare */
+    const struct tmk_run_options *options;
+    const struct tmk_slot_config *slots;
+    uint32_t n_slots, threads;
+};
+
+/* Opens the data, plans its first batch and adds up. What statistics take is an estimate, from what
+ * they were measured to take: how many bins are used is known only once the data was seen. With
+ * options->memory_limit: fewer workers first, which change no result, then batches half as large,
+ * where the model leaves them free, until the sum fits; TMK_NOMEM when nothing does.
+ * TMK_UNSUPPORTED for data that comes as a stream, since its first batch could be read only once.
+ */
+TMK_NODISCARD enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
+                                                 struct tmk_memory_plan *out,
+                                                 struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* States that follow from others and their shadows. */
+#include "base/diag.h"
+#include "stats/shadow.h"
+
+bool tmk_clamp_follows(const struct tmk_clamp *clamp, enum tmk_stats_level level) {
+    uint32_t mask = level == TMK_STATS_HISTOGRAM ? 0xffffu
+                    : level == TMK_STATS_RANGE   ? 0x7fffffu
+                                                 : 0;
+    return clamp->lo < clamp->hi &&
+           ((tmk_bits_of_float(clamp->lo) | tmk_bits_of_float(clamp->hi)) & mask) == 0;
+}
+
+void tmk_shadow_extremes(const struct tmk_stats_shadow *shadow, const struct tmk_stats *x,
+                         struct tmk_extreme *min, struct tmk_extreme *max) {
+    bool finite = tmk_stats_finite(x) > 0;
+    const struct tmk_extreme low = {tmk_key_of_float(shadow->clamp.lo), shadow->first_low};
+    const struct tmk_extreme high = {tmk_key_of_float(shadow->clamp.hi), shadow->first_high};
+    bool low_seen = shadow->low_finite && (x->neginf > 0 || (finite && x->min.key <= shadow->low));
+    bool high_seen =
+        shadow->high_finite && (x->posinf > 0 || (finite && x->max.key >= shadow->high));
+    *min = (struct tmk_extreme){TMK_KEY_POSINF, tmk_nowhere};
+    *max = (struct tmk_extreme){TMK_KEY_NEGINF, tmk_nowhere};
+    if (low_seen)
+        *min = low;
+    else if (finite && x->min.key < shadow->high)
+        *min = x->min;
+    else if (high_seen)
+        *min = high;
+    if (high_seen)
+        *max = high;
+    else if (finite && x->max.key > shadow->low)
+        *max = x->max;
+    else if (low_seen)
+        *max = low;
+}
+
+static enum tmk_status add_value(struct tmk_stats *stats, float value, uint64_t count,
+                                 struct tmk_diag *diag) {
+    uint32_t bits = tmk_bits_of_float(value), bin = bits >> 16;
+    if (count == 0)
+        return TMK_OK;
+    if ((bits & 0x7fffffffu) == 0) {
+        *(bits ? &stats->negative_zeros : &stats->zeros) += count;
+        return TMK_OK;
+    }
+    if (!tmk_stats_has_bins(stats->level))
+        return TMK_OK;
+    uint64_t *wide = tmk_stats_wide(stats, bin / TMK_OCTAVE);
+    if (!wide)
+        return tmk_nomem(diag);
+    wide[bin % tmk_stats_bins_an_octave(stats->level)] += count;
+    return TMK_OK;
+}
+
+/* What becomes of `count` elements whose keys are in [least, greatest], a part of the line that the
+ * clamp does not cut: true when they stay, else they are added to *low or *high. */
+static bool stays(const struct tmk_stats_shadow *shadow, int32_t least, int32_t greatest,
+                  uint64_t count, uint64_t *low, uint64_t *high) {
+    if (shadow->low_finite && greatest <= shadow->low)
+        *low += count;
+    else if (shadow->high_finite && least >= shadow->high)
+        *high += count;
+    else
+        return true;
+    return false;
+}
+
+static enum tmk_status clamp_bins(struct tmk_stats *dst, const struct tmk_stats *src,
+                                  const struct tmk_stats_shadow *shadow, uint64_t *low,
+                                  uint64_t *high, struct tmk_diag *diag) {
+    struct tmk_octave octave;
+    unsigned bins = tmk_stats_bins_an_octave(src->level);
+    int32_t mask = src->level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
+    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
+        if (!tmk_stats_octave(src, o, &octave))
+            continue;
+        for (unsigned i = 0; i < bins; i++) {
+            int32_t head = (int32_t)((o % 256 * TMK_OCTAVE + i) << 16), last = head + mask;
+            int32_t least = o < 256 ? head : -last - 1, greatest = o < 256 ? last : -head - 1;
+            if (!octave.count[i] ||
+                !stays(shadow, head == 0 && o < 256 ? 1 : least,
+                       head == 0 && o >= 256 ? -2 : greatest, octave.count[i], low, high))
+                continue;
+            uint64_t *wide = tmk_stats_wide(dst, o);
+            if (!wide)
+                return tmk_nomem(diag);
+            wide[i] += octave.count[i];
+            wide[bins + i] += octave.low[i];
+        }
+    }
+    return TMK_OK;
+}
+
+static int32_t clamp_key(const struct tmk_stats_shadow *shadow, int32_t key) {
+    return shadow->low_finite && key <= shadow->low     ? tmk_key_of_float(shadow->clamp.lo)
+           : shadow->high_finite && key >= shadow->high ? tmk_key_of_float(shadow->clamp.hi)
+                                                        : key;
+}
+
+static enum tmk_status clamp_channels(struct tmk_stats *dst, const struct tmk_stats *src,
+                                      const struct tmk_stats_shadow *shadow,
+                                      struct tmk_diag *diag) {
+    const struct tmk_channels *channels = &src->channels, *infinite = &shadow->infinite;
+    if (src->count == 0)
+        return TMK_OK;
+    TMK_TRY(tmk_channels_join(&dst->channels, 0, channels->kind, channels->axis, channels->count,
+                              diag));
+    if (channels->kind != TMK_CHANNELS_KNOWN)
+        return TMK_OK;
+    for (size_t c = 0; c < channels->count; c++) {
+        int32_t min = tmk_key_of_float(channels->min[c]), max = tmk_key_of_float(channels->max[c]);
+        if (min <= max)
+            tmk_channels_widen(&dst->channels, c, clamp_key(shadow, min), clamp_key(shadow, max));
+    }
+    if (infinite->kind == TMK_CHANNELS_KNOWN && infinite->count == channels->count)
+        tmk_channels_merge(&dst->channels, infinite);
+    return TMK_OK;
+}
+
+static enum tmk_status clamp(struct tmk_stats *dst, const struct tmk_stats *src,
+                             const struct tmk_stats_shadow *shadow, struct tmk_diag *diag) {
+    uint64_t low = 0, high = 0;
+    TMK_TRY(clamp_bins(dst, src, shadow, &low, &high, diag));
+    if (stays(shadow, 0, 0, src->zeros, &low, &high))
+        dst->zeros = src->zeros;
+    if (stays(shadow, -1, -1, src->negative_zeros, &low, &high))
+        dst->negative_zeros = src->negative_zeros;
+    if (!tmk_stats_has_bins(src->level) && shadow->clamp.lo == 0)
+        low = src->zeros + shadow->negatives;
+    else if (!tmk_stats_has_bins(src->level) && shadow->clamp.hi == 0)
+        high = src->count - src->nan - shadow->negatives + src->negative_zeros;
+    else {
+        low += src->neginf;
+        high += src->posinf;
+    }
+    dst->neginf = shadow->low_finite ? 0 : src->neginf;
+    dst->posinf = shadow->high_finite ? 0 : src->posinf;
+    if (shadow->low_finite)
+        TMK_TRY(add_value(dst, shadow->clamp.lo, low, diag));
+    if (shadow->high_finite)
+        TMK_TRY(add_value(dst, shadow->clamp.hi, high, diag));
+    dst->count = src->count;
+    dst->nan = src->nan;
+    dst->samples = src->samples;
+    dst->updates = src->updates;
+    dst->first_nonfinite = shadow->first_nonfinite;
+    tmk_shadow_extremes(shadow, src, &dst->min, &dst->max);
+    return clamp_channels(dst, src, shadow, diag);
+}
+
+enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
+                                       const struct tmk_stats_shadow *shadow,
+                                       struct tmk_stats **out, struct tmk_diag *diag) {
+    struct tmk_stats *dst;
+    if (shadow->concat || !tmk_clamp_follows(&shadow->clamp, x->level))
+        return tmk_fail(diag, TMK_UNSUPPORTED, "a clamp whose ends do not begin a bin");
+    TMK_TRY(tmk_stats_create_with(x->level, x->kernel, &dst, diag));
+    enum tmk_status status = clamp(dst, x, shadow, diag);
+    if (status == TMK_OK)
+        *out = dst;
+    else
+        tmk_stats_destroy(&dst);
+    return status;
+}
+
+static struct tmk_where map(struct tmk_where at, const struct tmk_stats_operand *operand) {
+    at.index = at.index / operand->elements * operand->stride + operand->offset +
+               at.index % operand->elements;
+    return at;
+}
+
+void tmk_stats_shadow_concat(struct tmk_stats_shadow *shadow,
+                             const struct tmk_stats_operand *operands, size_t n,
+                             const struct tmk_stats_at *at) {
+    for (size_t i = 0; i < n; i++) {
+        const struct tmk_stats_operand *operand = &operands[i];
+        if (operand->elements == 0)
+            continue;
+        struct tmk_extreme min, max;
+        struct tmk_where first;
+        if (!operand->x || !operand->shadow) {
+            min = operand->x ? operand->x->min : operand->shadow->min;
+            max = operand->x ? operand->x->max : operand->shadow->max;
+            first = operand->x ? operand->x->first_nonfinite : operand->shadow->first_nonfinite;
+        } else {
+            tmk_shadow_extremes(operand->shadow, operand->x, &min, &max);
+            first = operand->shadow->first_nonfinite;
+        }
+        /* an extreme of an earlier batch was mapped then, by that batch's shapes */
+        if (min.at.sample - at->sample < at->samples) {
+            min.at = map(min.at, operand);
+            tmk_extreme_lower(&shadow->min, min);
+        }
+        if (max.at.sample - at->sample < at->samples) {
+            max.at = map(max.at, operand);
+            tmk_extreme_raise(&shadow->max, max);
+        }
+        if (first.sample - at->sample < at->samples)
+            tmk_where_earlier(&shadow->first_nonfinite, map(first, operand));
+    }
+}
+
+static enum tmk_status concat(struct tmk_stats *dst, const struct tmk_stats *const *operands,
+                              size_t n, const struct tmk_stats_shadow *shadow,
+                              struct tmk_diag *diag) {
+    for (size_t i = 0; i < n; i++)
+        TMK_TRY(tmk_stats_merge(dst, operands[i], diag));
+    tmk_channels_finish(&dst->channels);
+    dst->samples = operands[0]->samples;
+    dst->updates = operands[0]->updates;
+    dst->min = shadow->min;
+    dst->max = shadow->max;
+    dst->first_nonfinite = shadow->first_nonfinite;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_stats_derive_concat(const struct tmk_stats *const *operands, size_t n,
+                                        const struct tmk_stats_shadow *shadow,
+                                        struct tmk_stats **out, struct tmk_diag *diag) {
+    struct tmk_stats *dst;
+    if (n == 0 || !shadow->concat)
+        return tmk_fail(diag, TMK_ARGUMENT, "no operands, or not the shadow of a Concat");
+    TMK_TRY(tmk_stats_create_with(operands[0]->level, operands[0]->kernel, &dst, diag));
+    enum tmk_status status = concat(dst, operands, n, shadow, diag);
+    if (status == TMK_OK)
+        *out = dst;
+    else
+        tmk_stats_destroy(&dst);
+    return status;
+}

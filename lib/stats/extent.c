@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stats/extent.h"
+
+#include <math.h>
+
+struct tmk_extent tmk_extent_empty(void) {
+    return (struct tmk_extent){INFINITY, -INFINITY, false, false};
+}
+
+static void widen(struct tmk_extent *extent, int32_t min, int32_t max) {
+    if (min < tmk_key_of_float(extent->min))
+        extent->min = tmk_float_of_key(min);
+    if (max > tmk_key_of_float(extent->max))
+        extent->max = tmk_float_of_key(max);
+}
+
+void tmk_extent_widen(struct tmk_extent *extent, const struct tmk_extent *other) {
+    widen(extent, tmk_key_of_float(other->min), tmk_key_of_float(other->max));
+    extent->neginf |= other->neginf;
+    extent->posinf |= other->posinf;
+}
+
+void tmk_extent_clamp(struct tmk_extent *extent, const struct tmk_clamp *clamp) {
+    const struct tmk_extent x = *extent;
+    const int32_t low = tmk_key_of_float(clamp->lo), high = tmk_key_of_float(clamp->hi);
+    *extent = tmk_extent_empty();
+    if (x.min <= x.max) {
+        extent->min = x.min <= clamp->lo ? clamp->lo : x.min >= clamp->hi ? clamp->hi : x.min;
+        extent->max = x.max <= clamp->lo ? clamp->lo : x.max >= clamp->hi ? clamp->hi : x.max;
+    }
+    if (x.neginf && tmk_key_is_finite(low))
+        widen(extent, low, low);
+    if (x.posinf && tmk_key_is_finite(high))
+        widen(extent, high, high);
+    extent->neginf = x.neginf && !tmk_key_is_finite(low);
+    extent->posinf = x.posinf && !tmk_key_is_finite(high);
+}
+
+void tmk_stats_each(struct tmk_stats_pass *pass, struct tmk_extent *each) {
+    pass->each = each;
+}
+
+static void take(struct tmk_extent *extent, uint32_t bits) {
+    int32_t key = tmk_key_of_bits(bits);
+    if (tmk_key_is_finite(key))
+        widen(extent, key, key);
+    extent->neginf |= key == TMK_KEY_NEGINF;
+    extent->posinf |= key == TMK_KEY_POSINF;
+}
+
+void tmk_extents_take(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                      const struct tmk_facts *facts) {
+    bool cut = pass->part < pass->elements;
+    /* a tile of a tensor in blocks is of one index of the first axis */
+    size_t first = tile->first / pass->part,
+           last = tile->width == 1 ? (tile->first + tile->n - 1) / pass->part : first;
+    if (first < last) {
+        for (size_t k = 0; k < tile->n; k++)
+            take(&pass->each[(tile->first + k) / pass->part], tile->x[k]);
+        return;
+    }
+    struct tmk_extent all = tmk_extent_empty();
+    if (tmk_facts_all_finite(facts))
+        widen(&all, tmk_facts_min(facts), tmk_facts_max(facts));
+    else
+        for (size_t k = 0; k < tile->n; k++)
+            take(&all, tile->x[k]);
+    for (uint64_t s = cut ? first : 0, end = cut ? first + 1 : pass->at.samples; s < end; s++)
+        tmk_extent_widen(&pass->each[s], &all);
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What peers.py measured, as Markdown: rates, then each goal with its figure for every model.
+
+Only Python's standard library.
+"""
+BEGIN, END = "<!-- figures: begin (made by tests/bench/peers.py) -->", "<!-- figures: end -->"
+NONE = "–"
+MIB = 1 << 20
+
+RATES = [
+    ("ONNX Runtime, optimised", "ort-optimised"), ("ONNX Runtime, not optimised", "ort-plain"),
+    ("its MinMaxCalibrater", "ort-minmax"), ("its EntropyCalibrater", "ort-entropy"),
+    ("its PercentileCalibrater", "ort-percentile"), ("Tidemark, bare", "bare"), ("Tidemark, minmax", "minmax"),
+    ("Tidemark, ranges", "ranges"), ("Tidemark, histograms", "histograms"),
+    ("Tidemark, bare, 1 thread", "bare-1"), ("Tidemark, histograms, 1 thread", "histograms-1"),
+]
+
+
+class Best:
+    """The best of each measure of one model: the highest rate, the least time; of a peak the highest."""
+
+    BETTER = {"rate": max, "wall_s": min, "ready_s": min, "total_s": min, "peak_bytes": max, "values": max}
+
+    def __init__(self, records):
+        self.found, self.errors = {}, {}
+        for record in records:
+            what = record["what"]
+            if "error" in record:
+                self.errors[what] = record["error"]
+            for key, better in self.BETTER.items():
+                if key in record:
+                    old = self.found.get((what, key))
+                    self.found[what, key] = record[key] if old is None else better(old, record[key])
+
+    def __call__(self, what, key="rate"):
+        return self.found.get((what, key))
+
+    def first_of(self, *whats):
+        """The rate of the first of these that was measured."""
+        return next((self(what) for what in whats if self(what)), None)
+
+
+def ratio(over, under):
+    return over / under if over and under else None
+
+
+def cost(best, what):
+    ratio_to_bare = ratio(best("bare"), best(what))
+    return None if ratio_to_bare is None else 100 * (ratio_to_bare - 1)
+
+
+def growth(best):
+    few, many = best("memory-few", "peak_bytes"), best("memory-many", "peak_bytes")
+    return (many - few) / MIB if few and many else None
+
+
+def peak(best, what):
+    bytes_held = best(what, "peak_bytes")
+    return bytes_held / MIB if bytes_held else None
+
+
+# (what it says, its figure of a Best, how it is printed, the goal: ">=" or "<=" and a number, or None where none is set)
+GOALS = [
+    ("histograms ÷ ONNX Runtime not optimised", lambda b: ratio(b("histograms"), b("ort-plain")), "{:.2f}", (">=", 1.15)),
+    ("histograms ÷ ONNX Runtime optimised", lambda b: ratio(b("histograms"), b("ort-optimised")), "{:.2f}", (">=", 0.75)),
+    ("minmax ÷ ONNX Runtime optimised (ranges where there is no minmax)",
+     lambda b: ratio(b.first_of("minmax", "ranges"), b("ort-optimised")), "{:.2f}", (">=", 0.85)),
+    ("histograms ÷ MinMaxCalibrater", lambda b: ratio(b("histograms"), b("ort-minmax")), "{:.2f}", (">=", 2)),
+    ("histograms ÷ EntropyCalibrater", lambda b: ratio(b("histograms"), b("ort-entropy")), "{:.1f}", (">=", 10)),
+    ("histograms ÷ PercentileCalibrater", lambda b: ratio(b("histograms"), b("ort-percentile")), "{:.1f}", (">=", 10)),
+    ("what minmax costs over bare, %", lambda b: cost(b, "minmax"), "{:.1f}", ("<=", 4)),
+    ("what ranges cost over bare, %", lambda b: cost(b, "ranges"), "{:.1f}", None),
+    ("what histograms cost over bare, %", lambda b: cost(b, "histograms"), "{:.1f}", ("<=", 18)),
+    ("bare: 2 threads ÷ 1", lambda b: ratio(b("bare"), b("bare-1")), "{:.2f}", (">=", 1.9)),
+    ("histograms: 2 threads ÷ 1", lambda b: ratio(b("histograms"), b("histograms-1")), "{:.2f}", None),
+    ("values observed, weights not counted", lambda b: b("memory-few", "values"), "{:d}", None),
+    ("values observed by MinMaxCalibrater", lambda b: b("ort-minmax", "values"), "{:d}", None),
+    ("peak memory, {few} samples, MiB", lambda b: peak(b, "memory-few"), "{:.0f}", None),
+    ("peak memory, {many} samples, MiB", lambda b: peak(b, "memory-many"), "{:.0f}", ("<=", 400)),
+    ("growth between them, MiB", growth, "{:.1f}", None),
+    ("EntropyCalibrater's peak, {few} samples, MiB", lambda b: peak(b, "ort-entropy-few"), "{:.0f}", None),
+    ("EntropyCalibrater's peak, {some} samples, MiB", lambda b: peak(b, "ort-entropy-some"), "{:.0f}", None),
+    ("MinMaxCalibrater's peak, {few} samples, MiB", lambda b: peak(b, "ort-minmax-few"), "{:.0f}", None),
+    ("start to first batch, histograms, s", lambda b: b("start", "wall_s"), "{:.2f}", ("<=", 1)),
+    ("start to first batch, MinMaxCalibrater, s", lambda b: b("ort-start", "total_s"), "{:.2f}", None),
+]
+
+
+def rate_text(rate):
+    if rate is None:
+        return NONE
+    return f"{rate:.0f}" if rate >= 1000 else f"{rate:.1f}"
+
+
+def goal_text(goal):
+    return {">=": "≥", "<=": "≤"}[goal[0]] + f" {goal[1]:g}" if goal else NONE
+
+
+def figure_text(value, form, goal):
+    if value is None:
+        return NONE
+    text = form.format(value)
+    if not goal:
+        return text
+    reached = value >= goal[1] if goal[0] == ">=" else value <= goal[1]
+    return text if reached else text + " ✗"
+
+
+def rows_of(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def render(results):
+    """Lines between the markers; `results` is what peers.py keeps: {"about": {...}, "records": [...]}."""
+    about, cases = results["about"], {}
+    for record in results["records"]:
+        cases.setdefault(record["case"], []).append(record)
+    bests = {case: Best(records) for case, records in cases.items()}
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items()))
+    commands = ", ".join(f"`{command}`" for command in about["commands"])
+    lines = [f"{about['machine']}; {about['date']}; {versions}.", "", f"Made with {commands}. {about['noise']}", "",
+             "Samples a second, 2 threads unless the line says otherwise:", ""]
+    lines += rows_of(["", *bests], [[title] + [rate_text(best(what)) for best in bests.values()]
+                                    for title, what in RATES if any(best(what) for best in bests.values())])
+    lines += ["", "The same as ratios and costs, and what a process takes; ✗: short of the goal.", ""]
+    rows = []
+    for title, value, form, goal in GOALS:
+        texts = [figure_text(value(best), form, goal) for best in bests.values()]
+        if any(text != NONE for text in texts):
+            rows.append([title.format(**about["samples"]), goal_text(goal), *texts])
+    lines += rows_of(["", "goal", *bests], rows)
+    failures = [f"- {case}, {what}: {error}" for case, best in bests.items() for what, error in best.errors.items()]
+    return lines + (["", "What could not be measured:", "", *failures] if failures else [])
+
+
+def put_into(text, lines):
+    """`text` with everything between its markers replaced; the lines alone where it has none."""
+    block = "\n".join([BEGIN, "", *lines, "", END])
+    if BEGIN not in text or END not in text:
+        return block + "\n"
+    return text[:text.index(BEGIN)] + block + text[text.index(END) + len(END):]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidemark bench`: which figures there are and what they say. How large a figure is, no test asks: that is the machine's.
+
+usage: test_bench.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import json
+
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, tidemark
+
+FIGURES = ["bare", "minmax", "ranges", "histograms"]
+SHORT = ["bench", DIGITS, "--data", PICTURES, "--limit", 50, "--repeat", 1, "--seconds", 0]
+
+
+def figures(*more):
+    return {figure["what"]: figure for figure in json.loads(tidemark(*SHORT, *more, "--json").expect(DONE).out)["figures"]}
+
+
+def test_every_figure_is_a_line():
+    done = tidemark(*SHORT).expect(DONE, "samples/s", "MiB a worker", "peak")
+    named = [line.split()[0] for line in done.out.splitlines()]
+    assert not done.err and named == [name for name in FIGURES if name in named], done
+    assert {"bare", "ranges", "histograms"} <= set(named), done
+
+
+def test_json_says_the_same():
+    printed = [line.split()[0] for line in tidemark(*SHORT).out.splitlines()]
+    found = figures("--threads", 2)
+    assert list(found) == printed
+    for figure in found.values():
+        assert figure["samples_per_s"] > 0 and figure["threads"] == 2
+        assert figure["samples"] == figure["batches"] == 50
+        assert 0 < figure["arena_bytes"] < figure["peak_bytes"]
+    assert found["bare"]["cost_percent"] == 0
+
+
+def test_steps_are_told_apart():
+    done = tidemark(*SHORT, "--per-op").expect(DONE, "observing", "operators", "a sample")
+    assert not done.err, done
+    steps = json.loads(tidemark(*SHORT, "--figure", "bare", "--per-op", "--json").expect(DONE).out)["per_op"]
+    assert any("Conv" in step["what"] for step in steps), steps
+    assert all(step["runs"] == 50 and step["ms_per_sample"] >= 0 and step["observe_ms_per_sample"] == 0 for step in steps), steps
+
+
+def test_peaks_only_grow():
+    peaks = [figure["peak_bytes"] for figure in figures().values()]
+    assert peaks == sorted(peaks), peaks
+
+
+def test_a_figure_can_be_had_alone():
+    assert list(figures("--figure", "histograms")) == ["histograms"]
+    assert figures("--figure", "ranges")["ranges"]["cost_percent"] is None, "there is no bare run to compare with"
+    assert list(figures("--figure", "histograms", "--figure", "bare", "--figure", "bare")) == ["bare", "histograms"]
+
+
+def test_batches_are_counted():
+    assert figures("--batch", 20)["bare"]["batches"] == 3
+
+
+def test_little_data_is_gone_over_again():
+    done = tidemark("bench", DIGITS, "--data", PICTURES, "--limit", 1, "--repeat", 2, "--seconds", 0.1, "--json").expect(DONE)
+    for figure in json.loads(done.out)["figures"]:
+        assert figure["samples"] == 1 and figure["samples_per_s"] > 0
+
+
+def test_wrong_calls_and_bad_input_are_told():
+    for words in (["--repeat", 0], ["--seconds", "-1"], ["--figure", "median"]):
+        tidemark("bench", DIGITS, "--data", PICTURES, *words).refuses(WRONG_CALL, words[0])
+    tidemark("bench", DIGITS).refuses(WRONG_CALL, "image", "--data")
+    with folder() as path:
+        (path / "broken.npy").write_bytes(PICTURES.read_bytes()[:500])
+        tidemark("bench", DIGITS, "--data", path / "broken.npy").refuses(BAD_INPUT, "broken.npy")
+        tidemark("bench", path / "absent.onnx", "--data", PICTURES).refuses(BAD_INPUT, "absent.onnx")
+
+
+if __name__ == "__main__":
+    main(globals())

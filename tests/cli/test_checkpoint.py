@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidemark profile --checkpoint FILE`: a run that is killed or stopped goes on where it was and ends with the same bytes.
+
+usage: test_checkpoint.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import random
+import signal
+import subprocess
+import time
+
+from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, SECONDS, WRONG_CALL, files, folder, main,
+                 npy_bytes, tidemark)
+from merge_shards import read_floats
+from test_shard import ledger, merge, png, profile
+
+FORMS = ("json", "h5") if "hdf5" in FEATURES else ("json",)
+SLOW = 10 if "sanitized" in FEATURES else 1
+
+
+def long_data(path, times=15):
+    """The pictures over and over: a second or so of work for one thread."""
+    shape, floats = read_floats(PICTURES)
+    header = npy_bytes([shape[0] * times, *shape[1:]])
+    path.write_bytes(header[:len(header) - len(floats) * times] + floats * times)
+    return path
+
+
+def outputs(target):
+    return [word for form in FORMS for word in ("-o", f"{target}.{form}")]
+
+
+def start(*words, **options):
+    return subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, **options)
+
+
+def same(one, other):
+    for form in FORMS:
+        a, b = (name.with_name(f"{name.name}.{form}") for name in (one, other))
+        assert a.read_bytes() == b.read_bytes(), f"{a} and {b} differ"
+
+
+def wait_for(path, process):
+    until = time.monotonic() + SECONDS
+    while not path.exists() and process.poll() is None:
+        assert time.monotonic() < until, f"no {path}"
+        time.sleep(0.002)
+
+
+def wait_for_handlers(process, number):
+    """Until the program looks at the signal itself."""
+    until = time.monotonic() + SECONDS
+    while True:
+        caught = next(line for line in open(f"/proc/{process.pid}/status") if line.startswith("SigCgt"))
+        if int(caught.split()[1], 16) >> (number - 1) & 1:
+            return
+        assert time.monotonic() < until and process.poll() is None, "the signal is not looked at"
+        time.sleep(0.002)
+
+
+def check_killing(path, words, random_, number=signal.SIGKILL, most=12 if SLOW == 1 else 4, every=0.05, span=(0.02, 0.6)):
+    """Starts the run again and again and ends it at a random moment, until it comes to its end. How often it was ended, and
+    how often it went on."""
+    profile(path / "whole", *words)
+    killed = resumed = 0
+    command = ["profile", *words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", f"{every}s"]
+    while True:
+        process = start(*command, "--threads", random_.randint(1, 3))
+        try:
+            said = process.communicate(timeout=SLOW * random_.uniform(*span) if killed < most else SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            process.send_signal(number)
+            said = process.communicate(timeout=SECONDS)[1]
+        resumed += b"going on from a checkpoint" in said
+        if process.returncode == DONE:
+            break
+        assert process.returncode in (-number, 128 + number), (process.returncode, said)
+        assert not any((path / f"p.{form}").exists() for form in FORMS) or number == signal.SIGKILL, files(path)
+        killed += 1
+    same(path / "p", path / "whole")
+    assert not (path / "c").exists(), "the checkpoint is still there"
+    return killed, resumed
+
+
+def test_checkpoints_do_not_show():
+    for more in ([], ["--batch", 16, "--threads", 3], ["--batch", 7, "--skip", 5, "--sample-every", 3], ["--kind", "range"]):
+        with folder() as path:
+            words = [DIGITS, "--data", PICTURES, *more]
+            profile(path / "whole", *words)
+            done = tidemark("profile", *words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.002s")
+            done.expect(DONE, "checkpoints took")
+            same(path / "p", path / "whole")
+            assert files(path) == sorted(f"{name}.{form}" for name in ("p", "whole") for form in FORMS), files(path)
+
+
+def test_killed_at_random_moments():
+    killed = resumed = 0
+    for seed, more in enumerate(([], ["--batch", 16], ["--batch", 5, "--skip", 13, "--sample-every", 2])):
+        with folder() as path:
+            words = [DIGITS, "--data", long_data(path / "x.npy"), *more]
+            one, other = check_killing(path, words, random.Random(seed))
+            killed, resumed = killed + one, resumed + other
+    assert resumed, "no run went on"
+    return f"killed {killed} times, went on {resumed} times"
+
+
+def test_stopped_at_random_moments():
+    killed = resumed = 0
+    for seed, number in enumerate((signal.SIGTERM, signal.SIGINT)):
+        with folder() as path:
+            words = [DIGITS, "--data", long_data(path / "x.npy"), "--batch", 3]
+            one, other = check_killing(path, words, random.Random(seed), number)
+            killed, resumed = killed + one, resumed + other
+    return f"stopped {killed} times, went on {resumed} times"
+
+
+def test_a_shard_can_be_killed():
+    with folder() as path:
+        words = [DIGITS, "--data", long_data(path / "x.npy"), "--batch", 4]
+        profile(path / "all", *words)
+        parts = []
+        for k in (1, 2, 3):
+            part = path / f"part-{k}"
+            part.mkdir()
+            check_killing(part, [*words, "--shard", f"{k}/3"], random.Random(k), most=4)
+            parts.append(part / "p")
+        merge(random.Random(0), parts, path / "merged")
+        same(path / "merged", path / "all")
+
+
+def test_bad_samples_are_counted_once():
+    if "images" not in FEATURES:
+        return "built without images"
+    with folder() as path:
+        images = path / "images"
+        images.mkdir()
+        for i in range(1500):
+            (images / f"{i:04}.png").write_bytes(b"no picture" if i % 5 == 2 else png(i))
+        words = [DIGITS, "--data", images, "--image", "color=grey", "--on-bad-sample", "skip", "--batch", 4]
+        killed, resumed = check_killing(path, words, random.Random(0), every=0.002, span=(0.02, 0.15))
+        seen = ledger(path / "p")
+        assert (seen["failed"], seen["run"]) == (300, 1200) and len(seen["bad"]) == 100, seen
+        return f"killed {killed} times, went on {resumed} times"
+
+
+def test_where_it_goes_on():
+    with folder() as path:
+        words = ["profile", DIGITS, "--data", long_data(path / "x.npy", 30), "--threads", 1]
+        process = start(*words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.05s")
+        wait_for(path / "c", process)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=SECONDS)[1].decode()
+        lines = [line for line in said.splitlines() if "samples," not in line]
+        assert process.returncode == 128 + signal.SIGTERM and len(lines) == 1, said
+        assert "stopped" in said and str(path / "c") in said and "goes on" in said, said
+        assert files(path) == ["c", "x.npy"], files(path)
+        done = tidemark(*words, *outputs(path / "p"), "--checkpoint", path / "c")
+        done.expect(DONE, "going on from a checkpoint: ", f"of {30 * 1797} samples are done")
+        assert "c" not in files(path)
+        profile(path / "whole", *words[1:])
+        same(path / "p", path / "whole")
+
+
+def test_without_a_checkpoint_nothing_is_left():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with folder() as path:
+            long_data(path / "x.npy", 60)
+            process = start("profile", DIGITS, "--data", path / "x.npy", "--threads", 1, *outputs(path / "p"))
+            wait_for_handlers(process, number)
+            time.sleep(0.1)
+            process.send_signal(number)
+            said = process.communicate(timeout=SECONDS)[1].decode()
+            assert process.returncode == 128 + number, (process.returncode, said)
+            assert "--checkpoint" in said and "nothing is written" in said and files(path) == ["x.npy"], said
+
+
+def test_a_second_signal_ends_it_at_once():
+    with folder() as path:
+        process = subprocess.Popen([PROGRAM, "profile", DIGITS, "--data", "-", "-o", path / "p.json"], stdin=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        process.stdin.write(PICTURES.read_bytes()[:40000])  # the rest does not come
+        process.stdin.flush()
+        wait_for_handlers(process, signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3 * SLOW)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=SECONDS) == -signal.SIGINT
+        process.stderr.close()
+        process.stdin.close()
+        assert files(path) == []
+
+
+def make_checkpoint(path, *words):
+    """That of a run that was stopped."""
+    process = start("profile", *words, *outputs(path / "q"), "--threads", 1, "--checkpoint", path / "c", "--every", "0.05s")
+    wait_for(path / "c", process)
+    process.kill()
+    process.communicate(timeout=SECONDS)
+    assert (path / "c").exists(), "it was too quick"
+
+
+def test_a_checkpoint_of_another_run_is_refused():
+    with folder() as path:
+        data = long_data(path / "x.npy", 40)
+        make_checkpoint(path, DIGITS, "--data", data, "--batch", 2)
+        before = (path / "c").read_bytes()
+        other = path / "other.onnx"
+        other.write_bytes(DIGITS.read_bytes() + b"\x32\x00")  # an empty doc_string
+        same_data, more = ["--data", data], ["--batch", 2]
+        for words, texts in (([DIGITS, *same_data], ["'batch'", "'1'", "'2'"]),
+                             ([DIGITS, *same_data, *more, "--kind", "range"], ["'kind'"]),
+                             ([DIGITS, *same_data, *more, "--observe", "weights"], ["'observe'"]),
+                             ([DIGITS, *same_data, *more, "--limit", 1000], ["samples in all", "1000"]),
+                             ([DIGITS, *same_data, *more, "--skip", 2], ["setting"]),
+                             ([DIGITS, "--data", PICTURES, *more], ["data's hash"]),
+                             ([other, *same_data, *more], ["sha256"]),
+                             ([DIGITS, *same_data, *more, "--shard", "2/2"], ["shard 2/2"])):
+            done = tidemark("profile", *words, *outputs(path / "p"), "--checkpoint", path / "c")
+            done.refuses(BAD_INPUT, path / "c", "another run", *texts)
+            assert (path / "c").read_bytes() == before
+        for place in (len(before) // 2, len(before) - 1, 3):
+            damaged = bytearray(before)
+            damaged[place] ^= 1
+            (path / "d").write_bytes(damaged)
+            tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "d").refuses(BAD_INPUT, path / "d")
+        for name in (data, DIGITS):
+            tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", name).refuses(BAD_INPUT, "not a checkpoint")
+        assert not any(name.startswith("p.") for name in files(path))
+        tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "c").expect(DONE, "going on")
+
+
+def test_wrong_command_lines():
+    with folder() as path:
+        words = ["profile", DIGITS, "--data", PICTURES, "-o", path / "p.json"]
+        for every in ("", "0", "-1s", "5 m", "10x", "s", "nan", "1e999"):
+            tidemark(*words, "--checkpoint", path / "c", "--every", every).refuses(WRONG_CALL, "--every", "10s")
+        tidemark(*words, "--every", "1s").refuses(WRONG_CALL, "--checkpoint")
+        tidemark(*words, "--checkpoint", path / "p.json").refuses(WRONG_CALL, "same file")
+        tidemark(*words, "--checkpoint", path / "no" / "c").refuses((BAD_INPUT, 4), "no")
+        with open(PICTURES, "rb") as stream:
+            done = tidemark("profile", DIGITS, "--data", "-", "-o", path / "p.json", "--checkpoint", path / "c", stdin=stream)
+        done.refuses(WRONG_CALL, "stream")
+        assert files(path) == []
+
+
+if __name__ == "__main__":
+    main({name: test for name, test in globals().items() if getattr(test, "__module__", "") == "__main__"})

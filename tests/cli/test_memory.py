@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `profile` says of memory before it runs, and what it does about a limit.
+
+usage: test_memory.py PROGRAM SOURCE_ROOT FEATURES
+"""
+from cli import DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, tidemark
+
+RUN = ["profile", DIGITS, "--data", PICTURES, "--limit", 60]
+
+
+def plan(*more, run=RUN):
+    """Workers, the batch, MiB that the run adds to the program, and MiB of the program itself (those differ from start to start)."""
+    lines = tidemark(*run, "--plan", *more).expect(DONE).out.splitlines()
+    words = lines[0].split()
+    total, program = float(lines[-1].split()[-2]), float(lines[1].split()[-2])
+    assert "expected in all" in lines[-1] and lines[-1].endswith("MiB") and "the program" in lines[1], lines
+    return int(words[0]), int(words[-1]), total - program, program
+
+
+def test_a_plan_says_what_it_adds_up():
+    lines = tidemark(*RUN, "--plan", "--threads", 3).expect(DONE, "activations", "statistics", "read ahead").out.splitlines()
+    total = 0
+    for line in lines[1:-1]:
+        size, times = line.split("MiB")
+        total += float(size.split()[-1]) * int(times.split()[-1] if times else 1)
+    assert abs(total - float(lines[-1].split()[-2])) < 1, lines
+
+
+def test_workers_and_observers_need_memory():
+    one, three = plan("--threads", 1), plan("--threads", 3)
+    assert one[0] == 1 and three[0] == 3 and one[2] < three[2]
+    assert plan("--kind", "minmax")[2] < plan()[2]
+
+
+def test_a_limit_lowers_the_workers_then_the_batch():
+    run, big = [*RUN[:-1], 1797], ("--batch", 1024)
+    threads, batch, most, program = plan("--threads", 8, *big, run=run)
+    assert (threads, batch) == (8, 1024)
+    one, small = plan("--threads", 1, *big, run=run)[2], plan("--threads", 1, run=run)[2]
+    assert one - small > 8 and most - one > 50, (most, one, small)
+    threads, batch, total, _ = plan("--threads", 8, *big, "--memory-limit", f"{program + most - 10:.1f}M", run=run)
+    assert threads < 8 and batch == 1024 and total < most, (threads, batch, total, most)
+    threads, batch, total, _ = plan("--threads", 8, *big, "--memory-limit", f"{program + (one + small) / 2:.1f}M", run=run)
+    assert threads == 1 and batch < 1024 and total < one, (threads, batch, total, one, small)
+
+
+def test_a_limit_changes_no_number():
+    with folder() as here:
+        tidemark(*RUN, "-o", here / "free.json").expect(DONE)
+        _, _, two, program = plan("--threads", 2)
+        tidemark(*RUN, "--threads", 4, "--memory-limit", f"{program + two + 2:.1f}M", "-o", here / "limited.json").expect(DONE)
+        assert (here / "free.json").read_bytes() == (here / "limited.json").read_bytes()
+
+
+def test_what_does_not_fit_is_refused_before_it_runs():
+    with folder() as here:
+        done = tidemark(*RUN, "--memory-limit", "2M", "-o", here / "p.json")
+        assert done.status == 4 and "limit" in done.err and "MiB" in done.err and len(done.err.splitlines()) == 1, done
+        assert not (here / "p.json").exists()
+
+
+def test_sizes_that_are_none_are_refused():
+    for word in ("much", "-1M", "1Q", "0", "1e400G"):
+        tidemark(*RUN, "--plan", "--memory-limit", word).refuses(WRONG_CALL, "--memory-limit")
+
+
+if __name__ == "__main__":
+    main(globals())

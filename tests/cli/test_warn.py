@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that warn: where NaN began, dead channels, saturation; what single samples did to the ranges.
+
+usage: test_warn.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import json
+import math
+import os
+import struct
+import subprocess
+
+import onnx_bytes as onnx
+from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, folder, main, npy_bytes, tidemark
+from merge_shards import make_shards
+
+HAVE_HDF5 = "hdf5" in FEATURES
+PYTHON = os.environ.get("TIDEMARK_TEST_PYTHON")
+
+
+def integer(name, value):
+    return onnx.block(5, onnx.block(1, name) + onnx.number(3, value) + onnx.number(20, 2))
+
+
+def model(path, nodes, outputs, width=4, initializers=()):
+    path.write_bytes(onnx.model(nodes, [onnx.value("x", ["N", width])], [onnx.value(o, ["N", "W"]) for o in outputs],
+                                initializers))
+    return path
+
+
+def data(path, rows):
+    path.write_bytes(npy_bytes([len(rows), len(rows[0])], [number for row in rows for number in row]))
+    return path
+
+
+def profile(source, samples, target, *more):
+    return tidemark("profile", source, "--data", samples, "-o", target, *more)
+
+
+def records(path):
+    return {tensor["name"]: tensor for tensor in json.loads(path.read_text())["tensors"]}
+
+
+# ---- NaN and infinity ----
+
+def log_model(path):
+    """Log begins it at sample 4 (of 0), Sqrt at sample 7 (of -1)."""
+    return model(path, [
+        onnx.node("Abs", ["x"], ["a"], "abs"),
+        onnx.node("Log", ["a"], ["l\nog"], "lo\tg"),
+        onnx.node("Add", ["l\nog", "x"], ["s"], "add"),
+        onnx.node("Relu", ["s"], ["y"], "relu"),
+        onnx.node("Sqrt", ["x"], ["q"], "root"),
+        onnx.node("Concat", ["s", "q"], ["c"], "join") + integer("axis", 1),
+    ], ["y", "c"])
+
+
+ROWS = [[1.0 + s, 2.0, 3.0, 4.0] for s in range(10)]
+BAD_ROWS = [[0.0 if (s, i) == (4, 2) else -1.0 if (s, i) == (7, 1) else x for i, x in enumerate(row)]
+            for s, row in enumerate(ROWS)]
+
+
+def test_the_first_nan_is_named_and_who_inherits_it():
+    with folder() as path:
+        source, samples = log_model(path / "m.onnx"), data(path / "x.npy", BAD_ROWS)
+        for more in ([], ["--nan=warn"], ["--nan", "record"], ["--threads", "1"], ["--kind", "range"]):
+            done = profile(source, samples, path / "p.json", *more).expect(DONE)
+            line, = [line for line in done.err.splitlines() if "NaN" in line]
+            for text in ("p2 'l\\x0aog'", "output 0 of Log 'lo\\x09g'", "sample 4, element 2", "2 values downstream", "1 other"):
+                assert text in line, (text, line)
+            found = {name: tensor.get("nonfinite") for name, tensor in records(path / "p.json").items()}
+            assert found == {"x": None, "a": None, "y": None, "l\nog": {"origin": True}, "s": {"inherits": ["p2"]},
+                             "q": {"origin": True}, "c": {"inherits": ["p3"]}}, found
+        shown = {value["name"]: value.get("nonfinite") for value in json.loads(tidemark("show", path / "p.json", "--json").out)}
+        assert shown == found
+        table = tidemark("show", path / "p.json").expect(DONE, "marks", " N ", " n")
+        assert len(table.out.splitlines()) == len(found) + 2
+        tidemark("show", path / "p.json", "c").expect(DONE, "from p3")
+        tidemark("show", path / "p.json", "q").expect(DONE, "begins here")
+
+
+def test_finite_numbers_are_no_cause_for_remarks():
+    with folder() as path:
+        done = profile(log_model(path / "m.onnx"), data(path / "x.npy", ROWS), path / "p.json").expect(DONE)
+        assert "NaN" not in done.err and "nonfinite" not in (path / "p.json").read_text().replace("first_nonfinite", "")
+
+
+def test_nan_can_stop_the_run():
+    with folder() as path:
+        source, samples = log_model(path / "m.onnx"), data(path / "x.npy", BAD_ROWS)
+        for threads in (1, 3):
+            done = profile(source, samples, path / "p.json", "--nan=fail", "--threads", threads)
+            done.refuses(ANSWER_NO, "Sqrt 'root'", "p5 'q'", "sample 7, element 1")
+            assert not (path / "p.json").exists()
+        profile(source, data(path / "ok.npy", ROWS), path / "p.json", "--nan=fail").expect(DONE)
+        profile(source, samples, path / "p.json", "--nan=often").refuses(WRONG_CALL, "often", "warn")
+
+
+def test_origins_are_found_again_when_shards_are_merged():
+    with folder() as path:
+        source, samples = log_model(path / "m.onnx"), data(path / "x.npy", BAD_ROWS)
+        shards = make_shards(path, source, samples, [3, 6])
+        tidemark("merge", *reversed(shards), "-o", path / "merged.json").expect(DONE)
+        assert (path / "merged.json").read_bytes() == (path / "whole.json").read_bytes()
+        assert records(path / "merged.json")["c"]["nonfinite"] == {"inherits": ["p3"]}
+
+
+def body(name, nodes, inputs, outputs):
+    graph = b"".join(onnx.block(1, n) for n in nodes) + onnx.block(2, "body")
+    graph += b"".join(onnx.block(11, onnx.value(i, dims, dtype)) for i, dims, dtype in inputs)
+    graph += b"".join(onnx.block(12, onnx.value(o, dims, dtype)) for o, dims, dtype in outputs)
+    return onnx.block(5, onnx.block(1, name) + onnx.block(6, graph) + onnx.number(20, 5))
+
+
+def test_origins_are_traced_through_branches_and_loops():
+    with folder() as path:
+        def branch(name, op, output):
+            return body(name, [onnx.node(op, ["x"], [output], op.lower())], [], [(output, ["N", 4], onnx.FLOAT)])
+
+        choose = onnx.node("If", ["always"], ["y"], "choose") + branch("then_branch", "Log", "t") + branch("else_branch", "Neg", "e")
+        total = onnx.node("ReduceSum", ["x"], ["sum"]) + integer("keepdims", 0)
+        again = onnx.node("Loop", ["ten", "", "x"], ["z"], "again") + body(
+            "body", [onnx.node("Identity", ["c_in"], ["c_out"]), onnx.node("Mul", ["v", "v"], ["w"], "square")],
+            [("i", [], onnx.INT64), ("c_in", [], 9), ("v", ["N", 4], onnx.FLOAT)],
+            [("c_out", [], 9), ("w", ["N", 4], onnx.FLOAT)])
+        source = model(path / "m.onnx", [total, onnx.node("Greater", ["sum", "low"], ["always"]), choose, again], ["y", "z"],
+                       initializers=[onnx.tensor("low", [], [-1e30]), onnx.tensor("ten", [], [10], onnx.INT64)])
+        profile(source, data(path / "x.npy", [[1.0, 1, 1, 1], [0.0, 1, 1, 3]]), path / "p.json").expect(DONE, "Log 'log'")
+        found = records(path / "p.json")
+        assert found["t"]["nonfinite"] == {"origin": True} and "nonfinite" not in found["x"]
+        assert found["y"]["nonfinite"] == {"inherits": [found["t"]["id"]]}
+        assert found["w"]["nonfinite"] == {"origin": True}
+        assert found["v"]["nonfinite"] == {"inherits": [found["w"]["id"]]}
+        assert found["z"]["nonfinite"] == {"inherits": [found["w"]["id"]]}
+
+
+# ---- dead channels, saturation, constants ----
+
+def test_dead_channels_saturation_and_constants_are_marked():
+    with folder() as path:
+        initializers = [onnx.tensor("mask", [4], [1, 0, 1, 0]), onnx.tensor("lo", [], [-1]), onnx.tensor("hi", [], [2.5]),
+                        onnx.tensor("nil", [4], [0, 0, 0, 0])]
+        eye = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
+        initializers.append(onnx.tensor("w", [4, 4], eye))
+        source = model(path / "m.onnx", [
+            onnx.node("Gemm", ["x", "w"], ["g"], "gemm"),
+            onnx.node("Clip", ["x", "lo", "hi"], ["clipped"], "clip"),
+            onnx.node("Mul", ["x", "nil"], ["zero"], "zero"),
+            onnx.node("Tanh", ["clipped"], ["smooth"], "tanh"),
+        ], ["g", "smooth", "zero"], initializers=initializers)
+        rows = [[math.sin(s * 4 + i) * 4 for i in range(4)] for s in range(50)]
+        flat = [x for row in rows for x in row]
+        done = profile(source, data(path / "x.npy", rows), path / "p.json")
+        done.expect(DONE, "1 with dead channels (2 in all), 2 saturated", "1 dead")
+        values = {value["name"]: value for value in json.loads(tidemark("show", path / "p.json", "--json").out)}
+        assert (values["g"]["channels"], values["g"]["dead_channels"]) == (4, 2), values["g"]
+        assert values["clipped"]["saturated"] and values["smooth"]["saturated"]
+        assert values["clipped"]["at_max"] == sum(x >= 2.5 for x in flat)
+        assert values["clipped"]["at_min"] == sum(x <= -1 for x in flat)
+        assert values["zero"]["constant"] and not values["zero"]["saturated"]
+        assert not values["x"]["saturated"] and not values["x"]["constant"]
+        table = {line.split()[1]: line for line in tidemark("show", path / "p.json").out.splitlines()[2:]}
+        assert " D2 " in table["g"] and " S " in table["clipped"] and " C" in table["zero"]
+        tidemark("show", path / "p.json", "g").expect(DONE, "2 of 4 channels")
+        tidemark("show", path / "p.json", "zero").expect(DONE, "constant")
+        tidemark("show", path / "p.json", "clipped").expect(DONE, "saturated")
+
+
+# ---- each sample's extremes ----
+
+def float32(number):
+    return None if number is None else struct.pack("<f", number)
+
+
+READ_SAMPLES = """
+import h5py, json, sys
+with h5py.File(sys.argv[1]) as file:
+    group = file["samples"]
+    print(json.dumps({int(id): [[None if x != x else float(x) for x in row] for row in pair]
+                      for id, *pair in zip(group["tensor"], group["min"], group["max"])}))
+"""
+
+
+def samples_of(path):
+    """{ID: [mins, maxs]} by h5py; None without it."""
+    done = subprocess.run([PYTHON, "-c", READ_SAMPLES, str(path)], capture_output=True, text=True, check=False) if PYTHON else None
+    if not done or done.returncode:
+        return None
+    return {int(id): pair for id, pair in json.loads(done.stdout).items()}
+
+
+def check_against_runs_of_one(path, source, samples, numbers, *more):
+    kept = samples_of(path / "p.h5")
+    if kept is None:
+        print("no h5py: extremes of samples are not compared")
+        return
+    for at, s in enumerate(numbers):
+        profile(source, samples, path / "one.json", "--skip", s, "--limit", 1, *more).expect(DONE)
+        for tensor in records(path / "one.json").values():
+            id = int(tensor["id"][1:])
+            if tensor["kind"] == "weight":
+                assert id not in kept
+            elif tensor["level"] not in ("integer", "none"):
+                got = float32(kept[id][0][at]), float32(kept[id][1][at])
+                assert got == (float32(tensor["min"]), float32(tensor["max"])), (s, tensor["name"], got)
+
+
+def test_each_sample_has_the_extremes_of_a_run_of_its_own():
+    if not HAVE_HDF5:
+        return
+    with folder() as path:
+        for more in ([], ["--threads", "3"], ["--kind", "range"]):
+            profile(DIGITS, PICTURES, path / "p.h5", "--per-sample", "--skip", 5, "--limit", 6, *more).expect(DONE)
+            check_against_runs_of_one(path, DIGITS, PICTURES, range(5, 11))
+        source, samples = log_model(path / "m.onnx"), data(path / "x.npy", BAD_ROWS)
+        profile(source, samples, path / "p.h5", "--per-sample").expect(DONE)
+        check_against_runs_of_one(path, source, samples, range(10))
+
+
+def test_batches_and_shards_do_not_show_in_samples():
+    if not HAVE_HDF5:
+        return
+    with folder() as path:
+        source, samples = log_model(path / "m.onnx"), data(path / "x.npy", BAD_ROWS)
+        profile(source, samples, path / "p.h5", "--per-sample").expect(DONE)
+        profile(source, samples, path / "batches.h5", "--per-sample", "--batch", 5).expect(DONE)
+        assert samples_of(path / "p.h5") == samples_of(path / "batches.h5")
+        profile(source, samples, path / "threads.h5", "--per-sample", "--threads", 4).expect(DONE)
+        assert (path / "threads.h5").read_bytes() == (path / "p.h5").read_bytes()
+
+
+def test_shards_and_checkpoints_keep_each_sample():
+    if not HAVE_HDF5:
+        return
+    with folder() as path:
+        words = ["--per-sample", "--limit", 50]
+        profile(DIGITS, PICTURES, path / "whole.h5", *words).expect(DONE)
+        for k in (1, 2, 3):
+            profile(DIGITS, PICTURES, path / f"{k}.h5", *words, "--shard", f"{k}/3").expect(DONE)
+        tidemark("merge", *[path / f"{k}.h5" for k in (3, 1, 2)], "-o", path / "merged.h5").expect(DONE)
+        assert (path / "merged.h5").read_bytes() == (path / "whole.h5").read_bytes()
+        profile(DIGITS, PICTURES, path / "c.h5", *words, "--checkpoint", path / "c", "--every", "0.001s").expect(DONE)
+        assert (path / "c.h5").read_bytes() == (path / "whole.h5").read_bytes()
+
+
+def test_per_sample_wants_hdf5():
+    with folder() as path:
+        done = profile(DIGITS, PICTURES, path / "p.json", "--per-sample", "--limit", 3)
+        done.refuses(WRONG_CALL, "--per-sample", ".h5")
+        if HAVE_HDF5:
+            profile(DIGITS, PICTURES, path / "p.json", "-o", path / "p.h5", "--per-sample", "--limit", 3).expect(DONE)
+
+
+def outlier_data(path):
+    """Sample 6 is twice as large as all others; sample 2 sets the lower end alone."""
+    rows = [[0.1 * s, 1.0, -1.0 - 0.001 * s, 0.0] for s in range(12)]
+    rows[6] = [0.0, 20.0, 0.0, 0.0]
+    rows[2] = [0.0, 10.0, -10.0, 0.0]
+    return data(path, rows)
+
+
+def test_outliers_are_ranked():
+    with folder() as path:
+        source, samples = log_model(path / "m.onnx"), outlier_data(path / "x.npy")
+        profile(source, samples, path / "p.json").expect(DONE)
+        rough = json.loads(tidemark("show", path / "p.json", "x", "--outliers", "--json").expect(DONE).out)
+        assert not rough["per_sample"] and {entry["sample"] for entry in rough["samples"]} == {2, 6}
+        assert all("widens" not in entry for entry in rough["samples"])
+        tidemark("show", path / "p.json", "--outliers").expect(DONE, "--per-sample")
+        if not HAVE_HDF5:
+            return
+        profile(source, samples, path / "p.h5", "--per-sample").expect(DONE)
+        exact = json.loads(tidemark("show", path / "p.h5", "x", "--outliers", "--json").expect(DONE).out)
+        assert exact["per_sample"] and exact["values"] == 1
+        first, second = exact["samples"]
+        # with all: [-10, 20]; without sample 2: [-1.011, 20]; without sample 6: [-10, 10]
+        assert first["sample"] == 6 and abs(first["widens"] - 0.5) < 1e-6, exact
+        assert first["worst"] == {"id": "p0", "name": "x", "end": "max", "value": 20, "next": 10, "next_sample": 2}
+        assert second["sample"] == 2 and abs(second["widens"] - (30 / 21.011 - 1)) < 1e-6
+        assert len(json.loads(tidemark("show", path / "p.h5", "--outliers=1", "--json").out)["samples"]) == 1
+        tidemark("show", path / "p.h5", "x", "--outliers").expect(DONE, "+50.0%", "max 20, then 10 (sample 2)")
+        tidemark("show", path / "p.h5", "--outliers=many").refuses(WRONG_CALL, "many")
+        tidemark("show", path / "p.h5", "--outliers", "--convergence").refuses(WRONG_CALL, "one at a time")
+
+
+def test_convergence_counts_the_samples_that_were_needed():
+    with folder() as path:
+        source, samples = log_model(path / "m.onnx"), path / "x.npy"
+        rows = [[0.0, 0.0, 0.0, 0.0] for _ in range(20)]
+        rows[3] = [96.0, 0, 0, 0]
+        rows[11] = [99.5, 0, 0, 0]
+        rows[15] = [100.0, 0, 0, 0]
+        data(samples, rows)
+        profile(source, samples, path / "p.json").expect(DONE)
+        tidemark("show", path / "p.json", "--convergence").refuses(BAD_INPUT, "--per-sample", ".h5")
+        if not HAVE_HDF5:
+            return
+        profile(source, samples, path / "p.h5", "--per-sample").expect(DONE)
+        shown = json.loads(tidemark("show", path / "p.h5", "x", "--convergence", "--json").expect(DONE).out)
+        assert shown["samples"] == 20
+        assert shown["values"] == [{"id": "p0", "name": "x", "within_1_percent": 12, "within_5_percent": 4}]
+        assert {(q["within_1_percent"], q["within_5_percent"]) for q in shown["quantiles"]} == {(12, 4)}
+        tidemark("show", path / "p.h5", "x", "--convergence").expect(DONE, "12", "of 20")
+        profile(source, samples, path / "p.h5", "--per-sample", "--sample-every", 5).expect(DONE)
+        shown = json.loads(tidemark("show", path / "p.h5", "x", "--convergence", "--json").expect(DONE).out)
+        assert shown["samples"] == 4, shown
+
+
+if __name__ == "__main__":
+    main(globals())

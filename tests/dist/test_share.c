@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Work cut into ranges. */
+#include "test.h"
+
+#include "dist/share.h"
+
+/* Every batch once, ranges that never grow; how many. */
+static uint32_t take_all(uint64_t batches, uint32_t ranks) {
+    struct tmk_share share = tmk_share_of(batches, ranks);
+    uint64_t at = 0, begin, end, longest = UINT64_MAX;
+    uint32_t n = 0;
+    while (tmk_share_next(&share, &begin, &end)) {
+        assert_true(begin == at && begin < end && end <= batches && end - begin <= longest);
+        longest = end - begin;
+        at = end;
+        n++;
+    }
+    assert_true(at == batches);
+    assert_false(tmk_share_next(&share, &begin, &end));
+    return n;
+}
+
+static void every_batch_is_handed_out_once(void **state) {
+    (void)state;
+    for (uint64_t batches = 0; batches < 1000; batches++)
+        for (uint32_t ranks = 1; ranks < 40; ranks += 3)
+            take_all(batches, ranks);
+}
+
+static void ranges_shrink_to_one_batch_and_are_few(void **state) {
+    (void)state;
+    struct tmk_share share = tmk_share_of(1000000, 8);
+    uint64_t begin, end, last = 0;
+    while (tmk_share_next(&share, &begin, &end))
+        last = end - begin;
+    assert_int_equal(last, 1);
+    uint32_t n = take_all(1000000, 8);
+    assert_true(n >= 16 * 8 && n < 70 * 8);
+}
+
+static void the_largest_numbers_do_not_overflow(void **state) {
+    (void)state;
+    take_all(UINT64_MAX, 1);
+    take_all(UINT64_MAX, 4096);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_batch_is_handed_out_once),
+        cmocka_unit_test(ranges_shrink_to_one_batch_and_are_few),
+        cmocka_unit_test(the_largest_numbers_do_not_overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans with layouts, chains and derived statistics, held against plans that do without. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "exec/derive.h"
+#include "exec/worker.h"
+#include "graph/identify.h"
+#include "graph/print.h"
+#include "ops/ops.h"
+#include "pass/instrument.h"
+
+/* ---- models with weights made up ---- */
+
+struct model {
+    char text[1 << 20];
+    size_t used;
+    uint32_t seed;
+};
+
+static float noise(uint32_t *seed) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return (float)((int32_t)(*seed >> 8) - (1 << 23)) / (float)(1 << 23);
+}
+
+static void say(struct model *m, const char *text) {
+    m->used += (size_t)snprintf(m->text + m->used, sizeof m->text - m->used, "%s\n", text);
+    assert_true(m->used < sizeof m->text);
+}
+
+static void begin(struct model *m, const char *inputs) {
+    *m = (struct model){.seed = 7};
+    say(m, "graph \"g\" opset 17 \"ai.tidemark\" 1 {");
+    say(m, inputs);
+}
+
+/* Elements between low and high. */
+static void weight(struct model *m, const char *name, const char *dims, float low, float high) {
+    size_t n = 1;
+    for (const char *d = dims; *d; d = strchr(d, ',') ? strchr(d, ',') + 1 : "")
+        n *= (size_t)strtoul(d, NULL, 10);
+    m->used += (size_t)snprintf(m->text + m->used, sizeof m->text - m->used,
+                                " init %%%s : f32[%s] = {", name, dims);
+    for (size_t i = 0; i < n; i++)
+        m->used +=
+            (size_t)snprintf(m->text + m->used, sizeof m->text - m->used, "%s%.6g", i ? ", " : "",
+                             (double)(low + (high - low) * (noise(&m->seed) + 1) / 2));
+    say(m, "}");
+}
+
+static void conv(struct model *m, const char *to, const char *from, int out, int in, int k,
+                 int stride, int group) {
+    char name[64], dims[64], line[512];
+    snprintf(name, sizeof name, "%s_w", to);
+    snprintf(dims, sizeof dims, "%d,%d,%d,%d", out, in / group, k, k);
+    weight(m, name, dims, -0.5f, 0.5f);
+    snprintf(line, sizeof line,
+             " %%%s = Conv(%%%s, %%%s) {pads=[%d,%d,%d,%d], strides=[%d,%d], group=%d}", to, from,
+             name, k / 2, k / 2, k / 2, k / 2, stride, stride, group);
+    say(m, line);
+}
+
+static void norm(struct model *m, const char *to, const char *from, int channels) {
+    char name[64], dims[16], line[512];
+    snprintf(dims, sizeof dims, "%d", channels);
+    static const char *const parts[] = {"scale", "bias", "mean", "var"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "%s_%s", to, parts[i]);
+        weight(m, name, dims, i == 3 ? 0.5f : -1, i == 3 ? 2 : 1);
+    }
+    snprintf(line, sizeof line,
+             " %%%s = BatchNormalization(%%%s, %%%s_scale, %%%s_bias, %%%s_mean, %%%s_var)", to,
+             from, to, to, to, to);
+    say(m, line);
+}
+
+/* ---- running ---- */
+
+enum { SAMPLES = 3, MOST_SLOTS = 256 };
+
+struct scene {
+    struct tmk_graph *graph;
+    struct tmk_observer *observers;
+    uint32_t n_slots;
+    struct tmk_slot_config configs[MOST_SLOTS];
+    struct tmk_account accounts[MOST_SLOTS];
+    uint8_t needs[MOST_SLOTS];
+    struct tmk_stats_at at;
+    float *outputs[SAMPLES][8];
+    size_t counts[8];
+};
+
+static struct tmk_stats_at at_of(const struct scene *scene, int32_t axis, uint32_t block) {
+    struct tmk_stats_at at = scene->at;
+    at.channel_axis = axis;
+    at.block = block;
+    return at;
+}
+
+static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                            int32_t axis, uint32_t block, struct tmk_diag *diag) {
+    struct scene *s = context;
+    const struct tmk_stats_at at = at_of(s, axis, block);
+    return tmk_account_look(&s->accounts[slot], &s->configs[slot], tensor, &at, diag);
+}
+
+static enum tmk_status first(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                             int32_t axis, uint32_t block, struct tmk_diag *diag) {
+    struct scene *s = context;
+    const struct tmk_stats_at at = at_of(s, axis, block);
+    return tmk_account_begin(&s->accounts[slot], &s->configs[slot], tensor, &at, diag);
+}
+
+static enum tmk_status piece(void *context, uint32_t slot, const float *x, size_t at, size_t n,
+                             struct tmk_diag *diag) {
+    struct scene *s = context;
+    return tmk_account_piece(&s->accounts[slot], &s->configs[slot], x, at, n, diag);
+}
+
+static enum tmk_status last(void *context, uint32_t slot, struct tmk_diag *diag) {
+    struct scene *s = context;
+    return tmk_account_end(&s->accounts[slot], diag);
+}
+
+static void keep_outputs(struct scene *s, const struct tmk_worker *worker, int round) {
+    assert_true(s->graph->n_outputs <= 8);
+    for (uint32_t i = 0; i < s->graph->n_outputs; i++) {
+        struct tmk_tensor tensor = tmk_worker_value(worker, s->graph->outputs[i]);
+        size_t n = tmk_tensor_count(&tensor);
+        s->outputs[round][i] = malloc(n * sizeof(float) + 1);
+        memcpy(s->outputs[round][i], tensor.data, n * sizeof(float));
+        s->counts[i] = n;
+    }
+}
+
+static void run_all(struct scene *s, bool plain, const struct tmk_shape *shape, bool special) {
+    struct tmk_diag diag = {0};
+    struct tmk_plan *plan = NULL;
+    struct tmk_worker *worker = NULL;
+    const struct tmk_plan_options options = {s->needs, plain};
+    const struct tmk_watch watch = {look, first, piece, last, s};
+    struct tmk_tensor typed, input;
+    tmk_tensor_borrow(&typed, TMK_FLOAT32, shape, NULL);
+    assert_ok(tmk_plan_create(s->graph, &typed, &options, &plan, &diag), &diag);
+    assert_ok(tmk_worker_create(&worker, &diag), &diag);
+    assert_ok(tmk_tensor_init(&input, TMK_FLOAT32, shape, &diag), &diag);
+    uint32_t seed = 99;
+    for (int round = 0; round < SAMPLES; round++) {
+        float *x = input.data;
+        for (size_t i = 0; i < tmk_tensor_count(&input); i++)
+            x[i] = noise(&seed) * 3;
+        if (special && round == 1) {
+            x[3] = NAN;
+            x[tmk_tensor_count(&input) / 2] = INFINITY;
+        }
+        uint64_t samples = (uint64_t)shape->dim[0];
+        s->at = (struct tmk_stats_at){(uint64_t)round * samples, samples, -1, false, 0};
+        assert_ok(tmk_worker_run(worker, plan, &input, &watch, &diag), &diag);
+        tmk_derive_note(s->accounts, s->configs, s->n_slots, &s->at);
+        keep_outputs(s, worker, round);
+    }
+    assert_ok(tmk_derive_all(s->accounts, s->configs, s->n_slots, &diag), &diag);
+    tmk_tensor_finish(&input);
+    tmk_worker_destroy(&worker);
+    tmk_plan_destroy(&plan);
+}
+
+enum how { PLAIN, ARRANGED, DERIVED };
+
+static struct scene *play(const char *text, enum how how, const struct tmk_shape *shape,
+                          bool special) {
+    struct tmk_diag diag = {0};
+    struct scene *s = calloc(1, sizeof *s);
+    const struct tmk_instrument_options all = {.kind = TMK_OBSERVER_HISTOGRAM};
+    assert_ok(tmk_graph_parse(text, NULL, &s->graph, &diag), &diag);
+    assert_ok(tmk_ops_bind(s->graph, &diag), &diag);
+    assert_ok(tmk_graph_identify(s->graph, NULL, &diag), &diag);
+    assert_ok(tmk_instrument(s->graph, &all, NULL, &diag), &diag);
+    assert_ok(tmk_ops_bind(s->graph, &diag), &diag);
+    tmk_graph_number(s->graph);
+    assert_ok(tmk_observer_slots(s->graph, &s->observers, &s->n_slots, &diag), &diag);
+    assert_true(s->n_slots <= MOST_SLOTS);
+    for (uint32_t i = 0; i < s->n_slots; i++)
+        s->configs[i] = (struct tmk_slot_config){.level = TMK_STATS_HISTOGRAM, .label = "a value"};
+    if (how == DERIVED)
+        assert_ok(tmk_derive_rules(s->graph, s->observers, s->configs, s->n_slots, &diag), &diag);
+    for (uint32_t i = 0; i < s->n_slots; i++)
+        s->needs[i] = s->configs[i].rule ? TMK_TAP_SHAPE : TMK_TAP_PIECES;
+    run_all(s, how == PLAIN, shape, special);
+    return s;
+}
+
+static void drop(struct scene *s) {
+    for (uint32_t i = 0; i < s->n_slots; i++) {
+        tmk_account_finish(&s->accounts[i]);
+        free(s->configs[i].sources);
+    }
+    for (int r = 0; r < SAMPLES; r++)
+        for (int i = 0; i < 8; i++)
+            free(s->outputs[r][i]);
+    free(s->observers);
+    tmk_graph_destroy(&s->graph);
+    free(s);
+}
+
+/* ---- comparing ---- */
+
+static void same_states(const struct scene *a, const struct scene *b) {
+    for (uint32_t i = 0; i < a->n_slots; i++) {
+        struct tmk_text x = {0}, y = {0};
+        assert_int_equal(a->accounts[i].runs, b->accounts[i].runs);
+        assert_int_equal(a->accounts[i].elements, b->accounts[i].elements);
+        if (!a->accounts[i].floats && !b->accounts[i].floats)
+            continue;
+        tmk_stats_encode(a->accounts[i].floats, &x);
+        tmk_stats_encode(b->accounts[i].floats, &y);
+        if (x.len != y.len || memcmp(x.data, y.data, x.len) != 0)
+            fail_msg("the states of '%s' differ", a->observers[i].tensor_name);
+        tmk_text_finish(&x);
+        tmk_text_finish(&y);
+    }
+}
+
+static void near_ranges(const struct scene *a, const struct scene *b) {
+    for (uint32_t i = 0; i < a->n_slots; i++) {
+        struct tmk_summary x, y;
+        if (!a->accounts[i].floats)
+            continue;
+        tmk_stats_summary(a->accounts[i].floats, &x);
+        tmk_stats_summary(b->accounts[i].floats, &y);
+        float range = x.max - x.min, most = 1e-4f * range + 1e-6f;
+        assert_int_equal(x.count, y.count);
+        assert_int_equal(x.nan, y.nan);
+        assert_int_equal(x.samples, y.samples);
+        assert_int_equal(x.channel_axis, y.channel_axis);
+        assert_int_equal(x.channels, y.channels);
+        if (!(fabsf(x.min - y.min) <= most) || !(fabsf(x.max - y.max) <= most))
+            fail_msg("'%s' is in [%g, %g] or in [%g, %g]", a->observers[i].tensor_name,
+                     (double)x.min, (double)x.max, (double)y.min, (double)y.max);
+        for (size_t c = 0; c < x.channels; c++)
+            if (isfinite(x.channel_min[c]))
+                assert_true(fabsf(x.channel_min[c] - y.channel_min[c]) <= most &&
+                            fabsf(x.channel_max[c] - y.channel_max[c]) <= most);
+    }
+}
+
+static void near_outputs(const struct scene *a, const struct scene *b) {
+    for (int r = 0; r < SAMPLES; r++)
+        for (uint32_t i = 0; i < a->graph->n_outputs; i++) {
+            assert_int_equal(a->counts[i], b->counts[i]);
+            for (size_t k = 0; k < a->counts[i]; k++) {
+                float x = a->outputs[r][i][k], y = b->outputs[r][i][k];
+                if (!(fabsf(x - y) <= 1e-3f * (1 + fabsf(x))) && !(isnan(x) && isnan(y)))
+                    fail_msg("output %u, element %zu: %g and %g", i, k, (double)x, (double)y);
+            }
+        }
+}
+
+static void compare(const struct model *m, const struct tmk_shape *shape) {
+    for (int special = 0; special < 2; special++) {
+        struct scene *plain = play(m->text, PLAIN, shape, false),
+                     *arranged = play(m->text, ARRANGED, shape, special),
+                     *derived = play(m->text, DERIVED, shape, special);
+        if (!special) {
+            near_outputs(plain, arranged);
+            near_ranges(plain, arranged);
+        }
+        same_states(arranged, derived);
+        drop(plain);
+        drop(arranged);
+        drop(derived);
+    }
+}
+
+/* Twice: a sample a batch, and two. */
+static void compare_batches(const struct model *m, struct tmk_shape shape) {
+    compare(m, &shape);
+    shape.dim[0] = 2;
+    compare(m, &shape);
+}
+
+/* ---- the models ---- */
+
+static struct model *m;
+
+static const struct tmk_shape image = {4, {1, 3, 19, 17}};
+
+static void a_residual_network(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    conv(m, "c1", "x", 20, 3, 3, 1, 1);
+    norm(m, "b1", "c1", 20);
+    say(m, " %r1 = Relu(%b1)\n %p = MaxPool(%r1) {kernel_shape=[3,3], strides=[2,2], "
+           "pads=[1,1,1,1]}");
+    conv(m, "c2", "p", 20, 20, 3, 1, 1);
+    norm(m, "b2", "c2", 20);
+    say(m, " %r2 = Relu(%b2)");
+    conv(m, "c3", "r2", 40, 20, 1, 1, 1);
+    norm(m, "b3", "c3", 40);
+    conv(m, "down", "p", 40, 20, 1, 1, 1); /* the group of b3 has to wait for it */
+    norm(m, "bd", "down", 40);
+    say(m, " %sum = Add(%b3, %bd)\n %r3 = Relu(%sum)");
+    conv(m, "dw", "r3", 40, 40, 3, 2, 40);
+    norm(m, "bw", "dw", 40);
+    say(m, " init %lo : f32[] = {0}\n init %hi : f32[] = {6}\n %r6 = Clip(%bw, %lo, %hi)");
+    say(m, " %g = GlobalAveragePool(%r6)\n %flat = Flatten(%g)");
+    weight(m, "fc_w", "40,10", -0.5f, 0.5f);
+    weight(m, "fc_b", "10", -0.5f, 0.5f);
+    say(m, " %fc = Gemm(%flat, %fc_w, %fc_b)\n %y = Softmax(%fc)\n output %y\n}");
+    compare_batches(m, image);
+}
+
+static void a_dense_network(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    conv(m, "c0", "x", 32, 3, 3, 1, 1);
+    say(m, " %r0 = Relu(%c0)");
+    conv(m, "c1", "r0", 16, 32, 3, 1, 1);
+    say(m, " %j1 = Concat(%r0, %c1) {axis=1}");
+    norm(m, "b1", "j1", 48);
+    say(m, " %r1 = Relu(%b1)");
+    conv(m, "c2", "r1", 16, 48, 1, 1, 1);
+    say(m, " %j2 = Concat(%j1, %c2) {axis=1}");
+    norm(m, "b2", "j2", 64);
+    say(m, " %r2 = Relu(%b2)");
+    conv(m, "c3", "r2", 5, 64, 1, 1, 1);                  /* does not fill its block */
+    say(m, " %j3 = Concat(%j2, %c3, %c1, %c3) {axis=1}"); /* so this one is row-major */
+    say(m, " %a = AveragePool(%j3) {kernel_shape=[2,2], strides=[2,2]}\n output %a\n}");
+    compare_batches(m, image);
+}
+
+static void squeeze_and_excite(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    conv(m, "c0", "x", 24, 3, 3, 2, 1);
+    say(m, " %h = HardSwish(%c0)\n %g = GlobalAveragePool(%h)");
+    conv(m, "s1", "g", 6, 24, 1, 1, 1);
+    say(m, " %s2 = Relu(%s1)");
+    conv(m, "s3", "s2", 24, 6, 1, 1, 1);
+    say(m, " %s4 = Sigmoid(%s3)\n %y = Mul(%h, %s4)");
+    weight(m, "k", "24,1,1", -1, 1);
+    say(m, " %z = Mul(%y, %k)\n %w = Identity(%z)\n %v = LeakyRelu(%w)\n"
+           " %m = ReduceMean(%v) {axes=[2,3], keepdims=0}\n output %m\n}");
+    compare_batches(m, image);
+}
+
+static void a_transformer_block(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",7,24]");
+    weight(m, "wq", "24,24", -0.3f, 0.3f);
+    weight(m, "bq", "24", -0.3f, 0.3f);
+    weight(m, "wk", "24,24", -0.3f, 0.3f);
+    say(m, " %q0 = MatMul(%x, %wq)\n %q1 = Add(%bq, %q0)\n %k = MatMul(%x, %wk)\n"
+           " %t = Transpose(%k) {perm=[0,2,1]}\n %s0 = MatMul(%q1, %t)\n"
+           " init %root : f32[] = {4.9}\n %s1 = Div(%s0, %root)\n %s2 = Softmax(%s1)\n"
+           " %c = MatMul(%s2, %x)\n %r = Add(%c, %x)\n"
+           " %mean = ReduceMean(%r) {axes=[-1]}\n %d = Sub(%r, %mean)\n init %two : f32[] = {2}\n"
+           " %sq = Pow(%d, %two)\n %var = ReduceMean(%sq) {axes=[-1]}\n"
+           " init %eps : f32[] = {0.00001}\n %ve = Add(%var, %eps)\n %sd = Sqrt(%ve)\n"
+           " %n = Div(%d, %sd)");
+    weight(m, "gamma", "24", -1, 1);
+    weight(m, "beta", "24", -1, 1);
+    say(m, " %n1 = Mul(%n, %gamma)\n %n2 = Add(%n1, %beta)");
+    weight(m, "w1", "24,50", -0.3f, 0.3f);
+    say(m, " %f = MatMul(%n2, %w1)\n %g0 = Div(%f, %root)\n %g1 = Erf(%g0)\n"
+           " init %one : f32[] = {1}\n %g2 = Add(%g1, %one)\n %g3 = Mul(%f, %g2)\n"
+           " init %half : f32[] = {0.5}\n %g4 = Mul(%g3, %half)\n output %g4\n output %sq\n}");
+    compare_batches(m, (struct tmk_shape){3, {1, 7, 24}});
+}
+
+/* Outputs on the way, dead ends, a value read by a branch, one node twice in one Concat. */
+static void values_that_others_want(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    conv(m, "c0", "x", 16, 3, 3, 1, 1);
+    norm(m, "b0", "c0", 16);
+    say(m, " %r0 = Relu(%b0)\n %dead = Neg(%b0)\n %e = Exp(%dead)");
+    conv(m, "c1", "r0", 18, 16, 3, 1, 1);
+    say(m, " %a = Abs(%c1)\n %b = Tanh(%a)\n %i = ReduceMax(%x) {keepdims=0}\n"
+           " init %zero : f32[] = {0}\n %yes = Greater(%i, %zero)\n"
+           " %o = If(%yes) {then_branch=graph \"t\" {\n %n = Neg(%b)\n output %n\n },"
+           " else_branch=graph \"f\" {\n %n2 = Abs(%a)\n output %n2\n }}\n"
+           " %p = Add(%b, %o)\n %q = Concat(%p, %p, %o) {axis=1}\n"
+           " output %q\n output %b0\n output %r0\n output %p\n}");
+    compare_batches(m, image);
+}
+
+int main(void) {
+    m = malloc(sizeof *m);
+    tmk_kernel_enter_thread();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_residual_network),      cmocka_unit_test(a_dense_network),
+        cmocka_unit_test(squeeze_and_excite),      cmocka_unit_test(a_transformer_block),
+        cmocka_unit_test(values_that_others_want),
+    };
+    int failed = cmocka_run_group_tests_name("arrange", tests, NULL, NULL);
+    free(m);
+    return failed;
+}

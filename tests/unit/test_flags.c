@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a value's numbers give away, against counting. */
+#include "stats_data.h"
+
+#include <tidemark/profile.h>
+
+static void observe_all(struct tmk_profile_tensor *t, const float *x, size_t n, size_t channels) {
+    const struct tmk_shape shape = {2, {(int64_t)(n / channels), (int64_t)channels}};
+    const struct tmk_stats_at at = {0, 1, channels > 1 ? 1 : -1, false, 0};
+    struct tmk_diag diag = {0};
+    assert_ok(tmk_stats_update(t->stats, x, &shape, &at, &diag), &diag);
+}
+
+static struct tmk_flags flags_of(enum tmk_stats_level level, enum tmk_profile_kind kind,
+                                 const float *x, size_t n, size_t channels) {
+    struct tmk_profile_tensor t = {.kind = kind};
+    struct tmk_diag diag = {0};
+    struct tmk_flags flags;
+    assert_ok(tmk_stats_create(level, &t.stats, &diag), &diag);
+    observe_all(&t, x, n, channels);
+    t.status = tmk_profile_status_of(&t);
+    assert_ok(tmk_profile_flags(&t, &flags, &diag), &diag);
+    tmk_stats_destroy(&t.stats);
+    return flags;
+}
+
+static uint64_t count(const float *x, size_t n, float value) {
+    uint64_t equal = 0;
+    for (size_t i = 0; i < n; i++)
+        equal += x[i] == value;
+    return equal;
+}
+
+/* Clamped at any numbers: never more than there are; all of them where the clamp begins a bin of
+ * its side, so that nothing else is in the bin. */
+static void elements_at_an_extreme_are_proven(void **state) {
+    (void)state;
+    enum { N = 3000 };
+    static const float round_ends[] = {-4, -1, 1, 6};
+    for (int round = 0; round < 400; round++) {
+        float *x = data_of(next() % TMK_COUNT(families), N);
+        bool is_round = round % 2;
+        float a = is_round ? round_ends[next() % 2] : (float)normal() * 3,
+              b = is_round ? round_ends[2 + next() % 2] : (float)normal() * 3, lo = a < b ? a : b,
+              hi = a < b ? b : a, min = INFINITY, max = -INFINITY;
+        for (size_t i = 0; i < N; i++) {
+            x[i] = x[i] <= lo ? lo : x[i] >= hi ? hi : x[i];
+            min = x[i] < min ? x[i] : min;
+            max = x[i] > max ? x[i] : max;
+        }
+        enum tmk_stats_level level = levels[next() % 2];
+        struct tmk_flags flags = flags_of(level, TMK_PROFILE_ACTIVATION, x, N, 1);
+        uint64_t at_min = count(x, N, min), at_max = count(x, N, max);
+        assert_true(flags.at_min <= at_min && flags.at_max <= at_max);
+        if (is_round && min == lo && level == TMK_STATS_HISTOGRAM)
+            assert_int_equal(flags.at_min, at_min);
+        if (is_round && max == hi && level == TMK_STATS_HISTOGRAM)
+            assert_int_equal(flags.at_max, at_max);
+        free(x);
+    }
+}
+
+static void saturation_wants_many_elements(void **state) {
+    (void)state;
+    float x[1600];
+    for (size_t i = 0; i < 1600; i++)
+        x[i] = (float)(i % 1000) / 1024;
+    struct tmk_flags flags = flags_of(TMK_STATS_HISTOGRAM, TMK_PROFILE_ACTIVATION, x, 1600, 1);
+    assert_false(flags.saturated);
+    for (size_t i = 0; i < 16; i++)
+        x[i * 100] = 1;
+    assert_false(flags_of(TMK_STATS_HISTOGRAM, TMK_PROFILE_ACTIVATION, x, 1600, 1).saturated);
+    x[1] = 1;
+    assert_true(flags_of(TMK_STATS_HISTOGRAM, TMK_PROFILE_ACTIVATION, x, 1600, 1).saturated);
+    assert_false(flags_of(TMK_STATS_HISTOGRAM, TMK_PROFILE_WEIGHT, x, 1600, 1).saturated);
+    assert_false(flags_of(TMK_STATS_MINMAX, TMK_PROFILE_ACTIVATION, x, 1600, 1).saturated);
+    assert_false(flags_of(TMK_STATS_HISTOGRAM, TMK_PROFILE_ACTIVATION, x, 10, 1).saturated);
+}
+
+static void zeros_are_no_saturation(void **state) {
+    (void)state;
+    float x[100] = {1, 2, 3, 1e-40f};
+    struct tmk_flags flags = flags_of(TMK_STATS_HISTOGRAM, TMK_PROFILE_ACTIVATION, x, 100, 1);
+    assert_false(flags.saturated);
+    assert_int_equal(flags.at_min, 0);
+    assert_int_equal(flags.at_max, 1);
+}
+
+static void dead_channels_and_constants_are_counted(void **state) {
+    (void)state;
+    float x[] = {0, 1, 0, -0.0f, 0, 0, 0, 0}, one[] = {3, 3, 3, 3};
+    struct tmk_flags flags = flags_of(TMK_STATS_RANGE, TMK_PROFILE_ACTIVATION, x, 8, 4);
+    assert_int_equal(flags.channels, 4);
+    assert_int_equal(flags.dead_channels, 3);
+    assert_false(flags.constant);
+    flags = flags_of(TMK_STATS_RANGE, TMK_PROFILE_ACTIVATION, one, 4, 1);
+    assert_true(flags.constant);
+    assert_false(flags.saturated);
+    assert_int_equal(flags.channels, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elements_at_an_extreme_are_proven),
+        cmocka_unit_test(saturation_wants_many_elements),
+        cmocka_unit_test(zeros_are_no_saturation),
+        cmocka_unit_test(dead_channels_and_constants_are_counted),
+    };
+    return cmocka_run_group_tests_name("flags", tests, NULL, NULL);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* States that follow from others, against observing the result itself. */
+#include "stats_data.h"
+
+enum { WORKERS = 3 };
+
+/* Batches in their order or not, one state and shadow a worker. */
+static size_t worker_of(size_t batch) {
+    return (batch + next() % 2) % WORKERS;
+}
+
+static void observe_with(struct tmk_stats *stats, const float *x, const struct tmk_shape *shape,
+                         const struct tmk_stats_at *at, struct tmk_stats_shadow *shadow) {
+    struct tmk_diag diag = {0};
+    struct tmk_stats_pass pass;
+    size_t n;
+    assert_true(tmk_shape_count(shape, &n));
+    assert_ok(tmk_stats_begin(stats, shape, at, shadow, &pass, &diag), &diag);
+    for (size_t done = 0, m; done < n; done += m) {
+        m = 1 + next() % 900;
+        m = m < n - done ? m : n - done;
+        assert_ok(tmk_stats_piece(&pass, x + done, done, m, &diag), &diag);
+    }
+    assert_ok(tmk_stats_end(&pass, &diag), &diag);
+}
+
+static struct tmk_stats_shadow *new_shadow(const struct tmk_clamp *clamp) {
+    struct tmk_diag diag = {0};
+    struct tmk_stats_shadow *shadow = NULL;
+    assert_ok(tmk_stats_shadow_create(clamp, &shadow, &diag), &diag);
+    return shadow;
+}
+
+static void fold(struct tmk_stats **stats, struct tmk_stats_shadow **shadow) {
+    struct tmk_diag diag = {0};
+    size_t order[WORKERS];
+    shuffle(order, WORKERS);
+    for (size_t i = 1; i < WORKERS; i++) {
+        size_t w = order[i], into = order[0];
+        if (stats) {
+            merge(stats[into], stats[w]);
+            tmk_stats_destroy(&stats[w]);
+        }
+        if (shadow) {
+            assert_ok(tmk_stats_shadow_merge(shadow[into], shadow[w], &diag), &diag);
+            tmk_stats_shadow_destroy(&shadow[w]);
+        }
+    }
+    if (stats && order[0] != 0) {
+        stats[0] = stats[order[0]];
+        stats[order[0]] = NULL;
+    }
+    if (shadow && order[0] != 0) {
+        shadow[0] = shadow[order[0]];
+        shadow[order[0]] = NULL;
+    }
+}
+
+static const struct tmk_clamp clamps[] = {
+    {0, INFINITY},     {0, 6},       {-0.0f, 4},  {-INFINITY, 0}, {-1, 0},    {-2, 2},
+    {-INFINITY, 0.5f}, {-4, -0.25f}, {0.125f, 1}, {0.7f, 1.9f},   {-1.3f, 0}, {-INFINITY, INFINITY},
+    {0, 0x1p-149f},    {1, 1e30f}};
+
+static float clamped(const struct tmk_clamp *clamp, float x) {
+    return x <= clamp->lo ? clamp->lo : x >= clamp->hi ? clamp->hi : x;
+}
+
+static struct tmk_shape random_shape(void) {
+    return (struct tmk_shape){
+        3, {(int64_t)(1 + next() % 4), (int64_t)(1 + next() % 40), (int64_t)(1 + next() % 60)}};
+}
+
+static void the_state_of_a_clamp_follows_from_its_input(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    int followed = 0;
+    for (int round = 0; round < 1500; round++) {
+        enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
+        const struct tmk_clamp *clamp = &clamps[next() % TMK_COUNT(clamps)];
+        size_t f = next() % TMK_COUNT(families), batches = 1 + next() % 5;
+        struct tmk_stats *x[WORKERS], *y = empty(level), *derived = NULL;
+        struct tmk_stats_shadow *shadow[WORKERS];
+        for (size_t w = 0; w < WORKERS; w++) {
+            x[w] = empty(level);
+            shadow[w] = new_shadow(clamp);
+        }
+        struct tmk_shape shape = random_shape();
+        size_t order[5];
+        shuffle(order, batches);
+        int32_t axis = (int32_t)(next() % 4) - 1;
+        uint32_t blocks[] = {0, 0, 8, 16, 3}, block = blocks[next() % TMK_COUNT(blocks)];
+        for (size_t b = 0; b < batches; b++) {
+            if (next() % 4 == 0)
+                shape.dim[next() % 3]++;
+            if (block > 1) /* what fills up has its own tests */
+                shape.dim[1] = (shape.dim[1] + block - 1) / block * block;
+            size_t n;
+            assert_true(tmk_shape_count(&shape, &n));
+            float *data = data_of(f, n), *result = malloc(n * sizeof *result);
+            assert_non_null(result);
+            for (size_t i = 0; i < n; i++)
+                result[i] = clamped(clamp, data[i]);
+            struct tmk_stats_at at = {10 * order[b], next() % 2 ? (uint64_t)shape.dim[0] : 1, axis,
+                                      false, block};
+            size_t w = worker_of(b);
+            observe_with(x[w], data, &shape, &at, shadow[w]);
+            assert_ok(tmk_stats_update(y, result, &shape, &at, &diag), &diag);
+            free(data);
+            free(result);
+        }
+        fold(x, shadow);
+        if (tmk_clamp_follows(clamp, level)) {
+            followed++;
+            assert_ok(tmk_stats_derive_clamp(x[0], shadow[0], &derived, &diag), &diag);
+            assert_true(equal(y, derived));
+            reencode(&derived);
+        } else {
+            assert_int_equal(tmk_stats_derive_clamp(x[0], shadow[0], &derived, NULL),
+                             TMK_UNSUPPORTED);
+        }
+        tmk_stats_destroy(&derived);
+        tmk_stats_destroy(&y);
+        tmk_stats_destroy(&x[0]);
+        tmk_stats_shadow_destroy(&shadow[0]);
+    }
+    assert_true(followed > 500);
+}
+
+static void ends_that_begin_a_bin_follow(void **state) {
+    (void)state;
+    const struct tmk_clamp relu6 = {0, 6}, odd = {-1.3f, 1}, none = {1, 1};
+    assert_true(tmk_clamp_follows(&relu6, TMK_STATS_HISTOGRAM));
+    assert_false(tmk_clamp_follows(&relu6, TMK_STATS_RANGE));
+    assert_true(tmk_clamp_follows(&clamps[0], TMK_STATS_RANGE));
+    assert_false(tmk_clamp_follows(&odd, TMK_STATS_HISTOGRAM));
+    assert_true(tmk_clamp_follows(&odd, TMK_STATS_MINMAX));
+    assert_false(tmk_clamp_follows(&none, TMK_STATS_MINMAX));
+    struct tmk_stats_shadow *a = NULL, *b = NULL;
+    assert_int_equal(tmk_stats_shadow_create(&none, &a, NULL), TMK_ARGUMENT);
+    a = new_shadow(&relu6);
+    b = new_shadow(&odd);
+    assert_int_equal(tmk_stats_shadow_merge(a, b, NULL), TMK_MISMATCH);
+    tmk_stats_shadow_destroy(&a);
+    tmk_stats_shadow_destroy(&b);
+    tmk_stats_shadow_destroy(&b);
+}
+
+/* A [outer, length, inner] tensor. */
+struct part {
+    float *x;
+    size_t length;
+};
+
+static struct part join_parts(const struct part *parts, size_t n, size_t outer, size_t inner) {
+    struct part all = {NULL, 0};
+    for (size_t i = 0; i < n; i++)
+        all.length += parts[i].length;
+    all.x = malloc((outer * all.length * inner + 1) * sizeof *all.x);
+    assert_non_null(all.x);
+    float *to = all.x;
+    for (size_t o = 0; o < outer; o++)
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < parts[i].length * inner; k++)
+                *to++ = parts[i].x[o * parts[i].length * inner + k];
+    return all;
+}
+
+/* Concat(Concat(a, b), Relu(c), d, a). The parts' lengths along the axis stay, the rest of the
+ * shape changes from batch to batch. */
+static void the_state_of_a_concat_follows_from_its_operands(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    enum { A, B, C, D, LEAVES };
+    for (int round = 0; round < 600; round++) {
+        enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
+        bool along = round % 2;
+        struct tmk_stats *leaf[LEAVES][WORKERS], *y = empty(level);
+        struct tmk_stats_shadow *relu[WORKERS], *inside[WORKERS], *whole[WORKERS];
+        for (size_t w = 0; w < WORKERS; w++) {
+            for (size_t i = 0; i < LEAVES; i++)
+                leaf[i][w] = empty(level);
+            relu[w] = new_shadow(&clamps[0]);
+            inside[w] = new_shadow(NULL);
+            whole[w] = new_shadow(NULL);
+        }
+        size_t length[LEAVES], f[LEAVES], batches = 1 + next() % 5, order[5];
+        size_t channels = 1 + next() % 5;
+        shuffle(order, batches);
+        for (size_t i = 0; i < LEAVES; i++) {
+            length[i] = 1 + next() % 6;
+            f[i] = next() % TMK_COUNT(families);
+        }
+        for (size_t b = 0; b < batches; b++) {
+            /* samples, then the axis; channels are the axis or stand behind it */
+            size_t samples = 1 + next() % 3, inner = along ? 1 + next() % 30 : channels;
+            struct tmk_stats_at at = {10 * order[b], samples, along ? 1 : 2, false, 0};
+            size_t w = worker_of(b);
+            struct part parts[LEAVES];
+            for (size_t i = 0; i < LEAVES; i++) {
+                parts[i] = (struct part){data_of(f[i], samples * length[i] * inner), length[i]};
+                struct tmk_shape shape = {3,
+                                          {(int64_t)samples, (int64_t)length[i], (int64_t)inner}};
+                observe_with(leaf[i][w], parts[i].x, &shape, &at, i == C ? relu[w] : NULL);
+            }
+            for (size_t k = 0; k < samples * length[C] * inner; k++)
+                parts[C].x[k] = clamped(&clamps[0], parts[C].x[k]);
+            struct part ab = join_parts(parts, 2, samples, inner);
+            const struct part list[] = {ab, parts[C], parts[D], parts[A]};
+            struct part all = join_parts(list, 4, samples, inner);
+            struct tmk_shape shape = {3, {(int64_t)samples, (int64_t)all.length, (int64_t)inner}};
+            struct tmk_stats_at without = at;
+            without.channel_axis = -1;
+            assert_ok(tmk_stats_update(y, all.x, &shape, &without, &diag), &diag);
+            const struct tmk_stats_operand pair[] = {
+                {leaf[A][w], NULL, length[A] * inner, ab.length * inner, 0},
+                {leaf[B][w], NULL, length[B] * inner, ab.length * inner, length[A] * inner}};
+            tmk_stats_shadow_concat(inside[w], pair, 2, &at);
+            size_t stride = all.length * inner, from_c = ab.length * inner,
+                   from_d = from_c + length[C] * inner, from_a = from_d + length[D] * inner;
+            const struct tmk_stats_operand four[] = {
+                {NULL, inside[w], ab.length * inner, stride, 0},
+                {leaf[C][w], relu[w], length[C] * inner, stride, from_c},
+                {leaf[D][w], NULL, length[D] * inner, stride, from_d},
+                {leaf[A][w], NULL, length[A] * inner, stride, from_a}};
+            tmk_stats_shadow_concat(whole[w], four, 4, &at);
+            for (size_t i = 0; i < LEAVES; i++)
+                free(parts[i].x);
+            free(ab.x);
+            free(all.x);
+        }
+        struct tmk_stats *first = NULL, *rest = NULL, *derived = NULL;
+        fold(leaf[A], inside);
+        fold(leaf[B], whole);
+        fold(leaf[C], relu);
+        fold(leaf[D], NULL);
+        const struct tmk_stats *const two[] = {leaf[A][0], leaf[B][0]};
+        assert_ok(tmk_stats_derive_concat(two, 2, inside[0], &first, &diag), &diag);
+        assert_ok(tmk_stats_derive_clamp(leaf[C][0], relu[0], &rest, &diag), &diag);
+        const struct tmk_stats *const four[] = {first, rest, leaf[D][0], leaf[A][0]};
+        assert_ok(tmk_stats_derive_concat(four, 4, whole[0], &derived, &diag), &diag);
+        assert_true(equal(y, derived));
+        reencode(&derived);
+        for (size_t i = 0; i < LEAVES; i++)
+            tmk_stats_destroy(&leaf[i][0]);
+        tmk_stats_destroy(&first);
+        tmk_stats_destroy(&rest);
+        tmk_stats_destroy(&derived);
+        tmk_stats_destroy(&y);
+        tmk_stats_shadow_destroy(&relu[0]);
+        tmk_stats_shadow_destroy(&inside[0]);
+        tmk_stats_shadow_destroy(&whole[0]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_state_of_a_clamp_follows_from_its_input),
+        cmocka_unit_test(ends_that_begin_a_bin_follow),
+        cmocka_unit_test(the_state_of_a_concat_follows_from_its_operands),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench_costs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kind {
+    const struct tmk_step_cost *first; /* one of them */
+    size_t steps;
+    double seconds, observe_seconds;
+};
+
+static bool alike(const struct tmk_step_cost *a, const struct tmk_step_cost *b) {
+    return strcmp(a->what, b->what) == 0 && strcmp(a->kernel, b->kernel) == 0;
+}
+
+static int dearest_first(const void *a, const void *b) {
+    const struct kind *x = a, *y = b;
+    double s = x->seconds + x->observe_seconds, t = y->seconds + y->observe_seconds;
+    return (s < t) - (s > t);
+}
+
+void print_costs(const struct tmk_costs *costs, uint64_t samples) {
+    struct kind *kinds = calloc(costs->n + 1, sizeof *kinds);
+    size_t n = 0;
+    double total = 0, observing = 0, ms = samples ? 1e3 / (double)samples : 0;
+    for (size_t i = 0; kinds && i < costs->n; i++) {
+        const struct tmk_step_cost *step = &costs->steps[i];
+        size_t k = 0;
+        while (k < n && !alike(kinds[k].first, step))
+            k++;
+        n += k == n;
+        kinds[k].first = step;
+        kinds[k].steps++;
+        kinds[k].seconds += step->seconds;
+        kinds[k].observe_seconds += step->observe_seconds;
+        total += step->seconds;
+        observing += step->observe_seconds;
+    }
+    printf("\n%10s %10s %6s %6s  %-40s %s\n", "ms", "observing", "share", "steps", "operators",
+           "kernel");
+    if (kinds)
+        qsort(kinds, n, sizeof *kinds, dearest_first);
+    for (size_t k = 0; k < n; k++)
+        printf("%10.3f %10.3f %5.1f%% %6zu  %-40s %s\n", kinds[k].seconds * ms,
+               kinds[k].observe_seconds * ms,
+               100 * (kinds[k].seconds + kinds[k].observe_seconds) / (total + observing),
+               kinds[k].steps, kinds[k].first->what, kinds[k].first->kernel);
+    printf("%10.3f %10.3f  a sample, all threads together\n", total * ms, observing * ms);
+    free(kinds);
+}
+
+/* Names of nodes may hold anything. */
+static void print_text(const char *text) {
+    putchar('"');
+    for (const char *c = text; *c; c++)
+        if (*c == '"' || *c == '\\')
+            printf("\\%c", *c);
+        else if ((unsigned char)*c < ' ' || *c == 0x7f)
+            printf("\\u%04x", (unsigned)(unsigned char)*c);
+        else
+            putchar(*c);
+    putchar('"');
+}
+
+void print_costs_json(const struct tmk_costs *costs, uint64_t samples) {
+    double ms = samples ? 1e3 / (double)samples : 0;
+    printf("\"per_op\": [");
+    for (size_t i = 0; i < costs->n; i++) {
+        const struct tmk_step_cost *step = &costs->steps[i];
+        printf("%s\n  {\"node\": ", i ? "," : "");
+        print_text(step->name);
+        printf(", \"what\": ");
+        print_text(step->what);
+        printf(", \"kernel\": ");
+        print_text(step->kernel);
+        printf(", \"runs\": %llu, \"ms_per_sample\": %.6g, \"observe_ms_per_sample\": %.6g}",
+               (unsigned long long)step->runs, step->seconds * ms, step->observe_seconds * ms);
+    }
+    printf("]");
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What single samples did to the ranges. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "show.h"
+
+enum { NAME_CELLS = 32 };
+
+static bool has_samples(const struct tmk_profile_tensor *t) {
+    return t->stats && t->sample_min && t->kind != TMK_PROFILE_WEIGHT;
+}
+
+static enum tmk_status no_memory(struct tmk_diag *diag) {
+    snprintf(diag->text, sizeof diag->text, "out of memory");
+    return diag->status = TMK_NOMEM;
+}
+
+/* ---- outliers ---- */
+
+enum end { MIN, MAX };
+static const char *const end_names[] = {"min", "max"};
+
+/* What one sample did. */
+struct culprit {
+    uint64_t sample;
+    uint32_t extremes; /* that it holds */
+    double widens;     /* the most that the range of a value is wider by it alone; NAN: not known */
+    const struct tmk_profile_tensor *worst; /* that value */
+    enum end end;
+    float value, next; /* its extreme, and the next sample's */
+    uint64_t next_sample;
+};
+
+struct culprits {
+    struct culprit *items;
+    size_t n, size;
+};
+
+static struct culprit *culprit_of(struct culprits *all, uint64_t sample) {
+    for (size_t i = 0; i < all->n; i++)
+        if (all->items[i].sample == sample)
+            return &all->items[i];
+    if (all->n == all->size) {
+        size_t size = all->size ? 2 * all->size : 64;
+        struct culprit *items = realloc(all->items, size * sizeof *items);
+        if (!items)
+            return NULL;
+        all->items = items;
+        all->size = size;
+    }
+    all->items[all->n] = (struct culprit){.sample = sample, .widens = NAN};
+    return &all->items[all->n++];
+}
+
+/* The two most extreme samples, by position; of equal ones the earliest. */
+struct top {
+    size_t first, second;
+};
+
+static struct top top_of(const float *values, size_t n, float sign) {
+    struct top top = {n, n};
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(values[i]))
+            continue;
+        if (top.first == n || sign * values[i] > sign * values[top.first]) {
+            top.second = top.first;
+            top.first = i;
+        } else if (top.second == n || sign * values[i] > sign * values[top.second]) {
+            top.second = i;
+        }
+    }
+    return top;
+}
+
+/* How much wider the range is by this sample; NAN: the others have none. */
+static double widening(const struct tmk_profile_tensor *t, struct top low, struct top high,
+                       size_t without) {
+    double min = (double)t->sample_min[low.first], max = (double)t->sample_max[high.first];
+    double other_min = (double)t->sample_min[low.first == without ? low.second : low.first],
+           other_max = (double)t->sample_max[high.first == without ? high.second : high.first];
+    return other_max > other_min ? (max - min) / (other_max - other_min) - 1 : NAN;
+}
+
+static bool blame(struct culprits *all, const struct tmk_profile *profile,
+                  const struct tmk_profile_tensor *t, enum end end, struct top low,
+                  struct top high) {
+    const struct top top = end == MIN ? low : high;
+    const float *values = end == MIN ? t->sample_min : t->sample_max;
+    if (values[top.first] == values[top.second]) /* nobody's own */
+        return true;
+    struct culprit *c = culprit_of(all, profile->ledger.first_sample + top.first);
+    if (!c)
+        return false;
+    c->extremes++;
+    double widens = widening(t, low, high, top.first);
+    if (isnan(widens) || c->widens >= widens)
+        return true;
+    c->widens = widens;
+    c->worst = t;
+    c->end = end;
+    c->value = values[top.first];
+    c->next = values[top.second];
+    c->next_sample = profile->ledger.first_sample + top.second;
+    return true;
+}
+
+static bool blame_samples(struct culprits *all, const struct tmk_profile *profile,
+                          const struct tmk_profile_tensor *t) {
+    const struct top low = top_of(t->sample_min, t->n_samples, -1),
+                     high = top_of(t->sample_max, t->n_samples, 1);
+    if (low.second == t->n_samples || high.second == t->n_samples)
+        return true; /* one sample, or none: there is nothing to compare */
+    return blame(all, profile, t, MIN, low, high) && blame(all, profile, t, MAX, low, high);
+}
+
+/* Only the places of the extremes are there. */
+static bool blame_places(struct culprits *all, const struct tmk_profile_tensor *t) {
+    struct tmk_summary s;
+    tmk_stats_summary(t->stats, &s);
+    const struct tmk_where at[] = {s.min_at, s.max_at};
+    for (int end = MIN; end <= MAX; end++) {
+        if (!s.finite || at[end].sample == TMK_NOWHERE)
+            continue;
+        struct culprit *c = culprit_of(all, at[end].sample);
+        if (!c)
+            return false;
+        c->extremes++;
+    }
+    return true;
+}
+
+static int worst_first(const void *a, const void *b) {
+    const struct culprit *x = a, *y = b;
+    double p = isnan(x->widens) ? -1 : x->widens, q = isnan(y->widens) ? -1 : y->widens;
+    if (p != q)
+        return p < q ? 1 : -1;
+    if (x->extremes != y->extremes)
+        return x->extremes < y->extremes ? 1 : -1;
+    return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static void print_culprits(const struct culprits *all, size_t n, uint32_t values, bool complete) {
+    printf("%zu samples set the extremes of %" PRIu32 " values\n", all->n, values);
+    if (!complete)
+        puts("how much they exceed the others is not known: `tidemark profile --per-sample -o "
+             "FILE.h5` keeps that");
+    printf("%12s %9s%s\n", "sample", "extremes", complete ? "   widens  most" : "");
+    for (size_t i = 0; i < n; i++) {
+        const struct culprit *c = &all->items[i];
+        printf("%12" PRIu64 " %9" PRIu32, c->sample, c->extremes);
+        if (c->worst) {
+            printf(" %+7.1f%%  p%-5" PRIu32 " ", 100 * c->widens, c->worst->id);
+            print_name(c->worst->name, NAME_CELLS);
+            printf(" %s %.6g, then %.6g (sample %" PRIu64 ")", end_names[c->end], (double)c->value,
+                   (double)c->next, c->next_sample);
+        }
+        putchar('\n');
+    }
+}
+
+static void print_culprits_json(const struct culprits *all, size_t n, uint32_t values,
+                                bool complete) {
+    printf("{\"per_sample\": %s, \"values\": %" PRIu32 ", \"samples\": [",
+           complete ? "true" : "false", values);
+    for (size_t i = 0; i < n; i++) {
+        const struct culprit *c = &all->items[i];
+        printf("%s\n {\"sample\": %" PRIu64 ", \"extremes\": %" PRIu32, i ? "," : "", c->sample,
+               c->extremes);
+        if (c->worst) {
+            printf(", \"widens\": %.9g, \"worst\": {\"id\": \"p%" PRIu32 "\", \"name\": ",
+                   c->widens, c->worst->id);
+            print_quoted(c->worst->name);
+            printf(", \"end\": \"%s\", \"value\": %.9g, \"next\": %.9g, \"next_sample\": %" PRIu64
+                   "}",
+                   end_names[c->end], (double)c->value, (double)c->next, c->next_sample);
+        }
+        putchar('}');
+    }
+    puts("]}");
+}
+
+enum tmk_status show_outliers(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
+                              uint64_t most, bool json, struct tmk_diag *diag) {
+    struct culprits all = {0};
+    bool complete = false, ok = true;
+    uint32_t values = 0;
+    for (uint32_t i = 0; i < n; i++)
+        complete |= has_samples(&profile->tensors[chosen[i]]);
+    for (uint32_t i = 0; ok && i < n; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[chosen[i]];
+        if (!t->stats || t->kind == TMK_PROFILE_WEIGHT || (complete && !has_samples(t)))
+            continue;
+        values++;
+        ok = complete ? blame_samples(&all, profile, t) : blame_places(&all, t);
+    }
+    if (ok && all.n)
+        qsort(all.items, all.n, sizeof *all.items, worst_first);
+    size_t shown = all.n < most ? all.n : (size_t)most;
+    if (ok && json)
+        print_culprits_json(&all, shown, values, complete);
+    else if (ok)
+        print_culprits(&all, shown, values, complete);
+    free(all.items);
+    return ok ? TMK_OK : no_memory(diag);
+}
+
+/* ---- convergence ---- */
+
+enum { TOLERANCES = 2, SLOWEST_SHOWN = 10 };
+static const double tolerances[TOLERANCES] = {0.01, 0.05};
+static const double quantiles[] = {0.5, 0.9, 0.99, 1};
+enum { QUANTILES = sizeof quantiles / sizeof *quantiles };
+
+/* A value, and after how many samples its range stayed within each tolerance of the final one. */
+struct settled {
+    const struct tmk_profile_tensor *tensor;
+    uint64_t after[TOLERANCES];
+};
+
+/* Samples that ran have numbers in some value. Positions to how many ran so far. */
+static uint64_t count_ran(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
+                          uint64_t *number, uint64_t span) {
+    uint64_t ran = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[chosen[i]];
+        for (uint64_t s = 0; has_samples(t) && s < span; s++)
+            number[s] |= !isnan(t->sample_min[s]);
+    }
+    for (uint64_t s = 0; s < span; s++) {
+        ran += number[s];
+        number[s] = ran;
+    }
+    return ran;
+}
+
+static bool settle(const struct tmk_profile_tensor *t, const uint64_t *number,
+                   struct settled *out) {
+    float min = INFINITY, max = -INFINITY;
+    for (uint64_t s = 0; s < t->n_samples; s++) {
+        min = t->sample_min[s] < min ? t->sample_min[s] : min;
+        max = t->sample_max[s] > max ? t->sample_max[s] : max;
+    }
+    if (!(min <= max))
+        return false;
+    *out = (struct settled){.tensor = t};
+    double range = (double)max - (double)min, low = INFINITY, high = -INFINITY;
+    bool done[TOLERANCES] = {false};
+    for (uint64_t s = 0; s < t->n_samples; s++) {
+        if (isnan(t->sample_min[s]))
+            continue;
+        low = fmin(low, (double)t->sample_min[s]);
+        high = fmax(high, (double)t->sample_max[s]);
+        for (int k = 0; k < TOLERANCES; k++)
+            if (!done[k] && low - (double)min <= tolerances[k] * range &&
+                (double)max - high <= tolerances[k] * range) {
+                done[k] = true;
+                out->after[k] = number[s];
+            }
+    }
+    return true;
+}
+
+static int slowest_first(const void *a, const void *b) {
+    const struct settled *x = a, *y = b;
+    for (int k = 0; k < TOLERANCES; k++)
+        if (x->after[k] != y->after[k])
+            return x->after[k] < y->after[k] ? 1 : -1;
+    return (x->tensor->id > y->tensor->id) - (x->tensor->id < y->tensor->id);
+}
+
+static int by_count(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The smallest number that at least this share of the values needed no more than. */
+static void find_quantiles(const struct settled *settled, uint32_t n, uint64_t *sorted,
+                           uint64_t out[TOLERANCES][QUANTILES]) {
+    for (int k = 0; k < TOLERANCES; k++) {
+        for (uint32_t i = 0; i < n; i++)
+            sorted[i] = settled[i].after[k];
+        qsort(sorted, n, sizeof *sorted, by_count);
+        for (int q = 0; q < QUANTILES; q++) {
+            uint32_t at = (uint32_t)ceil(quantiles[q] * n);
+            out[k][q] = n ? sorted[at ? at - 1 : 0] : 0;
+        }
+    }
+}
+
+static void print_settled(const struct settled *settled, uint32_t n, uint64_t ran,
+                          uint64_t summary[TOLERANCES][QUANTILES]) {
+    printf("samples, of %" PRIu64 ", after which min and max stayed near those of the whole run\n\n"
+           "  %-24s %10s %10s\n",
+           ran, "share of the values", "1 %", "5 %");
+    for (int q = 0; q < QUANTILES; q++)
+        printf("  %-22g %% %10" PRIu64 " %10" PRIu64 "\n", 100 * quantiles[q], summary[0][q],
+               summary[1][q]);
+    printf("\n  %-5s %-*s %10s %10s\n", "id", NAME_CELLS, "the slowest", "1 %", "5 %");
+    for (uint32_t i = 0; i < n && i < SLOWEST_SHOWN; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "p%" PRIu32, settled[i].tensor->id);
+        printf("  %-5s ", id);
+        print_name(settled[i].tensor->name, NAME_CELLS);
+        printf(" %10" PRIu64 " %10" PRIu64 "\n", settled[i].after[0], settled[i].after[1]);
+    }
+}
+
+static void print_settled_json(const struct settled *settled, uint32_t n, uint64_t ran,
+                               uint64_t summary[TOLERANCES][QUANTILES]) {
+    printf("{\"samples\": %" PRIu64 ", \"quantiles\": [", ran);
+    for (int q = 0; q < QUANTILES; q++)
+        printf("%s{\"share\": %g, \"within_1_percent\": %" PRIu64 ", \"within_5_percent\": %" PRIu64
+               "}",
+               q ? ", " : "", quantiles[q], summary[0][q], summary[1][q]);
+    printf("], \"values\": [");
+    for (uint32_t i = 0; i < n; i++) {
+        printf("%s\n {\"id\": \"p%" PRIu32 "\", \"name\": ", i ? "," : "", settled[i].tensor->id);
+        print_quoted(settled[i].tensor->name);
+        printf(", \"within_1_percent\": %" PRIu64 ", \"within_5_percent\": %" PRIu64 "}",
+               settled[i].after[0], settled[i].after[1]);
+    }
+    puts("]}");
+}
+
+enum tmk_status show_convergence(const struct tmk_profile *profile, const uint32_t *chosen,
+                                 uint32_t n, bool json, struct tmk_diag *diag) {
+    uint64_t span = profile->ledger.end_sample - profile->ledger.first_sample,
+             summary[TOLERANCES][QUANTILES];
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++)
+        any |= has_samples(&profile->tensors[chosen[i]]);
+    if (!any) {
+        snprintf(diag->text, sizeof diag->text,
+                 "the extremes of each sample are not there: `tidemark profile --per-sample -o "
+                 "FILE.h5` keeps them");
+        return diag->status = TMK_NOTFOUND;
+    }
+    uint64_t *number = calloc((size_t)span + 1, sizeof *number),
+             *sorted = calloc((size_t)n + 1, sizeof *sorted);
+    struct settled *settled = calloc((size_t)n + 1, sizeof *settled);
+    bool ok = number && sorted && settled;
+    if (ok) {
+        uint32_t values = 0;
+        uint64_t ran = count_ran(profile, chosen, n, number, span);
+        for (uint32_t i = 0; i < n; i++)
+            if (has_samples(&profile->tensors[chosen[i]]))
+                values += settle(&profile->tensors[chosen[i]], number, &settled[values]);
+        qsort(settled, values, sizeof *settled, slowest_first);
+        find_quantiles(settled, values, sorted, summary);
+        if (json)
+            print_settled_json(settled, values, ran, summary);
+        else
+            print_settled(settled, values, ran, summary);
+    }
+    free(number);
+    free(sorted);
+    free(settled);
+    return ok ? TMK_OK : no_memory(diag);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stop.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum { EXIT_BY_SIGNAL = 128 };
+
+static atomic_int asked; /* the signal; 0: none */
+
+static void ask(int number) {
+    int none = 0;
+    if (!atomic_compare_exchange_strong(&asked, &none, number)) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+}
+
+void watch_for_stop(void) {
+    static const int numbers[] = {SIGINT, SIGTERM};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction action = {.sa_handler = ask, .sa_flags = SA_RESTART}, before;
+        sigemptyset(&action.sa_mask);
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+    }
+}
+
+bool stop_was_asked(void *context) {
+    (void)context;
+    return atomic_load(&asked) != 0;
+}
+
+int stop_exit_status(void) {
+    return EXIT_BY_SIGNAL + atomic_load(&asked);
+}

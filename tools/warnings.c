@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "warnings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "command.h"
+
+static const char *what_it_is(const struct tmk_profile_tensor *t, char *out, size_t size) {
+    if (t->has_producer)
+        snprintf(out, size, "output %" PRIu32 " of %s '%s'", t->producer.output, t->producer.op,
+                 t->producer.node);
+    else
+        snprintf(out, size, "%s %s",
+                 t->kind == TMK_PROFILE_WEIGHT ? "a"
+                 : t->path[0]                  ? "of a sub-graph an"
+                                               : "an",
+                 tmk_profile_kind_name(t->kind));
+    return out;
+}
+
+static void remark_on_nonfinite(const struct tmk_profile *profile) {
+    struct tmk_nonfinite *all;
+    uint32_t n, first = 0, began = 0, inherited = 0;
+    if (tmk_profile_nonfinite(profile, &all, &n, NULL) != TMK_OK || !n)
+        return;
+    for (uint32_t i = n; i-- > 0;) {
+        first = all[i].n_from ? first : i;
+        began += !all[i].n_from;
+        inherited += all[i].downstream;
+    }
+    const struct tmk_profile_tensor *t = tmk_profile_by_id(profile, all[first].id);
+    struct tmk_summary s;
+    char what[512], more[96] = "";
+    tmk_stats_facts(t->stats, &s);
+    if (began > 1)
+        snprintf(more, sizeof more, "; more begins in %" PRIu32 " other%s", began - 1,
+                 began == 2 ? "" : "s");
+    remark("NaN or infinity begins in p%" PRIu32 " '%s', %s: first at sample %" PRIu64
+           ", element %" PRIu64 " (%" PRIu64 " NaN, %" PRIu64 " infinite in all); %" PRIu32
+           " value%s downstream inherit%s it%s",
+           t->id, t->name, what_it_is(t, what, sizeof what), s.first_nonfinite.sample,
+           s.first_nonfinite.index, s.nan, s.posinf + s.neginf, inherited,
+           inherited == 1 ? "" : "s", inherited == 1 ? "s" : "", more);
+    free(all);
+}
+
+static void remark_on_flags(const struct tmk_profile *profile) {
+    uint32_t saturated = 0, with_dead = 0;
+    size_t dead = 0;
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[i];
+        struct tmk_flags flags;
+        if (t->kind == TMK_PROFILE_WEIGHT || tmk_profile_flags(t, &flags, NULL) != TMK_OK ||
+            flags.constant)
+            continue;
+        saturated += flags.saturated;
+        with_dead += flags.dead_channels > 0;
+        dead += flags.dead_channels;
+    }
+    if (saturated + with_dead)
+        remark("%" PRIu32 " with dead channels (%zu in all), %" PRIu32
+               " saturated: `tidemark show` marks them",
+               with_dead, dead, saturated);
+}
+
+void remark_on_numbers(const struct tmk_profile *profile) {
+    if (is_quiet())
+        return;
+    remark_on_nonfinite(profile);
+    remark_on_flags(profile);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a profile's numbers warn of, in a few lines on stderr. */
+#ifndef TMK_TOOLS_WARNINGS_H
+#define TMK_TOOLS_WARNINGS_H
+
+#include <tidemark/profile.h>
+
+/* Where NaN or infinity began, and how many values are saturated or have dead channels;
+ * nothing where there is nothing to say. */
+void remark_on_numbers(const struct tmk_profile *profile);
+
+#endif
