@@ -86,6 +86,17 @@ void tmk_node_remove(struct tmk_node *node) {
     graph->n_nodes--;
 }
 
+void tmk_graph_drop_initializer(struct tmk_value *initializer) {
+    struct tmk_graph *graph = initializer->graph;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i] != initializer)
+            graph->values[kept++] = graph->values[i];
+    graph->n_values = kept;
+    tmk_tensor_finish(&initializer->data);
+    initializer->graph = NULL;
+}
+
 /* ---- sorting: depth first over producers, started in the present order, which therefore stays
  * where it can ---- */
 

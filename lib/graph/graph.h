@@ -62,6 +62,7 @@ struct tmk_value {
     uint64_t content;         /* the same, with the bytes of initializers */
     uint32_t ordinal;         /* among values of equal fingerprint, in ID order */
     uint32_t index;           /* dense number given by tmk_graph_number */
+    uint32_t origins;         /* the originals that it stands for, if a lineage is kept; lineage.h */
 };
 
 enum tmk_attr_kind {
@@ -191,6 +192,8 @@ TMK_NODISCARD enum tmk_status tmk_value_replace(struct tmk_value *from, struct t
                                                 struct tmk_diag *diag);
 /* Takes the node out; its outputs must have no uses left. Memory goes with the graph. */
 void tmk_node_remove(struct tmk_node *node);
+/* Takes an initializer that has no uses left out of its graph, and drops its tensor. */
+void tmk_graph_drop_initializer(struct tmk_value *initializer);
 /* Replaces what is known of the value's type (copied). */
 TMK_NODISCARD enum tmk_status
 tmk_value_set_type(struct tmk_value *value, const struct tmk_type *type, struct tmk_diag *diag);

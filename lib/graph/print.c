@@ -9,6 +9,7 @@
 struct printer {
     struct tmk_text *text;
     struct tmk_pool *pool;
+    const struct tmk_lineage *lineage; /* NULL: profile IDs alone */
     size_t limit;
     int indent;
 };
@@ -37,7 +38,9 @@ static void put_name_and_id(struct printer *p, const struct tmk_value *value) {
         put(p, " ");
         put_string(p, value->name);
     }
-    if (value->profile_id >= 0)
+    if (p->lineage)
+        tmk_lineage_put(p->lineage, value, p->text);
+    else if (value->profile_id >= 0)
         tmk_text_printf(p->text, " @p%lld", (long long)value->profile_id);
 }
 
@@ -127,9 +130,9 @@ static void put_attr(struct printer *p, const struct tmk_attr *attr) {
 static bool tells_more(const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const struct tmk_value *value = node->outputs[i];
-        if (value &&
-            (value->type.kind != TMK_TYPE_TENSOR || value->type.dtype || value->type.origin ||
-             value->type.has_shape || value->profile_id >= 0 || named_otherwise(value)))
+        if (value && (value->type.kind != TMK_TYPE_TENSOR || value->type.dtype ||
+                      value->type.origin || value->type.has_shape || value->profile_id >= 0 ||
+                      value->origins || named_otherwise(value)))
             return true;
     }
     return false;
@@ -243,7 +246,15 @@ static void put_graph(struct printer *p, const struct tmk_graph *graph) {
 void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_pool *pool,
                      struct tmk_text *text) {
     tmk_graph_number(tmk_graph_root(graph));
-    struct printer p = {text, pool, inline_limit, 0};
+    struct printer p = {.text = text, .pool = pool, .limit = inline_limit};
+    put_graph(&p, graph);
+    put(&p, "\n");
+}
+
+void tmk_graph_print_lineage(struct tmk_graph *graph, size_t inline_limit,
+                             const struct tmk_lineage *lineage, struct tmk_text *text) {
+    tmk_graph_number(tmk_graph_root(graph));
+    struct printer p = {.text = text, .lineage = lineage, .limit = inline_limit};
     put_graph(&p, graph);
     put(&p, "\n");
 }

@@ -52,6 +52,7 @@
 
 #include "base/text.h"
 #include "graph/graph.h"
+#include "graph/lineage.h"
 
 /* Tensors that a text refers to by number. Zero-initialised is empty. Holds references. */
 struct tmk_pool {
@@ -65,6 +66,10 @@ void tmk_pool_finish(struct tmk_pool *pool);
  * `...` (for people; such a text does not parse). text->failed tells of memory. */
 void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_pool *pool,
                      struct tmk_text *text);
+
+/* The same for people, with what each value stands for in the place of its ID: tmk_lineage_put. */
+void tmk_graph_print_lineage(struct tmk_graph *graph, size_t inline_limit,
+                             const struct tmk_lineage *lineage, struct tmk_text *text);
 
 enum { TMK_MAX_NESTING = 32 }; /* of graphs in a text, the root included */
 

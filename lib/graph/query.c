@@ -121,7 +121,7 @@ void tmk_graph_each(struct tmk_graph *graph, void (*fn)(struct tmk_graph *graph,
 }
 
 bool tmk_value_alive(const struct tmk_value *value) {
-    return value->kind != TMK_VALUE_RESULT || !value->producer->removed;
+    return value->graph && (value->kind != TMK_VALUE_RESULT || !value->producer->removed);
 }
 
 static void number(struct tmk_graph *graph, void *context) {

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/lineage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+
+struct tmk_lineage {
+    struct tmk_arena arena; /* names, scales and shifts */
+    struct tmk_origin *origins;
+    uint32_t n;
+};
+
+const char *tmk_fate_name(enum tmk_fate fate) {
+    static const char *const names[] = {
+#define TMK_FATE_NAME(name, text, help) text,
+        TMK_FATE_LIST(TMK_FATE_NAME)
+#undef TMK_FATE_NAME
+    };
+    return (unsigned)fate < TMK_N_FATES ? names[fate] : "?";
+}
+
+/* ---- which originals a value stands for ---- */
+
+static void attach(struct tmk_origin *origin, struct tmk_value *value) {
+    origin->value = value;
+    origin->next = value->origins;
+    value->origins = origin->id + 1;
+}
+
+/* All originals of the value, taken off it: the first, linked by `next`. */
+static struct tmk_origin *detach(struct tmk_lineage *lineage, struct tmk_value *value) {
+    struct tmk_origin *first = value->origins ? &lineage->origins[value->origins - 1] : NULL;
+    value->origins = 0;
+    value->profile_id = -1;
+    return first;
+}
+
+static struct tmk_origin *after(struct tmk_lineage *lineage, const struct tmk_origin *origin) {
+    return origin->next ? &lineage->origins[origin->next - 1] : NULL;
+}
+
+const struct tmk_origin *tmk_lineage_first(const struct tmk_lineage *lineage,
+                                           const struct tmk_value *value) {
+    return value->origins ? &lineage->origins[value->origins - 1] : NULL;
+}
+
+const struct tmk_origin *tmk_lineage_next(const struct tmk_lineage *lineage,
+                                          const struct tmk_origin *origin) {
+    return origin->next ? &lineage->origins[origin->next - 1] : NULL;
+}
+
+/* ---- making ---- */
+
+struct making {
+    struct tmk_lineage *lineage;
+    uint32_t n;
+    bool failed, holes;
+};
+
+static void count_values(struct tmk_graph *graph, void *context) {
+    struct making *m = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        m->n += tmk_value_alive(graph->values[i]);
+}
+
+static void enter_values(struct tmk_graph *graph, void *context) {
+    struct making *m = context;
+    for (uint32_t i = 0; i < graph->n_values && !m->failed; i++) {
+        struct tmk_value *value = graph->values[i];
+        if (!tmk_value_alive(value))
+            continue;
+        if (value->profile_id < 0 || value->profile_id >= m->n ||
+            m->lineage->origins[value->profile_id].value) {
+            m->holes = true;
+            return;
+        }
+        struct tmk_origin *origin = &m->lineage->origins[value->profile_id];
+        *origin = (struct tmk_origin){.id = (uint32_t)value->profile_id,
+                                      .fate = TMK_FATE_SAME,
+                                      .pass = "",
+                                      .name = tmk_arena_strdup(&m->lineage->arena, value->name),
+                                      .kind = value->kind,
+                                      .type = value->type,
+                                      .fingerprint = value->fingerprint,
+                                      .content = value->content,
+                                      .ordinal = value->ordinal};
+        memset(origin->type.symbol, 0, sizeof origin->type.symbol);
+        if (value->kind == TMK_VALUE_INITIALIZER)
+            tmk_tensor_share(&origin->constant, &value->data);
+        m->failed = !origin->name;
+        value->origins = 0;
+        attach(origin, value);
+    }
+}
+
+enum tmk_status tmk_lineage_create(struct tmk_graph *graph, struct tmk_lineage **out,
+                                   struct tmk_diag *diag) {
+    struct making m = {.lineage = calloc(1, sizeof *m.lineage)};
+    if (!m.lineage)
+        return tmk_nomem(diag);
+    tmk_graph_each(graph, count_values, &m);
+    m.lineage->n = m.n;
+    m.lineage->origins = calloc((size_t)m.n + 1, sizeof *m.lineage->origins);
+    m.failed = !m.lineage->origins;
+    if (!m.failed)
+        tmk_graph_each(graph, enter_values, &m);
+    enum tmk_status status = TMK_OK;
+    if (m.failed)
+        status = tmk_nomem(diag);
+    else if (m.holes)
+        status = tmk_fail(diag, TMK_GRAPH, "the graph's profile IDs are not dense");
+    if (status == TMK_OK)
+        *out = m.lineage;
+    else
+        tmk_lineage_destroy(&m.lineage);
+    return status;
+}
+
+void tmk_lineage_destroy(struct tmk_lineage **slot) {
+    struct tmk_lineage *lineage = slot ? *slot : NULL;
+    if (!lineage)
+        return;
+    *slot = NULL;
+    for (uint32_t i = 0; lineage->origins && i < lineage->n; i++)
+        tmk_tensor_finish(&lineage->origins[i].constant);
+    free(lineage->origins);
+    tmk_arena_finish(&lineage->arena);
+    free(lineage);
+}
+
+uint32_t tmk_lineage_size(const struct tmk_lineage *lineage) {
+    return lineage->n;
+}
+
+const struct tmk_origin *tmk_lineage_origin(const struct tmk_lineage *lineage, uint32_t id) {
+    return &lineage->origins[id];
+}
+
+void tmk_lineage_count(const struct tmk_lineage *lineage, uint32_t counts[TMK_N_FATES]) {
+    memset(counts, 0, TMK_N_FATES * sizeof *counts);
+    for (uint32_t i = 0; i < lineage->n; i++)
+        counts[lineage->origins[i].fate]++;
+}
+
+/* ---- one relation after another ---- */
+
+static bool is_plain(const struct tmk_arrangement *view) {
+    return !view->reshaped && !view->rank;
+}
+
+/* *first, then `then`. False: it can't be said. */
+static bool compose_views(struct tmk_arrangement *first, const struct tmk_arrangement *then) {
+    if (is_plain(then))
+        return true;
+    if (is_plain(first)) {
+        *first = *then;
+        return true;
+    }
+    if (first->reshaped != then->reshaped || (!then->reshaped && first->rank != then->rank))
+        return false;
+    struct tmk_arrangement both = *first;
+    for (int32_t i = 0; !then->reshaped && i < then->rank; i++)
+        both.perm[i] = first->perm[then->perm[i]];
+    *first = both;
+    return true;
+}
+
+/* Where `axis` of the value before is in the value after; -1: dissolved. */
+static int32_t axis_after(const struct tmk_arrangement *view, int32_t axis) {
+    if (is_plain(view))
+        return axis;
+    for (int32_t i = 0; !view->reshaped && i < view->rank; i++)
+        if (view->perm[i] == axis)
+            return i;
+    return -1;
+}
+
+static double at(const double *numbers, uint32_t n, uint32_t i) {
+    return numbers[n == 1 ? 0 : i];
+}
+
+static bool copy_affine(struct tmk_lineage *lineage, struct tmk_affine *out,
+                        const struct tmk_affine *first, const struct tmk_affine *then) {
+    uint32_t n = first->n > then->n ? first->n : then->n;
+    double *scale = tmk_arena_array(&lineage->arena, n, sizeof *scale);
+    double *shift = tmk_arena_array(&lineage->arena, n, sizeof *shift);
+    if (!scale || !shift)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        double s = first->n ? at(first->scale, first->n, i) : 1;
+        double b = first->n ? at(first->shift, first->n, i) : 0;
+        double s2 = then->n ? at(then->scale, then->n, i) : 1;
+        double b2 = then->n ? at(then->shift, then->n, i) : 0;
+        scale[i] = s * s2;
+        shift[i] = b * s2 + b2;
+    }
+    *out = (struct tmk_affine){n, first->n > 1 ? first->axis : then->axis, scale, shift};
+    return true;
+}
+
+static bool copy_quantized(struct tmk_lineage *lineage, struct tmk_quantized *out,
+                           const struct tmk_quantized *from) {
+    double *scale = tmk_arena_array(&lineage->arena, from->n, sizeof *scale);
+    int64_t *zero = tmk_arena_array(&lineage->arena, from->n, sizeof *zero);
+    if (!scale || !zero)
+        return false;
+    memcpy(scale, from->scale, from->n * sizeof *scale);
+    memcpy(zero, from->zero_point, from->n * sizeof *zero);
+    *out = *from;
+    out->scale = scale;
+    out->zero_point = zero;
+    return true;
+}
+
+enum composed { COMPOSED, UNSAYABLE, OUT_OF_MEMORY };
+
+static enum composed compose(struct tmk_lineage *lineage, struct tmk_relation *how,
+                             const struct tmk_relation *then) {
+    if ((then->affine.n || then->quantized.n) && how->quantized.n)
+        return UNSAYABLE;
+    if (then->quantized.n && how->affine.n)
+        return UNSAYABLE;
+    if (!compose_views(&how->view, &then->view))
+        return UNSAYABLE;
+    if (how->affine.n > 1 && (how->affine.axis = axis_after(&then->view, how->affine.axis)) < 0)
+        return UNSAYABLE;
+    if (how->quantized.n > 1 &&
+        (how->quantized.axis = axis_after(&then->view, how->quantized.axis)) < 0)
+        return UNSAYABLE;
+    if (then->affine.n) {
+        if (how->affine.n > 1 && then->affine.n > 1 &&
+            (how->affine.n != then->affine.n || how->affine.axis != then->affine.axis))
+            return UNSAYABLE;
+        if (!copy_affine(lineage, &how->affine, &how->affine, &then->affine))
+            return OUT_OF_MEMORY;
+    }
+    if (then->quantized.n && !copy_quantized(lineage, &how->quantized, &then->quantized))
+        return OUT_OF_MEMORY;
+    return COMPOSED;
+}
+
+/* Scales of 1, shifts of 0 and axes in their own places are no relation. */
+static void simplify(struct tmk_relation *how) {
+    bool moved = how->view.reshaped, scaled = false;
+    for (int32_t i = 0; i < how->view.rank; i++)
+        moved = moved || how->view.perm[i] != i;
+    for (uint32_t i = 0; i < how->affine.n; i++)
+        scaled = scaled || how->affine.scale[i] != 1 || how->affine.shift[i] != 0;
+    if (!moved)
+        how->view = (struct tmk_arrangement){0};
+    if (!scaled)
+        how->affine = (struct tmk_affine){0};
+}
+
+/* ---- fates ---- */
+
+static void speak(struct tmk_origin *origin, struct tmk_value *value, const char *pass) {
+    origin->pass = pass;
+    if (origin->how.affine.n)
+        origin->fate = TMK_FATE_AFFINE;
+    else if (origin->how.quantized.n)
+        origin->fate = TMK_FATE_QUANTIZED;
+    else if (!is_plain(&origin->how.view))
+        origin->fate = TMK_FATE_VIEW;
+    else if (value->profile_id < 0) {
+        origin->fate = TMK_FATE_SAME;
+        value->profile_id = origin->id;
+    } else
+        origin->fate = TMK_FATE_MERGED;
+    attach(origin, value);
+}
+
+static void lose(struct tmk_origin *origin, struct tmk_value *into, const char *pass) {
+    origin->fate = TMK_FATE_ABSORBED;
+    origin->how = (struct tmk_relation){0};
+    origin->pass = pass;
+    attach(origin, into);
+}
+
+static void end_origin(struct tmk_origin *origin, const char *pass) {
+    bool known = origin->constant.data != NULL;
+    origin->fate = known ? TMK_FATE_CONSTANT : TMK_FATE_DEAD;
+    origin->how = (struct tmk_relation){0};
+    origin->value = NULL;
+    origin->next = 0;
+    origin->pass = pass;
+}
+
+enum tmk_status tmk_lineage_move(struct tmk_lineage *lineage, struct tmk_value *from,
+                                 struct tmk_value *to, const struct tmk_relation *how,
+                                 const char *pass, struct tmk_diag *diag) {
+    static const struct tmk_relation equal;
+    /* The one that carries the ID goes first, so that it stays SAME where it can. */
+    const int64_t own = from->profile_id;
+    struct tmk_origin *list = detach(lineage, from);
+    for (int turn = 0; turn < 2; turn++) {
+        struct tmk_origin *next, *rest = NULL;
+        for (struct tmk_origin *origin = list; origin; origin = next) {
+            next = after(lineage, origin);
+            if ((turn == 0) != ((int64_t)origin->id == own)) {
+                origin->next = rest ? rest->id + 1 : 0;
+                rest = origin;
+                continue;
+            }
+            if (origin->fate == TMK_FATE_ABSORBED) {
+                lose(origin, to, origin->pass);
+                continue;
+            }
+            if (origin->fate == TMK_FATE_CONSTANT) {
+                if (how && (how->affine.n || how->quantized.n || !is_plain(&how->view)))
+                    end_origin(origin, origin->pass);
+                else
+                    attach(origin, to);
+                continue;
+            }
+            switch (compose(lineage, &origin->how, how ? how : &equal)) {
+            case COMPOSED:
+                simplify(&origin->how);
+                speak(origin, to, pass);
+                break;
+            case UNSAYABLE:
+                lose(origin, to, pass);
+                break;
+            case OUT_OF_MEMORY:
+                return tmk_nomem(diag);
+            }
+        }
+        list = rest;
+    }
+    return TMK_OK;
+}
+
+void tmk_lineage_absorb(struct tmk_lineage *lineage, struct tmk_value *value,
+                        struct tmk_value *into, const char *pass) {
+    struct tmk_origin *next;
+    for (struct tmk_origin *origin = detach(lineage, value); origin; origin = next) {
+        next = after(lineage, origin);
+        if (origin->constant.data)
+            end_origin(origin, pass);
+        else
+            lose(origin, into, pass);
+    }
+}
+
+void tmk_lineage_fold(struct tmk_lineage *lineage, struct tmk_value *from,
+                      struct tmk_value *initializer, const char *pass) {
+    struct tmk_origin *next;
+    for (struct tmk_origin *origin = detach(lineage, from); origin; origin = next) {
+        next = after(lineage, origin);
+        if (origin->fate == TMK_FATE_SAME || origin->fate == TMK_FATE_MERGED) {
+            origin->fate = TMK_FATE_CONSTANT;
+            origin->pass = pass;
+            tmk_tensor_finish(&origin->constant);
+            tmk_tensor_share(&origin->constant, &initializer->data);
+        }
+        attach(origin, initializer);
+    }
+}
+
+void tmk_lineage_end(struct tmk_lineage *lineage, struct tmk_value *value, const char *pass) {
+    struct tmk_origin *next;
+    for (struct tmk_origin *origin = detach(lineage, value); origin; origin = next) {
+        next = after(lineage, origin);
+        end_origin(origin, origin->fate == TMK_FATE_CONSTANT ? origin->pass : pass);
+    }
+}
+
+/* ---- the same graph in other memory ---- */
+
+struct numbered {
+    struct tmk_value **values;
+    uint32_t n;
+};
+
+static void list_values(struct tmk_graph *graph, void *context) {
+    struct numbered *list = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]) && graph->values[i]->index < list->n)
+            list->values[graph->values[i]->index] = graph->values[i];
+}
+
+enum tmk_status tmk_lineage_follow(struct tmk_lineage *lineage, struct tmk_graph *graph,
+                                   struct tmk_graph *copy, struct tmk_diag *diag) {
+    struct numbered list = {.n = tmk_graph_number(copy)};
+    if (tmk_graph_number(graph) != list.n)
+        return tmk_fail(diag, TMK_GRAPH, "a copy of the graph has other values");
+    list.values = calloc((size_t)list.n + 1, sizeof(struct tmk_value *));
+    if (!list.values)
+        return tmk_nomem(diag);
+    tmk_graph_each(copy, list_values, &list);
+    for (uint32_t i = 0; i < lineage->n; i++) {
+        struct tmk_value *old = lineage->origins[i].value;
+        if (!old)
+            continue;
+        struct tmk_value *value = list.values[old->index];
+        lineage->origins[i].value = value;
+        value->origins = old->origins;
+    }
+    free(list.values);
+    return TMK_OK;
+}

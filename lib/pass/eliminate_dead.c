@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* eliminate-dead: nodes whose results nobody needs go, last first, then initializers without uses.
+ *
+ * Results that one node of several has unused stay: an operator's outputs are positions. Inputs
+ * stay: they are the model's signature. Operators that are not pure go too, since a result that
+ * nobody sees has no effect. */
+#include "pass/pass.h"
+
+static bool is_needed(const struct tmk_rewrite *rw, const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i] && tmk_rewrite_is_needed(rw, node->outputs[i]))
+            return true;
+    return false;
+}
+
+/* Inner graphs first see their own dead nodes go; what they captured may then be dead outside. */
+static void sweep_nodes(struct tmk_graph *graph, struct tmk_rewrite *rw) {
+    for (struct tmk_node *node = graph->last, *before; node; node = before) {
+        before = node->prev;
+        if (!is_needed(rw, node)) {
+            tmk_rewrite_remove(rw, node);
+            continue;
+        }
+        for (uint32_t i = 0; i < node->n_attrs; i++) {
+            const struct tmk_attr *attr = &node->attrs[i];
+            if (attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS)
+                for (size_t k = 0; k < attr->n; k++)
+                    sweep_nodes(attr->graphs[k], rw);
+        }
+    }
+}
+
+static void sweep_initializers(struct tmk_graph *graph, void *context) {
+    struct tmk_rewrite *rw = context;
+    for (uint32_t i = graph->n_values; i-- > 0;)
+        if (graph->values[i]->kind == TMK_VALUE_INITIALIZER &&
+            !tmk_rewrite_is_needed(rw, graph->values[i]))
+            tmk_rewrite_drop(rw, graph->values[i]);
+}
+
+static enum tmk_status run(struct tmk_rewrite *rw) {
+    sweep_nodes(rw->graph, rw);
+    tmk_graph_each(rw->graph, sweep_initializers, rw);
+    return TMK_OK;
+}
+
+const struct tmk_pass tmk_pass_eliminate_dead = {"eliminate-dead", "takes out what no output needs",
+                                                 run};

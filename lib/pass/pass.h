@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes over plain graphs, and their runner.
+ *
+ * A pass is one file with one row, named once in pass/list.inc. It changes the graph through
+ * graph/rewrite.h only, and goes on until it finds nothing more to do, so that a second run makes
+ * no progress. The runner, never a pass, sorts, binds and verifies the graph, audits the lineage
+ * and shows what came of it.
+ */
+#ifndef TMK_PASS_PASS_H
+#define TMK_PASS_PASS_H
+
+#include "graph/rewrite.h"
+
+struct tmk_pass {
+    const char *name; /* "fold-constant" */
+    const char *help; /* for people, a line */
+    /* Rows are bound; the graph is sorted and verified, with sub-graphs. May leave new nodes
+     * unbound and out of order. */
+    enum tmk_status (*run)(struct tmk_rewrite *rw);
+};
+
+/* NULL: there is no such pass. */
+const struct tmk_pass *tmk_pass_find(const char *name);
+/* Every row, in an order that makes sense to run them all in; NULL at the end. */
+const struct tmk_pass *const *tmk_pass_list(void);
+
+struct tmk_pass_options {
+    /* Originals whose edges stay and keep their numbers: --observers=barrier. NULL, 0: none. */
+    const uint32_t *pinned;
+    size_t n_pinned;
+    /* After each pass the graph is printed, parsed and bound again, and goes on as that: nothing
+     * may hang on what the text does not say. For tests; debug builds always do. */
+    bool reimage;
+    /* Called after each pass. NULL: never. */
+    void (*after)(void *context, const char *pass, bool progress, struct tmk_graph *graph,
+                  const struct tmk_lineage *lineage);
+    void *context;
+};
+
+/* Runs the passes in order over *graph, which `lineage` was made of, and which `reimage` replaces.
+ * options may be NULL. *progress (may be NULL): any pass changed anything. On failure the graph and
+ * the lineage are of no use but to be destroyed. */
+TMK_NODISCARD enum tmk_status tmk_passes_run(struct tmk_graph **graph, struct tmk_lineage *lineage,
+                                             const struct tmk_pass *const *passes, size_t n,
+                                             const struct tmk_pass_options *options, bool *progress,
+                                             struct tmk_diag *diag);
+
+#endif

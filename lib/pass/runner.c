@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pass/pass.h"
+
+#include <string.h>
+
+#include "base/diag.h"
+#include "graph/print.h"
+#include "ops/ops.h"
+
+#define TMK_PASS(symbol) extern const struct tmk_pass symbol;
+#include "pass/list.inc"
+#undef TMK_PASS
+
+static const struct tmk_pass *const list[] = {
+#define TMK_PASS(symbol) &symbol,
+#include "pass/list.inc"
+#undef TMK_PASS
+    NULL,
+};
+
+const struct tmk_pass *const *tmk_pass_list(void) {
+    return list;
+}
+
+const struct tmk_pass *tmk_pass_find(const char *name) {
+    for (size_t i = 0; list[i]; i++)
+        if (strcmp(list[i]->name, name) == 0)
+            return list[i];
+    return NULL;
+}
+
+static enum tmk_status pin(struct tmk_rewrite *rw, const struct tmk_pass_options *options) {
+    for (size_t i = 0; i < options->n_pinned; i++) {
+        const struct tmk_origin *origin = tmk_lineage_origin(rw->lineage, options->pinned[i]);
+        if (origin->value && origin->fate != TMK_FATE_ABSORBED)
+            TMK_TRY(tmk_rewrite_pin(rw, origin->value));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status settle(struct tmk_graph *graph, const struct tmk_lineage *lineage,
+                              struct tmk_diag *diag) {
+    TMK_TRY(tmk_graph_sort(graph, diag));
+    TMK_TRY(tmk_ops_bind(graph, diag));
+    tmk_ops_kinds(graph);
+    TMK_TRY(tmk_graph_verify(graph, diag));
+    return tmk_lineage_audit(lineage, graph, diag);
+}
+
+/* The graph through its text form. */
+static enum tmk_status reimage(struct tmk_graph **graph, struct tmk_lineage *lineage,
+                               struct tmk_diag *diag) {
+    enum { INLINE = 8 };
+    struct tmk_text text = {0};
+    struct tmk_pool pool = {0};
+    struct tmk_graph *copy = NULL;
+    tmk_graph_print(*graph, INLINE, &pool, &text);
+    enum tmk_status status = text.failed ? tmk_nomem(diag) : TMK_OK;
+    if (status == TMK_OK)
+        status = tmk_graph_parse(text.data, &pool, &copy, diag);
+    if (status == TMK_OK)
+        status = tmk_lineage_follow(lineage, *graph, copy, diag);
+    if (status == TMK_OK) {
+        tmk_graph_destroy(graph);
+        *graph = copy;
+        copy = NULL;
+        status = settle(*graph, lineage, diag);
+    }
+    tmk_graph_destroy(&copy);
+    tmk_pool_finish(&pool);
+    tmk_text_finish(&text);
+    return status;
+}
+
+static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph **graph,
+                               struct tmk_lineage *lineage, const struct tmk_pass_options *options,
+                               bool *progress, struct tmk_diag *diag) {
+    struct tmk_rewrite rw = {.graph = *graph, .lineage = lineage, .pass = pass->name, .diag = diag};
+    enum tmk_status status = tmk_rewrite_begin(&rw);
+    if (status == TMK_OK)
+        status = pin(&rw, options);
+    if (status == TMK_OK)
+        status = pass->run(&rw);
+    if (status == TMK_OK)
+        status = settle(*graph, lineage, diag);
+    *progress = rw.progress;
+    tmk_rewrite_finish(&rw);
+#ifdef NDEBUG
+    const bool always = false;
+#else
+    const bool always = true;
+#endif
+    if (status == TMK_OK && (options->reimage || always))
+        status = reimage(graph, lineage, diag);
+    return tmk_in(diag, status, "pass %s", pass->name);
+}
+
+enum tmk_status tmk_passes_run(struct tmk_graph **graph, struct tmk_lineage *lineage,
+                               const struct tmk_pass *const *passes, size_t n,
+                               const struct tmk_pass_options *options, bool *progress,
+                               struct tmk_diag *diag) {
+    static const struct tmk_pass_options plain;
+    options = options ? options : &plain;
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+        bool changed = false;
+        TMK_TRY(run_one(passes[i], graph, lineage, options, &changed, diag));
+        any = any || changed;
+        if (options->after)
+            options->after(options->context, passes[i]->name, changed, *graph, lineage);
+    }
+    if (progress)
+        *progress = any;
+    return TMK_OK;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/identify.h"
+#include "graph/print.h"
+#include "graph/rewrite.h"
+#include "ops/ops.h"
+#include "pass/pass.h"
+
+static const char model[] = "graph \"g\" opset 17 {\n input %x : f32[1,2,3]\n"
+                            " init %w : f32[2,1] = {2,4}\n"
+                            " %a = Mul(%x, %w) : f32[1,2,3]\n"
+                            " %i = Identity(%a) : f32[1,2,3]\n"
+                            " %b = Relu(%i) : f32[1,2,3]\n"
+                            " %c = Neg(%b) : f32[1,2,3]\n"
+                            " output %c\n}";
+
+struct scene {
+    struct tmk_graph *graph;
+    struct tmk_lineage *lineage;
+    struct tmk_rewrite rw;
+    struct tmk_diag diag;
+};
+
+static void begin(struct scene *s, const char *text) {
+    *s = (struct scene){0};
+    assert_ok(tmk_graph_parse(text, NULL, &s->graph, &s->diag), &s->diag);
+    assert_ok(tmk_ops_bind(s->graph, &s->diag), &s->diag);
+    assert_ok(tmk_graph_identify(s->graph, NULL, &s->diag), &s->diag);
+    assert_ok(tmk_lineage_create(s->graph, &s->lineage, &s->diag), &s->diag);
+    s->rw = (struct tmk_rewrite){
+        .graph = s->graph, .lineage = s->lineage, .pass = "test", .diag = &s->diag};
+    assert_ok(tmk_rewrite_begin(&s->rw), &s->diag);
+}
+
+static void end(struct scene *s) {
+    tmk_rewrite_finish(&s->rw);
+    tmk_lineage_destroy(&s->lineage);
+    tmk_graph_destroy(&s->graph);
+}
+
+static struct tmk_value *named(struct scene *s, const char *name) {
+    for (uint32_t i = 0; i < s->graph->n_values; i++)
+        if (strcmp(s->graph->values[i]->name, name) == 0)
+            return s->graph->values[i];
+    fail_msg("no value is called %s", name);
+    return NULL;
+}
+
+static const struct tmk_origin *origin(struct scene *s, const char *name) {
+    for (uint32_t i = 0; i < tmk_lineage_size(s->lineage); i++)
+        if (strcmp(tmk_lineage_origin(s->lineage, i)->name, name) == 0)
+            return tmk_lineage_origin(s->lineage, i);
+    fail_msg("no original was called %s", name);
+    return NULL;
+}
+
+static void is_sound(struct scene *s) {
+    assert_ok(tmk_graph_verify(s->graph, &s->diag), &s->diag);
+    assert_ok(tmk_lineage_audit(s->lineage, s->graph, &s->diag), &s->diag);
+}
+
+static void replace(struct scene *s, const char *from, const char *to,
+                    const struct tmk_relation *how) {
+    assert_ok(tmk_rewrite_replace(&s->rw, named(s, from), named(s, to), how), &s->diag);
+}
+
+static struct tmk_relation scaled(const double *scale, const double *shift, uint32_t n,
+                                  int32_t axis) {
+    return (struct tmk_relation){.affine = {.n = n, .axis = axis, .scale = scale, .shift = shift}};
+}
+
+static void every_value_starts_as_itself(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, model);
+    uint32_t counts[TMK_N_FATES];
+    tmk_lineage_count(s.lineage, counts);
+    assert_int_equal(tmk_lineage_size(s.lineage), 6);
+    assert_int_equal(counts[TMK_FATE_SAME], 6);
+    assert_non_null(origin(&s, "w")->constant.data);
+    is_sound(&s);
+    end(&s);
+}
+
+static void what_is_replaced_by_an_equal_is_merged(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, model);
+    struct tmk_node *identity = named(&s, "i")->producer;
+    replace(&s, "i", "a", NULL);
+    tmk_rewrite_remove(&s.rw, identity);
+    assert_true(s.rw.progress);
+    assert_int_equal(origin(&s, "i")->fate, TMK_FATE_MERGED);
+    assert_ptr_equal(origin(&s, "i")->value, named(&s, "a"));
+    assert_string_equal(origin(&s, "i")->pass, "test");
+    assert_int_equal(origin(&s, "a")->fate, TMK_FATE_SAME);
+    is_sound(&s);
+    struct tmk_text text = {0};
+    tmk_lineage_put(s.lineage, named(&s, "a"), &text);
+    assert_string_equal(text.data, " @p2 @=p3");
+    tmk_text_finish(&text);
+    end(&s);
+}
+
+static void a_new_value_takes_over_the_id_and_the_output_s_name(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, model);
+    struct tmk_value *c = named(&s, "c"), *b = named(&s, "b");
+    struct tmk_node *node = NULL, *old = c->producer;
+    assert_ok(tmk_rewrite_node(&s.rw, old, "", "Neg", "c", 0, &b, 1, &node), &s.diag);
+    assert_string_equal(node->outputs[0]->name, "c_1");
+    assert_true(tmk_rewrite_can_replace(&s.rw, c, node->outputs[0], true));
+    assert_false(tmk_rewrite_can_replace(&s.rw, c, node->outputs[0], false));
+    assert_false(tmk_rewrite_can_replace(&s.rw, c, named(&s, "x"), true));
+    assert_ok(tmk_rewrite_replace(&s.rw, c, node->outputs[0], NULL), &s.diag);
+    tmk_rewrite_remove(&s.rw, old);
+    assert_string_equal(s.graph->outputs[0]->name, "c");
+    assert_true(node->outputs[0]->type.has_shape);
+    assert_int_equal(origin(&s, "c")->fate, TMK_FATE_SAME);
+    is_sound(&s);
+    end(&s);
+}
+
+static void scales_one_after_another_multiply(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, model);
+    const double scale[] = {2, 4}, shift[] = {1, 0}, back[] = {0.5, 0.25}, undo[] = {-0.5, 0};
+    struct tmk_relation how = scaled(scale, shift, 2, 1);
+    assert_ok(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how), &s.diag);
+    const struct tmk_origin *b = origin(&s, "b");
+    assert_int_equal(b->fate, TMK_FATE_AFFINE);
+    assert_int_equal(b->value->profile_id, -1);
+    is_sound(&s);
+    const double twice = 3, more = 1;
+    how = scaled(&twice, &more, 1, 0);
+    assert_ok(tmk_rewrite_rescale(&s.rw, b->value, &how), &s.diag);
+    assert_int_equal(b->how.affine.n, 2);
+    assert_true(b->how.affine.scale[1] == 12 && b->how.affine.shift[0] == 4);
+    const double third = 1.0 / 3, less = -1.0 / 3;
+    how = scaled(&third, &less, 1, 0);
+    assert_ok(tmk_rewrite_rescale(&s.rw, b->value, &how), &s.diag);
+    how = scaled(back, undo, 2, 1);
+    assert_ok(tmk_rewrite_rescale(&s.rw, b->value, &how), &s.diag);
+    assert_int_equal(b->fate, TMK_FATE_SAME); /* scale 1, shift 0 again */
+    assert_int_equal(b->value->profile_id, (int64_t)b->id);
+    is_sound(&s);
+    end(&s);
+}
+
+static void scales_along_other_axes_can_t_be_said_together(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, model);
+    const double two[] = {2, 4}, three[] = {1, 2, 3}, none[3] = {0};
+    struct tmk_relation how = scaled(two, none, 2, 1);
+    assert_ok(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how), &s.diag);
+    how = scaled(three, none, 3, 2);
+    assert_ok(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how), &s.diag);
+    assert_int_equal(origin(&s, "b")->fate, TMK_FATE_ABSORBED);
+    is_sound(&s);
+    end(&s);
+}
+
+static void a_transpose_moves_the_channels_axis_and_another_brings_it_back(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, model);
+    struct tmk_type unknown = {.dtype = TMK_FLOAT32, .origin = TMK_FLOAT32};
+    assert_ok(tmk_value_set_type(named(&s, "b"), &unknown, &s.diag), &s.diag);
+    const double scale[] = {2, 4}, shift[] = {0, 0};
+    struct tmk_relation how = scaled(scale, shift, 2, 1);
+    assert_ok(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how), &s.diag);
+    how = (struct tmk_relation){.view = {.rank = 3, .perm = {0, 2, 1}}};
+    assert_ok(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how), &s.diag);
+    const struct tmk_origin *b = origin(&s, "b");
+    assert_int_equal(b->fate, TMK_FATE_AFFINE);
+    assert_int_equal(b->how.affine.axis, 2);
+    struct tmk_text text = {0};
+    tmk_lineage_put(s.lineage, b->value, &text);
+    assert_string_equal(text.data, " @p4*s+b:view");
+    tmk_text_finish(&text);
+    assert_ok(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how), &s.diag);
+    assert_int_equal(b->how.affine.axis, 1);
+    assert_int_equal(b->how.view.rank, 0);
+    how = (struct tmk_relation){.view = {.reshaped = true}};
+    assert_ok(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how), &s.diag);
+    assert_int_equal(b->fate, TMK_FATE_ABSORBED);
+    is_sound(&s);
+    end(&s);
+}
+
+static void weights_that_are_scaled_go_along_and_weights_in_use_elsewhere_stay(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, model);
+    const struct tmk_origin *w = origin(&s, "w");
+    struct tmk_value *fresh = NULL;
+    struct tmk_tensor half;
+    const float numbers[] = {1, 2};
+    assert_ok(tmk_tensor_init(&half, TMK_FLOAT32, &named(&s, "w")->data.shape, &s.diag), &s.diag);
+    memcpy(half.data, numbers, sizeof numbers);
+    assert_ok(tmk_rewrite_initializer(&s.rw, s.graph, "w", &half, &fresh), &s.diag);
+    const double scale = 0.5, shift = 0;
+    const struct tmk_relation how = scaled(&scale, &shift, 1, 0);
+    assert_ok(tmk_rewrite_set_input(&s.rw, named(&s, "a")->producer, 1, fresh, &how), &s.diag);
+    assert_ptr_equal(w->value, fresh);
+    assert_int_equal(w->fate, TMK_FATE_AFFINE);
+    is_sound(&s);
+    tmk_tensor_finish(&half);
+    end(&s);
+
+    begin(&s, "graph \"g\" opset 17 {\n input %x : f32[1,2,3]\n init %w : f32[2,1] = {2,4}\n"
+              " %a = Mul(%x, %w)\n %b = Mul(%a, %w)\n output %b\n}");
+    assert_ok(tmk_tensor_init(&half, TMK_FLOAT32, &named(&s, "w")->data.shape, &s.diag), &s.diag);
+    assert_ok(tmk_rewrite_initializer(&s.rw, s.graph, "w", &half, &fresh), &s.diag);
+    assert_ok(tmk_rewrite_set_input(&s.rw, named(&s, "a")->producer, 1, fresh, &how), &s.diag);
+    assert_int_equal(origin(&s, "w")->fate, TMK_FATE_SAME);
+    assert_int_equal(fresh->origins, 0);
+    is_sound(&s);
+    tmk_tensor_finish(&half);
+    end(&s);
+}
+
+static void what_is_folded_keeps_its_numbers_also_when_the_initializer_goes(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, "graph \"g\" opset 17 {\n input %x : f32[2]\n init %w : f32[2] = {2,4}\n"
+              " %n = Neg(%w) : f32[2]\n %a = Mul(%x, %n) : f32[2]\n output %a\n}");
+    struct tmk_tensor folded;
+    const float numbers[] = {-2, -4};
+    struct tmk_value *n = named(&s, "n"), *w = named(&s, "w");
+    assert_ok(tmk_tensor_init(&folded, TMK_FLOAT32, &w->data.shape, &s.diag), &s.diag);
+    memcpy(folded.data, numbers, sizeof numbers);
+    assert_ok(tmk_rewrite_fold(&s.rw, n, &folded), &s.diag);
+    tmk_rewrite_remove(&s.rw, n->producer);
+    tmk_rewrite_drop(&s.rw, w);
+    tmk_tensor_finish(&folded);
+    const struct tmk_origin *was = origin(&s, "n");
+    assert_int_equal(was->fate, TMK_FATE_CONSTANT);
+    assert_string_equal(was->value->name, "n");
+    assert_int_equal(was->value->kind, TMK_VALUE_INITIALIZER);
+    assert_memory_equal(was->constant.data, numbers, sizeof numbers);
+    assert_int_equal(origin(&s, "w")->fate, TMK_FATE_CONSTANT);
+    assert_null(origin(&s, "w")->value);
+    is_sound(&s);
+    assert_ok(tmk_node_set_input(named(&s, "a")->producer, 1, named(&s, "x"), &s.diag), &s.diag);
+    tmk_rewrite_drop(&s.rw, was->value);
+    assert_int_equal(was->fate, TMK_FATE_CONSTANT);
+    assert_memory_equal(was->constant.data, numbers, sizeof numbers);
+    is_sound(&s);
+    end(&s);
+}
+
+static void a_forgotten_fate_is_an_error_that_names_the_value(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, model);
+    struct tmk_value *i = named(&s, "i");
+    assert_ok(tmk_value_replace(i, named(&s, "a"), NULL, true, &s.diag), &s.diag);
+    tmk_node_remove(i->producer); /* behind the framework's back */
+    assert_int_equal(tmk_lineage_audit(s.lineage, s.graph, &s.diag), TMK_GRAPH);
+    assert_non_null(strstr(s.diag.text, "p3 'i'"));
+    end(&s);
+}
+
+static void pinned_values_keep_their_numbers(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, model);
+    assert_true(tmk_rewrite_may_change(&s.rw, named(&s, "a")));
+    assert_true(tmk_rewrite_is_interior(&s.rw, named(&s, "a")));
+    assert_ok(tmk_rewrite_pin(&s.rw, named(&s, "a")), &s.diag);
+    assert_false(tmk_rewrite_may_change(&s.rw, named(&s, "a")));
+    assert_false(tmk_rewrite_is_interior(&s.rw, named(&s, "a")));
+    assert_false(tmk_rewrite_is_interior(&s.rw, named(&s, "c")));
+    end(&s);
+}
+
+static void dead_nodes_go_with_all_that_only_they_needed(void **state) {
+    (void)state;
+    struct scene s;
+    begin(&s, "graph \"g\" opset 17 {\n input %x : f32[2]\n init %w : f32[2] = {2,4}\n"
+              " init %c : bool[] = {1}\n"
+              " %d = Neg(%w)\n %e = Mul(%x, %d)\n"
+              " %f = If(%c) {then_branch=graph \"t\" {\n %t = Neg(%x)\n %u = Exp(%x)\n"
+              " output %t\n}, else_branch=graph \"e\" {\n %v = Abs(%x)\n output %v\n}}\n"
+              " %g = If(%c) {then_branch=graph \"t2\" {\n %t2 = Neg(%x)\n output %t2\n},"
+              " else_branch=graph \"e2\" {\n %v2 = Abs(%x)\n output %v2\n}}\n"
+              " output %f\n}");
+    tmk_rewrite_finish(&s.rw);
+    const struct tmk_pass *pass = tmk_pass_find("eliminate-dead");
+    const struct tmk_pass_options options = {.reimage = true};
+    bool progress = false;
+    assert_ok(tmk_passes_run(&s.graph, s.lineage, &pass, 1, &options, &progress, &s.diag), &s.diag);
+    assert_true(progress);
+    const char *dead[] = {"d", "e", "u", "g", "t2", "v2"}, *same[] = {"x", "c", "f", "t", "v"};
+    for (size_t i = 0; i < sizeof dead / sizeof *dead; i++)
+        assert_int_equal(origin(&s, dead[i])->fate, TMK_FATE_DEAD);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        assert_int_equal(origin(&s, same[i])->fate, TMK_FATE_SAME);
+    assert_int_equal(origin(&s, "w")->fate, TMK_FATE_CONSTANT);
+    assert_string_equal(origin(&s, "w")->pass, "eliminate-dead");
+    assert_ok(tmk_passes_run(&s.graph, s.lineage, &pass, 1, NULL, &progress, &s.diag), &s.diag);
+    assert_false(progress);
+    tmk_lineage_destroy(&s.lineage);
+    tmk_graph_destroy(&s.graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_value_starts_as_itself),
+        cmocka_unit_test(what_is_replaced_by_an_equal_is_merged),
+        cmocka_unit_test(a_new_value_takes_over_the_id_and_the_output_s_name),
+        cmocka_unit_test(scales_one_after_another_multiply),
+        cmocka_unit_test(scales_along_other_axes_can_t_be_said_together),
+        cmocka_unit_test(a_transpose_moves_the_channels_axis_and_another_brings_it_back),
+        cmocka_unit_test(weights_that_are_scaled_go_along_and_weights_in_use_elsewhere_stay),
+        cmocka_unit_test(what_is_folded_keeps_its_numbers_also_when_the_initializer_goes),
+        cmocka_unit_test(a_forgotten_fate_is_an_error_that_names_the_value),
+        cmocka_unit_test(pinned_values_keep_their_numbers),
+        cmocka_unit_test(dead_nodes_go_with_all_that_only_they_needed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
