@@ -50,6 +50,30 @@ enum tmk_status tmk_rewrite_pin(struct tmk_rewrite *rw, struct tmk_value *value)
     return tmk_ptrmap_put(&rw->pinned, value, value) ? TMK_OK : tmk_nomem(rw->diag);
 }
 
+/* ---- walking ---- */
+
+struct walk {
+    struct tmk_rewrite *rw;
+    enum tmk_status (*fn)(struct tmk_rewrite *rw, struct tmk_node *node);
+    enum tmk_status status;
+};
+
+static void walk_graph(struct tmk_graph *graph, void *context) {
+    struct walk *walk = context;
+    for (struct tmk_node *node = graph->first, *next; node && walk->status == TMK_OK; node = next) {
+        next = node->next;
+        walk->status = walk->fn(walk->rw, node);
+    }
+}
+
+enum tmk_status tmk_rewrite_each(struct tmk_rewrite *rw,
+                                 enum tmk_status (*fn)(struct tmk_rewrite *rw,
+                                                       struct tmk_node *node)) {
+    struct walk walk = {rw, fn, TMK_OK};
+    tmk_graph_each(rw->graph, walk_graph, &walk);
+    return walk.status;
+}
+
 /* ---- asking ---- */
 
 const struct tmk_tensor *tmk_value_constant(const struct tmk_value *value) {

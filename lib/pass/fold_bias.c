@@ -142,23 +142,8 @@ static enum tmk_status fold_node(struct tmk_rewrite *rw, struct tmk_node *sum) {
     return status;
 }
 
-struct folding {
-    struct tmk_rewrite *rw;
-    enum tmk_status status;
-};
-
-static void fold_graph(struct tmk_graph *graph, void *context) {
-    struct folding *f = context;
-    for (struct tmk_node *node = graph->first, *next; node && f->status == TMK_OK; node = next) {
-        next = node->next;
-        f->status = fold_node(f->rw, node);
-    }
-}
-
 static enum tmk_status run(struct tmk_rewrite *rw) {
-    struct folding f = {rw, TMK_OK};
-    tmk_graph_each(rw->graph, fold_graph, &f);
-    return f.status;
+    return tmk_rewrite_each(rw, fold_node);
 }
 
 const struct tmk_pass tmk_pass_fold_bias = {

@@ -249,32 +249,16 @@ static enum tmk_status fold_node(struct tmk_rewrite *rw, struct tmk_node *node) 
     return status;
 }
 
-struct folding {
-    struct tmk_rewrite *rw;
-    enum tmk_status status;
-};
-
-static void fold_graph(struct tmk_graph *graph, void *context) {
-    struct folding *f = context;
-    for (struct tmk_node *node = graph->first, *next; node && f->status == TMK_OK; node = next) {
-        next = node->next;
-        f->status = fold_node(f->rw, node);
-    }
-}
-
 /* A fold may make another possible: of a Mul before this one. */
 static enum tmk_status run(struct tmk_rewrite *rw) {
-    struct folding f = {rw, TMK_OK};
-    const bool before = rw->progress;
-    bool again = true, any = false;
-    while (again && f.status == TMK_OK) {
+    bool any = false;
+    do {
         rw->progress = false;
-        tmk_graph_each(rw->graph, fold_graph, &f);
-        again = rw->progress;
-        any = any || again;
-    }
-    rw->progress = before || any;
-    return f.status;
+        TMK_TRY(tmk_rewrite_each(rw, fold_node));
+        any = any || rw->progress;
+    } while (rw->progress);
+    rw->progress = any;
+    return TMK_OK;
 }
 
 const struct tmk_pass tmk_pass_fold_scale_axis = {
