@@ -80,6 +80,7 @@ static void enter_values(struct tmk_graph *graph, void *context) {
         *origin = (struct tmk_origin){.id = (uint32_t)value->profile_id,
                                       .fate = TMK_FATE_SAME,
                                       .pass = "",
+                                      .remark = "",
                                       .name = tmk_arena_strdup(&m->lineage->arena, value->name),
                                       .kind = value->kind,
                                       .type = value->type,
@@ -357,6 +358,15 @@ void tmk_lineage_fold(struct tmk_lineage *lineage, struct tmk_value *from,
         }
         attach(origin, initializer);
     }
+}
+
+bool tmk_lineage_remark(struct tmk_lineage *lineage, const struct tmk_value *value,
+                        const char *remark) {
+    const char *copy = tmk_arena_strdup(&lineage->arena, remark);
+    struct tmk_origin *origin = value->origins ? &lineage->origins[value->origins - 1] : NULL;
+    for (; copy && origin; origin = after(lineage, origin))
+        origin->remark = copy;
+    return copy != NULL;
 }
 
 void tmk_lineage_end(struct tmk_lineage *lineage, struct tmk_value *value, const char *pass) {

@@ -78,6 +78,7 @@ struct tmk_origin {
     struct tmk_relation how;    /* of VIEW, AFFINE, QUANTIZED */
     struct tmk_tensor constant; /* of initializers, and CONSTANT: the original's numbers */
     const char *pass;           /* that spoke the fate; "" while nobody touched it */
+    const char *remark;         /* what a pass had to say of it, for people; "" */
     /* What it was. Strings live as long as the lineage. */
     const char *name;
     enum tmk_value_kind kind;
@@ -142,6 +143,10 @@ void tmk_lineage_absorb(struct tmk_lineage *lineage, struct tmk_value *value,
 /* from's numbers are those of the initializer, whatever the inputs. */
 void tmk_lineage_fold(struct tmk_lineage *lineage, struct tmk_value *from,
                       struct tmk_value *initializer, const char *pass);
+/* Sets the remark of the value's originals (copied; the last one stays). For people: false when
+ * memory ran out and it is lost. */
+bool tmk_lineage_remark(struct tmk_lineage *lineage, const struct tmk_value *value,
+                        const char *remark);
 /* The value is no more: its originals are DEAD, those of initializers CONSTANT. */
 void tmk_lineage_end(struct tmk_lineage *lineage, struct tmk_value *value, const char *pass);
 

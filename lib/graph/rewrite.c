@@ -2,8 +2,7 @@
 #include "graph/rewrite.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/diag.h"
 
@@ -60,10 +59,16 @@ struct walk {
 
 static void walk_graph(struct tmk_graph *graph, void *context) {
     struct walk *walk = context;
-    for (struct tmk_node *node = graph->first, *next; node && walk->status == TMK_OK; node = next) {
-        next = node->next;
-        walk->status = walk->fn(walk->rw, node);
-    }
+    size_t n = 0;
+    struct tmk_node **nodes = calloc((size_t)graph->n_nodes + 1, sizeof(struct tmk_node *));
+    if (!nodes && walk->status == TMK_OK)
+        walk->status = tmk_nomem(walk->rw->diag);
+    for (struct tmk_node *node = graph->first; nodes && node; node = node->next)
+        nodes[n++] = node;
+    for (size_t i = 0; i < n && walk->status == TMK_OK; i++)
+        if (!nodes[i]->removed)
+            walk->status = walk->fn(walk->rw, nodes[i]);
+    free(nodes);
 }
 
 enum tmk_status tmk_rewrite_each(struct tmk_rewrite *rw,

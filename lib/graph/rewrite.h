@@ -37,7 +37,7 @@ void tmk_rewrite_finish(struct tmk_rewrite *rw);
 TMK_NODISCARD enum tmk_status tmk_rewrite_pin(struct tmk_rewrite *rw, struct tmk_value *value);
 
 /* Calls fn for every node of the graph, then of its sub-graphs, in order, until it fails. fn may
- * remove its node and nodes before it, and put new ones before it, which are not visited. */
+ * remove and add nodes anywhere: those that are gone, and new ones, are not visited. */
 TMK_NODISCARD enum tmk_status tmk_rewrite_each(struct tmk_rewrite *rw,
                                                enum tmk_status (*fn)(struct tmk_rewrite *rw,
                                                                      struct tmk_node *node));

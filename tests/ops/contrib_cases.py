@@ -273,6 +273,20 @@ def products():
     yield one("axis", "DequantizeLinear", [i32(NUMBERS.integers(-99, 99, (2, 3, 4))), three], axis=1)
 
 
+def gemms_of_8_bits():
+    for make, kind, z in ((u8, np.uint8, 119), (i8, np.int8, -7)):
+        out, name = helper.np_dtype_to_tensor_dtype(np.dtype(kind)), np.dtype(kind).name
+        more, small = [scale(0.03), zero(z, kind)], [scale(0.05), zero(z, kind)]
+        weights = [Weight(i8(4, 6)), scale(0.002), zero(1, np.int8)]
+        bias = Weight(np.array([400, -900, 30, 7], np.int32))
+        yield one(name, "QGemm", [make(3, 6), *more, *weights, None, *small], (out,), transB=1)
+        yield one(f"{name} bias", "QGemm", [make(3, 6), *more, *weights, bias, *small], (out,), transB=1)
+        columns = [Weight(i8(6, 4)), scale([0.001, 0.002, 0.003, 0.004]), zero([0, 0, 0, 0], np.int8)]
+        yield one(f"{name} by columns, transposed", "QGemm", [make(6, 3), *more, *columns, None, *small], (out,), transA=1,
+                  alpha=0.5)
+        yield one(f"{name} to float", "QGemm", [make(3, 6), *more, Weight(i8(6, 4)), scale(0.02), zero(0, np.int8), bias])
+
+
 def cases():
-    for group in (fused, gelus, norms, attention, multihead, rotary, eight_bits, products):
+    for group in (fused, gelus, norms, attention, multihead, rotary, eight_bits, products, gemms_of_8_bits):
         yield from group()
