@@ -6,6 +6,7 @@
 #include "base/diag.h"
 #include "graph/print.h"
 #include "ops/ops.h"
+#include "pass/shapes.h"
 
 #define TMK_PASS(symbol) extern const struct tmk_pass symbol;
 #include "pass/list.inc"
@@ -43,6 +44,7 @@ static enum tmk_status settle(struct tmk_graph *graph, const struct tmk_lineage 
     TMK_TRY(tmk_graph_sort(graph, diag));
     TMK_TRY(tmk_ops_bind(graph, diag));
     tmk_ops_kinds(graph);
+    TMK_TRY(tmk_fill_types(graph, diag));
     TMK_TRY(tmk_graph_verify(graph, diag));
     return tmk_lineage_audit(lineage, graph, diag);
 }
@@ -102,6 +104,7 @@ enum tmk_status tmk_passes_run(struct tmk_graph **graph, struct tmk_lineage *lin
     static const struct tmk_pass_options plain;
     options = options ? options : &plain;
     bool any = false;
+    TMK_TRY(tmk_fill_types(*graph, diag));
     for (size_t i = 0; i < n; i++) {
         bool changed = false;
         TMK_TRY(run_one(passes[i], graph, lineage, options, &changed, diag));

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Types of the values whose types a file does not declare, found by running shape inference over
+ * the graph, so that passes may ask `value->type` for ranks and channel counts.
+ *
+ * Free dimensions are given sizes, several times over: a dimension that comes out the same however
+ * they were chosen is a number, one that does not is -1, a rank that does not is not known. This is
+ * evidence and no proof: a graph that pads to 4096 elements what was shorter looks as if it always
+ * made 4096. A pass that would make wrong numbers of a wrong size must ask for more.
+ */
+#ifndef TMK_PASS_SHAPES_H
+#define TMK_PASS_SHAPES_H
+
+#include "graph/graph.h"
+
+/* Fills in what is not known yet of the types of nodes' results, sub-graphs' too: dtype, rank,
+ * sizes of dimensions (the names of those that turn out to be numbers go; graph outputs keep what
+ * is declared of them). What is declared stays, also where inference thinks otherwise: a pass that
+ * gives a value another shape sets its type, or makes it unknown again (tmk_value_set_type with
+ * zeros). Types of inputs and initializers stay.
+ *
+ * Small computations on constants and on shapes are followed by number. What an operator refuses,
+ * what depends on elements, and bodies of loops as far as they depend on what is carried, stay
+ * unknown: the only failure is TMK_NOMEM. The graph is bound and sorted; its values are numbered
+ * anew. */
+TMK_NODISCARD enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag);
+
+#endif
