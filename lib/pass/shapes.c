@@ -27,7 +27,7 @@ struct finding {
 };
 
 struct typing {
-    const struct guess *guess;
+    const struct guess *guess;  /* NULL: nothing is taken that is not certain */
     bool guessed;               /* a size was made up */
     struct tmk_tensor *tensors; /* by value's index; dtype TMK_UNDEFINED: not known */
     struct finding *findings;   /* the same */
@@ -56,6 +56,8 @@ static void believe(struct typing *t, const struct tmk_value *value) {
         return;
     for (int32_t i = 0; i < shape.rank; i++)
         if (shape.dim[i] < 0) {
+            if (!t->guess)
+                return;
             shape.dim[i] = i ? t->guess->other : t->guess->first;
             t->guessed = true;
         }
@@ -174,7 +176,7 @@ static void type_node(struct typing *t, const struct tmk_node *node) {
     } else {
         infer(t, node);
     }
-    for (uint32_t i = 0; i < node->n_outputs; i++)
+    for (uint32_t i = 0; t->guess && i < node->n_outputs; i++)
         if (node->outputs[i] && !is_known(t, node->outputs[i]))
             believe(t, node->outputs[i]);
 }
@@ -203,15 +205,15 @@ static void settle(const struct typing *t, struct tmk_value *value) {
         type->dtype = type->origin = f->dtype;
     if (f->shape.rank < 0)
         return;
-    bool declared = type->has_shape;
-    if (declared && (type->shape.rank != f->shape.rank || value->n_graph_outputs))
+    const bool declared = type->has_shape && type->shape.rank == f->shape.rank;
+    if (type->has_shape && value->n_graph_outputs)
         return;
     type->has_shape = true;
     type->shape.rank = f->shape.rank;
     for (int32_t i = 0; i < f->shape.rank; i++) {
         /* what came out of one guess alone could be anything */
-        int64_t dim = t->guessed && f->n == 1 ? -1 : f->shape.dim[i];
-        if (declared && (type->shape.dim[i] >= 0 || dim < 0))
+        const int64_t dim = t->guessed && f->n == 1 ? -1 : f->shape.dim[i];
+        if (declared && (dim < 0 || dim == type->shape.dim[i]))
             continue;
         type->shape.dim[i] = dim;
         type->symbol[i] = NULL;
@@ -225,28 +227,66 @@ static void settle_graph(struct tmk_graph *graph, void *context) {
                 settle(context, node->outputs[i]);
 }
 
-static void forget(struct typing *t, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++)
-        tmk_tensor_finish(&t->tensors[i]);
+static enum tmk_status begin(struct typing *t, struct tmk_graph *graph, uint32_t *n,
+                             struct tmk_diag *diag) {
+    *n = tmk_graph_number(graph);
+    *t = (struct typing){.tensors = calloc(*n + 1u, sizeof *t->tensors),
+                         .findings = calloc(*n + 1u, sizeof *t->findings),
+                         .in = calloc(TMK_MAX_INPUTS, sizeof(struct tmk_tensor *)),
+                         .results = calloc(TMK_MAX_OUTPUTS, sizeof *t->results)};
+    t->nomem = !t->tensors || !t->findings || !t->in || !t->results;
+    return t->nomem ? tmk_nomem(diag) : TMK_OK;
+}
+
+static void forget(struct tmk_tensor *tensors, uint32_t n) {
+    for (uint32_t i = 0; tensors && i < n; i++)
+        tmk_tensor_finish(&tensors[i]);
+}
+
+static void finish(struct typing *t, uint32_t n) {
+    forget(t->tensors, n);
+    free(t->tensors);
+    free(t->findings);
+    free(t->in);
+    free(t->results);
 }
 
 enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag) {
-    const uint32_t n = tmk_graph_number(graph);
-    struct typing t = {.tensors = calloc(n + 1u, sizeof *t.tensors),
-                       .findings = calloc(n + 1u, sizeof *t.findings),
-                       .in = calloc(TMK_MAX_INPUTS, sizeof(struct tmk_tensor *)),
-                       .results = calloc(TMK_MAX_OUTPUTS, sizeof *t.results)};
-    t.nomem = !t.tensors || !t.findings || !t.in || !t.results;
+    struct typing t;
+    uint32_t n;
+    enum tmk_status status = begin(&t, graph, &n, diag);
     for (size_t i = 0; i < TMK_COUNT(guesses) && (i == 0 || t.guessed) && !t.nomem; i++) {
         t.guess = &guesses[i];
         type_graph(&t, graph);
-        forget(&t, n);
+        forget(t.tensors, n);
     }
     if (!t.nomem)
         tmk_graph_each(graph, settle_graph, &t);
-    free(t.tensors);
-    free(t.findings);
-    free(t.in);
-    free(t.results);
-    return t.nomem ? tmk_nomem(diag) : TMK_OK;
+    else
+        status = tmk_nomem(diag);
+    finish(&t, n);
+    return status;
+}
+
+enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
+                                   struct tmk_diag *diag) {
+    struct typing t;
+    uint32_t n;
+    enum tmk_status status = begin(&t, graph, &n, diag);
+    if (status == TMK_OK)
+        type_graph(&t, graph);
+    if (t.nomem)
+        status = tmk_nomem(diag);
+    if (status == TMK_OK) {
+        *out = (struct tmk_certain){n, t.tensors};
+        t.tensors = NULL;
+    }
+    finish(&t, n);
+    return status;
+}
+
+void tmk_certain_finish(struct tmk_certain *certain) {
+    forget(certain->tensors, certain->n);
+    free(certain->tensors);
+    *certain = (struct tmk_certain){0};
 }

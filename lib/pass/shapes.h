@@ -5,7 +5,7 @@
  * Free dimensions are given sizes, several times over: a dimension that comes out the same however
  * they were chosen is a number, one that does not is -1, a rank that does not is not known. This is
  * evidence and no proof: a graph that pads to 4096 elements what was shorter looks as if it always
- * made 4096. A pass that would make wrong numbers of a wrong size must ask for more.
+ * made 4096. A pass that would make wrong numbers of a wrong size asks tmk_certain_create.
  */
 #ifndef TMK_PASS_SHAPES_H
 #define TMK_PASS_SHAPES_H
@@ -13,15 +13,27 @@
 #include "graph/graph.h"
 
 /* Fills in what is not known yet of the types of nodes' results, sub-graphs' too: dtype, rank,
- * sizes of dimensions (the names of those that turn out to be numbers go; graph outputs keep what
- * is declared of them). What is declared stays, also where inference thinks otherwise: a pass that
- * gives a value another shape sets its type, or makes it unknown again (tmk_value_set_type with
- * zeros). Types of inputs and initializers stay.
+ * sizes of dimensions (the names of those that turn out to be numbers go). Where a file declares
+ * another shape than is found, the found one stays. Types of inputs, initializers and the declared
+ * shapes of graph outputs, which are the model's signature, are left as they are.
  *
  * Small computations on constants and on shapes are followed by number. What an operator refuses,
  * what depends on elements, and bodies of loops as far as they depend on what is carried, stay
  * unknown: the only failure is TMK_NOMEM. The graph is bound and sorted; its values are numbered
  * anew. */
 TMK_NODISCARD enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag);
+
+/* What holds for every run. */
+struct tmk_certain {
+    uint32_t n;
+    /* By the value's index; dtype TMK_UNDEFINED: nothing is certain of it; data NULL: not its
+     * elements. Those of weights, and few others', are there. */
+    struct tmk_tensor *tensors;
+};
+/* Follows the same computations from weights and from inputs whose shapes are declared in full,
+ * taking nothing else on trust. As above; end with tmk_certain_finish. */
+TMK_NODISCARD enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
+                                                 struct tmk_diag *diag);
+void tmk_certain_finish(struct tmk_certain *certain);
 
 #endif

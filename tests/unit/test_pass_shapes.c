@@ -86,15 +86,18 @@ static void a_batch_that_is_fixed_inside_is_found(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-static void what_is_declared_stays(void **state) {
+static void declarations_stay_unless_they_are_wrong(void **state) {
     (void)state;
     struct typed t;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[2,\"M\"]\n init %i : i64[1] = {0}\n"
              " %a = Relu(%x) : f32[\"q\",\"M\"]\n %b = Neg(%x) : f32[7,7]\n"
-             " %c = Abs(%x) : f32\n %y = Exp(%x) : f32[\"batch\",\"M\"]\n"
+             " %c = Abs(%x) : f32\n %w = Sin(%x) : f32[7,\"M\"]\n %v = Cos(%x) : f32[2]\n %y = "
+             "Exp(%x) : f32[\"batch\",\"M\"]\n"
              " output %a\n output %y\n output %b\n}");
     type_is(&t, "b", "float32[7,7]");
     type_is(&t, "c", "float32[2,?]");
+    type_is(&t, "w", "float32[2,?]");
+    type_is(&t, "v", "float32[2,?]");
     /* an output's declaration is the model's signature */
     type_is(&t, "y", "float32[?,?]");
     assert_string_equal(find_in(t.graph, "y")->type.symbol[0], "batch");
@@ -183,17 +186,41 @@ static void sizes_that_are_too_large_are_left_alone(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
+static void certain_is_what_no_size_was_made_up_for(void **state) {
+    (void)state;
+    struct typed t;
+    struct tmk_certain certain;
+    fill(&t, "graph \"g\" opset 17 {\n input %x : f32[2,3]\n input %u : f32[\"N\",3]\n"
+             " %a = Relu(%x) : f32[9]\n %s = Shape(%a)\n %b = Relu(%u) : f32[5,3]\n"
+             " %c = Neg(%b)\n %d = NonZero(%a) : i64[2,4]\n %e = Neg(%d)\n"
+             " output %s\n output %c\n output %e\n}");
+    assert_ok(tmk_certain_create(t.graph, &certain, &t.diag), &t.diag);
+    const struct tmk_tensor *a = &certain.tensors[find_in(t.graph, "a")->index];
+    const struct tmk_tensor *s = &certain.tensors[find_in(t.graph, "s")->index];
+    assert_int_equal(a->dtype, TMK_FLOAT32);
+    assert_true(tmk_shape_equal(&a->shape, &(struct tmk_shape){2, {2, 3}}));
+    assert_null(a->data);
+    assert_int_equal(s->dtype, TMK_INT64);
+    assert_memory_equal(s->data, ((const int64_t[]){2, 3}), 2 * sizeof(int64_t));
+    static const char *const unsure[] = {"u", "b", "c", "d", "e"};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(certain.tensors[find_in(t.graph, unsure[i])->index].dtype, TMK_UNDEFINED);
+    tmk_certain_finish(&certain);
+    tmk_graph_destroy(&t.graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(free_dimensions_stay_free_and_channels_are_found),
         cmocka_unit_test(shapes_that_are_computed_are_followed),
         cmocka_unit_test(a_batch_that_is_fixed_inside_is_found),
-        cmocka_unit_test(what_is_declared_stays),
+        cmocka_unit_test(declarations_stay_unless_they_are_wrong),
         cmocka_unit_test(
             what_depends_on_elements_stays_unknown_and_what_follows_a_declaration_goes_on),
         cmocka_unit_test(ranks_that_depend_on_sizes_stay_unknown),
         cmocka_unit_test(branches_are_typed_and_agree_or_are_chosen),
         cmocka_unit_test(bodies_are_typed_as_far_as_nothing_is_carried),
+        cmocka_unit_test(certain_is_what_no_size_was_made_up_for),
         cmocka_unit_test(sizes_that_are_too_large_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

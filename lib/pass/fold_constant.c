@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fold-constant: what is made of constants alone is computed now, by the plain kernel, and becomes
+ * an initializer. Nodes are taken in order, so that one walk finds whole chains of them; graphs
+ * inside of nodes fold too, with what is constant around them.
+ *
+ * Shape and Size need a shape that is certain, and no elements.
+ *
+ * Left as they are: graph outputs, since an initializer can't bear an output's name; QuantizeLinear
+ * and DequantizeLinear, since the weights of a quantized network would become floats again, and the
+ * pairs that say how they were quantized would be lost on fuse-qdq; what would take much more room
+ * in the file than that which it is made of; what its kernel refuses, which then fails where it
+ * stands, when it is run. */
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "ops/ops.h"
+#include "pass/pass.h"
+#include "pass/shapes.h"
+
+/* A node may make so many bytes out of nothing. */
+enum { MOST_BYTES = 4 << 20 };
+
+struct folding {
+    struct tmk_rewrite *rw;
+    struct tmk_certain certain;
+    bool changed;
+    enum tmk_status status;
+    const struct tmk_tensor *in[TMK_MAX_INPUTS];
+    struct tmk_infer_result results[TMK_MAX_OUTPUTS];
+    struct tmk_tensor made[TMK_MAX_OUTPUTS];
+};
+
+static bool quantizes(const struct tmk_node *node) {
+    static const char *const domains[] = {TMK_DOMAIN_ONNX, "com.microsoft"};
+    for (size_t i = 0; i < TMK_COUNT(domains); i++)
+        if (tmk_node_is(node, domains[i], "QuantizeLinear") ||
+            tmk_node_is(node, domains[i], "DequantizeLinear"))
+            return true;
+    return false;
+}
+
+/* Somebody needs a result, and all of them may become initializers. */
+static bool is_wanted(const struct folding *f, const struct tmk_node *node) {
+    bool needed = false;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (!node->outputs[i])
+            continue;
+        if (node->outputs[i]->n_graph_outputs)
+            return false;
+        needed |= tmk_rewrite_is_needed(f->rw, node->outputs[i]);
+    }
+    return needed;
+}
+
+/* What of the operand does not depend on the graph's inputs, as far as the node looks. */
+static const struct tmk_tensor *operand(const struct folding *f, const struct tmk_node *node,
+                                        const struct tmk_value *value) {
+    const struct tmk_tensor *constant = tmk_value_constant(value);
+    if (constant || !(node->row->flags & TMK_OP_SHAPE_ONLY) || value->kind == TMK_VALUE_INITIALIZER)
+        return constant;
+    const struct tmk_tensor *certain = &f->certain.tensors[value->index];
+    return certain->dtype != TMK_UNDEFINED ? certain : NULL;
+}
+
+static bool gather(struct folding *f, const struct tmk_node *node, size_t *bytes) {
+    *bytes = 0;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        f->in[i] = node->inputs[i] ? operand(f, node, node->inputs[i]) : NULL;
+        if (node->inputs[i] && !f->in[i])
+            return false;
+        if (f->in[i])
+            *bytes += tmk_tensor_bytes(f->in[i]);
+    }
+    return true;
+}
+
+static bool is_reasonable(size_t made, size_t from) {
+    return made <= MOST_BYTES || made <= from;
+}
+
+static bool will_be_reasonable(const struct folding *f, const struct tmk_node *node, size_t from) {
+    size_t made = 0;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        size_t bytes = 0;
+        if (node->outputs[i] && f->results[i].known &&
+            (!tmk_shape_count(&f->results[i].shape, &bytes) ||
+             !tmk_mul_size(bytes, tmk_dtype_size(f->results[i].dtype), &bytes) ||
+             !tmk_add_size(made, bytes, &made)))
+            return false;
+    }
+    return is_reasonable(made, from);
+}
+
+static bool was_reasonable(const struct folding *f, const struct tmk_node *node, size_t from) {
+    size_t made = 0;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (!node->outputs[i])
+            continue;
+        if (f->made[i].kind != TMK_TYPE_TENSOR || !f->made[i].data)
+            return false;
+        made += tmk_tensor_bytes(&f->made[i]);
+    }
+    return is_reasonable(made, from);
+}
+
+static enum tmk_status replace(struct folding *f, struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i] && tmk_rewrite_is_needed(f->rw, node->outputs[i]))
+            TMK_TRY(tmk_rewrite_fold(f->rw, node->outputs[i], &f->made[i]));
+    tmk_rewrite_remove(f->rw, node);
+    f->changed = true;
+    return TMK_OK;
+}
+
+/* A Constant's tensor is not copied. */
+static bool compute(struct folding *f, const struct tmk_node *node) {
+    const struct tmk_tensor *held = node->outputs[0] ? tmk_value_constant(node->outputs[0]) : NULL;
+    if (!held || held->dtype != f->results[0].dtype)
+        return tmk_op_run(node, f->in, f->made, NULL) == TMK_OK;
+    tmk_tensor_share(&f->made[0], held);
+    return true;
+}
+
+static enum tmk_status fold_node(struct folding *f, struct tmk_node *node) {
+    size_t from;
+    if (!(node->row->flags & TMK_OP_PURE) || quantizes(node) || !is_wanted(f, node) ||
+        !gather(f, node, &from))
+        return TMK_OK;
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))
+        from = SIZE_MAX; /* its attribute holds as much */
+    if (tmk_op_infer(node, f->in, f->results, NULL) != TMK_OK ||
+        !will_be_reasonable(f, node, from) || !compute(f, node))
+        return TMK_OK;
+    enum tmk_status status = was_reasonable(f, node, from) ? replace(f, node) : TMK_OK;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        tmk_tensor_finish(&f->made[i]);
+    return status;
+}
+
+static void fold_graph(struct tmk_graph *graph, void *context) {
+    struct folding *f = context;
+    for (struct tmk_node *node = graph->first, *next; node && f->status == TMK_OK; node = next) {
+        next = node->next;
+        f->status = fold_node(f, node);
+    }
+}
+
+/* Again, as long as numbers that were folded make more shapes certain. */
+static void fold_all(struct folding *f) {
+    do {
+        f->changed = false;
+        f->status = tmk_certain_create(f->rw->graph, &f->certain, f->rw->diag);
+        tmk_graph_each(f->rw->graph, fold_graph, f);
+        tmk_certain_finish(&f->certain);
+    } while (f->status == TMK_OK && f->changed);
+}
+
+static enum tmk_status run(struct tmk_rewrite *rw) {
+    struct folding *f = calloc(1, sizeof *f);
+    if (!f)
+        return tmk_nomem(rw->diag);
+    f->rw = rw;
+    fold_all(f);
+    const enum tmk_status status = f->status;
+    free(f);
+    return status;
+}
+
+const struct tmk_pass tmk_pass_fold_constant = {
+    "fold-constant", "computes what depends on no input, and keeps the result", run};
