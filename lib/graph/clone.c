@@ -142,7 +142,7 @@ static bool same_type(const struct tmk_type *a, const struct tmk_type *b) {
     return true;
 }
 
-static bool same_tensor(const struct tmk_tensor *a, const struct tmk_tensor *b) {
+bool tmk_weight_equal(const struct tmk_tensor *a, const struct tmk_tensor *b) {
     return a->dtype == b->dtype && a->origin == b->origin &&
            tmk_shape_equal(&a->shape, &b->shape) &&
            (a->data == b->data || tmk_tensor_bytes(a) == 0 ||
@@ -154,7 +154,7 @@ static bool same_value(struct comparing *c, const struct tmk_value *a, struct tm
         return differ(c, "names of values differ", a->name, b->name);
     if (a->kind != b->kind || a->profile_id != b->profile_id || !same_type(&a->type, &b->type))
         return differ(c, "values differ in kind, type or profile ID", a->name, b->name);
-    if (a->kind == TMK_VALUE_INITIALIZER && !same_tensor(&a->data, &b->data))
+    if (a->kind == TMK_VALUE_INITIALIZER && !tmk_weight_equal(&a->data, &b->data))
         return differ(c, "initializers differ", a->name, b->name);
     if (!tmk_ptrmap_put(&c->values, a, b)) {
         c->nomem = true;
@@ -165,7 +165,7 @@ static bool same_value(struct comparing *c, const struct tmk_value *a, struct tm
 
 static bool same_graph(struct comparing *c, const struct tmk_graph *a, const struct tmk_graph *b);
 
-static bool same_attr(struct comparing *c, const struct tmk_attr *a, const struct tmk_attr *b) {
+bool tmk_attr_equal(const struct tmk_attr *a, const struct tmk_attr *b) {
     if (a->kind != b->kind)
         return false;
     bool plural = a->kind != TMK_ATTR_INT && a->kind != TMK_ATTR_FLOAT && a->kind != TMK_ATTR_TYPE;
@@ -192,17 +192,25 @@ static bool same_attr(struct comparing *c, const struct tmk_attr *a, const struc
     case TMK_ATTR_TENSOR:
     case TMK_ATTR_TENSORS:
         for (size_t i = 0; i < a->n; i++)
-            if (!same_tensor(&a->tensors[i], &b->tensors[i]))
+            if (!tmk_weight_equal(&a->tensors[i], &b->tensors[i]))
                 return false;
         return true;
     case TMK_ATTR_GRAPH:
     case TMK_ATTR_GRAPHS:
-        for (size_t i = 0; i < a->n; i++)
-            if (!same_graph(c, a->graphs[i], b->graphs[i]))
-                return false;
-        return true;
+        break;
     }
     return false;
+}
+
+static bool same_attr(struct comparing *c, const struct tmk_attr *a, const struct tmk_attr *b) {
+    if (a->kind != TMK_ATTR_GRAPH && a->kind != TMK_ATTR_GRAPHS)
+        return tmk_attr_equal(a, b);
+    if (a->kind != b->kind || a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (!same_graph(c, a->graphs[i], b->graphs[i]))
+            return false;
+    return true;
 }
 
 static bool same_node(struct comparing *c, const struct tmk_node *a, const struct tmk_node *b) {

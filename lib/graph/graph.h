@@ -62,7 +62,7 @@ struct tmk_value {
     uint64_t content;         /* the same, with the bytes of initializers */
     uint32_t ordinal;         /* among values of equal fingerprint, in ID order */
     uint32_t index;           /* dense number given by tmk_graph_number */
-    uint32_t origins;         /* the originals that it stands for, if a lineage is kept; lineage.h */
+    uint32_t origins; /* the originals that it stands for, if a lineage is kept; lineage.h */
 };
 
 enum tmk_attr_kind {
@@ -245,5 +245,9 @@ TMK_NODISCARD enum tmk_status tmk_graph_verify(const struct tmk_graph *graph,
 /* Same structure, types, attributes, weights (by bytes), profile IDs and names. On a difference
  * `why` (may be NULL) says the first. */
 bool tmk_graph_equal(const struct tmk_graph *a, const struct tmk_graph *b, struct tmk_diag *why);
+/* Same type, type in the file, shape and bytes (strings are not held, and count as equal). */
+bool tmk_weight_equal(const struct tmk_tensor *a, const struct tmk_tensor *b);
+/* Same kind and value, whatever their names; graphs never are. */
+bool tmk_attr_equal(const struct tmk_attr *a, const struct tmk_attr *b);
 
 #endif
