@@ -377,8 +377,8 @@ enum tmk_status tmk_profile_get_header(struct tmk_profile *profile, const cJSON 
 
 /* ---- shapes and derivations ---- */
 
-static void put_dims(struct tmk_json_out *to, const char *key, const struct tmk_shape *shape,
-                     const char *const *symbol) {
+void tmk_profile_put_dims(struct tmk_json_out *to, const char *key, const struct tmk_shape *shape,
+                          const char *const *symbol) {
     struct tmk_json_out dims = new_array();
     for (int32_t i = 0; i < shape->rank; i++) {
         if (shape->dim[i] >= 0)
@@ -394,7 +394,7 @@ static void put_dims(struct tmk_json_out *to, const char *key, const struct tmk_
 void tmk_profile_put_shape(struct tmk_json_out *to, const char *key,
                            const struct tmk_profile_tensor *tensor) {
     if (tensor->has_shape)
-        put_dims(to, key, &tensor->shape, tensor->symbol);
+        tmk_profile_put_dims(to, key, &tensor->shape, tensor->symbol);
     else
         tmk_json_put(to, key, cJSON_CreateNull());
 }
@@ -404,7 +404,7 @@ void tmk_profile_put_runs(struct tmk_json_out *to, const char *key,
     struct tmk_json_out runs = new_array();
     for (uint32_t i = 0; i < tensor->n_runs; i++) {
         struct tmk_json_out run = new_object();
-        put_dims(&run, "shape", &tensor->runs[i].shape, NULL);
+        tmk_profile_put_dims(&run, "shape", &tensor->runs[i].shape, NULL);
         tmk_json_put_u64(&run, "runs", tensor->runs[i].runs);
         tmk_json_put_child(&runs, NULL, &run);
     }
@@ -427,9 +427,9 @@ void tmk_profile_put_sources(struct tmk_json_out *to, const char *key,
     tmk_profile_put_ids(to, key, tensor->sources, tensor->n_sources);
 }
 
-static enum tmk_status get_dims(struct tmk_profile *profile, const cJSON *item,
-                                struct tmk_shape *shape, const char **symbol,
-                                struct tmk_diag *diag) {
+enum tmk_status tmk_profile_get_dims(struct tmk_profile *profile, const cJSON *item, bool unknown,
+                                     struct tmk_shape *shape, const char **symbol,
+                                     struct tmk_diag *diag) {
     struct tmk_shape got = {0};
     const cJSON *dim;
     if (!cJSON_IsArray(item))
@@ -443,7 +443,7 @@ static enum tmk_status get_dims(struct tmk_profile *profile, const cJSON *item,
             symbol[got.rank] = tmk_profile_text(profile, dim->valuestring);
             if (!symbol[got.rank])
                 return tmk_nomem(diag);
-        } else if (!(symbol && cJSON_IsNull(dim)) &&
+        } else if (!(unknown && cJSON_IsNull(dim)) &&
                    !(cJSON_IsNumber(dim) && tmk_json_as_i64(dim, at) && *at >= 0)) {
             return tmk_fail(diag, TMK_FORMAT, "dimension %" PRId32 " of a shape is not a size",
                             got.rank);
@@ -459,7 +459,9 @@ enum tmk_status tmk_profile_get_shape(struct tmk_profile *profile, const cJSON *
     tensor->has_shape = !cJSON_IsNull(item);
     if (!tensor->has_shape)
         return TMK_OK;
-    return tmk_in(diag, get_dims(profile, item, &tensor->shape, tensor->symbol, diag), "'shape'");
+    return tmk_in(diag,
+                  tmk_profile_get_dims(profile, item, true, &tensor->shape, tensor->symbol, diag),
+                  "'shape'");
 }
 
 static enum tmk_status get_run(const cJSON *item, struct tmk_profile_tensor *tensor,
@@ -469,7 +471,7 @@ static enum tmk_status get_run(const cJSON *item, struct tmk_profile_tensor *ten
     uint32_t before = tensor->n_runs;
     if (!cJSON_IsObject(item))
         return tmk_fail(diag, TMK_FORMAT, "an entry is not an object");
-    TMK_TRY(get_dims(NULL, tmk_json_member(item, "shape"), &shape, NULL, diag));
+    TMK_TRY(tmk_profile_get_dims(NULL, tmk_json_member(item, "shape"), false, &shape, NULL, diag));
     TMK_TRY(tmk_json_u64(item, "runs", &runs, diag));
     if (runs == 0)
         return tmk_fail(diag, TMK_FORMAT, "a shape that never ran");

@@ -45,6 +45,13 @@ bool tmk_profile_is_strict(const struct tmk_profile *profile);
 
 /* Fields that are JSON in both formats: the declared shape, the shapes that ran, the IDs derived
  * from. */
+void tmk_profile_put_dims(struct tmk_json_out *to, const char *key, const struct tmk_shape *shape,
+                          const char *const *symbol); /* [rank], or NULL */
+/* unknown: null is a dimension that is not known. symbol (may be NULL; then no names are taken, and
+ * profile may be NULL): [TMK_MAX_RANK]. */
+TMK_NODISCARD enum tmk_status tmk_profile_get_dims(struct tmk_profile *profile, const cJSON *item,
+                                                   bool unknown, struct tmk_shape *shape,
+                                                   const char **symbol, struct tmk_diag *diag);
 void tmk_profile_put_shape(struct tmk_json_out *to, const char *key,
                            const struct tmk_profile_tensor *tensor);
 void tmk_profile_put_runs(struct tmk_json_out *to, const char *key,

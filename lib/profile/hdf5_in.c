@@ -3,9 +3,11 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "base/utf8.h"
 
 enum {
     BATCH_BYTES = 1 << 18,
@@ -199,4 +201,41 @@ enum tmk_status tmk_h5_open_group(struct tmk_h5_reader *r, const char *name, hid
     TMK_TRY(check_link(r, r->file, name));
     *out = tmk_h5_keep(&r->h5, H5Gopen2(r->file, name, H5P_DEFAULT));
     return tmk_h5_check(r, name);
+}
+
+static enum tmk_status parse_text(struct tmk_h5_reader *r, const char *text, size_t len,
+                                  cJSON **out) {
+    if (!tmk_utf8_valid(text, strnlen(text, len)))
+        return tmk_fail(r->diag, TMK_FORMAT, "not UTF-8");
+    return tmk_json_parse(text, strnlen(text, len), out, r->diag);
+}
+
+enum tmk_status tmk_h5_read_json(struct tmk_h5_reader *r, const char *name, cJSON **out) {
+    struct tmk_h5 *h = &r->h5;
+    hid_t dataset;
+    TMK_TRY(tmk_h5_open_dataset(r, r->file, name, 0, &dataset, NULL));
+    hid_t type = tmk_h5_keep(h, H5Dget_type(dataset));
+    if (!tmk_h5_holds(type, TMK_H5_WORD))
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is not a string of fixed length", name);
+    size_t size = H5Tget_size(type);
+    char *text = malloc(size);
+    if (!text)
+        return tmk_nomem(r->diag);
+    tmk_h5_ok(h, H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text));
+    enum tmk_status status = tmk_h5_check(r, name);
+    if (status == TMK_OK)
+        status = tmk_in(r->diag, parse_text(r, text, size, out), "'%s'", name);
+    free(text);
+    return status;
+}
+
+enum tmk_status tmk_h5_open_file(struct tmk_h5_reader *r, const char *path) {
+    struct tmk_h5 *h = &r->h5;
+    hid_t access = tmk_h5_keep(h, H5Pcreate(H5P_FILE_ACCESS));
+#if H5_VERSION_GE(1, 10, 7)
+    /* Locks fail on file systems without them, and a finished file is never written to. */
+    tmk_h5_ok(h, H5Pset_file_locking(access, false, true));
+#endif
+    r->file = tmk_h5_keep(h, H5Fopen(path, H5F_ACC_RDONLY, access));
+    return h->failed ? tmk_fail(r->diag, TMK_FORMAT, "damaged HDF5: %s", h->why) : TMK_OK;
 }

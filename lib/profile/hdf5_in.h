@@ -9,7 +9,7 @@
 #include "profile/hdf5.h"
 
 struct tmk_h5_reader {
-    struct tmk_profile *profile;
+    struct tmk_profile *profile; /* that is being read; NULL: something else is */
     struct tmk_h5 h5;
     hid_t file;
     struct tmk_profile_bins bins;
@@ -19,6 +19,11 @@ struct tmk_h5_reader {
 /* The first failure of HDF5, if there was one, as a status. */
 TMK_NODISCARD enum tmk_status tmk_h5_check(struct tmk_h5_reader *r, const char *what);
 
+/* Opens the file in the reader's session, which has begun. */
+TMK_NODISCARD enum tmk_status tmk_h5_open_file(struct tmk_h5_reader *r, const char *path);
+/* The JSON that a scalar dataset of text holds. End with cJSON_Delete. */
+TMK_NODISCARD enum tmk_status tmk_h5_read_json(struct tmk_h5_reader *r, const char *name,
+                                               cJSON **out);
 TMK_NODISCARD enum tmk_status tmk_h5_open_group(struct tmk_h5_reader *r, const char *name,
                                                 hid_t *out);
 /* A dataset of the rank asked for, whose declared size its stored bytes can have. `size` [rank].

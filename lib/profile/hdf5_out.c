@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/hdf5_out.h"
 
-enum { DEFLATE_LEVEL = 4 };
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "profile/json.h"
+
+enum { DEFLATE_LEVEL = 4, CHUNK_ROWS = 256, CHUNK_BYTES = 1 << 20 };
 
 void tmk_h5_put_attribute(struct tmk_h5 *h, hid_t at, const char *name, hid_t in_file,
                           hid_t in_memory, hid_t space, const void *value) {
@@ -74,4 +80,117 @@ hid_t tmk_h5_new_group(struct tmk_h5 *h, hid_t parent, const char *name, const c
     hid_t group = tmk_h5_keep(h, H5Gcreate2(parent, name, H5P_DEFAULT, list, H5P_DEFAULT));
     tmk_h5_put_text(h, group, "long_name", about);
     return group;
+}
+
+void tmk_h5_put_word(char out[TMK_H5_WORD_SIZE], const char *word) {
+    strncpy(out, word, TMK_H5_WORD_SIZE - 1);
+}
+
+void tmk_h5_new_json(struct tmk_h5 *h, hid_t parent, const char *name, const char *about,
+                     const struct tmk_text *json) {
+    hid_t type = tmk_h5_text_type(h, json->len, true), list = tmk_h5_creation(h, 0, NULL, NULL);
+    hid_t space = tmk_h5_keep(h, H5Screate(H5S_SCALAR));
+    hid_t dataset =
+        tmk_h5_keep(h, H5Dcreate2(parent, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT));
+    tmk_h5_ok(h, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, json->data));
+    tmk_h5_put_text(h, dataset, "long_name", about);
+}
+
+/* ---- tables ---- */
+
+/* `row` is room for one, as everywhere here. */
+static enum tmk_status next_row(const struct tmk_h5_rows *rows, struct tmk_h5_cursor *cursor,
+                                void *row, struct tmk_diag *diag) {
+    memset(row, 0, rows->table->row);
+    return rows->next(rows->source, cursor, row, diag);
+}
+
+static void release_row(const struct tmk_h5_rows *rows, void *row) {
+    if (rows->release)
+        rows->release(row);
+}
+
+static enum tmk_status measure(const struct tmk_h5_rows *rows, struct tmk_h5_layout *layout,
+                               void *row, hsize_t *n, struct tmk_diag *diag) {
+    struct tmk_h5_cursor cursor = {0, 0};
+    enum tmk_status status;
+    *n = 0;
+    while ((status = next_row(rows, &cursor, row, diag)) == TMK_OK) {
+        tmk_h5_layout_measure(layout, row);
+        release_row(rows, row);
+        ++*n;
+    }
+    if (status != TMK_NOTFOUND)
+        return status;
+    return tmk_h5_layout_place(layout) ? TMK_OK : tmk_nomem(diag);
+}
+
+static enum tmk_status fill(struct tmk_h5 *h, const struct tmk_h5_rows *rows,
+                            const struct tmk_h5_layout *layout, void *row, hsize_t batch,
+                            struct tmk_h5_out *to, struct tmk_diag *diag) {
+    struct tmk_h5_cursor cursor = {0, 0};
+    enum tmk_status status = TMK_OK;
+    unsigned char *buffer = malloc((size_t)batch * layout->row);
+    if (!buffer)
+        return tmk_nomem(diag);
+    while (status == TMK_OK) {
+        hsize_t n = 0;
+        while (n < batch && (status = next_row(rows, &cursor, row, diag)) == TMK_OK) {
+            tmk_h5_layout_store(layout, row, buffer + n++ * layout->row);
+            release_row(rows, row);
+        }
+        tmk_h5_append(h, to, buffer, n);
+    }
+    free(buffer);
+    return status == TMK_NOTFOUND ? TMK_OK : status;
+}
+
+/* What the columns of a table mean, as a JSON object: HDF5 has no attributes for members. */
+static enum tmk_status describe_columns(struct tmk_h5 *h, hid_t dataset,
+                                        const struct tmk_h5_table *table, struct tmk_diag *diag) {
+    cJSON *item = cJSON_CreateObject();
+    struct tmk_json_out columns = {item, !item};
+    struct tmk_text text = {0};
+    for (size_t i = 0; i < table->n_columns; i++) {
+        cJSON *child = cJSON_CreateObject();
+        struct tmk_json_out column = {child, !child};
+        tmk_json_put_text(&column, "units", table->columns[i].units);
+        tmk_json_put_text(&column, "long_name", table->columns[i].about);
+        tmk_json_put_child(&columns, table->columns[i].name, &column);
+    }
+    enum tmk_status status = tmk_json_finish(&columns, &text, diag);
+    if (status == TMK_OK)
+        tmk_h5_put_text(h, dataset, "columns", text.data);
+    tmk_text_finish(&text);
+    return status;
+}
+
+static enum tmk_status new_table(struct tmk_h5 *h, hid_t parent, const char *name,
+                                 const char *about, const struct tmk_h5_rows *rows, void *row,
+                                 hid_t *dataset, struct tmk_diag *diag) {
+    struct tmk_h5_layout layout;
+    hsize_t n = 0;
+    tmk_h5_layout_init(&layout, rows->table);
+    TMK_TRY(measure(rows, &layout, row, &n, diag));
+    hsize_t batch = CHUNK_BYTES / layout.row;
+    batch = batch > CHUNK_ROWS ? CHUNK_ROWS : batch ? batch : 1;
+    struct tmk_h5_out to = tmk_h5_new_column(h, parent, name, tmk_h5_layout_type(h, &layout, true),
+                                             tmk_h5_layout_type(h, &layout, false), n, batch);
+    tmk_h5_put_text(h, to.dataset, "long_name", about);
+    TMK_TRY(describe_columns(h, to.dataset, rows->table, diag));
+    TMK_TRY(fill(h, rows, &layout, row, batch, &to, diag));
+    if (dataset)
+        *dataset = to.dataset;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_h5_new_table(struct tmk_h5 *h, hid_t parent, const char *name,
+                                 const char *about, const struct tmk_h5_rows *rows, hid_t *dataset,
+                                 struct tmk_diag *diag) {
+    void *row = malloc(rows->table->row);
+    if (!row)
+        return tmk_nomem(diag);
+    enum tmk_status status = new_table(h, parent, name, about, rows, row, dataset, diag);
+    free(row);
+    return status;
 }

@@ -12,33 +12,12 @@
 
 /* ---- the header ---- */
 
-static enum tmk_status parse_header(struct tmk_h5_reader *r, const char *text, size_t len) {
+static enum tmk_status read_header(struct tmk_h5_reader *r) {
     cJSON *header;
-    if (!tmk_utf8_valid(text, strnlen(text, len)))
-        return tmk_fail(r->diag, TMK_FORMAT, "not UTF-8");
-    TMK_TRY(tmk_json_parse(text, strnlen(text, len), &header, r->diag));
+    TMK_TRY(tmk_h5_read_json(r, "header", &header));
     enum tmk_status status = tmk_profile_get_header(r->profile, header, r->diag);
     cJSON_Delete(header);
-    return status;
-}
-
-static enum tmk_status read_header(struct tmk_h5_reader *r) {
-    struct tmk_h5 *h = &r->h5;
-    hid_t dataset;
-    TMK_TRY(tmk_h5_open_dataset(r, r->file, "header", 0, &dataset, NULL));
-    hid_t type = tmk_h5_keep(h, H5Dget_type(dataset));
-    if (!tmk_h5_holds(type, TMK_H5_WORD))
-        return tmk_fail(r->diag, TMK_FORMAT, "'header' is not a string of fixed length");
-    size_t size = H5Tget_size(type);
-    char *text = malloc(size);
-    if (!text)
-        return tmk_nomem(r->diag);
-    tmk_h5_ok(h, H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text));
-    enum tmk_status status = tmk_h5_check(r, "header");
-    if (status == TMK_OK)
-        status = tmk_in(r->diag, parse_header(r, text, size), "'header'");
-    free(text);
-    return status;
+    return tmk_in(r->diag, status, "'header'");
 }
 
 /* ---- /tensors ---- */
@@ -423,14 +402,9 @@ enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *prof
     struct tmk_h5 *h = &r.h5;
     TMK_TRY(tmk_profile_bins_init(&r.bins, diag));
     tmk_h5_begin(h);
-    hid_t access = tmk_h5_keep(h, H5Pcreate(H5P_FILE_ACCESS));
-#if H5_VERSION_GE(1, 10, 7)
-    /* Locks fail on file systems without them, and a finished profile is never written to. */
-    tmk_h5_ok(h, H5Pset_file_locking(access, false, true));
-#endif
-    r.file = tmk_h5_keep(h, H5Fopen(path, H5F_ACC_RDONLY, access));
-    enum tmk_status status =
-        h->failed ? tmk_fail(diag, TMK_FORMAT, "damaged HDF5: %s", h->why) : read_parts(&r);
+    enum tmk_status status = tmk_h5_open_file(&r, path);
+    if (status == TMK_OK)
+        status = read_parts(&r);
     tmk_h5_end(h);
     tmk_profile_bins_finish(&r.bins);
     return status;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of a profile in HDF5. A table is walked twice: for the sizes of its texts, then for
- * its rows. */
+/* The tables of a profile in HDF5. */
 #include <hdf5_hl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,116 +9,7 @@
 #include "base/size.h"
 #include "profile/hdf5_write.h"
 
-enum { CHUNK_ROWS = 256, CHUNK_BYTES = 1 << 20 };
-
-/* ---- tables ---- */
-
-union row {
-    struct tmk_h5_tensor tensor;
-    struct tmk_h5_consumer consumer;
-    struct tmk_h5_integer integer;
-};
-
-/* Where a walk stands: at the value `tensor`, and at its entry `part` where it has several. */
-struct cursor {
-    uint32_t tensor, part;
-};
-
-/* Fills the next row and moves on; TMK_NOTFOUND, without a text, behind the last one. The row's
- * texts are borrowed, but the three JSON texts of a tensor are its own: see `free_row`. */
-typedef enum tmk_status next_fn(const struct tmk_profile *profile, struct cursor *cursor,
-                                union row *row, struct tmk_diag *diag);
-
-static void free_row(const struct tmk_h5_table *table, union row *row) {
-    if (table != &tmk_h5_tensors)
-        return;
-    free(row->tensor.shape);
-    free(row->tensor.observed_shapes);
-    free(row->tensor.derivation_from);
-}
-
-static enum tmk_status measure(struct tmk_h5_writer *w, struct tmk_h5_layout *layout, next_fn *next,
-                               hsize_t *rows) {
-    struct cursor cursor = {0, 0};
-    union row row;
-    enum tmk_status status;
-    *rows = 0;
-    while ((status = next(w->profile, &cursor, &row, w->diag)) == TMK_OK) {
-        tmk_h5_layout_measure(layout, &row);
-        free_row(layout->table, &row);
-        ++*rows;
-    }
-    if (status != TMK_NOTFOUND)
-        return status;
-    return tmk_h5_layout_place(layout) ? TMK_OK : tmk_nomem(w->diag);
-}
-
-static enum tmk_status fill(struct tmk_h5_writer *w, const struct tmk_h5_layout *layout,
-                            next_fn *next, hsize_t batch, unsigned char *rows,
-                            struct tmk_h5_out *to) {
-    struct cursor cursor = {0, 0};
-    enum tmk_status status = TMK_OK;
-    while (status == TMK_OK) {
-        hsize_t n = 0;
-        union row row;
-        while (n < batch && (status = next(w->profile, &cursor, &row, w->diag)) == TMK_OK) {
-            tmk_h5_layout_store(layout, &row, rows + n++ * layout->row);
-            free_row(layout->table, &row);
-        }
-        tmk_h5_append(&w->h5, to, rows, n);
-    }
-    return status == TMK_NOTFOUND ? TMK_OK : status;
-}
-
-/* What the columns of a table mean, as a JSON object: HDF5 has no attributes for members. */
-static enum tmk_status describe_columns(struct tmk_h5_writer *w, hid_t dataset,
-                                        const struct tmk_h5_table *table) {
-    cJSON *item = cJSON_CreateObject();
-    struct tmk_json_out columns = {item, !item};
-    struct tmk_text text = {0};
-    for (size_t i = 0; i < table->n_columns; i++) {
-        cJSON *child = cJSON_CreateObject();
-        struct tmk_json_out column = {child, !child};
-        tmk_json_put_text(&column, "units", table->columns[i].units);
-        tmk_json_put_text(&column, "long_name", table->columns[i].about);
-        tmk_json_put_child(&columns, table->columns[i].name, &column);
-    }
-    enum tmk_status status = tmk_json_finish(&columns, &text, w->diag);
-    if (status == TMK_OK)
-        tmk_h5_put_text(&w->h5, dataset, "columns", text.data);
-    tmk_text_finish(&text);
-    return status;
-}
-
-/* *dataset is kept. */
-static enum tmk_status write_table(struct tmk_h5_writer *w, const char *name, const char *about,
-                                   const struct tmk_h5_table *table, next_fn *next,
-                                   hid_t *dataset) {
-    struct tmk_h5 *h = &w->h5;
-    struct tmk_h5_layout layout;
-    hsize_t rows = 0;
-    tmk_h5_layout_init(&layout, table);
-    TMK_TRY(measure(w, &layout, next, &rows));
-    hsize_t batch = CHUNK_BYTES / layout.row;
-    batch = batch > CHUNK_ROWS ? CHUNK_ROWS : batch ? batch : 1;
-    struct tmk_h5_out to = tmk_h5_new_column(h, w->file, name, tmk_h5_layout_type(h, &layout, true),
-                                             tmk_h5_layout_type(h, &layout, false), rows, batch);
-    tmk_h5_put_text(h, to.dataset, "long_name", about);
-    TMK_TRY(describe_columns(w, to.dataset, table));
-    unsigned char *buffer = malloc((size_t)batch * layout.row);
-    if (!buffer)
-        return tmk_nomem(w->diag);
-    enum tmk_status status = fill(w, &layout, next, batch, buffer, &to);
-    free(buffer);
-    *dataset = to.dataset;
-    return status;
-}
-
 /* ---- /tensors ---- */
-
-static void put_word(char out[TMK_H5_WORD_SIZE], const char *word) {
-    strncpy(out, word, TMK_H5_WORD_SIZE - 1);
-}
 
 static enum tmk_status json_text(const struct tmk_profile_tensor *t,
                                  void (*put)(struct tmk_json_out *to, const char *key,
@@ -207,24 +97,32 @@ static enum tmk_status fill_tensor(struct tmk_h5_tensor *row, const struct tmk_p
         .producer_output = t->has_producer ? (int64_t)t->producer.output : -1,
         .derivation_rule = (char *)(uintptr_t)t->rule,
     };
-    put_word(row->kind, tmk_profile_kind_name(t->kind));
-    put_word(row->status, tmk_profile_status_name(t->status));
-    put_word(row->dtype, tmk_dtype_name(t->dtype));
-    put_word(row->origin, tmk_dtype_name(t->origin));
-    put_word(row->level, tmk_profile_level_name(t));
+    tmk_h5_put_word(row->kind, tmk_profile_kind_name(t->kind));
+    tmk_h5_put_word(row->status, tmk_profile_status_name(t->status));
+    tmk_h5_put_word(row->dtype, tmk_dtype_name(t->dtype));
+    tmk_h5_put_word(row->origin, tmk_dtype_name(t->origin));
+    tmk_h5_put_word(row->level, tmk_profile_level_name(t));
     put_numbers(row, t);
     TMK_TRY(json_text(t, tmk_profile_put_shape, &row->shape, diag));
     TMK_TRY(json_text(t, tmk_profile_put_runs, &row->observed_shapes, diag));
     return json_text(t, tmk_profile_put_sources, &row->derivation_from, diag);
 }
 
-static enum tmk_status next_tensor(const struct tmk_profile *p, struct cursor *cursor,
-                                   union row *row, struct tmk_diag *diag) {
-    if (cursor->tensor == p->n_tensors)
+static void free_tensor(void *to) {
+    struct tmk_h5_tensor *row = to;
+    free(row->shape);
+    free(row->observed_shapes);
+    free(row->derivation_from);
+}
+
+static enum tmk_status next_tensor(const void *profile, struct tmk_h5_cursor *cursor, void *row,
+                                   struct tmk_diag *diag) {
+    const struct tmk_profile *p = profile;
+    if (cursor->item == p->n_tensors)
         return TMK_NOTFOUND;
-    enum tmk_status status = fill_tensor(&row->tensor, &p->tensors[cursor->tensor++], diag);
+    enum tmk_status status = fill_tensor(row, &p->tensors[cursor->item++], diag);
     if (status != TMK_OK)
-        free_row(&tmk_h5_tensors, row);
+        free_tensor(row);
     return status;
 }
 
@@ -232,7 +130,8 @@ enum tmk_status tmk_h5_write_tensors(struct tmk_h5_writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hid_t tensors = -1;
-    TMK_TRY(write_table(w, "tensors", "one row a value", &tmk_h5_tensors, next_tensor, &tensors));
+    const struct tmk_h5_rows rows = {&tmk_h5_tensors, p, next_tensor, free_tensor};
+    TMK_TRY(tmk_h5_new_table(h, w->file, "tensors", "one row a value", &rows, &tensors, w->diag));
     struct tmk_h5_out ids =
         tmk_h5_new_column(h, w->file, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32, p->n_tensors,
                           TMK_H5_CHUNK_ELEMENTS);
@@ -247,47 +146,50 @@ enum tmk_status tmk_h5_write_tensors(struct tmk_h5_writer *w) {
 
 /* ---- /consumers, /integers ---- */
 
-static enum tmk_status next_consumer(const struct tmk_profile *p, struct cursor *cursor,
-                                     union row *row, struct tmk_diag *diag) {
+static enum tmk_status next_consumer(const void *profile, struct tmk_h5_cursor *cursor, void *to,
+                                     struct tmk_diag *diag) {
+    const struct tmk_profile *p = profile;
+    struct tmk_h5_consumer *row = to;
     (void)diag;
-    while (cursor->tensor < p->n_tensors &&
-           cursor->part == p->tensors[cursor->tensor].n_consumers) {
-        cursor->tensor++;
+    while (cursor->item < p->n_tensors && cursor->part == p->tensors[cursor->item].n_consumers) {
+        cursor->item++;
         cursor->part = 0;
     }
-    if (cursor->tensor == p->n_tensors)
+    if (cursor->item == p->n_tensors)
         return TMK_NOTFOUND;
-    const struct tmk_profile_tensor *t = &p->tensors[cursor->tensor];
+    const struct tmk_profile_tensor *t = &p->tensors[cursor->item];
     const struct tmk_profile_consumer *c = &t->consumers[cursor->part++];
-    memset(row, 0, sizeof *row);
-    row->consumer =
-        (struct tmk_h5_consumer){t->id, (char *)(uintptr_t)c->node, (char *)(uintptr_t)c->op,
-                                 (char *)(uintptr_t)c->domain, c->input};
+    row->tensor_id = t->id;
+    row->node = (char *)(uintptr_t)c->node;
+    row->op = (char *)(uintptr_t)c->op;
+    row->domain = (char *)(uintptr_t)c->domain;
+    row->input = c->input;
     return TMK_OK;
 }
 
 enum tmk_status tmk_h5_write_consumers(struct tmk_h5_writer *w) {
-    hid_t dataset;
-    return write_table(w, "consumers", "one row a reader of a value", &tmk_h5_consumers,
-                       next_consumer, &dataset);
+    const struct tmk_h5_rows rows = {&tmk_h5_consumers, w->profile, next_consumer, NULL};
+    return tmk_h5_new_table(&w->h5, w->file, "consumers", "one row a reader of a value", &rows,
+                            NULL, w->diag);
 }
 
-static enum tmk_status next_integer(const struct tmk_profile *p, struct cursor *cursor,
-                                    union row *row, struct tmk_diag *diag) {
+static enum tmk_status next_integer(const void *profile, struct tmk_h5_cursor *cursor, void *row,
+                                    struct tmk_diag *diag) {
+    const struct tmk_profile *p = profile;
     (void)diag;
-    while (cursor->tensor < p->n_tensors && !p->tensors[cursor->tensor].has_int_stats)
-        cursor->tensor++;
-    if (cursor->tensor == p->n_tensors)
+    while (cursor->item < p->n_tensors && !p->tensors[cursor->item].has_int_stats)
+        cursor->item++;
+    if (cursor->item == p->n_tensors)
         return TMK_NOTFOUND;
-    const struct tmk_profile_tensor *t = &p->tensors[cursor->tensor++];
+    const struct tmk_profile_tensor *t = &p->tensors[cursor->item++];
     const struct tmk_int_stats *is = &t->int_stats;
-    row->integer = (struct tmk_h5_integer){t->id, is->count ? is->min : 0, is->count ? is->max : 0,
-                                           is->saturated};
+    *(struct tmk_h5_integer *)row = (struct tmk_h5_integer){t->id, is->count ? is->min : 0,
+                                                            is->count ? is->max : 0, is->saturated};
     return TMK_OK;
 }
 
 enum tmk_status tmk_h5_write_integers(struct tmk_h5_writer *w) {
-    hid_t dataset;
-    return write_table(w, "integers", "one row a value of integers", &tmk_h5_integers, next_integer,
-                       &dataset);
+    const struct tmk_h5_rows rows = {&tmk_h5_integers, w->profile, next_integer, NULL};
+    return tmk_h5_new_table(&w->h5, w->file, "integers", "one row a value of integers", &rows, NULL,
+                            w->diag);
 }

@@ -11,9 +11,8 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "profile/hdf5_image.h"
 #include "profile/hdf5_write.h"
-
-enum { IMAGE_GROWTH = 1 << 20 };
 
 /* ---- /histograms, /channels, /samples ---- */
 
@@ -259,22 +258,15 @@ static enum tmk_status write_nonfinite(struct tmk_h5_writer *w) {
 /* ---- the header ---- */
 
 static enum tmk_status write_header(struct tmk_h5_writer *w) {
-    struct tmk_h5 *h = &w->h5;
-    const struct tmk_profile *p = w->profile;
     struct tmk_text text = {0};
     tmk_text_puts(&text, "{");
-    enum tmk_status status = tmk_profile_header_text(p, ",", &text, w->diag);
+    enum tmk_status status = tmk_profile_header_text(w->profile, ",", &text, w->diag);
     tmk_text_puts(&text, "}");
     if (status == TMK_OK && text.failed)
         status = tmk_nomem(w->diag);
-    if (status == TMK_OK) {
-        hid_t type = tmk_h5_text_type(h, text.len, true), list = tmk_h5_creation(h, 0, NULL, NULL);
-        hid_t space = tmk_h5_keep(h, H5Screate(H5S_SCALAR));
-        hid_t dataset = tmk_h5_keep(
-            h, H5Dcreate2(w->file, "header", type, space, H5P_DEFAULT, list, H5P_DEFAULT));
-        tmk_h5_ok(h, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data));
-        tmk_h5_put_text(h, dataset, "long_name", "the JSON file's header, an object of JSON");
-    }
+    if (status == TMK_OK)
+        tmk_h5_new_json(&w->h5, w->file, "header", "the JSON file's header, an object of JSON",
+                        &text);
     tmk_text_finish(&text);
     return status;
 }
@@ -320,78 +312,6 @@ static enum tmk_status write_parts(struct tmk_h5_writer *w) {
     return TMK_OK;
 }
 
-/* ---- the file in memory ---- */
-
-/* H5Fget_file_image spoils the checksum of newer superblocks (1.10.8); so the driver's own memory
- * is taken over when it closes the file and would free it. */
-struct image {
-    unsigned char *bytes;
-};
-
-static void *image_malloc(size_t size, H5FD_file_image_op_t op, void *image) {
-    (void)op;
-    (void)image;
-    return malloc(size);
-}
-
-static void *image_memcpy(void *to, const void *from, size_t size, H5FD_file_image_op_t op,
-                          void *image) {
-    (void)op;
-    (void)image;
-    return memcpy(to, from, size);
-}
-
-static void *image_realloc(void *bytes, size_t size, H5FD_file_image_op_t op, void *image) {
-    (void)op;
-    (void)image;
-    return realloc(bytes, size);
-}
-
-static herr_t image_free(void *bytes, H5FD_file_image_op_t op, void *image) {
-    struct image *taken = image;
-    if (op == H5FD_FILE_IMAGE_OP_FILE_CLOSE && !taken->bytes)
-        taken->bytes = bytes;
-    else
-        free(bytes);
-    return 0;
-}
-
-static void *image_same(void *image) {
-    return image;
-}
-
-static herr_t image_left(void *image) {
-    (void)image;
-    return 0;
-}
-
-static void open_image(struct tmk_h5_writer *w, const char *name, struct image *image) {
-    struct tmk_h5 *h = &w->h5;
-    H5FD_file_image_callbacks_t callbacks = {image_malloc, image_memcpy, image_realloc, image_free,
-                                             image_same,   image_left,   image};
-    hid_t access = tmk_h5_keep(h, H5Pcreate(H5P_FILE_ACCESS)),
-          create = tmk_h5_keep(h, H5Pcreate(H5P_FILE_CREATE));
-    tmk_h5_ok(h, H5Pset_fapl_core(access, IMAGE_GROWTH, false));
-    tmk_h5_ok(h, H5Pset_file_image_callbacks(access, &callbacks));
-    /* Read by every HDF5 since 1.8, and the first format whose metadata has checksums. */
-    tmk_h5_ok(h, H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18));
-    tmk_h5_ok(h, H5Pset_obj_track_times(create, false));
-    w->file = h->failed ? -1 : H5Fcreate(name, H5F_ACC_TRUNC, create, access);
-    tmk_h5_ok(h, w->file < 0 ? -1 : 0);
-}
-
-/* The memory is larger than the file. Where the file ends stands in its superblock (HDF5 File
- * Format Specification 3.0, II.A, version 2: at byte 28, after addresses of the size at byte 9). */
-static size_t image_size(const struct image *image) {
-    enum { VERSION = 8, ADDRESS_SIZE = 9, END = 28 };
-    uint64_t size = 0;
-    if (!image->bytes || image->bytes[VERSION] != 2 || image->bytes[ADDRESS_SIZE] != 8)
-        return 0;
-    for (int i = 7; i >= 0; i--)
-        size = size << 8 | image->bytes[END + i];
-    return (size_t)size;
-}
-
 bool tmk_profile_has_hdf5(void) {
     return true;
 }
@@ -400,22 +320,14 @@ enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct
                                        struct tmk_diag *diag) {
     struct tmk_h5_writer w = {.profile = profile, .diag = diag};
     struct tmk_h5 *h = &w.h5;
-    struct image image = {NULL};
+    struct tmk_h5_image image = {NULL};
     TMK_TRY(tmk_profile_bins_init(&w.bins, diag));
     tmk_h5_begin(h);
-    open_image(&w, out->temporary, &image);
+    w.file = tmk_h5_image_open(h, out->temporary, &image);
     size_t mark = h->n_kept;
     enum tmk_status status = h->failed ? TMK_OK : write_parts(&w);
     tmk_h5_release(h, mark);
-    if (w.file >= 0)
-        tmk_h5_ok(h, H5Fclose(w.file));
-    tmk_h5_end(h);
-    size_t size = image_size(&image);
-    if (status == TMK_OK && (h->failed || size == 0))
-        status = tmk_fail(diag, TMK_WRITE, "%s: HDF5 cannot make the file: %s", out->path, h->why);
-    if (status == TMK_OK)
-        status = tmk_outfile_write(out, image.bytes, size, diag);
-    free(image.bytes);
+    status = tmk_h5_image_finish(h, w.file, &image, status, out, diag);
     tmk_profile_bins_finish(&w.bins);
     return status;
 }

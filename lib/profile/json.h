@@ -78,6 +78,10 @@ bool tmk_json_rest_is_blank(const struct tmk_json_scan *scan);
 TMK_NODISCARD enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out,
                                              struct tmk_diag *diag);
 
+/* The same of an object, whose strings are also known to hold no zero characters. */
+TMK_NODISCARD enum tmk_status tmk_json_parse_object(const char *text, size_t len, cJSON **out,
+                                                    struct tmk_diag *diag);
+
 /* An object whose members are being read. Getters name the key and what was expected; those of the
  * _or kind accept its absence. */
 TMK_NODISCARD enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, size_t n,

@@ -143,6 +143,22 @@ enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out, struct
     return TMK_OK;
 }
 
+enum tmk_status tmk_json_parse_object(const char *text, size_t len, cJSON **out,
+                                      struct tmk_diag *diag) {
+    struct tmk_json_scan scan;
+    const char *value;
+    size_t size;
+    char *key;
+    enum tmk_status status;
+    if (!tmk_json_enter(&scan, text, len, '{'))
+        return tmk_fail(diag, TMK_FORMAT, "neither a JSON object nor HDF5");
+    while ((status = tmk_json_next(&scan, '{', &key, &value, &size, diag)) == TMK_OK)
+        free(key);
+    if (status != TMK_NOTFOUND)
+        return status;
+    return tmk_json_parse(text, len, out, diag);
+}
+
 static enum tmk_status expected(struct tmk_diag *diag, const char *key, const char *what) {
     return tmk_fail(diag, TMK_FORMAT, "'%s' is missing or is not %s", key, what);
 }
