@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* legalize-layout. */
+#include "pass_case.h"
+
+#define IMAGE "graph \"g\" opset 17 {\n input %x : f32[\"N\",2,3,4]\n"
+
+static void between_two_such_operators_a_value_is_a_view(void **state) {
+    (void)state;
+    struct pass_case c;
+    pass_begin(&c, IMAGE " init %s : f32[2,1,1] = {2, -3}\n %a = Relu(%x)\n %b = Mul(%a, %s)\n"
+                         " %c = Add(%b, %a)\n output %c\n}");
+    pass_check(&c, "legalize-layout,eliminate-common-subexpressions,eliminate-dead", 0);
+    assert_true(c.progress);
+    assert_int_equal(pass_count(&c, "Transpose"), 2);
+    pass_fate_is(&c, "x", TMK_FATE_SAME);
+    pass_fate_is(&c, "b", TMK_FATE_VIEW);
+    pass_fate_is(&c, "s", TMK_FATE_VIEW);
+    pass_fate_is(&c, "c", TMK_FATE_SAME);
+    const struct tmk_arrangement *view = &pass_origin(&c, "b")->how.view;
+    assert_true(view->rank == 4 && view->perm[1] == 2 && view->perm[3] == 1);
+    pass_end(&c);
+}
+
+static void what_lies_otherwise_stays(void **state) {
+    (void)state;
+    const char *texts[] = {
+        "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Relu(%x)\n output %a\n}",
+        IMAGE
+        " init %s : f32[3,4] = {1,2,3,4,5,6,7,8,9,10,11,12}\n %a = Mul(%x, %s)\n output %a\n}",
+        IMAGE " input %v : f32[2,3,1]\n %a = Mul(%x, %v)\n output %a\n}",
+        IMAGE " %a = MaxPool(%x) {kernel_shape=[2,2]}\n output %a\n}",
+        IMAGE " %t = Transpose(%x) {perm=[0,2,3,1]}\n %a = Relu(%t)\n output %a\n}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct pass_case c;
+        pass_begin(&c, texts[i]);
+        pass_run(&c, "legalize-layout");
+        if (c.progress)
+            fail_msg("case %zu was changed", i);
+        pass_end(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(between_two_such_operators_a_value_is_a_view),
+        cmocka_unit_test(what_lies_otherwise_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
