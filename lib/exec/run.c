@@ -44,10 +44,13 @@ struct crew {
     struct tmk_account *accounts;
     struct tmk_stats_at at; /* of the batch at hand */
     struct tmk_timing timing;
+    struct tmk_lane *lane; /* the sequence that it runs */
+    struct tmk_carried carried;
 };
 
-/* Batches are handed out in order, so whatever failed earlier is at hand in some worker: each ends
- * its batch, and the earliest failure wins. */
+/* Sequences are handed out in order, so whatever could fail earlier is at hand in some worker, or
+ * waits for it: what comes before the failing sample is run to its end, and the earliest failure
+ * wins. */
 static void report(struct run *run, enum tmk_status status, uint64_t sample,
                    const struct tmk_diag *diag) {
     pthread_mutex_lock(&run->lock);
@@ -57,7 +60,7 @@ static void report(struct run *run, enum tmk_status status, uint64_t sample,
         run->diag = *diag;
     }
     pthread_mutex_unlock(&run->lock);
-    tmk_queue_close(run->queue, true);
+    tmk_queue_close(run->queue, sample == UINT64_MAX ? 0 : sample);
 }
 
 static void leave(struct run *run) {
@@ -78,12 +81,16 @@ static void *load(void *argument) {
             report(run, status, UINT64_MAX, &diag);
         if (status != TMK_OK || !more)
             break;
-        if (!tmk_queue_push(run->queue, &batch)) {
+        bool taken = false;
+        status = tmk_queue_push(run->queue, &batch, &taken, &diag);
+        if (status != TMK_OK)
+            report(run, status, UINT64_MAX, &diag);
+        if (!taken) {
             tmk_batch_finish(&batch);
             break;
         }
     }
-    tmk_queue_close(run->queue, false);
+    tmk_queue_close(run->queue, UINT64_MAX);
     leave(run);
     return NULL;
 }
@@ -137,6 +144,9 @@ static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batc
                                  struct tmk_planned **held, struct tmk_diag *diag) {
     struct run *run = crew->run;
     struct tmk_planned *planned = NULL;
+    const struct tmk_feedback *feedback = &run->options->feedback;
+    if (batch->goes_on)
+        tmk_carried_give(&crew->carried, feedback, batch->inputs);
     TMK_TRY(tmk_cache_get(run->cache, batch->inputs, &planned, diag));
     /* the old plan is held until the worker has entered the new one: it knows plans by address */
     struct tmk_planned *old = *held;
@@ -145,6 +155,8 @@ static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batc
     const struct tmk_watch watch = {look, begin, piece, end, crew};
     enum tmk_status status = tmk_worker_run(crew->worker, planned->plan, batch->inputs,
                                             run->options->observe ? &watch : NULL, diag);
+    if (status == TMK_OK)
+        status = tmk_carried_keep(&crew->carried, feedback, run->graph, crew->worker, diag);
     if (status == TMK_OK && run->options->observe)
         tmk_derive_note(crew->accounts, run->options->slots, run->options->n_slots, &crew->at);
     if (status == TMK_OK)
@@ -159,7 +171,7 @@ static void *work(void *argument) {
     struct tmk_batch batch;
     struct tmk_planned *held = NULL;
     tmk_kernel_enter_thread();
-    while (tmk_queue_pop(run->queue, &batch)) {
+    while (tmk_queue_pop(run->queue, &crew->lane, &batch)) {
         struct tmk_diag diag = {0};
         enum tmk_status status = run_batch(crew, &batch, &held, &diag);
         uint64_t sample = batch.sample, samples = batch.samples;
@@ -287,6 +299,7 @@ static void dismiss(const struct tmk_exec_options *options, struct crew *crew) {
             tmk_account_finish(&crew[i].accounts[s]);
         free(crew[i].accounts);
         tmk_timing_finish(&crew[i].timing);
+        tmk_carried_finish(&crew[i].carried, &options->feedback);
         tmk_worker_destroy(&crew[i].worker);
     }
     free(crew);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run: a loader thread feeds batches through a bounded queue to workers, each of which runs
- * whole batches alone and keeps accounts of its own; the accounts are merged at the end. Which
- * worker ran which batch cannot be told from the result. */
+ * whole batches alone (with feedback, whole sequences of them) and keeps accounts of its own; the
+ * accounts are merged at the end. Which worker ran which batch cannot be told from the result. */
 #ifndef TMK_EXEC_RUN_H
 #define TMK_EXEC_RUN_H
 
@@ -9,6 +9,7 @@
 
 #include "exec/account.h"
 #include "exec/cache.h"
+#include "exec/feedback.h"
 #include "exec/timing.h"
 
 /* Consecutive samples that run together. */
@@ -17,6 +18,7 @@ struct tmk_batch {
     uint64_t samples;          /* how many */
     struct tmk_tensor *inputs; /* one a graph input, in order; malloc'ed array of references */
     uint32_t n_inputs;
+    bool goes_on; /* with the sequence of the batch before: what is fed back is no tensor yet */
 };
 /* Finishes the tensors and the array. */
 void tmk_batch_finish(struct tmk_batch *batch);
@@ -40,6 +42,8 @@ struct tmk_exec_options {
     void (*progress)(void *context, uint64_t samples_done);
     void *progress_context;
     bool timing; /* fill the result's */
+    /* Where it is not empty: a batch that goes on runs on the worker that ran the one before. */
+    struct tmk_feedback feedback;
 };
 
 struct tmk_exec_result {

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/feedback.h"
+
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "ops/stack.h"
+#include "tensor/list.h"
+
+void tmk_carried_give(const struct tmk_carried *carried, const struct tmk_feedback *feedback,
+                      struct tmk_tensor *inputs) {
+    for (uint32_t i = 0; i < feedback->n; i++)
+        tmk_tensor_share(&inputs[feedback->loops[i].input], &carried->states[i]);
+}
+
+static bool fits(const struct tmk_type *type, const struct tmk_shape *shape) {
+    if (!type->has_shape)
+        return true;
+    if (type->shape.rank != shape->rank)
+        return false;
+    for (int32_t k = 0; k < shape->rank; k++)
+        if (type->shape.dim[k] >= 0 && type->shape.dim[k] != shape->dim[k])
+            return false;
+    return true;
+}
+
+static enum tmk_status check(const struct tmk_value *output, const struct tmk_value *input,
+                             const struct tmk_tensor *tensor, struct tmk_diag *diag) {
+    char made[256], wanted[256];
+    if (tensor->kind != TMK_TYPE_TENSOR)
+        return tmk_fail(diag, TMK_TYPE, "'%s' is %s; only arrays are fed back", output->name,
+                        tmk_tensor_what(tensor));
+    if (tensor->dtype == input->type.dtype && fits(&input->type, &tensor->shape))
+        return TMK_OK;
+    return tmk_fail(diag, TMK_SHAPE,
+                    "'%s' is %s%s, but input '%s', to which it is fed back, is %s%s", output->name,
+                    tmk_dtype_name(tensor->dtype),
+                    tmk_shape_text(&tensor->shape, made, sizeof made), input->name,
+                    tmk_dtype_name(input->type.dtype),
+                    tmk_shape_text(&input->type.shape, wanted, sizeof wanted));
+}
+
+enum tmk_status tmk_carried_keep(struct tmk_carried *carried, const struct tmk_feedback *feedback,
+                                 const struct tmk_graph *graph, const struct tmk_worker *worker,
+                                 struct tmk_diag *diag) {
+    if (feedback->n && !carried->states) {
+        carried->states = calloc(feedback->n, sizeof *carried->states);
+        if (!carried->states)
+            return tmk_nomem(diag);
+    }
+    for (uint32_t i = 0; i < feedback->n; i++) {
+        const struct tmk_value *output = graph->outputs[feedback->loops[i].output];
+        const struct tmk_tensor tensor = tmk_worker_value(worker, output);
+        TMK_TRY(check(output, graph->inputs[feedback->loops[i].input], &tensor, diag));
+        tmk_tensor_finish(&carried->states[i]);
+        TMK_TRY(tmk_tensor_keep(&carried->states[i], &tensor, diag));
+    }
+    return TMK_OK;
+}
+
+void tmk_carried_finish(struct tmk_carried *carried, const struct tmk_feedback *feedback) {
+    for (uint32_t i = 0; carried->states && i < feedback->n; i++)
+        tmk_tensor_finish(&carried->states[i]);
+    free(carried->states);
+    *carried = (struct tmk_carried){0};
+}
