@@ -233,6 +233,19 @@ static void print_flags(const struct tmk_profile_tensor *tensor,
                (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);
 }
 
+/* How often it was seen: of a branch, how often that was taken; of a loop's body, all rounds
+ * together. */
+static void print_runs(const struct tmk_profile_tensor *tensor) {
+    struct tmk_summary s = {.updates = tensor->int_stats.updates,
+                            .samples = tensor->int_stats.samples};
+    if (tensor->kind == TMK_PROFILE_WEIGHT)
+        return;
+    if (tensor->stats)
+        tmk_stats_facts(tensor->stats, &s);
+    printf("  %-18s %llu times in %llu samples\n", "seen", (unsigned long long)s.updates,
+           (unsigned long long)s.samples);
+}
+
 static void print_ends(const struct tmk_profile_tensor *tensor) {
     if (tensor->has_producer)
         printf("  %-18s output %u of %s '%s'\n", "made by", tensor->producer.output,
@@ -259,6 +272,7 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
     printf("  %-18s %016llx, number %u of its kind\n", "fingerprint",
            (unsigned long long)tensor->fingerprint, tensor->ordinal);
     print_ends(tensor);
+    print_runs(tensor);
     print_flags(tensor, nonfinite_of(nonfinite, n, tensor->id));
     free(nonfinite);
     if (tensor->stats)
@@ -304,10 +318,11 @@ static void print_json_flags(const struct tmk_profile_tensor *tensor,
 static void print_json_figures(const struct tmk_profile_tensor *tensor) {
     struct tmk_summary s;
     tmk_stats_summary(tensor->stats, &s);
-    printf(", \"count\": %llu, \"nan\": %llu, \"posinf\": %llu, \"neginf\": %llu, \"zeros\": %llu, "
+    printf(", \"updates\": %llu, \"count\": %llu, \"nan\": %llu, \"posinf\": %llu, \"neginf\": "
+           "%llu, \"zeros\": %llu, "
            "\"denormals\": %llu",
-           (unsigned long long)s.count, (unsigned long long)s.nan, (unsigned long long)s.posinf,
-           (unsigned long long)s.neginf, (unsigned long long)s.zeros,
+           (unsigned long long)s.updates, (unsigned long long)s.count, (unsigned long long)s.nan,
+           (unsigned long long)s.posinf, (unsigned long long)s.neginf, (unsigned long long)s.zeros,
            (unsigned long long)s.denormals);
     if (s.finite)
         printf(", \"min\": %.9g, \"max\": %.9g, \"mean\": %.17g, \"std\": %.17g", (double)s.min,
@@ -328,7 +343,8 @@ void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32
         if (tensor->stats)
             print_json_figures(tensor);
         else if (tensor->has_int_stats && tensor->int_stats.count)
-            printf(", \"count\": %llu, \"min\": %lld, \"max\": %lld",
+            printf(", \"updates\": %llu, \"count\": %llu, \"min\": %lld, \"max\": %lld",
+                   (unsigned long long)tensor->int_stats.updates,
                    (unsigned long long)tensor->int_stats.count, (long long)tensor->int_stats.min,
                    (long long)tensor->int_stats.max);
         print_json_flags(tensor, nonfinite_of(nonfinite, n_nonfinite, tensor->id));

@@ -219,6 +219,15 @@ def test_values_in_bodies_add_up_over_steps_and_samples():
         check_numbers(name, record, numbers)
 
 
+def test_show_says_how_often_branches_and_bodies_ran():
+    with folder() as path:
+        (path / "p.json").write_bytes(FILES[0][0])
+        for name in ("i", "doubled", "positive", "absolute", "vanishing"):
+            seen = SEEN.get(name, [])
+            said = tidemark("show", path / "p.json", name)
+            assert f" {len(seen)} times in {len({sample for sample, _ in seen})} samples" in said, f"{name}: {said}"
+
+
 def check_numbers(name, record, numbers):
     if record["dtype"] != "float32":
         assert record["status"] == record["level"] == "integer", name
