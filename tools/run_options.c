@@ -15,7 +15,7 @@ static bool parse_dim(const struct command *command, const char *word, struct tm
     char *end = NULL;
     errno = 0;
     long long value = eq ? strtoll(eq + 1, &end, 10) : 0;
-    if (!eq || eq == word || errno || !end || *end || end == eq + 1 || value <= 0) {
+    if (!eq || eq == word || errno || !end || *end || end == eq + 1 || value < 0) {
         wrong_call(command, "--dim wants NAME=N, not '%s'", word);
         return false;
     }
@@ -105,6 +105,9 @@ bool make_run_options(const struct command *command, struct run_args *args,
                                     .n_data = args->data.n,
                                     .dims = args->parsed_dims,
                                     .n_dims = args->dims.n,
+                                    .feedback = args->feedback.items,
+                                    .n_feedback = args->feedback.n,
+                                    .reset = args->reset,
                                     .limit = args->limit,
                                     .skip = args->skip,
                                     .sample_every = args->every,
@@ -126,4 +129,5 @@ void finish_run_args(struct run_args *args) {
     free(args->parsed_dims);
     free(args->data.items);
     free(args->dims.items);
+    free(args->feedback.items);
 }

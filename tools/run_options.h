@@ -8,9 +8,9 @@
 #include "command.h"
 
 struct run_args {
-    struct words data, dims;
+    struct words data, dims, feedback;
     uint64_t limit, skip, every, threads, batch;
-    const char *image, *bad, *shard, *checkpoint, *checkpoint_every;
+    const char *image, *bad, *shard, *checkpoint, *checkpoint_every, *reset;
     struct tmk_dim *parsed_dims;
 };
 
@@ -25,6 +25,15 @@ struct run_args {
     "or bgr or grey, scale=1/255, mean=R:G:B, std=R:G:B, layout=nchw or nhwc," RUN_HELP_INDENT     \
     "type=float32 or uint8; joined by commas, done in this order"
 
+#define RUN_FEEDBACK_HELP                                                                          \
+    "output OUT of one step is input IN of the next: states of recurrent models "                  \
+    "and" RUN_HELP_INDENT                                                                          \
+    "caches of decoders; repeat for each. At first IN is its --data, or zeros"
+#define RUN_RESET_HELP                                                                             \
+    "where a sequence begins and states start anew: never (default), every=N" RUN_HELP_INDENT      \
+    "samples, or source: the data's first axis counts sequences, the next their" RUN_HELP_INDENT   \
+    "samples; each record of a stream is a sequence"
+
 /* Rows for an option table. `args` is a struct run_args. */
 #define RUN_OPTION_ROWS(args)                                                                        \
     {"data", 'd', OPTION_TEXTS, "SRC", RUN_DATA_HELP, &(args).data},                                 \
@@ -36,6 +45,8 @@ struct run_args {
          "stop (default) at a file that can't be read, or skip it: count and list it",               \
          &(args).bad},                                                                               \
         {"dim", 0, OPTION_TEXTS, "NAME=N", "a free dimension of the model must be N", &(args).dims}, \
+        {"feedback", 0, OPTION_TEXTS, "OUT=IN", RUN_FEEDBACK_HELP, &(args).feedback},                \
+        {"reset", 0, OPTION_TEXT, "RULE", RUN_RESET_HELP, &(args).reset},                            \
         {"limit", 'n', OPTION_COUNT, "N", "at most N samples", &(args).limit},                       \
         {"skip", 0, OPTION_COUNT, "N", "leave out the first N samples", &(args).skip},               \
         {"sample-every",                                                                             \

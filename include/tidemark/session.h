@@ -91,6 +91,15 @@ struct tmk_run_options {
     /* Bytes: as many workers, then as large a batch, as are expected to fit; TMK_NOMEM before the
      * run where nothing fits. 0: no limit. */
     uint64_t memory_limit;
+    /* "OUT=IN": graph output OUT of one step is graph input IN of the next; a step is one sample,
+     * or as many as the model's fixed first dimension. Before the first step of a sequence IN is
+     * what `data` has for it (the first entry), else zeros. Whole sequences run on one worker. */
+    const char *const *feedback;
+    size_t n_feedback;
+    /* Where sequences begin, with feedback: "never" again, "every=N" samples (at multiples of N),
+     * "source": the data's first axis counts sequences, the second their samples; each record of a
+     * stream is a sequence. NULL: "never". */
+    const char *reset;
 
     /* ---- of tmk_model_profile only ---- */
 

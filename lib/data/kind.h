@@ -43,6 +43,8 @@ struct tmk_source_kind {
     /* As tmk_source_read; `array` is in range. Errors name the path. */
     enum tmk_status (*read)(struct tmk_source *source, uint32_t array, uint64_t first,
                             uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag);
+    /* NULL: there are no records. */
+    bool (*begins)(const struct tmk_source *source, uint32_t array, uint64_t entry);
     /* NULL unless info.separate; `entry` may be out of range. */
     const char *(*entry_name)(const struct tmk_source *source, uint64_t entry);
     /* NULL: nothing changes. */

@@ -208,6 +208,10 @@ enum tmk_status tmk_source_ahead(struct tmk_source *source, const struct tmk_sou
     return source->kind->ahead ? source->kind->ahead(source, order, threads, diag) : TMK_OK;
 }
 
+bool tmk_source_begins(const struct tmk_source *source, uint32_t array, uint64_t entry) {
+    return source->kind->begins && source->kind->begins(source, array, entry);
+}
+
 const char *tmk_source_entry_name(const struct tmk_source *source, uint64_t entry) {
     return source->kind->entry_name ? source->kind->entry_name(source, entry) : "";
 }

@@ -97,6 +97,10 @@ TMK_NODISCARD enum tmk_status tmk_source_read(struct tmk_source *source, uint32_
                                               uint64_t first, uint64_t count,
                                               struct tmk_tensor *out, struct tmk_diag *diag);
 
+/* Is the entry, the first of those read last, also the first of a record? Always false where there
+ * are no records. */
+bool tmk_source_begins(const struct tmk_source *source, uint32_t array, uint64_t entry);
+
 /* What an entry is called within a source whose entries are separate; "" when it has no name. */
 const char *tmk_source_entry_name(const struct tmk_source *source, uint64_t entry);
 

@@ -33,6 +33,7 @@ struct line {
     uint64_t at;      /* the entry that is first in line */
     uint64_t used;    /* entries of the first record that are gone */
     uint64_t pulled;  /* entries that came in all */
+    uint64_t began;   /* the last entry that was read as the first of a record */
     uint32_t waiting; /* records */
     bool single;      /* a record is one entry, and has no axis for it */
 };
@@ -330,7 +331,13 @@ static enum tmk_status read_stream(struct tmk_source *source, uint32_t array, ui
             break;
         (void)advance(line, first - line->at);
     }
+    if (!line->used)
+        line->began = first;
     return gather(source, array, count, out, diag);
+}
+
+static bool begins(const struct tmk_source *source, uint32_t array, uint64_t entry) {
+    return ((const struct stream *)source->own)->lines[array].began == entry;
 }
 
 static void end_stream(struct tmk_source *source) {
@@ -361,6 +368,7 @@ const struct tmk_source_kind tmk_source_stream = {
     .open = open_stream,
     .settle = settle_stream,
     .read = read_stream,
+    .begins = begins,
     .end = end_stream,
     .close = close_stream,
 };

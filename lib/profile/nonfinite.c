@@ -41,6 +41,15 @@ static bool comes_round(const struct tracing *trace, uint32_t at) {
     return true;
 }
 
+/* An input with an operand is fed back: it has its NaN from the step before, if from anywhere. */
+static bool may_come_from(const struct tracing *trace, uint32_t operand, uint32_t at) {
+    const struct tmk_profile_tensor *t = &trace->profile->tensors[at];
+    bool earlier = !t->has_producer && !t->path[0] && t->n_operands;
+    return trace->first[operand] != TMK_NOWHERE &&
+           (trace->first[operand] < trace->first[at] ||
+            (!earlier && trace->first[operand] == trace->first[at]));
+}
+
 static void find(struct tracing *trace, uint32_t at) {
     const struct tmk_profile *p = trace->profile;
     uint32_t depth = 0;
@@ -56,8 +65,7 @@ static void find(struct tracing *trace, uint32_t at) {
             trace->visited[operand] = at + 1;
             if (is_unseen(&p->tensors[operand]))
                 trace->stack[depth++] = operand;
-            else if (trace->first[operand] != TMK_NOWHERE &&
-                     trace->first[operand] <= trace->first[at] &&
+            else if (may_come_from(trace, operand, at) &&
                      (operand > at || !comes_round(trace, operand)))
                 trace->found[trace->n_found++] = operand;
         }

@@ -123,6 +123,7 @@ static enum tmk_status read_on(struct tmk_session_feed *feed, struct tmk_batch *
     }
     feed->ledger.run += batch.samples;
     move_to(feed, at + batch.samples);
+    feed->ran_to = feed->at;
     *out = batch;
     return TMK_OK;
 }
@@ -162,6 +163,7 @@ static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
         while (!ended && feed->at == feed->until) {
             if (feed->watch.ask)
                 TMK_TRY(feed->watch.ask(feed->watch.context, &feed->paused, diag));
+            feed->paused = feed->paused && !(feed->in_part && tmk_feed_goes_on_at(feed, feed->at));
             if (feed->paused)
                 return TMK_OK;
             TMK_TRY(next_batch(feed, &ended, diag));
@@ -187,6 +189,8 @@ enum tmk_status tmk_session_feed_open(const struct tmk_graph *graph,
     feed->graph = graph;
     feed->options = options;
     enum tmk_status status = tmk_feed_check_dims(feed, diag);
+    if (status == TMK_OK)
+        status = tmk_feed_find_loops(feed, diag);
     if (status == TMK_OK)
         status = tmk_feed_bind(feed, diag);
     if (status == TMK_OK)
@@ -220,12 +224,15 @@ void tmk_session_feed_close(struct tmk_session_feed **slot) {
     *slot = NULL;
     for (uint32_t i = 0; i < feed->n_sources; i++)
         tmk_source_close(&feed->sources[i]);
-    for (uint32_t i = 0; feed->bound && i < feed->graph->n_inputs; i++)
+    for (uint32_t i = 0; feed->bound && i < feed->graph->n_inputs; i++) {
         tmk_tensor_finish(&feed->bound[i].kept);
+        tmk_tensor_finish(&feed->bound[i].state);
+    }
     clear_books(feed);
     free(feed->orders);
     free(feed->sources);
     free(feed->bound);
+    free(feed->loops);
     free(feed);
 }
 
@@ -259,7 +266,8 @@ const struct tmk_feed_ledger *tmk_session_feed_ledger(const struct tmk_session_f
 
 const struct tmk_source_info *tmk_session_feed_source(const struct tmk_session_feed *feed,
                                                       uint32_t input) {
-    return tmk_source_info(feed->sources[feed->bound[input].source]);
+    const struct feed_bound *bound = &feed->bound[input];
+    return bound->taken ? tmk_source_info(feed->sources[bound->source]) : NULL;
 }
 
 uint64_t tmk_session_feed_entries(const struct tmk_session_feed *feed, uint32_t input) {

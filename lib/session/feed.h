@@ -14,9 +14,9 @@ struct tmk_session_feed;
 
 /* Opens the sources and binds them: INPUT=PATH to that input; arrays with the names of inputs to
  * those; one array without a name to the one input that is left; "-" to all that are left. Every
- * input must end up with data. An array of an input's own rank is cut along its first axis (into
- * the input's fixed first dimension, or `batch`); one of one rank more holds one whole input each
- * entry. The graph must outlive the feed. */
+ * input that is not fed back must end up with data. An array of an input's own rank is cut along
+ * its first axis (into the input's fixed first dimension, or `batch`); one of one rank more holds
+ * one whole input each entry. The graph must outlive the feed. */
 TMK_NODISCARD enum tmk_status tmk_session_feed_open(const struct tmk_graph *graph,
                                                     const struct tmk_run_options *options,
                                                     struct tmk_session_feed **out,
@@ -38,8 +38,9 @@ TMK_NODISCARD enum tmk_status tmk_session_feed_hand_out(struct tmk_session_feed 
                                                         const struct tmk_hand_out *hand_out,
                                                         struct tmk_diag *diag);
 
-/* The batches of the uncut run, and the absolute sample where the i-th of them begins: where parts
- * may be cut. Of the one behind the last it is the run's end. 0 batches: a stream, not known. */
+/* The batches of the uncut run (with feedback: its sequences), and the absolute sample where the
+ * i-th of them begins: where parts may be cut. Of the one behind the last it is the run's end. 0
+ * batches: a stream, not known. */
 uint64_t tmk_session_feed_batches(const struct tmk_session_feed *feed);
 uint64_t tmk_session_feed_begin(const struct tmk_session_feed *feed, uint64_t batch);
 /* How many samples of [begin, end) are to run. */
@@ -48,8 +49,8 @@ uint64_t tmk_session_feed_share(const struct tmk_session_feed *feed, uint64_t be
 /* For tmk_exec_run; valid while the feed is open. */
 struct tmk_feed tmk_session_feed_of(struct tmk_session_feed *feed);
 
-/* Asked by the loader thread before each batch: *pause says that there is no more for now, an error
- * ends the run. */
+/* Asked by the loader thread before each batch: *pause says that there is no more for now (with
+ * feedback, once the sequence at hand is over), an error ends the run. */
 struct tmk_feed_watch {
     enum tmk_status (*ask)(void *context, bool *pause, struct tmk_diag *diag);
     void *context;
@@ -89,7 +90,15 @@ struct tmk_feed_ledger {
 };
 const struct tmk_feed_ledger *tmk_session_feed_ledger(const struct tmk_session_feed *feed);
 
-/* What feeds input i: kind, path, entries, hash. */
+/* What options->feedback says, by number; valid while the feed is open. Batches inside a sequence
+ * go on, and have no tensors for those inputs. */
+struct tmk_feedback tmk_session_feed_loops(const struct tmk_session_feed *feed);
+/* Steps in a sequence, the longest; 1 without feedback, UINT64_MAX: not known. */
+uint64_t tmk_session_feed_steps(const struct tmk_session_feed *feed);
+/* How many workers can be busy at once, of so many. */
+uint32_t tmk_session_feed_workers(const struct tmk_session_feed *feed, uint32_t workers);
+
+/* What feeds input i: kind, path, entries, hash; NULL: it is fed back, and begins with zeros. */
 const struct tmk_source_info *tmk_session_feed_source(const struct tmk_session_feed *feed,
                                                       uint32_t input);
 /* How many entries the array has that feeds input i. */

@@ -14,7 +14,7 @@ static enum tmk_status decode(const char *path, struct tmk_tensor *out, char **n
     return tmk_onnx_load_tensor(path, out, name, diag);
 }
 
-static int32_t input_by_name(const struct tmk_graph *graph, const char *name, size_t len) {
+int32_t tmk_feed_input(const struct tmk_graph *graph, const char *name, size_t len) {
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         if (strlen(graph->inputs[i]->name) == len && memcmp(graph->inputs[i]->name, name, len) == 0)
             return (int32_t)i;
@@ -25,7 +25,7 @@ static int32_t input_by_name(const struct tmk_graph *graph, const char *name, si
 static int32_t split_binding(const struct tmk_graph *graph, const char *text, const char **path) {
     *path = text;
     for (const char *eq = strchr(text, '='); eq; eq = strchr(eq + 1, '=')) {
-        int32_t input = input_by_name(graph, text, (size_t)(eq - text));
+        int32_t input = tmk_feed_input(graph, text, (size_t)(eq - text));
         if (input >= 0) {
             *path = eq + 1;
             return input;
@@ -41,7 +41,9 @@ static enum tmk_status take(struct tmk_session_feed *feed, uint32_t input, uint3
                         feed->graph->inputs[input]->name,
                         tmk_source_info(feed->sources[feed->bound[input].source])->path,
                         tmk_source_info(feed->sources[source])->path);
-    feed->bound[input] = (struct feed_bound){.source = source, .array = array, .taken = true};
+    feed->bound[input].source = source;
+    feed->bound[input].array = array;
+    feed->bound[input].taken = true;
     return TMK_OK;
 }
 
@@ -60,7 +62,7 @@ static enum tmk_status bind_to(struct tmk_session_feed *feed, uint32_t input, ui
 static int32_t only_input_left(const struct tmk_session_feed *feed) {
     int32_t left = -1;
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
-        if (!feed->bound[i].taken) {
+        if (!feed->bound[i].taken && !feed->bound[i].fed_back) {
             if (left >= 0)
                 return -1;
             left = (int32_t)i;
@@ -73,7 +75,7 @@ static bool by_position(const struct tmk_graph *graph, const struct tmk_source_i
     if (!info->n_arrays || !info->arrays[0].whole || info->n_arrays > graph->n_inputs)
         return false;
     for (uint32_t a = 0; a < info->n_arrays; a++)
-        if (input_by_name(graph, info->arrays[a].name, strlen(info->arrays[a].name)) < 0)
+        if (tmk_feed_input(graph, info->arrays[a].name, strlen(info->arrays[a].name)) < 0)
             return true;
     return false;
 }
@@ -84,7 +86,7 @@ static enum tmk_status bind_by_name(struct tmk_session_feed *feed, uint32_t sour
     bool position = by_position(feed->graph, info), any = false;
     for (uint32_t a = 0; a < info->n_arrays; a++) {
         const char *name = info->arrays[a].name;
-        int32_t input = position ? (int32_t)a : input_by_name(feed->graph, name, strlen(name));
+        int32_t input = position ? (int32_t)a : tmk_feed_input(feed->graph, name, strlen(name));
         if (input < 0)
             continue;
         TMK_TRY(take(feed, (uint32_t)input, source, a, diag));
@@ -110,8 +112,13 @@ static enum tmk_status open_sources(struct tmk_session_feed *feed, struct tmk_di
     TMK_TRY(tmk_image_spec_parse(options->image, &image, diag));
     for (size_t d = 0; d < options->n_data; d++) {
         const char *path;
-        (void)split_binding(feed->graph, options->data[d], &path);
+        int32_t input = split_binding(feed->graph, options->data[d], &path);
         bool stream = strcmp(path, "-") == 0;
+        if (stream && input >= 0 && feed->bound[input].fed_back)
+            return tmk_fail(diag, TMK_ARGUMENT,
+                            "'%s' is fed back; its first state is read from a file, not from "
+                            "standard input",
+                            feed->graph->inputs[input]->name);
         if (stream && streams)
             return tmk_fail(diag, TMK_ARGUMENT,
                             "standard input is named twice; a single - feeds all inputs that have "
@@ -142,7 +149,7 @@ static enum tmk_status settle(struct tmk_session_feed *feed, uint32_t source, in
     struct tmk_source_want *wants = calloc(feed->graph->n_inputs + 1u, sizeof *wants);
     enum tmk_status status = wants ? TMK_OK : tmk_nomem(diag);
     for (uint32_t i = 0; status == TMK_OK && i < feed->graph->n_inputs; i++)
-        if (input >= 0 ? i == (uint32_t)input : !feed->bound[i].taken) {
+        if (input >= 0 ? i == (uint32_t)input : !feed->bound[i].taken && !feed->bound[i].fed_back) {
             wants[n] = want_of(feed, i);
             status = take(feed, i, source, n++, diag);
         }
@@ -185,14 +192,13 @@ enum tmk_status tmk_feed_bind(struct tmk_session_feed *feed, struct tmk_diag *di
                             feed->graph->inputs[i]->name, tmk_type_kind_text(kind));
     }
     feed->sources = calloc(options->n_data + 1, sizeof(struct tmk_source *));
-    feed->bound = calloc(feed->graph->n_inputs + 1u, sizeof *feed->bound);
-    if (!feed->sources || !feed->bound)
+    if (!feed->sources)
         return tmk_nomem(diag);
     TMK_TRY(open_sources(feed, diag));
     for (int turn = 0; turn < N_TURNS; turn++)
         TMK_TRY(bind_in_turn(feed, turn, diag));
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
-        if (!feed->bound[i].taken)
+        if (!feed->bound[i].taken && !feed->bound[i].fed_back)
             return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has no data; add --data '%s=FILE'",
                             feed->graph->inputs[i]->name, feed->graph->inputs[i]->name);
     return TMK_OK;

@@ -4,6 +4,7 @@
 
 #include "base/diag.h"
 #include "session/feed_parts.h"
+#include "tensor/shape.h"
 
 const struct tmk_source_array *tmk_feed_array(const struct tmk_session_feed *feed,
                                               const struct feed_bound *bound) {
@@ -17,10 +18,31 @@ static bool is_empty(const struct tmk_shape *shape) {
     return false;
 }
 
+/* The array as it is cut: without the axis that counts sequences. */
+static enum tmk_status look_inside(const struct tmk_session_feed *feed, uint32_t input,
+                                   struct tmk_source_array *array, struct tmk_diag *diag) {
+    struct feed_bound *bound = &feed->bound[input];
+    *array = *tmk_feed_array(feed, bound);
+    if (feed->reset != RESET_SOURCE || bound->fed_back || array->n_entries == TMK_SOURCE_ENDLESS)
+        return TMK_OK;
+    if (array->whole || array->shape.rank < 2 || array->shape.dim[1] <= 0)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "%s: --reset source wants an array whose first axis counts sequences and "
+                        "whose second counts their samples, or a stream; every=N cuts other data",
+                        tmk_source_info(feed->sources[bound->source])->path);
+    bound->inner = (uint64_t)array->shape.dim[1];
+    if (__builtin_mul_overflow(array->n_entries, bound->inner, &array->n_entries))
+        return tmk_fail(diag, TMK_RANGE, "%s: more samples than can be counted",
+                        tmk_source_info(feed->sources[bound->source])->path);
+    tmk_shape_drop_first(&array->shape);
+    return TMK_OK;
+}
+
 static enum tmk_status choose_cut(const struct tmk_session_feed *feed, uint32_t input,
                                   uint64_t batch, struct tmk_diag *diag) {
     struct feed_bound *bound = &feed->bound[input];
-    const struct tmk_source_array *array = tmk_feed_array(feed, bound);
+    struct tmk_source_array inside, *array = &inside;
+    TMK_TRY(look_inside(feed, input, array, diag));
     const struct tmk_type *type = &feed->graph->inputs[input]->type;
     char want[256], have[256];
     bound->step = 1;
@@ -56,9 +78,12 @@ static enum tmk_status cut_all(struct tmk_session_feed *feed, struct tmk_diag *d
     const struct tmk_graph *graph = feed->graph;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const struct tmk_type *type = &graph->inputs[i]->type;
-        const struct tmk_source_array *array = tmk_feed_array(feed, &feed->bound[i]);
-        if (!array->whole && type->has_shape && type->shape.rank &&
-            array->shape.rank == type->shape.rank && type->shape.dim[0] > 0) {
+        struct tmk_source_array array;
+        if (feed->bound[i].fed_back)
+            continue;
+        TMK_TRY(look_inside(feed, i, &array, diag));
+        if (!array.whole && type->has_shape && type->shape.rank &&
+            array.shape.rank == type->shape.rank && type->shape.dim[0] > 0) {
             batch = (uint64_t)type->shape.dim[0];
             break;
         }
@@ -66,7 +91,10 @@ static enum tmk_status cut_all(struct tmk_session_feed *feed, struct tmk_diag *d
     bool entries = false;
     feed->plan = (struct tmk_feed_plan){.batch = 1, .slices = graph->n_inputs > 0};
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
-        TMK_TRY(choose_cut(feed, i, batch, diag));
+        if (feed->bound[i].taken)
+            TMK_TRY(choose_cut(feed, i, batch, diag));
+        if (feed->bound[i].fed_back)
+            continue;
         if (feed->bound[i].cut != CUT_SLICES)
             entries = true;
     }
@@ -75,6 +103,8 @@ static enum tmk_status cut_all(struct tmk_session_feed *feed, struct tmk_diag *d
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const struct tmk_type *type = &graph->inputs[i]->type;
         bool free_batch = !type->has_shape || type->shape.dim[0] <= 0;
+        if (feed->bound[i].fed_back)
+            continue;
         if (feed->bound[i].cut == CUT_SLICES && entries && free_batch)
             feed->bound[i].step = 1;
         if (feed->bound[i].cut == CUT_SLICES && !entries)
@@ -87,7 +117,8 @@ static enum tmk_status cut_all(struct tmk_session_feed *feed, struct tmk_diag *d
 static bool may_be_smaller(const struct tmk_session_feed *feed) {
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         const struct tmk_type *type = &feed->graph->inputs[i]->type;
-        if (type->has_shape && type->shape.rank && type->shape.dim[0] > 0)
+        if (type->has_shape && type->shape.rank && type->shape.dim[0] > 0 &&
+            !feed->bound[i].fed_back)
             return false;
     }
     return feed->plan.slices;
@@ -100,8 +131,10 @@ static enum tmk_status count_samples(struct tmk_session_feed *feed, const char *
     *first = "the data";
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         const struct feed_bound *bound = &feed->bound[i];
+        if (bound->fed_back)
+            continue;
         const struct tmk_source_info *info = tmk_source_info(feed->sources[bound->source]);
-        uint64_t here = tmk_feed_array(feed, bound)->n_entries;
+        uint64_t here = tmk_feed_array(feed, bound)->n_entries * (bound->inner ? bound->inner : 1);
         if (here == TMK_SOURCE_ENDLESS)
             continue;
         if (!feed->plan.slices) /* one batch a sample, however many entries it takes */
@@ -156,5 +189,6 @@ enum tmk_status tmk_feed_cut(struct tmk_session_feed *feed, struct tmk_diag *dia
     const char *first;
     TMK_TRY(cut_all(feed, diag));
     TMK_TRY(count_samples(feed, &first, diag));
-    return choose(feed, first, diag);
+    TMK_TRY(choose(feed, first, diag));
+    return tmk_feed_cut_sequences(feed, diag);
 }

@@ -10,18 +10,18 @@
 /* ---- where a part may be cut ---- */
 
 uint64_t tmk_session_feed_batches(const struct tmk_session_feed *feed) {
-    return feed->samples == TMK_SOURCE_ENDLESS ? 0 : tmk_feed_choice_batches(&feed->choice);
+    return feed->samples == TMK_SOURCE_ENDLESS ? 0 : tmk_feed_choice_batches(&feed->cuts);
 }
 
 uint64_t tmk_session_feed_begin(const struct tmk_session_feed *feed, uint64_t batch) {
     uint64_t from = 0, until = 0, n = tmk_session_feed_batches(feed);
-    if (batch < n && tmk_feed_choice_batch(&feed->choice, batch, &from, &until))
+    if (batch < n && tmk_feed_choice_batch(&feed->cuts, batch, &from, &until))
         return from;
-    return n && tmk_feed_choice_batch(&feed->choice, n - 1, &from, &until) ? until : 0;
+    return n && tmk_feed_choice_batch(&feed->cuts, n - 1, &from, &until) ? until : 0;
 }
 
 uint64_t tmk_session_feed_share(const struct tmk_session_feed *feed, uint64_t begin, uint64_t end) {
-    uint64_t all = tmk_session_feed_batches(feed), from, until, last;
+    uint64_t all = tmk_feed_choice_batches(&feed->choice), from, until, last;
     uint64_t i = tmk_feed_choice_from(&feed->choice, begin);
     uint64_t k = tmk_feed_choice_from(&feed->choice, end);
     if (k > all)
@@ -38,7 +38,7 @@ uint64_t tmk_session_feed_share(const struct tmk_session_feed *feed, uint64_t be
 }
 
 static bool is_boundary(const struct tmk_session_feed *feed, uint64_t sample) {
-    return sample % feed->plan.batch == 0 || sample == feed->choice.skip ||
+    return sample % feed->cuts.batch == 0 || sample == feed->choice.skip ||
            sample == tmk_session_feed_begin(feed, UINT64_MAX);
 }
 
@@ -72,6 +72,8 @@ static enum tmk_status look_ahead(struct tmk_session_feed *feed, struct tmk_diag
     struct feed_order *orders = feed->orders + (feed->n_parts % 2 ? n : 0);
     for (uint32_t i = 0; i < n; i++) {
         const struct feed_bound *bound = &feed->bound[i];
+        if (bound->fed_back || bound->inner)
+            continue;
         struct tmk_source *source = feed->sources[bound->source];
         orders[i] = (struct feed_order){.feed = feed,
                                         .step = feed->plan.slices ? 1 : bound->step,
@@ -90,7 +92,8 @@ enum tmk_status tmk_session_feed_hand_out(struct tmk_session_feed *feed,
                                           const struct tmk_hand_out *hand_out,
                                           struct tmk_diag *diag) {
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
-        if (tmk_feed_array(feed, &feed->bound[i])->n_entries == TMK_SOURCE_ENDLESS)
+        if (!feed->bound[i].fed_back &&
+            tmk_feed_array(feed, &feed->bound[i])->n_entries == TMK_SOURCE_ENDLESS)
             return tmk_fail(diag, TMK_ARGUMENT,
                             "%s: a stream can only be read whole, once; --shard and --checkpoint "
                             "need data in files",

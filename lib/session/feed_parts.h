@@ -7,10 +7,16 @@
 
 enum feed_cut { CUT_SLICES, CUT_ENTRIES, CUT_WHOLE };
 
+/* What options->reset says. */
+enum feed_reset { RESET_NEVER, RESET_EVERY, RESET_SOURCE };
+
 /* What feeds an input. */
 struct feed_bound {
     uint32_t source, array;
-    bool taken;
+    bool taken;    /* false: nothing does, but it is fed back */
+    bool fed_back; /* if taken, only its first entry is read: */
+    struct tmk_tensor state;
+    uint64_t inner; /* entries a sequence, where the first axis counts those; else 0 */
     enum feed_cut cut;
     uint64_t step;          /* entries a batch */
     struct tmk_tensor kept; /* entries that were read, but not yet wanted: from kept_first on */
@@ -55,8 +61,14 @@ struct tmk_session_feed {
     struct tmk_hand_out hand_out; /* .next NULL: everything is of one part */
     struct tmk_feed_plan plan;
     struct feed_choice choice;
-    uint64_t samples; /* in the sources, or TMK_SOURCE_ENDLESS */
-    bool smaller;     /* a batch need not be full */
+    struct feed_choice cuts; /* where parts may be cut: the same, or in sequences */
+    struct tmk_loop *loops;
+    uint32_t n_loops;
+    enum feed_reset reset;
+    uint64_t sequence; /* samples; UINT64_MAX: all */
+    uint64_t ran_to;   /* the end of the last batch that ran */
+    uint64_t samples;  /* in the sources, or TMK_SOURCE_ENDLESS */
+    bool smaller;      /* a batch need not be full */
 
     /* of the loader alone */
     uint64_t next_batch; /* of those offered */
@@ -70,11 +82,26 @@ struct tmk_session_feed {
     size_t bad_size, ranges_size;
 };
 
+/* The number of the input of that name (`len` bytes), or -1. */
+int32_t tmk_feed_input(const struct tmk_graph *graph, const char *name, size_t len);
+
 const struct tmk_source_array *tmk_feed_array(const struct tmk_session_feed *feed,
                                               const struct feed_bound *bound);
 
 /* Opens the sources and finds each input its array. */
 TMK_NODISCARD enum tmk_status tmk_feed_bind(struct tmk_session_feed *feed, struct tmk_diag *diag);
+/* What is fed back, and where sequences begin: before anything is bound. */
+TMK_NODISCARD enum tmk_status tmk_feed_find_loops(struct tmk_session_feed *feed,
+                                                  struct tmk_diag *diag);
+/* At the end of tmk_feed_cut: cuts the run into sequences, refuses what does not go with them, and
+ * reads first states. Without feedback parts are cut between batches. */
+TMK_NODISCARD enum tmk_status tmk_feed_cut_sequences(struct tmk_session_feed *feed,
+                                                     struct tmk_diag *diag);
+/* Does the batch that begins at `sample` go on with the sequence of the one that ran before? */
+bool tmk_feed_goes_on_at(const struct tmk_session_feed *feed, uint64_t sample);
+/* The states before the first step of a sequence; the batch's other inputs are there. */
+TMK_NODISCARD enum tmk_status tmk_feed_first_states(const struct tmk_session_feed *feed,
+                                                    struct tmk_batch *batch, struct tmk_diag *diag);
 /* Decides on cuts, batches and samples. */
 TMK_NODISCARD enum tmk_status tmk_feed_cut(struct tmk_session_feed *feed, struct tmk_diag *diag);
 /* --dim names dimensions that are there. */
@@ -102,6 +129,9 @@ void tmk_feed_end_part(struct tmk_session_feed *feed);
 TMK_NODISCARD enum tmk_status tmk_feed_read(struct tmk_session_feed *feed, uint64_t first,
                                             uint64_t count, struct tmk_batch *out,
                                             struct tmk_diag *diag);
+/* The first entry of what feeds an input, shaped as the input. */
+TMK_NODISCARD enum tmk_status tmk_feed_read_first(struct tmk_session_feed *feed, uint32_t input,
+                                                  struct tmk_tensor *out, struct tmk_diag *diag);
 /* Is there a sample `at` in the sources that do not know? */
 TMK_NODISCARD enum tmk_status tmk_feed_goes_on(struct tmk_session_feed *feed, uint64_t at,
                                                struct tmk_diag *diag);

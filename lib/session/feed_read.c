@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "session/feed_parts.h"
+#include "tensor/shape.h"
 
 static const struct tmk_source_info *info_of(const struct tmk_session_feed *feed,
                                              const struct feed_bound *bound) {
@@ -27,10 +28,30 @@ static enum tmk_status part(const struct tmk_tensor *tensor, uint64_t at, uint64
     return TMK_OK;
 }
 
+/* Of an array whose first axis counts sequences: entries of one of those. The sequence at hand is
+ * kept whole. */
+static enum tmk_status read_inside(struct tmk_session_feed *feed, struct feed_bound *bound,
+                                   uint64_t first, uint64_t count, struct tmk_tensor *out,
+                                   struct tmk_diag *diag) {
+    uint64_t at = first % bound->inner, left = bound->inner - at;
+    if (!bound->kept.data || bound->kept_first != first - at) {
+        struct tmk_tensor whole = {0};
+        TMK_TRY(tmk_source_read(feed->sources[bound->source], bound->array, first / bound->inner, 1,
+                                &whole, diag));
+        tmk_shape_drop_first(&whole.shape);
+        tmk_tensor_finish(&bound->kept);
+        bound->kept = whole;
+        bound->kept_first = first - at;
+    }
+    return part(&bound->kept, at, count < left ? count : left, out, diag);
+}
+
 /* Entries that another input had no match for yet are at hand already. */
 static enum tmk_status read_entries(struct tmk_session_feed *feed, struct feed_bound *bound,
                                     uint64_t first, uint64_t count, struct tmk_tensor *out,
                                     struct tmk_diag *diag) {
+    if (bound->inner)
+        return read_inside(feed, bound, first, count, out, diag);
     if (bound->kept.data) {
         uint64_t has = (uint64_t)bound->kept.shape.dim[0], at = first - bound->kept_first;
         if (first >= bound->kept_first && at < has)
@@ -69,6 +90,27 @@ static enum tmk_status too_few(const struct tmk_session_feed *feed, uint32_t inp
                     feed->graph->inputs[input]->name);
 }
 
+enum tmk_status tmk_feed_read_first(struct tmk_session_feed *feed, uint32_t input,
+                                    struct tmk_tensor *out, struct tmk_diag *diag) {
+    bool there = false;
+    struct tmk_tensor tensor = {0};
+    TMK_TRY(read_sample(feed, &feed->bound[input], 0, &tensor, &there, diag));
+    if (!there)
+        return tmk_fail(diag, TMK_SHAPE, "%s: holds nothing for '%s'",
+                        info_of(feed, &feed->bound[input])->path, feed->graph->inputs[input]->name);
+    if (feed->bound[input].cut == CUT_ENTRIES)
+        tmk_shape_drop_first(&tensor.shape);
+    *out = tensor;
+    return TMK_OK;
+}
+
+static bool is_first_fed(const struct tmk_session_feed *feed, uint32_t input) {
+    for (uint32_t i = 0; i < input; i++)
+        if (!feed->bound[i].fed_back)
+            return false;
+    return true;
+}
+
 /* *count becomes what the input has of it. */
 static enum tmk_status read_input(struct tmk_session_feed *feed, uint32_t input, uint64_t first,
                                   uint64_t *count, struct tmk_tensor *out, struct tmk_diag *diag) {
@@ -83,7 +125,7 @@ static enum tmk_status read_input(struct tmk_session_feed *feed, uint32_t input,
         TMK_TRY(read_entries(feed, bound, first, *count, out, diag));
         *count = (uint64_t)out->shape.dim[0];
     }
-    if (!*count && (input || feed->samples != TMK_SOURCE_ENDLESS)) {
+    if (!*count && (!is_first_fed(feed, input) || feed->samples != TMK_SOURCE_ENDLESS)) {
         feed->separate = false;
         tmk_tensor_finish(out);
         return too_few(feed, input, first, diag);
@@ -97,7 +139,7 @@ static enum tmk_status even_out(struct tmk_session_feed *feed, struct tmk_batch 
     for (uint32_t i = 0; i < batch->n_inputs; i++) {
         struct tmk_tensor *tensor = &batch->inputs[i], shorter;
         struct feed_bound *bound = &feed->bound[i];
-        if ((uint64_t)tensor->shape.dim[0] == batch->samples)
+        if (bound->fed_back || (uint64_t)tensor->shape.dim[0] == batch->samples)
             continue;
         TMK_TRY(part(tensor, 0, batch->samples, &shorter, diag));
         tmk_tensor_finish(&bound->kept);
@@ -117,6 +159,8 @@ enum tmk_status tmk_feed_read(struct tmk_session_feed *feed, uint64_t first, uin
     feed->separate = false;
     for (; status == TMK_OK && batch.n_inputs < n && batch.samples; batch.n_inputs++) {
         struct tmk_tensor *tensor = &batch.inputs[batch.n_inputs];
+        if (feed->bound[batch.n_inputs].fed_back)
+            continue;
         status = read_input(feed, batch.n_inputs, first, &batch.samples, tensor, diag);
     }
     if (status == TMK_OK)
@@ -124,11 +168,11 @@ enum tmk_status tmk_feed_read(struct tmk_session_feed *feed, uint64_t first, uin
     if (status == TMK_OK && feed->plan.slices && batch.samples)
         status = even_out(feed, &batch, diag);
     for (uint32_t i = 0; status == TMK_OK && i < batch.n_inputs; i++)
-        if (feed->bound[i].cut == CUT_ENTRIES) {
-            struct tmk_shape *shape = &batch.inputs[i].shape;
-            shape->rank--;
-            memmove(shape->dim, shape->dim + 1, (size_t)shape->rank * sizeof shape->dim[0]);
-        }
+        if (feed->bound[i].cut == CUT_ENTRIES && !feed->bound[i].fed_back)
+            tmk_shape_drop_first(&batch.inputs[i].shape);
+    batch.goes_on = tmk_feed_goes_on_at(feed, first);
+    if (status == TMK_OK && batch.samples && !batch.goes_on)
+        status = tmk_feed_first_states(feed, &batch, diag);
     if (status == TMK_OK && batch.samples)
         status = tmk_feed_check_symbols(feed, batch.inputs, diag);
     if (status == TMK_OK)
@@ -143,7 +187,7 @@ enum tmk_status tmk_feed_goes_on(struct tmk_session_feed *feed, uint64_t at,
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         struct feed_bound *bound = &feed->bound[i];
         struct tmk_tensor tensor = {0};
-        if (tmk_feed_array(feed, bound)->n_entries != TMK_SOURCE_ENDLESS)
+        if (bound->fed_back || tmk_feed_array(feed, bound)->n_entries != TMK_SOURCE_ENDLESS)
             continue;
         TMK_TRY(read_entries(feed, bound, at * (feed->plan.slices ? 1 : bound->step), 1, &tensor,
                              diag));

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
+#include "exec/queue.h"
 #include "kernel/accel.h"
 #include "plan/plan.h"
 #include "session/feed.h"
@@ -68,6 +69,18 @@ static void find_views(struct tmk_graph *graph, void *context) {
     }
 }
 
+/* Until every worker has a sequence of its own, the loader reads on. */
+static void add_sequences(const struct tmk_session_feed *source, struct tmk_memory_plan *m) {
+    uint64_t steps = tmk_session_feed_steps(source), most = TMK_QUEUE_AHEAD_BYTES / m->threads;
+    if (m->threads == 1 || steps <= READ_AHEAD_A_WORKER)
+        return;
+    uint64_t step = m->read_ahead / READ_AHEAD_A_WORKER, bytes;
+    if (__builtin_mul_overflow(step, steps, &bytes) || bytes > most)
+        bytes = most;
+    if (bytes > m->read_ahead)
+        m->read_ahead = bytes;
+}
+
 static void add_up(struct tmk_memory_plan *plan) {
     plan->total = plan->program + plan->model + plan->packed + plan->constants +
                   plan->threads * (plan->worker + plan->statistics + plan->read_ahead);
@@ -111,14 +124,16 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     struct tmk_batch batch = {0};
     bool more = true;
     TMK_TRY(tmk_session_feed_open(r->graph, options, &source, diag));
-    struct tmk_memory_plan m = {
-        .threads = r->threads, .batch = tmk_session_feed_plan(source).batch, .program = held};
+    struct tmk_memory_plan m = {.threads = tmk_session_feed_workers(source, r->threads),
+                                .batch = tmk_session_feed_plan(source).batch,
+                                .program = held};
     const struct tmk_feed feed = tmk_session_feed_of(source);
     enum tmk_status status = feed.next(feed.context, &batch, &more, diag);
     if (status == TMK_OK && !batch.samples)
         status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
     if (status == TMK_OK)
         status = weigh(r, &batch, &m, diag);
+    add_sequences(source, &m);
     tmk_batch_finish(&batch);
     tmk_session_feed_close(&source);
     if (status == TMK_OK) {

@@ -118,7 +118,8 @@ static struct tmk_exec_options exec_options(struct story *story, bool observe) {
                                      .print = {options->print, options->context},
                                      .progress = options->progress ? progress : NULL,
                                      .progress_context = story,
-                                     .timing = story->timing};
+                                     .timing = story->timing,
+                                     .feedback = tmk_session_feed_loops(story->feed)};
 }
 
 static struct tmk_memory_request memory_request(const struct story *story) {
@@ -166,6 +167,7 @@ static enum tmk_status prepare(struct story *story, const struct tmk_model *mode
         TMK_TRY(keep_memory_limit(story, diag));
     TMK_TRY(tmk_session_feed_open(story->graph, story->options, &story->feed, diag));
     story->to_run = tmk_session_feed_plan(story->feed).run;
+    story->report.threads = tmk_session_feed_workers(story->feed, story->report.threads);
     return TMK_OK;
 }
 
@@ -245,6 +247,17 @@ static enum tmk_status describe_coverage(struct tmk_profile *profile, const stru
     return status;
 }
 
+static enum tmk_status describe_loops(struct tmk_profile *profile,
+                                      const struct tmk_run_options *options,
+                                      struct tmk_diag *diag) {
+    for (size_t i = 0; i < options->n_feedback; i++)
+        TMK_TRY(tmk_profile_add_setting(profile, "feedback", options->feedback[i], diag));
+    if (!options->n_feedback)
+        return TMK_OK;
+    return tmk_profile_add_setting(profile, "reset", options->reset ? options->reset : "never",
+                                   diag);
+}
+
 static enum tmk_status describe_data(struct tmk_profile *profile, const struct story *story,
                                      struct tmk_diag *diag) {
     const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(story->feed);
@@ -253,6 +266,8 @@ static enum tmk_status describe_data(struct tmk_profile *profile, const struct s
     for (uint32_t i = 0; i < story->graph->n_inputs; i++) {
         const struct tmk_source_info *info = tmk_session_feed_source(story->feed, i);
         char hash[80];
+        if (!info)
+            continue;
         images |= strcmp(info->kind, "images") == 0;
         snprintf(hash, sizeof hash, "sha256:%s", info->hash);
         TMK_TRY(tmk_profile_add_source(profile, story->graph->inputs[i]->name, info->label,
@@ -261,6 +276,7 @@ static enum tmk_status describe_data(struct tmk_profile *profile, const struct s
     if (images)
         TMK_TRY(
             tmk_profile_add_setting(profile, "image", image && *image ? image : "default", diag));
+    TMK_TRY(describe_loops(profile, story->options, diag));
     if (story->options->skip)
         TMK_TRY(add_number(profile, "skip", story->options->skip, diag));
     if (story->options->sample_every > 1)
@@ -398,7 +414,7 @@ static enum tmk_status write_down(struct story *story, struct tmk_profile **out,
                                   struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
     const struct tmk_observed observed = {story->observers, story->slots, story->result.accounts,
-                                          story->n_slots};
+                                          story->n_slots, tmk_session_feed_loops(story->feed)};
     TMK_TRY(describe(story, &profile, diag));
     enum tmk_status status = tmk_record_values(profile, story->original, &observed, diag);
     if (status == TMK_OK)

@@ -199,12 +199,24 @@ static enum tmk_status trace_formal(struct tmk_profile_tensor *tensor,
     return TMK_OK;
 }
 
+/* From the step before. */
+static enum tmk_status trace_input(struct tmk_profile_tensor *tensor, const struct tmk_value *value,
+                                   const struct tmk_feedback *feedback, struct tmk_diag *diag) {
+    const struct tmk_graph *graph = value->graph;
+    for (uint32_t i = 0; i < feedback->n; i++)
+        if (graph->inputs[feedback->loops[i].input] == value)
+            return add_operand(tensor, graph->outputs[feedback->loops[i].output], diag);
+    return TMK_OK;
+}
+
 static enum tmk_status trace_value(struct tmk_profile_tensor *tensor, const struct tmk_value *value,
-                                   struct tmk_diag *diag) {
+                                   const struct tmk_feedback *feedback, struct tmk_diag *diag) {
     if (value->producer)
         return trace_result(tensor, value, diag);
-    return value->kind == TMK_VALUE_INPUT && value->graph->owner ? trace_formal(tensor, value, diag)
-                                                                 : TMK_OK;
+    if (value->kind != TMK_VALUE_INPUT)
+        return TMK_OK;
+    return value->graph->owner ? trace_formal(tensor, value, diag)
+                               : trace_input(tensor, value, feedback, diag);
 }
 
 /* ---- what was seen ---- */
@@ -288,7 +300,7 @@ static enum tmk_status record(struct tmk_profile *profile, const struct tmk_valu
     tensor->kind = kind_of(value);
     TMK_TRY(describe_type(profile, value, tensor, diag));
     TMK_TRY(describe_ends(profile, value, tensor, diag));
-    TMK_TRY(trace_value(tensor, value, diag));
+    TMK_TRY(trace_value(tensor, value, &observed->feedback, diag));
     if (slot)
         TMK_TRY(move_account(profile, &observed->accounts[slot - 1],
                              observed->configs[slot - 1].per_sample, tensor, diag));

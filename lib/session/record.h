@@ -6,6 +6,7 @@
 #include <tidemark/profile.h>
 
 #include "exec/account.h"
+#include "exec/feedback.h"
 #include "plan/plan.h"
 
 /* What a run saw, slot by slot. */
@@ -14,6 +15,7 @@ struct tmk_observed {
     const struct tmk_slot_config *configs;
     struct tmk_account *accounts;
     uint32_t n_slots;
+    struct tmk_feedback feedback;
 };
 
 /* Adds one record for every value of the original graph, in ID order, with the account of its

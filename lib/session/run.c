@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "data/npz_write.h"
 #include "exec/cache.h"
+#include "exec/feedback.h"
 #include "exec/worker.h"
 #include "session/feed.h"
 #include "session/model.h"
@@ -32,6 +33,8 @@ struct gathering {
     struct tmk_session_feed *feed;
     struct tmk_cache *cache;
     struct tmk_worker *worker;
+    struct tmk_feedback feedback;
+    struct tmk_carried carried;
     struct gathered *all;
     size_t n;
 };
@@ -130,12 +133,16 @@ static enum tmk_status append(struct gathered *gathered, const struct tmk_tensor
 static enum tmk_status run_batch(struct gathering *g, const struct tmk_batch *batch, bool join,
                                  struct tmk_diag *diag) {
     struct tmk_planned *planned = NULL;
+    if (batch->goes_on)
+        tmk_carried_give(&g->carried, &g->feedback, batch->inputs);
     TMK_TRY(tmk_cache_get(g->cache, batch->inputs, &planned, diag));
     enum tmk_status status = tmk_worker_run(g->worker, planned->plan, batch->inputs, NULL, diag);
     for (size_t i = 0; status == TMK_OK && i < g->n; i++) {
         struct tmk_tensor tensor = tmk_worker_value(g->worker, g->all[i].value);
         status = append(&g->all[i], &tensor, join, diag);
     }
+    if (status == TMK_OK)
+        status = tmk_carried_keep(&g->carried, &g->feedback, g->graph, g->worker, diag);
     tmk_worker_forget(g->worker);
     enum tmk_status released = tmk_cache_release(g->cache, planned, diag);
     return status != TMK_OK ? status : released;
@@ -143,6 +150,7 @@ static enum tmk_status run_batch(struct gathering *g, const struct tmk_batch *ba
 
 static enum tmk_status run_all(struct gathering *g, struct tmk_diag *diag) {
     struct tmk_feed feed = tmk_session_feed_of(g->feed);
+    g->feedback = tmk_session_feed_loops(g->feed);
     bool join = tmk_session_feed_plan(g->feed).slices;
     for (;;) {
         struct tmk_batch batch = {0};
@@ -209,6 +217,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     for (size_t i = 0; i < g.n; i++)
         free(g.all[i].bytes);
     free(g.all);
+    tmk_carried_finish(&g.carried, &g.feedback);
     tmk_worker_destroy(&g.worker);
     tmk_cache_destroy(&g.cache);
     tmk_session_feed_close(&g.feed);

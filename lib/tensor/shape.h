@@ -14,4 +14,11 @@ static inline size_t tmk_shape_part(const struct tmk_shape *shape, int32_t from,
     return n;
 }
 
+/* Leaves out the first of at least one dimension. */
+static inline void tmk_shape_drop_first(struct tmk_shape *shape) {
+    shape->rank--;
+    for (int32_t i = 0; i < shape->rank; i++)
+        shape->dim[i] = shape->dim[i + 1];
+}
+
 #endif
