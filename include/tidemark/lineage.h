@@ -80,7 +80,8 @@ struct tmk_lineage_quantized {
 };
 
 /* The operator that has an original inside of it, and the originals on its edges: those whose
- * numbers are had from the values that it reads and makes. Ascending. */
+ * numbers are had from the values that it reads and makes. Ascending. Without an operator ("") the
+ * original is inside of an input or an initializer. */
 struct tmk_lineage_absorber {
     const char *node, *op, *domain;
     uint32_t *inputs, *outputs;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <tidemark/dist.h>
+#include <tidemark/lineage.h>
 #include <tidemark/profile.h>
 #include <tidemark/status.h>
 #include <tidemark/tensor.h>
@@ -64,6 +65,37 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_instrument(struct tmk_model *mod
                                                            const struct tmk_observe *observe,
                                                            const char *path, uint32_t *n_observers,
                                                            struct tmk_diag *diag);
+
+/* ---- transforming ---- */
+
+/* Name and help, for people, of the i-th pass in the order of "all"; false behind the last. */
+TMK_API bool tmk_transform_pass(size_t i, const char **name, const char **help);
+
+struct tmk_transform_options {
+    const char *const *passes; /* names, in order; "all" is every pass */
+    size_t n_passes;
+    /* Values that have an observer in the model stay and keep their numbers. Otherwise observers
+     * are transparent: out of the way of every pass, and put back where their values went. */
+    bool barrier;
+    /* After each pass that is run: its name, whether it changed anything, and the graph as text
+     * with what each value stands for. NULL: never. */
+    void (*after)(void *context, const char *pass, bool progress, const char *text);
+    void *context;
+};
+
+struct tmk_transform_report {
+    uint32_t nodes_before, nodes_after; /* in sub-graphs too, without observers */
+    uint32_t observers_before, observers_after;
+    bool progress; /* any pass changed anything */
+};
+
+/* Runs passes over a copy of the model, writes it to `path` (whole or not at all), and answers with
+ * what became of each value; end with tmk_lineage_record_destroy. Originals are those of the model
+ * without its observers. report may be NULL. TMK_ARGUMENT: there is no such pass. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_transform(struct tmk_model *model, const struct tmk_transform_options *options,
+                    const char *path, struct tmk_lineage_record **out,
+                    struct tmk_transform_report *report, struct tmk_diag *diag);
 
 /* ---- running ---- */
 

@@ -306,7 +306,7 @@ static int64_t ir_version_for(const struct tmk_onnx_writer *w, int64_t opset) {
 /* The observer in ONNX's own words: a function that forwards its input. */
 static enum tmk_status write_observer(struct tmk_onnx_writer *w, TmkPb__Model *model,
                                       TmkPb__Opset *onnx) {
-    static char *const attributes[] = {"profile_id", "kind", "tensor_name"};
+    static char *const attributes[] = {"profile_id", "kind", "tensor_name", "relation"};
     TmkPb__Function *pb = tmk_onnx_make(w, &tmk_pb__function__descriptor);
     TmkPb__Node **nodes = tmk_arena_alloc(&w->arena, sizeof *nodes);
     TmkPb__Opset **opsets = tmk_arena_alloc(&w->arena, sizeof *opsets);

@@ -14,6 +14,7 @@ static enum tmk_status observer_infer(struct tmk_infer *infer) {
 static const struct tmk_attr_rule attrs[] = {{"kind", TMK_ATTR_STRING, true},
                                              {"profile_id", TMK_ATTR_INT, true},
                                              {"tensor_name", TMK_ATTR_STRING, true},
+                                             {"relation", TMK_ATTR_STRING, false},
                                              {NULL}};
 
 const struct tmk_op tmk_op_EdgeObserver_1 = {

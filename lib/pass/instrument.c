@@ -98,18 +98,29 @@ static enum tmk_status name_pair(struct tmk_value *value, char **observed, char 
     return TMK_OK;
 }
 
-static enum tmk_status set_attrs(struct tmk_node *node, const char *name, int64_t id,
-                                 enum tmk_observer_kind kind, struct tmk_diag *diag) {
-    struct tmk_attr attr = {.name = "profile_id", .kind = TMK_ATTR_INT, .i = id};
-    TMK_TRY(tmk_node_set_attr(node, &attr, diag));
-    attr = (struct tmk_attr){.name = "kind", .kind = TMK_ATTR_STRING};
-    attr.s = kind_names[kind];
-    attr.n = strlen(attr.s);
-    TMK_TRY(tmk_node_set_attr(node, &attr, diag));
-    attr = (struct tmk_attr){.name = "tensor_name", .kind = TMK_ATTR_STRING};
-    attr.s = name;
-    attr.n = strlen(name);
+static enum tmk_status set_text(struct tmk_node *node, const char *name, const char *text,
+                                struct tmk_diag *diag) {
+    struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_STRING};
+    attr.s = text;
+    attr.n = strlen(text);
     return tmk_node_set_attr(node, &attr, diag);
+}
+
+static enum tmk_status set_attrs(struct tmk_node *node, const char *name,
+                                 const struct tmk_observation *as, struct tmk_diag *diag) {
+    struct tmk_attr id = {.name = "profile_id", .kind = TMK_ATTR_INT, .i = as->id};
+    TMK_TRY(tmk_node_set_attr(node, &id, diag));
+    TMK_TRY(set_text(node, "kind", kind_names[as->kind], diag));
+    TMK_TRY(set_text(node, "tensor_name", name, diag));
+    return as->relation ? set_text(node, "relation", as->relation, diag) : TMK_OK;
+}
+
+/* The value's own, also when an observer has taken it over. */
+static const char *own_name(const struct tmk_value *value) {
+    for (uint32_t i = 0; i < value->n_uses; i++)
+        if (tmk_node_is_observer(value->uses[i].node))
+            return tmk_node_string(value->uses[i].node, "tensor_name", value->name);
+    return value->name;
 }
 
 /* Names of an output's free dimensions may be mere labels: files exist whose outputs of different
@@ -121,11 +132,11 @@ static enum tmk_status forget_symbols(struct tmk_value *value, struct tmk_diag *
     return tmk_value_set_type(value, &type, diag);
 }
 
-static enum tmk_status observe(struct tmk_value *value, enum tmk_observer_kind kind,
-                               struct tmk_diag *diag) {
+static enum tmk_status observe(const struct tmk_observation *as, struct tmk_diag *diag) {
+    struct tmk_value *value = as->value;
     struct tmk_graph *graph = value->graph;
     struct tmk_node *before = value->producer ? value->producer->next : graph->first, *node = NULL;
-    const char *name = value->name;
+    const char *name = value->name, *own = own_name(value);
     char *observed = NULL, *raw = NULL;
     bool takes_name = value->kind == TMK_VALUE_RESULT && value->n_graph_outputs;
     enum tmk_status status = name_pair(value, &observed, &raw, diag);
@@ -136,7 +147,7 @@ static enum tmk_status observe(struct tmk_value *value, enum tmk_observer_kind k
     }
     if (status == TMK_OK) {
         node->row = tmk_op_find(TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER, 1);
-        status = set_attrs(node, name, value->profile_id, kind, diag);
+        status = set_attrs(node, own, as, diag);
     }
     if (status == TMK_OK)
         status = tmk_value_set_type(node->outputs[0], &value->type, diag);
@@ -169,13 +180,25 @@ enum tmk_status tmk_instrument(struct tmk_graph *graph,
                               options->patterns[i]);
     if (status == TMK_OK)
         status = tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag);
-    for (size_t i = 0; status == TMK_OK && i < in.n; i++)
-        status = observe(in.values[i], options->kind, diag);
+    for (size_t i = 0; status == TMK_OK && i < in.n; i++) {
+        const struct tmk_observation as = {in.values[i], in.values[i]->profile_id, options->kind,
+                                           NULL};
+        status = observe(&as, diag);
+    }
     if (status == TMK_OK && n_observers)
         *n_observers = (uint32_t)in.n;
     free(in.matched);
     free(in.values);
     return status;
+}
+
+enum tmk_status tmk_observe_values(struct tmk_graph *graph,
+                                   const struct tmk_observation *observations, size_t n,
+                                   struct tmk_diag *diag) {
+    TMK_TRY(tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag));
+    for (size_t i = 0; i < n; i++)
+        TMK_TRY(observe(&observations[i], diag));
+    return TMK_OK;
 }
 
 struct stripping {

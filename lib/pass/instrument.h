@@ -43,6 +43,19 @@ TMK_NODISCARD enum tmk_status tmk_instrument(struct tmk_graph *graph,
                                              const struct tmk_instrument_options *options,
                                              uint32_t *n_observers, struct tmk_diag *diag);
 
+/* One observer for a value that need not carry the ID that it is watched for. */
+struct tmk_observation {
+    struct tmk_value *value;
+    int64_t id;
+    enum tmk_observer_kind kind;
+    const char *relation; /* how the value's numbers are had from the ID's; NULL: they are equal */
+};
+/* Puts these observers on their values as tmk_instrument does, each with its ID, kind and, where
+ * there is one, `relation`. A value may have several. */
+TMK_NODISCARD enum tmk_status tmk_observe_values(struct tmk_graph *graph,
+                                                 const struct tmk_observation *observations,
+                                                 size_t n, struct tmk_diag *diag);
+
 /* Takes every observer out again and gives the values their names back, so that an instrumented
  * file becomes the graph it was made from. The caller identifies the graph anew. *n_removed may be
  * NULL. */

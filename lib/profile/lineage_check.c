@@ -93,10 +93,8 @@ static enum tmk_status check_absorber(const struct tmk_lineage_record *record,
     const struct tmk_lineage_absorber *by = &o->absorber;
     if (!is_text(by->node) || !is_text(by->op) || !is_text(by->domain))
         return wrong(diag, "text that is not UTF-8");
-    if ((o->verdict == TMK_LINEAGE_ABSORBED) != (*by->op != 0))
-        return wrong(diag, "an original names its absorber if it is absorbed, and only then");
-    if (o->verdict != TMK_LINEAGE_ABSORBED && (by->n_inputs || by->n_outputs))
-        return wrong(diag, "an original that is not absorbed has an absorber's edges");
+    if (o->verdict != TMK_LINEAGE_ABSORBED && (*by->op || by->n_inputs || by->n_outputs))
+        return wrong(diag, "it is not absorbed, but has an absorber");
     TMK_TRY(check_ids(by->inputs, by->n_inputs, record->n_originals, diag));
     return check_ids(by->outputs, by->n_outputs, record->n_originals, diag);
 }

@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "graph/identify.h"
 #include "model/onnx.h"
 #include "pass/instrument.h"
@@ -53,6 +54,18 @@ const char *const *tmk_observer_kinds(void) {
             NULL,
     };
     return kinds;
+}
+
+const char *tmk_base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+uint64_t tmk_graph_fingerprint(const struct tmk_graph *graph) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        hash = tmk_hash64(&graph->outputs[i]->fingerprint, sizeof hash, hash);
+    return hash;
 }
 
 enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **out,

@@ -13,6 +13,11 @@ struct tmk_model {
     struct tmk_graph *graph; /* identified; never changed: clones are */
 };
 
+/* The last part of a path. */
+const char *tmk_base_name(const char *path);
+/* Of an identified graph: over the fingerprints of its outputs. */
+uint64_t tmk_graph_fingerprint(const struct tmk_graph *graph);
+
 /* A copy of the model's graph as it was before anybody observed it: of an instrumented file, the
  * graph that it was made from. Identified. */
 enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **out,

@@ -10,7 +10,6 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "exec/derive.h"
 #include "exec/run.h"
 #include "kernel/accel.h"
@@ -186,22 +185,10 @@ static const char *isa(void) {
 #endif
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static const char *copy(struct tmk_profile *profile, const char *text, bool *ok) {
     const char *c = tmk_profile_text(profile, text);
     *ok &= c != NULL;
     return c;
-}
-
-static uint64_t graph_fingerprint(const struct tmk_graph *graph) {
-    uint64_t hash = 0;
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        hash = tmk_hash64(&graph->outputs[i]->fingerprint, sizeof hash, hash);
-    return hash;
 }
 
 static enum tmk_status describe_model(struct tmk_profile *profile, const struct tmk_model *model,
@@ -212,11 +199,11 @@ static enum tmk_status describe_model(struct tmk_profile *profile, const struct 
     profile->producer.version = copy(profile, TMK_VERSION, &ok);
     profile->producer.isa = copy(profile, isa(), &ok);
     profile->producer.kernels = copy(profile, tmk_kernel_library(), &ok);
-    profile->model.file = copy(profile, base_name(model->path), &ok);
+    profile->model.file = copy(profile, tmk_base_name(model->path), &ok);
     profile->model.sha256 = copy(profile, model->sha256, &ok);
     profile->model.format = copy(profile, "onnx", &ok);
     profile->model.ir_version = graph->ir_version;
-    profile->model.fingerprint = graph_fingerprint(story->original);
+    profile->model.fingerprint = tmk_graph_fingerprint(story->original);
     for (uint32_t i = 0; i < graph->n_opsets; i++)
         TMK_TRY(tmk_profile_add_opset(profile, graph->opsets[i].domain, graph->opsets[i].version,
                                       diag));

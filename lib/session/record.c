@@ -10,21 +10,15 @@
 #include "base/size.h"
 #include "ops/ops.h"
 
-struct by_id {
-    struct tmk_value **values; /* by profile ID */
-    uint32_t *slots;           /* of its observer, + 1; 0: none */
-    size_t n;
-};
-
 static void count_values(struct tmk_graph *graph, void *context) {
-    struct by_id *by_id = context;
+    struct tmk_by_id *by_id = context;
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (tmk_value_alive(graph->values[i]))
             by_id->n++;
 }
 
 static void place_values(struct tmk_graph *graph, void *context) {
-    struct by_id *by_id = context;
+    struct tmk_by_id *by_id = context;
     for (uint32_t i = 0; i < graph->n_values; i++) {
         struct tmk_value *value = graph->values[i];
         if (tmk_value_alive(value) && value->profile_id >= 0 &&
@@ -33,7 +27,7 @@ static void place_values(struct tmk_graph *graph, void *context) {
     }
 }
 
-static enum tmk_profile_kind kind_of(const struct tmk_value *value) {
+enum tmk_profile_kind tmk_record_kind(const struct tmk_value *value) {
     if (value->kind == TMK_VALUE_INPUT)
         return TMK_PROFILE_INPUT;
     if (value->kind == TMK_VALUE_INITIALIZER ||
@@ -43,11 +37,10 @@ static enum tmk_profile_kind kind_of(const struct tmk_value *value) {
                                                            : TMK_PROFILE_ACTIVATION;
 }
 
-/* "If 'if1'/then_branch" for each graph between the value and the root, outermost first. */
-static const char *path_of(struct tmk_profile *profile, const struct tmk_graph *graph) {
-    char path[1024] = "";
+void tmk_record_path(const struct tmk_graph *graph, char path[TMK_RECORD_PATH]) {
+    path[0] = '\0';
     for (; graph->owner; graph = graph->parent) {
-        char label[256], longer[sizeof path];
+        char label[256], longer[TMK_RECORD_PATH];
         const char *attr = "";
         for (uint32_t i = 0; i < graph->owner->n_attrs; i++) {
             const struct tmk_attr *a = &graph->owner->attrs[i];
@@ -57,10 +50,9 @@ static const char *path_of(struct tmk_profile *profile, const struct tmk_graph *
         int n = snprintf(longer, sizeof longer, "%s/%s%s%s",
                          tmk_node_label(graph->owner, label, sizeof label), attr,
                          path[0] ? "/" : "", path);
-        if (n > 0 && (size_t)n < sizeof path)
+        if (n > 0 && n < TMK_RECORD_PATH)
             memcpy(path, longer, (size_t)n + 1);
     }
-    return tmk_profile_text(profile, path);
 }
 
 static enum tmk_status describe_type(struct tmk_profile *profile, const struct tmk_value *value,
@@ -289,15 +281,17 @@ static enum tmk_status record(struct tmk_profile *profile, const struct tmk_valu
                               const struct tmk_observed *observed, uint32_t slot,
                               struct tmk_diag *diag) {
     struct tmk_profile_tensor *tensor;
+    char path[TMK_RECORD_PATH];
     TMK_TRY(tmk_profile_add_tensor(profile, (uint32_t)value->profile_id, &tensor, diag));
     tensor->fingerprint = value->fingerprint;
     tensor->content = value->content;
     tensor->ordinal = value->ordinal;
     tensor->name = tmk_profile_text(profile, value->name);
-    tensor->path = path_of(profile, value->graph);
+    tmk_record_path(value->graph, path);
+    tensor->path = tmk_profile_text(profile, path);
     if (!tensor->name || !tensor->path)
         return tmk_nomem(diag);
-    tensor->kind = kind_of(value);
+    tensor->kind = tmk_record_kind(value);
     TMK_TRY(describe_type(profile, value, tensor, diag));
     TMK_TRY(describe_ends(profile, value, tensor, diag));
     TMK_TRY(trace_value(tensor, value, &observed->feedback, diag));
@@ -311,26 +305,38 @@ static enum tmk_status record(struct tmk_profile *profile, const struct tmk_valu
     return TMK_OK;
 }
 
+enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, struct tmk_graph *graph,
+                               struct tmk_diag *diag) {
+    *by_id = (struct tmk_by_id){0};
+    tmk_graph_each(graph, count_values, by_id);
+    by_id->values = calloc(by_id->n + 1, sizeof(struct tmk_value *));
+    if (!by_id->values)
+        return tmk_nomem(diag);
+    tmk_graph_each(graph, place_values, by_id);
+    return TMK_OK;
+}
+
+void tmk_by_id_finish(struct tmk_by_id *by_id) {
+    free(by_id->values);
+    *by_id = (struct tmk_by_id){0};
+}
+
 enum tmk_status tmk_record_values(struct tmk_profile *profile, struct tmk_graph *original,
                                   const struct tmk_observed *observed, struct tmk_diag *diag) {
-    struct by_id by_id = {0};
+    struct tmk_by_id by_id;
     tmk_graph_number(original);
-    tmk_graph_each(original, count_values, &by_id);
-    by_id.values = calloc(by_id.n + 1, sizeof(struct tmk_value *));
-    by_id.slots = calloc(by_id.n + 1, sizeof *by_id.slots);
-    enum tmk_status status = by_id.values && by_id.slots ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK) {
-        tmk_graph_each(original, place_values, &by_id);
-        for (uint32_t s = 0; s < observed->n_slots; s++) {
-            int64_t id = observed->observers[s].profile_id;
-            if (id >= 0 && (size_t)id < by_id.n)
-                by_id.slots[id] = s + 1;
-        }
+    TMK_TRY(tmk_by_id_init(&by_id, original, diag));
+    uint32_t *slots = calloc(by_id.n + 1, sizeof *slots); /* of its observer, + 1; 0: none */
+    enum tmk_status status = slots ? TMK_OK : tmk_nomem(diag);
+    for (uint32_t s = 0; status == TMK_OK && s < observed->n_slots; s++) {
+        int64_t id = observed->observers[s].profile_id;
+        if (id >= 0 && (size_t)id < by_id.n)
+            slots[id] = s + 1;
     }
     for (size_t id = 0; status == TMK_OK && id < by_id.n; id++)
         if (by_id.values[id])
-            status = record(profile, by_id.values[id], observed, by_id.slots[id], diag);
-    free(by_id.values);
-    free(by_id.slots);
+            status = record(profile, by_id.values[id], observed, slots[id], diag);
+    tmk_by_id_finish(&by_id);
+    free(slots);
     return status;
 }

@@ -207,7 +207,7 @@ static void hostile_files_are_refused_with_the_place(void **state) {
     refuse("\"scale\":[0.1,", "\"scale\":[", TMK_FORMAT, "'shift'");
     refuse("\"shift\":[0]", "\"shift\":[]", TMK_FORMAT, "'shift'");
     refuse("\"-9223372036854775808\"", "\"-9223372036854775809\"", TMK_FORMAT, "'zero_point'");
-    refuse("\"op\":\"Conv\"", "\"op\":\"\"", TMK_MISMATCH, "absorber");
+    refuse("\"verdict\":\"absorbed\"", "\"verdict\":\"merged\"", TMK_MISMATCH, "absorber");
     refuse("\"inputs\":[\"p1\",", "\"inputs\":[\"p5\",", TMK_MISMATCH, "ascend");
     refuse("\"outputs\":[\"p4\"", "\"outputs\":[\"p9\"", TMK_MISMATCH, "not there");
     refuse("\"originals\":[\"p0\",\"p4\"]", "\"originals\":[\"p0\"]", TMK_MISMATCH, "list");

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a lineage between graphs to a record that needs none. */
+#ifndef TMK_SESSION_LINEAGE_H
+#define TMK_SESSION_LINEAGE_H
+
+#include <tidemark/lineage.h>
+
+#include "graph/lineage.h"
+
+struct tmk_lineage_ends {
+    struct tmk_graph *original; /* as the lineage was made of it; identified */
+    struct tmk_graph *graph;    /* that the lineage points into */
+    struct tmk_graph *file;     /* what the file of `graph` is when it is read; identified */
+    const struct tmk_lineage *lineage;
+};
+/* One original for each value of `original`, one value for each of `file`. The models' files and
+ * the passes are left to the caller. Numbers the graphs anew. TMK_GRAPH: `file` is not `graph`. */
+TMK_NODISCARD enum tmk_status tmk_lineage_record_of(const struct tmk_lineage_ends *ends,
+                                                    struct tmk_lineage_record **out,
+                                                    struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes over a model: observers are taken out, the passes run, observers go back on where their
+ * values went, and the file is written and read again, so that the lineage speaks of what it says.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/file.h"
+#include "graph/identify.h"
+#include "graph/print.h"
+#include "model/onnx.h"
+#include "pass/instrument.h"
+#include "pass/pass.h"
+#include "plan/plan.h"
+#include "session/lineage.h"
+#include "session/model.h"
+#include "tmk_version.h"
+
+enum { INLINE_LIMIT = 8 }; /* elements of a tensor that are shown */
+
+bool tmk_transform_pass(size_t i, const char **name, const char **help) {
+    size_t n = 0;
+    while (tmk_pass_list()[n])
+        n++;
+    if (i >= n)
+        return false;
+    *name = tmk_pass_list()[i]->name;
+    *help = tmk_pass_list()[i]->help;
+    return true;
+}
+
+struct transforming {
+    const struct tmk_transform_options *options;
+    struct tmk_graph *original; /* without observers */
+    struct tmk_graph *graph;    /* that is transformed */
+    struct tmk_lineage *lineage;
+    const struct tmk_pass **passes;
+    size_t n_passes;
+    uint32_t *watched; /* IDs that had an observer, one each */
+    enum tmk_observer_kind *kinds;
+    uint32_t n_watched;
+    struct tmk_transform_report report;
+    bool failed; /* to print */
+    struct tmk_diag *diag;
+};
+
+static void finish(struct transforming *t) {
+    tmk_lineage_destroy(&t->lineage);
+    tmk_graph_destroy(&t->graph);
+    tmk_graph_destroy(&t->original);
+    free(t->passes);
+    free(t->watched);
+    free(t->kinds);
+}
+
+/* ---- which passes ---- */
+
+static enum tmk_status unknown_pass(const char *name, struct tmk_diag *diag) {
+    struct tmk_text known = {0};
+    for (size_t i = 0; tmk_pass_list()[i]; i++)
+        tmk_text_printf(&known, "%s%s", i ? ", " : "", tmk_pass_list()[i]->name);
+    enum tmk_status status =
+        known.failed ? tmk_nomem(diag)
+                     : tmk_fail(diag, TMK_ARGUMENT, "there is no pass '%s'; there are %s, and all",
+                                name, known.data);
+    tmk_text_finish(&known);
+    return status;
+}
+
+/* Room is for every name to be "all". */
+static enum tmk_status choose_passes(struct transforming *t) {
+    const struct tmk_pass *const *all = tmk_pass_list();
+    size_t n = 1;
+    while (all[n])
+        n++;
+    t->passes = calloc(t->options->n_passes * n + 1, sizeof(struct tmk_pass *));
+    if (!t->passes)
+        return tmk_nomem(t->diag);
+    for (size_t i = 0; i < t->options->n_passes; i++) {
+        const char *name = t->options->passes[i];
+        if (strcmp(name, "all") == 0) {
+            for (size_t k = 0; all[k]; k++)
+                t->passes[t->n_passes++] = all[k];
+            continue;
+        }
+        const struct tmk_pass *pass = tmk_pass_find(name);
+        if (!pass)
+            return unknown_pass(name, t->diag);
+        t->passes[t->n_passes++] = pass;
+    }
+    return TMK_OK;
+}
+
+/* ---- observers, out and in ---- */
+
+/* The original without observers, and who was watched: IDs are given once the observers are out. */
+static enum tmk_status take_observers_out(struct transforming *t, const struct tmk_model *model) {
+    struct tmk_observer *observers = NULL;
+    uint32_t n = 0, removed = 0;
+    TMK_TRY(tmk_graph_clone(model->graph, &t->original, t->diag));
+    TMK_TRY(tmk_observer_slots(t->original, &observers, &n, t->diag));
+    const struct tmk_value **watched = calloc(n + 1u, sizeof(struct tmk_value *));
+    t->watched = calloc(n + 1u, sizeof *t->watched);
+    t->kinds = calloc(n + 1u, sizeof *t->kinds);
+    enum tmk_status status = watched && t->watched && t->kinds ? TMK_OK : tmk_nomem(t->diag);
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
+        watched[i] = tmk_value_source(observers[i].node->outputs[0]);
+        if (!tmk_observer_kind_by_name(observers[i].kind, &t->kinds[i]))
+            status = tmk_fail(t->diag, TMK_UNSUPPORTED,
+                              "the model holds an observer of kind '%s', which is not known",
+                              observers[i].kind);
+    }
+    if (status == TMK_OK)
+        status = tmk_strip_observers(t->original, &removed, t->diag);
+    if (status == TMK_OK && removed)
+        status = tmk_graph_identify(t->original, NULL, t->diag);
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++)
+        t->watched[i] = (uint32_t)watched[i]->profile_id;
+    t->n_watched = n;
+    t->report.observers_before = n;
+    free(watched);
+    free(observers);
+    return status;
+}
+
+static enum tmk_status put_observers_back(struct transforming *t) {
+    struct tmk_observation *list = calloc(t->n_watched + 1u, sizeof *list);
+    uint32_t n = 0;
+    if (!list)
+        return tmk_nomem(t->diag);
+    for (uint32_t i = 0; i < t->n_watched; i++) {
+        const struct tmk_origin *origin = tmk_lineage_origin(t->lineage, t->watched[i]);
+        if (!origin->value || origin->fate == TMK_FATE_ABSORBED)
+            continue;
+        bool same = origin->fate == TMK_FATE_SAME;
+        list[n++] = (struct tmk_observation){origin->value, origin->id, t->kinds[i],
+                                             same ? NULL : tmk_fate_name(origin->fate)};
+    }
+    t->report.observers_after = n;
+    enum tmk_status status = n ? tmk_observe_values(t->graph, list, n, t->diag) : TMK_OK;
+    free(list);
+    return status;
+}
+
+/* ---- running ---- */
+
+static void print_after(void *context, const char *pass, bool progress, struct tmk_graph *graph,
+                        const struct tmk_lineage *lineage) {
+    struct transforming *t = context;
+    struct tmk_text text = {0};
+    tmk_graph_print_lineage(graph, INLINE_LIMIT, lineage, &text);
+    t->failed = t->failed || text.failed;
+    if (!text.failed)
+        t->options->after(t->options->context, pass, progress, text.data);
+    tmk_text_finish(&text);
+}
+
+static void count_nodes(struct tmk_graph *graph, void *context) {
+    uint32_t *n = context;
+    *n += graph->n_nodes;
+}
+
+static enum tmk_status run(struct transforming *t) {
+    const struct tmk_pass_options options = {
+        .pinned = t->options->barrier ? t->watched : NULL,
+        .n_pinned = t->options->barrier ? t->n_watched : 0,
+        .after = t->options->after ? print_after : NULL,
+        .context = t,
+    };
+    TMK_TRY(tmk_graph_clone(t->original, &t->graph, t->diag));
+    TMK_TRY(tmk_lineage_create(t->graph, &t->lineage, t->diag));
+    tmk_graph_each(t->graph, count_nodes, &t->report.nodes_before);
+    TMK_TRY(tmk_passes_run(&t->graph, t->lineage, t->passes, t->n_passes, &options,
+                           &t->report.progress, t->diag));
+    tmk_graph_each(t->graph, count_nodes, &t->report.nodes_after);
+    return t->failed ? tmk_nomem(t->diag) : TMK_OK;
+}
+
+/* ---- the file, and the record ---- */
+
+static enum tmk_status describe_models(struct transforming *t, const struct tmk_model *model,
+                                       const char *path, const struct tmk_graph *file,
+                                       struct tmk_lineage_record *record) {
+    char sha256[65];
+    TMK_TRY(tmk_file_sha256(path, sha256, t->diag));
+    record->producer = tmk_lineage_record_text(record, TMK_VERSION);
+    record->original = (struct tmk_lineage_model){
+        tmk_lineage_record_text(record, tmk_base_name(model->path)),
+        tmk_lineage_record_text(record, model->sha256), tmk_graph_fingerprint(t->original)};
+    record->transformed = (struct tmk_lineage_model){
+        tmk_lineage_record_text(record, tmk_base_name(path)),
+        tmk_lineage_record_text(record, sha256), tmk_graph_fingerprint(file)};
+    if (!record->producer || !record->original.file || !record->original.sha256 ||
+        !record->transformed.file || !record->transformed.sha256)
+        return tmk_nomem(t->diag);
+    for (size_t i = 0; i < t->n_passes; i++)
+        TMK_TRY(tmk_lineage_record_add_pass(record, t->passes[i]->name, t->diag));
+    return TMK_OK;
+}
+
+static enum tmk_status make_record(struct transforming *t, const struct tmk_model *model,
+                                   const char *path, struct tmk_lineage_record **out) {
+    struct tmk_model *written = NULL;
+    struct tmk_graph *file = NULL;
+    struct tmk_lineage_record *record = NULL;
+    TMK_TRY(tmk_model_open(path, false, &written, t->diag));
+    enum tmk_status status = tmk_original(written, &file, t->diag);
+    if (status == TMK_OK) {
+        const struct tmk_lineage_ends ends = {t->original, t->graph, file, t->lineage};
+        status = tmk_in(t->diag, tmk_lineage_record_of(&ends, &record, t->diag), "%s", path);
+    }
+    if (status == TMK_OK)
+        status = describe_models(t, model, path, file, record);
+    if (status == TMK_OK)
+        *out = record;
+    else
+        tmk_lineage_record_destroy(&record);
+    tmk_graph_destroy(&file);
+    tmk_model_close(&written);
+    return status;
+}
+
+/* The file has the observers, the graph is left without. */
+static enum tmk_status save(struct transforming *t, const char *path) {
+    TMK_TRY(put_observers_back(t));
+    TMK_TRY(tmk_graph_verify(t->graph, t->diag));
+    TMK_TRY(tmk_onnx_save(t->graph, path, t->diag));
+    return tmk_strip_observers(t->graph, NULL, t->diag);
+}
+
+enum tmk_status tmk_model_transform(struct tmk_model *model,
+                                    const struct tmk_transform_options *options, const char *path,
+                                    struct tmk_lineage_record **out,
+                                    struct tmk_transform_report *report, struct tmk_diag *diag) {
+    struct transforming t = {.options = options, .diag = diag};
+    enum tmk_status status = choose_passes(&t);
+    if (status == TMK_OK)
+        status = take_observers_out(&t, model);
+    if (status == TMK_OK)
+        status = tmk_in(diag, run(&t), "%s", model->path);
+    if (status == TMK_OK)
+        status = save(&t, path);
+    if (status == TMK_OK)
+        status = make_record(&t, model, path, out);
+    if (status == TMK_OK && report)
+        *report = t.report;
+    finish(&t);
+    return status;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/lineage.h>
+#include <tidemark/session.h>
+
+#include "command.h"
+
+/* The names of a list with commas; the words show into *copy. */
+static bool split(const char *list, struct words *names, char **copy) {
+    char *rest, *name;
+    *copy = strdup(list);
+    if (!*copy)
+        return false;
+    for (name = strtok_r(*copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+        if (!add_word(names, name))
+            return false;
+    return true;
+}
+
+static void list_passes(void) {
+    const char *name, *help;
+    for (size_t i = 0; tmk_transform_pass(i, &name, &help); i++)
+        printf("%-26s %s\n", name, help);
+    printf("%-26s %s\n", "all", "all of them, in this order");
+}
+
+static void print_after(void *context, const char *pass, bool progress, const char *text) {
+    (void)context;
+    printf("// after %s%s\n%s", pass, progress ? "" : ", which changed nothing", text);
+}
+
+static void put_json(const struct tmk_lineage_record *record,
+                     const struct tmk_transform_report *report) {
+    uint32_t counts[TMK_LINEAGE_VERDICTS];
+    tmk_lineage_record_count(record, counts);
+    printf("{\"originals\":%u,\"values\":%u", record->n_originals, record->n_values);
+    for (int v = 0; v < TMK_LINEAGE_VERDICTS; v++)
+        printf(",\"%s\":%u", tmk_lineage_verdict_name((enum tmk_lineage_verdict)v), counts[v]);
+    printf(",\"nodes_before\":%u,\"nodes_after\":%u,\"observers_before\":%u,"
+           "\"observers_after\":%u,\"changed\":%s}\n",
+           report->nodes_before, report->nodes_after, report->observers_before,
+           report->observers_after, report->progress ? "true" : "false");
+}
+
+static void summarize(const struct tmk_lineage_record *record,
+                      const struct tmk_transform_report *report, const char *output) {
+    uint32_t counts[TMK_LINEAGE_VERDICTS];
+    char fates[256] = "";
+    tmk_lineage_record_count(record, counts);
+    for (int v = 0; v < TMK_LINEAGE_VERDICTS; v++) {
+        size_t len = strlen(fates);
+        if (counts[v])
+            snprintf(fates + len, sizeof fates - len, "%s%u %s", len ? ", " : "", counts[v],
+                     tmk_lineage_verdict_name((enum tmk_lineage_verdict)v));
+    }
+    remark("%u original values: %s", record->n_originals, fates);
+    if (report->observers_before)
+        remark("%u observers, of %u", report->observers_after, report->observers_before);
+    remark("%u nodes, of %u, in %s%s", report->nodes_after, report->nodes_before, output,
+           report->progress ? "" : "; nothing was there to change");
+}
+
+struct job {
+    const char *model, *output;
+    struct words lineages;
+    struct tmk_transform_options options;
+    bool json;
+};
+
+static enum tmk_status transform(const struct job *job, struct tmk_diag *diag) {
+    struct tmk_model *model = NULL;
+    struct tmk_lineage_record *record = NULL;
+    struct tmk_transform_report report;
+    enum tmk_status status = TMK_OK;
+    for (size_t i = 0; status == TMK_OK && i < job->lineages.n; i++)
+        status = tmk_lineage_record_can_write(job->lineages.items[i], diag);
+    if (status == TMK_OK)
+        status = tmk_model_open(job->model, false, &model, diag);
+    if (status == TMK_OK)
+        status = tmk_model_transform(model, &job->options, job->output, &record, &report, diag);
+    tmk_model_close(&model);
+    for (size_t i = 0; status == TMK_OK && i < job->lineages.n; i++)
+        status = tmk_lineage_record_write(record, job->lineages.items[i], diag);
+    if (status == TMK_OK && job->json)
+        put_json(record, &report);
+    if (status == TMK_OK)
+        summarize(record, &report, job->output);
+    tmk_lineage_record_destroy(&record);
+    return status;
+}
+
+static int run_transform(const struct command *command, int argc, char **argv) {
+    const char *passes = NULL, *observers = "transparent";
+    bool print = false;
+    struct words rest = {0}, names = {0};
+    struct job job = {0};
+    char *copy = NULL;
+    const struct option_row options[] = {
+        {"passes", 0, OPTION_TEXT, "LIST", "names with commas, or all; help lists them", &passes},
+        {"output", 'o', OPTION_TEXT, "FILE", "where to write the model", &job.output},
+        {"lineage", 0, OPTION_TEXTS, "FILE",
+         "where to write what became of each value: .json or .h5; may be repeated", &job.lineages},
+        {"observers", 0, OPTION_TEXT, "HOW",
+         "transparent (default): passes don't see them; barrier: their values stay", &observers},
+        {"print-after", 0, OPTION_FLAG, NULL, "print the model after each pass", &print},
+        {"json", 0, OPTION_FLAG, NULL, "the summary as JSON, to stdout", &job.json},
+        {0}};
+    int exit_status;
+    if (!parse_options(command, options, argc, argv, &rest, &exit_status))
+        goto end;
+    if (passes && strcmp(passes, "help") == 0) {
+        list_passes();
+        goto end;
+    }
+    job.options.barrier = strcmp(observers, "barrier") == 0;
+    const char *wrong = rest.n != 1   ? "it takes one MODEL"
+                        : !passes     ? "which passes? add --passes"
+                        : !job.output ? "where to? add -o"
+                        : !job.options.barrier && strcmp(observers, "transparent") != 0
+                            ? "--observers is transparent or barrier"
+                        : print && job.json ? "choose one of --print-after and --json"
+                                            : NULL;
+    if (wrong) {
+        exit_status = wrong_call(command, "%s", wrong);
+        goto end;
+    }
+    struct tmk_diag diag = {0};
+    enum tmk_status status = split(passes, &names, &copy) ? TMK_OK : TMK_NOMEM;
+    job.model = rest.items[0];
+    job.options.passes = names.items;
+    job.options.n_passes = names.n;
+    job.options.after = print ? print_after : NULL;
+    if (status == TMK_OK)
+        status = transform(&job, &diag);
+    exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+end:
+    free(copy);
+    free(names.items);
+    free(rest.items);
+    free(job.lineages.items);
+    return exit_status;
+}
+
+const struct command command_transform = {
+    "transform",
+    "run passes over a model and say which value became which",
+    "MODEL.onnx --passes LIST -o OUT.onnx --lineage L.json",
+    "Runs graph passes and writes the model, and the lineage: for each value of the original\n"
+    "which value of the new model has its numbers and by which relation, or what became of it.\n"
+    "`tidemark transform --passes help` lists the passes.",
+    "tidemark transform digits.onnx --passes all -o small.onnx --lineage small.json",
+    run_transform,
+};
