@@ -41,9 +41,9 @@ TMK_NODISCARD enum tmk_status tmk_onnx_load(const char *path,
                                             const struct tmk_onnx_options *options,
                                             struct tmk_graph **out, struct tmk_diag *diag);
 
-/* Export. Names are made unique where they collide; nameless values get names. Observers keep
- * running in any ONNX runtime: the model brings ai.tidemark::EdgeObserver along as a model-local
- * function that forwards its input. Weights that were widened stay float32.
+/* Export. Names of values, and those of nodes, are made unique where they collide; nameless values
+ * get names. Observers keep running in any ONNX runtime: the model brings ai.tidemark::EdgeObserver
+ * along as a model-local function that forwards its input. Weights that were widened stay float32.
  *
  * Where the weights take more than 2,000,000,000 bytes (a protobuf ends at 2 GiB) those of 1 KiB
  * and more go to `path`.data, which is written first. */

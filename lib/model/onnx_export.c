@@ -77,8 +77,10 @@ static enum tmk_status list_names(struct tmk_onnx_writer *w, struct tmk_value *c
     return TMK_OK;
 }
 
+/* The node's own name may be taken by another node of the graph: `taken` are those so far. */
 static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_node *node,
-                                  const struct tmk_onnx_names *names, TmkPb__Node **out) {
+                                  const struct tmk_onnx_names *names, struct tmk_onnx_names *taken,
+                                  TmkPb__Node **out) {
     TmkPb__Node *pb = tmk_onnx_make(w, &tmk_pb__node__descriptor);
     if (!pb)
         return tmk_nomem(w->diag);
@@ -88,7 +90,8 @@ static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_no
     pb->n_input = node->n_inputs;
     pb->n_output = node->n_outputs;
     pb->op_type = borrowed(node->op);
-    pb->name = *node->name ? borrowed(node->name) : NULL;
+    if (*node->name && !(pb->name = borrowed(tmk_onnx_free_name(w, taken, node->name))))
+        return tmk_nomem(w->diag);
     pb->domain = *node->domain ? borrowed(node->domain) : NULL;
     w->has_observers |= tmk_node_is_observer(node);
     *out = pb;
@@ -210,6 +213,18 @@ static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct
     return TMK_OK;
 }
 
+static enum tmk_status write_nodes(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                   const struct tmk_onnx_names *names, TmkPb__Graph *pb) {
+    struct tmk_onnx_names taken = {0};
+    enum tmk_status status = TMK_OK;
+    for (const struct tmk_node *node = graph->first; node && status == TMK_OK; node = node->next) {
+        status = write_node(w, node, names, &taken, &pb->node[pb->n_node]);
+        pb->n_node += status == TMK_OK;
+    }
+    tmk_map_finish(&taken.taken);
+    return status;
+}
+
 static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
                                   struct tmk_onnx_names *names, TmkPb__Graph *pb) {
     pb->name = borrowed(*graph->name ? graph->name : "graph");
@@ -220,10 +235,7 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
     TMK_TRY(tmk_onnx_name_values(w, graph, names));
     TMK_TRY(write_inputs(w, graph, pb));
     TMK_TRY(write_initializers(w, graph, pb));
-    for (const struct tmk_node *node = graph->first; node; node = node->next) {
-        TMK_TRY(write_node(w, node, names, &pb->node[pb->n_node]));
-        pb->n_node++;
-    }
+    TMK_TRY(write_nodes(w, graph, names, pb));
     TMK_TRY(write_outputs(w, graph, names, pb));
     return write_value_infos(w, graph, pb);
 }

@@ -100,7 +100,7 @@ static void names_that_collide_are_told_apart(void **state) {
                                     "  input %x : f32[2]\n"
                                     "  init %w : f32[1] = {1} \"x\"\n"
                                     "  %a = Add(%x, %w) \"n\"\n"
-                                    "  %b = Neg(%a)\n"
+                                    "  %b = Neg(%a) \"n\"\n"
                                     "  output %b\n"
                                     "}\n"),
                      *back = NULL;
@@ -116,6 +116,9 @@ static void names_that_collide_are_told_apart(void **state) {
     assert_int_equal(add->inputs[1]->kind, TMK_VALUE_INITIALIZER);
     assert_string_not_equal(add->inputs[1]->name, "x");
     assert_string_not_equal(add->outputs[0]->name, "");
+    assert_string_equal(add->name, "n");
+    assert_string_not_equal(add->next->name, "n");
+    assert_string_not_equal(add->next->name, "");
     tmk_text_finish(&bytes);
     tmk_graph_destroy(&back);
     tmk_graph_destroy(&graph);
