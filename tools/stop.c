@@ -33,5 +33,6 @@ bool stop_was_asked(void *context) {
 }
 
 int stop_exit_status(void) {
-    return EXIT_BY_SIGNAL + atomic_load(&asked);
+    int number = atomic_load(&asked);
+    return EXIT_BY_SIGNAL + (number ? number : SIGTERM); /* another rank was asked */
 }

@@ -138,7 +138,9 @@ struct tmk_run_options {
     uint32_t shard, shards; /* the shard-th (from 1) of so many parts of the samples; 0, 0: all */
     /* A file that is written now and then, and once more when the run is stopped. Where it is there
      * at the start the run goes on from it; the result is that of a run that was never interrupted.
-     * It stays: remove it once the result is in safety. NULL: none. */
+     * It stays: remove it once the result is in safety. With a team it is rank 0 that reads and
+     * writes it, for all; how many ranks a run has may change from one start to the next. All must
+     * be given one, or none. NULL: none. */
     const char *checkpoint;
     double checkpoint_seconds; /* from one to the next; 0: 60 */
     /* Called before running when a checkpoint was there: samples that are done, of how many (0: not

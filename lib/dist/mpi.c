@@ -32,12 +32,36 @@ void tmk_team_receive(void *bytes, int n, uint32_t from, enum tag tag) {
     MPI_Recv(bytes, n, MPI_BYTE, (int)from, (int)tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-bool tmk_team_is_stopped(struct tmk_team *team) {
-    if (team->rank != 0 && !team->stopped && tmk_team_has(0, TAG_STOP, MPI_STATUS_IGNORE)) {
-        tmk_team_receive(NULL, 0, 0, TAG_STOP);
+static void take_word(struct tmk_team *team, enum word word) {
+    switch (word) {
+    case WORD_PAUSE:
+        team->paused = true;
+        break;
+    case WORD_GO_ON:
+        team->paused = false;
+        team->rounds++;
+        break;
+    case WORD_END:
+        team->over = true;
+        break;
+    case WORD_FAILED:
         team->stopped = true;
     }
+}
+
+bool tmk_team_is_stopped(struct tmk_team *team) {
+    while (team->rank != 0 && tmk_team_has(0, TAG_WORD, MPI_STATUS_IGNORE)) {
+        enum word word;
+        tmk_team_receive(&word, sizeof word, 0, TAG_WORD);
+        take_word(team, word);
+    }
     return team->stopped;
+}
+
+void tmk_team_say(struct tmk_team *team, enum word word) {
+    for (uint32_t i = 1; i < team->size; i++)
+        if (!team->seats[i].left)
+            tmk_team_send(&word, sizeof word, i, TAG_WORD);
 }
 
 enum tmk_status tmk_team_interrupted(struct tmk_diag *diag) {
@@ -114,11 +138,22 @@ enum tmk_status tmk_team_join(struct tmk_team **out, struct tmk_diag *diag) {
 /* ---- taking ---- */
 
 enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *work,
+                               const struct tmk_batches *done, uint32_t n_done,
                                struct tmk_diag *diag) {
-    (void)diag;
+    struct tmk_batches *kept = NULL;
+    if (team->rank == 0 && n_done) {
+        kept = calloc(n_done, sizeof *kept);
+        if (!kept)
+            return tmk_nomem(diag);
+        memcpy(kept, done, n_done * sizeof *kept);
+    }
     pthread_mutex_lock(&team->lock);
     team->work = *work;
-    team->share = tmk_share_of(work->batches, team->size);
+    if (team->rank == 0) {
+        team->done = kept;
+        team->share = tmk_share_of(work->batches, kept, n_done, team->size);
+        team->handed = work->batches - team->share.all;
+    }
     team->offered = true;
     pthread_mutex_unlock(&team->lock);
     return TMK_OK;
@@ -160,11 +195,20 @@ enum tmk_status tmk_team_take(struct tmk_team *team, uint64_t *begin, uint64_t *
     return TMK_OK;
 }
 
-bool tmk_team_is_over(struct tmk_team *team) {
+enum tmk_status tmk_team_ask(struct tmk_team *team, enum tmk_wish wish, bool *pause,
+                             struct tmk_diag *diag) {
+    const struct notice notice = {.stays = true};
+    const bool stop = wish == TMK_WISH_STOP;
     pthread_mutex_lock(&team->lock);
     bool stopped = tmk_team_is_stopped(team);
+    if (team->rank == 0 && wish != TMK_WISH_NOTHING)
+        tmk_team_call(team);
+    else if (team->rank != 0 && stop && !team->wishes)
+        tmk_team_send(&notice, sizeof notice, 0, TAG_NOTICE);
+    team->wishes |= stop;
+    *pause = team->paused;
     pthread_mutex_unlock(&team->lock);
-    return stopped;
+    return stopped ? tmk_team_interrupted(diag) : TMK_OK;
 }
 
 uint64_t tmk_team_done(struct tmk_team *team) {
@@ -206,7 +250,7 @@ static struct notice await_verdict(struct tmk_team *team, enum tmk_status status
     uint32_t naps = 0;
     snprintf(notice.text, sizeof notice.text, "%s", text);
     pthread_mutex_lock(&team->lock);
-    tmk_team_send(&notice, sizeof notice, 0, TAG_LEFT);
+    tmk_team_send(&notice, sizeof notice, 0, TAG_NOTICE);
     while (!tmk_team_has(0, TAG_VERDICT, MPI_STATUS_IGNORE)) {
         tmk_team_decline();
         pthread_mutex_unlock(&team->lock);
@@ -214,7 +258,7 @@ static struct notice await_verdict(struct tmk_team *team, enum tmk_status status
         pthread_mutex_lock(&team->lock);
     }
     tmk_team_receive(&notice, sizeof notice, 0, TAG_VERDICT);
-    (void)tmk_team_is_stopped(team); /* takes that message too, if it is there */
+    (void)tmk_team_is_stopped(team); /* takes the words that nobody asked for */
     pthread_mutex_unlock(&team->lock);
     return notice;
 }
@@ -230,6 +274,7 @@ enum tmk_status tmk_team_leave(struct tmk_team **slot, enum tmk_status status,
     MPI_Finalize();
     pthread_mutex_destroy(&team->lock);
     free(team->seats);
+    free(team->done);
     free(team);
     *slot = NULL;
     if (diag)

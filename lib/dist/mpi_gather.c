@@ -12,11 +12,11 @@ enum { PIECE = 1 << 30 }; /* MPI counts in int */
 
 void tmk_team_decline(void) {
     MPI_Status status;
-    while (tmk_team_has(MPI_ANY_SOURCE, TAG_LENGTH, &status)) {
+    while (tmk_team_has(MPI_ANY_SOURCE, TAG_OFFER, &status)) {
         const bool no = false;
-        uint64_t length;
-        tmk_team_receive(&length, sizeof length, (uint32_t)status.MPI_SOURCE, TAG_LENGTH);
-        if (length)
+        struct offer offer;
+        tmk_team_receive(&offer, sizeof offer, (uint32_t)status.MPI_SOURCE, TAG_OFFER);
+        if (offer.length)
             tmk_team_send(&no, sizeof no, (uint32_t)status.MPI_SOURCE, TAG_ANSWER);
     }
 }
@@ -44,22 +44,23 @@ static bool may_send(struct tmk_team *team, uint32_t to) {
     return yes;
 }
 
-static void send_length(struct tmk_team *team, uint64_t length, uint32_t to) {
+static void send_offer(struct tmk_team *team, uint64_t length, bool finished, uint32_t to) {
+    const struct offer offer = {length, finished};
     pthread_mutex_lock(&team->lock);
-    tmk_team_send(&length, sizeof length, to, TAG_LENGTH);
+    tmk_team_send(&offer, sizeof offer, to, TAG_OFFER);
     pthread_mutex_unlock(&team->lock);
 }
 
 static enum tmk_status send_up(struct tmk_team *team, const struct tmk_profile *profile,
-                               uint32_t to, struct tmk_diag *diag) {
+                               bool finished, uint32_t to, struct tmk_diag *diag) {
     struct tmk_text bytes = {0};
     if (is_empty(profile)) {
-        send_length(team, 0, to);
+        send_offer(team, 0, finished, to);
         return TMK_OK;
     }
     enum tmk_status status = tmk_checkpoint_encode(profile, &bytes, diag);
     if (status == TMK_OK) {
-        send_length(team, bytes.len, to);
+        send_offer(team, bytes.len, finished, to);
         if (!may_send(team, to))
             status = tmk_team_interrupted(diag);
     }
@@ -74,15 +75,15 @@ static enum tmk_status send_up(struct tmk_team *team, const struct tmk_profile *
 
 /* ---- down ---- */
 
-static enum tmk_status await_length(struct tmk_team *team, uint32_t from, uint64_t *length,
-                                    struct tmk_diag *diag) {
+static enum tmk_status await_offer(struct tmk_team *team, uint32_t from, struct offer *offer,
+                                   struct tmk_diag *diag) {
     bool there = false, stopped = false;
     for (uint32_t naps = 0; !there && !stopped;) {
         pthread_mutex_lock(&team->lock);
         stopped = tmk_team_is_stopped(team);
-        there = !stopped && tmk_team_has((int)from, TAG_LENGTH, MPI_STATUS_IGNORE);
+        there = !stopped && tmk_team_has((int)from, TAG_OFFER, MPI_STATUS_IGNORE);
         if (there)
-            tmk_team_receive(length, sizeof *length, from, TAG_LENGTH);
+            tmk_team_receive(offer, sizeof *offer, from, TAG_OFFER);
         pthread_mutex_unlock(&team->lock);
         if (!there && !stopped)
             tmk_team_nap(&naps);
@@ -90,19 +91,15 @@ static enum tmk_status await_length(struct tmk_team *team, uint32_t from, uint64
     return stopped ? tmk_team_interrupted(diag) : TMK_OK;
 }
 
-/* *bytes NULL: it has none. */
-static enum tmk_status receive(struct tmk_team *team, uint32_t from, char **bytes, uint64_t *length,
+/* What was offered. */
+static enum tmk_status receive(struct tmk_team *team, uint32_t from, uint64_t length, char **bytes,
                                struct tmk_diag *diag) {
-    *bytes = NULL;
-    TMK_TRY(await_length(team, from, length, diag));
-    if (!*length)
-        return TMK_OK;
-    char *room = *length <= SIZE_MAX ? malloc((size_t)*length) : NULL;
+    char *room = length <= SIZE_MAX ? malloc((size_t)length) : NULL;
     const bool yes = room != NULL;
     pthread_mutex_lock(&team->lock);
     tmk_team_send(&yes, sizeof yes, from, TAG_ANSWER);
-    for (uint64_t at = 0; yes && at < *length; at += PIECE)
-        tmk_team_receive(room + at, (int)(*length - at < PIECE ? *length - at : PIECE), from,
+    for (uint64_t at = 0; yes && at < length; at += PIECE)
+        tmk_team_receive(room + at, (int)(length - at < PIECE ? length - at : PIECE), from,
                          TAG_BYTES);
     pthread_mutex_unlock(&team->lock);
     if (!yes)
@@ -112,14 +109,16 @@ static enum tmk_status receive(struct tmk_team *team, uint32_t from, char **byte
 }
 
 static enum tmk_status add_from(struct tmk_team *team, struct tmk_profile *profile, uint32_t from,
-                                struct tmk_diag *diag) {
+                                bool *finished, struct tmk_diag *diag) {
     struct tmk_profile *other = NULL;
+    struct offer offer;
     char *bytes;
-    uint64_t length;
-    TMK_TRY(receive(team, from, &bytes, &length, diag));
-    if (!bytes)
+    TMK_TRY(await_offer(team, from, &offer, diag));
+    *finished &= offer.finished;
+    if (!offer.length)
         return TMK_OK;
-    enum tmk_status status = tmk_checkpoint_decode(bytes, (size_t)length, &other, diag);
+    TMK_TRY(receive(team, from, offer.length, &bytes, diag));
+    enum tmk_status status = tmk_checkpoint_decode(bytes, (size_t)offer.length, &other, diag);
     free(bytes);
     if (status == TMK_OK)
         status = tmk_checkpoint_add(profile, other, diag);
@@ -127,19 +126,51 @@ static enum tmk_status add_from(struct tmk_team *team, struct tmk_profile *profi
     return tmk_in(diag, status, "the profile of rank %u", from);
 }
 
+/* ---- the end of a round ---- */
+
+static enum tmk_round decide(struct tmk_team *team, bool finished) {
+    pthread_mutex_lock(&team->lock);
+    const enum tmk_round round = finished       ? TMK_ROUND_FINISHED
+                                 : team->wishes ? TMK_ROUND_STOPPED
+                                                : TMK_ROUND_PAUSED;
+    team->over = round != TMK_ROUND_PAUSED;
+    team->paused = false;
+    tmk_team_say(team, team->over ? WORD_END : WORD_GO_ON);
+    pthread_mutex_unlock(&team->lock);
+    return round;
+}
+
+static enum tmk_status await_end(struct tmk_team *team, uint64_t rounds, enum tmk_round *round,
+                                 struct tmk_diag *diag) {
+    bool stopped = false, there = false;
+    for (uint32_t naps = 0; !there && !stopped;) {
+        pthread_mutex_lock(&team->lock);
+        stopped = tmk_team_is_stopped(team);
+        *round = team->over ? TMK_ROUND_FINISHED : TMK_ROUND_PAUSED;
+        there = team->over || team->rounds != rounds;
+        pthread_mutex_unlock(&team->lock);
+        if (!there && !stopped)
+            tmk_team_nap(&naps);
+    }
+    return stopped ? tmk_team_interrupted(diag) : TMK_OK;
+}
+
 enum tmk_status tmk_team_gather(struct tmk_team *team, struct tmk_profile **profile,
-                                struct tmk_diag *diag) {
-    if (!team)
-        return TMK_OK;
+                                enum tmk_round *round, struct tmk_diag *diag) {
+    bool finished = *round == TMK_ROUND_FINISHED;
+    uint64_t rounds = team->rounds; /* only this thread waits for it to change */
     for (uint64_t step = 1; step < team->size; step *= 2) {
         if (team->rank & step) {
-            TMK_TRY(send_up(team, *profile, team->rank - (uint32_t)step, diag));
+            TMK_TRY(send_up(team, *profile, finished, team->rank - (uint32_t)step, diag));
             break;
         }
         if (team->rank + step < team->size)
-            TMK_TRY(add_from(team, *profile, team->rank + (uint32_t)step, diag));
+            TMK_TRY(add_from(team, *profile, team->rank + (uint32_t)step, &finished, diag));
     }
-    if (team->rank != 0)
-        tmk_profile_destroy(profile);
-    return TMK_OK;
+    if (team->rank == 0) {
+        *round = decide(team, finished);
+        return TMK_OK;
+    }
+    tmk_profile_destroy(profile);
+    return await_end(team, rounds, round, diag);
 }

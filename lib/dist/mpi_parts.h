@@ -20,19 +20,32 @@
 enum tag {
     TAG_ASK = 1, /* to rank 0: a range, please; struct tmk_work that the rank sees */
     TAG_RANGE,   /* struct range */
-    TAG_STOP,    /* from rank 0: somebody failed; empty */
-    TAG_LEFT,    /* to rank 0: struct notice */
+    TAG_WORD,    /* from rank 0: enum word */
+    TAG_NOTICE,  /* to rank 0: struct notice; this rank leaves, or wishes to stop */
     TAG_VERDICT, /* from rank 0, to all when all have left: struct notice */
-    TAG_LENGTH,  /* of the profile that is to follow; uint64_t, 0: there is none */
-    TAG_ANSWER,  /* to that: bool, whether it may come */
+    TAG_OFFER,   /* struct offer */
+    TAG_ANSWER,  /* to that, where it has a length: bool, whether the profile may come */
     TAG_BYTES    /* the profile, in pieces */
+};
+
+enum word {
+    WORD_PAUSE, /* gather, please */
+    WORD_GO_ON, /* all have gathered; there is another round */
+    WORD_END,   /* all have gathered, and that was it */
+    WORD_FAILED /* somebody failed */
 };
 
 struct range {
     uint64_t more, begin, end;
 };
 
+struct offer {
+    uint64_t length; /* of the profile; 0: there is none */
+    bool finished;   /* this rank, and those that it speaks for, have nothing left to run */
+};
+
 struct notice {
+    bool stays; /* and wishes to stop */
     int32_t status;
     char text[sizeof((struct tmk_diag *)0)->text];
 };
@@ -47,12 +60,17 @@ struct seat {
 struct tmk_team {
     uint32_t rank, size;
     pthread_mutex_t lock; /* of MPI, and of what follows */
-    bool stopped;
+    bool stopped;         /* somebody failed */
+    bool paused;          /* all are to gather */
+    bool over;            /* the last round has ended */
+    bool wishes;          /* to stop; at rank 0, somebody does */
+    uint64_t rounds;
     bool offered;
     struct tmk_work work;
     /* at rank 0 */
     struct tmk_share share;
-    struct seat *seats; /* one a rank */
+    struct tmk_batches *done; /* of the share */
+    struct seat *seats;       /* one a rank */
     uint32_t gone;
     uint64_t handed; /* batches */
     struct notice failure;
@@ -65,9 +83,13 @@ void tmk_team_nap(uint32_t *naps);
 bool tmk_team_has(int from, enum tag tag, MPI_Status *status);
 void tmk_team_send(const void *bytes, int n, uint32_t to, enum tag tag);
 void tmk_team_receive(void *bytes, int n, uint32_t from, enum tag tag);
-/* The lock is held: has another rank failed? */
+/* The lock is held: hears what rank 0 has to say; has another rank failed? */
 bool tmk_team_is_stopped(struct tmk_team *team);
 enum tmk_status tmk_team_interrupted(struct tmk_diag *diag);
+/* At rank 0, the lock is held: says it to all that have not left. */
+void tmk_team_say(struct tmk_team *team, enum word word);
+/* At rank 0, the lock is held: has all gather, unless they do already. */
+void tmk_team_call(struct tmk_team *team);
 /* The lock is held: declines the profiles that are on offer, for who will not take any more. */
 void tmk_team_decline(void);
 

@@ -13,11 +13,17 @@ void tmk_team_failed(struct tmk_team *team, uint32_t rank, enum tmk_status statu
         return;
     team->failure.status = (int32_t)status;
     int n = snprintf(team->failure.text, sizeof team->failure.text, "rank %" PRIu32 ": ", rank);
-    snprintf(team->failure.text + n, sizeof team->failure.text - (size_t)n, "%s", text);
-    for (uint32_t i = 1; !team->stopped && i < team->size; i++)
-        if (!team->seats[i].left)
-            tmk_team_send(NULL, 0, i, TAG_STOP);
+    const size_t room = sizeof team->failure.text - (size_t)n;
+    snprintf(team->failure.text + n, room, "%.*s", (int)(room - 1), text);
+    if (!team->stopped)
+        tmk_team_say(team, WORD_FAILED);
     team->stopped = true;
+}
+
+void tmk_team_call(struct tmk_team *team) {
+    if (!team->paused && !team->over && !team->stopped)
+        tmk_team_say(team, WORD_PAUSE);
+    team->paused = true;
 }
 
 struct range tmk_team_hand_out(struct tmk_team *team, uint32_t rank) {
@@ -62,10 +68,15 @@ static bool hear_one(struct tmk_team *team) {
             answer(team, (uint32_t)status.MPI_SOURCE);
         return true;
     }
-    if (tmk_team_has(MPI_ANY_SOURCE, TAG_LEFT, &status)) {
+    if (tmk_team_has(MPI_ANY_SOURCE, TAG_NOTICE, &status)) {
         struct notice notice;
         uint32_t rank = (uint32_t)status.MPI_SOURCE;
-        tmk_team_receive(&notice, sizeof notice, rank, TAG_LEFT);
+        tmk_team_receive(&notice, sizeof notice, rank, TAG_NOTICE);
+        if (notice.stays) {
+            team->wishes = true;
+            tmk_team_call(team);
+            return true;
+        }
         team->seats[rank].left = true;
         team->gone++;
         if (notice.status != TMK_OK)

@@ -36,9 +36,12 @@ enum tmk_status tmk_team_leave(struct tmk_team **team, enum tmk_status status,
 }
 
 enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *work,
+                               const struct tmk_batches *done, uint32_t n_done,
                                struct tmk_diag *diag) {
     (void)team;
     (void)work;
+    (void)done;
+    (void)n_done;
     (void)diag;
     return TMK_OK;
 }
@@ -53,9 +56,12 @@ enum tmk_status tmk_team_take(struct tmk_team *team, uint64_t *begin, uint64_t *
     return TMK_OK;
 }
 
-bool tmk_team_is_over(struct tmk_team *team) {
+enum tmk_status tmk_team_ask(struct tmk_team *team, enum tmk_wish wish, bool *pause,
+                             struct tmk_diag *diag) {
     (void)team;
-    return false;
+    (void)diag;
+    *pause = wish != TMK_WISH_NOTHING;
+    return TMK_OK;
 }
 
 uint64_t tmk_team_done(struct tmk_team *team) {
@@ -64,9 +70,10 @@ uint64_t tmk_team_done(struct tmk_team *team) {
 }
 
 enum tmk_status tmk_team_gather(struct tmk_team *team, struct tmk_profile **profile,
-                                struct tmk_diag *diag) {
+                                enum tmk_round *round, struct tmk_diag *diag) {
     (void)team;
     (void)profile;
+    (void)round;
     (void)diag;
     return TMK_OK;
 }

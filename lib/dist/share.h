@@ -14,14 +14,23 @@ struct tmk_work {
 };
 bool tmk_work_equal(const struct tmk_work *a, const struct tmk_work *b);
 
-struct tmk_share {
-    uint64_t at, batches; /* those before `at` have been handed out */
-    uint32_t ranks;
+/* Batches [begin, end). */
+struct tmk_batches {
+    uint64_t begin, end;
 };
 
-struct tmk_share tmk_share_of(uint64_t batches, uint32_t ranks);
-/* The next batches, [*begin, *end). Ranges follow one another without gaps. False when there is
- * nothing left. */
+struct tmk_share {
+    uint64_t at, end; /* those before `at` have been handed out, or were done */
+    uint64_t left, all;
+    uint32_t ranks, n_done;
+    const struct tmk_batches *done; /* that are still ahead */
+};
+
+/* Of the batches [0, batches), without those that are done: ascending, apart, and borrowed. */
+struct tmk_share tmk_share_of(uint64_t batches, const struct tmk_batches *done, uint32_t n_done,
+                              uint32_t ranks);
+/* The next batches, [*begin, *end). Ranges ascend, and leave out only what was done. False when
+ * there is nothing left. */
 bool tmk_share_next(struct tmk_share *share, uint64_t *begin, uint64_t *end);
 
 #endif

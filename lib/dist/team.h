@@ -9,21 +9,41 @@
 #include "dist/share.h"
 
 /* Says what there is to share out; all ranks must say the same. Once a team, before the first
- * range is asked for. */
+ * range is asked for. At rank 0, without the batches that are done already: ascending, apart (of
+ * others n_done is not looked at). */
 TMK_NODISCARD enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *work,
+                                             const struct tmk_batches *done, uint32_t n_done,
                                              struct tmk_diag *diag);
 /* The next batches for this rank, ascending; *more is false after the last. One thread at a time.
  * TMK_INTERRUPTED: another rank has failed. */
 TMK_NODISCARD enum tmk_status tmk_team_take(struct tmk_team *team, uint64_t *begin, uint64_t *end,
                                             bool *more, struct tmk_diag *diag);
-/* Has another rank failed? To be asked before each batch: costs a microsecond. */
-bool tmk_team_is_over(struct tmk_team *team);
-/* At rank 0, how many batches have been done by all ranks, without what they have at hand. */
+/* At rank 0, how many batches have been done by all ranks and before them, without what the ranks
+ * have at hand. */
 uint64_t tmk_team_done(struct tmk_team *team);
 
-/* Puts the profiles of all ranks together, in a tree. At rank 0 *profile becomes that of all, at
- * the others it is destroyed and set to NULL. A profile that covers no sample adds nothing. */
+/* A run of a team is a run of rounds. In each, every rank runs until it has nothing left to run, or
+ * is told to pause, and then all gather. */
+enum tmk_wish {
+    TMK_WISH_NOTHING,
+    TMK_WISH_PAUSE, /* rank 0's alone: others that wish it are not heard */
+    TMK_WISH_STOP   /* any rank's: the round at hand is to be the last */
+};
+/* To be asked before each batch; costs a microsecond. *pause: this rank is to gather now, since
+ * somebody wished it. TMK_INTERRUPTED: another rank has failed. */
+TMK_NODISCARD enum tmk_status tmk_team_ask(struct tmk_team *team, enum tmk_wish wish, bool *pause,
+                                           struct tmk_diag *diag);
+
+enum tmk_round {
+    TMK_ROUND_FINISHED, /* nothing is left to run */
+    TMK_ROUND_PAUSED,   /* there is more, and another round */
+    TMK_ROUND_STOPPED   /* there is more, but this round was the last; told to rank 0 alone, to the
+                           others it is as good as finished */
+};
+/* Puts the profiles of the round together, in a tree. At rank 0 *profile becomes that of all, at
+ * the others it is destroyed and set to NULL. A profile that covers no sample adds nothing. *round
+ * is how it ended for this rank, and becomes how it did for all. */
 TMK_NODISCARD enum tmk_status tmk_team_gather(struct tmk_team *team, struct tmk_profile **profile,
-                                              struct tmk_diag *diag);
+                                              enum tmk_round *round, struct tmk_diag *diag);
 
 #endif

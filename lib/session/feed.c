@@ -164,8 +164,10 @@ static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
             if (feed->watch.ask)
                 TMK_TRY(feed->watch.ask(feed->watch.context, &feed->paused, diag));
             feed->paused = feed->paused && !(feed->in_part && tmk_feed_goes_on_at(feed, feed->at));
-            if (feed->paused)
+            if (feed->paused) {
+                tmk_feed_pause(feed);
                 return TMK_OK;
+            }
             TMK_TRY(next_batch(feed, &ended, diag));
         }
         if (!ended)

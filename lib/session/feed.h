@@ -43,6 +43,8 @@ TMK_NODISCARD enum tmk_status tmk_session_feed_hand_out(struct tmk_session_feed 
  * batches: a stream, not known. */
 uint64_t tmk_session_feed_batches(const struct tmk_session_feed *feed);
 uint64_t tmk_session_feed_begin(const struct tmk_session_feed *feed, uint64_t batch);
+/* The first batch that begins at `sample` or behind it. */
+uint64_t tmk_session_feed_batch_from(const struct tmk_session_feed *feed, uint64_t sample);
 /* How many samples of [begin, end) are to run. */
 uint64_t tmk_session_feed_share(const struct tmk_session_feed *feed, uint64_t begin, uint64_t end);
 

@@ -20,6 +20,11 @@ uint64_t tmk_session_feed_begin(const struct tmk_session_feed *feed, uint64_t ba
     return n && tmk_feed_choice_batch(&feed->cuts, n - 1, &from, &until) ? until : 0;
 }
 
+uint64_t tmk_session_feed_batch_from(const struct tmk_session_feed *feed, uint64_t sample) {
+    uint64_t n = tmk_session_feed_batches(feed), from = tmk_feed_choice_from(&feed->choice, sample);
+    return from < n ? from : n;
+}
+
 uint64_t tmk_session_feed_share(const struct tmk_session_feed *feed, uint64_t begin, uint64_t end) {
     uint64_t all = tmk_feed_choice_batches(&feed->choice), from, until, last;
     uint64_t i = tmk_feed_choice_from(&feed->choice, begin);
@@ -152,6 +157,12 @@ enum tmk_status tmk_feed_next_part(struct tmk_session_feed *feed, struct tmk_dia
 
 void tmk_feed_cover(struct tmk_session_feed *feed, uint64_t at) {
     feed->ledger.ranges[feed->ledger.n_ranges - 1].end = at;
+}
+
+void tmk_feed_pause(struct tmk_session_feed *feed) {
+    uint64_t begin = tmk_session_feed_begin(feed, feed->next_batch);
+    if (feed->in_part && feed->samples != TMK_SOURCE_ENDLESS)
+        tmk_feed_cover(feed, begin < feed->part_end ? begin : feed->part_end);
 }
 
 void tmk_feed_end_part(struct tmk_session_feed *feed) {

@@ -121,6 +121,8 @@ TMK_NODISCARD enum tmk_status tmk_feed_open_range(struct tmk_session_feed *feed,
                                                   struct tmk_diag *diag);
 /* Samples up to `at` are dealt with. */
 void tmk_feed_cover(struct tmk_session_feed *feed, uint64_t at);
+/* So are those before the next batch, which do not run: where a pause cuts, a part may be cut. */
+void tmk_feed_pause(struct tmk_session_feed *feed);
 /* All of the part at hand is. */
 void tmk_feed_end_part(struct tmk_session_feed *feed);
 

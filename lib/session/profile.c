@@ -340,30 +340,34 @@ static enum tmk_status check_before(const struct story *story, struct tmk_diag *
     return TMK_OK;
 }
 
-/* What the checkpoint holds, if there is one, is taken off the hand-out. */
-static enum tmk_status resume(struct story *story, struct tmk_hand_out *hand_out,
-                              struct tmk_diag *diag) {
+static enum tmk_status read_before(struct story *story, struct tmk_diag *diag) {
     const struct tmk_run_options *options = story->options;
     TMK_TRY(can_write(options->checkpoint, diag));
     if (access(options->checkpoint, F_OK) != 0)
         return TMK_OK;
     TMK_TRY(tmk_checkpoint_read(options->checkpoint, &story->before, diag));
     TMK_TRY(check_before(story, diag));
-    TMK_TRY(tmk_rest_of(hand_out, story->before, &story->rest, diag));
-    *hand_out = tmk_rest_hand_out(&story->rest);
     story->done = story->before->ledger.run;
     if (options->resumed)
         options->resumed(options->context, story->done, story->to_run);
     return TMK_OK;
 }
 
+static bool keeps_checkpoint(const struct story *story) {
+    return story->options->checkpoint && (!story->parts || story->parts->leads);
+}
+
 static enum tmk_status choose_part(struct story *story, struct tmk_diag *diag) {
     const struct tmk_run_options *options = story->options;
     struct tmk_hand_out hand_out = {0};
     if (story->parts) {
-        story->to_run = 0;
-        TMK_TRY(story->parts->open(story->parts->context, story->feed, &hand_out, diag));
-    } else if (options->shard || options->shards || options->checkpoint) {
+        if (keeps_checkpoint(story))
+            TMK_TRY(read_before(story, diag));
+        TMK_TRY(
+            story->parts->open(story->parts->context, story->feed, story->before, &hand_out, diag));
+        return tmk_session_feed_hand_out(story->feed, &hand_out, diag);
+    }
+    if (options->shard || options->shards || options->checkpoint) {
         bool all = !options->shard && !options->shards;
         TMK_TRY(tmk_shard_of(story->feed, all ? 1 : options->shard, all ? 1 : options->shards,
                              &story->shard, diag));
@@ -375,24 +379,40 @@ static enum tmk_status choose_part(struct story *story, struct tmk_diag *diag) {
     TMK_TRY(tmk_session_feed_hand_out(story->feed, &hand_out, diag));
     if (!options->checkpoint)
         return TMK_OK;
-    TMK_TRY(resume(story, &hand_out, diag));
+    TMK_TRY(read_before(story, diag));
+    if (!story->before)
+        return TMK_OK;
+    TMK_TRY(tmk_rest_of(&hand_out, story->before, &story->rest, diag));
+    hand_out = tmk_rest_hand_out(&story->rest);
     return tmk_session_feed_hand_out(story->feed, &hand_out, diag);
 }
 
 /* ---- leg after leg, from one checkpoint to the next ---- */
+
+static enum tmk_status stopped_for_good(struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_INTERRUPTED,
+                    "stopped before the end, and nothing is written; --checkpoint FILE keeps "
+                    "what is done");
+}
 
 static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
     struct story *story = context;
     const struct tmk_run_options *options = story->options;
     const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(story->feed);
     double every = options->checkpoint_seconds > 0 ? options->checkpoint_seconds : 60;
-    story->stopped = options->stop && options->stop(options->context);
-    if (story->stopped && !options->checkpoint)
-        return tmk_fail(diag, TMK_INTERRUPTED,
-                        "stopped before the end, and nothing is written; --checkpoint FILE keeps "
-                        "what is done");
+    enum tmk_wish wish = TMK_WISH_NOTHING;
+    if (options->stop && options->stop(options->context))
+        wish = TMK_WISH_STOP;
+    if (wish == TMK_WISH_STOP && !options->checkpoint)
+        return stopped_for_good(diag);
     bool any = ledger->run + ledger->skipped + ledger->failed > 0;
-    *pause = story->stopped || (options->checkpoint && any && now() - story->leg_began >= every);
+    if (wish == TMK_WISH_NOTHING && keeps_checkpoint(story) && any &&
+        now() - story->leg_began >= every)
+        wish = TMK_WISH_PAUSE;
+    if (story->parts)
+        return story->parts->ask(story->parts->context, wish, pause, diag);
+    story->stopped = wish == TMK_WISH_STOP;
+    *pause = wish != TMK_WISH_NOTHING;
     return TMK_OK;
 }
 
@@ -430,35 +450,52 @@ static enum tmk_status add_leg(struct story *story, struct tmk_diag *diag) {
     return status;
 }
 
-static enum tmk_status write_checkpoint(struct story *story, struct tmk_diag *diag) {
-    const char *path = story->options->checkpoint;
-    double began = now();
+/* How the leg ended; with parts, how it did for all of them. */
+static enum tmk_status end_round(struct story *story, enum tmk_round *round,
+                                 struct tmk_diag *diag) {
+    const struct tmk_parts *parts = story->parts;
+    *round = !tmk_session_feed_paused(story->feed) ? TMK_ROUND_FINISHED
+             : story->stopped                      ? TMK_ROUND_STOPPED
+                                                   : TMK_ROUND_PAUSED;
     TMK_TRY(add_leg(story, diag));
-    TMK_TRY(tmk_checkpoint_write(story->profile, path, diag));
-    story->report.checkpoints++;
-    double seconds = now() - began;
-    story->report.checkpoint_seconds += seconds;
-    story->report.seconds += seconds;
-    if (!story->stopped)
-        return tmk_session_feed_go_on(story->feed, diag);
-    return tmk_fail(diag, TMK_INTERRUPTED,
-                    "stopped, with %llu samples done; the same command goes on from %s",
-                    (unsigned long long)story->profile->ledger.run, path);
+    return parts ? parts->gather(parts->context, &story->profile, round, diag) : TMK_OK;
+}
+
+/* *more: there is another leg to run. */
+static enum tmk_status between_legs(struct story *story, bool *more, struct tmk_diag *diag) {
+    const char *path = story->options->checkpoint;
+    const double began = now();
+    enum tmk_round round;
+    TMK_TRY(end_round(story, &round, diag));
+    if (round == TMK_ROUND_STOPPED && !path)
+        return stopped_for_good(diag);
+    if (round != TMK_ROUND_FINISHED && keeps_checkpoint(story)) {
+        TMK_TRY(tmk_checkpoint_write(story->profile, path, diag));
+        story->report.checkpoints++;
+        story->report.checkpoint_seconds += now() - began;
+    }
+    story->report.seconds += now() - began;
+    *more = round == TMK_ROUND_PAUSED;
+    if (round == TMK_ROUND_STOPPED)
+        return tmk_fail(diag, TMK_INTERRUPTED,
+                        "stopped, with %llu samples done; the same command goes on from %s",
+                        (unsigned long long)story->profile->ledger.run, path);
+    return *more ? tmk_session_feed_go_on(story->feed, diag) : TMK_OK;
 }
 
 static enum tmk_status run_legs(struct story *story, struct tmk_exec *exec, struct tmk_diag *diag) {
     const struct tmk_feed feed = tmk_session_feed_of(story->feed);
     const struct tmk_feed_watch watch = {ask, story};
+    bool more = true;
     tmk_session_feed_watch(story->feed, &watch);
-    for (;;) {
+    while (more) {
         story->leg_began = now();
         TMK_TRY(tmk_in(diag, tmk_exec_leg(exec, &feed, &story->result, diag), "%s",
                        story->model->path));
         note_leg(story, now() - story->leg_began);
-        if (!tmk_session_feed_paused(story->feed))
-            return add_leg(story, diag);
-        TMK_TRY(write_checkpoint(story, diag));
+        TMK_TRY(between_legs(story, &more, diag));
     }
+    return TMK_OK;
 }
 
 /* A part may be without samples, but not a whole run. */
@@ -483,9 +520,10 @@ static enum tmk_status tell(struct story *story, struct tmk_model *model,
     TMK_TRY(tmk_exec_open(story->graph, &options, &exec, diag));
     enum tmk_status status = run_legs(story, exec, diag);
     tmk_exec_close(&exec);
-    if (status == TMK_OK)
-        status = tmk_profile_balance(story->profile, diag); /* a checkpoint's, when it is written */
-    return status == TMK_OK ? check_ledger(story, diag) : status;
+    if (status != TMK_OK || !story->profile) /* another part has it */
+        return status;
+    TMK_TRY(tmk_profile_balance(story->profile, diag)); /* a checkpoint's, when it is written */
+    return check_ledger(story, diag);
 }
 
 enum tmk_status tmk_session_profile(struct tmk_model *model, const struct tmk_run_options *options,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/team.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
-#include "dist/team.h"
-#include "exec/timing.h"
 #include "session/profile.h"
 
 struct job {
     const struct tmk_run_options *options;
     const struct tmk_session_feed *feed;
+    uint64_t samples_before, batches_before; /* in the checkpoint */
 };
 
 static enum tmk_status next(void *context, uint64_t *begin, uint64_t *end, bool *more,
@@ -23,20 +23,66 @@ static enum tmk_status next(void *context, uint64_t *begin, uint64_t *end, bool 
     return TMK_OK;
 }
 
+/* Its batches; malloc'ed. */
+static enum tmk_status batches_of(const struct tmk_session_feed *feed,
+                                  const struct tmk_profile *profile, struct tmk_batches **out,
+                                  uint32_t *n, struct tmk_diag *diag) {
+    struct tmk_profile_range range;
+    uint32_t ranges = 0;
+    while (profile && tmk_profile_range(profile, ranges, &range))
+        ranges++;
+    struct tmk_batches *batches = calloc((size_t)ranges + 1, sizeof *batches);
+    if (!batches)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < ranges; i++) {
+        (void)tmk_profile_range(profile, i, &range);
+        batches[i] = (struct tmk_batches){tmk_session_feed_batch_from(feed, range.begin),
+                                          tmk_session_feed_batch_from(feed, range.end)};
+    }
+    *out = batches;
+    *n = ranges;
+    return TMK_OK;
+}
+
 static enum tmk_status open_parts(void *context, const struct tmk_session_feed *feed,
-                                  struct tmk_hand_out *out, struct tmk_diag *diag) {
+                                  const struct tmk_profile *before, struct tmk_hand_out *out,
+                                  struct tmk_diag *diag) {
     struct job *job = context;
     const struct tmk_work work = {tmk_session_feed_batches(feed),
                                   tmk_session_feed_begin(feed, UINT64_MAX)};
+    struct tmk_batches *done;
+    uint32_t n_done;
+    TMK_TRY(batches_of(feed, before, &done, &n_done, diag));
     job->feed = feed;
+    if (before) {
+        job->samples_before = before->ledger.run;
+        job->batches_before = before->ledger.batches;
+    }
     *out = (struct tmk_hand_out){next, job};
-    return tmk_team_offer(job->options->team, &work, diag);
+    enum tmk_status status = tmk_team_offer(job->options->team, &work, done, n_done, diag);
+    free(done);
+    return status;
+}
+
+static enum tmk_status ask(void *context, enum tmk_wish wish, bool *pause, struct tmk_diag *diag) {
+    const struct job *job = context;
+    return tmk_team_ask(job->options->team, wish, pause, diag);
+}
+
+static enum tmk_status gather(void *context, struct tmk_profile **profile, enum tmk_round *round,
+                              struct tmk_diag *diag) {
+    const struct job *job = context;
+    return tmk_team_gather(job->options->team, profile, round, diag);
 }
 
 static bool stop(void *context) {
     const struct job *job = context;
-    const struct tmk_run_options *options = job->options;
-    return tmk_team_is_over(options->team) || (options->stop && options->stop(options->context));
+    return job->options->stop(job->options->context);
+}
+
+static void resumed(void *context, uint64_t samples_done, uint64_t total) {
+    const struct job *job = context;
+    job->options->resumed(job->options->context, samples_done, total);
 }
 
 /* What all ranks have done; which batches those were does not matter. */
@@ -78,9 +124,8 @@ static enum tmk_status is_for_a_team(const struct tmk_run_options *options, stru
                             "standard input can feed one process only; a run of %u ranks needs "
                             "data in files",
                             tmk_team_size(options->team));
-    if (options->shard || options->shards || options->checkpoint)
-        return tmk_fail(diag, TMK_ARGUMENT, "%s is for one process, not for a run of %u ranks",
-                        options->checkpoint ? "a checkpoint" : "a shard",
+    if (options->shard || options->shards)
+        return tmk_fail(diag, TMK_ARGUMENT, "a shard is for one process, not for a run of %u ranks",
                         tmk_team_size(options->team));
     return TMK_OK;
 }
@@ -90,28 +135,25 @@ enum tmk_status tmk_team_profile(struct tmk_model *model, const struct tmk_run_o
                                  struct tmk_run_report *report, struct tmk_diag *diag) {
     struct job job = {.options = options};
     struct tmk_run_options mine = *options;
-    const struct tmk_parts parts = {open_parts, &job};
+    const bool leads = tmk_team_rank(options->team) == 0;
+    const struct tmk_parts parts = {open_parts, ask, gather, leads, &job};
     struct tmk_profile *profile = NULL;
     struct tmk_run_report of_mine;
-    bool leads = tmk_team_rank(options->team) == 0;
     TMK_TRY(is_for_a_team(options, diag));
-    mine.stop = stop;
+    mine.stop = options->stop ? stop : NULL;
+    mine.resumed = options->resumed ? resumed : NULL;
     mine.progress = leads && options->progress ? progress : NULL;
     mine.print = options->print ? print : NULL;
     mine.context = &job;
     TMK_TRY(tmk_session_profile(model, &mine, observe, &parts, &profile, &of_mine, diag));
-    const uint64_t before = tmk_clock_ns();
-    enum tmk_status status = tmk_team_gather(options->team, &profile, diag);
-    if (status == TMK_OK && leads)
-        status = anything(profile, diag);
+    enum tmk_status status = leads ? anything(profile, diag) : TMK_OK;
     if (status != TMK_OK) {
         tmk_profile_destroy(&profile);
         return status;
     }
-    of_mine.seconds += (double)(tmk_clock_ns() - before) * 1e-9;
     if (leads) {
-        of_mine.samples = profile->ledger.run;
-        of_mine.batches = profile->ledger.batches;
+        of_mine.samples = profile->ledger.run - job.samples_before;
+        of_mine.batches = profile->ledger.batches - job.batches_before;
     }
     if (report)
         *report = of_mine;

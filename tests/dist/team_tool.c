@@ -57,10 +57,10 @@ static enum tmk_status run_range(struct run *run, uint64_t begin, uint64_t end,
     run->ranges[run->n_ranges++] = (struct tmk_profile_range){begin, end};
     for (uint64_t at = begin; at < end; at += BATCH, ledger->batches++) {
         uint64_t samples = end - at < BATCH ? end - at : BATCH;
-        bool slow = run->plan->slow == (long)tmk_team_rank(run->team);
+        bool pause, slow = run->plan->slow == (long)tmk_team_rank(run->team);
         nanosleep(&(struct timespec){0, slow ? 20000000 : 1000000}, NULL);
-        if (run->team && tmk_team_is_over(run->team))
-            return tmk_fail(diag, TMK_INTERRUPTED, "stopped");
+        if (run->team)
+            TMK_TRY(tmk_team_ask(run->team, TMK_WISH_NOTHING, &pause, diag));
         TMK_TRY(maybe_fail(run, "run", diag));
         TMK_TRY(look(&run->profile->tensors[0], at, samples, diag));
         ledger->run += samples;
@@ -84,6 +84,7 @@ static enum tmk_status describe(struct run *run, struct tmk_diag *diag) {
 static enum tmk_status work(struct run *run, struct tmk_diag *diag) {
     const uint64_t samples = run->plan->samples;
     struct tmk_work mine = {(samples + BATCH - 1) / BATCH, samples};
+    enum tmk_round round = TMK_ROUND_FINISHED;
     uint64_t begin = 0, end = 0;
     bool more = run->team != NULL;
     TMK_TRY(maybe_fail(run, "start", diag));
@@ -93,7 +94,7 @@ static enum tmk_status work(struct run *run, struct tmk_diag *diag) {
     if (!run->team)
         TMK_TRY(run_range(run, 0, samples, diag));
     else
-        TMK_TRY(tmk_team_offer(run->team, &mine, diag));
+        TMK_TRY(tmk_team_offer(run->team, &mine, NULL, 0, diag));
     while (more) {
         TMK_TRY(tmk_team_take(run->team, &begin, &end, &more, diag));
         if (more)
@@ -104,7 +105,8 @@ static enum tmk_status work(struct run *run, struct tmk_diag *diag) {
     TMK_TRY(maybe_fail(run, "gather", diag));
     fprintf(stderr, "did %llu samples in %u ranges\n", (unsigned long long)run->profile->ledger.run,
             run->n_ranges);
-    TMK_TRY(tmk_team_gather(run->team, &run->profile, diag));
+    if (run->team)
+        TMK_TRY(tmk_team_gather(run->team, &run->profile, &round, diag));
     TMK_TRY(maybe_fail(run, "end", diag));
     return run->profile ? tmk_profile_write(run->profile, run->plan->out, diag) : TMK_OK;
 }
