@@ -101,7 +101,8 @@ void tmk_infile_close(struct tmk_infile *file) {
     file->fd = -1;
 }
 
-enum tmk_status tmk_file_sha256(const char *path, char hex[65], struct tmk_diag *diag) {
+enum tmk_status tmk_file_sha256(const char *path, const atomic_bool *stop, char hex[65],
+                                struct tmk_diag *diag) {
     enum { CHUNK = 1 << 18 };
     struct tmk_infile file = {.fd = -1};
     struct tmk_sha256 *hash = tmk_sha256_create();
@@ -112,6 +113,8 @@ enum tmk_status tmk_file_sha256(const char *path, char hex[65], struct tmk_diag 
         status = tmk_in(diag, tmk_infile_read(&file, at, bytes, n, diag), "%s", path);
         if (status == TMK_OK)
             tmk_sha256_update(hash, bytes, n);
+        if (status == TMK_OK && stop && atomic_load(stop))
+            status = tmk_fail(diag, TMK_INTERRUPTED, "%s: stopped while it was hashed", path);
     }
     char digest[TMK_SHA256_HEX];
     if (hash)

@@ -3,6 +3,7 @@
 #ifndef TMK_BASE_FILE_H
 #define TMK_BASE_FILE_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,9 +32,9 @@ TMK_NODISCARD enum tmk_status tmk_infile_read(const struct tmk_infile *file, uin
 /* Harmless on one that was never opened (fd -1). */
 void tmk_infile_close(struct tmk_infile *file);
 
-/* SHA-256 of a file's bytes, in hex. */
-TMK_NODISCARD enum tmk_status tmk_file_sha256(const char *path, char hex[65],
-                                              struct tmk_diag *diag);
+/* SHA-256 of a file's bytes, in hex. TMK_INTERRUPTED once *stop is true (NULL: never). */
+TMK_NODISCARD enum tmk_status tmk_file_sha256(const char *path, const atomic_bool *stop,
+                                              char hex[65], struct tmk_diag *diag);
 
 /* A file that appears whole or not at all: bytes go to a temporary beside `path` (same directory,
  * so that the rename is atomic), which commit flushes to the disk and renames over `path`. */

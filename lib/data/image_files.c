@@ -201,15 +201,21 @@ static void hash_file(struct tmk_sha256 *hash, const struct tmk_image_file *file
     tmk_infile_close(&in);
 }
 
-enum tmk_status tmk_image_files_hash(struct tmk_source *source, const struct tmk_image_files *files,
-                                     struct tmk_diag *diag) {
+enum tmk_status tmk_image_files_hash(const struct tmk_source *source,
+                                     const struct tmk_image_files *files, const atomic_bool *stop,
+                                     char hex[65], struct tmk_diag *diag) {
+    char digest[TMK_SHA256_HEX];
     struct tmk_sha256 *hash = tmk_sha256_create();
     unsigned char *bytes = malloc(CHUNK);
     enum tmk_status status = hash && bytes ? TMK_OK : tmk_nomem(diag);
-    for (size_t i = 0; status == TMK_OK && i < files->n; i++)
+    for (size_t i = 0; status == TMK_OK && i < files->n; i++) {
         hash_file(hash, &files->file[i], bytes);
+        status = tmk_source_hash_stopped(source, stop, diag);
+    }
     if (hash)
-        tmk_sha256_finish(&hash, source->info.hash);
+        tmk_sha256_finish(&hash, digest);
+    if (status == TMK_OK)
+        memcpy(hex, digest, sizeof digest);
     free(bytes);
     return status;
 }

@@ -22,10 +22,11 @@ bool tmk_image_files_claim(const struct tmk_source_probe *probe);
 TMK_NODISCARD enum tmk_status tmk_image_files_list(struct tmk_source *source,
                                                    struct tmk_image_files *files,
                                                    struct tmk_diag *diag);
-/* Sets info.hash: over each file's name, size and bytes, so that a byte cannot move from one to
- * another. A file that cannot be read has no bytes, and fails later. */
-TMK_NODISCARD enum tmk_status tmk_image_files_hash(struct tmk_source *source,
+/* For tmk_source_hash: over each file's name, size and bytes, so that a byte cannot move from one
+ * to another. A file that cannot be read has no bytes, and fails elsewhere. */
+TMK_NODISCARD enum tmk_status tmk_image_files_hash(const struct tmk_source *source,
                                                    const struct tmk_image_files *files,
+                                                   const atomic_bool *stop, char hex[65],
                                                    struct tmk_diag *diag);
 
 #endif

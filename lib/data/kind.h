@@ -30,7 +30,7 @@ struct tmk_source_kind {
     const char *name;
     const char *takes; /* for the message that lists what there is */
     bool (*claims)(const struct tmk_source_probe *probe);
-    /* Fills info.arrays, info.n_arrays, info.hash and own; info.path, file and inside are there.
+    /* Fills info.arrays, info.n_arrays and own; info.path, file and inside are there.
      * After a failure, close is called. */
     enum tmk_status (*open)(struct tmk_source *source, const struct tmk_source_options *options,
                             struct tmk_diag *diag);
@@ -49,6 +49,9 @@ struct tmk_source_kind {
     const char *(*entry_name)(const struct tmk_source *source, uint64_t entry);
     /* NULL: nothing changes. */
     void (*end)(struct tmk_source *source);
+    /* As tmk_source_hash. NULL: that of the file. */
+    enum tmk_status (*hash)(const struct tmk_source *source, const atomic_bool *stop, char hex[65],
+                            struct tmk_diag *diag);
     /* Releases own, which may be NULL or half made. */
     void (*close)(struct tmk_source *source);
 };
@@ -67,8 +70,9 @@ TMK_SOURCE_KIND_LIST(TMK_SOURCE_DECLARE)
 
 /* Does the path end so, whatever the case? */
 bool tmk_source_ends_in(const char *path, const char *extension);
-/* Sets info.hash to that of the bytes. */
-TMK_NODISCARD enum tmk_status tmk_source_hash(struct tmk_source *source, const struct tmk_buf *buf,
-                                              struct tmk_diag *diag);
+/* What tmk_source_hash says where it was stopped. */
+TMK_NODISCARD enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source,
+                                                      const atomic_bool *stop,
+                                                      struct tmk_diag *diag);
 
 #endif

@@ -9,11 +9,14 @@
 #include <sys/stat.h>
 
 #include "base/diag.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "data/kind.h"
+
+enum { GLANCE = 1 << 14 /* bytes at each end */ };
 
 static const struct tmk_source_kind *const kinds[] = {
 #define TMK_SOURCE_ROW(row) &tmk_source_##row,
@@ -24,16 +27,6 @@ static const struct tmk_source_kind *const kinds[] = {
 bool tmk_source_ends_in(const char *path, const char *extension) {
     size_t n = strlen(path), k = strlen(extension);
     return n > k && strcasecmp(path + n - k, extension) == 0;
-}
-
-enum tmk_status tmk_source_hash(struct tmk_source *source, const struct tmk_buf *buf,
-                                struct tmk_diag *diag) {
-    struct tmk_sha256 *hash = tmk_sha256_create();
-    if (!hash)
-        return tmk_nomem(diag);
-    tmk_sha256_update(hash, tmk_buf_data(buf), tmk_buf_size(buf));
-    tmk_sha256_finish(&hash, source->info.hash);
-    return TMK_OK;
 }
 
 static enum tmk_status cannot_read(const char *path, struct tmk_diag *diag) {
@@ -219,4 +212,44 @@ const char *tmk_source_entry_name(const struct tmk_source *source, uint64_t entr
 void tmk_source_end(struct tmk_source *source) {
     if (source->kind->end)
         source->kind->end(source);
+}
+
+/* ---- its bytes ---- */
+
+enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source, const atomic_bool *stop,
+                                        struct tmk_diag *diag) {
+    if (stop && atomic_load(stop))
+        return tmk_fail(diag, TMK_INTERRUPTED, "%s: stopped while it was hashed",
+                        source->info.path);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_source_hash(const struct tmk_source *source, const atomic_bool *stop,
+                                char hex[65], struct tmk_diag *diag) {
+    if (source->kind->hash)
+        return source->kind->hash(source, stop, hex, diag);
+    return tmk_file_sha256(source->file, stop, hex, diag);
+}
+
+/* Of the file's size, its first bytes and its last. */
+static uint64_t glance_at_file(const char *path) {
+    unsigned char ends[2 * GLANCE] = {0};
+    struct tmk_infile file = {.fd = -1};
+    if (tmk_infile_open(path, &file, NULL) != TMK_OK)
+        return 0;
+    size_t n = file.size < GLANCE ? (size_t)file.size : GLANCE;
+    bool there = tmk_infile_read(&file, 0, ends, n, NULL) == TMK_OK &&
+                 tmk_infile_read(&file, file.size - n, ends + n, n, NULL) == TMK_OK;
+    tmk_infile_close(&file);
+    return tmk_hash64(ends, there ? 2 * n : 0, file.size);
+}
+
+uint64_t tmk_source_glance(const struct tmk_source *source) {
+    uint64_t hash = glance_at_file(source->file);
+    uint64_t n = source->info.separate ? source->info.arrays[0].n_entries : 0;
+    for (uint64_t i = 0; i < n; i++) {
+        const char *name = tmk_source_entry_name(source, i);
+        hash = tmk_hash64(name, strlen(name), hash);
+    }
+    return hash;
 }

@@ -13,6 +13,8 @@
 #ifndef TMK_DATA_SOURCE_H
 #define TMK_DATA_SOURCE_H
 
+#include <stdatomic.h>
+
 #include <tidemark/tensor.h>
 
 struct tmk_source;
@@ -39,8 +41,6 @@ struct tmk_source_info {
     uint32_t n_arrays;
     bool settles;  /* has no arrays before tmk_source_settle */
     bool separate; /* entries are files of their own: one that is bad says nothing of the others */
-    char hash[65]; /* of the bytes that the entries are made of: SHA-256 in hex; of a stream there
-                      after tmk_source_end, of the bytes that were read */
 };
 
 /* Decodes one serialised tensor file (ONNX TensorProto); *name is malloc'ed or NULL. Given by the
@@ -106,5 +106,14 @@ const char *tmk_source_entry_name(const struct tmk_source *source, uint64_t entr
 
 /* Nothing more will be read: the info of a stream becomes final. */
 void tmk_source_end(struct tmk_source *source);
+
+/* Of the bytes that the entries are made of: SHA-256 in hex; of a stream "" before tmk_source_end,
+ * then of the bytes that were read. Reads all of them, and may do so on a thread of its own while
+ * another uses the source, until *stop is true (TMK_INTERRUPTED; NULL: never). */
+TMK_NODISCARD enum tmk_status tmk_source_hash(const struct tmk_source *source,
+                                              const atomic_bool *stop, char hex[65],
+                                              struct tmk_diag *diag);
+/* What can be told of them at once: where this differs the bytes do. */
+uint64_t tmk_source_glance(const struct tmk_source *source);
 
 #endif

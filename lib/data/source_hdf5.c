@@ -293,7 +293,6 @@ static enum tmk_status open_hdf5(struct tmk_source *source,
     source->own = h;
     if (!h)
         return tmk_nomem(diag);
-    TMK_TRY(tmk_file_sha256(source->file, source->info.hash, diag));
     struct hush was = hush();
     enum tmk_status status = tmk_in(diag, open_inside(source, diag), "%s", source->info.path);
     unhush(was);

@@ -52,7 +52,6 @@ static enum tmk_status open_images(struct tmk_source *source,
     if (tmk_source_ends_in(source->info.path, ".txt"))
         images->list = source->info.path;
     TMK_TRY(tmk_image_files_list(source, &images->files, diag));
-    TMK_TRY(tmk_image_files_hash(source, &images->files, diag));
     describe(images, array);
     source->info.arrays = array;
     source->info.n_arrays = 1;
@@ -134,6 +133,12 @@ static const char *entry_name(const struct tmk_source *source, uint64_t entry) {
     return entry < images->files.n ? images->files.file[entry].name : "";
 }
 
+static enum tmk_status hash(const struct tmk_source *source, const atomic_bool *stop, char hex[65],
+                            struct tmk_diag *diag) {
+    const struct images *images = source->own;
+    return tmk_image_files_hash(source, &images->files, stop, hex, diag);
+}
+
 static void close_images(struct tmk_source *source) {
     struct images *images = source->own;
     if (!images)
@@ -150,5 +155,6 @@ const struct tmk_source_kind tmk_source_images = {
     .ahead = ahead,
     .read = read_images,
     .entry_name = entry_name,
+    .hash = hash,
     .close = close_images,
 };

@@ -61,7 +61,6 @@ static enum tmk_status open_npy(struct tmk_source *source, const struct tmk_sour
     source->own = npy;
     TMK_TRY(tmk_infile_open(source->info.path, &npy->file, diag));
     TMK_TRY(tmk_in(diag, read_header(npy, source->info.path, diag), "%s", source->info.path));
-    TMK_TRY(tmk_file_sha256(source->info.path, source->info.hash, diag));
     *array = (struct tmk_source_array){.name = "",
                                        .n_entries = tmk_npy_entries(&npy->header),
                                        .dtype = npy->header.dtype,

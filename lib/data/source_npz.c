@@ -174,8 +174,7 @@ static enum tmk_status list_members(struct tmk_source *source, struct tmk_diag *
 static enum tmk_status read_archive(struct tmk_source *source, struct tmk_diag *diag) {
     struct npz *npz = source->own;
     TMK_TRY(open_archive(npz, diag));
-    TMK_TRY(list_members(source, diag));
-    return tmk_source_hash(source, npz->file, diag);
+    return list_members(source, diag);
 }
 
 static enum tmk_status open_npz(struct tmk_source *source, const struct tmk_source_options *options,

@@ -24,8 +24,7 @@ static enum tmk_status open_raw(struct tmk_source *source, const struct tmk_sour
     raw->file.fd = -1;
     source->own = raw;
     source->info.settles = true;
-    TMK_TRY(tmk_infile_open(source->info.path, &raw->file, diag));
-    return tmk_file_sha256(source->info.path, source->info.hash, diag);
+    return tmk_infile_open(source->info.path, &raw->file, diag);
 }
 
 static enum tmk_status check_want(const struct tmk_source_want *want, struct tmk_diag *diag) {

@@ -206,16 +206,23 @@ static enum tmk_status hash_file(const struct tmk_source *source, struct tmk_sha
     return status;
 }
 
-static enum tmk_status hash_all(struct tmk_source *source, struct tmk_diag *diag) {
+static enum tmk_status hash_all(const struct tmk_source *source, const atomic_bool *stop,
+                                char hex[65], struct tmk_diag *diag) {
     const struct sets *sets = source->own;
+    char digest[TMK_SHA256_HEX];
     struct tmk_sha256 *hash = tmk_sha256_create();
     if (!hash)
         return tmk_nomem(diag);
     enum tmk_status status = TMK_OK;
-    for (size_t s = 0; s < sets->n && status == TMK_OK; s++)
+    for (size_t s = 0; s < sets->n && status == TMK_OK; s++) {
         for (uint32_t i = 0; i < source->info.n_arrays && status == TMK_OK; i++)
             status = hash_file(source, hash, s, i, diag);
-    tmk_sha256_finish(&hash, source->info.hash);
+        if (status == TMK_OK)
+            status = tmk_source_hash_stopped(source, stop, diag);
+    }
+    tmk_sha256_finish(&hash, digest);
+    if (status == TMK_OK)
+        memcpy(hex, digest, sizeof digest);
     return status;
 }
 
@@ -278,7 +285,7 @@ static enum tmk_status open_sets(struct tmk_source *source,
         arrays[i] = (struct tmk_source_array){.name = "", .whole = true, .n_entries = sets->n};
         TMK_TRY(name_array(source, i, &arrays[i].name, diag));
     }
-    return hash_all(source, diag);
+    return TMK_OK;
 }
 
 static enum tmk_status read_sets(struct tmk_source *source, uint32_t array, uint64_t first,
@@ -318,5 +325,6 @@ const struct tmk_source_kind tmk_source_sets = {
     .open = open_sets,
     .read = read_sets,
     .entry_name = entry_name,
+    .hash = hash_all,
     .close = close_sets,
 };

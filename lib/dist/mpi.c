@@ -8,7 +8,11 @@
 #include "dist/launcher.h"
 #include "dist/mpi_parts.h"
 
-enum { LONGEST_NAP_US = 500, MACHINE_FAILED = 4 /* of the program's exit statuses */ };
+enum {
+    LONGEST_NAP_US = 500,
+    TOLD_AT_ONCE = 1024,
+    MACHINE_FAILED = 4 /* of the program's exit statuses */
+};
 
 /* ---- small things ---- */
 
@@ -209,6 +213,48 @@ enum tmk_status tmk_team_ask(struct tmk_team *team, enum tmk_wish wish, bool *pa
     *pause = team->paused;
     pthread_mutex_unlock(&team->lock);
     return stopped ? tmk_team_interrupted(diag) : TMK_OK;
+}
+
+/* ---- telling ---- */
+
+/* In pieces that no MPI keeps a sender waiting for: who hears may be long in coming. */
+void tmk_team_tell(struct tmk_team *team, const void *bytes, size_t n) {
+    pthread_mutex_lock(&team->lock);
+    for (uint32_t i = 1; i < team->size; i++)
+        for (size_t at = 0; at < n && !team->seats[i].left; at += TOLD_AT_ONCE)
+            tmk_team_send((const char *)bytes + at,
+                          (int)(n - at < TOLD_AT_ONCE ? n - at : TOLD_AT_ONCE), i, TAG_TOLD);
+    pthread_mutex_unlock(&team->lock);
+}
+
+static enum tmk_status hear_piece(struct tmk_team *team, char *bytes, size_t n,
+                                  struct tmk_diag *diag) {
+    bool there = false, stopped = false;
+    MPI_Status status;
+    int come = 0;
+    for (uint32_t naps = 0; !there && !stopped;) {
+        pthread_mutex_lock(&team->lock);
+        stopped = tmk_team_is_stopped(team);
+        there = !stopped && tmk_team_has(0, TAG_TOLD, &status);
+        if (there)
+            MPI_Get_count(&status, MPI_BYTE, &come);
+        if (there && come == (int)n)
+            tmk_team_receive(bytes, (int)n, 0, TAG_TOLD);
+        pthread_mutex_unlock(&team->lock);
+        if (!there && !stopped)
+            tmk_team_nap(&naps);
+    }
+    if (stopped)
+        return tmk_team_interrupted(diag);
+    return come == (int)n ? TMK_OK
+                          : tmk_fail(diag, TMK_MISMATCH, "has other data or options than rank 0");
+}
+
+enum tmk_status tmk_team_hear(struct tmk_team *team, void *bytes, size_t n, struct tmk_diag *diag) {
+    for (size_t at = 0; at < n; at += TOLD_AT_ONCE)
+        TMK_TRY(hear_piece(team, (char *)bytes + at, n - at < TOLD_AT_ONCE ? n - at : TOLD_AT_ONCE,
+                           diag));
+    return TMK_OK;
 }
 
 uint64_t tmk_team_done(struct tmk_team *team) {

@@ -21,6 +21,7 @@ enum tag {
     TAG_ASK = 1, /* to rank 0: a range, please; struct tmk_work that the rank sees */
     TAG_RANGE,   /* struct range */
     TAG_WORD,    /* from rank 0: enum word */
+    TAG_TOLD,    /* from rank 0, once: bytes */
     TAG_NOTICE,  /* to rank 0: struct notice; this rank leaves, or wishes to stop */
     TAG_VERDICT, /* from rank 0, to all when all have left: struct notice */
     TAG_OFFER,   /* struct offer */

@@ -39,11 +39,12 @@ static void answer(struct tmk_team *team, uint32_t rank) {
     struct seat *seat = &team->seats[rank];
     seat->waits = false;
     if (!tmk_work_equal(&seat->work, &team->work)) {
-        char text[256];
-        snprintf(text, sizeof text,
-                 "has other data or options than rank 0: samples up to %" PRIu64 " in %" PRIu64
-                 " batches, not up to %" PRIu64 " in %" PRIu64,
-                 seat->work.end, seat->work.batches, team->work.end, team->work.batches);
+        char text[256] = "has other data than rank 0, of the same length";
+        if (seat->work.batches != team->work.batches || seat->work.end != team->work.end)
+            snprintf(text, sizeof text,
+                     "has other data or options than rank 0: samples up to %" PRIu64 " in %" PRIu64
+                     " batches, not up to %" PRIu64 " in %" PRIu64,
+                     seat->work.end, seat->work.batches, team->work.end, team->work.batches);
         tmk_team_failed(team, rank, TMK_MISMATCH, text);
         return;
     }

@@ -64,6 +64,20 @@ enum tmk_status tmk_team_ask(struct tmk_team *team, enum tmk_wish wish, bool *pa
     return TMK_OK;
 }
 
+void tmk_team_tell(struct tmk_team *team, const void *bytes, size_t n) {
+    (void)team;
+    (void)bytes;
+    (void)n;
+}
+
+enum tmk_status tmk_team_hear(struct tmk_team *team, void *bytes, size_t n, struct tmk_diag *diag) {
+    (void)team;
+    (void)bytes;
+    (void)n;
+    (void)diag;
+    return TMK_OK;
+}
+
 uint64_t tmk_team_done(struct tmk_team *team) {
     (void)team;
     return 0;

@@ -7,7 +7,7 @@ enum {
 };
 
 bool tmk_work_equal(const struct tmk_work *a, const struct tmk_work *b) {
-    return a->batches == b->batches && a->end == b->end;
+    return a->batches == b->batches && a->end == b->end && a->data == b->data;
 }
 
 struct tmk_share tmk_share_of(uint64_t batches, const struct tmk_batches *done, uint32_t n_done,

@@ -10,7 +10,9 @@
 /* A run as far as its sharing out goes. */
 struct tmk_work {
     uint64_t batches;
-    uint64_t end; /* of its samples; only compared: two runs that differ should be told apart */
+    /* only compared, since two runs that differ should be told apart: */
+    uint64_t end;  /* of its samples */
+    uint64_t data; /* what can be told of them at once */
 };
 bool tmk_work_equal(const struct tmk_work *a, const struct tmk_work *b);
 

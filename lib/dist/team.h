@@ -22,6 +22,13 @@ TMK_NODISCARD enum tmk_status tmk_team_take(struct tmk_team *team, uint64_t *beg
  * have at hand. */
 uint64_t tmk_team_done(struct tmk_team *team);
 
+/* What rank 0 tells, all others can hear: the same number of bytes, once a run. Any thread may
+ * tell. Hearing waits; TMK_INTERRUPTED: another rank has failed; TMK_MISMATCH: other than n bytes
+ * come. */
+void tmk_team_tell(struct tmk_team *team, const void *bytes, size_t n);
+TMK_NODISCARD enum tmk_status tmk_team_hear(struct tmk_team *team, void *bytes, size_t n,
+                                            struct tmk_diag *diag);
+
 /* A run of a team is a run of rounds. In each, every rank runs until it has nothing left to run, or
  * is told to pause, and then all gather. */
 enum tmk_wish {

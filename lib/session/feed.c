@@ -224,6 +224,7 @@ void tmk_session_feed_close(struct tmk_session_feed **slot) {
     if (!feed)
         return;
     *slot = NULL;
+    tmk_feed_hash_end(feed);
     for (uint32_t i = 0; i < feed->n_sources; i++)
         tmk_source_close(&feed->sources[i]);
     for (uint32_t i = 0; feed->bound && i < feed->graph->n_inputs; i++) {

@@ -100,7 +100,28 @@ uint64_t tmk_session_feed_steps(const struct tmk_session_feed *feed);
 /* How many workers can be busy at once, of so many. */
 uint32_t tmk_session_feed_workers(const struct tmk_session_feed *feed, uint32_t workers);
 
-/* What feeds input i: kind, path, entries, hash; NULL: it is fed back, and begins with zeros. */
+/* Begins to hash the data, on a thread of its own, beside whatever runs; to be said once. When all
+ * hashes are there that thread tells them: SHA-256 in hex, one a source. */
+struct tmk_feed_hashed {
+    void (*tell)(void *context, const char (*hex)[65], uint32_t n); /* NULL: nobody is to be told */
+    void *context;
+};
+TMK_NODISCARD enum tmk_status tmk_session_feed_hash(struct tmk_session_feed *feed,
+                                                    const struct tmk_feed_hashed *then,
+                                                    struct tmk_diag *diag);
+/* Has it failed so far? */
+bool tmk_session_feed_hash_failed(const struct tmk_session_feed *feed);
+/* Waits for them. *hex is the feed's; one a source, "" for a stream that has not ended. */
+TMK_NODISCARD enum tmk_status tmk_session_feed_hashes(struct tmk_session_feed *feed,
+                                                      const char (**hex)[65],
+                                                      struct tmk_diag *diag);
+/* What can be told of the data at once: where this differs the data does. */
+uint64_t tmk_session_feed_glance(const struct tmk_session_feed *feed);
+uint32_t tmk_session_feed_sources(const struct tmk_session_feed *feed);
+/* Which of them feeds input i. */
+uint32_t tmk_session_feed_source_of(const struct tmk_session_feed *feed, uint32_t input);
+
+/* What feeds input i: kind, path, entries; NULL: it is fed back, and begins with zeros. */
 const struct tmk_source_info *tmk_session_feed_source(const struct tmk_session_feed *feed,
                                                       uint32_t input);
 /* How many entries the array has that feeds input i. */

@@ -3,6 +3,9 @@
 #ifndef TMK_SESSION_FEED_PARTS_H
 #define TMK_SESSION_FEED_PARTS_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "session/feed.h"
 
 enum feed_cut { CUT_SLICES, CUT_ENTRIES, CUT_WHOLE };
@@ -50,6 +53,17 @@ struct feed_order {
     uint64_t at, until; /* entries of it that are left */
 };
 
+/* The thread that hashes the data. */
+struct feed_hashing {
+    pthread_t thread;
+    bool runs; /* to be joined */
+    atomic_bool stop, failed;
+    char (*hex)[65]; /* by source */
+    struct tmk_feed_hashed then;
+    enum tmk_status status;
+    struct tmk_diag diag;
+};
+
 struct tmk_session_feed {
     const struct tmk_graph *graph;
     const struct tmk_run_options *options; /* outlive the feed */
@@ -80,6 +94,8 @@ struct tmk_session_feed {
     uint32_t failing;   /* for this input */
     struct tmk_feed_ledger ledger;
     size_t bad_size, ranges_size;
+
+    struct feed_hashing hashing;
 };
 
 /* The number of the input of that name (`len` bytes), or -1. */
@@ -137,5 +153,8 @@ TMK_NODISCARD enum tmk_status tmk_feed_read_first(struct tmk_session_feed *feed,
 /* Is there a sample `at` in the sources that do not know? */
 TMK_NODISCARD enum tmk_status tmk_feed_goes_on(struct tmk_session_feed *feed, uint64_t at,
                                                struct tmk_diag *diag);
+
+/* Ends the thread that hashes, if there is one. */
+void tmk_feed_hash_end(struct tmk_session_feed *feed);
 
 #endif

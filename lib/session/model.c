@@ -25,7 +25,7 @@ enum tmk_status tmk_model_open(const char *path, bool keep_unknown, struct tmk_m
     model->path = strdup(path);
     enum tmk_status status = model->path ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
-        status = tmk_file_sha256(path, model->sha256, diag);
+        status = tmk_file_sha256(path, NULL, model->sha256, diag);
     if (status == TMK_OK)
         status = tmk_onnx_load(path, &(struct tmk_onnx_options){.keep_unknown = keep_unknown},
                                &model->graph, diag);

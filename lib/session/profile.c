@@ -48,6 +48,7 @@ struct story {
     struct tmk_profile *before;  /* that checkpoint */
     struct tmk_profile *profile; /* of all legs so far */
     double leg_began;
+    char (*heard)[65]; /* the data's hashes, where another part tells them */
     bool stopped;
     uint64_t done, to_run; /* samples before this run, and in all; the latter 0: not known */
     struct tmk_graph *original, *graph; /* without and with observers */
@@ -65,6 +66,7 @@ static void finish(struct story *story) {
     tmk_profile_destroy(&story->profile);
     tmk_profile_destroy(&story->before);
     free(story->rest.done);
+    free(story->heard);
     tmk_exec_result_finish(&story->result);
     tmk_session_feed_close(&story->feed);
     tmk_graph_destroy(&story->graph);
@@ -245,18 +247,46 @@ static enum tmk_status describe_loops(struct tmk_profile *profile,
                                    diag);
 }
 
+/* One a source. */
+static enum tmk_status hashes(const struct story *story, const char (**out)[65],
+                              struct tmk_diag *diag) {
+    if (!story->heard)
+        return tmk_session_feed_hashes(story->feed, out, diag);
+    if (!story->heard[0][0])
+        TMK_TRY(story->parts->hear_hashes(story->parts->context, story->heard,
+                                          tmk_session_feed_sources(story->feed), diag));
+    *out = (const char(*)[65])story->heard;
+    return TMK_OK;
+}
+
+/* Begun beside the first batches, or left to the part that leads. */
+static enum tmk_status begin_hashing(struct story *story, struct tmk_diag *diag) {
+    const struct tmk_parts *parts = story->parts;
+    struct tmk_feed_hashed then = {0};
+    if (parts && !parts->leads) {
+        story->heard =
+            calloc((size_t)tmk_session_feed_sources(story->feed) + 1, sizeof *story->heard);
+        return story->heard ? TMK_OK : tmk_nomem(diag);
+    }
+    if (parts)
+        then = (struct tmk_feed_hashed){parts->tell_hashes, parts->context};
+    return tmk_session_feed_hash(story->feed, &then, diag);
+}
+
 static enum tmk_status describe_data(struct tmk_profile *profile, const struct story *story,
                                      struct tmk_diag *diag) {
+    const char(*hex)[65];
     const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(story->feed);
     const char *image = story->options->image;
     bool images = false;
+    TMK_TRY(hashes(story, &hex, diag));
     for (uint32_t i = 0; i < story->graph->n_inputs; i++) {
         const struct tmk_source_info *info = tmk_session_feed_source(story->feed, i);
         char hash[80];
         if (!info)
             continue;
         images |= strcmp(info->kind, "images") == 0;
-        snprintf(hash, sizeof hash, "sha256:%s", info->hash);
+        snprintf(hash, sizeof hash, "sha256:%s", hex[tmk_session_feed_source_of(story->feed, i)]);
         TMK_TRY(tmk_profile_add_source(profile, story->graph->inputs[i]->name, info->label,
                                        tmk_session_feed_entries(story->feed, i), hash, diag));
     }
@@ -405,6 +435,10 @@ static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
         wish = TMK_WISH_STOP;
     if (wish == TMK_WISH_STOP && !options->checkpoint)
         return stopped_for_good(diag);
+    if (tmk_session_feed_hash_failed(story->feed)) { /* which would be told at the end, otherwise */
+        const char(*none)[65];
+        return tmk_session_feed_hashes(story->feed, &none, diag);
+    }
     bool any = ledger->run + ledger->skipped + ledger->failed > 0;
     if (wish == TMK_WISH_NOTHING && keeps_checkpoint(story) && any &&
         now() - story->leg_began >= every)
@@ -513,6 +547,7 @@ static enum tmk_status tell(struct story *story, struct tmk_model *model,
                             const struct tmk_observe *observe, struct tmk_diag *diag) {
     double begin = now();
     TMK_TRY(prepare(story, model, observe, diag));
+    TMK_TRY(begin_hashing(story, diag));
     TMK_TRY(choose_part(story, diag));
     story->report.setup_seconds = now() - begin;
     const struct tmk_exec_options options = exec_options(story, true);

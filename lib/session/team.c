@@ -49,7 +49,8 @@ static enum tmk_status open_parts(void *context, const struct tmk_session_feed *
                                   struct tmk_diag *diag) {
     struct job *job = context;
     const struct tmk_work work = {tmk_session_feed_batches(feed),
-                                  tmk_session_feed_begin(feed, UINT64_MAX)};
+                                  tmk_session_feed_begin(feed, UINT64_MAX),
+                                  tmk_session_feed_glance(feed)};
     struct tmk_batches *done;
     uint32_t n_done;
     TMK_TRY(batches_of(feed, before, &done, &n_done, diag));
@@ -73,6 +74,17 @@ static enum tmk_status gather(void *context, struct tmk_profile **profile, enum 
                               struct tmk_diag *diag) {
     const struct job *job = context;
     return tmk_team_gather(job->options->team, profile, round, diag);
+}
+
+static void tell_hashes(void *context, const char (*hex)[65], uint32_t n) {
+    const struct job *job = context;
+    tmk_team_tell(job->options->team, hex, n * sizeof *hex);
+}
+
+static enum tmk_status hear_hashes(void *context, char (*hex)[65], uint32_t n,
+                                   struct tmk_diag *diag) {
+    const struct job *job = context;
+    return tmk_team_hear(job->options->team, hex, n * sizeof *hex, diag);
 }
 
 static bool stop(void *context) {
@@ -136,7 +148,7 @@ enum tmk_status tmk_team_profile(struct tmk_model *model, const struct tmk_run_o
     struct job job = {.options = options};
     struct tmk_run_options mine = *options;
     const bool leads = tmk_team_rank(options->team) == 0;
-    const struct tmk_parts parts = {open_parts, ask, gather, leads, &job};
+    const struct tmk_parts parts = {open_parts, ask, gather, tell_hashes, hear_hashes, leads, &job};
     struct tmk_profile *profile = NULL;
     struct tmk_run_report of_mine;
     TMK_TRY(is_for_a_team(options, diag));

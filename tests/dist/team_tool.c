@@ -83,7 +83,7 @@ static enum tmk_status describe(struct run *run, struct tmk_diag *diag) {
 
 static enum tmk_status work(struct run *run, struct tmk_diag *diag) {
     const uint64_t samples = run->plan->samples;
-    struct tmk_work mine = {(samples + BATCH - 1) / BATCH, samples};
+    struct tmk_work mine = {(samples + BATCH - 1) / BATCH, samples, 0};
     enum tmk_round round = TMK_ROUND_FINISHED;
     uint64_t begin = 0, end = 0;
     bool more = run->team != NULL;

@@ -49,8 +49,11 @@ static enum tmk_status print_all(struct tmk_source *source, uint64_t step, struc
         if (status != TMK_OK)
             printf("%s\tundefined\t%s\n", info->arrays[a].name, reason.text);
     }
-    printf("%s\n", info->hash);
-    return TMK_OK;
+    char hex[65];
+    enum tmk_status status = tmk_source_hash(source, NULL, hex, diag);
+    if (status == TMK_OK)
+        printf("%s\n", hex);
+    return status;
 }
 
 static enum tmk_status copy_all(struct tmk_source *source, const char *path,

@@ -143,7 +143,7 @@ static void hash_of(const char *name, char hex[65]) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     assert_ok(open_folder(name, &source, &diag), &diag);
-    memcpy(hex, tmk_source_info(source)->hash, 65);
+    assert_ok(tmk_source_hash(source, NULL, hex, &diag), &diag);
     assert_int_equal(strlen(hex), 64);
     tmk_source_close(&source);
 }
