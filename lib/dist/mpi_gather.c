@@ -58,7 +58,7 @@ static enum tmk_status send_up(struct tmk_team *team, const struct tmk_profile *
         send_offer(team, 0, finished, to);
         return TMK_OK;
     }
-    enum tmk_status status = tmk_checkpoint_encode(profile, &bytes, diag);
+    enum tmk_status status = tmk_checkpoint_pack(profile, &bytes, diag);
     if (status == TMK_OK) {
         send_offer(team, bytes.len, finished, to);
         if (!may_send(team, to))
@@ -118,7 +118,7 @@ static enum tmk_status add_from(struct tmk_team *team, struct tmk_profile *profi
     if (!offer.length)
         return TMK_OK;
     TMK_TRY(receive(team, from, offer.length, &bytes, diag));
-    enum tmk_status status = tmk_checkpoint_decode(bytes, (size_t)offer.length, &other, diag);
+    enum tmk_status status = tmk_checkpoint_unpack(bytes, (size_t)offer.length, &other, diag);
     free(bytes);
     if (status == TMK_OK)
         status = tmk_checkpoint_add(profile, other, diag);

@@ -133,9 +133,14 @@ static enum tmk_status put_payload(struct tmk_text *out, const struct tmk_profil
 
 enum tmk_status tmk_checkpoint_encode(const struct tmk_profile *profile, struct tmk_text *out,
                                       struct tmk_diag *diag) {
+    TMK_TRY(tmk_profile_balance(profile, diag));
+    return tmk_checkpoint_pack(profile, out, diag);
+}
+
+enum tmk_status tmk_checkpoint_pack(const struct tmk_profile *profile, struct tmk_text *out,
+                                    struct tmk_diag *diag) {
     struct tmk_text payload = {0};
     size_t start = out->len;
-    TMK_TRY(tmk_profile_balance(profile, diag));
     enum tmk_status status = put_payload(&payload, profile, diag);
     if (status == TMK_OK) {
         tmk_text_append(out, magic, sizeof magic);
@@ -336,7 +341,6 @@ static enum tmk_status as_damage(struct tmk_diag *diag, enum tmk_status status) 
 static enum tmk_status get_payload(const uint8_t *bytes, size_t len, struct tmk_profile *profile,
                                    struct tmk_diag *diag) {
     struct tmk_reader in = {bytes, bytes + len, false};
-    struct tmk_text again = {0};
     TMK_TRY(get_header(&in, profile, diag));
     if (profile->version.minor != TMK_PROFILE_MINOR)
         return tmk_fail(diag, TMK_UNSUPPORTED,
@@ -346,6 +350,13 @@ static enum tmk_status get_payload(const uint8_t *bytes, size_t len, struct tmk_
     if (in.failed)
         return tmk_fail(diag, TMK_FORMAT, "byte %zu is none that is written there",
                         HEAD_BYTES + (size_t)(in.at - bytes));
+    return TMK_OK;
+}
+
+/* Its books balance, and these are the bytes that are written for it. */
+static enum tmk_status check_payload(const uint8_t *bytes, size_t len,
+                                     const struct tmk_profile *profile, struct tmk_diag *diag) {
+    struct tmk_text again = {0};
     TMK_TRY(tmk_profile_balance(profile, diag));
     enum tmk_status status = put_payload(&again, profile, diag);
     if (status == TMK_OK && (again.len != len || memcmp(again.data, bytes, len) != 0))
@@ -380,19 +391,32 @@ static enum tmk_status check_frame(const uint8_t *bytes, size_t len, struct tmk_
     return TMK_OK;
 }
 
-enum tmk_status tmk_checkpoint_decode(const void *bytes, size_t len, struct tmk_profile **out,
-                                      struct tmk_diag *diag) {
-    const uint8_t *start = bytes;
+static enum tmk_status decode(const uint8_t *bytes, size_t len, bool trusted,
+                              struct tmk_profile **out, struct tmk_diag *diag) {
+    const uint8_t *payload = bytes + HEAD_BYTES;
     struct tmk_profile *profile;
-    TMK_TRY(check_frame(start, len, diag));
+    TMK_TRY(check_frame(bytes, len, diag));
+    len -= HEAD_BYTES + TAIL_BYTES;
     TMK_TRY(tmk_profile_create(&profile, diag));
-    enum tmk_status status = as_damage(
-        diag, get_payload(start + HEAD_BYTES, len - HEAD_BYTES - TAIL_BYTES, profile, diag));
+    enum tmk_status status = get_payload(payload, len, profile, diag);
+    if (status == TMK_OK && !trusted)
+        status = check_payload(payload, len, profile, diag);
+    status = as_damage(diag, status);
     if (status == TMK_OK)
         *out = profile;
     else
         tmk_profile_destroy(&profile);
     return status;
+}
+
+enum tmk_status tmk_checkpoint_decode(const void *bytes, size_t len, struct tmk_profile **out,
+                                      struct tmk_diag *diag) {
+    return decode(bytes, len, false, out, diag);
+}
+
+enum tmk_status tmk_checkpoint_unpack(const void *bytes, size_t len, struct tmk_profile **out,
+                                      struct tmk_diag *diag) {
+    return decode(bytes, len, true, out, diag);
 }
 
 /* ---- files ---- */

@@ -26,7 +26,15 @@ TMK_NODISCARD enum tmk_status tmk_checkpoint_decode(const void *bytes, size_t le
                                                     struct tmk_profile **out,
                                                     struct tmk_diag *diag);
 
-/* The same to and from a file, which is written whole or not at all. Errors name it. */
+/* The same between the processes of one run, which know whose bytes these are: books and bytes are
+ * not checked again, which takes most of the time; the profile of them all should be. */
+TMK_NODISCARD enum tmk_status tmk_checkpoint_pack(const struct tmk_profile *profile,
+                                                  struct tmk_text *out, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_checkpoint_unpack(const void *bytes, size_t len,
+                                                    struct tmk_profile **out,
+                                                    struct tmk_diag *diag);
+
+/* Encoded and decoded, to and from a file, which is written whole or not at all. Errors name it. */
 TMK_NODISCARD enum tmk_status tmk_checkpoint_write(const struct tmk_profile *profile,
                                                    const char *path, struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile **out,

@@ -294,6 +294,35 @@ static void what_was_done_before_is_added(void **state) {
     tmk_profile_destroy(&merged);
 }
 
+static void what_is_packed_is_not_checked_again(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = sample(true), *back = NULL;
+    struct tmk_text bytes = encoded(profile), packed = {0}, again = {0};
+    assert_ok(tmk_checkpoint_pack(profile, &packed, &diag), &diag);
+    assert_int_equal(packed.len, bytes.len);
+    assert_memory_equal(packed.data, bytes.data, bytes.len);
+    tmk_text_finish(&bytes);
+    tmk_text_finish(&packed);
+    profile->tensors[0].expected_count++;
+    assert_int_equal(tmk_checkpoint_encode(profile, &bytes, &diag), TMK_MISMATCH);
+    assert_int_equal(bytes.len, 0);
+    tmk_diag_reset(&diag);
+    assert_ok(tmk_checkpoint_pack(profile, &packed, &diag), &diag);
+    assert_int_equal(refuse(packed.data, packed.len, &diag), TMK_FORMAT);
+    tmk_diag_reset(&diag);
+    assert_ok(tmk_checkpoint_unpack(packed.data, packed.len, &back, &diag), &diag);
+    assert_ok(tmk_checkpoint_pack(back, &again, &diag), &diag);
+    assert_int_equal(again.len, packed.len);
+    assert_memory_equal(again.data, packed.data, packed.len);
+    packed.data[packed.len / 2] ^= 1;
+    tmk_profile_destroy(&back);
+    assert_int_equal(tmk_checkpoint_unpack(packed.data, packed.len, &back, &diag), TMK_FORMAT);
+    tmk_text_finish(&packed);
+    tmk_text_finish(&again);
+    tmk_profile_destroy(&profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_running_made_comes_back),
@@ -304,6 +333,7 @@ int main(void) {
         cmocka_unit_test(other_versions_are_named),
         cmocka_unit_test(files_are_written_whole_and_named),
         cmocka_unit_test(what_was_done_before_is_added),
+        cmocka_unit_test(what_is_packed_is_not_checked_again),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }
