@@ -10,6 +10,7 @@ from mpi import lines_of, mpirun, need_mpirun, without_mpi
 TOOL, FEATURES = sys.argv[1], set(sys.argv[2].split(","))
 FORMAT = 4  # TMK_FORMAT
 MISMATCH = 12
+ATTEMPTS = 20  # on a machine that is busy with other things every rank is slow at times
 
 
 def words(out, samples, slow=-1, failing=-1, when="never"):
@@ -35,11 +36,15 @@ def equal_bytes_whatever_the_ranks(path):
 def slow_ranks_get_less(path):
     assert without_mpi(words(path / "alone.json", 900)).returncode == 0
     for slow in (0, 2):
-        done = mpirun([(3, words(path / "team.json", 900, slow))])
-        assert done.returncode == 0, done.stderr
-        least, middle, most = shares(done)
-        assert least < 150 and middle > 300, done.stderr
-        assert (path / "team.json").read_bytes() == (path / "alone.json").read_bytes()
+        for _ in range(ATTEMPTS):
+            done = mpirun([(3, words(path / "team.json", 900, slow))])
+            assert done.returncode == 0, done.stderr
+            assert (path / "team.json").read_bytes() == (path / "alone.json").read_bytes()
+            least, middle, most = shares(done)
+            if least < 150 and middle > 300:
+                break
+        else:
+            raise AssertionError(done.stderr)
 
 
 def a_failure_anywhere_ends_all_with_one_line(path):
