@@ -7,23 +7,34 @@
 
 #include "base/diag.h"
 
+/* How often a plan ran for a group. */
+struct ran {
+    uint64_t runs, first_sample;
+};
+
 struct entry {
     struct tmk_planned planned;   /* first: a planned is its entry */
     struct entry *next;           /* most recently used first */
     struct tmk_tensor *signature; /* kinds, dtypes and shapes, no data */
-    uint64_t runs, first_sample, samples_a_run;
+    struct ran *ran;              /* [groups] */
+    uint64_t samples_a_run;
     uint32_t users;
+};
+
+/* Of a group: constants of plans that were dropped, and initializers. */
+struct settled {
+    struct tmk_account *accounts; /* [n_slots]; NULL: nothing yet */
+    bool initializers_done;
 };
 
 struct tmk_cache {
     pthread_mutex_t lock;
     const struct tmk_graph *graph;
     const struct tmk_slot_config *slots;
-    uint32_t n_slots, most, idle;
+    uint32_t n_slots, groups, most, idle;
     uint8_t *needs; /* what plans are told of the slots */
     struct entry *first;
-    struct tmk_account *settled; /* constants of plans that were dropped, and initializers */
-    bool initializers_done;
+    struct settled *settled; /* [groups] */
     struct tmk_cache_figures figures;
 };
 
@@ -32,14 +43,15 @@ static void free_entry(struct entry *entry) {
         return;
     tmk_plan_destroy(&entry->planned.plan);
     free(entry->signature);
+    free(entry->ran);
     free(entry);
 }
 
 enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk_slot_config *slots,
-                                 uint32_t n_slots, uint32_t most, struct tmk_cache **out,
-                                 struct tmk_diag *diag) {
+                                 uint32_t n_slots, uint32_t groups, uint32_t most,
+                                 struct tmk_cache **out, struct tmk_diag *diag) {
     struct tmk_cache *cache = calloc(1, sizeof *cache);
-    struct tmk_account *settled = calloc(n_slots + 1u, sizeof *settled);
+    struct settled *settled = calloc(groups, sizeof *settled);
     uint8_t *needs = calloc(n_slots + 1u, sizeof *needs);
     if (!cache || !settled || !needs) {
         free(cache);
@@ -53,11 +65,20 @@ enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk
     cache->graph = graph;
     cache->slots = slots;
     cache->n_slots = n_slots;
+    cache->groups = groups;
     cache->most = most;
     cache->settled = settled;
     cache->needs = needs;
     *out = cache;
     return TMK_OK;
+}
+
+static void drop_settled(struct tmk_cache *cache, uint32_t group) {
+    struct settled *settled = &cache->settled[group];
+    for (uint32_t i = 0; settled->accounts && i < cache->n_slots; i++)
+        tmk_account_finish(&settled->accounts[i]);
+    free(settled->accounts);
+    settled->accounts = NULL;
 }
 
 void tmk_cache_destroy(struct tmk_cache **slot) {
@@ -70,8 +91,8 @@ void tmk_cache_destroy(struct tmk_cache **slot) {
         cache->first = entry->next;
         free_entry(entry);
     }
-    for (uint32_t i = 0; i < cache->n_slots; i++)
-        tmk_account_finish(&cache->settled[i]);
+    for (uint32_t g = 0; g < cache->groups; g++)
+        drop_settled(cache, g);
     free(cache->settled);
     free(cache->needs);
     pthread_mutex_destroy(&cache->lock);
@@ -92,10 +113,12 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
                                   struct entry **out, struct tmk_diag *diag) {
     struct entry *entry = calloc(1, sizeof *entry);
     uint32_t n = cache->graph->n_inputs;
-    if (entry)
+    if (entry) {
         entry->signature = calloc(n + 1u, sizeof *entry->signature);
-    if (!entry || !entry->signature) {
-        free(entry);
+        entry->ran = calloc(cache->groups, sizeof *entry->ran);
+    }
+    if (!entry || !entry->signature || !entry->ran) {
+        free_entry(entry);
         return tmk_nomem(diag);
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -119,32 +142,71 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
     return TMK_OK;
 }
 
-/* Looks at a plan's constants, which count once a run; at initializers, which are there once
- * whatever runs, only the first time. */
+/* A constant is looked at, whatever rule its value has elsewhere. */
+static struct tmk_slot_config config_of_constant(const struct tmk_cache *cache, uint32_t slot) {
+    struct tmk_slot_config config = cache->slots[slot];
+    config.rule = TMK_RULE_NONE;
+    config.shadowed = false;
+    config.per_sample = false; /* it is the same in all samples */
+    return config;
+}
+
+static enum tmk_status look_at_constant(const struct tmk_cache *cache, const struct entry *entry,
+                                        const struct tmk_plan_tap *tap, const struct ran *ran,
+                                        struct tmk_account *out, struct tmk_diag *diag) {
+    const struct tmk_plan_value *value = &entry->planned.plan->values[tap->value];
+    const struct tmk_stats_at at = {value->initializer ? 0 : ran->first_sample,
+                                    value->initializer ? 1 : entry->samples_a_run,
+                                    value->channel_axis, false, 0};
+    const struct tmk_slot_config config = config_of_constant(cache, tap->slot);
+    tmk_account_finish(out);
+    return tmk_account_look(out, &config, &value->constant, &at, diag);
+}
+
+static enum tmk_status settle_for(struct tmk_cache *cache, uint32_t group, uint32_t slot,
+                                  const struct tmk_account *once, uint64_t times,
+                                  struct tmk_diag *diag) {
+    struct settled *settled = &cache->settled[group];
+    if (!settled->accounts)
+        settled->accounts = calloc(cache->n_slots + 1u, sizeof *settled->accounts);
+    if (!settled->accounts)
+        return tmk_nomem(diag);
+    const struct tmk_slot_config config = config_of_constant(cache, slot);
+    return tmk_account_merge(&settled->accounts[slot], once, times, &config, diag);
+}
+
+/* One constant, which counts once a run; an initializer, which is there once whatever runs, only
+ * the first time. */
+static enum tmk_status settle_constant(struct tmk_cache *cache, const struct entry *entry,
+                                       const struct tmk_plan_tap *tap, struct tmk_account *once,
+                                       struct tmk_diag *diag) {
+    bool initializer = entry->planned.plan->values[tap->value].initializer, looked = false;
+    for (uint32_t g = 0; g < cache->groups; g++) {
+        const struct ran *ran = &entry->ran[g];
+        uint64_t times =
+            !initializer ? ran->runs : ran->runs && !cache->settled[g].initializers_done;
+        if (!times)
+            continue;
+        if (!looked || !initializer) /* others stand where the group's first run was */
+            TMK_TRY(look_at_constant(cache, entry, tap, ran, once, diag));
+        looked = true;
+        TMK_TRY(settle_for(cache, g, tap->slot, once, times, diag));
+    }
+    return TMK_OK;
+}
+
 static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry, struct tmk_diag *diag) {
     const struct tmk_plan *plan = entry->planned.plan;
+    struct tmk_account once = {0};
     enum tmk_status status = TMK_OK;
     for (uint32_t t = 0; status == TMK_OK && t < plan->n_constant_taps; t++) {
-        const struct tmk_plan_value *value = &plan->values[plan->constant_taps[t].value];
-        uint32_t slot = plan->constant_taps[t].slot;
-        uint64_t times = value->initializer ? !cache->initializers_done : entry->runs;
-        const struct tmk_stats_at at = {value->initializer ? 0 : entry->first_sample,
-                                        value->initializer ? 1 : entry->samples_a_run,
-                                        value->channel_axis, false, 0};
-        /* a constant is looked at, whatever rule its value has elsewhere */
-        struct tmk_slot_config config = cache->slots[slot];
-        config.rule = TMK_RULE_NONE;
-        config.shadowed = false;
-        config.per_sample = false; /* it is the same in all of them */
-        struct tmk_account once = {0};
-        if (times)
-            status = tmk_account_look(&once, &config, &value->constant, &at, diag);
-        if (status == TMK_OK)
-            status = tmk_account_merge(&cache->settled[slot], &once, times, &config, diag);
+        status = settle_constant(cache, entry, &plan->constant_taps[t], &once, diag);
         tmk_account_finish(&once);
     }
-    entry->runs = 0;
-    cache->initializers_done = true;
+    for (uint32_t g = 0; g < cache->groups; g++) {
+        cache->settled[g].initializers_done |= entry->ran[g].runs > 0;
+        entry->ran[g] = (struct ran){0};
+    }
     return status;
 }
 
@@ -193,13 +255,14 @@ enum tmk_status tmk_cache_get(struct tmk_cache *cache, const struct tmk_tensor *
     return status;
 }
 
-void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint64_t sample,
-                   uint64_t samples) {
+void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint32_t group,
+                   uint64_t sample, uint64_t samples) {
     struct entry *entry = (struct entry *)planned;
     pthread_mutex_lock(&cache->lock);
-    if (!entry->runs || sample < entry->first_sample)
-        entry->first_sample = sample;
-    entry->runs++;
+    struct ran *ran = &entry->ran[group];
+    if (!ran->runs || sample < ran->first_sample)
+        ran->first_sample = sample;
+    ran->runs++;
     entry->samples_a_run = samples;
     pthread_mutex_unlock(&cache->lock);
 }
@@ -216,14 +279,14 @@ enum tmk_status tmk_cache_release(struct tmk_cache *cache, struct tmk_planned *p
     return status;
 }
 
-enum tmk_status tmk_cache_settle(struct tmk_cache *cache, struct tmk_account *accounts,
-                                 struct tmk_diag *diag) {
+enum tmk_status tmk_cache_settle(struct tmk_cache *cache, uint32_t group,
+                                 struct tmk_account *accounts, struct tmk_diag *diag) {
     for (struct entry *entry = cache->first; entry; entry = entry->next)
         TMK_TRY(settle(cache, entry, diag));
-    for (uint32_t i = 0; i < cache->n_slots; i++) {
-        TMK_TRY(tmk_account_merge(&accounts[i], &cache->settled[i], 1, &cache->slots[i], diag));
-        tmk_account_finish(&cache->settled[i]);
-    }
+    const struct tmk_account *settled = cache->settled[group].accounts;
+    for (uint32_t i = 0; settled && i < cache->n_slots; i++)
+        TMK_TRY(tmk_account_merge(&accounts[i], &settled[i], 1, &cache->slots[i], diag));
+    drop_settled(cache, group);
     return TMK_OK;
 }
 

@@ -2,7 +2,8 @@
 /* Plans by shape signature: made once, shared by all workers, and only so many kept.
  *
  * A planned entry also holds the accounts of values that are constant under its plan: they are
- * looked at once, and count as often as the plan ran. Thread-safe. */
+ * looked at once, and count as often as the plan ran. Batches may be of several groups, each with
+ * accounts of its own. Thread-safe. */
 #ifndef TMK_EXEC_CACHE_H
 #define TMK_EXEC_CACHE_H
 
@@ -19,7 +20,7 @@ struct tmk_planned {
  * `most` plans are kept beyond those in use. */
 TMK_NODISCARD enum tmk_status tmk_cache_create(const struct tmk_graph *graph,
                                                const struct tmk_slot_config *slots,
-                                               uint32_t n_slots, uint32_t most,
+                                               uint32_t n_slots, uint32_t groups, uint32_t most,
                                                struct tmk_cache **out, struct tmk_diag *diag);
 void tmk_cache_destroy(struct tmk_cache **cache);
 
@@ -27,17 +28,18 @@ void tmk_cache_destroy(struct tmk_cache **cache);
 TMK_NODISCARD enum tmk_status tmk_cache_get(struct tmk_cache *cache,
                                             const struct tmk_tensor *inputs,
                                             struct tmk_planned **out, struct tmk_diag *diag);
-/* Says that the plan ran for a batch of `samples` that began at `sample`: its constants count once
- * more. Batches of one plan have one size, since it is part of their shapes. */
-void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint64_t sample,
-                   uint64_t samples);
+/* Says that the plan ran for a batch of `samples` of the group that began at `sample`: its
+ * constants count once more there. Batches of one plan have one size, since it is part of their
+ * shapes. */
+void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint32_t group,
+                   uint64_t sample, uint64_t samples);
 /* Gives the plan back; NULL is allowed. TMK_NOMEM or TMK_RANGE where an old plan's constants cannot
  * be added up. */
 TMK_NODISCARD enum tmk_status tmk_cache_release(struct tmk_cache *cache,
                                                 struct tmk_planned *planned, struct tmk_diag *diag);
-/* Adds the constants of all plans, as often as those ran since the last call, to `accounts`
- * (n_slots of them). Only while no plan is in use. */
-TMK_NODISCARD enum tmk_status tmk_cache_settle(struct tmk_cache *cache,
+/* Adds the constants of all plans, as often as those ran for the group since the last call, to
+ * `accounts` (n_slots of them). Only while no plan is in use. */
+TMK_NODISCARD enum tmk_status tmk_cache_settle(struct tmk_cache *cache, uint32_t group,
                                                struct tmk_account *accounts, struct tmk_diag *diag);
 
 struct tmk_cache_figures {

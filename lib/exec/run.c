@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "exec/derive.h"
 #include "exec/queue.h"
 #include "exec/worker.h"
@@ -41,8 +42,10 @@ struct crew {
     struct run *run;
     pthread_t thread;
     struct tmk_worker *worker;
-    struct tmk_account *accounts;
-    struct tmk_stats_at at; /* of the batch at hand */
+    struct tmk_account *all;        /* [groups][n_slots] */
+    struct tmk_exec_tally *tallies; /* [groups]: of batches that were begun */
+    struct tmk_account *accounts;   /* of the group at hand */
+    struct tmk_stats_at at;         /* of the batch at hand */
     struct tmk_timing timing;
     struct tmk_lane *lane; /* the sequence that it runs */
     struct tmk_carried carried;
@@ -140,6 +143,11 @@ static enum tmk_status end(void *context, uint32_t slot, struct tmk_diag *diag) 
     return tmk_account_end(&crew->accounts[slot], diag);
 }
 
+static struct tmk_account *accounts_of(const struct tmk_exec_options *options,
+                                       struct tmk_account *all, uint32_t group) {
+    return all + (size_t)group * options->n_slots;
+}
+
 static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batch,
                                  struct tmk_planned **held, struct tmk_diag *diag) {
     struct run *run = crew->run;
@@ -152,6 +160,9 @@ static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batc
     struct tmk_planned *old = *held;
     *held = planned;
     crew->at = (struct tmk_stats_at){batch->sample, batch->samples, -1, false, 0};
+    crew->accounts = accounts_of(run->options, crew->all, batch->group);
+    crew->tallies[batch->group].samples += batch->samples;
+    crew->tallies[batch->group].batches++;
     const struct tmk_watch watch = {look, begin, piece, end, crew};
     enum tmk_status status = tmk_worker_run(crew->worker, planned->plan, batch->inputs,
                                             run->options->observe ? &watch : NULL, diag);
@@ -160,7 +171,7 @@ static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batc
     if (status == TMK_OK && run->options->observe)
         tmk_derive_note(crew->accounts, run->options->slots, run->options->n_slots, &crew->at);
     if (status == TMK_OK)
-        tmk_cache_ran(run->cache, planned, batch->sample, batch->samples);
+        tmk_cache_ran(run->cache, planned, batch->group, batch->sample, batch->samples);
     enum tmk_status released = tmk_cache_release(run->cache, old, diag);
     return status != TMK_OK ? status : released;
 }
@@ -246,58 +257,104 @@ static void run_all(struct run *run, struct crew *crew) {
         pthread_join(crew[i].thread, NULL);
 }
 
+/* Empty accounts and tallies of all groups. */
+static enum tmk_status open_books(const struct tmk_exec_options *options,
+                                  struct tmk_account **accounts, struct tmk_exec_tally **tallies,
+                                  struct tmk_diag *diag) {
+    size_t n;
+    if (!tmk_mul_size(options->groups, options->n_slots, &n))
+        return tmk_nomem(diag);
+    struct tmk_account *empty = calloc(n + 1, sizeof *empty);
+    struct tmk_exec_tally *zero = calloc(options->groups, sizeof *zero);
+    if (!empty || !zero) {
+        free(empty);
+        free(zero);
+        return tmk_nomem(diag);
+    }
+    *accounts = empty;
+    *tallies = zero;
+    return TMK_OK;
+}
+
+/* Accounts of groups that never ran are memory that was never touched, and stays so. */
+static void close_books(uint32_t groups, uint32_t n_slots, struct tmk_account *accounts,
+                        struct tmk_exec_tally *tallies) {
+    for (uint32_t g = 0; tallies && g < groups; g++)
+        for (uint32_t s = 0; tallies[g].batches && s < n_slots; s++)
+            tmk_account_finish(&accounts[(size_t)g * n_slots + s]);
+    free(accounts);
+    free(tallies);
+}
+
 static enum tmk_status hire(struct run *run, struct crew *crew, struct tmk_diag *diag) {
     const struct tmk_exec_options *options = run->options;
     for (uint32_t i = 0; i < options->threads; i++) {
         crew[i].run = run;
-        crew[i].accounts = calloc(options->n_slots + 1u, sizeof *crew[i].accounts);
-        if (!crew[i].accounts)
-            return tmk_nomem(diag);
+        TMK_TRY(open_books(options, &crew[i].all, &crew[i].tallies, diag));
         TMK_TRY(tmk_worker_create(&crew[i].worker, diag));
         tmk_worker_time(crew[i].worker, options->timing ? &crew[i].timing : NULL);
     }
     return TMK_OK;
 }
 
-/* Everybody's accounts into the first's, the constants into those. */
+/* A group's accounts of everybody into the first's, the constants into those. */
+static enum tmk_status add_up_group(struct run *run, struct crew *crew, uint32_t group,
+                                    struct tmk_diag *diag) {
+    const struct tmk_exec_options *options = run->options;
+    struct tmk_account *sum = accounts_of(options, crew[0].all, group);
+    struct tmk_exec_tally *tally = &crew[0].tallies[group];
+    for (uint32_t i = 1; i < options->threads; i++) {
+        struct tmk_account *accounts = accounts_of(options, crew[i].all, group);
+        struct tmk_exec_tally *more = &crew[i].tallies[group];
+        for (uint32_t s = 0; more->batches && s < options->n_slots; s++) {
+            TMK_TRY(tmk_account_merge(&sum[s], &accounts[s], 1, &options->slots[s], diag));
+            tmk_account_finish(&accounts[s]);
+        }
+        tally->samples += more->samples;
+        tally->batches += more->batches;
+        *more = (struct tmk_exec_tally){0};
+    }
+    if (!options->observe || !tally->batches)
+        return TMK_OK;
+    TMK_TRY(tmk_derive_all(sum, options->slots, options->n_slots, diag));
+    return tmk_cache_settle(run->cache, group, sum, diag);
+}
+
 static enum tmk_status add_up(struct run *run, struct crew *crew, struct tmk_diag *diag) {
     const struct tmk_exec_options *options = run->options;
     for (uint32_t i = 1; i < options->threads; i++) {
         TMK_TRY(tmk_timing_merge(&crew[0].timing, &crew[i].timing, diag));
         tmk_timing_finish(&crew[i].timing);
     }
-    for (uint32_t i = 1; i < options->threads; i++)
-        for (uint32_t s = 0; s < options->n_slots; s++) {
-            TMK_TRY(tmk_account_merge(&crew[0].accounts[s], &crew[i].accounts[s], 1,
-                                      &options->slots[s], diag));
-            tmk_account_finish(&crew[i].accounts[s]);
-        }
-    if (!options->observe)
-        return TMK_OK;
-    TMK_TRY(tmk_derive_all(crew[0].accounts, options->slots, options->n_slots, diag));
-    return tmk_cache_settle(run->cache, crew[0].accounts, diag);
+    for (uint32_t g = 0; g < options->groups; g++)
+        TMK_TRY(add_up_group(run, crew, g, diag));
+    return TMK_OK;
 }
 
 /* What was counted becomes the caller's; the crew begins anew. */
 static enum tmk_status hand_over(struct run *run, struct crew *first, uint64_t samples,
                                  uint64_t batches, struct tmk_exec_result *out,
                                  struct tmk_diag *diag) {
-    uint32_t n = run->options->n_slots;
-    struct tmk_account *empty = calloc(n + 1u, sizeof *empty);
-    if (!empty)
-        return tmk_nomem(diag);
-    *out = (struct tmk_exec_result){
-        first->accounts, n, samples, batches, tmk_cache_figures(run->cache), first->timing};
-    first->accounts = empty;
+    struct tmk_account *accounts;
+    struct tmk_exec_tally *tallies;
+    TMK_TRY(open_books(run->options, &accounts, &tallies, diag));
+    *out = (struct tmk_exec_result){.accounts = first->all,
+                                    .n_slots = run->options->n_slots,
+                                    .n_groups = run->options->groups,
+                                    .tallies = first->tallies,
+                                    .samples = samples,
+                                    .batches = batches,
+                                    .figures = tmk_cache_figures(run->cache),
+                                    .timing = first->timing};
+    first->all = accounts;
+    first->tallies = tallies;
     first->timing = (struct tmk_timing){0};
     return TMK_OK;
 }
 
 static void dismiss(const struct tmk_exec_options *options, struct crew *crew) {
     for (uint32_t i = 0; crew && i < options->threads; i++) {
-        for (uint32_t s = 0; crew[i].accounts && s < options->n_slots; s++)
-            tmk_account_finish(&crew[i].accounts[s]);
-        free(crew[i].accounts);
+        close_books(options->groups, options->n_slots, crew[i].all, crew[i].tallies);
         tmk_timing_finish(&crew[i].timing);
         tmk_carried_finish(&crew[i].carried, &options->feedback);
         tmk_worker_destroy(&crew[i].worker);
@@ -317,6 +374,7 @@ enum tmk_status tmk_exec_open(const struct tmk_graph *graph, const struct tmk_ex
     if (!exec)
         return tmk_nomem(diag);
     exec->options = *options;
+    exec->options.groups = options->groups ? options->groups : 1;
     exec->run.graph = graph;
     exec->run.options = &exec->options;
     pthread_mutex_init(&exec->run.lock, NULL);
@@ -326,8 +384,8 @@ enum tmk_status tmk_exec_open(const struct tmk_graph *graph, const struct tmk_ex
     if (status == TMK_OK)
         status = hire(&exec->run, exec->crew, diag);
     if (status == TMK_OK)
-        status = tmk_cache_create(graph, options->slots, options->n_slots, IDLE_PLANS_KEPT,
-                                  &exec->run.cache, diag);
+        status = tmk_cache_create(graph, options->slots, options->n_slots, exec->options.groups,
+                                  IDLE_PLANS_KEPT, &exec->run.cache, diag);
     if (status == TMK_OK)
         *out = exec;
     else
@@ -373,9 +431,7 @@ enum tmk_status tmk_exec_run(const struct tmk_graph *graph, const struct tmk_fee
 }
 
 void tmk_exec_result_finish(struct tmk_exec_result *result) {
-    for (uint32_t s = 0; s < result->n_slots; s++)
-        tmk_account_finish(&result->accounts[s]);
-    free(result->accounts);
+    close_books(result->n_groups, result->n_slots, result->accounts, result->tallies);
     tmk_timing_finish(&result->timing);
     *result = (struct tmk_exec_result){0};
 }

@@ -18,6 +18,7 @@ struct tmk_batch {
     uint64_t samples;          /* how many */
     struct tmk_tensor *inputs; /* one a graph input, in order; malloc'ed array of references */
     uint32_t n_inputs;
+    uint32_t group; /* whose accounts it is counted in */
     bool goes_on; /* with the sequence of the batch before: what is fed back is no tensor yet */
 };
 /* Finishes the tensors and the array. */
@@ -36,6 +37,7 @@ struct tmk_exec_options {
     bool observe;     /* false: run only; the accounts stay empty */
     const struct tmk_slot_config *slots;
     uint32_t n_slots;
+    uint32_t groups;        /* of batches that are counted apart; 0: 1 */
     struct tmk_print print; /* for slots with `print`; .print NULL: none */
     /* Called now and then by the thread that called tmk_exec_leg, with the samples of all legs;
      * NULL: never. */
@@ -46,10 +48,16 @@ struct tmk_exec_options {
     struct tmk_feedback feedback;
 };
 
+/* What ran of a group. */
+struct tmk_exec_tally {
+    uint64_t samples, batches;
+};
+
 struct tmk_exec_result {
-    struct tmk_account *accounts; /* one a slot */
-    uint32_t n_slots;
-    uint64_t samples, batches; /* that ran */
+    struct tmk_account *accounts; /* [n_groups][n_slots] */
+    uint32_t n_slots, n_groups;
+    struct tmk_exec_tally *tallies; /* [n_groups] */
+    uint64_t samples, batches;      /* that ran, of all groups */
     struct tmk_cache_figures figures;
     struct tmk_timing timing; /* empty unless asked for */
 };
@@ -62,8 +70,9 @@ TMK_NODISCARD enum tmk_status tmk_exec_open(const struct tmk_graph *graph,
                                             struct tmk_exec **out, struct tmk_diag *diag);
 /* Runs every batch of the feed, until that says that there is no more, and hands over what was
  * counted since the last leg: added up, all legs are one run. Constants that do not depend on the
- * run (initializers) are in the first leg that ran a batch. After a failure only close it. When
- * something fails the error of the earliest failing batch is reported. On success finish *out. */
+ * run (initializers) are, of each group, in the first leg that ran a batch of it. After a failure
+ * only close it. When something fails the error of the earliest failing batch is reported. On
+ * success finish *out. */
 TMK_NODISCARD enum tmk_status tmk_exec_leg(struct tmk_exec *exec, const struct tmk_feed *feed,
                                            struct tmk_exec_result *out, struct tmk_diag *diag);
 void tmk_exec_close(struct tmk_exec **exec);

@@ -207,7 +207,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
         status = tmk_session_feed_open(g.graph, options, &g.feed, diag);
     }
     if (status == TMK_OK)
-        status = tmk_cache_create(g.graph, NULL, 0, IDLE_PLANS_KEPT, &g.cache, diag);
+        status = tmk_cache_create(g.graph, NULL, 0, 1, IDLE_PLANS_KEPT, &g.cache, diag);
     if (status == TMK_OK)
         status = tmk_worker_create(&g.worker, diag);
     if (status == TMK_OK)

@@ -18,6 +18,7 @@ struct made_up {
     uint64_t nan_at[2]; /* samples that hold a NaN; UINT64_MAX: none */
     bool ragged;
     uint64_t fails_at;
+    uint32_t groups; /* that samples are dealt to in turns; 0: all are of group 0 */
 };
 
 static int64_t width(const struct made_up *m, uint64_t sample) {
@@ -38,6 +39,7 @@ static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
     struct tmk_shape shape = {2, {1, width(m, sample)}};
     *out = (struct tmk_batch){sample, 1, calloc(1, sizeof *out->inputs), 1};
     assert_non_null(out->inputs);
+    out->group = m->groups ? (uint32_t)(sample % m->groups) : 0;
     assert_ok(tmk_tensor_init(out->inputs, TMK_FLOAT32, &shape, diag), diag);
     float *x = out->inputs[0].data;
     for (int64_t i = 0; i < shape.dim[1]; i++)
@@ -79,7 +81,7 @@ static enum tmk_status run(struct made_up m, uint32_t threads, bool guard,
         slots[i] = (struct tmk_slot_config){TMK_STATS_HISTOGRAM, guard, false, "a value"};
     const struct tmk_feed feed = {next, &m};
     const struct tmk_exec_options options = {
-        .threads = threads, .observe = true, .slots = slots, .n_slots = SLOTS};
+        .threads = threads, .observe = true, .slots = slots, .n_slots = SLOTS, .groups = m.groups};
     enum tmk_status status = tmk_exec_run(graph, &feed, &options, result, diag);
     tmk_graph_destroy(&graph);
     return status;
@@ -125,6 +127,45 @@ static void the_number_of_threads_does_not_show(void **state) {
             tmk_exec_result_finish(&result);
         }
         tmk_text_finish(&first);
+    }
+}
+
+/* Plan by plan and shape by shape: constants, initializers and what is looked at. */
+static void groups_are_counted_apart_and_add_up(void **state) {
+    (void)state;
+    enum { GROUPS = 7 };
+    struct made_up cases[] = {plain, plain};
+    cases[1].ragged = true;
+    for (uint32_t i = 0; i < 2 * 4; i++) {
+        struct made_up apart = cases[i % 2];
+        struct tmk_exec_result whole, parts, sum;
+        struct tmk_diag diag = {0};
+        struct tmk_text want = {0}, got = {0};
+        const struct tmk_slot_config config = {.level = TMK_STATS_HISTOGRAM, .label = "a value"};
+        assert_ok(run(cases[i % 2], 2, false, &whole, &diag), &diag);
+        apart.groups = GROUPS;
+        assert_ok(run(apart, 1 + i / 2, false, &parts, &diag), &diag);
+        assert_int_equal(parts.n_groups, GROUPS);
+        assert_int_equal(parts.samples, 100);
+        sum = parts;
+        for (uint32_t g = 0; g < GROUPS; g++) {
+            struct tmk_account *of_group = parts.accounts + g * SLOTS;
+            assert_int_equal(parts.tallies[g].batches, 100 / GROUPS + (g < 100 % GROUPS));
+            assert_int_equal(parts.tallies[g].samples, parts.tallies[g].batches);
+            assert_int_equal(of_group[TWO].elements, 1); /* a weight is in each */
+            for (int s = 0; g && s < SLOTS; s++)
+                if (s != TWO)
+                    assert_ok(tmk_account_merge(&sum.accounts[s], &of_group[s], 1, &config, &diag),
+                              &diag);
+        }
+        append_state(&whole, &want);
+        append_state(&sum, &got);
+        assert_int_equal(got.len, want.len);
+        assert_memory_equal(got.data, want.data, want.len);
+        tmk_text_finish(&want);
+        tmk_text_finish(&got);
+        tmk_exec_result_finish(&whole);
+        tmk_exec_result_finish(&parts);
     }
 }
 
@@ -469,6 +510,7 @@ static void a_batched_scan_ends_each_sequence_at_its_length(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_number_of_threads_does_not_show),
+        cmocka_unit_test(groups_are_counted_apart_and_add_up),
         cmocka_unit_test(legs_add_up_to_a_run),
         cmocka_unit_test(weights_count_once_and_other_constants_once_a_run),
         cmocka_unit_test(every_shape_is_counted_though_few_plans_are_kept),
