@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "command.h"
+
 struct kind {
     const struct tmk_step_cost *first; /* one of them */
     size_t steps;
@@ -51,30 +53,17 @@ void print_costs(const struct tmk_costs *costs, uint64_t samples) {
     free(kinds);
 }
 
-/* Names of nodes may hold anything. */
-static void print_text(const char *text) {
-    putchar('"');
-    for (const char *c = text; *c; c++)
-        if (*c == '"' || *c == '\\')
-            printf("\\%c", *c);
-        else if ((unsigned char)*c < ' ' || *c == 0x7f)
-            printf("\\u%04x", (unsigned)(unsigned char)*c);
-        else
-            putchar(*c);
-    putchar('"');
-}
-
 void print_costs_json(const struct tmk_costs *costs, uint64_t samples) {
     double ms = samples ? 1e3 / (double)samples : 0;
     printf("\"per_op\": [");
     for (size_t i = 0; i < costs->n; i++) {
         const struct tmk_step_cost *step = &costs->steps[i];
         printf("%s\n  {\"node\": ", i ? "," : "");
-        print_text(step->name);
+        put_quoted(stdout, step->name);
         printf(", \"what\": ");
-        print_text(step->what);
+        put_quoted(stdout, step->what);
         printf(", \"kernel\": ");
-        print_text(step->kernel);
+        put_quoted(stdout, step->kernel);
         printf(", \"runs\": %llu, \"ms_per_sample\": %.6g, \"observe_ms_per_sample\": %.6g}",
                (unsigned long long)step->runs, step->seconds * ms, step->observe_seconds * ms);
     }

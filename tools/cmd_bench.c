@@ -2,13 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include <tidemark/session.h>
 
 #include "bench_costs.h"
 #include "command.h"
+#include "memory.h"
 #include "run_options.h"
 
 /* Everything that can be measured: X(name, observer kind; NULL: nobody looks). In order of cost, so
@@ -25,9 +25,9 @@ enum { MOST_FIGURES = 0 BENCH_FIGURES(COUNT_FIGURE) };
 
 struct figure {
     const char *name, *kind;
-    double best;                   /* samples a second, of the best round */
-    struct tmk_run_report report;  /* of the last run of that round */
-    unsigned long long peak_bytes; /* of the process, once this has run */
+    double best;                  /* samples a second, of the best round */
+    struct tmk_run_report report; /* of the last run of that round */
+    uint64_t peak_bytes;          /* of the process, once this has run */
 };
 
 struct bench {
@@ -44,11 +44,6 @@ static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static unsigned long long peak_bytes(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? 1024ULL * (unsigned long long)usage.ru_maxrss : 0;
 }
 
 static bool library_knows(const char *kind) {
@@ -150,8 +145,8 @@ static void print_json(const struct bench *bench) {
                "\"arena_bytes\": %zu, \"peak_bytes\": %llu, \"setup_s\": %.4g, \"threads\": %u, "
                "\"samples\": %llu, \"batches\": %llu}",
                i ? "," : "", f->name, f->best, cost_of(bench, f, "null", cost), r->arena_bytes,
-               f->peak_bytes, r->setup_seconds, r->threads, (unsigned long long)r->samples,
-               (unsigned long long)r->batches);
+               (unsigned long long)f->peak_bytes, r->setup_seconds, r->threads,
+               (unsigned long long)r->samples, (unsigned long long)r->batches);
     }
     printf("]");
     if (bench->per_op) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tidemark/session.h>
 
@@ -15,7 +16,7 @@ struct profile_args {
     struct run_args run;
     struct words outputs, observe;
     const char *kind, *nan, *memory_limit;
-    bool plan, per_sample;
+    bool plan, per_sample, resume;
 };
 
 enum { PRINTED_ELEMENTS = 8 };
@@ -24,22 +25,26 @@ enum { PRINTED_ELEMENTS = 8 };
 static void print_value(void *context, const char *label, uint64_t sample,
                         const struct tmk_tensor *tensor) {
     (void)context;
-    char shape[256];
-    size_t n = tmk_tensor_count(tensor);
-    end_progress();
-    fprintf(stderr, "sample %llu %s %s%s:", (unsigned long long)sample, label,
-            tmk_dtype_name(tensor->dtype), tmk_shape_text(&tensor->shape, shape, sizeof shape));
+    char shape[256], elements[PRINTED_ELEMENTS * 24 + 8] = "";
+    size_t n = tmk_tensor_count(tensor), used = 0;
     for (size_t i = 0; i < n && i < PRINTED_ELEMENTS; i++) {
+        char *to = elements + used;
+        size_t left = sizeof elements - used;
+        int len = 0;
         if (tensor->dtype == TMK_FLOAT32)
-            fprintf(stderr, " %.6g", (double)((const float *)tensor->data)[i]);
+            len = snprintf(to, left, " %.6g", (double)((const float *)tensor->data)[i]);
         else if (tensor->dtype == TMK_INT64)
-            fprintf(stderr, " %lld", (long long)((const int64_t *)tensor->data)[i]);
+            len = snprintf(to, left, " %lld", (long long)((const int64_t *)tensor->data)[i]);
         else if (tensor->dtype == TMK_INT32)
-            fprintf(stderr, " %d", ((const int32_t *)tensor->data)[i]);
+            len = snprintf(to, left, " %d", ((const int32_t *)tensor->data)[i]);
         else if (tmk_dtype_size(tensor->dtype) == 1)
-            fprintf(stderr, " %d", ((const uint8_t *)tensor->data)[i]);
+            len = snprintf(to, left, " %d", ((const uint8_t *)tensor->data)[i]);
+        used += (size_t)len;
     }
-    fprintf(stderr, "%s\n", n > PRINTED_ELEMENTS ? " ..." : "");
+    end_progress();
+    say(LEVEL_INFO, "value", NULL, "sample %llu %s %s%s:%s%s", (unsigned long long)sample, label,
+        tmk_dtype_name(tensor->dtype), tmk_shape_text(&tensor->shape, shape, sizeof shape),
+        elements, n > PRINTED_ELEMENTS ? " ..." : "");
 }
 
 /* What a person wants to know at once. */
@@ -77,6 +82,9 @@ static enum tmk_status write_all(const struct tmk_profile *profile, const struct
 static void remark_on_run(const struct tmk_profile *profile, const struct tmk_run_report *report,
                           const struct tmk_team *team) {
     char where[64];
+    const struct figures figures = {.samples = report->samples,
+                                    .rate = (double)report->samples / report->seconds,
+                                    .peak_bytes = peak_bytes()};
     if (team)
         snprintf(where, sizeof where, "%u ranks", tmk_team_size(team));
     else
@@ -84,9 +92,11 @@ static void remark_on_run(const struct tmk_profile *profile, const struct tmk_ru
     if (profile->ledger.skipped)
         remark("%llu samples left over: they do not fill a batch",
                (unsigned long long)profile->ledger.skipped);
-    remark("%llu samples in %.2f s (%.1f a second) on %s, set up in %.2f s",
-           (unsigned long long)report->samples, report->seconds,
-           (double)report->samples / report->seconds, where, report->setup_seconds);
+    if (!is_quiet())
+        say(LEVEL_INFO, "done", &figures,
+            "%llu samples in %.2f s (%.1f a second) on %s, set up in %.2f s, peak %.0f MiB",
+            (unsigned long long)figures.samples, report->seconds, figures.rate, where,
+            report->setup_seconds, (double)figures.peak_bytes / (1 << 20));
     if (report->checkpoints)
         remark("%u checkpoints took %.2f s of it", report->checkpoints, report->checkpoint_seconds);
 }
@@ -142,6 +152,8 @@ static int profile_model(const struct command *command, struct profile_args *arg
     if (!parse_size(command, "--memory-limit", args->memory_limit, &options.memory_limit))
         return EXIT_WRONG_CALL;
     options.resumed = remark_on_resuming;
+    if (args->resume && access(args->run.checkpoint, F_OK) != 0)
+        remark("there is no checkpoint %s yet: starting anew", args->run.checkpoint);
     options.stop = stop_was_asked;
     enum tmk_status status = options.shards ? TMK_OK : tmk_team_join(&options.team, &diag);
     const uint32_t rank = tmk_team_rank(options.team);
@@ -185,6 +197,10 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          &args.run.shard},
         {"checkpoint", 0, OPTION_TEXT, "FILE",
          "keep what is done there; where FILE exists, go on from it", &args.run.checkpoint},
+        {"resume", 0, OPTION_FLAG, NULL,
+         "go on from the checkpoint, as happens anyway; where there is none yet, say so and start "
+         "anew",
+         &args.resume},
         {"every", 0, OPTION_TEXT, "TIME", "from one checkpoint to the next: 10s, 5m, 1h (60s)",
          &args.run.checkpoint_every},
         {"observe", 0, OPTION_TEXTS, "WHAT",
@@ -210,6 +226,8 @@ static int run_profile(const struct command *command, int argc, char **argv) {
             exit_status = wrong_call(command, "which MODEL?");
         else if (!args.outputs.n && !args.plan)
             exit_status = wrong_call(command, "where to? add -o FILE.json or -o FILE.h5");
+        else if (args.resume && !args.run.checkpoint)
+            exit_status = wrong_call(command, "--resume goes with --checkpoint FILE");
         else if (is_output(&args, args.run.checkpoint))
             exit_status = wrong_call(command, "--checkpoint and -o name the same file");
         else if (args.nan && strcmp(args.nan, "fail") != 0 && strcmp(args.nan, "warn") != 0 &&

@@ -33,6 +33,7 @@ static int run_run(const struct command *command, int argc, char **argv) {
     enum tmk_status status = tmk_model_open(rest.items[0], false, &model, &diag);
     if (status == TMK_OK)
         status = tmk_model_run(model, &run, values.items, values.n, output, &diag);
+    end_progress();
     if (status == TMK_OK)
         remark("wrote %s", output);
     tmk_model_close(&model);

@@ -63,9 +63,9 @@ struct command {
 COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
-/* Reads options into their targets and the rest into *rest (free rest->items). Adds --help and
- * --quiet to every table. False when the command is over: *exit_status then holds 0 (help was
- * printed) or 2 (said what is wrong). */
+/* Reads options into their targets and the rest into *rest (free rest->items). Adds --help, --quiet
+ * and --log-json to every table. False when the command is over: *exit_status then holds 0 (help
+ * was printed) or 2 (said what is wrong). */
 bool parse_options(const struct command *command, const struct option_row *options, int argc,
                    char **argv, struct words *rest, int *exit_status);
 
@@ -74,21 +74,44 @@ bool add_word(struct words *words, const char *word);
 
 /* Prints a text with \xNN for control characters, so that it stays on its line. */
 void put_escaped(FILE *to, const char *text);
+/* Prints a text as a JSON string; bytes that are no UTF-8 become U+FFFD. */
+void put_quoted(FILE *to, const char *text);
+
+/* How far a run is. */
+struct figures {
+    uint64_t samples, total; /* done; of how many, 0: not known */
+    double rate;             /* samples a second; 0: not known */
+    uint64_t peak_bytes;     /* the most memory that the process has held */
+};
+double seconds_left(const struct figures *figures);
+
+/* One line to stderr, whatever --quiet says: the text, or with --log-json an object that has it as
+ * "message", beside "event", "level" and (unless NULL) the figures. */
+enum level { LEVEL_INFO, LEVEL_WARNING, LEVEL_ERROR };
+void say(enum level level, const char *event, const struct figures *figures, const char *fmt, ...)
+    TMK_PRINTF(4, 5);
+/* From now on messages are JSON. */
+void log_json(void);
+bool logs_json(void);
 
 /* "tidemark: TEXT" to stderr; the exit status that goes with the library's. */
 int complain(enum tmk_status status, const struct tmk_diag *diag);
 /* "tidemark NAME: TEXT; see `tidemark NAME --help`" to stderr; EXIT_WRONG_CALL. */
 int wrong_call(const struct command *command, const char *fmt, ...) TMK_PRINTF(2, 3);
 
-/* --quiet was given: no progress, no remarks. */
+/* --quiet: no progress, no remarks. */
+void be_quiet(void);
 bool is_quiet(void);
 /* From now on, or no more: no message at all, since another process gives the same one. */
 void hush(bool yes);
 /* A remark for people, to stderr, unless quiet. */
 void remark(const char *fmt, ...) TMK_PRINTF(1, 2);
+/* The same about numbers that somebody should look at. */
+void warn_of(const char *fmt, ...) TMK_PRINTF(1, 2);
 
 /* For tmk_run_options.progress: one line that is rewritten when stderr is a terminal, milestones
- * else. */
+ * else: at every tenth, as JSON at every hundredth, and where the end is not known whenever the
+ * samples have doubled. */
 void show_progress(void *context, uint64_t samples_done, uint64_t total);
 /* Ends the line, if one is open. */
 void end_progress(void);

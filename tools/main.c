@@ -23,6 +23,7 @@ static void print_help(FILE *to) {
 }
 
 int main(int argc, char **argv) {
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is written at once, whoever else writes */
     if (argc < 2) {
         print_help(stderr);
         return EXIT_WRONG_CALL;
@@ -40,7 +41,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], commands[i]->name) == 0) {
             int status = commands[i]->run(commands[i], argc - 1, argv + 1);
             if (fflush(stdout) != 0 || ferror(stdout)) {
-                fprintf(stderr, "tidemark: cannot write to standard output\n");
+                say(LEVEL_ERROR, "error", NULL, "tidemark: cannot write to standard output");
                 return status ? status : EXIT_MACHINE;
             }
             return status;

@@ -48,3 +48,15 @@ void print_memory_plan(const struct tmk_memory_plan *plan) {
     print_row("batches read ahead", plan->read_ahead, plan->threads);
     print_row("expected in all", plan->total, 0);
 }
+
+uint64_t peak_bytes(void) {
+    FILE *status = fopen("/proc/self/status", "re");
+    char text[256];
+    unsigned long long kib = 0;
+    while (status && !kib && fgets(text, sizeof text, status))
+        if (sscanf(text, "VmHWM: %llu kB", &kib) != 1)
+            kib = 0;
+    if (status)
+        fclose(status);
+    return 1024ULL * kib;
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes as people type them, and the memory that a run is expected to take as a table. */
+/* Sizes as people type them, the memory that a run is expected to take as a table, and the memory
+ * that it took. */
 #ifndef TMK_TOOLS_MEMORY_H
 #define TMK_TOOLS_MEMORY_H
 
@@ -11,5 +12,7 @@
  * what is wrong. word NULL: 0. */
 bool parse_size(const struct command *command, const char *option, const char *word, uint64_t *out);
 void print_memory_plan(const struct tmk_memory_plan *plan);
+/* The most that this process has held so far (VmHWM); 0: the system does not say. */
+uint64_t peak_bytes(void);
 
 #endif

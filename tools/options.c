@@ -3,24 +3,13 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
 
-enum { MOST_OPTIONS = 64, FIRST_LONG = 256 };
-
-static bool quiet, hushed;
-
-bool is_quiet(void) {
-    return quiet;
-}
-
-void hush(bool yes) {
-    hushed = yes;
-}
+enum { MOST_OPTIONS = 64, FIRST_LONG = 256, LOG_JSON = FIRST_LONG + MOST_OPTIONS };
 
 bool add_word(struct words *words, const char *word) {
     const char **items = realloc(words->items, (words->n + 1) * sizeof *items);
@@ -29,61 +18,6 @@ bool add_word(struct words *words, const char *word) {
     items[words->n++] = word;
     words->items = items;
     return true;
-}
-
-int wrong_call(const struct command *command, const char *fmt, ...) {
-    va_list args;
-    if (hushed)
-        return EXIT_WRONG_CALL;
-    va_start(args, fmt);
-    fprintf(stderr, "tidemark %s: ", command->name);
-    vfprintf(stderr, fmt, args);
-    fprintf(stderr, "; see `tidemark %s --help`\n", command->name);
-    va_end(args);
-    return EXIT_WRONG_CALL;
-}
-
-void put_escaped(FILE *to, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7f)
-            fprintf(to, "\\x%02x", c);
-        else
-            putc(c, to);
-    }
-}
-
-int complain(enum tmk_status status, const struct tmk_diag *diag) {
-    end_progress();
-    if (!hushed) {
-        fputs("tidemark: ", stderr);
-        put_escaped(stderr, diag->text[0] ? diag->text : tmk_status_text(status));
-        putc('\n', stderr);
-    }
-    switch (status) {
-    case TMK_NOMEM:
-    case TMK_WRITE:
-    case TMK_MACHINE:
-        return EXIT_MACHINE;
-    case TMK_GUARD:
-        return EXIT_ANSWER_NO;
-    case TMK_ARGUMENT:
-        return EXIT_WRONG_CALL;
-    default:
-        return EXIT_BAD_INPUT;
-    }
-}
-
-void remark(const char *fmt, ...) {
-    if (quiet || hushed)
-        return;
-    char text[4096];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    put_escaped(stderr, text);
-    fputc('\n', stderr);
 }
 
 static void print_row(const struct option_row *row) {
@@ -104,6 +38,8 @@ static void print_help(const struct command *command, const struct option_row *o
         print_row(row);
     print_row(&(struct option_row){"quiet", 'q', OPTION_FLAG, NULL,
                                    "say nothing but errors and results", NULL});
+    print_row(&(struct option_row){"log-json", 0, OPTION_FLAG, NULL,
+                                   "what goes to stderr as JSON, an object a line", NULL});
     print_row(&(struct option_row){"help", 'h', OPTION_FLAG, NULL, "this text", NULL});
     printf("\nExample:\n  %s\n", command->example);
 }
@@ -153,7 +89,7 @@ static bool set_option(const struct option_row *row, const char *text) {
 
 bool parse_options(const struct command *command, const struct option_row *options, int argc,
                    char **argv, struct words *rest, int *exit_status) {
-    struct option longs[MOST_OPTIONS + 3] = {{0}};
+    struct option longs[MOST_OPTIONS + 4] = {{0}};
     char shorts[2 * MOST_OPTIONS + 8] = ":qh";
     int n = 0;
     for (; options[n].name && n < MOST_OPTIONS; n++) {
@@ -168,6 +104,10 @@ bool parse_options(const struct command *command, const struct option_row *optio
     }
     longs[n] = (struct option){"quiet", 0, NULL, 'q'};
     longs[n + 1] = (struct option){"help", 0, NULL, 'h'};
+    longs[n + 2] = (struct option){"log-json", 0, NULL, LOG_JSON};
+    for (int i = 1; i < argc; i++) /* what is wrong with the words before it is logged, too */
+        if (strcmp(argv[i], "--log-json") == 0)
+            log_json();
     *exit_status = EXIT_WRONG_CALL;
     opterr = 0;
     optind = 1;
@@ -177,10 +117,12 @@ bool parse_options(const struct command *command, const struct option_row *optio
             *exit_status = EXIT_DONE;
             return false;
         }
-        if (c == 'q') {
-            quiet = true;
+        if (c == 'q')
+            be_quiet();
+        if (c == LOG_JSON)
+            log_json();
+        if (c == 'q' || c == LOG_JSON)
             continue;
-        }
         if (c == ':' || c == '?') {
             wrong_call(command, c == ':' ? "option '%s' needs a value" : "there is no option '%s'",
                        argv[optind - 1]);

@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "memory.h"
+
+enum { REDRAW_MS = 100 };
 
 static struct {
-    struct timespec begin;
+    struct timespec begin, drawn;
     bool begun, open;
-    uint64_t before; /* samples that an earlier run did */
-    int milestone;   /* tenths told so far */
+    uint64_t before;    /* samples that an earlier run did */
+    uint64_t milestone; /* the last one told: a fraction of the total, or samples */
 } line;
 
 static double seconds_since(const struct timespec *begin) {
@@ -18,8 +21,54 @@ static double seconds_since(const struct timespec *begin) {
     return (double)(t.tv_sec - begin->tv_sec) + (double)(t.tv_nsec - begin->tv_nsec) * 1e-9;
 }
 
+double seconds_left(const struct figures *f) {
+    return f->rate > 0 && f->total > f->samples ? (double)(f->total - f->samples) / f->rate : 0;
+}
+
+/* "1 h 05 min", "2 min 10 s", "7 s". */
+static const char *duration(double seconds, char text[32]) {
+    unsigned long long s = seconds < 1e9 ? (unsigned long long)(seconds + 0.5) : 1000000000;
+    if (s >= 3600)
+        snprintf(text, 32, "%llu h %02llu min", s / 3600, s / 60 % 60);
+    else if (s >= 60)
+        snprintf(text, 32, "%llu min %02llu s", s / 60, s % 60);
+    else
+        snprintf(text, 32, "%llu s", s);
+    return text;
+}
+
+/* "300 of 1797 samples, 150.2 a second, 10 s left, peak 61 MiB". */
+static const char *describe(const struct figures *f, char *text, size_t size) {
+    char of[32] = "", left[64] = "", time[32];
+    if (f->total)
+        snprintf(of, sizeof of, " of %llu", (unsigned long long)f->total);
+    if (f->total && f->rate > 0)
+        snprintf(left, sizeof left, ", %s left", duration(seconds_left(f), time));
+    snprintf(text, size, "%llu%s samples, %.1f a second%s, peak %.0f MiB",
+             (unsigned long long)f->samples, of, f->rate, left, (double)f->peak_bytes / (1 << 20));
+    return text;
+}
+
+/* Is it time for another line? Then that is noted. */
+static bool is_milestone(uint64_t samples, uint64_t total) {
+    const uint64_t parts = logs_json() ? 100 : 10;
+    uint64_t reached =
+        total ? (uint64_t)((double)samples / (double)total * (double)parts) : samples;
+    bool is = total ? reached > line.milestone : reached && reached / 2 >= line.milestone;
+    if (is)
+        line.milestone = reached;
+    return is;
+}
+
+static struct figures figures_now(uint64_t samples, uint64_t total) {
+    double seconds = seconds_since(&line.begin);
+    return (struct figures){
+        samples, total, seconds > 0 ? (double)(samples - line.before) / seconds : 0, peak_bytes()};
+}
+
 void show_progress(void *context, uint64_t samples_done, uint64_t total) {
     (void)context;
+    char text[160];
     if (is_quiet())
         return;
     if (!line.begun) {
@@ -28,17 +77,17 @@ void show_progress(void *context, uint64_t samples_done, uint64_t total) {
         line.before = samples_done;
         return;
     }
-    double seconds = seconds_since(&line.begin);
-    double rate = seconds > 0 ? (double)(samples_done - line.before) / seconds : 0;
-    unsigned long long done = samples_done, all = total;
-    if (isatty(STDERR_FILENO)) {
-        double left = rate > 0 && total ? (double)(total - samples_done) / rate : 0;
-        fprintf(stderr, "\r%llu of %llu samples, %.1f a second, %.0f s left   ", done, all, rate,
-                left);
+    if (!logs_json() && isatty(STDERR_FILENO)) {
+        if (seconds_since(&line.drawn) * 1000 < REDRAW_MS)
+            return;
+        clock_gettime(CLOCK_MONOTONIC, &line.drawn);
+        const struct figures figures = figures_now(samples_done, total);
+        fprintf(stderr, "\r%s\033[K", describe(&figures, text, sizeof text));
+        fflush(stderr);
         line.open = true;
-    } else if (total && (int)(samples_done * 10 / total) > line.milestone) {
-        line.milestone = (int)(samples_done * 10 / total);
-        fprintf(stderr, "%llu of %llu samples, %.1f a second\n", done, all, rate);
+    } else if (is_milestone(samples_done, total)) {
+        const struct figures figures = figures_now(samples_done, total);
+        say(LEVEL_INFO, "progress", &figures, "%s", describe(&figures, text, sizeof text));
     }
 }
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command.h"
+
 enum { SPARK_CELLS = 16, MOST_NAME = 40 };
 
 /* ---- pieces of text ---- */
@@ -285,19 +287,6 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
 
 /* ---- JSON ---- */
 
-void print_quoted(const char *text) {
-    putchar('"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            printf("\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            printf("\\u%04x", (unsigned)(unsigned char)*text);
-        else
-            putchar(*text);
-    }
-    putchar('"');
-}
-
 static void print_json_flags(const struct tmk_profile_tensor *tensor,
                              const struct tmk_nonfinite *nonfinite) {
     struct tmk_flags flags;
@@ -336,7 +325,7 @@ void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_profile_tensor *tensor = &profile->tensors[chosen[i]];
         printf("%s{\"id\": \"p%u\", \"name\": ", i ? " " : "[", tensor->id);
-        print_quoted(tensor->name);
+        put_quoted(stdout, tensor->name);
         printf(", \"kind\": \"%s\", \"status\": \"%s\", \"dtype\": \"%s\"",
                tmk_profile_kind_name(tensor->kind), tmk_profile_status_name(tensor->status),
                tmk_dtype_name(tensor->dtype));

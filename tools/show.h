@@ -20,8 +20,6 @@ TMK_NODISCARD enum tmk_status show_convergence(const struct tmk_profile *profile
                                                const uint32_t *chosen, uint32_t n, bool json,
                                                struct tmk_diag *diag);
 
-/* A text as JSON. */
-void print_quoted(const char *text);
 /* A name without control characters, in so many cells. */
 void print_name(const char *name, int cells);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "command.h"
 #include "show.h"
 
 enum { NAME_CELLS = 32 };
@@ -173,7 +174,7 @@ static void print_culprits_json(const struct culprits *all, size_t n, uint32_t v
         if (c->worst) {
             printf(", \"widens\": %.9g, \"worst\": {\"id\": \"p%" PRIu32 "\", \"name\": ",
                    c->widens, c->worst->id);
-            print_quoted(c->worst->name);
+            put_quoted(stdout, c->worst->name);
             printf(", \"end\": \"%s\", \"value\": %.9g, \"next\": %.9g, \"next_sample\": %" PRIu64
                    "}",
                    end_names[c->end], (double)c->value, (double)c->next, c->next_sample);
@@ -319,7 +320,7 @@ static void print_settled_json(const struct settled *settled, uint32_t n, uint64
     printf("], \"values\": [");
     for (uint32_t i = 0; i < n; i++) {
         printf("%s\n {\"id\": \"p%" PRIu32 "\", \"name\": ", i ? "," : "", settled[i].tensor->id);
-        print_quoted(settled[i].tensor->name);
+        put_quoted(stdout, settled[i].tensor->name);
         printf(", \"within_1_percent\": %" PRIu64 ", \"within_5_percent\": %" PRIu64 "}",
                settled[i].after[0], settled[i].after[1]);
     }

@@ -37,12 +37,12 @@ static void remark_on_nonfinite(const struct tmk_profile *profile) {
     if (began > 1)
         snprintf(more, sizeof more, "; more begins in %" PRIu32 " other%s", began - 1,
                  began == 2 ? "" : "s");
-    remark("NaN or infinity begins in p%" PRIu32 " '%s', %s: first at sample %" PRIu64
-           ", element %" PRIu64 " (%" PRIu64 " NaN, %" PRIu64 " infinite in all); %" PRIu32
-           " value%s downstream inherit%s it%s",
-           t->id, t->name, what_it_is(t, what, sizeof what), s.first_nonfinite.sample,
-           s.first_nonfinite.index, s.nan, s.posinf + s.neginf, inherited,
-           inherited == 1 ? "" : "s", inherited == 1 ? "s" : "", more);
+    warn_of("NaN or infinity begins in p%" PRIu32 " '%s', %s: first at sample %" PRIu64
+            ", element %" PRIu64 " (%" PRIu64 " NaN, %" PRIu64 " infinite in all); %" PRIu32
+            " value%s downstream inherit%s it%s",
+            t->id, t->name, what_it_is(t, what, sizeof what), s.first_nonfinite.sample,
+            s.first_nonfinite.index, s.nan, s.posinf + s.neginf, inherited,
+            inherited == 1 ? "" : "s", inherited == 1 ? "s" : "", more);
     free(all);
 }
 
@@ -60,9 +60,9 @@ static void remark_on_flags(const struct tmk_profile *profile) {
         dead += flags.dead_channels;
     }
     if (saturated + with_dead)
-        remark("%" PRIu32 " with dead channels (%zu in all), %" PRIu32
-               " saturated: `tidemark show` marks them",
-               with_dead, dead, saturated);
+        warn_of("%" PRIu32 " with dead channels (%zu in all), %" PRIu32
+                " saturated: `tidemark show` marks them",
+                with_dead, dead, saturated);
 }
 
 void remark_on_numbers(const struct tmk_profile *profile) {

@@ -153,7 +153,8 @@ struct tmk_run_options {
      * of what all ran at rank 0, and NULL elsewhere. NULL: this process is alone. */
     struct tmk_team *team;
 
-    /* Called now and then by the calling thread; `total` is 0 while it is not known. NULL: never.
+    /* Called when it begins, and now and then, by the calling thread; `total` is 0 while it is not
+     * known. NULL: never.
      */
     void (*progress)(void *context, uint64_t samples_done, uint64_t total);
     /* For observers of kind "print": one value of one batch, worker threads one at a time. NULL:

@@ -244,8 +244,11 @@ static void wait_for_all(struct run *run) {
 }
 
 static void run_all(struct run *run, struct crew *crew) {
-    uint32_t n = run->options->threads, started = 0;
+    const struct tmk_exec_options *options = run->options;
+    uint32_t n = options->threads, started = 0;
     pthread_t loader;
+    if (options->progress) /* whoever tells a rate begins to count now */
+        options->progress(options->progress_context, run->samples);
     bool loading = start(run, &loader, load, run) == TMK_OK;
     while (loading && started < n &&
            start(run, &crew[started].thread, work, &crew[started]) == TMK_OK)

@@ -148,18 +148,22 @@ static enum tmk_status run_batch(struct gathering *g, const struct tmk_batch *ba
     return status != TMK_OK ? status : released;
 }
 
-static enum tmk_status run_all(struct gathering *g, struct tmk_diag *diag) {
+static enum tmk_status run_all(struct gathering *g, const struct tmk_run_options *options,
+                               struct tmk_diag *diag) {
     struct tmk_feed feed = tmk_session_feed_of(g->feed);
+    const struct tmk_feed_plan plan = tmk_session_feed_plan(g->feed);
     g->feedback = tmk_session_feed_loops(g->feed);
-    bool join = tmk_session_feed_plan(g->feed).slices;
-    for (;;) {
+    for (uint64_t done = 0;;) {
         struct tmk_batch batch = {0};
         bool more;
+        if (options->progress)
+            options->progress(options->context, done, plan.run);
         TMK_TRY(feed.next(feed.context, &batch, &more, diag));
         if (!more)
             return TMK_OK;
         uint64_t sample = batch.sample;
-        enum tmk_status status = run_batch(g, &batch, join, diag);
+        enum tmk_status status = run_batch(g, &batch, plan.slices, diag);
+        done += batch.samples;
         tmk_batch_finish(&batch);
         if (status != TMK_OK)
             return tmk_in(diag, status, "sample %llu", (unsigned long long)sample);
@@ -211,7 +215,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     if (status == TMK_OK)
         status = tmk_worker_create(&g.worker, diag);
     if (status == TMK_OK)
-        status = tmk_in(diag, run_all(&g, diag), "%s", model->path);
+        status = tmk_in(diag, run_all(&g, options, diag), "%s", model->path);
     if (status == TMK_OK)
         status = write_all(&g, path, diag);
     for (size_t i = 0; i < g.n; i++)

@@ -230,12 +230,24 @@ def test_a_checkpoint_of_another_run_is_refused():
         tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "c").expect(DONE, "going on")
 
 
+def test_resuming_in_so_many_words():
+    with folder() as path:
+        words = ["profile", DIGITS, "--data", long_data(path / "x.npy"), *outputs(path / "p"), "--checkpoint", path / "c",
+                 "--every", "60s", "--resume"]
+        tidemark(*words).expect(DONE, "no checkpoint", path / "c", "anew")
+        (path / "p.json").rename(path / "whole.json")
+        make_checkpoint(path, *words[1:4])
+        assert "anew" not in tidemark(*words).expect(DONE, "going on from a checkpoint").err
+        assert (path / "p.json").read_bytes() == (path / "whole.json").read_bytes()
+
+
 def test_wrong_command_lines():
     with folder() as path:
         words = ["profile", DIGITS, "--data", PICTURES, "-o", path / "p.json"]
         for every in ("", "0", "-1s", "5 m", "10x", "s", "nan", "1e999"):
             tidemark(*words, "--checkpoint", path / "c", "--every", every).refuses(WRONG_CALL, "--every", "10s")
         tidemark(*words, "--every", "1s").refuses(WRONG_CALL, "--checkpoint")
+        tidemark(*words, "--resume").refuses(WRONG_CALL, "--checkpoint")
         tidemark(*words, "--checkpoint", path / "p.json").refuses(WRONG_CALL, "same file")
         tidemark(*words, "--checkpoint", path / "no" / "c").refuses((BAD_INPUT, 4), "no")
         with open(PICTURES, "rb") as stream:

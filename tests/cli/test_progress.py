@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a run is: a line that is rewritten on a terminal, milestones elsewhere, JSON for machines.
+
+usage: test_progress.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import json
+import os
+import pty
+import re
+import subprocess
+
+import onnx_bytes as onnx
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, PROGRAM, SECONDS, WRONG_CALL, folder, main, npy_bytes, tidemark
+
+TOTAL, FIRST = 100, 57
+PLAIN = re.compile(r"(\d+)( of \d+)? samples, \d+\.\d a second(, (\d+ (s|min|h) ?)+left)?, peak \d+ MiB")
+
+
+def entry(i):
+    return npy_bytes([1, 3], [i, i, i])
+
+
+class Fed:
+    """A run that gets some samples, and the others only when it has said how far it is: so it has, however fast the machine."""
+
+    def __init__(self, words, stderr=subprocess.PIPE):
+        self.process = subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=stderr)
+        self.process.stdin.write(b"".join(entry(i) for i in range(FIRST)))
+        self.process.stdin.flush()
+
+    def feed_the_rest(self):
+        self.process.stdin.write(b"".join(entry(i) for i in range(FIRST, TOTAL)))
+        self.process.stdin.close()
+
+    def lines(self):
+        """Those of the whole run; the rest is fed after the first of them."""
+        first = self.process.stderr.readline()
+        self.feed_the_rest()
+        rest = self.process.stderr.read()
+        self.process.stderr.close()
+        assert self.process.wait(timeout=SECONDS) == DONE, first + rest
+        return (first + rest).decode().splitlines()
+
+
+def words(path, *more, verb="profile", known=True):
+    """From a file and from a stream, or from streams alone, of which nobody knows how long they are."""
+    (path / "m.onnx").write_bytes(onnx.model([onnx.node("Add", ["a", "b"], ["y"])], [onnx.value(n, ["N", 3]) for n in "ab"],
+                                             [onnx.value("y", ["N", 3])]) if known else
+                                  onnx.model([onnx.node("Relu", ["b"], ["y"])], [onnx.value("b", ["N", 3])], [onnx.value("y", ["N", 3])]))
+    (path / "a.npy").write_bytes(npy_bytes([TOTAL, 3]))
+    return [verb, path / "m.onnx", *(["--data", f"a={path / 'a.npy'}"] if known else []), "--data", "b=-", "-o",
+            path / ("p.json" if verb == "profile" else "p.npz"), *more]
+
+
+def test_milestones():
+    for verb in ("profile", "run"):
+        for known in (True, False):
+            if verb == "run" and not known:
+                continue
+            with folder() as path:
+                lines = Fed(words(path, verb=verb, known=known)).lines()
+                seen = PLAIN.fullmatch(lines[0])
+                assert seen and int(seen[1]) <= FIRST and (seen[2] == f" of {TOTAL}") == known, lines
+                assert bool(seen[3]) == known and "\r" not in "".join(lines), lines
+                assert sum(bool(PLAIN.fullmatch(line)) for line in lines) <= 10, lines
+
+
+def test_a_line_on_a_terminal():
+    with folder() as path:
+        ours, theirs = pty.openpty()
+        fed = Fed(words(path), theirs)
+        os.close(theirs)
+        said = b""
+        while b"MiB" not in said:
+            said += os.read(ours, 1000)
+        fed.feed_the_rest()
+        try:
+            while chunk := os.read(ours, 1000):
+                said += chunk
+        except OSError:  # the other end is closed
+            pass
+        os.close(ours)
+        assert fed.process.wait(timeout=SECONDS) == DONE, said
+        shown = said.decode().split("\r")
+        assert PLAIN.fullmatch(shown[1].removesuffix("\x1b[K")), shown
+        assert f" of {TOTAL} samples" in shown[1] and shown[0] == "" and "\x1b[KTMK" not in said.decode(), shown
+        assert any(line.startswith("\x1b[K") for line in shown), "the line stays"
+
+
+def records(text):
+    """Every line is an object; `message` is what people are told."""
+    seen = [json.loads(line) for line in text.splitlines()]
+    for record in seen:
+        assert record["level"] in ("info", "warning", "error") and record["event"] and record["message"], record
+    return seen
+
+
+def test_json():
+    with folder() as path:
+        seen = records("\n".join(Fed(words(path, "--log-json", "--nan", "warn")).lines()))
+        first, done = seen[0], next(record for record in seen if record["event"] == "done")
+        assert first["event"] == "progress" and first["level"] == "info", first
+        assert first["total"] == TOTAL and 0 < first["samples"] <= FIRST and first["rate"] > 0 and first["seconds_left"] > 0, first
+        assert first["peak_bytes"] > 1 << 20 and PLAIN.fullmatch(first["message"]), first
+        assert done["samples"] == TOTAL and done["peak_bytes"] >= first["peak_bytes"] and done["rate"] > 0, done
+        assert seen[-1]["message"] == f"wrote {path / 'p.json'}" and seen[-1]["event"] == "remark", seen[-1]
+
+
+def test_json_of_what_goes_wrong():
+    with folder() as path:
+        name = 'a "quoted" näme\\\n.onnx'
+        done = tidemark("profile", path / name, "--data", PICTURES, "-o", path / "p.json", "--log-json").expect(BAD_INPUT)
+        (record,) = records(done.err)
+        assert record["level"] == record["event"] == "error" and 'a "quoted" näme\\' in record["message"], record
+        done = tidemark("profile", path / os.fsdecode(b"\xff.onnx"), "--data", PICTURES, "-o", path / "p.json", "--log-json")
+        assert "\ufffd.onnx" in records(done.expect(BAD_INPUT).err)[0]["message"]
+        for more in (["--log-json"], ["--log-json", "--absent"], ["--absent", "--log-json"], ["--log-json", "--threads", "x"]):
+            (record,) = records(tidemark("profile", *more).expect(WRONG_CALL).err)
+            assert record["level"] == "error" and "--help" in record["message"], record
+
+
+def test_json_of_numbers_that_warn():
+    with folder() as path:
+        (path / "x.npy").write_bytes(npy_bytes([4, 3], [float("nan"), *range(11)]))
+        run = [*words(path, known=False)[:2], "--data", path / "x.npy", "-o", path / "p.json", "--log-json"]
+        seen = records(tidemark(*run).expect(DONE).err)
+        assert any(record["level"] == "warning" and "NaN" in record["message"] for record in seen), seen
+        seen = records(tidemark(*run, "--quiet").expect(DONE).err)
+        assert not seen, seen
+        seen = records(tidemark(*run, "--quiet", "--kind", "print", "--observe", "y").expect(DONE).err)
+        assert [record["event"] for record in seen] == ["value"] * 4 and seen[0]["message"].startswith("sample "), seen
+
+
+def test_other_commands_log_json_too():
+    with folder() as path:
+        tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 2, "-o", path / "p.json").expect(DONE)
+        for words_ in (["merge", path / "p.json", "-o", path / "q.json"], ["instrument", DIGITS, "-o", path / "i.onnx"],
+                       ["run", DIGITS, "--data", PICTURES, "--limit", 2, "-o", path / "r.npz"]):
+            assert records(tidemark(*words_, "--log-json").expect(DONE).err)
+
+
+if __name__ == "__main__":
+    main({name: test for name, test in globals().items() if getattr(test, "__module__", "") == "__main__"})
