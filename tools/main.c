@@ -5,6 +5,7 @@
 #include <tidemark/session.h>
 
 #include "command.h"
+#include "shrunk.h"
 
 static const struct command *const commands[] = {
 #define COMMAND_ROW(name) &command_##name,
@@ -24,6 +25,7 @@ static void print_help(FILE *to) {
 
 int main(int argc, char **argv) {
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is written at once, whoever else writes */
+    watch_for_shrinking();
     if (argc < 2) {
         print_help(stderr);
         return EXIT_WRONG_CALL;

@@ -75,6 +75,11 @@ enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out, struct
     return TMK_OK;
 }
 
+static enum tmk_status has_shrunk(uint64_t end, struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_READ, "ends at byte %llu, though more was there before",
+                    (unsigned long long)end);
+}
+
 enum tmk_status tmk_infile_read(const struct tmk_infile *file, uint64_t offset, void *bytes,
                                 size_t len, struct tmk_diag *diag) {
     char *to = bytes;
@@ -86,13 +91,19 @@ enum tmk_status tmk_infile_read(const struct tmk_infile *file, uint64_t offset, 
             return tmk_fail(diag, TMK_READ, "cannot be read at byte %llu: %s",
                             (unsigned long long)offset, strerror(errno));
         if (n == 0)
-            return tmk_fail(diag, TMK_READ, "ends at byte %llu, though more was there before",
-                            (unsigned long long)offset);
+            return has_shrunk(offset, diag);
         to += n;
         offset += (uint64_t)n;
         len -= (size_t)n;
     }
     return TMK_OK;
+}
+
+enum tmk_status tmk_infile_check(const struct tmk_infile *file, struct tmk_diag *diag) {
+    struct stat st;
+    if (fstat(file->fd, &st) != 0)
+        return tmk_fail(diag, TMK_READ, "cannot be read: %s", strerror(errno));
+    return (uint64_t)st.st_size < file->size ? has_shrunk((uint64_t)st.st_size, diag) : TMK_OK;
 }
 
 void tmk_infile_close(struct tmk_infile *file) {

@@ -29,6 +29,10 @@ TMK_NODISCARD enum tmk_status tmk_infile_open(const char *path, struct tmk_infil
  */
 TMK_NODISCARD enum tmk_status tmk_infile_read(const struct tmk_infile *file, uint64_t offset,
                                               void *bytes, size_t len, struct tmk_diag *diag);
+/* TMK_READ where the file is shorter now than when it was opened: for readers of our files that
+ * take what is missing for zeros. The caller names the path. */
+TMK_NODISCARD enum tmk_status tmk_infile_check(const struct tmk_infile *file,
+                                               struct tmk_diag *diag);
 /* Harmless on one that was never opened (fd -1). */
 void tmk_infile_close(struct tmk_infile *file);
 

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/file.h"
 #include "data/source.h"
 
 /* In the order in which they are asked. X(name of the row) */
@@ -74,5 +75,11 @@ bool tmk_source_ends_in(const char *path, const char *extension);
 TMK_NODISCARD enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source,
                                                       const atomic_bool *stop,
                                                       struct tmk_diag *diag);
+/* For what was not read by tmk_infile_read: a mapping, and HDF5, give zeros for bytes that a file
+ * has lost meanwhile. *tensor becomes *out, or TMK_READ, and it is finished, where `file` is
+ * shorter than it was. */
+TMK_NODISCARD enum tmk_status tmk_source_hand_out(const struct tmk_infile *file,
+                                                  struct tmk_tensor *tensor, struct tmk_tensor *out,
+                                                  struct tmk_diag *diag);
 
 #endif

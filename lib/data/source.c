@@ -191,6 +191,16 @@ enum tmk_status tmk_source_read(struct tmk_source *source, uint32_t array, uint6
     return source->kind->read(source, array, first, count, out, diag);
 }
 
+enum tmk_status tmk_source_hand_out(const struct tmk_infile *file, struct tmk_tensor *tensor,
+                                    struct tmk_tensor *out, struct tmk_diag *diag) {
+    enum tmk_status status = tmk_infile_check(file, diag);
+    if (status == TMK_OK)
+        *out = *tensor;
+    else
+        tmk_tensor_finish(tensor);
+    return status;
+}
+
 enum tmk_status tmk_source_settle(struct tmk_source *source, const struct tmk_source_want *wants,
                                   uint32_t n, struct tmk_diag *diag) {
     return source->kind->settle ? source->kind->settle(source, wants, n, diag) : TMK_OK;

@@ -25,6 +25,7 @@ struct table {
 };
 
 struct hdf5 {
+    struct tmk_infile bytes; /* of the file, to see whether they are still there */
     hid_t file;
     struct table *tables; /* one an array */
 };
@@ -290,9 +291,11 @@ static enum tmk_status open_hdf5(struct tmk_source *source,
                                  const struct tmk_source_options *options, struct tmk_diag *diag) {
     (void)options;
     struct hdf5 *h = tmk_arena_alloc(&source->arena, sizeof *h);
-    source->own = h;
     if (!h)
         return tmk_nomem(diag);
+    h->bytes.fd = -1;
+    source->own = h;
+    TMK_TRY(tmk_infile_open(source->file, &h->bytes, diag));
     struct hush was = hush();
     enum tmk_status status = tmk_in(diag, open_inside(source, diag), "%s", source->info.path);
     unhush(was);
@@ -341,8 +344,11 @@ static enum tmk_status read_hdf5(struct tmk_source *source, uint32_t a, uint64_t
     const struct hdf5 *h = source->own;
     const struct tmk_source_array *array = &source->info.arrays[a];
     struct hush was = hush();
-    enum tmk_status status = read_entries(&h->tables[a], array, first, count, out, diag);
+    struct tmk_tensor tensor = {0};
+    enum tmk_status status = read_entries(&h->tables[a], array, first, count, &tensor, diag);
     unhush(was);
+    if (status == TMK_OK)
+        status = tmk_source_hand_out(&h->bytes, &tensor, out, diag);
     return *array->name ? tmk_in(diag, status, "%s: '%s'", source->info.path, array->name)
                         : tmk_in(diag, status, "%s", source->info.path);
 }
@@ -363,6 +369,7 @@ static void close_hdf5(struct tmk_source *source) {
     if (h->file > 0)
         H5Fclose(h->file);
     unhush(was);
+    tmk_infile_close(&h->bytes);
 }
 
 const struct tmk_source_kind tmk_source_hdf5 = {

@@ -73,8 +73,11 @@ static enum tmk_status open_npy(struct tmk_source *source, const struct tmk_sour
 static enum tmk_status read_entries(const struct npy *npy, uint64_t first, uint64_t count,
                                     struct tmk_tensor *out, struct tmk_diag *diag) {
     uint64_t entries = tmk_npy_entries(&npy->header);
-    if (npy->mapped || first > entries || count > entries - first)
-        return tmk_npy_slice(&npy->header, npy->mapped, first, count, out, diag);
+    struct tmk_tensor tensor = {0};
+    if (npy->mapped || first > entries || count > entries - first) {
+        TMK_TRY(tmk_npy_slice(&npy->header, npy->mapped, first, count, &tensor, diag));
+        return tmk_source_hand_out(&npy->file, &tensor, out, diag);
+    }
     /* a file of its own, as it were: the wanted entries, and nothing before them */
     struct tmk_npy part = npy->header;
     size_t entry = entries ? npy->header.bytes / (size_t)entries : 0;
