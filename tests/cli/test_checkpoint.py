@@ -1,28 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tidemark profile --checkpoint FILE`: a run that is killed or stopped goes on where it was and ends with the same bytes.
 
-usage: test_checkpoint.py PROGRAM SOURCE_ROOT FEATURES
+usage: test_checkpoint.py PROGRAM SOURCE_ROOT FEATURES [--kills N]
+
+`--kills N`: about so many kills in all; the more, the better for finding what happens rarely.
 """
+import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
+import sources
 from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, SECONDS, WRONG_CALL, files, folder, main,
                  npy_bytes, tidemark)
-from merge_shards import read_floats
-from test_shard import ledger, merge, png, profile
+from test_shard import ledger, merge, profile
 
+KILLS = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 16 if "sanitized" in FEATURES else 70
 FORMS = ("json", "h5") if "hdf5" in FEATURES else ("json",)
 SLOW = 10 if "sanitized" in FEATURES else 1
-
-
-def long_data(path, times=15):
-    """The pictures over and over: a second or so of work for one thread."""
-    shape, floats = read_floats(PICTURES)
-    header = npy_bytes([shape[0] * times, *shape[1:]])
-    path.write_bytes(header[:len(header) - len(floats) * times] + floats * times)
-    return path
 
 
 def outputs(target):
@@ -58,28 +55,73 @@ def wait_for_handlers(process, number):
         time.sleep(0.002)
 
 
-def check_killing(path, words, random_, number=signal.SIGKILL, most=12 if SLOW == 1 else 4, every=0.05, span=(0.02, 0.6)):
-    """Starts the run again and again and ends it at a random moment, until it comes to its end. How often it was ended, and
-    how often it went on."""
-    profile(path / "whole", *words)
-    killed = resumed = 0
-    command = ["profile", *words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", f"{every}s"]
-    while True:
-        process = start(*command, "--threads", random_.randint(1, 3))
-        try:
-            said = process.communicate(timeout=SLOW * random_.uniform(*span) if killed < most else SECONDS)[1]
-        except subprocess.TimeoutExpired:
+class Kills:
+    """Of one run, again and again, at random moments; and whether the profile is always the same in the end."""
+
+    def __init__(self, path, words, seed, signals=(signal.SIGKILL,)):
+        self.path, self.random, self.signals = path, random.Random(seed), signals
+        self.command = ["profile", *words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.05s"]
+        begin = time.monotonic()
+        profile(path / "whole", *words)
+        self.seconds = time.monotonic() - begin
+        self.killed = self.resumed = self.profiles = 0
+
+    def is_writing(self, name):
+        return any(entry.startswith(f"{name}.") and ".tmp-" in entry for entry in os.listdir(self.path))
+
+    def wait_for_a_moment(self, process, number):
+        """Any, or while a checkpoint or a profile is being written; asked to stop then, it would end as if nobody had asked."""
+        moment = self.random.choice(("any", "any", "checkpoint", "profile" if number == signal.SIGKILL else "checkpoint"))
+        until = time.monotonic() + self.random.uniform(0, self.seconds)
+        while process.poll() is None and (time.monotonic() < until or (moment == "profile" and not self.is_writing("p"))):
+            time.sleep(0.0005)
+        while process.poll() is None and moment == "checkpoint" and not self.is_writing("c"):
+            time.sleep(0.0005)
+
+    def one_run(self, kill):
+        """Was it ended before its end?"""
+        process = start(*self.command, "--threads", self.random.randint(1, 3))
+        number, before = self.random.choice(self.signals), files(self.path)
+        if kill:
+            self.wait_for_a_moment(process, number)
             process.send_signal(number)
-            said = process.communicate(timeout=SECONDS)[1]
-        resumed += b"going on from a checkpoint" in said
+        said = process.communicate(timeout=SECONDS)[1]
+        self.resumed += b"going on from a checkpoint" in said
         if process.returncode == DONE:
-            break
+            return False
         assert process.returncode in (-number, 128 + number), (process.returncode, said)
-        assert not any((path / f"p.{form}").exists() for form in FORMS) or number == signal.SIGKILL, files(path)
-        killed += 1
-    same(path / "p", path / "whole")
-    assert not (path / "c").exists(), "the checkpoint is still there"
-    return killed, resumed
+        assert number == signal.SIGKILL or set(files(self.path)) <= {*before, "c"}, files(self.path)
+        return True
+
+    def until_its_end(self, most):
+        """A run that is killed up to so many times, and goes on each time."""
+        for form in FORMS:
+            (self.path / f"p.{form}").unlink(missing_ok=True)
+        killed = 0
+        while self.one_run(kill=killed < most):
+            killed += 1
+            for left in self.path.glob("*.tmp-*"):  # it was killed while it wrote
+                left.unlink()
+        same(self.path / "p", self.path / "whole")
+        assert not (self.path / "c").exists(), "the checkpoint is still there"
+        self.killed += killed
+        self.profiles += 1
+
+    def go(self, kills):
+        """Until there were so many; a machine on which runs end before they can be killed gets some more tries."""
+        while self.killed < kills and self.profiles < 3 * kills + 5:
+            self.until_its_end(min(self.random.randint(1, 3), kills - self.killed))
+        return self
+
+
+def total(all_kills):
+    killed, resumed, profiles = (sum(getattr(kills, name) for kills in all_kills) for name in ("killed", "resumed", "profiles"))
+    assert resumed, "no run went on"
+    return f"killed {killed} times, went on {resumed} times, {profiles} of {profiles} profiles byte-identical"
+
+
+def kills_of(part):
+    return max(1, KILLS * part // 100)
 
 
 def test_checkpoints_do_not_show():
@@ -93,59 +135,67 @@ def test_checkpoints_do_not_show():
             assert files(path) == sorted(f"{name}.{form}" for name in ("p", "whole") for form in FORMS), files(path)
 
 
+BOTH = (signal.SIGKILL, signal.SIGTERM)
+
+
 def test_killed_at_random_moments():
-    killed = resumed = 0
+    done = []
     for seed, more in enumerate(([], ["--batch", 16], ["--batch", 5, "--skip", 13, "--sample-every", 2])):
         with folder() as path:
-            words = [DIGITS, "--data", long_data(path / "x.npy"), *more]
-            one, other = check_killing(path, words, random.Random(seed))
-            killed, resumed = killed + one, resumed + other
-    assert resumed, "no run went on"
-    return f"killed {killed} times, went on {resumed} times"
+            done.append(Kills(path, [DIGITS, "--data", sources.npy(path / "x.npy", 6), *more], seed).go(kills_of(12)))
+    return total(done)
+
+
+def test_killed_whatever_feeds_it():
+    done = []
+    for seed, write in enumerate((sources.raw, sources.hdf5 if sources.HAS_HDF5 else sources.npy)):
+        with folder() as path:
+            data = write(path / ("x.bin" if write == sources.raw else "x.h5"), 6)
+            done.append(Kills(path, [DIGITS, "--data", data], seed, BOTH).go(kills_of(10)))
+    with folder() as path:
+        done.append(Kills(path, [DIGITS, "--data", sources.sets(path / "sets", 1500)], 2, BOTH).go(kills_of(10)))
+    return total(done)
 
 
 def test_stopped_at_random_moments():
-    killed = resumed = 0
+    done = []
     for seed, number in enumerate((signal.SIGTERM, signal.SIGINT)):
         with folder() as path:
-            words = [DIGITS, "--data", long_data(path / "x.npy"), "--batch", 3]
-            one, other = check_killing(path, words, random.Random(seed), number)
-            killed, resumed = killed + one, resumed + other
-    return f"stopped {killed} times, went on {resumed} times"
+            words = [DIGITS, "--data", sources.npy(path / "x.npy", 6), "--batch", 3]
+            done.append(Kills(path, words, seed, (number,)).go(kills_of(8)))
+    return total(done)
 
 
 def test_a_shard_can_be_killed():
     with folder() as path:
-        words = [DIGITS, "--data", long_data(path / "x.npy"), "--batch", 4]
+        words = [DIGITS, "--data", sources.npy(path / "x.npy", 12), "--batch", 4]
         profile(path / "all", *words)
-        parts = []
+        parts, done = [], []
         for k in (1, 2, 3):
             part = path / f"part-{k}"
             part.mkdir()
-            check_killing(part, [*words, "--shard", f"{k}/3"], random.Random(k), most=4)
+            done.append(Kills(part, [*words, "--shard", f"{k}/3"], k, BOTH).go(kills_of(3)))
             parts.append(part / "p")
         merge(random.Random(0), parts, path / "merged")
         same(path / "merged", path / "all")
+        return total(done)
 
 
 def test_bad_samples_are_counted_once():
     if "images" not in FEATURES:
         return "built without images"
     with folder() as path:
-        images = path / "images"
-        images.mkdir()
-        for i in range(1500):
-            (images / f"{i:04}.png").write_bytes(b"no picture" if i % 5 == 2 else png(i))
+        images = sources.images(path / "images", 1500, lambda i: i % 5 == 2)
         words = [DIGITS, "--data", images, "--image", "color=grey", "--on-bad-sample", "skip", "--batch", 4]
-        killed, resumed = check_killing(path, words, random.Random(0), every=0.002, span=(0.02, 0.15))
+        done = Kills(path, words, 0, BOTH).go(kills_of(12))
         seen = ledger(path / "p")
         assert (seen["failed"], seen["run"]) == (300, 1200) and len(seen["bad"]) == 100, seen
-        return f"killed {killed} times, went on {resumed} times"
+        return total([done])
 
 
 def test_where_it_goes_on():
     with folder() as path:
-        words = ["profile", DIGITS, "--data", long_data(path / "x.npy", 30), "--threads", 1]
+        words = ["profile", DIGITS, "--data", sources.npy(path / "x.npy", 30), "--threads", 1]
         process = start(*words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.05s")
         wait_for(path / "c", process)
         process.send_signal(signal.SIGTERM)
@@ -164,7 +214,7 @@ def test_where_it_goes_on():
 def test_without_a_checkpoint_nothing_is_left():
     for number in (signal.SIGTERM, signal.SIGINT):
         with folder() as path:
-            long_data(path / "x.npy", 60)
+            sources.npy(path / "x.npy", 60)
             process = start("profile", DIGITS, "--data", path / "x.npy", "--threads", 1, *outputs(path / "p"))
             wait_for_handlers(process, number)
             time.sleep(0.1)
@@ -202,7 +252,7 @@ def make_checkpoint(path, *words):
 
 def test_a_checkpoint_of_another_run_is_refused():
     with folder() as path:
-        data = long_data(path / "x.npy", 40)
+        data = sources.npy(path / "x.npy", 40)
         make_checkpoint(path, DIGITS, "--data", data, "--batch", 2)
         before = (path / "c").read_bytes()
         other = path / "other.onnx"
@@ -232,7 +282,7 @@ def test_a_checkpoint_of_another_run_is_refused():
 
 def test_resuming_in_so_many_words():
     with folder() as path:
-        words = ["profile", DIGITS, "--data", long_data(path / "x.npy"), *outputs(path / "p"), "--checkpoint", path / "c",
+        words = ["profile", DIGITS, "--data", sources.npy(path / "x.npy", 15), *outputs(path / "p"), "--checkpoint", path / "c",
                  "--every", "60s", "--resume"]
         tidemark(*words).expect(DONE, "no checkpoint", path / "c", "anew")
         (path / "p.json").rename(path / "whole.json")
@@ -257,4 +307,5 @@ def test_wrong_command_lines():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in a job in the background it is ignored, by all children too
     main({name: test for name, test in globals().items() if getattr(test, "__module__", "") == "__main__"})

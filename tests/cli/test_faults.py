@@ -7,6 +7,7 @@ usage: test_faults.py PROGRAM SOURCE_ROOT FEATURES
 Prints the faults as a table.
 """
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -14,13 +15,12 @@ import struct
 import subprocess
 
 import onnx_bytes as onnx
-from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, SECONDS, Done, files, folder, main, npy_bytes,
-                 small_disk, tidemark)
+import sources
+from cli import BAD_INPUT, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, SECONDS, Done, files, folder, main, small_disk, tidemark
 from merge_shards import read_floats
-from test_shard import ledger, png
+from test_shard import ledger
 
 FAULTS = []
-PYTHON = os.environ.get("TIDEMARK_TEST_PYTHON")
 NO_MOUNTS = "left out: no file system may be mounted here"
 PIPE_BYTES, AT_ONCE = 4096, 512
 IMAGES = 900
@@ -99,48 +99,6 @@ def fill(disk):
 def remount(disk, how):
     """Not possible while a file of it is being written."""
     return subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], capture_output=True).returncode == 0
-
-
-def write_npy(path, fortran=False):
-    """The pictures; in Fortran order the first axis is the fastest."""
-    if not fortran:
-        shutil.copy(PICTURES, path)
-        return path
-    shape, floats = read_floats(PICTURES)
-    values = struct.unpack(f"<{len(floats) // 4}f", floats)
-    entry = len(values) // shape[0]
-    path.write_bytes(npy_bytes(shape, [value for k in range(entry) for value in values[k::entry]], fortran=True))
-    return path
-
-
-def write_bin(path):
-    path.write_bytes(read_floats(PICTURES)[1])
-    return path
-
-
-def write_images(path):
-    path.mkdir()
-    for i in range(IMAGES):
-        (path / f"{i:04}.png").write_bytes(png(i % 20))
-    return path
-
-
-def write_sets(path):
-    """ONNX test sets."""
-    shape, floats = read_floats(PICTURES)
-    for i in range(IMAGES):
-        (path / f"test_data_set_{i}").mkdir(parents=True)
-        values = struct.unpack_from("<64f", floats, i * 256)
-        (path / f"test_data_set_{i}" / "input_0.pb").write_bytes(onnx.tensor("image", [1, *shape[1:]], values))
-    return path
-
-
-def write_hdf5(path):
-    """A chunk a picture, so that each is read on its own."""
-    script = ("import h5py, numpy, sys; x = numpy.load(sys.argv[1]); "
-              "h5py.File(sys.argv[2], 'w').create_dataset('x', data=x, chunks=(1, *x.shape[1:]))")
-    subprocess.run([PYTHON, "-c", script, str(PICTURES), str(path)], check=True)
-    return path
 
 
 def cut_a_byte(path):
@@ -239,27 +197,33 @@ def check_damage(fault, name, write, damage, *texts, more=()):
             damage(data)
             note(fault, held.end(), BAD_INPUT, *texts)
         assert "c" in files(path) and not any(name.startswith(("p.", "c.")) for name in files(path)), files(path)
-        if data.is_dir():
-            shutil.rmtree(data)
-        write(data)
+        sources.again(write, data)
         held.resume(whole)
 
 
 def test_files_shrink():
-    check_damage(".npy shrinks in mid-run", "x.npy", write_npy, truncate, "x.npy", "sample")
-    check_damage(".npy in Fortran order shrinks in mid-run", "x.npy", lambda path: write_npy(path, True), truncate, "x.npy")
-    check_damage(".npy in Fortran order shrinks by a byte", "x.npy", lambda path: write_npy(path, True), cut_a_byte, "x.npy", "sample")
-    check_damage(".bin shrinks in mid-run", "x.bin", write_bin, truncate, "x.bin", "sample")
+    check_damage(".npy shrinks in mid-run", "x.npy", sources.npy, truncate, "x.npy", "sample")
+    check_damage(".npy in Fortran order shrinks in mid-run", "x.npy", sources.fortran, truncate, "x.npy")
+    check_damage(".npy in Fortran order shrinks by a byte", "x.npy", sources.fortran, cut_a_byte, "x.npy", "sample")
+    check_damage(".bin shrinks in mid-run", "x.bin", sources.raw, truncate, "x.bin", "sample")
 
 
 def test_an_open_file_may_be_removed():
     with folder() as path:
-        held = Held(DIGITS, write_npy(path / "x.npy"), path / "p.json", path / "c")
+        held = Held(DIGITS, sources.npy(path / "x.npy"), path / "p.json", path / "c")
         whole = held.whole()
         with held:
             (path / "x.npy").unlink()
             held.end().expect(DONE)
         assert held.target.read_bytes() == whole
+
+
+def write_images(path):
+    return sources.images(path, IMAGES)
+
+
+def write_sets(path):
+    return sources.sets(path, IMAGES)
 
 
 def test_images_vanish_or_shrink():
@@ -288,24 +252,28 @@ def test_test_sets_vanish_or_shrink():
 
 
 def test_hdf5_is_truncated():
-    if "hdf5" not in FEATURES or not PYTHON:
+    if not sources.HAS_HDF5:
         return "left out: no HDF5, or no Python with h5py"
-    check_damage(".h5 shrinks in mid-run", "x.h5", write_hdf5, truncate, "x.h5", "sample")
+    check_damage(".h5 shrinks in mid-run", "x.h5", sources.hdf5, truncate, "x.h5", "sample")
     with folder() as path:
-        truncate(write_hdf5(path / "x.h5"))
+        truncate(sources.hdf5(path / "x.h5"))
         done = tidemark("profile", DIGITS, "--data", f"{path / 'x.h5'}:/x", "-o", path / "p.json")
         note(".h5 truncated from the start", done, BAD_INPUT, "x.h5", "truncated")
         assert files(path) == ["x.h5"]
     return None
 
 
-def test_the_weights_shrink():
+def write_model(path, weights):
     """They are read from their file as they lie."""
+    weight = onnx.tensor("w", [1, 8, 8], [], external={"location": weights})
+    path.write_bytes(onnx.model([onnx.node("Add", ["image", "w"], ["y"])], [onnx.value("image", ["N", 1, 8, 8])],
+                                [onnx.value("y", ["N", 1, 8, 8])], [weight]))
+    return path
+
+
+def test_the_weights_shrink():
     with folder() as path:
-        model, weights, content = path / "m.onnx", path / "w.bin", struct.pack("<64f", *range(64))
-        model.write_bytes(onnx.model([onnx.node("Add", ["image", "w"], ["y"])], [onnx.value("image", ["N", 1, 8, 8])],
-                                     [onnx.value("y", ["N", 1, 8, 8])],
-                                     [onnx.tensor("w", [1, 8, 8], [], external={"location": "w.bin"})]))
+        model, weights, content = write_model(path / "m.onnx", "w.bin"), path / "w.bin", struct.pack("<64f", *range(64))
         weights.write_bytes(content)
         held = Held(model, PICTURES, path / "p.json", path / "c")
         whole = held.whole()
@@ -315,6 +283,18 @@ def test_the_weights_shrink():
         assert files(path) == ["c", "m.onnx", "w.bin"]
         weights.write_bytes(content)
         held.resume(whole)
+
+
+def test_machines_are_told_too():
+    with folder() as path:
+        weights = path / 'the "w".bin'
+        weights.write_bytes(bytes(256))
+        held = Held(write_model(path / "m.onnx", weights.name), PICTURES, path / "p.json", path / "c", "--log-json")
+        with held:
+            os.truncate(weights, 0)
+            done = held.end()
+        record = json.loads(done.expect(BAD_INPUT).err.splitlines()[-1])
+        assert record["event"] == record["level"] == "error" and str(weights) in record["message"], record
 
 
 def test_a_stream_ends_inside_a_record():
