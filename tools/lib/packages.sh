@@ -7,7 +7,7 @@ build_packages=(
     libcjson-dev libhdf5-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libssl-dev libzip-dev
     libpng-dev libjpeg-dev
 )
-# For a run that mpirun starts on several machines; everything else works without, so nothing installs them unasked.
+# For a run that mpirun starts on several machines; everything else works without. tools/check installs them where it can.
 optional_packages=(libopenmpi-dev openmpi-bin)
 check_packages=(libcmocka-dev python3 python3-venv)
 # From PyPI, into a virtual environment: tests compare with them.
@@ -35,6 +35,32 @@ missing_packages() {
     done
 }
 
+# apt_install [COMMAND...] -- PACKAGE...: COMMAND is what makes one root.
+apt_install() {
+    local as_root=()
+    while [ "$1" != -- ]; do
+        as_root+=("$1")
+        shift
+    done
+    shift
+    "${as_root[@]}" apt-get -qq update &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+            apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+}
+
+# Installs what is missing of the named packages where nobody needs to be asked. Where that can't be done it says so, and all is well.
+try_packages() {
+    local missing as_root=()
+    mapfile -t missing < <(missing_packages "$@")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    [ "$(id -u)" = 0 ] || as_root=(sudo -n)
+    if [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; then
+        say "installing optional packages: ${missing[*]}"
+        apt_install "${as_root[@]}" -- "${missing[@]}" && return 0
+    fi
+    say "going on without optional packages: ${missing[*]}"
+}
+
 # Installs what is missing of the named packages, or says what to type and exits with status 1.
 install_packages() {
     local missing as_root=()
@@ -50,11 +76,7 @@ install_packages() {
         [ -t 0 ] || as_root=(sudo -n)
     fi
     say "installing them with apt-get"
-    if ! "${as_root[@]}" apt-get -qq update ||
-        ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-            apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null; then
-        stop "apt-get could not install them." "${by_hand[@]}"
-    fi
+    apt_install "${as_root[@]}" -- "${missing[@]}" || stop "apt-get could not install them." "${by_hand[@]}"
 }
 
 # set_up FOLDER [MESON OPTION...]: configures a build folder, new or old.
