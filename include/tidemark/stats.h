@@ -64,6 +64,8 @@ struct tmk_stats_at {
                        many, and memory holds [dim 0][blocks of axis 1][dims 2...][block]; what
                        fills the last block up is neither read into the state nor counted. The shape
                        is the logical one, and so are all places and channels. */
+    bool whole; /* not to be cut by samples, whatever its first dimension: it belongs to all of the
+                   batch, as a constant does */
 };
 
 /* The state of one observed float value. Opaque. */
@@ -80,13 +82,14 @@ TMK_API void tmk_stats_destroy(struct tmk_stats **stats);
  *
  * `x` holds the shape's elements, row-major, at any alignment; it may be NULL when there are none
  * (then the samples are counted and nothing else changes). Places: when the first dimension equals
- * at->samples and that is more than 1, the tensor is cut evenly along it and an element's place is
- * its own sample and the flat index in that sample's part; else it is at->sample and the flat index
- * in the tensor. Of equal extremes the earliest sample, then the lowest index is kept. Channels:
- * with channel_axis in [0, rank), the extremes of the finite elements are also kept for each index
- * along that axis. All non-empty updates of a state (and of what it is merged with) must agree on
- * axis and count; once two differ (no axis, or a rank too small for it, differs from an axis) the
- * channels are dropped for good, whatever the order: the state is in "channel conflict".
+ * at->samples and that is more than 1 (and not at->whole), the tensor is cut evenly along it and an
+ * element's place is its own sample and the flat index in that sample's part; else it is at->sample
+ * and the flat index in the tensor. Of equal extremes the earliest sample, then the lowest index is
+ * kept. Channels: with channel_axis in [0, rank), the extremes of the finite elements are also kept
+ * for each index along that axis. All non-empty updates of a state (and of what it is merged with)
+ * must agree on axis and count; once two differ (no axis, or a rank too small for it, differs from
+ * an axis) the channels are dropped for good, whatever the order: the state is in "channel
+ * conflict".
  *
  * TMK_SHAPE: a shape without a size. TMK_ARGUMENT: axis below -1, sample indices that overflow.
  * TMK_RANGE: over the level's limit. After these the state is as it was; after TMK_NOMEM it is only

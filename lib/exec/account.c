@@ -38,11 +38,14 @@ static enum tmk_status guard(const struct tmk_slot_config *config,
                              const struct tmk_account *account, const float *x, size_t first,
                              size_t n, struct tmk_diag *diag) {
     const struct tmk_stats_at *at = &account->pass.at;
-    for (size_t i = 0; i < n; i++)
-        if (isnan(x[i]) && !fills_up(&account->shape, at->block, first + i))
-            return tmk_fail(diag, TMK_GUARD, "NaN in %s at sample %llu, element %zu", config->label,
-                            (unsigned long long)at->sample,
-                            index_of(&account->shape, at->block, first + i));
+    size_t part = account->pass.part; /* of one sample */
+    for (size_t i = 0; i < n; i++) {
+        if (!isnan(x[i]) || fills_up(&account->shape, at->block, first + i))
+            continue;
+        size_t index = index_of(&account->shape, at->block, first + i);
+        return tmk_fail(diag, TMK_GUARD, "NaN in %s at sample %llu, element %zu", config->label,
+                        (unsigned long long)(at->sample + index / part), index % part);
+    }
     return TMK_OK;
 }
 

@@ -157,7 +157,10 @@ static enum tmk_status look_at_constant(const struct tmk_cache *cache, const str
     const struct tmk_plan_value *value = &entry->planned.plan->values[tap->value];
     const struct tmk_stats_at at = {value->initializer ? 0 : ran->first_sample,
                                     value->initializer ? 1 : entry->samples_a_run,
-                                    value->channel_axis, false, 0};
+                                    value->channel_axis,
+                                    false,
+                                    0,
+                                    true};
     const struct tmk_slot_config config = config_of_constant(cache, tap->slot);
     tmk_account_finish(out);
     return tmk_account_look(out, &config, &value->constant, &at, diag);

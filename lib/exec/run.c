@@ -188,7 +188,10 @@ static void *work(void *argument) {
         uint64_t sample = batch.sample, samples = batch.samples;
         tmk_batch_finish(&batch);
         if (status != TMK_OK) {
-            status = tmk_in(&diag, status, "sample %llu", (unsigned long long)sample);
+            status = samples > 1
+                         ? tmk_in(&diag, status, "samples %llu to %llu", (unsigned long long)sample,
+                                  (unsigned long long)(sample + samples - 1))
+                         : tmk_in(&diag, status, "sample %llu", (unsigned long long)sample);
             report(run, status, sample, &diag);
             break;
         }

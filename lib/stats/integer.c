@@ -100,9 +100,7 @@ enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats, enum tmk_dtype
         return tmk_fail(diag, TMK_ARGUMENT, "sample indices overflow");
     struct tmk_int_stats seen = {.count = n, .samples = at->again ? 0 : at->samples, .updates = 1};
     if (n > 0) {
-        bool by_sample =
-            shape->rank > 0 && at->samples > 1 && (uint64_t)shape->dim[0] == at->samples;
-        size_t part = by_sample ? n / (size_t)at->samples : n;
+        size_t part = tmk_stats_cuts(shape, at) ? n / (size_t)at->samples : n;
         struct run run = {0};
         walk(data, n, &run);
         seen.zeros = run.zeros;

@@ -86,6 +86,12 @@ static inline uint64_t tmk_stats_finite(const struct tmk_stats *stats) {
     return stats->count - stats->nan - stats->posinf - stats->neginf;
 }
 
+/* Is a tensor that stands there cut by samples along its first dimension? */
+static inline bool tmk_stats_cuts(const struct tmk_shape *shape, const struct tmk_stats_at *at) {
+    return shape->rank > 0 && !at->whole && at->samples > 1 &&
+           (uint64_t)shape->dim[0] == at->samples;
+}
+
 static inline bool tmk_where_before(struct tmk_where a, struct tmk_where b) {
     return a.sample != b.sample ? a.sample < b.sample : a.index < b.index;
 }

@@ -355,7 +355,7 @@ enum tmk_status tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape 
     if (n == 0)
         return TMK_OK;
     bool by_channel = at->channel_axis >= 0 && at->channel_axis < shape->rank;
-    if (shape->rank > 0 && at->samples > 1 && (uint64_t)shape->dim[0] == at->samples)
+    if (tmk_stats_cuts(shape, at))
         pass->part = n / (size_t)at->samples;
     if (by_channel) {
         pass->channels = (size_t)shape->dim[at->channel_axis];

@@ -182,6 +182,15 @@ static void the_earliest_sample_then_the_lowest_index_wins_a_tie(void **state) {
     tmk_stats_summary(stats, &s);
     assert_int_equal(s.first_nonfinite.sample, 3);
     assert_int_equal(s.first_nonfinite.index, 12);
+    /* nor, as long as a batch, what belongs to all of it */
+    at.whole = true;
+    tmk_stats_destroy(&stats);
+    stats = empty(TMK_STATS_RANGE);
+    assert_ok(tmk_stats_update(stats, x, &batch, &at, &diag), &diag);
+    tmk_stats_summary(stats, &s);
+    assert_int_equal(s.first_nonfinite.sample, 10);
+    assert_int_equal(s.first_nonfinite.index, 12);
+    assert_int_equal(s.samples, 3);
     tmk_stats_destroy(&stats);
     tmk_stats_destroy(&backwards);
 }
