@@ -32,6 +32,13 @@ struct tmk_planning {
     size_t raw_size, taps_size, input_taps_size, constant_taps_size;
 };
 
+/* Makes a plan whose values are typed (tmk_plan_type) and whose tables are filled; end with
+ * tmk_planning_end, which destroys `plan` too, unless it was taken out (NULL). */
+enum tmk_status tmk_planning_begin(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
+                                   const struct tmk_plan_options *options, struct tmk_planning *out,
+                                   struct tmk_diag *diag);
+void tmk_planning_end(struct tmk_planning *p);
+
 /* Fills values (but neither layouts nor arena offsets), raw steps, taps and the tables above. */
 enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *inputs);
 /* Chooses kernels, layouts and chains; makes the steps, hands them the taps, sets made_by anew. */

@@ -37,7 +37,8 @@ static void drop_unused_constants(struct tmk_planning *p) {
     }
 }
 
-static enum tmk_status build(struct tmk_planning *p, const struct tmk_tensor *inputs) {
+/* The tables, and what is typed in them. */
+static enum tmk_status begin(struct tmk_planning *p, const struct tmk_tensor *inputs) {
     uint32_t n = p->plan->n_values;
     if (n >= UINT32_MAX / 2)
         return tmk_fail(p->diag, TMK_RANGE, "the graph has too many values");
@@ -54,34 +55,51 @@ static enum tmk_status build(struct tmk_planning *p, const struct tmk_tensor *in
         p->last_use[i] = p->made_by[i] = TMK_NO_STEP;
     }
     TMK_TRY(index_slots(p));
-    TMK_TRY(tmk_plan_type(p, inputs));
-    TMK_TRY(tmk_plan_arrange(p));
-    TMK_TRY(tmk_plan_memory(p));
-    drop_unused_constants(p);
-    return TMK_OK;
+    return tmk_plan_type(p, inputs);
+}
+
+enum tmk_status tmk_planning_begin(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
+                                   const struct tmk_plan_options *options, struct tmk_planning *out,
+                                   struct tmk_diag *diag) {
+    static const struct tmk_plan_options none = {0};
+    struct tmk_planning p = {
+        .plan = calloc(1, sizeof *p.plan), .options = options ? options : &none, .diag = diag};
+    if (!p.plan)
+        return tmk_nomem(diag);
+    p.plan->graph = graph;
+    tmk_graph_each(tmk_graph_root(graph), find_highest, &p.plan->n_values);
+    enum tmk_status status = begin(&p, inputs);
+    if (status == TMK_OK)
+        *out = p;
+    else
+        tmk_planning_end(&p);
+    return status;
+}
+
+void tmk_planning_end(struct tmk_planning *p) {
+    free(p->raw);
+    free(p->taps);
+    free(p->alias);
+    free(p->last_use);
+    free(p->made_by);
+    free(p->kept);
+    tmk_plan_destroy(&p->plan);
 }
 
 enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
                                 const struct tmk_plan_options *options, struct tmk_plan **out,
                                 struct tmk_diag *diag) {
-    static const struct tmk_plan_options none = {0};
-    struct tmk_plan *plan = calloc(1, sizeof *plan);
-    if (!plan)
-        return tmk_nomem(diag);
-    plan->graph = graph;
-    tmk_graph_each(tmk_graph_root(graph), find_highest, &plan->n_values);
-    struct tmk_planning p = {.plan = plan, .options = options ? options : &none, .diag = diag};
-    enum tmk_status status = build(&p, inputs);
-    free(p.raw);
-    free(p.taps);
-    free(p.alias);
-    free(p.last_use);
-    free(p.made_by);
-    free(p.kept);
+    struct tmk_planning p;
+    TMK_TRY(tmk_planning_begin(graph, inputs, options, &p, diag));
+    enum tmk_status status = tmk_plan_arrange(&p);
     if (status == TMK_OK)
-        *out = plan;
-    else
-        tmk_plan_destroy(&plan);
+        status = tmk_plan_memory(&p);
+    if (status == TMK_OK) {
+        drop_unused_constants(&p);
+        *out = p.plan;
+        p.plan = NULL;
+    }
+    tmk_planning_end(&p);
     return status;
 }
 

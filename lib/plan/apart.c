@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/apart.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "plan/apart_rules.h"
+#include "plan/build.h"
+
+struct walk {
+    const struct tmk_graph *graph;
+    const struct tmk_plan *plan; /* typed for TMK_APART_BATCH samples */
+    bool *apart;                 /* by value index */
+    struct tmk_apart *answer;
+};
+
+static bool no(struct tmk_apart *answer, const struct tmk_node *node, const char *why) {
+    char label[128];
+    snprintf(answer->why, sizeof answer->why, "%s %s",
+             node ? tmk_node_label(node, label, sizeof label) : "the model", why);
+    return false;
+}
+
+/* ---- the inputs ---- */
+
+/* The first dimension of all inputs is free, is the same one, and is none of their others. */
+static bool inputs_are_free(const struct tmk_graph *graph, struct tmk_apart *answer) {
+    const char *batch = NULL;
+    if (!graph->n_inputs)
+        return no(answer, NULL, "has no inputs");
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const struct tmk_type *type = &graph->inputs[i]->type;
+        if (type->kind != TMK_TYPE_TENSOR || (type->has_shape && !type->shape.rank))
+            return no(answer, NULL, "has an input without a first dimension");
+        if (type->has_shape && type->shape.dim[0] >= 0)
+            return no(answer, NULL, "has an input whose first dimension is fixed");
+        const char *symbol = type->has_shape ? type->symbol[0] : NULL;
+        if (symbol && batch && strcmp(symbol, batch) != 0)
+            return no(answer, NULL, "calls the inputs' first dimensions by different names");
+        batch = symbol ? symbol : batch;
+    }
+    for (uint32_t i = 0; batch && i < graph->n_inputs; i++)
+        for (int32_t k = 1; k < graph->inputs[i]->type.shape.rank; k++) {
+            const char *symbol = graph->inputs[i]->type.symbol[k];
+            if (symbol && strcmp(symbol, batch) == 0)
+                return no(answer, NULL, "uses the inputs' first dimension for another one too");
+        }
+    return true;
+}
+
+/* ---- what a sample costs ---- */
+
+/* As large as it gets. */
+static uint64_t times(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static void add(uint64_t *sum, uint64_t n) {
+    if (__builtin_add_overflow(*sum, n, sum))
+        *sum = UINT64_MAX;
+}
+
+static uint64_t count_of(const struct tmk_plan_value *value) {
+    size_t count = 0;
+    (void)tmk_shape_count(&value->shape, &count);
+    return count;
+}
+
+static void count_value(struct tmk_sample_cost *cost, const struct tmk_plan_value *value) {
+    uint64_t elements = count_of(value) / TMK_APART_BATCH;
+    add(&cost->elements, elements);
+    cost->largest = elements > cost->largest ? elements : cost->largest;
+}
+
+static uint64_t products_of(const struct walk *w, const struct tmk_node *node,
+                            const struct tmk_apart_rule *rule) {
+    if (rule->product == TMK_NO_PRODUCT || !node->outputs[0])
+        return 0;
+    const struct tmk_plan_value *values = w->plan->values, *first = &values[node->inputs[0]->index],
+                                *factor = &values[node->inputs[rule->factor]->index],
+                                *made = &values[node->outputs[0]->index];
+    if (rule->product == TMK_MATRIX_PRODUCT)
+        return times(count_of(made), (uint64_t)first->shape.dim[first->shape.rank - 1]);
+    uint64_t slices = (uint64_t)factor->shape.dim[0];
+    return times(count_of(rule->product == TMK_CONVOLUTION ? made : first),
+                 slices ? count_of(factor) / slices : 0);
+}
+
+static void count_node(struct walk *w, const struct tmk_node *node,
+                       const struct tmk_apart_rule *rule) {
+    struct tmk_sample_cost *cost = &w->answer->cost;
+    cost->nodes++;
+    add(&cost->products, products_of(w, node, rule) / TMK_APART_BATCH);
+    if (rule->product != TMK_NO_PRODUCT && !w->apart[node->inputs[rule->factor]->index])
+        add(&cost->weights, count_of(&w->plan->values[node->inputs[rule->factor]->index]));
+}
+
+/* ---- node by node ---- */
+
+static bool any_apart(const struct walk *w, const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] && w->apart[node->inputs[i]->index])
+            return true;
+    return false;
+}
+
+static bool all_constant(const struct walk *w, const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i] &&
+            w->plan->values[node->outputs[i]->index].place != TMK_PLACE_CONSTANT)
+            return false;
+    return true;
+}
+
+/* Results are as the rule promised. */
+static bool mark_results(struct walk *w, const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (!node->outputs[i])
+            continue;
+        const struct tmk_plan_value *value = &w->plan->values[node->outputs[i]->index];
+        const struct tmk_type *declared = &node->outputs[i]->type;
+        if (value->place != TMK_PLACE_ARENA || value->shape.rank < 1 ||
+            value->shape.dim[0] != TMK_APART_BATCH)
+            return no(w->answer, node, "makes something that is not cut by samples");
+        if (declared->has_shape && (!declared->shape.rank || declared->shape.dim[0] >= 0))
+            return no(w->answer, node, "is declared to make a fixed number of samples");
+        w->apart[node->outputs[i]->index] = true;
+        count_value(&w->answer->cost, value);
+    }
+    return true;
+}
+
+static bool keeps_apart(struct walk *w, const struct tmk_node *node) {
+    if (tmk_node_is_observer(node)) {
+        w->apart[node->outputs[0]->index] = w->apart[node->inputs[0]->index];
+        return true;
+    }
+    if (node->row->flags & TMK_OP_RUNS_GRAPHS) /* which see more than its operands */
+        return no(w->answer, node, "runs a graph of its own");
+    if (!any_apart(w, node))
+        return all_constant(w, node) ||
+               no(w->answer, node,
+                  "makes something that is neither constant nor made from samples");
+    const struct tmk_apart_rule *rule = tmk_apart_rule_of(node);
+    if (!rule)
+        return no(w->answer, node, "is not known to keep samples apart");
+    const struct tmk_apart_node asked = {w->plan, node, w->apart};
+    const char *why = rule->refuse(&asked);
+    if (why)
+        return no(w->answer, node, why);
+    count_node(w, node, rule);
+    return mark_results(w, node);
+}
+
+static void walk(struct walk *w) {
+    for (uint32_t i = 0; i < w->graph->n_inputs; i++) {
+        uint32_t input = w->graph->inputs[i]->index;
+        w->apart[input] = true;
+        count_value(&w->answer->cost, &w->plan->values[input]);
+    }
+    const struct tmk_node *node = w->graph->first;
+    while (node && keeps_apart(w, node))
+        node = node->next;
+    w->answer->apart = !node;
+}
+
+/* ---- the whole ---- */
+
+static enum tmk_status type(const struct tmk_graph *graph, const struct tmk_tensor *sample,
+                            struct tmk_planning *out, struct tmk_apart *answer,
+                            struct tmk_diag *diag) {
+    struct tmk_tensor *inputs = calloc(graph->n_inputs + 1u, sizeof *inputs);
+    struct tmk_diag why = {0};
+    if (!inputs)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        struct tmk_shape shape = sample[i].shape;
+        shape.dim[0] = TMK_APART_BATCH;
+        tmk_tensor_borrow(&inputs[i], sample[i].dtype, &shape, NULL);
+    }
+    enum tmk_status status = tmk_planning_begin(graph, inputs, NULL, out, &why);
+    free(inputs);
+    if (status == TMK_NOMEM)
+        return tmk_nomem(diag);
+    if (status != TMK_OK)
+        snprintf(answer->why, sizeof answer->why, "two samples do not fit the model: %.160s",
+                 why.text);
+    return status;
+}
+
+enum tmk_status tmk_plan_apart(const struct tmk_graph *graph, const struct tmk_tensor *sample,
+                               struct tmk_apart *out, struct tmk_diag *diag) {
+    struct tmk_planning planning;
+    *out = (struct tmk_apart){0};
+    if (!inputs_are_free(graph, out))
+        return TMK_OK;
+    enum tmk_status status = type(graph, sample, &planning, out, diag);
+    if (status != TMK_OK)
+        return status == TMK_NOMEM ? status : TMK_OK;
+    struct walk w = {.graph = graph,
+                     .plan = planning.plan,
+                     .apart = calloc(planning.plan->n_values + 1u, sizeof *w.apart),
+                     .answer = out};
+    if (w.apart)
+        walk(&w);
+    else
+        status = tmk_nomem(diag);
+    free(w.apart);
+    tmk_planning_end(&planning);
+    return status;
+}
+
+/* ---- how many make a call ---- */
+
+/* Multiply-adds, or what takes as long. Measured on small networks: beside its work a call, with
+ * handing its batch over, takes as long as half a million of them, a node as 30,000, an element of
+ * which a histogram is kept as 8; once a call's own work is eight times that of the call and twice
+ * that of its nodes, more samples gain nothing. A weight should be used 32 times for what it takes
+ * to bring it in, and a value of a quarter of a million floats is half of a second-level cache. */
+enum { CALL = 1 << 22, NODE = 1 << 16, ELEMENT = 8, USES = 32, CACHED = 1 << 18 };
+
+static bool is_worth_a_call(const struct tmk_sample_cost *cost, uint32_t samples) {
+    uint64_t work = times(cost->elements, ELEMENT);
+    add(&work, cost->products);
+    return times(work, samples) >= CALL + (uint64_t)NODE * cost->nodes &&
+           times(cost->products, samples) >= times(cost->weights, USES);
+}
+
+uint32_t tmk_samples_a_call(const struct tmk_sample_cost *cost, bool *enough) {
+    uint32_t samples = 1;
+    while (samples < TMK_MOST_A_CALL && !is_worth_a_call(cost, samples) &&
+           times(cost->largest, 2 * samples) <= CACHED)
+        samples *= 2;
+    if (enough)
+        *enough = is_worth_a_call(cost, samples);
+    return samples;
+}

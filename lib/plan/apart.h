@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Does a graph keep the samples of a batch apart, and what does one of them cost?
+ *
+ * Apart: the first dimension of every input is free and counts samples, and every value that
+ * depends on an input has that first dimension too, where index k is made from sample k alone. So a
+ * sample gives what it gives without the others, but for the order in which a kernel sums. The
+ * answer is no wherever that is not known for certain: an operator has to be in the table of
+ * plan/apart_rules.c, with attributes and constant operands that leave the first axis alone.
+ */
+#ifndef TMK_PLAN_APART_H
+#define TMK_PLAN_APART_H
+
+#include "graph/graph.h"
+
+/* What one sample of a batch takes. Numbers too large for the type are its largest. */
+struct tmk_sample_cost {
+    uint64_t products; /* multiply-adds of convolutions and matrix products */
+    uint64_t weights;  /* elements of the constants that they multiply with */
+    uint64_t elements; /* of all values that depend on the input, the inputs too */
+    uint64_t largest;  /* of those of one value */
+    uint32_t nodes;    /* that run */
+};
+
+struct tmk_apart {
+    bool apart;
+    char why[200];               /* not apart: because of which node, or of what */
+    struct tmk_sample_cost cost; /* apart: of one sample */
+};
+
+/* The answer for a bound, sorted and numbered graph, which is only read. `sample`: one tensor a
+ * graph input, in order, of its dtype and the shape of one sample, the first dimension being 1
+ * (data NULL). It depends on the graph and on these shapes, on nothing else. A graph that cannot be
+ * typed with them is not apart. TMK_NOMEM. Thread-safe. */
+TMK_NODISCARD enum tmk_status tmk_plan_apart(const struct tmk_graph *graph,
+                                             const struct tmk_tensor *sample, struct tmk_apart *out,
+                                             struct tmk_diag *diag);
+
+enum { TMK_MOST_A_CALL = 32 };
+
+/* How many samples make a call that is worth it: the smallest power of two, up to TMK_MOST_A_CALL,
+ * for which the work outweighs what a call and its nodes cost beside it, and each weight that is
+ * brought into the cache is used often enough there. Fewer where the largest value of such a call
+ * would leave the cache of one core. *enough (may be NULL): whether that many are worth it. */
+uint32_t tmk_samples_a_call(const struct tmk_sample_cost *cost, bool *enough);
+
+#endif

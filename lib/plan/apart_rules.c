@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/apart_rules.h"
+
+#include <string.h>
+
+#include "ops/kernel.h"
+
+static const char ALONG[] = "works along the axis of the samples";
+static const char UNKNOWN[] = "is not known to leave the axis of the samples alone";
+static const char MEETS[] = "lets samples meet in its operands";
+
+enum { MOST_INTEGERS = 2 * TMK_MAX_RANK };
+
+/* ---- asking ---- */
+
+static bool has(const struct tmk_apart_node *n, uint32_t i) {
+    return i < n->node->n_inputs && n->node->inputs[i];
+}
+
+static bool is_apart(const struct tmk_apart_node *n, uint32_t i) {
+    return has(n, i) && n->apart[n->node->inputs[i]->index];
+}
+
+/* Operand i, which is there. */
+static const struct tmk_plan_value *operand(const struct tmk_apart_node *n, uint32_t i) {
+    return &n->plan->values[n->node->inputs[i]->index];
+}
+
+static int32_t rank_of(const struct tmk_apart_node *n, uint32_t i) {
+    return operand(n, i)->shape.rank;
+}
+
+static bool has_result(const struct tmk_apart_node *n, uint32_t i) {
+    return i < n->node->n_outputs && n->node->outputs[i];
+}
+
+/* Of result 0; 0 where nobody wants it. */
+static int32_t result_rank(const struct tmk_apart_node *n) {
+    return has_result(n, 0) ? n->plan->values[n->node->outputs[0]->index].shape.rank : 0;
+}
+
+static bool only_first_is_apart(const struct tmk_apart_node *n) {
+    for (uint32_t i = 1; i < n->node->n_inputs; i++)
+        if (is_apart(n, i))
+            return false;
+    return is_apart(n, 0);
+}
+
+/* The axis an attribute names is not the first. */
+static bool is_inner(const struct tmk_apart_node *n, int64_t otherwise, int32_t rank) {
+    int64_t axis = tmk_node_int(n->node, "axis", otherwise);
+    return (axis < 0 ? axis + rank : axis) > 0;
+}
+
+/* Operators have had attributes that became operands; one that is left over says nothing. */
+static bool knows(const struct tmk_apart_node *n, const char *attribute) {
+    for (const struct tmk_attr_rule *rule = n->node->row->attrs; rule->name; rule++)
+        if (strcmp(rule->name, attribute) == 0)
+            return true;
+    return false;
+}
+
+/* A constant operand that is there. */
+static const struct tmk_tensor *constant(const struct tmk_apart_node *n, uint32_t i) {
+    return has(n, i) && operand(n, i)->place == TMK_PLACE_CONSTANT ? &operand(n, i)->constant
+                                                                   : NULL;
+}
+
+/* The integers of an attribute or, where the operator knows none of that name, of a constant
+ * operand; at least one. */
+static bool integers(const struct tmk_apart_node *n, const char *name, uint32_t input,
+                     int64_t out[MOST_INTEGERS], size_t *count) {
+    *count = 0;
+    if (knows(n, name)) {
+        const int64_t *values = tmk_node_ints(n->node, name, count);
+        if (*count > MOST_INTEGERS)
+            return false;
+        for (size_t i = 0; i < *count; i++)
+            out[i] = values[i];
+    } else {
+        const struct tmk_tensor *values = constant(n, input);
+        if (!values || tmk_read_ints(values, name, MOST_INTEGERS, out, count, NULL) != TMK_OK)
+            return false;
+    }
+    return *count > 0;
+}
+
+/* One of them is the first axis of `rank`. */
+static bool names_first(const int64_t *axes, size_t n, int32_t rank) {
+    for (size_t i = 0; i < n; i++)
+        if (axes[i] == 0 || axes[i] == -(int64_t)rank)
+            return true;
+    return false;
+}
+
+/* Laid over a result of that rank as NumPy does, the operand's samples lie on its first axis, or a
+ * constant is the same for all of them. */
+static bool lies_over(const struct tmk_apart_node *n, uint32_t i, int32_t rank) {
+    const struct tmk_shape *shape = &operand(n, i)->shape;
+    if (is_apart(n, i))
+        return shape->rank == rank;
+    return shape->rank < rank || (shape->rank == rank && shape->dim[0] == 1);
+}
+
+/* ---- element by element ---- */
+
+static const char *pointwise(const struct tmk_apart_node *n) {
+    if (tmk_node_attr(n->node, "axis") && !is_inner(n, 0, 0)) /* how B lay in A before set 7 */
+        return ALONG;
+    for (uint32_t i = 0; i < n->node->n_inputs; i++)
+        if (has(n, i) && !lies_over(n, i, result_rank(n)))
+            return MEETS;
+    return NULL;
+}
+
+static const char *expand(const struct tmk_apart_node *n) {
+    int64_t shape[MOST_INTEGERS];
+    size_t count;
+    if (!only_first_is_apart(n) || !integers(n, "shape", 1, shape, &count))
+        return UNKNOWN;
+    int32_t rank = rank_of(n, 0);
+    return (int64_t)count < rank || ((int64_t)count == rank && shape[0] == 1) ? NULL : MEETS;
+}
+
+/* One scale for all, or one an index of an axis. */
+static const char *quantize(const struct tmk_apart_node *n) {
+    size_t scales = 0;
+    if (!only_first_is_apart(n) || tmk_node_int(n->node, "block_size", 0) ||
+        !tmk_shape_count(&operand(n, 1)->shape, &scales))
+        return UNKNOWN;
+    if (scales == 1 && rank_of(n, 1) < 2)
+        return NULL;
+    return rank_of(n, 1) == 1 && is_inner(n, 1, rank_of(n, 0)) ? NULL : ALONG;
+}
+
+/* ---- sample by sample by their own meaning ---- */
+
+static const char *first(const struct tmk_apart_node *n) {
+    return only_first_is_apart(n) ? NULL : MEETS;
+}
+
+static const char *batch_norm(const struct tmk_apart_node *n) {
+    return tmk_node_int(n->node, "training_mode", 0) ? "is for training" : first(n);
+}
+
+/* The places that it tells of count from the batch's first element. */
+static const char *max_pool(const struct tmk_apart_node *n) {
+    return has_result(n, 1) ? ALONG : first(n);
+}
+
+static const char *trilu(const struct tmk_apart_node *n) {
+    return rank_of(n, 0) > 2 ? first(n) : ALONG;
+}
+
+/* ---- matrix products ---- */
+
+static const char *gemm(const struct tmk_apart_node *n) {
+    if (!is_apart(n, 0) || is_apart(n, 1) || tmk_node_int(n->node, "transA", 0))
+        return MEETS;
+    return has(n, 2) && !lies_over(n, 2, 2) ? MEETS : NULL;
+}
+
+/* Axis 0 of the result is A's rows, or one of the axes that matrices are stacked along. */
+static const char *matmul(const struct tmk_apart_node *n) {
+    int32_t a = rank_of(n, 0), b = rank_of(n, 1), rank = result_rank(n);
+    if (is_apart(n, 0) && !is_apart(n, 1) && a == 2 && b <= 2)
+        return NULL;
+    int32_t stack = a > b ? a : b; /* the rank of the stack with its matrices */
+    if (stack < 3 || rank < 1 || !lies_over(n, 0, stack) || !lies_over(n, 1, stack))
+        return MEETS;
+    return NULL;
+}
+
+/* ---- along an axis ---- */
+
+static const char *softmax(const struct tmk_apart_node *n) {
+    return is_inner(n, n->node->row->since < 13 ? 1 : -1, rank_of(n, 0)) ? NULL : ALONG;
+}
+
+static const char *arg(const struct tmk_apart_node *n) {
+    return is_inner(n, 0, rank_of(n, 0)) ? NULL : ALONG;
+}
+
+static const char *last_axis(const struct tmk_apart_node *n) {
+    return is_inner(n, -1, rank_of(n, 0)) ? first(n) : ALONG;
+}
+
+static const char *layer_norm(const struct tmk_apart_node *n) {
+    for (uint32_t i = 1; i < n->node->n_inputs; i++)
+        if (has(n, i) && !lies_over(n, i, rank_of(n, 0)))
+            return MEETS;
+    return last_axis(n);
+}
+
+static const char *mean_variance(const struct tmk_apart_node *n) {
+    int64_t axes[MOST_INTEGERS];
+    size_t count;
+    bool given = integers(n, "axes", 0, axes, &count); /* else 0, 2, 3 */
+    return given && !names_first(axes, count, rank_of(n, 0)) ? NULL : ALONG;
+}
+
+static const char *reduce(const struct tmk_apart_node *n) {
+    int64_t axes[MOST_INTEGERS];
+    size_t count;
+    if (!only_first_is_apart(n))
+        return MEETS;
+    if (!integers(n, "axes", 1, axes, &count))
+        return ALONG;
+    return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
+}
+
+static const char *cumulate(const struct tmk_apart_node *n) {
+    int64_t axis[MOST_INTEGERS];
+    size_t count;
+    if (!only_first_is_apart(n) || !integers(n, "axis", 1, axis, &count))
+        return UNKNOWN;
+    return names_first(axis, count, rank_of(n, 0)) ? ALONG : NULL;
+}
+
+static const char *concat(const struct tmk_apart_node *n) {
+    for (uint32_t i = 0; i < n->node->n_inputs; i++)
+        if (!is_apart(n, i))
+            return "joins samples with a constant";
+    return is_inner(n, 1, rank_of(n, 0)) ? NULL : ALONG;
+}
+
+static const char *split(const struct tmk_apart_node *n) {
+    return is_inner(n, 0, rank_of(n, 0)) ? first(n) : ALONG;
+}
+
+static const char *slice(const struct tmk_apart_node *n) {
+    int64_t axes[MOST_INTEGERS];
+    size_t count;
+    if (!only_first_is_apart(n) || !integers(n, "axes", 3, axes, &count))
+        return ALONG; /* without axes: from the first on */
+    return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
+}
+
+static const char *gather(const struct tmk_apart_node *n) {
+    bool inner = is_inner(n, 0, rank_of(n, 0));
+    if (is_apart(n, 0))
+        return is_apart(n, 1) ? MEETS : inner ? NULL : ALONG;
+    return inner ? ALONG : NULL; /* rows of a table */
+}
+
+static const char *gather_elements(const struct tmk_apart_node *n) {
+    if (!is_apart(n, 0) || !is_apart(n, 1))
+        return MEETS;
+    return is_inner(n, 0, rank_of(n, 0)) ? NULL : ALONG;
+}
+
+static const char *one_hot(const struct tmk_apart_node *n) {
+    return is_inner(n, -1, result_rank(n)) ? first(n) : ALONG;
+}
+
+/* ---- the same elements in another shape ---- */
+
+/* Index k of axis 0 is sample k's as long as there are as many as samples: then, of elements in
+ * order, each has as many as a sample. */
+static const char *reshape(const struct tmk_apart_node *n) {
+    int64_t shape[MOST_INTEGERS];
+    size_t count;
+    if (!only_first_is_apart(n) || !has_result(n, 0) || !integers(n, "shape", 1, shape, &count))
+        return UNKNOWN;
+    bool copies = shape[0] == 0 && !tmk_node_int(n->node, "allowzero", 0);
+    if (!copies && shape[0] != -1)
+        return "gives the axis of the samples a fixed size";
+    const struct tmk_plan_value *made = &n->plan->values[n->node->outputs[0]->index];
+    return made->shape.dim[0] == TMK_APART_BATCH ? NULL
+                                                 : "joins the axis of the samples with another";
+}
+
+static const char *flatten(const struct tmk_apart_node *n) {
+    const struct tmk_shape *shape = &operand(n, 0)->shape;
+    int64_t axis = tmk_node_int(n->node, "axis", 1);
+    axis = axis < 0 ? axis + shape->rank : axis;
+    for (int64_t i = 1; i < axis; i++)
+        if (shape->dim[i] != 1)
+            return "joins the axis of the samples with another";
+    return axis > 0 ? NULL : ALONG;
+}
+
+static const char *squeeze(const struct tmk_apart_node *n) {
+    int64_t axes[MOST_INTEGERS];
+    size_t count;
+    if (!integers(n, "axes", 1, axes, &count)) /* whatever is 1, as one sample is */
+        return ALONG;
+    return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
+}
+
+static const char *unsqueeze(const struct tmk_apart_node *n) {
+    int64_t axes[MOST_INTEGERS];
+    size_t count;
+    if (!integers(n, "axes", 1, axes, &count))
+        return UNKNOWN;
+    return names_first(axes, count, result_rank(n)) ? ALONG : NULL;
+}
+
+static const char *transpose(const struct tmk_apart_node *n) {
+    int64_t order[MOST_INTEGERS];
+    size_t count;
+    return integers(n, "perm", 0, order, &count) && order[0] == 0 ? NULL : ALONG;
+}
+
+static const char *tile(const struct tmk_apart_node *n) {
+    int64_t repeats[MOST_INTEGERS];
+    size_t count;
+    if (!only_first_is_apart(n) || n->node->row->since < 6 ||
+        !integers(n, "repeats", 1, repeats, &count))
+        return UNKNOWN;
+    return repeats[0] == 1 ? NULL : ALONG;
+}
+
+static const char *pad(const struct tmk_apart_node *n) {
+    int64_t pads[MOST_INTEGERS], axes[MOST_INTEGERS];
+    size_t n_pads, n_axes;
+    if (!only_first_is_apart(n) || tmk_node_attr(n->node, "paddings") || /* its name at first */
+        !integers(n, "pads", 1, pads, &n_pads))
+        return UNKNOWN;
+    if (has(n, 3)) {
+        if (!integers(n, "axes", 3, axes, &n_axes))
+            return UNKNOWN;
+        return names_first(axes, n_axes, rank_of(n, 0)) ? ALONG : NULL;
+    }
+    return pads[0] || pads[n_pads / 2] ? ALONG : NULL;
+}
+
+/* ---- images of another size ---- */
+
+static const char *resize(const struct tmk_apart_node *n) {
+    int64_t axes[MOST_INTEGERS];
+    size_t count;
+    if (!only_first_is_apart(n) ||
+        strcmp(tmk_node_string(n->node, "coordinate_transformation_mode", ""),
+               "tf_crop_and_resize") == 0)
+        return UNKNOWN;
+    if (knows(n, "axes") && integers(n, "axes", 0, axes, &count))
+        return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
+    const float *scales = tmk_node_floats(n->node, "scales", &count);
+    const struct tmk_tensor *given = constant(n, n->node->row->since >= 11 ? 2 : 1);
+    if (!knows(n, "scales")) {
+        if (!given || given->dtype != TMK_FLOAT32)
+            return "is given sizes, not scales";
+        scales = given->data;
+        count = tmk_tensor_count(given);
+    }
+    return count && scales[0] == 1 ? NULL : ALONG;
+}
+
+/* ---- the table ---- */
+
+#define ONNX(op, rule)                                                                             \
+    { TMK_DOMAIN_ONNX, #op, rule, TMK_NO_PRODUCT, 0 }
+#define MICROSOFT(op, rule)                                                                        \
+    { "com.microsoft", #op, rule, TMK_NO_PRODUCT, 0 }
+
+static const struct tmk_apart_rule rules[] = {
+    ONNX(Abs, pointwise),
+    ONNX(Acos, pointwise),
+    ONNX(Acosh, pointwise),
+    ONNX(Add, pointwise),
+    ONNX(And, pointwise),
+    ONNX(Asin, pointwise),
+    ONNX(Asinh, pointwise),
+    ONNX(Atan, pointwise),
+    ONNX(Atanh, pointwise),
+    ONNX(BitShift, pointwise),
+    ONNX(BitwiseAnd, pointwise),
+    ONNX(BitwiseNot, pointwise),
+    ONNX(BitwiseOr, pointwise),
+    ONNX(BitwiseXor, pointwise),
+    ONNX(Cast, pointwise),
+    ONNX(CastLike, pointwise),
+    ONNX(Ceil, pointwise),
+    ONNX(Celu, pointwise),
+    ONNX(Clip, pointwise),
+    ONNX(Cos, pointwise),
+    ONNX(Cosh, pointwise),
+    ONNX(Div, pointwise),
+    ONNX(Elu, pointwise),
+    ONNX(Equal, pointwise),
+    ONNX(Erf, pointwise),
+    ONNX(Exp, pointwise),
+    ONNX(Floor, pointwise),
+    ONNX(Gelu, pointwise),
+    ONNX(Greater, pointwise),
+    ONNX(GreaterOrEqual, pointwise),
+    ONNX(HardSigmoid, pointwise),
+    ONNX(HardSwish, pointwise),
+    ONNX(Identity, pointwise),
+    ONNX(IsInf, pointwise),
+    ONNX(IsNaN, pointwise),
+    ONNX(LeakyRelu, pointwise),
+    ONNX(Less, pointwise),
+    ONNX(LessOrEqual, pointwise),
+    ONNX(Log, pointwise),
+    ONNX(Max, pointwise),
+    ONNX(Mean, pointwise),
+    ONNX(Min, pointwise),
+    ONNX(Mish, pointwise),
+    ONNX(Mod, pointwise),
+    ONNX(Mul, pointwise),
+    ONNX(Neg, pointwise),
+    ONNX(Not, pointwise),
+    ONNX(Or, pointwise),
+    ONNX(PRelu, pointwise),
+    ONNX(Pow, pointwise),
+    ONNX(Reciprocal, pointwise),
+    ONNX(Relu, pointwise),
+    ONNX(Round, pointwise),
+    ONNX(Selu, pointwise),
+    ONNX(Shrink, pointwise),
+    ONNX(Sigmoid, pointwise),
+    ONNX(Sign, pointwise),
+    ONNX(Sin, pointwise),
+    ONNX(Sinh, pointwise),
+    ONNX(Softplus, pointwise),
+    ONNX(Softsign, pointwise),
+    ONNX(Sqrt, pointwise),
+    ONNX(Sub, pointwise),
+    ONNX(Sum, pointwise),
+    ONNX(Swish, pointwise),
+    ONNX(Tan, pointwise),
+    ONNX(Tanh, pointwise),
+    ONNX(ThresholdedRelu, pointwise),
+    ONNX(Where, pointwise),
+    ONNX(Xor, pointwise),
+    MICROSOFT(BiasGelu, pointwise),
+    MICROSOFT(FastGelu, pointwise),
+    MICROSOFT(Gelu, pointwise),
+    MICROSOFT(QuickGelu, pointwise),
+    ONNX(DequantizeLinear, quantize),
+    ONNX(Expand, expand),
+    ONNX(QuantizeLinear, quantize),
+
+    ONNX(AveragePool, first),
+    ONNX(BatchNormalization, batch_norm),
+    ONNX(DepthToSpace, first),
+    ONNX(Dropout, first),
+    ONNX(GlobalAveragePool, first),
+    ONNX(GlobalLpPool, first),
+    ONNX(GlobalMaxPool, first),
+    ONNX(GroupNormalization, first),
+    ONNX(InstanceNormalization, first),
+    ONNX(LRN, first),
+    ONNX(LpPool, first),
+    ONNX(MaxPool, max_pool),
+    ONNX(SpaceToDepth, first),
+    ONNX(Trilu, trilu),
+
+    {TMK_DOMAIN_ONNX, "Conv", first, TMK_CONVOLUTION, 1},
+    {TMK_DOMAIN_ONNX, "ConvInteger", first, TMK_CONVOLUTION, 1},
+    {TMK_DOMAIN_ONNX, "ConvTranspose", first, TMK_CONVOLUTION_TRANSPOSED, 1},
+    {TMK_DOMAIN_ONNX, "Gemm", gemm, TMK_MATRIX_PRODUCT, 1},
+    {TMK_DOMAIN_ONNX, "MatMul", matmul, TMK_MATRIX_PRODUCT, 1},
+    {TMK_DOMAIN_ONNX, "QLinearConv", first, TMK_CONVOLUTION, 3},
+    {"com.microsoft", "FusedGemm", gemm, TMK_MATRIX_PRODUCT, 1},
+
+    ONNX(ArgMax, arg),
+    ONNX(ArgMin, arg),
+    ONNX(Concat, concat),
+    ONNX(CumProd, cumulate),
+    ONNX(CumSum, cumulate),
+    ONNX(Gather, gather),
+    ONNX(GatherElements, gather_elements),
+    ONNX(Hardmax, softmax),
+    ONNX(LayerNormalization, layer_norm),
+    ONNX(LogSoftmax, softmax),
+    ONNX(LpNormalization, last_axis),
+    ONNX(MeanVarianceNormalization, mean_variance),
+    ONNX(OneHot, one_hot),
+    ONNX(RMSNormalization, layer_norm),
+    ONNX(ReduceL1, reduce),
+    ONNX(ReduceL2, reduce),
+    ONNX(ReduceLogSum, reduce),
+    ONNX(ReduceLogSumExp, reduce),
+    ONNX(ReduceMax, reduce),
+    ONNX(ReduceMean, reduce),
+    ONNX(ReduceMin, reduce),
+    ONNX(ReduceProd, reduce),
+    ONNX(ReduceSum, reduce),
+    ONNX(ReduceSumSquare, reduce),
+    ONNX(Slice, slice),
+    ONNX(Softmax, softmax),
+    ONNX(Split, split),
+    ONNX(TopK, last_axis),
+
+    ONNX(Flatten, flatten),
+    ONNX(Pad, pad),
+    ONNX(Reshape, reshape),
+    ONNX(Resize, resize),
+    ONNX(Squeeze, squeeze),
+    ONNX(Tile, tile),
+    ONNX(Transpose, transpose),
+    ONNX(Unsqueeze, unsqueeze),
+    ONNX(Upsample, resize),
+};
+
+const struct tmk_apart_rule *tmk_apart_rule_of(const struct tmk_node *node) {
+    for (size_t i = 0; i < TMK_COUNT(rules); i++)
+        if (tmk_node_is(node, rules[i].domain, rules[i].op))
+            return &rules[i];
+    return NULL;
+}
