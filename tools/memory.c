@@ -37,8 +37,8 @@ static void print_row(const char *what, uint64_t bytes, uint32_t times) {
 }
 
 void print_memory_plan(const struct tmk_memory_plan *plan) {
-    printf("%u worker%s, batches of %llu\n", plan->threads, plan->threads == 1 ? "" : "s",
-           (unsigned long long)plan->batch);
+    printf("%u worker%s, batches of %llu (%s)\n", plan->threads, plan->threads == 1 ? "" : "s",
+           (unsigned long long)plan->batch, plan->batch_why);
     print_row("the program, its libraries, the graph with its weights", plan->program, 0);
     print_row("weights that are read from the file as they lie", plan->model, 0);
     print_row("weights as the kernels want them, computed constants", plan->packed, 0);

@@ -33,6 +33,9 @@ struct run_args {
     "where a sequence begins and states start anew: never (default), every=N" RUN_HELP_INDENT      \
     "samples, or source: the data's first axis counts sequences, the next their" RUN_HELP_INDENT   \
     "samples; each record of a stream is a sequence"
+#define RUN_BATCH_HELP                                                                             \
+    "samples a call where the batch is free (default: 1; of a small model as" RUN_HELP_INDENT      \
+    "many, up to 32, as make a call worth it; `tidemark run`: 1)"
 
 /* Rows for an option table. `args` is a struct run_args. */
 #define RUN_OPTION_ROWS(args)                                                                        \
@@ -58,8 +61,7 @@ struct run_args {
         {"threads",      't', OPTION_COUNT, "N", "worker threads (default: all processors)",         \
          &(args).threads},                                                                           \
     {                                                                                                \
-        "batch", 'b', OPTION_COUNT, "N", "samples a call where the batch is free (default: 1)",      \
-            &(args).batch                                                                            \
+        "batch", 'b', OPTION_COUNT, "N", RUN_BATCH_HELP, &(args).batch                               \
     }
 
 /* The options as the library wants them, with progress shown; more words of data may stand among

@@ -38,9 +38,14 @@ void print_name(const char *name, int cells) {
         putchar(' ');
 }
 
+/* Of those that ran, the one that ran most often: the last batch may be a smaller one. */
 static void shape_text(const struct tmk_profile_tensor *tensor, char *out, size_t size) {
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < tensor->n_runs; i++)
+        if (tensor->runs[i].runs > tensor->runs[most].runs)
+            most = i;
     if (tensor->n_runs)
-        tmk_shape_text(&tensor->runs[0].shape, out, size);
+        tmk_shape_text(&tensor->runs[most].shape, out, size);
     else if (tensor->has_shape)
         tmk_shape_text(&tensor->shape, out, size);
     else

@@ -117,9 +117,12 @@ struct tmk_run_options {
     const char *image; /* what is made of images, as --image spells it; NULL: the default */
     bool skip_bad_samples; /* files that cannot be read are counted and listed, else an error */
     uint32_t threads;      /* workers; 0: one a processor. Never changes a result. */
-    uint32_t batch;        /* samples a call where the model's batch is free; 0: 1 */
-    bool fail_on_nan;      /* stop with TMK_GUARD at the first NaN */
-    bool per_sample; /* keep each sample's extremes of each value; memory grows with samples */
+    /* Samples a call where the model's batch is free. 0: one, or, where the model keeps samples
+     * apart and one of them is little work, as many as make a call worth it, up to 32; this follows
+     * from the model and the shape of a sample alone. tmk_model_run takes 0 for 1. */
+    uint32_t batch;
+    bool fail_on_nan; /* stop with TMK_GUARD at the first NaN */
+    bool per_sample;  /* keep each sample's extremes of each value; memory grows with samples */
     /* Bytes: as many workers, then as large a batch, as are expected to fit; TMK_NOMEM before the
      * run where nothing fits. 0: no limit. */
     uint64_t memory_limit;
@@ -190,13 +193,16 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_run_bare(struct tmk_model *model
                                                          struct tmk_run_report *report,
                                                          struct tmk_diag *diag);
 
+enum { TMK_BATCH_WHY = 240 }; /* bytes of text */
+
 /* Memory that a run is expected to take, in bytes: told from the plan of its first batch. What
  * statistics take is an estimate. */
 struct tmk_memory_plan {
     uint32_t threads;
     uint64_t batch;
-    uint64_t program;    /* what the process holds before the run */
-    uint64_t model;      /* weights that are read from the file as they lie */
+    char batch_why[TMK_BATCH_WHY]; /* why so many samples a call, for people */
+    uint64_t program;              /* what the process holds before the run */
+    uint64_t model;                /* weights that are read from the file as they lie */
     uint64_t packed;     /* weights as the kernels want them, and constants that were computed */
     uint64_t constants;  /* their statistics */
     uint64_t worker;     /* activations and scratch, each worker */

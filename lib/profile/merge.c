@@ -107,7 +107,7 @@ static enum tmk_status is_cut_at_batches(const struct tmk_profile *profile, cons
             (range.end % batch && range.end != total))
             return tmk_fail(diag, TMK_MISMATCH,
                             "samples %" PRIu64 " to %" PRIu64 " of the %s are not cut at the ends "
-                            "of batches of %" PRIu64,
+                            "of batches of %" PRIu64 "; --shard cuts there, and --batch 1 anywhere",
                             range.begin, range.end, which, batch);
     return TMK_OK;
 }

@@ -190,6 +190,7 @@ enum tmk_status tmk_session_feed_open(const struct tmk_graph *graph,
         return tmk_nomem(diag);
     feed->graph = graph;
     feed->options = options;
+    feed->batch = options->batch ? options->batch : 1;
     enum tmk_status status = tmk_feed_check_dims(feed, diag);
     if (status == TMK_OK)
         status = tmk_feed_find_loops(feed, diag);
@@ -206,6 +207,12 @@ enum tmk_status tmk_session_feed_open(const struct tmk_graph *graph,
     else
         tmk_session_feed_close(&feed);
     return status;
+}
+
+enum tmk_status tmk_session_feed_set_batch(struct tmk_session_feed *feed, uint32_t batch,
+                                           struct tmk_diag *diag) {
+    feed->batch = batch;
+    return tmk_feed_cut(feed, diag);
 }
 
 static void clear_books(struct tmk_session_feed *feed) {
@@ -261,6 +268,24 @@ enum tmk_status tmk_session_feed_go_on(struct tmk_session_feed *feed, struct tmk
 
 struct tmk_feed_plan tmk_session_feed_plan(const struct tmk_session_feed *feed) {
     return feed->plan;
+}
+
+bool tmk_session_feed_sample(const struct tmk_session_feed *feed, uint32_t input,
+                             struct tmk_tensor *out) {
+    const struct tmk_source_array *array = tmk_feed_array(feed, &feed->bound[input]);
+    const struct tmk_type *type = &feed->graph->inputs[input]->type;
+    struct tmk_shape shape = array->shape;
+    if (feed->bound[input].cut != CUT_SLICES || array->dtype == TMK_UNDEFINED)
+        return false;
+    shape.dim[0] = 1;
+    for (int32_t k = 1; k < shape.rank; k++) {
+        if (shape.dim[k] < 0 && type->has_shape) /* of images, until one is read */
+            shape.dim[k] = type->shape.dim[k];
+        if (shape.dim[k] < 0)
+            return false;
+    }
+    tmk_tensor_borrow(out, array->dtype, &shape, NULL);
+    return true;
 }
 
 const struct tmk_feed_ledger *tmk_session_feed_ledger(const struct tmk_session_feed *feed) {

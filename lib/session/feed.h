@@ -23,6 +23,15 @@ TMK_NODISCARD enum tmk_status tmk_session_feed_open(const struct tmk_graph *grap
                                                     struct tmk_diag *diag);
 void tmk_session_feed_close(struct tmk_session_feed **feed);
 
+/* From now on so many samples a batch where the model leaves that free; to be said before anything
+ * else is asked. */
+TMK_NODISCARD enum tmk_status tmk_session_feed_set_batch(struct tmk_session_feed *feed,
+                                                         uint32_t batch, struct tmk_diag *diag);
+/* The dtype and shape of one sample of input i, the first dimension being 1; *out is borrowed and
+ * has no data. False when they are not known before it is read, or when a batch is no slice. */
+bool tmk_session_feed_sample(const struct tmk_session_feed *feed, uint32_t input,
+                             struct tmk_tensor *out);
+
 /* Where a run is of a part of the samples only: which. */
 struct tmk_hand_out {
     /* Gives the next range of samples [*begin, *end), which begins and ends at a batch boundary (or
@@ -69,8 +78,8 @@ TMK_NODISCARD enum tmk_status tmk_session_feed_go_on(struct tmk_session_feed *fe
  * not fill a batch of fixed size is offered, but does not run. */
 struct tmk_feed_plan {
     uint64_t offered, run, batch;
-    bool
-        slices; /* batches are slices along the first axis, so results can be joined along theirs */
+    bool slices; /* batches are slices along the first axis: results can be joined along theirs */
+    bool free;   /* and may be of any size */
 };
 struct tmk_feed_plan tmk_session_feed_plan(const struct tmk_session_feed *feed);
 

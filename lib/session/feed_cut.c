@@ -74,7 +74,7 @@ static enum tmk_status choose_cut(const struct tmk_session_feed *feed, uint32_t 
 /* The batch is the sources' common one: a fixed first dimension anywhere decides for the free ones
  * too. */
 static enum tmk_status cut_all(struct tmk_session_feed *feed, struct tmk_diag *diag) {
-    uint64_t batch = feed->options->batch ? feed->options->batch : 1;
+    uint64_t batch = feed->batch;
     const struct tmk_graph *graph = feed->graph;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const struct tmk_type *type = &graph->inputs[i]->type;
@@ -162,7 +162,7 @@ static enum tmk_status choose(struct tmk_session_feed *feed, const char *first,
                               struct tmk_diag *diag) {
     const struct tmk_run_options *options = feed->options;
     struct tmk_feed_plan *plan = &feed->plan;
-    feed->smaller = may_be_smaller(feed);
+    feed->smaller = plan->free = may_be_smaller(feed);
     feed->choice = (struct feed_choice){.skip = options->skip,
                                         .end = feed->samples,
                                         .limit = options->limit ? options->limit : UINT64_MAX,

@@ -81,6 +81,7 @@ struct tmk_session_feed {
     enum feed_reset reset;
     uint64_t sequence; /* samples; UINT64_MAX: all */
     uint64_t ran_to;   /* the end of the last batch that ran */
+    uint32_t batch;    /* samples a call where the model leaves that free */
     uint64_t samples;  /* in the sources, or TMK_SOURCE_ENDLESS */
     bool smaller;      /* a batch need not be full */
 

@@ -11,7 +11,7 @@
 #include "exec/queue.h"
 #include "kernel/accel.h"
 #include "plan/plan.h"
-#include "session/feed.h"
+#include "session/batching.h"
 
 /* Measured on ResNet-50, DenseNet-121 and BERT over 256 samples: pages that a table of bins has
  * touched, and counters behind it. A value of few elements touches a page each at most. CODE is
@@ -123,10 +123,10 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     struct tmk_session_feed *source = NULL;
     struct tmk_batch batch = {0};
     bool more = true;
-    TMK_TRY(tmk_session_feed_open(r->graph, options, &source, diag));
-    struct tmk_memory_plan m = {.threads = tmk_session_feed_workers(source, r->threads),
-                                .batch = tmk_session_feed_plan(source).batch,
-                                .program = held};
+    struct tmk_memory_plan m = {.program = held};
+    TMK_TRY(tmk_session_feed_open_batched(r->graph, options, &source, m.batch_why, diag));
+    m.threads = tmk_session_feed_workers(source, r->threads);
+    m.batch = tmk_session_feed_plan(source).batch;
     const struct tmk_feed feed = tmk_session_feed_of(source);
     enum tmk_status status = feed.next(feed.context, &batch, &more, diag);
     if (status == TMK_OK && !batch.samples)
@@ -170,6 +170,7 @@ enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
         options.batch = (uint32_t)(batch / 2);
         if (batch > 1)
             TMK_TRY(plan_once(request, &options, held, &plan, diag));
+        snprintf(plan.batch_why, sizeof plan.batch_why, "more would not keep the limit");
         if (batch <= 1 || plan.batch >= batch)
             return tmk_fail(diag, TMK_NOMEM,
                             "one worker is expected to need %llu MiB, more than the limit of %llu",

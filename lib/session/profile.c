@@ -16,7 +16,7 @@
 #include "pass/instrument.h"
 #include "profile/checkpoint.h"
 #include "profile/format.h"
-#include "session/feed.h"
+#include "session/batching.h"
 #include "session/limits.h"
 #include "session/model.h"
 #include "session/parts.h"
@@ -166,7 +166,7 @@ static enum tmk_status prepare(struct story *story, const struct tmk_model *mode
     TMK_TRY(make_graph(story, model, observe, diag));
     if (story->options->memory_limit)
         TMK_TRY(keep_memory_limit(story, diag));
-    TMK_TRY(tmk_session_feed_open(story->graph, story->options, &story->feed, diag));
+    TMK_TRY(tmk_session_feed_open_batched(story->graph, story->options, &story->feed, NULL, diag));
     story->to_run = tmk_session_feed_plan(story->feed).run;
     story->report.threads = tmk_session_feed_workers(story->feed, story->report.threads);
     return TMK_OK;

@@ -30,11 +30,12 @@ def _move(profile, begin, end, whole):
 
 
 def make_shards(path, model, data, cuts, *more, limit=None):
-    """Writes whole.json and shard-1.json, shard-2.json, ...: of the samples up to the first cut, and so on. The shards' paths."""
+    """Writes whole.json and shard-1.json, shard-2.json, ...: of the samples up to the first cut, and so on. The shards' paths.
+    Cuts are at the ends of batches: of one sample, unless `more` says otherwise."""
     shape, floats = read_floats(data)
     total = min(shape[0], limit or shape[0])
     size = 4 * math.prod(shape[1:])
-    words = ["profile", model, "--quiet", *more]
+    words = ["profile", model, "--quiet", "--batch", "1", *more]
     tidemark(*words, "--data", data, "--limit", total, "-o", path / "whole.json").expect(0)
     whole = json.loads((path / "whole.json").read_text())
     shards = []

@@ -258,7 +258,7 @@ def test_a_checkpoint_of_another_run_is_refused():
         other = path / "other.onnx"
         other.write_bytes(DIGITS.read_bytes() + b"\x32\x00")  # an empty doc_string
         same_data, more = ["--data", data], ["--batch", 2]
-        for words, texts in (([DIGITS, *same_data], ["'batch'", "'1'", "'2'"]),
+        for words, texts in (([DIGITS, *same_data, "--batch", 1], ["'batch'", "'1'", "'2'"]),
                              ([DIGITS, *same_data, *more, "--kind", "range"], ["'kind'"]),
                              ([DIGITS, *same_data, *more, "--observe", "weights"], ["'observe'"]),
                              ([DIGITS, *same_data, *more, "--limit", 1000], ["samples in all", "1000"]),

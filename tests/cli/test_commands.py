@@ -189,7 +189,7 @@ def test_progress_is_a_line_on_a_terminal_and_milestones_elsewhere():
 def test_limit_batch_and_threads_are_obeyed():
     with folder() as path:
         target = path / "p.json"
-        profile(target, "--limit", "37").expect(DONE)
+        profile(target, "--limit", "37", "--batch", "1").expect(DONE)
         one = json.loads(target.read_text())
         assert (one["ledger"]["offered"], one["ledger"]["run"], one["ledger"]["batches"]) == (37, 37, 37)
         profile(target, "--limit", "37", "--batch", "10", "--threads", "3").expect(DONE)

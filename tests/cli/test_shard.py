@@ -151,7 +151,7 @@ def test_bad_samples_are_counted_once_and_listed_in_order():
 
 def test_what_merge_says_of_parts():
     with folder() as path:
-        words = [DIGITS, "--data", PICTURES, "--limit", 40]
+        words = [DIGITS, "--data", PICTURES, "--limit", 40, "--batch", 1]
         for k in (1, 2, 3, 4):
             profile(path / f"p{k}", *words, "--shard", f"{k}/4")
         profile(path / "half", *words, "--shard", "1/2")
@@ -160,7 +160,7 @@ def test_what_merge_says_of_parts():
         tidemark("merge", p[2], p[1], path / "m.json", "-o", path / "m.json").expect(DONE, "40 samples: the whole run")
         tidemark("merge", p[0], p[0], "-o", path / "m.json").refuses(BAD_INPUT, "both hold samples 0 to 10")
         tidemark("merge", p[1], path / "half.json", "-o", path / "m.json").refuses(BAD_INPUT, "both hold samples 10 to 20")
-        profile(path / "other", DIGITS, "--data", PICTURES, "--limit", 41, "--shard", "2/4")
+        profile(path / "other", DIGITS, "--data", PICTURES, "--limit", 41, "--batch", 1, "--shard", "2/4")
         tidemark("merge", p[0], path / "other.json", "-o", path / "m.json").refuses(BAD_INPUT, "samples in all is 40")
 
 
