@@ -11,6 +11,7 @@ a process had before it became another program as that program's peak.
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import resource
@@ -91,6 +92,11 @@ def wait_for_quiet(patience):
             break
 
 
+def batch_words(batch):
+    """Of Tidemark: as it comes, it chooses how many samples make a call."""
+    return ["--batch", batch] if batch > 1 else []
+
+
 class Bench:
     def __init__(self, args):
         self.args = args
@@ -135,13 +141,14 @@ class Bench:
         model, inputs, batch = self.files(case)
         samples = self.one_pass(case)
         again = samples == MADE[KINDS[CASES[case][0]]]  # there is not enough data for --seconds
-        said, found = spawn([self.args.tidemark, "bench", model, "--data", inputs, "--threads", threads, "--batch", batch,
+        said, found = spawn([self.args.tidemark, "bench", model, "--data", inputs, "--threads", threads, *batch_words(batch),
                              "--limit", samples, "--figure", figure, "--repeat", 1, "--seconds",
                              self.args.seconds if again else 0, "--json"], patience=self.args.patience)
         if "error" not in found:
             answer = json.loads(said)
             self.versions["tidemark"] = answer["tidemark"]
-            found.update(rate=answer["figures"][0]["samples_per_s"], batch=batch)
+            measured = answer["figures"][0]
+            found.update(rate=measured["samples_per_s"], batch=math.ceil(measured["samples"] / measured["batches"]))
         self.keep(case, name, found)
 
     def one_pass(self, case):
@@ -149,7 +156,7 @@ class Bench:
         way, which figures this program has."""
         if case not in self.passes:
             model, inputs, batch = self.files(case)
-            said, found = spawn([self.args.tidemark, "bench", model, "--data", inputs, "--threads", THREADS, "--batch", batch,
+            said, found = spawn([self.args.tidemark, "bench", model, "--data", inputs, "--threads", THREADS, *batch_words(batch),
                                  "--limit", FEW * batch, "--repeat", 1, "--seconds", 0, "--json"])
             if "error" in found:
                 sys.exit(f"{self.args.tidemark} bench {model}: {found['error']}")
@@ -170,7 +177,7 @@ class Bench:
         model, inputs, batch = self.files(case)
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "profile.json"
-            _, found = spawn([self.args.tidemark, "profile", model, "--data", inputs, "--threads", THREADS, "--batch", batch,
+            _, found = spawn([self.args.tidemark, "profile", model, "--data", inputs, "--threads", THREADS, *batch_words(batch),
                               "--limit", samples, "--quiet", "-o", target])
             if "error" not in found:
                 said, _ = spawn([sys.executable, "-c", SUMMARY, target])
