@@ -48,6 +48,7 @@ int main(int argc, char **argv) {
             }
             return status;
         }
-    fprintf(stderr, "tidemark: '%s' is not a command; `tidemark --help` lists them\n", argv[1]);
+    say(LEVEL_ERROR, "error", NULL, "tidemark: '%s' is not a command; `tidemark --help` lists them",
+        argv[1]);
     return EXIT_WRONG_CALL;
 }

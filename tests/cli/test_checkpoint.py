@@ -72,7 +72,7 @@ class Kills:
     def wait_for_a_moment(self, process, number):
         """Any, or while a checkpoint or a profile is being written; asked to stop then, it would end as if nobody had asked."""
         moment = self.random.choice(("any", "any", "checkpoint", "profile" if number == signal.SIGKILL else "checkpoint"))
-        until = time.monotonic() + self.random.uniform(0, self.seconds)
+        until = time.monotonic() + self.random.uniform(0, 0.7 * self.seconds)
         while process.poll() is None and (time.monotonic() < until or (moment == "profile" and not self.is_writing("p"))):
             time.sleep(0.0005)
         while process.poll() is None and moment == "checkpoint" and not self.is_writing("c"):
