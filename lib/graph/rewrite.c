@@ -159,6 +159,10 @@ static enum tmk_status swap_names(struct tmk_value *a, struct tmk_value *b, stru
     return tmk_value_rename(b, name, diag);
 }
 
+static bool knows_more(const struct tmk_type *a, const struct tmk_type *b) {
+    return a->dtype && (!b->dtype || (a->has_shape && !b->has_shape));
+}
+
 enum tmk_status tmk_rewrite_replace(struct tmk_rewrite *rw, struct tmk_value *from,
                                     struct tmk_value *to, const struct tmk_relation *how) {
     assert(tmk_rewrite_can_replace(rw, from, to, !how));
@@ -166,7 +170,7 @@ enum tmk_status tmk_rewrite_replace(struct tmk_rewrite *rw, struct tmk_value *fr
     if (from->n_graph_outputs) {
         TMK_TRY(swap_names(from, to, rw->diag));
         TMK_TRY(tmk_value_set_type(to, &from->type, rw->diag));
-    } else if (!how && (!to->type.dtype || !to->type.has_shape)) {
+    } else if (!how && to->kind == TMK_VALUE_RESULT && knows_more(&from->type, &to->type)) {
         TMK_TRY(tmk_value_set_type(to, &from->type, rw->diag));
     }
     if (is_pinned(rw, from))

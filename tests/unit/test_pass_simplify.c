@@ -178,6 +178,21 @@ static void shapes_that_are_certain_tell_what_does_nothing(void **state) {
     pass_end(&c);
 }
 
+static void inputs_keep_the_type_that_is_declared(void **state) {
+    (void)state;
+    struct pass_case c;
+    pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32\n input %u : f32\n"
+                   " %a = Identity(%x)\n %b = Neg(%a)\n %d = Identity(%u) : f32[4]\n"
+                   " %e = Neg(%d)\n output %b\n output %e\n}");
+    pass_run(&c, "simplify-inference");
+    assert_int_equal(pass_count(&c, "Identity"), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(c.after->inputs[i]->type.dtype, TMK_FLOAT32);
+        assert_false(c.after->inputs[i]->type.has_shape);
+    }
+    pass_end(&c);
+}
+
 static void pinned_edges_keep_their_own_value(void **state) {
     (void)state;
     struct pass_case c;
@@ -224,6 +239,7 @@ int main(void) {
         cmocka_unit_test(what_does_nothing_goes),
         cmocka_unit_test(what_does_something_stays),
         cmocka_unit_test(shapes_that_are_certain_tell_what_does_nothing),
+        cmocka_unit_test(inputs_keep_the_type_that_is_declared),
         cmocka_unit_test(pinned_edges_keep_their_own_value),
         cmocka_unit_test(graphs_inside_are_simplified),
     };
