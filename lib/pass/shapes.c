@@ -167,13 +167,13 @@ static void choose(struct typing *t, const struct tmk_node *node) {
 }
 
 static void type_node(struct typing *t, const struct tmk_node *node) {
-    if (node->row->flags & TMK_OP_RUNS_GRAPHS) {
+    if (node->row && node->row->flags & TMK_OP_RUNS_GRAPHS) {
         for (uint32_t i = 0; i < node->n_attrs; i++)
             for (size_t k = 0; node->attrs[i].kind == TMK_ATTR_GRAPH && k < node->attrs[i].n; k++)
                 type_graph(t, node->attrs[i].graphs[k]);
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, "If"))
             choose(t, node);
-    } else {
+    } else if (node->row) {
         infer(t, node);
     }
     for (uint32_t i = 0; t->guess && i < node->n_outputs; i++)

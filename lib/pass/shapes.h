@@ -19,8 +19,8 @@
  *
  * Small computations on constants and on shapes are followed by number. What an operator refuses,
  * what depends on elements, and bodies of loops as far as they depend on what is carried, stay
- * unknown: the only failure is TMK_NOMEM. The graph is bound and sorted; its values are numbered
- * anew. */
+ * unknown: the only failure is TMK_NOMEM. The graph is sorted, and bound as far as its operators
+ * are known; its values are numbered anew. */
 TMK_NODISCARD enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag);
 
 /* What holds for every run. */

@@ -127,6 +127,22 @@ what_depends_on_elements_stays_unknown_and_what_follows_a_declaration_goes_on(vo
     tmk_graph_destroy(&t.graph);
 }
 
+static void unknown_operators_make_what_is_declared(void **state) {
+    (void)state;
+    struct typed t = {0};
+    assert_ok(tmk_graph_parse("graph \"g\" opset 17 \"com.example\" 1 {\n input %x : f32[2,3]\n"
+                              " %a = \"com.example::Foo\"(%x)\n %b = Neg(%a)\n"
+                              " %d = \"com.example::Foo\"(%x) : f32[5,?]\n %e = Neg(%d)\n"
+                              " output %b\n output %e\n}",
+                              NULL, &t.graph, &t.diag),
+              &t.diag);
+    assert_int_equal(tmk_ops_bind(t.graph, NULL), TMK_UNSUPPORTED);
+    assert_ok(tmk_fill_types(t.graph, &t.diag), &t.diag);
+    type_is(&t, "b", "undefined");
+    type_is(&t, "e", "float32[5,?]");
+    tmk_graph_destroy(&t.graph);
+}
+
 static void ranks_that_depend_on_sizes_stay_unknown(void **state) {
     (void)state;
     struct typed t;
@@ -217,6 +233,7 @@ int main(void) {
         cmocka_unit_test(declarations_stay_unless_they_are_wrong),
         cmocka_unit_test(
             what_depends_on_elements_stays_unknown_and_what_follows_a_declaration_goes_on),
+        cmocka_unit_test(unknown_operators_make_what_is_declared),
         cmocka_unit_test(ranks_that_depend_on_sizes_stay_unknown),
         cmocka_unit_test(branches_are_typed_and_agree_or_are_chosen),
         cmocka_unit_test(bodies_are_typed_as_far_as_nothing_is_carried),
