@@ -160,9 +160,12 @@ void tmk_feed_cover(struct tmk_session_feed *feed, uint64_t at) {
 }
 
 void tmk_feed_pause(struct tmk_session_feed *feed) {
-    uint64_t begin = tmk_session_feed_begin(feed, feed->next_batch);
-    if (feed->in_part && feed->samples != TMK_SOURCE_ENDLESS)
-        tmk_feed_cover(feed, begin < feed->part_end ? begin : feed->part_end);
+    uint64_t from, until;
+    if (!feed->in_part || feed->samples == TMK_SOURCE_ENDLESS)
+        return;
+    /* batches by number are those of the choice; parts are cut between sequences */
+    bool more = tmk_feed_choice_batch(&feed->choice, feed->next_batch, &from, &until);
+    tmk_feed_cover(feed, more && from < feed->part_end ? from : feed->part_end);
 }
 
 void tmk_feed_end_part(struct tmk_session_feed *feed) {

@@ -305,7 +305,7 @@ def test_a_stream_ends_inside_a_record():
             with open(path / "stream", "w+b") as stream:
                 stream.write(record + record[:end])
                 stream.seek(0)
-                done = tidemark("profile", DIGITS, "--data", "-", "--quiet", "-o", path / "p.json", stdin=stream)
+                done = tidemark("profile", DIGITS, "--data", "-", "--batch", 1, "--quiet", "-o", path / "p.json", stdin=stream)
             note(f"standard input ends inside a record's {where}", done, BAD_INPUT, "standard input", "record 2", "sample 1797")
             assert files(path) == ["stream"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import onnx_bytes as onnx
 from cli import BAD_INPUT, DONE, FEATURES, PROGRAM, SECONDS, WRONG_CALL, folder, main, npy_bytes, tidemark
+from kills import Kills
 from merge_shards import read_floats
-from test_checkpoint import check_killing
 from test_shard import check as check_shards
 from test_shard import equal, profile
 
@@ -191,8 +191,8 @@ def test_parts_make_the_whole():
 def test_killed_at_random_moments():
     with folder() as path:
         words = [running_sum(path, width=64), "--data", save(path / "x.npy", numbers(30000, 64)), *LOOP, "--reset", "every=500"]
-        killed, resumed = check_killing(path, words, random.Random(1), most=5, span=(0.02, 0.3))[:2]
-        return f"killed {killed} times, went on {resumed} times"
+        kills = Kills(path, words, 1).go(5)
+        return f"killed {kills.killed} times, went on {kills.resumed} times"
 
 
 def test_a_plan_has_no_more_workers_than_sequences():

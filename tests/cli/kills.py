@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run with a checkpoint that is killed again and again, and must end with the bytes of one that was left alone."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+from cli import DONE, FEATURES, PROGRAM, SECONDS, files
+from test_shard import profile
+
+FORMS = ("json", "h5") if "hdf5" in FEATURES else ("json",)
+
+
+def outputs(target):
+    return [word for form in FORMS for word in ("-o", f"{target}.{form}")]
+
+
+def start(*words, **options):
+    return subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, **options)
+
+
+def same(one, other):
+    for form in FORMS:
+        a, b = (name.with_name(f"{name.name}.{form}") for name in (one, other))
+        assert a.read_bytes() == b.read_bytes(), f"{a} and {b} differ"
+
+
+class Kills:
+    """Of one run, again and again, at random moments; and whether the profile is always the same in the end."""
+
+    def __init__(self, path, words, seed, signals=(signal.SIGKILL,)):
+        self.path, self.random, self.signals = path, random.Random(seed), signals
+        self.command = ["profile", *words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.05s"]
+        begin = time.monotonic()
+        profile(path / "whole", *words)
+        self.seconds = time.monotonic() - begin
+        self.killed = self.resumed = self.profiles = 0
+
+    def is_writing(self, name):
+        return any(entry.startswith(f"{name}.") and ".tmp-" in entry for entry in os.listdir(self.path))
+
+    def wait_for_a_moment(self, process, number):
+        """Any, or while a checkpoint or a profile is being written; asked to stop then, it would end as if nobody had asked."""
+        moment = self.random.choice(("any", "any", "checkpoint", "profile" if number == signal.SIGKILL else "checkpoint"))
+        until = time.monotonic() + self.random.uniform(0, 0.7 * self.seconds)
+        while process.poll() is None and (time.monotonic() < until or (moment == "profile" and not self.is_writing("p"))):
+            time.sleep(0.0005)
+        while process.poll() is None and moment == "checkpoint" and not self.is_writing("c"):
+            time.sleep(0.0005)
+
+    def one_run(self, kill):
+        """Was it ended before its end?"""
+        process = start(*self.command, "--threads", self.random.randint(1, 3))
+        number, before = self.random.choice(self.signals), files(self.path)
+        if kill:
+            self.wait_for_a_moment(process, number)
+            process.send_signal(number)
+        said = process.communicate(timeout=SECONDS)[1]
+        self.resumed += b"going on from a checkpoint" in said
+        if process.returncode == DONE:
+            return False
+        assert process.returncode in (-number, 128 + number), (process.returncode, said)
+        assert number == signal.SIGKILL or set(files(self.path)) <= {*before, "c"}, files(self.path)
+        return True
+
+    def until_its_end(self, most):
+        """A run that is killed up to so many times, and goes on each time."""
+        for form in FORMS:
+            (self.path / f"p.{form}").unlink(missing_ok=True)
+        killed = 0
+        while self.one_run(kill=killed < most):
+            killed += 1
+            for left in self.path.glob("*.tmp-*"):  # it was killed while it wrote
+                left.unlink()
+        same(self.path / "p", self.path / "whole")
+        assert not (self.path / "c").exists(), "the checkpoint is still there"
+        self.killed += killed
+        self.profiles += 1
+
+    def go(self, kills):
+        """Until there were so many; a machine on which runs end before they can be killed gets some more tries."""
+        while self.killed < kills and self.profiles < 3 * kills + 5:
+            self.until_its_end(min(self.random.randint(1, 3), kills - self.killed))
+        return self
