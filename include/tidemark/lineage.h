@@ -198,6 +198,38 @@ tmk_lineage_record_write(const struct tmk_lineage_record *record, const char *pa
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_lineage_record_read(const char *path, struct tmk_lineage_record **out, struct tmk_diag *diag);
 
+/* ---- carrying a profile over ---- */
+
+/* Of the records of a carried profile; they add up to n_tensors. */
+struct tmk_carry_report {
+    uint32_t own;     /* had statistics before: weights */
+    uint32_t same;    /* the statistics themselves, by the verdicts same, merged, view, constant */
+    uint32_t derived; /* a range, by affine or quantized */
+    uint32_t unknown; /* nothing: status NEVER */
+};
+
+/* Fills `to`, the records of one end of the lineage without statistics (tmk_model_skeleton), from
+ * `from`, the profile of the other end: of the original, or with `back` of the transformed model.
+ *
+ * Equal numbers keep all that is known of them. What is left of a view: channels follow a
+ * permutation and are lost by a reshape; places know their sample only. A value that is affine, or
+ * the integers of a quantized one, has extremes (level minmax; by channel where the scales are by
+ * channel), counts of NaN and infinities, and of zeros those that are proven; its status is DERIVED
+ * by the rule "lineage:affine" or "lineage:quantized". Scales by channel need extremes by channel;
+ * where there are none the value stays without statistics, as does what no original tells of.
+ * Backwards, channels whose scale is 0 are without extremes, and so not in the value's; the rule is
+ * then "lineage:affine-part".
+ *
+ * Data, settings (and where it came from: "carried-from"), samples and producer are from's.
+ * TMK_MISMATCH, naming the first value that differs: the profile, or `to`, is of another model than
+ * that end of the lineage, or of other weights. After a failure `to` is only good for destroying.
+ * report may be NULL. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_carry(const struct tmk_profile *from,
+                                                        const struct tmk_lineage_record *lineage,
+                                                        bool back, struct tmk_profile *to,
+                                                        struct tmk_carry_report *report,
+                                                        struct tmk_diag *diag);
+
 #ifdef __cplusplus
 }
 #endif

@@ -168,7 +168,7 @@ struct tmk_profile_tensor {
     uint32_t n_operands;
 
     const char *rule;  /* DERIVED, or DEAD without looking: by which exact rule ("relu"); else "" */
-    uint32_t *sources; /* with a rule: from which IDs */
+    uint32_t *sources; /* with a rule: from which IDs; none with tmk_profile_is_carried */
     uint32_t n_sources;
 
     struct tmk_stats *stats; /* owned; NULL where no floats were counted */
@@ -267,8 +267,11 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_runs(struct tmk_profile_te
                                                            const struct tmk_shape *shape,
                                                            uint64_t runs, struct tmk_diag *diag);
 
+/* By a rule of a lineage ("lineage:affine"), from a value of another model's profile. */
+TMK_API bool tmk_profile_is_carried(const struct tmk_profile_tensor *tensor);
+
 /* What follows for the status of a value from its other fields: NEVER without statistics, CONSTANT
- * for weights, INTEGER, DEAD when it was one finite number all the time, DERIVED with sources, else
+ * for weights, INTEGER, DEAD when it was one finite number all the time, DERIVED with a rule, else
  * OBSERVED. */
 TMK_API enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_tensor *tensor);
 
@@ -337,9 +340,9 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_nonfinite(const struct tmk_pro
 
 /* What a value's numbers give away. Values of integers and values without numbers have no flags. */
 struct tmk_flags {
-    bool constant;          /* it was one number all the time (status DEAD) */
-    size_t dead_channels;   /* channels that were 0 all the time */
-    size_t channels;        /* of so many; 0: none were kept */
+    bool constant;           /* it was one number all the time (status DEAD) */
+    size_t dead_channels;    /* channels that were 0 all the time */
+    size_t channels;         /* of so many; 0: none were kept */
     uint64_t at_min, at_max; /* elements that are proven to be the least, the greatest number; 0 for
                                 weights, for 0 and where there is no histogram */
     bool saturated; /* one of these is more than 1 % of the finite elements, and at least 16 */

@@ -191,6 +191,11 @@ static enum tmk_status balance_int_stats(const struct tmk_profile_tensor *t,
     return balance_count(t, is->count, diag);
 }
 
+bool tmk_profile_is_carried(const struct tmk_profile_tensor *tensor) {
+    static const char prefix[] = "lineage:";
+    return strncmp(tensor->rule, prefix, sizeof prefix - 1) == 0;
+}
+
 static enum tmk_status balance_status(const struct tmk_profile *profile,
                                       const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
     bool counted = t->stats || t->has_int_stats;
@@ -206,7 +211,8 @@ static enum tmk_status balance_status(const struct tmk_profile *profile,
     if (t->status == TMK_PROFILE_INTEGER && t->stats)
         return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but floats were counted", status);
     bool derived = t->status == TMK_PROFILE_DERIVED || (t->status == TMK_PROFILE_DEAD && *t->rule);
-    if (derived != (t->n_sources > 0) || derived != (*t->rule != '\0'))
+    bool elsewhere = tmk_profile_is_carried(t); /* what it derives from is in another profile */
+    if (derived != (t->n_sources > 0 || elsewhere) || derived != (*t->rule != '\0'))
         return tmk_fail(diag, TMK_MISMATCH,
                         "it is '%s', with the rule '%s' from %" PRIu32 " values", status, t->rule,
                         t->n_sources);

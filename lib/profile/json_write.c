@@ -207,7 +207,7 @@ static enum tmk_status tensor_text(const struct tmk_profile_tensor *t,
     put_consumers(&to, t);
     if (t->n_operands)
         tmk_profile_put_ids(&to, "operands", t->operands, t->n_operands);
-    if (t->n_sources)
+    if (*t->rule)
         put_derivation(&to, t);
     tmk_json_put_text(&to, "level", tmk_profile_level_name(t));
     if (t->stats)

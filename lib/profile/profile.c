@@ -292,7 +292,8 @@ enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_tensor *t
         summary.finite && summary.finite == summary.count && summary.min == summary.max;
     if (one_number)
         return TMK_PROFILE_DEAD;
-    return tensor->n_sources ? TMK_PROFILE_DERIVED : TMK_PROFILE_OBSERVED;
+    bool by_rule = tensor->n_sources || (tensor->rule && tmk_profile_is_carried(tensor));
+    return by_rule ? TMK_PROFILE_DERIVED : TMK_PROFILE_OBSERVED;
 }
 
 const struct tmk_profile_tensor *tmk_profile_by_id(const struct tmk_profile *profile, uint32_t id) {

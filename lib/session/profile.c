@@ -193,8 +193,8 @@ static const char *copy(struct tmk_profile *profile, const char *text, bool *ok)
     return c;
 }
 
-static enum tmk_status describe_model(struct tmk_profile *profile, const struct tmk_model *model,
-                                      const struct story *story, struct tmk_diag *diag) {
+enum tmk_status tmk_describe_model(struct tmk_profile *profile, const struct tmk_model *model,
+                                   const struct tmk_graph *original, struct tmk_diag *diag) {
     bool ok = true;
     const struct tmk_graph *graph = model->graph;
     profile->producer.name = copy(profile, "tidemark", &ok);
@@ -205,7 +205,7 @@ static enum tmk_status describe_model(struct tmk_profile *profile, const struct 
     profile->model.sha256 = copy(profile, model->sha256, &ok);
     profile->model.format = copy(profile, "onnx", &ok);
     profile->model.ir_version = graph->ir_version;
-    profile->model.fingerprint = tmk_graph_fingerprint(story->original);
+    profile->model.fingerprint = tmk_graph_fingerprint(original);
     for (uint32_t i = 0; i < graph->n_opsets; i++)
         TMK_TRY(tmk_profile_add_opset(profile, graph->opsets[i].domain, graph->opsets[i].version,
                                       diag));
@@ -325,7 +325,7 @@ static enum tmk_status describe(const struct story *story, struct tmk_profile **
                                 struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
     TMK_TRY(tmk_profile_create(&profile, diag));
-    enum tmk_status status = describe_model(profile, story->model, story, diag);
+    enum tmk_status status = tmk_describe_model(profile, story->model, story->original, diag);
     if (status == TMK_OK)
         status = describe_data(profile, story, diag);
     if (status == TMK_OK)

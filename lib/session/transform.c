@@ -15,6 +15,7 @@
 #include "plan/plan.h"
 #include "session/lineage.h"
 #include "session/model.h"
+#include "session/record.h"
 #include "tmk_version.h"
 
 enum { INLINE_LIMIT = 8 }; /* elements of a tensor that are shown */
@@ -181,6 +182,38 @@ static enum tmk_status run(struct transforming *t) {
 
 /* ---- the file, and the record ---- */
 
+struct declaring {
+    const struct tmk_by_id *original;
+    enum tmk_status status;
+    struct tmk_diag *diag;
+};
+
+/* Passes were given shapes that are evidence only; a file's reader would share memory by them. What
+ * the original declares goes to the file, of other results their element type. */
+static void declare_types(struct tmk_graph *graph, void *context) {
+    struct declaring *d = context;
+    for (uint32_t i = 0; i < graph->n_values && d->status == TMK_OK; i++) {
+        struct tmk_value *value = graph->values[i];
+        if (!tmk_value_alive(value) || value->kind != TMK_VALUE_RESULT ||
+            (value->n_graph_outputs && !graph->parent))
+            continue;
+        struct tmk_type type = value->type;
+        type.has_shape = false;
+        if (value->profile_id >= 0)
+            type = d->original->values[value->profile_id]->type;
+        d->status = tmk_value_set_type(value, &type, d->diag);
+    }
+}
+
+static enum tmk_status declare(struct transforming *t) {
+    struct tmk_by_id original;
+    TMK_TRY(tmk_by_id_init(&original, t->original, t->diag));
+    struct declaring d = {&original, TMK_OK, t->diag};
+    tmk_graph_each(t->graph, declare_types, &d);
+    tmk_by_id_finish(&original);
+    return d.status;
+}
+
 static enum tmk_status describe_models(struct transforming *t, const struct tmk_model *model,
                                        const char *path, const struct tmk_graph *file,
                                        struct tmk_lineage_record *record) {
@@ -225,6 +258,7 @@ static enum tmk_status make_record(struct transforming *t, const struct tmk_mode
 
 /* The file has the observers, the graph is left without. */
 static enum tmk_status save(struct transforming *t, const char *path) {
+    TMK_TRY(declare(t));
     TMK_TRY(put_observers_back(t));
     TMK_TRY(tmk_graph_verify(t->graph, t->diag));
     TMK_TRY(tmk_onnx_save(t->graph, path, t->diag));

@@ -25,6 +25,7 @@ OPTIONS = {
     "merge": ["output"],
     "show": ["json"],
     "instrument": ["output", "observe", "kind"],
+    "transform": ["passes", "output", "lineage", "observers", "print-after", "json"],
     "graph": ["dot", "ops", "json"],
     "run": [*RUNNING, "output", "values"],
     "verify": ["rtol", "atol"],

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile from one end of a lineage to the other. How statistics change on the way is in
+ * carry_stats.c; here is which value tells of which. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "profile/carry.h"
+
+static enum tmk_status same_value(const struct tmk_profile_tensor *t,
+                                  const struct tmk_lineage_identity *is, struct tmk_diag *diag) {
+    if (t->fingerprint == is->fingerprint && t->content == is->content)
+        return TMK_OK;
+    return tmk_fail(diag, TMK_MISMATCH,
+                    "p%" PRIu32 " '%s' is not what the lineage has as p%" PRIu32 " '%s': %s", t->id,
+                    t->name, t->id, is->name,
+                    t->fingerprint == is->fingerprint ? "it has other weights"
+                                                      : "it is another model");
+}
+
+static enum tmk_status same_end(const struct tmk_profile *profile,
+                                const struct tmk_lineage_record *lineage, bool original,
+                                struct tmk_diag *diag) {
+    uint32_t n = original ? lineage->n_originals : lineage->n_values;
+    if (profile->n_tensors != n)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "%s is another model: it has %" PRIu32 " values, the lineage's %s %" PRIu32,
+                        profile->model.file, profile->n_tensors,
+                        original ? "original" : "transformed model", n);
+    for (uint32_t i = 0; i < n; i++)
+        TMK_TRY(
+            tmk_in(diag,
+                   same_value(&profile->tensors[i],
+                              original ? &lineage->originals[i].is : &lineage->values[i].is, diag),
+                   "%s", profile->model.file));
+    return TMK_OK;
+}
+
+/* ---- the header ---- */
+
+static enum tmk_status carry_header(const struct tmk_profile *from, struct tmk_profile *to,
+                                    struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < from->n_sources; i++)
+        TMK_TRY(tmk_profile_add_source(to, from->sources[i].input, from->sources[i].source,
+                                       from->sources[i].samples, from->sources[i].hash, diag));
+    for (uint32_t i = 0; i < from->n_settings; i++)
+        if (strcmp(from->settings[i].key, "carried-from") != 0)
+            TMK_TRY(
+                tmk_profile_add_setting(to, from->settings[i].key, from->settings[i].value, diag));
+    TMK_TRY(tmk_profile_add_setting(to, "carried-from", from->model.file, diag));
+    for (uint32_t i = 0; i < from->n_bad; i++)
+        TMK_TRY(tmk_profile_add_bad(to, from->bad[i].sample, from->bad[i].file, from->bad[i].why,
+                                    diag));
+    if (from->coverage.n_ranges)
+        TMK_TRY(tmk_profile_set_ranges(to, from->coverage.ranges, from->coverage.n_ranges, diag));
+    to->ledger = from->ledger;
+    to->coverage.total = from->coverage.total;
+    to->producer.name = tmk_profile_text(to, from->producer.name);
+    to->producer.version = tmk_profile_text(to, from->producer.version);
+    to->producer.isa = tmk_profile_text(to, from->producer.isa);
+    to->producer.kernels = tmk_profile_text(to, from->producer.kernels);
+    return to->producer.name && to->producer.version && to->producer.isa && to->producer.kernels
+               ? TMK_OK
+               : tmk_nomem(diag);
+}
+
+/* ---- which value tells of which ---- */
+
+/* How much of the numbers a verdict keeps: less is better. */
+static int loss_of(enum tmk_lineage_verdict verdict) {
+    static const int losses[TMK_LINEAGE_VERDICTS] = {
+        [TMK_LINEAGE_SAME] = 0,     [TMK_LINEAGE_MERGED] = 1, [TMK_LINEAGE_CONSTANT] = 2,
+        [TMK_LINEAGE_VIEW] = 3,     [TMK_LINEAGE_AFFINE] = 4, [TMK_LINEAGE_QUANTIZED] = 5,
+        [TMK_LINEAGE_ABSORBED] = 6, [TMK_LINEAGE_DEAD] = 6,
+    };
+    return losses[verdict];
+}
+
+/* The original that tells most of the value; NULL: none does. */
+static const struct tmk_lineage_original *best_of(const struct tmk_carrying *c,
+                                                  const struct tmk_lineage_value *value,
+                                                  const struct tmk_profile_tensor **teller) {
+    const struct tmk_lineage_original *best = NULL;
+    for (uint32_t i = 0; i < value->n_originals; i++) {
+        const struct tmk_lineage_original *o = &c->lineage->originals[value->originals[i]];
+        const struct tmk_profile_tensor *t = &c->from->tensors[value->originals[i]];
+        if (!t->stats && !t->has_int_stats)
+            continue;
+        if (best && loss_of(o->verdict) >= loss_of(best->verdict))
+            continue;
+        best = o;
+        *teller = t;
+    }
+    return best;
+}
+
+static const struct tmk_lineage_original *teller_of(const struct tmk_carrying *c, uint32_t id,
+                                                    const struct tmk_profile_tensor **teller) {
+    if (!c->back)
+        return best_of(c, &c->lineage->values[id], teller);
+    const struct tmk_lineage_original *o = &c->lineage->originals[id];
+    if (o->value < 0 || o->verdict == TMK_LINEAGE_ABSORBED)
+        return NULL;
+    *teller = &c->from->tensors[o->value];
+    return (*teller)->stats || (*teller)->has_int_stats ? o : NULL;
+}
+
+/* The value at the other end with exactly the numbers of `id` here; false: there is none. */
+static bool twin_of(const struct tmk_carrying *c, uint32_t id, uint32_t *out) {
+    if (!c->back) {
+        const struct tmk_lineage_original *o = &c->lineage->originals[id];
+        *out = (uint32_t)o->value;
+        return o->verdict == TMK_LINEAGE_SAME || o->verdict == TMK_LINEAGE_MERGED;
+    }
+    const struct tmk_lineage_value *value = &c->lineage->values[id];
+    for (uint32_t i = 0; i < value->n_originals; i++)
+        if (c->lineage->originals[value->originals[i]].verdict == TMK_LINEAGE_SAME) {
+            *out = value->originals[i];
+            return true;
+        }
+    return false;
+}
+
+/* A rule by which the teller's numbers followed from others' holds on, if these are there too. */
+static enum tmk_status carry_rule(const struct tmk_carrying *c,
+                                  const struct tmk_profile_tensor *teller,
+                                  struct tmk_profile_tensor *t) {
+    uint32_t id;
+    for (uint32_t i = 0; i < teller->n_sources; i++)
+        if (!twin_of(c, teller->sources[i], &id) || id == t->id)
+            return TMK_OK;
+    for (uint32_t i = 0; i < teller->n_sources; i++)
+        if (twin_of(c, teller->sources[i], &id))
+            TMK_TRY(tmk_profile_add_derivation(t, id, c->diag));
+    t->rule = tmk_profile_text(c->to, teller->rule);
+    return t->rule ? TMK_OK : tmk_nomem(c->diag);
+}
+
+static enum tmk_status carry_value(struct tmk_carrying *c, struct tmk_profile_tensor *t,
+                                   struct tmk_carry_report *report) {
+    const struct tmk_profile_tensor *teller = NULL;
+    if (t->stats || t->has_int_stats) {
+        report->own++;
+        return TMK_OK;
+    }
+    const struct tmk_lineage_original *o = teller_of(c, t->id, &teller);
+    bool known = false;
+    if (o)
+        TMK_TRY(tmk_carry_stats(c, o, teller, t, &known));
+    if (!known) {
+        report->unknown++;
+        return TMK_OK;
+    }
+    const bool derived = tmk_profile_is_carried(t);
+    if (!derived && *teller->rule)
+        TMK_TRY(carry_rule(c, teller, t));
+    report->derived += derived;
+    report->same += !derived;
+    t->status = tmk_profile_status_of(t);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_profile_carry(const struct tmk_profile *from,
+                                  const struct tmk_lineage_record *lineage, bool back,
+                                  struct tmk_profile *to, struct tmk_carry_report *report,
+                                  struct tmk_diag *diag) {
+    struct tmk_carrying c = {
+        .from = from, .lineage = lineage, .back = back, .to = to, .diag = diag};
+    struct tmk_carry_report counts = {0};
+    TMK_TRY(same_end(from, lineage, !back, diag));
+    TMK_TRY(same_end(to, lineage, back, diag));
+    TMK_TRY(carry_header(from, to, diag));
+    TMK_TRY(tmk_profile_bins_init(&c.bins, diag));
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; i < to->n_tensors && status == TMK_OK; i++)
+        status = tmk_in(diag, carry_value(&c, &to->tensors[i], &counts), "p%" PRIu32 " '%s'",
+                        to->tensors[i].id, to->tensors[i].name);
+    tmk_profile_bins_finish(&c.bins);
+    TMK_TRY(status);
+    if (report)
+        *report = counts;
+    return tmk_profile_balance(to, diag);
+}
