@@ -212,13 +212,13 @@ struct tmk_carry_report {
  * `from`, the profile of the other end: of the original, or with `back` of the transformed model.
  *
  * Equal numbers keep all that is known of them. What is left of a view: channels follow a
- * permutation and are lost by a reshape; places know their sample only. A value that is affine, or
- * the integers of a quantized one, has extremes (level minmax; by channel where the scales are by
- * channel), counts of NaN and infinities, and of zeros those that are proven; its status is DERIVED
- * by the rule "lineage:affine" or "lineage:quantized". Scales by channel need extremes by channel;
- * where there are none the value stays without statistics, as does what no original tells of.
- * Backwards, channels whose scale is 0 are without extremes, and so not in the value's; the rule is
- * then "lineage:affine-part".
+ * permutation and are lost by a reshape; places know their sample only. A value that is affine, and
+ * an original whose value holds integers, has extremes (level minmax; by channel where there are
+ * channels), counts of NaN and infinities, and of zeros those that are proven; its status is
+ * DERIVED by the rule "lineage:affine" or "lineage:quantized". Scales by channel need extremes by
+ * channel; where there are none the value stays without statistics, as does what no original tells
+ * of. Backwards, channels whose scale is 0 are without extremes, and so not in the value's; the
+ * rule is then "lineage:affine-part".
  *
  * Data, settings (and where it came from: "carried-from"), samples and producer are from's.
  * TMK_MISMATCH, naming the first value that differs: the profile, or `to`, is of another model than

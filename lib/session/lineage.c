@@ -24,11 +24,13 @@ static void pair(struct making *m, const struct tmk_value *value, struct tmk_val
     m->in_file[value->index] = in_file;
 }
 
-/* The next live initializer from *at on; NULL: no more. */
+/* The next initializer from *at on that goes to files, as those do which are used; NULL: no more.
+ */
 static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_t *at) {
     while (*at < graph->n_values) {
         struct tmk_value *value = graph->values[(*at)++];
-        if (value->kind == TMK_VALUE_INITIALIZER && tmk_value_alive(value))
+        if (value->kind == TMK_VALUE_INITIALIZER && tmk_value_alive(value) &&
+            (value->n_uses || value->n_graph_outputs))
             return value;
     }
     return NULL;
@@ -85,8 +87,10 @@ static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *gra
     return TMK_OK;
 }
 
+/* -1: it has no value, or one that the file is without. */
 static int64_t id_in_file(const struct making *m, const struct tmk_value *value) {
-    return value ? m->in_file[value->index]->profile_id : -1;
+    const struct tmk_value *in_file = value ? m->in_file[value->index] : NULL;
+    return in_file ? in_file->profile_id : -1;
 }
 
 /* ---- what values are ---- */
@@ -220,7 +224,9 @@ static enum tmk_status tell_fates(struct making *m) {
         o->pass = tmk_lineage_record_text(m->record, origin->pass);
         if (!o->pass)
             return tmk_nomem(m->diag);
-        if (origin->fate == TMK_FATE_ABSORBED)
+        if (origin->value && o->value < 0) /* an initializer that nothing uses */
+            o->verdict = origin->constant.data ? TMK_LINEAGE_CONSTANT : TMK_LINEAGE_DEAD;
+        else if (origin->fate == TMK_FATE_ABSORBED)
             TMK_TRY(name_absorber(m, origin, o));
         else
             TMK_TRY(relate(m, &origin->how, o));
