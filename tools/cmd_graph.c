@@ -2,24 +2,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <tidemark/lineage.h>
 #include <tidemark/session.h>
 
 #include "command.h"
 
+static enum tmk_status print_lineage(const struct tmk_model *model, const char *path, char **out,
+                                     struct tmk_diag *diag) {
+    struct tmk_lineage_record *lineage = NULL;
+    enum tmk_status status = tmk_lineage_record_read(path, &lineage, diag);
+    if (status == TMK_OK)
+        status = tmk_model_print_lineage(model, lineage, out, diag);
+    tmk_lineage_record_destroy(&lineage);
+    return status;
+}
+
 static int run_graph(const struct command *command, int argc, char **argv) {
     bool dot = false, ops = false, json = false;
+    const char *lineage = NULL;
     struct words rest = {0};
     const struct option_row options[] = {
         {"dot", 0, OPTION_FLAG, NULL, "as a picture, in Graphviz's language", &dot},
         {"ops", 0, OPTION_FLAG, NULL, "count operators and say which are unsupported", &ops},
         {"json", 0, OPTION_FLAG, NULL, "values and nodes as JSON", &json},
+        {"lineage", 0, OPTION_TEXT, "FILE",
+         "what transform wrote: old and new values side by side; MODEL is either", &lineage},
         {0}};
     int exit_status;
     if (!parse_options(command, options, argc, argv, &rest, &exit_status))
         goto end;
-    if (rest.n != 1 || dot + ops + json > 1) {
-        exit_status = wrong_call(command, rest.n != 1 ? "it takes one MODEL"
-                                                      : "choose one of --dot, --ops and --json");
+    if (rest.n != 1 || dot + ops + json + (lineage != NULL) > 1) {
+        exit_status =
+            wrong_call(command, rest.n != 1 ? "it takes one MODEL"
+                                            : "choose one of --dot, --ops, --json and --lineage");
         goto end;
     }
     struct tmk_diag diag = {0};
@@ -31,7 +46,8 @@ static int run_graph(const struct command *command, int argc, char **argv) {
                                 : TMK_VIEW_TEXT;
     enum tmk_status status = tmk_model_open(rest.items[0], true, &model, &diag);
     if (status == TMK_OK)
-        status = tmk_model_print(model, view, &text, NULL, &diag);
+        status = lineage ? print_lineage(model, lineage, &text, &diag)
+                         : tmk_model_print(model, view, &text, NULL, &diag);
     if (status == TMK_OK)
         fputs(text, stdout);
     free(text);

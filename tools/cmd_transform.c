@@ -128,6 +128,10 @@ static int run_transform(const struct command *command, int argc, char **argv) {
     }
     struct tmk_diag diag = {0};
     enum tmk_status status = split(passes, &names, &copy) ? TMK_OK : TMK_NOMEM;
+    if (status == TMK_OK && !names.n) {
+        exit_status = wrong_call(command, "--passes names none");
+        goto end;
+    }
     job.model = rest.items[0];
     job.options.passes = names.items;
     job.options.n_passes = names.n;

@@ -48,6 +48,14 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_print(struct tmk_model *model, e
                                                       char **out, uint32_t *unsupported,
                                                       struct tmk_diag *diag);
 
+/* Old and new side by side: a line for each original (ID, verdict, ID in the new model, name,
+ * relation, absorber, pass), then one for each new value. The model is either end of the lineage,
+ * told by fingerprints and weights; TMK_MISMATCH, with what differs from the original, when it is
+ * neither. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_print_lineage(const struct tmk_model *model, const struct tmk_lineage_record *lineage,
+                        char **out, struct tmk_diag *diag);
+
 /* The profile that a run over the model would begin with: the model, and a record for each value,
  * with producers, consumers and operands. Weights are counted (histograms), nothing else is; there
  * are no samples. For tmk_profile_carry. End with tmk_profile_destroy. */

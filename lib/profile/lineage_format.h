@@ -34,6 +34,9 @@ tmk_lineage_verdict_by_name(const char *name, enum tmk_lineage_verdict *out, str
 TMK_NODISCARD enum tmk_status tmk_lineage_keep(struct tmk_lineage_record *record, const char *text,
                                                const char **out, struct tmk_diag *diag);
 
+/* Appends what became of each original, a line each, then what each value stands for. */
+void tmk_lineage_text(const struct tmk_lineage_record *record, struct tmk_text *text);
+
 /* The formats: writers append to an outfile that has begun. Readers make *out, which is settled. */
 TMK_NODISCARD enum tmk_status tmk_lineage_write_json(const struct tmk_lineage_record *record,
                                                      struct tmk_outfile *out,

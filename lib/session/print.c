@@ -9,7 +9,9 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "graph/print.h"
+#include "profile/lineage_format.h"
 #include "session/model.h"
+#include "session/record.h"
 
 enum { INLINE_LIMIT = 8 }; /* elements of a tensor that are shown */
 
@@ -179,5 +181,56 @@ enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, cha
     *out = text.data;
     if (unsupported)
         *unsupported = c.unsupported;
+    return TMK_OK;
+}
+
+/* ---- lineage ---- */
+
+static enum tmk_status is_end(const struct tmk_by_id *values,
+                              const struct tmk_lineage_record *lineage, bool original,
+                              struct tmk_diag *diag) {
+    uint32_t n = original ? lineage->n_originals : lineage->n_values;
+    if (values->n != n)
+        return tmk_fail(diag, TMK_MISMATCH, "it has %zu values, the lineage's original %u",
+                        values->n, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tmk_lineage_identity *is =
+            original ? &lineage->originals[i].is : &lineage->values[i].is;
+        const struct tmk_value *value = values->values[i];
+        if (!value || value->fingerprint != is->fingerprint || value->content != is->content)
+            return tmk_fail(diag, TMK_MISMATCH,
+                            "p%u '%s' is computed otherwise, or from other weights, than the "
+                            "lineage's p%u '%s'",
+                            i, value ? value->name : "", i, is->name);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status belongs(const struct tmk_model *model,
+                               const struct tmk_lineage_record *lineage, struct tmk_diag *diag) {
+    struct tmk_graph *graph = NULL;
+    struct tmk_by_id values;
+    TMK_TRY(tmk_original(model, &graph, diag));
+    enum tmk_status status = tmk_by_id_init(&values, graph, diag);
+    if (status == TMK_OK) {
+        if (is_end(&values, lineage, false, NULL) != TMK_OK)
+            status = is_end(&values, lineage, true, diag);
+        tmk_by_id_finish(&values);
+    }
+    tmk_graph_destroy(&graph);
+    return tmk_in(diag, status, "%s is neither end of the lineage", model->path);
+}
+
+enum tmk_status tmk_model_print_lineage(const struct tmk_model *model,
+                                        const struct tmk_lineage_record *lineage, char **out,
+                                        struct tmk_diag *diag) {
+    struct tmk_text text = {0};
+    TMK_TRY(belongs(model, lineage, diag));
+    tmk_lineage_text(lineage, &text);
+    if (text.failed) {
+        tmk_text_finish(&text);
+        return tmk_nomem(diag);
+    }
+    *out = text.data;
     return TMK_OK;
 }

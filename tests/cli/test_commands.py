@@ -26,7 +26,7 @@ OPTIONS = {
     "show": ["json"],
     "instrument": ["output", "observe", "kind"],
     "transform": ["passes", "output", "lineage", "observers", "print-after", "json"],
-    "graph": ["dot", "ops", "json"],
+    "graph": ["dot", "ops", "json", "lineage"],
     "run": [*RUNNING, "output", "values"],
     "verify": ["rtol", "atol"],
     "bench": [*RUNNING, "figure", "repeat", "seconds", "json"],
