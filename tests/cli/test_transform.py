@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes over a model file: the command, what it writes, and observers on the way.
+
+usage: test_transform.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import json
+import re
+import struct
+
+import onnx_bytes as onnx
+from cli import (BAD_INPUT, BUNDLE, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, files, folder, main, tidemark)
+
+VERDICTS = ["same", "view", "affine", "quantized", "merged", "constant", "absorbed", "dead"]
+
+
+def transform(model, path, *more, passes="all", name="t"):
+    """The lineage, and the summary."""
+    done = tidemark("transform", model, "--passes", passes, "-o", path / f"{name}.onnx", "--lineage", path / f"{name}.json",
+                    "--json", *more).expect(DONE)
+    return json.loads((path / f"{name}.json").read_text()), json.loads(done.out)
+
+
+def values_of(model):
+    """By ID, in the order of IDs."""
+    values = json.loads(tidemark("graph", model, "--json").expect(DONE).out)["values"]
+    return {v["id"]: v for v in sorted(values, key=lambda v: int(v["id"][1:]))}
+
+
+def test_passes_are_listed_and_unknown_ones_refused():
+    listed = [line.split()[0] for line in tidemark("transform", "--passes", "help").expect(DONE).out.splitlines()]
+    assert listed[-1] == "all" and "eliminate-dead" in listed and "fold-constant" in listed, listed
+    with folder() as path:
+        words = ["transform", DIGITS, "-o", path / "t.onnx", "--passes"]
+        tidemark(*words, "fold-constnat").refuses(WRONG_CALL, "fold-constnat", *listed)
+        tidemark(*words, ",").refuses(WRONG_CALL, "--passes")
+        tidemark(*words, "all", "--observers", "loud").refuses(WRONG_CALL, "transparent", "barrier")
+        tidemark(*words, "all", "--lineage", path / "t.txt").refuses(WRONG_CALL, "t.txt", "a lineage is written as .json")
+        tidemark(*words[:2], "--passes", "all").refuses(WRONG_CALL, "-o")
+        (path / "bad.onnx").write_bytes(b"\x08")
+        tidemark("transform", path / "bad.onnx", "--passes", "all", "-o", path / "t.onnx").refuses(BAD_INPUT, "bad.onnx")
+        assert files(path) == ["bad.onnx"]
+
+
+def test_every_original_has_one_verdict():
+    with folder() as path:
+        lineage, summary = transform(DIGITS, path)
+        assert [o["id"] for o in lineage["originals"]] == list(values_of(DIGITS)), "an original is missing"
+        counts = {v: sum(o["verdict"] == v for o in lineage["originals"]) for v in VERDICTS}
+        assert {v: summary[v] for v in VERDICTS} == counts and sum(counts.values()) == summary["originals"]
+        assert summary["changed"] and summary["nodes_after"] < summary["nodes_before"]
+        assert counts["affine"] > 0, "the pixels' scale went into weights"
+        for o in lineage["originals"]:
+            assert ("affine" in o) == (o["verdict"] == "affine") and ("absorbed" in o) == (o["verdict"] == "absorbed")
+
+
+def test_values_are_called_as_the_file_is_read():
+    with folder() as path:
+        lineage, _ = transform(DIGITS, path)
+        read = values_of(path / "t.onnx")
+        assert [(v["id"], v["name"], v["fingerprint"]) for v in lineage["values"]] == [
+            (v["id"], v["name"], v["fingerprint"]) for v in read.values()]
+        for v in lineage["values"]:
+            assert v["originals"] == [o["id"] for o in lineage["originals"]
+                                      if o["value"] == v["id"] and o["verdict"] != "absorbed"]
+
+
+def test_a_second_run_changes_nothing():
+    with folder() as path:
+        transform(DIGITS, path)
+        lineage, summary = transform(path / "t.onnx", path, name="again")
+        assert not summary["changed"] and summary["same"] == summary["originals"]
+        assert lineage["original"]["graph_fingerprint"] == lineage["transformed"]["graph_fingerprint"]
+        assert all(o["value"] == o["id"] for o in lineage["originals"])
+
+
+def test_outputs_are_the_originals():
+    def numbers(model):
+        tidemark("run", model, "--data", PICTURES, "--limit", 5, "-o", path / "out.npy").expect(DONE)
+        return struct.unpack("<50f", (path / "out.npy").read_bytes()[-200:])
+
+    with folder() as path:
+        transform(DIGITS, path)
+        for a, b in zip(numbers(DIGITS), numbers(path / "t.onnx"), strict=True):
+            assert abs(a - b) <= 1e-5 + 1e-4 * abs(a)
+
+
+def test_observers_are_out_of_the_way():
+    with folder() as path:
+        tidemark("instrument", DIGITS, "-o", path / "observed.onnx").expect(DONE)
+        plain, summary = transform(DIGITS, path, name="plain")
+        seen, counted = transform(path / "observed.onnx", path, name="seen")
+        assert plain["originals"] == seen["originals"], "observers changed what passes do"
+        assert [v["name"] for v in plain["values"]] == [v["name"] for v in seen["values"]]
+        kept = [o for o in plain["originals"] if o["value"] and o["verdict"] != "absorbed"]
+        assert (counted["observers_before"], counted["observers_after"]) == (summary["originals"], len(kept))
+        text = tidemark("graph", path / "seen.onnx").expect(DONE).out
+        found = dict(re.findall(r'EdgeObserver\(.*?profile_id=(\d+).*?(?:relation="(\w+)")?\}', text))
+        assert found == {o["id"][1:]: "" if o["verdict"] == "same" else o["verdict"] for o in kept}
+        again, _ = transform(path / "seen.onnx", path, name="again")
+        assert again["original"]["graph_fingerprint"] == plain["transformed"]["graph_fingerprint"], "they don't come out again"
+
+
+def test_observers_may_be_barriers():
+    with folder() as path:
+        tidemark("instrument", DIGITS, "-o", path / "observed.onnx", "--observe", "scale_out").expect(DONE)
+        lineage, summary = transform(path / "observed.onnx", path, "--observers=barrier")
+        [kept] = [o for o in lineage["originals"] if o["name"] == "scale_out"]
+        assert kept["verdict"] == "same" and summary["observers_after"] == 1
+        [moved] = [o for o in transform(path / "observed.onnx", path)[0]["originals"] if o["name"] == "scale_out"]
+        assert moved["verdict"] != "same", "nothing was to be held back"
+
+
+def test_both_formats_and_print_after():
+    with folder() as path:
+        if "hdf5" in FEATURES:
+            transform(DIGITS, path, "--lineage", path / "t.h5")
+            assert tidemark("graph", DIGITS, "--lineage", path / "t.h5").expect(DONE).out == \
+                tidemark("graph", DIGITS, "--lineage", path / "t.json").expect(DONE).out
+        done = tidemark("transform", DIGITS, "--passes", "fold-scale-axis,eliminate-dead", "-o", path / "p.onnx",
+                        "--print-after").expect(DONE, "// after fold-scale-axis", "// after eliminate-dead", "@p3*0.0625")
+        assert done.out.count("graph \"") == 2
+
+
+def test_weights_may_be_elsewhere():
+    with folder() as path:
+        (path / "weights.bin").write_bytes(struct.pack("<2f", 1.5, -2))
+        weights = [onnx.tensor("w", [2], [], external={"location": "weights.bin", "offset": 0, "length": 8}),
+                   onnx.tensor("v", [2], [4, 5])]
+        nodes = [onnx.node("Mul", ["w", "v"], ["k"]), onnx.node("Add", ["x", "k"], ["y"])]
+        (path / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", [2])], [onnx.value("y", [2])], weights))
+        lineage, _ = transform(path / "m.onnx", path)
+        assert {o["name"]: o["verdict"] for o in lineage["originals"]} == {
+            "x": "same", "w": "constant", "v": "constant", "k": "constant", "y": "same"}
+        (path / "weights.bin").unlink()
+        assert struct.pack("<2f", 6, -10) in (path / "t.onnx").read_bytes(), "the file is not whole by itself"
+
+
+def test_old_and_new_stand_side_by_side():
+    with folder() as path:
+        transform(DIGITS, path)
+        lineage = path / "t.json"
+        old = tidemark("graph", DIGITS, "--lineage", lineage).expect(DONE, "digits.onnx -> t.onnx", "conv1.weight ->", "*0.0625")
+        assert tidemark("graph", path / "t.onnx", "--lineage", lineage).expect(DONE).out == old.out
+        (path / "other.onnx").write_bytes(onnx.model([onnx.node("Relu", ["x"], ["y"])], [onnx.value("x", [2])],
+                                                     [onnx.value("y", [2])]))
+        tidemark("graph", path / "other.onnx", "--lineage", lineage).refuses(BAD_INPUT, "other.onnx")
+        tidemark("graph", DIGITS, "--lineage", BUNDLE / "digits.onnx").refuses(BAD_INPUT, "digits.onnx")
+
+
+if __name__ == "__main__":
+    main(globals())
