@@ -60,18 +60,21 @@ static bool shape_here(const struct tmk_carrying *c, const struct tmk_lineage_vi
 }
 
 static enum tmk_status carry_shapes(struct tmk_carrying *c, const struct tmk_lineage_view *view,
-                                    const struct tmk_profile_tensor *teller,
+                                    const struct tmk_profile_tensor *teller, uint64_t times,
                                     struct tmk_profile_tensor *t) {
-    bool all = !teller->more_runs;
-    for (uint32_t i = 0; i < teller->n_runs; i++) {
+    bool all = !teller->more_runs, fits = true;
+    for (uint32_t i = 0; i < teller->n_runs && fits; i++) {
         struct tmk_shape shape;
-        if (shape_here(c, view, t, &teller->runs[i].shape, &shape))
-            TMK_TRY(tmk_profile_add_runs(t, &shape, teller->runs[i].runs, c->diag));
-        else
+        uint64_t runs;
+        fits = !__builtin_mul_overflow(teller->runs[i].runs, times, &runs);
+        if (!shape_here(c, view, t, &teller->runs[i].shape, &shape))
             all = false;
+        else if (fits)
+            TMK_TRY(tmk_profile_add_runs(t, &shape, runs, c->diag));
     }
+    if (!fits || __builtin_mul_overflow(teller->expected_count, times, &t->expected_count))
+        return tmk_fail(c->diag, TMK_RANGE, "more elements than can be counted");
     t->more_runs = t->more_runs || !all;
-    t->expected_count = teller->expected_count;
     return TMK_OK;
 }
 
@@ -126,17 +129,41 @@ static void carry_integers(const struct tmk_lineage_view *view,
     }
 }
 
+/* Initializers are counted once, what a node of the main graph makes of them once a batch. */
+static uint64_t times_of(const struct tmk_carrying *c, const struct tmk_profile_tensor *teller,
+                         const struct tmk_profile_tensor *t) {
+    bool once = teller->kind == TMK_PROFILE_WEIGHT && !teller->has_producer;
+    return once && t->has_producer && !*t->path ? c->from->ledger.batches : 1;
+}
+
+static enum tmk_status multiply(struct tmk_profile_tensor *t, uint64_t times,
+                                struct tmk_diag *diag) {
+    if (t->has_int_stats) {
+        const struct tmk_int_stats once = t->int_stats;
+        t->int_stats = (struct tmk_int_stats){0};
+        return tmk_int_stats_merge_times(&t->int_stats, &once, times, diag);
+    }
+    struct tmk_stats *all = NULL;
+    TMK_TRY(tmk_stats_create(tmk_stats_level_of(t->stats), &all, diag));
+    enum tmk_status status = tmk_stats_merge_times(all, t->stats, times, diag);
+    tmk_stats_destroy(&t->stats);
+    t->stats = all;
+    return status;
+}
+
 static enum tmk_status carry_equal(struct tmk_carrying *c, const struct tmk_lineage_view *view,
                                    const struct tmk_profile_tensor *teller,
                                    struct tmk_profile_tensor *t) {
-    TMK_TRY(carry_shapes(c, view, teller, t));
+    const uint64_t times = times_of(c, teller, t);
+    TMK_TRY(carry_shapes(c, view, teller, times, t));
     t->dtype = teller->dtype;
     t->origin = teller->origin;
-    if (teller->has_int_stats) {
+    if (teller->has_int_stats)
         carry_integers(view, teller, t);
-        return TMK_OK;
-    }
-    TMK_TRY(carry_state(c, view, teller, t));
+    else
+        TMK_TRY(carry_state(c, view, teller, t));
+    if (times > 1)
+        TMK_TRY(multiply(t, times, c->diag));
     return copy_samples(teller, t, c->diag);
 }
 
@@ -288,7 +315,7 @@ static enum tmk_status restore(struct tmk_carrying *c, const struct tmk_lineage_
     t->dtype = t->origin = TMK_FLOAT32;
     if (t->kind != TMK_PROFILE_WEIGHT)
         t->rule = rule;
-    return carry_shapes(c, view, teller, t);
+    return carry_shapes(c, view, teller, 1, t);
 }
 
 static enum tmk_status carry_affine(struct tmk_carrying *c, const struct tmk_lineage_original *o,
