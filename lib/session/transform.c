@@ -134,6 +134,10 @@ static enum tmk_status put_observers_back(struct transforming *t) {
         const struct tmk_origin *origin = tmk_lineage_origin(t->lineage, t->watched[i]);
         if (!origin->value || origin->fate == TMK_FATE_ABSORBED)
             continue;
+        /* a weight that nothing uses any more is not written */
+        if (origin->value->kind == TMK_VALUE_INITIALIZER && !origin->value->n_uses &&
+            !origin->value->n_graph_outputs)
+            continue;
         bool same = origin->fate == TMK_FATE_SAME;
         list[n++] = (struct tmk_observation){origin->value, origin->id, t->kinds[i],
                                              same ? NULL : tmk_fate_name(origin->fate)};
