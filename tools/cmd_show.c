@@ -47,7 +47,7 @@ static enum tmk_status choose(const struct tmk_profile *profile, const char *con
 }
 
 struct show_args {
-    bool json, convergence;
+    bool json, convergence, nodes;
     struct some outliers;
 };
 
@@ -62,6 +62,8 @@ static int show(const struct words *rest, const struct show_args *args) {
         status = show_outliers(profile, chosen, n, args->outliers.n, args->json, &diag);
     else if (status == TMK_OK && args->convergence)
         status = show_convergence(profile, chosen, n, args->json, &diag);
+    else if (status == TMK_OK && args->nodes)
+        status = show_nodes(profile, chosen, n, args->json);
     else if (status == TMK_OK && args->json)
         show_json(profile, chosen, n);
     else if (status == TMK_OK && n == 1 && rest->n > 1)
@@ -78,6 +80,8 @@ static int run_show(const struct command *command, int argc, char **argv) {
     struct words rest = {0};
     const struct option_row options[] = {
         {"json", 0, OPTION_FLAG, NULL, "as JSON, one object a value", &args.json},
+        {"nodes", 0, OPTION_FLAG, NULL,
+         "by the nodes that make the values: what is on their inputs and outputs", &args.nodes},
         {"outliers", 0, OPTION_SOME, "N",
          "the samples that set the extremes, worst first (10, or N of them)", &args.outliers},
         {"convergence", 0, OPTION_FLAG, NULL,
@@ -87,8 +91,9 @@ static int run_show(const struct command *command, int argc, char **argv) {
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
         if (!rest.n)
             exit_status = wrong_call(command, "which PROFILE?");
-        else if (args.outliers.given && args.convergence)
-            exit_status = wrong_call(command, "--outliers or --convergence, one at a time");
+        else if (args.outliers.given + args.convergence + args.nodes > 1)
+            exit_status =
+                wrong_call(command, "--nodes, --outliers or --convergence, one at a time");
         else
             exit_status = show(&rest, &args);
     }

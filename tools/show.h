@@ -11,6 +11,10 @@ void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint3
 void show_value(const struct tmk_profile *profile, const struct tmk_profile_tensor *tensor);
 /* A JSON array of the chosen values' figures. */
 void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n);
+/* The nodes that make the chosen values, each with the values and ranges on its inputs and outputs.
+ * TMK_NOMEM. */
+TMK_NODISCARD enum tmk_status show_nodes(const struct tmk_profile *profile, const uint32_t *chosen,
+                                         uint32_t n, bool json);
 /* The `most` samples that set the chosen values' extremes, worst first. */
 TMK_NODISCARD enum tmk_status show_outliers(const struct tmk_profile *profile,
                                             const uint32_t *chosen, uint32_t n, uint64_t most,

@@ -23,7 +23,7 @@ RUNNING = ["data", "dim", "limit", "threads", "batch"]
 OPTIONS = {
     "profile": [*RUNNING, "output", "observe", "kind", "nan"],
     "merge": ["output"],
-    "show": ["json"],
+    "show": ["json", "nodes"],
     "instrument": ["output", "observe", "kind"],
     "transform": ["passes", "output", "lineage", "observers", "print-after", "json"],
     "graph": ["dot", "ops", "json", "lineage"],
@@ -43,6 +43,24 @@ def records(path):
 
 
 # ---- help, and wrong command lines ----
+
+def test_a_node_has_its_values_port_by_port():
+    with folder() as path:
+        profile(path / "p.json").expect(DONE)
+        wanted = {}
+        for name, tensor in records(path / "p.json").items():
+            for use in tensor["consumers"]:
+                wanted.setdefault(use["node"], {})[("inputs", use["input"])] = tensor["id"]
+            if tensor["producer"]:
+                wanted.setdefault(tensor["producer"]["node"], {})[("outputs", tensor["producer"]["output"])] = tensor["id"]
+        nodes = json.loads(tidemark("show", path / "p.json", "--nodes", "--json").expect(DONE).out)
+        assert wanted == {node["node"]: {(side, port["port"]): port["id"] for side in ("inputs", "outputs") for port in node[side]}
+                          for node in nodes}
+        assert all("min" in port for node in nodes for port in node["outputs"])
+        done = tidemark("show", path / "p.json", "conv1_out", "--nodes").expect(DONE, "Conv conv1", "conv1.weight", "scale_out")
+        assert done.out.count("output") == 1
+        tidemark("show", path / "p.json", "--nodes", "--convergence").refuses(WRONG_CALL, "one at a time")
+
 
 def test_the_program_names_its_commands():
     for words in (["--help"], ["-h"], ["help"]):

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile by nodes: the values on each one's inputs and outputs, port by port. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "show.h"
+
+/* A node, told by its name and operator; a nameless one, which only its results tell of, has no
+ * inputs here. */
+struct node {
+    const char *name, *op, *domain;
+    const struct tmk_profile_tensor *result; /* of a nameless one; else NULL */
+};
+
+static bool is_node(const struct node *node, const char *name, const char *op) {
+    return !node->result && strcmp(node->name, name) == 0 && strcmp(node->op, op) == 0;
+}
+
+static bool makes(const struct node *node, const struct tmk_profile_tensor *t) {
+    return t->has_producer &&
+           (node->result ? node->result == t : is_node(node, t->producer.node, t->producer.op));
+}
+
+/* Each node once, in the order of the first value that tells of it. nodes: room for n. */
+static size_t list_nodes(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
+                         struct node *nodes) {
+    size_t used = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[chosen[i]];
+        size_t k = 0;
+        if (!t->has_producer)
+            continue;
+        while (k < used && !is_node(&nodes[k], t->producer.node, t->producer.op))
+            k++;
+        if (k < used && *t->producer.node)
+            continue;
+        nodes[used++] = (struct node){t->producer.node, t->producer.op, t->producer.domain,
+                                      *t->producer.node ? NULL : t};
+    }
+    return used;
+}
+
+static bool range_of(const struct tmk_profile_tensor *t, double *min, double *max) {
+    struct tmk_summary s = {0};
+    if (t->stats)
+        tmk_stats_facts(t->stats, &s);
+    *min = t->stats ? (double)s.min : (double)t->int_stats.min;
+    *max = t->stats ? (double)s.max : (double)t->int_stats.max;
+    return t->stats ? s.finite > 0 : t->has_int_stats && t->int_stats.count > 0;
+}
+
+static void print_port(const char *what, uint32_t port, const struct tmk_profile_tensor *t) {
+    double min, max;
+    printf("  %-6s %-3u p%-5u ", what, port, t->id);
+    print_name(t->name, 32);
+    if (range_of(t, &min, &max))
+        printf(" %12.5g %12.5g", min, max);
+    printf("\n");
+}
+
+static void put_port(uint32_t port, const struct tmk_profile_tensor *t, bool first) {
+    double min, max;
+    printf("%s{\"port\": %u, \"id\": \"p%u\", \"name\": ", first ? "" : ", ", port, t->id);
+    put_quoted(stdout, t->name);
+    if (range_of(t, &min, &max))
+        printf(", \"min\": %.9g, \"max\": %.9g", min, max);
+    printf("}");
+}
+
+/* Every use by a node of the node's name is one of its ports. */
+static void each_input(const struct tmk_profile *profile, const struct node *node, bool json) {
+    bool first = true;
+    for (uint32_t i = 0; !node->result && i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[i];
+        for (uint32_t k = 0; k < t->n_consumers; k++) {
+            if (!is_node(node, t->consumers[k].node, t->consumers[k].op))
+                continue;
+            if (json)
+                put_port(t->consumers[k].input, t, first);
+            else
+                print_port("input", t->consumers[k].input, t);
+            first = false;
+        }
+    }
+}
+
+static void each_output(const struct tmk_profile *profile, const struct node *node, bool json) {
+    bool first = true;
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[i];
+        if (!makes(node, t))
+            continue;
+        if (json)
+            put_port(t->producer.output, t, first);
+        else
+            print_port("output", t->producer.output, t);
+        first = false;
+    }
+}
+
+static void show_node(const struct tmk_profile *profile, const struct node *node) {
+    printf("%s%s%s ", node->domain, *node->domain ? "::" : "", node->op);
+    put_escaped(stdout, *node->name ? node->name : "(no name)");
+    printf("\n");
+    each_input(profile, node, false);
+    each_output(profile, node, false);
+}
+
+static void put_node(const struct tmk_profile *profile, const struct node *node) {
+    printf("{\"node\": ");
+    put_quoted(stdout, node->name);
+    printf(", \"op\": ");
+    put_quoted(stdout, node->op);
+    printf(", \"domain\": ");
+    put_quoted(stdout, node->domain);
+    printf(", \"inputs\": [");
+    each_input(profile, node, true);
+    printf("], \"outputs\": [");
+    each_output(profile, node, true);
+    printf("]}");
+}
+
+enum tmk_status show_nodes(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
+                           bool json) {
+    struct node *nodes = calloc((size_t)n + 1, sizeof *nodes);
+    if (!nodes)
+        return TMK_NOMEM;
+    const size_t n_nodes = list_nodes(profile, chosen, n, nodes);
+    for (size_t i = 0; i < n_nodes; i++) {
+        if (!json) {
+            show_node(profile, &nodes[i]);
+            continue;
+        }
+        printf("%s", i ? ",\n " : "[");
+        put_node(profile, &nodes[i]);
+    }
+    if (json)
+        printf("%s]\n", n_nodes ? "" : "[");
+    free(nodes);
+    return TMK_OK;
+}
