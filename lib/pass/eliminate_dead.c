@@ -46,19 +46,3 @@ static enum tmk_status run(struct tmk_rewrite *rw) {
 
 const struct tmk_pass tmk_pass_eliminate_dead = {"eliminate-dead", "takes out what no output needs",
                                                  run};
-
-static void sweep_unread(struct tmk_graph *graph, void *context) {
-    for (uint32_t i = graph->n_values; i-- > 0;) {
-        struct tmk_value *value = graph->values[i];
-        if (value->kind == TMK_VALUE_INITIALIZER && !value->n_uses && !value->n_graph_outputs)
-            tmk_rewrite_drop(context, value);
-    }
-}
-
-static enum tmk_status run_unread(struct tmk_rewrite *rw) {
-    tmk_graph_each(rw->graph, sweep_unread, rw);
-    return TMK_OK;
-}
-
-const struct tmk_pass tmk_pass_before_writing = {
-    "write", "takes out weights that nobody reads, as files do without them", run_unread};

@@ -20,10 +20,6 @@ struct tmk_pass {
     enum tmk_status (*run)(struct tmk_rewrite *rw);
 };
 
-/* Not in the list: what writing a file does to a graph. ONNX files are written without the
- * initializers that nobody reads, pinned or not; their originals are constant. */
-extern const struct tmk_pass tmk_pass_before_writing;
-
 /* NULL: there is no such pass. */
 const struct tmk_pass *tmk_pass_find(const char *name);
 /* Every row, in an order that makes sense to run them all in; NULL at the end. */

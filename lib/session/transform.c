@@ -178,8 +178,6 @@ static enum tmk_status run(struct transforming *t) {
     tmk_graph_each(t->graph, count_nodes, &t->report.nodes_before);
     TMK_TRY(tmk_passes_run(&t->graph, t->lineage, t->passes, t->n_passes, &options,
                            &t->report.progress, t->diag));
-    const struct tmk_pass *last = &tmk_pass_before_writing;
-    TMK_TRY(tmk_passes_run(&t->graph, t->lineage, &last, 1, NULL, NULL, t->diag));
     tmk_graph_each(t->graph, count_nodes, &t->report.nodes_after);
     return t->failed ? tmk_nomem(t->diag) : TMK_OK;
 }
