@@ -44,6 +44,19 @@ static void put_json(const struct tmk_lineage_record *record,
            report->observers_after, report->progress ? "true" : "false");
 }
 
+/* What passes had to say of single values; the lineage has it all. */
+static void tell_remarks(const struct tmk_lineage_record *record) {
+    enum { TOLD = 3 };
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < record->n_originals; i++) {
+        const struct tmk_lineage_original *o = &record->originals[i];
+        if (o->remark[0] && n++ < TOLD)
+            remark("p%u '%s': %s", i, o->is.name, o->remark);
+    }
+    if (n > TOLD)
+        remark("and %u more with a remark in the lineage", n - TOLD);
+}
+
 static void summarize(const struct tmk_lineage_record *record,
                       const struct tmk_transform_report *report, const char *output) {
     uint32_t counts[TMK_LINEAGE_VERDICTS];
@@ -56,6 +69,7 @@ static void summarize(const struct tmk_lineage_record *record,
                      tmk_lineage_verdict_name((enum tmk_lineage_verdict)v));
     }
     remark("%u original values: %s", record->n_originals, fates);
+    tell_remarks(record);
     if (report->observers_before)
         remark("%u observers, of %u", report->observers_after, report->observers_before);
     remark("%u nodes, of %u, in %s%s", report->nodes_after, report->nodes_before, output,

@@ -103,6 +103,9 @@ struct tmk_lineage_original {
     struct tmk_lineage_identity is;
     enum tmk_lineage_verdict verdict;
     const char *pass; /* that spoke the verdict; "" while nobody touched it */
+    /* What a pass had to say of it, for people: why fuse-qdq left a pair as it was, say. "": none.
+     */
+    const char *remark;
     /* ID in the transformed model; -1: none. SAME to MERGED: that has the numbers; CONSTANT: the
      * initializer that holds them, if it is there; ABSORBED: a result of the absorber. */
     int64_t value;

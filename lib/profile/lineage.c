@@ -45,7 +45,7 @@ enum tmk_status tmk_lineage_record_create(uint32_t n_originals, uint32_t n_value
     }
     for (uint32_t i = 0; i < n_originals; i++) {
         struct tmk_lineage_original *o = &record->originals[i];
-        o->is.name = o->is.path = o->pass = "";
+        o->is.name = o->is.path = o->pass = o->remark = "";
         o->absorber.node = o->absorber.op = o->absorber.domain = "";
         o->verdict = TMK_LINEAGE_DEAD;
         o->value = -1;

@@ -103,7 +103,7 @@ static enum tmk_status check_original(const struct tmk_lineage_record *record,
                                       const struct tmk_lineage_original *o, struct tmk_diag *diag) {
     static const struct tmk_lineage_value none;
     const struct parts *parts = &parts_of[o->verdict];
-    if (!is_text(o->is.name) || !is_text(o->is.path) || !is_text(o->pass))
+    if (!is_text(o->is.name) || !is_text(o->is.path) || !is_text(o->pass) || !is_text(o->remark))
         return wrong(diag, "text that is not UTF-8");
     if (o->value < -1 || o->value >= (int64_t)record->n_values)
         return wrong(diag, "its value is not there");

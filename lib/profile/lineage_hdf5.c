@@ -23,7 +23,7 @@ struct entry {
     char kind[TMK_H5_WORD_SIZE], dtype[TMK_H5_WORD_SIZE];
     char *shape; /* JSON */
     char verdict[TMK_H5_WORD_SIZE];
-    char *pass;
+    char *pass, *remark;
     int64_t value;
     char *view; /* JSON */
     int32_t channel_axis;
@@ -64,6 +64,7 @@ static const struct tmk_h5_column original_columns[] = {
     IDENTITY_COLUMNS,
     COLUMN(WORD, verdict, "", "what became of it"),
     COLUMN(TEXT, pass, "", "pass that said so"),
+    COLUMN(TEXT, remark, "", "what a pass had to say of it"),
     COLUMN(I64, value, "", "ID of its value in /values; -1: none"),
     COLUMN(TEXT, view, "", "JSON: null, \"reshaped\", or axis i of the value is axis [i] of it"),
     COLUMN(I32, channel_axis, "", "axis of the value that /numbers go along; -1: one number"),
@@ -170,6 +171,7 @@ static enum tmk_status next_original(const void *source, struct tmk_h5_cursor *c
     TMK_TRY(fill_identity(row, id, &o->is, diag));
     tmk_h5_put_word(row->verdict, tmk_lineage_verdict_name(o->verdict));
     row->pass = borrowed(o->pass);
+    row->remark = borrowed(o->remark);
     row->value = o->value;
     row->channel_axis = o->affine.n > 1      ? o->affine.axis
                         : o->quantized.n > 1 ? o->quantized.axis
@@ -341,6 +343,7 @@ static enum tmk_status load_original(struct tmk_h5_reader *r, void *from, void *
     TMK_TRY(load_identity(r, g, row, &o->is));
     TMK_TRY(tmk_lineage_verdict_by_name(row->verdict, &o->verdict, r->diag));
     TMK_TRY(keep(r, g->record, row->pass, &o->pass));
+    TMK_TRY(keep(r, g->record, row->remark, &o->remark));
     o->value = row->value;
     TMK_TRY(parse(r, row->view, "view", &view));
     enum tmk_status status = tmk_lineage_get_view(view, &o->view, r->diag);

@@ -101,6 +101,8 @@ static enum tmk_status original_text(const struct tmk_lineage_original *o, uint3
     put_identity(&to, id, &o->is);
     tmk_json_put_text(&to, "verdict", tmk_lineage_verdict_name(o->verdict));
     tmk_json_put_text(&to, "pass", o->pass);
+    if (o->remark[0])
+        tmk_json_put_text(&to, "remark", o->remark);
     if (o->value < 0)
         tmk_json_put(&to, "value", cJSON_CreateNull());
     else
@@ -325,17 +327,20 @@ static enum tmk_status get_relation(struct tmk_lineage_record *record, const cJS
 
 static enum tmk_status get_original(struct tmk_lineage_record *record, const cJSON *item,
                                     uint32_t id, struct tmk_diag *diag) {
-    static const char *const keys[] = {
-        "id",    "name",    "path", "fingerprint", "content", "ordinal", "kind",      "dtype",
-        "shape", "verdict", "pass", "value",       "view",    "affine",  "quantized", "absorbed"};
+    static const char *const keys[] = {"id",       "name",  "path",  "fingerprint", "content",
+                                       "ordinal",  "kind",  "dtype", "shape",       "verdict",
+                                       "pass",     "value", "view",  "affine",      "quantized",
+                                       "absorbed", "remark"};
     struct tmk_lineage_original *o = &record->originals[id];
-    const char *verdict, *pass;
+    const char *verdict, *pass, *remark;
     TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), tmk_lineage_is_strict(record), diag));
     TMK_TRY(get_identity(record, item, id, &o->is, diag));
     TMK_TRY(tmk_json_text(item, "verdict", &verdict, diag));
     TMK_TRY(tmk_lineage_verdict_by_name(verdict, &o->verdict, diag));
     TMK_TRY(tmk_json_text(item, "pass", &pass, diag));
     TMK_TRY(tmk_lineage_keep(record, pass, &o->pass, diag));
+    TMK_TRY(tmk_json_text_or(item, "remark", &remark, "", diag));
+    TMK_TRY(tmk_lineage_keep(record, remark, &o->remark, diag));
     if (!cJSON_IsNull(tmk_json_member(item, "value"))) {
         uint32_t value;
         TMK_TRY(get_id(item, "value", &value, diag));

@@ -222,7 +222,8 @@ static enum tmk_status tell_fates(struct making *m) {
         o->verdict = verdicts[origin->fate];
         o->value = id_in_file(m, origin->value);
         o->pass = tmk_lineage_record_text(m->record, origin->pass);
-        if (!o->pass)
+        o->remark = tmk_lineage_record_text(m->record, origin->remark);
+        if (!o->pass || !o->remark)
             return tmk_nomem(m->diag);
         if (origin->value && o->value < 0) /* an initializer that nothing uses */
             o->verdict = origin->constant.data ? TMK_LINEAGE_CONSTANT : TMK_LINEAGE_DEAD;

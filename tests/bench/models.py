@@ -8,7 +8,7 @@ DIR/NAME.onnx and DIR/KIND.npy; what is there already is kept, unless it holds f
 onnxruntime. Every number comes from a seed and a name, so two machines make the same files, but for the last digits of
 what onnxruntime measured (see `settle`).
 
-resnet50, squeezenet, densenet121 are the graphs of the "light" models inside the onnx package, mobilenetv2 (width 1.0),
+resnet50, squeezenet, densenet121 are the graphs of the "light" models inside the onnx package, mobilenetv2 (width 1.0), resnet18,
 bert6 (6 layers, hidden 384, 12 heads, 128 tokens, embeddings as input) and mlp (784-512-512-10) are written out here.
 All have a free batch `N`, operator set 13, and batch normalizations of their own, as a network has before anybody
 fused anything.
@@ -233,6 +233,35 @@ def mobilenetv2():
     return network.model()
 
 
+def resnet18():
+    """He et al. 2016, table 1, 18 layers."""
+    network = Network("resnet18", "image", SHAPES["images"])
+
+    def unit(name, x, old, new, size=3, stride=1):
+        weight = network.normal(name + ".weight", (new, old, size, size), np.sqrt(2 / (old * size * size)))
+        x = network.node("Conv", [x, weight], name + "/conv", kernel_shape=[size, size], strides=[stride, stride],
+                         pads=[size // 2] * 4)
+        norm = [network.uniform(name + ".scale", new, 0.5, 1.5), network.normal(name + ".bias", new, 0.3)]
+        norm += [network.array(name + ".mean", np.zeros(new)), network.array(name + ".var", np.ones(new))]
+        return network.node("BatchNormalization", [x, *norm], name + "/norm")
+
+    x = network.node("Relu", [unit("stem", "image", 3, 64, size=7, stride=2)], "stem/relu")
+    x, channels = network.node("MaxPool", [x], "pool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4), 64
+    for number, new in enumerate((64, 128, 256, 512)):
+        for repeat in range(2):
+            name, stride = f"block{number}.{repeat}", 2 if number and not repeat else 1
+            y = network.node("Relu", [unit(name + ".a", x, channels, new, stride=stride)], name + "/relu")
+            y = unit(name + ".b", y, new, new)
+            x = x if channels == new else unit(name + ".short", x, channels, new, size=1, stride=stride)
+            x, channels = network.node("Relu", [network.node("Add", [y, x], name + "/sum")], name + "/out"), new
+    x = network.node("Flatten", [network.node("GlobalAveragePool", [x], "average")], "flat", axis=1)
+    network.normal("class.weight", (1000, 512), np.sqrt(1 / 512))
+    network.normal("class.bias", 1000, 0.05)
+    network.node("Gemm", [x, "class.weight", "class.bias"], "scores", transB=1)
+    settle(network)
+    return network.model()
+
+
 def mlp():
     sizes = [784, 512, 512, 10]
     network = Network("mlp", "image", SHAPES["vectors"])
@@ -306,6 +335,7 @@ NETWORKS = {
     "resnet50": (lambda: light("resnet50"), "images"),
     "densenet121": (lambda: light("densenet121"), "images"),
     "mobilenetv2": (mobilenetv2, "images"),
+    "resnet18": (resnet18, "images"),
     "squeezenet": (lambda: light("squeezenet"), "images"),
     "bert6": (lambda: Encoder().model(), "sequences"),
     "mlp": (mlp, "vectors"),

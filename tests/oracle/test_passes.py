@@ -5,8 +5,8 @@ usage: test_passes.py PROGRAM SOURCE_ROOT FEATURES [--models NAME...] [--markdow
 
 For each pass and for all together a model is transformed. Its IDs must add up; outputs must be the original's, in the
 program and in ONNX Runtime; and every range that follows from the original's profile by the lineage file, reckoned here from
-its relations, must be the one in the profile of the transformed model, within 1e-4 of the range. With --models, models of
-the folder TIDEMARK_BENCH (models/NAME.onnx, inputs/NAME.npy or .npz, as tests/bench makes them) are taken instead.
+its relations, must be the one in the profile of the transformed model, within 1e-4 of the range. With --models, these are taken
+instead, also from the folder TIDEMARK_BENCH, which tests/bench/models.py makes.
 """
 import argparse
 import json
@@ -164,13 +164,11 @@ def small_case(name):
 
 def bench_case(name):
     root = Path(os.environ["TIDEMARK_BENCH"])
-    path = root / "models" / f"{name}.onnx"
-    data = next(one for one in (root / "inputs" / f"{name}.npy", root / "inputs" / f"{name}.npz") if one.exists())
-    arrays = np.load(data)
-    inputs = [value.name for value in onnx.load(path, load_external_data=False).graph.input]
-    arrays = {inputs[0]: arrays} if isinstance(arrays, np.ndarray) else arrays
-    feeds = [{key: arrays[key][i:i + 1] for key in arrays} for i in range(SAMPLES)]
-    return name, path, [data], feeds
+    path = root / f"{name}.onnx"
+    entry = onnx.load(path, load_external_data=False).graph.input[0]
+    shape = [size.dim_value for size in entry.type.tensor_type.shape.dim]
+    data = next(one for one in sorted(root.glob("*.npy")) if list(np.load(one, mmap_mode="r").shape[1:]) == shape[1:])
+    return name, path, [data], [{entry.name: picture[None]} for picture in np.load(data, mmap_mode="r")[:SAMPLES]]
 
 
 def test_each_pass_and_all_together():

@@ -66,6 +66,7 @@ static struct tmk_lineage_record *sample(void) {
         o->is.ordinal = i;
         o->verdict = i < TMK_LINEAGE_VERDICTS ? (enum tmk_lineage_verdict)i : TMK_LINEAGE_AFFINE;
         o->pass = "even";
+        o->remark = i % 2 ? "not fused into \"Softmax\"" : "";
     }
     for (uint32_t i = 0; i < record->n_values; i++)
         name_of(record, &record->values[i].is, "v", i == 1 ? 4 : -1, nhwc);
