@@ -21,7 +21,7 @@ uint64_t tmk_session_feed_begin(const struct tmk_session_feed *feed, uint64_t ba
 }
 
 uint64_t tmk_session_feed_batch_from(const struct tmk_session_feed *feed, uint64_t sample) {
-    uint64_t n = tmk_session_feed_batches(feed), from = tmk_feed_choice_from(&feed->choice, sample);
+    uint64_t n = tmk_session_feed_batches(feed), from = tmk_feed_choice_from(&feed->cuts, sample);
     return from < n ? from : n;
 }
 

@@ -195,6 +195,14 @@ def test_killed_at_random_moments():
         return f"killed {kills.killed} times, went on {kills.resumed} times"
 
 
+def test_checkpoints_do_not_show():
+    with folder() as path:
+        words = [running_sum(path), "--data", save(path / "x.npy", numbers()), *LOOP, "--reset", "every=6"]
+        profile(path / "whole", *words)
+        profile(path / "p", *words, "--checkpoint", path / "c", "--every", "0.0001s")
+        equal(path / "p", path / "whole")
+
+
 def test_a_plan_has_no_more_workers_than_sequences():
     with folder() as path:
         words = ["profile", running_sum(path), "--data", save(path / "x.npy", numbers()), *LOOP, "--plan", "--threads", 4]
