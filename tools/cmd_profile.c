@@ -10,12 +10,13 @@
 #include "memory.h"
 #include "run_options.h"
 #include "stop.h"
+#include "strata.h"
 #include "warnings.h"
 
 struct profile_args {
     struct run_args run;
     struct words outputs, observe;
-    const char *kind, *nan, *memory_limit;
+    const char *kind, *nan, *memory_limit, *strata;
     bool plan, per_sample, resume;
 };
 
@@ -143,6 +144,7 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
 static int profile_model(const struct command *command, struct profile_args *args,
                          const struct words *rest) {
     struct tmk_run_options options;
+    struct strata strata = {0};
     struct tmk_diag diag = {0};
     if (!make_run_options(command, &args->run, rest, 1, &options))
         return EXIT_WRONG_CALL;
@@ -160,8 +162,11 @@ static int profile_model(const struct command *command, struct profile_args *arg
     if (status == TMK_OK) {
         hush(rank != 0);
         watch_for_stop();
-        status = make_profile(rest->items[0], args, &options, &diag);
+        status = open_strata(&strata, args->strata, &args->outputs, &options, &diag);
     }
+    if (status == TMK_OK)
+        status = make_profile(rest->items[0], args, &options, &diag);
+    close_strata(&strata);
     status = tmk_team_leave(&options.team, status, &diag);
     if (status == TMK_OK || rank != 0) /* rank 0 says for all how it went */
         return EXIT_DONE;
@@ -212,6 +217,11 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "keep each sample's min and max of each value; .h5 only. Takes memory for" RUN_HELP_INDENT
          "every sample: about 20 bytes a value (10,000 samples, 300 values: 60 MB)",
          &args.per_sample},
+        {"strata", 0, OPTION_TEXT, "FILE.csv",
+         "a label a line, in the order of the samples, or both below the line" RUN_HELP_INDENT
+         "sample,label: counts each label's samples apart, too, and writes their" RUN_HELP_INDENT
+         "profiles beside the whole, as NAME.LABEL.json",
+         &args.strata},
         {"memory-limit", 0, OPTION_TEXT, "SIZE",
          "fewer workers, then smaller batches, until about SIZE is enough (400M, 2G)",
          &args.memory_limit},

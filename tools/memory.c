@@ -46,6 +46,10 @@ void print_memory_plan(const struct tmk_memory_plan *plan) {
     print_row("activations", plan->worker, plan->threads);
     print_row("statistics of activations, an estimate", plan->statistics, plan->threads);
     print_row("batches read ahead", plan->read_ahead, plan->threads);
+    if (plan->whole)
+        print_row("statistics of all strata together, an estimate", plan->whole, 0);
+    if (plan->per_sample)
+        print_row("extremes of each sample", plan->per_sample, 0);
     print_row("expected in all", plan->total, 0);
 }
 

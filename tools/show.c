@@ -146,14 +146,25 @@ static void print_line(const struct tmk_profile_tensor *tensor,
     putchar('\n');
 }
 
+/* NULL: its samples are of no one stratum. */
+static const char *stratum_of(const struct tmk_profile *profile) {
+    for (uint32_t i = 0; i < profile->n_settings; i++)
+        if (strcmp(profile->settings[i].key, "stratum") == 0)
+            return profile->settings[i].value;
+    return NULL;
+}
+
 void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n) {
     struct tmk_nonfinite *nonfinite = NULL;
     uint32_t n_nonfinite = 0;
     (void)!tmk_profile_nonfinite(profile, &nonfinite, &n_nonfinite, NULL);
-    printf("%s: %llu of %llu samples, %u values; marks: N, n NaN or infinity begins, is inherited; "
+    const char *stratum = stratum_of(profile);
+    printf("%s: %llu of %llu samples%s%s%s, %u values; marks: N, n NaN or infinity begins, is "
+           "inherited; "
            "C constant; D9 dead channels; S saturated\n",
            profile->model.file, (unsigned long long)profile->ledger.run,
-           (unsigned long long)profile->ledger.offered, profile->n_tensors);
+           (unsigned long long)profile->ledger.offered, stratum ? " of the stratum '" : "",
+           stratum ? stratum : "", stratum ? "'" : "", profile->n_tensors);
     print_header();
     for (uint32_t i = 0; i < n; i++)
         print_line(&profile->tensors[chosen[i]],

@@ -295,9 +295,10 @@ TMK_API bool tmk_profile_is_whole(const struct tmk_profile *profile);
  * whatever order and grouping shards are merged. src is only read, and nothing of it is kept.
  *
  * TMK_MISMATCH, with what differs, unless both are shards of one run: the same model (by its hash
- * and fingerprint), data (by hashes and counts; names may differ, the lesser stays), settings,
- * number of samples in all, producer (version, instruction set, kernels) and values, cut at the
- * ends of batches (the setting "batch"), and no sample is in both. Then dst is as it was.
+ * and fingerprint), data (by hashes and counts; names may differ, the lesser stays), settings (but
+ * for "stratum", which dst loses where src has another or none), number of samples in all, producer
+ * (version, instruction set, kernels) and values, cut at the ends of batches (the setting "batch"),
+ * and no sample is in both. Then dst is as it was.
  * TMK_RANGE: a count overflows, TMK_NOMEM; then dst is only good for destroying. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_profile_merge(struct tmk_profile *dst, const struct tmk_profile *src, struct tmk_diag *diag);

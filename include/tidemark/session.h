@@ -15,6 +15,7 @@
 #include <tidemark/lineage.h>
 #include <tidemark/profile.h>
 #include <tidemark/status.h>
+#include <tidemark/strata.h>
 #include <tidemark/tensor.h>
 
 #ifdef __cplusplus
@@ -118,6 +119,19 @@ struct tmk_dim {
     int64_t value;
 };
 
+/* Strata, each of which gets a profile of its own. */
+struct tmk_strata_options {
+    const struct tmk_strata *labels; /* every sample that is offered has one, and all samples of a
+                                        batch, or of a sequence with feedback, have the same */
+    /* Called by the calling thread when the run is over, for each stratum that had samples, with
+     * the profile of those: what it covers are they, and its setting "stratum" is the label, where
+     * there is more than one. tmk_profile_merge of all is the run's profile. The profile is good
+     * during the call; a failure is the run's. NULL: never. */
+    enum tmk_status (*take)(void *context, const char *label, const struct tmk_profile *profile,
+                            struct tmk_diag *diag);
+    void *context; /* of take */
+};
+
 /* What to run over, and how. Zero-initialised is: everything, as many threads as processors. */
 struct tmk_run_options {
     const char *const *data; /* sources: PATH, or INPUT=PATH; "-": .npy records on standard input */
@@ -133,7 +147,7 @@ struct tmk_run_options {
     uint32_t threads;      /* workers; 0: one a processor. Never changes a result. */
     /* Samples a call where the model's batch is free. 0: one, or, where the model keeps samples
      * apart and one of them is little work, as many as make a call worth it, up to 32; this follows
-     * from the model and the shape of a sample alone. tmk_model_run takes 0 for 1. */
+     * from the model and the shape of a sample alone. tmk_model_run takes 0 for 1, as do strata. */
     uint32_t batch;
     bool fail_on_nan; /* stop with TMK_GUARD at the first NaN */
     bool per_sample;  /* keep each sample's extremes of each value; memory grows with samples */
@@ -160,6 +174,8 @@ struct tmk_run_options {
      * be given one, or none. NULL: none. */
     const char *checkpoint;
     double checkpoint_seconds; /* from one to the next; 0: 60 */
+    /* Samples that are counted apart, too. NULL: none are. */
+    const struct tmk_strata_options *strata;
     /* Called before running when a checkpoint was there: samples that are done, of how many (0: not
      * known). NULL: never. */
     void (*resumed)(void *context, uint64_t samples_done, uint64_t total);
@@ -218,10 +234,12 @@ struct tmk_memory_plan {
     uint64_t program;              /* what the process holds before the run */
     uint64_t model;                /* weights that are read from the file as they lie */
     uint64_t packed;     /* weights as the kernels want them, and constants that were computed */
-    uint64_t constants;  /* their statistics */
+    uint64_t constants;  /* their statistics, of all strata */
     uint64_t worker;     /* activations and scratch, each worker */
-    uint64_t statistics; /* of activations, each worker */
+    uint64_t statistics; /* of activations, of all strata, each worker */
     uint64_t read_ahead; /* batches, each worker */
+    uint64_t whole;      /* statistics of all strata together; 0 without strata */
+    uint64_t per_sample; /* extremes of each sample, where they are kept */
     uint64_t total;
 };
 /* Reads the first batch, plans it, and runs nothing. observe NULL: a bare run. With

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/utf8.h"
@@ -421,21 +422,60 @@ enum tmk_status tmk_checkpoint_unpack(const void *bytes, size_t len, struct tmk_
 
 /* ---- files ---- */
 
-enum tmk_status tmk_checkpoint_write(const struct tmk_profile *profile, const char *path,
-                                     struct tmk_diag *diag) {
+enum tmk_status tmk_checkpoint_write(struct tmk_profile *const *profiles, size_t n,
+                                     const char *path, struct tmk_diag *diag) {
     struct tmk_text bytes = {0};
-    enum tmk_status status = tmk_in(diag, tmk_checkpoint_encode(profile, &bytes, diag), "%s", path);
+    enum tmk_status status = TMK_OK;
+    for (size_t i = 0; status == TMK_OK && i < n; i++)
+        if (profiles[i])
+            status = tmk_in(diag, tmk_checkpoint_encode(profiles[i], &bytes, diag), "%s", path);
     if (status == TMK_OK)
         status = tmk_file_write(path, bytes.data, bytes.len, diag);
     tmk_text_finish(&bytes);
     return status;
 }
 
-enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile **out,
+/* The bytes of the checkpoint that begins here; all that there are where it does not say so. */
+static size_t length_of_first(const uint8_t *bytes, size_t len) {
+    struct tmk_reader in = {bytes + sizeof magic + sizeof(uint32_t), bytes + len, false};
+    if (len < HEAD_BYTES + TAIL_BYTES)
+        return len;
+    uint64_t payload = get_u64(&in), most = len - HEAD_BYTES - TAIL_BYTES;
+    return payload > most ? len : HEAD_BYTES + (size_t)payload + TAIL_BYTES;
+}
+
+static enum tmk_status decode_all(const uint8_t *bytes, size_t len, struct tmk_profile ***list,
+                                  size_t *n, struct tmk_diag *diag) {
+    size_t size = 0;
+    do {
+        size_t first = length_of_first(bytes, len);
+        struct tmk_profile **grown = tmk_grown(*list, *n, &size, sizeof(struct tmk_profile *));
+        if (!grown)
+            return tmk_nomem(diag);
+        *list = grown;
+        TMK_TRY(tmk_checkpoint_decode(bytes, first, &grown[*n], diag));
+        ++*n;
+        bytes += first;
+        len -= first;
+    } while (len > 0);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile ***out, size_t *n,
                                     struct tmk_diag *diag) {
+    struct tmk_profile **list = NULL;
     struct tmk_buf *buf;
+    size_t found = 0;
     TMK_TRY(tmk_file_map(path, &buf, diag));
-    enum tmk_status status = tmk_checkpoint_decode(tmk_buf_data(buf), tmk_buf_size(buf), out, diag);
+    enum tmk_status status = decode_all(tmk_buf_data(buf), tmk_buf_size(buf), &list, &found, diag);
     tmk_buf_unref(&buf);
+    if (status == TMK_OK) {
+        *out = list;
+        *n = found;
+        return TMK_OK;
+    }
+    while (found > 0)
+        tmk_profile_destroy(&list[--found]);
+    free(list);
     return tmk_in(diag, status, "%s", path);
 }

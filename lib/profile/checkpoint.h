@@ -34,11 +34,13 @@ TMK_NODISCARD enum tmk_status tmk_checkpoint_unpack(const void *bytes, size_t le
                                                     struct tmk_profile **out,
                                                     struct tmk_diag *diag);
 
-/* Encoded and decoded, to and from a file, which is written whole or not at all. Errors name it. */
-TMK_NODISCARD enum tmk_status tmk_checkpoint_write(const struct tmk_profile *profile,
+/* The same for n >= 1 profiles, one behind the other, to and from a file, which is written whole or
+ * not at all; those that are NULL are left out. Errors name the file. Free *out, and its *n
+ * profiles with tmk_profile_destroy. */
+TMK_NODISCARD enum tmk_status tmk_checkpoint_write(struct tmk_profile *const *profiles, size_t n,
                                                    const char *path, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile **out,
-                                                  struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile ***out,
+                                                  size_t *n, struct tmk_diag *diag);
 
 /* Adds what was done before to the profile of what was done since: tmk_profile_merge with a decoded
  * checkpoint, of whose values only what a checkpoint holds is compared. */

@@ -28,12 +28,25 @@ uint64_t tmk_profile_total(const struct tmk_profile *profile) {
     return profile->coverage.total ? profile->coverage.total : profile->ledger.end_sample;
 }
 
-uint64_t tmk_profile_setting_number(const struct tmk_profile *profile, const char *key,
-                                    uint64_t otherwise) {
+const char *tmk_profile_setting_text(const struct tmk_profile *profile, const char *key) {
     for (uint32_t i = 0; i < profile->n_settings; i++)
         if (strcmp(profile->settings[i].key, key) == 0)
-            return strtoull(profile->settings[i].value, NULL, 10);
-    return otherwise;
+            return profile->settings[i].value;
+    return NULL;
+}
+
+uint64_t tmk_profile_setting_number(const struct tmk_profile *profile, const char *key,
+                                    uint64_t otherwise) {
+    const char *text = tmk_profile_setting_text(profile, key);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+void tmk_profile_drop_setting(struct tmk_profile *profile, const char *key) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < profile->n_settings; i++)
+        if (strcmp(profile->settings[i].key, key) != 0)
+            profile->settings[kept++] = profile->settings[i];
+    profile->n_settings = kept;
 }
 
 bool tmk_profile_is_whole(const struct tmk_profile *profile) {

@@ -114,6 +114,12 @@ bool tmk_profile_has_hdf5(void);
 TMK_NODISCARD enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
                                                     struct tmk_diag *diag);
 
+/* The setting that names the stratum that all samples of a profile are of. Profiles of different
+ * strata may be merged; what comes out has no such setting. */
+#define TMK_PROFILE_STRATUM "stratum"
+/* What a setting says; NULL where it is not set. */
+const char *tmk_profile_setting_text(const struct tmk_profile *profile, const char *key);
+void tmk_profile_drop_setting(struct tmk_profile *profile, const char *key);
 /* What a setting says that is a number; `otherwise` where it is not set. */
 uint64_t tmk_profile_setting_number(const struct tmk_profile *profile, const char *key,
                                     uint64_t otherwise);

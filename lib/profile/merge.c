@@ -69,17 +69,30 @@ static enum tmk_status same_data(const struct tmk_profile *a, const struct tmk_p
     return TMK_OK;
 }
 
+/* The i-th setting or the first behind it that must be the same in both. */
+static uint32_t setting_from(const struct tmk_profile *profile, uint32_t i) {
+    while (i < profile->n_settings && strcmp(profile->settings[i].key, TMK_PROFILE_STRATUM) == 0)
+        i++;
+    return i;
+}
+
 static enum tmk_status same_settings(const struct tmk_profile *a, const struct tmk_profile *b,
                                      struct tmk_diag *diag) {
-    for (uint32_t i = 0; i < a->n_settings && i < b->n_settings; i++) {
-        const struct tmk_profile_setting *x = &a->settings[i], *y = &b->settings[i];
+    uint32_t i = setting_from(a, 0), k = setting_from(b, 0);
+    for (; i < a->n_settings && k < b->n_settings;
+         i = setting_from(a, i + 1), k = setting_from(b, k + 1)) {
+        const struct tmk_profile_setting *x = &a->settings[i], *y = &b->settings[k];
         TMK_TRY(same_text("a setting's name", x->key, y->key, diag));
         if (strcmp(x->value, y->value) != 0)
             return tmk_fail(diag, TMK_MISMATCH,
                             "the setting '%s' is '%s' in the first and '%s' in the second", x->key,
                             x->value, y->value);
     }
-    return same_number("the number of settings", a->n_settings, b->n_settings, diag);
+    if (i == a->n_settings && k == b->n_settings)
+        return TMK_OK;
+    return tmk_fail(diag, TMK_MISMATCH, "the setting '%s' is in the %s only",
+                    i < a->n_settings ? a->settings[i].key : b->settings[k].key,
+                    i < a->n_settings ? "first" : "second");
 }
 
 enum tmk_status tmk_profile_same_run(const struct tmk_profile *a, const struct tmk_profile *b,
@@ -277,11 +290,20 @@ static enum tmk_status keep_lesser(struct tmk_profile *dst, const char **kept, c
     return TMK_OK;
 }
 
+/* Samples of two strata are of none. */
+static void join_strata(struct tmk_profile *dst, const struct tmk_profile *src) {
+    const char *a = tmk_profile_setting_text(dst, TMK_PROFILE_STRATUM);
+    const char *b = tmk_profile_setting_text(src, TMK_PROFILE_STRATUM);
+    if (a && (!b || strcmp(a, b) != 0))
+        tmk_profile_drop_setting(dst, TMK_PROFILE_STRATUM);
+}
+
 static enum tmk_status add_header(struct tmk_profile *dst, const struct tmk_profile *src,
                                   struct tmk_diag *diag) {
     TMK_TRY(keep_lesser(dst, &dst->model.file, src->model.file, diag));
     for (uint32_t i = 0; i < dst->n_sources; i++)
         TMK_TRY(keep_lesser(dst, &dst->sources[i].source, src->sources[i].source, diag));
+    join_strata(dst, src);
     return add_ledger(&dst->ledger, &src->ledger, diag);
 }
 

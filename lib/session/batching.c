@@ -37,6 +37,8 @@ static const char *obstacle(const struct tmk_graph *graph, const struct tmk_run_
         return "the model or its data have it so";
     if (options->n_feedback)
         return "what is fed back goes from sample to sample";
+    if (options->strata)
+        return "the samples of a call are of one stratum";
     if (options->sample_every > 1)
         return "--sample-every is for single samples";
     if (is_given(graph, options))

@@ -45,7 +45,7 @@ static char *as_text(const char *name) {
 
 static enum tmk_status note_bad(struct tmk_session_feed *feed, uint64_t sample,
                                 enum tmk_status status, const char *text, struct tmk_diag *diag) {
-    struct tmk_feed_ledger *ledger = &feed->ledger;
+    struct tmk_feed_ledger *ledger = &feed->book->ledger;
     const struct feed_bound *bound = &feed->bound[feed->failing];
     const struct tmk_source *source = feed->sources[bound->source];
     const char *file =
@@ -54,7 +54,7 @@ static enum tmk_status note_bad(struct tmk_session_feed *feed, uint64_t sample,
     if (ledger->n_bad == TMK_FEED_MOST_BAD)
         return TMK_OK;
     struct tmk_bad_sample *bad =
-        tmk_grown(ledger->bad, ledger->n_bad, &feed->bad_size, sizeof *bad);
+        tmk_grown(ledger->bad, ledger->n_bad, &feed->book->bad_size, sizeof *bad);
     if (!bad)
         return tmk_nomem(diag);
     ledger->bad = bad;
@@ -71,8 +71,24 @@ static void move_to(struct tmk_session_feed *feed, uint64_t at) {
     tmk_feed_cover(feed, at);
 }
 
+/* Of all books, the numbers and the first sample that failed. */
+static struct tmk_feed_ledger sum_of(const struct tmk_session_feed *feed) {
+    struct tmk_feed_ledger sum = {0};
+    for (uint32_t i = 0; i < feed->n_books; i++) {
+        const struct tmk_feed_ledger *ledger = &feed->books[i].ledger;
+        sum.run += ledger->run;
+        sum.skipped += ledger->skipped;
+        sum.failed += ledger->failed;
+        if (ledger->n_bad && (!sum.n_bad || ledger->bad[0].sample < sum.bad[0].sample)) {
+            sum.bad = ledger->bad;
+            sum.n_bad = 1;
+        }
+    }
+    return sum;
+}
+
 static enum tmk_status close_books(struct tmk_session_feed *feed, struct tmk_diag *diag) {
-    const struct tmk_feed_ledger *ledger = &feed->ledger;
+    const struct tmk_feed_ledger sum = sum_of(feed), *ledger = &sum;
     if (feed->samples != TMK_SOURCE_ENDLESS && feed->choice.limit == UINT64_MAX)
         TMK_TRY(tmk_feed_goes_on(feed, feed->samples, diag));
     for (uint32_t i = 0; i < feed->n_sources; i++)
@@ -113,15 +129,23 @@ static enum tmk_status read_on(struct tmk_session_feed *feed, struct tmk_batch *
     if (status != TMK_OK)
         return tmk_fail(diag, status, "sample %llu: %s%s", (unsigned long long)at, why.text,
                         feed->separate ? "; --on-bad-sample=skip goes on without it" : "");
+    if (feed->samples == TMK_SOURCE_ENDLESS && batch.samples) {
+        status = tmk_feed_enter(feed, at, at + batch.samples, diag);
+        if (status != TMK_OK) {
+            tmk_batch_finish(&batch);
+            return status;
+        }
+    }
     *ended = !batch.samples;
+    batch.group = feed->stratum;
     if (!batch.samples || (!feed->smaller && batch.samples < feed->plan.batch)) {
-        feed->ledger.skipped += batch.samples;
+        feed->book->ledger.skipped += batch.samples;
         if (batch.samples)
             move_to(feed, at + batch.samples);
         tmk_batch_finish(&batch);
         return TMK_OK;
     }
-    feed->ledger.run += batch.samples;
+    feed->book->ledger.run += batch.samples;
     move_to(feed, at + batch.samples);
     feed->ran_to = feed->at;
     *out = batch;
@@ -146,8 +170,10 @@ static enum tmk_status next_batch(struct tmk_session_feed *feed, bool *ended,
     feed->next_batch++;
     feed->at = from;
     feed->until = until;
+    if (feed->samples != TMK_SOURCE_ENDLESS)
+        TMK_TRY(tmk_feed_enter(feed, from, until, diag));
     if (!feed->smaller && until - from < feed->plan.batch && feed->samples != TMK_SOURCE_ENDLESS) {
-        feed->ledger.skipped += until - from;
+        feed->book->ledger.skipped += until - from;
         move_to(feed, until);
     }
     return TMK_OK;
@@ -182,6 +208,13 @@ static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
 
 /* ---- outside ---- */
 
+static enum tmk_status open_books(struct tmk_session_feed *feed, struct tmk_diag *diag) {
+    const struct tmk_strata_options *strata = feed->options->strata;
+    feed->n_books = strata ? tmk_strata_count(strata->labels) : 1;
+    feed->books = feed->book = calloc(feed->n_books, sizeof *feed->books);
+    return feed->books ? TMK_OK : tmk_nomem(diag);
+}
+
 enum tmk_status tmk_session_feed_open(const struct tmk_graph *graph,
                                       const struct tmk_run_options *options,
                                       struct tmk_session_feed **out, struct tmk_diag *diag) {
@@ -198,6 +231,10 @@ enum tmk_status tmk_session_feed_open(const struct tmk_graph *graph,
         status = tmk_feed_bind(feed, diag);
     if (status == TMK_OK)
         status = tmk_feed_cut(feed, diag);
+    if (status == TMK_OK)
+        status = tmk_feed_check_strata(feed, diag);
+    if (status == TMK_OK)
+        status = open_books(feed, diag);
     if (status == TMK_OK) {
         feed->orders = calloc(2 * (size_t)graph->n_inputs + 1, sizeof *feed->orders);
         status = feed->orders ? TMK_OK : tmk_nomem(diag);
@@ -215,15 +252,19 @@ enum tmk_status tmk_session_feed_set_batch(struct tmk_session_feed *feed, uint32
     return tmk_feed_cut(feed, diag);
 }
 
-static void clear_books(struct tmk_session_feed *feed) {
-    for (size_t i = 0; i < feed->ledger.n_bad; i++) {
-        free(feed->ledger.bad[i].file);
-        free(feed->ledger.bad[i].why);
+static void clear_book(struct feed_book *book) {
+    for (size_t i = 0; i < book->ledger.n_bad; i++) {
+        free(book->ledger.bad[i].file);
+        free(book->ledger.bad[i].why);
     }
-    free(feed->ledger.bad);
-    free(feed->ledger.ranges);
-    feed->ledger = (struct tmk_feed_ledger){0};
-    feed->bad_size = feed->ranges_size = 0;
+    free(book->ledger.bad);
+    free(book->ledger.ranges);
+    *book = (struct feed_book){0};
+}
+
+static void clear_books(struct tmk_session_feed *feed) {
+    for (uint32_t i = 0; feed->books && i < feed->n_books; i++)
+        clear_book(&feed->books[i]);
 }
 
 void tmk_session_feed_close(struct tmk_session_feed **slot) {
@@ -239,6 +280,7 @@ void tmk_session_feed_close(struct tmk_session_feed **slot) {
         tmk_tensor_finish(&feed->bound[i].state);
     }
     clear_books(feed);
+    free(feed->books);
     free(feed->orders);
     free(feed->sources);
     free(feed->bound);
@@ -259,8 +301,7 @@ bool tmk_session_feed_paused(const struct tmk_session_feed *feed) {
 }
 
 enum tmk_status tmk_session_feed_go_on(struct tmk_session_feed *feed, struct tmk_diag *diag) {
-    const struct tmk_feed_ledger *ledger = &feed->ledger;
-    uint64_t at = ledger->n_ranges ? ledger->ranges[ledger->n_ranges - 1].end : 0;
+    const uint64_t at = tmk_session_feed_reached(feed);
     feed->paused = false;
     clear_books(feed);
     return feed->in_part ? tmk_feed_open_range(feed, at, diag) : TMK_OK;
@@ -288,8 +329,23 @@ bool tmk_session_feed_sample(const struct tmk_session_feed *feed, uint32_t input
     return true;
 }
 
-const struct tmk_feed_ledger *tmk_session_feed_ledger(const struct tmk_session_feed *feed) {
-    return &feed->ledger;
+const struct tmk_feed_ledger *tmk_session_feed_ledger(const struct tmk_session_feed *feed,
+                                                      uint32_t stratum) {
+    return &feed->books[stratum].ledger;
+}
+
+uint32_t tmk_session_feed_strata(const struct tmk_session_feed *feed) {
+    return feed->n_books;
+}
+
+bool tmk_session_feed_has_begun(const struct tmk_session_feed *feed) {
+    const struct tmk_feed_ledger sum = sum_of(feed);
+    return sum.run + sum.skipped + sum.failed > 0;
+}
+
+uint64_t tmk_session_feed_reached(const struct tmk_session_feed *feed) {
+    const struct tmk_feed_ledger *ledger = &feed->book->ledger; /* others end before it */
+    return ledger->n_ranges ? ledger->ranges[ledger->n_ranges - 1].end : 0;
 }
 
 const struct tmk_source_info *tmk_session_feed_source(const struct tmk_session_feed *feed,

@@ -99,7 +99,19 @@ struct tmk_feed_ledger {
     struct tmk_bad_sample *bad; /* the first that failed */
     size_t n_bad;
 };
-const struct tmk_feed_ledger *tmk_session_feed_ledger(const struct tmk_session_feed *feed);
+/* Of a stratum; without strata all samples are of stratum 0. */
+const struct tmk_feed_ledger *tmk_session_feed_ledger(const struct tmk_session_feed *feed,
+                                                      uint32_t stratum);
+/* How many strata there are, at least 1. */
+uint32_t tmk_session_feed_strata(const struct tmk_session_feed *feed);
+/* Has any sample been dealt with since the books were begun? */
+bool tmk_session_feed_has_begun(const struct tmk_session_feed *feed);
+/* One behind the last sample that was dealt with since the books were begun; 0: there is none. */
+uint64_t tmk_session_feed_reached(const struct tmk_session_feed *feed);
+/* Are all batches of [begin, end) of this stratum? TMK_MISMATCH names one that is not. */
+TMK_NODISCARD enum tmk_status tmk_session_feed_is_of(const struct tmk_session_feed *feed,
+                                                     uint64_t begin, uint64_t end, uint32_t stratum,
+                                                     struct tmk_diag *diag);
 
 /* What options->feedback says, by number; valid while the feed is open. Batches inside a sequence
  * go on, and have no tensors for those inputs. */

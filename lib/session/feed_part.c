@@ -129,13 +129,13 @@ static enum tmk_status fetch(struct tmk_session_feed *feed, uint64_t *begin, uin
 
 enum tmk_status tmk_feed_open_range(struct tmk_session_feed *feed, uint64_t begin,
                                     struct tmk_diag *diag) {
-    struct tmk_feed_ledger *ledger = &feed->ledger;
+    struct tmk_feed_ledger *ledger = &feed->book->ledger;
     if (ledger->n_ranges && ledger->ranges[ledger->n_ranges - 1].end == begin)
         return TMK_OK;
     if (ledger->n_ranges == UINT32_MAX)
         return tmk_nomem(diag);
     struct tmk_profile_range *ranges =
-        tmk_grown(ledger->ranges, ledger->n_ranges, &feed->ranges_size, sizeof *ranges);
+        tmk_grown(ledger->ranges, ledger->n_ranges, &feed->book->ranges_size, sizeof *ranges);
     if (!ranges)
         return tmk_nomem(diag);
     ledger->ranges = ranges;
@@ -148,15 +148,16 @@ enum tmk_status tmk_feed_next_part(struct tmk_session_feed *feed, struct tmk_dia
     TMK_TRY(fetch(feed, &begin, &end, &feed->in_part, diag));
     if (!feed->in_part)
         return TMK_OK;
-    TMK_TRY(tmk_feed_open_range(feed, begin, diag));
     feed->n_parts++;
     feed->part_end = end;
     feed->next_batch = tmk_feed_choice_from(&feed->choice, begin);
+    TMK_TRY(tmk_feed_enter_part(feed, begin, diag));
     return look_ahead(feed, diag);
 }
 
 void tmk_feed_cover(struct tmk_session_feed *feed, uint64_t at) {
-    feed->ledger.ranges[feed->ledger.n_ranges - 1].end = at;
+    struct tmk_feed_ledger *ledger = &feed->book->ledger;
+    ledger->ranges[ledger->n_ranges - 1].end = at;
 }
 
 void tmk_feed_pause(struct tmk_session_feed *feed) {

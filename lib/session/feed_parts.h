@@ -64,6 +64,12 @@ struct feed_hashing {
     struct tmk_diag diag;
 };
 
+/* The books on the samples of one stratum. */
+struct feed_book {
+    struct tmk_feed_ledger ledger;
+    size_t bad_size, ranges_size;
+};
+
 struct tmk_session_feed {
     const struct tmk_graph *graph;
     const struct tmk_run_options *options; /* outlive the feed */
@@ -90,11 +96,12 @@ struct tmk_session_feed {
     uint64_t part_end;   /* of the part at hand */
     uint64_t n_parts;    /* so far */
     bool in_part, paused;
-    uint64_t at, until; /* samples of the batch at hand that are left */
-    bool separate;      /* what failed last was a file of its own, */
-    uint32_t failing;   /* for this input */
-    struct tmk_feed_ledger ledger;
-    size_t bad_size, ranges_size;
+    uint64_t at, until;      /* samples of the batch at hand that are left */
+    bool separate;           /* what failed last was a file of its own, */
+    uint32_t failing;        /* for this input */
+    struct feed_book *books; /* one a stratum; without strata one for all */
+    uint32_t n_books, stratum;
+    struct feed_book *book; /* that of `stratum`, which the samples at hand are of */
 
     struct feed_hashing hashing;
 };
@@ -133,6 +140,18 @@ TMK_NODISCARD enum tmk_status tmk_feed_check_symbols(const struct tmk_session_fe
  * there is none. */
 TMK_NODISCARD enum tmk_status tmk_feed_next_part(struct tmk_session_feed *feed,
                                                  struct tmk_diag *diag);
+/* Checks that the labels, if there are any, fit the data: each batch lies in one stratum, and so
+ * does each sequence. What is not known of a stream is checked as it comes. */
+TMK_NODISCARD enum tmk_status tmk_feed_check_strata(const struct tmk_session_feed *feed,
+                                                    struct tmk_diag *diag);
+/* The samples at hand are [from, until): from here on their stratum's book is written. What lies
+ * between them and those before, which is passed over, is in the book of those before. */
+TMK_NODISCARD enum tmk_status tmk_feed_enter(struct tmk_session_feed *feed, uint64_t from,
+                                             uint64_t until, struct tmk_diag *diag);
+/* The same at the beginning of a part: that may be behind the batch that what is passed over there
+ * comes after. */
+TMK_NODISCARD enum tmk_status tmk_feed_enter_part(struct tmk_session_feed *feed, uint64_t begin,
+                                                  struct tmk_diag *diag);
 /* From here on samples are looked at. */
 TMK_NODISCARD enum tmk_status tmk_feed_open_range(struct tmk_session_feed *feed, uint64_t begin,
                                                   struct tmk_diag *diag);

@@ -82,7 +82,8 @@ static void add_sequences(const struct tmk_session_feed *source, struct tmk_memo
 }
 
 static void add_up(struct tmk_memory_plan *plan) {
-    plan->total = plan->program + plan->model + plan->packed + plan->constants +
+    plan->total = plan->program + plan->model + plan->packed + plan->constants + plan->whole +
+                  plan->per_sample +
                   plan->threads * (plan->worker + plan->statistics + plan->read_ahead);
 }
 
@@ -101,7 +102,39 @@ static enum tmk_status plan_batch(const struct tmk_memory_request *r,
     return status;
 }
 
-static enum tmk_status weigh(const struct tmk_memory_request *r, const struct tmk_batch *batch,
+static uint64_t strata_of(const struct tmk_run_options *options) {
+    return options->strata ? tmk_strata_count(options->strata->labels) : 1;
+}
+
+static uint64_t floats_among(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
+                             uint32_t n) {
+    uint64_t floats = 0;
+    for (uint32_t i = 0; i < n; i++)
+        floats += plan->values[taps[i].value].dtype == TMK_FLOAT32;
+    return floats;
+}
+
+/* As workers keep them, and as profiles do: those have room for every sample from their first to
+ * their last. A stratum is made a profile and added to the whole, one at a time; checkpoints hold
+ * all of them. */
+static uint64_t per_sample_bytes(const struct tmk_memory_request *r, const struct tmk_plan *plan,
+                                 const struct tmk_session_feed *feed) {
+    const struct tmk_run_options *options = r->options;
+    const uint64_t strata = strata_of(options), parts = options->shards ? options->shards : 1;
+    const uint64_t span = tmk_session_feed_begin(feed, UINT64_MAX) - options->skip;
+    const uint64_t profiles = strata == 1 ? 1 : options->checkpoint ? strata + 1 : 2;
+    const uint64_t values = floats_among(plan, plan->taps, plan->n_taps) +
+                            floats_among(plan, plan->input_taps, plan->n_input_taps);
+    if (!options->per_sample)
+        return 0;
+    return values *
+           (tmk_session_feed_plan(feed).run * (sizeof(uint64_t) + sizeof(struct tmk_extent)) +
+            span * profiles * 2 * sizeof(float)) /
+           parts;
+}
+
+static enum tmk_status weigh(const struct tmk_memory_request *r,
+                             const struct tmk_session_feed *feed, const struct tmk_batch *batch,
                              struct tmk_memory_plan *m, struct tmk_diag *diag) {
     struct tmk_plan *plan = NULL;
     TMK_TRY(plan_batch(r, batch->inputs, &plan, diag));
@@ -113,6 +146,11 @@ static enum tmk_status weigh(const struct tmk_memory_request *r, const struct tm
     m->statistics = statistics_of(plan, plan->taps, plan->n_taps, r->slots) +
                     statistics_of(plan, plan->input_taps, plan->n_input_taps, r->slots);
     m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, r->slots);
+    const uint64_t strata = strata_of(r->options);
+    m->whole = strata > 1 ? m->statistics + m->constants : 0;
+    m->statistics *= strata;
+    m->constants *= strata;
+    m->per_sample = per_sample_bytes(r, plan, feed);
     tmk_plan_destroy(&plan);
     return TMK_OK;
 }
@@ -132,7 +170,7 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     if (status == TMK_OK && !batch.samples)
         status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
     if (status == TMK_OK)
-        status = weigh(r, &batch, &m, diag);
+        status = weigh(r, source, &batch, &m, diag);
     add_sequences(source, &m);
     tmk_batch_finish(&batch);
     tmk_session_feed_close(&source);

@@ -12,18 +12,17 @@
 #include "base/file.h"
 #include "exec/derive.h"
 #include "exec/run.h"
-#include "kernel/accel.h"
 #include "pass/instrument.h"
-#include "profile/checkpoint.h"
 #include "profile/format.h"
 #include "session/batching.h"
+#include "session/describe.h"
 #include "session/limits.h"
 #include "session/model.h"
 #include "session/parts.h"
 #include "session/profile.h"
 #include "session/record.h"
+#include "session/sums.h"
 #include "session/team.h"
-#include "tmk_version.h"
 
 static double now(void) {
     struct timespec t;
@@ -45,8 +44,8 @@ struct story {
     const struct tmk_parts *parts;
     struct tmk_shard shard;
     struct tmk_rest rest;        /* of it, behind a checkpoint */
-    struct tmk_profile *before;  /* that checkpoint */
-    struct tmk_profile *profile; /* of all legs so far */
+    struct tmk_sums sums;        /* of all legs so far */
+    struct tmk_profile *profile; /* of all of them, in the end */
     double leg_began;
     char (*heard)[65]; /* the data's hashes, where another part tells them */
     bool stopped;
@@ -64,7 +63,7 @@ struct story {
 
 static void finish(struct story *story) {
     tmk_profile_destroy(&story->profile);
-    tmk_profile_destroy(&story->before);
+    tmk_sums_finish(&story->sums);
     free(story->rest.done);
     free(story->heard);
     tmk_exec_result_finish(&story->result);
@@ -116,6 +115,7 @@ static struct tmk_exec_options exec_options(struct story *story, bool observe) {
                                      .observe = observe,
                                      .slots = story->slots,
                                      .n_slots = story->n_slots,
+                                     .groups = tmk_session_feed_strata(story->feed),
                                      .print = {options->print, options->context},
                                      .progress = options->progress ? progress : NULL,
                                      .progress_context = story,
@@ -172,92 +172,7 @@ static enum tmk_status prepare(struct story *story, const struct tmk_model *mode
     return TMK_OK;
 }
 
-/* ---- the profile's header ---- */
-
-static const char *isa(void) {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
-        return "x86_64 avx512";
-    return __builtin_cpu_supports("avx2") ? "x86_64 avx2" : "x86_64";
-#elif defined(__aarch64__)
-    return "aarch64";
-#else
-    return "other";
-#endif
-}
-
-static const char *copy(struct tmk_profile *profile, const char *text, bool *ok) {
-    const char *c = tmk_profile_text(profile, text);
-    *ok &= c != NULL;
-    return c;
-}
-
-enum tmk_status tmk_describe_model(struct tmk_profile *profile, const struct tmk_model *model,
-                                   const struct tmk_graph *original, struct tmk_diag *diag) {
-    bool ok = true;
-    const struct tmk_graph *graph = model->graph;
-    profile->producer.name = copy(profile, "tidemark", &ok);
-    profile->producer.version = copy(profile, TMK_VERSION, &ok);
-    profile->producer.isa = copy(profile, isa(), &ok);
-    profile->producer.kernels = copy(profile, tmk_kernel_library(), &ok);
-    profile->model.file = copy(profile, tmk_base_name(model->path), &ok);
-    profile->model.sha256 = copy(profile, model->sha256, &ok);
-    profile->model.format = copy(profile, "onnx", &ok);
-    profile->model.ir_version = graph->ir_version;
-    profile->model.fingerprint = tmk_graph_fingerprint(original);
-    for (uint32_t i = 0; i < graph->n_opsets; i++)
-        TMK_TRY(tmk_profile_add_opset(profile, graph->opsets[i].domain, graph->opsets[i].version,
-                                      diag));
-    return ok ? TMK_OK : tmk_nomem(diag);
-}
-
-static enum tmk_status add_number(struct tmk_profile *profile, const char *key, uint64_t number,
-                                  struct tmk_diag *diag) {
-    char text[32];
-    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
-    return tmk_profile_add_setting(profile, key, text, diag);
-}
-
-/* Parts of which nothing was looked at are none. */
-static enum tmk_status describe_coverage(struct tmk_profile *profile, const struct story *story,
-                                         struct tmk_diag *diag) {
-    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(story->feed);
-    struct tmk_profile_range *ranges = calloc((size_t)ledger->n_ranges + 1, sizeof *ranges);
-    uint32_t n = 0;
-    if (!ranges)
-        return tmk_nomem(diag);
-    for (uint32_t i = 0; i < ledger->n_ranges; i++)
-        if (ledger->ranges[i].begin < ledger->ranges[i].end)
-            ranges[n++] = ledger->ranges[i];
-    enum tmk_status status = tmk_profile_set_ranges(profile, ranges, n, diag);
-    free(ranges);
-    profile->coverage.total = tmk_session_feed_begin(story->feed, UINT64_MAX);
-    return status;
-}
-
-static enum tmk_status describe_loops(struct tmk_profile *profile,
-                                      const struct tmk_run_options *options,
-                                      struct tmk_diag *diag) {
-    for (size_t i = 0; i < options->n_feedback; i++)
-        TMK_TRY(tmk_profile_add_setting(profile, "feedback", options->feedback[i], diag));
-    if (!options->n_feedback)
-        return TMK_OK;
-    return tmk_profile_add_setting(profile, "reset", options->reset ? options->reset : "never",
-                                   diag);
-}
-
-/* One a source. */
-static enum tmk_status hashes(const struct story *story, const char (**out)[65],
-                              struct tmk_diag *diag) {
-    if (!story->heard)
-        return tmk_session_feed_hashes(story->feed, out, diag);
-    if (!story->heard[0][0])
-        TMK_TRY(story->parts->hear_hashes(story->parts->context, story->heard,
-                                          tmk_session_feed_sources(story->feed), diag));
-    *out = (const char(*)[65])story->heard;
-    return TMK_OK;
-}
+/* ---- what is said of a leg ---- */
 
 /* Begun beside the first batches, or left to the part that leads. */
 static enum tmk_status begin_hashing(struct story *story, struct tmk_diag *diag) {
@@ -273,68 +188,28 @@ static enum tmk_status begin_hashing(struct story *story, struct tmk_diag *diag)
     return tmk_session_feed_hash(story->feed, &then, diag);
 }
 
-static enum tmk_status describe_data(struct tmk_profile *profile, const struct story *story,
-                                     struct tmk_diag *diag) {
-    const char(*hex)[65];
-    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(story->feed);
-    const char *image = story->options->image;
-    bool images = false;
-    TMK_TRY(hashes(story, &hex, diag));
-    for (uint32_t i = 0; i < story->graph->n_inputs; i++) {
-        const struct tmk_source_info *info = tmk_session_feed_source(story->feed, i);
-        char hash[80];
-        if (!info)
-            continue;
-        images |= strcmp(info->kind, "images") == 0;
-        snprintf(hash, sizeof hash, "sha256:%s", hex[tmk_session_feed_source_of(story->feed, i)]);
-        TMK_TRY(tmk_profile_add_source(profile, story->graph->inputs[i]->name, info->label,
-                                       tmk_session_feed_entries(story->feed, i), hash, diag));
-    }
-    if (images)
-        TMK_TRY(
-            tmk_profile_add_setting(profile, "image", image && *image ? image : "default", diag));
-    TMK_TRY(describe_loops(profile, story->options, diag));
-    if (story->options->skip)
-        TMK_TRY(add_number(profile, "skip", story->options->skip, diag));
-    if (story->options->sample_every > 1)
-        TMK_TRY(add_number(profile, "sample-every", story->options->sample_every, diag));
-    for (size_t i = 0; i < ledger->n_bad; i++)
-        TMK_TRY(tmk_profile_add_bad(profile, ledger->bad[i].sample, ledger->bad[i].file,
-                                    ledger->bad[i].why, diag));
-    profile->ledger.offered = ledger->run + ledger->skipped + ledger->failed;
-    profile->ledger.run = story->result.samples;
-    profile->ledger.skipped = ledger->skipped;
-    profile->ledger.failed = ledger->failed;
-    profile->ledger.batches = story->result.batches;
-    return describe_coverage(profile, story, diag);
-}
-
-static enum tmk_status describe_settings(struct tmk_profile *profile, const struct story *story,
-                                         const struct tmk_observe *observe, struct tmk_diag *diag) {
-    TMK_TRY(add_number(profile, "batch", tmk_session_feed_plan(story->feed).batch, diag));
-    TMK_TRY(tmk_profile_add_setting(profile, "kind",
-                                    observe && observe->kind ? observe->kind : "histogram", diag));
-    if (!observe || !observe->n_patterns)
-        TMK_TRY(tmk_profile_add_setting(profile, "observe", "all", diag));
-    for (size_t i = 0; observe && i < observe->n_patterns; i++)
-        TMK_TRY(tmk_profile_add_setting(profile, "observe", observe->patterns[i], diag));
+/* One a source. */
+static enum tmk_status hashes(const struct story *story, const char (**out)[65],
+                              struct tmk_diag *diag) {
+    if (!story->heard)
+        return tmk_session_feed_hashes(story->feed, out, diag);
+    if (!story->heard[0][0])
+        TMK_TRY(story->parts->hear_hashes(story->parts->context, story->heard,
+                                          tmk_session_feed_sources(story->feed), diag));
+    *out = (const char(*)[65])story->heard;
     return TMK_OK;
 }
 
-static enum tmk_status describe(const struct story *story, struct tmk_profile **out,
-                                struct tmk_diag *diag) {
-    struct tmk_profile *profile = NULL;
-    TMK_TRY(tmk_profile_create(&profile, diag));
-    enum tmk_status status = tmk_describe_model(profile, story->model, story->original, diag);
-    if (status == TMK_OK)
-        status = describe_data(profile, story, diag);
-    if (status == TMK_OK)
-        status = describe_settings(profile, story, story->observe, diag);
-    if (status == TMK_OK)
-        *out = profile;
-    else
-        tmk_profile_destroy(&profile);
-    return status;
+static enum tmk_status describe(const struct story *story, uint32_t stratum,
+                                struct tmk_profile **out, struct tmk_diag *diag) {
+    struct tmk_leg leg = {.model = story->model,
+                          .options = story->options,
+                          .observe = story->observe,
+                          .original = story->original,
+                          .feed = story->feed,
+                          .tallies = story->result.tallies};
+    TMK_TRY(hashes(story, &leg.hashes, diag));
+    return tmk_leg_describe(&leg, stratum, tmk_sums_label(&story->sums, stratum), out, diag);
 }
 
 /* ---- which samples ---- */
@@ -347,26 +222,34 @@ static enum tmk_status can_write(const char *path, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
-static enum tmk_status check_before(const struct story *story, struct tmk_diag *diag) {
+static enum tmk_status check_before(const struct story *story, uint32_t stratum,
+                                    struct tmk_diag *diag) {
     const struct tmk_run_options *options = story->options;
     const struct tmk_shard *shard = &story->shard;
+    const struct tmk_profile *before = story->sums.before[stratum];
     struct tmk_profile *run;
     struct tmk_profile_range range;
-    TMK_TRY(describe(story, &run, diag));
-    enum tmk_status status = tmk_profile_same_run(run, story->before, diag);
+    if (!before)
+        return TMK_OK;
+    TMK_TRY(describe(story, stratum, &run, diag));
+    enum tmk_status status = tmk_profile_same_run(run, before, diag);
     tmk_profile_destroy(&run);
     TMK_TRY(tmk_in(diag, status,
                    "%s (the second) is the checkpoint of another run than this (the "
                    "first)",
                    options->checkpoint));
-    for (uint32_t i = 0; options->shards && tmk_profile_range(story->before, i, &range); i++)
-        if (range.begin < shard->begin || range.end > shard->end)
+    for (uint32_t i = 0; tmk_profile_range(before, i, &range); i++) {
+        TMK_TRY(tmk_in(diag,
+                       tmk_session_feed_is_of(story->feed, range.begin, range.end, stratum, diag),
+                       "%s is the checkpoint of another run", options->checkpoint));
+        if (options->shards && (range.begin < shard->begin || range.end > shard->end))
             return tmk_fail(diag, TMK_MISMATCH,
                             "%s is the checkpoint of another run: it holds samples %llu to %llu, "
                             "but shard %u/%u is %llu to %llu",
                             options->checkpoint, (unsigned long long)range.begin,
                             (unsigned long long)range.end, options->shard, options->shards,
                             (unsigned long long)shard->begin, (unsigned long long)shard->end);
+    }
     return TMK_OK;
 }
 
@@ -375,12 +258,25 @@ static enum tmk_status read_before(struct story *story, struct tmk_diag *diag) {
     TMK_TRY(can_write(options->checkpoint, diag));
     if (access(options->checkpoint, F_OK) != 0)
         return TMK_OK;
-    TMK_TRY(tmk_checkpoint_read(options->checkpoint, &story->before, diag));
-    TMK_TRY(check_before(story, diag));
-    story->done = story->before->ledger.run;
+    TMK_TRY(tmk_sums_read(&story->sums, diag));
+    for (uint32_t i = 0; i < story->sums.n; i++)
+        TMK_TRY(check_before(story, i, diag));
+    story->done = tmk_sums_run(&story->sums);
     if (options->resumed)
         options->resumed(options->context, story->done, story->to_run);
     return TMK_OK;
+}
+
+/* What the checkpoint holds is taken off the hand-out. */
+static enum tmk_status go_on(struct story *story, struct tmk_hand_out *hand_out,
+                             struct tmk_diag *diag) {
+    struct tmk_profile *covered;
+    TMK_TRY(tmk_sums_covered(&story->sums, &covered, diag));
+    enum tmk_status status = tmk_rest_of(hand_out, covered, &story->rest, diag);
+    tmk_profile_destroy(&covered);
+    if (status == TMK_OK)
+        *hand_out = tmk_rest_hand_out(&story->rest);
+    return status;
 }
 
 static bool keeps_checkpoint(const struct story *story) {
@@ -393,8 +289,8 @@ static enum tmk_status choose_part(struct story *story, struct tmk_diag *diag) {
     if (story->parts) {
         if (keeps_checkpoint(story))
             TMK_TRY(read_before(story, diag));
-        TMK_TRY(
-            story->parts->open(story->parts->context, story->feed, story->before, &hand_out, diag));
+        TMK_TRY(story->parts->open(story->parts->context, story->feed, story->sums.before[0],
+                                   &hand_out, diag));
         return tmk_session_feed_hand_out(story->feed, &hand_out, diag);
     }
     if (options->shard || options->shards || options->checkpoint) {
@@ -410,10 +306,7 @@ static enum tmk_status choose_part(struct story *story, struct tmk_diag *diag) {
     if (!options->checkpoint)
         return TMK_OK;
     TMK_TRY(read_before(story, diag));
-    if (!story->before)
-        return TMK_OK;
-    TMK_TRY(tmk_rest_of(&hand_out, story->before, &story->rest, diag));
-    hand_out = tmk_rest_hand_out(&story->rest);
+    TMK_TRY(go_on(story, &hand_out, diag));
     return tmk_session_feed_hand_out(story->feed, &hand_out, diag);
 }
 
@@ -428,7 +321,6 @@ static enum tmk_status stopped_for_good(struct tmk_diag *diag) {
 static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
     struct story *story = context;
     const struct tmk_run_options *options = story->options;
-    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(story->feed);
     double every = options->checkpoint_seconds > 0 ? options->checkpoint_seconds : 60;
     enum tmk_wish wish = TMK_WISH_NOTHING;
     if (options->stop && options->stop(options->context))
@@ -439,9 +331,8 @@ static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
         const char(*none)[65];
         return tmk_session_feed_hashes(story->feed, &none, diag);
     }
-    bool any = ledger->run + ledger->skipped + ledger->failed > 0;
-    if (wish == TMK_WISH_NOTHING && keeps_checkpoint(story) && any &&
-        now() - story->leg_began >= every)
+    if (wish == TMK_WISH_NOTHING && keeps_checkpoint(story) &&
+        tmk_session_feed_has_begun(story->feed) && now() - story->leg_began >= every)
         wish = TMK_WISH_PAUSE;
     if (story->parts)
         return story->parts->ask(story->parts->context, wish, pause, diag);
@@ -450,38 +341,35 @@ static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
-/* The profile of the leg's samples, whose accounts go into it. */
-static enum tmk_status write_down(struct story *story, struct tmk_profile **out,
+/* The profile of a stratum's samples of the leg, whose accounts go into it. */
+static enum tmk_status write_down(struct story *story, uint32_t stratum, struct tmk_profile **out,
                                   struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
-    const struct tmk_observed observed = {story->observers, story->slots, story->result.accounts,
+    const struct tmk_observed observed = {story->observers, story->slots,
+                                          story->result.accounts + (size_t)stratum * story->n_slots,
                                           story->n_slots, tmk_session_feed_loops(story->feed)};
-    TMK_TRY(describe(story, &profile, diag));
+    TMK_TRY(describe(story, stratum, &profile, diag));
     enum tmk_status status = tmk_record_values(profile, story->original, &observed, diag);
     if (status == TMK_OK)
         *out = profile;
     else
         tmk_profile_destroy(&profile);
-    tmk_exec_result_finish(&story->result);
     return status;
 }
 
-static enum tmk_status add_leg(struct story *story, struct tmk_diag *diag) {
+/* Is there anything to add? Of the first stratum always, so that there is a profile. */
+static bool is_in_leg(const struct story *story, uint32_t stratum) {
+    const struct tmk_sums *sums = &story->sums;
+    return tmk_session_feed_ledger(story->feed, stratum)->n_ranges || sums->before[stratum] ||
+           (stratum == 0 && !sums->profiles[0]);
+}
+
+static enum tmk_status add_leg(struct story *story, uint32_t stratum, struct tmk_diag *diag) {
     struct tmk_profile *leg = NULL;
-    TMK_TRY(write_down(story, &leg, diag));
-    enum tmk_status status = TMK_OK;
-    if (story->profile) {
-        status = tmk_profile_merge(story->profile, leg, diag);
-        tmk_profile_destroy(&leg);
-        return status;
-    }
-    story->profile = leg;
-    if (story->before)
-        status = tmk_in(diag, tmk_checkpoint_add(leg, story->before, diag),
-                        "%s (the second) is the checkpoint of another run than this (the first)",
-                        story->options->checkpoint);
-    tmk_profile_destroy(&story->before);
-    return status;
+    if (!is_in_leg(story, stratum))
+        return TMK_OK;
+    TMK_TRY(write_down(story, stratum, &leg, diag));
+    return tmk_sums_add(&story->sums, stratum, leg, diag);
 }
 
 /* How the leg ended; with parts, how it did for all of them. */
@@ -491,8 +379,15 @@ static enum tmk_status end_round(struct story *story, enum tmk_round *round,
     *round = !tmk_session_feed_paused(story->feed) ? TMK_ROUND_FINISHED
              : story->stopped                      ? TMK_ROUND_STOPPED
                                                    : TMK_ROUND_PAUSED;
-    TMK_TRY(add_leg(story, diag));
-    return parts ? parts->gather(parts->context, &story->profile, round, diag) : TMK_OK;
+    for (uint32_t i = 0; i < story->sums.n; i++) {
+        TMK_TRY(add_leg(story, i, diag));
+        if (parts) /* which know one stratum */
+            TMK_TRY(parts->gather(parts->context, &story->sums.profiles[i], round, diag));
+        if (*round == TMK_ROUND_FINISHED)
+            TMK_TRY(tmk_sums_close(&story->sums, i, &story->profile, diag));
+    }
+    tmk_exec_result_finish(&story->result);
+    return TMK_OK;
 }
 
 /* *more: there is another leg to run. */
@@ -504,7 +399,7 @@ static enum tmk_status between_legs(struct story *story, bool *more, struct tmk_
     if (round == TMK_ROUND_STOPPED && !path)
         return stopped_for_good(diag);
     if (round != TMK_ROUND_FINISHED && keeps_checkpoint(story)) {
-        TMK_TRY(tmk_checkpoint_write(story->profile, path, diag));
+        TMK_TRY(tmk_sums_write(&story->sums, diag));
         story->report.checkpoints++;
         story->report.checkpoint_seconds += now() - began;
     }
@@ -513,7 +408,7 @@ static enum tmk_status between_legs(struct story *story, bool *more, struct tmk_
     if (round == TMK_ROUND_STOPPED)
         return tmk_fail(diag, TMK_INTERRUPTED,
                         "stopped, with %llu samples done; the same command goes on from %s",
-                        (unsigned long long)story->profile->ledger.run, path);
+                        (unsigned long long)tmk_sums_run(&story->sums), path);
     return *more ? tmk_session_feed_go_on(story->feed, diag) : TMK_OK;
 }
 
@@ -548,6 +443,7 @@ static enum tmk_status tell(struct story *story, struct tmk_model *model,
     double begin = now();
     TMK_TRY(prepare(story, model, observe, diag));
     TMK_TRY(begin_hashing(story, diag));
+    TMK_TRY(tmk_sums_init(&story->sums, story->options, diag));
     TMK_TRY(choose_part(story, diag));
     story->report.setup_seconds = now() - begin;
     const struct tmk_exec_options options = exec_options(story, true);

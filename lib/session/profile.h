@@ -7,12 +7,6 @@
 #include "session/feed.h"
 #include "session/model.h"
 
-/* Fills the profile's producer and model; `original` is the graph without observers. */
-TMK_NODISCARD enum tmk_status tmk_describe_model(struct tmk_profile *profile,
-                                                 const struct tmk_model *model,
-                                                 const struct tmk_graph *original,
-                                                 struct tmk_diag *diag);
-
 /* A run that is one part of a larger one. */
 struct tmk_parts {
     /* Says which samples run, once the data is open: none that `before` holds (NULL: there is no

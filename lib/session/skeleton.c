@@ -5,7 +5,7 @@
 #include "base/diag.h"
 #include "graph/rewrite.h"
 #include "plan/build.h"
-#include "session/profile.h"
+#include "session/describe.h"
 #include "session/record.h"
 
 struct weights {

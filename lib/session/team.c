@@ -136,6 +136,11 @@ static enum tmk_status is_for_a_team(const struct tmk_run_options *options, stru
                             "standard input can feed one process only; a run of %u ranks needs "
                             "data in files",
                             tmk_team_size(options->team));
+    if (options->strata)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "strata are for one process, not for a run of %u ranks; shards can be "
+                        "merged stratum by stratum",
+                        tmk_team_size(options->team));
     if (options->shard || options->shards)
         return tmk_fail(diag, TMK_ARGUMENT, "a shard is for one process, not for a run of %u ranks",
                         tmk_team_size(options->team));

@@ -16,6 +16,7 @@ from kills import Kills
 from merge_shards import read_floats
 from test_shard import check as check_shards
 from test_shard import equal, profile
+from test_strata import csv, strata_of
 
 STEPS, WIDTH = 60, 2
 LOOP = ["--feedback", "total=before"]
@@ -201,6 +202,33 @@ def test_checkpoints_do_not_show():
         profile(path / "whole", *words)
         profile(path / "p", *words, "--checkpoint", path / "c", "--every", "0.0001s")
         equal(path / "p", path / "whole")
+
+
+def test_sequences_are_counted_in_their_strata():
+    with folder() as path:
+        rows, model = numbers(), running_sum(path)
+        words = [model, "--data", save(path / "x.npy", rows), *LOOP, "--reset", "every=6"]
+        labels = csv(path / "l.csv", [s // 6 % 3 for s in range(STEPS)])
+        profile(path / "whole", *words)
+        for more in (["--threads", 1], ["--threads", 4], ["--checkpoint", path / "c", "--every", "0.0001s"]):
+            profile(path / "p", *words, "--strata", labels, *more)
+            equal(path / "p", path / "whole")
+            assert sorted(strata_of(path / "p")) == list("012")
+            for label, target in strata_of(path / "p").items():
+                compare(target, by_hand([(s, rows[s]) for s in range(STEPS) if s // 6 % 3 == int(label)], lambda s: s % 6 == 0))
+        for rule in ("never", "every=12"):
+            tidemark("profile", "-q", *words[:-1], rule, "--strata", labels, "-o", path / "no.json").refuses(
+                BAD_INPUT, "l.csv: sample 6 is '1', but goes on with a sequence that is '0'")
+        command = ["profile", "-q", model, "--data", "-", *LOOP, "--reset", "source", "--strata", labels, "-o", path / "s.json"]
+        for length, wanted in ((6, DONE), (10, BAD_INPUT)):
+            records = b"".join(npy_bytes([length, WIDTH], [v for row in rows[s:s + length] for v in row])
+                               for s in range(0, STEPS, length))
+            done = subprocess.run([PROGRAM, *map(str, command)], input=records, capture_output=True, timeout=SECONDS)
+            assert done.returncode == wanted, (length, done)
+            assert (b"sample 6 is '1', but goes on" in done.stderr) == (wanted == BAD_INPUT), done.stderr
+        assert sorted(strata_of(path / "s")) == list("012")
+        for label, target in strata_of(path / "s").items():
+            compare(target, by_hand([(s, rows[s]) for s in range(STEPS) if s // 6 % 3 == int(label)], lambda s: s % 6 == 0))
 
 
 def test_a_plan_has_no_more_workers_than_sequences():

@@ -120,6 +120,11 @@ def a_stream_is_for_one_process(path):
     assert done.returncode == WRONG_CALL and len(said) == 1 and "standard input can feed one process" in said[0], done
 
 
+def strata_are_for_one_process(path):
+    (path / "labels.csv").write_text("a\nb\n" * 1000)
+    fails(path, [(2, words(path, "team", "--strata", path / "labels.csv"))], WRONG_CALL, "strata are for one process")
+
+
 def a_wrong_call_is_told_once(path):
     done = mpirun([(3, words(path, "team", "--bogus"))])
     assert done.returncode == WRONG_CALL and len(lines_of(done, "tidemark profile: ")) == 1, done
@@ -162,5 +167,5 @@ if "mpi" not in FEATURES:
 need_mpirun(FEATURES)
 run_all(the_bytes_do_not_depend_on_the_ranks, nor_do_they_with_options, speeds_may_differ, quiet_is_quiet,
         a_missing_file_on_one_rank, a_nan_where_that_is_to_stop_the_run, an_output_that_cannot_be_written,
-        other_data_on_one_rank, nothing_to_run, a_stream_is_for_one_process, a_wrong_call_is_told_once,
-        shards_are_on_their_own)
+        other_data_on_one_rank, nothing_to_run, a_stream_is_for_one_process, strata_are_for_one_process,
+        a_wrong_call_is_told_once, shards_are_on_their_own)

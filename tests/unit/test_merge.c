@@ -404,6 +404,42 @@ static void a_shard_without_samples_changes_nothing(void **state) {
     tmk_profile_destroy(&again);
 }
 
+/* The batches i with chosen[i] == which, of the stratum. */
+static struct tmk_profile *stratum_of(const uint32_t chosen[BATCHES], uint32_t which,
+                                      const char *label) {
+    struct tmk_diag diag = {0};
+    struct tmk_profile *p = shard(chosen, which, true);
+    assert_ok(tmk_profile_add_setting(p, "stratum", label, &diag), &diag);
+    return p;
+}
+
+static void strata_add_up_to_the_whole_which_is_of_none(void **state) {
+    (void)state;
+    static const char *const labels[] = {"cats", "dogs", "cats"};
+    uint32_t chosen[BATCHES];
+    struct tmk_diag diag = {0};
+    for (uint32_t i = 0; i < BATCHES; i++)
+        chosen[i] = i * i % 7 % 3;
+    for (uint32_t order = 0; order < 3; order++) {
+        struct tmk_profile *p[3], *whole = whole_run(true);
+        for (uint32_t i = 0; i < 3; i++)
+            p[i] = stratum_of(chosen, (i + order) % 3, labels[(i + order) % 3]);
+        assert_ok(tmk_profile_merge(p[0], p[1], &diag), &diag);
+        const struct tmk_profile_setting *last = &p[0]->settings[p[0]->n_settings - 1];
+        if (order == 2) { /* both of cats */
+            assert_string_equal(last->key, "stratum");
+            assert_string_equal(last->value, "cats");
+        } else {
+            assert_string_equal(last->key, "observe");
+        }
+        assert_ok(tmk_profile_merge(p[2], p[0], &diag), &diag);
+        assert_same_as(p[2], whole);
+        for (uint32_t i = 0; i < 3; i++)
+            tmk_profile_destroy(&p[i]);
+        tmk_profile_destroy(&whole);
+    }
+}
+
 static void names_of_equal_data_do_not_depend_on_the_order(void **state) {
     (void)state;
     struct tmk_diag diag = {0};
@@ -471,7 +507,7 @@ static void shards_of_different_runs_are_refused(void **state) {
     REFUSES(b->settings[0].value, "4", "the setting 'batch' is '3' in the first and '4' in the");
     REFUSES(b->settings[2].value, "c*", "the setting 'observe' is 'b*'");
     REFUSES(b->settings[2].key, "kind", "setting's name");
-    REFUSES(b->n_settings, 2, "the number of settings is 3");
+    REFUSES(b->n_settings, 2, "the setting 'observe' is in the first only");
     REFUSES(b->coverage.total, 62, "samples in all is 61 in the first and 62 in the second");
     REFUSES(b->producer.isa, "x86_64", "the instruction set is 'x86_64 avx2'");
     REFUSES(b->producer.kernels, "oneDNN 3.1", "'plain' in the first and 'oneDNN 3.1'");
@@ -582,6 +618,7 @@ int main(void) {
         cmocka_unit_test(the_test_has_values_whose_status_changes),
         cmocka_unit_test(a_gap_is_said),
         cmocka_unit_test(a_shard_without_samples_changes_nothing),
+        cmocka_unit_test(strata_add_up_to_the_whole_which_is_of_none),
         cmocka_unit_test(names_of_equal_data_do_not_depend_on_the_order),
         cmocka_unit_test(shards_of_different_runs_are_refused),
         cmocka_unit_test(counts_that_overflow_are_told),

@@ -139,7 +139,7 @@ static enum tmk_status pause_now_and_then(void *context, bool *pause, struct tmk
 static void read_all(struct stage *stage, bool *got, bool *covered, uint64_t batch) {
     struct tmk_diag diag = {0};
     struct tmk_feed feed = tmk_session_feed_of(stage->feed);
-    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(stage->feed);
+    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(stage->feed, 0);
     uint64_t run = 0, counted = 0;
     for (;;) {
         struct tmk_batch read;

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/describe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "kernel/accel.h"
+#include "profile/format.h"
+#include "tmk_version.h"
+
+static const char *isa(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
+        return "x86_64 avx512";
+    return __builtin_cpu_supports("avx2") ? "x86_64 avx2" : "x86_64";
+#elif defined(__aarch64__)
+    return "aarch64";
+#else
+    return "other";
+#endif
+}
+
+static const char *copy(struct tmk_profile *profile, const char *text, bool *ok) {
+    const char *c = tmk_profile_text(profile, text);
+    *ok &= c != NULL;
+    return c;
+}
+
+enum tmk_status tmk_describe_model(struct tmk_profile *profile, const struct tmk_model *model,
+                                   const struct tmk_graph *original, struct tmk_diag *diag) {
+    bool ok = true;
+    const struct tmk_graph *graph = model->graph;
+    profile->producer.name = copy(profile, "tidemark", &ok);
+    profile->producer.version = copy(profile, TMK_VERSION, &ok);
+    profile->producer.isa = copy(profile, isa(), &ok);
+    profile->producer.kernels = copy(profile, tmk_kernel_library(), &ok);
+    profile->model.file = copy(profile, tmk_base_name(model->path), &ok);
+    profile->model.sha256 = copy(profile, model->sha256, &ok);
+    profile->model.format = copy(profile, "onnx", &ok);
+    profile->model.ir_version = graph->ir_version;
+    profile->model.fingerprint = tmk_graph_fingerprint(original);
+    for (uint32_t i = 0; i < graph->n_opsets; i++)
+        TMK_TRY(tmk_profile_add_opset(profile, graph->opsets[i].domain, graph->opsets[i].version,
+                                      diag));
+    return ok ? TMK_OK : tmk_nomem(diag);
+}
+
+static enum tmk_status add_number(struct tmk_profile *profile, const char *key, uint64_t number,
+                                  struct tmk_diag *diag) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    return tmk_profile_add_setting(profile, key, text, diag);
+}
+
+/* Parts of which nothing was looked at are none. */
+static enum tmk_status describe_coverage(struct tmk_profile *profile, const struct tmk_leg *leg,
+                                         uint32_t stratum, struct tmk_diag *diag) {
+    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(leg->feed, stratum);
+    struct tmk_profile_range *ranges = calloc((size_t)ledger->n_ranges + 1, sizeof *ranges);
+    uint32_t n = 0;
+    if (!ranges)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < ledger->n_ranges; i++)
+        if (ledger->ranges[i].begin < ledger->ranges[i].end)
+            ranges[n++] = ledger->ranges[i];
+    enum tmk_status status = tmk_profile_set_ranges(profile, ranges, n, diag);
+    free(ranges);
+    profile->coverage.total = tmk_session_feed_begin(leg->feed, UINT64_MAX);
+    if (!profile->coverage.total) /* a stream, which ended */
+        profile->coverage.total = tmk_session_feed_reached(leg->feed);
+    return status;
+}
+
+static enum tmk_status describe_loops(struct tmk_profile *profile,
+                                      const struct tmk_run_options *options,
+                                      struct tmk_diag *diag) {
+    for (size_t i = 0; i < options->n_feedback; i++)
+        TMK_TRY(tmk_profile_add_setting(profile, "feedback", options->feedback[i], diag));
+    if (!options->n_feedback)
+        return TMK_OK;
+    return tmk_profile_add_setting(profile, "reset", options->reset ? options->reset : "never",
+                                   diag);
+}
+
+static enum tmk_status describe_ledger(struct tmk_profile *profile, const struct tmk_leg *leg,
+                                       uint32_t stratum, struct tmk_diag *diag) {
+    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(leg->feed, stratum);
+    for (size_t i = 0; i < ledger->n_bad; i++)
+        TMK_TRY(tmk_profile_add_bad(profile, ledger->bad[i].sample, ledger->bad[i].file,
+                                    ledger->bad[i].why, diag));
+    profile->ledger.offered = ledger->run + ledger->skipped + ledger->failed;
+    profile->ledger.skipped = ledger->skipped;
+    profile->ledger.failed = ledger->failed;
+    if (leg->tallies) {
+        profile->ledger.run = leg->tallies[stratum].samples;
+        profile->ledger.batches = leg->tallies[stratum].batches;
+    }
+    return describe_coverage(profile, leg, stratum, diag);
+}
+
+static enum tmk_status describe_data(struct tmk_profile *profile, const struct tmk_leg *leg,
+                                     struct tmk_diag *diag) {
+    const char *image = leg->options->image;
+    bool images = false;
+    for (uint32_t i = 0; i < leg->original->n_inputs; i++) {
+        const struct tmk_source_info *info = tmk_session_feed_source(leg->feed, i);
+        char hash[80];
+        if (!info)
+            continue;
+        images |= strcmp(info->kind, "images") == 0;
+        snprintf(hash, sizeof hash, "sha256:%s",
+                 leg->hashes[tmk_session_feed_source_of(leg->feed, i)]);
+        TMK_TRY(tmk_profile_add_source(profile, leg->original->inputs[i]->name, info->label,
+                                       tmk_session_feed_entries(leg->feed, i), hash, diag));
+    }
+    if (images)
+        TMK_TRY(
+            tmk_profile_add_setting(profile, "image", image && *image ? image : "default", diag));
+    TMK_TRY(describe_loops(profile, leg->options, diag));
+    if (leg->options->skip)
+        TMK_TRY(add_number(profile, "skip", leg->options->skip, diag));
+    if (leg->options->sample_every > 1)
+        TMK_TRY(add_number(profile, "sample-every", leg->options->sample_every, diag));
+    return TMK_OK;
+}
+
+static enum tmk_status describe_settings(struct tmk_profile *profile, const struct tmk_leg *leg,
+                                         const char *label, struct tmk_diag *diag) {
+    const struct tmk_observe *observe = leg->observe;
+    TMK_TRY(add_number(profile, "batch", tmk_session_feed_plan(leg->feed).batch, diag));
+    TMK_TRY(tmk_profile_add_setting(profile, "kind",
+                                    observe && observe->kind ? observe->kind : "histogram", diag));
+    if (!observe || !observe->n_patterns)
+        TMK_TRY(tmk_profile_add_setting(profile, "observe", "all", diag));
+    for (size_t i = 0; observe && i < observe->n_patterns; i++)
+        TMK_TRY(tmk_profile_add_setting(profile, "observe", observe->patterns[i], diag));
+    return label ? tmk_profile_add_setting(profile, TMK_PROFILE_STRATUM, label, diag) : TMK_OK;
+}
+
+enum tmk_status tmk_leg_describe(const struct tmk_leg *leg, uint32_t stratum, const char *label,
+                                 struct tmk_profile **out, struct tmk_diag *diag) {
+    struct tmk_profile *profile = NULL;
+    TMK_TRY(tmk_profile_create(&profile, diag));
+    enum tmk_status status = tmk_describe_model(profile, leg->model, leg->original, diag);
+    if (status == TMK_OK)
+        status = describe_data(profile, leg, diag);
+    if (status == TMK_OK)
+        status = describe_ledger(profile, leg, stratum, diag);
+    if (status == TMK_OK)
+        status = describe_settings(profile, leg, label, diag);
+    if (status == TMK_OK)
+        *out = profile;
+    else
+        tmk_profile_destroy(&profile);
+    return status;
+}
