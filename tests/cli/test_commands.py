@@ -23,6 +23,7 @@ RUNNING = ["data", "dim", "limit", "threads", "batch"]
 OPTIONS = {
     "profile": [*RUNNING, "output", "observe", "kind", "nan"],
     "merge": ["output"],
+    "check": ["against", "coverage", "json"],
     "show": ["json", "nodes"],
     "instrument": ["output", "observe", "kind"],
     "transform": ["passes", "output", "lineage", "observers", "print-after", "json"],

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/session.h>
+
+#include "command.h"
+
+/* Values of a consumer's model, by what the profile has for them. */
+struct coverage {
+    unsigned matched, renamed, unseen, missing;
+};
+
+struct check_args {
+    const char *against;
+    double coverage;
+    bool json;
+};
+
+/* ---- the books ---- */
+
+static void put_books(const struct tmk_profile *profile, const char *path, const char *wrong) {
+    printf("{\"profile\":");
+    put_quoted(stdout, path);
+    printf(",\"balances\":%s", wrong ? "false" : "true");
+    if (wrong) {
+        printf(",\"wrong\":");
+        put_quoted(stdout, wrong);
+    } else {
+        printf(",\"values\":%u,\"offered\":%llu,\"run\":%llu,\"skipped\":%llu,\"failed\":%llu",
+               profile->n_tensors, (unsigned long long)profile->ledger.offered,
+               (unsigned long long)profile->ledger.run, (unsigned long long)profile->ledger.skipped,
+               (unsigned long long)profile->ledger.failed);
+    }
+}
+
+static void say_books(const struct tmk_profile *profile, const char *path, const char *wrong) {
+    put_escaped(stdout, path);
+    if (wrong) {
+        printf(": does not balance: %s\n", wrong);
+        return;
+    }
+    printf(": balances: %u values; %llu samples offered = %llu run + %llu skipped + %llu failed\n",
+           profile->n_tensors, (unsigned long long)profile->ledger.offered,
+           (unsigned long long)profile->ledger.run, (unsigned long long)profile->ledger.skipped,
+           (unsigned long long)profile->ledger.failed);
+}
+
+/* ---- a consumer's model ---- */
+
+/* The record of the same computation; NULL: there is none. */
+static const struct tmk_profile_tensor *find(const struct tmk_profile *profile,
+                                             const struct tmk_profile_tensor *wanted) {
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *tensor = &profile->tensors[i];
+        if (tensor->fingerprint == wanted->fingerprint && tensor->content == wanted->content &&
+            tensor->ordinal == wanted->ordinal)
+            return tensor;
+    }
+    return NULL;
+}
+
+static void tell(const struct tmk_profile_tensor *value, const char *what, const char *more) {
+    printf("%-8s p%-5u ", what, value->id);
+    put_escaped(stdout, value->name);
+    if (more) {
+        printf("  was ");
+        put_escaped(stdout, more);
+    }
+    printf("\n");
+}
+
+/* Values of floats and not of weights: a range of those is wanted, of these everybody has one. */
+static bool wants_range(const struct tmk_profile_tensor *value) {
+    return value->kind != TMK_PROFILE_WEIGHT &&
+           (value->dtype == TMK_FLOAT32 || value->dtype == TMK_UNDEFINED);
+}
+
+static void hold_against(const struct tmk_profile *profile, const struct tmk_profile *model,
+                         bool quiet, struct coverage *out) {
+    for (uint32_t i = 0; i < model->n_tensors; i++) {
+        const struct tmk_profile_tensor *value = &model->tensors[i];
+        if (!wants_range(value))
+            continue;
+        const struct tmk_profile_tensor *found = find(profile, value);
+        if (found && found->status == TMK_PROFILE_INTEGER)
+            continue;
+        const bool renamed = found && strcmp(found->name, value->name) != 0;
+        if (!found)
+            out->missing++;
+        else if (!found->stats)
+            out->unseen++;
+        else if (renamed)
+            out->renamed++;
+        else
+            out->matched++;
+        if (!quiet && (!found || !found->stats || renamed))
+            tell(value,
+                 !found         ? "missing"
+                 : found->stats ? "renamed"
+                                : "unseen",
+                 renamed ? found->name : NULL);
+    }
+}
+
+/* *covered: the share of values with a range, 1 where there are none. */
+static enum tmk_status check_against(const struct tmk_profile *profile,
+                                     const struct check_args *args, double *covered,
+                                     struct tmk_diag *diag) {
+    struct tmk_model *model = NULL;
+    struct tmk_profile *values = NULL;
+    struct coverage c = {0};
+    enum tmk_status status = tmk_model_open(args->against, true, &model, diag);
+    if (status == TMK_OK)
+        status = tmk_model_skeleton(model, &values, diag);
+    if (status == TMK_OK) {
+        hold_against(profile, values, args->json, &c);
+        const unsigned all = c.matched + c.renamed + c.unseen + c.missing;
+        *covered = all ? (c.matched + c.renamed) / (double)all : 1;
+        if (args->json)
+            printf(",\"against\":{\"matched\":%u,\"renamed\":%u,\"unseen\":%u,\"missing\":%u,"
+                   "\"coverage\":%.6g}",
+                   c.matched, c.renamed, c.unseen, c.missing, *covered);
+        else
+            printf("%u matched, %u renamed, %u unseen, %u missing: %.2f %% of %u values have a "
+                   "range\n",
+                   c.matched, c.renamed, c.unseen, c.missing, 100 * *covered, all);
+    }
+    tmk_profile_destroy(&values);
+    tmk_model_close(&model);
+    return status;
+}
+
+/* ---- the command ---- */
+
+/* *good: the answer is yes. A file that can't be read, or is no profile, is an error. */
+static enum tmk_status check_file(const char *path, const struct check_args *args, bool *good,
+                                  struct tmk_diag *diag) {
+    struct tmk_profile *profile = NULL;
+    enum tmk_status status = tmk_profile_read(path, &profile, diag);
+    const bool balances = status != TMK_MISMATCH;
+    double covered = 1;
+    if (status != TMK_OK && balances)
+        return status;
+    (args->json ? put_books : say_books)(profile, path, balances ? NULL : diag->text);
+    status = TMK_OK;
+    if (balances && args->against)
+        status = check_against(profile, args, &covered, diag);
+    if (args->json)
+        printf("}\n");
+    *good = *good && balances && 100 * covered >= args->coverage;
+    tmk_profile_destroy(&profile);
+    return status;
+}
+
+static int run_check(const struct command *command, int argc, char **argv) {
+    struct check_args args = {.coverage = 100};
+    struct words rest = {0};
+    const struct option_row options[] = {
+        {"against", 0, OPTION_TEXT, "MODEL",
+         "a consumer's model: which of its values have a range in the profile", &args.against},
+        {"coverage", 0, OPTION_REAL, "PERCENT", "of them that must have one (100)", &args.coverage},
+        {"json", 0, OPTION_FLAG, NULL, "an object a profile and line", &args.json},
+        {0}};
+    int exit_status;
+    if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
+        struct tmk_diag diag = {0};
+        enum tmk_status status = TMK_OK;
+        bool good = true;
+        if (!rest.n)
+            exit_status = wrong_call(command, "which PROFILE?");
+        for (size_t i = 0; status == TMK_OK && i < rest.n; i++) {
+            diag = (struct tmk_diag){0};
+            status = check_file(rest.items[i], &args, &good, &diag);
+        }
+        if (rest.n)
+            exit_status = status != TMK_OK ? complain(status, &diag)
+                          : good           ? EXIT_DONE
+                                           : EXIT_ANSWER_NO;
+    }
+    free(rest.items);
+    return exit_status;
+}
+
+const struct command command_check = {
+    "check",
+    "balance a profile's books again, or hold a model against it",
+    "PROFILE...",
+    "Reads each PROFILE and adds everything up: samples offered are those that ran, were skipped "
+    "and\n"
+    "failed; each value has as many elements as the shapes that ran; each histogram holds them "
+    "all.\n"
+    "With --against, says of each value of another model whether the profile has a range of the "
+    "same\n"
+    "computation, under its name or another. Exit status 1: something does not add up, or fewer\n"
+    "values than wanted have a range; 3: the file is damaged.",
+    "tidemark check profile.json --against model.onnx",
+    run_check,
+};
