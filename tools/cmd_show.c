@@ -110,7 +110,8 @@ const struct command command_show = {
     "Marks in the table: N, NaN or infinity begins here; n, it was inherited; C, constant: one\n"
     "number all the time; D9, nine channels were 0 all the time; S, saturated: more than 1 % of\n"
     "the elements (and 16) are proven to be the least or the greatest number, which is not 0.\n\n"
-    "--outliers ranks samples by how much wider the range of some value is by that sample alone;\n"
+    "--outliers ranks samples by how much wider the range of some value is by that sample alone\n"
+    "(derived values follow theirs, unless there is `profile --per-sample`);\n"
     "--convergence tells after how many samples a value's min and max stayed within 1 % and 5 % "
     "of\n"
     "its final range. Both go by the values that are chosen, without weights.",

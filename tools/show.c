@@ -295,6 +295,8 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
     free(nonfinite);
     if (tensor->stats)
         print_statistics(tensor->stats);
+    if (tensor->stats)
+        print_tops(tensor);
     if (tensor->has_int_stats && tensor->int_stats.count)
         printf("  %-18s %llu elements, %lld to %lld, %llu zeros\n", "integers",
                (unsigned long long)tensor->int_stats.count, (long long)tensor->int_stats.min,
@@ -320,6 +322,17 @@ static void print_json_flags(const struct tmk_profile_tensor *tensor,
         printf(", \"channels\": %zu, \"dead_channels\": %zu", flags.channels, flags.dead_channels);
 }
 
+static void print_json_tops(const struct tmk_tops *tops) {
+    const struct tmk_top *const ends[] = {tops->min, tops->max};
+    for (int end = 0; end < 2 && tops->n; end++) {
+        printf("%s", end ? ", \"max\": [" : ", \"top_samples\": {\"min\": [");
+        for (uint32_t i = 0; i < tops->n; i++)
+            printf("%s{\"value\": %.9g, \"sample\": %llu}", i ? ", " : "",
+                   (double)ends[end][i].value, (unsigned long long)ends[end][i].sample);
+        printf("%s", end ? "]}" : "]");
+    }
+}
+
 static void print_json_figures(const struct tmk_profile_tensor *tensor) {
     struct tmk_summary s;
     tmk_stats_summary(tensor->stats, &s);
@@ -332,6 +345,7 @@ static void print_json_figures(const struct tmk_profile_tensor *tensor) {
     if (s.finite)
         printf(", \"min\": %.9g, \"max\": %.9g, \"mean\": %.17g, \"std\": %.17g", (double)s.min,
                (double)s.max, s.mean, s.std);
+    print_json_tops(&tensor->tops);
 }
 
 void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n) {

@@ -24,6 +24,9 @@ TMK_NODISCARD enum tmk_status show_convergence(const struct tmk_profile *profile
                                                const uint32_t *chosen, uint32_t n, bool json,
                                                struct tmk_diag *diag);
 
+/* The samples in which one value reaches furthest, and its range without the worst of them. */
+void print_tops(const struct tmk_profile_tensor *tensor);
+
 /* A name without control characters, in so many cells. */
 void print_name(const char *name, int cells);
 

@@ -15,6 +15,11 @@ static bool has_samples(const struct tmk_profile_tensor *t) {
     return t->stats && t->sample_min && t->kind != TMK_PROFILE_WEIGHT;
 }
 
+/* By how much its furthest samples exceed the others. */
+static bool can_tell(const struct tmk_profile_tensor *t) {
+    return has_samples(t) || t->tops.n;
+}
+
 static enum tmk_status no_memory(struct tmk_diag *diag) {
     snprintf(diag->text, sizeof diag->text, "out of memory");
     return diag->status = TMK_NOMEM;
@@ -57,65 +62,80 @@ static struct culprit *culprit_of(struct culprits *all, uint64_t sample) {
     return &all->items[all->n++];
 }
 
-/* The two most extreme samples, by position; of equal ones the earliest. */
-struct top {
-    size_t first, second;
-};
-
-static struct top top_of(const float *values, size_t n, float sign) {
-    struct top top = {n, n};
-    for (size_t i = 0; i < n; i++) {
-        if (isnan(values[i]))
-            continue;
-        if (top.first == n || sign * values[i] > sign * values[top.first]) {
-            top.second = top.first;
-            top.first = i;
-        } else if (top.second == n || sign * values[i] > sign * values[top.second]) {
-            top.second = i;
-        }
+static struct tmk_tops tops_of(const struct tmk_profile *profile,
+                               const struct tmk_profile_tensor *t) {
+    struct tmk_tops tops = {0};
+    if (!has_samples(t))
+        return t->tops;
+    for (uint64_t i = 0; i < t->n_samples; i++) {
+        const struct tmk_extent extent = {t->sample_min[i], t->sample_max[i], false, false};
+        tmk_tops_take(&tops, profile->ledger.first_sample + i, &extent);
     }
-    return top;
+    return tops;
 }
 
 /* How much wider the range is by this sample; NAN: the others have none. */
-static double widening(const struct tmk_profile_tensor *t, struct top low, struct top high,
-                       size_t without) {
-    double min = (double)t->sample_min[low.first], max = (double)t->sample_max[high.first];
-    double other_min = (double)t->sample_min[low.first == without ? low.second : low.first],
-           other_max = (double)t->sample_max[high.first == without ? high.second : high.first];
-    return other_max > other_min ? (max - min) / (other_max - other_min) - 1 : NAN;
+static double widening(const struct tmk_tops *tops, uint64_t sample) {
+    float min, max;
+    if (!tmk_tops_without(tops, sample, &min, &max) || !(min < max))
+        return NAN;
+    return ((double)tops->max[0].value - (double)tops->min[0].value) / ((double)max - (double)min) -
+           1;
 }
 
-static bool blame(struct culprits *all, const struct tmk_profile *profile,
-                  const struct tmk_profile_tensor *t, enum end end, struct top low,
-                  struct top high) {
-    const struct top top = end == MIN ? low : high;
-    const float *values = end == MIN ? t->sample_min : t->sample_max;
-    if (values[top.first] == values[top.second]) /* nobody's own */
+static bool blame(struct culprits *all, const struct tmk_profile_tensor *t, enum end end,
+                  const struct tmk_tops *tops) {
+    const struct tmk_top *top = end == MIN ? tops->min : tops->max;
+    if (top[0].value == top[1].value) /* nobody's own */
         return true;
-    struct culprit *c = culprit_of(all, profile->ledger.first_sample + top.first);
+    struct culprit *c = culprit_of(all, top[0].sample);
     if (!c)
         return false;
     c->extremes++;
-    double widens = widening(t, low, high, top.first);
+    double widens = widening(tops, top[0].sample);
     if (isnan(widens) || c->widens >= widens)
         return true;
     c->widens = widens;
     c->worst = t;
     c->end = end;
-    c->value = values[top.first];
-    c->next = values[top.second];
-    c->next_sample = profile->ledger.first_sample + top.second;
+    c->value = top[0].value;
+    c->next = top[1].value;
+    c->next_sample = top[1].sample;
     return true;
 }
 
 static bool blame_samples(struct culprits *all, const struct tmk_profile *profile,
                           const struct tmk_profile_tensor *t) {
-    const struct top low = top_of(t->sample_min, t->n_samples, -1),
-                     high = top_of(t->sample_max, t->n_samples, 1);
-    if (low.second == t->n_samples || high.second == t->n_samples)
+    const struct tmk_tops tops = tops_of(profile, t);
+    if (tops.n < 2)
         return true; /* one sample, or none: there is nothing to compare */
-    return blame(all, profile, t, MIN, low, high) && blame(all, profile, t, MAX, low, high);
+    return blame(all, t, MIN, &tops) && blame(all, t, MAX, &tops);
+}
+
+static void print_end(const char *label, const struct tmk_top *top, uint32_t n) {
+    printf("  %-18s", label);
+    for (uint32_t i = 0; i < n; i++)
+        printf("%s %.6g in %" PRIu64, i ? "," : "", (double)top[i].value, top[i].sample);
+    putchar('\n');
+}
+
+void print_tops(const struct tmk_profile_tensor *t) {
+    const struct tmk_tops *tops = &t->tops;
+    float min, max;
+    if (!tops->n) {
+        if (t->n_sources)
+            printf("  %-18s follow from those of p%" PRIu32 "%s\n", "top samples", t->sources[0],
+                   t->n_sources > 1 ? " and the others that it derives from" : "");
+        return;
+    }
+    print_end("least, by sample", tops->min, tops->n);
+    print_end("most, by sample", tops->max, tops->n);
+    uint64_t low = tops->min[0].sample, high = tops->max[0].sample;
+    double by_low = widening(tops, low), by_high = widening(tops, high);
+    uint64_t worst = !(by_high > by_low) && !isnan(by_low) ? low : high;
+    if (tmk_tops_without(tops, worst, &min, &max))
+        printf("  %-18s [%.6g, %.6g] without sample %" PRIu64 "\n", "range", (double)min,
+               (double)max, worst);
 }
 
 /* Only the places of the extremes are there. */
@@ -147,8 +167,7 @@ static int worst_first(const void *a, const void *b) {
 static void print_culprits(const struct culprits *all, size_t n, uint32_t values, bool complete) {
     printf("%zu samples set the extremes of %" PRIu32 " values\n", all->n, values);
     if (!complete)
-        puts("how much they exceed the others is not known: `tidemark profile --per-sample -o "
-             "FILE.h5` keeps that");
+        puts("how much they exceed the others is not known: the profile is of an earlier release");
     printf("%12s %9s%s\n", "sample", "extremes", complete ? "   widens  most" : "");
     for (size_t i = 0; i < n; i++) {
         const struct culprit *c = &all->items[i];
@@ -164,9 +183,9 @@ static void print_culprits(const struct culprits *all, size_t n, uint32_t values
 }
 
 static void print_culprits_json(const struct culprits *all, size_t n, uint32_t values,
-                                bool complete) {
+                                bool per_sample) {
     printf("{\"per_sample\": %s, \"values\": %" PRIu32 ", \"samples\": [",
-           complete ? "true" : "false", values);
+           per_sample ? "true" : "false", values);
     for (size_t i = 0; i < n; i++) {
         const struct culprit *c = &all->items[i];
         printf("%s\n {\"sample\": %" PRIu64 ", \"extremes\": %" PRIu32, i ? "," : "", c->sample,
@@ -187,13 +206,15 @@ static void print_culprits_json(const struct culprits *all, size_t n, uint32_t v
 enum tmk_status show_outliers(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
                               uint64_t most, bool json, struct tmk_diag *diag) {
     struct culprits all = {0};
-    bool complete = false, ok = true;
+    bool complete = false, per_sample = false, ok = true;
     uint32_t values = 0;
-    for (uint32_t i = 0; i < n; i++)
-        complete |= has_samples(&profile->tensors[chosen[i]]);
+    for (uint32_t i = 0; i < n; i++) {
+        complete |= can_tell(&profile->tensors[chosen[i]]);
+        per_sample |= has_samples(&profile->tensors[chosen[i]]);
+    }
     for (uint32_t i = 0; ok && i < n; i++) {
         const struct tmk_profile_tensor *t = &profile->tensors[chosen[i]];
-        if (!t->stats || t->kind == TMK_PROFILE_WEIGHT || (complete && !has_samples(t)))
+        if (!t->stats || t->kind == TMK_PROFILE_WEIGHT || (complete && !can_tell(t)))
             continue;
         values++;
         ok = complete ? blame_samples(&all, profile, t) : blame_places(&all, t);
@@ -202,7 +223,7 @@ enum tmk_status show_outliers(const struct tmk_profile *profile, const uint32_t 
         qsort(all.items, all.n, sizeof *all.items, worst_first);
     size_t shown = all.n < most ? all.n : (size_t)most;
     if (ok && json)
-        print_culprits_json(&all, shown, values, complete);
+        print_culprits_json(&all, shown, values, per_sample);
     else if (ok)
         print_culprits(&all, shown, values, complete);
     free(all.items);

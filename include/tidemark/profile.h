@@ -28,7 +28,7 @@ extern "C" {
 
 #define TMK_PROFILE_FORMAT "tidemark-profile"
 /* A file of the same major version always reads; see docs/profile-format.md, "Versions". */
-enum { TMK_PROFILE_MAJOR = 1, TMK_PROFILE_MINOR = 2 };
+enum { TMK_PROFILE_MAJOR = 1, TMK_PROFILE_MINOR = 3 };
 
 /* What a value is to its network. X(name, number, text) */
 #define TMK_PROFILE_KIND_LIST(X)                                                                   \
@@ -172,6 +172,8 @@ struct tmk_profile_tensor {
     uint32_t n_sources;
 
     struct tmk_stats *stats; /* owned; NULL where no floats were counted */
+    struct tmk_tops tops;    /* of `stats`; none for weights, for what was derived and for what does
+                                not depend on the data */
     bool has_int_stats;      /* integers were counted */
     struct tmk_int_stats int_stats;
 

@@ -112,6 +112,7 @@ struct tmk_stats_pass {
     size_t elements, part;   /* of the tensor; of one sample in it */
     size_t inner, channels;  /* elements in a run of one channel; 0 channels: none are kept */
     size_t rows, blocked;    /* elements behind one index of the axis that is cut; its length */
+    int32_t least, greatest; /* keys of the finite elements so far */
     struct tmk_extent *each; /* see tmk_stats_each */
 };
 /* shadow NULL: none (see below). Errors as tmk_stats_update; TMK_SHAPE when there is no axis 1 to
@@ -143,6 +144,33 @@ TMK_API void tmk_extent_widen(struct tmk_extent *extent, const struct tmk_extent
  * sample of the batch holds. `each` [at->samples] is the caller's. A tensor that is not cut by
  * samples along its first axis belongs to all samples of the batch. */
 TMK_API void tmk_stats_each(struct tmk_stats_pass *pass, struct tmk_extent *each);
+/* What the finite elements span that the pass has seen; infinities are not told. Costs nothing
+ * beforehand, but is of the whole tensor. */
+TMK_API struct tmk_extent tmk_stats_span(const struct tmk_stats_pass *pass);
+
+/* ---- the samples that reach furthest ---- */
+
+enum { TMK_TOPS = 4 }; /* kept at each end */
+struct tmk_top {
+    float value; /* of one sample: its least, or its greatest finite element */
+    uint64_t sample;
+};
+/* Of the samples with finite elements those whose min is least and those whose max is greatest,
+ * furthest first, of equal ones the earliest first; no sample twice at one end. Plain data:
+ * zero-initialised is empty. A function of the set of samples seen, and of nothing else. */
+struct tmk_tops {
+    uint32_t n; /* at either end: the number of samples, up to TMK_TOPS; 0 beside a state with
+                   finite elements: the samples are not known */
+    struct tmk_top min[TMK_TOPS], max[TMK_TOPS];
+};
+/* Takes in what a sample spans, or a part of it: a sample may come more than once. */
+TMK_API void tmk_tops_take(struct tmk_tops *tops, uint64_t sample, const struct tmk_extent *extent);
+/* What all samples but this one span; false where there is no other, or they are not known. */
+TMK_API bool tmk_tops_without(const struct tmk_tops *tops, uint64_t sample, float *min, float *max);
+/* dst becomes the tops of both; each belongs to a state (NULL: nothing was seen), as it is before
+ * those are merged. Where samples of one are not known, none are of both. */
+TMK_API void tmk_tops_merge(struct tmk_tops *dst, const struct tmk_stats *of_dst,
+                            const struct tmk_tops *src, const struct tmk_stats *of_src);
 
 /* ---- states that follow from others ----
  *

@@ -120,6 +120,25 @@ static enum tmk_status note(struct tmk_account *account, const struct tmk_shape 
     return TMK_OK;
 }
 
+/* Extents of the batch's samples, for the pass to widen. */
+static enum tmk_status open_batch(struct tmk_account *account, uint64_t samples,
+                                  struct tmk_diag *diag) {
+    if (samples > account->batch_size) {
+        size_t bytes;
+        if (samples > SIZE_MAX || !tmk_mul_size((size_t)samples, sizeof *account->batch, &bytes))
+            return tmk_nomem(diag);
+        struct tmk_extent *batch = realloc(account->batch, bytes);
+        if (!batch)
+            return tmk_nomem(diag);
+        account->batch = batch;
+        account->batch_size = (size_t)samples;
+    }
+    for (uint64_t i = 0; i < samples; i++)
+        account->batch[i] = tmk_extent_empty();
+    tmk_stats_each(&account->pass, account->batch);
+    return TMK_OK;
+}
+
 enum tmk_status tmk_account_begin(struct tmk_account *account, const struct tmk_slot_config *config,
                                   const struct tmk_tensor *tensor, const struct tmk_stats_at *at,
                                   struct tmk_diag *diag) {
@@ -128,11 +147,13 @@ enum tmk_status tmk_account_begin(struct tmk_account *account, const struct tmk_
     account->shape = tensor->shape;
     TMK_TRY(tmk_stats_begin(account->floats, &tensor->shape, &where,
                             config->shadowed ? account->shadow : NULL, &account->pass, diag));
-    if (!config->per_sample)
-        return TMK_OK;
-    struct tmk_extent *each;
-    TMK_TRY(tmk_samples_open(&account->samples, at->sample, at->samples, &each, diag));
-    tmk_stats_each(&account->pass, each);
+    if (config->per_sample) {
+        struct tmk_extent *each;
+        TMK_TRY(tmk_samples_open(&account->samples, at->sample, at->samples, &each, diag));
+        tmk_stats_each(&account->pass, each);
+    } else if (config->tops && at->samples > 1) {
+        TMK_TRY(open_batch(account, at->samples, diag));
+    }
     return TMK_OK;
 }
 
@@ -143,8 +164,16 @@ enum tmk_status tmk_account_piece(struct tmk_account *account, const struct tmk_
     return tmk_stats_piece(&account->pass, x, first, n, diag);
 }
 
-enum tmk_status tmk_account_end(struct tmk_account *account, struct tmk_diag *diag) {
+enum tmk_status tmk_account_end(struct tmk_account *account, const struct tmk_slot_config *config,
+                                struct tmk_diag *diag) {
+    const struct tmk_stats_pass *pass = &account->pass;
     TMK_TRY(tmk_stats_end(&account->pass, diag));
+    if (config->tops && !pass->each) {
+        struct tmk_extent span = tmk_stats_span(pass);
+        tmk_tops_take(&account->tops, pass->at.sample, &span);
+    }
+    for (uint64_t i = 0; config->tops && pass->each && i < pass->at.samples; i++)
+        tmk_tops_take(&account->tops, pass->at.sample + i, &pass->each[i]);
     return note(account, &account->shape, &account->pass.at, diag);
 }
 
@@ -157,7 +186,7 @@ enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_s
         (void)tmk_blocked_count(&tensor->shape, at->block, &count);
         if (count)
             TMK_TRY(tmk_account_piece(account, config, tensor->data, 0, count, diag));
-        return tmk_account_end(account, diag);
+        return tmk_account_end(account, config, diag);
     }
     TMK_TRY(note_type(account, tensor->dtype, config, diag));
     if (tensor->dtype != TMK_FLOAT32) {
@@ -180,6 +209,8 @@ enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_acco
     TMK_TRY(note_type(dst, src->dtype, config, diag));
     if (src->floats && !dst->floats) /* a derived value, which is looked at where it is constant */
         TMK_TRY(tmk_stats_create(config->level, &dst->floats, diag));
+    if (config->tops)
+        tmk_tops_merge(&dst->tops, dst->floats, &src->tops, src->floats);
     if (src->floats)
         TMK_TRY(tmk_stats_merge_times(dst->floats, src->floats, times, diag));
     else if (src->dtype != TMK_FLOAT32)
@@ -199,6 +230,7 @@ void tmk_account_finish(struct tmk_account *account) {
     tmk_stats_destroy(&account->floats);
     tmk_stats_shadow_destroy(&account->shadow);
     tmk_samples_finish(&account->samples);
+    free(account->batch);
     free(account->shapes);
     *account = (struct tmk_account){0};
 }

@@ -17,6 +17,7 @@ struct tmk_slot_config {
     bool guard;        /* stop the run at the first NaN */
     bool print;        /* hand every tensor to `print` below */
     bool per_sample;   /* keep the extremes of each sample, too */
+    bool tops;         /* keep the samples that reach furthest */
     const char *label; /* for messages: "p12 'conv1'" */
     /* Set by tmk_derive_rules. A float32 value with a rule is not looked at. */
     enum tmk_rule rule;
@@ -57,9 +58,12 @@ struct tmk_account {
     struct tmk_stats_shadow *shadow; /* as config->shadowed or a CONCAT rule wants, else NULL */
     struct tmk_stats_pass pass;      /* between begin and end */
     struct tmk_samples samples;      /* float32 values with config->per_sample, else empty */
-    uint64_t last_sample;            /* where the last one seen stood: a body may run more than once
-                                        for the same samples, which count once */
-    struct tmk_shape_runs *shapes;   /* distinct shapes, in order of rank, then dimensions */
+    struct tmk_tops tops;            /* float32 values with config->tops, without a rule */
+    struct tmk_extent *batch;        /* of its samples, where `samples` has no place for them */
+    size_t batch_size;
+    uint64_t last_sample;          /* where the last one seen stood: a body may run more than once
+                                      for the same samples, which count once */
+    struct tmk_shape_runs *shapes; /* distinct shapes, in order of rank, then dimensions */
     uint32_t n_shapes;
     bool more_shapes; /* there were more; the first TMK_MOST_SHAPES in that order are kept, whatever
                          the order of the runs */
@@ -85,7 +89,9 @@ TMK_NODISCARD enum tmk_status tmk_account_piece(struct tmk_account *account,
                                                 const struct tmk_slot_config *config,
                                                 const float *x, size_t first, size_t n,
                                                 struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_account_end(struct tmk_account *account, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_account_end(struct tmk_account *account,
+                                              const struct tmk_slot_config *config,
+                                              struct tmk_diag *diag);
 /* Adds src as though it had been seen `times` times. */
 TMK_NODISCARD enum tmk_status tmk_account_merge(struct tmk_account *dst,
                                                 const struct tmk_account *src, uint64_t times,

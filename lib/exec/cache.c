@@ -147,7 +147,7 @@ static struct tmk_slot_config config_of_constant(const struct tmk_cache *cache, 
     struct tmk_slot_config config = cache->slots[slot];
     config.rule = TMK_RULE_NONE;
     config.shadowed = false;
-    config.per_sample = false; /* it is the same in all samples */
+    config.per_sample = config.tops = false; /* it is the same in all samples */
     return config;
 }
 

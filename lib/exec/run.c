@@ -140,7 +140,7 @@ static enum tmk_status piece(void *context, uint32_t slot, const float *x, size_
 
 static enum tmk_status end(void *context, uint32_t slot, struct tmk_diag *diag) {
     struct crew *crew = context;
-    return tmk_account_end(&crew->accounts[slot], diag);
+    return tmk_account_end(&crew->accounts[slot], &crew->run->options->slots[slot], diag);
 }
 
 static struct tmk_account *accounts_of(const struct tmk_exec_options *options,

@@ -264,6 +264,7 @@ static enum tmk_status balance_tensor(const struct tmk_profile *profile,
     else if (t->has_int_stats)
         TMK_TRY(balance_int_stats(t, diag));
     TMK_TRY(balance_status(profile, t, diag));
+    TMK_TRY(tmk_profile_balance_tops(profile, t, diag));
     return balance_samples(profile, t, diag);
 }
 

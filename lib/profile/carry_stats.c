@@ -83,7 +83,10 @@ static enum tmk_status carry_shapes(struct tmk_carrying *c, const struct tmk_lin
 static enum tmk_status copy_samples(const struct tmk_profile_tensor *teller,
                                     struct tmk_profile_tensor *t, struct tmk_diag *diag) {
     const size_t n = (size_t)teller->n_samples;
-    if (!teller->sample_min || t->kind == TMK_PROFILE_WEIGHT)
+    if (t->kind == TMK_PROFILE_WEIGHT)
+        return TMK_OK;
+    t->tops = teller->tops;
+    if (!teller->sample_min)
         return TMK_OK;
     t->sample_min = calloc(n + 1, sizeof(float));
     t->sample_max = calloc(n + 1, sizeof(float));

@@ -16,7 +16,7 @@
 
 static const char magic[] = {'T', 'M', 'K', 'C', 'H', 'K', 'P', 'T'};
 enum {
-    VERSION = 1,
+    VERSION = 2,
     HEAD_BYTES = sizeof magic + 4 + 8, /* before what is checked field by field */
     TAIL_BYTES = 8,
     VALUE_BYTES = 16 /* a value takes so many or more */
@@ -29,7 +29,8 @@ enum {
     HAS_INT_STATS = 4,
     HAS_MORE_SHAPES = 8,
     HAS_SAMPLES = 16,
-    HAS_ALL = 31
+    HAS_TOPS = 32,
+    HAS_ALL = 63
 };
 
 /* ---- writing ---- */
@@ -47,7 +48,7 @@ static void put_block(struct tmk_text *out, const char *bytes, size_t len) {
 static uint64_t flags_of(const struct tmk_profile_tensor *t) {
     return (t->has_producer ? HAS_PRODUCER : 0u) | (t->stats ? HAS_STATS : 0u) |
            (t->has_int_stats ? HAS_INT_STATS : 0u) | (t->more_runs ? HAS_MORE_SHAPES : 0u) |
-           (t->sample_min ? HAS_SAMPLES : 0u);
+           (t->sample_min ? HAS_SAMPLES : 0u) | (t->tops.n ? HAS_TOPS : 0u);
 }
 
 static void put_shapes(struct tmk_text *out, const struct tmk_profile_tensor *t) {
@@ -82,6 +83,16 @@ static void put_stats(struct tmk_text *out, const struct tmk_profile_tensor *t) 
     tmk_text_finish(&bytes);
 }
 
+static void put_tops(struct tmk_text *out, const struct tmk_tops *tops) {
+    tmk_put_number(out, tops->n);
+    for (uint32_t i = 0; i < tops->n; i++) {
+        put_floats(out, &tops->min[i].value, 1);
+        tmk_put_number(out, tops->min[i].sample);
+        put_floats(out, &tops->max[i].value, 1);
+        tmk_put_number(out, tops->max[i].sample);
+    }
+}
+
 static void put_value(struct tmk_text *out, const struct tmk_profile_tensor *t, int64_t before) {
     tmk_put_number(out, (uint64_t)((int64_t)t->id - before));
     put_u64(out, t->fingerprint);
@@ -96,6 +107,8 @@ static void put_value(struct tmk_text *out, const struct tmk_profile_tensor *t, 
     for (uint32_t i = 0; i < t->n_sources; i++)
         tmk_put_number(out, t->sources[i]);
     put_stats(out, t);
+    if (t->tops.n)
+        put_tops(out, &t->tops);
     if (t->sample_min) {
         put_floats(out, t->sample_min, t->n_samples);
         put_floats(out, t->sample_max, t->n_samples);
@@ -252,12 +265,28 @@ static enum tmk_status get_stats(struct tmk_reader *in, struct tmk_profile_tenso
     return tmk_int_stats_decode(bytes, len, &t->int_stats, diag);
 }
 
+static float get_float(struct tmk_reader *in) {
+    uint32_t bits = tmk_get_bits(in);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void get_tops(struct tmk_reader *in, struct tmk_tops *out) {
+    uint32_t n = (uint32_t)get_below(in, TMK_TOPS);
+    for (uint32_t i = 0; i < n; i++) {
+        out->min[i].value = get_float(in);
+        out->min[i].sample = tmk_get_number(in);
+        out->max[i].value = get_float(in);
+        out->max[i].sample = tmk_get_number(in);
+    }
+    out->n = in->failed ? 0 : n;
+}
+
 static float *get_floats(struct tmk_reader *in, uint64_t n) {
     float *values = malloc(n ? (size_t)n * sizeof *values : 1);
-    for (uint64_t i = 0; values && i < n; i++) {
-        uint32_t bits = tmk_get_bits(in);
-        memcpy(&values[i], &bits, sizeof bits);
-    }
+    for (uint64_t i = 0; values && i < n; i++)
+        values[i] = get_float(in);
     return values;
 }
 
@@ -309,6 +338,8 @@ static enum tmk_status get_value(struct tmk_reader *in, struct tmk_profile *prof
         TMK_TRY(get_derivation(in, profile, t, diag));
     if (!in->failed)
         TMK_TRY(get_stats(in, t, flags, diag));
+    if (!in->failed && (flags & HAS_TOPS))
+        get_tops(in, &t->tops);
     if (!in->failed && (flags & HAS_SAMPLES))
         TMK_TRY(get_samples(in, profile, t, diag));
     return TMK_OK;

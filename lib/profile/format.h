@@ -71,6 +71,14 @@ TMK_NODISCARD enum tmk_status tmk_profile_get_sources(const cJSON *item,
                                                       struct tmk_profile_tensor *tensor,
                                                       struct tmk_diag *diag);
 
+/* The samples that reach furthest, as a member; and are they possible? TMK_MISMATCH. */
+void tmk_profile_put_tops(struct tmk_json_out *to, const char *key, const struct tmk_tops *tops);
+TMK_NODISCARD enum tmk_status tmk_profile_get_tops(const cJSON *item, bool strict,
+                                                   struct tmk_tops *out, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_profile_balance_tops(const struct tmk_profile *profile,
+                                                       const struct tmk_profile_tensor *t,
+                                                       struct tmk_diag *diag);
+
 /* Is what the profile says of the samples it covers possible? TMK_MISMATCH. */
 TMK_NODISCARD enum tmk_status tmk_profile_balance_coverage(const struct tmk_profile *profile,
                                                            struct tmk_diag *diag);

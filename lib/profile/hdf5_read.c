@@ -363,6 +363,37 @@ static enum tmk_status read_samples(struct tmk_h5_reader *r) {
     return TMK_OK;
 }
 
+static enum tmk_status read_tops(struct tmk_h5_reader *r) {
+    hid_t group;
+    struct tmk_h5_in ids, min, min_sample, max, max_sample;
+    if (H5Lexists(r->file, "top_samples", H5P_DEFAULT) <= 0) /* before version 1.3 */
+        return TMK_OK;
+    TMK_TRY(tmk_h5_open_group(r, "top_samples", &group));
+    TMK_TRY(tmk_h5_open_column(r, group, "tensor", TMK_H5_U32, H5T_NATIVE_UINT32, &ids));
+    TMK_TRY(tmk_h5_open_column(r, group, "min", TMK_H5_F32, H5T_NATIVE_FLOAT, &min));
+    TMK_TRY(tmk_h5_open_column(r, group, "min_sample", TMK_H5_U64, H5T_NATIVE_UINT64, &min_sample));
+    TMK_TRY(tmk_h5_open_column(r, group, "max", TMK_H5_F32, H5T_NATIVE_FLOAT, &max));
+    TMK_TRY(tmk_h5_open_column(r, group, "max_sample", TMK_H5_U64, H5T_NATIVE_UINT64, &max_sample));
+    if (min.size != ids.size || min_sample.size != ids.size || max.size != ids.size ||
+        max_sample.size != ids.size)
+        return tmk_fail(r->diag, TMK_FORMAT, "'top_samples': its parts have different sizes");
+    for (hsize_t row = 0; row < ids.size; row++) {
+        uint32_t id;
+        struct tmk_profile_tensor *t = NULL;
+        TMK_TRY(tmk_h5_take(r, &ids, &id, 1));
+        TMK_TRY(record_of(r, id, &t));
+        if (t->tops.n == TMK_TOPS)
+            return tmk_fail(r->diag, TMK_FORMAT,
+                            "'top_samples': p%" PRIu32 " has more than %d samples", id, TMK_TOPS);
+        uint32_t at = t->tops.n++;
+        TMK_TRY(tmk_h5_take(r, &min, &t->tops.min[at].value, 1));
+        TMK_TRY(tmk_h5_take(r, &min_sample, &t->tops.min[at].sample, 1));
+        TMK_TRY(tmk_h5_take(r, &max, &t->tops.max[at].value, 1));
+        TMK_TRY(tmk_h5_take(r, &max_sample, &t->tops.max[at].sample, 1));
+    }
+    return TMK_OK;
+}
+
 static enum tmk_status read_operands(struct tmk_h5_reader *r) {
     hid_t group;
     struct tmk_h5_in ids, operands;
@@ -386,7 +417,8 @@ static enum tmk_status read_operands(struct tmk_h5_reader *r) {
 
 static enum tmk_status read_parts(struct tmk_h5_reader *r) {
     static enum tmk_status (*const parts[])(struct tmk_h5_reader * r) = {
-        read_header, read_tensors, read_consumers, read_integers, read_samples, read_operands,
+        read_header,  read_tensors, read_consumers, read_integers,
+        read_samples, read_tops,    read_operands,
     };
     for (size_t i = 0; i < TMK_COUNT(parts); i++) {
         size_t mark = r->h5.n_kept;

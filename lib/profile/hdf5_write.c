@@ -206,7 +206,41 @@ static enum tmk_status write_samples(struct tmk_h5_writer *w) {
     return TMK_OK;
 }
 
-/* ---- /operands, /nonfinite ---- */
+/* ---- /top_samples, /operands, /nonfinite ---- */
+
+static enum tmk_status write_tops(struct tmk_h5_writer *w) {
+    struct tmk_h5 *h = &w->h5;
+    const struct tmk_profile *p = w->profile;
+    hsize_t rows = 0;
+    for (uint32_t i = 0; i < p->n_tensors; i++)
+        rows += p->tensors[i].tops.n;
+    hid_t group = tmk_h5_new_group(h, w->file, "top_samples", "the samples that reach furthest");
+    struct tmk_h5_out ids = tmk_h5_new_column(h, group, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32,
+                                              rows, TMK_H5_CHUNK_ELEMENTS),
+                      value[2], sample[2];
+    static const char *const names[2][2] = {{"min", "min_sample"}, {"max", "max_sample"}};
+    for (int end = 0; end < 2; end++) {
+        value[end] = tmk_h5_new_column(h, group, names[end][0], H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
+                                       rows, TMK_H5_CHUNK_ELEMENTS);
+        sample[end] = tmk_h5_new_column(h, group, names[end][1], H5T_STD_U64LE, H5T_NATIVE_UINT64,
+                                        rows, TMK_H5_CHUNK_ELEMENTS);
+        tmk_h5_describe(h, sample[end].dataset, "", "the sample that has it");
+    }
+    tmk_h5_describe(h, ids.dataset, "", "profile ID; its rows begin with the furthest sample");
+    tmk_h5_describe(h, value[0].dataset, "1", "least finite element of a sample");
+    tmk_h5_describe(h, value[1].dataset, "1", "greatest finite element of a sample");
+    for (uint32_t i = 0; i < p->n_tensors; i++)
+        for (uint32_t k = 0; k < p->tensors[i].tops.n; k++) {
+            const struct tmk_tops *tops = &p->tensors[i].tops;
+            const struct tmk_top *top[2] = {&tops->min[k], &tops->max[k]};
+            tmk_h5_append(h, &ids, &p->tensors[i].id, 1);
+            for (int end = 0; end < 2; end++) {
+                tmk_h5_append(h, &value[end], &top[end]->value, 1);
+                tmk_h5_append(h, &sample[end], &top[end]->sample, 1);
+            }
+        }
+    return TMK_OK;
+}
 
 static enum tmk_status write_operands(struct tmk_h5_writer *w) {
     struct tmk_h5 *h = &w->h5;
@@ -301,7 +335,7 @@ static enum tmk_status write_parts(struct tmk_h5_writer *w) {
     static enum tmk_status (*const parts[])(struct tmk_h5_writer * w) = {
         write_header,     tmk_h5_write_tensors, tmk_h5_write_consumers, tmk_h5_write_integers,
         write_histograms, write_bin_edges,      write_channels,         write_samples,
-        write_operands,   write_nonfinite,
+        write_tops,       write_operands,       write_nonfinite,
     };
     write_attributes(w);
     for (size_t i = 0; i < TMK_COUNT(parts) && !w->h5.failed; i++) {

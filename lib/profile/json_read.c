@@ -188,19 +188,34 @@ static enum tmk_status get_facts(const cJSON *item, struct tmk_summary *facts,
 static enum tmk_status get_stats(struct reader *r, const cJSON *item, enum tmk_stats_level level,
                                  struct tmk_profile_tensor *t) {
     static const char *const keys[] = {
-        IDENTITY, "count",          "samples",   "updates",          "min",       "max",
-        "min_at", "max_at",         "nan",       "posinf",           "neginf",    "first_nonfinite",
-        "zeros",  "negative_zeros", "denormals", "negatives",        "sum",       "mean",
-        "std",    "sum_squares",    "channels",  "channel_conflict", "histogram", "nonfinite",
+        IDENTITY,      "count",
+        "samples",     "updates",
+        "min",         "max",
+        "min_at",      "max_at",
+        "nan",         "posinf",
+        "neginf",      "first_nonfinite",
+        "zeros",       "negative_zeros",
+        "denormals",   "negatives",
+        "sum",         "mean",
+        "std",         "sum_squares",
+        "channels",    "channel_conflict",
+        "histogram",   "nonfinite",
+        "top_samples",
     };
     struct tmk_summary facts = {.level = level, .channel_axis = -1};
     float *min = NULL, *max = NULL;
-    const cJSON *channels = tmk_json_member(item, "channels");
+    const cJSON *channels = tmk_json_member(item, "channels"),
+                *tops = tmk_json_member(item, "top_samples");
     TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), tmk_profile_is_strict(r->profile), r->diag));
     TMK_TRY(get_facts(item, &facts, r->diag));
     TMK_TRY(tmk_in(r->diag, get_histogram(r, tmk_json_member(item, "histogram"), &facts.bins_used),
                    "'histogram'"));
     enum tmk_status status = TMK_OK;
+    if (tops)
+        TMK_TRY(
+            tmk_in(r->diag,
+                   tmk_profile_get_tops(tops, tmk_profile_is_strict(r->profile), &t->tops, r->diag),
+                   "'top_samples'"));
     if (channels)
         status = tmk_in(r->diag, get_channels(r, channels, &facts, &min, &max), "'channels'");
     if (status == TMK_OK)

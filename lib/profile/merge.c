@@ -342,6 +342,7 @@ static enum tmk_status add_value(struct tmk_profile *profile, struct tmk_profile
     if (has_numbers(src) && !has_numbers(dst))
         TMK_TRY(take_over(profile, dst, src, diag));
     TMK_TRY(add_shapes(dst, src, diag));
+    tmk_tops_merge(&dst->tops, dst->stats, &src->tops, src->stats);
     if (src->stats)
         TMK_TRY(tmk_stats_merge(dst->stats, src->stats, diag));
     if (src->has_int_stats)

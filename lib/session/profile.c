@@ -99,6 +99,7 @@ static enum tmk_status configure_slots(struct story *story, struct tmk_diag *dia
             .guard = kind == TMK_OBSERVER_GUARD || story->options->fail_on_nan,
             .print = kind == TMK_OBSERVER_PRINT,
             .per_sample = story->options->per_sample,
+            .tops = true,
             .label = story->labels[i]};
     }
     return tmk_derive_rules(story->graph, story->observers, story->slots, story->n_slots, diag);

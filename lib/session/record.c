@@ -257,6 +257,7 @@ static enum tmk_status move_account(const struct tmk_profile *profile, struct tm
     account->floats = NULL;
     tensor->has_int_stats = account->dtype != TMK_FLOAT32;
     tensor->int_stats = account->ints;
+    tensor->tops = account->tops;
     if (!per_sample || !tensor->stats || tensor->kind == TMK_PROFILE_WEIGHT)
         return TMK_OK;
     return lay_out_samples(profile, &account->samples, tensor, diag);

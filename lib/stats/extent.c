@@ -40,6 +40,12 @@ void tmk_stats_each(struct tmk_stats_pass *pass, struct tmk_extent *each) {
     pass->each = each;
 }
 
+struct tmk_extent tmk_stats_span(const struct tmk_stats_pass *pass) {
+    struct tmk_extent extent = tmk_extent_empty();
+    widen(&extent, pass->least, pass->greatest);
+    return extent;
+}
+
 static void take(struct tmk_extent *extent, uint32_t bits) {
     int32_t key = tmk_key_of_bits(bits);
     if (tmk_key_is_finite(key))

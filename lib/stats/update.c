@@ -32,10 +32,12 @@ static size_t find(const struct tmk_tile *tile, uint32_t bits) {
 }
 
 /* The extremes of a tile of finite elements. */
-static void take_extremes(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+static void take_extremes(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                           const struct tmk_facts *facts) {
     struct tmk_stats *stats = pass->stats;
     int32_t min = tmk_facts_min(facts), max = tmk_facts_max(facts);
+    pass->least = min < pass->least ? min : pass->least;
+    pass->greatest = max > pass->greatest ? max : pass->greatest;
     if (min < stats->min.key ||
         (min == stats->min.key &&
          tmk_where_before(tmk_tile_where(pass, tile->first), stats->min.at)))
@@ -51,11 +53,13 @@ static void take_extremes(const struct tmk_stats_pass *pass, const struct tmk_ti
 }
 
 /* A tile that holds NaN or infinities, element by element. */
-static void take_special(const struct tmk_stats_pass *pass, const struct tmk_tile *tile) {
+static void take_special(struct tmk_stats_pass *pass, const struct tmk_tile *tile) {
     struct tmk_stats *stats = pass->stats;
     for (size_t k = 0; k < tile->n; k++) {
         int32_t key = tmk_key_of_bits(tile->x[k]);
         if (tmk_key_is_finite(key)) {
+            pass->least = key < pass->least ? key : pass->least;
+            pass->greatest = key > pass->greatest ? key : pass->greatest;
             if (key > stats->min.key && key < stats->max.key)
                 continue;
             struct tmk_extreme extreme = {key, tmk_tile_where(pass, tmk_tile_logical(tile, k))};
@@ -70,7 +74,7 @@ static void take_special(const struct tmk_stats_pass *pass, const struct tmk_til
     }
 }
 
-static enum tmk_status take_facts(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+static enum tmk_status take_facts(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                                   const struct tmk_facts *facts, struct tmk_diag *diag) {
     struct tmk_stats *stats = pass->stats;
     stats->zeros += facts->zeros;
@@ -95,7 +99,7 @@ static enum tmk_status make_room(struct tmk_stats *stats, size_t n, struct tmk_d
 }
 
 /* At most TMK_TILE elements. */
-static enum tmk_status measure(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+static enum tmk_status measure(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                                const struct tmk_lanes *lanes, struct tmk_facts *facts,
                                struct tmk_diag *diag) {
     struct tmk_stats *stats = pass->stats;
@@ -137,7 +141,7 @@ static void add_facts(struct tmk_facts *all, const struct tmk_facts *one) {
 }
 
 /* A tile of whole and broken runs: all runs' facts together are the tile's. */
-static enum tmk_status take_runs(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+static enum tmk_status take_runs(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                                  struct tmk_diag *diag) {
     struct tmk_stats *stats = pass->stats;
     size_t inner = pass->inner, run = tile->first / inner, left = inner - tile->first % inner;
@@ -161,7 +165,7 @@ static enum tmk_status take_runs(const struct tmk_stats_pass *pass, const struct
     return take_facts(pass, tile, &all, diag);
 }
 
-static enum tmk_status take_row_major(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+static enum tmk_status take_row_major(struct tmk_stats_pass *pass, const tmk_loose_bits *x,
                                       size_t first, size_t n, struct tmk_diag *diag) {
     bool by_run = pass->channels > 0 && pass->inner >= LONG_RUN, all_finite = true;
     for (size_t done = 0; done < n;) {
@@ -194,7 +198,7 @@ static void take_channels(const struct tmk_stats_pass *pass, const struct tmk_ti
 }
 
 /* A tile of whole rows; its first element is of index `first_lane` of the axis that is cut. */
-static enum tmk_status take_lanes(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+static enum tmk_status take_lanes(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                                   size_t first_lane, struct tmk_diag *diag) {
     struct tmk_channels *channels = &pass->stats->channels;
     struct tmk_facts facts;
@@ -211,7 +215,7 @@ static enum tmk_status take_lanes(const struct tmk_stats_pass *pass, const struc
 }
 
 /* Rows of which only the first `valid` of `block` elements count. */
-static enum tmk_status take_padded(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+static enum tmk_status take_padded(struct tmk_stats_pass *pass, const tmk_loose_bits *x,
                                    size_t rows, size_t valid, size_t first, size_t first_lane,
                                    struct tmk_diag *diag) {
     uint32_t kept[TMK_TILE];
@@ -233,8 +237,8 @@ static enum tmk_status take_padded(const struct tmk_stats_pass *pass, const tmk_
 }
 
 /* Whole rows of one block. */
-static enum tmk_status take_rows(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
-                                 size_t rows, size_t valid, size_t first, size_t first_lane,
+static enum tmk_status take_rows(struct tmk_stats_pass *pass, const tmk_loose_bits *x, size_t rows,
+                                 size_t valid, size_t first, size_t first_lane,
                                  struct tmk_diag *diag) {
     size_t block = pass->at.block, most = TMK_TILE / block;
     if (valid < block || block > TMK_TILE)
@@ -248,9 +252,9 @@ static enum tmk_status take_rows(const struct tmk_stats_pass *pass, const tmk_lo
 }
 
 /* A part of a row, from this lane on. */
-static enum tmk_status take_part(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
-                                 size_t n, size_t lane, size_t valid, size_t first,
-                                 size_t first_lane, struct tmk_diag *diag) {
+static enum tmk_status take_part(struct tmk_stats_pass *pass, const tmk_loose_bits *x, size_t n,
+                                 size_t lane, size_t valid, size_t first, size_t first_lane,
+                                 struct tmk_diag *diag) {
     if (lane >= valid)
         return TMK_OK;
     n = n < valid - lane ? n : valid - lane;
@@ -263,7 +267,7 @@ static enum tmk_status take_part(const struct tmk_stats_pass *pass, const tmk_lo
 }
 
 /* What a piece holds of one block of the cut axis: places [place, place + n) of it. */
-static enum tmk_status take_block(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+static enum tmk_status take_block(struct tmk_stats_pass *pass, const tmk_loose_bits *x,
                                   size_t place, size_t n, size_t valid, size_t first,
                                   size_t first_lane, struct tmk_diag *diag) {
     size_t block = pass->at.block, row = place / block, lane = place % block;
@@ -280,7 +284,7 @@ static enum tmk_status take_block(const struct tmk_stats_pass *pass, const tmk_l
                      diag);
 }
 
-static enum tmk_status take_blocked(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+static enum tmk_status take_blocked(struct tmk_stats_pass *pass, const tmk_loose_bits *x,
                                     size_t first, size_t n, struct tmk_diag *diag) {
     size_t block = pass->at.block, blocks = (pass->blocked + block - 1) / block;
     size_t whole = pass->rows * block, number = first / whole, place = first % whole;
@@ -298,7 +302,7 @@ static enum tmk_status take_blocked(const struct tmk_stats_pass *pass, const tmk
 }
 
 /* One row a block: the elements lie row-major, but for what fills up after the last of each. */
-static enum tmk_status take_gapped(const struct tmk_stats_pass *pass, const tmk_loose_bits *x,
+static enum tmk_status take_gapped(struct tmk_stats_pass *pass, const tmk_loose_bits *x,
                                    size_t first, size_t n, struct tmk_diag *diag) {
     size_t block = pass->at.block, filled = (pass->blocked + block - 1) / block * block;
     size_t outer = first / filled, place = first % filled;
@@ -350,8 +354,13 @@ enum tmk_status tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape 
                                 struct tmk_stats_pass *pass, struct tmk_diag *diag) {
     size_t n;
     TMK_TRY(check(stats, shape, at, &n, diag));
-    *pass = (struct tmk_stats_pass){
-        .stats = stats, .shadow = shadow, .at = *at, .elements = n, .part = n};
+    *pass = (struct tmk_stats_pass){.stats = stats,
+                                    .shadow = shadow,
+                                    .at = *at,
+                                    .elements = n,
+                                    .part = n,
+                                    .least = TMK_KEY_POSINF,
+                                    .greatest = TMK_KEY_NEGINF};
     if (n == 0)
         return TMK_OK;
     bool by_channel = at->channel_axis >= 0 && at->channel_axis < shape->rank;

@@ -27,6 +27,9 @@ def _move(profile, begin, end, whole):
         for key in ("min_at", "max_at", "first_nonfinite"):
             if tensor.get(key):
                 tensor[key]["sample"] += begin
+        for tops in tensor.get("top_samples", {}).values():
+            for top in tops:
+                top["sample"] += begin
 
 
 def make_shards(path, model, data, cuts, *more, limit=None):
@@ -46,7 +49,7 @@ def make_shards(path, model, data, cuts, *more, limit=None):
         part.write_bytes(header[:len(header) - len(payload)] + payload)
         tidemark(*words, "--data", part, "-o", target).expect(0)
         part.unlink()
-        profile = json.loads(target.read_text())
+        profile = json.loads(target.read_text(), parse_int=lambda text: -0.0 if text == "-0" else int(text))
         _move(profile, begin, end, whole)
         target.write_text(json.dumps(profile))
         shards.append(target)

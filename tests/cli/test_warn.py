@@ -250,36 +250,105 @@ def test_per_sample_wants_hdf5():
             profile(DIGITS, PICTURES, path / "p.json", "-o", path / "p.h5", "--per-sample", "--limit", 3).expect(DONE)
 
 
-def outlier_data(path):
+def outlier_rows():
     """Sample 6 is twice as large as all others; sample 2 sets the lower end alone."""
     rows = [[0.1 * s, 1.0, -1.0 - 0.001 * s, 0.0] for s in range(12)]
     rows[6] = [0.0, 20.0, 0.0, 0.0]
     rows[2] = [0.0, 10.0, -10.0, 0.0]
-    return data(path, rows)
+    return rows
+
+
+def outlier_data(path):
+    return data(path, outlier_rows())
 
 
 def test_outliers_are_ranked():
     with folder() as path:
         source, samples = log_model(path / "m.onnx"), outlier_data(path / "x.npy")
         profile(source, samples, path / "p.json").expect(DONE)
-        rough = json.loads(tidemark("show", path / "p.json", "x", "--outliers", "--json").expect(DONE).out)
-        assert not rough["per_sample"] and {entry["sample"] for entry in rough["samples"]} == {2, 6}
-        assert all("widens" not in entry for entry in rough["samples"])
-        tidemark("show", path / "p.json", "--outliers").expect(DONE, "--per-sample")
-        if not HAVE_HDF5:
-            return
-        profile(source, samples, path / "p.h5", "--per-sample").expect(DONE)
-        exact = json.loads(tidemark("show", path / "p.h5", "x", "--outliers", "--json").expect(DONE).out)
-        assert exact["per_sample"] and exact["values"] == 1
+        exact = json.loads(tidemark("show", path / "p.json", "x", "--outliers", "--json").expect(DONE).out)
+        assert not exact["per_sample"] and exact["values"] == 1
+        if HAVE_HDF5:
+            profile(source, samples, path / "p.h5", "--per-sample").expect(DONE)
+            kept = json.loads(tidemark("show", path / "p.h5", "x", "--outliers", "--json").expect(DONE).out)
+            assert kept == {**exact, "per_sample": True}, (kept, exact)
         first, second = exact["samples"]
         # with all: [-10, 20]; without sample 2: [-1.011, 20]; without sample 6: [-10, 10]
         assert first["sample"] == 6 and abs(first["widens"] - 0.5) < 1e-6, exact
         assert first["worst"] == {"id": "p0", "name": "x", "end": "max", "value": 20, "next": 10, "next_sample": 2}
         assert second["sample"] == 2 and abs(second["widens"] - (30 / 21.011 - 1)) < 1e-6
-        assert len(json.loads(tidemark("show", path / "p.h5", "--outliers=1", "--json").out)["samples"]) == 1
-        tidemark("show", path / "p.h5", "x", "--outliers").expect(DONE, "+50.0%", "max 20, then 10 (sample 2)")
-        tidemark("show", path / "p.h5", "--outliers=many").refuses(WRONG_CALL, "many")
-        tidemark("show", path / "p.h5", "--outliers", "--convergence").refuses(WRONG_CALL, "one at a time")
+        assert len(json.loads(tidemark("show", path / "p.json", "--outliers=1", "--json").out)["samples"]) == 1
+        tidemark("show", path / "p.json", "x", "--outliers").expect(DONE, "+50.0%", "max 20, then 10 (sample 2)")
+        tidemark("show", path / "p.json", "--outliers=many").refuses(WRONG_CALL, "many")
+        tidemark("show", path / "p.json", "--outliers", "--convergence").refuses(WRONG_CALL, "one at a time")
+
+
+def without_top_samples(source, target):
+    """As an earlier release wrote it."""
+    profile = json.loads(source.read_text())
+    profile["version"]["minor"] = 2
+    for tensor in profile["tensors"]:
+        tensor.pop("top_samples", None)
+    target.write_text(json.dumps(profile))
+    return target
+
+
+def test_outliers_of_an_old_profile_are_the_places_of_the_extremes():
+    with folder() as path:
+        source, samples = log_model(path / "m.onnx"), outlier_data(path / "x.npy")
+        profile(source, samples, path / "p.json").expect(DONE)
+        old = without_top_samples(path / "p.json", path / "old.json")
+        rough = json.loads(tidemark("show", old, "x", "--outliers", "--json").expect(DONE).out)
+        assert {entry["sample"] for entry in rough["samples"]} == {2, 6}
+        assert all("widens" not in entry for entry in rough["samples"])
+        tidemark("show", old, "--outliers").expect(DONE, "not known")
+
+
+# ---- top samples ----
+
+def check_tops(tensor, rows, of):
+    """Against sorting."""
+    for end, sign in (("min", 1), ("max", -1)):
+        each = sorted((sign * (min if end == "min" else max)(of(row)), s) for s, row in enumerate(rows))
+        want = [(float32(sign * value), s) for value, s in each[:4]]
+        got = [(float32(top["value"]), top["sample"]) for top in tensor["top_samples"][end]]
+        assert got == want, (tensor["name"], end, got, want)
+
+
+def test_top_samples_are_those_of_sorting_whatever_the_threads_batches_and_shards():
+    with folder() as path:
+        source = model(path / "m.onnx", [onnx.node("Neg", ["x"], ["y"]), onnx.node("Relu", ["y"], ["z"])], ["z"])
+        rows = [[float((s * 37 + i * 11) % 23 - 9) for i in range(4)] for s in range(40)]
+        samples = data(path / "x.npy", rows)
+        for batch in ([], ["--batch", 4], ["--batch", 8]):
+            profile(source, samples, path / "p.json", "--threads", 1, *batch).expect(DONE)
+            found = records(path / "p.json")
+            check_tops(found["x"], rows, lambda row: row)
+            check_tops(found["y"], rows, lambda row: [-x for x in row])
+            assert "top_samples" not in found["z"] and found["z"]["status"] == "derived"
+            for threads in (2, 4):
+                profile(source, samples, path / "q.json", "--threads", threads, *batch).expect(DONE)
+                assert (path / "q.json").read_bytes() == (path / "p.json").read_bytes()
+            parts = [path / f"{k}.json" for k in (1, 2, 3)]
+            for k, part in enumerate(parts, 1):
+                profile(source, samples, part, "--shard", f"{k}/3", *batch).expect(DONE)
+            tidemark("merge", parts[1], parts[2], parts[0], "-o", path / "q.json").expect(DONE)
+            assert (path / "q.json").read_bytes() == (path / "p.json").read_bytes()
+            profile(source, samples, path / "q.json", "--checkpoint", path / "c", "--every", "0.0001s", *batch).expect(DONE)
+            assert (path / "q.json").read_bytes() == (path / "p.json").read_bytes()
+        tidemark("merge", without_top_samples(parts[0], path / "old.json"), *parts[1:], "-o", path / "q.json").expect(DONE)
+        assert "top_samples" not in records(path / "q.json")["x"]
+
+
+def test_the_range_without_the_worst_sample_is_shown():
+    with folder() as path:
+        source, samples = log_model(path / "m.onnx"), outlier_data(path / "x.npy")
+        profile(source, samples, path / "p.json").expect(DONE)
+        tidemark("show", path / "p.json", "x").expect(DONE, "20 in 6, 10 in 2", "-10 in 2, -1.011 in 11",
+                                                      "[-10, 10] without sample 6")
+        tidemark("show", path / "p.json", "y").expect(DONE, "top samples", "follow from those of p3")
+        shown, = json.loads(tidemark("show", path / "p.json", "x", "--json").out)
+        check_tops(dict(shown, name="x"), outlier_rows(), lambda row: row)
 
 
 def test_convergence_counts_the_samples_that_were_needed():

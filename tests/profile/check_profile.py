@@ -96,6 +96,8 @@ class TheSchema(InFolder):
             "derived, and no rule": at(["tensors", 3, "derivation"], None, delete=True),
             "negative dimension": at(["tensors", 0, "shape", 1], -1),
             "fractional version": at(["version", "minor"], 0.5),
+            "five top samples": at(["tensors", 0, "top_samples", "min"], [{"value": 0, "sample": 100}] * 5),
+            "top samples at one end": at(["tensors", 0, "top_samples", "max"], None, delete=True),
             "a range that is no pair": at(["coverage", "ranges", 0], [100]),
             "unknown key in the coverage": at(["coverage", "part"], 1),
         }
@@ -169,7 +171,7 @@ class Hdf5(InFolder):
     def test_says_the_same_as_json(self):
         with h5py.File(self.path) as file:
             self.assertEqual(file.attrs["format"], "tidemark-profile")
-            self.assertEqual(list(file.attrs["version"]), [1, 2])
+            self.assertEqual(list(file.attrs["version"]), [1, 3])
             self.assertEqual(file.attrs["model_sha256"], self.profile["model"]["sha256"])
             self.assertEqual(file.attrs["samples_run"], self.profile["ledger"]["run"])
             header = json.loads(file["header"][()])
@@ -193,9 +195,13 @@ class Hdf5(InFolder):
         consumers = [c for c in file["consumers"][:] if c["tensor_id"] == row["id"]]
         self.assertEqual([c["op"].decode() for c in consumers], [c["op"] for c in tensor["consumers"]])
         def pairs(group, column):
-            return [int(other) for one, other in zip(file[group]["tensor"], file[group][column]) if one == row["id"]]
+            return [other.item() for one, other in zip(file[group]["tensor"], file[group][column]) if one == row["id"]]
 
         self.assertEqual([f"p{other}" for other in pairs("operands", "operand")], tensor.get("operands", []))
+        tops = tensor.get("top_samples", {"min": [], "max": []})
+        for end in tops:
+            rows = list(zip(pairs("top_samples", end), pairs("top_samples", end + "_sample")))
+            self.assertEqual(rows, [(float(numpy.float32(top["value"])), top["sample"]) for top in tops[end]])
         cause = tensor.get("nonfinite")
         self.assertEqual([f"p{other}" for other in pairs("nonfinite", "from")],
                          ["p-1"] if cause == {"origin": True} else cause["inherits"] if cause else [])
@@ -353,6 +359,13 @@ class Hdf5(InFolder):
             "no header": (remove("header"), "'header'"),
             "an operand that is nowhere": (put("operands/operand", 0, 77), "p77"),
             "operands of nothing": (put("operands/tensor", 0, 77), "p77"),
+            "top samples of nothing": (put("top_samples/tensor", 0, 77), "p77"),
+            "a top sample that is too far": (put("top_samples/max", 0, 3.2e38), "top samples"),
+            "a top sample out of order": (put("top_samples/min", 1, 5), "order"),
+            "a top sample twice": (put("top_samples/max_sample", 1, 103), "order"),
+            "a top sample of another run": (put("top_samples/max_sample", 2, 17), "range"),
+            "a fifth top sample": (put("top_samples/tensor", 4, 0), "more than 4"),
+            "half of the top samples": (remove("top_samples/min"), "min"),
             "half of the operands": (remove("operands/operand"), "operand"),
             "no tensors": (remove("tensors"), "'tensors'"),
             "no channels": (remove("channels"), "'channels'"),

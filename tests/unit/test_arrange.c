@@ -124,7 +124,7 @@ static enum tmk_status piece(void *context, uint32_t slot, const float *x, size_
 
 static enum tmk_status last(void *context, uint32_t slot, struct tmk_diag *diag) {
     struct scene *s = context;
-    return tmk_account_end(&s->accounts[slot], diag);
+    return tmk_account_end(&s->accounts[slot], &s->configs[slot], diag);
 }
 
 static void keep_outputs(struct scene *s, const struct tmk_worker *worker, int round) {

@@ -275,6 +275,7 @@ static void channels_follow_a_permutation(void **state) {
     one_value(&ends, (struct tmk_shape){2, {3, 2}}, six);
     ends.lineage->originals[0].verdict = TMK_LINEAGE_VIEW;
     ends.lineage->originals[0].view = (struct tmk_lineage_view){.rank = 2, .perm = {1, 0}};
+    ends.original->tensors[0].tops = (struct tmk_tops){.n = 1, .min = {{-4, 0}}, .max = {{3, 0}}};
     carry_both_ways(&ends, &there, &back);
     tmk_stats_summary(ends.to_transformed->tensors[0].stats, &is);
     assert_int_equal(is.channel_axis, 0);
@@ -284,6 +285,8 @@ static void channels_follow_a_permutation(void **state) {
     tmk_stats_summary(ends.to_original->tensors[0].stats, &is);
     assert_int_equal(is.channel_axis, 1);
     assert_true(is.bins_used > 0 && is.sum == 0.75);
+    const struct tmk_tops *tops = &ends.to_original->tensors[0].tops;
+    assert_true(tops->n == 1 && tops->min[0].value == -4 && tops->max[0].value == 3);
     assert_int_equal(there.same + back.same, 2);
     end(&ends);
 }

@@ -84,6 +84,16 @@ static void look(struct tmk_profile_tensor *t, enum tmk_stats_level level, const
     t->dtype = TMK_FLOAT32;
     assert_ok(tmk_stats_update(t->stats, x, shape, at, &diag), &diag);
     assert_ok(tmk_profile_add_runs(t, shape, 1, &diag), &diag);
+    for (uint64_t s = 0; t->kind != TMK_PROFILE_WEIGHT && shape->rank == 2 && s < at->samples;
+         s++) {
+        struct tmk_extent extent = tmk_extent_empty();
+        for (uint64_t k = s * WIDTH; k < (s + 1) * WIDTH; k++) {
+            const struct tmk_extent one = {x[k], x[k], false, false};
+            if (isfinite(x[k]))
+                tmk_extent_widen(&extent, &one);
+        }
+        tmk_tops_take(&t->tops, at->sample + s, &extent);
+    }
 }
 
 static void look_at_integers(struct tmk_profile_tensor *t, const struct batch *b) {

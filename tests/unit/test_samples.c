@@ -86,7 +86,7 @@ static void see(struct tmk_account *account, const struct tmk_slot_config *confi
         left -= n;
         assert_ok(tmk_account_piece(account, config, y + left, left, n, &diag), &diag);
     }
-    assert_ok(tmk_account_end(account, &diag), &diag);
+    assert_ok(tmk_account_end(account, config, &diag), &diag);
 }
 
 static void layouts_and_pieces_do_not_show(void **state) {
