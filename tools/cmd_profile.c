@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@
 
 struct profile_args {
     struct run_args run;
-    struct words outputs, observe;
+    struct words outputs, observe, exclude;
+    float *excluded; /* the same as numbers */
     const char *kind, *nan, *memory_limit, *strata;
     bool plan, per_sample, resume;
 };
@@ -141,13 +143,29 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
     return status;
 }
 
+static bool parse_excluded(const struct command *command, struct profile_args *args) {
+    args->excluded = calloc(args->exclude.n + 1, sizeof *args->excluded);
+    for (size_t i = 0; args->excluded && i < args->exclude.n; i++) {
+        char *end;
+        const char *word = args->exclude.items[i];
+        args->excluded[i] = strtof(word, &end);
+        if (end == word || *end || !isfinite(args->excluded[i])) {
+            wrong_call(command, "--exclude wants a finite float32 number, not '%s'", word);
+            return false;
+        }
+    }
+    return args->excluded != NULL;
+}
+
 static int profile_model(const struct command *command, struct profile_args *args,
                          const struct words *rest) {
     struct tmk_run_options options;
     struct strata strata = {0};
     struct tmk_diag diag = {0};
-    if (!make_run_options(command, &args->run, rest, 1, &options))
+    if (!make_run_options(command, &args->run, rest, 1, &options) || !parse_excluded(command, args))
         return EXIT_WRONG_CALL;
+    options.exclude = args->excluded;
+    options.n_exclude = args->exclude.n;
     options.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
     options.per_sample = args->per_sample;
     options.print = print_value;
@@ -222,6 +240,10 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "sample,label: counts each label's samples apart, too, and writes their" RUN_HELP_INDENT
          "profiles beside the whole, as NAME.LABEL.json",
          &args.strata},
+        {"exclude", 0, OPTION_TEXTS, "VALUE",
+         "leave elements of inputs and activations that are exactly VALUE (-1e9, as "
+         "in" RUN_HELP_INDENT "masks) out of all numbers, and count them apart; may be repeated",
+         &args.exclude},
         {"memory-limit", 0, OPTION_TEXT, "SIZE",
          "fewer workers, then smaller batches, until about SIZE is enough (400M, 2G)",
          &args.memory_limit},
@@ -251,6 +273,8 @@ static int run_profile(const struct command *command, int argc, char **argv) {
     finish_run_args(&args.run);
     free(args.outputs.items);
     free(args.observe.items);
+    free(args.exclude.items);
+    free(args.excluded);
     free(rest.items);
     return exit_status;
 }

@@ -88,7 +88,8 @@ static const struct tmk_nonfinite *nonfinite_of(const struct tmk_nonfinite *all,
 }
 
 /* What a line is marked with: N NaN or infinity begins here, n they were inherited, C constant,
- * D17 dead channels, S saturated. */
+ * D17 dead channels, S saturated, M an extreme as in masks, P one number between the extremes is a
+ * tenth or more. */
 static void marks_of(const struct tmk_profile_tensor *tensor, const struct tmk_nonfinite *nonfinite,
                      char out[32]) {
     struct tmk_flags flags;
@@ -102,8 +103,9 @@ static void marks_of(const struct tmk_profile_tensor *tensor, const struct tmk_n
         at += snprintf(out + at, 32 - (size_t)at, "C");
     else if (flags.dead_channels)
         at += snprintf(out + at, 32 - (size_t)at, "D%zu", flags.dead_channels);
-    if (flags.saturated)
-        snprintf(out + at, 32 - (size_t)at, "S");
+    snprintf(out + at, 32 - (size_t)at, "%s%s%s", flags.saturated ? "S" : "",
+             flags.min_is || flags.max_is ? "M" : "",
+             flags.at_spike && !flags.saturated ? "P" : "");
 }
 
 static void print_header(void) {
@@ -161,7 +163,8 @@ void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint3
     const char *stratum = stratum_of(profile);
     printf("%s: %llu of %llu samples%s%s%s, %u values; marks: N, n NaN or infinity begins, is "
            "inherited; "
-           "C constant; D9 dead channels; S saturated\n",
+           "C constant; D9 dead channels; S saturated; M reaches a mask's number; P is often one "
+           "number\n",
            profile->model.file, (unsigned long long)profile->ledger.run,
            (unsigned long long)profile->ledger.offered, stratum ? " of the stratum '" : "",
            stratum ? stratum : "", stratum ? "'" : "", profile->n_tensors);
@@ -220,6 +223,8 @@ static void print_statistics(const struct tmk_stats *stats) {
            (unsigned long long)s.negatives, (unsigned long long)s.denormals);
     printf("  %-18s %llu NaN, %llu +inf, %llu -inf\n", "not finite", (unsigned long long)s.nan,
            (unsigned long long)s.posinf, (unsigned long long)s.neginf);
+    if (s.excluded)
+        printf("  %-18s %llu\n", "excluded", (unsigned long long)s.excluded);
     if (s.first_nonfinite.sample != TMK_NOWHERE)
         printf("  %-18s sample %llu, element %llu\n", "first not finite",
                (unsigned long long)s.first_nonfinite.sample,
@@ -264,6 +269,19 @@ static void print_runs(const struct tmk_profile_tensor *tensor) {
            (unsigned long long)s.samples);
 }
 
+static void print_sentinels(const struct tmk_profile_tensor *tensor) {
+    struct tmk_flags flags;
+    if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
+        return;
+    if (flags.min_is)
+        printf("  %-18s min is %s\n", "warning", flags.min_is);
+    if (flags.max_is)
+        printf("  %-18s max is %s\n", "warning", flags.max_is);
+    if (flags.at_spike)
+        printf("  %-18s at least %llu elements are %.9g\n", "warning",
+               (unsigned long long)flags.at_spike, (double)flags.spike);
+}
+
 static void print_ends(const struct tmk_profile_tensor *tensor) {
     if (tensor->has_producer)
         printf("  %-18s output %u of %s '%s'\n", "made by", tensor->producer.output,
@@ -292,6 +310,7 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
     print_ends(tensor);
     print_runs(tensor);
     print_flags(tensor, nonfinite_of(nonfinite, n, tensor->id));
+    print_sentinels(tensor);
     free(nonfinite);
     if (tensor->stats)
         print_statistics(tensor->stats);
@@ -318,6 +337,13 @@ static void print_json_flags(const struct tmk_profile_tensor *tensor,
     printf(", \"constant\": %s, \"saturated\": %s, \"at_min\": %llu, \"at_max\": %llu",
            flags.constant ? "true" : "false", flags.saturated ? "true" : "false",
            (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);
+    if (flags.min_is)
+        printf(", \"min_is\": \"%s\"", flags.min_is);
+    if (flags.max_is)
+        printf(", \"max_is\": \"%s\"", flags.max_is);
+    if (flags.at_spike)
+        printf(", \"spike\": %.9g, \"at_spike\": %llu", (double)flags.spike,
+               (unsigned long long)flags.at_spike);
     if (flags.channels)
         printf(", \"channels\": %zu, \"dead_channels\": %zu", flags.channels, flags.dead_channels);
 }
@@ -342,6 +368,8 @@ static void print_json_figures(const struct tmk_profile_tensor *tensor) {
            (unsigned long long)s.updates, (unsigned long long)s.count, (unsigned long long)s.nan,
            (unsigned long long)s.posinf, (unsigned long long)s.neginf, (unsigned long long)s.zeros,
            (unsigned long long)s.denormals);
+    if (s.excluded)
+        printf(", \"excluded\": %llu", (unsigned long long)s.excluded);
     if (s.finite)
         printf(", \"min\": %.9g, \"max\": %.9g, \"mean\": %.17g, \"std\": %.17g", (double)s.min,
                (double)s.max, s.mean, s.std);

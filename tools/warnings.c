@@ -65,9 +65,49 @@ static void remark_on_flags(const struct tmk_profile *profile) {
                 with_dead, dead, saturated);
 }
 
+/* Numbers that stand for something else, and numbers that are most of a value. */
+static void remark_on_sentinels(const struct tmk_profile *profile) {
+    const struct tmk_profile_tensor *first = NULL, *spiked = NULL;
+    struct tmk_flags of_first = {0}, of_spiked = {0};
+    uint32_t sentinels = 0, spikes = 0;
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[i];
+        struct tmk_flags flags;
+        if (tmk_profile_flags(t, &flags, NULL) != TMK_OK)
+            continue;
+        if ((flags.min_is || flags.max_is) && !sentinels++) {
+            first = t;
+            of_first = flags;
+        }
+        if (flags.at_spike && !flags.saturated && !spikes++) {
+            spiked = t;
+            of_spiked = flags;
+        }
+    }
+    if (first) {
+        struct tmk_summary s;
+        char more[48] = "", exclude[64] = "";
+        tmk_stats_facts(first->stats, &s);
+        float value = of_first.min_is ? s.min : s.max;
+        if (sentinels > 1)
+            snprintf(more, sizeof more, ", and %" PRIu32 " more values are like it", sentinels - 1);
+        if (tmk_sentinel(value))
+            snprintf(exclude, sizeof exclude, "; --exclude=%.9g leaves it out", (double)value);
+        remark("p%" PRIu32 " '%s' reaches %.9g, %s%s%s", first->id, first->name, (double)value,
+               of_first.min_is ? of_first.min_is : of_first.max_is, more, exclude);
+    }
+    if (spiked)
+        remark("%" PRIu32
+               " value%s one number, not 0, in a tenth of the elements or more: p%" PRIu32
+               " '%s' is %.9g in %" PRIu64,
+               spikes, spikes == 1 ? " has" : "s have", spiked->id, spiked->name,
+               (double)of_spiked.spike, of_spiked.at_spike);
+}
+
 void remark_on_numbers(const struct tmk_profile *profile) {
     if (is_quiet())
         return;
     remark_on_nonfinite(profile);
     remark_on_flags(profile);
+    remark_on_sentinels(profile);
 }

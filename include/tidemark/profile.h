@@ -349,7 +349,17 @@ struct tmk_flags {
     uint64_t at_min, at_max; /* elements that are proven to be the least, the greatest number; 0 for
                                 weights, for 0 and where there is no histogram */
     bool saturated; /* one of these is more than 1 % of the finite elements, and at least 16 */
+    /* Why the least or the greatest number looks as if it stood for something else, and was not
+     * measured (see tmk_sentinel); NULL: it does not, and so for weights */
+    const char *min_is, *max_is;
+    /* A number other than 0 that more than 10 % of the finite elements, and at least 16, are proven
+     * to be (at_spike of them); at_spike 0: there is none that could be proven. */
+    float spike;
+    uint64_t at_spike;
 };
+/* What a number is known to stand for, as in masks: the ends of floating-point types, negative
+ * powers of ten from -10^4 on. NULL: nothing. */
+TMK_API const char *tmk_sentinel(float value);
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor,
                                                         struct tmk_flags *out,
                                                         struct tmk_diag *diag);

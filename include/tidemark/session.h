@@ -149,8 +149,11 @@ struct tmk_run_options {
      * apart and one of them is little work, as many as make a call worth it, up to 32; this follows
      * from the model and the shape of a sample alone. tmk_model_run takes 0 for 1, as do strata. */
     uint32_t batch;
-    bool fail_on_nan; /* stop with TMK_GUARD at the first NaN */
-    bool per_sample;  /* keep each sample's extremes of each value; memory grows with samples */
+    bool fail_on_nan;     /* stop with TMK_GUARD at the first NaN */
+    bool per_sample;      /* keep each sample's extremes of each value; memory grows with samples */
+    const float *exclude; /* finite numbers: elements of inputs and activations with exactly these
+                             bits are counted apart, and are in no range, moment and histogram */
+    size_t n_exclude;
     /* Bytes: as many workers, then as large a batch, as are expected to fit; TMK_NOMEM before the
      * run where nothing fits. 0: no limit. */
     uint64_t memory_limit;

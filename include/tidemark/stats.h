@@ -109,11 +109,13 @@ struct tmk_stats_pass {
     struct tmk_stats *stats;
     struct tmk_stats_shadow *shadow;
     struct tmk_stats_at at;
-    size_t elements, part;   /* of the tensor; of one sample in it */
-    size_t inner, channels;  /* elements in a run of one channel; 0 channels: none are kept */
-    size_t rows, blocked;    /* elements behind one index of the axis that is cut; its length */
-    int32_t least, greatest; /* keys of the finite elements so far */
-    struct tmk_extent *each; /* see tmk_stats_each */
+    size_t elements, part;    /* of the tensor; of one sample in it */
+    size_t inner, channels;   /* elements in a run of one channel; 0 channels: none are kept */
+    size_t rows, blocked;     /* elements behind one index of the axis that is cut; its length */
+    int32_t least, greatest;  /* keys of the finite elements so far */
+    struct tmk_extent *each;  /* see tmk_stats_each */
+    const uint32_t *excluded; /* see tmk_stats_exclude */
+    size_t n_excluded;
 };
 /* shadow NULL: none (see below). Errors as tmk_stats_update; TMK_SHAPE when there is no axis 1 to
  * cut into blocks. */
@@ -128,6 +130,11 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_stats_piece(struct tmk_stats_pass *pas
                                                       struct tmk_diag *diag);
 TMK_API TMK_NODISCARD enum tmk_status tmk_stats_end(struct tmk_stats_pass *pass,
                                                     struct tmk_diag *diag);
+
+/* To be called right after tmk_stats_begin: elements with exactly one of these bit patterns (not of
+ * NaN) are counted as `excluded` and are in nothing else: no range, channel, sample's extent, zero,
+ * moment or bin. `bits` [n] must stay until the end. Costs a copy of the elements. */
+TMK_API void tmk_stats_exclude(struct tmk_stats_pass *pass, const uint32_t *bits, size_t n);
 
 /* ---- extremes of each sample ---- */
 
@@ -201,7 +208,7 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_sh
                                                              struct tmk_diag *diag);
 /* The state of y from x's, which was observed with this shadow from its first element on (or its
  * merges with those of others so observed). Equal to observing y, bit for bit, encoding included.
- * TMK_UNSUPPORTED: it does not follow at this level; TMK_NOMEM. */
+ * TMK_UNSUPPORTED: it does not follow at this level, or elements of x were excluded; TMK_NOMEM. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
                                                              const struct tmk_stats_shadow *shadow,
                                                              struct tmk_stats **out,
@@ -255,6 +262,7 @@ struct tmk_summary {
     enum tmk_stats_level level;
     uint64_t count; /* all elements */
     uint64_t nan, posinf, neginf;
+    uint64_t excluded;       /* left out on purpose */
     uint64_t zeros;          /* of either sign */
     uint64_t negative_zeros; /* those among them with the sign bit */
     uint64_t samples, updates;
@@ -270,7 +278,7 @@ struct tmk_summary {
         *channel_max; /* [channels], the state's memory, valid until it changes;
                          +inf and -inf for a channel without finite elements */
 
-    uint64_t finite; /* count - nan - posinf - neginf */
+    uint64_t finite; /* count - nan - posinf - neginf - excluded */
     /* at MINMAX, what follows is not known: 0 here, and NaN from `sum` on */
     uint64_t denormals; /* finite, not zero, below 2^-126 in magnitude */
     uint64_t negatives; /* finite and below zero; -0 is not */

@@ -147,6 +147,7 @@ enum tmk_status tmk_account_begin(struct tmk_account *account, const struct tmk_
     account->shape = tensor->shape;
     TMK_TRY(tmk_stats_begin(account->floats, &tensor->shape, &where,
                             config->shadowed ? account->shadow : NULL, &account->pass, diag));
+    tmk_stats_exclude(&account->pass, config->exclude, config->n_exclude);
     if (config->per_sample) {
         struct tmk_extent *each;
         TMK_TRY(tmk_samples_open(&account->samples, at->sample, at->samples, &each, diag));

@@ -14,10 +14,12 @@ enum tmk_rule { TMK_RULE_NONE, TMK_RULE_CLAMP, TMK_RULE_CONCAT };
 /* What to do at a slot. */
 struct tmk_slot_config {
     enum tmk_stats_level level;
-    bool guard;        /* stop the run at the first NaN */
-    bool print;        /* hand every tensor to `print` below */
-    bool per_sample;   /* keep the extremes of each sample, too */
-    bool tops;         /* keep the samples that reach furthest */
+    bool guard;              /* stop the run at the first NaN */
+    bool print;              /* hand every tensor to `print` below */
+    bool per_sample;         /* keep the extremes of each sample, too */
+    bool tops;               /* keep the samples that reach furthest */
+    const uint32_t *exclude; /* bit patterns that are left out, and how many; the caller's */
+    size_t n_exclude;
     const char *label; /* for messages: "p12 'conv1'" */
     /* Set by tmk_derive_rules. A float32 value with a rule is not looked at. */
     enum tmk_rule rule;

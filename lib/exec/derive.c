@@ -92,7 +92,8 @@ static enum tmk_status set_rule(struct deriving *d, uint32_t slot, enum tmk_rule
 static enum tmk_status derive_clamp(struct deriving *d, uint32_t slot, const struct tmk_node *node,
                                     const struct tmk_clamp *clamp) {
     struct tmk_slot_config *config = &d->configs[slot];
-    if (!tmk_clamp_follows(clamp, config->level))
+    /* what is left out of the operand is a number like others in the result */
+    if (!tmk_clamp_follows(clamp, config->level) || config->n_exclude)
         return TMK_OK;
     uint32_t source = source_of(d, slot, node->inputs[0]);
     /* a source has one shadow; and a shadow is made while its source is looked at */

@@ -2,8 +2,9 @@
 /* Values whose statistics follow exactly from others': they are not looked at while the graph runs.
  *
  * Relu and Clip from their operand, Concat from all of its operands; top-level nodes only, where
- * result and operands are observed at the same level. Which values those are depends on the graph
- * and on what is observed, never on how the graph runs. */
+ * result and operands are observed at the same level; no Relu and Clip where numbers are left out.
+ * Which values those are depends on the graph and on what is observed, never on how the graph runs.
+ */
 #ifndef TMK_EXEC_DERIVE_H
 #define TMK_EXEC_DERIVE_H
 

@@ -144,7 +144,7 @@ static enum tmk_status balance_stats(const struct tmk_profile_tensor *t,
     struct tmk_summary is;
     tmk_stats_summary(t->stats, &is);
     tmk_stats_bins(t->stats, bins->bin, bins->count, bins->low);
-    uint64_t sum = is.zeros + is.nan + is.posinf + is.neginf;
+    uint64_t sum = is.zeros + is.nan + is.posinf + is.neginf + is.excluded;
     for (uint32_t i = 0; i < is.bins_used; i++)
         sum += bins->count[i];
     if (t->has_int_stats)
@@ -155,7 +155,7 @@ static enum tmk_status balance_stats(const struct tmk_profile_tensor *t,
     bool apart = tmk_stats_level_of(t->stats) == TMK_STATS_MINMAX; /* the rest is in no bin */
     if (apart ? sum > is.count : sum != is.count)
         return tmk_fail(diag, TMK_MISMATCH,
-                        "zeros, NaN, infinities and the histogram hold %" PRIu64
+                        "zeros, NaN, infinities, what was excluded and the histogram hold %" PRIu64
                         " elements, the count is %" PRIu64,
                         sum, is.count);
     if (t->status == TMK_PROFILE_DEAD && !(is.finite == is.count && is.min == is.max))

@@ -273,7 +273,7 @@ static bool map_channels(const struct tmk_carrying *c, const struct tmk_lineage_
 
 /* Zeros that are proven: all of them where nothing else is in the range, the extremes else. */
 static void count_zeros(struct mapped *m, const struct extent *all) {
-    const uint64_t finite = m->is.count - m->is.nan - m->is.posinf - m->is.neginf;
+    const uint64_t finite = m->is.count - m->is.nan - m->is.posinf - m->is.neginf - m->is.excluded;
     m->is.zeros = all->min == 0 && all->max == 0 ? finite : all->min == 0 || all->max == 0;
     m->is.negative_zeros = 0;
 }
@@ -283,6 +283,7 @@ static bool map_line(const struct tmk_carrying *c, const struct tmk_lineage_view
     struct extent all = {there->min, there->max};
     m->is.level = TMK_STATS_MINMAX;
     m->is.count = there->count;
+    m->is.excluded = there->excluded;
     m->is.nan = there->nan;
     m->is.posinf = there->posinf;
     m->is.neginf = there->neginf;

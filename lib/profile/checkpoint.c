@@ -361,8 +361,9 @@ static enum tmk_status as_damage(struct tmk_diag *diag, enum tmk_status status) 
     switch (status) {
     case TMK_OK:
     case TMK_NOMEM:
-    case TMK_UNSUPPORTED:
         return status;
+    case TMK_UNSUPPORTED:
+        return tmk_in(diag, status, "the checkpoint");
     default:
         if (diag)
             diag->status = TMK_FORMAT;
@@ -376,7 +377,7 @@ static enum tmk_status get_payload(const uint8_t *bytes, size_t len, struct tmk_
     TMK_TRY(get_header(&in, profile, diag));
     if (profile->version.minor != TMK_PROFILE_MINOR)
         return tmk_fail(diag, TMK_UNSUPPORTED,
-                        "a checkpoint of another release; go on with that, or begin anew");
+                        "it is of another release; go on with that, or begin anew");
     TMK_TRY(tmk_profile_balance(profile, diag)); /* sizes follow from the ledger */
     TMK_TRY(get_values(&in, profile, diag));
     if (in.failed)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <tidemark/profile.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 
-enum { SATURATED_LEAST = 16, SATURATED_SHARE = 100 };
+/* At least so many elements, and more than one in so many. */
+enum { MANY = 16, SATURATED_SHARE = 100, SPIKE_SHARE = 10 };
 
 /* Elements in the extreme's own bin that are proven to be the extreme itself. All of them lie on
  * one side of it: their dropped bits are at most (`outer`: the extreme of greater magnitude) or at
@@ -27,8 +30,81 @@ static uint64_t equal_to(float extreme, bool outer, enum tmk_stats_level level,
     return 0;
 }
 
-static enum tmk_status count_equal(const struct tmk_stats *stats, const struct tmk_summary *s,
-                                   struct tmk_flags *out, struct tmk_diag *diag) {
+static bool is_many(uint64_t n, uint64_t all, uint64_t share) {
+    return n >= MANY && n > all / share;
+}
+
+static float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The number that most elements are proven to be. In a bin, n of c elements that are its first
+ * number leave at most c - n that add one or more to the sum of the dropped bits; the same from its
+ * last number. */
+static void find_spike(const struct tmk_summary *s, const uint16_t *bins, const uint64_t *counts,
+                       const uint64_t *lows, struct tmk_flags *out) {
+    uint32_t mask = s->level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
+    struct {
+        float value;
+        uint64_t n;
+    } most = {s->min, out->at_min};
+    if (out->at_max > most.n) {
+        most.value = s->max;
+        most.n = out->at_max;
+    }
+    for (uint32_t i = 0; i < s->bins_used; i++) {
+        uint64_t off = counts[i] * mask - lows[i], least = lows[i] < off ? lows[i] : off;
+        if (least >= counts[i] || counts[i] - least <= most.n)
+            continue;
+        most.n = counts[i] - least;
+        most.value = float_of((uint32_t)bins[i] << 16 | (lows[i] < off ? 0 : mask));
+    }
+    if (!is_many(most.n, s->finite, SPIKE_SHARE))
+        return;
+    out->spike = most.value;
+    out->at_spike = most.n;
+}
+
+const char *tmk_sentinel(float value) {
+    static const struct {
+        uint32_t bits; /* but the sign */
+        const char *what;
+    } ends[] = {{0x7f7fffff, "the end of float32"},
+                {0x7f7f0000, "the end of bfloat16"},
+                {0x477fe000, "the end of float16"}};
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    for (size_t i = 0; i < TMK_COUNT(ends); i++)
+        if ((bits & 0x7fffffffu) == ends[i].bits)
+            return ends[i].what;
+    for (double power = 1e4; power < 1e39; power *= 10)
+        if (value == -(float)power)
+            return "a power of ten, as in masks";
+    return NULL;
+}
+
+/* Is the least number one that was added to numbers that are small beside it? It is near one, and
+ * between it and an eighth of it there is nothing. */
+static bool is_masked(const struct tmk_summary *s, const uint16_t *bins) {
+    bool near = false, others = s->max > s->min / 8;
+    for (double power = 1e4; power < 1e39; power *= 10)
+        near |= fabs((double)s->min + power) < power / 64;
+    for (uint32_t i = 0; i < s->bins_used; i++) {
+        double low, high;
+        if (s->level == TMK_STATS_HISTOGRAM)
+            tmk_bin_edges(bins[i], &low, &high);
+        else
+            tmk_octave_edges(bins[i], &low, &high);
+        bool own = low <= (double)s->min && (double)s->min <= high;
+        near &= own || high <= (double)s->min * 15 / 16 || low >= (double)s->min / 8;
+    }
+    return near && others;
+}
+
+static enum tmk_status look_at_bins(const struct tmk_stats *stats, const struct tmk_summary *s,
+                                    struct tmk_flags *out, struct tmk_diag *diag) {
     uint16_t *bins = malloc((s->bins_used + 1u) * sizeof *bins);
     uint64_t *counts = malloc((s->bins_used + 1u) * sizeof *counts),
              *lows = malloc((s->bins_used + 1u) * sizeof *lows);
@@ -37,15 +113,15 @@ static enum tmk_status count_equal(const struct tmk_stats *stats, const struct t
         tmk_stats_bins(stats, bins, counts, lows);
         out->at_min = equal_to(s->min, s->min < 0, s->level, bins, counts, lows, s->bins_used);
         out->at_max = equal_to(s->max, s->max > 0, s->level, bins, counts, lows, s->bins_used);
+        if (!out->constant)
+            find_spike(s, bins, counts, lows, out);
+        if (!out->min_is && is_masked(s, bins))
+            out->min_is = "close to a power of ten, with nothing between: as behind a mask";
     }
     free(bins);
     free(counts);
     free(lows);
     return ok ? TMK_OK : tmk_nomem(diag);
-}
-
-static bool is_many(uint64_t n, uint64_t all) {
-    return n >= SATURATED_LEAST && n > all / SATURATED_SHARE;
 }
 
 enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor, struct tmk_flags *out,
@@ -59,10 +135,14 @@ enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor, struc
     out->channels = s.channels;
     for (size_t c = 0; c < s.channels; c++)
         out->dead_channels += s.channel_min[c] == 0 && s.channel_max[c] == 0;
-    if (tensor->kind == TMK_PROFILE_WEIGHT || !s.finite || s.bins_used == 0)
+    if (tensor->kind == TMK_PROFILE_WEIGHT || !s.finite)
         return TMK_OK;
-    TMK_TRY(count_equal(tensor->stats, &s, out, diag));
-    out->saturated =
-        !out->constant && (is_many(out->at_min, s.finite) || is_many(out->at_max, s.finite));
+    out->min_is = tmk_sentinel(s.min);
+    out->max_is = tmk_sentinel(s.max);
+    if (s.bins_used == 0)
+        return TMK_OK;
+    TMK_TRY(look_at_bins(tensor->stats, &s, out, diag));
+    out->saturated = !out->constant && (is_many(out->at_min, s.finite, SATURATED_SHARE) ||
+                                        is_many(out->at_max, s.finite, SATURATED_SHARE));
     return TMK_OK;
 }

@@ -59,7 +59,9 @@ void tmk_h5_release(struct tmk_h5 *h, size_t mark) {
 }
 
 #define COLUMN(type, member, units, about)                                                         \
-    { #member, TMK_H5_##type, offsetof(struct ROW, member), units, about }
+    { #member, TMK_H5_##type, offsetof(struct ROW, member), units, about, false }
+#define LATER_COLUMN(type, member, units, about)                                                   \
+    { #member, TMK_H5_##type, offsetof(struct ROW, member), units, about, true }
 
 #define ROW tmk_h5_tensor
 static const struct tmk_h5_column tensor_columns[] = {
@@ -109,6 +111,7 @@ static const struct tmk_h5_column tensor_columns[] = {
     COLUMN(F64, sum_squares_high, "1", "the sum of squares is at most this"),
     COLUMN(I32, channel_axis, "", "axis of /channels; -1: none"),
     COLUMN(U8, channel_conflict, "", "1: updates disagreed on the channels, which were dropped"),
+    LATER_COLUMN(U64, excluded, "elements", "elements that were left out, see the setting exclude"),
 };
 #undef ROW
 
@@ -177,6 +180,8 @@ hid_t tmk_h5_layout_type(struct tmk_h5 *h, const struct tmk_h5_layout *layout, b
     size_t mark = h->n_kept;
     for (size_t i = 0; i < layout->table->n_columns; i++) {
         const struct tmk_h5_column *column = &layout->table->columns[i];
+        if (layout->absent[i])
+            continue;
         size_t at = column->type == TMK_H5_TEXT ? layout->at[i] : column->offset;
         hid_t element = element_type(h, column->type, layout->size[i], in_file);
         tmk_h5_ok(h, H5Tinsert(compound, column->name, at, element));

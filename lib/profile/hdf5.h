@@ -54,6 +54,7 @@ struct tmk_h5_column {
     enum tmk_h5_type type;
     size_t offset; /* in the C struct */
     const char *units, *about;
+    bool later; /* not in every version: where it is absent it is 0 */
 };
 
 struct tmk_h5_table {
@@ -85,6 +86,7 @@ struct tmk_h5_tensor {
     double sum, mean, std, sum_squares_low, sum_squares_high;
     int32_t channel_axis; /* -1: none */
     uint8_t channel_conflict;
+    uint64_t excluded;
 };
 
 /* A row of /consumers: one reader of one value. */
@@ -111,6 +113,7 @@ enum { TMK_H5_MAX_COLUMNS = 64 };
 struct tmk_h5_layout {
     const struct tmk_h5_table *table;
     size_t size[TMK_H5_MAX_COLUMNS]; /* of a column's longest text, without a terminator */
+    bool absent[TMK_H5_MAX_COLUMNS]; /* from the file */
     size_t at[TMK_H5_MAX_COLUMNS];   /* where the column's text stands in a row */
     size_t row;                      /* bytes */
 };

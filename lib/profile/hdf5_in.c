@@ -112,6 +112,9 @@ static enum tmk_status check_columns(struct tmk_h5_reader *r, hid_t type, const 
     for (size_t i = 0; i < layout->table->n_columns; i++) {
         const struct tmk_h5_column *column = &layout->table->columns[i];
         int member = H5Tget_member_index(type, column->name);
+        layout->absent[i] = member < 0 && column->later;
+        if (layout->absent[i])
+            continue;
         hid_t element = member < 0 ? -1 : H5Tget_member_type(type, (unsigned)member);
         bool right = element >= 0 && tmk_h5_holds(element, column->type);
         if (right && column->type == TMK_H5_TEXT)

@@ -153,6 +153,7 @@ static enum tmk_status read_stats(struct tmk_h5_reader *r, const struct tmk_h5_t
         .nan = row->nan,
         .posinf = row->posinf,
         .neginf = row->neginf,
+        .excluded = row->excluded,
         .zeros = row->zeros,
         .negative_zeros = row->negative_zeros,
         .samples = row->samples,

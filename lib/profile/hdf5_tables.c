@@ -42,6 +42,7 @@ static void put_summary(struct tmk_h5_tensor *row, const struct tmk_stats *stats
     row->nan = is.nan;
     row->posinf = is.posinf;
     row->neginf = is.neginf;
+    row->excluded = is.excluded;
     row->first_nonfinite_sample = is.first_nonfinite.sample;
     row->first_nonfinite_index = is.first_nonfinite.index;
     row->zeros = is.zeros;

@@ -177,6 +177,8 @@ static enum tmk_status get_facts(const cJSON *item, struct tmk_summary *facts,
     TMK_TRY(tmk_json_u64(item, "posinf", &facts->posinf, diag));
     TMK_TRY(tmk_json_u64(item, "neginf", &facts->neginf, diag));
     TMK_TRY(get_where(item, "first_nonfinite", &facts->first_nonfinite, diag));
+    if (tmk_json_member(item, "excluded"))
+        TMK_TRY(tmk_json_u64(item, "excluded", &facts->excluded, diag));
     TMK_TRY(tmk_json_u64(item, "zeros", &facts->zeros, diag));
     TMK_TRY(tmk_json_u64(item, "negative_zeros", &facts->negative_zeros, diag));
     TMK_TRY(tmk_json_u64(item, "denormals", &facts->denormals, diag));
@@ -200,7 +202,7 @@ static enum tmk_status get_stats(struct reader *r, const cJSON *item, enum tmk_s
         "std",         "sum_squares",
         "channels",    "channel_conflict",
         "histogram",   "nonfinite",
-        "top_samples",
+        "top_samples", "excluded",
     };
     struct tmk_summary facts = {.level = level, .channel_axis = -1};
     float *min = NULL, *max = NULL;

@@ -132,6 +132,8 @@ static void put_stats(struct tmk_json_out *to, const struct tmk_stats *stats,
     tmk_json_put_u64(to, "posinf", is.posinf);
     tmk_json_put_u64(to, "neginf", is.neginf);
     put_where(to, "first_nonfinite", &is.first_nonfinite);
+    if (is.excluded)
+        tmk_json_put_u64(to, "excluded", is.excluded);
     tmk_json_put_u64(to, "zeros", is.zeros);
     tmk_json_put_u64(to, "negative_zeros", is.negative_zeros);
     tmk_json_put_u64(to, "denormals", is.denormals);

@@ -133,6 +133,7 @@ static enum tmk_status describe_settings(struct tmk_profile *profile, const stru
     TMK_TRY(add_number(profile, "batch", tmk_session_feed_plan(leg->feed).batch, diag));
     TMK_TRY(tmk_profile_add_setting(profile, "kind",
                                     observe && observe->kind ? observe->kind : "histogram", diag));
+    TMK_TRY(tmk_excluded_describe(leg->excluded, profile, diag));
     if (!observe || !observe->n_patterns)
         TMK_TRY(tmk_profile_add_setting(profile, "observe", "all", diag));
     for (size_t i = 0; observe && i < observe->n_patterns; i++)

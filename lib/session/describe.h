@@ -7,6 +7,7 @@
 #include <tidemark/session.h>
 
 #include "exec/run.h"
+#include "session/exclude.h"
 #include "session/feed.h"
 #include "session/model.h"
 
@@ -22,6 +23,7 @@ struct tmk_leg {
     const struct tmk_run_options *options;
     const struct tmk_observe *observe; /* as asked for; may be NULL */
     const struct tmk_graph *original;  /* without observers */
+    const struct tmk_excluded *excluded;
     const struct tmk_session_feed *feed;
     const char (*hashes)[65];             /* of the data, one a source */
     const struct tmk_exec_tally *tallies; /* of what ran, one a stratum; NULL: nothing did */

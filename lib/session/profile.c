@@ -16,6 +16,7 @@
 #include "profile/format.h"
 #include "session/batching.h"
 #include "session/describe.h"
+#include "session/exclude.h"
 #include "session/limits.h"
 #include "session/model.h"
 #include "session/parts.h"
@@ -55,6 +56,7 @@ struct story {
     struct tmk_observer *observers;
     struct tmk_slot_config *slots;
     char (*labels)[300];
+    struct tmk_excluded excluded;
     uint32_t n_slots;
     struct tmk_exec_result result;
     struct tmk_run_report report;
@@ -75,9 +77,11 @@ static void finish(struct story *story) {
         free(story->slots[i].sources);
     free(story->slots);
     free(story->labels);
+    tmk_excluded_finish(&story->excluded);
 }
 
 static enum tmk_status configure_slots(struct story *story, struct tmk_diag *diag) {
+    TMK_TRY(tmk_excluded_of(story->options, &story->excluded, diag));
     TMK_TRY(tmk_observer_slots(story->graph, &story->observers, &story->n_slots, diag));
     story->slots = calloc(story->n_slots + 1u, sizeof *story->slots);
     story->labels = calloc(story->n_slots + 1u, sizeof *story->labels);
@@ -92,6 +96,7 @@ static enum tmk_status configure_slots(struct story *story, struct tmk_diag *dia
                             observer->kind);
         snprintf(story->labels[i], sizeof story->labels[i], "p%lld '%s'",
                  (long long)observer->profile_id, observer->tensor_name);
+        bool weight = tmk_is_weight(tmk_value_source(observer->node->outputs[0]));
         story->slots[i] = (struct tmk_slot_config){
             .level = kind == TMK_OBSERVER_HISTOGRAM ? TMK_STATS_HISTOGRAM
                      : kind == TMK_OBSERVER_MINMAX  ? TMK_STATS_MINMAX
@@ -100,6 +105,8 @@ static enum tmk_status configure_slots(struct story *story, struct tmk_diag *dia
             .print = kind == TMK_OBSERVER_PRINT,
             .per_sample = story->options->per_sample,
             .tops = true,
+            .exclude = story->excluded.bits,
+            .n_exclude = weight ? 0 : story->excluded.n,
             .label = story->labels[i]};
     }
     return tmk_derive_rules(story->graph, story->observers, story->slots, story->n_slots, diag);
@@ -207,6 +214,7 @@ static enum tmk_status describe(const struct story *story, uint32_t stratum,
                           .options = story->options,
                           .observe = story->observe,
                           .original = story->original,
+                          .excluded = &story->excluded,
                           .feed = story->feed,
                           .tallies = story->result.tallies};
     TMK_TRY(hashes(story, &leg.hashes, diag));

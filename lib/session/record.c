@@ -27,11 +27,15 @@ static void place_values(struct tmk_graph *graph, void *context) {
     }
 }
 
+bool tmk_is_weight(const struct tmk_value *value) {
+    return value->kind == TMK_VALUE_INITIALIZER ||
+           (value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant"));
+}
+
 enum tmk_profile_kind tmk_record_kind(const struct tmk_value *value) {
     if (value->kind == TMK_VALUE_INPUT)
         return TMK_PROFILE_INPUT;
-    if (value->kind == TMK_VALUE_INITIALIZER ||
-        tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant"))
+    if (tmk_is_weight(value))
         return TMK_PROFILE_WEIGHT;
     return value->n_graph_outputs && !value->graph->parent ? TMK_PROFILE_OUTPUT
                                                            : TMK_PROFILE_ACTIVATION;

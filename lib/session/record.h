@@ -34,6 +34,9 @@ struct tmk_observed {
     struct tmk_feedback feedback;
 };
 
+/* An initializer, or the value of a Constant node. */
+bool tmk_is_weight(const struct tmk_value *value);
+
 /* Adds one record for every value of the original graph, in ID order, with the account of its
  * observer, if it has one. Statistics move from the accounts into the records. */
 TMK_NODISCARD enum tmk_status tmk_record_values(struct tmk_profile *profile,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A state as canonical bytes. After the magic, version and level (numbers, see wire.h): count, nan,
- * posinf, neginf, zeros, negative zeros, samples, updates; when something finite was seen min, its
- * place, max, its place; when something else was, its first place; channels (0 none, 2 conflict, or
- * 1, axis, count and each one's min and max bits); used bins, each with the distance from the one
- * before (from -1 at first), count and low. */
+ * posinf, neginf, excluded, zeros, negative zeros, samples, updates; when something finite was seen
+ * min, its place, max, its place; when something else was, its first place; channels (0 none, 2
+ * conflict, or 1, axis, count and each one's min and max bits); used bins, each with the distance
+ * from the one before (from -1 at first), count and low. */
 #include <stdlib.h>
 
 #include "base/diag.h"
 #include "stats/state.h"
 #include "stats/wire.h"
 
-static const char magic[] = {'T', 'M', 'K', 'S', 1}; /* and the version */
+static const char magic[] = {'T', 'M', 'K', 'S', 2}; /* and the version */
 enum { BIN_BYTES = 3 };                              /* a bin takes three bytes or more */
 
 static void put_channels(struct tmk_text *out, const struct tmk_channels *channels) {
@@ -57,6 +57,7 @@ void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *out) {
     tmk_put_number(out, stats->nan);
     tmk_put_number(out, stats->posinf);
     tmk_put_number(out, stats->neginf);
+    tmk_put_number(out, stats->excluded);
     tmk_put_number(out, stats->zeros + stats->negative_zeros);
     tmk_put_number(out, stats->negative_zeros);
     tmk_put_number(out, stats->samples);
@@ -68,7 +69,7 @@ void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *out) {
         tmk_put_bits(out, tmk_bits_of_key(stats->max.key));
         tmk_put_where(out, stats->max.at);
     }
-    if (finite < stats->count)
+    if (stats->nan + stats->posinf + stats->neginf > 0)
         tmk_put_where(out, stats->first_nonfinite);
     put_channels(out, &stats->channels);
     put_bins(out, stats);
@@ -92,6 +93,7 @@ static void get_facts(struct tmk_reader *in, struct tmk_summary *facts) {
     facts->nan = tmk_get_number(in);
     facts->posinf = tmk_get_number(in);
     facts->neginf = tmk_get_number(in);
+    facts->excluded = tmk_get_number(in);
     facts->zeros = tmk_get_number(in);
     facts->negative_zeros = tmk_get_number(in);
     facts->samples = tmk_get_number(in);
@@ -99,7 +101,7 @@ static void get_facts(struct tmk_reader *in, struct tmk_summary *facts) {
     /* sums that overflow here are found by tmk_stats_restore */
     uint64_t special = facts->nan + facts->posinf + facts->neginf;
     facts->min_at = facts->max_at = facts->first_nonfinite = tmk_nowhere;
-    if (facts->count != special) {
+    if (facts->count != special + facts->excluded) {
         facts->min = tmk_float_of_bits(tmk_get_bits(in));
         facts->min_at = tmk_get_where(in);
         facts->max = tmk_float_of_bits(tmk_get_bits(in));

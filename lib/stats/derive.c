@@ -155,6 +155,8 @@ enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
     struct tmk_stats *dst;
     if (shadow->concat || !tmk_clamp_follows(&shadow->clamp, x->level))
         return tmk_fail(diag, TMK_UNSUPPORTED, "a clamp whose ends do not begin a bin");
+    if (x->excluded)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "what was excluded cannot be clamped");
     TMK_TRY(tmk_stats_create_with(x->level, x->kernel, &dst, diag));
     enum tmk_status status = clamp(dst, x, shadow, diag);
     if (status == TMK_OK)

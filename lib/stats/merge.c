@@ -49,6 +49,7 @@ enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_st
     dst->nan += src->nan * times;
     dst->posinf += src->posinf * times;
     dst->neginf += src->neginf * times;
+    dst->excluded += src->excluded * times;
     dst->zeros += src->zeros * times;
     dst->negative_zeros += src->negative_zeros * times;
     dst->samples += src->samples * times;

@@ -14,12 +14,14 @@ static enum tmk_status check_counts(const struct tmk_summary *facts, const uint6
     uint64_t sum = facts->nan;
     bool fits = !__builtin_add_overflow(sum, facts->posinf, &sum) &&
                 !__builtin_add_overflow(sum, facts->neginf, &sum) &&
+                !__builtin_add_overflow(sum, facts->excluded, &sum) &&
                 !__builtin_add_overflow(sum, facts->zeros, &sum);
     for (uint32_t i = 0; i < facts->bins_used && fits; i++)
         fits = !__builtin_add_overflow(sum, count[i], &sum);
     bool apart = !tmk_stats_has_bins(facts->level); /* what is in no bin is counted by the rest */
     if (!fits || (apart ? sum > facts->count : sum != facts->count))
-        return unbalanced(diag, "NaN, infinities, zeros and bins do not add up to the count");
+        return unbalanced(
+            diag, "NaN, infinities, what was excluded, zeros and bins do not add up to the count");
     if (facts->negative_zeros > facts->zeros)
         return unbalanced(diag, "more negative zeros than zeros");
     if (facts->count > tmk_stats_limit(facts->level))
@@ -125,7 +127,7 @@ static enum tmk_status check_channels(const struct tmk_summary *facts, struct tm
         min = low < min ? low : min;
         max = high > max ? high : max;
     }
-    bool any = facts->count - facts->nan - facts->posinf - facts->neginf > 0;
+    bool any = facts->count - facts->nan - facts->posinf - facts->neginf - facts->excluded > 0;
     if (min != (any ? tmk_key_of_float(facts->min) : TMK_KEY_POSINF) ||
         max != (any ? tmk_key_of_float(facts->max) : TMK_KEY_NEGINF))
         return unbalanced(diag, "the channels' extremes are not those of the whole");
@@ -143,6 +145,7 @@ static enum tmk_status fill(struct tmk_stats *stats, const struct tmk_summary *f
     stats->nan = facts->nan;
     stats->posinf = facts->posinf;
     stats->neginf = facts->neginf;
+    stats->excluded = facts->excluded;
     stats->zeros = facts->zeros - facts->negative_zeros;
     stats->negative_zeros = facts->negative_zeros;
     stats->samples = facts->samples;

@@ -36,6 +36,7 @@ struct tmk_stats {
     enum tmk_stats_level level;
     const struct tmk_stats_kernel *kernel;
     uint64_t count, nan, posinf, neginf, zeros, negative_zeros; /* zeros: of +0 only */
+    uint64_t excluded; /* in none of the others but count */
     uint64_t samples, updates;
     struct tmk_extreme min,
         max; /* keys TMK_KEY_POSINF and TMK_KEY_NEGINF when nothing finite was */
@@ -83,7 +84,7 @@ static inline uint64_t tmk_stats_limit(enum tmk_stats_level level) {
 }
 
 static inline uint64_t tmk_stats_finite(const struct tmk_stats *stats) {
-    return stats->count - stats->nan - stats->posinf - stats->neginf;
+    return stats->count - stats->nan - stats->posinf - stats->neginf - stats->excluded;
 }
 
 /* Is a tensor that stands there cut by samples along its first dimension? */

@@ -48,6 +48,7 @@ static void fill_facts(const struct tmk_stats *stats, struct tmk_summary *s) {
     s->nan = stats->nan;
     s->posinf = stats->posinf;
     s->neginf = stats->neginf;
+    s->excluded = stats->excluded;
     s->zeros = stats->zeros + stats->negative_zeros;
     s->negative_zeros = stats->negative_zeros;
     s->samples = stats->samples;

@@ -52,6 +52,9 @@ static void take_extremes(struct tmk_stats_pass *pass, const struct tmk_tile *ti
             (struct tmk_extreme){max, tmk_tile_where(pass, find(tile, tmk_bits_of_key(max)))});
 }
 
+/* What stands in for elements that are left out, and the NaN that all others become meanwhile. */
+enum { LEFT_OUT = 0x7fffffff, OTHER_NAN = 0x7fc00000 };
+
 /* A tile that holds NaN or infinities, element by element. */
 static void take_special(struct tmk_stats_pass *pass, const struct tmk_tile *tile) {
     struct tmk_stats *stats = pass->stats;
@@ -65,6 +68,10 @@ static void take_special(struct tmk_stats_pass *pass, const struct tmk_tile *til
             struct tmk_extreme extreme = {key, tmk_tile_where(pass, tmk_tile_logical(tile, k))};
             tmk_extreme_lower(&stats->min, extreme);
             tmk_extreme_raise(&stats->max, extreme);
+            continue;
+        }
+        if (pass->n_excluded && tile->x[k] == LEFT_OUT) {
+            stats->excluded++;
             continue;
         }
         stats->posinf += key == TMK_KEY_POSINF;
@@ -384,16 +391,44 @@ enum tmk_status tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape 
     return TMK_OK;
 }
 
-enum tmk_status tmk_stats_piece(struct tmk_stats_pass *pass, const float *x, size_t first, size_t n,
-                                struct tmk_diag *diag) {
-    const tmk_loose_bits *bits = (const void *)x;
-    if (pass->elements == 0)
-        return TMK_OK;
+void tmk_stats_exclude(struct tmk_stats_pass *pass, const uint32_t *bits, size_t n) {
+    pass->excluded = bits;
+    pass->n_excluded = n;
+}
+
+static enum tmk_status take(struct tmk_stats_pass *pass, const tmk_loose_bits *bits, size_t first,
+                            size_t n, struct tmk_diag *diag) {
     if (pass->at.block < 2)
         return take_row_major(pass, bits, first, n, diag);
     if (pass->rows == 1)
         return take_gapped(pass, bits, first, n, diag);
     return take_blocked(pass, bits, first, n, diag);
+}
+
+static void leave_out(const struct tmk_stats_pass *pass, const tmk_loose_bits *x, size_t n,
+                      uint32_t *to) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = x[i];
+        to[i] = (bits & 0x7fffffffu) > 0x7f800000u ? (uint32_t)OTHER_NAN : bits;
+        for (size_t e = 0; e < pass->n_excluded; e++)
+            to[i] = bits == pass->excluded[e] ? (uint32_t)LEFT_OUT : to[i];
+    }
+}
+
+enum tmk_status tmk_stats_piece(struct tmk_stats_pass *pass, const float *x, size_t first, size_t n,
+                                struct tmk_diag *diag) {
+    const tmk_loose_bits *bits = (const void *)x;
+    uint32_t kept[TMK_TILE];
+    if (pass->elements == 0)
+        return TMK_OK;
+    if (!pass->n_excluded)
+        return take(pass, bits, first, n, diag);
+    for (size_t done = 0, m; done < n; done += m) {
+        m = n - done < TMK_TILE ? n - done : TMK_TILE;
+        leave_out(pass, bits + done, m, kept);
+        TMK_TRY(take(pass, kept, first + done, m, diag));
+    }
+    return TMK_OK;
 }
 
 enum tmk_status tmk_stats_end(struct tmk_stats_pass *pass, struct tmk_diag *diag) {

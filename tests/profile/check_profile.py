@@ -96,6 +96,7 @@ class TheSchema(InFolder):
             "derived, and no rule": at(["tensors", 3, "derivation"], None, delete=True),
             "negative dimension": at(["tensors", 0, "shape", 1], -1),
             "fractional version": at(["version", "minor"], 0.5),
+            "excluded nothing": at(["tensors", 2, "excluded"], 0),
             "five top samples": at(["tensors", 0, "top_samples", "min"], [{"value": 0, "sample": 100}] * 5),
             "top samples at one end": at(["tensors", 0, "top_samples", "max"], None, delete=True),
             "a range that is no pair": at(["coverage", "ranges", 0], [100]),
@@ -112,6 +113,19 @@ class TheSchema(InFolder):
                 self.assertIn(status, (FORMAT, MISMATCH), message)
                 self.assertTrue(message.startswith(str(path)), message)
                 self.assertFalse((self.folder / "out.json").exists())
+
+    def test_what_was_excluded_is_in_the_books(self):
+        self.assertEqual(self.profile["tensors"][2]["excluded"], 1)
+        for number in (2, None):
+            bad = copy.deepcopy(self.profile)
+            bad["tensors"][2]["excluded"] = number
+            if number is None:
+                del bad["tensors"][2]["excluded"]
+            path = self.folder / "bad.json"
+            path.write_text(json.dumps(bad))
+            status, message = tool("convert", path, self.folder / "out.json")
+            self.assertEqual(status, FORMAT, message)
+            self.assertIn("what was excluded", message)
 
     def test_lets_extensions_be(self):
         extended = copy.deepcopy(self.profile)
@@ -207,6 +221,7 @@ class Hdf5(InFolder):
                          ["p-1"] if cause == {"origin": True} else cause["inherits"] if cause else [])
         begin, end = file["histograms/offsets"][position:position + 2]
         if tensor["level"] in ("range", "histogram"):
+            self.assertEqual(row["excluded"], tensor.get("excluded", 0))
             for key in ("count", "samples", "updates", "nan", "posinf", "neginf", "zeros",
                         "negative_zeros", "denormals", "negatives", "sum", "mean", "std"):
                 self.assertEqual(row[key], tensor[key], key)

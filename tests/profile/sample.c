@@ -17,8 +17,11 @@ static const float input[SAMPLES * ELEMENTS] = {
     8,    16.0000019f, -32,  64,     -128, 256,    1e-20f, 3e38f, -3e38f,   0.75f, -0.75f, 0,
 };
 
+static const uint32_t excluded[] = {0xc2000000}; /* -32 */
+
 static enum tmk_status observe(struct tmk_profile_tensor *t, enum tmk_stats_level level,
-                               const float *x, int32_t axis, struct tmk_diag *diag) {
+                               const float *x, int32_t axis, size_t n_excluded,
+                               struct tmk_diag *diag) {
     TMK_TRY(tmk_stats_create(level, &t->stats, diag));
     t->dtype = t->origin = TMK_FLOAT32;
     t->status = TMK_PROFILE_OBSERVED;
@@ -31,6 +34,7 @@ static enum tmk_status observe(struct tmk_profile_tensor *t, enum tmk_stats_leve
         struct tmk_stats_pass pass;
         TMK_TRY(tmk_stats_begin(t->stats, &batch_shape, &at, NULL, &pass, diag));
         tmk_stats_each(&pass, each);
+        tmk_stats_exclude(&pass, excluded, n_excluded);
         TMK_TRY(tmk_stats_piece(&pass, x + batch * BATCH * ELEMENTS, 0, BATCH * ELEMENTS, diag));
         TMK_TRY(tmk_stats_end(&pass, diag));
         for (uint64_t s = 0; s < BATCH; s++)
@@ -58,7 +62,7 @@ static enum tmk_status add_input(struct tmk_profile *p, bool per_sample, struct 
     struct tmk_profile_tensor *t;
     TMK_TRY(tmk_profile_add_tensor(p, 0, &t, diag));
     name(t, "input:0", TMK_PROFILE_INPUT, 0x0123456789abcdef);
-    TMK_TRY(observe(t, TMK_STATS_HISTOGRAM, input, 1, diag));
+    TMK_TRY(observe(t, TMK_STATS_HISTOGRAM, input, 1, 0, diag));
     t->origin = TMK_FLOAT16;
     t->symbol[0] = "N";
     TMK_TRY(tmk_profile_add_consumer(p, t, "conv \"1\"", "Conv", "", 0, diag));
@@ -109,7 +113,7 @@ static enum tmk_status add_activation(struct tmk_profile *p, struct tmk_diag *di
     made_by(t, "conv \"1\"", "Conv");
     TMK_TRY(tmk_profile_add_operand(t, 0, diag));
     TMK_TRY(tmk_profile_add_operand(t, 1, diag));
-    return observe(t, TMK_STATS_HISTOGRAM, x, 1, diag);
+    return observe(t, TMK_STATS_HISTOGRAM, x, 1, TMK_COUNT(excluded), diag);
 }
 
 static enum tmk_status observe_with(struct tmk_stats *x, struct tmk_stats_shadow *shadow,
@@ -200,7 +204,7 @@ static enum tmk_status add_dead(struct tmk_profile *p, struct tmk_diag *diag) {
     TMK_TRY(tmk_profile_add_tensor(p, 9, &t, diag));
     name(t, "dead", TMK_PROFILE_ACTIVATION, 23);
     made_by(t, "mul", "Mul");
-    TMK_TRY(observe(t, TMK_STATS_RANGE, zeros, -1, diag));
+    TMK_TRY(observe(t, TMK_STATS_RANGE, zeros, -1, 0, diag));
     t->status = TMK_PROFILE_DEAD;
     return TMK_OK;
 }
@@ -238,6 +242,7 @@ static enum tmk_status fill_header(struct tmk_profile *p, struct tmk_diag *diag)
     TMK_TRY(tmk_profile_add_opset(p, "com.example", 1, diag));
     TMK_TRY(tmk_profile_add_source(p, "input:0", "data.npy", 106, "xxh64:0011223344556677", diag));
     TMK_TRY(tmk_profile_add_setting(p, "batch", "2", diag));
+    TMK_TRY(tmk_profile_add_setting(p, "exclude", "-32", diag));
     TMK_TRY(tmk_profile_add_setting(p, "observe", "*", diag));
     return tmk_profile_add_setting(p, "observe", "conv?", diag);
 }

@@ -99,12 +99,71 @@ static void dead_channels_and_constants_are_counted(void **state) {
     assert_int_equal(flags.channels, 0);
 }
 
+/* Any data in which some number stands often: never more than there are, and all of them where it
+ * begins a bin that has nothing else. */
+static void spikes_are_proven(void **state) {
+    (void)state;
+    enum { N = 2000 };
+    static const float begin_bins[] = {-7.5f, 0.25f, 1, 6};
+    for (int round = 0; round < 400; round++) {
+        float *x = data_of(next() % TMK_COUNT(families), N);
+        float spike = round % 2 ? begin_bins[next() % 4] : (float)normal();
+        size_t every = 1 + next() % 12;
+        for (size_t i = 0; i < N; i++) {
+            x[i] = isfinite(x[i]) ? x[i] : 0;
+            if (tmk_bits_of_float(x[i]) >> 16 == tmk_bits_of_float(spike) >> 16 || i % every == 0)
+                x[i] = spike;
+        }
+        struct tmk_flags flags = flags_of(TMK_STATS_HISTOGRAM, TMK_PROFILE_ACTIVATION, x, N, 1);
+        if (flags.at_spike) {
+            assert_true(flags.spike != 0 && flags.at_spike > N / 10);
+            assert_true(flags.at_spike <= count(x, N, flags.spike));
+        }
+        uint64_t all = count(x, N, spike);
+        if (round % 2 && all > N / 2 && all < N) {
+            assert_true(flags.spike == spike);
+            assert_int_equal(flags.at_spike, all);
+        }
+        free(x);
+    }
+}
+
+static void numbers_of_masks_are_known(void **state) {
+    (void)state;
+    static const float are[] = {FLT_MAX, -FLT_MAX, 65504, -65504, -1e4f, -1e9f, -1e30f, -1e38f},
+                       are_not[] = {0, -1, -1e3f, 1e4f, 1e9f, -9999, 65505, 1e30f};
+    for (size_t i = 0; i < TMK_COUNT(are); i++)
+        assert_non_null(tmk_sentinel(are[i]));
+    for (size_t i = 0; i < TMK_COUNT(are_not); i++)
+        assert_null(tmk_sentinel(are_not[i]));
+    const enum tmk_stats_level all[] = {TMK_STATS_RANGE, TMK_STATS_HISTOGRAM, TMK_STATS_MINMAX};
+    for (size_t l = 0; l < TMK_COUNT(all); l++) {
+        float x[40] = {-FLT_MAX, 3, 65504};
+        struct tmk_flags flags = flags_of(all[l], TMK_PROFILE_ACTIVATION, x, 40, 1);
+        assert_string_equal(flags.min_is, "the end of float32");
+        assert_string_equal(flags.max_is, "the end of float16");
+        flags = flags_of(all[l], TMK_PROFILE_WEIGHT, x, 40, 1);
+        assert_true(!flags.min_is && !flags.max_is);
+        x[0] = -10020; /* a mask of -1e4, added to something */
+        flags = flags_of(all[l], TMK_PROFILE_ACTIVATION, x, 40, 1);
+        assert_int_equal(flags.min_is != NULL, all[l] != TMK_STATS_MINMAX);
+        x[1] = -5000; /* there is something between */
+        assert_null(flags_of(all[l], TMK_PROFILE_ACTIVATION, x, 40, 1).min_is);
+        x[1] = -10020;
+        for (size_t i = 2; i < 40; i++)
+            x[i] = -9990; /* nothing else is there */
+        assert_null(flags_of(all[l], TMK_PROFILE_ACTIVATION, x, 40, 1).min_is);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_at_an_extreme_are_proven),
         cmocka_unit_test(saturation_wants_many_elements),
         cmocka_unit_test(zeros_are_no_saturation),
         cmocka_unit_test(dead_channels_and_constants_are_counted),
+        cmocka_unit_test(spikes_are_proven),
+        cmocka_unit_test(numbers_of_masks_are_known),
     };
     return cmocka_run_group_tests_name("flags", tests, NULL, NULL);
 }
