@@ -18,7 +18,7 @@ struct profile_args {
     struct run_args run;
     struct words outputs, observe, exclude;
     float *excluded; /* the same as numbers */
-    const char *kind, *nan, *memory_limit, *strata;
+    const char *kind, *nan, *memory_limit, *strata, *snapshots, *until_stable;
     bool plan, per_sample, resume;
 };
 
@@ -73,13 +73,14 @@ static void remark_on_resuming(void *context, uint64_t samples_done, uint64_t to
 }
 
 static enum tmk_status write_all(const struct tmk_profile *profile, const struct words *outputs,
+                                 const struct tmk_meter *meter, const char *snapshots,
                                  struct tmk_diag *diag) {
     for (size_t i = 0; i < outputs->n; i++) {
         enum tmk_status status = tmk_profile_write(profile, outputs->items[i], diag);
         if (status != TMK_OK)
             return status;
     }
-    return TMK_OK;
+    return snapshots ? tmk_meter_write(meter, snapshots, diag) : TMK_OK;
 }
 
 static void remark_on_run(const struct tmk_profile *profile, const struct tmk_run_report *report,
@@ -115,6 +116,8 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
     enum tmk_status status = TMK_OK;
     for (size_t i = 0; leads && status == TMK_OK && i < args->outputs.n; i++)
         status = tmk_profile_can_write(args->outputs.items[i], diag);
+    if (leads && status == TMK_OK && args->snapshots)
+        status = tmk_profile_can_write(args->snapshots, diag);
     if (status == TMK_OK)
         status = tmk_model_open(model_path, false, &model, diag);
     if (status == TMK_OK && args->plan) {
@@ -129,15 +132,20 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
         status = tmk_model_profile(model, options, &observe, &profile, &report, diag);
     end_progress();
     if (status == TMK_OK && leads)
-        status = write_all(profile, &args->outputs, diag);
+        status = write_all(profile, &args->outputs, report.meter, args->snapshots, diag);
     if (status == TMK_OK && leads) {
         remark_on(profile);
+        if (report.meter)
+            remark_on_meter(report.meter, report.stable);
         remark_on_run(profile, &report, options->team);
         for (size_t i = 0; i < args->outputs.n; i++)
             remark("wrote %s", args->outputs.items[i]);
+        if (args->snapshots)
+            remark("wrote %s", args->snapshots);
         if (args->run.checkpoint)
             remove(args->run.checkpoint);
     }
+    tmk_meter_destroy(&report.meter);
     tmk_profile_destroy(&profile);
     tmk_model_close(&model);
     return status;
@@ -157,13 +165,33 @@ static bool parse_excluded(const struct command *command, struct profile_args *a
     return args->excluded != NULL;
 }
 
+/* 0.5%, or 0.005. */
+static bool parse_share(const struct command *command, const char *word, double *share) {
+    char *end;
+    if (!word)
+        return true;
+    *share = strtod(word, &end);
+    if (end != word && strcmp(end, "%") == 0) {
+        *share /= 100;
+        end++;
+    }
+    if (end == word || *end || !(*share > 0 && *share < 1)) {
+        wrong_call(command, "--until-stable wants a share such as 0.5%%, not '%s'", word);
+        return false;
+    }
+    return true;
+}
+
 static int profile_model(const struct command *command, struct profile_args *args,
                          const struct words *rest) {
     struct tmk_run_options options;
     struct strata strata = {0};
     struct tmk_diag diag = {0};
-    if (!make_run_options(command, &args->run, rest, 1, &options) || !parse_excluded(command, args))
+    if (!make_run_options(command, &args->run, rest, 1, &options) ||
+        !parse_excluded(command, args) ||
+        !parse_share(command, args->until_stable, &options.until_stable))
         return EXIT_WRONG_CALL;
+    options.snapshots = args->snapshots != NULL;
     options.exclude = args->excluded;
     options.n_exclude = args->exclude.n;
     options.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
@@ -208,6 +236,11 @@ static bool has_hdf5(const struct words *outputs) {
     return false;
 }
 
+static bool is_json(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".json") == 0;
+}
+
 static int run_profile(const struct command *command, int argc, char **argv) {
     struct profile_args args = {0};
     struct words rest = {0};
@@ -244,6 +277,13 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "leave elements of inputs and activations that are exactly VALUE (-1e9, as "
          "in" RUN_HELP_INDENT "masks) out of all numbers, and count them apart; may be repeated",
          &args.exclude},
+        {"snapshots", 0, OPTION_TEXT, "FILE.json",
+         "write how far each value's thresholds moved from 1 to 2, 4, 8, ... samples",
+         &args.snapshots},
+        {"until-stable", 0, OPTION_TEXT, "SHARE",
+         "stop at the first of these (8 or more) since which no threshold moved by "
+         "more" RUN_HELP_INDENT "than SHARE (0.5%) of its range; the result is that of --limit",
+         &args.until_stable},
         {"memory-limit", 0, OPTION_TEXT, "SIZE",
          "fewer workers, then smaller batches, until about SIZE is enough (400M, 2G)",
          &args.memory_limit},
@@ -262,6 +302,10 @@ static int run_profile(const struct command *command, int argc, char **argv) {
             exit_status = wrong_call(command, "--resume goes with --checkpoint FILE");
         else if (is_output(&args, args.run.checkpoint))
             exit_status = wrong_call(command, "--checkpoint and -o name the same file");
+        else if (is_output(&args, args.snapshots))
+            exit_status = wrong_call(command, "--snapshots and -o name the same file");
+        else if (args.snapshots && !is_json(args.snapshots))
+            exit_status = wrong_call(command, "--snapshots writes JSON: FILE.json");
         else if (args.nan && strcmp(args.nan, "fail") != 0 && strcmp(args.nan, "warn") != 0 &&
                  strcmp(args.nan, "record") != 0) /* warn, as it was called before */
             exit_status = wrong_call(command, "--nan takes warn or fail, not '%s'", args.nan);

@@ -7,6 +7,8 @@
 
 #include "command.h"
 
+#define STILL_MOVING 0.01
+
 static const char *what_it_is(const struct tmk_profile_tensor *t, char *out, size_t size) {
     if (t->has_producer)
         snprintf(out, size, "output %" PRIu32 " of %s '%s'", t->producer.output, t->producer.op,
@@ -110,4 +112,26 @@ void remark_on_numbers(const struct tmk_profile *profile) {
     remark_on_nonfinite(profile);
     remark_on_flags(profile);
     remark_on_sentinels(profile);
+}
+
+void remark_on_meter(const struct tmk_meter *meter, bool stable) {
+    size_t last = tmk_meter_snapshots(meter), before;
+    struct tmk_movement worst;
+    if (is_quiet() || last < 2)
+        return;
+    for (before = --last; before > 0; before--) /* to the last doubling */
+        if (before < last && 2 * tmk_meter_offered(meter, before) <= tmk_meter_offered(meter, last))
+            break;
+    uint64_t from = tmk_meter_offered(meter, before), to = tmk_meter_offered(meter, last);
+    uint32_t n = tmk_meter_moved(meter, before, last, STILL_MOVING, &worst);
+    if (stable)
+        remark("stable: enough after %" PRIu64 " samples", to);
+    if (worst.share > 0)
+        remark("from %" PRIu64 " to %" PRIu64 " samples, thresholds of %" PRIu32 " of %" PRIu32
+               " values moved by more than %g %% of their range; most that of p%" PRIu32
+               " '%s': its %s by %.2g %%",
+               from, to, n, tmk_meter_values(meter, last), 100 * STILL_MOVING, worst.id, worst.name,
+               worst.threshold, 100 * worst.share);
+    else
+        remark("from %" PRIu64 " to %" PRIu64 " samples, no threshold moved", from, to);
 }

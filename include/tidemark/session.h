@@ -13,6 +13,7 @@
 
 #include <tidemark/dist.h>
 #include <tidemark/lineage.h>
+#include <tidemark/meter.h>
 #include <tidemark/profile.h>
 #include <tidemark/status.h>
 #include <tidemark/strata.h>
@@ -179,6 +180,14 @@ struct tmk_run_options {
     double checkpoint_seconds; /* from one to the next; 0: 60 */
     /* Samples that are counted apart, too. NULL: none are. */
     const struct tmk_strata_options *strata;
+    /* Take snapshots of how far each value's thresholds still move, for the report's meter. They go
+     * by the samples in their order: TMK_ARGUMENT with shards, a team, strata or a checkpoint.
+     * Sequences are not cut: with feedback they are taken where one ends. */
+    bool snapshots;
+    /* Ends the run at the first snapshot, from 8 samples on, since whose predecessor no threshold
+     * moved by more than this share of its value's range; the profile is then that of a run with
+     * `limit` set to the samples so far. 0: never. Takes snapshots, too. */
+    double until_stable;
     /* Called before running when a checkpoint was there: samples that are done, of how many (0: not
      * known). NULL: never. */
     void (*resumed)(void *context, uint64_t samples_done, uint64_t total);
@@ -209,6 +218,9 @@ struct tmk_run_report {
     uint32_t threads;
     uint32_t checkpoints;      /* that were written */
     double checkpoint_seconds; /* of `seconds`: what that took, while nothing else ran */
+    struct tmk_meter *meter; /* with options->snapshots or until_stable, else NULL; to be ended with
+                                tmk_meter_destroy */
+    bool stable;             /* until_stable ended the run */
 };
 
 /* Instruments a copy of the model, runs it over the data, and answers with the profile of every

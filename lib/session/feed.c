@@ -87,13 +87,17 @@ static struct tmk_feed_ledger sum_of(const struct tmk_session_feed *feed) {
     return sum;
 }
 
+static void end_sources(struct tmk_session_feed *feed) {
+    for (uint32_t i = 0; i < feed->n_sources; i++)
+        tmk_source_end(feed->sources[i]);
+}
+
 static enum tmk_status close_books(struct tmk_session_feed *feed, struct tmk_diag *diag) {
     const struct tmk_feed_ledger sum = sum_of(feed), *ledger = &sum;
     if (feed->samples != TMK_SOURCE_ENDLESS && feed->choice.limit == UINT64_MAX)
         TMK_TRY(tmk_feed_goes_on(feed, feed->samples, diag));
-    for (uint32_t i = 0; i < feed->n_sources; i++)
-        tmk_source_end(feed->sources[i]);
-    if (feed->hand_out.next) /* a part may be without samples */
+    end_sources(feed);
+    if (feed->hand_out.next || feed->went_on) /* a part may be without samples */
         return TMK_OK;
     if (!ledger->run && ledger->n_bad)
         return tmk_fail(diag, TMK_FORMAT,
@@ -303,8 +307,16 @@ bool tmk_session_feed_paused(const struct tmk_session_feed *feed) {
 enum tmk_status tmk_session_feed_go_on(struct tmk_session_feed *feed, struct tmk_diag *diag) {
     const uint64_t at = tmk_session_feed_reached(feed);
     feed->paused = false;
+    feed->went_on = true;
     clear_books(feed);
     return feed->in_part ? tmk_feed_open_range(feed, at, diag) : TMK_OK;
+}
+
+void tmk_session_feed_end(struct tmk_session_feed *feed, uint64_t offered) {
+    feed->paused = false;
+    feed->in_part = false;
+    feed->choice.limit = feed->cuts.limit = offered;
+    end_sources(feed);
 }
 
 struct tmk_feed_plan tmk_session_feed_plan(const struct tmk_session_feed *feed) {

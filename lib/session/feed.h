@@ -74,6 +74,10 @@ bool tmk_session_feed_paused(const struct tmk_session_feed *feed);
 TMK_NODISCARD enum tmk_status tmk_session_feed_go_on(struct tmk_session_feed *feed,
                                                      struct tmk_diag *diag);
 
+/* Ends the run instead, for good: as though its limit had been the samples that all books together
+ * say were offered, `offered`. */
+void tmk_session_feed_end(struct tmk_session_feed *feed, uint64_t offered);
+
 /* What is known beforehand; where a stream feeds all inputs, `offered` and `run` are 0. What does
  * not fill a batch of fixed size is offered, but does not run. */
 struct tmk_feed_plan {

@@ -162,7 +162,7 @@ void tmk_feed_cover(struct tmk_session_feed *feed, uint64_t at) {
 
 void tmk_feed_pause(struct tmk_session_feed *feed) {
     uint64_t from, until;
-    if (!feed->in_part || feed->samples == TMK_SOURCE_ENDLESS)
+    if (!feed->in_part || !feed->hand_out.next) /* nobody else goes on from here */
         return;
     /* batches by number are those of the choice; parts are cut between sequences */
     bool more = tmk_feed_choice_batch(&feed->choice, feed->next_batch, &from, &until);

@@ -18,6 +18,7 @@
 #include "session/describe.h"
 #include "session/exclude.h"
 #include "session/limits.h"
+#include "session/meter.h"
 #include "session/model.h"
 #include "session/parts.h"
 #include "session/profile.h"
@@ -47,6 +48,7 @@ struct story {
     struct tmk_rest rest;        /* of it, behind a checkpoint */
     struct tmk_sums sums;        /* of all legs so far */
     struct tmk_profile *profile; /* of all of them, in the end */
+    struct tmk_meter *meter;     /* NULL: no snapshots are wanted */
     double leg_began;
     char (*heard)[65]; /* the data's hashes, where another part tells them */
     bool stopped;
@@ -66,6 +68,7 @@ struct story {
 static void finish(struct story *story) {
     tmk_profile_destroy(&story->profile);
     tmk_sums_finish(&story->sums);
+    tmk_meter_destroy(&story->meter);
     free(story->rest.done);
     free(story->heard);
     tmk_exec_result_finish(&story->result);
@@ -319,12 +322,20 @@ static enum tmk_status choose_part(struct story *story, struct tmk_diag *diag) {
     return tmk_session_feed_hand_out(story->feed, &hand_out, diag);
 }
 
-/* ---- leg after leg, from one checkpoint to the next ---- */
+/* ---- leg after leg, from one checkpoint or snapshot to the next ---- */
 
 static enum tmk_status stopped_for_good(struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_INTERRUPTED,
                     "stopped before the end, and nothing is written; --checkpoint FILE keeps "
                     "what is done");
+}
+
+static bool snapshot_is_due(const struct story *story) {
+    const struct tmk_profile *before = story->sums.profiles[0];
+    const struct tmk_feed_ledger *since = tmk_session_feed_ledger(story->feed, 0);
+    return story->meter &&
+           (before ? before->ledger.offered : 0) + since->run + since->skipped + since->failed >=
+               tmk_meter_next(story->meter);
 }
 
 static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
@@ -342,6 +353,8 @@ static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
     }
     if (wish == TMK_WISH_NOTHING && keeps_checkpoint(story) &&
         tmk_session_feed_has_begun(story->feed) && now() - story->leg_began >= every)
+        wish = TMK_WISH_PAUSE;
+    if (wish == TMK_WISH_NOTHING && snapshot_is_due(story))
         wish = TMK_WISH_PAUSE;
     if (story->parts)
         return story->parts->ask(story->parts->context, wish, pause, diag);
@@ -381,6 +394,32 @@ static enum tmk_status add_leg(struct story *story, uint32_t stratum, struct tmk
     return tmk_sums_add(&story->sums, stratum, leg, diag);
 }
 
+/* The run is over, and was one of so many samples. */
+static enum tmk_status end_here(struct story *story, struct tmk_diag *diag) {
+    struct tmk_profile *last, *sum = story->sums.profiles[0];
+    tmk_session_feed_end(story->feed, sum->ledger.offered);
+    TMK_TRY(describe(story, 0, &last, diag));
+    enum tmk_status status = tmk_sums_follow(&story->sums, 0, last, diag);
+    tmk_profile_destroy(&last);
+    return status;
+}
+
+static enum tmk_status take_snapshot(struct story *story, enum tmk_round *round,
+                                     struct tmk_diag *diag) {
+    const struct tmk_profile *sum = story->sums.profiles[0];
+    const double until = story->options->until_stable;
+    const size_t n = tmk_meter_snapshots(story->meter);
+    if (n && tmk_meter_offered(story->meter, n - 1) == sum->ledger.offered)
+        return TMK_OK; /* the run ends where the last one was taken */
+    TMK_TRY(tmk_meter_take(story->meter, sum, diag));
+    story->report.stable =
+        *round == TMK_ROUND_PAUSED && until > 0 && tmk_meter_is_stable(story->meter, until);
+    if (!story->report.stable)
+        return TMK_OK;
+    *round = TMK_ROUND_FINISHED;
+    return end_here(story, diag);
+}
+
 /* How the leg ended; with parts, how it did for all of them. */
 static enum tmk_status end_round(struct story *story, enum tmk_round *round,
                                  struct tmk_diag *diag) {
@@ -392,6 +431,8 @@ static enum tmk_status end_round(struct story *story, enum tmk_round *round,
         TMK_TRY(add_leg(story, i, diag));
         if (parts) /* which know one stratum */
             TMK_TRY(parts->gather(parts->context, &story->sums.profiles[i], round, diag));
+        if (story->meter)
+            TMK_TRY(take_snapshot(story, round, diag));
         if (*round == TMK_ROUND_FINISHED)
             TMK_TRY(tmk_sums_close(&story->sums, i, &story->profile, diag));
     }
@@ -447,9 +488,24 @@ static enum tmk_status check_ledger(const struct story *story, struct tmk_diag *
                     (unsigned long long)profile->ledger.skipped);
 }
 
+static enum tmk_status open_meter(struct story *story, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = story->options;
+    if (!options->snapshots && !(options->until_stable > 0))
+        return TMK_OK;
+    if (story->parts || options->shards || options->strata || options->checkpoint)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "snapshots go by all samples in their order: they cannot be taken of %s",
+                        story->parts      ? "a run that several processes share"
+                        : options->shards ? "a shard"
+                        : options->strata ? "strata"
+                                          : "a run that may go on from a checkpoint");
+    return tmk_meter_create(&story->meter, diag);
+}
+
 static enum tmk_status tell(struct story *story, struct tmk_model *model,
                             const struct tmk_observe *observe, struct tmk_diag *diag) {
     double begin = now();
+    TMK_TRY(open_meter(story, diag));
     TMK_TRY(prepare(story, model, observe, diag));
     TMK_TRY(begin_hashing(story, diag));
     TMK_TRY(tmk_sums_init(&story->sums, story->options, diag));
@@ -476,8 +532,11 @@ enum tmk_status tmk_session_profile(struct tmk_model *model, const struct tmk_ru
     if (status == TMK_OK) {
         *out = story.profile;
         story.profile = NULL;
-        if (report)
+        if (report) {
             *report = story.report;
+            report->meter = story.meter;
+            story.meter = NULL;
+        }
     }
     finish(&story);
     return status;

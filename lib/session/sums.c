@@ -35,12 +35,27 @@ const char *tmk_sums_label(const struct tmk_sums *sums, uint32_t stratum) {
     return sums->n > 1 ? tmk_strata_label(sums->strata->labels, stratum) : NULL;
 }
 
+enum tmk_status tmk_sums_follow(struct tmk_sums *sums, uint32_t stratum,
+                                const struct tmk_profile *last, struct tmk_diag *diag) {
+    struct tmk_profile *sum = sums->profiles[stratum];
+    sum->coverage.total = tmk_profile_total(last);
+    for (uint32_t i = 0; i < sum->n_sources; i++) {
+        sum->sources[i].samples = last->sources[i].samples;
+        sum->sources[i].hash = tmk_profile_text(sum, last->sources[i].hash);
+        if (!sum->sources[i].hash)
+            return tmk_nomem(diag);
+    }
+    return TMK_OK;
+}
+
 enum tmk_status tmk_sums_add(struct tmk_sums *sums, uint32_t stratum, struct tmk_profile *leg,
                              struct tmk_diag *diag) {
     struct tmk_profile **sum = &sums->profiles[stratum], **before = &sums->before[stratum];
     enum tmk_status status = TMK_OK;
     if (*sum) {
-        status = tmk_profile_merge(*sum, leg, diag);
+        status = tmk_sums_follow(sums, stratum, leg, diag);
+        if (status == TMK_OK)
+            status = tmk_profile_merge(*sum, leg, diag);
         tmk_profile_destroy(&leg);
         return status;
     }

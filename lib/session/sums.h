@@ -22,6 +22,11 @@ void tmk_sums_finish(struct tmk_sums *sums);
 
 /* The setting of a stratum's profile; NULL: all samples are of one. */
 const char *tmk_sums_label(const struct tmk_sums *sums, uint32_t stratum);
+/* The sum says of the data what `last` does, which is the profile of a later leg, as some of it is
+ * known in the end alone: of a stream how long it was. */
+TMK_NODISCARD enum tmk_status tmk_sums_follow(struct tmk_sums *sums, uint32_t stratum,
+                                              const struct tmk_profile *last,
+                                              struct tmk_diag *diag);
 /* Adds the profile of a leg, which is the sum's from now on, or gone. */
 TMK_NODISCARD enum tmk_status tmk_sums_add(struct tmk_sums *sums, uint32_t stratum,
                                            struct tmk_profile *leg, struct tmk_diag *diag);

@@ -231,6 +231,15 @@ def test_sequences_are_counted_in_their_strata():
             compare(target, by_hand([(s, rows[s]) for s in range(STEPS) if s // 6 % 3 == int(label)], lambda s: s % 6 == 0))
 
 
+def test_snapshots_are_taken_between_sequences():
+    with folder() as path:
+        words = [running_sum(path), "--data", save(path / "x.npy", numbers()), *LOOP, "--reset", "every=5"]
+        profile(path / "plain", *words)
+        profile(path / "p", *words, "--snapshots", path / "s.json")
+        equal(path / "p", path / "plain")
+        assert [s["offered"] for s in json.loads((path / "s.json").read_text())["snapshots"]] == [5, 10, 20, 35, 60]
+
+
 def test_a_plan_has_no_more_workers_than_sequences():
     with folder() as path:
         words = ["profile", running_sum(path), "--data", save(path / "x.npy", numbers()), *LOOP, "--plan", "--threads", 4]
