@@ -254,6 +254,13 @@ static void print_flags(const struct tmk_profile_tensor *tensor,
     if (flags.saturated)
         printf("  %-18s saturated: at least %llu elements are min, %llu are max\n", "warning",
                (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);
+    if (flags.min_is)
+        printf("  %-18s min is %s\n", "warning", flags.min_is);
+    if (flags.max_is)
+        printf("  %-18s max is %s\n", "warning", flags.max_is);
+    if (flags.at_spike)
+        printf("  %-18s at least %llu elements are %.9g\n", "warning",
+               (unsigned long long)flags.at_spike, (double)flags.spike);
 }
 
 /* How often it was seen: of a branch, how often that was taken; of a loop's body, all rounds
@@ -267,19 +274,6 @@ static void print_runs(const struct tmk_profile_tensor *tensor) {
         tmk_stats_facts(tensor->stats, &s);
     printf("  %-18s %llu times in %llu samples\n", "seen", (unsigned long long)s.updates,
            (unsigned long long)s.samples);
-}
-
-static void print_sentinels(const struct tmk_profile_tensor *tensor) {
-    struct tmk_flags flags;
-    if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
-        return;
-    if (flags.min_is)
-        printf("  %-18s min is %s\n", "warning", flags.min_is);
-    if (flags.max_is)
-        printf("  %-18s max is %s\n", "warning", flags.max_is);
-    if (flags.at_spike)
-        printf("  %-18s at least %llu elements are %.9g\n", "warning",
-               (unsigned long long)flags.at_spike, (double)flags.spike);
 }
 
 static void print_ends(const struct tmk_profile_tensor *tensor) {
@@ -310,7 +304,6 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
     print_ends(tensor);
     print_runs(tensor);
     print_flags(tensor, nonfinite_of(nonfinite, n, tensor->id));
-    print_sentinels(tensor);
     free(nonfinite);
     if (tensor->stats)
         print_statistics(tensor->stats);

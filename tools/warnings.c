@@ -48,62 +48,63 @@ static void remark_on_nonfinite(const struct tmk_profile *profile) {
     free(all);
 }
 
+/* A value that is named for others. */
+struct example {
+    const struct tmk_profile_tensor *tensor;
+    struct tmk_flags flags;
+    uint32_t n; /* it and the others */
+};
+
+static void count(struct example *example, bool is, const struct tmk_profile_tensor *tensor,
+                  const struct tmk_flags *flags) {
+    if (is && !example->n++) {
+        example->tensor = tensor;
+        example->flags = *flags;
+    }
+}
+
+static void remark_on_sentinels(const struct example *like) {
+    const struct tmk_profile_tensor *t = like->tensor;
+    struct tmk_summary s;
+    char more[48] = "", exclude[64] = "";
+    tmk_stats_facts(t->stats, &s);
+    float value = like->flags.min_is ? s.min : s.max;
+    if (like->n > 1)
+        snprintf(more, sizeof more, ", and %" PRIu32 " more value%s like it", like->n - 1,
+                 like->n == 2 ? " is" : "s are");
+    if (tmk_sentinel(value))
+        snprintf(exclude, sizeof exclude, "; --exclude=%.9g leaves it out", (double)value);
+    warn_of("p%" PRIu32 " '%s' reaches %.9g, %s%s%s", t->id, t->name, (double)value,
+            like->flags.min_is ? like->flags.min_is : like->flags.max_is, more, exclude);
+}
+
 static void remark_on_flags(const struct tmk_profile *profile) {
     uint32_t saturated = 0, with_dead = 0;
     size_t dead = 0;
+    struct example sentinel = {0}, spike = {0};
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
         const struct tmk_profile_tensor *t = &profile->tensors[i];
         struct tmk_flags flags;
-        if (t->kind == TMK_PROFILE_WEIGHT || tmk_profile_flags(t, &flags, NULL) != TMK_OK ||
-            flags.constant)
+        if (t->kind == TMK_PROFILE_WEIGHT || tmk_profile_flags(t, &flags, NULL) != TMK_OK)
             continue;
+        count(&sentinel, flags.min_is || flags.max_is, t, &flags);
+        count(&spike, flags.at_spike && !flags.saturated, t, &flags);
         saturated += flags.saturated;
-        with_dead += flags.dead_channels > 0;
-        dead += flags.dead_channels;
+        with_dead += !flags.constant && flags.dead_channels > 0;
+        dead += flags.constant ? 0 : flags.dead_channels;
     }
     if (saturated + with_dead)
         warn_of("%" PRIu32 " with dead channels (%zu in all), %" PRIu32
                 " saturated: `tidemark show` marks them",
                 with_dead, dead, saturated);
-}
-
-/* Numbers that stand for something else, and numbers that are most of a value. */
-static void remark_on_sentinels(const struct tmk_profile *profile) {
-    const struct tmk_profile_tensor *first = NULL, *spiked = NULL;
-    struct tmk_flags of_first = {0}, of_spiked = {0};
-    uint32_t sentinels = 0, spikes = 0;
-    for (uint32_t i = 0; i < profile->n_tensors; i++) {
-        const struct tmk_profile_tensor *t = &profile->tensors[i];
-        struct tmk_flags flags;
-        if (tmk_profile_flags(t, &flags, NULL) != TMK_OK)
-            continue;
-        if ((flags.min_is || flags.max_is) && !sentinels++) {
-            first = t;
-            of_first = flags;
-        }
-        if (flags.at_spike && !flags.saturated && !spikes++) {
-            spiked = t;
-            of_spiked = flags;
-        }
-    }
-    if (first) {
-        struct tmk_summary s;
-        char more[48] = "", exclude[64] = "";
-        tmk_stats_facts(first->stats, &s);
-        float value = of_first.min_is ? s.min : s.max;
-        if (sentinels > 1)
-            snprintf(more, sizeof more, ", and %" PRIu32 " more values are like it", sentinels - 1);
-        if (tmk_sentinel(value))
-            snprintf(exclude, sizeof exclude, "; --exclude=%.9g leaves it out", (double)value);
-        remark("p%" PRIu32 " '%s' reaches %.9g, %s%s%s", first->id, first->name, (double)value,
-               of_first.min_is ? of_first.min_is : of_first.max_is, more, exclude);
-    }
-    if (spiked)
-        remark("%" PRIu32
-               " value%s one number, not 0, in a tenth of the elements or more: p%" PRIu32
-               " '%s' is %.9g in %" PRIu64,
-               spikes, spikes == 1 ? " has" : "s have", spiked->id, spiked->name,
-               (double)of_spiked.spike, of_spiked.at_spike);
+    if (sentinel.n)
+        remark_on_sentinels(&sentinel);
+    if (spike.n)
+        warn_of("%" PRIu32
+                " value%s one number, not 0, in a tenth of the elements or more: p%" PRIu32
+                " '%s' is %.9g in %" PRIu64,
+                spike.n, spike.n == 1 ? " has" : "s have", spike.tensor->id, spike.tensor->name,
+                (double)spike.flags.spike, spike.flags.at_spike);
 }
 
 void remark_on_numbers(const struct tmk_profile *profile) {
@@ -111,7 +112,6 @@ void remark_on_numbers(const struct tmk_profile *profile) {
         return;
     remark_on_nonfinite(profile);
     remark_on_flags(profile);
-    remark_on_sentinels(profile);
 }
 
 void remark_on_meter(const struct tmk_meter *meter, bool stable) {

@@ -6,8 +6,8 @@
 #include <tidemark/meter.h>
 #include <tidemark/profile.h>
 
-/* Where NaN or infinity began, and how many values are saturated or have dead channels;
- * nothing where there is nothing to say. */
+/* Where NaN or infinity began; how many values are saturated, have dead channels, reach a mask's
+ * number or are often one number; nothing where there is nothing to say. */
 void remark_on_numbers(const struct tmk_profile *profile);
 /* How far thresholds still moved in the last doubling; `stable`: that is why the run ended. */
 void remark_on_meter(const struct tmk_meter *meter, bool stable);

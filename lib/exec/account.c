@@ -152,7 +152,7 @@ enum tmk_status tmk_account_begin(struct tmk_account *account, const struct tmk_
         struct tmk_extent *each;
         TMK_TRY(tmk_samples_open(&account->samples, at->sample, at->samples, &each, diag));
         tmk_stats_each(&account->pass, each);
-    } else if (config->tops && at->samples > 1) {
+    } else if (config->tops && account->pass.part < account->pass.elements) {
         TMK_TRY(open_batch(account, at->samples, diag));
     }
     return TMK_OK;
@@ -169,12 +169,11 @@ enum tmk_status tmk_account_end(struct tmk_account *account, const struct tmk_sl
                                 struct tmk_diag *diag) {
     const struct tmk_stats_pass *pass = &account->pass;
     TMK_TRY(tmk_stats_end(&account->pass, diag));
-    if (config->tops && !pass->each) {
-        struct tmk_extent span = tmk_stats_span(pass);
-        tmk_tops_take(&account->tops, pass->at.sample, &span);
+    if (config->tops) {
+        const struct tmk_extent span = tmk_stats_span(pass);
+        for (uint64_t i = 0; i < pass->at.samples; i++)
+            tmk_tops_take(&account->tops, pass->at.sample + i, pass->each ? &pass->each[i] : &span);
     }
-    for (uint64_t i = 0; config->tops && pass->each && i < pass->at.samples; i++)
-        tmk_tops_take(&account->tops, pass->at.sample + i, &pass->each[i]);
     return note(account, &account->shape, &account->pass.at, diag);
 }
 

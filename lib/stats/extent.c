@@ -54,6 +54,27 @@ static void take(struct tmk_extent *extent, uint32_t bits) {
     extent->posinf |= key == TMK_KEY_POSINF;
 }
 
+static void take_all(struct tmk_extent *extent, const struct tmk_facts *facts,
+                     const tmk_loose_bits *x, size_t n) {
+    if (tmk_facts_all_finite(facts))
+        widen(extent, tmk_facts_min(facts), tmk_facts_max(facts));
+    else
+        for (size_t i = 0; i < n; i++)
+            take(extent, x[i]);
+}
+
+/* A tile of several samples, row-major. */
+static void take_samples(const struct tmk_stats_pass *pass, const struct tmk_tile *tile) {
+    struct tmk_extent *extent = &pass->each[tile->first / pass->part];
+    size_t left = pass->part - tile->first % pass->part;
+    for (size_t done = 0, n; done < tile->n; done += n, left = pass->part, extent++) {
+        struct tmk_facts facts;
+        n = left < tile->n - done ? left : tile->n - done;
+        pass->stats->kernel->survey(tile->x + done, n, NULL, &facts);
+        take_all(extent, &facts, tile->x + done, n);
+    }
+}
+
 void tmk_extents_take(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                       const struct tmk_facts *facts) {
     bool cut = pass->part < pass->elements;
@@ -61,16 +82,11 @@ void tmk_extents_take(const struct tmk_stats_pass *pass, const struct tmk_tile *
     size_t first = tile->first / pass->part,
            last = tile->width == 1 ? (tile->first + tile->n - 1) / pass->part : first;
     if (first < last) {
-        for (size_t k = 0; k < tile->n; k++)
-            take(&pass->each[(tile->first + k) / pass->part], tile->x[k]);
+        take_samples(pass, tile);
         return;
     }
     struct tmk_extent all = tmk_extent_empty();
-    if (tmk_facts_all_finite(facts))
-        widen(&all, tmk_facts_min(facts), tmk_facts_max(facts));
-    else
-        for (size_t k = 0; k < tile->n; k++)
-            take(&all, tile->x[k]);
+    take_all(&all, facts, tile->x, tile->n);
     for (uint64_t s = cut ? first : 0, end = cut ? first + 1 : pass->at.samples; s < end; s++)
         tmk_extent_widen(&pass->each[s], &all);
 }

@@ -44,7 +44,7 @@ def test_masks_are_found_and_said():
     with folder() as path:
         done = tidemark("profile", *attention(path), "-o", path / "p.json").expect(DONE)
         line, = [line for line in done.err.splitlines() if "power of ten" in line]
-        assert "'added' reaches -1e+09" in line and "2 more values" in line and "--exclude=-1e+09" in line, line
+        assert "'added' reaches -1e+09" in line and "2 more values are like it" in line and "--exclude=-1e+09" in line, line
         values = {value["name"]: value for value in json.loads(tidemark("show", path / "p.json", "--json").out)}
         masked = values["masked"]
         assert masked["min_is"] == "a power of ten, as in masks" and "max_is" not in masked
