@@ -109,12 +109,13 @@ struct tmk_stats_pass {
     struct tmk_stats *stats;
     struct tmk_stats_shadow *shadow;
     struct tmk_stats_at at;
-    size_t elements, part;    /* of the tensor; of one sample in it */
-    size_t inner, channels;   /* elements in a run of one channel; 0 channels: none are kept */
-    size_t rows, blocked;     /* elements behind one index of the axis that is cut; its length */
-    int32_t least, greatest;  /* keys of the finite elements so far */
-    struct tmk_extent *each;  /* see tmk_stats_each */
-    const uint32_t *excluded; /* see tmk_stats_exclude */
+    size_t elements, part;       /* of the tensor; of one sample in it */
+    size_t inner, channels;      /* elements in a run of one channel; 0 channels: none are kept */
+    size_t rows, blocked;        /* elements behind one index of the axis that is cut; its length */
+    int32_t least, greatest;     /* keys of the finite elements so far */
+    struct tmk_extent *each;     /* see tmk_stats_each */
+    int32_t dull_low, dull_high; /* keys between which nothing need be noted there */
+    const uint32_t *excluded;    /* see tmk_stats_exclude */
     size_t n_excluded;
 };
 /* shadow NULL: none (see below). Errors as tmk_stats_update; TMK_SHAPE when there is no axis 1 to
@@ -151,6 +152,11 @@ TMK_API void tmk_extent_widen(struct tmk_extent *extent, const struct tmk_extent
  * sample of the batch holds. `each` [at->samples] is the caller's. A tensor that is not cut by
  * samples along its first axis belongs to all samples of the batch. */
 TMK_API void tmk_stats_each(struct tmk_stats_pass *pass, struct tmk_extent *each);
+/* The same where only samples are of interest that are to be taken into `tops`: elements that reach
+ * less far than all of those may be left out of the extents. */
+struct tmk_tops;
+TMK_API void tmk_stats_each_beyond(struct tmk_stats_pass *pass, struct tmk_extent *each,
+                                   const struct tmk_tops *tops);
 /* What the finite elements span that the pass has seen; infinities are not told. Costs nothing
  * beforehand, but is of the whole tensor. */
 TMK_API struct tmk_extent tmk_stats_span(const struct tmk_stats_pass *pass);

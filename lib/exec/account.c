@@ -135,7 +135,7 @@ static enum tmk_status open_batch(struct tmk_account *account, uint64_t samples,
     }
     for (uint64_t i = 0; i < samples; i++)
         account->batch[i] = tmk_extent_empty();
-    tmk_stats_each(&account->pass, account->batch);
+    tmk_stats_each_beyond(&account->pass, account->batch, &account->tops);
     return TMK_OK;
 }
 

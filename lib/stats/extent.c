@@ -38,6 +38,17 @@ void tmk_extent_clamp(struct tmk_extent *extent, const struct tmk_clamp *clamp) 
 
 void tmk_stats_each(struct tmk_stats_pass *pass, struct tmk_extent *each) {
     pass->each = each;
+    pass->dull_low = TMK_KEY_POSINF;
+    pass->dull_high = TMK_KEY_NEGINF;
+}
+
+void tmk_stats_each_beyond(struct tmk_stats_pass *pass, struct tmk_extent *each,
+                           const struct tmk_tops *tops) {
+    tmk_stats_each(pass, each);
+    if (tops->n < TMK_TOPS)
+        return;
+    pass->dull_low = tmk_key_of_float(tops->min[TMK_TOPS - 1].value);
+    pass->dull_high = tmk_key_of_float(tops->max[TMK_TOPS - 1].value);
 }
 
 struct tmk_extent tmk_stats_span(const struct tmk_stats_pass *pass) {
@@ -77,6 +88,9 @@ static void take_samples(const struct tmk_stats_pass *pass, const struct tmk_til
 
 void tmk_extents_take(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                       const struct tmk_facts *facts) {
+    if (tmk_facts_all_finite(facts) && tmk_facts_min(facts) > pass->dull_low &&
+        tmk_facts_max(facts) < pass->dull_high)
+        return;
     bool cut = pass->part < pass->elements;
     /* a tile of a tensor in blocks is of one index of the first axis */
     size_t first = tile->first / pass->part,
