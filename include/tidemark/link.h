@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which value of one file of a network is which of another: the lineage between them, found without
+ * having seen how one became the other.
+ *
+ * A link holds a lineage record, and for each original the evidence. Where several values would do
+ * and nothing speaks for one of them, none is taken, and all are listed.
+ *
+ * Thread-safety: as of profiles and records.
+ */
+#ifndef TIDEMARK_LINK_H
+#define TIDEMARK_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/lineage.h>
+#include <tidemark/profile.h>
+#include <tidemark/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What says that a value is an original's, strongest first. X(NAME, "name", help) */
+#define TMK_LINK_EVIDENCE_LIST(X)                                                                  \
+    X(NONE, "none", "not matched")                                                                 \
+    X(LINEAGE, "lineage", "a lineage says so")                                                     \
+    X(CONTENT, "content", "computed alike, from equal weights")                                    \
+    X(EQUAL, "equal", "equal numbers")                                                             \
+    X(AFFINE, "affine", "numbers that differ by a scale and a shift")                              \
+    X(STRUCTURE, "structure", "computed alike, from other weights")                                \
+    X(OPERANDS, "operands", "the same operator, all operands matched")                             \
+    X(WEIGHTS, "weights", "the same operator, weights of its own matched")                         \
+    X(NAME, "name", "the same name, operator and shape")
+
+enum tmk_link_evidence {
+#define TMK_LINK_EVIDENCE_ENUM(name, text, help) TMK_LINK_##name,
+    TMK_LINK_EVIDENCE_LIST(TMK_LINK_EVIDENCE_ENUM)
+#undef TMK_LINK_EVIDENCE_ENUM
+        TMK_LINK_EVIDENCES
+};
+
+/* Of one original. */
+struct tmk_link_match {
+    enum tmk_link_evidence evidence;
+    /* Not matched, for several values would do, or several originals for one value. */
+    bool ambiguous;
+    /* IDs of those values, or of those that were passed over for the one that was taken. */
+    uint32_t *candidates;
+    uint32_t n_candidates;
+    double residual; /* EQUAL, AFFINE: the largest difference, of the range that was sampled */
+    uint64_t points; /* numbers that were compared; 0: none */
+};
+
+struct tmk_link {
+    const char *method; /* "fingerprint", "lineage" or "numbers" */
+    struct tmk_lineage_record *record;
+    struct tmk_link_match *matches; /* [record->n_originals] */
+};
+
+/* "content", ...; "?" for an unknown number. */
+TMK_API const char *tmk_link_evidence_name(enum tmk_link_evidence evidence);
+
+/* ---- finding ---- */
+
+/* By fingerprint: values computed alike. `from` is the profile of the original; `to` are the
+ * records of the other model (tmk_model_skeleton), both with every value of theirs. Names and the
+ * order in the file don't count; what lies behind an edit is matched by its operands, its weights
+ * or its name. End with tmk_link_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_fingerprint(const struct tmk_profile *from,
+                                                              const struct tmk_profile *to,
+                                                              struct tmk_link **out,
+                                                              struct tmk_diag *diag);
+/* By the lineage in a file. TMK_MISMATCH, naming both: it is of other models. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_lineage(const struct tmk_profile *from,
+                                                          const struct tmk_profile *to,
+                                                          const char *path, struct tmk_link **out,
+                                                          struct tmk_diag *diag);
+/* NULL is allowed. */
+TMK_API void tmk_link_destroy(struct tmk_link **link);
+
+/* ---- telling ---- */
+
+struct tmk_link_counts {
+    uint32_t originals, values;
+    uint32_t by[TMK_LINK_EVIDENCES]; /* originals; they add up; NONE: with the ambiguous */
+    uint32_t ambiguous;              /* originals */
+    uint32_t found;                  /* values that stand for an original */
+};
+TMK_API void tmk_link_count(const struct tmk_link *link, struct tmk_link_counts *out);
+/* JSON: counts, each match with its evidence, what is ambiguous, and what was not matched on either
+ * side. Whole or not at all. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_link_write_report(const struct tmk_link *link, const char *path, struct tmk_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/link.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+
+const char *tmk_link_evidence_name(enum tmk_link_evidence evidence) {
+    switch (evidence) {
+#define EVIDENCE_CASE(name, text, help)                                                            \
+    case TMK_LINK_##name:                                                                          \
+        return text;
+        TMK_LINK_EVIDENCE_LIST(EVIDENCE_CASE)
+#undef EVIDENCE_CASE
+    case TMK_LINK_EVIDENCES:
+        break;
+    }
+    return "?";
+}
+
+void tmk_link_destroy(struct tmk_link **slot) {
+    struct tmk_link *link = slot ? *slot : NULL;
+    if (!link)
+        return;
+    *slot = NULL;
+    for (uint32_t i = 0; link->matches && i < link->record->n_originals; i++)
+        free(link->matches[i].candidates);
+    free(link->matches);
+    tmk_lineage_record_destroy(&link->record);
+    free(link);
+}
+
+/* ---- beginning ---- */
+
+static enum tmk_status check_dense(const struct tmk_profile *profile, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < profile->n_tensors; i++)
+        if (profile->tensors[i].id != i)
+            return tmk_fail(diag, TMK_MISMATCH,
+                            "the profile of %s has no record of p%" PRIu32
+                            "; linking needs one of every value",
+                            profile->model.file, i);
+    return TMK_OK;
+}
+
+static enum tmk_status identify(struct tmk_lineage_record *record,
+                                const struct tmk_profile_tensor *t, struct tmk_lineage_identity *is,
+                                struct tmk_diag *diag) {
+    *is = (struct tmk_lineage_identity){
+        .fingerprint = t->fingerprint,
+        .content = t->content,
+        .ordinal = t->ordinal,
+        .name = tmk_lineage_record_text(record, t->name),
+        .path = tmk_lineage_record_text(record, t->path),
+        .kind = t->kind,
+        .dtype = t->dtype,
+        .has_shape = t->has_shape,
+        .shape = t->shape,
+    };
+    return is->name && is->path ? TMK_OK : tmk_nomem(diag);
+}
+
+static enum tmk_status describe(struct tmk_lineage_record *record, const struct tmk_profile *from,
+                                const struct tmk_profile *to, struct tmk_diag *diag) {
+    record->producer = tmk_lineage_record_text(record, to->producer.version);
+    record->original = (struct tmk_lineage_model){
+        tmk_lineage_record_text(record, from->model.file),
+        tmk_lineage_record_text(record, from->model.sha256), from->model.fingerprint};
+    record->transformed = (struct tmk_lineage_model){
+        tmk_lineage_record_text(record, to->model.file),
+        tmk_lineage_record_text(record, to->model.sha256), to->model.fingerprint};
+    if (!record->producer || !record->original.file || !record->original.sha256 ||
+        !record->transformed.file || !record->transformed.sha256)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < from->n_tensors; i++)
+        TMK_TRY(identify(record, &from->tensors[i], &record->originals[i].is, diag));
+    for (uint32_t i = 0; i < to->n_tensors; i++)
+        TMK_TRY(identify(record, &to->tensors[i], &record->values[i].is, diag));
+    return TMK_OK;
+}
+
+static uint32_t *unlinked(uint32_t n) {
+    uint32_t *ids = malloc(((size_t)n + 1) * sizeof *ids);
+    for (uint32_t i = 0; ids && i < n; i++)
+        ids[i] = TMK_UNLINKED;
+    return ids;
+}
+
+enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
+                                 const struct tmk_profile *from, const struct tmk_profile *to,
+                                 struct tmk_diag *diag) {
+    *l = (struct tmk_linking){.from = from, .to = to, .diag = diag};
+    TMK_TRY(check_dense(from, diag));
+    TMK_TRY(check_dense(to, diag));
+    l->link = calloc(1, sizeof *l->link);
+    l->value_of = unlinked(from->n_tensors);
+    l->original_of = unlinked(to->n_tensors);
+    if (!l->link || !l->value_of || !l->original_of)
+        return tmk_nomem(diag);
+    l->link->method = method;
+    TMK_TRY(tmk_lineage_record_create(from->n_tensors, to->n_tensors, &l->link->record, diag));
+    l->link->matches = calloc((size_t)from->n_tensors + 1, sizeof *l->link->matches);
+    if (!l->link->matches)
+        return tmk_nomem(diag);
+    return describe(l->link->record, from, to, diag);
+}
+
+void tmk_linking_finish(struct tmk_linking *l) {
+    tmk_link_destroy(&l->link);
+    free(l->value_of);
+    free(l->original_of);
+    *l = (struct tmk_linking){0};
+}
+
+/* ---- matching ---- */
+
+void tmk_linking_take(struct tmk_linking *l, uint32_t original, uint32_t value,
+                      enum tmk_link_evidence evidence) {
+    struct tmk_lineage_original *o = &l->link->record->originals[original];
+    bool first = l->original_of[value] == TMK_UNLINKED ||
+                 l->link->record->originals[l->original_of[value]].verdict != TMK_LINEAGE_SAME;
+    o->verdict = first ? TMK_LINEAGE_SAME : TMK_LINEAGE_MERGED;
+    o->value = value;
+    l->value_of[original] = value;
+    if (first)
+        l->original_of[value] = original;
+    l->link->matches[original].evidence = evidence;
+    l->link->matches[original].ambiguous = false;
+}
+
+enum tmk_status tmk_linking_add_candidate(struct tmk_linking *l, uint32_t original,
+                                          uint32_t value) {
+    struct tmk_link_match *match = &l->link->matches[original];
+    for (uint32_t i = 0; i < match->n_candidates; i++)
+        if (match->candidates[i] == value)
+            return TMK_OK;
+    uint32_t *candidates =
+        realloc(match->candidates, ((size_t)match->n_candidates + 1) * sizeof *candidates);
+    if (!candidates)
+        return tmk_nomem(l->diag);
+    match->candidates = candidates;
+    match->candidates[match->n_candidates++] = value;
+    return TMK_OK;
+}
+
+bool tmk_linking_shapes_differ(const struct tmk_profile_tensor *a,
+                               const struct tmk_profile_tensor *b) {
+    if (a->dtype != b->dtype && a->dtype != TMK_UNDEFINED && b->dtype != TMK_UNDEFINED)
+        return true;
+    if (!a->has_shape || !b->has_shape)
+        return false;
+    if (a->shape.rank != b->shape.rank)
+        return true;
+    for (int32_t i = 0; i < a->shape.rank; i++)
+        if (a->shape.dim[i] >= 0 && b->shape.dim[i] >= 0 && a->shape.dim[i] != b->shape.dim[i])
+            return true;
+    return false;
+}
+
+bool tmk_linking_same_op(const struct tmk_profile_tensor *a, const struct tmk_profile_tensor *b) {
+    return a->has_producer && b->has_producer && a->producer.output == b->producer.output &&
+           strcmp(a->producer.op, b->producer.op) == 0 &&
+           strcmp(a->producer.domain, b->producer.domain) == 0;
+}
+
+/* ---- ending ---- */
+
+/* For walks towards results: who is computed from whom. */
+struct readers {
+    uint32_t *begin, *ids; /* those of value i: ids[begin[i]] to ids[begin[i + 1]] */
+    bool *seen;            /* scratch */
+    uint32_t *stack;
+};
+
+static void finish_readers(struct readers *r) {
+    free(r->begin);
+    free(r->ids);
+    free(r->seen);
+    free(r->stack);
+}
+
+static bool init_readers(struct readers *r, const struct tmk_profile *profile) {
+    size_t n = profile->n_tensors, edges = 0;
+    for (size_t i = 0; i < n; i++)
+        edges += profile->tensors[i].n_operands;
+    r->begin = calloc(n + 2, sizeof *r->begin);
+    r->ids = malloc((edges + 1) * sizeof *r->ids);
+    r->seen = calloc(n + 1, sizeof *r->seen);
+    r->stack = malloc((n + 1) * sizeof *r->stack);
+    if (!r->begin || !r->ids || !r->seen || !r->stack)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < profile->tensors[i].n_operands; k++)
+            if (profile->tensors[i].operands[k] < n)
+                r->begin[profile->tensors[i].operands[k] + 2]++;
+    for (size_t i = 2; i < n + 2; i++)
+        r->begin[i] += r->begin[i - 1];
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < profile->tensors[i].n_operands; k++)
+            if (profile->tensors[i].operands[k] < n)
+                r->ids[r->begin[profile->tensors[i].operands[k] + 1]++] = (uint32_t)i;
+    return true;
+}
+
+/* The one value at which all ways from the original towards results first meet a match;
+ * TMK_UNLINKED: there are several, or none. */
+static uint32_t where_it_went(const struct tmk_linking *l, struct readers *r, uint32_t original) {
+    uint32_t found = TMK_UNLINKED, n = 0;
+    bool several = false;
+    memset(r->seen, 0, l->from->n_tensors * sizeof *r->seen);
+    r->stack[n++] = original;
+    r->seen[original] = true;
+    while (n && !several) {
+        uint32_t at = r->stack[--n];
+        for (uint32_t k = r->begin[at]; k < r->begin[at + 1]; k++) {
+            uint32_t reader = r->ids[k], value = l->value_of[reader];
+            if (value != TMK_UNLINKED) {
+                several |= found != TMK_UNLINKED && found != value;
+                found = value;
+            } else if (!r->seen[reader]) {
+                r->seen[reader] = true;
+                r->stack[n++] = reader;
+            }
+        }
+    }
+    return several ? TMK_UNLINKED : found;
+}
+
+static int ascending(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The originals that these values stand for, each once, ascending. */
+static enum tmk_status list_originals(struct tmk_linking *l, const uint32_t *values, uint32_t n,
+                                      uint32_t **out, uint32_t *out_n) {
+    uint32_t *ids = tmk_lineage_record_array(l->link->record, n, sizeof *ids);
+    uint32_t used = 0;
+    if (!ids && n)
+        return tmk_nomem(l->diag);
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i] < l->to->n_tensors && l->original_of[values[i]] != TMK_UNLINKED)
+            ids[used++] = l->original_of[values[i]];
+    if (used)
+        qsort(ids, used, sizeof *ids, ascending);
+    *out = ids;
+    *out_n = 0;
+    for (uint32_t i = 0; i < used; i++)
+        if (!i || ids[i] != ids[i - 1])
+            ids[(*out_n)++] = ids[i];
+    return TMK_OK;
+}
+
+/* Inside of the operator that makes `value`, if all that this reads is accounted for. */
+static enum tmk_status absorb(struct tmk_linking *l, uint32_t original, uint32_t value) {
+    const struct tmk_profile_tensor *v = &l->to->tensors[value];
+    struct tmk_lineage_record *record = l->link->record;
+    struct tmk_lineage_original *o = &record->originals[original];
+    if (!v->has_producer)
+        return TMK_OK;
+    for (uint32_t i = 0; i < v->n_operands; i++)
+        if (v->operands[i] < l->to->n_tensors &&
+            l->to->tensors[v->operands[i]].kind != TMK_PROFILE_WEIGHT &&
+            l->original_of[v->operands[i]] == TMK_UNLINKED)
+            return TMK_OK;
+    struct tmk_lineage_absorber by = {tmk_lineage_record_text(record, v->producer.node),
+                                      tmk_lineage_record_text(record, v->producer.op),
+                                      tmk_lineage_record_text(record, v->producer.domain),
+                                      NULL,
+                                      NULL,
+                                      0,
+                                      0};
+    if (!by.node || !by.op || !by.domain)
+        return tmk_nomem(l->diag);
+    TMK_TRY(list_originals(l, v->operands, v->n_operands, &by.inputs, &by.n_inputs));
+    TMK_TRY(list_originals(l, &value, 1, &by.outputs, &by.n_outputs));
+    o->absorber = by;
+    o->verdict = TMK_LINEAGE_ABSORBED;
+    o->value = value;
+    return TMK_OK;
+}
+
+/* Does it follow from weights alone? Operands have lesser IDs, but in loops. */
+static void mark_constants(const struct tmk_profile *profile, bool *constant) {
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[i];
+        constant[i] = t->kind != TMK_PROFILE_INPUT && t->n_operands > 0 && !*t->path;
+        for (uint32_t k = 0; k < t->n_operands && constant[i]; k++)
+            constant[i] =
+                t->operands[k] < i && (constant[t->operands[k]] ||
+                                       profile->tensors[t->operands[k]].kind == TMK_PROFILE_WEIGHT);
+    }
+}
+
+static enum tmk_status tell_the_rest(struct tmk_linking *l, struct readers *r, bool *constant) {
+    mark_constants(l->from, constant);
+    for (uint32_t i = 0; i < l->from->n_tensors; i++) {
+        struct tmk_lineage_original *o = &l->link->record->originals[i];
+        if (l->value_of[i] != TMK_UNLINKED)
+            continue;
+        if (constant[i]) {
+            o->verdict = TMK_LINEAGE_CONSTANT;
+            continue;
+        }
+        uint32_t value = where_it_went(l, r, i);
+        if (value != TMK_UNLINKED)
+            TMK_TRY(absorb(l, i, value));
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass, struct tmk_link **out) {
+    struct tmk_lineage_record *record = l->link->record;
+    struct readers readers = {0};
+    bool *constant = calloc((size_t)l->from->n_tensors + 1, sizeof *constant);
+    enum tmk_status status =
+        constant && init_readers(&readers, l->from) ? TMK_OK : tmk_nomem(l->diag);
+    if (status == TMK_OK)
+        status = tell_the_rest(l, &readers, constant);
+    finish_readers(&readers);
+    free(constant);
+    TMK_TRY(status);
+    const char *text = tmk_lineage_record_text(record, pass);
+    if (!text)
+        return tmk_nomem(l->diag);
+    for (uint32_t i = 0; i < record->n_originals; i++)
+        record->originals[i].pass = text;
+    TMK_TRY(tmk_lineage_record_add_pass(record, pass, l->diag));
+    TMK_TRY(tmk_lineage_record_settle(record, l->diag));
+    *out = l->link;
+    l->link = NULL;
+    return TMK_OK;
+}
+
+/* ---- by a lineage ---- */
+
+static enum tmk_status check_model(const struct tmk_profile *profile,
+                                   const struct tmk_lineage_model *model, const char *path,
+                                   const char *end, struct tmk_diag *diag) {
+    if (profile->model.fingerprint == model->fingerprint)
+        return TMK_OK; /* values' contents are compared when numbers are carried */
+    return tmk_fail(diag, TMK_MISMATCH, "%s is not of %s: its %s is %s", path, profile->model.file,
+                    end, model->file);
+}
+
+enum tmk_status tmk_link_by_lineage(const struct tmk_profile *from, const struct tmk_profile *to,
+                                    const char *path, struct tmk_link **out,
+                                    struct tmk_diag *diag) {
+    struct tmk_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return tmk_nomem(diag);
+    link->method = "lineage";
+    enum tmk_status status = tmk_lineage_record_read(path, &link->record, diag);
+    if (status != TMK_OK) {
+        free(link);
+        return status;
+    }
+    status = check_model(from, &link->record->original, path, "original", diag);
+    if (status == TMK_OK)
+        status = check_model(to, &link->record->transformed, path, "transformed model", diag);
+    if (status == TMK_OK) {
+        link->matches = calloc((size_t)link->record->n_originals + 1, sizeof *link->matches);
+        status = link->matches ? TMK_OK : tmk_nomem(diag);
+    }
+    for (uint32_t i = 0; status == TMK_OK && i < link->record->n_originals; i++)
+        if (link->record->originals[i].value >= 0 &&
+            link->record->originals[i].verdict != TMK_LINEAGE_ABSORBED)
+            link->matches[i].evidence = TMK_LINK_LINEAGE;
+    if (status == TMK_OK)
+        *out = link;
+    else
+        tmk_link_destroy(&link);
+    return status;
+}
+
+void tmk_link_count(const struct tmk_link *link, struct tmk_link_counts *out) {
+    *out = (struct tmk_link_counts){.originals = link->record->n_originals,
+                                    .values = link->record->n_values};
+    for (uint32_t i = 0; i < out->originals; i++) {
+        out->by[link->matches[i].evidence]++;
+        out->ambiguous += link->matches[i].ambiguous;
+    }
+    for (uint32_t i = 0; i < out->values; i++)
+        out->found += link->record->values[i].n_originals > 0;
+}

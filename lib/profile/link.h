@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A link under construction. */
+#ifndef TMK_PROFILE_LINK_H
+#define TMK_PROFILE_LINK_H
+
+#include <tidemark/link.h>
+
+#define TMK_UNLINKED UINT32_MAX
+
+struct tmk_linking {
+    const struct tmk_profile *from, *to;
+    struct tmk_link *link;
+    uint32_t *value_of;    /* [original]: its value; TMK_UNLINKED: none */
+    uint32_t *original_of; /* [value]: the original that it is SAME, VIEW or AFFINE to first */
+    struct tmk_diag *diag;
+};
+
+/* Nothing is matched yet. Both profiles must have every value of their models (TMK_MISMATCH) and
+ * outlive *l. End with tmk_linking_finish in any case. */
+TMK_NODISCARD enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
+                                               const struct tmk_profile *from,
+                                               const struct tmk_profile *to, struct tmk_diag *diag);
+/* Drops what is not in *out of tmk_linking_end. */
+void tmk_linking_finish(struct tmk_linking *l);
+/* Says of originals without a match what became of them, settles the record and hands the link
+ * over. `pass` speaks the verdicts ("link:numbers"). */
+TMK_NODISCARD enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass,
+                                              struct tmk_link **out);
+
+/* The value has the original's numbers: SAME, or MERGED where it is SAME to another already. */
+void tmk_linking_take(struct tmk_linking *l, uint32_t original, uint32_t value,
+                      enum tmk_link_evidence evidence);
+/* Notes a value that would do, too. */
+TMK_NODISCARD enum tmk_status tmk_linking_add_candidate(struct tmk_linking *l, uint32_t original,
+                                                        uint32_t value);
+/* Are both known, and do they exclude each other? */
+bool tmk_linking_shapes_differ(const struct tmk_profile_tensor *a,
+                               const struct tmk_profile_tensor *b);
+/* The same operator and output, and there is one. */
+bool tmk_linking_same_op(const struct tmk_profile_tensor *a, const struct tmk_profile_tensor *b);
+
+/* Matches what is computed alike from equal weights; with `wanted` only originals that are marked
+ * there. */
+TMK_NODISCARD enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted);
+
+#endif
