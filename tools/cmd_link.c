@@ -7,17 +7,20 @@
 #include <tidemark/session.h>
 
 #include "command.h"
+#include "run_options.h"
 
 struct job {
-    const char *profile, *model, *lineage, *report;
+    const char *profile, *model; /* model NULL: the tensors stand for it */
+    const char *lineage, *report, *original, *tensors;
     struct words outputs, lineage_outputs;
-    bool json;
+    struct tmk_run_options run;
+    bool numbers, json;
 };
 
 /* What is on its way from the files to the files. */
 struct linking {
     struct tmk_profile *from, *to;
-    struct tmk_model *model;
+    struct tmk_model *model, *original;
     struct tmk_link *link;
     struct tmk_carry_report carried;
 };
@@ -25,6 +28,7 @@ struct linking {
 static void finish(struct linking *l) {
     tmk_link_destroy(&l->link);
     tmk_model_close(&l->model);
+    tmk_model_close(&l->original);
     tmk_profile_destroy(&l->from);
     tmk_profile_destroy(&l->to);
 }
@@ -85,16 +89,27 @@ static enum tmk_status can_write(const struct job *job, struct tmk_diag *diag) {
     return status;
 }
 
+static enum tmk_status find_by_numbers(const struct job *job, struct linking *l,
+                                       struct tmk_diag *diag) {
+    enum tmk_status status = tmk_model_open(job->original, false, &l->original, diag);
+    const struct tmk_link_numbers numbers = {l->original, l->model, job->tensors, &job->run};
+    return status == TMK_OK ? tmk_link_by_numbers(l->from, l->to, &numbers, &l->link, diag)
+                            : status;
+}
+
 static enum tmk_status find(const struct job *job, struct linking *l, struct tmk_diag *diag) {
     enum tmk_status status = tmk_profile_read(job->profile, &l->from, diag);
-    if (status == TMK_OK)
-        status = tmk_model_open(job->model, true, &l->model, diag);
-    if (status == TMK_OK)
+    if (status == TMK_OK && !job->model)
+        status = tmk_tensors_skeleton(job->tensors, &l->to, diag);
+    if (status == TMK_OK && job->model)
+        status = tmk_model_open(job->model, !job->numbers || job->tensors, &l->model, diag);
+    if (status == TMK_OK && job->model)
         status = tmk_model_skeleton(l->model, &l->to, diag);
     if (status != TMK_OK)
         return status;
-    return job->lineage ? tmk_link_by_lineage(l->from, l->to, job->lineage, &l->link, diag)
-                        : tmk_link_by_fingerprint(l->from, l->to, &l->link, diag);
+    return job->numbers   ? find_by_numbers(job, l, diag)
+           : job->lineage ? tmk_link_by_lineage(l->from, l->to, job->lineage, &l->link, diag)
+                          : tmk_link_by_fingerprint(l->from, l->to, &l->link, diag);
 }
 
 static enum tmk_status write_all(const struct job *job, struct linking *l, struct tmk_diag *diag) {
@@ -125,31 +140,72 @@ static int link_them(const struct job *job) {
     return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
 }
 
+/* "-" or INPUT=-. */
+static bool is_stream(const char *data) {
+    size_t len = strlen(data);
+    return strcmp(data, "-") == 0 || (len > 1 && strcmp(data + len - 2, "=-") == 0);
+}
+
+static const char *what_is_wrong(const struct job *job, const struct words *rest, bool runs) {
+    if (!rest->n || rest->n > 2 || (rest->n == 1 && !job->tensors))
+        return "it takes a PROFILE and a MODEL";
+    if (!job->outputs.n && !job->report && !job->lineage_outputs.n && !job->json)
+        return "where to? add -o FILE.json or -o FILE.h5";
+    if (job->numbers && job->lineage)
+        return "choose one of --numbers and --lineage";
+    if (job->numbers && !job->original)
+        return "which model is the profile of? add --original";
+    if (job->numbers && !job->run.n_data)
+        return "which data? add --data";
+    for (size_t i = 0; job->numbers && i < job->run.n_data; i++)
+        if (is_stream(job->run.data[i]))
+            return "both models read the data, and standard input can't be read twice";
+    if (!job->numbers && (job->original || job->tensors || runs))
+        return "only --numbers runs models; add it";
+    return NULL;
+}
+
 static int run_link(const struct command *command, int argc, char **argv) {
     struct words rest = {0};
     struct job job = {0};
+    struct run_args args = {0};
+    uint64_t samples = 0;
     const struct option_row options[] = {
         {"output", 'o', OPTION_TEXTS, "FILE",
          "where to write MODEL's profile; .json or .h5, as often as wanted", &job.outputs},
         {"lineage", 0, OPTION_TEXT, "FILE", "by this lineage, as transform wrote it", &job.lineage},
+        {"numbers", 0, OPTION_FLAG, NULL, "by the numbers that both models make of a few samples",
+         &job.numbers},
+        {"original", 0, OPTION_TEXT, "MODEL", "with --numbers: the model that PROFILE is of",
+         &job.original},
+        {"tensors", 0, OPTION_TEXT, "FILE.npz",
+         "with --numbers: MODEL's values by name, as any runtime dumped them, entry "
+         "k" RUN_HELP_INDENT
+         "of each first axis for sample k; MODEL is not run then, and may be left out",
+         &job.tensors},
+        {"samples", 0, OPTION_COUNT, "N", "with --numbers: how many (default: 16)", &samples},
         {"report", 0, OPTION_TEXT, "FILE.json",
          "where to write each match with its evidence, and what has none", &job.report},
         {"lineage-out", 0, OPTION_TEXTS, "FILE",
          "where to write what was found as a lineage: .json or .h5; may be repeated",
          &job.lineage_outputs},
         {"json", 0, OPTION_FLAG, NULL, "the summary as JSON, to stdout", &job.json},
+        RUN_OPTION_ROWS(args),
         {0}};
     int exit_status;
-    if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
-        job.profile = rest.n > 0 ? rest.items[0] : NULL;
-        job.model = rest.n > 1 ? rest.items[1] : NULL;
-        if (rest.n != 2)
-            exit_status = wrong_call(command, "it takes a PROFILE and a MODEL");
-        else if (!job.outputs.n && !job.report && !job.lineage_outputs.n && !job.json)
-            exit_status = wrong_call(command, "where to? add -o FILE.json or -o FILE.h5");
-        else
-            exit_status = link_them(&job);
-    }
+    if (!parse_options(command, options, argc, argv, &rest, &exit_status))
+        goto end;
+    exit_status = EXIT_WRONG_CALL;
+    if (!make_run_options(command, &args, &rest, rest.n, &job.run))
+        goto end;
+    if (samples)
+        job.run.limit = samples;
+    job.profile = rest.n > 0 ? rest.items[0] : NULL;
+    job.model = rest.n > 1 ? rest.items[1] : NULL;
+    const char *wrong = what_is_wrong(&job, &rest, samples || args.data.n);
+    exit_status = wrong ? wrong_call(command, "%s", wrong) : link_them(&job);
+end:
+    finish_run_args(&args);
     free(rest.items);
     free(job.outputs.items);
     free(job.lineage_outputs.items);
@@ -159,11 +215,16 @@ static int run_link(const struct command *command, int argc, char **argv) {
 const struct command command_link = {
     "link",
     "re-key a profile to another file of the network",
-    "PROFILE MODEL.onnx -o OUT.json",
+    "PROFILE MODEL.onnx -o OUT.json [--lineage L | --numbers --original A.onnx --data SRC...]",
     "Finds for each value of the profiled model the value of MODEL that is the same, and writes\n"
     "the profile of MODEL. By default by fingerprint: names and the order in the file don't "
     "count,\n"
-    "and what lies behind an edit is matched by its operands, its weights or its name.",
-    "tidemark link profile.json edited.onnx -o edited.json --report matches.json",
+    "and what lies behind an edit is matched by its operands, its weights or its name. With\n"
+    "--numbers MODEL may be what a compiler made of the network: both run on the same samples, "
+    "and\n"
+    "values are matched that are equal, in another layout, or scaled and shifted by channel. What\n"
+    "samples can't tell apart is left out, and said to be ambiguous.",
+    "tidemark link profile.json small.onnx -o small.json --numbers --original digits.onnx --data "
+    "digits.npy",
     run_link,
 };

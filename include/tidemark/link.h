@@ -76,6 +76,35 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_lineage(const struct tmk_profi
                                                           const struct tmk_profile *to,
                                                           const char *path, struct tmk_link **out,
                                                           struct tmk_diag *diag);
+
+struct tmk_model;
+struct tmk_run_options;
+
+/* What is run, or was. */
+struct tmk_link_numbers {
+    struct tmk_model *original; /* that `from` is the profile of */
+    struct tmk_model *model;    /* that `to` is the skeleton of; may be NULL with `tensors` */
+    /* A .npz of the other model's values by name, that were made of the same data in the same
+     * order: entry k of the first axis is sample k. NULL: `model` is run. */
+    const char *tensors;
+    /* How both are run: data (for the original's inputs), dims; `limit` samples (0: 16). */
+    const struct tmk_run_options *run;
+};
+/* By numbers: both models see the same samples, and values are compared at some of their elements.
+ * Equal numbers are SAME, MERGED or VIEW (reshaped, or with channels last instead of first);
+ * numbers that differ by a scale and a shift, or these by channel, are AFFINE. Where samples can't
+ * tell values apart, names, operators or their order do, or nothing does. Weights, integers and
+ * constants are matched by their bytes. Neither model is changed. TMK_MISMATCH: `from` is of
+ * another model than `original`. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from,
+                                                          const struct tmk_profile *to,
+                                                          const struct tmk_link_numbers *numbers,
+                                                          struct tmk_link **out,
+                                                          struct tmk_diag *diag);
+/* The records that stand for a .npz alone, for tmk_link_by_numbers and tmk_profile_carry: a value
+ * an array, in the file's order. End with tmk_profile_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_tensors_skeleton(const char *path, struct tmk_profile **out, struct tmk_diag *diag);
 /* NULL is allowed. */
 TMK_API void tmk_link_destroy(struct tmk_link **link);
 

@@ -115,18 +115,25 @@ void tmk_linking_finish(struct tmk_linking *l) {
 
 /* ---- matching ---- */
 
-void tmk_linking_take(struct tmk_linking *l, uint32_t original, uint32_t value,
-                      enum tmk_link_evidence evidence) {
-    struct tmk_lineage_original *o = &l->link->record->originals[original];
-    bool first = l->original_of[value] == TMK_UNLINKED ||
-                 l->link->record->originals[l->original_of[value]].verdict != TMK_LINEAGE_SAME;
-    o->verdict = first ? TMK_LINEAGE_SAME : TMK_LINEAGE_MERGED;
-    o->value = value;
+void tmk_linking_relate(struct tmk_linking *l, uint32_t original, uint32_t value,
+                        enum tmk_link_evidence evidence) {
+    l->link->record->originals[original].value = value;
     l->value_of[original] = value;
-    if (first)
+    if (l->original_of[value] == TMK_UNLINKED)
         l->original_of[value] = original;
     l->link->matches[original].evidence = evidence;
     l->link->matches[original].ambiguous = false;
+}
+
+void tmk_linking_take(struct tmk_linking *l, uint32_t original, uint32_t value,
+                      enum tmk_link_evidence evidence) {
+    const struct tmk_lineage_original *originals = l->link->record->originals;
+    uint32_t before = l->original_of[value];
+    bool first = before == TMK_UNLINKED || originals[before].verdict != TMK_LINEAGE_SAME;
+    l->link->record->originals[original].verdict = first ? TMK_LINEAGE_SAME : TMK_LINEAGE_MERGED;
+    tmk_linking_relate(l, original, value, evidence);
+    if (first)
+        l->original_of[value] = original;
 }
 
 enum tmk_status tmk_linking_add_candidate(struct tmk_linking *l, uint32_t original,

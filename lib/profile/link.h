@@ -30,6 +30,10 @@ TMK_NODISCARD enum tmk_status tmk_linking_end(struct tmk_linking *l, const char 
 /* The value has the original's numbers: SAME, or MERGED where it is SAME to another already. */
 void tmk_linking_take(struct tmk_linking *l, uint32_t original, uint32_t value,
                       enum tmk_link_evidence evidence);
+/* The value has the original's numbers by a relation that the caller has put into its entry, with
+ * the verdict. */
+void tmk_linking_relate(struct tmk_linking *l, uint32_t original, uint32_t value,
+                        enum tmk_link_evidence evidence);
 /* Notes a value that would do, too. */
 TMK_NODISCARD enum tmk_status tmk_linking_add_candidate(struct tmk_linking *l, uint32_t original,
                                                         uint32_t value);
@@ -42,5 +46,8 @@ bool tmk_linking_same_op(const struct tmk_profile_tensor *a, const struct tmk_pr
 /* Matches what is computed alike from equal weights; with `wanted` only originals that are marked
  * there. */
 TMK_NODISCARD enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted);
+/* Matches those of the marked originals and values that have one name, one operator, and operands
+ * that are all matched. */
+void tmk_linking_namesakes(struct tmk_linking *l, const bool *originals, const bool *values);
 
 #endif

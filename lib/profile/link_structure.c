@@ -261,6 +261,13 @@ static bool by_name(const struct tmk_linking *l, uint32_t original, uint32_t val
            !tmk_linking_shapes_differ(o, v) && !operands_differ(l, o, v);
 }
 
+void tmk_linking_namesakes(struct tmk_linking *l, const bool *originals, const bool *values) {
+    for (uint32_t o = 0; o < l->from->n_tensors; o++)
+        for (uint32_t v = 0; originals[o] && v < l->to->n_tensors; v++)
+            if (values[v] && is_free(l, o, v) && by_operands(l, o, v) && by_name(l, o, v))
+                tmk_linking_take(l, o, v, TMK_LINK_OPERANDS);
+}
+
 /* The only free value that is like the original; TMK_UNLINKED: none, or *several. */
 static uint32_t only_value(const struct tmk_linking *l, uint32_t original, likeness like,
                            bool *several) {

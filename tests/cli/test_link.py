@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tidemark link`: a profile finds its values again in another file of the network."""
 import json
+import math
 
 import onnx_bytes as ob
 from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, npy_bytes, tidemark
@@ -148,6 +149,111 @@ def test_a_lineage_of_other_models_is_refused():
         tidemark("profile", path / "r.onnx", "--data", path / "x.npy", "-o", path / "r.json").expect(DONE)
         words = ("link", path / "r.json", path / "b.onnx", "-o", path / "out.json", "--lineage", path / "l.json")
         tidemark(*words).refuses(BAD_INPUT, "r.onnx", "other weights")
+        assert not (path / "out.json").exists()
+
+
+# ---- by numbers ----
+
+GAMMA, BETA, MEAN, VAR, EPSILON = [0.5, -2.0, 3.0], [0.1, 0.2, -0.3], [0.05, -0.1, 0.2], [0.25, 4.0, 1.0], 1e-5
+
+
+def with_batch_norm(lift=0.0):
+    """conv, batch norm, relu, identity, add; lift: how far the batch norm lifts everything up."""
+    nodes = [ob.node("Conv", ["x", "w"], ["c"]), ob.node("BatchNormalization", ["c", "g", "b", "m", "v"], ["n"]),
+             ob.node("Relu", ["n"], ["r"]), ob.node("Identity", ["r"], ["i"]), ob.node("Add", ["i", "k"], ["y"])]
+    vectors = {"g": GAMMA, "b": [x + lift for x in BETA], "m": MEAN, "v": VAR}
+    weights = [conv_weights("w", 1, 1), ob.tensor("k", [1], [0.75])] + [ob.tensor(n, [CHANNELS], v) for n, v in vectors.items()]
+    return ob.model(nodes, [ob.value("x", [1, 1, SIDE, SIDE])], [ob.value("y", [1, CHANNELS, SIDE - 2, SIDE - 2])], weights)
+
+
+def compiled(lift=0.0, relu=True):
+    """The same by another compiler: no batch norm, no identity, no name of before."""
+    scale = [g / math.sqrt(v + EPSILON) for g, v in zip(GAMMA, VAR)]
+    kernel = numbers(CHANNELS * 9, 1)
+    folded = [x * scale[i // 9] for i, x in enumerate(kernel)]
+    shift = [b + lift - m * s for b, m, s in zip(BETA, MEAN, scale)]
+    nodes = [ob.node("Conv", ["in0", "t1", "t2"], ["t3"])] + ([ob.node("Relu", ["t3"], ["t4"])] if relu else []) + \
+        [ob.node("Add", ["t4" if relu else "t3", "t5"], ["t6"])]
+    weights = [ob.tensor("t1", [CHANNELS, 1, 3, 3], folded), ob.tensor("t2", [CHANNELS], shift), ob.tensor("t5", [1], [0.75])]
+    return ob.model(nodes, [ob.value("in0", [1, 1, SIDE, SIDE])], [ob.value("t6", [1, CHANNELS, SIDE - 2, SIDE - 2])], weights)
+
+
+def start_numbers(path, lift=0.0, relu=True):
+    (path / "a.onnx").write_bytes(with_batch_norm(lift))
+    (path / "b.onnx").write_bytes(compiled(lift, relu))
+    (path / "x.npy").write_bytes(npy_bytes((SAMPLES, 1, SIDE, SIDE), numbers(SAMPLES * SIDE * SIDE, 7)))
+    tidemark("profile", path / "a.onnx", "--data", path / "x.npy", "-o", path / "a.json").expect(DONE)
+
+
+def by_numbers(path, *model, more=()):
+    words = ["link", path / "a.json", *model, "-o", path / "out.json", "--report", path / "report.json", "--lineage-out",
+             path / "l.json", "--numbers", "--original", path / "a.onnx", "--data", f"x={path / 'x.npy'}", *more]
+    tidemark(*words).expect(DONE)
+    return [json.loads((path / name).read_text()) for name in ("out.json", "report.json", "l.json")]
+
+
+WANTED = {"x": "in0", "w": "t1", "c": "t3", "n": "t3", "r": "t4", "i": "t4", "k": "t5", "y": "t6"}
+
+
+def test_what_a_compiler_made_is_found_by_numbers():
+    with folder() as path:
+        start_numbers(path)
+        out, report, lineage = by_numbers(path, path / "b.onnx")
+        assert pairs(report) == WANTED, pairs(report)
+        verdicts = {o["name"]: o["verdict"] for o in lineage["originals"]}
+        assert [verdicts[n] for n in "xwcnriky"] == ["same", "affine", "affine", "same", "same", "merged", "same", "same"], verdicts
+        affine = {o["name"]: o for o in lineage["originals"]}["c"]["affine"]
+        for channel in range(CHANNELS):
+            scale = GAMMA[channel] / math.sqrt(VAR[channel] + EPSILON)
+            assert abs(affine["scale"][channel] - scale) < 1e-5 * abs(scale), affine
+            assert abs(affine["shift"][channel] - BETA[channel] + MEAN[channel] * scale) < 1e-5, affine
+        tidemark("profile", path / "b.onnx", "--data", path / "x.npy", "-o", path / "b.json").expect(DONE)
+        want, got = named(json.loads((path / "b.json").read_text())), named(out)
+        for name, tensor in want.items():
+            reach = 1e-4 * (tensor["max"] - tensor["min"])
+            assert abs(got[name]["min"] - tensor["min"]) <= reach and abs(got[name]["max"] - tensor["max"]) <= reach, name
+
+
+def test_what_samples_cannot_tell_apart_is_said_to_be_ambiguous():
+    """All that the Relu sees is positive: is what is left of the two the sum before it, or the Relu?"""
+    with folder() as path:
+        start_numbers(path, lift=50.0, relu=False)
+        _, report, lineage = by_numbers(path, path / "b.onnx")
+        assert {m["name"]: len(m["candidates"]) for m in report["ambiguous"]} == {"n": 1, "r": 1, "i": 1}, report["ambiguous"]
+        assert not {"n", "r", "i"} & set(pairs(report)), pairs(report)
+        assert {o["verdict"] for o in lineage["originals"] if o["name"] in ("n", "r", "i")} <= {"dead", "absorbed"}
+        (path / "b.onnx").write_bytes(compiled(50.0))  # with a Relu, operators tell
+        _, report, _ = by_numbers(path, path / "b.onnx")
+        assert pairs(report)["r"] == "t4" and not report["ambiguous"], report
+
+
+def test_tensors_of_any_runtime_stand_for_the_model():
+    with folder() as path:
+        start_numbers(path)
+        tidemark("run", path / "b.onnx", "--data", path / "x.npy", "--values", "t3", "--values", "t4", "--values", "t6", "-o",
+                 path / "t.npz").expect(DONE)
+        found = {name: value for name, value in WANTED.items() if value in ("t3", "t4", "t6")}
+        out, report, _ = by_numbers(path, more=["--tensors", path / "t.npz"])
+        assert pairs(report) == found, pairs(report)
+        assert sorted(named(out)) == ["t3", "t4", "t6"]
+        want = named(json.loads((path / "a.json").read_text()))
+        assert named(out)["t4"]["max"] == want["r"]["max"] and named(out)["t6"]["min"] == want["y"]["min"]
+        _, report, _ = by_numbers(path, path / "b.onnx", more=["--tensors", path / "t.npz"])
+        assert {**pairs(report), **found} == pairs(report) and pairs(report)["w"] == "t1"
+
+
+def test_numbers_of_another_model_or_without_data_are_refused():
+    with folder() as path:
+        start_numbers(path)
+        words = ["link", path / "a.json", path / "b.onnx", "-o", path / "out.json", "--numbers"]
+        tidemark(*words, "--original", path / "b.onnx", "--data", path / "x.npy").refuses(BAD_INPUT, "b.onnx", "a.onnx")
+        tidemark(*words, "--data", path / "x.npy").expect(WRONG_CALL, "--original")
+        tidemark(*words, "--original", path / "a.onnx").expect(WRONG_CALL, "--data")
+        tidemark(*words, "--original", path / "a.onnx", "--data", "-").expect(WRONG_CALL, "twice")
+        tidemark(*words[:-1], "--data", path / "x.npy").expect(WRONG_CALL, "--numbers")
+        (path / "t.npz").write_bytes(b"PK nothing")
+        tidemark("link", path / "a.json", "-o", path / "out.json", "--numbers", "--original", path / "a.onnx", "--data",
+                 path / "x.npy", "--tensors", path / "t.npz").refuses(BAD_INPUT, "t.npz")
         assert not (path / "out.json").exists()
 
 

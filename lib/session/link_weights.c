@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/link_weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "session/record.h"
+#include "tensor/shape.h"
+
+enum {
+    LEAST_WEIGHTS = 16, /* elements; of fewer, equal ones are no evidence */
+    LEAST_A_CHANNEL = 4 /* of a scale of its own */
+};
+static const double tolerance = 1e-5; /* of the largest number of its channel */
+
+struct weights {
+    struct tmk_linking *l;
+    const struct tmk_tensor **originals, **values; /* [id]; NULL: no such weight */
+};
+
+static const struct tmk_tensor *data_of(const struct tmk_value *value) {
+    const struct tmk_tensor *data = NULL;
+    if (!value)
+        return NULL;
+    if (value->kind == TMK_VALUE_INITIALIZER) {
+        data = &value->data;
+    } else if (value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant")) {
+        const struct tmk_attr *attr = tmk_node_attr(value->producer, "value");
+        data = attr && attr->kind == TMK_ATTR_TENSOR ? attr->tensors : NULL;
+    }
+    return data && data->dtype == TMK_FLOAT32 && data->shape.rank >= 2 && data->data &&
+                   tmk_tensor_count(data) >= LEAST_WEIGHTS
+               ? data
+               : NULL;
+}
+
+static enum tmk_status list_weights(struct tmk_graph *graph, uint32_t n,
+                                    const struct tmk_tensor ***out, struct tmk_diag *diag) {
+    struct tmk_by_id values;
+    *out = calloc((size_t)n + 1, sizeof(struct tmk_tensor *));
+    if (!*out)
+        return tmk_nomem(diag);
+    TMK_TRY(tmk_by_id_init(&values, graph, diag));
+    for (size_t i = 0; i < n && i < values.n; i++)
+        (*out)[i] = data_of(values.values[i]);
+    tmk_by_id_finish(&values);
+    return TMK_OK;
+}
+
+static bool is_transposed(const struct tmk_tensor *a, const struct tmk_tensor *b) {
+    if (a->shape.rank != 2 || b->shape.rank != 2 || a->shape.dim[0] != b->shape.dim[1] ||
+        a->shape.dim[1] != b->shape.dim[0])
+        return false;
+    const float *x = a->data, *y = b->data;
+    size_t rows = (size_t)a->shape.dim[0], columns = (size_t)a->shape.dim[1];
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++)
+            if (x[i * columns + j] != y[j * rows + i])
+                return false;
+    return true;
+}
+
+/* Elements of one channel: `outer` stretches of `inner` of them. */
+struct channels {
+    size_t n, outer, inner;
+};
+
+/* The scale of channel c, if y is x times that. 0 where the channel is of zeros: any would do. */
+static bool scale_of(const float *x, const float *y, const struct channels *s, size_t c,
+                     double *scale) {
+    double xx = 0, xy = 0, largest = 0;
+    for (size_t o = 0; o < s->outer; o++)
+        for (size_t i = 0; i < s->inner; i++) {
+            size_t at = (o * s->n + c) * s->inner + i;
+            xx += (double)x[at] * (double)x[at];
+            xy += (double)x[at] * (double)y[at];
+            largest = fmax(largest, fabs((double)y[at]));
+        }
+    *scale = xx > 0 ? xy / xx : 0;
+    if (!isfinite(*scale))
+        return false;
+    for (size_t o = 0; o < s->outer; o++)
+        for (size_t i = 0; i < s->inner; i++) {
+            size_t at = (o * s->n + c) * s->inner + i;
+            if (!(fabs(*scale * (double)x[at] - (double)y[at]) <= tolerance * largest))
+                return false;
+        }
+    return true;
+}
+
+/* Fills scale[dim[axis]]; false: y is not x scaled along this axis. */
+static bool is_scaled(const struct tmk_tensor *a, const struct tmk_tensor *b, int32_t axis,
+                      double *scale) {
+    const struct channels s = {(size_t)a->shape.dim[axis], tmk_shape_part(&a->shape, 0, axis),
+                               tmk_shape_part(&a->shape, axis + 1, a->shape.rank)};
+    size_t zeros = 0;
+    if (s.outer * s.inner < LEAST_A_CHANNEL)
+        return false;
+    for (size_t c = 0; c < s.n; c++) {
+        if (!scale_of(a->data, b->data, &s, c, &scale[c]))
+            return false;
+        zeros += scale[c] == 0;
+    }
+    return zeros * 2 <= s.n;
+}
+
+struct relation {
+    uint32_t value;
+    bool transposed;
+    int32_t axis;
+};
+
+/* How the original's weights are in a value; false: they aren't. scale has room for any axis. */
+static bool relate(const struct weights *w, uint32_t original, uint32_t value, struct relation *out,
+                   double *scale) {
+    const struct tmk_tensor *a = w->originals[original], *b = w->values[value];
+    *out = (struct relation){.value = value, .transposed = true};
+    if (!b || w->l->original_of[value] != TMK_UNLINKED)
+        return false;
+    if (is_transposed(a, b))
+        return true;
+    out->transposed = false;
+    if (!tmk_shape_equal(&a->shape, &b->shape))
+        return false;
+    if (is_scaled(a, b, 0, scale))
+        return true;
+    out->axis = a->shape.rank == 2 ? 1 : 0;
+    return out->axis && is_scaled(a, b, out->axis, scale);
+}
+
+static enum tmk_status take(const struct weights *w, uint32_t original, const struct relation *how,
+                            const double *scale) {
+    struct tmk_lineage_record *record = w->l->link->record;
+    struct tmk_lineage_original *o = &record->originals[original];
+    const struct tmk_tensor *a = w->originals[original];
+    if (how->transposed) {
+        o->verdict = TMK_LINEAGE_VIEW;
+        o->view = (struct tmk_lineage_view){.rank = 2, .perm = {1, 0}};
+    } else {
+        uint32_t n = (uint32_t)a->shape.dim[how->axis];
+        double *scales = tmk_lineage_record_array(record, n, sizeof *scales);
+        double *shifts = tmk_lineage_record_array(record, n, sizeof *shifts);
+        if (!scales || !shifts)
+            return tmk_nomem(w->l->diag);
+        for (uint32_t i = 0; i < n; i++)
+            scales[i] = scale[i];
+        o->verdict = TMK_LINEAGE_AFFINE;
+        o->affine = (struct tmk_lineage_affine){n, n > 1 ? how->axis : 0, scales, shifts};
+    }
+    w->l->link->matches[original].points = tmk_tensor_count(a);
+    tmk_linking_relate(w->l, original, how->value,
+                       how->transposed ? TMK_LINK_EQUAL : TMK_LINK_AFFINE);
+    return TMK_OK;
+}
+
+/* The only value that has the original's weights, or none. */
+static enum tmk_status find_one(const struct weights *w, uint32_t original) {
+    const struct tmk_tensor *a = w->originals[original];
+    struct relation only = {.value = TMK_UNLINKED}, how;
+    size_t most = (size_t)(a->shape.dim[0] > a->shape.dim[1] ? a->shape.dim[0] : a->shape.dim[1]);
+    double *scale = calloc(2 * most, sizeof *scale);
+    enum tmk_status status = scale ? TMK_OK : tmk_nomem(w->l->diag);
+    uint32_t found = 0;
+    for (uint32_t v = 0; status == TMK_OK && v < w->l->to->n_tensors; v++) {
+        if (!relate(w, original, v, &how, scale))
+            continue;
+        if (!found++) {
+            only = how;
+            for (size_t i = 0; i < most; i++)
+                scale[most + i] = scale[i];
+        }
+        status = tmk_linking_add_candidate(w->l, original, v);
+    }
+    struct tmk_link_match *match = &w->l->link->matches[original];
+    match->ambiguous = found > 1;
+    if (found == 1)
+        match->n_candidates = 0;
+    if (status == TMK_OK && found == 1)
+        status = take(w, original, &only, scale + most);
+    free(scale);
+    return status;
+}
+
+enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *original,
+                                 const struct tmk_model *model) {
+    struct weights w = {.l = l};
+    struct tmk_graph *graph = NULL;
+    TMK_TRY(tmk_original(model, &graph, l->diag));
+    enum tmk_status status = list_weights(original, l->from->n_tensors, &w.originals, l->diag);
+    if (status == TMK_OK)
+        status = list_weights(graph, l->to->n_tensors, &w.values, l->diag);
+    for (uint32_t o = 0; status == TMK_OK && o < l->from->n_tensors; o++)
+        if (w.originals[o] && l->value_of[o] == TMK_UNLINKED)
+            status = find_one(&w, o);
+    free(w.originals);
+    free(w.values);
+    tmk_graph_destroy(&graph);
+    return status;
+}
