@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/diag.h"
 #include "session/record.h"
@@ -29,10 +30,13 @@ static const struct tmk_tensor *data_of(const struct tmk_value *value) {
         const struct tmk_attr *attr = tmk_node_attr(value->producer, "value");
         data = attr && attr->kind == TMK_ATTR_TENSOR ? attr->tensors : NULL;
     }
-    return data && data->dtype == TMK_FLOAT32 && data->shape.rank >= 2 && data->data &&
-                   tmk_tensor_count(data) >= LEAST_WEIGHTS
-               ? data
-               : NULL;
+    return data && data->dtype == TMK_FLOAT32 && data->data && tmk_tensor_count(data) > 1 ? data
+                                                                                          : NULL;
+}
+
+/* Can numbers that are almost the same, or that lie otherwise, be a coincidence? */
+static bool is_telling(const struct tmk_tensor *a) {
+    return a->shape.rank >= 2 && tmk_tensor_count(a) >= LEAST_WEIGHTS;
 }
 
 static enum tmk_status list_weights(struct tmk_graph *graph, uint32_t n,
@@ -46,6 +50,11 @@ static enum tmk_status list_weights(struct tmk_graph *graph, uint32_t n,
         (*out)[i] = data_of(values.values[i]);
     tmk_by_id_finish(&values);
     return TMK_OK;
+}
+
+static bool is_reshaped(const struct tmk_tensor *a, const struct tmk_tensor *b) {
+    return tmk_tensor_count(a) == tmk_tensor_count(b) &&
+           memcmp(a->data, b->data, tmk_tensor_bytes(a)) == 0;
 }
 
 static bool is_transposed(const struct tmk_tensor *a, const struct tmk_tensor *b) {
@@ -105,28 +114,33 @@ static bool is_scaled(const struct tmk_tensor *a, const struct tmk_tensor *b, in
     return zeros * 2 <= s.n;
 }
 
+enum how { RESHAPED, TRANSPOSED, SCALED };
+
 struct relation {
     uint32_t value;
-    bool transposed;
-    int32_t axis;
+    enum how how;
+    int32_t axis; /* SCALED */
 };
 
 /* How the original's weights are in a value; false: they aren't. scale has room for any axis. */
 static bool relate(const struct weights *w, uint32_t original, uint32_t value, struct relation *out,
                    double *scale) {
     const struct tmk_tensor *a = w->originals[original], *b = w->values[value];
-    *out = (struct relation){.value = value, .transposed = true};
     if (!b || w->l->original_of[value] != TMK_UNLINKED)
         return false;
-    if (is_transposed(a, b))
+    *out = (struct relation){.value = value, .how = RESHAPED};
+    if (is_reshaped(a, b))
         return true;
-    out->transposed = false;
+    out->how = TRANSPOSED;
+    if (!is_telling(a) || is_transposed(a, b))
+        return is_telling(a);
+    out->how = SCALED;
     if (!tmk_shape_equal(&a->shape, &b->shape))
         return false;
     if (is_scaled(a, b, 0, scale))
         return true;
-    out->axis = a->shape.rank == 2 ? 1 : 0;
-    return out->axis && is_scaled(a, b, out->axis, scale);
+    out->axis = 1;
+    return a->shape.rank == 2 && is_scaled(a, b, 1, scale);
 }
 
 static enum tmk_status take(const struct weights *w, uint32_t original, const struct relation *how,
@@ -134,7 +148,10 @@ static enum tmk_status take(const struct weights *w, uint32_t original, const st
     struct tmk_lineage_record *record = w->l->link->record;
     struct tmk_lineage_original *o = &record->originals[original];
     const struct tmk_tensor *a = w->originals[original];
-    if (how->transposed) {
+    if (how->how == RESHAPED) {
+        o->verdict = TMK_LINEAGE_VIEW;
+        o->view = (struct tmk_lineage_view){.reshaped = true};
+    } else if (how->how == TRANSPOSED) {
         o->verdict = TMK_LINEAGE_VIEW;
         o->view = (struct tmk_lineage_view){.rank = 2, .perm = {1, 0}};
     } else {
@@ -150,35 +167,46 @@ static enum tmk_status take(const struct weights *w, uint32_t original, const st
     }
     w->l->link->matches[original].points = tmk_tensor_count(a);
     tmk_linking_relate(w->l, original, how->value,
-                       how->transposed ? TMK_LINK_EQUAL : TMK_LINK_AFFINE);
+                       how->how == SCALED ? TMK_LINK_AFFINE : TMK_LINK_EQUAL);
     return TMK_OK;
 }
 
-/* The only value that has the original's weights, or none. */
-static enum tmk_status find_one(const struct weights *w, uint32_t original) {
-    const struct tmk_tensor *a = w->originals[original];
-    struct relation only = {.value = TMK_UNLINKED}, how;
-    size_t most = (size_t)(a->shape.dim[0] > a->shape.dim[1] ? a->shape.dim[0] : a->shape.dim[1]);
-    double *scale = calloc(2 * most, sizeof *scale);
-    enum tmk_status status = scale ? TMK_OK : tmk_nomem(w->l->diag);
-    uint32_t found = 0;
-    for (uint32_t v = 0; status == TMK_OK && v < w->l->to->n_tensors; v++) {
-        if (!relate(w, original, v, &how, scale))
-            continue;
-        if (!found++) {
-            only = how;
-            for (size_t i = 0; i < most; i++)
-                scale[most + i] = scale[i];
-        }
-        status = tmk_linking_add_candidate(w->l, original, v);
-    }
+/* The only value that has the original's weights, or none; of those that have its very bytes the
+ * first: they are all alike. */
+static enum tmk_status find_one(const struct weights *w, uint32_t original, double *scale,
+                                double *kept, size_t room) {
     struct tmk_link_match *match = &w->l->link->matches[original];
+    struct relation only = {.value = TMK_UNLINKED}, how;
+    uint32_t found = 0;
+    for (uint32_t v = 0; v < w->l->to->n_tensors; v++) {
+        if (!relate(w, original, v, &how, scale) || (found && only.how == RESHAPED))
+            continue;
+        if (!found || how.how == RESHAPED) {
+            only = how;
+            memcpy(kept, scale, room * sizeof *kept);
+            found = 0;
+        }
+        found++;
+        TMK_TRY(tmk_linking_add_candidate(w->l, original, v));
+    }
     match->ambiguous = found > 1;
-    if (found == 1)
-        match->n_candidates = 0;
-    if (status == TMK_OK && found == 1)
-        status = take(w, original, &only, scale + most);
+    if (found != 1)
+        return TMK_OK;
+    match->n_candidates = 0;
+    return take(w, original, &only, kept);
+}
+
+/* Scales along either of the first axes. */
+static enum tmk_status find_with_room(const struct weights *w, uint32_t original) {
+    const struct tmk_shape *shape = &w->originals[original]->shape;
+    size_t room = 1;
+    for (int32_t i = 0; i < shape->rank && i < 2; i++)
+        room = (size_t)shape->dim[i] > room ? (size_t)shape->dim[i] : room;
+    double *scale = calloc(room, sizeof *scale), *kept = calloc(room, sizeof *kept);
+    enum tmk_status status =
+        scale && kept ? find_one(w, original, scale, kept, room) : tmk_nomem(w->l->diag);
     free(scale);
+    free(kept);
     return status;
 }
 
@@ -192,7 +220,7 @@ enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *origin
         status = list_weights(graph, l->to->n_tensors, &w.values, l->diag);
     for (uint32_t o = 0; status == TMK_OK && o < l->from->n_tensors; o++)
         if (w.originals[o] && l->value_of[o] == TMK_UNLINKED)
-            status = find_one(&w, o);
+            status = find_with_room(&w, o);
     free(w.originals);
     free(w.values);
     tmk_graph_destroy(&graph);
