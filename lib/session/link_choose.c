@@ -168,6 +168,11 @@ static const struct tmk_profile_tensor *tensor_of(const struct knots *k, uint32_
                                    : &k->c->l->to->tensors[member - k->n_originals];
 }
 
+static bool same_name(const struct knots *k, uint32_t original, uint32_t value) {
+    const char *name = k->c->l->from->tensors[original].name;
+    return *name && strcmp(name, k->c->l->to->tensors[value].name) == 0;
+}
+
 /* Members of one knot and one side: is there a reason for them to be equal? */
 static bool is_reason(const struct knots *k, uint32_t a, uint32_t b) {
     const struct tmk_profile_tensor *x = tensor_of(k, a), *y = tensor_of(k, b);
@@ -175,6 +180,26 @@ static bool is_reason(const struct knots *k, uint32_t a, uint32_t b) {
             !*y->path) ||
            (tmk_link_moves(x) && x->operands[0] == y->id) ||
            (tmk_link_moves(y) && y->operands[0] == x->id);
+}
+
+/* The strand of the original in this knot that has the value's name; k->n: there is none. */
+static uint32_t named_strand(const struct knots *k, uint32_t begin, uint32_t end, uint32_t value) {
+    for (uint32_t i = begin; i < end && k->order[i] < k->n_originals; i++)
+        if (same_name(k, k->order[i], value - k->n_originals))
+            return find(k->strand, k->order[i]);
+    return k->n;
+}
+
+/* Of what others dumped no operator is known: their names are the reason. */
+static void join_named(const struct knots *k, uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end; i++) {
+        if (k->order[i] < k->n_originals)
+            continue;
+        uint32_t strand = named_strand(k, begin, end, k->order[i]);
+        for (uint32_t j = begin; strand < k->n && j < i; j++)
+            if (k->order[j] >= k->n_originals && named_strand(k, begin, end, k->order[j]) == strand)
+                join(k->strand, k->order[i], k->order[j]);
+    }
 }
 
 struct sorting {
@@ -234,6 +259,8 @@ static enum tmk_status make_knots(struct knots *k) {
                 if ((k->order[i] < k->n_originals) == (k->order[j] < k->n_originals) &&
                     is_reason(k, k->order[i], k->order[j]))
                     join(k->strand, k->order[i], k->order[j]);
+        if (!k->c->made && end - at <= LARGEST)
+            join_named(k, at, end);
         at = end;
     }
     return sort_members(k);
@@ -251,11 +278,6 @@ static const struct edge *edge_of(const struct knots *k, uint32_t original, uint
 static bool lies_alike(const struct knots *k, const struct edge *e) {
     return e->how == FLAT && tmk_shape_equal(&k->c->originals->all[e->original].shape,
                                              &k->c->values->all[e->value].shape);
-}
-
-static bool same_name(const struct knots *k, uint32_t original, uint32_t value) {
-    const char *name = k->c->l->from->tensors[original].name;
-    return *name && strcmp(name, k->c->l->to->tensors[value].name) == 0;
 }
 
 static bool same_op(const struct knots *k, uint32_t original, uint32_t value) {
