@@ -27,7 +27,7 @@ OPTIONS = {
     "show": ["json", "nodes"],
     "instrument": ["output", "observe", "kind"],
     "transform": ["passes", "output", "lineage", "observers", "print-after", "json"],
-    "link": ["output", "lineage", "numbers", "original", "tensors", "samples", "report", "lineage-out", "json", "data"],
+    "link": [*RUNNING, "output", "lineage", "numbers", "original", "tensors", "samples", "report", "lineage-out", "json"],
     "graph": ["dot", "ops", "json", "lineage"],
     "run": [*RUNNING, "output", "values"],
     "verify": ["rtol", "atol"],
