@@ -376,3 +376,18 @@ enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *
     node->attrs[node->n_attrs++] = copy;
     return TMK_OK;
 }
+
+static bool is_named(const char *name, const char *const *names) {
+    for (; names && *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+enum tmk_status tmk_node_copy_attrs(struct tmk_node *node, const struct tmk_node *from,
+                                    const char *const *but, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < from->n_attrs; i++)
+        if (!is_named(from->attrs[i].name, but))
+            TMK_TRY(tmk_node_set_attr(node, &from->attrs[i], diag));
+    return TMK_OK;
+}

@@ -179,6 +179,12 @@ TMK_NODISCARD enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct
 TMK_NODISCARD enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *attr,
                                                 struct tmk_diag *diag);
 
+/* Gives the node all attributes of another of the same graph or root, but those named in `but`
+ * (ends with NULL; may be NULL). Neither has attribute graphs. */
+TMK_NODISCARD enum tmk_status tmk_node_copy_attrs(struct tmk_node *node,
+                                                  const struct tmk_node *from,
+                                                  const char *const *but, struct tmk_diag *diag);
+
 /* ---- changing ---- */
 
 /* value may be NULL where the input is optional. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "graph/edit.h"
 
 /* ---- names ---- */
 
@@ -149,10 +150,6 @@ enum tmk_status tmk_rewrite_initializer(struct tmk_rewrite *rw, struct tmk_graph
 
 /* ---- verdicts ---- */
 
-void tmk_rewrite_progress(struct tmk_rewrite *rw) {
-    rw->progress = true;
-}
-
 static enum tmk_status swap_names(struct tmk_value *a, struct tmk_value *b, struct tmk_diag *diag) {
     const char *name = a->name;
     TMK_TRY(tmk_value_rename(a, b->name, diag));
@@ -224,18 +221,13 @@ static void end_values(struct tmk_graph *graph, void *context) {
         tmk_lineage_end(rw->lineage, graph->values[i], rw->pass);
 }
 
-static void end_subgraphs(struct tmk_rewrite *rw, struct tmk_node *node) {
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        const struct tmk_attr *attr = &node->attrs[i];
-        if (attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS)
-            for (size_t k = 0; k < attr->n; k++)
-                tmk_graph_each(attr->graphs[k], end_values, rw);
-    }
+static void end_graph(struct tmk_graph *graph, void *context) {
+    tmk_graph_each(graph, end_values, context);
 }
 
 void tmk_rewrite_remove(struct tmk_rewrite *rw, struct tmk_node *node) {
     rw->progress = true;
-    end_subgraphs(rw, node);
+    tmk_node_each_graph(node, end_graph, rw);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i]) {
             assert(!node->outputs[i]->n_uses && !node->outputs[i]->n_graph_outputs);

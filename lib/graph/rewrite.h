@@ -102,7 +102,5 @@ TMK_NODISCARD enum tmk_status tmk_rewrite_fold(struct tmk_rewrite *rw, struct tm
 void tmk_rewrite_remove(struct tmk_rewrite *rw, struct tmk_node *node);
 /* Takes out an initializer that nobody uses. */
 void tmk_rewrite_drop(struct tmk_rewrite *rw, struct tmk_value *initializer);
-/* An attribute, a new operator name: what changes no number of any value. */
-void tmk_rewrite_progress(struct tmk_rewrite *rw);
 
 #endif

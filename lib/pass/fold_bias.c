@@ -86,8 +86,7 @@ static enum tmk_status rebuild(struct tmk_rewrite *rw, struct tmk_node *node,
     struct tmk_value *inputs[] = {node->inputs[0], node->inputs[1], bias};
     TMK_TRY(tmk_rewrite_node(rw, node, node->domain, node->op, node->name, node->version, inputs, 3,
                              out));
-    for (uint32_t i = 0; i < node->n_attrs; i++)
-        TMK_TRY(tmk_node_set_attr(*out, &node->attrs[i], rw->diag));
+    TMK_TRY(tmk_node_copy_attrs(*out, node, NULL, rw->diag));
     return tmk_value_set_type((*out)->outputs[0], &node->outputs[0]->type, rw->diag);
 }
 

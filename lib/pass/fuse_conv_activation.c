@@ -66,8 +66,7 @@ static enum tmk_status build(struct tmk_rewrite *rw, struct tmk_node *node, stru
                              struct tmk_node **out) {
     TMK_TRY(tmk_rewrite_node(rw, node, DOMAIN, "FusedConv", conv->name, 1, conv->inputs,
                              conv->n_inputs, out));
-    for (uint32_t i = 0; i < conv->n_attrs; i++)
-        TMK_TRY(tmk_node_set_attr(*out, &conv->attrs[i], rw->diag));
+    TMK_TRY(tmk_node_copy_attrs(*out, conv, NULL, rw->diag));
     const struct tmk_attr name = {.name = "activation",
                                   .kind = TMK_ATTR_STRING,
                                   .n = strlen(activation->op),

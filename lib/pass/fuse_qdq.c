@@ -70,16 +70,6 @@ static bool put_result(struct fuse *f) {
     return put_zero(f, f->result.zero, f->result.dtype);
 }
 
-static void copy_attrs(struct fuse *f, struct tmk_node *to, const char *const *but) {
-    for (uint32_t i = 0; f->status == TMK_OK && i < f->node->n_attrs; i++) {
-        bool wanted = true;
-        for (size_t k = 0; but && but[k]; k++)
-            wanted = wanted && strcmp(f->node->attrs[i].name, but[k]) != 0;
-        if (wanted)
-            f->status = tmk_node_set_attr(to, &f->node->attrs[i], f->rw->diag);
-    }
-}
-
 /* The node of integers with f->inputs takes over; everything of floats goes. */
 static const char *conclude(struct fuse *f, const char *domain, const char *op, int64_t version,
                             const char *const *but) {
@@ -88,7 +78,7 @@ static const char *conclude(struct fuse *f, const char *domain, const char *op, 
     f->status = tmk_rewrite_node(f->rw, f->node, domain, op, f->node->name, version, f->inputs,
                                  f->n_inputs, &made);
     if (f->status == TMK_OK)
-        copy_attrs(f, made, but);
+        f->status = tmk_node_copy_attrs(made, f->node, but, f->rw->diag);
     if (f->status == TMK_OK)
         f->status = tmk_rewrite_replace(f->rw, quantized, made->outputs[0], NULL);
     if (f->status != TMK_OK)

@@ -138,8 +138,7 @@ static enum tmk_status turn(struct tmk_rewrite *rw, struct tmk_node *node) {
     }
     TMK_TRY(tmk_rewrite_node(rw, node, node->domain, node->op, node->name, node->version, inputs,
                              node->n_inputs, &made));
-    for (uint32_t i = 0; i < node->n_attrs; i++)
-        TMK_TRY(tmk_node_set_attr(made, &node->attrs[i], rw->diag));
+    TMK_TRY(tmk_node_copy_attrs(made, node, NULL, rw->diag));
     const struct tmk_type type = moved(&result->type, to_last);
     TMK_TRY(tmk_value_set_type(made->outputs[0], &type, rw->diag));
     TMK_TRY(transpose(rw, node, made->outputs[0], to_first, &back));

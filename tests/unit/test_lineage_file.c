@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,30 +10,7 @@
 #include <tidemark/lineage.h>
 
 #include "base/file.h"
-
-static char folder[64];
-
-static int make_folder(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/tidemark-lineage-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    DIR *d = opendir(folder);
-    const struct dirent *entry;
-    while (d && (entry = readdir(d)))
-        unlinkat(dirfd(d), entry->d_name, 0);
-    if (d)
-        closedir(d);
-    return rmdir(folder);
-}
-
-static const char *in_folder(const char *name, char out[128]) {
-    snprintf(out, 128, "%s/%s", folder, name);
-    return out;
-}
+#include "folder.h"
 
 static void name_of(struct tmk_lineage_record *record, struct tmk_lineage_identity *is,
                     const char *name, int32_t rank, const int64_t *dims) {

@@ -2,7 +2,6 @@
 /* Shards of a made-up run, merged in every way, against the profile of the whole. */
 #include "test.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,34 +11,10 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "folder.h"
 #include "profile/format.h"
 
 enum { BATCH = 3, SAMPLES = 61, BATCHES = (SAMPLES + BATCH - 1) / BATCH, WIDTH = 4 };
-
-static char folder[64];
-
-static int make_folder(void **state) {
-    (void)state; /* many files, each synced to the disk: in memory, where there is such a place */
-    bool memory = access("/dev/shm", W_OK) == 0;
-    strcpy(folder, memory ? "/dev/shm/tidemark-merge-XXXXXX" : "/tmp/tidemark-merge-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    DIR *d = opendir(folder);
-    const struct dirent *entry;
-    while (d && (entry = readdir(d)))
-        unlinkat(dirfd(d), entry->d_name, 0);
-    if (d)
-        closedir(d);
-    return rmdir(folder);
-}
-
-static const char *in_folder(const char *name, char out[128]) {
-    snprintf(out, 128, "%s/%s", folder, name);
-    return out;
-}
 
 /* ---- a run ---- */
 

@@ -16,27 +16,9 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "folder.h"
 #include "profile/json.h"
 #include "profile/sample.h"
-
-static char folder[64];
-
-static int make_folder(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/tidemark-profile-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    DIR *d = opendir(folder);
-    const struct dirent *entry;
-    while (d && (entry = readdir(d)))
-        unlinkat(dirfd(d), entry->d_name, 0);
-    if (d)
-        closedir(d);
-    return rmdir(folder);
-}
 
 static size_t files_in_folder(void) {
     size_t n = 0;
@@ -46,11 +28,6 @@ static size_t files_in_folder(void) {
         n++;
     closedir(d);
     return n - 2;
-}
-
-static const char *in_folder(const char *name, char out[128]) {
-    snprintf(out, 128, "%s/%s", folder, name);
-    return out;
 }
 
 static struct tmk_profile *sample(void) {

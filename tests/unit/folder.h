@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A folder of a test group's own, in memory where there is such a place: files are synced. Needs
+ * test.h before it. make_folder and remove_folder are the group's set-up and tear-down. */
+#ifndef TMK_TEST_FOLDER_H
+#define TMK_TEST_FOLDER_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static inline int make_folder(void **state) {
+    (void)state;
+    bool memory = access("/dev/shm", W_OK) == 0;
+    strcpy(folder, memory ? "/dev/shm/tidemark-test-XXXXXX" : "/tmp/tidemark-test-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static inline int remove_folder(void **state) {
+    (void)state;
+    DIR *d = opendir(folder);
+    const struct dirent *entry;
+    while (d && (entry = readdir(d)))
+        unlinkat(dirfd(d), entry->d_name, 0);
+    if (d)
+        closedir(d);
+    return rmdir(folder);
+}
+
+static inline const char *in_folder(const char *name, char out[128]) {
+    snprintf(out, 128, "%s/%s", folder, name);
+    return out;
+}
+
+#endif
