@@ -107,6 +107,8 @@ static bool take_bias(struct fuse *f, uint32_t input, struct tmk_value **out) {
         return false;
     const struct tmk_qdq_operand *x = &f->operand[0], *w = &f->operand[1];
     const uint32_t n = bias.n > w->n ? bias.n : w->n;
+    if (bias.n > 1 && w->n > 1 && bias.n != w->n)
+        return false;
     for (uint32_t i = 0; i < n; i++) {
         const double want = tmk_qdq_scale(x, 0) * tmk_qdq_scale(w, i);
         if (!(fabs(tmk_qdq_scale(&bias, i) - want) <= 1e-5 * want) || tmk_qdq_zero_of(&bias, i))
@@ -202,24 +204,25 @@ static const struct {
     const char *op;
     uint32_t operands; /* that must be dequantized; 0: all inputs */
     fuse_fn *fuse;
+    bool by_channel; /* the second operand may have a scale for each */
 } operators[] = {
-    {"Conv", 2, fuse_conv},
-    {"MatMul", 2, fuse_matmul},
-    {"Gemm", 2, fuse_gemm},
-    {"Add", 2, fuse_two},
-    {"Mul", 2, fuse_two},
-    {"Sigmoid", 1, fuse_one},
-    {"LeakyRelu", 1, fuse_one},
-    {"AveragePool", 1, fuse_one},
-    {"GlobalAveragePool", 1, fuse_one},
-    {"Concat", 0, fuse_concat},
-    {"MaxPool", 1, fuse_moving},
-    {"Reshape", 1, fuse_moving},
-    {"Flatten", 1, fuse_moving},
-    {"Transpose", 1, fuse_moving},
-    {"Squeeze", 1, fuse_moving},
-    {"Unsqueeze", 1, fuse_moving},
-    {"Identity", 1, fuse_moving},
+    {"Conv", 2, fuse_conv, true},
+    {"MatMul", 2, fuse_matmul, true},
+    {"Gemm", 2, fuse_gemm, true},
+    {"Add", 2, fuse_two, false},
+    {"Mul", 2, fuse_two, false},
+    {"Sigmoid", 1, fuse_one, false},
+    {"LeakyRelu", 1, fuse_one, false},
+    {"AveragePool", 1, fuse_one, false},
+    {"GlobalAveragePool", 1, fuse_one, false},
+    {"Concat", 0, fuse_concat, false},
+    {"MaxPool", 1, fuse_moving, false},
+    {"Reshape", 1, fuse_moving, false},
+    {"Flatten", 1, fuse_moving, false},
+    {"Transpose", 1, fuse_moving, false},
+    {"Squeeze", 1, fuse_moving, false},
+    {"Unsqueeze", 1, fuse_moving, false},
+    {"Identity", 1, fuse_moving, false},
 };
 
 /* ---- pairs ---- */
@@ -274,15 +277,12 @@ static const char *try_operator(struct fuse *f) {
             (f->operand[i].dtype != TMK_INT8 && f->operand[i].dtype != TMK_UINT8))
             return "not all its operands are dequantized 8-bit integers";
     for (uint32_t i = 0; i < f->n; i++)
-        if (f->operand[i].n > 1 && !(i == 1 && f->n == 2))
+        if (f->operand[i].n > 1 && !(i == 1 && operators[row].by_channel))
             return "an operand has a scale for each channel";
     if (!tmk_qdq_result_of(f->rw, f->node->outputs[0], &f->result))
         return "its result is not quantized, or read by others too";
     if (f->operand[0].dtype != f->result.dtype)
         return "its result is of another type of codes than its operand";
-    if (f->operand[0].n > 1 ||
-        (f->n == 2 && f->operand[1].n > 1 && operators[row].fuse == fuse_two))
-        return "an operand has a scale for each channel";
     return operators[row].fuse(f);
 }
 

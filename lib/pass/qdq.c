@@ -48,6 +48,9 @@ bool tmk_qdq_operand_of(const struct tmk_value *value, struct tmk_qdq_operand *o
         axis += rank;
     if (o.n > 1 && (rank < 0 || axis < 0 || axis >= rank))
         return false;
+    const struct tmk_shape *shape = constant ? &constant->shape : &o.codes->type.shape;
+    if (o.n > 1 && shape->dim[axis] >= 0 && shape->dim[axis] != (int64_t)o.n)
+        return false;
     o.axis = o.n > 1 ? (int32_t)axis : 0;
     *out = o;
     return true;

@@ -135,6 +135,39 @@ static void pairs_that_stay_say_why(void **state) {
     }
 }
 
+/* Not what anybody exports; a hostile file may have it. */
+static void scales_that_fit_nothing_fuse_nothing(void **state) {
+    (void)state;
+    const char *texts[] = {
+        /* more scales of the bias than of the weights */
+        IMAGE " init %wq : i8[3,2,1,1] = {1,2,3,4,5,6}\n init %ws : f32[3] = {0.01, 0.02, 0.005}\n"
+              " %wd = DequantizeLinear(%wq, %ws) {axis=0}\n"
+              " init %bq : i32[5] = {1,2,3,4,5}\n"
+              " init %bs : f32[5] = {0.0002, 0.0004, 0.0001, 0.0001, 0.0001}\n"
+              " %bd = DequantizeLinear(%bq, %bs) {axis=0}\n %c = Conv(%xd, %wd, %bd)\n" BACK(
+                  "%c") " output %y\n}",
+        /* more scales than channels */
+        IMAGE " init %wq : i8[3,2,1,1] = {1,2,3,4,5,6}\n"
+              " init %ws : f32[4] = {0.01, 0.02, 0.005, 1}\n"
+              " %wd = DequantizeLinear(%wq, %ws) {axis=0}\n %c = Conv(%xd, %wd)\n" BACK(
+                  "%c") " output %y\n}",
+        /* Concat has no form for a scale a channel */
+        GRAPH " input %x : f32[2,3]\n" SCALES
+              " %xq = QuantizeLinear(%x, %s, %z)\n %xd = DequantizeLinear(%xq, %s, %z)\n"
+              " init %vq : u8[2,3] = {1,2,3,4,5,6}\n init %vs : f32[3] = {0.01, 0.02, 0.005}\n"
+              " init %vz : u8[3] = {0, 0, 0}\n %vd = DequantizeLinear(%vq, %vs, %vz) {axis=1}\n"
+              " %c = Concat(%xd, %vd) {axis=0}\n" BACK("%c") " output %y\n}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct pass_case c;
+        pass_begin(&c, texts[i]);
+        pass_run(&c, "fuse-qdq");
+        if (c.progress)
+            fail_msg("case %zu was fused", i);
+        pass_end(&c);
+    }
+}
+
 static void quantizing_what_was_dequantized_alike_is_nothing(void **state) {
     (void)state;
     struct pass_case c;
@@ -164,6 +197,7 @@ int main(void) {
         cmocka_unit_test(a_relu_goes_where_the_lowest_code_is_zero),
         cmocka_unit_test(what_moves_elements_moves_codes),
         cmocka_unit_test(pairs_that_stay_say_why),
+        cmocka_unit_test(scales_that_fit_nothing_fuse_nothing),
         cmocka_unit_test(quantizing_what_was_dequantized_alike_is_nothing),
         cmocka_unit_test(an_operand_that_others_read_keeps_its_floats),
     };
