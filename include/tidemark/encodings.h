@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Encodings: how each value of a network is to be quantized, made from a profile.
+ *
+ * A struct tmk_encodings is plain data: one entry a value and use, and for every value that stays
+ * float the reason. Make it with tmk_calibrate or tmk_encodings_read, end with
+ * tmk_encodings_destroy. Strings are UTF-8, never NULL, and live as long as the encodings:
+ * literals, or what tmk_encodings_text returned. docs/encodings-format.md describes the file.
+ *
+ * The arithmetic is ONNX's: code = clamp(rint(real / scale) + zero_point, lowest, highest), real =
+ * scale * (code - zero_point), rint to nearest even, real / scale in float32.
+ *
+ * Thread-safety: one thread at a time for encodings while they change, any number that only read.
+ */
+#ifndef TIDEMARK_ENCODINGS_H
+#define TIDEMARK_ENCODINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/profile.h>
+#include <tidemark/status.h>
+#include <tidemark/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TMK_ENCODINGS_FORMAT "tidemark-encodings"
+/* A file of the same major version always reads. */
+enum { TMK_ENCODINGS_MAJOR = 1, TMK_ENCODINGS_MINOR = 0 };
+
+/* What a value is to the arithmetic. X(name, text) */
+#define TMK_ENCODING_ROLE_LIST(X)                                                                  \
+    X(ACTIVATION, "activation")                                                                    \
+    X(WEIGHT, "weight") /* an initializer that an operator multiplies by */                        \
+    X(BIAS, "bias")     /* added to an accumulator: int32, scale = input's * weight's */
+
+enum tmk_encoding_role {
+#define TMK_ENCODING_ROLE_ENUM(name, text) TMK_ENCODING_##name,
+    TMK_ENCODING_ROLE_LIST(TMK_ENCODING_ROLE_ENUM)
+#undef TMK_ENCODING_ROLE_ENUM
+};
+
+/* How an accumulator (or a code under one scale) becomes a code under another, with the multiplier
+ * q * 2^(shift - 31), 2^30 <= q < 2^31. Engines differ by one code at ties and near them.
+ * X(name, text) */
+#define TMK_ROUNDING_LIST(X)                                                                       \
+    X(SINGLE_HALF_UP, "single_half_up")     /* (x*q + 2^(30-shift)) >> (31-shift): TVM UPWARD */   \
+    X(SINGLE_HALF_AWAY, "single_half_away") /* the same, ties away from zero: TVM TONEAREST */     \
+    X(GEMMLOWP_DOUBLE, "gemmlowp_double")   /* rounded twice: TFLite's reference convolutions */   \
+    X(FLOAT_RNE, "float_rne")               /* rint((float)x * (float)multiplier): ONNX Runtime */
+
+enum tmk_rounding {
+#define TMK_ROUNDING_ENUM(name, text) TMK_ROUNDING_##name,
+    TMK_ROUNDING_LIST(TMK_ROUNDING_ENUM)
+#undef TMK_ROUNDING_ENUM
+};
+
+/* The node input that reads a value, where only some of its readers are meant. */
+struct tmk_encoding_use {
+    const char *node, *op;
+    uint32_t input;
+};
+
+/* How one value is quantized, for all its readers or for some. */
+struct tmk_encoding {
+    uint32_t id; /* the profile ID: 12 is "p12" */
+    uint64_t fingerprint;
+    const char *name; /* the original name; may be "" */
+    enum tmk_encoding_role role;
+    enum tmk_dtype dtype; /* of the codes: int4 ... int32, uint4 ..., float8_... */
+    bool symmetric;       /* zero_point is 0 (signed), or the middle (unsigned) */
+    bool narrow;          /* the lowest code of a signed type is not used: -127 ... 127 */
+    bool pow2;            /* every scale is a power of two */
+    int32_t axis;         /* of the value, along which scales differ; -1: one for all */
+    uint32_t n;           /* 1, or the length of that axis */
+    float *scale;         /* [n], > 0 and finite */
+    int32_t *zero_point;  /* [n] */
+    float *low, *high;    /* [n]: the range that was chosen, before zero and the grid widen it */
+    float *clip_min, *clip_max; /* [n]: the reals of the lowest and the highest code */
+    float observed_min, observed_max;
+    const char *method;  /* "mse"; "given" for what was not chosen from the histogram */
+    const char *rule;    /* why it is not what the method alone says ("concat-inputs-share",
+                            "softmax-output", "input-times-weight"); "" */
+    uint32_t group;      /* values with the same number other than 0 share scale and zero point */
+    uint32_t sources[2]; /* BIAS: IDs of the input and the weight */
+    uint32_t n_sources;
+    struct tmk_encoding_use *uses; /* NULL: for all of its readers */
+    uint32_t n_uses;
+
+    /* What the histogram says will come of it; known = false for what has none. */
+    struct {
+        bool known;
+        double mse; /* mean squared error, of the reals, within [mse_low, mse_high] */
+        double mse_low, mse_high;
+        double sqnr;                /* decibels: 10 log10(mean square / mse); HUGE_VAL: no error */
+        double clipped;             /* share of the elements beyond the lowest and highest code */
+        uint32_t codes;             /* of the type's that are used at least once, at least */
+        bool flat;                  /* other thresholds, 5 % off and more, are as good within 1 % */
+        double flat_low, flat_high; /* between which largest magnitudes that holds */
+        double tying; /* mse over what it would be without the group; 1: costs nothing */
+    } expected;
+};
+
+/* A value that stays float. */
+struct tmk_left_float {
+    uint32_t id;
+    const char *name;
+    const char *reason; /* "softmax is left float by the config", for people */
+};
+
+/* A requantization that an engine of integers does: of a node's accumulator (operand -1; its scale
+ * is the product of input's and weight's), or of its operand number `operand`, to the scale of
+ * value `id`. */
+struct tmk_requant {
+    uint32_t id; /* of the value whose codes come out */
+    const char *node, *op;
+    int32_t operand;
+    uint32_t n;          /* 1, or one a channel */
+    double *real;        /* [n]: the multiplier, s_in [* s_weight] / s_out in double */
+    int32_t *multiplier; /* [n]: q */
+    int32_t *shift;      /* [n] */
+    double error;        /* the largest difference from multiplying by `real`, in codes, over all
+                            accumulators that do not saturate: proven */
+};
+
+/* Settings of calibrate that a file tells. */
+struct tmk_encodings_setting {
+    const char *key, *value;
+};
+
+struct tmk_arena;
+
+struct tmk_encodings {
+    struct {
+        uint32_t major, minor;
+    } version;
+    struct {
+        const char *name, *version;
+    } producer;
+    struct {
+        const char *file, *sha256, *format; /* of the model, as the profile has them */
+        uint64_t fingerprint;
+    } model;
+    uint64_t samples; /* that the profile saw */
+    enum tmk_rounding rounding;
+    bool pow2_requant; /* all multipliers are powers of two: q is 2^30 */
+    struct tmk_encodings_setting *settings;
+    uint32_t n_settings;
+    struct tmk_encoding *items; /* ascending by id; of one id those with uses first */
+    uint32_t n_items;
+    struct tmk_left_float *left; /* ascending by id; a value is here or above, never nowhere */
+    uint32_t n_left;
+    struct tmk_requant *requants; /* in the order of the values' IDs, then of operands */
+    uint32_t n_requants;
+    struct tmk_arena *arena; /* where everything lives; not for callers */
+};
+
+TMK_API const char *tmk_encoding_role_name(enum tmk_encoding_role role);
+TMK_API const char *tmk_rounding_name(enum tmk_rounding rounding);
+/* False: no such rounding. */
+TMK_API bool tmk_rounding_by_name(const char *name, enum tmk_rounding *out);
+
+/* Empty, of this library's version. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_encodings_create(struct tmk_encodings **out,
+                                                           struct tmk_diag *diag);
+/* Frees and sets *encodings to NULL; NULL is allowed. */
+TMK_API void tmk_encodings_destroy(struct tmk_encodings **encodings);
+/* A copy that lives as long as the encodings; NULL when memory ran out. */
+TMK_API const char *tmk_encodings_text(struct tmk_encodings *encodings, const char *text);
+/* `size` zeroed bytes that live as long as the encodings; NULL when memory ran out. */
+TMK_API void *tmk_encodings_make(struct tmk_encodings *encodings, size_t count, size_t size);
+
+/* Of a value as this reader (node name, operator, input) sees it, or, with node NULL, as most do.
+ * NULL: it stays float. */
+TMK_API const struct tmk_encoding *tmk_encodings_find(const struct tmk_encodings *encodings,
+                                                      uint32_t id, const char *node,
+                                                      uint32_t input);
+
+/* Integer types: the codes that the grid uses. TMK_API so that exporters and tests agree. */
+TMK_API void tmk_encoding_codes(const struct tmk_encoding *encoding, int32_t *lowest,
+                                int32_t *highest);
+
+/* Reads, and checks: numbers finite, scales positive, zero points on the grid, lists ascending.
+ * TMK_FORMAT names the entry and the field. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_encodings_read(const char *path, struct tmk_encodings **out, struct tmk_diag *diag);
+/* Writes JSON, whole or not at all. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_encodings_write(const struct tmk_encodings *encodings,
+                                                          const char *path, struct tmk_diag *diag);
+
+/* ---- making them ---- */
+
+/* What a value, or a kind of values, is to have. */
+struct tmk_calibrate_choice {
+    const char *method;   /* "mse"; NULL: the default */
+    double parameter;     /* of percentile: 99.99; 0: the method's default */
+    enum tmk_dtype dtype; /* TMK_UNDEFINED: the default */
+    const char *scheme;   /* "asymmetric", "symmetric"; NULL: the default */
+    bool per_channel;
+    bool pow2;
+};
+
+/* Zero-initialised is the default: int8 weights by channel, symmetric; uint8 activations,
+ * asymmetric, by mse; int32 biases; single_half_up. */
+struct tmk_calibrate_options {
+    struct tmk_calibrate_choice activations, weights;
+    enum tmk_rounding rounding;
+    bool pow2_requant;
+    const char *config; /* a file of choices by operator, name, ID and kind; NULL: none */
+};
+
+/* TMK_ARGUMENT: no such method or scheme, or a type that has no codes. TMK_FORMAT, with the entry:
+ * the config. TMK_UNSUPPORTED: the profile has no histograms, and the method wants them. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_calibrate(const struct tmk_profile *profile,
+                                                    const struct tmk_calibrate_options *options,
+                                                    struct tmk_encodings **out,
+                                                    struct tmk_diag *diag);
+
+/* Name and help of the i-th method; false behind the last. */
+TMK_API bool tmk_calibrate_method(size_t i, const char **name, const char **help);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

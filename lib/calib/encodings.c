@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Encodings as data: their memory, their names, finding one. */
+#include <tidemark/encodings.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "calib/grid.h"
+#include "tmk_version.h"
+
+const char *tmk_encoding_role_name(enum tmk_encoding_role role) {
+    static const char *const names[] = {
+#define TMK_ENCODING_ROLE_TEXT(name, text) text,
+        TMK_ENCODING_ROLE_LIST(TMK_ENCODING_ROLE_TEXT)
+#undef TMK_ENCODING_ROLE_TEXT
+    };
+    return (size_t)role < sizeof names / sizeof *names ? names[role] : "?";
+}
+
+static const char *const rounding_names[] = {
+#define TMK_ROUNDING_TEXT(name, text) text,
+    TMK_ROUNDING_LIST(TMK_ROUNDING_TEXT)
+#undef TMK_ROUNDING_TEXT
+};
+enum { N_ROUNDINGS = sizeof rounding_names / sizeof *rounding_names };
+
+const char *tmk_rounding_name(enum tmk_rounding rounding) {
+    return (size_t)rounding < N_ROUNDINGS ? rounding_names[rounding] : "?";
+}
+
+bool tmk_rounding_by_name(const char *name, enum tmk_rounding *out) {
+    for (int i = 0; i < N_ROUNDINGS; i++)
+        if (strcmp(name, rounding_names[i]) == 0) {
+            *out = (enum tmk_rounding)i;
+            return true;
+        }
+    return false;
+}
+
+enum tmk_status tmk_encodings_create(struct tmk_encodings **out, struct tmk_diag *diag) {
+    struct tmk_encodings *made = calloc(1, sizeof *made);
+    if (!made)
+        return tmk_nomem(diag);
+    made->arena = calloc(1, sizeof *made->arena);
+    if (!made->arena) {
+        free(made);
+        return tmk_nomem(diag);
+    }
+    made->version.major = TMK_ENCODINGS_MAJOR;
+    made->version.minor = TMK_ENCODINGS_MINOR;
+    made->producer.name = "tidemark";
+    made->producer.version = TMK_VERSION;
+    made->model.file = made->model.sha256 = made->model.format = "";
+    *out = made;
+    return TMK_OK;
+}
+
+void tmk_encodings_destroy(struct tmk_encodings **slot) {
+    struct tmk_encodings *encodings = slot ? *slot : NULL;
+    if (!encodings)
+        return;
+    *slot = NULL;
+    tmk_arena_finish(encodings->arena);
+    free(encodings->arena);
+    free(encodings);
+}
+
+void *tmk_encodings_make(struct tmk_encodings *encodings, size_t count, size_t size) {
+    return tmk_arena_array(encodings->arena, count, size);
+}
+
+const char *tmk_encodings_text(struct tmk_encodings *encodings, const char *text) {
+    return tmk_arena_strdup(encodings->arena, text);
+}
+
+static bool is_of(const struct tmk_encoding *encoding, const char *node, uint32_t input) {
+    for (uint32_t i = 0; i < encoding->n_uses; i++)
+        if (encoding->uses[i].input == input && strcmp(encoding->uses[i].node, node) == 0)
+            return true;
+    return false;
+}
+
+const struct tmk_encoding *tmk_encodings_find(const struct tmk_encodings *encodings, uint32_t id,
+                                              const char *node, uint32_t input) {
+    uint32_t low = 0, high = encodings->n_items;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (encodings->items[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct tmk_encoding *found = NULL;
+    for (; low < encodings->n_items && encodings->items[low].id == id; low++) {
+        const struct tmk_encoding *item = &encodings->items[low];
+        if (item->n_uses == 0 ? !found : node && is_of(item, node, input))
+            found = item;
+        if (found && found->n_uses)
+            return found;
+    }
+    return found;
+}
+
+void tmk_encoding_codes(const struct tmk_encoding *encoding, int32_t *lowest, int32_t *highest) {
+    const struct tmk_grid grid = {encoding->dtype, encoding->symmetric, encoding->narrow,
+                                  encoding->pow2};
+    if (!tmk_grid_codes(&grid, lowest, highest))
+        *lowest = *highest = 0;
+}

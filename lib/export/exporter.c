@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/exporter.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/file.h"
+
+#define TMK_EXPORTER(symbol) extern const struct tmk_exporter symbol;
+#include "export/list.inc"
+#undef TMK_EXPORTER
+
+const struct tmk_exporter *const *tmk_exporter_list(void) {
+    static const struct tmk_exporter *const rows[] = {
+#define TMK_EXPORTER(symbol) &symbol,
+#include "export/list.inc"
+#undef TMK_EXPORTER
+        NULL,
+    };
+    return rows;
+}
+
+const struct tmk_exporter *tmk_exporter_find(const char *name) {
+    for (const struct tmk_exporter *const *row = tmk_exporter_list(); *row; row++)
+        if (strcmp((*row)->name, name) == 0)
+            return *row;
+    return NULL;
+}
+
+const char *tmk_export_name(const struct tmk_export_job *job, uint32_t id, const char *original) {
+    char key[16];
+    if (!job->names)
+        return original[0] ? original : NULL;
+    snprintf(key, sizeof key, "p%u", id);
+    return tmk_map_get(job->names, key);
+}
+
+const char *tmk_export_setting(const struct tmk_export_job *job, const char *key,
+                               const char *otherwise) {
+    size_t len = strlen(key);
+    for (size_t i = job->n_settings; i-- > 0;)
+        if (strncmp(job->settings[i], key, len) == 0 && job->settings[i][len] == '=')
+            return job->settings[i] + len + 1;
+    return otherwise;
+}
+
+void tmk_export_skip(const struct tmk_export_job *job, uint32_t id, const char *name,
+                     const char *why) {
+    if (job->skip)
+        job->skip(job->context, id, name, why);
+}
+
+enum tmk_status tmk_export_write(const char *path, const struct tmk_text *text,
+                                 struct tmk_diag *diag) {
+    if (text->failed)
+        return tmk_nomem(diag);
+    return tmk_file_write(path, text->data ? text->data : "", text->len, diag);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A graph under its encodings, as a graph: for the file, and for running it.
+ *
+ * QDQ: float operators between QuantizeLinear and DequantizeLinear, placed and named as ONNX
+ * Runtime's quantizer does (FORMATS 3.2), initializers bit-equal to its.
+ * INTEGER: no float between the quantized inputs and the last dequantized value: ConvInteger,
+ * MatMulInteger, int32 additions, ai.tidemark::Requantize (ops/requantize.c). What has no encoding
+ * stays float between DequantizeLinear and QuantizeLinear.
+ */
+#ifndef TMK_EXPORT_QUANTIZED_H
+#define TMK_EXPORT_QUANTIZED_H
+
+#include <tidemark/encodings.h>
+
+#include "graph/graph.h"
+
+/* The value of the new graph in which the numbers of an original of the graph can be read. */
+struct tmk_quantized_value {
+    uint32_t id;                         /* of the original */
+    struct tmk_value *real;              /* float numbers: after DequantizeLinear; or NULL */
+    struct tmk_value *codes;             /* or NULL */
+    const struct tmk_encoding *encoding; /* of the codes; or NULL */
+};
+
+struct tmk_quantized {
+    struct tmk_graph *graph;
+    struct tmk_quantized_value *values; /* [n] ascending by id: originals that are still there */
+    uint32_t n;
+};
+
+struct tmk_quantize_options {
+    bool integer;
+    /* With `integer`: how accumulators become codes. pow2: by shifts alone. */
+    enum tmk_rounding rounding;
+    bool pow2;
+    /* What became of each operator or value that was to be quantized and was not. NULL: nobody
+     * asks. */
+    void (*remark)(void *context, const char *text);
+    void *context;
+};
+
+/* `graph` is identified, and stays as it is. TMK_MISMATCH: the encodings are of another model (the
+ * value of an ID has another fingerprint). End with tmk_quantized_finish. */
+TMK_NODISCARD enum tmk_status tmk_quantize_graph(const struct tmk_graph *graph,
+                                                 const struct tmk_encodings *encodings,
+                                                 const struct tmk_quantize_options *options,
+                                                 struct tmk_quantized *out, struct tmk_diag *diag);
+void tmk_quantized_finish(struct tmk_quantized *quantized);
+
+#endif
