@@ -5,8 +5,8 @@
 #include <strings.h>
 
 #include "base/diag.h"
+#include "base/json.h"
 #include "profile/format.h"
-#include "profile/json.h"
 
 static enum tmk_status is_written_as_hdf5(const struct tmk_artefact *artefact, const char *path,
                                           bool *out, struct tmk_diag *diag) {

@@ -6,8 +6,8 @@
 #include <tidemark/profile.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "profile/json.h"
 
 /* The most rows a value's histogram can have. */
 enum { TMK_PROFILE_MAX_BINS = 65536 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "profile/json.h"
+#include "base/json.h"
 
 enum { DEFLATE_LEVEL = 4, CHUNK_ROWS = 256, CHUNK_BYTES = 1 << 20 };
 

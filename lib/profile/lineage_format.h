@@ -6,7 +6,7 @@
 #include <tidemark/lineage.h>
 
 #include "base/file.h"
-#include "profile/json.h"
+#include "base/json.h"
 
 /* Not as they lay. */
 bool tmk_lineage_is_view(const struct tmk_lineage_view *view);

@@ -5,7 +5,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "profile/json.h"
+#include "base/json.h"
 #include "profile/link.h"
 
 static struct tmk_json_out new_object(void) {

@@ -9,8 +9,8 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/size.h"
-#include "profile/json.h"
 
 enum { MIN, MAX, LOW, HIGH, THRESHOLDS };
 static const char *const names[THRESHOLDS] = {"min", "max", "p0.005", "p99.995"};

@@ -13,11 +13,11 @@
 #include <tidemark/profile.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "folder.h"
-#include "profile/json.h"
 #include "profile/sample.h"
 
 static size_t files_in_folder(void) {

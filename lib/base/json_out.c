@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/json.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <math.h>

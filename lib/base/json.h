@@ -5,8 +5,8 @@
  *
  * Numbers are printed and read in the calling thread's locale: see tmk_locale_begin. Not
  * thread-safe. */
-#ifndef TMK_PROFILE_JSON_H
-#define TMK_PROFILE_JSON_H
+#ifndef TMK_BASE_JSON_H
+#define TMK_BASE_JSON_H
 
 #include <cjson/cJSON.h>
 #include <locale.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/json.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
