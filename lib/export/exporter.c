@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/exporter.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,11 +30,17 @@ const struct tmk_exporter *tmk_exporter_find(const char *name) {
 }
 
 const char *tmk_export_name(const struct tmk_export_job *job, uint32_t id, const char *original) {
-    char key[16];
-    if (!job->names)
-        return original[0] ? original : NULL;
-    snprintf(key, sizeof key, "p%u", id);
-    return tmk_map_get(job->names, key);
+    return tmk_export_name_at(job, id, original, 0);
+}
+
+const char *tmk_export_name_at(const struct tmk_export_job *job, uint32_t id, const char *original,
+                               uint32_t i) {
+    if (job->names) {
+        const char *mapped = tmk_export_names_get(job->names, id, i);
+        if (mapped || !job->names->keep || tmk_export_names_get(job->names, id, 0))
+            return mapped;
+    }
+    return i == 0 && original[0] ? original : NULL;
 }
 
 const char *tmk_export_setting(const struct tmk_export_job *job, const char *key,
@@ -49,6 +56,17 @@ void tmk_export_skip(const struct tmk_export_job *job, uint32_t id, const char *
                      const char *why) {
     if (job->skip)
         job->skip(job->context, id, name, why);
+}
+
+void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) {
+    char text[512];
+    va_list args;
+    if (!job->remark)
+        return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    job->remark(job->context, text);
 }
 
 enum tmk_status tmk_export_write(const char *path, const struct tmk_text *text,

@@ -10,17 +10,17 @@
 
 #include <tidemark/encodings.h>
 
-#include "base/map.h"
 #include "base/text.h"
+#include "export/names.h"
 #include "graph/graph.h"
 
 struct tmk_export_job {
     const struct tmk_encodings *encodings;
     const struct tmk_graph
-        *graph;                  /* identified: its IDs are the encodings'; NULL: none was given */
-    const char *path;            /* of the main file; others stand beside it, by its name */
-    const char *template;        /* the consumer's own file, for formats that patch one; or NULL */
-    const struct tmk_map *names; /* "p12" -> the consumer's name (const char *); NULL: originals */
+        *graph;           /* identified: its IDs are the encodings'; NULL: none was given */
+    const char *path;     /* of the main file; others stand beside it, by its name */
+    const char *template; /* the consumer's own file, for formats that patch one; or NULL */
+    const struct tmk_export_names *names; /* NULL: originals */
     /* "KEY=VALUE" settings of the format ("version=1.0.0"); the row lists the keys it knows. */
     const char *const *settings;
     size_t n_settings;
@@ -35,7 +35,7 @@ struct tmk_exporter {
     const char *name; /* "ort-cache" */
     const char
         *consumer; /* "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)" */
-    const char *settings; /* for people: "version=0.6.1|1.0.0|2.0.0"; "" */
+    const char *settings; /* "version=0.6.1|1.0.0|2.0.0 other=...", words; "": it knows none */
     bool needs_graph, needs_template;
     enum tmk_status (*write)(const struct tmk_export_job *job, struct tmk_diag *diag);
 };
@@ -46,6 +46,9 @@ const struct tmk_exporter *const *tmk_exporter_list(void);
 
 /* The consumer's name of a value; NULL where the map has none for it, or the original is "". */
 const char *tmk_export_name(const struct tmk_export_job *job, uint32_t id, const char *original);
+/* Of a value for which the consumer has several tensors, the i-th name; NULL behind the last. */
+const char *tmk_export_name_at(const struct tmk_export_job *job, uint32_t id, const char *original,
+                               uint32_t i);
 /* The value of a setting, or `otherwise`. */
 const char *tmk_export_setting(const struct tmk_export_job *job, const char *key,
                                const char *otherwise);
@@ -54,5 +57,6 @@ TMK_NODISCARD enum tmk_status tmk_export_write(const char *path, const struct tm
                                                struct tmk_diag *diag);
 void tmk_export_skip(const struct tmk_export_job *job, uint32_t id, const char *name,
                      const char *why);
+void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) TMK_PRINTF(2, 3);
 
 #endif
