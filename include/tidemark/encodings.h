@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include <tidemark/profile.h>
+#include <tidemark/rounding.h>
 #include <tidemark/status.h>
 #include <tidemark/tensor.h>
 
@@ -40,21 +41,6 @@ enum tmk_encoding_role {
 #define TMK_ENCODING_ROLE_ENUM(name, text) TMK_ENCODING_##name,
     TMK_ENCODING_ROLE_LIST(TMK_ENCODING_ROLE_ENUM)
 #undef TMK_ENCODING_ROLE_ENUM
-};
-
-/* How an accumulator (or a code under one scale) becomes a code under another, with the multiplier
- * q * 2^(shift - 31), 2^30 <= q < 2^31. Engines differ by one code at ties and near them.
- * X(name, text) */
-#define TMK_ROUNDING_LIST(X)                                                                       \
-    X(SINGLE_HALF_UP, "single_half_up")     /* (x*q + 2^(30-shift)) >> (31-shift): TVM UPWARD */   \
-    X(SINGLE_HALF_AWAY, "single_half_away") /* the same, ties away from zero: TVM TONEAREST */     \
-    X(GEMMLOWP_DOUBLE, "gemmlowp_double")   /* rounded twice: TFLite's reference convolutions */   \
-    X(FLOAT_RNE, "float_rne")               /* rint((float)x * (float)multiplier): ONNX Runtime */
-
-enum tmk_rounding {
-#define TMK_ROUNDING_ENUM(name, text) TMK_ROUNDING_##name,
-    TMK_ROUNDING_LIST(TMK_ROUNDING_ENUM)
-#undef TMK_ROUNDING_ENUM
 };
 
 /* The node input that reads a value, where only some of its readers are meant. */
@@ -158,9 +144,6 @@ struct tmk_encodings {
 };
 
 TMK_API const char *tmk_encoding_role_name(enum tmk_encoding_role role);
-TMK_API const char *tmk_rounding_name(enum tmk_rounding rounding);
-/* False: no such rounding. */
-TMK_API bool tmk_rounding_by_name(const char *name, enum tmk_rounding *out);
 
 /* Empty, of this library's version. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_encodings_create(struct tmk_encodings **out,

@@ -19,26 +19,6 @@ const char *tmk_encoding_role_name(enum tmk_encoding_role role) {
     return (size_t)role < sizeof names / sizeof *names ? names[role] : "?";
 }
 
-static const char *const rounding_names[] = {
-#define TMK_ROUNDING_TEXT(name, text) text,
-    TMK_ROUNDING_LIST(TMK_ROUNDING_TEXT)
-#undef TMK_ROUNDING_TEXT
-};
-enum { N_ROUNDINGS = sizeof rounding_names / sizeof *rounding_names };
-
-const char *tmk_rounding_name(enum tmk_rounding rounding) {
-    return (size_t)rounding < N_ROUNDINGS ? rounding_names[rounding] : "?";
-}
-
-bool tmk_rounding_by_name(const char *name, enum tmk_rounding *out) {
-    for (int i = 0; i < N_ROUNDINGS; i++)
-        if (strcmp(name, rounding_names[i]) == 0) {
-            *out = (enum tmk_rounding)i;
-            return true;
-        }
-    return false;
-}
-
 enum tmk_status tmk_encodings_create(struct tmk_encodings **out, struct tmk_diag *diag) {
     struct tmk_encodings *made = calloc(1, sizeof *made);
     if (!made)
