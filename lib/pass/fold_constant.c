@@ -15,8 +15,8 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "ops/ops.h"
+#include "ops/shapes.h"
 #include "pass/pass.h"
-#include "pass/shapes.h"
 
 /* A node may make so many bytes out of nothing. */
 enum { MOST_BYTES = 4 << 20 };

@@ -15,7 +15,7 @@ struct tmk_pass {
     const char *name; /* "fold-constant" */
     const char *help; /* for people, a line */
     /* Rows are bound; the graph is sorted and verified, with sub-graphs; types are known as far as
-     * tmk_fill_types finds them (pass/shapes.h). May leave new nodes unbound, untyped and out of
+     * tmk_fill_types finds them (ops/shapes.h). May leave new nodes unbound, untyped and out of
      * order. */
     enum tmk_status (*run)(struct tmk_rewrite *rw);
 };

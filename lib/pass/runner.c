@@ -6,7 +6,7 @@
 #include "base/diag.h"
 #include "graph/print.h"
 #include "ops/ops.h"
-#include "pass/shapes.h"
+#include "ops/shapes.h"
 
 #define TMK_PASS(symbol) extern const struct tmk_pass symbol;
 #include "pass/list.inc"

@@ -16,8 +16,8 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "ops/ops.h"
+#include "ops/shapes.h"
 #include "pass/pass.h"
-#include "pass/shapes.h"
 
 struct simplifying {
     struct tmk_rewrite *rw;

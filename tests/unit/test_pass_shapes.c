@@ -7,7 +7,7 @@
 
 #include "graph/print.h"
 #include "ops/ops.h"
-#include "pass/shapes.h"
+#include "ops/shapes.h"
 
 struct typed {
     struct tmk_graph *graph;

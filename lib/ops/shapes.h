@@ -7,8 +7,8 @@
  * evidence and no proof: a graph that pads to 4096 elements what was shorter looks as if it always
  * made 4096. A pass that would make wrong numbers of a wrong size asks tmk_certain_create.
  */
-#ifndef TMK_PASS_SHAPES_H
-#define TMK_PASS_SHAPES_H
+#ifndef TMK_OPS_SHAPES_H
+#define TMK_OPS_SHAPES_H
 
 #include "graph/graph.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pass/shapes.h"
+#include "ops/shapes.h"
 
 #include <stdlib.h>
 
