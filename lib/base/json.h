@@ -32,6 +32,15 @@ struct tmk_json_out {
     bool failed;
 };
 
+static inline struct tmk_json_out tmk_json_new_object(void) {
+    cJSON *item = cJSON_CreateObject();
+    return (struct tmk_json_out){item, !item};
+}
+static inline struct tmk_json_out tmk_json_new_array(void) {
+    cJSON *item = cJSON_CreateArray();
+    return (struct tmk_json_out){item, !item};
+}
+
 /* Members of an object (key not NULL) or elements of an array (key NULL). NaN and infinities become
  * null. */
 void tmk_json_put(struct tmk_json_out *to, const char *key,

@@ -7,7 +7,9 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/size.h"
 #include "calib/grid.h"
+#include "calib/item.h"
 #include "tmk_version.h"
 
 const char *tmk_encoding_role_name(enum tmk_encoding_role role) {
@@ -88,4 +90,49 @@ void tmk_encoding_codes(const struct tmk_encoding *encoding, int32_t *lowest, in
                                   encoding->pow2};
     if (!tmk_grid_codes(&grid, lowest, highest))
         *lowest = *highest = 0;
+}
+
+enum tmk_status tmk_encoding_room(struct tmk_encodings *encodings, struct tmk_encoding *e,
+                                  uint32_t n, struct tmk_diag *diag) {
+    float **const floats[] = {&e->scale, &e->low, &e->high, &e->clip_min, &e->clip_max};
+    for (size_t i = 0; i < TMK_COUNT(floats); i++) {
+        *floats[i] = tmk_encodings_make(encodings, n, sizeof **floats[i]);
+        if (!*floats[i])
+            return tmk_nomem(diag);
+    }
+    e->zero_point = tmk_encodings_make(encodings, n, sizeof *e->zero_point);
+    if (!e->zero_point)
+        return tmk_nomem(diag);
+    e->n = n;
+    return TMK_OK;
+}
+
+void tmk_encoding_reals(const struct tmk_encoding *e, uint32_t i, float *lowest, float *highest) {
+    int32_t low, high;
+    double most = tmk_grid_float8_most(e->dtype);
+    tmk_encoding_codes(e, &low, &high);
+    *lowest = (float)((double)e->scale[i] * (most > 0 ? -most : (double)low - e->zero_point[i]));
+    *highest = (float)((double)e->scale[i] * (most > 0 ? most : (double)high - e->zero_point[i]));
+}
+
+void tmk_encoding_set_clip(struct tmk_encoding *e) {
+    for (uint32_t i = 0; i < e->n; i++)
+        tmk_encoding_reals(e, i, &e->clip_min[i], &e->clip_max[i]);
+}
+
+enum tmk_status tmk_encodings_keep(struct tmk_encodings *encodings, const char *text,
+                                   const char **out, struct tmk_diag *diag) {
+    const char *kept = tmk_encodings_text(encodings, text);
+    if (!kept)
+        return tmk_nomem(diag);
+    *out = kept;
+    return TMK_OK;
+}
+
+int32_t tmk_encoding_middle(enum tmk_dtype dtype) {
+    int32_t lowest, highest;
+    const struct tmk_grid grid = {.dtype = dtype};
+    if (!tmk_grid_codes(&grid, &lowest, &highest) || lowest < 0)
+        return 0;
+    return highest / 2 + 1;
 }

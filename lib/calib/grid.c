@@ -38,3 +38,17 @@ bool tmk_grid_codes(const struct tmk_grid *grid, int32_t *lowest, int32_t *highe
     }
     return true;
 }
+
+double tmk_grid_float8_most(enum tmk_dtype dtype) {
+    switch (dtype) {
+    case TMK_FLOAT8E4M3FN:
+        return 448;
+    case TMK_FLOAT8E4M3FNUZ:
+        return 240;
+    case TMK_FLOAT8E5M2:
+    case TMK_FLOAT8E5M2FNUZ:
+        return 57344;
+    default:
+        return 0;
+    }
+}

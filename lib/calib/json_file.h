@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that are one JSON object: encodings, what `calibrate` is configured with. */
+#ifndef TMK_CALIB_JSON_FILE_H
+#define TMK_CALIB_JSON_FILE_H
+
+#include "base/json.h"
+
+struct tmk_json_file {
+    cJSON *tree;
+    locale_t locale[2]; /* numbers read with a decimal point meanwhile */
+};
+
+/* TMK_READ, or TMK_FORMAT; errors name the file. On success end with close, on the same thread. */
+TMK_NODISCARD enum tmk_status tmk_json_file_open(const char *path, struct tmk_json_file *out,
+                                                 struct tmk_diag *diag);
+void tmk_json_file_close(struct tmk_json_file *file);
+
+#endif
