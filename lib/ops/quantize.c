@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "ops/elementwise.h"
+#include "ops/quantized.h"
 #include "ops/rows.h"
 
 struct layout {
@@ -182,27 +183,7 @@ static enum tmk_status read_parameters(struct tmk_run *run, const float **scale,
     if (!zeros)
         return tmk_nomem(run->diag);
     for (size_t i = 0; i < n; i++)
-        switch (z ? z->dtype : TMK_UNDEFINED) {
-        case TMK_INT8:
-        case TMK_INT4:
-            zeros[i] = ((const int8_t *)z->data)[i];
-            break;
-        case TMK_UINT8:
-        case TMK_UINT4:
-            zeros[i] = ((const uint8_t *)z->data)[i];
-            break;
-        case TMK_INT16:
-            zeros[i] = ((const int16_t *)z->data)[i];
-            break;
-        case TMK_UINT16:
-            zeros[i] = ((const uint16_t *)z->data)[i];
-            break;
-        case TMK_INT32:
-            zeros[i] = ((const int32_t *)z->data)[i];
-            break;
-        default:
-            zeros[i] = 0;
-        }
+        zeros[i] = tmk_quantized_at(z, i);
     *zero = zeros;
     *scale = s->data;
     if (s->dtype == TMK_INT32) {

@@ -29,23 +29,53 @@ enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype 
     return TMK_OK;
 }
 
+#define INTEGERS(X)                                                                                \
+    X(INT8, int8_t)                                                                                \
+    X(INT4, int8_t)                                                                                \
+    X(UINT8, uint8_t)                                                                              \
+    X(UINT4, uint8_t)                                                                              \
+    X(INT16, int16_t)                                                                              \
+    X(UINT16, uint16_t)                                                                            \
+    X(INT32, int32_t)
+
 int32_t tmk_quantized_at(const struct tmk_tensor *tensor, size_t i) {
-    if (!tensor)
+    switch (tensor ? tensor->dtype : TMK_UNDEFINED) {
+#define AT(dtype, T)                                                                               \
+    case TMK_##dtype:                                                                              \
+        return ((const T *)tensor->data)[i];
+        INTEGERS(AT)
+#undef AT
+    default:
         return 0;
-    return tensor->dtype == TMK_INT8 ? ((const int8_t *)tensor->data)[i]
-                                     : ((const uint8_t *)tensor->data)[i];
+    }
 }
 
 void tmk_quantized_widen(const struct tmk_tensor *tensor, size_t first, size_t n, int32_t zero,
                          int32_t *to) {
-    if (tensor->dtype == TMK_INT8) {
-        const int8_t *from = (const int8_t *)tensor->data + first;
-        for (size_t i = 0; i < n; i++)
-            to[i] = from[i] - zero;
-    } else {
-        const uint8_t *from = (const uint8_t *)tensor->data + first;
-        for (size_t i = 0; i < n; i++)
-            to[i] = from[i] - zero;
+    switch (tensor->dtype) {
+#define WIDEN(dtype, T)                                                                            \
+    case TMK_##dtype:                                                                              \
+        for (size_t i = 0; i < n; i++)                                                             \
+            to[i] = (int32_t)((uint32_t)((const T *)tensor->data)[first + i] - (uint32_t)zero);    \
+        break;
+        INTEGERS(WIDEN)
+#undef WIDEN
+    default:
+        break;
+    }
+}
+
+void tmk_quantized_narrow(const int32_t *from, size_t n, struct tmk_tensor *tensor, size_t first) {
+    switch (tensor->dtype) {
+#define NARROW(dtype, T)                                                                           \
+    case TMK_##dtype:                                                                              \
+        for (size_t i = 0; i < n; i++)                                                             \
+            ((T *)tensor->data)[first + i] = (T)from[i];                                           \
+        break;
+        INTEGERS(NARROW)
+#undef NARROW
+    default:
+        break;
     }
 }
 

@@ -23,7 +23,8 @@ static inline enum tmk_status case_run(int opset, const char *body, struct tmk_t
     const struct tmk_tensor *in[CASE_TENSORS] = {NULL};
     struct tmk_tensor all[CASE_TENSORS];
     int length =
-        snprintf(text, sizeof text, "graph \"t\" opset %d {\n%s\noutput %%y\n}\n", opset, body);
+        snprintf(text, sizeof text, "graph \"t\" opset %d \"ai.tidemark\" 1 {\n%s\noutput %%y\n}\n",
+                 opset, body);
     assert_true(length > 0 && (size_t)length < sizeof text);
     *diag = (struct tmk_diag){0};
     if (tmk_graph_parse(text, NULL, &graph, diag) != TMK_OK)
