@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* aimet: encodings of AIMET, QNN and SNPE (FORMATS 3.3).
+ *
+ * Versions before 2.0.0 count codes from 0 whatever the type: real = (code + offset) * scale, so
+ * that offset = -(zero point + 128) for int8 and -zero point for uint8. No reader notices a wrong
+ * sign. 2.0.0 has ONNX's zero points. */
+#include <string.h>
+
+#include "base/diag.h"
+#include "export/rows.h"
+
+static double first_code(const struct tmk_encoding *e) {
+    return tmk_export_is_signed(e) ? -(double)(1u << (tmk_export_bits(e) - 1)) : 0;
+}
+
+static double offset(const struct tmk_encoding *e, uint32_t channel) {
+    return first_code(e) - e->zero_point[channel];
+}
+
+static bool is_weight(const struct tmk_export_row *row) {
+    return row->encoding->role == TMK_ENCODING_WEIGHT;
+}
+
+/* Activations of one kind in a section, weights in the other: how wide, for quantizer_args. */
+static uint32_t widest(const struct tmk_export_rows *rows, bool weights) {
+    uint32_t bits = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        if (is_weight(&rows->items[i]) == weights &&
+            tmk_export_bits(rows->items[i].encoding) > bits)
+            bits = tmk_export_bits(rows->items[i].encoding);
+    return bits ? bits : 8;
+}
+
+static struct tmk_json_out quantizer_args(const struct tmk_export_rows *rows) {
+    struct tmk_json_out args = tmk_export_object();
+    bool symmetric = true, by_channel = false;
+    for (size_t i = 0; i < rows->n; i++)
+        if (is_weight(&rows->items[i])) {
+            symmetric = symmetric && rows->items[i].encoding->symmetric;
+            by_channel = by_channel || rows->items[i].encoding->n > 1;
+        }
+    tmk_json_put_u64(&args, "activation_bitwidth", widest(rows, false));
+    tmk_json_put_u64(&args, "param_bitwidth", widest(rows, true));
+    tmk_json_put_text(&args, "dtype", "int");
+    tmk_json_put(&args, "is_symmetric", cJSON_CreateBool(symmetric));
+    tmk_json_put(&args, "per_channel_quantization", cJSON_CreateBool(by_channel));
+    tmk_json_put_text(&args, "quant_scheme", "min_max");
+    return args;
+}
+
+/* ---- 0.6.1: an array for each name ---- */
+
+static enum tmk_status put_061(const struct tmk_export_row *row, struct tmk_text *out,
+                               struct tmk_diag *diag) {
+    const struct tmk_encoding *e = row->encoding;
+    struct tmk_json_out array = tmk_export_array();
+    double codes = (double)((UINT32_C(1) << tmk_export_bits(e)) - 1);
+    for (uint32_t i = 0; i < e->n; i++) {
+        struct tmk_json_out one = tmk_export_object();
+        tmk_json_put_u64(&one, "bitwidth", tmk_export_bits(e));
+        tmk_json_put_text(&one, "dtype", "int");
+        tmk_json_put_text(&one, "is_symmetric", e->symmetric ? "True" : "False");
+        tmk_json_put_double(&one, "max", (codes + offset(e, i)) * e->scale[i]);
+        tmk_json_put_double(&one, "min", offset(e, i) * e->scale[i]);
+        tmk_json_put_i64(&one, "offset", (int64_t)offset(e, i));
+        tmk_json_put_float(&one, "scale", e->scale[i]);
+        tmk_json_put_child(&array, NULL, &one);
+    }
+    enum tmk_status status = tmk_export_quote(out, row->name, diag);
+    tmk_text_puts(out, ":");
+    enum tmk_status finished = tmk_json_finish(&array, out, diag);
+    return status == TMK_OK ? finished : status;
+}
+
+/* ---- 1.0.0 and 2.0.0: one object each ---- */
+
+static enum tmk_status put_100(const struct tmk_export_row *row, struct tmk_text *out,
+                               struct tmk_diag *diag) {
+    const struct tmk_encoding *e = row->encoding;
+    struct tmk_json_out one = tmk_export_object(), scales = tmk_export_array(),
+                        offsets = tmk_export_array();
+    for (uint32_t i = 0; i < e->n; i++) {
+        tmk_json_put_float(&scales, NULL, e->scale[i]);
+        tmk_json_put_i64(&offsets, NULL, (int64_t)offset(e, i));
+    }
+    tmk_json_put_text(&one, "name", row->name);
+    tmk_json_put_text(&one, "dtype", "INT");
+    tmk_json_put_u64(&one, "bw", tmk_export_bits(e));
+    tmk_json_put(&one, "is_sym", cJSON_CreateBool(e->symmetric));
+    tmk_json_put_text(&one, "enc_type", e->axis < 0 ? "PER_TENSOR" : "PER_CHANNEL");
+    tmk_json_put_child(&one, "scale", &scales);
+    tmk_json_put_child(&one, "offset", &offsets);
+    return tmk_json_finish(&one, out, diag);
+}
+
+static bool has_zero_point(const struct tmk_encoding *e) {
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->zero_point[i])
+            return true;
+    return false;
+}
+
+static enum tmk_status put_200(const struct tmk_export_row *row, struct tmk_text *out,
+                               struct tmk_diag *diag) {
+    const struct tmk_encoding *e = row->encoding;
+    struct tmk_json_out one = tmk_export_object();
+    tmk_json_put_text(&one, "name", row->name);
+    tmk_json_put_text(&one, "output_dtype", tmk_dtype_name(e->dtype));
+    if (e->axis < 0) {
+        tmk_json_put_float(&one, "y_scale", e->scale[0]);
+        if (e->zero_point[0])
+            tmk_json_put_i64(&one, "y_zero_point", e->zero_point[0]);
+        return tmk_json_finish(&one, out, diag);
+    }
+    struct tmk_json_out scales = tmk_export_array(), zero_points = tmk_export_array();
+    for (uint32_t i = 0; i < e->n; i++) {
+        tmk_json_put_float(&scales, NULL, e->scale[i]);
+        tmk_json_put_i64(&zero_points, NULL, e->zero_point[i]);
+    }
+    tmk_json_put_child(&one, "y_scale", &scales);
+    if (has_zero_point(e))
+        tmk_json_put_child(&one, "y_zero_point", &zero_points);
+    else
+        cJSON_Delete(zero_points.item);
+    tmk_json_put_i64(&one, "axis", e->axis);
+    return tmk_json_finish(&one, out, diag);
+}
+
+/* ---- the file ---- */
+
+/* "KEY": open, the rows of one kind on a line each, close. */
+static enum tmk_status put_section(const struct tmk_export_rows *rows, bool weights,
+                                   tmk_export_putter *put, const char *key, const char *brackets,
+                                   struct tmk_text *out, struct tmk_diag *diag) {
+    bool any = false;
+    tmk_text_printf(out, "%s%c", key, brackets[0]);
+    for (size_t i = 0; i < rows->n; i++) {
+        if (is_weight(&rows->items[i]) != weights)
+            continue;
+        tmk_text_puts(out, any ? ",\n" : "\n");
+        TMK_TRY(put(&rows->items[i], out, diag));
+        any = true;
+    }
+    tmk_text_printf(out, "\n%c", brackets[1]);
+    return TMK_OK;
+}
+
+static enum tmk_status put_sections(const struct tmk_export_rows *rows, const char *version,
+                                    struct tmk_text *out, struct tmk_diag *diag) {
+    bool is_061 = strcmp(version, "0.6.1") == 0;
+    tmk_export_putter *put = is_061 ? put_061 : put_100;
+    const char *brackets = is_061 ? "{}" : "[]";
+    struct tmk_json_out args = quantizer_args(rows);
+    enum tmk_status status =
+        put_section(rows, false, put, "\"activation_encodings\":", brackets, out, diag);
+    if (status == TMK_OK)
+        status = put_section(rows, true, put, ",\n\"param_encodings\":", brackets, out, diag);
+    tmk_text_puts(out, ",\n\"excluded_layers\":[],\n\"quantizer_args\":");
+    enum tmk_status finished = tmk_json_finish(&args, out, diag);
+    return status == TMK_OK ? finished : status;
+}
+
+static enum tmk_status put_list(const struct tmk_export_rows *rows, struct tmk_text *out,
+                                struct tmk_diag *diag) {
+    tmk_text_puts(out, "\"encodings\":[");
+    for (size_t i = 0; i < rows->n; i++) {
+        tmk_text_puts(out, i ? ",\n" : "\n");
+        TMK_TRY(put_200(&rows->items[i], out, diag));
+    }
+    tmk_text_puts(out, "\n]");
+    return TMK_OK;
+}
+
+static const char *unfit(const struct tmk_encoding *e) {
+    if (e->role == TMK_ENCODING_ACTIVATION && e->axis >= 0)
+        return "the format's readers take one scale for an activation, not one a channel";
+    return tmk_export_unfit_float8(e);
+}
+
+static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    const char *version = tmk_export_setting(job, "version", "0.6.1");
+    const struct tmk_export_wants wants = {.weights = true, .unfit = unfit};
+    struct tmk_export_rows rows = {0};
+    struct tmk_text out = {0};
+    bool is_200 = strcmp(version, "2.0.0") == 0;
+    if (!is_200 && strcmp(version, "0.6.1") != 0 && strcmp(version, "1.0.0") != 0)
+        return tmk_fail(diag, TMK_ARGUMENT, "there is no version '%s' of it: 0.6.1, 1.0.0, 2.0.0",
+                        version);
+    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
+    tmk_text_printf(&out, "{\"version\":\"%s\",\n", version);
+    enum tmk_status status =
+        is_200 ? put_list(&rows, &out, diag) : put_sections(&rows, version, &out, diag);
+    tmk_text_puts(&out, "}\n");
+    if (status == TMK_OK)
+        status = tmk_export_write(job->path, &out, diag);
+    tmk_text_finish(&out);
+    tmk_export_rows_finish(&rows);
+    return status;
+}
+
+const struct tmk_exporter tmk_exporter_aimet = {
+    .name = "aimet",
+    .consumer = "AIMET, and the converters of QNN and SNPE (--quantization_overrides)",
+    .settings = "version=0.6.1|1.0.0|2.0.0",
+    .write = write_aimet,
+};

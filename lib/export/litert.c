@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* litert: the calibration result of AI Edge Quantizer (FORMATS 3.6): the range of each activation,
+ * by the names of the .tflite. */
+#include "export/rows.h"
+
+static enum tmk_status put_litert(const struct tmk_export_row *row, struct tmk_text *out,
+                                  struct tmk_diag *diag) {
+    enum tmk_status status = tmk_export_quote(out, row->name, diag);
+    tmk_export_put_range(row->encoding, ":{\"min\":[", "],\"max\":[", "]}", out);
+    return status;
+}
+
+static enum tmk_status write_litert(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    static const struct tmk_export_shape shape = {
+        "{\"model_qsvs\":{\n",
+        ",\n",
+        "\n},\n\"metadata\":{\"producer\":\"tidemark\"}}\n",
+        put_litert,
+        {0}};
+    return tmk_export_rows_write(job, &shape, diag);
+}
+
+const struct tmk_exporter tmk_exporter_litert = {
+    .name = "litert",
+    .consumer = "LiteRT's AI Edge Quantizer: calibration_utils.load_calibration_results",
+    .settings = "",
+    .write = write_litert,
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/map.h"
+#include "base/utf8.h"
+
+struct making {
+    const struct tmk_export_job *job;
+    const struct tmk_export_wants *wants;
+    struct tmk_export_rows rows;
+    struct tmk_map taken;
+    uint32_t weights, biases; /* that the format does not hold */
+    struct tmk_diag *diag;
+};
+
+static void skip(const struct making *m, const struct tmk_encoding *e, const char *why) {
+    tmk_export_skip(m->job, e->id, e->name, why);
+}
+
+/* Of the value's encodings, from `first` on, the one for all readers, else the first. */
+static const struct tmk_encoding *for_most(const struct tmk_encodings *encodings, uint32_t first,
+                                           uint32_t *end) {
+    const struct tmk_encoding *found = &encodings->items[first];
+    uint32_t i = first;
+    for (; i < encodings->n_items && encodings->items[i].id == encodings->items[first].id; i++)
+        if (!encodings->items[i].n_uses)
+            found = &encodings->items[i];
+    *end = i;
+    return found;
+}
+
+static bool is_held(struct making *m, const struct tmk_encoding *e) {
+    bool other_weight = e->role == TMK_ENCODING_WEIGHT && !m->wants->weights;
+    bool other_bias = e->role == TMK_ENCODING_BIAS && !m->wants->biases;
+    m->weights += other_weight;
+    m->biases += other_bias;
+    if (other_weight || other_bias)
+        return false;
+    const char *why = m->wants->unfit ? m->wants->unfit(e) : NULL;
+    if (why)
+        skip(m, e, why);
+    return !why;
+}
+
+static enum tmk_status add_name(struct making *m, const struct tmk_encoding *e, const char *name) {
+    const char *why = m->wants->unfit_name ? m->wants->unfit_name(name) : NULL;
+    if (!tmk_utf8_valid(name, strlen(name)))
+        why = "its name is no UTF-8";
+    else if (!why && tmk_map_get(&m->taken, name))
+        why = "another value has the same name";
+    if (why) {
+        skip(m, e, why);
+        return TMK_OK;
+    }
+    struct tmk_export_row *grown = m->rows.items;
+    if (!(m->rows.n & (m->rows.n - 1))) /* full at powers of two */
+        grown = realloc(grown, (m->rows.n ? 2 * m->rows.n : 1) * sizeof *grown);
+    if (!grown || !tmk_map_put(&m->taken, name, (void *)e)) {
+        m->rows.items = grown ? grown : m->rows.items;
+        return tmk_nomem(m->diag);
+    }
+    m->rows.items = grown;
+    m->rows.items[m->rows.n++] = (struct tmk_export_row){e, name};
+    return TMK_OK;
+}
+
+static enum tmk_status add_value(struct making *m, const struct tmk_encoding *e) {
+    const char *name;
+    if (!is_held(m, e))
+        return TMK_OK;
+    for (uint32_t i = 0; (name = tmk_export_name_at(m->job, e->id, e->name, i)) != NULL; i++)
+        TMK_TRY(add_name(m, e, name));
+    if (!tmk_export_name(m->job, e->id, e->name))
+        skip(m, e, m->job->names ? "the name map has no name for it" : "it has no name");
+    return TMK_OK;
+}
+
+static enum tmk_status add_all(struct making *m) {
+    const struct tmk_encodings *all = m->job->encodings;
+    for (uint32_t i = 0, end; i < all->n_items; i = end) {
+        const struct tmk_encoding *e = for_most(all, i, &end);
+        TMK_TRY(add_value(m, e));
+        for (uint32_t k = i; k < end; k++)
+            if (&all->items[k] != e)
+                skip(m, &all->items[k], "the format has one encoding a value, not one a reader");
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
+                                     const struct tmk_export_wants *wants,
+                                     struct tmk_export_rows *out, struct tmk_diag *diag) {
+    struct making m = {.job = job, .wants = wants, .diag = diag};
+    enum tmk_status status = add_all(&m);
+    tmk_map_finish(&m.taken);
+    if (status == TMK_OK && m.weights)
+        tmk_export_remark(job, "%u weights are not written: the format holds activations only",
+                          m.weights);
+    if (status == TMK_OK && m.biases)
+        tmk_export_remark(job, "%u biases are not written: their scale is input times weight",
+                          m.biases);
+    if (status == TMK_OK && !m.rows.n)
+        status = tmk_fail(diag, TMK_NOTFOUND, "none of %u encodings could be written; nothing was",
+                          job->encodings->n_items);
+    if (status == TMK_OK)
+        *out = m.rows;
+    else
+        tmk_export_rows_finish(&m.rows);
+    return status;
+}
+
+void tmk_export_rows_finish(struct tmk_export_rows *rows) {
+    free(rows->items);
+    *rows = (struct tmk_export_rows){0};
+}
+
+enum tmk_status tmk_export_rows_write(const struct tmk_export_job *job,
+                                      const struct tmk_export_shape *shape, struct tmk_diag *diag) {
+    struct tmk_export_rows rows = {0};
+    struct tmk_text out = {0};
+    TMK_TRY(tmk_export_rows_make(job, &shape->wants, &rows, diag));
+    enum tmk_status status = TMK_OK;
+    tmk_text_puts(&out, shape->head);
+    for (size_t i = 0; i < rows.n && status == TMK_OK; i++) {
+        tmk_text_puts(&out, i ? shape->between : "");
+        status = shape->put(&rows.items[i], &out, diag);
+    }
+    tmk_text_puts(&out, shape->tail);
+    if (status == TMK_OK)
+        status = tmk_export_write(job->path, &out, diag);
+    tmk_text_finish(&out);
+    tmk_export_rows_finish(&rows);
+    return status;
+}
+
+/* ---- numbers ---- */
+
+static void span(const float *low, const float *high, uint32_t n, float *least, float *most) {
+    *least = *most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        *least = fminf(*least, low[i]);
+        *most = fmaxf(*most, high[i]);
+    }
+}
+
+void tmk_export_range(const struct tmk_encoding *e, float *low, float *high) {
+    span(e->low, e->high, e->n, low, high);
+    if (*low == *high)
+        span(e->clip_min, e->clip_max, e->n, low, high);
+}
+
+void tmk_export_put_range(const struct tmk_encoding *encoding, const char *before,
+                          const char *between, const char *after, struct tmk_text *out) {
+    float low, high;
+    tmk_export_range(encoding, &low, &high);
+    tmk_text_puts(out, before);
+    tmk_json_float_text(out, low);
+    tmk_text_puts(out, between);
+    tmk_json_float_text(out, high);
+    tmk_text_puts(out, after);
+}
+
+float tmk_export_magnitude(const struct tmk_encoding *encoding) {
+    float low, high;
+    tmk_export_range(encoding, &low, &high);
+    return fmaxf(-low, high);
+}
+
+uint32_t tmk_export_bits(const struct tmk_encoding *encoding) {
+    switch (encoding->dtype) {
+    case TMK_INT4:
+    case TMK_UINT4:
+        return 4;
+    case TMK_INT8:
+    case TMK_UINT8:
+        return 8;
+    case TMK_INT16:
+    case TMK_UINT16:
+        return 16;
+    default:
+        return 0;
+    }
+}
+
+bool tmk_export_is_signed(const struct tmk_encoding *encoding) {
+    return encoding->dtype == TMK_INT4 || encoding->dtype == TMK_INT8 ||
+           encoding->dtype == TMK_INT16 || encoding->dtype == TMK_INT32;
+}
+
+/* ---- what does not fit ---- */
+
+const char *tmk_export_unfit_float8(const struct tmk_encoding *encoding) {
+    return tmk_export_bits(encoding) ? NULL : "the format knows integers of 4, 8 and 16 bits only";
+}
+
+const char *tmk_export_unfit_int8(const struct tmk_encoding *encoding) {
+    return tmk_export_bits(encoding) == 8 ? NULL : "the format knows 8 bits only";
+}
+
+const char *tmk_export_unfit_line(const char *name) {
+    for (const char *c = name; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return "its name holds control characters, and the format can't";
+    return NULL;
+}
+
+const char *tmk_export_unfit_word(const char *name) {
+    if (name[0] == '#')
+        return "its name begins with '#', which the format takes for a comment";
+    if (strchr(name, ' '))
+        return "its name holds blanks, which the format takes for its end";
+    return tmk_export_unfit_line(name);
+}
+
+/* ---- JSON ---- */
+
+struct tmk_json_out tmk_export_object(void) {
+    cJSON *item = cJSON_CreateObject();
+    return (struct tmk_json_out){item, !item};
+}
+
+struct tmk_json_out tmk_export_array(void) {
+    cJSON *item = cJSON_CreateArray();
+    return (struct tmk_json_out){item, !item};
+}
+
+enum tmk_status tmk_export_quote(struct tmk_text *out, const char *text, struct tmk_diag *diag) {
+    cJSON *item = cJSON_CreateString(text);
+    struct tmk_json_out string = {item, !item};
+    return tmk_json_finish(&string, out, diag);
+}

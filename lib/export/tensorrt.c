@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tensorrt-cache: the calibration cache of TensorRT up to 10 (FORMATS 3.4): a line that says which
+ * version and calibrator made it, then for each tensor the bits of the float32 scale, largest
+ * magnitude / 127, as eight hex digits. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "export/rows.h"
+
+/* TRT-<digits>-<one of TensorRT's calibrators>. */
+static bool is_header(const char *text) {
+    static const char *const calibrators[] = {"EntropyCalibration2", "EntropyCalibration",
+                                              "MinMaxCalibration", "LegacyCalibration"};
+    if (strncmp(text, "TRT-", 4) != 0)
+        return false;
+    size_t digits = strspn(text + 4, "0123456789");
+    if (!digits || text[4 + digits] != '-')
+        return false;
+    for (size_t i = 0; i < sizeof calibrators / sizeof *calibrators; i++)
+        if (strcmp(text + 5 + digits, calibrators[i]) == 0)
+            return true;
+    return false;
+}
+
+static float scale_of(const struct tmk_encoding *encoding) {
+    return tmk_export_magnitude(encoding) / 127;
+}
+
+static const char *unfit(const struct tmk_encoding *encoding) {
+    return isnormal(scale_of(encoding)) ? tmk_export_unfit_int8(encoding)
+                                        : "its range is too small for a scale";
+}
+
+static enum tmk_status write_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    const char *header = tmk_export_setting(job, "header", "TRT-8601-EntropyCalibration2");
+    const struct tmk_export_wants wants = {.unfit = unfit, .unfit_name = tmk_export_unfit_line};
+    struct tmk_export_rows rows = {0};
+    struct tmk_text out = {0};
+    bool colons = false;
+    if (!is_header(header))
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "header=%s: TRT-VERSION-CALIBRATOR was expected, such as "
+                        "TRT-8601-EntropyCalibration2 or TRT-100300-MinMaxCalibration",
+                        header);
+    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
+    tmk_text_printf(&out, "%s\n", header);
+    for (size_t i = 0; i < rows.n; i++) {
+        float scale = scale_of(rows.items[i].encoding);
+        uint32_t bits;
+        memcpy(&bits, &scale, sizeof bits);
+        tmk_text_printf(&out, "%s: %08" PRIx32 "\n", rows.items[i].name, bits);
+        colons = colons || strchr(rows.items[i].name, ':');
+    }
+    if (colons)
+        tmk_export_remark(job, "names hold ':': TensorRT reads them, ONNX Runtime's reader of "
+                               "native tables does not");
+    enum tmk_status status = tmk_export_write(job->path, &out, diag);
+    tmk_text_finish(&out);
+    tmk_export_rows_finish(&rows);
+    return status;
+}
+
+const struct tmk_exporter tmk_exporter_tensorrt_cache = {
+    .name = "tensorrt-cache",
+    .consumer = "TensorRT up to 10 (calibration cache), ModelOpt: calibration_cache_path",
+    .settings = "header=TRT-8601-EntropyCalibration2",
+    .write = write_cache,
+};

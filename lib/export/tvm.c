@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tvm: what relay.quantize wants of each edge, keyed by profile ID, with names (FORMATS 3.9): kind,
+ * nbit, sign, ndom_scale, nclip_min, nclip_max. TVM's domain scale is threshold / 2^(nbit - sign)
+ * and has no zero point; the encoding itself stands beside it. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "export/rows.h"
+
+#include "base/diag.h"
+#include "export/rows.h"
+
+static bool is_input(const struct tmk_export_job *job, const struct tmk_encoding *e) {
+    for (uint32_t i = 0; job->graph && i < job->graph->n_inputs; i++)
+        if (job->graph->inputs[i]->profile_id == (int64_t)e->id)
+            return true;
+    return false;
+}
+
+static void put_hex(struct tmk_json_out *to, const char *key, float value) {
+    char text[32];
+    snprintf(text, sizeof text, "%a", (double)value);
+    tmk_json_put_text(to, key, text);
+}
+
+static void put_floats(struct tmk_json_out *to, const char *key, const float *values, uint32_t n) {
+    struct tmk_json_out array = tmk_export_array();
+    for (uint32_t i = 0; i < n; i++)
+        tmk_json_put_float(&array, NULL, values[i]);
+    tmk_json_put_child(to, key, &array);
+}
+
+/* TVM's scalars: symmetric, one a tensor. */
+static void put_domain(struct tmk_json_out *to, const struct tmk_encoding *e) {
+    float low, high, threshold = tmk_export_magnitude(e);
+    tmk_export_range(e, &low, &high);
+    bool is_signed = tmk_export_is_signed(e) || low < 0;
+    uint32_t codes = UINT32_C(1) << (tmk_export_bits(e) - is_signed);
+    float scale = threshold / (float)codes;
+    tmk_json_put_u64(to, "nbit", tmk_export_bits(e));
+    tmk_json_put(to, "sign", cJSON_CreateBool(is_signed));
+    tmk_json_put_float(to, "threshold", threshold);
+    tmk_json_put_float(to, "ndom_scale", scale);
+    put_hex(to, "ndom_scale_hex", scale);
+    tmk_json_put_i64(to, "nclip_min", is_signed ? 1 - (int64_t)codes : 0);
+    tmk_json_put_u64(to, "nclip_max", codes - 1);
+}
+
+static void put_encoding(struct tmk_json_out *to, const struct tmk_encoding *e) {
+    struct tmk_json_out zero_points = tmk_export_array();
+    for (uint32_t i = 0; i < e->n; i++)
+        tmk_json_put_i64(&zero_points, NULL, e->zero_point[i]);
+    tmk_json_put_text(to, "dtype", tmk_dtype_name(e->dtype));
+    tmk_json_put(to, "axis", e->axis < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(e->axis));
+    put_floats(to, "scale", e->scale, e->n);
+    tmk_json_put_child(to, "zero_point", &zero_points);
+    put_floats(to, "clip_min", e->clip_min, e->n);
+    put_floats(to, "clip_max", e->clip_max, e->n);
+    tmk_json_put_float(to, "min", e->observed_min);
+    tmk_json_put_float(to, "max", e->observed_max);
+    tmk_json_put_text(to, "calibrator", e->method);
+}
+
+static enum tmk_status put_edge(const struct tmk_export_job *job, const struct tmk_export_row *row,
+                                struct tmk_text *out, struct tmk_diag *diag) {
+    const struct tmk_encoding *e = row->encoding;
+    struct tmk_json_out edge = tmk_export_object();
+    char id[16];
+    snprintf(id, sizeof id, "p%" PRIu32, e->id);
+    tmk_json_put_text(&edge, "profile_id", id);
+    tmk_json_put_text(&edge, "name", row->name);
+    tmk_json_put_text(&edge, "kind", is_input(job, e) ? "input" : tmk_encoding_role_name(e->role));
+    if (tmk_export_bits(e)) {
+        put_domain(&edge, e);
+    } else {
+        tmk_json_put_u64(&edge, "nbit", 32);
+        tmk_json_put(&edge, "sign", cJSON_CreateTrue());
+    }
+    put_encoding(&edge, e);
+    return tmk_json_finish(&edge, out, diag);
+}
+
+static enum tmk_status put_head(const struct tmk_encodings *encodings, struct tmk_text *out,
+                                struct tmk_diag *diag) {
+    struct tmk_json_out model = tmk_export_object();
+    char fingerprint[20];
+    snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, encodings->model.fingerprint);
+    tmk_json_put_text(&model, "file", encodings->model.file);
+    tmk_json_put_text(&model, "sha256", encodings->model.sha256);
+    tmk_json_put_text(&model, "fingerprint", fingerprint);
+    tmk_text_puts(out, "{\"format\":\"tidemark-quantize-info\",\"version\":1,\n\"model\":");
+    TMK_TRY(tmk_json_finish(&model, out, diag));
+    tmk_text_puts(out, ",\n\"n_samples\":");
+    tmk_json_u64_text(out, encodings->samples);
+    tmk_text_printf(out, ",\"rounding\":\"%s\",\n\"edges\":[\n",
+                    tmk_rounding_name(encodings->rounding));
+    return TMK_OK;
+}
+
+static const char *unfit(const struct tmk_encoding *e) {
+    return e->role == TMK_ENCODING_BIAS && e->dtype == TMK_INT32 ? NULL
+                                                                 : tmk_export_unfit_float8(e);
+}
+
+static enum tmk_status write_tvm(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    const struct tmk_export_wants wants = {.weights = true, .biases = true, .unfit = unfit};
+    struct tmk_export_rows rows = {0};
+    struct tmk_text out = {0};
+    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
+    enum tmk_status status = put_head(job->encodings, &out, diag);
+    for (size_t i = 0; i < rows.n && status == TMK_OK; i++) {
+        tmk_text_puts(&out, i ? ",\n" : "");
+        status = put_edge(job, &rows.items[i], &out, diag);
+    }
+    tmk_text_puts(&out, "\n]}\n");
+    if (status == TMK_OK)
+        status = tmk_export_write(job->path, &out, diag);
+    tmk_text_finish(&out);
+    tmk_export_rows_finish(&rows);
+    return status;
+}
+
+const struct tmk_exporter tmk_exporter_tvm = {
+    .name = "tvm",
+    .consumer = "a calibration hook of TVM's relay.quantize: quantize_info by profile ID and name",
+    .settings = "",
+    .write = write_tvm,
+};
