@@ -22,7 +22,7 @@ struct tmk_quantized_value {
     const struct tmk_encoding *encoding; /* of the codes; or NULL */
 };
 
-struct tmk_quantized {
+struct tmk_quantized_graph {
     struct tmk_graph *graph;
     struct tmk_quantized_value *values; /* [n] ascending by id: originals that are still there */
     uint32_t n;
@@ -30,6 +30,7 @@ struct tmk_quantized {
 
 struct tmk_quantize_options {
     bool integer;
+    bool microsoft; /* QDQ: operators of com.microsoft, which take 16 and 4 bits at any opset */
     /* With `integer`: how accumulators become codes. pow2: by shifts alone. */
     enum tmk_rounding rounding;
     bool pow2;
@@ -44,7 +45,8 @@ struct tmk_quantize_options {
 TMK_NODISCARD enum tmk_status tmk_quantize_graph(const struct tmk_graph *graph,
                                                  const struct tmk_encodings *encodings,
                                                  const struct tmk_quantize_options *options,
-                                                 struct tmk_quantized *out, struct tmk_diag *diag);
-void tmk_quantized_finish(struct tmk_quantized *quantized);
+                                                 struct tmk_quantized_graph *out,
+                                                 struct tmk_diag *diag);
+void tmk_quantized_finish(struct tmk_quantized_graph *quantized);
 
 #endif
