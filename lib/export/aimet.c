@@ -32,7 +32,7 @@ static uint32_t widest(const struct tmk_export_rows *rows, bool weights) {
 }
 
 static struct tmk_json_out quantizer_args(const struct tmk_export_rows *rows) {
-    struct tmk_json_out args = tmk_export_object();
+    struct tmk_json_out args = tmk_json_new_object();
     bool symmetric = true, by_channel = false;
     for (size_t i = 0; i < rows->n; i++)
         if (is_weight(&rows->items[i])) {
@@ -53,10 +53,10 @@ static struct tmk_json_out quantizer_args(const struct tmk_export_rows *rows) {
 static enum tmk_status put_061(const struct tmk_export_row *row, struct tmk_text *out,
                                struct tmk_diag *diag) {
     const struct tmk_encoding *e = row->encoding;
-    struct tmk_json_out array = tmk_export_array();
+    struct tmk_json_out array = tmk_json_new_array();
     double codes = (double)((UINT32_C(1) << tmk_export_bits(e)) - 1);
     for (uint32_t i = 0; i < e->n; i++) {
-        struct tmk_json_out one = tmk_export_object();
+        struct tmk_json_out one = tmk_json_new_object();
         tmk_json_put_u64(&one, "bitwidth", tmk_export_bits(e));
         tmk_json_put_text(&one, "dtype", "int");
         tmk_json_put_text(&one, "is_symmetric", e->symmetric ? "True" : "False");
@@ -77,8 +77,8 @@ static enum tmk_status put_061(const struct tmk_export_row *row, struct tmk_text
 static enum tmk_status put_100(const struct tmk_export_row *row, struct tmk_text *out,
                                struct tmk_diag *diag) {
     const struct tmk_encoding *e = row->encoding;
-    struct tmk_json_out one = tmk_export_object(), scales = tmk_export_array(),
-                        offsets = tmk_export_array();
+    struct tmk_json_out one = tmk_json_new_object(), scales = tmk_json_new_array(),
+                        offsets = tmk_json_new_array();
     for (uint32_t i = 0; i < e->n; i++) {
         tmk_json_put_float(&scales, NULL, e->scale[i]);
         tmk_json_put_i64(&offsets, NULL, (int64_t)offset(e, i));
@@ -103,7 +103,7 @@ static bool has_zero_point(const struct tmk_encoding *e) {
 static enum tmk_status put_200(const struct tmk_export_row *row, struct tmk_text *out,
                                struct tmk_diag *diag) {
     const struct tmk_encoding *e = row->encoding;
-    struct tmk_json_out one = tmk_export_object();
+    struct tmk_json_out one = tmk_json_new_object();
     tmk_json_put_text(&one, "name", row->name);
     tmk_json_put_text(&one, "output_dtype", tmk_dtype_name(e->dtype));
     if (e->axis < 0) {
@@ -112,7 +112,7 @@ static enum tmk_status put_200(const struct tmk_export_row *row, struct tmk_text
             tmk_json_put_i64(&one, "y_zero_point", e->zero_point[0]);
         return tmk_json_finish(&one, out, diag);
     }
-    struct tmk_json_out scales = tmk_export_array(), zero_points = tmk_export_array();
+    struct tmk_json_out scales = tmk_json_new_array(), zero_points = tmk_json_new_array();
     for (uint32_t i = 0; i < e->n; i++) {
         tmk_json_put_float(&scales, NULL, e->scale[i]);
         tmk_json_put_i64(&zero_points, NULL, e->zero_point[i]);
@@ -174,7 +174,7 @@ static enum tmk_status put_list(const struct tmk_export_rows *rows, struct tmk_t
 static const char *unfit(const struct tmk_encoding *e) {
     if (e->role == TMK_ENCODING_ACTIVATION && e->axis >= 0)
         return "the format's readers take one scale for an activation, not one a channel";
-    return tmk_export_unfit_float8(e);
+    return tmk_export_unfit_codes(e);
 }
 
 static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_diag *diag) {

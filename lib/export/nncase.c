@@ -16,9 +16,9 @@ static const char *unfit(const struct tmk_encoding *e) {
 static enum tmk_status put_nncase(const struct tmk_export_row *row, struct tmk_text *out,
                                   struct tmk_diag *diag) {
     const struct tmk_encoding *e = row->encoding;
-    struct tmk_json_out one = tmk_export_object(), ranges = tmk_export_array();
+    struct tmk_json_out one = tmk_json_new_object(), ranges = tmk_json_new_array();
     for (uint32_t i = 0; i < e->n; i++) {
-        struct tmk_json_out range = tmk_export_object();
+        struct tmk_json_out range = tmk_json_new_object();
         tmk_json_put_float(&range, "Min", e->clip_min[i]);
         tmk_json_put_float(&range, "Max", e->clip_max[i]);
         tmk_json_put(&range, "IsFull", cJSON_CreateFalse());

@@ -194,7 +194,10 @@ bool tmk_export_is_signed(const struct tmk_encoding *encoding) {
 
 /* ---- what does not fit ---- */
 
-const char *tmk_export_unfit_float8(const struct tmk_encoding *encoding) {
+const char *tmk_export_unfit_codes(const struct tmk_encoding *encoding) {
+    for (uint32_t i = 0; i < encoding->n; i++)
+        if (!isnormal(encoding->scale[i]))
+            return "its scale is so small that readers take it for 0";
     return tmk_export_bits(encoding) ? NULL : "the format knows integers of 4, 8 and 16 bits only";
 }
 
@@ -218,16 +221,6 @@ const char *tmk_export_unfit_word(const char *name) {
 }
 
 /* ---- JSON ---- */
-
-struct tmk_json_out tmk_export_object(void) {
-    cJSON *item = cJSON_CreateObject();
-    return (struct tmk_json_out){item, !item};
-}
-
-struct tmk_json_out tmk_export_array(void) {
-    cJSON *item = cJSON_CreateArray();
-    return (struct tmk_json_out){item, !item};
-}
 
 enum tmk_status tmk_export_quote(struct tmk_text *out, const char *text, struct tmk_diag *diag) {
     cJSON *item = cJSON_CreateString(text);

@@ -63,14 +63,12 @@ uint32_t tmk_export_bits(const struct tmk_encoding *encoding);
 bool tmk_export_is_signed(const struct tmk_encoding *encoding);
 
 /* Common answers of `unfit` and `unfit_name`. */
-const char *tmk_export_unfit_float8(const struct tmk_encoding *encoding); /* not 4, 8 or 16 bits */
-const char *tmk_export_unfit_int8(const struct tmk_encoding *encoding);   /* not 8 bits */
-const char *tmk_export_unfit_line(const char *name);                      /* control characters */
+const char *tmk_export_unfit_codes(
+    const struct tmk_encoding *encoding); /* not 4, 8 or 16 bits; denormal scales */
+const char *tmk_export_unfit_int8(const struct tmk_encoding *encoding); /* not 8 bits */
+const char *tmk_export_unfit_line(const char *name);                    /* control characters */
 const char *tmk_export_unfit_word(const char *name); /* and blanks, and '#' in front */
 
-/* An empty JSON object or array under construction. */
-struct tmk_json_out tmk_export_object(void);
-struct tmk_json_out tmk_export_array(void);
 /* A JSON string. */
 TMK_NODISCARD enum tmk_status tmk_export_quote(struct tmk_text *out, const char *text,
                                                struct tmk_diag *diag);

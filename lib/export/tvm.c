@@ -24,7 +24,7 @@ static void put_hex(struct tmk_json_out *to, const char *key, float value) {
 }
 
 static void put_floats(struct tmk_json_out *to, const char *key, const float *values, uint32_t n) {
-    struct tmk_json_out array = tmk_export_array();
+    struct tmk_json_out array = tmk_json_new_array();
     for (uint32_t i = 0; i < n; i++)
         tmk_json_put_float(&array, NULL, values[i]);
     tmk_json_put_child(to, key, &array);
@@ -47,7 +47,7 @@ static void put_domain(struct tmk_json_out *to, const struct tmk_encoding *e) {
 }
 
 static void put_encoding(struct tmk_json_out *to, const struct tmk_encoding *e) {
-    struct tmk_json_out zero_points = tmk_export_array();
+    struct tmk_json_out zero_points = tmk_json_new_array();
     for (uint32_t i = 0; i < e->n; i++)
         tmk_json_put_i64(&zero_points, NULL, e->zero_point[i]);
     tmk_json_put_text(to, "dtype", tmk_dtype_name(e->dtype));
@@ -64,7 +64,7 @@ static void put_encoding(struct tmk_json_out *to, const struct tmk_encoding *e) 
 static enum tmk_status put_edge(const struct tmk_export_job *job, const struct tmk_export_row *row,
                                 struct tmk_text *out, struct tmk_diag *diag) {
     const struct tmk_encoding *e = row->encoding;
-    struct tmk_json_out edge = tmk_export_object();
+    struct tmk_json_out edge = tmk_json_new_object();
     char id[16];
     snprintf(id, sizeof id, "p%" PRIu32, e->id);
     tmk_json_put_text(&edge, "profile_id", id);
@@ -82,7 +82,7 @@ static enum tmk_status put_edge(const struct tmk_export_job *job, const struct t
 
 static enum tmk_status put_head(const struct tmk_encodings *encodings, struct tmk_text *out,
                                 struct tmk_diag *diag) {
-    struct tmk_json_out model = tmk_export_object();
+    struct tmk_json_out model = tmk_json_new_object();
     char fingerprint[20];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, encodings->model.fingerprint);
     tmk_json_put_text(&model, "file", encodings->model.file);
@@ -98,8 +98,7 @@ static enum tmk_status put_head(const struct tmk_encodings *encodings, struct tm
 }
 
 static const char *unfit(const struct tmk_encoding *e) {
-    return e->role == TMK_ENCODING_BIAS && e->dtype == TMK_INT32 ? NULL
-                                                                 : tmk_export_unfit_float8(e);
+    return e->role == TMK_ENCODING_BIAS && e->dtype == TMK_INT32 ? NULL : tmk_export_unfit_codes(e);
 }
 
 static enum tmk_status write_tvm(const struct tmk_export_job *job, struct tmk_diag *diag) {

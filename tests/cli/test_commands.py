@@ -15,8 +15,8 @@ import time
 import zipfile
 
 import onnx_bytes as onnx
-from cli import (ANSWER_NO, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, WRONG_CALL, files, folder, main,
-                 npy_bytes, tidemark)
+from cli import (ANSWER_NO, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, SOURCE, WRONG_CALL, files,
+                 folder, main, npy_bytes, tidemark)
 from merge_shards import make_shards
 
 RUNNING = ["data", "dim", "limit", "threads", "batch"]
@@ -28,6 +28,7 @@ OPTIONS = {
     "instrument": ["output", "observe", "kind"],
     "transform": ["passes", "output", "lineage", "observers", "print-after", "json"],
     "link": [*RUNNING, "output", "lineage", "numbers", "original", "tensors", "samples", "report", "lineage-out", "json"],
+    "export": ["to", "output", "model", "names", "keep-names", "template", "set", "json"],
     "graph": ["dot", "ops", "json", "lineage"],
     "run": [*RUNNING, "output", "values"],
     "verify": ["rtol", "atol"],
@@ -102,6 +103,7 @@ def test_every_example_of_the_help_works_as_typed():
             shutil.copy(BUNDLE / name, path)
         make_test_set(path / "test_data_set_0")
         shutil.copy(path / "digits.onnx", path / "model.onnx")
+        shutil.copy(SOURCE / "tests" / "golden" / "encodings-1.0.json", path / "enc.json")
         make_shards(path, DIGITS, PICTURES, [10], limit=20)
         for words in found:
             if not HAVE_HDF5 and words[0] == "profile":

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/export.h>
+
+#include "command.h"
+
+/* What the library had to say while it wrote. */
+struct told {
+    struct skipped {
+        uint32_t id;
+        char *name, *why;
+    } * skipped;
+    size_t n_skipped;
+    struct words remarks; /* owned */
+    bool failed;          /* memory ran out */
+};
+
+static void hear_skip(void *context, uint32_t id, const char *name, const char *why) {
+    struct told *told = context;
+    struct skipped *grown = realloc(told->skipped, (told->n_skipped + 1) * sizeof *grown);
+    if (grown) {
+        told->skipped = grown;
+        struct skipped *last = &grown[told->n_skipped++];
+        *last = (struct skipped){id, strdup(name), strdup(why)};
+        told->failed = told->failed || !last->name || !last->why;
+    } else {
+        told->failed = true;
+    }
+}
+
+static void hear_remark(void *context, const char *text) {
+    struct told *told = context;
+    char *copy = strdup(text);
+    if (!copy || !add_word(&told->remarks, copy)) {
+        free(copy);
+        told->failed = true;
+    }
+}
+
+static void finish(struct told *told) {
+    for (size_t i = 0; i < told->n_skipped; i++) {
+        free(told->skipped[i].name);
+        free(told->skipped[i].why);
+    }
+    for (size_t i = 0; i < told->remarks.n; i++)
+        free((char *)told->remarks.items[i]);
+    free(told->skipped);
+    free(told->remarks.items);
+}
+
+static void list_formats(void) {
+    struct tmk_export_format f;
+    for (size_t i = 0; tmk_export_format(i, &f); i++)
+        printf("%-18s %s%s%s%s%s\n", f.name, f.consumer, f.needs_model ? "; needs --model" : "",
+               f.needs_template ? "; needs --template" : "", f.settings[0] ? "; --set " : "",
+               f.settings);
+}
+
+static void put_json(const struct told *told, const struct tmk_export_options *options,
+                     const struct tmk_encodings *encodings) {
+    printf("{\"format\":");
+    put_quoted(stdout, options->format);
+    printf(",\"file\":");
+    put_quoted(stdout, options->path);
+    printf(",\"encodings\":%u,\"left_float\":%u,\"skipped\":[", encodings->n_items,
+           encodings->n_left);
+    for (size_t i = 0; i < told->n_skipped; i++) {
+        printf("%s{\"id\":\"p%u\",\"name\":", i ? "," : "", told->skipped[i].id);
+        put_quoted(stdout, told->skipped[i].name);
+        printf(",\"why\":");
+        put_quoted(stdout, told->skipped[i].why);
+        printf("}");
+    }
+    printf("],\"remarks\":[");
+    for (size_t i = 0; i < told->remarks.n; i++) {
+        printf("%s", i ? "," : "");
+        put_quoted(stdout, told->remarks.items[i]);
+    }
+    printf("]}\n");
+}
+
+static void tell(const struct told *told) {
+    enum { FIRST = 5 };
+    for (size_t i = 0; i < told->remarks.n; i++)
+        remark("%s", told->remarks.items[i]);
+    for (size_t i = 0; i < told->n_skipped && i < FIRST; i++)
+        remark("p%u '%s' was left out: %s", told->skipped[i].id, told->skipped[i].name,
+               told->skipped[i].why);
+    if (told->n_skipped > FIRST)
+        remark("%zu in all were left out; --json lists them", told->n_skipped);
+}
+
+struct job {
+    const char *encodings, *model;
+    struct tmk_export_options options;
+    struct words settings;
+    bool json;
+};
+
+static int export_them(struct job *job) {
+    struct tmk_diag diag = {0};
+    struct told told = {0};
+    struct tmk_encodings *encodings = NULL;
+    struct tmk_model *model = NULL;
+    job->options.settings = job->settings.items;
+    job->options.n_settings = job->settings.n;
+    job->options.skip = hear_skip;
+    job->options.remark = hear_remark;
+    job->options.context = &told;
+    enum tmk_status status = tmk_encodings_read(job->encodings, &encodings, &diag);
+    if (status == TMK_OK && job->model)
+        status = tmk_model_open(job->model, true, &model, &diag);
+    if (status == TMK_OK)
+        status = tmk_export(encodings, model, &job->options, &diag);
+    if (status == TMK_OK && told.failed)
+        status = TMK_NOMEM;
+    bool written = status == TMK_OK;
+    if (encodings && (written || status == TMK_NOTFOUND)) {
+        if (job->json)
+            put_json(&told, &job->options, encodings);
+        tell(&told);
+    }
+    if (written)
+        remark("%s for %s, from %u encodings; %u values stay float", job->options.path,
+               job->options.format, encodings->n_items, encodings->n_left);
+    int exit_status = written ? EXIT_DONE : complain(status, &diag);
+    if (status == TMK_NOTFOUND)
+        exit_status = EXIT_ANSWER_NO;
+    tmk_model_close(&model);
+    tmk_encodings_destroy(&encodings);
+    finish(&told);
+    return exit_status;
+}
+
+static int run_export(const struct command *command, int argc, char **argv) {
+    struct words rest = {0};
+    struct job job = {0};
+    const struct option_row options[] = {
+        {"to", 0, OPTION_TEXT, "FORMAT", "what to write; help lists the formats and who reads them",
+         &job.options.format},
+        {"output", 'o', OPTION_TEXT, "FILE", "where to write it", &job.options.path},
+        {"model", 0, OPTION_TEXT, "MODEL", "the model that was profiled, for formats that need it",
+         &job.model},
+        {"names", 0, OPTION_TEXT, "MAP.json",
+         "what the consumer calls the values: {\"p12\": \"its name\", \"our name\": \"its name\"}",
+         &job.options.names},
+        {"keep-names", 0, OPTION_FLAG, NULL,
+         "with --names: values that the map does not have keep their name",
+         &job.options.keep_names},
+        {"template", 0, OPTION_TEXT, "FILE",
+         "the consumer's own file, for formats that change the numbers in it",
+         &job.options.template_file},
+        {"set", 0, OPTION_TEXTS, "KEY=VALUE", "a setting of the format; may be repeated",
+         &job.settings},
+        {"json", 0, OPTION_FLAG, NULL, "what was left out and why, as JSON, to stdout", &job.json},
+        {0}};
+    int exit_status;
+    if (!parse_options(command, options, argc, argv, &rest, &exit_status))
+        goto end;
+    if (job.options.format && strcmp(job.options.format, "help") == 0) {
+        list_formats();
+        goto end;
+    }
+    const char *wrong = rest.n != 1           ? "it takes one file of encodings"
+                        : !job.options.format ? "which format? add --to; --to help lists them"
+                        : !job.options.path   ? "where to? add -o"
+                        : job.options.keep_names && !job.options.names
+                            ? "--keep-names goes with --names"
+                            : NULL;
+    if (wrong) {
+        exit_status = wrong_call(command, "%s", wrong);
+        goto end;
+    }
+    job.encodings = rest.items[0];
+    exit_status = export_them(&job);
+end:
+    free(rest.items);
+    free(job.settings.items);
+    return exit_status;
+}
+
+const struct command command_export = {
+    "export",
+    "write encodings as the files that quantizers and compilers read",
+    "ENC.json --to FORMAT -o OUT [--model MODEL] [--names MAP.json] [--template FILE]",
+    "Writes what `tidemark calibrate` chose in a consumer's own format. A value that the format\n"
+    "can't hold, or that the consumer has no name for, is left out and named, with the reason.\n"
+    "The exit status is 1 where nothing at all could be written.",
+    "tidemark export enc.json --to csv -o enc.csv",
+    run_export,
+};
