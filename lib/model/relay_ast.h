@@ -70,9 +70,12 @@ struct tmk_relay_attr {
 enum tmk_relay_binding_kind { TMK_RELAY_PARAM, TMK_RELAY_FREE, TMK_RELAY_NUMBERED, TMK_RELAY_LET };
 struct tmk_relay_binding {
     enum tmk_relay_binding_kind kind;
-    const char *name;            /* without '%': "0", "data" */
-    struct tmk_relay_type *type; /* declared; NULL: none */
-    struct tmk_relay_expr *expr; /* NUMBERED, LET; else NULL */
+    const char *name;               /* without '%': "0", "data"; of `e1; e2` "_" */
+    struct tmk_relay_type *type;    /* declared; NULL: none */
+    struct tmk_relay_type *checked; /* of its ty comment; NULL: none */
+    const char *span;               /* NULL: none */
+    const char *device;             /* what stands in braces behind the name; NULL: nothing */
+    struct tmk_relay_expr *expr;    /* NUMBERED, LET; else NULL */
     struct tmk_relay_place place;
 };
 
@@ -97,19 +100,24 @@ enum tmk_relay_expr_kind {
 struct tmk_relay_expr {
     enum tmk_relay_expr_kind kind;
     struct tmk_relay_place place;
-    struct tmk_relay_type *type; /* of its ty comment; NULL: none */
+    struct tmk_relay_type *type; /* of its ty comment, maybe shared; NULL: none */
+    bool type_twice;             /* 0.0.4 says the type of a constant twice */
+    bool remark_inside;          /* CALL: the remark stands before the closing bracket */
     const char *span;            /* NULL: none */
     const char *remark;          /* another comment behind it, such as "en_id=418"; NULL: none */
-    const char *text;            /* CONSTANT: its spelling; GLOBAL, OPERATOR: the name */
-    struct tmk_tensor data;      /* CONSTANT, METADATA; else "no tensor" */
+    const char *text;            /* CONSTANT: its spelling; GLOBAL, OPERATOR: the name;
+                                    METADATA: the key, "relay.Constant" */
+    struct tmk_tensor data;      /* CONSTANT, METADATA; else "no tensor". Its buf is the module's:
+                                    share it to keep it, never finish it */
     const char *dtype;           /* of data as spelled in the file (bool is "bool" or "uint1") */
     uint32_t index;              /* METADATA, PROJECT */
+    uint32_t height;             /* of the tree below; at most TMK_RELAY_MAX_HEIGHT once parsed */
     struct tmk_relay_binding *binding; /* USE */
     struct tmk_relay_function *fn;     /* FN */
     struct tmk_relay_expr *callee;     /* CALL */
     struct tmk_relay_expr **args;
     uint32_t n_args;
-    struct tmk_relay_attr *attrs; /* CALL */
+    struct tmk_relay_attr *attrs; /* CALL; of `op(%x, meta[relay.attrs.A][0])` the name is "" */
     uint32_t n_attrs;
     struct tmk_relay_body *body, *otherwise; /* IF */
 
@@ -117,8 +125,18 @@ struct tmk_relay_expr {
     struct tmk_value *value;
 };
 
+enum { TMK_RELAY_MAX_HEIGHT = 200 };
+
+/* How a function stands in the text. */
+enum tmk_relay_form {
+    TMK_RELAY_FN_FORM,  /* `fn (...) {...}`; at the top the whole text: its name is "main" */
+    TMK_RELAY_DEF_FORM, /* `def @name(...) {...}` */
+    TMK_RELAY_BODY_FORM /* the whole text, with free variables: its name is "main" */
+};
 struct tmk_relay_function {
-    const char *name; /* of a definition, without '@'; "" of an inner one */
+    enum tmk_relay_form form;
+    const char *name;        /* of a definition, without '@'; "" of an inner one */
+    const char *type_params; /* what stands in [] behind the name; NULL: nothing */
     struct tmk_relay_binding **params;
     uint32_t n_params;
     struct tmk_relay_attr *attrs;
@@ -133,10 +151,13 @@ struct tmk_relay_module {
     uint32_t version[3]; /* 0.0.4, 0.0.5; all 0: there was no header */
     struct tmk_relay_function **functions;
     uint32_t n_functions;
-    bool has_metadata; /* a section was there; without it METADATA expressions have no data */
-    struct tmk_tensor *constants; /* of the section, in order; TMK_RELAY_METADATA share them */
+    bool has_metadata;   /* a section was there; without it METADATA expressions have no data */
+    const char *section; /* its JSON, where it holds more than constants; else NULL */
+    struct tmk_tensor *constants; /* of the section, in order; TMK_RELAY_METADATA share them. An
+                                     array in the arena, tensors finished by destroy */
     const char **constant_dtypes;
     uint32_t n_constants;
+    struct tmk_relay_pool *pool; /* of scalars */
 };
 
 /* Parses text (`len` bytes, hostile). Failures are TMK_FORMAT "name:line:column: what". Nesting is
@@ -147,12 +168,18 @@ TMK_NODISCARD enum tmk_status tmk_relay_parse(const char *text, size_t len, cons
 TMK_NODISCARD enum tmk_status tmk_relay_module_create(struct tmk_relay_module **out,
                                                       struct tmk_diag *diag);
 void tmk_relay_module_destroy(struct tmk_relay_module **module);
+/* The scalar of an expression: `value` is one element of `dtype`. Kept by the module. */
+TMK_NODISCARD enum tmk_status tmk_relay_scalar(struct tmk_relay_module *module,
+                                               enum tmk_dtype dtype, const void *value,
+                                               struct tmk_tensor *out, struct tmk_diag *diag);
+/* TVM's name of an element type ("uint1" is bool too); TMK_UNDEFINED: Tidemark has no such type. */
+enum tmk_dtype tmk_relay_dtype(const char *name);
 /* Appends the module as astext() would write it, in its own version's spelling (0.0.5 where it has
  * none), with the metadata section. Deterministic. */
 TMK_NODISCARD enum tmk_status tmk_relay_print(const struct tmk_relay_module *module,
                                               struct tmk_text *out, struct tmk_diag *diag);
-/* Same functions, expressions, attributes, types, constants by bytes; names of bindings, comments
- * and places aside only where `names` is false. */
+/* Same functions, expressions, attributes, declared types, constants by bytes; where `names` is
+ * true also the same names of bindings and the same comments. Never compares places. */
 bool tmk_relay_equal(const struct tmk_relay_module *a, const struct tmk_relay_module *b, bool names,
                      struct tmk_diag *why);
 /* The function of that name, or NULL. */
@@ -177,9 +204,17 @@ struct tmk_relay_param {
 };
 struct tmk_relay_params {
     struct tmk_arena arena;
-    struct tmk_relay_param *items; /* in the order of the file */
-    uint32_t n;
+    struct tmk_relay_param *items; /* in the order of the file; their tensors finished by destroy */
+    uint32_t n, size;
 };
+TMK_NODISCARD enum tmk_status tmk_relay_params_create(struct tmk_relay_params **out,
+                                                      struct tmk_diag *diag);
+/* Appends a tensor, which it shares. TMK_TYPE where TVM has no such element type. The caller sees
+ * to it that no two have one name. */
+TMK_NODISCARD enum tmk_status tmk_relay_params_add(struct tmk_relay_params *params,
+                                                   const char *name,
+                                                   const struct tmk_tensor *tensor,
+                                                   struct tmk_diag *diag);
 /* relay.save_param_dict's bytes: hostile; TMK_FORMAT "name: byte N: what". */
 TMK_NODISCARD enum tmk_status tmk_relay_params_read(const char *path, struct tmk_relay_params **out,
                                                     struct tmk_diag *diag);
