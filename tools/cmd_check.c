@@ -5,6 +5,7 @@
 
 #include <tidemark/session.h>
 
+#include "check_file.h"
 #include "command.h"
 
 /* Values of a consumer's model, by what the profile has for them. */
@@ -14,6 +15,7 @@ struct coverage {
 
 struct check_args {
     const char *against;
+    const char *lineage;
     double coverage;
     bool json;
 };
@@ -104,10 +106,20 @@ static void hold_against(const struct tmk_profile *profile, const struct tmk_pro
     }
 }
 
+/* An ONNX model, or Relay text, that does not hold ranges itself. */
+static bool is_plain_model(const char *path) {
+    struct tmk_ranges *ranges = NULL;
+    const char *dot = strrchr(path, '.');
+    if (!dot || (strcmp(dot, ".onnx") != 0 && strcmp(dot, ".relay") != 0))
+        return false;
+    const bool plain = tmk_ranges_read(path, NULL, &ranges, NULL) != TMK_OK;
+    tmk_ranges_destroy(&ranges);
+    return plain;
+}
+
 /* *covered: the share of values with a range, 1 where there are none. */
-static enum tmk_status check_against(const struct tmk_profile *profile,
-                                     const struct check_args *args, double *covered,
-                                     struct tmk_diag *diag) {
+static enum tmk_status check_model(const struct tmk_profile *profile, const struct check_args *args,
+                                   double *covered, struct tmk_diag *diag) {
     struct tmk_model *model = NULL;
     struct tmk_profile *values = NULL;
     struct coverage c = {0};
@@ -130,6 +142,16 @@ static enum tmk_status check_against(const struct tmk_profile *profile,
     tmk_profile_destroy(&values);
     tmk_model_close(&model);
     return status;
+}
+
+/* A quantized model is held like the file of ranges that it is, another one by what it computes. */
+static enum tmk_status check_against(const struct tmk_profile *profile,
+                                     const struct check_args *args, double *covered,
+                                     struct tmk_diag *diag) {
+    const struct check_file_args file = {args->against, args->lineage, args->json};
+    if (is_plain_model(args->against))
+        return check_model(profile, args, covered, diag);
+    return check_file_of_ranges(profile, &file, covered, diag);
 }
 
 /* ---- the command ---- */
@@ -158,8 +180,12 @@ static int run_check(const struct command *command, int argc, char **argv) {
     struct check_args args = {.coverage = 100};
     struct words rest = {0};
     const struct option_row options[] = {
-        {"against", 0, OPTION_TEXT, "MODEL",
-         "a consumer's model: which of its values have a range in the profile", &args.against},
+        {"against", 0, OPTION_TEXT, "FILE",
+         "a consumer's model, encodings or table: which of its values have a range in the profile",
+         &args.against},
+        {"lineage", 0, OPTION_TEXT, "FILE",
+         "with --against: which of the consumer's values is which, from transform or link",
+         &args.lineage},
         {"coverage", 0, OPTION_REAL, "PERCENT", "of them that must have one (100)", &args.coverage},
         {"json", 0, OPTION_FLAG, NULL, "an object a profile and line", &args.json},
         {0}};

@@ -57,10 +57,22 @@ struct command {
 };
 
 /* X(name): every command, `const struct command command_NAME`. */
-#define COMMAND_LIST(X)                                                                            \
-    X(profile)                                                                                     \
-    X(merge)                                                                                       \
-    X(show) X(check) X(instrument) X(transform) X(link) X(export) X(graph) X(run) X(verify) X(bench)
+/* clang-format off: a line each. */
+#define COMMAND_LIST(X) \
+    X(profile) \
+    X(merge) \
+    X(show) \
+    X(check) \
+    X(diff) \
+    X(instrument) \
+    X(transform) \
+    X(link) \
+    X(export) \
+    X(graph) \
+    X(run) \
+    X(verify) \
+    X(bench)
+/* clang-format on */
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMAND_LIST(COMMAND_DECLARE)

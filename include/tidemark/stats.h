@@ -343,6 +343,14 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_stats_linear(const struct tmk_stats *s
                                                        double lo, double hi, size_t bins,
                                                        double *out, struct tmk_diag *diag);
 
+/* How unlike two multisets are: the Jensen-Shannon distance (the root of the divergence, logarithms
+ * of base 2) of their histograms, with zeros of both signs, NaN and either infinity as bins of
+ * their own; 0: alike, whatever their numbers of elements; 1: nothing in common. Both at one level
+ * with bins (TMK_MISMATCH, TMK_UNSUPPORTED), neither empty (TMK_NOTFOUND). */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_distance(const struct tmk_stats *a,
+                                                         const struct tmk_stats *b, double *out,
+                                                         struct tmk_diag *diag);
+
 TMK_API enum tmk_stats_level tmk_stats_level_of(const struct tmk_stats *stats);
 /* Bytes of memory that the state holds now, an estimate to add up and print. */
 TMK_API size_t tmk_stats_bytes(const struct tmk_stats *stats);

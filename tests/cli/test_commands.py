@@ -23,7 +23,8 @@ RUNNING = ["data", "dim", "limit", "threads", "batch"]
 OPTIONS = {
     "profile": [*RUNNING, "output", "observe", "kind", "nan"],
     "merge": ["output"],
-    "check": ["against", "coverage", "json"],
+    "check": ["against", "lineage", "coverage", "json"],
+    "diff": ["range", "distance", "format", "all", "limit", "json"],
     "show": ["json", "nodes"],
     "instrument": ["output", "observe", "kind"],
     "transform": ["passes", "output", "lineage", "observers", "print-after", "json"],
@@ -105,6 +106,8 @@ def test_every_example_of_the_help_works_as_typed():
         shutil.copy(path / "digits.onnx", path / "model.onnx")
         shutil.copy(SOURCE / "tests" / "golden" / "encodings-1.0.json", path / "enc.json")
         make_shards(path, DIGITS, PICTURES, [10], limit=20)
+        for day in ("monday", "tuesday"):  # for `diff`
+            profile(path / f"{day}.json").expect(DONE)
         for words in found:
             if not HAVE_HDF5 and words[0] == "profile":
                 words = [w for w in words[:-2]]

@@ -5,7 +5,7 @@
 build_packages=(
     gcc pkg-config meson ninja-build
     libcjson-dev libhdf5-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libssl-dev libzip-dev
-    libpng-dev libjpeg-dev
+    libpng-dev libjpeg-dev libyaml-dev
 )
 # For a run that mpirun starts on several machines; everything else works without. tools/check installs them where it can.
 optional_packages=(libopenmpi-dev openmpi-bin)

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranges as data, told by their file's first bytes, and compared. */
+#include <tidemark/ranges.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/grow.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "export/reader.h"
+
+#define TMK_READER(symbol) extern const struct tmk_reader symbol;
+#include "export/readers.inc"
+#undef TMK_READER
+
+static const struct tmk_reader *const readers[] = {
+#define TMK_READER(symbol) &symbol,
+#include "export/readers.inc"
+#undef TMK_READER
+};
+enum { N_READERS = sizeof readers / sizeof *readers };
+
+const char *tmk_range_meaning_name(enum tmk_range_meaning meaning) {
+    static const char *const names[] = {
+#define TMK_RANGE_MEANING_TEXT(name, text, help) text,
+        TMK_RANGE_MEANING_LIST(TMK_RANGE_MEANING_TEXT)
+#undef TMK_RANGE_MEANING_TEXT
+    };
+    return (size_t)meaning < sizeof names / sizeof *names ? names[meaning] : "?";
+}
+
+bool tmk_ranges_format(size_t i, const char **name, const char **help) {
+    if (i >= N_READERS)
+        return false;
+    *name = readers[i]->name;
+    *help = readers[i]->help;
+    return true;
+}
+
+static enum tmk_status create(struct tmk_ranges **out, struct tmk_diag *diag) {
+    struct tmk_ranges *ranges = calloc(1, sizeof *ranges);
+    if (!ranges)
+        return tmk_nomem(diag);
+    ranges->arena = calloc(1, sizeof *ranges->arena);
+    if (!ranges->arena) {
+        free(ranges);
+        return tmk_nomem(diag);
+    }
+    ranges->format = ranges->unnamed = ranges->unknown = "";
+    *out = ranges;
+    return TMK_OK;
+}
+
+void tmk_ranges_destroy(struct tmk_ranges **slot) {
+    struct tmk_ranges *ranges = slot ? *slot : NULL;
+    if (!ranges)
+        return;
+    *slot = NULL;
+    free(ranges->items);
+    tmk_arena_finish(ranges->arena);
+    free(ranges->arena);
+    free(ranges);
+}
+
+enum tmk_status tmk_ranges_add(struct tmk_ranges *ranges, const char *name, size_t len, uint32_t n,
+                               struct tmk_range **out, struct tmk_diag *diag) {
+    if (memchr(name, '\0', len) || !tmk_utf8_valid(name, len))
+        return tmk_fail(diag, TMK_FORMAT, "entry %u: the name is no UTF-8", ranges->n);
+    struct tmk_range *items =
+        tmk_grown(ranges->items, ranges->n, &ranges->size, sizeof *ranges->items);
+    if (!items)
+        return tmk_nomem(diag);
+    ranges->items = items;
+    struct tmk_range range = {.name = tmk_arena_strndup(ranges->arena, name, len), .n = n};
+    double *numbers = tmk_arena_array(ranges->arena, n, 3 * sizeof *numbers);
+    if (!range.name || !numbers)
+        return tmk_nomem(diag);
+    range.low = numbers;
+    range.high = numbers + n;
+    range.step = numbers + 2 * (size_t)n;
+    ranges->items[ranges->n++] = range;
+    *out = &ranges->items[ranges->n - 1];
+    return TMK_OK;
+}
+
+enum tmk_status tmk_range_set(struct tmk_range *range, uint32_t channel, double low, double high,
+                              double step, struct tmk_diag *diag) {
+    if (!isfinite(low) || !isfinite(high) || !isfinite(step) || low > high || step < 0)
+        return tmk_fail(diag, TMK_FORMAT, "'%s': [%g, %g] in steps of %g is no range", range->name,
+                        low, high, step);
+    range->low[channel] = low;
+    range->high[channel] = high;
+    range->step[channel] = step;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_ranges_add_one(struct tmk_ranges *ranges, const char *name,
+                                   enum tmk_range_meaning meaning, double low, double high,
+                                   double step, struct tmk_diag *diag) {
+    struct tmk_range *range;
+    TMK_TRY(tmk_ranges_add(ranges, name, strlen(name), 1, &range, diag));
+    range->meaning = meaning;
+    return tmk_range_set(range, 0, low, high, step, diag);
+}
+
+bool tmk_reader_finds(const char *text, size_t len, const char *word) {
+    const size_t n = strlen(word);
+    for (const char *at = text, *end = text + len; (size_t)(end - at) >= n; at++) {
+        at = memchr(at, word[0], (size_t)(end - at) - n + 1);
+        if (!at)
+            return false;
+        if (memcmp(at, word, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum tmk_status find_reader(const char *path, const char *format, const char *text,
+                                   size_t len, const struct tmk_reader **out,
+                                   struct tmk_diag *diag) {
+    char known[400] = "";
+    for (size_t i = 0; i < N_READERS; i++) {
+        if (format ? strcmp(format, readers[i]->name) == 0 : readers[i]->is(path, text, len)) {
+            *out = readers[i];
+            return TMK_OK;
+        }
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", readers[i]->name);
+    }
+    if (format)
+        return tmk_fail(diag, TMK_ARGUMENT, "there is no format '%s' of ranges; there are %s",
+                        format, known);
+    return tmk_fail(diag, TMK_UNSUPPORTED,
+                    "%s: holds no ranges in a form that is known; there are %s", path, known);
+}
+
+enum tmk_status tmk_ranges_read(const char *path, const char *format, struct tmk_ranges **out,
+                                struct tmk_diag *diag) {
+    struct tmk_buf *buf = NULL;
+    struct tmk_ranges *ranges = NULL;
+    const struct tmk_reader *reader;
+    locale_t saved[2];
+    TMK_TRY(tmk_file_map(path, &buf, diag));
+    const char *text = tmk_buf_data(buf);
+    const size_t len = tmk_buf_size(buf);
+    enum tmk_status status = find_reader(path, format, text, len, &reader, diag);
+    if (status == TMK_OK)
+        status = create(&ranges, diag);
+    if (status == TMK_OK) {
+        ranges->format = reader->name;
+        ranges->unnamed = reader->unnamed;
+        ranges->unknown = reader->unknown;
+        status = tmk_locale_begin(saved, diag);
+        if (status == TMK_OK) {
+            status = tmk_in(diag, reader->read(path, text, len, ranges, diag), "%s (%s)", path,
+                            reader->name);
+            tmk_locale_end(saved);
+        }
+    }
+    tmk_buf_unref(&buf);
+    if (status == TMK_OK)
+        *out = ranges;
+    else
+        tmk_ranges_destroy(&ranges);
+    return status;
+}
+
+/* ---- whose ---- */
+
+static bool reads(const struct tmk_profile_tensor *tensor, const char *node, uint32_t input) {
+    for (uint32_t i = 0; i < tensor->n_consumers; i++)
+        if (tensor->consumers[i].input == input && strcmp(tensor->consumers[i].node, node) == 0)
+            return true;
+    return false;
+}
+
+const struct tmk_profile_tensor *tmk_range_record(const struct tmk_range *range,
+                                                  const struct tmk_profile *profile) {
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *tensor = &profile->tensors[i];
+        if (range->subject == TMK_RANGE_OF_TENSOR
+                ? strcmp(tensor->name, range->name) == 0
+                : reads(tensor, range->name, range->subject == TMK_RANGE_OF_PARAMETER))
+            return tensor;
+    }
+    return NULL;
+}
+
+enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile, struct tmk_ranges **out,
+                                      struct tmk_diag *diag) {
+    struct tmk_ranges *ranges = NULL;
+    TMK_TRY(create(&ranges, diag));
+    ranges->format = "profile";
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; status == TMK_OK && i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *tensor = &profile->tensors[i];
+        struct tmk_summary facts;
+        if (!tensor->stats || !tensor->name[0])
+            continue;
+        tmk_stats_facts(tensor->stats, &facts);
+        if (!isnan(facts.min))
+            status = tmk_ranges_add_one(ranges, tensor->name, TMK_RANGE_EXACT, (double)facts.min,
+                                        (double)facts.max, 0, diag);
+    }
+    if (status == TMK_OK)
+        *out = ranges;
+    else
+        tmk_ranges_destroy(&ranges);
+    return status;
+}
+
+/* ---- comparing ---- */
+
+static double magnitude(double low, double high) {
+    return fmax(fabs(low), fabs(high));
+}
+
+/* One channel of each; where one has a single range for all channels, that. */
+static void compare_channel(const struct tmk_range *a, const struct tmk_range *b, uint32_t channel,
+                            struct tmk_range_difference *out) {
+    const uint32_t i = a->n > 1 ? channel : 0, k = b->n > 1 ? channel : 0;
+    *out =
+        (struct tmk_range_difference){.meaning = a->meaning > b->meaning ? a->meaning : b->meaning,
+                                      .low_a = a->low[i],
+                                      .high_a = a->high[i],
+                                      .low_b = b->low[k],
+                                      .high_b = b->high[k],
+                                      .channel = channel};
+    if (out->meaning == TMK_RANGE_LARGEST) {
+        out->low_a = out->high_a = magnitude(a->low[i], a->high[i]);
+        out->low_b = out->high_b = magnitude(b->low[k], b->high[k]);
+    } else if (out->meaning == TMK_RANGE_STEP) {
+        /* A grid holds 0: so does what it was made of, as far as it could tell. */
+        out->low_a = fmin(out->low_a, 0), out->high_a = fmax(out->high_a, 0);
+        out->low_b = fmin(out->low_b, 0), out->high_b = fmax(out->high_b, 0);
+    }
+    const double apart = fmax(fabs(out->low_a - out->low_b), fabs(out->high_a - out->high_b));
+    const double whole = out->meaning == TMK_RANGE_LARGEST ? out->high_a : out->high_a - out->low_a;
+    const double step = fmax(a->step[i], b->step[k]);
+    out->share = apart == 0 ? 0 : whole > 0 ? apart / whole : HUGE_VAL;
+    const double outside = out->meaning == TMK_RANGE_LARGEST
+                               ? fmax(out->high_b - out->high_a, 0)
+                               : fmax(fmax(out->low_a - out->low_b, out->high_b - out->high_a), 0);
+    out->beyond = outside == 0 ? 0 : whole > 0 ? outside / whole : HUGE_VAL;
+    out->steps = out->meaning == TMK_RANGE_STEP && step > 0 ? apart / step : 0;
+    out->equal = out->meaning == TMK_RANGE_STEP ? apart <= step * (1 + 1e-6) : out->share <= 1e-6;
+}
+
+enum tmk_status tmk_range_compare(const struct tmk_range *a, const struct tmk_range *b,
+                                  struct tmk_range_difference *out, struct tmk_diag *diag) {
+    if (a->n != b->n && a->n > 1 && b->n > 1)
+        return tmk_fail(diag, TMK_SHAPE, "'%s': %u channels, and %u", a->name, a->n, b->n);
+    struct tmk_range_difference worst, one;
+    const uint32_t n = a->n > b->n ? a->n : b->n;
+    compare_channel(a, b, 0, &worst);
+    for (uint32_t c = 1; c < n; c++) {
+        compare_channel(a, b, c, &one);
+        const bool equal = worst.equal && one.equal;
+        if (one.share > worst.share)
+            worst = one;
+        worst.equal = equal;
+    }
+    *out = worst;
+    return TMK_OK;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranges in JSON: ONNX Runtime's calibration cache, AIMET's encodings (0.6.1, 1.0.0, 2.0.0),
+ * LiteRT's calibration result, Quark's tensors_range. */
+#include <math.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/json.h"
+#include "export/reader.h"
+
+static bool is_json(const char *text, size_t len) {
+    while (len && strchr(" \t\r\n", *text))
+        text++, len--;
+    return len && *text == '{';
+}
+
+/* ---- items ---- */
+
+/* A number, a list of one, or NumPy's in ONNX Runtime's spelling. */
+static bool number_of(const cJSON *item, double *out) {
+    if (cJSON_IsObject(item))
+        item = tmk_json_member(item, "data");
+    if (cJSON_IsArray(item))
+        item = cJSON_GetArraySize(item) == 1 ? item->child : NULL;
+    if (!cJSON_IsNumber(item))
+        return false;
+    *out = item->valuedouble;
+    return isfinite(*out);
+}
+
+static enum tmk_status bad(struct tmk_diag *diag, const char *name, const char *wanted) {
+    return tmk_fail(diag, TMK_FORMAT, "'%s': %s", name, wanted);
+}
+
+/* An object of objects or lists, each of which has an exact range. */
+typedef bool range_fn(const cJSON *item, double *low, double *high);
+
+static enum tmk_status read_ranges(const cJSON *items, range_fn *range_of, const char *wanted,
+                                   struct tmk_ranges *out, struct tmk_diag *diag) {
+    if (!cJSON_IsObject(items))
+        return tmk_fail(diag, TMK_FORMAT, "the ranges are no object");
+    for (const cJSON *item = items->child; item; item = item->next) {
+        double low, high;
+        if (!range_of(item, &low, &high))
+            return bad(diag, item->string, wanted);
+        TMK_TRY(tmk_ranges_add_one(out, item->string, TMK_RANGE_EXACT, low, high, 0, diag));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status read_member(const char *text, size_t len, const char *key,
+                                   range_fn *range_of, const char *wanted, struct tmk_ranges *out,
+                                   struct tmk_diag *diag) {
+    cJSON *root = NULL;
+    const cJSON *items;
+    TMK_TRY(tmk_json_parse_object(text, len, &root, diag));
+    enum tmk_status status = tmk_json_object(root, key, &items, diag);
+    if (status == TMK_OK)
+        status = read_ranges(items, range_of, wanted, out, diag);
+    cJSON_Delete(root);
+    return status;
+}
+
+/* ---- ONNX Runtime ---- */
+
+static bool is_ort(const char *path, const char *text, size_t len) {
+    (void)path;
+    return is_json(text, len) && (tmk_reader_finds(text, len, "\"TensorsData\"") ||
+                                  (tmk_reader_finds(text, len, "\"lowest\"") &&
+                                   tmk_reader_finds(text, len, "\"highest\"")));
+}
+
+static bool ort_range(const cJSON *item, double *low, double *high) {
+    return cJSON_IsObject(item) && number_of(tmk_json_member(item, "lowest"), low) &&
+           number_of(tmk_json_member(item, "highest"), high);
+}
+
+static enum tmk_status read_ort(const char *path, const char *text, size_t len,
+                                struct tmk_ranges *out, struct tmk_diag *diag) {
+    (void)path;
+    return read_member(text, len, "data", ort_range, "wants numbers 'lowest' and 'highest'", out,
+                       diag);
+}
+
+const struct tmk_reader tmk_reader_ort = {
+    .name = "ort-cache",
+    .help = "ONNX Runtime's calibration cache (JSON)",
+    .unnamed = "stops quantize_static with a KeyError, if it is to be quantized",
+    .unknown = "is passed over",
+    .is = is_ort,
+    .read = read_ort,
+};
+
+/* ---- LiteRT, Quark ---- */
+
+static bool is_litert(const char *path, const char *text, size_t len) {
+    (void)path;
+    return is_json(text, len) && tmk_reader_finds(text, len, "\"model_qsvs\"");
+}
+
+static bool litert_range(const cJSON *item, double *low, double *high) {
+    return cJSON_IsObject(item) && number_of(tmk_json_member(item, "min"), low) &&
+           number_of(tmk_json_member(item, "max"), high);
+}
+
+static enum tmk_status read_litert(const char *path, const char *text, size_t len,
+                                   struct tmk_ranges *out, struct tmk_diag *diag) {
+    (void)path;
+    return read_member(text, len, "model_qsvs", litert_range,
+                       "wants 'min' and 'max', of one number", out, diag);
+}
+
+const struct tmk_reader tmk_reader_litert = {
+    .name = "litert",
+    .help = "LiteRT AI Edge Quantizer's calibration result (JSON)",
+    .unnamed = "stops the quantizer with a ValueError",
+    .unknown = "is passed over",
+    .is = is_litert,
+    .read = read_litert,
+};
+
+static bool is_quark(const char *path, const char *text, size_t len) {
+    (void)path;
+    return is_json(text, len) && tmk_reader_finds(text, len, "\"tensors_range\"");
+}
+
+static bool quark_range(const cJSON *item, double *low, double *high) {
+    return cJSON_IsArray(item) && cJSON_GetArraySize(item) == 2 && number_of(item->child, low) &&
+           number_of(item->child->next, high);
+}
+
+static enum tmk_status read_quark(const char *path, const char *text, size_t len,
+                                  struct tmk_ranges *out, struct tmk_diag *diag) {
+    (void)path;
+    return read_member(text, len, "tensors_range", quark_range, "wants a list of two numbers", out,
+                       diag);
+}
+
+const struct tmk_reader tmk_reader_quark = {
+    .name = "quark",
+    .help = "AMD Quark's SaveAndRestore file (JSON)",
+    .unnamed = "is calibrated from data",
+    .unknown = "is passed over",
+    .is = is_quark,
+    .read = read_quark,
+};
+
+/* ---- AIMET ---- */
+
+static bool is_aimet(const char *path, const char *text, size_t len) {
+    (void)path;
+    return is_json(text, len) && tmk_reader_finds(text, len, "\"version\"") &&
+           (tmk_reader_finds(text, len, "\"activation_encodings\"") ||
+            tmk_reader_finds(text, len, "\"encodings\""));
+}
+
+/* A grid of codes [0, 2^bits - 1] shifted by `offset`. */
+static enum tmk_status put_grid(struct tmk_range *range, uint32_t c, double scale, double offset,
+                                double bits, struct tmk_diag *diag) {
+    if (!(scale > 0) || !(bits >= 1 && bits <= 32))
+        return bad(diag, range->name, "wants a scale above 0 and 1 to 32 bits");
+    return tmk_range_set(range, c, scale * offset, scale * (exp2(bits) - 1 + offset), scale, diag);
+}
+
+static enum tmk_status add(struct tmk_ranges *out, const char *name, int n,
+                           struct tmk_range **range, struct tmk_diag *diag) {
+    if (n < 1)
+        return bad(diag, name, "has no encoding");
+    TMK_TRY(tmk_ranges_add(out, name, strlen(name), (uint32_t)n, range, diag));
+    (*range)->meaning = TMK_RANGE_STEP;
+    return TMK_OK;
+}
+
+static bool is_float(const cJSON *encoding) {
+    const cJSON *dtype = tmk_json_member(encoding, "dtype");
+    return cJSON_IsString(dtype) && strncmp(dtype->valuestring, "float", 5) == 0;
+}
+
+/* 0.6.1: {"name": [{bitwidth, scale, offset, ...}, ...]} */
+static enum tmk_status read_06(const cJSON *tensors, struct tmk_ranges *out,
+                               struct tmk_diag *diag) {
+    for (const cJSON *item = tensors->child; item; item = item->next) {
+        struct tmk_range *range;
+        if (!cJSON_IsArray(item))
+            return bad(diag, item->string, "wants a list of encodings");
+        if (is_float(item->child))
+            continue;
+        TMK_TRY(add(out, item->string, cJSON_GetArraySize(item), &range, diag));
+        uint32_t c = 0;
+        for (const cJSON *e = item->child; e; e = e->next) {
+            double scale, offset, bits;
+            if (!cJSON_IsObject(e) || !number_of(tmk_json_member(e, "scale"), &scale) ||
+                !number_of(tmk_json_member(e, "offset"), &offset) ||
+                !number_of(tmk_json_member(e, "bitwidth"), &bits))
+                return bad(diag, item->string, "wants numbers 'bitwidth', 'scale' and 'offset'");
+            TMK_TRY(put_grid(range, c++, scale, offset, bits, diag));
+        }
+    }
+    return TMK_OK;
+}
+
+/* 1.0.0: [{name, bw, scale: [...], offset: [...]}, ...] */
+static enum tmk_status read_10(const cJSON *tensors, struct tmk_ranges *out,
+                               struct tmk_diag *diag) {
+    for (const cJSON *e = tensors->child; e; e = e->next) {
+        const char *name;
+        const cJSON *scales, *offsets;
+        const cJSON *dtype = tmk_json_member(e, "dtype");
+        struct tmk_range *range;
+        double bits;
+        TMK_TRY(tmk_json_text(e, "name", &name, diag));
+        if (cJSON_IsString(dtype) && strcmp(dtype->valuestring, "FLOAT") == 0)
+            continue;
+        TMK_TRY(tmk_in(diag, tmk_json_array(e, "scale", &scales, diag), "'%s'", name));
+        TMK_TRY(tmk_in(diag, tmk_json_array(e, "offset", &offsets, diag), "'%s'", name));
+        const int n = cJSON_GetArraySize(scales);
+        if (!number_of(tmk_json_member(e, "bw"), &bits) || cJSON_GetArraySize(offsets) != n)
+            return bad(diag, name, "wants a number 'bw', and as many offsets as scales");
+        TMK_TRY(add(out, name, n, &range, diag));
+        const cJSON *offset = offsets->child;
+        uint32_t c = 0;
+        for (const cJSON *s = scales->child; s; s = s->next, offset = offset->next) {
+            double scale, shift;
+            if (!number_of(s, &scale) || !number_of(offset, &shift))
+                return bad(diag, name, "scales and offsets are numbers");
+            TMK_TRY(put_grid(range, c++, scale, shift, bits, diag));
+        }
+    }
+    return TMK_OK;
+}
+
+static bool codes_of(const char *dtype, double *lowest, double *bits) {
+    static const struct {
+        const char *name;
+        double lowest, bits;
+    } types[] = {
+        {"int4", -8, 4},       {"uint4", 0, 4},   {"int8", -128, 8},           {"uint8", 0, 8},
+        {"int16", -32768, 16}, {"uint16", 0, 16}, {"int32", -2147483648., 32}, {"uint32", 0, 32}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, dtype) == 0) {
+            *lowest = types[i].lowest;
+            *bits = types[i].bits;
+            return true;
+        }
+    return false;
+}
+
+static const cJSON *nth(const cJSON *item, int i) {
+    return cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item;
+}
+
+/* 2.0.0: [{name, output_dtype, y_scale, y_zero_point, axis}, ...], in ONNX's terms */
+static enum tmk_status read_20(const cJSON *tensors, struct tmk_ranges *out,
+                               struct tmk_diag *diag) {
+    for (const cJSON *e = tensors->child; e; e = e->next) {
+        const char *name, *dtype;
+        const cJSON *scales = tmk_json_member(e, "y_scale");
+        const cJSON *zeros = tmk_json_member(e, "y_zero_point");
+        struct tmk_range *range;
+        double lowest, bits;
+        TMK_TRY(tmk_json_text(e, "name", &name, diag));
+        TMK_TRY(tmk_in(diag, tmk_json_text(e, "output_dtype", &dtype, diag), "'%s'", name));
+        if (!codes_of(dtype, &lowest, &bits))
+            continue;
+        const int n = cJSON_IsArray(scales) ? cJSON_GetArraySize(scales) : 1;
+        TMK_TRY(add(out, name, n, &range, diag));
+        const cJSON *s = nth(scales, 0), *z = nth(zeros, 0);
+        for (int c = 0; c < n; c++) {
+            double scale, zero = 0;
+            if (!number_of(s, &scale) || (z && !number_of(z, &zero)))
+                return bad(diag, name, "wants numbers 'y_scale' and 'y_zero_point'");
+            TMK_TRY(put_grid(range, (uint32_t)c, scale, lowest - zero, bits, diag));
+            s = s->next;
+            z = z && cJSON_IsArray(zeros) ? z->next : z;
+        }
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status read_sections(const cJSON *root, struct tmk_ranges *out,
+                                     struct tmk_diag *diag) {
+    static const char *const sections[] = {"activation_encodings", "param_encodings", "encodings"};
+    bool any = false;
+    for (int i = 0; i < 3; i++) {
+        const cJSON *tensors = tmk_json_member(root, sections[i]);
+        if (!tensors)
+            continue;
+        any = true;
+        if (cJSON_IsObject(tensors) && i < 2)
+            TMK_TRY(read_06(tensors, out, diag));
+        else if (cJSON_IsArray(tensors))
+            TMK_TRY((i < 2 ? read_10 : read_20)(tensors, out, diag));
+        else
+            return tmk_fail(diag, TMK_FORMAT, "'%s' is neither a list nor an object", sections[i]);
+    }
+    return any ? TMK_OK : tmk_fail(diag, TMK_FORMAT, "it has no encodings");
+}
+
+static enum tmk_status read_aimet(const char *path, const char *text, size_t len,
+                                  struct tmk_ranges *out, struct tmk_diag *diag) {
+    (void)path;
+    cJSON *root = NULL;
+    TMK_TRY(tmk_json_parse_object(text, len, &root, diag));
+    enum tmk_status status = read_sections(root, out, diag);
+    cJSON_Delete(root);
+    return status;
+}
+
+const struct tmk_reader tmk_reader_aimet = {
+    .name = "aimet",
+    .help = "encodings of AIMET, QNN and SNPE, 0.6.1 to 2.0.0 (JSON)",
+    .unnamed = "stays float, without a word",
+    .unknown = "is an error of AIMET; SNPE passes it over",
+    .is = is_aimet,
+    .read = read_aimet,
+};

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranges of a quantized ONNX model: QuantizeLinear and DequantizeLinear with constant scales. */
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/map.h"
+#include "export/reader.h"
+#include "model/onnx.h"
+
+static bool is_qdq(const char *path, const char *text, size_t len) {
+    (void)text;
+    const char *dot = strrchr(path, '.');
+    return len && dot && strcmp(dot, ".onnx") == 0;
+}
+
+static bool codes_of(enum tmk_dtype dtype, double *lowest, double *highest) {
+    switch (dtype) {
+    case TMK_INT8:
+        *lowest = INT8_MIN, *highest = INT8_MAX;
+        return true;
+    case TMK_UINT8:
+        *lowest = 0, *highest = UINT8_MAX;
+        return true;
+    case TMK_INT16:
+        *lowest = INT16_MIN, *highest = INT16_MAX;
+        return true;
+    case TMK_UINT16:
+        *lowest = 0, *highest = UINT16_MAX;
+        return true;
+    case TMK_INT4:
+        *lowest = -8, *highest = 7;
+        return true;
+    case TMK_UINT4:
+        *lowest = 0, *highest = 15;
+        return true;
+    case TMK_INT32:
+        *lowest = INT32_MIN, *highest = INT32_MAX;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static double element(const struct tmk_tensor *tensor, size_t i) {
+    const void *data = tensor->data;
+    switch (tensor->dtype) {
+    case TMK_FLOAT32:
+        return (double)((const float *)data)[i];
+    case TMK_INT8:
+    case TMK_INT4:
+        return ((const int8_t *)data)[i];
+    case TMK_UINT8:
+    case TMK_UINT4:
+        return ((const uint8_t *)data)[i];
+    case TMK_INT16:
+        return ((const int16_t *)data)[i];
+    case TMK_UINT16:
+        return ((const uint16_t *)data)[i];
+    default:
+        return ((const int32_t *)data)[i];
+    }
+}
+
+static const struct tmk_tensor *constant(const struct tmk_value *value) {
+    return value && value->kind == TMK_VALUE_INITIALIZER ? &value->data : NULL;
+}
+
+/* The name that the value had before it was quantized. */
+static size_t original_name(const char *name) {
+    static const char *const suffixes[] = {"_QuantizeLinear_Input", "_quantized"};
+    const size_t len = strlen(name);
+    for (int i = 0; i < 2; i++) {
+        const size_t n = strlen(suffixes[i]);
+        if (len > n && strcmp(name + len - n, suffixes[i]) == 0)
+            return len - n;
+    }
+    return len;
+}
+
+static enum tmk_status put(struct tmk_ranges *out, const char *name, const struct tmk_tensor *scale,
+                           const struct tmk_tensor *zero, enum tmk_dtype dtype,
+                           struct tmk_diag *diag) {
+    double lowest, highest;
+    struct tmk_range *range;
+    const size_t n = tmk_tensor_count(scale);
+    if (!codes_of(dtype, &lowest, &highest) || scale->dtype != TMK_FLOAT32 || !n ||
+        n > UINT32_MAX || (zero && tmk_tensor_count(zero) != n))
+        return TMK_OK;
+    TMK_TRY(tmk_ranges_add(out, name, original_name(name), (uint32_t)n, &range, diag));
+    range->meaning = TMK_RANGE_STEP;
+    for (uint32_t c = 0; c < n; c++) {
+        const double step = element(scale, c), shift = zero ? element(zero, c) : 0;
+        TMK_TRY(
+            tmk_range_set(range, c, step * (lowest - shift), step * (highest - shift), step, diag));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status read_node(const struct tmk_node *node, struct tmk_map *seen,
+                                 struct tmk_ranges *out, struct tmk_diag *diag) {
+    const bool quantize = strcmp(node->op, "QuantizeLinear") == 0;
+    if ((!quantize && strcmp(node->op, "DequantizeLinear") != 0) || node->n_inputs < 2)
+        return TMK_OK;
+    const struct tmk_value *value = node->inputs[0];
+    const struct tmk_tensor *scale = constant(node->inputs[1]);
+    const struct tmk_tensor *zero = node->n_inputs > 2 ? constant(node->inputs[2]) : NULL;
+    if (!scale || !value || (!quantize && !constant(value)) || tmk_map_get(seen, value->name))
+        return TMK_OK;
+    const enum tmk_dtype dtype = zero ? zero->dtype : quantize ? TMK_UINT8 : value->data.dtype;
+    if (!tmk_map_put(seen, value->name, (void *)value))
+        return tmk_nomem(diag);
+    return put(out, value->name, scale, zero, dtype, diag);
+}
+
+static enum tmk_status read_qdq(const char *path, const char *text, size_t len,
+                                struct tmk_ranges *out, struct tmk_diag *diag) {
+    (void)text;
+    (void)len;
+    struct tmk_graph *graph = NULL;
+    struct tmk_map seen = {0};
+    TMK_TRY(tmk_onnx_load(path, &(struct tmk_onnx_options){.keep_unknown = true}, &graph, diag));
+    enum tmk_status status = TMK_OK;
+    for (const struct tmk_node *node = graph->first; status == TMK_OK && node; node = node->next)
+        status = read_node(node, &seen, out, diag);
+    if (status == TMK_OK && !out->n)
+        status = tmk_fail(diag, TMK_FORMAT,
+                          "nothing in it is quantized with a scale that is a constant");
+    tmk_map_finish(&seen);
+    tmk_graph_destroy(&graph);
+    return status;
+}
+
+const struct tmk_reader tmk_reader_qdq = {
+    .name = "qdq",
+    .help = "an ONNX model with QuantizeLinear and DequantizeLinear",
+    .unnamed = "runs in float",
+    .unknown = "cannot be: the names are its own",
+    .is = is_qdq,
+    .read = read_qdq,
+};

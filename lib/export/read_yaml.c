@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranges in YAML, by libyaml: Glow's profile, RKNN's quantization parameters. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/diag.h"
+#include "export/yaml_forms.h"
+
+/* ---- a document as a tree ---- */
+
+static yaml_node_t *member(yaml_document_t *document, yaml_node_t *map, const char *key) {
+    if (!map || map->type != YAML_MAPPING_NODE)
+        return NULL;
+    for (yaml_node_pair_t *pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top;
+         pair++) {
+        yaml_node_t *name = yaml_document_get_node(document, pair->key);
+        if (name && name->type == YAML_SCALAR_NODE && name->data.scalar.length == strlen(key) &&
+            memcmp(name->data.scalar.value, key, strlen(key)) == 0)
+            return yaml_document_get_node(document, pair->value);
+    }
+    return NULL;
+}
+
+static bool number_of(const yaml_node_t *node, double *out) {
+    if (!node || node->type != YAML_SCALAR_NODE || !node->data.scalar.length)
+        return false;
+    char *end;
+    *out = strtod((const char *)node->data.scalar.value, &end);
+    return end == (const char *)node->data.scalar.value + node->data.scalar.length &&
+           isfinite(*out);
+}
+
+/* Element i of a list of numbers. */
+static bool nth_number(yaml_document_t *document, const yaml_node_t *list, ptrdiff_t i,
+                       double *out) {
+    return list && list->type == YAML_SEQUENCE_NODE &&
+           list->data.sequence.items.start + i < list->data.sequence.items.top &&
+           number_of(yaml_document_get_node(document, list->data.sequence.items.start[i]), out);
+}
+
+static enum tmk_status bad_at(struct tmk_diag *diag, const yaml_node_t *node, const char *wanted) {
+    return tmk_fail(diag, TMK_FORMAT, "line %zu: %s", node->start_mark.line + 1, wanted);
+}
+
+typedef enum tmk_status document_fn(yaml_document_t *document, yaml_node_t *root,
+                                    struct tmk_ranges *out, struct tmk_diag *diag);
+
+static enum tmk_status read_documents(const char *text, size_t len, document_fn *fn,
+                                      struct tmk_ranges *out, struct tmk_diag *diag) {
+    yaml_parser_t parser;
+    yaml_document_t document;
+    enum tmk_status status = TMK_OK;
+    if (!yaml_parser_initialize(&parser))
+        return tmk_nomem(diag);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    for (bool more = true; status == TMK_OK && more;) {
+        if (!yaml_parser_load(&parser, &document)) {
+            status = parser.error == YAML_MEMORY_ERROR
+                         ? tmk_nomem(diag)
+                         : tmk_fail(diag, TMK_FORMAT, "line %zu: not YAML: %s",
+                                    parser.problem_mark.line + 1,
+                                    parser.problem ? parser.problem : "damaged");
+            break;
+        }
+        yaml_node_t *root = yaml_document_get_root_node(&document);
+        more = root != NULL;
+        if (root)
+            status = fn(&document, root, out, diag);
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    if (status == TMK_OK && !out->n)
+        status = tmk_fail(diag, TMK_FORMAT, "it has no ranges");
+    return status;
+}
+
+/* ---- Glow: documents, the last of which is a list ---- */
+
+/* "conv1:0" is result 0 of conv1. */
+static size_t node_name(const char *name, size_t len) {
+    return len > 2 && memcmp(name + len - 2, ":0", 2) == 0 ? len - 2 : len;
+}
+
+static enum tmk_status read_glow_document(yaml_document_t *document, yaml_node_t *root,
+                                          struct tmk_ranges *out, struct tmk_diag *diag) {
+    if (root->type != YAML_SEQUENCE_NODE)
+        return TMK_OK;
+    for (yaml_node_item_t *item = root->data.sequence.items.start;
+         item < root->data.sequence.items.top; item++) {
+        yaml_node_t *entry = yaml_document_get_node(document, *item);
+        yaml_node_t *name = member(document, entry, "NodeOutputName");
+        struct tmk_range *range;
+        double low, high;
+        if (!name || name->type != YAML_SCALAR_NODE ||
+            !number_of(member(document, entry, "Min"), &low) ||
+            !number_of(member(document, entry, "Max"), &high))
+            return bad_at(diag, entry, "wants NodeOutputName, Min and Max");
+        const char *text = (const char *)name->data.scalar.value;
+        TMK_TRY(
+            tmk_ranges_add(out, text, node_name(text, name->data.scalar.length), 1, &range, diag));
+        TMK_TRY(tmk_range_set(range, 0, low, high, 0, diag));
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_read_glow(const char *path, const char *text, size_t len,
+                              struct tmk_ranges *out, struct tmk_diag *diag) {
+    (void)path;
+    return read_documents(text, len, read_glow_document, out, diag);
+}
+
+/* ---- RKNN ---- */
+
+static enum tmk_status read_rknn_tensor(yaml_document_t *document, const yaml_node_t *name,
+                                        yaml_node_t *entry, struct tmk_ranges *out,
+                                        struct tmk_diag *diag) {
+    const yaml_node_t *lows = member(document, entry, "min"),
+                      *highs = member(document, entry, "max");
+    struct tmk_range *range;
+    if (name->type != YAML_SCALAR_NODE || !lows || lows->type != YAML_SEQUENCE_NODE || !highs)
+        return bad_at(diag, name, "wants lists 'min' and 'max'");
+    const ptrdiff_t n = lows->data.sequence.items.top - lows->data.sequence.items.start;
+    if (!n)
+        return TMK_OK;
+    TMK_TRY(tmk_ranges_add(out, (const char *)name->data.scalar.value, name->data.scalar.length,
+                           (uint32_t)n, &range, diag));
+    for (ptrdiff_t c = 0; c < n; c++) {
+        double low, high;
+        if (!nth_number(document, lows, c, &low) || !nth_number(document, highs, c, &high))
+            return bad_at(diag, name, "'min' and 'max' are lists of as many numbers");
+        TMK_TRY(tmk_range_set(range, (uint32_t)c, low, high, 0, diag));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status read_rknn_document(yaml_document_t *document, yaml_node_t *root,
+                                          struct tmk_ranges *out, struct tmk_diag *diag) {
+    yaml_node_t *tensors = member(document, root, "quantize_parameters");
+    if (!tensors || tensors->type != YAML_MAPPING_NODE)
+        return bad_at(diag, root, "has no mapping 'quantize_parameters'");
+    for (yaml_node_pair_t *pair = tensors->data.mapping.pairs.start;
+         pair < tensors->data.mapping.pairs.top; pair++)
+        TMK_TRY(read_rknn_tensor(document, yaml_document_get_node(document, pair->key),
+                                 yaml_document_get_node(document, pair->value), out, diag));
+    return TMK_OK;
+}
+
+enum tmk_status tmk_read_rknn(const char *path, const char *text, size_t len,
+                              struct tmk_ranges *out, struct tmk_diag *diag) {
+    (void)path;
+    return read_documents(text, len, read_rknn_document, out, diag);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Readers of consumers' files: one row a format, named once in export/readers.inc. Files are
+ * hostile. */
+#ifndef TMK_EXPORT_READER_H
+#define TMK_EXPORT_READER_H
+
+#include <stddef.h>
+
+#include <tidemark/ranges.h>
+
+struct tmk_reader {
+    const char *name, *help;
+    const char *unnamed, *unknown; /* see tmk_ranges */
+    /* Do the bytes look like it? path for formats that are told by the file's name. */
+    bool (*is)(const char *path, const char *text, size_t len);
+    /* Appends all entries. The text is not terminated. */
+    enum tmk_status (*read)(const char *path, const char *text, size_t len, struct tmk_ranges *out,
+                            struct tmk_diag *diag);
+};
+
+/* Appends an entry with room for n >= 1 channels, zeroed but for the name, which is copied.
+ * TMK_FORMAT: a name that is no UTF-8. */
+TMK_NODISCARD enum tmk_status tmk_ranges_add(struct tmk_ranges *ranges, const char *name,
+                                             size_t len, uint32_t n, struct tmk_range **out,
+                                             struct tmk_diag *diag);
+/* The same of one channel, all fields given. TMK_FORMAT: not low <= high, or not finite. */
+TMK_NODISCARD enum tmk_status tmk_ranges_add_one(struct tmk_ranges *ranges, const char *name,
+                                                 enum tmk_range_meaning meaning, double low,
+                                                 double high, double step, struct tmk_diag *diag);
+/* The channel's range; the same checks. */
+TMK_NODISCARD enum tmk_status tmk_range_set(struct tmk_range *range, uint32_t channel, double low,
+                                            double high, double step, struct tmk_diag *diag);
+
+/* The first of the words stands in the first bytes of the text. */
+bool tmk_reader_finds(const char *text, size_t len, const char *word);
+
+#endif
