@@ -6,7 +6,8 @@
 
 #include "tensor/fixed.h"
 
-/* The largest |tmk_fixed_multiply - x * real| over all x whose result lies in [lowest, highest]. */
+/* At least |tmk_fixed_multiply - x * real| for every int32 x whose result lies in [lowest,
+ * highest]: proven, and near what occurs. */
 double tmk_fixed_error(int32_t q, int32_t shift, double real, enum tmk_rounding rounding,
                        int32_t lowest, int32_t highest);
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calib/grid.h"
 
+#include <float.h>
+#include <math.h>
+
+#include "base/diag.h"
+
 bool tmk_grid_codes(const struct tmk_grid *grid, int32_t *lowest, int32_t *highest) {
     int bits = 0;
     bool is_signed = false;
@@ -39,16 +44,99 @@ bool tmk_grid_codes(const struct tmk_grid *grid, int32_t *lowest, int32_t *highe
     return true;
 }
 
-double tmk_grid_float8_most(enum tmk_dtype dtype) {
+/* Numbers are multiples of 2^(e - mantissa) at the exponent e, which is at least `least`. */
+struct float8 {
+    int mantissa, least;
+    double most;
+};
+
+static struct float8 float8_of(enum tmk_dtype dtype) {
     switch (dtype) {
     case TMK_FLOAT8E4M3FN:
-        return 448;
+        return (struct float8){3, -6, 448};
     case TMK_FLOAT8E4M3FNUZ:
-        return 240;
+        return (struct float8){3, -7, 240};
     case TMK_FLOAT8E5M2:
+        return (struct float8){2, -14, 57344};
     case TMK_FLOAT8E5M2FNUZ:
-        return 57344;
+        return (struct float8){2, -15, 57344};
     default:
-        return 0;
+        return (struct float8){0};
     }
+}
+
+double tmk_grid_float8_most(enum tmk_dtype dtype) {
+    return float8_of(dtype).most;
+}
+
+double tmk_grid_float8_last_step(enum tmk_dtype dtype) {
+    struct float8 type = float8_of(dtype);
+    return ldexp(1, ilogb(type.most) - type.mantissa);
+}
+
+double tmk_grid_float8_nearest(enum tmk_dtype dtype, double x) {
+    struct float8 type = float8_of(dtype);
+    int exponent;
+    if (fabs(x) >= type.most)
+        return copysign(type.most, x);
+    frexp(x, &exponent);
+    exponent = x != 0 && exponent - 1 > type.least ? exponent - 1 : type.least;
+    return ldexp(rint(ldexp(x, type.mantissa - exponent)), exponent - type.mantissa);
+}
+
+static double power_of_two_from(double scale) {
+    int exponent;
+    return frexp(scale, &exponent) == 0.5 ? scale : ldexp(1, exponent);
+}
+
+enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high, float *scale,
+                             int32_t *zero_point, struct tmk_diag *diag) {
+    int32_t lowest = 0, highest = 0;
+    bool is_integer = tmk_grid_codes(grid, &lowest, &highest);
+    double most = tmk_grid_float8_most(grid->dtype);
+    if (!is_integer && !(most > 0))
+        return tmk_fail(diag, TMK_ARGUMENT, "%s has no codes", tmk_dtype_name(grid->dtype));
+    if (!isfinite(low) || !isfinite(high) || !(low <= high))
+        return tmk_fail(diag, TMK_ARGUMENT, "[%g, %g] is no range to fit codes to", (double)low,
+                        (double)high);
+    double from = low < 0 ? (double)low : 0, to = high > 0 ? (double)high : 0;
+    double magnitude = fmax(-from, to), codes = (double)highest - lowest, made;
+    if (!is_integer)
+        made = magnitude / most;
+    else
+        made = (grid->symmetric ? 2 * magnitude : to - from) / codes;
+    if (made < (double)FLT_MIN) {
+        *scale = 1;
+        *zero_point = 0;
+        return TMK_OK;
+    }
+    if (grid->pow2)
+        made = power_of_two_from(made);
+    if (!is_integer)
+        *zero_point = 0;
+    else if (grid->symmetric)
+        *zero_point = (int32_t)rint(((double)lowest + highest) / 2);
+    else
+        *zero_point = (int32_t)rint(lowest - from / made);
+    *scale = (float)made;
+    return TMK_OK;
+}
+
+float tmk_grid_weight_scale(const struct tmk_grid *grid, float absmax) {
+    struct tmk_grid symmetric = *grid;
+    float scale = 1;
+    int32_t zero_point;
+    symmetric.symmetric = true;
+    return tmk_grid_fit(&symmetric, -absmax, absmax, &scale, &zero_point, NULL) == TMK_OK ? scale
+                                                                                          : 1;
+}
+
+int32_t tmk_grid_code(float real, float scale, int32_t zero_point, int32_t lowest,
+                      int32_t highest) {
+    double code = (double)rintf(real / scale) + zero_point;
+    if (isnan(code))
+        return zero_point;
+    if (code <= lowest)
+        return lowest;
+    return code >= highest ? highest : (int32_t)code;
 }

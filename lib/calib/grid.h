@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grids of codes: from a range to a scale and a zero point, by ONNX Runtime's formulas, bit for
- * bit. Pure functions; thread-safe. */
+/* Grids of codes: from a range to a scale and a zero point, by ONNX Runtime's formulas
+ * (onnxruntime.quantization.quant_utils.compute_scale_zp), bit for bit. Pure functions;
+ * thread-safe. */
 #ifndef TMK_CALIB_GRID_H
 #define TMK_CALIB_GRID_H
 
@@ -13,27 +14,37 @@
 struct tmk_grid {
     enum tmk_dtype dtype;
     bool symmetric;
-    bool narrow; /* -127 ... 127 */
+    bool narrow; /* -127 ... 127: what ONNX Runtime takes for symmetric int8 and int16 */
     bool pow2;   /* the scale is the least power of two that covers the range */
 };
 
-/* Codes of the type under this grid: false where the type has none (float32). float8 has none
- * either: scale = largest magnitude / largest finite number, zero point 0. */
+/* Codes of an integer type under this grid; false, and nothing written, for other types. */
 bool tmk_grid_codes(const struct tmk_grid *grid, int32_t *lowest, int32_t *highest);
 /* Largest finite number of a float8 type; 0 for others. */
 double tmk_grid_float8_most(enum tmk_dtype dtype);
+/* How far the number before the largest is from it. */
+double tmk_grid_float8_last_step(enum tmk_dtype dtype);
+/* The float8 number nearest to x, ties to even, with what is larger clamped to the largest; the
+ * type must be a float8 type. */
+double tmk_grid_float8_nearest(enum tmk_dtype dtype, double x);
 
-/* The scale and zero point that cover [low, high] (widened to hold 0; finite, low <= high). The
- * scale is at least FLT_MIN: a range of nothing gets scale 1. ORT 1.27+: asymmetric scale =
- * (float)((double)high - low) / codes), zero point rint(lowest - low / scale) with the double
- * scale; symmetric: largest magnitude * 2 / (highest - lowest) where narrow, ... (FORMATS 2.2). */
+/* The scale and zero point that cover [low, high], widened to hold 0. In double, rounded to float
+ * at the end:
+ *   asymmetric: scale = (high - low) / (highest - lowest), zero point = rint(lowest - low / scale);
+ *   symmetric:  scale = 2 * largest magnitude / (highest - lowest),
+ *               zero point = rint((lowest + highest) / 2): 0, or 128 for uint8;
+ *   float8:     scale = largest magnitude / largest finite number, zero point 0;
+ *   pow2:       the least power of two that is not below that scale, with its zero point.
+ * A scale below FLT_MIN, as of a range of nothing, becomes 1, with zero point 0. TMK_ARGUMENT: low
+ * <= high does not hold, or they are not finite, or the type has no codes. */
 TMK_NODISCARD enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high,
                                            float *scale, int32_t *zero_point,
                                            struct tmk_diag *diag);
-/* A weight's scale of ONNX Runtime: (float)(2 * absmax / (highest - lowest)). */
+/* ONNX Runtime's scale of a weight's channel: of the grid made symmetric, covering +-absmax
+ * (finite, at least 0). */
 float tmk_grid_weight_scale(const struct tmk_grid *grid, float absmax);
 
-/* clamp(rint(real / scale) + zero_point). */
+/* clamp(rint(real / scale) + zero_point), real / scale in float32; NaN gives the zero point. */
 int32_t tmk_grid_code(float real, float scale, int32_t zero_point, int32_t lowest, int32_t highest);
 
 #endif

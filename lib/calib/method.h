@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calibration methods: from a histogram to the range that the codes should cover. One row a method,
- * named once in calib/list.inc. Pure; thread-safe. */
+ * named once in calib/list.inc. Pure; thread-safe. docs/calibration.md has the formulas. */
 #ifndef TMK_CALIB_METHOD_H
 #define TMK_CALIB_METHOD_H
 
-#include <tidemark/encodings.h>
 #include <tidemark/stats.h>
 
 #include "calib/grid.h"
@@ -16,27 +15,43 @@ struct tmk_spread {
     const double *lo, *hi, *mean; /* [n]: a bin's ends (tightened by min and max), its exact mean */
     const double *count;          /* [n] */
     double finite, zeros;         /* elements; zeros are in no bin, and are counted in `finite` */
-    float min, max;
-    double square; /* the mean square */
+    float min, max;               /* of the finite elements */
+    double square;                /* the mean square; elements of a bin: see tmk_spread_half */
+    /* Of each sample, for moving-average; set by the caller, whose memory it is, or NULL: not
+     * known. NaN in both: a sample without finite elements. */
+    const float *sample_min, *sample_max;
+    uint64_t n_samples;
 };
-/* From one state, or several that share a scale (their exact merge). TMK_UNSUPPORTED: a state
- * without a histogram; TMK_NOTFOUND: no finite element. End with finish. */
+/* From one state, or several that share a scale (their exact merge). n > 0. TMK_UNSUPPORTED: a
+ * state without a histogram; TMK_NOTFOUND: no finite element. End with finish. */
 TMK_NODISCARD enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n,
                                               struct tmk_spread *out, struct tmk_diag *diag);
+/* A zero-initialised one is allowed. */
 void tmk_spread_finish(struct tmk_spread *spread);
+/* Where a single number is wanted, a bin's elements are taken to lie evenly over mean +- half: the
+ * widest interval around their mean that stays in the bin. */
+static inline double tmk_spread_half(const struct tmk_spread *spread, uint32_t i) {
+    double below = spread->mean[i] - spread->lo[i], above = spread->hi[i] - spread->mean[i];
+    double half = below < above ? below : above;
+    return half > 0 ? half : 0;
+}
 
 /* What a method answers. */
 struct tmk_choice {
     float low, high;
-    bool flat; /* see tmk_encoding.expected */
-    double flat_low, flat_high;
+    /* A quantile of the raw numbers is proven to lie in [from, to]. Other methods: low and high. */
+    double low_from, low_to, high_from, high_to;
+    bool flat;                  /* other thresholds, 5 % off and more, are as good within 1 % */
+    double flat_low, flat_high; /* between which largest magnitudes that holds; mse and entropy */
 };
 
 struct tmk_method {
     const char *name, *help;
     bool wants_histogram;
     double parameter; /* the default; 0: it takes none */
-    /* spread may have n = 0 (a constant 0, or no histogram) where the method wants none. */
+    /* spread may have n = 0 (a constant 0, or no histogram: only min and max are set) where the
+     * method wants none. TMK_ARGUMENT: the parameter. TMK_UNSUPPORTED: the profile does not hold
+     * what the method needs. */
     enum tmk_status (*choose)(const struct tmk_spread *spread, const struct tmk_grid *grid,
                               double parameter, struct tmk_choice *out, struct tmk_diag *diag);
 };
@@ -45,13 +60,21 @@ const struct tmk_method *tmk_method_find(const char *name);
 /* NULL at the end. */
 const struct tmk_method *const *tmk_method_list(void);
 
-/* What this scale and zero point do to the numbers, with the proven interval of the mean squared
- * error: elements of a bin lie anywhere in it around their exact mean. */
+/* What this scale and zero point do to the numbers. The low and high of an interval are proven:
+ * wherever in its bin an element lies, with all elements of a bin around their exact mean, and with
+ * the codes computed in float32 as tmk_grid_code does. */
 struct tmk_expectation {
-    double mse, mse_low, mse_high, sqnr, clipped;
-    uint32_t codes;
+    double mse, mse_low, mse_high; /* mean squared error */
+    double sqnr;                   /* decibels: 10 log10(mean square / mse); HUGE_VAL: no error */
+    /* share of the elements beyond the lowest and highest code by more than half a step */
+    double clipped, clipped_low, clipped_high;
+    uint32_t codes; /* at least so many different ones are used */
 };
+/* The grid is of integers or float8; scale > 0; zero_point one of its codes. */
 void tmk_expect(const struct tmk_spread *spread, const struct tmk_grid *grid, float scale,
                 int32_t zero_point, struct tmk_expectation *out);
+/* Only the mean squared error, and the scale in double. */
+double tmk_expect_mse(const struct tmk_spread *spread, const struct tmk_grid *grid, double scale,
+                      int32_t zero_point);
 
 #endif

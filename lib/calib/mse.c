@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mse: the range whose grid has the least mean squared error on the histogram.
+ *
+ * Scales are tried from the one that covers everything downwards, 2 % apart, until what they clip
+ * costs more than the best so far, then finer and finer around the best few. For grids of 8 bits
+ * and less all zero points of a scale are tried, exactly (see excess.h); for wider ones the one
+ * that clips least is. */
+#include <float.h>
+#include <math.h>
+
+#include "base/diag.h"
+#include "calib/excess.h"
+
+enum {
+    MOST_CODES = 256, /* of a grid whose zero points are all tried */
+    FINALISTS = 4,
+    STEPS = 24, /* around a finalist */
+};
+
+static const double coarse = 0.98, fine_enough = 0x1p-16;
+
+struct search {
+    const struct tmk_spread *spread;
+    const struct tmk_grid *grid;
+    struct tmk_excess above, below;
+    bool is_float8;
+    int32_t lowest, highest;
+    int32_t fixed; /* the zero point of symmetric grids */
+    double codes;  /* highest - lowest */
+};
+
+/* A scale, its best zero point, and the sum of squared errors. */
+struct trial {
+    double scale, cost;
+    int32_t zero_point;
+};
+
+static void sums_of(const struct tmk_excess *side, double step, int32_t n,
+                    double cost[MOST_CODES]) {
+    double sum = 0;
+    cost[0] = side->square;
+    for (int32_t j = 1; j <= n; j++) {
+        double beyond = tmk_excess_beyond(side, ((double)j - 0.5) * step);
+        sum += beyond;
+        cost[j] = side->square - 2 * step * sum;
+        if (beyond == 0) {
+            while (++j <= n)
+                cost[j] = cost[j - 1];
+            return;
+        }
+    }
+}
+
+/* Costs of `n` codes above zero, and so below, are a table each; all splits are tried. */
+static struct trial try_narrow(const struct search *search, double scale) {
+    double above[MOST_CODES], below[MOST_CODES];
+    int32_t codes = search->highest - search->lowest;
+    int32_t from = search->lowest, to = search->highest;
+    if (search->grid->symmetric)
+        from = to = search->fixed;
+    else if (search->below.most == 0)
+        to = from;
+    else if (search->above.most == 0)
+        from = to;
+    sums_of(&search->above, scale, search->highest - from, above);
+    sums_of(&search->below, scale, to - search->lowest, below);
+    struct trial best = {scale, HUGE_VAL, from};
+    for (int32_t zero_point = from; zero_point <= to; zero_point++) {
+        int32_t up = search->highest - zero_point;
+        double cost = above[up] + below[codes - up];
+        if (cost < best.cost) {
+            best.cost = cost;
+            best.zero_point = zero_point;
+        }
+    }
+    best.cost = fmax(best.cost, 0); /* a difference of large sums */
+    return best;
+}
+
+static double clipped(const struct search *search, double up, double down) {
+    return (up > 0 ? tmk_excess_square(&search->above, up) : search->above.square) +
+           (down > 0 ? tmk_excess_square(&search->below, down) : search->below.square);
+}
+
+/* The reach above zero that clips least of all ways to lay a range of this width; what is clipped
+ * is convex in it. */
+static double best_reach(const struct search *search, double width) {
+    double from = 0, to = width;
+    for (int i = 0; i < 48; i++) {
+        double a = from + (to - from) / 3, b = to - (to - from) / 3;
+        if (clipped(search, a, width - a) <= clipped(search, b, width - b))
+            to = b;
+        else
+            from = a;
+    }
+    return (from + to) / 2;
+}
+
+/* The least that a grid with this scale can clip. */
+static double least_clipped(const struct search *search, double scale) {
+    if (search->is_float8)
+        return clipped(search, search->codes / 2 * scale, search->codes / 2 * scale);
+    if (search->grid->symmetric)
+        return clipped(search, (search->highest - search->fixed + 0.5) * scale,
+                       (search->fixed - search->lowest + 0.5) * scale);
+    double width = (search->codes + 1) * scale, reach = best_reach(search, width);
+    return clipped(search, reach, width - reach);
+}
+
+static struct trial try_wide(const struct search *search, double scale) {
+    struct trial trial = {scale, 0, search->fixed};
+    if (!search->is_float8 && !search->grid->symmetric) {
+        double reach = best_reach(search, search->codes * scale);
+        trial.zero_point = search->highest - (int32_t)rint(reach / scale);
+    }
+    trial.cost = tmk_expect_mse(search->spread, search->grid, scale, trial.zero_point) *
+                 search->spread->finite;
+    return trial;
+}
+
+static struct trial try_scale(const struct search *search, double scale) {
+    bool is_narrow = !search->is_float8 && search->codes < MOST_CODES;
+    return is_narrow ? try_narrow(search, scale) : try_wide(search, scale);
+}
+
+/* Keeps the best in order; of equal ones the first. */
+static void rank(struct trial best[FINALISTS], const struct trial *trial) {
+    struct trial next = *trial;
+    for (int i = 0; i < FINALISTS; i++)
+        if (next.cost < best[i].cost) {
+            struct trial out = best[i];
+            best[i] = next;
+            next = out;
+        }
+}
+
+/* Between the neighbours of a scale that was best so far, evenly. */
+static struct trial refine(const struct search *search, struct trial best, double ratio,
+                           double widest) {
+    double from = best.scale * ratio, to = fmin(best.scale / ratio, widest);
+    for (int i = 0; i <= STEPS; i++) {
+        struct trial trial = try_scale(search, to - (to - from) * i / STEPS);
+        if (trial.cost < best.cost)
+            best = trial;
+    }
+    return best;
+}
+
+static struct trial search_scales(const struct search *search, double widest) {
+    struct trial best[FINALISTS];
+    double ratio = search->grid->pow2 ? 0.5 : coarse;
+    for (int i = 0; i < FINALISTS; i++)
+        best[i] = (struct trial){widest, HUGE_VAL, search->fixed};
+    for (double scale = widest; scale >= widest * fine_enough && scale >= (double)FLT_MIN;
+         scale *= ratio) {
+        if (least_clipped(search, scale) > best[0].cost)
+            break;
+        struct trial trial = try_scale(search, scale);
+        rank(best, &trial);
+    }
+    if (search->grid->pow2)
+        return best[0];
+    for (int i = 0; i < FINALISTS && best[i].cost < HUGE_VAL; i++)
+        best[i] = refine(search, best[i], coarse, widest);
+    struct trial found = best[0];
+    for (int i = 1; i < FINALISTS; i++)
+        if (best[i].cost < found.cost)
+            found = best[i];
+    return refine(search, found, 1 - (1 - coarse) * 2 / STEPS, widest);
+}
+
+/* The largest magnitude that a grid has a code for. */
+static double reach_of(const struct search *search, const struct trial *trial) {
+    if (search->is_float8)
+        return search->codes / 2 * trial->scale;
+    int32_t up = search->highest - trial->zero_point, down = trial->zero_point - search->lowest;
+    return trial->scale * (up > down ? up : down);
+}
+
+/* The last scale on the way from the best to `end` until which all cost at most `allowed`. */
+static struct trial walk(const struct search *search, const struct trial *best, double ratio,
+                         double end, double allowed) {
+    struct trial last = *best;
+    while (ratio < 1 ? last.scale > end : last.scale < end) {
+        double scale = last.scale * ratio;
+        scale = ratio < 1 ? fmax(scale, end) : fmin(scale, end);
+        struct trial next = try_scale(search, scale);
+        if (next.cost > allowed)
+            break;
+        last = next;
+    }
+    return last;
+}
+
+static void find_flat(const struct search *search, const struct trial *best, double widest,
+                      struct tmk_choice *out) {
+    double allowed = best->cost * 1.01, step = search->grid->pow2 ? 0.5 : 0.99;
+    struct trial low = walk(search, best, step, widest * fine_enough, allowed);
+    struct trial high = walk(search, best, 1 / step, widest, allowed);
+    double at = reach_of(search, best);
+    out->flat_low = reach_of(search, &low);
+    out->flat_high = reach_of(search, &high);
+    out->flat = out->flat_low <= 0.95 * at || out->flat_high >= 1.05 * at;
+}
+
+static struct tmk_choice range_of(const struct search *search, const struct trial *trial) {
+    struct tmk_choice choice = {0};
+    double low, high;
+    if (search->is_float8 || search->grid->symmetric) {
+        high = search->codes / 2 * trial->scale;
+        low = -high;
+    } else {
+        low = ((double)search->lowest - trial->zero_point) * trial->scale;
+        high = ((double)search->highest - trial->zero_point) * trial->scale;
+    }
+    choice.low = (float)low;
+    choice.high = (float)high;
+    return choice;
+}
+
+static double cost_of(const struct search *search, const struct tmk_choice *choice) {
+    float scale;
+    int32_t zero_point;
+    if (tmk_grid_fit(search->grid, choice->low, choice->high, &scale, &zero_point, NULL) != TMK_OK)
+        return HUGE_VAL;
+    return tmk_expect_mse(search->spread, search->grid, (double)scale, zero_point);
+}
+
+static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                              double parameter, struct tmk_choice *out, struct tmk_diag *diag) {
+    (void)parameter;
+    struct search search = {.spread = spread, .grid = grid};
+    struct tmk_choice all = {.low = spread->min, .high = spread->max}, found = all;
+    float widest;
+    search.is_float8 = !tmk_grid_codes(grid, &search.lowest, &search.highest);
+    search.codes = search.is_float8 ? 2 * tmk_grid_float8_most(grid->dtype)
+                                    : (double)search.highest - search.lowest;
+    TMK_TRY(tmk_grid_fit(grid, spread->min, spread->max, &widest, &search.fixed, diag));
+    enum tmk_status status = tmk_excess_make(spread, false, &search.above, diag);
+    if (status == TMK_OK)
+        status = tmk_excess_make(spread, true, &search.below, diag);
+    if (status == TMK_OK && search.above.square + search.below.square > 0) {
+        struct trial best = search_scales(&search, (double)widest);
+        found = range_of(&search, &best);
+        find_flat(&search, &best, (double)widest, &found);
+        if (cost_of(&search, &all) <= cost_of(&search, &found)) {
+            found.low = all.low;
+            found.high = all.high;
+        }
+    }
+    if (status == TMK_OK) {
+        found.low_from = found.low_to = (double)found.low;
+        found.high_from = found.high_to = (double)found.high;
+        *out = found;
+    }
+    tmk_excess_finish(&search.above);
+    tmk_excess_finish(&search.below);
+    return status;
+}
+
+const struct tmk_method tmk_method_mse = {
+    .name = "mse",
+    .help = "the range with the least mean squared error, searched on the exact histogram",
+    .wants_histogram = true,
+    .parameter = 0,
+    .choose = choose,
+};

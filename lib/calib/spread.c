@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* States as sorted bins. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "calib/method.h"
+
+/* Rows of tmk_stats_bins: positive ones ascend, negative ones descend by value. */
+struct rows {
+    uint16_t *bin;
+    uint64_t *count, *low;
+};
+
+static void place(const struct rows *rows, uint32_t row, const struct tmk_summary *facts,
+                  struct tmk_spread *out, double *const columns[4], uint32_t at) {
+    double lo, hi;
+    uint64_t count = rows->count[row];
+    tmk_bin_edges(rows->bin[row], &lo, &hi);
+    columns[0][at] = fmax(lo, (double)facts->min);
+    columns[1][at] = fmin(hi, (double)facts->max);
+    columns[2][at] = tmk_bin_mean(rows->bin[row], count, rows->low[row]);
+    columns[3][at] = (double)count;
+    double half = tmk_spread_half(out, at), mean = columns[2][at];
+    out->square += (double)count * (mean * mean + half * half / 3);
+}
+
+static enum tmk_status fill(const struct tmk_stats *stats, const struct tmk_summary *facts,
+                            struct tmk_spread *out, struct tmk_diag *diag) {
+    uint32_t n = facts->bins_used, negative = 0;
+    if (n == 0)
+        return TMK_OK;
+    double *values = calloc(n, 4 * sizeof *values);
+    uint64_t *wide = calloc(n, 2 * sizeof *wide);
+    uint16_t *bins = calloc(n, sizeof *bins);
+    if (values && wide && bins) {
+        struct rows rows = {bins, wide, wide + n};
+        double *const columns[4] = {values, values + n, values + 2 * n, values + 3 * n};
+        tmk_stats_bins(stats, rows.bin, rows.count, rows.low);
+        out->n = n;
+        out->lo = columns[0], out->hi = columns[1], out->mean = columns[2];
+        out->count = columns[3];
+        for (uint32_t i = 0; i < n; i++)
+            negative += rows.bin[i] >> 15;
+        for (uint32_t i = 0; i < n; i++)
+            place(&rows, i < negative ? n - 1 - i : i - negative, facts, out, columns, i);
+        out->square /= out->finite;
+    }
+    free(wide);
+    free(bins);
+    if (out->n == 0) {
+        free(values);
+        return tmk_nomem(diag);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status check_level(const struct tmk_stats *stats, struct tmk_diag *diag) {
+    if (tmk_stats_level_of(stats) != TMK_STATS_HISTOGRAM)
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "the profile has no histogram of this value; profile it with histograms");
+    return TMK_OK;
+}
+
+static enum tmk_status of_state(const struct tmk_stats *stats, struct tmk_spread *out,
+                                struct tmk_diag *diag) {
+    struct tmk_summary facts;
+    struct tmk_spread made = {0};
+    TMK_TRY(check_level(stats, diag));
+    tmk_stats_summary(stats, &facts);
+    if (facts.finite == 0)
+        return tmk_fail(diag, TMK_NOTFOUND, "no finite element was seen");
+    made.finite = (double)facts.finite;
+    made.zeros = (double)facts.zeros;
+    made.min = facts.min;
+    made.max = facts.max;
+    TMK_TRY(fill(stats, &facts, &made, diag));
+    *out = made;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n,
+                                struct tmk_spread *out, struct tmk_diag *diag) {
+    if (n == 1)
+        return of_state(stats[0], out, diag);
+    struct tmk_stats *all = NULL;
+    enum tmk_status status = tmk_stats_create(TMK_STATS_HISTOGRAM, &all, diag);
+    for (uint32_t i = 0; i < n && status == TMK_OK; i++) {
+        status = check_level(stats[i], diag);
+        if (status == TMK_OK)
+            status = tmk_stats_merge(all, stats[i], diag);
+    }
+    if (status == TMK_OK)
+        status = of_state(all, out, diag);
+    tmk_stats_destroy(&all);
+    return status;
+}
+
+void tmk_spread_finish(struct tmk_spread *spread) {
+    free((void *)(uintptr_t)spread->lo); /* the first of its columns */
+    *spread = (struct tmk_spread){0};
+}
