@@ -43,7 +43,8 @@ enum tmk_encoding_role {
 #undef TMK_ENCODING_ROLE_ENUM
 };
 
-/* The node input that reads a value, where only some of its readers are meant. */
+/* The node input that reads a value, where only some of its readers are meant. `node` is the node's
+ * name, or, where it has none, the ID of its first output, such as "p12". */
 struct tmk_encoding_use {
     const char *node, *op;
     uint32_t input;
@@ -94,6 +95,8 @@ struct tmk_left_float {
     uint32_t id;
     const char *name;
     const char *reason; /* "softmax is left float by the config", for people */
+    /* For consumers that want a range of everything; NaN: no finite number was seen. */
+    float observed_min, observed_max;
 };
 
 /* A requantization that an engine of integers does: of a node's accumulator (operand -1; its scale
@@ -155,8 +158,8 @@ TMK_API const char *tmk_encodings_text(struct tmk_encodings *encodings, const ch
 /* `size` zeroed bytes that live as long as the encodings; NULL when memory ran out. */
 TMK_API void *tmk_encodings_make(struct tmk_encodings *encodings, size_t count, size_t size);
 
-/* Of a value as this reader (node name, operator, input) sees it, or, with node NULL, as most do.
- * NULL: it stays float. */
+/* Of a value as this reader (node as in tmk_encoding_use, input) sees it, or, with node NULL, as
+ * most do. NULL: it stays float. */
 TMK_API const struct tmk_encoding *tmk_encodings_find(const struct tmk_encodings *encodings,
                                                       uint32_t id, const char *node,
                                                       uint32_t input);
@@ -181,7 +184,7 @@ struct tmk_calibrate_choice {
     double parameter;     /* of percentile: 99.99; 0: the method's default */
     enum tmk_dtype dtype; /* TMK_UNDEFINED: the default */
     const char *scheme;   /* "asymmetric", "symmetric"; NULL: the default */
-    bool per_channel;
+    const char *scales;   /* "tensor": one for all; "channel"; NULL: the default */
     bool pow2;
 };
 
@@ -192,6 +195,10 @@ struct tmk_calibrate_options {
     enum tmk_rounding rounding;
     bool pow2_requant;
     const char *config; /* a file of choices by operator, name, ID and kind; NULL: none */
+    /* What somebody should know: a rule of the config that matches nothing, a weight's scale that
+     * was enlarged. A line each. NULL: nobody asks. */
+    void (*remark)(void *context, const char *text);
+    void *context;
 };
 
 /* TMK_ARGUMENT: no such method or scheme, or a type that has no codes. TMK_FORMAT, with the entry:

@@ -114,6 +114,12 @@ static enum tmk_status check_left(const struct tmk_encodings *all, struct tmk_di
                             "left[%" PRIu32 "]: 'id' is p%" PRIu32 " behind p%" PRIu32
                             "; IDs ascend",
                             i, left->id, left[-1].id);
+        if (left->observed_min > left->observed_max ||
+            isnan(left->observed_min) != isnan(left->observed_max))
+            return tmk_fail(diag, TMK_FORMAT,
+                            "left[%" PRIu32 "]: 'observed_min' is above 'observed_max', or one of "
+                            "them is missing",
+                            i);
         if (tmk_encodings_find(all, left->id, NULL, 0))
             return tmk_fail(diag, TMK_FORMAT,
                             "left[%" PRIu32 "]: p%" PRIu32 " has an encoding for all its readers",

@@ -262,11 +262,17 @@ static enum tmk_status get_item(struct reader *r, const cJSON *item, struct tmk_
 }
 
 static enum tmk_status get_left(struct reader *r, const cJSON *item, struct tmk_left_float *left) {
-    static const char *const keys[] = {"id", "name", "reason"};
+    static const char *const keys[] = {"id", "name", "reason", "observed_min", "observed_max"};
     TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), r->strict, r->diag));
     TMK_TRY(get_id(r, item, &left->id));
     TMK_TRY(keep(r, item, "name", NULL, &left->name));
-    return keep(r, item, "reason", NULL, &left->reason);
+    TMK_TRY(keep(r, item, "reason", NULL, &left->reason));
+    left->observed_min = left->observed_max = NAN;
+    if (tmk_json_member(item, "observed_min"))
+        TMK_TRY(tmk_json_float(item, "observed_min", &left->observed_min, r->diag));
+    if (tmk_json_member(item, "observed_max"))
+        TMK_TRY(tmk_json_float(item, "observed_max", &left->observed_max, r->diag));
+    return TMK_OK;
 }
 
 static enum tmk_status get_requant(struct reader *r, const cJSON *item, struct tmk_requant *q) {

@@ -125,6 +125,8 @@ static enum tmk_status left_text(const struct tmk_left_float *left, struct tmk_t
     put_id(&to, left->id);
     tmk_json_put_text(&to, "name", left->name);
     tmk_json_put_text(&to, "reason", left->reason);
+    tmk_json_put_float(&to, "observed_min", left->observed_min);
+    tmk_json_put_float(&to, "observed_max", left->observed_max);
     return tmk_json_finish(&to, text, diag);
 }
 

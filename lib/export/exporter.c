@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/exporter.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,19 @@ const struct tmk_exporter *tmk_exporter_find(const char *name) {
         if (strcmp((*row)->name, name) == 0)
             return *row;
     return NULL;
+}
+
+const struct tmk_encoding *tmk_export_encoding(const struct tmk_encodings *encodings,
+                                               const struct tmk_node *node, uint32_t at) {
+    const struct tmk_value *value = at < node->n_inputs ? node->inputs[at] : NULL;
+    char key[24] = "";
+    if (!value || value->profile_id < 0)
+        return NULL;
+    for (uint32_t i = 0; !*key && i < node->n_outputs; i++)
+        if (node->outputs[i])
+            snprintf(key, sizeof key, "p%" PRId64, node->outputs[i]->profile_id);
+    return tmk_encodings_find(encodings, (uint32_t)value->profile_id,
+                              *node->name ? node->name : key, at);
 }
 
 const char *tmk_export_name(const struct tmk_export_job *job, uint32_t id, const char *original) {

@@ -44,6 +44,10 @@ const struct tmk_exporter *tmk_exporter_find(const char *name);
 /* NULL at the end. */
 const struct tmk_exporter *const *tmk_exporter_list(void);
 
+/* The encoding of the node's input number `at`, as the node sees it (nodes without names included);
+ * NULL: it stays float, is not there, or is no value of the model. */
+const struct tmk_encoding *tmk_export_encoding(const struct tmk_encodings *encodings,
+                                               const struct tmk_node *node, uint32_t at);
 /* The consumer's name of a value; NULL where the map has none for it, or the original is "". */
 const char *tmk_export_name(const struct tmk_export_job *job, uint32_t id, const char *original);
 /* Of a value for which the consumer has several tensors, the i-th name; NULL behind the last. */

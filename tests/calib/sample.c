@@ -133,8 +133,10 @@ enum tmk_status sample_encodings(struct tmk_encodings **out, struct tmk_diag *di
     all->rounding = TMK_ROUNDING_GEMMLOWP_DOUBLE;
     all->settings[all->n_settings++] = (struct tmk_encodings_setting){"method", "mse"};
     all->settings[all->n_settings++] = (struct tmk_encodings_setting){"x", ""};
-    all->left[all->n_left++] = (struct tmk_left_float){3, "shape", "integers have no scale"};
-    all->left[all->n_left++] = (struct tmk_left_float){4, "", "nothing was seen"};
+    all->left[all->n_left++] =
+        (struct tmk_left_float){3, "shape", "integers have no scale", NAN, NAN};
+    all->left[all->n_left++] =
+        (struct tmk_left_float){4, "", "the config leaves Softmax float", -1.0f / 3, 2};
     TMK_TRY(add_items(all, diag));
     return add_requants(all, diag);
 }

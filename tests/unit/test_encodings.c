@@ -102,6 +102,8 @@ static void test_everything_reads_back(void **state) {
     for (uint32_t i = 0; i < a->n_left; i++) {
         assert_int_equal(a->left[i].id, b->left[i].id);
         assert_string_equal(a->left[i].reason, b->left[i].reason);
+        assert_memory_equal(&a->left[i].observed_min, &b->left[i].observed_min, sizeof(float));
+        assert_memory_equal(&a->left[i].observed_max, &b->left[i].observed_max, sizeof(float));
     }
     assert_int_equal(a->n_requants, b->n_requants);
     for (uint32_t i = 0; i < a->n_requants; i++) {
@@ -235,6 +237,7 @@ static const struct {
     {"\"real\":[\"0x1", "\"real\":[\"0x1z", "'real': entry 0"},
     {"\"error\":0.5", "\"error\":-0.5", "'error'"},
     {"\"left\":[", "\"left\":[7,", "left[0]: not an object"},
+    {"\"observed_min\":null", "\"observed_min\":3", "left[0]: 'observed_min'"},
     {"{", "[", "not a JSON object"},
     {"\"encodings\":[", "\"encodings\":[[[", ""},
 };
