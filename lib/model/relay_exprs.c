@@ -29,11 +29,19 @@ static enum tmk_status raise_over(struct tmk_relay_reader *in, struct tmk_relay_
 
 static enum tmk_status annotate(struct tmk_relay_reader *in, struct tmk_relay_expr *expr) {
     struct tmk_relay_remarks remarks = {expr->type, expr->type_twice, expr->span, expr->remark};
-    TMK_TRY(tmk_relay_take_remarks(in, &remarks));
+    TMK_TRY(tmk_relay_take_remarks(in, true, &remarks));
     expr->type = remarks.type;
     expr->type_twice = remarks.type_twice;
     expr->span = remarks.span;
     expr->remark = remarks.remark;
+    return TMK_OK;
+}
+
+/* Comments between the arguments of a call belong to it, whatever they say. */
+static enum tmk_status annotate_inside(struct tmk_relay_reader *in, struct tmk_relay_expr *call) {
+    struct tmk_relay_remarks remarks = {.remark = call->remark};
+    TMK_TRY(tmk_relay_take_remarks(in, false, &remarks));
+    call->remark = remarks.remark;
     return TMK_OK;
 }
 
@@ -272,7 +280,6 @@ static enum tmk_status parse_arg(struct tmk_relay_reader *in) {
     return tmk_relay_push(in, &in->pointers, &arg);
 }
 
-/* Comments between arguments belong to the call. */
 static enum tmk_status parse_call(struct tmk_relay_reader *in, struct tmk_relay_expr *callee,
                                   struct tmk_relay_expr **out) {
     struct tmk_relay_expr *expr;
@@ -280,13 +287,13 @@ static enum tmk_status parse_call(struct tmk_relay_reader *in, struct tmk_relay_
     TMK_TRY(new_expr(in, TMK_RELAY_CALL, callee->place, &expr));
     expr->callee = callee;
     TMK_TRY(tmk_relay_next(in));
-    TMK_TRY(annotate(in, expr));
+    TMK_TRY(annotate_inside(in, expr));
     bool more = in->token.kind != ')';
     while (more) {
         TMK_TRY(parse_arg(in));
-        TMK_TRY(annotate(in, expr));
+        TMK_TRY(annotate_inside(in, expr));
         TMK_TRY(tmk_relay_take(in, ',', &more));
-        TMK_TRY(annotate(in, expr));
+        TMK_TRY(annotate_inside(in, expr));
         more = more && in->token.kind != ')';
     }
     expr->remark_inside = expr->remark != NULL;

@@ -160,7 +160,7 @@ static enum tmk_status parse_variable(struct tmk_relay_reader *in, enum tmk_rela
     if (typed)
         TMK_TRY(tmk_relay_parse_type(in, &binding->type));
     struct tmk_relay_remarks remarks = {0};
-    TMK_TRY(tmk_relay_take_remarks(in, &remarks));
+    TMK_TRY(tmk_relay_take_remarks(in, true, &remarks));
     binding->checked = remarks.type;
     binding->span = remarks.span;
     *out = binding;

@@ -129,8 +129,8 @@ struct tmk_relay_remarks {
     bool type_twice;
     const char *span, *remark;
 };
-/* Takes the comments before the token. */
-TMK_NODISCARD enum tmk_status tmk_relay_take_remarks(struct tmk_relay_reader *in,
+/* Takes the comments before the token; where `types` is false, all are remarks. */
+TMK_NODISCARD enum tmk_status tmk_relay_take_remarks(struct tmk_relay_reader *in, bool types,
                                                      struct tmk_relay_remarks *remarks);
 
 /* ---- relay_values.c ---- */

@@ -102,10 +102,10 @@ static enum tmk_status add_remark(struct tmk_relay_reader *in, const char *begin
 }
 
 static enum tmk_status read_comment(struct tmk_relay_reader *in, const char *begin, const char *end,
-                                    struct tmk_relay_remarks *remarks) {
+                                    bool types, struct tmk_relay_remarks *remarks) {
     trim(&begin, &end);
-    bool typed = end - begin > 3 && !memcmp(begin, "ty=", 3);
-    const char *span = end - begin > 5 && !memcmp(begin, "span=", 5) ? begin : NULL;
+    bool typed = types && end - begin > 3 && !memcmp(begin, "ty=", 3);
+    const char *span = types && end - begin > 5 && !memcmp(begin, "span=", 5) ? begin : NULL;
     if (typed && !span)
         span = find(begin, end, " span=");
     if (!typed && !span)
@@ -130,7 +130,7 @@ static enum tmk_status read_comment(struct tmk_relay_reader *in, const char *beg
     return TMK_OK;
 }
 
-enum tmk_status tmk_relay_take_remarks(struct tmk_relay_reader *in,
+enum tmk_status tmk_relay_take_remarks(struct tmk_relay_reader *in, bool types,
                                        struct tmk_relay_remarks *remarks) {
     if (!in->comments)
         return TMK_OK;
@@ -151,7 +151,7 @@ enum tmk_status tmk_relay_take_remarks(struct tmk_relay_reader *in,
                 else
                     at--;
             }
-            TMK_TRY(read_comment(in, begin, at - 2, remarks));
+            TMK_TRY(read_comment(in, begin, at - 2, types, remarks));
         } else {
             at++;
         }
