@@ -24,10 +24,22 @@ TMK_NODISCARD enum tmk_status tmk_relay_lower(struct tmk_relay_module *module,
  * that Relay can't say are TMK_UNSUPPORTED, all in one line. */
 TMK_NODISCARD enum tmk_status tmk_relay_save(const struct tmk_graph *graph, const char *path,
                                              const char *params_path, struct tmk_diag *diag);
-/* The same as a module, for exporters that add to it. */
+/* How a graph is said in Relay; zero-initialised is the default. */
+struct tmk_relay_raise_options {
+    bool metadata; /* weights go to the metadata section: there are no params */
+    bool qnn;      /* QuantizeLinear as qnn.quantize, whose ties go away from zero, not to even */
+};
+/* The same as a module, for exporters that add to it; NULL: the default. `value` of expressions
+ * that make a value of the graph is that value. */
 TMK_NODISCARD enum tmk_status tmk_relay_raise(const struct tmk_graph *graph,
-                                              struct tmk_relay_module **out,
+                                              const struct tmk_relay_raise_options *options,
+                                              struct tmk_relay_module **module,
                                               struct tmk_relay_params **params,
                                               struct tmk_diag *diag);
+/* The printed module and params as files, whole or not at all. */
+TMK_NODISCARD enum tmk_status tmk_relay_write(const struct tmk_relay_module *module,
+                                              const char *path, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_relay_params_write(const struct tmk_relay_params *params,
+                                                     const char *path, struct tmk_diag *diag);
 
 #endif

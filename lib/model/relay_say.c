@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/relay_say.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+
+static void *make(struct tmk_saying *b, size_t count, size_t size) {
+    void *memory = tmk_arena_array(b->arena, count, size);
+    b->nomem |= !memory;
+    return memory;
+}
+
+static const char *copy(struct tmk_saying *b, const char *text) {
+    const char *made = tmk_arena_strdup(b->arena, text);
+    b->nomem |= !made;
+    return made ? made : "";
+}
+
+static bool append(struct tmk_saying *b, struct tmk_relay_binding ***list, size_t *n, size_t *size,
+                   struct tmk_relay_binding *binding) {
+    struct tmk_relay_binding **grown = tmk_grown(*list, *n, size, sizeof(*grown));
+    b->nomem |= !grown;
+    if (!grown)
+        return false;
+    *list = grown;
+    grown[(*n)++] = binding;
+    return true;
+}
+
+void tmk_say_finish(struct tmk_saying *b) {
+    free(b->params);
+    free(b->bindings);
+    b->params = b->bindings = NULL;
+}
+
+static struct tmk_relay_binding **kept(struct tmk_saying *b, struct tmk_relay_binding *const *list,
+                                       size_t n) {
+    struct tmk_relay_binding **made = make(b, n + 1, sizeof(*made));
+    if (made && n)
+        memcpy(made, list, n * sizeof(*made));
+    return made;
+}
+
+enum tmk_status tmk_say_function(struct tmk_saying *b, const char *name,
+                                 struct tmk_relay_expr *result, struct tmk_relay_type *type,
+                                 struct tmk_diag *diag) {
+    struct tmk_relay_function *function = make(b, 1, sizeof *function);
+    struct tmk_relay_function **list =
+        make(b, b->module->n_functions + 1, sizeof(struct tmk_relay_function *));
+    if (b->nomem)
+        return tmk_nomem(diag);
+    function->form = TMK_RELAY_DEF_FORM;
+    function->name = copy(b, name);
+    function->params = kept(b, b->params, b->n_params);
+    function->n_params = (uint32_t)b->n_params;
+    function->result = type;
+    function->body.bindings = kept(b, b->bindings, b->n_bindings);
+    function->body.n = (uint32_t)b->n_bindings;
+    function->body.result = result;
+    if (b->module->n_functions)
+        memcpy(list, b->module->functions, b->module->n_functions * sizeof(*list));
+    list[b->module->n_functions++] = function;
+    b->module->functions = list;
+    return b->nomem ? tmk_nomem(diag) : TMK_OK;
+}
+
+/* ---- attributes ---- */
+
+static void set(struct tmk_say_attrs *a, const char *name, struct tmk_relay_value value) {
+    if (a->n < TMK_SAY_MOST_ATTRS)
+        a->items[a->n++] = (struct tmk_relay_attr){name, value};
+}
+
+static struct tmk_relay_value of_int(struct tmk_saying *b, int64_t i) {
+    char text[32];
+    const bool wide = i < INT32_MIN || i > INT32_MAX;
+    snprintf(text, sizeof text, "%lld%s", (long long)i, wide ? "i64" : "");
+    return (struct tmk_relay_value){.kind = TMK_RELAY_INT, .i = i, .s = copy(b, text)};
+}
+
+static struct tmk_relay_value of_real(struct tmk_saying *b, float value) {
+    char text[40];
+    tmk_format_float(value, text);
+    strcat(text, "f");
+    return (struct tmk_relay_value){
+        .kind = TMK_RELAY_REAL, .real = strtod(text, NULL), .s = copy(b, text)};
+}
+
+static struct tmk_relay_value list_of(struct tmk_saying *b, size_t n) {
+    struct tmk_relay_value list = {.kind = TMK_RELAY_LIST,
+                                   .items = make(b, n + 1, sizeof(struct tmk_relay_value))};
+    list.n = list.items ? (uint32_t)n : 0;
+    return list;
+}
+
+static struct tmk_relay_value of_ints(struct tmk_saying *b, const int64_t *values, size_t n) {
+    struct tmk_relay_value list = list_of(b, n);
+    for (size_t i = 0; i < list.n; i++)
+        list.items[i] = of_int(b, values[i]);
+    return list;
+}
+
+void tmk_say_set_int(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                     int64_t value) {
+    set(a, name, of_int(b, value));
+}
+
+void tmk_say_set_ints(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                      const int64_t *values, size_t n) {
+    set(a, name, of_ints(b, values, n));
+}
+
+void tmk_say_set_pairs(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                       const int64_t *values, size_t n) {
+    struct tmk_relay_value list = list_of(b, n);
+    for (size_t i = 0; i < list.n; i++)
+        list.items[i] = of_ints(b, values + 2 * i, 2);
+    set(a, name, list);
+}
+
+void tmk_say_set_real(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                      float value) {
+    set(a, name, of_real(b, value));
+}
+
+void tmk_say_set_reals(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                       const float *values, size_t n) {
+    struct tmk_relay_value list = list_of(b, n);
+    for (size_t i = 0; i < list.n; i++)
+        list.items[i] = of_real(b, values[i]);
+    set(a, name, list);
+}
+
+void tmk_say_set_bool(struct tmk_say_attrs *a, const char *name, bool value) {
+    set(a, name, (struct tmk_relay_value){.kind = TMK_RELAY_BOOL, .i = value});
+}
+
+void tmk_say_set_none(struct tmk_say_attrs *a, const char *name) {
+    set(a, name, (struct tmk_relay_value){.kind = TMK_RELAY_NONE});
+}
+
+void tmk_say_set_string(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                        const char *value) {
+    set(a, name, (struct tmk_relay_value){.kind = TMK_RELAY_STRING, .s = copy(b, value)});
+}
+
+/* ---- types ---- */
+
+struct tmk_relay_type *tmk_say_tensor_type(struct tmk_arena *arena, enum tmk_dtype dtype,
+                                           const struct tmk_shape *shape) {
+    if (dtype == TMK_UNDEFINED || !shape)
+        return NULL;
+    struct tmk_relay_type *type = tmk_arena_alloc(arena, sizeof *type);
+    int64_t *dims = tmk_arena_array(arena, TMK_MAX_RANK, sizeof *dims);
+    if (!type || !dims)
+        return NULL;
+    memcpy(dims, shape->dim, (size_t)shape->rank * sizeof *dims);
+    *type = (struct tmk_relay_type){.kind = TMK_RELAY_TENSOR,
+                                    .dtype = tmk_dtype_name(dtype),
+                                    .dims = dims,
+                                    .n = (uint32_t)shape->rank};
+    return type;
+}
+
+/* ---- expressions ---- */
+
+static struct tmk_relay_expr *make_expr(struct tmk_saying *b, enum tmk_relay_expr_kind kind) {
+    struct tmk_relay_expr *expr = make(b, 1, sizeof *expr);
+    if (expr)
+        expr->kind = kind;
+    return expr;
+}
+
+struct tmk_relay_expr *tmk_say_use(struct tmk_saying *b, struct tmk_relay_binding *binding) {
+    struct tmk_relay_expr *expr = binding ? make_expr(b, TMK_RELAY_USE) : NULL;
+    if (expr)
+        expr->binding = binding;
+    return expr;
+}
+
+struct tmk_relay_binding *tmk_say_make_binding(struct tmk_saying *b, struct tmk_relay_expr *expr) {
+    struct tmk_relay_binding *binding = make(b, 1, sizeof *binding);
+    char name[16];
+    if (!binding || !expr)
+        return NULL;
+    snprintf(name, sizeof name, "%u", b->next++);
+    *binding =
+        (struct tmk_relay_binding){.kind = TMK_RELAY_NUMBERED, .name = copy(b, name), .expr = expr};
+    return binding;
+}
+
+struct tmk_relay_expr *tmk_say_add_param(struct tmk_saying *b, const char *name,
+                                         struct tmk_relay_type *type) {
+    struct tmk_relay_binding *binding = make(b, 1, sizeof *binding);
+    if (!binding || !append(b, &b->params, &b->n_params, &b->params_size, binding))
+        return NULL;
+    *binding =
+        (struct tmk_relay_binding){.kind = TMK_RELAY_PARAM, .name = copy(b, name), .type = type};
+    return tmk_say_use(b, binding);
+}
+
+static struct tmk_relay_expr *bind(struct tmk_saying *b, struct tmk_relay_expr *expr) {
+    struct tmk_relay_binding *binding = tmk_say_make_binding(b, expr);
+    if (!binding || !append(b, &b->bindings, &b->n_bindings, &b->bindings_size, binding))
+        return NULL;
+    return tmk_say_use(b, binding);
+}
+
+static struct tmk_relay_expr *again(struct tmk_saying *b, struct tmk_relay_expr *expr) {
+    struct tmk_relay_expr *copied = expr ? make_expr(b, expr->kind) : NULL;
+    if (copied)
+        *copied = *expr;
+    return copied;
+}
+
+static struct tmk_relay_expr **operands(struct tmk_saying *b, struct tmk_relay_expr *const *from,
+                                        uint32_t n) {
+    struct tmk_relay_expr **list = make(b, n + 1, sizeof(*list));
+    for (uint32_t i = 0; list && i < n; i++)
+        if (!(list[i] = again(b, from[i])))
+            return NULL;
+    return list;
+}
+
+struct tmk_relay_expr *tmk_say_make_call(struct tmk_saying *b, const char *op,
+                                         struct tmk_relay_expr *const *args, uint32_t n,
+                                         const struct tmk_say_attrs *attrs,
+                                         struct tmk_relay_type *type) {
+    struct tmk_relay_expr *call = make_expr(b, TMK_RELAY_CALL);
+    struct tmk_relay_expr *callee = make_expr(b, TMK_RELAY_OPERATOR);
+    struct tmk_relay_expr **list = operands(b, args, n);
+    struct tmk_relay_attr *set = make(b, attrs ? attrs->n + 1 : 1, sizeof *set);
+    if (!call || !callee || !list || !set)
+        return NULL;
+    callee->text = op;
+    call->callee = callee;
+    call->args = list;
+    call->n_args = n;
+    call->type = type;
+    call->attrs = set;
+    call->n_attrs = attrs ? attrs->n : 0;
+    if (call->n_attrs)
+        memcpy(set, attrs->items, call->n_attrs * sizeof *set);
+    return call;
+}
+
+struct tmk_relay_expr *tmk_say_call(struct tmk_saying *b, const char *op,
+                                    struct tmk_relay_expr *const *args, uint32_t n,
+                                    const struct tmk_say_attrs *attrs) {
+    return bind(b, tmk_say_make_call(b, op, args, n, attrs, NULL));
+}
+
+struct tmk_relay_expr *tmk_say_call1(struct tmk_saying *b, const char *op,
+                                     struct tmk_relay_expr *x) {
+    return tmk_say_call(b, op, &x, 1, NULL);
+}
+
+struct tmk_relay_expr *tmk_say_call2(struct tmk_saying *b, const char *op, struct tmk_relay_expr *x,
+                                     struct tmk_relay_expr *y) {
+    struct tmk_relay_expr *args[] = {x, y};
+    return tmk_say_call(b, op, args, 2, NULL);
+}
+
+struct tmk_relay_expr *tmk_say_items(struct tmk_saying *b, struct tmk_relay_expr *const *items,
+                                     uint32_t n) {
+    struct tmk_relay_expr *expr = make_expr(b, TMK_RELAY_ITEMS);
+    struct tmk_relay_expr **list = operands(b, items, n);
+    if (!expr || !list)
+        return NULL;
+    expr->args = list;
+    expr->n_args = n;
+    return expr;
+}
+
+struct tmk_relay_expr *tmk_say_project(struct tmk_saying *b, struct tmk_relay_expr *tuple,
+                                       uint32_t index) {
+    struct tmk_relay_expr *expr = make_expr(b, TMK_RELAY_PROJECT);
+    struct tmk_relay_expr **list = operands(b, &tuple, 1);
+    if (!expr || !list)
+        return NULL;
+    expr->args = list;
+    expr->n_args = 1;
+    expr->index = index;
+    return bind(b, expr);
+}
+
+struct tmk_relay_expr *tmk_say_scalar(struct tmk_saying *b, enum tmk_dtype dtype, double value) {
+    const bool direct =
+        dtype == TMK_FLOAT32 || dtype == TMK_INT32 || dtype == TMK_INT64 || dtype == TMK_BOOL;
+    const enum tmk_dtype spelled = direct ? dtype : TMK_INT32;
+    const struct tmk_shape none = {0};
+    struct tmk_relay_expr *expr = make_expr(b, TMK_RELAY_CONSTANT);
+    void *bytes = make(b, 1, sizeof(int64_t));
+    char text[40];
+    if (!expr || !bytes)
+        return NULL;
+    tmk_tensor_borrow(&expr->data, spelled, &none, bytes);
+    if (spelled == TMK_FLOAT32) {
+        *(float *)expr->data.data = (float)value;
+        tmk_format_float((float)value, text);
+        strcat(text, "f");
+    } else if (spelled == TMK_BOOL) {
+        *(uint8_t *)expr->data.data = value != 0;
+        strcpy(text, value != 0 ? "True" : "False");
+    } else if (spelled == TMK_INT64) {
+        *(int64_t *)expr->data.data = (int64_t)value;
+        snprintf(text, sizeof text, "%lldi64", (long long)value);
+    } else {
+        *(int32_t *)expr->data.data = (int32_t)value;
+        snprintf(text, sizeof text, "%d", (int32_t)value);
+    }
+    expr->text = copy(b, text);
+    expr->dtype = tmk_dtype_name(spelled);
+    expr->type = tmk_say_tensor_type(b->arena, spelled, &none);
+    return direct ? expr : tmk_say_cast(b, expr, dtype);
+}
+
+struct tmk_relay_expr *tmk_say_add_constant(struct tmk_saying *b, const struct tmk_tensor *tensor) {
+    struct tmk_relay_module *module = b->module;
+    struct tmk_relay_expr *expr = make_expr(b, TMK_RELAY_METADATA);
+    struct tmk_tensor *list = make(b, module->n_constants + 1u, sizeof *list);
+    const char **dtypes = make(b, module->n_constants + 1u, sizeof(char *));
+    if (!expr || !list || !dtypes)
+        return NULL;
+    if (module->n_constants) {
+        memcpy(list, module->constants, module->n_constants * sizeof *list);
+        memcpy(dtypes, module->constant_dtypes, module->n_constants * sizeof(char *));
+    }
+    tmk_tensor_share(&list[module->n_constants], tensor);
+    dtypes[module->n_constants] = tmk_dtype_name(tensor->dtype);
+    expr->text = "relay.Constant";
+    expr->index = module->n_constants;
+    expr->dtype = dtypes[module->n_constants++];
+    tmk_tensor_borrow(&expr->data, tensor->dtype, &tensor->shape, tensor->data);
+    expr->type = tmk_say_tensor_type(b->arena, tensor->dtype, &tensor->shape);
+    module->constants = list;
+    module->constant_dtypes = dtypes;
+    module->has_metadata = true;
+    return expr;
+}
+
+struct tmk_relay_expr *tmk_say_cast(struct tmk_saying *b, struct tmk_relay_expr *x,
+                                    enum tmk_dtype dtype) {
+    struct tmk_say_attrs a = {0};
+    tmk_say_set_string(b, &a, "dtype", tmk_dtype_name(dtype));
+    return tmk_say_call(b, "cast", &x, 1, &a);
+}
+
+struct tmk_relay_expr *tmk_say_reshape(struct tmk_saying *b, struct tmk_relay_expr *x,
+                                       const int64_t *dims, size_t n) {
+    struct tmk_say_attrs a = {0};
+    tmk_say_set_ints(b, &a, "newshape", dims, n);
+    return tmk_say_call(b, "reshape", &x, 1, &a);
+}

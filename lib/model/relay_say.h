@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Relay expressions, made one by one.
+ *
+ * Everything lives in the module's arena. Calls answer NULL once memory ran out (`nomem` stays set)
+ * and take NULL operands then, so that a writer checks once, at its end. An expression handed out
+ * may be used as an operand any number of times: what stands in the tree is a copy. */
+#ifndef TMK_MODEL_RELAY_SAY_H
+#define TMK_MODEL_RELAY_SAY_H
+
+#include "model/relay_ast.h"
+
+enum { TMK_SAY_MOST_ATTRS = 16 };
+
+/* Zero-initialise but for module and arena; end with tmk_say_finish. */
+struct tmk_saying {
+    struct tmk_relay_module *module;
+    struct tmk_arena *arena; /* the module's */
+    struct tmk_relay_binding **params, **bindings;
+    size_t n_params, params_size, n_bindings, bindings_size;
+    uint32_t next; /* number of the next "%N" */
+    bool nomem;
+};
+void tmk_say_finish(struct tmk_saying *b);
+/* What was built becomes function `name` of the module, with this result. */
+TMK_NODISCARD enum tmk_status tmk_say_function(struct tmk_saying *b, const char *name,
+                                               struct tmk_relay_expr *result,
+                                               struct tmk_relay_type *type, struct tmk_diag *diag);
+
+/* Attributes of a call; names are literals, all else is copied. Those that a row sets beyond
+ * TMK_SAY_MOST_ATTRS would be a mistake of its author. */
+struct tmk_say_attrs {
+    struct tmk_relay_attr items[TMK_SAY_MOST_ATTRS];
+    uint32_t n;
+};
+void tmk_say_set_int(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                     int64_t value);
+void tmk_say_set_ints(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                      const int64_t *values, size_t n);
+/* [[a, b], [c, d], ...] of 2 * n values */
+void tmk_say_set_pairs(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                       const int64_t *values, size_t n);
+/* Spelled so that they read back to the same bits. */
+void tmk_say_set_real(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name, float value);
+void tmk_say_set_reals(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                       const float *values, size_t n);
+void tmk_say_set_bool(struct tmk_say_attrs *a, const char *name, bool value);
+/* None */
+void tmk_say_set_none(struct tmk_say_attrs *a, const char *name);
+void tmk_say_set_string(struct tmk_saying *b, struct tmk_say_attrs *a, const char *name,
+                        const char *value);
+
+/* The type of a tensor; NULL where the element type or the rank is not known. -1 is '?'. */
+struct tmk_relay_type *tmk_say_tensor_type(struct tmk_arena *arena, enum tmk_dtype dtype,
+                                           const struct tmk_shape *shape);
+
+/* A parameter of the function. `name` is spelled as it is. */
+struct tmk_relay_expr *tmk_say_add_param(struct tmk_saying *b, const char *name,
+                                         struct tmk_relay_type *type);
+/* A binding that the caller puts among others himself. */
+struct tmk_relay_binding *tmk_say_make_binding(struct tmk_saying *b, struct tmk_relay_expr *expr);
+/* A use of the binding. */
+struct tmk_relay_expr *tmk_say_use(struct tmk_saying *b, struct tmk_relay_binding *binding);
+/* A call, not bound to a name. */
+struct tmk_relay_expr *tmk_say_make_call(struct tmk_saying *b, const char *op,
+                                         struct tmk_relay_expr *const *args, uint32_t n,
+                                         const struct tmk_say_attrs *attrs,
+                                         struct tmk_relay_type *type);
+/* `%N = op(args, attrs)`; attrs and type may be NULL. Answers the use of %N. */
+struct tmk_relay_expr *tmk_say_call(struct tmk_saying *b, const char *op,
+                                    struct tmk_relay_expr *const *args, uint32_t n,
+                                    const struct tmk_say_attrs *attrs);
+struct tmk_relay_expr *tmk_say_call1(struct tmk_saying *b, const char *op,
+                                     struct tmk_relay_expr *x);
+struct tmk_relay_expr *tmk_say_call2(struct tmk_saying *b, const char *op, struct tmk_relay_expr *x,
+                                     struct tmk_relay_expr *y);
+/* `%N = tuple.index` */
+struct tmk_relay_expr *tmk_say_project(struct tmk_saying *b, struct tmk_relay_expr *tuple,
+                                       uint32_t index);
+/* (a, b, ...), to be an operand */
+struct tmk_relay_expr *tmk_say_items(struct tmk_saying *b, struct tmk_relay_expr *const *items,
+                                     uint32_t n);
+/* A scalar: 6f, 3, 3i64, True. Types other than float32, int32, int64 and bool are cast from
+ * int32. */
+struct tmk_relay_expr *tmk_say_scalar(struct tmk_saying *b, enum tmk_dtype dtype, double value);
+/* meta[relay.Constant][i], which the tensor becomes (shared). */
+struct tmk_relay_expr *tmk_say_add_constant(struct tmk_saying *b, const struct tmk_tensor *tensor);
+/* cast(x, dtype=...) */
+struct tmk_relay_expr *tmk_say_cast(struct tmk_saying *b, struct tmk_relay_expr *x,
+                                    enum tmk_dtype dtype);
+/* reshape(x, newshape=...) */
+struct tmk_relay_expr *tmk_say_reshape(struct tmk_saying *b, struct tmk_relay_expr *x,
+                                       const int64_t *dims, size_t n);
+
+/* ---- names ---- */
+
+/* A name as TVM's reader takes it: letters, digits, '_' and '/', no digit and no '/' at the front.
+ * Any other byte becomes _xHH (two small hexadecimal digits), an '_' that already begins such a
+ * group becomes _x5f, and "v_x_" goes before a name that is empty or begins with a digit, '/' or
+ * itself with "v_x_". NULL when memory ran out. */
+const char *tmk_relay_escape(struct tmk_arena *arena, const char *name);
+/* The name that was escaped; the very text where it holds no escapes. NULL when memory ran out. */
+const char *tmk_relay_unescape(struct tmk_arena *arena, const char *text);
+
+#endif
