@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/map.h"
 #include "base/utf8.h"
 
@@ -13,6 +14,7 @@ struct making {
     const struct tmk_export_job *job;
     const struct tmk_export_wants *wants;
     struct tmk_export_rows rows;
+    size_t size; /* of rows.items */
     struct tmk_map taken;
     uint32_t weights, biases; /* that the format does not hold */
     struct tmk_diag *diag;
@@ -57,14 +59,11 @@ static enum tmk_status add_name(struct making *m, const struct tmk_encoding *e, 
         skip(m, e, why);
         return TMK_OK;
     }
-    struct tmk_export_row *grown = m->rows.items;
-    if (!(m->rows.n & (m->rows.n - 1))) /* full at powers of two */
-        grown = realloc(grown, (m->rows.n ? 2 * m->rows.n : 1) * sizeof *grown);
-    if (!grown || !tmk_map_put(&m->taken, name, (void *)e)) {
-        m->rows.items = grown ? grown : m->rows.items;
+    struct tmk_export_row *grown = tmk_grown(m->rows.items, m->rows.n, &m->size, sizeof *grown);
+    if (grown)
+        m->rows.items = grown;
+    if (!grown || !tmk_map_put(&m->taken, name, (void *)e))
         return tmk_nomem(m->diag);
-    }
-    m->rows.items = grown;
     m->rows.items[m->rows.n++] = (struct tmk_export_row){e, name};
     return TMK_OK;
 }

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/layers.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+
+const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value) {
+    if (value->kind == TMK_VALUE_INITIALIZER)
+        return &value->data;
+    if (!value->producer || !tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant"))
+        return NULL;
+    const struct tmk_attr *attr = tmk_node_attr(value->producer, "value");
+    return attr && attr->kind == TMK_ATTR_TENSOR ? attr->tensors : NULL;
+}
+
+/* The axis of the weight along which output channels lie; -1: it is no layer. */
+static int32_t channel_axis(const struct tmk_node *node) {
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv"))
+        return 0;
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose"))
+        return 1;
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Gemm"))
+        return tmk_node_int(node, "transB", 0) ? 0 : 1;
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul") ? 1 : -1;
+}
+
+/* Behind activations that a layer takes in, as long as nobody else reads what is between. */
+static const struct tmk_value *behind_activation(const struct tmk_encodings *encodings,
+                                                 const struct tmk_value *value) {
+    while (value->n_uses == 1 && !value->n_graph_outputs &&
+           !tmk_encodings_find(encodings, (uint32_t)value->profile_id, NULL, 0)) {
+        const struct tmk_use *use = &value->uses[0];
+        if (use->input != 0 || !(tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Relu") ||
+                                 tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Clip")))
+            break;
+        value = use->node->outputs[0];
+    }
+    return value;
+}
+
+static bool make_layer(const struct tmk_encodings *encodings, const struct tmk_node *node,
+                       struct tmk_export_layer *out) {
+    int32_t axis = channel_axis(node);
+    if (axis < 0 || node->n_inputs < 2 || !node->inputs[0] || !node->inputs[1])
+        return false;
+    const struct tmk_tensor *data = tmk_export_constant(node->inputs[1]);
+    if (!data || data->dtype != TMK_FLOAT32 || data->shape.rank < 2 ||
+        (tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul") && data->shape.rank != 2))
+        return false;
+    int64_t group = tmk_node_int(node, "group", 1), channels = data->shape.dim[axis];
+    if (group < 1 || channels < 1 || channels > UINT32_MAX / group)
+        return false;
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose"))
+        channels *= group;
+    *out = (struct tmk_export_layer){
+        .node = node,
+        .input = node->inputs[0],
+        .weight = node->inputs[1],
+        .bias = node->n_inputs > 2 ? node->inputs[2] : NULL,
+        .output = node->outputs[0],
+        .activated = behind_activation(encodings, node->outputs[0]),
+        .channels = (uint32_t)channels,
+        .group = (uint32_t)group,
+    };
+    out->in = tmk_encodings_find(encodings, (uint32_t)out->input->profile_id, node->name, 0);
+    out->by = tmk_encodings_find(encodings, (uint32_t)out->weight->profile_id, node->name, 1);
+    out->out = tmk_encodings_find(encodings, (uint32_t)out->activated->profile_id, NULL, 0);
+    /* One a channel means one an output channel. */
+    if (out->by && out->by->axis >= 0 && (out->by->axis != axis || out->by->n != channels))
+        out->by = NULL;
+    return true;
+}
+
+enum tmk_status tmk_export_layers_make(const struct tmk_export_job *job,
+                                       struct tmk_export_layers *out, struct tmk_diag *diag) {
+    struct tmk_export_layers layers = {0};
+    struct tmk_export_layer layer;
+    size_t size = 0;
+    for (const struct tmk_node *node = job->graph->first; node; node = node->next) {
+        if (!make_layer(job->encodings, node, &layer))
+            continue;
+        struct tmk_export_layer *grown = tmk_grown(layers.items, layers.n, &size, sizeof layer);
+        if (!grown) {
+            tmk_export_layers_finish(&layers);
+            return tmk_nomem(diag);
+        }
+        layers.items = grown;
+        layers.items[layers.n++] = layer;
+    }
+    *out = layers;
+    return TMK_OK;
+}
+
+void tmk_export_layers_finish(struct tmk_export_layers *layers) {
+    free(layers->items);
+    *layers = (struct tmk_export_layers){0};
+}
+
+float tmk_export_weight_magnitude(const struct tmk_export_layer *layer, uint32_t channel) {
+    const struct tmk_encoding *by = layer->by;
+    uint32_t c = by->axis < 0 ? 0 : channel;
+    float most = fmaxf(-by->low[c], by->high[c]);
+    return most > 0 ? most : fmaxf(-by->clip_min[c], by->clip_max[c]);
+}
+
+const char *tmk_export_layer_name(const struct tmk_export_job *job,
+                                  const struct tmk_export_layer *layer) {
+    const char *original = layer->node->name[0] ? layer->node->name : layer->output->name;
+    const struct tmk_value *ends[] = {layer->activated, layer->output};
+    for (size_t i = 0; job->names && i < 2; i++) {
+        const char *mapped = tmk_export_names_get(job->names, (uint32_t)ends[i]->profile_id, 0);
+        if (mapped)
+            return mapped;
+    }
+    return !job->names || job->names->keep ? (original[0] ? original : NULL) : NULL;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operators that multiply by weights, with what is encoded around them: for formats whose
+ * entries are layers. */
+#ifndef TMK_EXPORT_LAYERS_H
+#define TMK_EXPORT_LAYERS_H
+
+#include "export/exporter.h"
+
+struct tmk_export_layer {
+    const struct tmk_node *node; /* Conv, ConvTranspose, Gemm or MatMul of the graph itself */
+    const struct tmk_value *input, *weight;
+    const struct tmk_value *bias;             /* NULL: none */
+    const struct tmk_value *output;           /* the node's own */
+    const struct tmk_value *activated;        /* behind Relu and Clip that only follow it */
+    const struct tmk_encoding *in, *by, *out; /* of input, weight, activated; NULL: float */
+    uint32_t channels;                        /* of the output */
+    uint32_t group;
+};
+
+struct tmk_export_layers {
+    struct tmk_export_layer *items; /* in the order of the nodes */
+    size_t n;
+};
+
+/* All of them whose weight is a float constant of known shape; their encodings may be missing.
+ * End with tmk_export_layers_finish. */
+TMK_NODISCARD enum tmk_status tmk_export_layers_make(const struct tmk_export_job *job,
+                                                     struct tmk_export_layers *out,
+                                                     struct tmk_diag *diag);
+void tmk_export_layers_finish(struct tmk_export_layers *layers);
+
+/* The constant behind a value: an initializer's data, or a Constant node's; NULL: it is none. */
+const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value);
+/* Largest magnitude of the weights of an output channel as the encoding has it; > 0. */
+float tmk_export_weight_magnitude(const struct tmk_export_layer *layer, uint32_t channel);
+/* What a consumer calls the layer: the map's name of its output, before or behind the activation,
+ * or (originals) the node's name or the output's. NULL: none. */
+const char *tmk_export_layer_name(const struct tmk_export_job *job,
+                                  const struct tmk_export_layer *layer);
+
+#endif

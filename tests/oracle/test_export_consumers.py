@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exports read by their real consumers, and run: a wrong sign passes every loader, and no comparison of numbers.
+
+Each consumer that is not installed leaves its test out, with the reason. The network is the two-convolution one of the worked
+examples; figures in decibels are those that FORMATS measured for the same encodings.
+"""
+import importlib
+import json
+
+import numpy as np
+import onnx.utils
+import oracle
+from oracle import LeftOut, folder
+from twoconv import EXAMPLES, MODEL, SAMPLES, export, sqnr
+
+
+def need(*modules):
+    try:
+        return [importlib.import_module(name) for name in modules]
+    except ImportError as missing:
+        raise LeftOut(str(missing)) from None
+
+
+def near(decibels, measured, slack=0.15):
+    assert abs(decibels - measured) <= slack, f"{decibels:.2f} dB, and {measured} were measured"
+
+
+# ---- ncnn ----
+
+def run_ncnn(ncnn, param, binary, int8):
+    net = ncnn.Net()
+    for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
+        setattr(net.opt, "use_" + option, False)
+    net.opt.use_int8_inference = int8
+    net.opt.num_threads = 1
+    assert net.load_param(str(param)) == 0 and net.load_model(str(binary)) == 0
+    out = []
+    for sample in SAMPLES:
+        run = net.create_extractor()
+        run.input("x", ncnn.Mat(np.ascontiguousarray(sample[0])).clone())
+        out.append(np.array(run.extract("y")[1])[None])
+    return np.concatenate(out)
+
+
+def test_ncnn_int8():
+    ncnn, = need("ncnn")
+    with folder() as path:
+        target = export(path, "q.param", "ncnn-int8", "--template", EXAMPLES / "ncnn" / "twoconv.param")
+        assert [line.split()[-1] for line in target.read_text().splitlines() if line.startswith("Convolution")] == ["8=2", "8=2"]
+        got = run_ncnn(ncnn, target, path / "q.bin", True)
+        near(sqnr(got), 35.59)
+        plain = run_ncnn(ncnn, EXAMPLES / "ncnn" / "twoconv.param", EXAMPLES / "ncnn" / "twoconv.bin", False)
+        assert sqnr(plain) > 100
+
+
+# ---- LiteRT ----
+
+def run_litert(interpreter, model):
+    """Samples through a .tflite, whose layout is NHWC; outputs as floats in NCHW."""
+    run = interpreter.Interpreter(model_content=bytes(model))
+    run.allocate_tensors()
+    into, out_of = run.get_input_details()[0], run.get_output_details()[0]
+    out = []
+    for sample in SAMPLES:
+        x = sample.transpose(0, 2, 3, 1)
+        if into["dtype"] != np.float32:
+            scale, zero = into["quantization"]
+            x = np.clip(np.round(x / scale) + zero, -128, 127).astype(into["dtype"])
+        run.set_tensor(into["index"], x)
+        run.invoke()
+        y = run.get_tensor(out_of["index"])
+        if out_of["dtype"] != np.float32:
+            scale, zero = out_of["quantization"]
+            y = (y.astype(np.float32) - zero) * scale
+        out.append(y.transpose(0, 3, 1, 2))
+    return np.concatenate(out)
+
+
+def test_litert():
+    quantizer, recipe, calibration, interpreter = need(
+        "ai_edge_quantizer.quantizer", "ai_edge_quantizer.recipe", "ai_edge_quantizer.utils.calibration_utils",
+        "ai_edge_litert.interpreter")
+    with folder() as path:
+        ranges = export(path, "qsv.json", "litert")
+        made = quantizer.Quantizer(str(EXAMPLES / "litert" / "twoconv.tflite"))
+        made.load_quantization_recipe(recipe.static_wi8_ai8())
+        made = made.quantize(calibration.load_calibration_results(str(ranges))[0])
+        near(sqnr(run_litert(interpreter, made.quantized_model)), 36.73)
+
+
+# ---- AIMET's files by AIMET's arithmetic; its own program is in the heavy tier ----
+
+def grids_of(document):
+    """Of each name: scales and the codes that stand for 0, counted from 0 as versions before 2.0.0 do."""
+    if document["version"] == "2.0.0":
+        return {e["name"]: (np.ravel(e["y_scale"]), e.get("y_zero_point", 0) + (128 if e["output_dtype"] == "int8" else 0))
+                for e in document["encodings"]}
+    grids = {}
+    for section in ("activation_encodings", "param_encodings"):
+        entries = document[section]
+        if isinstance(entries, dict):
+            entries = [{"name": name, "scale": [e["scale"] for e in given], "offset": [e["offset"] for e in given]}
+                       for name, given in entries.items()]
+        grids.update((e["name"], (np.ravel(e["scale"]), -e["offset"][0])) for e in entries)
+    return grids
+
+
+def on_grid(grids, name, values):
+    scale, zero = grids[name]
+    scale = np.float32(scale).reshape(-1, *[1] * (values.ndim - 1)) if len(scale) > 1 else np.float32(scale[0])
+    return ((np.clip(np.rint(values / scale) + zero, 0, 255) - zero) * scale).astype(np.float32)
+
+
+def run_fake_quantized(grids):
+    model = onnx.shape_inference.infer_shapes(onnx.load(MODEL))
+    for tensor in model.graph.initializer:
+        if tensor.name in grids:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(on_grid(grids, tensor.name, onnx.numpy_helper.to_array(tensor)), tensor.name))
+    first, second = (oracle.session(onnx.utils.Extractor(model).extract_model([a], [b]))
+                     for a, b in (("x", "relu1_out"), ("relu1_out", "y")))
+    out = []
+    for sample in SAMPLES:
+        middle = first.run(None, {"x": on_grid(grids, "x", sample)})[0]
+        out.append(on_grid(grids, "y", second.run(None, {"relu1_out": on_grid(grids, "relu1_out", middle)})[0]))
+    return np.concatenate(out)
+
+
+def test_aimet_by_its_arithmetic():
+    for version in ("0.6.1", "1.0.0", "2.0.0"):
+        with folder() as path:
+            document = json.loads(export(path, "out", "aimet", "--set", f"version={version}").read_text())
+            near(sqnr(run_fake_quantized(grids_of(document))), 36.74)
+
+
+oracle.main(globals())
