@@ -68,6 +68,7 @@ struct command {
     X(transform) \
     X(link) \
     X(export) \
+    X(report) \
     X(graph) \
     X(run) \
     X(verify) \

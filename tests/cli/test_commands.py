@@ -31,6 +31,7 @@ OPTIONS = {
     "link": [*RUNNING, "output", "lineage", "numbers", "original", "tensors", "samples", "report", "lineage-out", "json"],
     "export": ["to", "output", "model", "names", "keep-names", "template", "set", "json"],
     "graph": ["dot", "ops", "json", "lineage"],
+    "report": ["output", "since", "encodings", "title"],
     "run": [*RUNNING, "output", "values"],
     "verify": ["rtol", "atol"],
     "bench": [*RUNNING, "figure", "repeat", "seconds", "json"],

@@ -7,8 +7,9 @@ build_packages=(
     libcjson-dev libhdf5-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libssl-dev libzip-dev
     libpng-dev libjpeg-dev libyaml-dev
 )
-# For a run that mpirun starts on several machines; everything else works without. tools/check installs them where it can.
-optional_packages=(libopenmpi-dev openmpi-bin)
+# For a run that mpirun starts on several machines, and for the test of the report in a browser; everything else works without.
+# tools/check installs them where it can.
+optional_packages=(libopenmpi-dev openmpi-bin chromium)
 check_packages=(libcmocka-dev python3 python3-venv)
 # From PyPI, into a virtual environment: tests compare with them.
 python_packages=(onnx onnxruntime numpy h5py jsonschema pillow)
