@@ -48,6 +48,13 @@ struct option_row {
     void *target; /* of the kind's type */
 };
 
+/* The weights of a model that has them in a file of their own. */
+#define PARAMS_OPTION_ROW(target)                                                                  \
+    {                                                                                              \
+        "params", 0, OPTION_TEXT, "FILE",                                                          \
+            "the weights of a Relay module, as relay.save_param_dict writes them", &(target)       \
+    }
+
 struct command {
     const char *name, *summary; /* one line for the list of commands */
     const char *usage;          /* after "tidemark NAME" */

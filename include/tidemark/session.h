@@ -29,11 +29,17 @@ TMK_API const char *tmk_version(void);
 /* A model file in memory: its graph, with profile IDs. Opaque. */
 struct tmk_model;
 
-/* Reads an ONNX model. `keep_unknown`: operators that nobody knows how to run are let through, for
+/* Reads an ONNX model, or a module of Relay as text. `keep_unknown`: operators that nobody knows how to run are let through, for
  * printing and instrumenting; otherwise they are TMK_UNSUPPORTED, all named together. End with
  * tmk_model_close. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_open(const char *path, bool keep_unknown,
                                                      struct tmk_model **out, struct tmk_diag *diag);
+/* The same, with the weights of a Relay module in a file of their own, as relay.save_param_dict
+ * writes it (NULL: none); TMK_ARGUMENT where the model is not Relay. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_params(const char *path, const char *params,
+                                                            bool keep_unknown,
+                                                            struct tmk_model **out,
+                                                            struct tmk_diag *diag);
 /* NULL is allowed. */
 TMK_API void tmk_model_close(struct tmk_model **model);
 

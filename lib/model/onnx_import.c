@@ -3,11 +3,10 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "graph/identify.h"
+#include "model/finish.h"
 #include "model/onnx.h"
 #include "model/onnx_import.h"
 #include "model/wire.h"
-#include "ops/ops.h"
 
 enum { MAX_INLINED = 1 << 30 }; /* bytes of nodes and attributes that inlining may make */
 enum { MAX_OPSETS = 1000 };
@@ -219,19 +218,6 @@ static enum tmk_status build(struct tmk_onnx_builder *b) {
     return tmk_graph_sort(b->root, b->diag);
 }
 
-static enum tmk_status finish_graph(struct tmk_graph *graph, const struct tmk_onnx_options *options,
-                                    struct tmk_diag *diag) {
-    struct tmk_diag unknown = {0};
-    bool keep = options && options->keep_unknown;
-    enum tmk_status status = tmk_ops_bind(graph, keep ? &unknown : diag);
-    if (keep && status != TMK_OK && status != TMK_UNSUPPORTED)
-        return tmk_fail(diag, status, "%s", unknown.text);
-    if (!keep)
-        TMK_TRY(status);
-    TMK_TRY(tmk_graph_identify(graph, NULL, diag));
-    return tmk_graph_verify(graph, diag);
-}
-
 static enum tmk_status read_model(struct tmk_onnx_file *file, TmkPb__Model **out,
                                   struct tmk_diag *diag) {
     const char *bytes = tmk_buf_data(file->bytes);
@@ -279,7 +265,7 @@ enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *o
     if (model)
         tmk_pb__model__free_unpacked(model, NULL);
     if (status == TMK_OK)
-        status = finish_graph(b.root, options, diag);
+        status = tmk_model_finish(b.root, options && options->keep_unknown, diag);
     tmk_onnx_file_rest(
         &file); /* all of it was read, for fingerprints and for what is not aligned */
     tmk_onnx_file_finish(&file);

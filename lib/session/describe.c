@@ -39,7 +39,7 @@ enum tmk_status tmk_describe_model(struct tmk_profile *profile, const struct tmk
     profile->producer.kernels = copy(profile, tmk_kernel_library(), &ok);
     profile->model.file = copy(profile, tmk_base_name(model->path), &ok);
     profile->model.sha256 = copy(profile, model->sha256, &ok);
-    profile->model.format = copy(profile, "onnx", &ok);
+    profile->model.format = copy(profile, model->format, &ok);
     profile->model.ir_version = graph->ir_version;
     profile->model.fingerprint = tmk_graph_fingerprint(original);
     for (uint32_t i = 0; i < graph->n_opsets; i++)

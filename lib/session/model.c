@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "graph/identify.h"
 #include "model/onnx.h"
+#include "model/reader.h"
 #include "pass/instrument.h"
 #include "tmk_version.h"
 
@@ -19,6 +20,12 @@ const char *tmk_version(void) {
 
 enum tmk_status tmk_model_open(const char *path, bool keep_unknown, struct tmk_model **out,
                                struct tmk_diag *diag) {
+    return tmk_model_open_params(path, NULL, keep_unknown, out, diag);
+}
+
+enum tmk_status tmk_model_open_params(const char *path, const char *params, bool keep_unknown,
+                                      struct tmk_model **out, struct tmk_diag *diag) {
+    const struct tmk_reader *reader = NULL;
     struct tmk_model *model = calloc(1, sizeof *model);
     if (!model)
         return tmk_nomem(diag);
@@ -27,8 +34,11 @@ enum tmk_status tmk_model_open(const char *path, bool keep_unknown, struct tmk_m
     if (status == TMK_OK)
         status = tmk_file_sha256(path, NULL, model->sha256, diag);
     if (status == TMK_OK)
-        status = tmk_onnx_load(path, &(struct tmk_onnx_options){.keep_unknown = keep_unknown},
-                               &model->graph, diag);
+        status = tmk_reader_find(path, &reader, diag);
+    if (status == TMK_OK)
+        status = reader->load(path, params, keep_unknown, &model->graph, diag);
+    if (status == TMK_OK)
+        model->format = reader->name;
     if (status == TMK_OK)
         *out = model;
     else

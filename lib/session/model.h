@@ -10,6 +10,7 @@
 struct tmk_model {
     char *path;
     char sha256[65];
+    const char *format;      /* "onnx", "relay" */
     struct tmk_graph *graph; /* identified; never changed: clones are */
 };
 

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making nodes, constants and types for Relay's operators. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/relay_lower.h"
+#include "ops/ops.h"
+
+enum { MAX_NODES = 4 << 20 }; /* functions may be inlined so often */
+
+static const char tidemark_prefix[] = TMK_DOMAIN_TIDEMARK "::";
+
+/* ---- texts and names ---- */
+
+const char *tmk_rl_text(struct tmk_relay_lowering *l, const char *fmt, ...) {
+    char small[256];
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int len = vsnprintf(small, sizeof small, fmt, args);
+    char *text = len < 0 ? NULL : tmk_arena_alloc(&l->scratch, (size_t)len + 1);
+    if (text)
+        vsnprintf(text, (size_t)len + 1, fmt, again);
+    va_end(again);
+    va_end(args);
+    return text;
+}
+
+const char *tmk_rl_unique(struct tmk_relay_lowering *l, const char *want) {
+    const char *name = tmk_rl_text(l, "%s", want);
+    for (uint32_t i = 2; name && tmk_map_get(&l->names, name); i++)
+        name = tmk_rl_text(l, "%s~%u", want, i);
+    return name && tmk_map_put(&l->names, name, l) ? name : NULL;
+}
+
+/* ---- types ---- */
+
+enum tmk_dtype tmk_rl_dtype(const char *name) {
+    return strcmp(name, "uint1") == 0 ? TMK_BOOL : tmk_dtype_by_name(name);
+}
+
+static enum tmk_dtype widened(enum tmk_dtype dtype) {
+    return dtype == TMK_FLOAT16 || dtype == TMK_BFLOAT16 || dtype == TMK_FLOAT64 ? TMK_FLOAT32
+                                                                                 : dtype;
+}
+
+enum tmk_status tmk_rl_type(const struct tmk_relay_type *from, struct tmk_type *out,
+                            struct tmk_diag *diag) {
+    struct tmk_type type = {0};
+    size_t count;
+    if (!from || from->kind != TMK_RELAY_TENSOR) {
+        *out = type;
+        return TMK_OK;
+    }
+    if (from->n > TMK_MAX_RANK)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "a tensor of rank %u; at most %d", from->n,
+                        TMK_MAX_RANK);
+    type.origin = tmk_rl_dtype(from->dtype);
+    if (!type.origin || !tmk_dtype_size(type.origin))
+        return tmk_fail(diag, TMK_UNSUPPORTED, "tensors of type '%s' are not supported",
+                        from->dtype);
+    type.dtype = widened(type.origin);
+    type.has_shape = true;
+    type.shape.rank = (int32_t)from->n;
+    bool whole = true;
+    for (uint32_t i = 0; i < from->n; i++) {
+        type.shape.dim[i] = from->dims[i];
+        whole &= from->dims[i] >= 0;
+    }
+    if (whole && !tmk_shape_count(&type.shape, &count))
+        return tmk_fail(diag, TMK_RANGE, "a tensor with too many elements");
+    *out = type;
+    return TMK_OK;
+}
+
+static bool is_known(const struct tmk_type *type) {
+    size_t count;
+    return type->dtype && type->has_shape && tmk_shape_count(&type->shape, &count);
+}
+
+enum tmk_status tmk_rl_infer(struct tmk_node *node, struct tmk_diag *diag) {
+    struct tmk_tensor *tensors = calloc(node->n_inputs ? node->n_inputs : 1, sizeof *tensors);
+    const struct tmk_tensor **in = calloc(node->n_inputs ? node->n_inputs : 1, sizeof(void *));
+    struct tmk_infer_result *out = calloc(node->n_outputs, sizeof *out);
+    bool known = true;
+    enum tmk_status status = tensors && in && out ? TMK_OK : tmk_nomem(diag);
+    for (uint32_t i = 0; i < node->n_inputs && status == TMK_OK; i++) {
+        const struct tmk_value *value = node->inputs[i];
+        if (!value)
+            continue;
+        known &= is_known(&value->type);
+        tensors[i].dtype = value->type.dtype;
+        tensors[i].shape = value->type.shape;
+        tensors[i].data = value->kind == TMK_VALUE_INITIALIZER ? value->data.data : NULL;
+        in[i] = &tensors[i];
+    }
+    if (status == TMK_OK && known) {
+        status = tmk_op_infer(node, in, out, diag);
+        for (uint32_t i = 0; i < node->n_outputs && status == TMK_OK; i++)
+            if (node->outputs[i] && out[i].known) {
+                struct tmk_type type = {.dtype = out[i].dtype,
+                                        .origin = out[i].dtype,
+                                        .has_shape = true,
+                                        .shape = out[i].shape};
+                status = tmk_value_set_type(node->outputs[i], &type, diag);
+            }
+    }
+    free(tensors);
+    free(in);
+    free(out);
+    return status;
+}
+
+enum tmk_status tmk_rl_initializer(struct tmk_relay_lowering *l, const char *name,
+                                   const struct tmk_tensor *data, struct tmk_value **out) {
+    struct tmk_tensor wide;
+    TMK_TRY(tmk_tensor_widen(data, &wide, l->diag));
+    enum tmk_status status = tmk_graph_add_initializer(l->root, name, &wide, out, l->diag);
+    tmk_tensor_finish(&wide);
+    return status;
+}
+
+/* ---- failures ---- */
+
+void *tmk_rl_fail(struct tmk_relay_call *call, enum tmk_status status, const char *fmt, ...) {
+    if (call->status == TMK_OK) {
+        char text[512];
+        va_list args;
+        va_start(args, fmt);
+        vsnprintf(text, sizeof text, fmt, args);
+        va_end(args);
+        call->status = tmk_fail(call->to->diag, status, "%s", text);
+    }
+    return NULL;
+}
+
+static void *no_memory(struct tmk_relay_call *call) {
+    return tmk_rl_fail(call, TMK_NOMEM, "out of memory");
+}
+
+/* ---- nodes ---- */
+
+static struct tmk_attr *next_attr(struct tmk_relay_call *call, const char *name) {
+    struct tmk_attr *attr = &call->pending[call->n_pending++];
+    *attr = (struct tmk_attr){.name = name};
+    return attr;
+}
+
+void tmk_rl_set_int(struct tmk_relay_call *call, const char *name, int64_t value) {
+    struct tmk_attr *attr = next_attr(call, name);
+    attr->kind = TMK_ATTR_INT;
+    attr->i = value;
+}
+
+void tmk_rl_set_ints(struct tmk_relay_call *call, const char *name, const int64_t *values,
+                     size_t n) {
+    struct tmk_attr *attr = next_attr(call, name);
+    int64_t *copy = tmk_arena_array(&call->to->scratch, n ? n : 1, sizeof *copy);
+    if (!copy) {
+        no_memory(call);
+        n = 0;
+    }
+    for (size_t i = 0; i < n; i++)
+        copy[i] = values[i];
+    attr->kind = TMK_ATTR_INTS;
+    attr->ints = copy;
+    attr->n = n;
+}
+
+void tmk_rl_set_float(struct tmk_relay_call *call, const char *name, double value) {
+    struct tmk_attr *attr = next_attr(call, name);
+    attr->kind = TMK_ATTR_FLOAT;
+    attr->f = (float)value;
+}
+
+void tmk_rl_set_text(struct tmk_relay_call *call, const char *name, const char *value) {
+    struct tmk_attr *attr = next_attr(call, name);
+    attr->kind = TMK_ATTR_STRING;
+    attr->s = value;
+    attr->n = strlen(value);
+}
+
+static const char *part_name(struct tmk_relay_call *call, const char *part) {
+    const char *want =
+        part ? tmk_rl_text(call->to, *part == '.' ? "%s%s" : "%s/%s", call->name, part)
+             : call->name;
+    return want ? tmk_rl_unique(call->to, want) : NULL;
+}
+
+static enum tmk_status add_node(struct tmk_relay_call *call, const char *op,
+                                struct tmk_value *const *in, uint32_t n_in,
+                                const char *const *names, uint32_t n_out, const char *label,
+                                struct tmk_node **out) {
+    struct tmk_relay_lowering *l = call->to;
+    size_t prefix = sizeof tidemark_prefix - 1;
+    bool own = strncmp(op, tidemark_prefix, prefix) == 0;
+    const char *domain = own ? TMK_DOMAIN_TIDEMARK : TMK_DOMAIN_ONNX;
+    struct tmk_node *node = NULL;
+    if (++l->n_nodes > MAX_NODES)
+        return tmk_fail(l->diag, TMK_UNSUPPORTED,
+                        "functions call each other so often that the graph without them is too "
+                        "large");
+    if (own && !tmk_graph_opset(l->root, domain))
+        TMK_TRY(tmk_graph_set_opset(l->root, domain, 1, l->diag));
+    op += own ? prefix : 0;
+    TMK_TRY(tmk_graph_add_node(l->graph, NULL, domain, op, label, tmk_graph_opset(l->root, domain),
+                               in, n_in, names, n_out, &node, l->diag));
+    for (uint32_t i = 0; i < call->n_pending; i++)
+        TMK_TRY(tmk_node_set_attr(node, &call->pending[i], l->diag));
+    node->row = tmk_op_find(domain, op, node->version);
+    if (!node->row)
+        return tmk_fail(l->diag, TMK_UNSUPPORTED, "needs the operator %s, which there is not", op);
+    TMK_TRY(tmk_rl_infer(node, l->diag));
+    *out = node;
+    return TMK_OK;
+}
+
+struct tmk_value *tmk_rl_n(struct tmk_relay_call *call, const char *part, const char *op,
+                           struct tmk_value *const *in, uint32_t n) {
+    struct tmk_node *node = NULL;
+    if (call->status != TMK_OK)
+        return NULL;
+    const char *name = part_name(call, part);
+    const char *label = name ? tmk_rl_text(call->to, "%s %s", call->op->name, name) : NULL;
+    if (!label)
+        return no_memory(call);
+    call->status = add_node(call, op, in, n, &name, 1, label, &node);
+    call->n_pending = 0;
+    return node ? node->outputs[0] : NULL;
+}
+
+struct tmk_value *tmk_rl_1(struct tmk_relay_call *call, const char *part, const char *op,
+                           struct tmk_value *a) {
+    return tmk_rl_n(call, part, op, (struct tmk_value *[]){a}, 1);
+}
+
+struct tmk_value *tmk_rl_2(struct tmk_relay_call *call, const char *part, const char *op,
+                           struct tmk_value *a, struct tmk_value *b) {
+    return tmk_rl_n(call, part, op, (struct tmk_value *[]){a, b}, b ? 2 : 1);
+}
+
+struct tmk_value *tmk_rl_3(struct tmk_relay_call *call, const char *part, const char *op,
+                           struct tmk_value *a, struct tmk_value *b, struct tmk_value *c) {
+    return tmk_rl_n(call, part, op, (struct tmk_value *[]){a, b, c}, c ? 3 : b ? 2 : 1);
+}
+
+struct tmk_value *tmk_rl_tuple(struct tmk_relay_call *call, struct tmk_value *const *values,
+                               uint32_t n) {
+    if (call->status != TMK_OK)
+        return NULL;
+    struct tmk_relay_item *items = tmk_arena_array(&call->to->scratch, n + 1, sizeof *items);
+    if (!items)
+        return no_memory(call);
+    for (uint32_t i = 0; i < n; i++) {
+        items[i].value = values[i];
+        size_t len = strlen(call->name);
+        bool ours = values[i] && strncmp(values[i]->name, call->name, len) == 0 &&
+                    values[i]->name[len] == '.';
+        if (ours && !tmk_ptrmap_put(&call->to->parts, values[i], values[i]))
+            return no_memory(call);
+    }
+    call->result = (struct tmk_relay_item){.items = items, .n = n};
+    return NULL;
+}
+
+void tmk_rl_outputs(struct tmk_relay_call *call, const char *op, struct tmk_value *const *in,
+                    uint32_t n_in, uint32_t n_out) {
+    struct tmk_node *node = NULL;
+    if (call->status != TMK_OK)
+        return;
+    if (n_out < 1 || n_out > TMK_MAX_OUTPUTS) {
+        tmk_rl_fail(call, TMK_UNSUPPORTED, "has %u results; at most %d", n_out, TMK_MAX_OUTPUTS);
+        return;
+    }
+    const char *names[TMK_MAX_OUTPUTS],
+        *label = tmk_rl_text(call->to, "%s %s", call->op->name, call->name);
+    for (uint32_t i = 0; i < n_out && label; i++) {
+        const char *want = tmk_rl_text(call->to, "%s.%u", call->name, i);
+        names[i] = want ? tmk_rl_unique(call->to, want) : NULL;
+        label = names[i] ? label : NULL;
+    }
+    if (!label) {
+        no_memory(call);
+        return;
+    }
+    call->status = add_node(call, op, in, n_in, names, n_out, label, &node);
+    call->n_pending = 0;
+    if (node && call->status == TMK_OK)
+        tmk_rl_tuple(call, node->outputs, n_out);
+}
+
+/* ---- constants ---- */
+
+static struct tmk_value *add_constant(struct tmk_relay_call *call, const char *part,
+                                      struct tmk_tensor *tensor) {
+    struct tmk_value *value = NULL;
+    const char *name = part_name(call, part);
+    if (name)
+        call->status = tmk_rl_initializer(call->to, name, tensor, &value);
+    else
+        no_memory(call);
+    tmk_tensor_finish(tensor);
+    return value;
+}
+
+struct tmk_value *tmk_rl_list(struct tmk_relay_call *call, const char *part, const int64_t *values,
+                              size_t n) {
+    struct tmk_tensor tensor;
+    struct tmk_shape shape = {1, {(int64_t)n}};
+    if (call->status != TMK_OK)
+        return NULL;
+    call->status = tmk_tensor_init(&tensor, TMK_INT64, &shape, call->to->diag);
+    if (call->status != TMK_OK)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        ((int64_t *)tensor.data)[i] = values[i];
+    return add_constant(call, part, &tensor);
+}
+
+static bool lowest_of(enum tmk_dtype dtype, double *low, double *high) {
+    switch (dtype) {
+#define LIMITS(name, least, most)                                                                  \
+    case TMK_##name:                                                                               \
+        *low = least;                                                                              \
+        *high = most;                                                                              \
+        return true;
+        LIMITS(BOOL, 0, 1)
+        LIMITS(INT8, INT8_MIN, INT8_MAX)
+        LIMITS(INT16, INT16_MIN, INT16_MAX)
+        LIMITS(INT32, INT32_MIN, INT32_MAX)
+        LIMITS(INT64, -0x1p63, 0x1.fffffffffffffp62)
+        LIMITS(UINT8, 0, UINT8_MAX)
+        LIMITS(UINT16, 0, UINT16_MAX)
+        LIMITS(UINT32, 0, UINT32_MAX)
+        LIMITS(UINT64, 0, 0x1.fffffffffffffp63)
+#undef LIMITS
+    default:
+        return false;
+    }
+}
+
+static void store(struct tmk_tensor *tensor, size_t i, double v) {
+    switch (tensor->dtype) {
+    case TMK_FLOAT32:
+        ((float *)tensor->data)[i] = (float)v;
+        break;
+    case TMK_INT8:
+        ((int8_t *)tensor->data)[i] = (int8_t)v;
+        break;
+    case TMK_INT16:
+        ((int16_t *)tensor->data)[i] = (int16_t)v;
+        break;
+    case TMK_INT32:
+        ((int32_t *)tensor->data)[i] = (int32_t)v;
+        break;
+    case TMK_INT64:
+        ((int64_t *)tensor->data)[i] = (int64_t)v;
+        break;
+    case TMK_UINT16:
+        ((uint16_t *)tensor->data)[i] = (uint16_t)v;
+        break;
+    case TMK_UINT32:
+        ((uint32_t *)tensor->data)[i] = (uint32_t)v;
+        break;
+    case TMK_UINT64:
+        ((uint64_t *)tensor->data)[i] = (uint64_t)v;
+        break;
+    default: /* uint8 and bool: the only others with limits */
+        ((uint8_t *)tensor->data)[i] = (uint8_t)v;
+    }
+}
+
+struct tmk_value *tmk_rl_array(struct tmk_relay_call *call, const char *part, enum tmk_dtype dtype,
+                               const struct tmk_shape *shape, const double *values) {
+    struct tmk_tensor tensor;
+    double low = 0, high = 0;
+    if (call->status != TMK_OK)
+        return NULL;
+    dtype = widened(dtype);
+    bool integer = lowest_of(dtype, &low, &high);
+    if (!integer && dtype != TMK_FLOAT32)
+        return tmk_rl_fail(call, TMK_UNSUPPORTED, "constants of type %s are not supported",
+                           tmk_dtype_name(dtype));
+    call->status = tmk_tensor_init(&tensor, dtype, shape, call->to->diag);
+    if (call->status != TMK_OK)
+        return NULL;
+    for (size_t i = 0, n = tmk_tensor_count(&tensor); i < n; i++) {
+        double v = values[i];
+        if (integer) /* towards zero, into the type's range; NaN is 0 */
+            v = isnan(v) ? 0 : v < low ? low : v > high ? high : trunc(v);
+        store(&tensor, i, v);
+    }
+    return add_constant(call, part, &tensor);
+}
+
+struct tmk_value *tmk_rl_scalar(struct tmk_relay_call *call, const char *part, enum tmk_dtype dtype,
+                                double value) {
+    struct tmk_shape scalar = {0};
+    return tmk_rl_array(call, part, dtype, &scalar, &value);
+}
+
+/* ---- formulas ---- */
+
+struct tmk_value *tmk_rl_same(struct tmk_relay_call *call) {
+    struct tmk_value *in[TMK_MAX_INPUTS];
+    if (call->n_args > TMK_MAX_INPUTS)
+        return tmk_rl_fail(call, TMK_UNSUPPORTED, "has %u operands", call->n_args);
+    for (uint32_t i = 0; i < call->n_args; i++)
+        in[i] = tmk_rl_in(call, i);
+    return tmk_rl_n(call, NULL, call->op->becomes, in, call->n_args);
+}
+
+struct tmk_value *tmk_rl_cast(struct tmk_relay_call *call, const char *part, struct tmk_value *v,
+                              enum tmk_dtype to) {
+    if (part && tmk_rl_type_of(call, v) == widened(to))
+        return v;
+    tmk_rl_set_int(call, "to", widened(to));
+    return tmk_rl_1(call, part, "Cast", v);
+}
+
+struct tmk_value *tmk_rl_transpose(struct tmk_relay_call *call, const char *part,
+                                   struct tmk_value *v, const int64_t *perm, int32_t n) {
+    bool moves = false;
+    for (int32_t i = 0; i < n; i++)
+        moves |= perm[i] != i;
+    if (part && !moves)
+        return v;
+    tmk_rl_set_ints(call, "perm", perm, (size_t)n);
+    return tmk_rl_1(call, part, "Transpose", v);
+}
+
+struct tmk_value *tmk_rl_reshape(struct tmk_relay_call *call, const char *part, struct tmk_value *v,
+                                 const int64_t *dims, size_t n) {
+    return tmk_rl_2(
+        call, part, "Reshape", v,
+        tmk_rl_list(call, part ? tmk_rl_text(call->to, "%s_shape", part) : "shape", dims, n));
+}
+
+struct tmk_value *tmk_rl_along(struct tmk_relay_call *call, const char *part, struct tmk_value *v,
+                               int32_t axis, int32_t rank) {
+    int64_t axes[TMK_MAX_RANK];
+    int32_t behind = rank - 1 - axis;
+    if (tmk_rl_rank(call, v) != 1 || behind <= 0)
+        return v;
+    for (int32_t i = 0; i < behind; i++)
+        axes[i] = i + 1;
+    return tmk_rl_2(
+        call, part, "Unsqueeze", v,
+        tmk_rl_list(call, tmk_rl_text(call->to, "%s_axes", part), axes, (size_t)behind));
+}
+
+struct tmk_value *tmk_rl_clip(struct tmk_relay_call *call, const char *part, struct tmk_value *v,
+                              double low, double high) {
+    enum tmk_dtype dtype = tmk_rl_type_of(call, v);
+    const char *prefix = part ? part : "";
+    return tmk_rl_3(call, part, "Clip", v,
+                    tmk_rl_scalar(call, tmk_rl_text(call->to, "%smin", prefix), dtype, low),
+                    tmk_rl_scalar(call, tmk_rl_text(call->to, "%smax", prefix), dtype, high));
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Relay's convolutions, of floats and of 8-bit integers, in any plain layout. */
+#include <string.h>
+
+#include "model/relay_convolve.h"
+
+/* The letters of a layout: batch and channels first, then as many axes as there are. */
+const char *const tmk_rl_orders[] = {"NCW", "NCHW", "NCDHW"};
+static const char *const kernel_orders[] = {"OIW", "OIHW", "OIDHW"};
+
+bool tmk_rl_padding(struct tmk_relay_call *call, const char *name, int32_t axes, int64_t *pads) {
+    size_t n;
+    const int64_t *given = tmk_rl_ints(call, name, &n);
+    size_t want = (size_t)axes;
+    if (given && n != 1 && n != want && n != 2 * want)
+        tmk_rl_fail(call, TMK_GRAPH, "padding of %zu numbers", n);
+    for (size_t i = 0; i < 2 * want; i++)
+        pads[i] = call->status != TMK_OK ? 0 : given[n == 1 ? 0 : n == want ? i % want : i];
+    return call->status == TMK_OK;
+}
+
+struct tmk_value *tmk_rl_in_order(struct tmk_relay_call *call, const char *part,
+                                  struct tmk_value *v, const char *layout, const char *order) {
+    int64_t perm[TMK_RL_LETTERS];
+    int32_t n;
+    return tmk_rl_layout(call, layout, order, perm, &n) ? tmk_rl_transpose(call, part, v, perm, n)
+                                                        : NULL;
+}
+
+/* A weight whose rows have been laid out by groups (channels, multiplier, ...) is flattened. */
+static struct tmk_value *depthwise(struct tmk_relay_call *call, struct tmk_value *w,
+                                   int64_t groups) {
+    const struct tmk_shape *shape = tmk_rl_dims(call, w);
+    int64_t dims[TMK_MAX_RANK];
+    if (call->status != TMK_OK || groups < 2 || shape->dim[0] != groups || shape->dim[1] == 1)
+        return w;
+    if (!tmk_mul_i64(shape->dim[0], shape->dim[1], &dims[0]))
+        return tmk_rl_fail(call, TMK_RANGE, "a weight that is too large");
+    dims[1] = 1;
+    for (int32_t i = 2; i < shape->rank; i++)
+        dims[i] = shape->dim[i];
+    return tmk_rl_reshape(call, "weight_flat", w, dims, (size_t)shape->rank);
+}
+
+struct tmk_value *tmk_rl_back(struct tmk_relay_call *call, struct tmk_value *y, const char *order,
+                              const char *layout) {
+    int64_t perm[TMK_RL_LETTERS];
+    int32_t n;
+    return tmk_rl_layout(call, order, layout, perm, &n) ? tmk_rl_transpose(call, NULL, y, perm, n)
+                                                        : NULL;
+}
+
+static const char *out_layout(struct tmk_relay_call *call, const char *data) {
+    const char *out = tmk_rl_string(call, "out_layout");
+    return *out ? out : data;
+}
+
+/* The axes of space that the operator's name says, "nn.conv2d": 2. */
+static int32_t axes_of(struct tmk_relay_call *call) {
+    const char *d = strstr(call->op->name, "d_transpose");
+    size_t len = strlen(call->op->name);
+    return (d ? d[-1] : call->op->name[len - 2]) - '0';
+}
+
+struct tmk_value *tmk_rl_convolve(struct tmk_relay_call *call, struct tmk_value *x_zero,
+                                  struct tmk_value *w_zero) {
+    int32_t axes = axes_of(call);
+    const char *order = tmk_rl_orders[axes - 1], *layout = tmk_rl_string(call, "data_layout");
+    const char *out = out_layout(call, layout);
+    int64_t pads[6], strides[3], dilations[3], groups = tmk_rl_int(call, "groups");
+    struct tmk_value *x = tmk_rl_in_order(call, "input", tmk_rl_in(call, 0), layout, order);
+    struct tmk_value *w =
+        tmk_rl_in_order(call, "weight", tmk_rl_in(call, 1), tmk_rl_string(call, "kernel_layout"),
+                        kernel_orders[axes - 1]);
+    tmk_rl_padding(call, "padding", axes, pads);
+    tmk_rl_exactly(call, "strides", strides, (size_t)axes);
+    tmk_rl_exactly(call, "dilation", dilations, (size_t)axes);
+    if (call->status == TMK_OK && groups > 1 && tmk_rl_rank(call, x) > 1 &&
+        x->type.shape.dim[1] == groups)
+        w = depthwise(call, w, groups);
+    if (call->status != TMK_OK)
+        return NULL;
+    bool integer = !tmk_rl_is_float(call, x), same = strcmp(out, order) == 0;
+    if (integer && tmk_rl_dtype_attr(call, "out_dtype", tmk_rl_type_of(call, x)) != TMK_INT32)
+        return tmk_rl_fail(call, TMK_UNSUPPORTED, "integers convolved into %s; only into int32",
+                           tmk_rl_string(call, "out_dtype"));
+    tmk_rl_set_ints(call, "pads", pads, 2 * (size_t)axes);
+    tmk_rl_set_ints(call, "strides", strides, (size_t)axes);
+    tmk_rl_set_ints(call, "dilations", dilations, (size_t)axes);
+    tmk_rl_set_int(call, "group", groups);
+    struct tmk_value *in[] = {x, w, x_zero, w_zero};
+    struct tmk_value *y =
+        tmk_rl_n(call, same ? NULL : "output", integer ? "ConvInteger" : "Conv", in,
+                 w_zero   ? 4
+                 : x_zero ? 3
+                          : 2);
+    return same ? y : tmk_rl_back(call, y, order, out);
+}
+
+static struct tmk_value *convolve(struct tmk_relay_call *call) {
+    return tmk_rl_convolve(call, NULL, NULL);
+}
+
+/* The weight is (in, out / groups, ...) in ONNX. Relay calls that IOHW, and called it OIHW up to
+ * 0.10: the label counts only where the shape does not speak against it. */
+static bool is_mislabelled(struct tmk_relay_call *call, const char *kernel, int32_t axes,
+                           const struct tmk_value *x, const struct tmk_value *w) {
+    return strcmp(kernel, kernel_orders[axes - 1]) == 0 &&
+           tmk_rl_dims(call, x)->dim[1] == tmk_rl_dims(call, w)->dim[0];
+}
+
+static struct tmk_value *transposed(struct tmk_relay_call *call) {
+    static const char *const orders[] = {"IOW", "IOHW", "IODHW"};
+    int32_t axes = axes_of(call);
+    const char *order = tmk_rl_orders[axes - 1], *layout = tmk_rl_string(call, "data_layout");
+    const char *out = out_layout(call, layout), *kernel = tmk_rl_string(call, "kernel_layout");
+    int64_t pads[6], strides[3], dilations[3], extra[3];
+    struct tmk_value *x = tmk_rl_in_order(call, "input", tmk_rl_in(call, 0), layout, order);
+    struct tmk_value *w = tmk_rl_in(call, 1);
+    if (!is_mislabelled(call, kernel, axes, x, w))
+        w = tmk_rl_in_order(call, "weight", w, kernel, orders[axes - 1]);
+    tmk_rl_padding(call, "padding", axes, pads);
+    tmk_rl_exactly(call, "strides", strides, (size_t)axes);
+    tmk_rl_exactly(call, "dilation", dilations, (size_t)axes);
+    tmk_rl_exactly(call, "output_padding", extra, (size_t)axes);
+    bool same = strcmp(out, order) == 0;
+    if (call->status != TMK_OK)
+        return NULL;
+    tmk_rl_set_ints(call, "pads", pads, 2 * (size_t)axes);
+    tmk_rl_set_ints(call, "strides", strides, (size_t)axes);
+    tmk_rl_set_ints(call, "dilations", dilations, (size_t)axes);
+    tmk_rl_set_ints(call, "output_padding", extra, (size_t)axes);
+    tmk_rl_set_int(call, "group", tmk_rl_int(call, "groups"));
+    struct tmk_value *y = tmk_rl_2(call, same ? NULL : "output", "ConvTranspose", x, w);
+    return same ? y : tmk_rl_back(call, y, order, out);
+}
+
+#define RULES(ones, zeros, data, kernel)                                                           \
+    {"strides", TMK_RELAY_RULE_INTS, ones}, {"padding", TMK_RELAY_RULE_INTS, zeros},               \
+        {"dilation", TMK_RELAY_RULE_INTS, ones}, {"groups", TMK_RELAY_RULE_INT, "1"},              \
+        {"channels", TMK_RELAY_RULE_INT, "None"}, {"kernel_size", TMK_RELAY_RULE_INTS, "None"},    \
+        {"data_layout", TMK_RELAY_RULE_TEXT, data},                                                \
+        {"kernel_layout", TMK_RELAY_RULE_TEXT, kernel}, {"out_layout", TMK_RELAY_RULE_TEXT, ""}, { \
+        "out_dtype", TMK_RELAY_RULE_TEXT, "None"                                                   \
+    }
+#define REWRITTEN                                                                                  \
+    {"auto_scheduler_rewritten_layout", TMK_RELAY_RULE_TEXT, "None"}, {                            \
+        "meta_schedule_original_shape", TMK_RELAY_RULE_INTS, "None"                                \
+    }
+static const struct tmk_relay_rule conv1d_attrs[] = {RULES("[1]", "[0, 0]", "NCW", "OIW"), {0}};
+const struct tmk_relay_rule tmk_rl_conv2d_attrs[] = {
+    RULES("[1, 1]", "[0, 0]", "NCHW", "OIHW"), REWRITTEN, {0}};
+static const struct tmk_relay_rule conv3d_attrs[] = {
+    RULES("[1, 1, 1]", "[0, 0, 0]", "NCDHW", "OIDHW"), REWRITTEN, {0}};
+static const struct tmk_relay_rule transposed1d_attrs[] = {
+    RULES("[1]", "[0]", "NCW", "IOW"), {"output_padding", TMK_RELAY_RULE_INTS, "[0]"}, {0}};
+static const struct tmk_relay_rule transposed2d_attrs[] = {
+    RULES("[1, 1]", "[0, 0]", "NCHW", "IOHW"),
+    {"output_padding", TMK_RELAY_RULE_INTS, "[0, 0]"},
+    {0}};
+static const struct tmk_relay_rule transposed3d_attrs[] = {
+    RULES("[1, 1, 1]", "[0, 0, 0]", "NCDHW", "IODHW"),
+    {"output_padding", TMK_RELAY_RULE_INTS, "[0, 0, 0]"},
+    {0}};
+
+static const char becomes[] = "Conv; of 8-bit integers ConvInteger; Transpose around other layouts";
+static const char becomes_transposed[] = "ConvTranspose; Transpose around other layouts";
+
+const struct tmk_relay_op tmk_relay_ops_convolve[] = {
+    {"nn.conv1d", 2, 2, 0, conv1d_attrs, becomes, convolve},
+    {"nn.conv1d_transpose", 2, 2, 0, transposed1d_attrs, becomes_transposed, transposed},
+    {"nn.conv2d", 2, 2, 0, tmk_rl_conv2d_attrs, becomes, convolve},
+    {"nn.conv2d_transpose", 2, 2, 0, transposed2d_attrs, becomes_transposed, transposed},
+    {"nn.conv3d", 2, 2, 0, conv3d_attrs, becomes, convolve},
+    {"nn.conv3d_transpose", 2, 2, 0, transposed3d_attrs, becomes_transposed, transposed},
+    {0}};
