@@ -53,8 +53,6 @@ struct tmk_ncnn_model {
 TMK_NODISCARD enum tmk_status tmk_ncnn_model_read(const char *path, struct tmk_ncnn_model *out,
                                                   struct tmk_diag *diag);
 void tmk_ncnn_model_finish(struct tmk_ncnn_model *model);
-/* The .bin that goes with a .param: malloc'ed; NULL when memory ran out. */
-char *tmk_ncnn_bin_path(const char *param);
 /* weights and bias of a quantizable layer; `out` holds both. */
 void tmk_ncnn_numbers(const struct tmk_ncnn_model *model, const struct tmk_ncnn_layer *layer,
                       float *weights, float *bias);

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/file.h"
 #include "base/map.h"
 #include "base/size.h"
 #include "export/ncnn.h"
+#include "export/pair.h"
 
 enum { TAG_INT8 = 0x000d4b38 };
 
@@ -125,40 +125,12 @@ static enum tmk_status put_all(struct writing *w) {
     tmk_text_append(&w->param, w->model.head, w->model.head_len);
     for (size_t i = 0; i < w->model.n; i++)
         TMK_TRY(put_layer(w, &w->model.layers[i]));
-    if (w->param.failed || w->bin.failed)
-        return tmk_nomem(w->diag);
     if (!w->n)
         return tmk_fail(w->diag, TMK_NOTFOUND,
                         "no layer of %s could be quantized; nothing was "
                         "written",
                         w->job->template);
     return TMK_OK;
-}
-
-/* Both or none. */
-static enum tmk_status write_both(struct writing *w, const char *bin_path) {
-    struct tmk_outfile bin = {0}, param = {0};
-    enum tmk_status status = tmk_outfile_begin(bin_path, &bin, w->diag);
-    if (status == TMK_OK)
-        status = tmk_outfile_begin(w->job->path, &param, w->diag);
-    if (status == TMK_OK)
-        status = tmk_outfile_write(&bin, w->bin.data, w->bin.len, w->diag);
-    if (status == TMK_OK)
-        status = tmk_outfile_write(&param, w->param.data, w->param.len, w->diag);
-    if (status == TMK_OK)
-        status = tmk_outfile_commit(&bin, w->diag);
-    if (status == TMK_OK)
-        status = tmk_outfile_commit(&param, w->diag);
-    tmk_outfile_abort(&bin);
-    tmk_outfile_abort(&param);
-    return status;
-}
-
-static enum tmk_status write_files(struct writing *w) {
-    char *path = tmk_ncnn_bin_path(w->job->path);
-    enum tmk_status status = path ? write_both(w, path) : tmk_nomem(w->diag);
-    free(path);
-    return status;
 }
 
 static enum tmk_status write_int8(const struct tmk_export_job *job, struct tmk_diag *diag) {
@@ -171,7 +143,7 @@ static enum tmk_status write_int8(const struct tmk_export_job *job, struct tmk_d
     if (status == TMK_OK)
         status = put_all(&w);
     if (status == TMK_OK)
-        status = write_files(&w);
+        status = tmk_export_write_pair(job->path, ".param", &w.param, &w.bin, diag);
     tmk_map_finish(&w.by_blob);
     tmk_export_layers_finish(&w.layers);
     tmk_ncnn_model_finish(&w.model);

@@ -12,6 +12,7 @@
 #include "base/grow.h"
 #include "base/size.h"
 #include "export/ncnn.h"
+#include "export/pair.h"
 
 enum { MAGIC = 7767517, MOST_KEYS = 40 };
 enum { TAG_FLOAT32 = 0x0002c056, TAG_HALF = 0x01306b47, TAG_INT8 = 0x000d4b38 };
@@ -308,24 +309,12 @@ static enum tmk_status read_param(struct reading *r, const struct tmk_buf *file)
     return TMK_OK;
 }
 
-char *tmk_ncnn_bin_path(const char *param) {
-    size_t len = strlen(param), stem = len;
-    if (len > 6 && strcmp(param + len - 6, ".param") == 0)
-        stem = len - 6;
-    char *path = malloc(len + sizeof ".bin");
-    if (path) {
-        memcpy(path, param, stem);
-        memcpy(path + stem, ".bin", sizeof ".bin");
-    }
-    return path;
-}
-
 enum tmk_status tmk_ncnn_model_read(const char *path, struct tmk_ncnn_model *out,
                                     struct tmk_diag *diag) {
     struct tmk_ncnn_model model = {0};
     struct reading r = {.model = &model, .diag = diag};
     struct tmk_buf *file = NULL;
-    char *bin = tmk_ncnn_bin_path(path);
+    char *bin = tmk_export_bin_path(path, ".param");
     enum tmk_status status = bin ? tmk_file_map(path, &file, diag) : tmk_nomem(diag);
     if (status == TMK_OK)
         status = tmk_file_map(bin, &model.bin, diag);

@@ -88,6 +88,29 @@ def test_litert():
         near(sqnr(run_litert(interpreter, made.quantized_model)), 36.73)
 
 
+# ---- OpenVINO ----
+
+def run_openvino(openvino, path):
+    """The output, and what the convolutions ran in."""
+    compiled = openvino.Core().compile_model(openvino.Core().read_model(str(path)), "CPU")
+    kinds = [op.get_rt_info()["runtimePrecision"].astype(str) for op in compiled.get_runtime_model().get_ops()
+             if op.get_rt_info()["layerType"].astype(str) == "Convolution"]
+    return np.concatenate([compiled(sample)[compiled.output("y")] for sample in SAMPLES]), kinds
+
+
+def test_openvino():
+    openvino, = need("openvino")
+    with folder() as path:
+        for compress in (True, False):
+            openvino.save_model(openvino.Core().read_model(str(MODEL)), str(path / "t.xml"), compress_to_fp16=compress)
+            target = export(path, "q.xml", "openvino", "--template", path / "t.xml")
+            fake = [op for op in openvino.Core().read_model(str(target)).get_ops() if op.get_type_name() == "FakeQuantize"]
+            assert len(fake) == 5, f"{len(fake)} of x, relu1_out, y and two weights"
+            got, kinds = run_openvino(openvino, target)
+            near(sqnr(got), 36.33, 0.6)  # with and without the 8-bit saturation of processors that have no VNNI
+            assert all(kind.upper() in ("I8", "U8") for kind in kinds) and kinds, kinds
+
+
 # ---- AIMET's files by AIMET's arithmetic; its own program is in the heavy tier ----
 
 def grids_of(document):
