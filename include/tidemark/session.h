@@ -15,6 +15,7 @@
 #include <tidemark/lineage.h>
 #include <tidemark/meter.h>
 #include <tidemark/profile.h>
+#include <tidemark/pull.h>
 #include <tidemark/status.h>
 #include <tidemark/strata.h>
 #include <tidemark/tensor.h>
@@ -143,7 +144,8 @@ struct tmk_strata_options {
 struct tmk_run_options {
     const char *const *data; /* sources: PATH, or INPUT=PATH; "-": .npy records on standard input */
     size_t n_data;
-    const struct tmk_dim *dims; /* free dimensions that must have these sizes */
+    const struct tmk_pull *pull; /* what "-" reads instead of standard input; NULL: that */
+    const struct tmk_dim *dims;  /* free dimensions that must have these sizes */
     size_t n_dims;
     uint64_t skip; /* samples at the start to leave out */
     uint64_t

@@ -14,7 +14,9 @@ struct tmk_buf {
     void *data;
     size_t size;
     struct tmk_buf *owner;
-    enum { OWN, VIEW, MAPPED } kind;
+    enum { OWN, VIEW, MAPPED, BORROWED } kind;
+    void (*release)(void *lender); /* BORROWED */
+    void *lender;
 };
 
 /* Large buffers come and go with every batch: they are mapped, since a heap keeps what was freed in
@@ -81,6 +83,17 @@ struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size) {
     return buf;
 }
 
+struct tmk_buf *tmk_buf_borrowed(const void *bytes, size_t size, void (*release)(void *owner),
+                                 void *owner) {
+    struct tmk_buf *buf = wrap((void *)(size_t)bytes, size);
+    if (!buf)
+        return NULL;
+    buf->kind = BORROWED;
+    buf->release = release;
+    buf->lender = owner;
+    return buf;
+}
+
 void tmk_buf_rest(struct tmk_buf *buf) {
     if (buf->kind == MAPPED)
         (void)madvise(buf->data, buf->size, MADV_DONTNEED);
@@ -106,6 +119,8 @@ void tmk_buf_unref(struct tmk_buf **slot) {
         give_back(buf->data, buf->size);
     else if (buf->kind == MAPPED)
         munmap(buf->data, buf->size);
+    else if (buf->kind == BORROWED)
+        buf->release(buf->lender);
     tmk_buf_unref(&buf->owner);
     free(buf);
 }

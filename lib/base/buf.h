@@ -17,6 +17,9 @@ struct tmk_buf *tmk_buf_create(size_t size);
 struct tmk_buf *tmk_buf_view(const void *bytes, size_t size, struct tmk_buf *owner);
 /* Memory mapped elsewhere, count 1: munmap when the last reference goes. */
 struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size);
+/* Somebody else's bytes, count 1: release(owner) when the last reference goes. */
+struct tmk_buf *tmk_buf_borrowed(const void *bytes, size_t size, void (*release)(void *owner),
+                                 void *owner);
 /* Tells the system that the bytes are not needed soon: pages of a mapped file leave memory, and
  * come back when somebody reads them. Others stay. */
 void tmk_buf_rest(struct tmk_buf *buf);

@@ -15,6 +15,7 @@
 
 #include <stdatomic.h>
 
+#include <tidemark/pull.h>
 #include <tidemark/tensor.h>
 
 struct tmk_source;
@@ -51,6 +52,7 @@ typedef enum tmk_status (*tmk_decode_tensor)(const char *path, struct tmk_tensor
 struct tmk_source_options {
     tmk_decode_tensor decode;           /* NULL: ONNX tensors are refused */
     const struct tmk_image_spec *image; /* what is made of images; NULL: the default */
+    const struct tmk_pull *pull;        /* "-" reads from it; NULL: from standard input */
 };
 
 /* Opens what `path` names; the list in data/kind.h says what that may be. `options` may be NULL; it

@@ -4,7 +4,8 @@
  *
  * A record of the input's own rank (or of one more) holds as many entries as its first axis says;
  * one of a rank less is a single entry. Nothing is read that was not asked for, except that the
- * records of other inputs come along.
+ * records of other inputs come along. Where the program itself gives the records (tmk_pull), they
+ * are used where they lie.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -39,6 +40,8 @@ struct line {
 };
 
 struct stream {
+    const struct tmk_pull *pull; /* gives the records; NULL: standard input does */
+    const char *called;          /* in messages */
     struct tmk_source_array *arrays;
     struct line *lines; /* one an array */
     struct tmk_sha256 *hash;
@@ -54,11 +57,17 @@ static bool claims(const struct tmk_source_probe *probe) {
 static enum tmk_status open_stream(struct tmk_source *source,
                                    const struct tmk_source_options *options,
                                    struct tmk_diag *diag) {
-    (void)options;
     struct stream *stream = tmk_arena_alloc(&source->arena, sizeof *stream);
     source->own = stream;
     if (!stream || !(stream->hash = tmk_sha256_create()))
         return tmk_nomem(diag);
+    stream->pull = options->pull;
+    stream->called = "standard input";
+    if (stream->pull && stream->pull->label) {
+        stream->called = source->info.label = tmk_arena_strdup(&source->arena, stream->pull->label);
+        if (!stream->called)
+            return tmk_nomem(diag);
+    }
     source->info.settles = true;
     return TMK_OK;
 }
@@ -135,23 +144,35 @@ static enum tmk_status read_elements(struct stream *stream, size_t bytes, struct
     return status;
 }
 
-static enum tmk_status add_first_axis(struct tmk_npy *npy, struct tmk_diag *diag) {
-    if (npy->shape.rank == TMK_MAX_RANK)
+/* Decides what the first record of an array says of all, and holds the others against it. *shape
+ * gets an axis for the entry where a record is one. `want`: of the first record; else NULL. */
+static enum tmk_status admit(const struct tmk_source *source, uint32_t array,
+                             const struct tmk_source_want *want, enum tmk_dtype dtype,
+                             struct tmk_shape *shape, struct tmk_diag *diag) {
+    struct stream *stream = source->own;
+    struct tmk_source_array *is = &stream->arrays[array];
+    struct line *line = &stream->lines[array];
+    if (want)
+        line->single = !shape->rank || (want->has_shape && shape->rank < want->shape.rank);
+    if (line->single && shape->rank == TMK_MAX_RANK)
         return tmk_fail(diag, TMK_SHAPE, "has too many axes");
-    memmove(npy->shape.dim + 1, npy->shape.dim, (size_t)npy->shape.rank * sizeof npy->shape.dim[0]);
-    npy->shape.dim[0] = 1;
-    npy->shape.rank++;
-    return TMK_OK;
-}
-
-static enum tmk_status check_record(const struct tmk_source *source, uint32_t array,
-                                    const struct tmk_npy *npy, struct tmk_diag *diag) {
-    const struct tmk_source_array *is = &source->info.arrays[array];
-    if (npy->dtype != is->dtype || npy->shape.rank != is->shape.rank)
+    if (line->single) {
+        memmove(shape->dim + 1, shape->dim, (size_t)shape->rank * sizeof shape->dim[0]);
+        shape->dim[0] = 1;
+        shape->rank++;
+    }
+    if (want)
+        *is = (struct tmk_source_array){
+            .name = want->input, .n_entries = TMK_SOURCE_ENDLESS, .dtype = dtype, .shape = *shape};
+    else if (dtype != is->dtype || shape->rank != is->shape.rank)
         return tmk_fail(diag, TMK_SHAPE,
                         "is %s of rank %d, but the first record for '%s' was %s of rank %d",
-                        tmk_dtype_name(npy->dtype), npy->shape.rank, is->name,
-                        tmk_dtype_name(is->dtype), is->shape.rank);
+                        tmk_dtype_name(dtype), shape->rank, is->name, tmk_dtype_name(is->dtype),
+                        is->shape.rank);
+    if (line->waiting == MOST_WAITING)
+        return tmk_fail(diag, TMK_FORMAT,
+                        "is for '%s', which is %d records ahead of another input; they take turns",
+                        is->name, MOST_WAITING);
     return TMK_OK;
 }
 
@@ -178,45 +199,95 @@ static void drop_first(struct line *line) {
     free(record);
 }
 
-/* `want`: of the first record of each array, which decides what the others must be; else NULL. */
-static enum tmk_status read_record(struct tmk_source *source, uint32_t array,
-                                   const struct tmk_source_want *want, bool *there,
-                                   struct tmk_diag *diag) {
+static enum tmk_status read_npy(struct tmk_source *source, uint32_t array,
+                                const struct tmk_source_want *want, struct tmk_tensor *out,
+                                bool *there, struct tmk_diag *diag) {
     struct stream *stream = source->own;
-    struct line *line = &stream->lines[array];
     struct tmk_npy npy;
     struct tmk_buf *bytes = NULL;
-    struct tmk_tensor tensor = {0};
     TMK_TRY(read_header(stream, &npy, there, diag));
     if (!*there)
         return TMK_OK;
     if (npy.refusal)
-        return tmk_npy_slice(&npy, NULL, 0, 0, &tensor, diag);
-    if (want)
-        line->single = !npy.shape.rank || (want->has_shape && npy.shape.rank < want->shape.rank);
-    if (line->single)
-        TMK_TRY(add_first_axis(&npy, diag));
+        return tmk_npy_slice(&npy, NULL, 0, 0, out, diag);
+    TMK_TRY(admit(source, array, want, npy.dtype, &npy.shape, diag));
     npy.offset = 0;
-    if (want)
-        stream->arrays[array] = (struct tmk_source_array){.name = want->input,
-                                                          .n_entries = TMK_SOURCE_ENDLESS,
-                                                          .dtype = npy.dtype,
-                                                          .shape = npy.shape};
-    else
-        TMK_TRY(check_record(source, array, &npy, diag));
-    if (line->waiting == MOST_WAITING)
-        return tmk_fail(diag, TMK_FORMAT,
-                        "is for '%s', which is %d records ahead of another input; they take turns",
-                        source->info.arrays[array].name, MOST_WAITING);
     TMK_TRY(read_elements(stream, npy.bytes, &bytes, diag));
-    enum tmk_status status = tmk_npy_slice(&npy, bytes, 0, tmk_npy_entries(&npy), &tensor, diag);
+    enum tmk_status status = tmk_npy_slice(&npy, bytes, 0, tmk_npy_entries(&npy), out, diag);
     tmk_buf_unref(&bytes);
-    if (status == TMK_OK && !put_in_line(line, &tensor)) {
-        tmk_tensor_finish(&tensor);
-        status = tmk_nomem(diag);
-    }
-    stream->records += status == TMK_OK;
     return status;
+}
+
+static void keep(void *owner) {
+    (void)owner;
+}
+
+/* The record as a tensor over its own memory, which is released with it, whatever happens. */
+static enum tmk_status wrap_record(const struct tmk_record *record, struct tmk_tensor *out,
+                                   struct tmk_diag *diag) {
+    size_t count, bytes = 0;
+    struct tmk_tensor tensor = {0};
+    const size_t element = tmk_dtype_size(record->dtype);
+    struct tmk_buf *buf =
+        tmk_buf_borrowed(record->data, 0, record->release ? record->release : keep, record->owner);
+    if (!buf) {
+        if (record->release)
+            record->release(record->owner);
+        return tmk_nomem(diag);
+    }
+    const bool fits = tmk_shape_count(&record->shape, &count) &&
+                      tmk_mul_size(count, element, &bytes) && (record->data || !bytes);
+    if (fits && element) {
+        tmk_tensor_borrow(&tensor, record->dtype, &record->shape, (void *)(size_t)record->data);
+        tensor.buf = buf;
+        enum tmk_status status = tmk_tensor_widen(&tensor, out, diag);
+        tmk_tensor_finish(&tensor);
+        return status;
+    }
+    tmk_buf_unref(&buf);
+    return fits ? tmk_fail(diag, TMK_TYPE, "is of %s, which is no type of data",
+                           tmk_dtype_name(record->dtype))
+                : tmk_fail(diag, TMK_SHAPE, "has a shape that is none, or no numbers");
+}
+
+static enum tmk_status pull_record(struct tmk_source *source, uint32_t array,
+                                   const struct tmk_source_want *want, struct tmk_tensor *out,
+                                   bool *there, struct tmk_diag *diag) {
+    struct stream *stream = source->own;
+    struct tmk_record record = {0};
+    struct tmk_tensor tensor = {0};
+    bool end = false;
+    TMK_TRY(stream->pull->next(stream->pull->context,
+                               want ? want->input : stream->arrays[array].name, &record, &end,
+                               diag));
+    *there = !end;
+    if (end)
+        return TMK_OK;
+    TMK_TRY(wrap_record(&record, &tensor, diag));
+    tmk_sha256_update(stream->hash, &tensor.shape.rank, sizeof tensor.shape.rank);
+    tmk_sha256_update(stream->hash, tensor.shape.dim,
+                      (size_t)tensor.shape.rank * sizeof tensor.shape.dim[0]);
+    tmk_sha256_update(stream->hash, tensor.data, tmk_tensor_bytes(&tensor));
+    enum tmk_status status = admit(source, array, want, tensor.dtype, &tensor.shape, diag);
+    if (status == TMK_OK)
+        *out = tensor;
+    else
+        tmk_tensor_finish(&tensor);
+    return status;
+}
+
+static enum tmk_status read_record(struct tmk_source *source, uint32_t array,
+                                   const struct tmk_source_want *want, bool *there,
+                                   struct tmk_diag *diag) {
+    struct stream *stream = source->own;
+    struct tmk_tensor tensor = {0};
+    TMK_TRY((stream->pull ? pull_record : read_npy)(source, array, want, &tensor, there, diag));
+    if (*there && !put_in_line(&stream->lines[array], &tensor)) {
+        tmk_tensor_finish(&tensor);
+        return tmk_nomem(diag);
+    }
+    stream->records += *there;
+    return TMK_OK;
 }
 
 /* A record for each array. */
@@ -226,11 +297,10 @@ static enum tmk_status read_round(struct tmk_source *source, const struct tmk_so
     for (uint32_t a = 0; a < n && !stream->ended; a++) {
         bool there = false;
         TMK_TRY(tmk_in(diag, read_record(source, a, wants ? &wants[a] : NULL, &there, diag),
-                       "standard input: record %llu", (unsigned long long)stream->records + 1));
+                       "%s: record %llu", stream->called, (unsigned long long)stream->records + 1));
         if (!there && a)
-            return tmk_fail(diag, TMK_FORMAT,
-                            "standard input: ends after record %llu, without one for '%s'",
-                            (unsigned long long)stream->records,
+            return tmk_fail(diag, TMK_FORMAT, "%s: ends after record %llu, without one for '%s'",
+                            stream->called, (unsigned long long)stream->records,
                             wants ? wants[a].input : stream->arrays[a].name);
         stream->ended = !there;
     }
@@ -250,7 +320,8 @@ static enum tmk_status settle_stream(struct tmk_source *source, const struct tmk
     source->info.n_arrays = n;
     TMK_TRY(read_round(source, wants, n, diag));
     if (stream->ended)
-        return tmk_fail(diag, TMK_FORMAT, "standard input: is empty; it should hold .npy records");
+        return tmk_fail(diag, TMK_FORMAT, "%s: is empty; it should hold %s", stream->called,
+                        stream->pull ? "a record for each input" : ".npy records");
     for (uint32_t a = 0; a < n; a++)
         if (!(stream->arrays[a].name = tmk_arena_strdup(&source->arena, wants[a].input)))
             return tmk_nomem(diag);
@@ -284,6 +355,16 @@ static bool same_entries(const struct tmk_shape *a, const struct tmk_shape *b) {
            memcmp(a->dim + 1, b->dim + 1, (size_t)(a->rank - 1) * sizeof a->dim[0]) == 0;
 }
 
+/* `count` entries that lie in the first record, where they lie. */
+static void view(struct line *line, uint64_t count, struct tmk_tensor *out) {
+    const struct tmk_tensor *from = &line->first->tensor;
+    const size_t entry = tmk_tensor_bytes(from) / (size_t)from->shape.dim[0];
+    tmk_tensor_share(out, from);
+    out->data = (char *)from->data + line->used * entry;
+    out->shape.dim[0] = (int64_t)count;
+    (void)advance(line, count);
+}
+
 /* `count` entries, or fewer, gathered from records of one shape. */
 static enum tmk_status gather(struct tmk_source *source, uint32_t array, uint64_t count,
                               struct tmk_tensor *out, struct tmk_diag *diag) {
@@ -293,6 +374,10 @@ static enum tmk_status gather(struct tmk_source *source, uint32_t array, uint64_
     enum tmk_dtype origin = line->first->tensor.origin;
     uint64_t done = 0;
     enum tmk_status status = TMK_OK;
+    if (count <= (uint64_t)shape.dim[0] - line->used) {
+        view(line, count, out);
+        return TMK_OK;
+    }
     shape.dim[0] = (int64_t)count;
     TMK_TRY(tmk_tensor_init(&tensor, line->first->tensor.dtype, &shape, diag));
     size_t entry = tmk_tensor_bytes(&tensor) / (size_t)count;
@@ -319,8 +404,8 @@ static enum tmk_status read_stream(struct tmk_source *source, uint32_t array, ui
                                    uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
     struct line *line = &((struct stream *)source->own)->lines[array];
     if (first < line->at || !count || count > INT64_MAX)
-        return tmk_fail(diag, TMK_RANGE, "standard input: entry %llu is gone",
-                        (unsigned long long)first);
+        return tmk_fail(diag, TMK_RANGE, "%s: entry %llu is gone",
+                        ((struct stream *)source->own)->called, (unsigned long long)first);
     for (;;) {
         TMK_TRY(fill(source, array, diag));
         if (!line->first) {

@@ -107,7 +107,8 @@ static enum tmk_status bind_by_name(struct tmk_session_feed *feed, uint32_t sour
 static enum tmk_status open_sources(struct tmk_session_feed *feed, struct tmk_diag *diag) {
     const struct tmk_run_options *options = feed->options;
     struct tmk_image_spec image;
-    const struct tmk_source_options how = {.decode = decode, .image = &image};
+    const struct tmk_source_options how = {
+        .decode = decode, .image = &image, .pull = options->pull};
     bool streams = false;
     TMK_TRY(tmk_image_spec_parse(options->image, &image, diag));
     for (size_t d = 0; d < options->n_data; d++) {
