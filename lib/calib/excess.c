@@ -117,3 +117,15 @@ double tmk_excess_square(const struct tmk_excess *excess, double b) {
         inside = bin->count * reach * reach * reach / (6 * bin->half);
     return bin->above[2] - 2 * b * bin->above[1] + b * b * bin->above[0] + inside;
 }
+
+double tmk_excess_count(const struct tmk_excess *excess, double b) {
+    if (b >= excess->most)
+        return 0;
+    const struct tmk_excess_bin *bin = find(excess, b);
+    double reach = bin->mean + bin->half - b, inside = bin->count;
+    if (reach <= 0)
+        inside = 0;
+    else if (reach < 2 * bin->half)
+        inside = bin->count * reach / (2 * bin->half);
+    return bin->above[0] + inside;
+}

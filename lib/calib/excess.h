@@ -32,8 +32,9 @@ TMK_NODISCARD enum tmk_status tmk_excess_make(const struct tmk_spread *spread, b
                                               struct tmk_excess *out, struct tmk_diag *diag);
 void tmk_excess_finish(struct tmk_excess *excess);
 
-/* Sums of max(0, x - b)^2, and of max(0, x - b). b > 0. */
+/* Sums of max(0, x - b)^2, of max(0, x - b), and the number of x > b; b > 0. */
 double tmk_excess_square(const struct tmk_excess *excess, double b);
 double tmk_excess_beyond(const struct tmk_excess *excess, double b);
+double tmk_excess_count(const struct tmk_excess *excess, double b);
 
 #endif

@@ -69,6 +69,10 @@ double tmk_grid_float8_most(enum tmk_dtype dtype) {
     return float8_of(dtype).most;
 }
 
+bool tmk_grid_is_centred(const struct tmk_grid *grid) {
+    return grid->symmetric || tmk_grid_float8_most(grid->dtype) > 0;
+}
+
 double tmk_grid_float8_last_step(enum tmk_dtype dtype) {
     struct float8 type = float8_of(dtype);
     return ldexp(1, ilogb(type.most) - type.mantissa);

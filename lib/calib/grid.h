@@ -20,6 +20,8 @@ struct tmk_grid {
 
 /* Codes of an integer type under this grid; false, and nothing written, for other types. */
 bool tmk_grid_codes(const struct tmk_grid *grid, int32_t *lowest, int32_t *highest);
+/* Is zero in its middle: symmetric, or float8? */
+bool tmk_grid_is_centred(const struct tmk_grid *grid);
 /* Largest finite number of a float8 type; 0 for others. */
 double tmk_grid_float8_most(enum tmk_dtype dtype);
 /* How far the number before the largest is from it. */

@@ -109,7 +109,7 @@ static double least_clipped(const struct search *search, double scale) {
 
 static struct trial try_wide(const struct search *search, double scale) {
     struct trial trial = {scale, 0, search->fixed};
-    if (!search->is_float8 && !search->grid->symmetric) {
+    if (!tmk_grid_is_centred(search->grid)) {
         double reach = best_reach(search, search->codes * scale);
         trial.zero_point = search->highest - (int32_t)rint(reach / scale);
     }
@@ -206,7 +206,7 @@ static void find_flat(const struct search *search, const struct trial *best, dou
 static struct tmk_choice range_of(const struct search *search, const struct trial *trial) {
     struct tmk_choice choice = {0};
     double low, high;
-    if (search->is_float8 || search->grid->symmetric) {
+    if (tmk_grid_is_centred(search->grid)) {
         high = search->codes / 2 * trial->scale;
         low = -high;
     } else {

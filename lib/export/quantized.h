@@ -34,8 +34,9 @@ struct tmk_quantize_options {
     /* With `integer`: how accumulators become codes. pow2: by shifts alone. */
     enum tmk_rounding rounding;
     bool pow2;
-    /* What became of each operator or value that was to be quantized and was not. NULL: nobody
-     * asks. */
+    /* Of each encoding that is not in the graph, why. NULL: nobody asks. */
+    void (*skip)(void *context, uint32_t id, const char *name, const char *why);
+    /* Other remarks, a line each. NULL: nobody asks. */
     void (*remark)(void *context, const char *text);
     void *context;
 };

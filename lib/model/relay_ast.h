@@ -182,6 +182,8 @@ TMK_NODISCARD enum tmk_status tmk_relay_print(const struct tmk_relay_module *mod
  * true also the same names of bindings and the same comments. Never compares places. */
 bool tmk_relay_equal(const struct tmk_relay_module *a, const struct tmk_relay_module *b, bool names,
                      struct tmk_diag *why);
+/* NULL equals NULL only. */
+bool tmk_relay_type_equal(const struct tmk_relay_type *a, const struct tmk_relay_type *b);
 /* The function of that name, or NULL. */
 struct tmk_relay_function *tmk_relay_function(const struct tmk_relay_module *module,
                                               const char *name);

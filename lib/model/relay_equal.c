@@ -24,7 +24,7 @@ static bool same_text(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-static bool same_type(const struct tmk_relay_type *a, const struct tmk_relay_type *b) {
+bool tmk_relay_type_equal(const struct tmk_relay_type *a, const struct tmk_relay_type *b) {
     if (!a || !b || a == b)
         return a == b;
     if (a->kind != b->kind || a->n != b->n || !same_text(a->dtype, b->dtype) ||
@@ -32,7 +32,7 @@ static bool same_type(const struct tmk_relay_type *a, const struct tmk_relay_typ
         return false;
     for (uint32_t i = 0; i < a->n; i++)
         if (a->kind == TMK_RELAY_TENSOR ? a->dims[i] != b->dims[i]
-                                        : !same_type(a->items[i], b->items[i]))
+                                        : !tmk_relay_type_equal(a->items[i], b->items[i]))
             return false;
     return true;
 }
@@ -92,10 +92,10 @@ static bool same_function(struct comparison *of, const struct tmk_relay_function
 static bool same_binding(struct comparison *of, struct tmk_relay_binding *a,
                          struct tmk_relay_binding *b) {
     of->place = a->place;
-    if (a->kind != b->kind || !same_type(a->type, b->type) || !same_text(a->device, b->device) ||
-        !a->expr != !b->expr)
+    if (a->kind != b->kind || !tmk_relay_type_equal(a->type, b->type) ||
+        !same_text(a->device, b->device) || !a->expr != !b->expr)
         return differ(of, "another binding");
-    if (of->names && (strcmp(a->name, b->name) || !same_type(a->checked, b->checked) ||
+    if (of->names && (strcmp(a->name, b->name) || !tmk_relay_type_equal(a->checked, b->checked) ||
                       !same_text(a->span, b->span)))
         return differ(of, "another name or comment");
     if (!tmk_ptrmap_put(&of->twins, a, b)) {
@@ -157,7 +157,7 @@ static bool same_expr(struct comparison *of, const struct tmk_relay_expr *a,
     of->place = a->place;
     if (a->kind != b->kind)
         return differ(of, "another kind of expression");
-    if (of->names && (!same_type(a->type, b->type) || a->type_twice != b->type_twice ||
+    if (of->names && (!tmk_relay_type_equal(a->type, b->type) || a->type_twice != b->type_twice ||
                       !same_text(a->span, b->span) || !same_text(a->remark, b->remark)))
         return differ(of, "another comment");
     if (a->n_args != b->n_args)
@@ -172,7 +172,7 @@ static bool same_function(struct comparison *of, const struct tmk_relay_function
                           const struct tmk_relay_function *b) {
     of->place = a->place;
     if (a->form != b->form || strcmp(a->name, b->name) ||
-        !same_text(a->type_params, b->type_params) || !same_type(a->result, b->result))
+        !same_text(a->type_params, b->type_params) || !tmk_relay_type_equal(a->result, b->result))
         return differ(of, "another function");
     return same_bindings(of, a->params, a->n_params, b->params, b->n_params) &&
            same_attrs(of, a->attrs, a->n_attrs, b->attrs, b->n_attrs) &&

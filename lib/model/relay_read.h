@@ -55,7 +55,7 @@ struct tmk_relay_reader {
     const char *line_begin;
     uint32_t line;
     struct tmk_relay_token token; /* not consumed yet */
-    const char *gap, *gap_end;    /* between the consumed token and it */
+    const char *gap, *gap_end;    /* between the consumed token and it: it begins at the end */
     bool comments;                /* the gap has some that nobody took */
     uint32_t depth, parts;
     struct tmk_relay_module *module;

@@ -56,6 +56,7 @@ static enum tmk_status read_type(struct tmk_relay_reader *in, const char *begin,
     in->token = saved.token;
     in->gap = saved.gap;
     in->gap_end = saved.gap_end;
+    in->comments = saved.comments;
     in->diag = saved.diag;
     in->depth = saved.depth;
     in->pointers.used = saved.pointers.used;
@@ -117,7 +118,7 @@ static enum tmk_status read_comment(struct tmk_relay_reader *in, const char *beg
         TMK_TRY(find_type(in, type_begin, type_end, &type));
         if (!remarks->type)
             remarks->type = type;
-        else if (remarks->type == type)
+        else if (tmk_relay_type_equal(remarks->type, type))
             remarks->type_twice = true;
         else
             return add_remark(in, begin, end, remarks);

@@ -25,7 +25,7 @@ static bool ends_other(int kind) {
 /* Everything from `begin` to where a type must have ended. */
 static enum tmk_status parse_other(struct tmk_relay_reader *in, const char *begin,
                                    struct tmk_relay_type **out) {
-    const char *end = in->token.at, *inside, *behind;
+    const char *end = in->gap_end, *inside, *behind;
     while (!ends_other(in->token.kind)) {
         if (in->token.kind == '(' || in->token.kind == '[')
             TMK_TRY(tmk_relay_balanced(in, &inside, &behind));
@@ -163,7 +163,7 @@ static enum tmk_status parse_function(struct tmk_relay_reader *in, const char *b
 }
 
 enum tmk_status tmk_relay_parse_type(struct tmk_relay_reader *in, struct tmk_relay_type **out) {
-    const char *begin = in->token.at;
+    const char *begin = in->gap_end;
     struct tmk_relay_type *type = NULL;
     TMK_TRY(tmk_relay_enter(in));
     if (in->token.kind == '(') {

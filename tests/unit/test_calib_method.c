@@ -176,10 +176,182 @@ static void test_mse_is_as_good_as_brute_force(void **state) {
     }
 }
 
+static int ascending(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static struct tmk_choice chosen(const char *method, const struct tmk_spread *spread,
+                                const struct tmk_grid *grid, double parameter) {
+    struct tmk_choice choice = {0};
+    struct tmk_diag diag = {0};
+    assert_ok(tmk_method_find(method)->choose(spread, grid, parameter, &choice, &diag), &diag);
+    assert_true(choice.low <= choice.high);
+    return choice;
+}
+
+static void test_percentiles_hold_the_elements(void **state) {
+    (void)state;
+    static const double percents[] = {100, 99.999, 99.99, 99, 90, 50, 1};
+    static const struct tmk_grid symmetric = {TMK_INT8, true, true, false},
+                                 asymmetric = {TMK_UINT8, false, false, false};
+    for (size_t d = 0; d < TMK_COUNT(draws); d++) {
+        struct tmk_spread spread;
+        float *x = data(draws[d], N), *magnitudes = data(family_gauss, N);
+        spread_of(x, N, &spread);
+        for (size_t i = 0; i < N; i++)
+            magnitudes[i] = fabsf(x[i]);
+        qsort(x, N, sizeof *x, ascending);
+        qsort(magnitudes, N, sizeof *magnitudes, ascending);
+        for (size_t p = 0; p < TMK_COUNT(percents); p++) {
+            struct tmk_choice choice = chosen("percentile", &spread, &asymmetric, percents[p]);
+            double one_side = 1 - (1 - percents[p] / 100) / 2;
+            size_t rank = (size_t)ceil(one_side * N) - 1;
+            double high = (double)x[rank], low = (double)x[N - 1 - rank];
+            assert_true(choice.high_from <= high && high <= choice.high_to);
+            assert_true(choice.low_from <= low && low <= choice.low_to);
+            assert_true(fabs((double)choice.high - high) <= 0.0039 * fabs(high));
+            assert_true(fabs((double)choice.low - low) <= 0.0039 * fabs(low));
+            choice = chosen("percentile", &spread, &symmetric, percents[p]);
+            double at = (double)magnitudes[(size_t)ceil(percents[p] / 100 * N) - 1];
+            double made = fmax(-(double)choice.low, (double)choice.high);
+            assert_true(fabs(made - at) <= 0.0039 * at);
+            assert_true(fmax(choice.high_to, -choice.low_from) >= at);
+            if (percents[p] == 100)
+                assert_true(made == at);
+        }
+        tmk_spread_finish(&spread);
+        free(magnitudes);
+        free(x);
+    }
+}
+
+static void test_parameters_out_of_range(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_choice choice;
+    struct tmk_spread spread = {.min = -1, .max = 1};
+    static const struct tmk_grid grid = {TMK_INT8, true, true, false};
+    static const double wrong[] = {0, -1, 101, NAN};
+    for (size_t i = 0; i < TMK_COUNT(wrong); i++) {
+        assert_int_equal(
+            tmk_method_find("percentile")->choose(&spread, &grid, wrong[i], &choice, &diag),
+            TMK_ARGUMENT);
+        assert_int_equal(
+            tmk_method_find("moving-average")->choose(&spread, &grid, wrong[i], &choice, &diag),
+            TMK_ARGUMENT);
+    }
+    assert_null(tmk_method_find("magic"));
+}
+
+/* The middle of a bell needs no clipping to speak of; a few elements far out are cut; a blank
+ * border behind a bias decides nothing. */
+static void test_entropy(void **state) {
+    (void)state;
+    static const struct tmk_grid grid = {TMK_INT8, true, true, false};
+    float (*const family[])(void) = {family_gauss, draw_outlier};
+    for (int f = 0; f < 2; f++) {
+        struct tmk_spread spread;
+        float *x = data(family[f], 2 * N);
+        spread_of(x, N, &spread);
+        struct tmk_choice plain = chosen("entropy", &spread, &grid, 0);
+        assert_true(plain.high > 2 && plain.high < (f ? 20 : 6));
+        assert_true(plain.flat_low <= (double)plain.high && plain.flat_high >= (double)plain.high);
+        tmk_spread_finish(&spread);
+        for (size_t i = N; i < 2 * N; i++)
+            x[i] = 0.003f;
+        spread_of(x, 2 * N, &spread);
+        struct tmk_choice spiked = chosen("entropy", &spread, &grid, 0);
+        assert_true(fabsf(spiked.high - plain.high) < 0.1f * plain.high);
+        tmk_spread_finish(&spread);
+        free(x);
+    }
+}
+
+static void test_moving_average_follows_the_samples(void **state) {
+    (void)state;
+    static const float min[] = {-1, NAN, -3, -2}, max[] = {1, NAN, 2, 8};
+    static const struct tmk_grid grid = {TMK_INT8, true, true, false};
+    struct tmk_spread spread = {.min = -3, .max = 8};
+    struct tmk_choice choice;
+    struct tmk_diag diag = {0};
+    const struct tmk_method *method = tmk_method_find("moving-average");
+    assert_int_equal(method->choose(&spread, &grid, 0.5, &choice, &diag), TMK_UNSUPPORTED);
+    spread.sample_min = min;
+    spread.sample_max = max;
+    spread.n_samples = TMK_COUNT(min);
+    choice = chosen("moving-average", &spread, &grid, 0.5);
+    assert_true(choice.low == -2 && choice.high == 4.75f);
+    spread.sample_min += 1, spread.sample_max += 1, spread.n_samples = 1;
+    assert_int_equal(method->choose(&spread, &grid, 0.5, &choice, &diag), TMK_NOTFOUND);
+}
+
+/* All that several states hold is what one state of all of it holds. */
+static void test_spreads_of_several_states(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    float *x = data(draw_heavy, N);
+    struct tmk_stats *parts[2] = {observed(x, N / 3), observed(x + N / 3, N - N / 3)}, *none;
+    struct tmk_spread whole, merged;
+    spread_of(x, N, &whole);
+    assert_ok(tmk_spread_make((const struct tmk_stats *const *)parts, 2, &merged, &diag), &diag);
+    assert_int_equal(whole.n, merged.n);
+    assert_memory_equal(whole.lo, merged.lo, 4 * whole.n * sizeof *whole.lo);
+    assert_true(whole.square == merged.square && whole.finite == N);
+    tmk_spread_finish(&whole);
+    tmk_spread_finish(&merged);
+    tmk_stats_destroy(&parts[1]);
+    parts[1] = observed(x, 0);
+    assert_int_equal(tmk_spread_make((const struct tmk_stats *const *)&parts[1], 1, &merged, &diag),
+                     TMK_NOTFOUND);
+    assert_ok(tmk_stats_create(TMK_STATS_RANGE, &none, &diag), &diag);
+    struct tmk_stats *mixed[2] = {parts[0], none};
+    assert_int_equal(tmk_spread_make((const struct tmk_stats *const *)mixed, 2, &merged, NULL),
+                     TMK_UNSUPPORTED);
+    tmk_stats_destroy(&none);
+    tmk_stats_destroy(&parts[0]);
+    tmk_stats_destroy(&parts[1]);
+    free(x);
+}
+
+/* At the ends of what is said to be flat the error is within 1 % of the least. */
+static void test_flat_optima_are_told(void **state) {
+    (void)state;
+    static const struct tmk_grid grid = {TMK_INT4, true, false, false};
+    struct tmk_spread spread;
+    float *x = data(draw_heavy, N);
+    spread_of(x, N, &spread);
+    for (int bits = 4; bits <= 8; bits += 4) {
+        struct tmk_grid of = grid;
+        of.dtype = bits == 8 ? TMK_INT8 : TMK_INT4;
+        struct tmk_choice choice = chosen("mse", &spread, &of, 0);
+        double at = (double)choice.high, costs[2] = {choice.flat_low, choice.flat_high};
+        assert_true(costs[0] <= at * 1.01 && at <= costs[1] * 1.01);
+        float scale;
+        int32_t zero_point;
+        fit(&of, -at, at, &scale, &zero_point);
+        double best = tmk_expect_mse(&spread, &of, (double)scale, zero_point);
+        for (int end = 0; end < 2; end++) {
+            int32_t lowest = 0, highest = 0;
+            assert_true(tmk_grid_codes(&of, &lowest, &highest));
+            double made = tmk_expect_mse(&spread, &of, costs[end] / -(double)lowest, zero_point);
+            assert_true(made <= best * 1.0101);
+        }
+    }
+    tmk_spread_finish(&spread);
+    free(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_expected_holds_on_the_raw_numbers),
         cmocka_unit_test(test_mse_is_as_good_as_brute_force),
+        cmocka_unit_test(test_percentiles_hold_the_elements),
+        cmocka_unit_test(test_parameters_out_of_range),
+        cmocka_unit_test(test_entropy),
+        cmocka_unit_test(test_moving_average_follows_the_samples),
+        cmocka_unit_test(test_spreads_of_several_states),
+        cmocka_unit_test(test_flat_optima_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

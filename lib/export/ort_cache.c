@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ort-cache: the calibration cache of ONNX Runtime (FORMATS 3.1): the range of each activation.
+ *
+ * Per tensor the format allows no keys but its own, so that IDs, what quantize_static is to be
+ * asked for, and the nodes that the encodings leave float stand in one member of ours at the top.
+ */
+#include <stdio.h>
+
+#include "base/diag.h"
+#include "calib/grid.h"
+#include "export/rows.h"
+
+/* What most encodings are: quantize_static has one choice for all. */
+struct most {
+    enum tmk_dtype activation, weight;
+    bool activation_symmetric, weight_symmetric, by_channel;
+};
+
+/* ---- what most are ---- */
+
+static enum tmk_dtype most_common(const struct tmk_encodings *all, enum tmk_encoding_role role) {
+    static const enum tmk_dtype types[] = {TMK_UINT8, TMK_INT8, TMK_UINT16,
+                                           TMK_INT16, TMK_INT4, TMK_UINT4};
+    uint32_t counts[sizeof types / sizeof *types] = {0};
+    size_t best = 0;
+    for (uint32_t i = 0; i < all->n_items; i++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+            counts[t] += all->items[i].role == role && all->items[i].dtype == types[t];
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        best = counts[t] > counts[best] ? t : best;
+    return types[best];
+}
+
+static bool mostly_symmetric(const struct tmk_encodings *all, enum tmk_encoding_role role) {
+    int64_t balance = 0;
+    for (uint32_t i = 0; i < all->n_items; i++)
+        if (all->items[i].role == role)
+            balance += all->items[i].symmetric ? 1 : -1;
+    return balance > 0;
+}
+
+static struct most find_most(const struct tmk_encodings *all) {
+    struct most m = {.activation = most_common(all, TMK_ENCODING_ACTIVATION),
+                     .weight = most_common(all, TMK_ENCODING_WEIGHT),
+                     .activation_symmetric = mostly_symmetric(all, TMK_ENCODING_ACTIVATION),
+                     .weight_symmetric = mostly_symmetric(all, TMK_ENCODING_WEIGHT)};
+    for (uint32_t i = 0; i < all->n_items; i++)
+        m.by_channel =
+            m.by_channel || (all->items[i].role == TMK_ENCODING_WEIGHT && all->items[i].axis >= 0);
+    return m;
+}
+
+/* quantize_static's name of a type. */
+static const char *type_name(enum tmk_dtype dtype) {
+    switch (dtype) {
+    case TMK_UINT8:
+        return "QUInt8";
+    case TMK_INT8:
+        return "QInt8";
+    case TMK_UINT16:
+        return "QUInt16";
+    case TMK_INT16:
+        return "QInt16";
+    case TMK_UINT4:
+        return "QUInt4";
+    default:
+        return "QInt4";
+    }
+}
+
+/* Does ONNX Runtime make of the range what the encoding says? */
+static bool comes_back(const struct tmk_encoding *e, const struct most *m) {
+    const bool is_signed = m->activation == TMK_INT8 || m->activation == TMK_INT16;
+    const struct tmk_grid grid = {.dtype = m->activation,
+                                  .symmetric = m->activation_symmetric,
+                                  .narrow = m->activation_symmetric && is_signed};
+    float low, high, scale;
+    int32_t zero;
+    tmk_export_range(e, &low, &high);
+    return e->dtype == m->activation && e->n == 1 &&
+           tmk_grid_fit(&grid, low, high, &scale, &zero, NULL) == TMK_OK && scale == e->scale[0] &&
+           zero == e->zero_point[0];
+}
+
+static void remark_on_others(const struct tmk_export_job *job, const struct tmk_export_rows *rows,
+                             const struct most *m) {
+    size_t n = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        n += !comes_back(rows->items[i].encoding, m);
+    if (n)
+        tmk_export_remark(job,
+                          "ONNX Runtime makes another scale of %zu of %zu ranges than the "
+                          "encodings have (other types, powers of two, channels): --to qdq keeps "
+                          "them",
+                          n, rows->n);
+}
+
+/* ---- nodes that stay float ---- */
+
+static bool stays_float(const struct tmk_encodings *all, const struct tmk_value *value,
+                        const struct tmk_node *reader, uint32_t input) {
+    if (!value || value->profile_id < 0 ||
+        (value->type.dtype != TMK_FLOAT32 && value->type.dtype != TMK_UNDEFINED))
+        return false;
+    for (uint32_t i = 0; i < all->n_left; i++)
+        if (all->left[i].id == value->profile_id)
+            return !tmk_encodings_find(all, (uint32_t)value->profile_id, reader->name, input);
+    return false;
+}
+
+/* ONNX Runtime has no range for what is computed and stays float; weights it has always. */
+static bool is_left_out(const struct tmk_encodings *all, const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (stays_float(all, node->outputs[i], node, UINT32_MAX))
+            return true;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct tmk_value *value = node->inputs[i];
+        if (value && (value->kind != TMK_VALUE_INITIALIZER || i == 1) &&
+            stays_float(all, value, node, i))
+            return true;
+    }
+    return false;
+}
+
+static void put_left_out(const struct tmk_export_job *job, struct tmk_json_out *to) {
+    struct tmk_json_out list = tmk_json_new_array();
+    uint32_t nameless = 0;
+    for (const struct tmk_node *node = job->graph->first; node; node = node->next) {
+        if (!is_left_out(job->encodings, node))
+            continue;
+        if (node->name[0])
+            tmk_json_put_text(&list, NULL, node->name);
+        else
+            nameless++;
+    }
+    tmk_json_put_child(to, "nodes_to_exclude", &list);
+    if (nameless)
+        tmk_export_remark(job,
+                          "%u nodes that stay float have no name, so that quantize_static can't "
+                          "be told to leave them out: --to qdq leaves them out",
+                          nameless);
+}
+
+/* ---- the file ---- */
+
+static void put_call(const struct tmk_export_job *job, const struct most *m,
+                     struct tmk_json_out *to) {
+    struct tmk_json_out call = tmk_json_new_object(), extra = tmk_json_new_object();
+    tmk_json_put_text(&call, "activation_type", type_name(m->activation));
+    tmk_json_put_text(&call, "weight_type", type_name(m->weight));
+    tmk_json_put(&call, "per_channel", cJSON_CreateBool(m->by_channel));
+    tmk_json_put(&extra, "ActivationSymmetric", cJSON_CreateBool(m->activation_symmetric));
+    tmk_json_put(&extra, "WeightSymmetric", cJSON_CreateBool(m->weight_symmetric));
+    tmk_json_put_child(&call, "extra_options", &extra);
+    if (job->graph)
+        put_left_out(job, &call);
+    tmk_json_put_child(to, "quantize_static", &call);
+}
+
+static struct tmk_json_out make_tidemark(const struct tmk_export_job *job,
+                                         const struct tmk_export_rows *rows, const struct most *m) {
+    struct tmk_json_out to = tmk_json_new_object(), ids = tmk_json_new_object();
+    char id[16];
+    tmk_json_put_text(&to, "producer", job->encodings->producer.name);
+    tmk_json_put_text(&to, "version", job->encodings->producer.version);
+    tmk_json_put_text(&to, "model", job->encodings->model.file);
+    tmk_json_put_text(&to, "sha256", job->encodings->model.sha256);
+    tmk_json_put_u64(&to, "samples", job->encodings->samples);
+    put_call(job, m, &to);
+    for (size_t i = 0; i < rows->n; i++) {
+        snprintf(id, sizeof id, "p%u", rows->items[i].encoding->id);
+        tmk_json_put_text(&ids, rows->items[i].name, id);
+    }
+    tmk_json_put_child(&to, "ids", &ids);
+    return to;
+}
+
+static enum tmk_status put_ranges(const struct tmk_export_rows *rows, struct tmk_text *out,
+                                  struct tmk_diag *diag) {
+    tmk_text_puts(out, "{\"CLS\":\"TensorsData\",\"data\":{\n");
+    for (size_t i = 0; i < rows->n; i++) {
+        tmk_text_puts(out, i ? ",\n" : "");
+        TMK_TRY(tmk_export_quote(out, rows->items[i].name, diag));
+        tmk_export_put_range(rows->items[i].encoding,
+                             ":{\"CLS\":\"TensorData\",\"lowest\":", ",\"highest\":", "}", out);
+    }
+    tmk_text_puts(out, "\n},\n\"calibration_method\":{\"CLS\":\"CalibrationMethod\",\"value\":"
+                       "\"CalibrationMethod.MinMax\"},\n\"smooth_quant\":false,\n\"tidemark\":");
+    return TMK_OK;
+}
+
+static enum tmk_status write_rows(const struct tmk_export_job *job,
+                                  const struct tmk_export_rows *rows, struct tmk_text *out,
+                                  struct tmk_diag *diag) {
+    const struct most m = find_most(job->encodings);
+    struct tmk_json_out ours = make_tidemark(job, rows, &m);
+    enum tmk_status status = put_ranges(rows, out, diag);
+    if (status == TMK_OK)
+        status = tmk_json_finish(&ours, out, diag);
+    else
+        cJSON_Delete(ours.item);
+    TMK_TRY(status);
+    tmk_text_puts(out, "}\n");
+    TMK_TRY(tmk_export_write(job->path, out, diag));
+    remark_on_others(job, rows, &m);
+    return TMK_OK;
+}
+
+static enum tmk_status write_ort_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    static const struct tmk_export_wants wants = {0};
+    struct tmk_export_rows rows = {0};
+    struct tmk_text out = {0};
+    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
+    enum tmk_status status = write_rows(job, &rows, &out, diag);
+    tmk_text_finish(&out);
+    tmk_export_rows_finish(&rows);
+    return status;
+}
+
+const struct tmk_exporter tmk_exporter_ort_cache = {
+    .name = "ort-cache",
+    .consumer = "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)",
+    .settings = "",
+    .write = write_ort_cache,
+};

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The QDQ form's own: first every value that ONNX Runtime's quantizer would quantize, and that has
+ * an encoding, is marked (qdq_mark.c); then pairs of QuantizeLinear and DequantizeLinear are placed
+ * there (qdq_place.c), and initializers become codes (qdq_constant.c). */
+#ifndef TMK_EXPORT_QDQ_H
+#define TMK_EXPORT_QDQ_H
+
+#include "base/arena.h"
+#include "base/ptrmap.h"
+#include "export/quantized.h"
+
+/* A value that is to be quantized. */
+struct tmk_qdq_mark {
+    struct tmk_value *value;
+    int64_t id; /* of the original whose encodings count; a copied bias has its original's */
+    /* Its scale and zero point are those of the operand of the node that makes it; NULL: its own.
+     */
+    struct tmk_value *provider;
+    const struct tmk_node *provided; /* the node */
+    /* A bias: what its scale is the product of. */
+    bool is_bias;
+    struct tmk_node *node;
+    struct tmk_value *input, *weight;
+    /* What was placed, for the encoding of most readers. */
+    bool placed;
+    const struct tmk_encoding *encoding;
+    struct tmk_value *scale, *zero, *codes, *real;
+};
+
+/* An initializer's scales where they are not its encoding's, since the bias asks for larger ones.
+ */
+struct tmk_qdq_scales {
+    const struct tmk_encoding *of;
+    const float *scale; /* [n] */
+};
+
+struct tmk_qdq {
+    struct tmk_graph *graph; /* that becomes the QDQ form */
+    const struct tmk_encodings *encodings;
+    const struct tmk_quantize_options *options;
+    struct tmk_arena arena;
+    struct tmk_ptrmap by_value;  /* struct tmk_qdq_mark */
+    struct tmk_ptrmap enlarged;  /* weight value -> struct tmk_qdq_scales */
+    struct tmk_ptrmap told;      /* encodings that were placed, or of which it was said why not */
+    struct tmk_qdq_mark **marks; /* in the order in which they were made */
+    uint32_t n_marks, marks_size;
+    struct tmk_diag *diag;
+};
+
+void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) TMK_PRINTF(2, 3);
+/* The encoding is in the graph, or (`why` not NULL) is not. */
+TMK_NODISCARD enum tmk_status tmk_qdq_tell(struct tmk_qdq *q, const struct tmk_encoding *encoding,
+                                           const char *why);
+
+/* ---- qdq_mark.c ---- */
+
+/* Marks what is to be quantized, and takes out a Relu or Clip that the codes of its result do. */
+TMK_NODISCARD enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q);
+/* NULL: the value is not to be quantized. */
+struct tmk_qdq_mark *tmk_qdq_marked(const struct tmk_qdq *q, const struct tmk_value *value);
+/* Of a value as this reader sees it; NULL: as most do. NULL: it stays float for it. */
+const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
+                                            const struct tmk_qdq_mark *mark,
+                                            const struct tmk_node *reader, uint32_t input);
+
+/* ---- qdq_constant.c ---- */
+
+/* Enlarges scales of weights under which a bias would not fit int32. Before anything is placed. */
+TMK_NODISCARD enum tmk_status tmk_qdq_make_room(struct tmk_qdq *q);
+/* The scales that count: the encoding's, or enlarged ones. */
+const float *tmk_qdq_scales_of(const struct tmk_qdq *q, const struct tmk_value *value,
+                               const struct tmk_encoding *encoding);
+/* Element i of a tensor of integers. */
+void tmk_qdq_put(struct tmk_tensor *to, size_t i, int32_t code);
+/* The codes of an initializer. End with tmk_tensor_finish. */
+TMK_NODISCARD enum tmk_status tmk_qdq_codes(const struct tmk_tensor *real,
+                                            const struct tmk_encoding *encoding, const float *scale,
+                                            struct tmk_tensor *out, struct tmk_diag *diag);
+/* A bias as int32 under the product of the scales; `scale` [n]. End with tmk_tensor_finish. */
+TMK_NODISCARD enum tmk_status tmk_qdq_bias_codes(const struct tmk_tensor *real, float factor,
+                                                 const float *scale, uint32_t n,
+                                                 struct tmk_tensor *out, struct tmk_diag *diag);
+
+/* ---- qdq_place.c ---- */
+
+TMK_NODISCARD enum tmk_status tmk_qdq_place_all(struct tmk_qdq *q);
+
+#endif

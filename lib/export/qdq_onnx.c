@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* qdq: an ONNX model with QuantizeLinear and DequantizeLinear (FORMATS 3.2; docs/export-qdq.md). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "export/exporter.h"
+#include "export/opset.h"
+#include "export/quantized.h"
+#include "model/onnx.h"
+
+/* Scales by channel came with operator set 13, codes of 16 and 4 bits with 21. */
+enum { BY_CHANNEL = 13, WIDE_AND_NARROW = 21 };
+
+static bool is_of(enum tmk_dtype dtype, bool sixteen) {
+    return sixteen ? dtype == TMK_INT16 || dtype == TMK_UINT16
+                   : dtype == TMK_INT4 || dtype == TMK_UINT4;
+}
+
+static bool holds(const struct tmk_encodings *encodings, bool sixteen) {
+    for (uint32_t i = 0; i < encodings->n_items; i++)
+        if (is_of(encodings->items[i].dtype, sixteen))
+            return true;
+    return false;
+}
+
+static enum tmk_status find_domain(const struct tmk_export_job *job, bool *microsoft,
+                                   struct tmk_diag *diag) {
+    const char *domain = tmk_export_setting(job, "domain", "onnx");
+    *microsoft = strcmp(domain, "com.microsoft") == 0;
+    if (!*microsoft && strcmp(domain, "onnx") != 0)
+        return tmk_fail(diag, TMK_ARGUMENT, "domain=%s: it is onnx or com.microsoft", domain);
+    return TMK_OK;
+}
+
+static enum tmk_status find_opset(const struct tmk_export_job *job, bool microsoft, int64_t *out,
+                                  struct tmk_diag *diag) {
+    const int64_t has = tmk_graph_opset(job->graph, TMK_DOMAIN_ONNX);
+    const bool wide = holds(job->encodings, true) || holds(job->encodings, false);
+    const int64_t least = wide && !microsoft ? WIDE_AND_NARROW : BY_CHANNEL;
+    const char *asked = tmk_export_setting(job, "opset", NULL);
+    char *end = NULL;
+    *out = has > least ? has : least;
+    if (!asked)
+        return TMK_OK;
+    const long number = strtol(asked, &end, 10);
+    if (!*asked || *end || number < 1 || number > TMK_ONNX_NEWEST)
+        return tmk_fail(diag, TMK_ARGUMENT, "opset=%s: it is a number up to %d", asked,
+                        TMK_ONNX_NEWEST);
+    if (number < *out)
+        return tmk_fail(
+            diag, TMK_ARGUMENT, "opset=%ld: the model is of %lld, and these encodings need %lld%s",
+            number, (long long)has, (long long)least,
+            wide && !microsoft ? " (or domain=com.microsoft, for ONNX Runtime alone)" : "");
+    *out = number;
+    return TMK_OK;
+}
+
+/* The parts of the job that speak to people, for tmk_quantize_graph. */
+static void pass_skip(void *context, uint32_t id, const char *name, const char *why) {
+    tmk_export_skip(context, id, name, why);
+}
+
+static void pass_remark(void *context, const char *text) {
+    tmk_export_remark(context, "%s", text);
+}
+
+static void remark_on_consumers(const struct tmk_export_job *job, int64_t from, int64_t to) {
+    if (from < to)
+        tmk_export_remark(job, "the model became one of operator set %lld; it was of %lld",
+                          (long long)to, (long long)from);
+    if (holds(job->encodings, true))
+        tmk_export_remark(job, "OpenVINO (2026.4) reads 16-bit QuantizeLinear wrongly; ONNX "
+                               "Runtime, QNN and TVM read it as it is meant");
+}
+
+static enum tmk_status write_raised(const struct tmk_export_job *job, struct tmk_graph *graph,
+                                    bool microsoft, struct tmk_diag *diag) {
+    const struct tmk_quantize_options options = {.microsoft = microsoft,
+                                                 .skip = pass_skip,
+                                                 .remark = pass_remark,
+                                                 .context = (void *)(uintptr_t)job};
+    struct tmk_quantized_graph made = {0};
+    TMK_TRY(tmk_quantize_graph(graph, job->encodings, &options, &made, diag));
+    enum tmk_status status = tmk_onnx_save(made.graph, job->path, diag);
+    tmk_quantized_finish(&made);
+    return status;
+}
+
+static enum tmk_status write_qdq(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    struct tmk_graph *graph = NULL;
+    bool microsoft = false;
+    int64_t opset = 0;
+    TMK_TRY(find_domain(job, &microsoft, diag));
+    TMK_TRY(find_opset(job, microsoft, &opset, diag));
+    TMK_TRY(tmk_graph_clone(job->graph, &graph, diag));
+    enum tmk_status status = tmk_opset_raise(graph, opset, diag);
+    if (status == TMK_OK)
+        status = write_raised(job, graph, microsoft, diag);
+    if (status == TMK_OK)
+        remark_on_consumers(job, tmk_graph_opset(job->graph, TMK_DOMAIN_ONNX), opset);
+    tmk_graph_destroy(&graph);
+    return status;
+}
+
+const struct tmk_exporter tmk_exporter_qdq = {
+    .name = "qdq",
+    .consumer = "ONNX Runtime, QNN, OpenVINO, TensorRT and TVM: QuantizeLinear and "
+                "DequantizeLinear, as quantize_static places them",
+    .settings = "opset=13|21|... domain=onnx|com.microsoft",
+    .needs_graph = true,
+    .write = write_qdq,
+};

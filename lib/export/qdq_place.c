@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts QuantizeLinear and DequantizeLinear where marks are, under ONNX Runtime's names: of a value
+ * `t` `t_scale`, `t_zero_point`, `t_QuantizeLinear_Output`, `t_DequantizeLinear_Output`; of an
+ * initializer `t_quantized` too. Readers of some other encoding than most get theirs behind the
+ * codes of most ("_convert"), as it is where an engine changes types. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/text.h"
+#include "export/qdq.h"
+
+#define MICROSOFT "com.microsoft"
+
+/* One use, noted before it moves. */
+struct reader {
+    struct tmk_node *node;
+    uint32_t input;
+    const struct tmk_encoding *encoding;
+};
+
+struct readers {
+    struct reader *list;
+    uint32_t n;
+    const struct tmk_encoding **other; /* encodings that are not the one of most, each once */
+    uint32_t n_other;
+    bool general; /* some see the encoding of most, or the graph returns the value */
+};
+
+/* ---- names ---- */
+
+static const char *join(struct tmk_qdq *q, const char *a, const char *b, const char *c) {
+    const size_t la = strlen(a), lb = strlen(b), lc = strlen(c);
+    char *text = tmk_arena_alloc(&q->arena, la + lb + lc + 1);
+    if (!text)
+        return NULL;
+    memcpy(text, a, la);
+    memcpy(text + la, b, lb);
+    memcpy(text + la + lb, c, lc);
+    return text;
+}
+
+/* "", "_convert", "_convert2", ... */
+static const char *suffix_of(struct tmk_qdq *q, uint32_t i) {
+    char number[16];
+    if (i < 2)
+        return i ? "_convert" : "";
+    snprintf(number, sizeof number, "%u", i);
+    return join(q, "_convert", number, "");
+}
+
+/* ---- parts ---- */
+
+static enum tmk_status add_initializer(struct tmk_qdq *q, const char *name,
+                                       const struct tmk_tensor *data, struct tmk_value **out) {
+    if (!name)
+        return tmk_nomem(q->diag);
+    return tmk_graph_add_initializer(q->graph, name, data, out, q->diag);
+}
+
+static enum tmk_status add_scale(struct tmk_qdq *q, const char *name, const float *scale,
+                                 uint32_t n, bool scalar, struct tmk_value **out) {
+    const struct tmk_shape shape = {scalar ? 0 : 1, {n}};
+    struct tmk_tensor tensor = {0};
+    TMK_TRY(tmk_tensor_init(&tensor, TMK_FLOAT32, &shape, q->diag));
+    memcpy(tensor.data, scale, n * sizeof *scale);
+    enum tmk_status status = add_initializer(q, name, &tensor, out);
+    tmk_tensor_finish(&tensor);
+    return status;
+}
+
+/* zero NULL: zeros. */
+static enum tmk_status add_zero(struct tmk_qdq *q, const char *name, const int32_t *zero,
+                                uint32_t n, enum tmk_dtype dtype, bool scalar,
+                                struct tmk_value **out) {
+    const struct tmk_shape shape = {scalar ? 0 : 1, {n}};
+    struct tmk_tensor tensor = {0};
+    TMK_TRY(tmk_tensor_init(&tensor, dtype, &shape, q->diag));
+    for (uint32_t i = 0; zero && i < n; i++)
+        tmk_qdq_put(&tensor, i, zero[i]);
+    enum tmk_status status = add_initializer(q, name, &tensor, out);
+    tmk_tensor_finish(&tensor);
+    return status;
+}
+
+static enum tmk_status add_parameters(struct tmk_qdq *q, const char *name, const char *suffix,
+                                      const struct tmk_encoding *e, const float *scale,
+                                      struct tmk_value **out_scale, struct tmk_value **out_zero) {
+    const bool scalar = e->axis < 0;
+    TMK_TRY(add_zero(q, join(q, name, "_zero_point", suffix), e->zero_point, e->n, e->dtype, scalar,
+                     out_zero));
+    return add_scale(q, join(q, name, "_scale", suffix), scale, e->n, scalar, out_scale);
+}
+
+static bool wants_set_21(enum tmk_dtype dtype) {
+    return dtype == TMK_INT16 || dtype == TMK_UINT16 || dtype == TMK_INT4 || dtype == TMK_UINT4;
+}
+
+/* QuantizeLinear or DequantizeLinear; axis < 0: none. */
+static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *name,
+                                struct tmk_value *from, struct tmk_value *scale,
+                                struct tmk_value *zero, int32_t axis, enum tmk_dtype codes,
+                                const char *result, struct tmk_value **out) {
+    struct tmk_value *inputs[] = {from, scale, zero};
+    struct tmk_node *node = NULL;
+    const int64_t least = wants_set_21(codes) ? 21 : 13,
+                  opset = tmk_graph_opset(q->graph, TMK_DOMAIN_ONNX);
+    const bool microsoft = q->options->microsoft;
+    if (!name || !result)
+        return tmk_nomem(q->diag);
+    TMK_TRY(tmk_graph_add_node(q->graph, NULL, microsoft ? MICROSOFT : TMK_DOMAIN_ONNX, op, name,
+                               microsoft       ? 1
+                               : opset > least ? opset
+                                               : least,
+                               inputs, 3, &result, 1, &node, q->diag));
+    if (axis >= 0) {
+        const struct tmk_attr attr = {.name = "axis", .kind = TMK_ATTR_INT, .n = 1, .i = axis};
+        TMK_TRY(tmk_node_set_attr(node, &attr, q->diag));
+    }
+    *out = node->outputs[0];
+    return TMK_OK;
+}
+
+static enum tmk_status set_type(struct tmk_qdq *q, struct tmk_value *value,
+                                const struct tmk_type *like, enum tmk_dtype dtype) {
+    struct tmk_type type = *like;
+    type.dtype = type.origin = dtype;
+    return tmk_value_set_type(value, &type, q->diag);
+}
+
+static enum tmk_status quantize(struct tmk_qdq *q, const char *name, const char *suffix,
+                                struct tmk_value *from, const struct tmk_encoding *e,
+                                struct tmk_value *scale, struct tmk_value *zero,
+                                struct tmk_value **out) {
+    const char *base = join(q, name, suffix, "");
+    if (!base)
+        return tmk_nomem(q->diag);
+    TMK_TRY(add_node(q, "QuantizeLinear", join(q, base, "_QuantizeLinear", ""), from, scale, zero,
+                     e->axis, e->dtype, join(q, base, "_QuantizeLinear_Output", ""), out));
+    return set_type(q, *out, &from->type, e->dtype);
+}
+
+/* `result` NULL: its usual name. */
+static enum tmk_status dequantize(struct tmk_qdq *q, const char *name, const char *suffix,
+                                  struct tmk_value *codes, const struct tmk_encoding *e,
+                                  struct tmk_value *scale, struct tmk_value *zero,
+                                  const char *result, struct tmk_value **out) {
+    const char *base = join(q, name, suffix, "");
+    if (!base)
+        return tmk_nomem(q->diag);
+    TMK_TRY(add_node(q, "DequantizeLinear", join(q, base, "_DequantizeLinear", ""), codes, scale,
+                     zero, e->axis, e->dtype,
+                     result ? result : join(q, base, "_DequantizeLinear_Output", ""), out));
+    return set_type(q, *out, &codes->type, TMK_FLOAT32);
+}
+
+/* ---- who reads ---- */
+
+static enum tmk_status find_readers(struct tmk_qdq *q, const struct tmk_qdq_mark *mark,
+                                    const struct tmk_encoding *general, struct readers *out) {
+    const struct tmk_value *value = mark->value;
+    struct readers r = {.general = general && value->n_graph_outputs};
+    r.list = tmk_arena_array(&q->arena, value->n_uses, sizeof *r.list);
+    r.other = tmk_arena_array(&q->arena, value->n_uses, sizeof *r.other);
+    if (!r.list || !r.other)
+        return tmk_nomem(q->diag);
+    for (uint32_t i = 0; i < value->n_uses; i++) {
+        struct reader *one = &r.list[r.n++];
+        one->node = value->uses[i].node;
+        one->input = value->uses[i].input;
+        one->encoding = tmk_qdq_encoding(q, mark, one->node, one->input);
+        uint32_t k = 0;
+        while (k < r.n_other && r.other[k] != one->encoding)
+            k++;
+        if (one->encoding == general)
+            r.general = r.general || general;
+        else if (one->encoding && k == r.n_other)
+            r.other[r.n_other++] = one->encoding;
+    }
+    *out = r;
+    return TMK_OK;
+}
+
+static enum tmk_status hand_out(struct tmk_qdq *q, const struct readers *r,
+                                const struct tmk_encoding *encoding, struct tmk_value *real) {
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->list[i].encoding == encoding)
+            TMK_TRY(tmk_node_set_input(r->list[i].node, r->list[i].input, real, q->diag));
+    return TMK_OK;
+}
+
+/* The dimension along which scales differ has as many indices as there are scales. */
+static enum tmk_status check_axis(struct tmk_qdq *q, const struct tmk_value *value,
+                                  const struct tmk_encoding *e) {
+    const struct tmk_type *type = &value->type;
+    const struct tmk_shape *shape =
+        value->kind == TMK_VALUE_INITIALIZER ? &value->data.shape : &type->shape;
+    if (e->axis < 0 || (value->kind != TMK_VALUE_INITIALIZER && !type->has_shape))
+        return TMK_OK;
+    if (e->axis >= shape->rank || (shape->dim[e->axis] >= 0 && shape->dim[e->axis] != e->n))
+        return tmk_fail(q->diag, TMK_MISMATCH,
+                        "the encoding of '%s' has %u scales along axis %d, which the value has not",
+                        value->name, e->n, e->axis);
+    return TMK_OK;
+}
+
+/* ---- values that are computed ---- */
+
+static bool same_grid(const struct tmk_encoding *a, const struct tmk_encoding *b) {
+    if (a->dtype != b->dtype || a->axis != b->axis || a->n != b->n)
+        return false;
+    return memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0 &&
+           memcmp(a->zero_point, b->zero_point, a->n * sizeof *a->zero_point) == 0;
+}
+
+/* The mark whose scale and zero point this one's are; NULL: they are its own. */
+static const struct tmk_qdq_mark *shared_with(const struct tmk_qdq *q,
+                                              const struct tmk_qdq_mark *mark) {
+    const struct tmk_qdq_mark *from = tmk_qdq_marked(q, mark->provider);
+    const struct tmk_encoding *own = tmk_qdq_encoding(q, mark, NULL, 0);
+    if (!from || !own || own->axis >= 0 ||
+        tmk_qdq_encoding(q, from, mark->provided, 0) != tmk_qdq_encoding(q, from, NULL, 0))
+        return NULL;
+    const struct tmk_encoding *theirs = tmk_qdq_encoding(q, from, NULL, 0);
+    return theirs && same_grid(own, theirs) ? from : NULL;
+}
+
+/* Readers that see another encoding than most, behind `codes` of most. */
+static enum tmk_status convert(struct tmk_qdq *q, struct tmk_qdq_mark *mark, const char *name,
+                               const struct readers *r) {
+    for (uint32_t i = 0; i < r->n_other; i++) {
+        const struct tmk_encoding *e = r->other[i];
+        const char *suffix = suffix_of(q, i + 1);
+        struct tmk_value *from = mark->real, *scale, *zero, *codes, *real;
+        if (!suffix)
+            return tmk_nomem(q->diag);
+        if (r->general) {
+            const char *base = join(q, name, suffix, ""),
+                       *clone = base ? join(q, base, "_clone", "") : NULL,
+                       *result = base ? join(q, base, "_QuantizeLinear_Input", "") : NULL;
+            if (!clone || !result)
+                return tmk_nomem(q->diag);
+            TMK_TRY(dequantize(q, clone, "", mark->codes, mark->encoding, mark->scale, mark->zero,
+                               result, &from));
+        }
+        TMK_TRY(tmk_qdq_tell(q, e, NULL));
+        TMK_TRY(add_parameters(q, name, suffix, e, e->scale, &scale, &zero));
+        TMK_TRY(quantize(q, name, suffix, from, e, scale, zero, &codes));
+        TMK_TRY(dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
+        TMK_TRY(hand_out(q, r, e, real));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status place_for_most(struct tmk_qdq *q, struct tmk_qdq_mark *mark,
+                                      const struct tmk_encoding *e, const struct readers *r) {
+    struct tmk_value *value = mark->value;
+    const char *name = value->name;
+    const struct tmk_qdq_mark *shared = shared_with(q, mark);
+    const bool returned = value->n_graph_outputs > 0;
+    if (shared && shared->placed) {
+        mark->scale = shared->scale;
+        mark->zero = shared->zero;
+    } else {
+        TMK_TRY(add_parameters(q, name, "", e, e->scale, &mark->scale, &mark->zero));
+    }
+    if (returned) {
+        const char *before = join(q, name, "_QuantizeLinear_Input", "");
+        if (!before)
+            return tmk_nomem(q->diag);
+        TMK_TRY(tmk_value_rename(value, before, q->diag));
+    }
+    TMK_TRY(quantize(q, name, "", value, e, mark->scale, mark->zero, &mark->codes));
+    TMK_TRY(dequantize(q, name, "", mark->codes, e, mark->scale, mark->zero, returned ? name : NULL,
+                       &mark->real));
+    mark->encoding = e;
+    mark->placed = true;
+    TMK_TRY(tmk_qdq_tell(q, e, NULL));
+    TMK_TRY(tmk_value_replace(value, mark->real, mark->codes->producer, true, q->diag));
+    return convert(q, mark, name, r);
+}
+
+/* Some readers see codes, each their own; the others the float value. */
+static enum tmk_status place_for_some(struct tmk_qdq *q, struct tmk_qdq_mark *mark,
+                                      const struct readers *r) {
+    for (uint32_t i = 0; i < r->n_other; i++) {
+        const struct tmk_encoding *e = r->other[i];
+        const char *name = mark->value->name, *suffix = suffix_of(q, i);
+        struct tmk_value *scale, *zero, *codes, *real;
+        if (!suffix)
+            return tmk_nomem(q->diag);
+        TMK_TRY(tmk_qdq_tell(q, e, NULL));
+        TMK_TRY(add_parameters(q, name, suffix, e, e->scale, &scale, &zero));
+        TMK_TRY(quantize(q, name, suffix, mark->value, e, scale, zero, &codes));
+        TMK_TRY(dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
+        TMK_TRY(hand_out(q, r, e, real));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status place_computed(struct tmk_qdq *q, struct tmk_qdq_mark *mark) {
+    const struct tmk_encoding *e = tmk_qdq_encoding(q, mark, NULL, 0);
+    struct readers readers = {0};
+    TMK_TRY(find_readers(q, mark, e, &readers));
+    if (e)
+        TMK_TRY(check_axis(q, mark->value, e));
+    for (uint32_t i = 0; i < readers.n_other; i++)
+        TMK_TRY(check_axis(q, mark->value, readers.other[i]));
+    return e ? place_for_most(q, mark, e, &readers) : place_for_some(q, mark, &readers);
+}
+
+/* ---- initializers ---- */
+
+static enum tmk_status place_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mark,
+                                   const struct tmk_encoding *e, const char *suffix,
+                                   struct tmk_qdq_mark *out) {
+    const char *name = mark->value->name;
+    const float *scale = tmk_qdq_scales_of(q, mark->value, e);
+    struct tmk_tensor codes = {0};
+    TMK_TRY(check_axis(q, mark->value, e));
+    TMK_TRY(add_parameters(q, name, suffix, e, scale, &out->scale, &out->zero));
+    TMK_TRY(tmk_qdq_codes(&mark->value->data, e, scale, &codes, q->diag));
+    enum tmk_status status =
+        add_initializer(q, join(q, name, "_quantized", suffix), &codes, &out->codes);
+    tmk_tensor_finish(&codes);
+    TMK_TRY(status);
+    out->encoding = e;
+    out->placed = true;
+    TMK_TRY(tmk_qdq_tell(q, e, NULL));
+    return dequantize(q, name, suffix, out->codes, e, out->scale, out->zero, NULL, &out->real);
+}
+
+static void drop_if_unused(struct tmk_value *value) {
+    if (!value->n_uses && !value->n_graph_outputs)
+        tmk_graph_drop_initializer(value);
+}
+
+static enum tmk_status place_constant(struct tmk_qdq *q, struct tmk_qdq_mark *mark) {
+    const struct tmk_encoding *e = tmk_qdq_encoding(q, mark, NULL, 0);
+    struct readers readers = {0};
+    TMK_TRY(find_readers(q, mark, e, &readers));
+    if (e) {
+        TMK_TRY(place_codes(q, mark, e, "", mark));
+        TMK_TRY(tmk_value_replace(mark->value, mark->real, NULL, false, q->diag));
+    }
+    for (uint32_t i = 0; i < readers.n_other; i++) {
+        struct tmk_qdq_mark made = {0};
+        const char *suffix = suffix_of(q, e ? i + 1 : i);
+        if (!suffix)
+            return tmk_nomem(q->diag);
+        TMK_TRY(place_codes(q, mark, readers.other[i], suffix, &made));
+        TMK_TRY(hand_out(q, &readers, readers.other[i], made.real));
+    }
+    drop_if_unused(mark->value);
+    return TMK_OK;
+}
+
+/* ---- biases ---- */
+
+/* NULL, or why the bias stays float. */
+static const char *bias_obstacle(const struct tmk_qdq_mark *bias, const struct tmk_encoding *x,
+                                 const struct tmk_encoding *w) {
+    const struct tmk_shape *shape = &bias->value->data.shape;
+    if (!x || !w)
+        return "an operand of its operator is not quantized";
+    if (x->n != 1)
+        return "the input has several scales";
+    if (w->n > 1 && (shape->rank < 1 || shape->dim[shape->rank - 1] != w->n))
+        return "it has not one element for each scale of the weights";
+    return NULL;
+}
+
+/* Codes under scale * beta, with beta out of the operator: it would be lost on engines that add the
+ * codes to the sums. */
+static enum tmk_status take_beta(struct tmk_qdq *q, struct tmk_node *node, float *out) {
+    const struct tmk_attr one = {.name = "beta", .kind = TMK_ATTR_FLOAT, .n = 1, .f = 1};
+    *out = tmk_node_is(node, TMK_DOMAIN_ONNX, "Gemm") ? tmk_node_float(node, "beta", 1) : 1;
+    return *out == 1 ? TMK_OK : tmk_node_set_attr(node, &one, q->diag);
+}
+
+static enum tmk_status place_bias_codes(struct tmk_qdq *q, struct tmk_qdq_mark *bias,
+                                        const float *scale, uint32_t n) {
+    struct tmk_value *value = bias->value;
+    const char *name = value->name, *codes_name = join(q, name, "_quantized", "");
+    const struct tmk_type type = value->type;
+    struct tmk_tensor codes = {0};
+    float beta = 1;
+    if (!codes_name)
+        return tmk_nomem(q->diag);
+    TMK_TRY(take_beta(q, bias->node, &beta));
+    TMK_TRY(tmk_qdq_bias_codes(&value->data, beta, scale, n, &codes, q->diag));
+    const int32_t axis = n > 1 ? codes.shape.rank - 1 : -1;
+    enum tmk_status status = add_initializer(q, codes_name, &codes, &bias->codes);
+    tmk_tensor_finish(&codes);
+    TMK_TRY(status);
+    TMK_TRY(add_scale(q, join(q, codes_name, "_scale", ""), scale, n, false, &bias->scale));
+    TMK_TRY(add_zero(q, join(q, codes_name, "_zero_point", ""), NULL, n, TMK_INT32, n == 1,
+                     &bias->zero));
+    TMK_TRY(add_node(q, "DequantizeLinear", join(q, name, "_DequantizeLinear", ""), bias->codes,
+                     bias->scale, bias->zero, axis, TMK_INT32, name, &bias->real));
+    TMK_TRY(set_type(q, bias->real, &type, TMK_FLOAT32));
+    bias->placed = beta == 1; /* else the original's numbers are nowhere */
+    TMK_TRY(tmk_value_replace(value, bias->real, NULL, false, q->diag));
+    drop_if_unused(value);
+    return TMK_OK;
+}
+
+static enum tmk_status place_bias(struct tmk_qdq *q, struct tmk_qdq_mark *bias) {
+    const struct tmk_qdq_mark *input = tmk_qdq_marked(q, bias->input),
+                              *weight = tmk_qdq_marked(q, bias->weight);
+    if (tmk_qdq_marked(q, bias->value))
+        return TMK_OK;
+    const struct tmk_encoding *x = input ? tmk_qdq_encoding(q, input, bias->node, 0) : NULL,
+                              *w = weight ? tmk_qdq_encoding(q, weight, bias->node, 1) : NULL;
+    const char *why = bias_obstacle(bias, x, w);
+    float *scale = why ? NULL : tmk_arena_array(&q->arena, w->n, sizeof *scale);
+    if (!why && !scale)
+        return tmk_nomem(q->diag);
+    for (uint32_t i = 0; !why && i < w->n; i++) {
+        scale[i] = x->scale[0] * tmk_qdq_scales_of(q, weight->value, w)[i];
+        if (!(scale[i] > 0) || !isfinite(scale[i]))
+            why = "the product of its operands' scales is beyond float32";
+    }
+    bias->encoding = tmk_qdq_encoding(q, bias, bias->node, 2);
+    TMK_TRY(tmk_qdq_tell(q, bias->encoding, why));
+    return why ? TMK_OK : place_bias_codes(q, bias, scale, w->n);
+}
+
+/* ---- all ---- */
+
+static bool is_constant(const struct tmk_qdq_mark *mark) {
+    return mark->value->kind == TMK_VALUE_INITIALIZER;
+}
+
+enum tmk_status tmk_qdq_place_all(struct tmk_qdq *q) {
+    for (uint32_t i = 0; i < q->n_marks; i++) {
+        struct tmk_qdq_mark *mark = q->marks[i];
+        if (mark->value && !mark->is_bias && is_constant(mark))
+            TMK_TRY(place_constant(q, mark));
+    }
+    /* A provider's mark stands before those that share its scale. */
+    for (uint32_t i = 0; i < q->n_marks; i++) {
+        struct tmk_qdq_mark *mark = q->marks[i];
+        if (mark->value && !mark->is_bias && !mark->placed && !is_constant(mark))
+            TMK_TRY(place_computed(q, mark));
+    }
+    for (uint32_t i = 0; i < q->n_marks; i++)
+        if (q->marks[i]->is_bias)
+            TMK_TRY(place_bias(q, q->marks[i]));
+    return TMK_OK;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/quantized.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "export/qdq.h"
+#include "ops/ops.h"
+
+void tmk_quantized_finish(struct tmk_quantized_graph *quantized) {
+    tmk_graph_destroy(&quantized->graph);
+    free(quantized->values);
+    *quantized = (struct tmk_quantized_graph){0};
+}
+
+/* ---- originals ---- */
+
+/* Values by profile ID. */
+struct originals {
+    struct tmk_value **list; /* [n]; NULL where the graph has none */
+    uint32_t n;
+    bool fill; /* false: they are only counted */
+};
+
+static void see_graph(struct tmk_graph *graph, void *context) {
+    struct originals *all = context;
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        struct tmk_value *value = graph->values[i];
+        if (value->profile_id < 0 || !tmk_value_alive(value))
+            continue;
+        if (all->fill)
+            all->list[value->profile_id] = value;
+        else if (value->profile_id >= all->n)
+            all->n = (uint32_t)value->profile_id + 1;
+    }
+}
+
+static enum tmk_status find_originals(const struct tmk_graph *graph, struct originals *out,
+                                      struct tmk_diag *diag) {
+    struct originals all = {0};
+    struct tmk_graph *read = (struct tmk_graph *)(uintptr_t)graph;
+    tmk_graph_each(read, see_graph, &all);
+    all.list = calloc((size_t)all.n + 1, sizeof(struct tmk_value *));
+    if (!all.list)
+        return tmk_nomem(diag);
+    all.fill = true;
+    tmk_graph_each(read, see_graph, &all);
+    *out = all;
+    return TMK_OK;
+}
+
+/* Values that nobody reads may be gone. */
+static enum tmk_status check_model(const struct tmk_graph *graph,
+                                   const struct tmk_encodings *encodings, struct tmk_diag *diag) {
+    struct originals all;
+    TMK_TRY(find_originals(graph, &all, diag));
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; status == TMK_OK && i < encodings->n_items; i++) {
+        const struct tmk_encoding *e = &encodings->items[i];
+        const struct tmk_value *value = e->id < all.n ? all.list[e->id] : NULL;
+        if (value && value->fingerprint != e->fingerprint)
+            status = tmk_fail(diag, TMK_MISMATCH,
+                              "the encodings are of another model: p%u is '%s' (%016" PRIx64
+                              ") there, and '%s' (%016" PRIx64 ") here",
+                              e->id, e->name, e->fingerprint, value->name, value->fingerprint);
+    }
+    free(all.list);
+    return status;
+}
+
+/* ---- QDQ ---- */
+
+void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) {
+    char line[512];
+    va_list args;
+    if (!q->options->remark)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    q->options->remark(q->options->context, line);
+}
+
+enum tmk_status tmk_qdq_tell(struct tmk_qdq *q, const struct tmk_encoding *encoding,
+                             const char *why) {
+    if (why && q->options->skip)
+        q->options->skip(q->options->context, encoding->id, encoding->name, why);
+    return tmk_ptrmap_put(&q->told, encoding, q) ? TMK_OK : tmk_nomem(q->diag);
+}
+
+/* Of an encoding that nobody told anything of yet. */
+static const char *why_not(const struct tmk_qdq *q, const struct tmk_encoding *e) {
+    if (!tmk_dtype_is_integer(e->dtype))
+        return "8-bit floats have no QuantizeLinear here";
+    for (uint32_t i = 0; i < q->n_marks; i++)
+        if (q->marks[i]->id == e->id)
+            return q->marks[i]->value ? "nothing reads the value under this encoding"
+                                      : "the codes of its Relu's or Clip's result clip it";
+    return "no operator that ONNX Runtime's quantizer knows makes or reads it";
+}
+
+static enum tmk_status tell_the_rest(struct tmk_qdq *q) {
+    for (uint32_t i = 0; i < q->encodings->n_items; i++) {
+        const struct tmk_encoding *e = &q->encodings->items[i];
+        if (!tmk_ptrmap_get(&q->told, e))
+            TMK_TRY(tmk_qdq_tell(q, e, why_not(q, e)));
+    }
+    return TMK_OK;
+}
+
+static int by_id(const void *a, const void *b) {
+    const uint32_t ia = ((const struct tmk_quantized_value *)a)->id,
+                   ib = ((const struct tmk_quantized_value *)b)->id;
+    return (ia > ib) - (ia < ib);
+}
+
+/* Values that nobody quantized can be read where they are. */
+static enum tmk_status list_values(const struct tmk_qdq *q, struct tmk_quantized_graph *out) {
+    struct originals all;
+    uint32_t n = 0;
+    TMK_TRY(find_originals(q->graph, &all, q->diag));
+    struct tmk_quantized_value *list = calloc((size_t)all.n + q->n_marks + 1, sizeof *list);
+    enum tmk_status status = list ? TMK_OK : tmk_nomem(q->diag);
+    for (uint32_t i = 0; list && i < q->n_marks; i++) {
+        const struct tmk_qdq_mark *mark = q->marks[i];
+        if (!mark->value || !mark->placed)
+            continue;
+        list[n++] = (struct tmk_quantized_value){(uint32_t)mark->id, mark->real, mark->codes,
+                                                 mark->encoding};
+        if (mark->id < all.n)
+            all.list[mark->id] = NULL;
+    }
+    for (uint32_t id = 0; list && id < all.n; id++)
+        if (all.list[id] &&
+            (all.list[id]->type.dtype == TMK_FLOAT32 || all.list[id]->type.dtype == TMK_UNDEFINED))
+            list[n++] = (struct tmk_quantized_value){id, all.list[id], NULL, NULL};
+    if (list)
+        qsort(list, n, sizeof *list, by_id);
+    free(all.list);
+    out->values = list;
+    out->n = n;
+    return status;
+}
+
+static enum tmk_status build_qdq(struct tmk_qdq *q) {
+    TMK_TRY(tmk_qdq_mark_all(q));
+    TMK_TRY(tmk_qdq_make_room(q));
+    TMK_TRY(tmk_qdq_place_all(q));
+    TMK_TRY(tell_the_rest(q));
+    TMK_TRY(tmk_graph_sort(q->graph, q->diag));
+    TMK_TRY(tmk_ops_bind(q->graph, q->diag));
+    return tmk_graph_verify(q->graph, q->diag);
+}
+
+static enum tmk_status quantize_qdq(const struct tmk_graph *graph,
+                                    const struct tmk_encodings *encodings,
+                                    const struct tmk_quantize_options *options,
+                                    struct tmk_quantized_graph *out, struct tmk_diag *diag) {
+    struct tmk_qdq q = {.encodings = encodings, .options = options, .diag = diag};
+    struct tmk_quantized_graph made = {0};
+    TMK_TRY(tmk_graph_clone(graph, &made.graph, diag));
+    q.graph = made.graph;
+    enum tmk_status status = build_qdq(&q);
+    if (status == TMK_OK)
+        status = list_values(&q, &made);
+    tmk_ptrmap_finish(&q.by_value);
+    tmk_ptrmap_finish(&q.enlarged);
+    tmk_ptrmap_finish(&q.told);
+    tmk_arena_finish(&q.arena);
+    if (status == TMK_OK)
+        *out = made;
+    else
+        tmk_quantized_finish(&made);
+    return status;
+}
+
+enum tmk_status tmk_quantize_graph(const struct tmk_graph *graph,
+                                   const struct tmk_encodings *encodings,
+                                   const struct tmk_quantize_options *options,
+                                   struct tmk_quantized_graph *out, struct tmk_diag *diag) {
+    TMK_TRY(check_model(graph, encodings, diag));
+    if (options->integer)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "there is no integer form yet");
+    return quantize_qdq(graph, encodings, options, out, diag);
+}

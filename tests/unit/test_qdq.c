@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The QDQ form of small graphs under encodings made by hand. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/opset.h"
+#include "export/quantized.h"
+#include "graph/identify.h"
+#include "graph/print.h"
+#include "ops/ops.h"
+
+struct qdq_case {
+    struct tmk_graph *graph;
+    struct tmk_encodings *encodings;
+    struct tmk_quantized_graph made;
+    struct tmk_diag diag;
+    char said[1024]; /* "name: why; ..." */
+};
+
+static void find_named(struct tmk_graph *graph, void *context) {
+    struct {
+        const char *name;
+        struct tmk_value *found;
+    } *asked = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]) && strcmp(graph->values[i]->name, asked->name) == 0)
+            asked->found = graph->values[i];
+}
+
+static struct tmk_value *value_of(struct tmk_graph *graph, const char *name) {
+    struct {
+        const char *name;
+        struct tmk_value *found;
+    } asked = {name, NULL};
+    tmk_graph_each(graph, find_named, &asked);
+    return asked.found;
+}
+
+static void begin(struct qdq_case *c, const char *text) {
+    *c = (struct qdq_case){0};
+    assert_ok(tmk_graph_parse(text, NULL, &c->graph, &c->diag), &c->diag);
+    assert_ok(tmk_graph_sort(c->graph, &c->diag), &c->diag);
+    assert_ok(tmk_ops_bind(c->graph, &c->diag), &c->diag);
+    assert_ok(tmk_graph_identify(c->graph, NULL, &c->diag), &c->diag);
+    assert_ok(tmk_encodings_create(&c->encodings, &c->diag), &c->diag);
+    c->encodings->items = tmk_encodings_make(c->encodings, 64, sizeof(struct tmk_encoding));
+    assert_non_null(c->encodings->items);
+}
+
+static void end(struct qdq_case *c) {
+    tmk_quantized_finish(&c->made);
+    tmk_encodings_destroy(&c->encodings);
+    tmk_graph_destroy(&c->graph);
+}
+
+/* n scales along axis; axis -1: one. Kept ascending by ID, those with uses first. */
+static struct tmk_encoding *encode(struct qdq_case *c, const char *name, enum tmk_dtype dtype,
+                                   int32_t axis, uint32_t n, const float *scale, int32_t zero) {
+    const struct tmk_value *value = value_of(c->graph, name);
+    assert_non_null(value);
+    struct tmk_encoding e = {.id = (uint32_t)value->profile_id,
+                             .fingerprint = value->fingerprint,
+                             .name = value->name,
+                             .dtype = dtype,
+                             .axis = axis,
+                             .n = n,
+                             .method = "given",
+                             .rule = ""};
+    e.symmetric = zero == 0 && dtype != TMK_UINT8;
+    e.narrow = e.symmetric;
+    e.scale = tmk_encodings_make(c->encodings, n, sizeof *e.scale);
+    e.zero_point = tmk_encodings_make(c->encodings, n, sizeof *e.zero_point);
+    assert_true(e.scale && e.zero_point);
+    for (uint32_t i = 0; i < n; i++) {
+        e.scale[i] = scale[i];
+        e.zero_point[i] = zero;
+    }
+    uint32_t at = c->encodings->n_items++;
+    for (; at && c->encodings->items[at - 1].id > e.id; at--)
+        c->encodings->items[at] = c->encodings->items[at - 1];
+    c->encodings->items[at] = e;
+    return &c->encodings->items[at];
+}
+
+static void encode_u8(struct qdq_case *c, const char *name, float scale, int32_t zero) {
+    encode(c, name, TMK_UINT8, -1, 1, &scale, zero);
+}
+
+static void said(void *context, uint32_t id, const char *name, const char *why) {
+    struct qdq_case *c = context;
+    (void)id;
+    size_t used = strlen(c->said);
+    snprintf(c->said + used, sizeof c->said - used, "%s: %s; ", name, why);
+}
+
+static void remarked(void *context, const char *text) {
+    said(context, 0, "remark", text);
+}
+
+static enum tmk_status quantize(struct qdq_case *c) {
+    const struct tmk_quantize_options options = {.skip = said, .remark = remarked, .context = c};
+    return tmk_quantize_graph(c->graph, c->encodings, &options, &c->made, &c->diag);
+}
+
+static uint32_t count(const struct qdq_case *c, const char *op) {
+    uint32_t n = 0;
+    for (const struct tmk_node *node = c->made.graph->first; node; node = node->next)
+        n += strcmp(node->op, op) == 0;
+    return n;
+}
+
+static struct tmk_value *made(const struct qdq_case *c, const char *name) {
+    struct tmk_value *value = value_of(c->made.graph, name);
+    if (!value)
+        fail_msg("there is no value %s", name);
+    return value;
+}
+
+static const struct tmk_quantized_value *entry(const struct qdq_case *c, const char *name) {
+    const int64_t id = value_of(c->graph, name)->profile_id;
+    for (uint32_t i = 0; i < c->made.n; i++)
+        if (c->made.values[i].id == id)
+            return &c->made.values[i];
+    return NULL;
+}
+
+#define CONV                                                                                       \
+    "graph \"g\" opset 17 {\n input %x : f32[1,1,2,2]\n"                                           \
+    " init %w : f32[2,1,1,1] = {1, -0.5}\n init %b : f32[2] = {0.25, -3}\n"                        \
+    " %c = Conv(%x, %w, %b) \"conv\" : f32[1,2,2,2]\n"
+
+static const float w_scales[] = {0.0078125f, 0.00390625f};
+
+static void a_convolution_gets_pairs_codes_and_an_int32_bias(void **state) {
+    (void)state;
+    struct qdq_case c;
+    const float none = 1;
+    begin(&c, CONV " output %c\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode_u8(&c, "c", 0.25f, 128);
+    encode(&c, "w", TMK_INT8, 0, 2, w_scales, 0);
+    encode(&c, "b", TMK_INT32, -1, 1, &none, 0);
+    assert_ok(quantize(&c), &c.diag);
+    assert_string_equal(c.said, "");
+    assert_int_equal(count(&c, "QuantizeLinear"), 2);
+    assert_int_equal(count(&c, "DequantizeLinear"), 4);
+    const struct tmk_node *conv = made(&c, "c_QuantizeLinear_Input")->producer;
+    assert_string_equal(conv->op, "Conv");
+    assert_string_equal(conv->inputs[0]->name, "x_DequantizeLinear_Output");
+    assert_string_equal(conv->inputs[1]->name, "w_DequantizeLinear_Output");
+    assert_string_equal(conv->inputs[2]->name, "b");
+    assert_string_equal(c.made.graph->outputs[0]->name, "c");
+    assert_string_equal(c.made.graph->outputs[0]->producer->op, "DequantizeLinear");
+    const int8_t *codes = made(&c, "w_quantized")->data.data;
+    assert_int_equal(codes[0], 127); /* 128, and narrow */
+    assert_int_equal(codes[1], -127);
+    const struct tmk_value *bias = made(&c, "b_quantized");
+    assert_int_equal(bias->data.dtype, TMK_INT32);
+    assert_int_equal(((const int32_t *)bias->data.data)[0], 64);
+    assert_int_equal(((const int32_t *)bias->data.data)[1], -1536);
+    assert_int_equal(made(&c, "w_scale")->data.shape.rank, 1);
+    assert_int_equal(made(&c, "x_scale")->data.shape.rank, 0);
+    assert_int_equal(*(const uint8_t *)made(&c, "x_zero_point")->data.data, 3);
+    assert_int_equal(tmk_node_int(made(&c, "w_DequantizeLinear_Output")->producer, "axis", 9), 0);
+    assert_string_equal(entry(&c, "w")->real->name, "w_DequantizeLinear_Output");
+    assert_string_equal(entry(&c, "x")->codes->name, "x_QuantizeLinear_Output");
+    assert_string_equal(entry(&c, "c")->real->name, "c");
+    /* The graph handed in is as it was. */
+    assert_string_equal(c.graph->outputs[0]->producer->op, "Conv");
+    end(&c);
+}
+
+static void without_encodings_nothing_changes(void **state) {
+    (void)state;
+    struct qdq_case c;
+    begin(&c, CONV " %y = Relu(%c)\n output %y\n}");
+    assert_ok(quantize(&c), &c.diag);
+    assert_true(tmk_graph_equal(c.graph, c.made.graph, &c.diag));
+    assert_int_equal(c.made.n, 5);
+    assert_null(entry(&c, "x")->encoding);
+    assert_string_equal(entry(&c, "x")->real->name, "x");
+    end(&c);
+}
+
+static void a_bias_stays_float_with_an_operand(void **state) {
+    (void)state;
+    struct qdq_case c;
+    const float one = 1;
+    begin(&c, CONV " output %c\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode(&c, "b", TMK_INT32, -1, 1, &one, 0);
+    assert_ok(quantize(&c), &c.diag);
+    assert_non_null(strstr(c.said, "b: an operand of its operator is not quantized"));
+    assert_int_equal(count(&c, "DequantizeLinear"), 1);
+    end(&c);
+}
+
+static void relu_goes_where_the_codes_clip(void **state) {
+    (void)state;
+    struct qdq_case c;
+    for (int zero = 0; zero < 2; zero++) {
+        begin(&c, CONV " %y = Relu(%c)\n output %y\n}");
+        encode_u8(&c, "x", 0.5f, 3);
+        encode_u8(&c, "c", 0.25f, 128);
+        encode_u8(&c, "y", 0.125f, zero);
+        assert_ok(quantize(&c), &c.diag);
+        assert_int_equal(count(&c, "Relu"), zero);
+        if (zero == 0) {
+            assert_string_equal(made(&c, "y_QuantizeLinear_Input")->producer->op, "Conv");
+            assert_null(entry(&c, "c"));
+            assert_non_null(strstr(c.said, "c: the codes of its Relu's"));
+        }
+        end(&c);
+    }
+}
+
+/* A second reader would see what was not clipped; so would a grid that reaches below. */
+static void clip_stays_where_it_is_needed(void **state) {
+    (void)state;
+#define CLIP(bounds, more)                                                                         \
+    CONV " init %l : f32[] = {" bounds "}\n init %h : f32[] = {6}\n %y = Clip(%c, %l, %h)\n" more  \
+         " output %y\n}"
+    static const struct {
+        const char *text;
+        float scale;
+        uint32_t left;
+    } cases[] = {
+        {CLIP("0", ""), 6.0f / 255, 0},
+        {CLIP("0", ""), 5.0f / 255, 0},
+        {CLIP("0", ""), 8.0f / 255, 1},
+        {CLIP("1", ""), 6.0f / 255, 1},
+        {CLIP("0", " output %c\n"), 6.0f / 255, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qdq_case c;
+        begin(&c, cases[i].text);
+        encode_u8(&c, "x", 0.5f, 3);
+        encode_u8(&c, "c", 0.25f, 128);
+        encode_u8(&c, "y", cases[i].scale, 0);
+        assert_ok(quantize(&c), &c.diag);
+        assert_int_equal(count(&c, "Clip"), cases[i].left);
+        end(&c);
+    }
+}
+
+static void what_moves_shares_the_scale_where_it_is_the_same(void **state) {
+    (void)state;
+    struct qdq_case c;
+    for (int same = 0; same < 2; same++) {
+        begin(&c, CONV " %t = Transpose(%c) {perm=[0,2,3,1]}\n output %t\n}");
+        encode_u8(&c, "x", 0.5f, 3);
+        encode_u8(&c, "c", 0.25f, 128);
+        encode_u8(&c, "t", same ? 0.25f : 0.5f, 128);
+        assert_ok(quantize(&c), &c.diag);
+        const struct tmk_node *pair = c.made.graph->outputs[0]->producer;
+        assert_string_equal(pair->inputs[1]->name, same ? "c_scale" : "t_scale");
+        assert_string_equal(pair->inputs[2]->name, same ? "c_zero_point" : "t_zero_point");
+        end(&c);
+    }
+}
+
+static void a_reader_may_have_an_encoding_of_its_own(void **state) {
+    (void)state;
+    struct qdq_case c;
+    const float fine = 0.001f;
+    begin(&c, CONV " %y = Sigmoid(%c) \"one\"\n %z = Sigmoid(%c) \"two\"\n output %y\n"
+                   " output %z\n}");
+    encode_u8(&c, "c", 0.25f, 128);
+    struct tmk_encoding *wide = encode(&c, "c", TMK_INT16, -1, 1, &fine, 0);
+    struct tmk_encoding_use use = {"two", "Sigmoid", 0};
+    if (wide != &c.encodings->items[0]) { /* those with uses come first */
+        struct tmk_encoding other = c.encodings->items[0];
+        c.encodings->items[0] = *wide;
+        *wide = other;
+    }
+    c.encodings->items[0].uses = &use;
+    c.encodings->items[0].n_uses = 1;
+    assert_ok(quantize(&c), &c.diag);
+    assert_string_equal(made(&c, "y")->producer->inputs[0]->name, "c_DequantizeLinear_Output");
+    const struct tmk_value *other = made(&c, "z")->producer->inputs[0];
+    assert_string_equal(other->name, "c_convert_DequantizeLinear_Output");
+    const struct tmk_node *second = other->producer->inputs[0]->producer;
+    assert_string_equal(second->op, "QuantizeLinear");
+    assert_int_equal(second->version, 21);
+    assert_string_equal(second->inputs[0]->producer->inputs[0]->name, "c_QuantizeLinear_Output");
+    end(&c);
+}
+
+static void two_nodes_with_one_bias_get_one_each(void **state) {
+    (void)state;
+    struct qdq_case c;
+    const float one = 1;
+    begin(&c, CONV " %d = Conv(%x, %w, %b) \"other\"\n output %c\n output %d\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode(&c, "w", TMK_INT8, 0, 2, w_scales, 0);
+    encode(&c, "b", TMK_INT32, -1, 1, &one, 0);
+    assert_ok(quantize(&c), &c.diag);
+    assert_non_null(made(&c, "b_quantized"));
+    assert_non_null(made(&c, "b0_quantized"));
+    assert_int_equal(count(&c, "DequantizeLinear"), 4);
+    end(&c);
+}
+
+/* 3 / (1e-12 * 2^-8) is no int32: the scale of that channel becomes larger, the other's stays. */
+static void scales_of_weights_make_room_for_the_bias(void **state) {
+    (void)state;
+    struct qdq_case c;
+    const float one = 1;
+    begin(&c, CONV " output %c\n}");
+    encode_u8(&c, "x", 2e-8f, 3);
+    encode(&c, "w", TMK_INT8, 0, 2, w_scales, 0);
+    encode(&c, "b", TMK_INT32, -1, 1, &one, 0);
+    assert_ok(quantize(&c), &c.diag);
+    const float *scale = made(&c, "w_scale")->data.data;
+    const int32_t *codes = made(&c, "b_quantized")->data.data;
+    assert_true(scale[0] == w_scales[0]);
+    assert_true(scale[1] > w_scales[1]);
+    assert_true(codes[1] < -2147000000 && codes[1] > INT32_MIN);
+    assert_non_null(strstr(c.said, "1 scale of weight 'w' became larger"));
+    end(&c);
+}
+
+static void beta_goes_into_the_codes(void **state) {
+    (void)state;
+    struct qdq_case c;
+    const float scale = 0.0078125f, one = 1;
+    begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1,2]\n init %w : f32[2,1] = {1, -0.5}\n"
+              " init %b : f32[1] = {0.25}\n %y = Gemm(%x, %w, %b) {beta=2f} \"gemm\"\n"
+              " output %y\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode(&c, "w", TMK_INT8, -1, 1, &scale, 0);
+    encode(&c, "b", TMK_INT32, -1, 1, &one, 0);
+    assert_ok(quantize(&c), &c.diag);
+    assert_int_equal(*(const int32_t *)made(&c, "b_quantized")->data.data, 128);
+    assert_true(tmk_node_float(made(&c, "y")->producer, "beta", 9) == 1);
+    assert_null(entry(&c, "b"));
+    end(&c);
+}
+
+static void encodings_that_fit_nothing_are_refused_or_told(void **state) {
+    (void)state;
+    struct qdq_case c;
+    begin(&c, CONV " %e = Exp(%c)\n output %e\n}");
+    encode_u8(&c, "e", 0.5f, 0);
+    assert_ok(quantize(&c), &c.diag);
+    assert_non_null(strstr(c.said, "e: no operator that ONNX Runtime's quantizer knows"));
+    end(&c);
+
+    const float three[] = {1, 1, 1};
+    begin(&c, CONV " output %c\n}");
+    encode(&c, "w", TMK_INT8, 0, 3, three, 0);
+    assert_int_equal(quantize(&c), TMK_MISMATCH);
+    assert_non_null(strstr(c.diag.text, "'w' has 3 scales along axis 0"));
+    end(&c);
+
+    begin(&c, CONV " output %c\n}");
+    encode_u8(&c, "x", 0.5f, 0);
+    c.encodings->items[0].fingerprint ^= 1;
+    assert_int_equal(quantize(&c), TMK_MISMATCH);
+    end(&c);
+}
+
+/* ---- operator sets ---- */
+
+static void raise(struct qdq_case *c, const char *text, int64_t to) {
+    begin(c, text);
+    assert_ok(tmk_opset_raise(c->graph, to, &c->diag), &c->diag);
+    assert_ok(tmk_graph_verify(c->graph, &c->diag), &c->diag);
+    assert_int_equal(tmk_graph_opset(c->graph, ""), to);
+    for (const struct tmk_node *node = c->graph->first; node; node = node->next)
+        assert_int_equal(node->version, to);
+}
+
+static void attributes_become_inputs(void **state) {
+    (void)state;
+    struct qdq_case c;
+    raise(&c,
+          "graph \"g\" opset 9 {\n input %x : f32[1,4,4,4]\n"
+          " %a = Clip(%x) {min=0f, max=6f}\n %b = Pad(%a) {pads=[0,0,1,1,0,0,1,1]}\n"
+          " %c = Slice(%b) {starts=[0], ends=[4], axes=[2]}\n %d = ReduceMean(%c) {axes=[2]}\n"
+          " %e = Squeeze(%c) {axes=[0]}\n %f, %g = Split(%x) {axis=1}\n"
+          " init %s : f32[4] = {1, 1, 2, 2}\n %u = Upsample(%x, %s) {mode=\"nearest\"}\n"
+          " output %d\n output %e\n output %f\n output %g\n output %u\n}",
+          18);
+    const struct tmk_node *clip = value_of(c.graph, "a")->producer;
+    assert_int_equal(clip->n_inputs, 3);
+    assert_null(tmk_node_attr(clip, "min"));
+    assert_true(*(const float *)clip->inputs[2]->data.data == 6);
+    assert_int_equal(tmk_node_int(value_of(c.graph, "f")->producer, "num_outputs", 0), 2);
+    assert_int_equal(value_of(c.graph, "d")->producer->n_inputs, 2);
+    const struct tmk_node *resize = value_of(c.graph, "u")->producer;
+    assert_string_equal(resize->op, "Resize");
+    assert_string_equal(tmk_node_string(resize, "nearest_mode", ""), "floor");
+    assert_true(value_of(c.graph, "d")->profile_id >= 0);
+    end(&c);
+}
+
+static void what_has_another_meaning_is_refused(void **state) {
+    (void)state;
+    struct qdq_case c;
+    begin(&c, "graph \"g\" opset 11 {\n input %x : f32[2,3,4]\n"
+              " %y = Softmax(%x) \"soft\"\n output %y\n}");
+    assert_int_equal(tmk_opset_raise(c.graph, 13, &c.diag), TMK_UNSUPPORTED);
+    assert_non_null(strstr(c.diag.text, "Softmax 'soft'"));
+    end(&c);
+    raise(&c, "graph \"g\" opset 11 {\n input %x : f32[2,3,1]\n %y = Softmax(%x)\n output %y\n}",
+          13);
+    assert_int_equal(tmk_node_int(c.graph->outputs[0]->producer, "axis", 9), 1);
+    end(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_convolution_gets_pairs_codes_and_an_int32_bias),
+        cmocka_unit_test(without_encodings_nothing_changes),
+        cmocka_unit_test(a_bias_stays_float_with_an_operand),
+        cmocka_unit_test(relu_goes_where_the_codes_clip),
+        cmocka_unit_test(clip_stays_where_it_is_needed),
+        cmocka_unit_test(what_moves_shares_the_scale_where_it_is_the_same),
+        cmocka_unit_test(a_reader_may_have_an_encoding_of_its_own),
+        cmocka_unit_test(two_nodes_with_one_bias_get_one_each),
+        cmocka_unit_test(scales_of_weights_make_room_for_the_bias),
+        cmocka_unit_test(beta_goes_into_the_codes),
+        cmocka_unit_test(encodings_that_fit_nothing_are_refused_or_told),
+        cmocka_unit_test(attributes_become_inputs),
+        cmocka_unit_test(what_has_another_meaning_is_refused),
+    };
+    return cmocka_run_group_tests_name("qdq", tests, NULL, NULL);
+}
