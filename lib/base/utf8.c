@@ -44,3 +44,15 @@ bool tmk_utf8_valid(const char *bytes, size_t len) {
     }
     return true;
 }
+
+size_t tmk_utf8_put(unsigned point, char out[4]) {
+    if (point < 0x80) {
+        out[0] = (char)point;
+        return 1;
+    }
+    size_t n = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, point >>= 6)
+        out[i] = (char)(0x80 | (point & 0x3f));
+    out[0] = (char)((0xf00 >> n & 0xff) | point);
+    return n;
+}

@@ -10,4 +10,7 @@
  * U+10FFFF. */
 bool tmk_utf8_valid(const char *bytes, size_t len);
 
+/* A code point up to U+10FFFF as UTF-8; how many bytes it takes. */
+size_t tmk_utf8_put(unsigned point, char out[4]);
+
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/utf8.h"
 
 enum { DEEPEST = 1000 };
 
@@ -110,19 +111,6 @@ bool tmk_xml_raw(const struct tmk_xml_tag *tag, const char *name, const char **v
     return false;
 }
 
-/* A code point as UTF-8; its length. */
-static size_t put_point(unsigned long point, char out[4]) {
-    if (point < 0x80) {
-        out[0] = (char)point;
-        return 1;
-    }
-    size_t n = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, point >>= 6)
-        out[i] = (char)(0x80 | (point & 0x3f));
-    out[0] = (char)((0xf00 >> n & 0xff) | point);
-    return n;
-}
-
 /* What an entity at `raw` means: its length there, 0: it is none. */
 static size_t read_entity(const char *raw, size_t len, char out[4], size_t *n) {
     static const struct {
@@ -143,7 +131,7 @@ static size_t read_entity(const char *raw, size_t len, char out[4], size_t *n) {
     unsigned long point = raw[2] == 'x' ? strtoul(raw + 3, &end, 16) : strtoul(raw + 2, &end, 10);
     if (end != stop || !point || point > 0x10ffff)
         return 0;
-    *n = put_point(point, out);
+    *n = tmk_utf8_put((unsigned)point, out);
     return (size_t)(stop - raw) + 1;
 }
 

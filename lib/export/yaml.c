@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/yaml.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 /* Characters beyond ASCII that YAML does not allow as they are: U+0080-U+009F, U+2028, U+2029,
  * U+FEFF, U+FFFE, U+FFFF. Their code point, or 0; *len is their length. */
@@ -41,6 +43,70 @@ void tmk_yaml_put_text(struct tmk_text *out, const char *text) {
         text++;
     }
     tmk_text_puts(out, "\"");
+}
+
+/* The escape behind a backslash: how long it is, 0: none that is known; its character in *point. */
+static size_t read_escape(const char *raw, size_t len, unsigned *point) {
+    static const char letters[] = "\\\\\"\"//  n\nt\tr\r0\0a\ab\be\033f\fv\v";
+    size_t digits = !len ? 0 : raw[0] == 'x' ? 2 : raw[0] == 'u' ? 4 : raw[0] == 'U' ? 8 : 0;
+    if (digits) {
+        *point = 0;
+        for (size_t i = 1; i <= digits; i++) {
+            const char *hex = "0123456789abcdef";
+            const char *digit =
+                i < len && raw[i] ? strchr(hex, tolower((unsigned char)raw[i])) : NULL;
+            if (!digit)
+                return 0;
+            *point = *point << 4 | (unsigned)(digit - hex);
+        }
+        return digits + 1;
+    }
+    for (size_t i = 0; len && i + 1 < sizeof letters; i += 2)
+        if (letters[i] == raw[0]) {
+            *point = (unsigned char)letters[i + 1];
+            return 1;
+        }
+    return 0;
+}
+
+static char *double_quoted(const char *raw, size_t len, struct tmk_arena *arena) {
+    /* An escape is never shorter than the character that it means. */
+    char *text = tmk_arena_strndup(arena, raw, len);
+    size_t used = 0;
+    for (size_t i = 0; text && i < len;) {
+        unsigned point;
+        if (raw[i] != '\\') {
+            text[used++] = raw[i++];
+            continue;
+        }
+        size_t escape = read_escape(raw + i + 1, len - i - 1, &point);
+        if (!escape || !point || point > 0x10ffff)
+            return NULL;
+        used += tmk_utf8_put(point, text + used);
+        i += escape + 1;
+    }
+    if (text)
+        text[used] = '\0';
+    return text;
+}
+
+static char *single_quoted(const char *raw, size_t len, struct tmk_arena *arena) {
+    char *text = tmk_arena_strndup(arena, raw, len);
+    size_t used = 0;
+    for (size_t i = 0; text && i < len; i++) {
+        text[used++] = raw[i];
+        i += raw[i] == '\'' && i + 1 < len && raw[i + 1] == '\'';
+    }
+    if (text)
+        text[used] = '\0';
+    return text;
+}
+
+char *tmk_yaml_text(const char *raw, size_t len, struct tmk_arena *arena) {
+    if (len >= 2 && raw[0] == raw[len - 1] && (raw[0] == '"' || raw[0] == '\''))
+        return raw[0] == '"' ? double_quoted(raw + 1, len - 2, arena)
+                             : single_quoted(raw + 1, len - 2, arena);
+    return len && !strchr("\"'?&*!|>[]{}%@`#", raw[0]) ? tmk_arena_strndup(arena, raw, len) : NULL;
 }
 
 void tmk_yaml_put_float(struct tmk_text *out, float value) {

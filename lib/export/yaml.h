@@ -3,10 +3,15 @@
 #ifndef TMK_EXPORT_YAML_H
 #define TMK_EXPORT_YAML_H
 
+#include "base/arena.h"
 #include "base/text.h"
 
 /* In double quotes; what YAML does not print is escaped. UTF-8. */
 void tmk_yaml_put_text(struct tmk_text *out, const char *text);
+/* The text of a scalar on one line: plain, in single or in double quotes; NULL: it is none of
+ * these, or memory ran out. Of escapes those that tmk_yaml_put_text makes, and the single letters.
+ */
+char *tmk_yaml_text(const char *raw, size_t len, struct tmk_arena *arena);
 /* A finite float that every YAML reader takes for a number: 1e-05 is a string to PyYAML, 1.0e-05
  * is not. */
 void tmk_yaml_put_float(struct tmk_text *out, float value);

@@ -2,11 +2,13 @@
 """Table formats against the worked examples, number by number, bit by bit as float32."""
 import json
 import re
+import struct
 
 import numpy as np
+import onnx
 import oracle
 from oracle import folder
-from twoconv import EXAMPLES, RANGES, export
+from twoconv import EXAMPLES, MODEL, RANGES, export
 
 
 def same(ours, theirs, where="", derived=()):
@@ -79,6 +81,75 @@ def test_ncnn_table():
         assert words(ours) == words(EXAMPLES / "ncnn" / "twoconv.table")
         table = dict((row[0], row[1:]) for row in words(export(path, "out", "ncnn-table", "--set", "winograd=6bit")))
         assert table["conv1_param_0"] == [float(np.float32(31) / np.float32(m)) for m in RANGES["conv1.weight"]["channel_absmax"]]
+
+
+def test_ncnn_int8_bytes():
+    """The .bin, made again here from the float weights and the table."""
+    def codes(values):
+        rounded = np.where(values >= 0, np.floor(values + np.float32(.5)), np.ceil(values - np.float32(.5)))
+        return np.clip(rounded, -127, 127).astype(np.int8).tobytes()
+    weights = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(MODEL).graph.initializer}
+    with folder() as path:
+        export(path, "q.param", "ncnn-int8", "--template", EXAMPLES / "ncnn" / "twoconv.param")
+        table = {row[0]: np.array(row[1:], "<f4") for row in words(export(path, "table", "ncnn-table"))}
+        want = b""
+        for name in ("conv1", "conv2"):
+            scales = table[f"{name}_param_0"]
+            want += struct.pack("<I", 0x000d4b38) + codes(weights[f"{name}.weight"] * scales[:, None, None, None])
+            want += b"\0" * (-len(want) % 4) + weights[f"{name}.bias"].tobytes() + scales.tobytes() + table[name].tobytes()
+        assert (path / "q.bin").read_bytes() == want
+
+
+def test_rknn():
+    """The example is a template that has these numbers already: with others in it, it must come back, but for one's spelling."""
+    example = (EXAMPLES / "rknn" / "twoconv.quantization.cfg").read_text()
+    changed = re.sub(r"(    (min|max):\n    - ).*", r"\g<1>0.125", example)
+    assert changed != example
+    with folder() as path:
+        (path / "t.cfg").write_text(changed)
+        ours = export(path, "out", "rknn", "--template", path / "t.cfg").read_text().splitlines()
+        assert len(ours) == len(example.splitlines())
+        for mine, theirs in zip(ours, example.splitlines()):
+            if theirs.startswith("    - ") and mine != theirs:
+                assert np.float32(mine[6:]) == np.float32(theirs[6:]), (mine, theirs)
+            else:
+                assert mine == theirs
+
+
+def test_mnn():
+    with folder() as path:
+        (path / "map.json").write_text('{"y": "y__before_tr"}')
+        ours = export(path, "out", "mnn", "--names", path / "map.json", "--keep-names", symmetric=True)
+        same(json.loads(ours.read_text()), json.loads((EXAMPLES / "mnn" / "twoconv.compress.json").read_text()))
+
+
+def test_tidl():
+    """The example, in the order of its lines; it has nine digits, and scales in double."""
+    with folder() as path:
+        ours, theirs = words(export(path, "out", "tidl")), words(EXAMPLES / "tidl" / "twoconv.quant.prototxt")
+        assert len(ours) == len(theirs)
+        for mine, example in zip(ours, theirs):
+            if isinstance(example[-1], float):
+                assert mine[:-1] == example[:-1] and np.isclose(mine[-1], example[-1], rtol=2e-7, atol=0), (mine, example)
+            else:
+                assert mine == example
+
+
+def test_tvm():
+    """TVM's scale is threshold / 128, with codes of -127 ... 127; unsigned where nothing is negative."""
+    with folder() as path:
+        document = json.loads(export(path, "out", "tvm", all_activations=True).read_text())
+        edges = {edge["name"]: edge for edge in document["edges"]}
+        assert {name: edge["kind"] for name, edge in edges.items()} == {
+            "x": "input", "conv1.weight": "weight", "conv1_out": "activation", "relu1_out": "activation",
+            "conv2.weight": "weight", "y": "activation"}
+        for name in ("x", "y", "conv1_out"):
+            most = np.float32(max(-RANGES[name]["min"], RANGES[name]["max"]))
+            edge = edges[name]
+            assert np.float32(edge["threshold"]) == most and np.float32(edge["ndom_scale"]) == most / np.float32(128)
+            assert (edge["nbit"], edge["sign"], edge["nclip_min"], edge["nclip_max"]) == (8, True, -127, 127)
+            assert float.fromhex(edge["ndom_scale_hex"]) == np.float32(edge["ndom_scale"])
+        assert (edges["relu1_out"]["sign"], edges["relu1_out"]["nclip_max"]) == (False, 255)
 
 
 oracle.main(globals())

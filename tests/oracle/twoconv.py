@@ -42,7 +42,7 @@ def weight(name):
     most = RANGES[name]["channel_absmax"]
     return {"dtype": "int8", "scheme": "symmetric", "narrow": True, "axis": 0,
             "scale": [float(np.float32(2 * m / 254)) for m in most], "zero_point": [0] * len(most), "low": [-m for m in most],
-            "high": most}
+            "high": most, "observed_min": RANGES[name]["min"], "observed_max": RANGES[name]["max"]}
 
 
 def encodings(path, symmetric=False, all_activations=False):
