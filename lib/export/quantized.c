@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "export/integer.h"
 #include "export/qdq.h"
 #include "ops/ops.h"
 
@@ -183,6 +184,6 @@ enum tmk_status tmk_quantize_graph(const struct tmk_graph *graph,
                                    struct tmk_quantized_graph *out, struct tmk_diag *diag) {
     TMK_TRY(check_model(graph, encodings, diag));
     if (options->integer)
-        return tmk_fail(diag, TMK_UNSUPPORTED, "there is no integer form yet");
+        return tmk_quantize_integer(graph, encodings, options, out, diag);
     return quantize_qdq(graph, encodings, options, out, diag);
 }

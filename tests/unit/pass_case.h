@@ -174,6 +174,10 @@ static inline double pass_number(const struct tmk_tensor *tensor, size_t i) {
     case TMK_UINT8:
     case TMK_BOOL:
         return ((const uint8_t *)tensor->data)[i];
+    case TMK_INT16:
+        return ((const int16_t *)tensor->data)[i];
+    case TMK_UINT16:
+        return ((const uint16_t *)tensor->data)[i];
     case TMK_INT32:
         return ((const int32_t *)tensor->data)[i];
     case TMK_INT64:

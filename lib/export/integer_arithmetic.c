@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums and products of codes.
+ *
+ * Add and Sub: both operands come to one scale, the larger of theirs divided by 2^k, where k is 20
+ * for 8 bits (28 less the bits of a code): y = requantize(requantize(a) +- requantize(b)), all in
+ * 32 bits. Rounding there costs less than 2^-20 of a step; what is left is the last requantization.
+ * Mul: y = requantize((a - zero) * (b - zero)).
+ * BatchNormalization: y = requantize((x - zero) * factor + offset), factor and offset being int32
+ * numbers a channel, as large as 30 bits allow.
+ */
+#include <math.h>
+
+#include "base/diag.h"
+#include "export/integer.h"
+#include "graph/rewrite.h"
+
+static uint32_t bits_of(const struct tmk_encoding *e) {
+    return 8 * (uint32_t)tmk_dtype_size(tmk_integer_carrier(e));
+}
+
+/* ---- Add, Sub ---- */
+
+static enum tmk_status to_scale(struct tmk_integer *g, struct tmk_value *value,
+                                const struct tmk_encoding *encoding, double scale,
+                                const char *suffix, struct tmk_value **out) {
+    const double real = (double)encoding->scale[0] / scale;
+    struct tmk_rescale rescale = {.n = 1, .real = &real};
+    struct tmk_value *codes = NULL;
+    TMK_TRY(tmk_integer_codes_of(g, value, encoding, &codes));
+    TMK_TRY(tmk_integer_zero(g, encoding, value->name, &rescale.x_zero));
+    return tmk_integer_requantize(g, codes, &rescale, NULL, 0, 0, value->name, suffix, out);
+}
+
+/* The operands' encodings; false: there are none to reckon with. */
+static bool find_operands(struct tmk_integer *g, const struct tmk_node *node, uint32_t bits,
+                          const struct tmk_encoding *e[2]) {
+    for (uint32_t i = 0; i < 2; i++) {
+        e[i] = tmk_integer_plain(g, node->inputs[i], node, i, bits, "an operand");
+        if (!e[i])
+            return false;
+    }
+    return true;
+}
+
+/* The encoding of the result, or, where a Relu behind it takes it along, of that one's. */
+static bool has_plain_result(struct tmk_integer *g, const struct tmk_value *result) {
+    const struct tmk_node *next = tmk_integer_only_reader(result);
+    float least, most;
+    if (!tmk_integer_encoding(g, result, NULL, 0) && next &&
+        tmk_integer_bounds(next, &least, &most))
+        result = next->outputs[0];
+    return tmk_integer_plain(g, result, NULL, 0, 16, "its result") != NULL;
+}
+
+static enum tmk_status finish(struct tmk_integer *g, struct tmk_node *node, struct tmk_value *sum,
+                              uint32_t n, const double *unit, int32_t axis) {
+    struct tmk_tail tail;
+    double *real = tmk_arena_array(&g->arena, n, sizeof *real);
+    if (!real)
+        return tmk_nomem(g->diag);
+    TMK_TRY(tmk_integer_tail(g, node->outputs[0], &tail));
+    for (uint32_t i = 0; i < n; i++)
+        real[i] = unit[i] / (double)tail.encoding->scale[0];
+    const struct tmk_rescale rescale = {.n = n, .real = real, .axis = axis};
+    TMK_TRY(tmk_integer_requantize(g, sum, &rescale, tail.encoding, tail.lowest, tail.highest,
+                                   tail.result->name, "_quantized", &sum));
+    TMK_TRY(tmk_integer_replaced(g, node));
+    return tmk_integer_made(g, tail.result, sum, tail.encoding);
+}
+
+static enum tmk_status add(struct tmk_integer *g, struct tmk_node *node, const char *op) {
+    const struct tmk_encoding *e[2];
+    struct tmk_value *a = NULL, *b = NULL, *sum = NULL;
+    if (!find_operands(g, node, 16, e) || !has_plain_result(g, node->outputs[0]))
+        return TMK_OK;
+    const uint32_t bits = bits_of(e[0]) > bits_of(e[1]) ? bits_of(e[0]) : bits_of(e[1]);
+    const double unit =
+        ldexp(fmax((double)e[0]->scale[0], (double)e[1]->scale[0]), -(28 - (int)bits));
+    TMK_TRY(to_scale(g, node->inputs[0], e[0], unit, "_left", &a));
+    TMK_TRY(to_scale(g, node->inputs[1], e[1], unit, "_right", &b));
+    TMK_TRY(tmk_integer_plain_node(g, op, 13, a, b, node->outputs[0]->name, "_sum", &sum));
+    return finish(g, node, sum, 1, &unit, 0);
+}
+
+enum tmk_status tmk_integer_add(struct tmk_integer *g, struct tmk_node *node) {
+    return add(g, node, "Add");
+}
+
+enum tmk_status tmk_integer_sub(struct tmk_integer *g, struct tmk_node *node) {
+    return add(g, node, "Sub");
+}
+
+/* ---- Mul ---- */
+
+enum tmk_status tmk_integer_mul(struct tmk_integer *g, struct tmk_node *node) {
+    const struct tmk_encoding *e[2];
+    struct tmk_value *centred[2] = {NULL}, *sum = NULL;
+    if (!find_operands(g, node, 16, e) || !has_plain_result(g, node->outputs[0]))
+        return TMK_OK;
+    if (bits_of(e[0]) + bits_of(e[1]) > 24)
+        return tmk_integer_stays(g, "products of its operands may leave 32 bits");
+    for (uint32_t i = 0; i < 2; i++) {
+        TMK_TRY(tmk_integer_codes_of(g, node->inputs[i], e[i], &centred[i]));
+        TMK_TRY(tmk_integer_centred(g, centred[i], e[i], node->inputs[i]->name, &centred[i]));
+    }
+    TMK_TRY(tmk_integer_plain_node(g, "Mul", 13, centred[0], centred[1], node->outputs[0]->name,
+                                   "_product", &sum));
+    const double unit = (double)e[0]->scale[0] * (double)e[1]->scale[0];
+    return finish(g, node, sum, 1, &unit, 0);
+}
+
+/* ---- BatchNormalization ---- */
+
+/* y = factor * x + offset, a channel. */
+struct affine {
+    uint32_t n;
+    double *factor, *offset;
+};
+
+static enum tmk_status read_affine(struct tmk_integer *g, const struct tmk_node *node,
+                                   struct affine *out) {
+    const struct tmk_tensor *t[5];
+    const double epsilon = (double)tmk_node_float(node, "epsilon", 1e-5f);
+    for (uint32_t i = 1; i < 5; i++) {
+        t[i] = i < node->n_inputs ? tmk_value_constant(node->inputs[i]) : NULL;
+        if (!t[i] || t[i]->dtype != TMK_FLOAT32 || t[i]->shape.rank != 1 ||
+            t[i]->shape.dim[0] != t[1]->shape.dim[0] || !t[i]->shape.dim[0])
+            return tmk_integer_stays(g, "its parameters are no constants");
+    }
+    struct affine a = {.n = (uint32_t)t[1]->shape.dim[0]};
+    a.factor = tmk_arena_array(&g->arena, a.n, sizeof *a.factor);
+    a.offset = tmk_arena_array(&g->arena, a.n, sizeof *a.offset);
+    if (!a.factor || !a.offset)
+        return tmk_nomem(g->diag);
+    for (uint32_t c = 0; c < a.n; c++) {
+        const double scale = (double)((const float *)t[1]->data)[c],
+                     bias = (double)((const float *)t[2]->data)[c],
+                     mean = (double)((const float *)t[3]->data)[c],
+                     variance = (double)((const float *)t[4]->data)[c];
+        a.factor[c] = scale / sqrt(variance + epsilon);
+        a.offset[c] = bias - mean * a.factor[c];
+        if (!isfinite(a.factor[c]) || !isfinite(a.offset[c]))
+            return tmk_integer_stays(g, "its parameters are not finite");
+    }
+    *out = a;
+    return TMK_OK;
+}
+
+/* The parameters in units of which each channel has its own. */
+static enum tmk_status to_integers(struct tmk_integer *g, const struct affine *a,
+                                   const struct tmk_encoding *x, int32_t rank, const char *name,
+                                   struct tmk_value *terms[2], double *unit) {
+    struct tmk_shape shape = {.rank = rank - 1, .dim = {a->n}};
+    const double codes = ldexp(1, (int)bits_of(x)), scale = (double)x->scale[0];
+    int32_t *factor = tmk_arena_array(&g->arena, a->n, sizeof *factor),
+            *offset = tmk_arena_array(&g->arena, a->n, sizeof *offset);
+    if (!factor || !offset)
+        return tmk_nomem(g->diag);
+    for (int32_t i = 1; i < shape.rank; i++)
+        shape.dim[i] = 1;
+    for (uint32_t c = 0; c < a->n; c++) {
+        const double most = fmax(fabs(a->factor[c]) * scale * codes, fabs(a->offset[c]));
+        unit[c] = most > 0 ? ldexp(most, -29) : 1;
+        factor[c] = (int32_t)rint(a->factor[c] * scale / unit[c]);
+        offset[c] = (int32_t)rint(a->offset[c] / unit[c]);
+    }
+    TMK_TRY(tmk_integer_constant(g, TMK_INT32, &shape, factor, name, "_factor", &terms[0]));
+    return tmk_integer_constant(g, TMK_INT32, &shape, offset, name, "_offset", &terms[1]);
+}
+
+enum tmk_status tmk_integer_batch_norm(struct tmk_integer *g, struct tmk_node *node) {
+    const struct tmk_encoding *x = tmk_integer_plain(g, node->inputs[0], node, 0, 16, "its input");
+    const char *name = node->outputs[0]->name;
+    const int32_t rank = node->inputs[0]->type.has_shape ? node->inputs[0]->type.shape.rank : 0;
+    struct tmk_value *terms[2], *sum = NULL;
+    struct affine affine = {0};
+    if (!x || !has_plain_result(g, node->outputs[0]))
+        return TMK_OK;
+    if (rank < 2 || node->n_outputs > 1)
+        return tmk_integer_stays(g, rank < 2 ? "its input's rank is not known" : "it trains");
+    TMK_TRY(read_affine(g, node, &affine));
+    if (!affine.n)
+        return TMK_OK;
+    double *unit = tmk_arena_array(&g->arena, affine.n, sizeof *unit);
+    if (!unit)
+        return tmk_nomem(g->diag);
+    TMK_TRY(to_integers(g, &affine, x, rank, name, terms, unit));
+    TMK_TRY(tmk_integer_codes_of(g, node->inputs[0], x, &sum));
+    TMK_TRY(tmk_integer_centred(g, sum, x, node->inputs[0]->name, &sum));
+    TMK_TRY(tmk_integer_plain_node(g, "Mul", 13, sum, terms[0], name, "_scaled", &sum));
+    TMK_TRY(tmk_integer_plain_node(g, "Add", 13, sum, terms[1], name, "_shifted", &sum));
+    return finish(g, node, sum, affine.n, unit, 1);
+}
