@@ -78,6 +78,7 @@ struct command {
     X(report) \
     X(graph) \
     X(run) \
+    X(simulate) \
     X(verify) \
     X(bench)
 /* clang-format on */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A network under encodings, run beside the float network over the same data.
+ *
+ * Results do not depend on the number of threads. One thread at a time for a model.
+ */
+#ifndef TIDEMARK_SIMULATE_H
+#define TIDEMARK_SIMULATE_H
+
+#include <tidemark/encodings.h>
+#include <tidemark/session.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Zero-initialised is: float operators between quantized values (QDQ). */
+struct tmk_simulate_options {
+    /* Integers between quantized inputs and dequantized outputs, as far as there are such forms. */
+    bool integer;
+    enum tmk_rounding rounding; /* with `integer`: of requantizations; FLOAT_RNE: in float */
+    bool pow2;                  /* with `integer`: by shifts alone */
+    /* A .npy, or the name of an array in an .npz of the data; NULL: "labels", where there is such
+     * an array. An entry a sample: the right class, or one a position. */
+    const char *labels;
+};
+
+/* One value, float against quantized, over all samples. */
+struct tmk_simulated {
+    uint32_t id;
+    const char *name;
+    enum tmk_dtype dtype; /* of its codes; TMK_UNDEFINED: it stays float */
+    bool output;          /* of the network */
+    bool constant;        /* a weight */
+    uint64_t elements;    /* that are finite in both */
+    double sqnr; /* decibels: 10 log10(mean square / mean squared error); HUGE_VAL: no error */
+    double cosine, max_error;
+    double clipped; /* share of the float elements beyond the lowest and highest code */
+};
+
+/* Codes against codes. */
+struct tmk_code_difference {
+    uint64_t codes, equal;
+    int64_t largest;
+};
+
+struct tmk_simulation {
+    uint64_t samples;
+    double seconds;
+    struct tmk_simulated *values; /* ascending by id */
+    uint32_t n_values;
+    /* The largest element of the first output (along its last axis that is not 1) is a class. */
+    uint64_t predictions; /* 0: no output is of that kind */
+    uint64_t agree;       /* both networks predict the same */
+    bool labelled;
+    uint64_t right_float, right_quantized;
+    /* With `integer` and other than float requantization: against that. */
+    bool compared;
+    struct tmk_code_difference alone; /* each requantization of the same accumulators */
+    struct tmk_code_difference whole; /* all codes of the network that requantizes in float */
+    const char **remarks;             /* what stays float, and why: a line each */
+    uint32_t n_remarks;
+    struct tmk_arena *arena; /* where everything lives; not for callers */
+};
+
+/* TMK_MISMATCH: the encodings are of another model, or the labels of other data. Feedback is
+ * TMK_UNSUPPORTED. End with tmk_simulation_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_simulate(struct tmk_model *model, const struct tmk_encodings *encodings,
+                   const struct tmk_run_options *run, const struct tmk_simulate_options *options,
+                   struct tmk_simulation **out, struct tmk_diag *diag);
+/* Frees and sets *simulation to NULL; NULL is allowed. */
+TMK_API void tmk_simulation_destroy(struct tmk_simulation **simulation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

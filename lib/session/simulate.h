@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of simulating share. */
+#ifndef TMK_SESSION_SIMULATE_H
+#define TMK_SESSION_SIMULATE_H
+
+#include <tidemark/simulate.h>
+
+#include "exec/worker.h"
+#include "export/quantized.h"
+
+/* ---- classes: simulate_classes.c ---- */
+
+/* Right classes, by absolute sample. */
+struct tmk_labels {
+    int64_t *classes; /* [n][each] */
+    uint64_t n, each;
+};
+/* What options->labels says, or an array "labels" of the data; *out stays empty where there is
+ * none. Finish it whatever the answer. */
+TMK_NODISCARD enum tmk_status tmk_labels_read(const struct tmk_run_options *run, const char *labels,
+                                              struct tmk_labels *out, struct tmk_diag *diag);
+void tmk_labels_finish(struct tmk_labels *labels);
+
+struct tmk_predictions {
+    uint64_t n, agree, right_left, right_right;
+};
+/* Of a batch that begins at `sample`: the class of each position is its largest element along the
+ * last axis that is not 1. Tensors that have no such axis have none. TMK_MISMATCH: the labels are
+ * fewer than the samples, or as many a sample as there are no positions. */
+TMK_NODISCARD enum tmk_status tmk_predictions_add(struct tmk_predictions *sum,
+                                                  const struct tmk_labels *labels, uint64_t sample,
+                                                  uint64_t samples, const struct tmk_tensor *left,
+                                                  const struct tmk_tensor *right,
+                                                  struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/simulate.h>
+
+#include "command.h"
+#include "run_options.h"
+#include "show.h"
+
+struct simulate_args {
+    struct run_args run;
+    const char *requant, *rounding, *labels;
+    bool integer, json, sort;
+};
+
+/* ---- printing ---- */
+
+static void put_decibels(double sqnr) {
+    if (isfinite(sqnr))
+        printf(" %8.2f", sqnr);
+    else
+        printf(" %8s", "exact");
+}
+
+static void put_row(const struct tmk_simulated *v) {
+    enum { NAME = 36 };
+    char id[16];
+    snprintf(id, sizeof id, "p%u", v->id);
+    printf("%-6s ", id);
+    print_name(v->name, NAME);
+    printf(" %-7s", v->dtype ? tmk_dtype_name(v->dtype) : "float");
+    put_decibels(v->sqnr);
+    printf(" %10.7f %11.5g", v->cosine, v->max_error);
+    if (v->dtype)
+        printf(" %8.4f%%", 100 * v->clipped);
+    printf("%s\n", v->output ? "  output" : v->constant ? "  weight" : "");
+}
+
+static void put_json_row(const struct tmk_simulated *v) {
+    printf("{\"id\":\"p%u\",\"name\":", v->id);
+    put_quoted(stdout, v->name);
+    printf(",\"dtype\":");
+    put_quoted(stdout, v->dtype ? tmk_dtype_name(v->dtype) : "float32");
+    printf(",\"quantized\":%s,\"output\":%s,\"weight\":%s", v->dtype ? "true" : "false",
+           v->output ? "true" : "false", v->constant ? "true" : "false");
+    if (isfinite(v->sqnr))
+        printf(",\"sqnr\":%.9g", v->sqnr);
+    else
+        printf(",\"sqnr\":null");
+    printf(",\"cosine\":%.12g,\"max_error\":%.9g,\"clipped\":%.9g,\"elements\":%llu}", v->cosine,
+           v->max_error, v->clipped, (unsigned long long)v->elements);
+}
+
+static double share(uint64_t part, uint64_t whole) {
+    return whole ? (double)part / (double)whole : 1;
+}
+
+static void put_json_codes(const char *key, const struct tmk_code_difference *d) {
+    printf("\"%s\":{\"codes\":%llu,\"equal\":%.9g,\"largest_difference\":%lld}", key,
+           (unsigned long long)d->codes, share(d->equal, d->codes), (long long)d->largest);
+}
+
+static void put_json(const struct tmk_simulation *s) {
+    printf("{\"samples\":%llu,\"seconds\":%.3f", (unsigned long long)s->samples, s->seconds);
+    if (s->predictions)
+        printf(",\"predictions\":%llu,\"agreement\":%.9g", (unsigned long long)s->predictions,
+               share(s->agree, s->predictions));
+    if (s->labelled)
+        printf(",\"accuracy_float\":%.9g,\"accuracy_quantized\":%.9g",
+               share(s->right_float, s->predictions), share(s->right_quantized, s->predictions));
+    if (s->compared) {
+        printf(",\"against_float_requantization\":{");
+        put_json_codes("alone", &s->alone);
+        printf(",");
+        put_json_codes("whole", &s->whole);
+        printf("}");
+    }
+    printf(",\"values\":[");
+    for (uint32_t i = 0; i < s->n_values; i++) {
+        printf("%s", i ? "," : "");
+        put_json_row(&s->values[i]);
+    }
+    printf("],\"remarks\":[");
+    for (uint32_t i = 0; i < s->n_remarks; i++) {
+        printf("%s", i ? "," : "");
+        put_quoted(stdout, s->remarks[i]);
+    }
+    printf("]}\n");
+}
+
+static void put_codes(const char *where, const struct tmk_code_difference *d) {
+    printf("against float requantization %s: %.4f%% of %llu codes are equal, the largest "
+           "difference is %lld\n",
+           where, 100 * share(d->equal, d->codes), (unsigned long long)d->codes,
+           (long long)d->largest);
+}
+
+static void put_table(const struct tmk_simulation *s) {
+    printf("%-6s %-36s %-7s %8s %10s %11s %9s\n", "id", "value", "type", "SQNR dB", "cosine",
+           "max error", "clipped");
+    for (uint32_t i = 0; i < s->n_values; i++)
+        put_row(&s->values[i]);
+    printf("%llu samples in %.2f s\n", (unsigned long long)s->samples, s->seconds);
+    if (s->labelled)
+        printf("accuracy: float %.2f%%, quantized %.2f%% of %llu\n",
+               100 * share(s->right_float, s->predictions),
+               100 * share(s->right_quantized, s->predictions), (unsigned long long)s->predictions);
+    if (s->predictions)
+        printf("same class: %.2f%%\n", 100 * share(s->agree, s->predictions));
+    if (s->compared) {
+        put_codes("of the same accumulators", &s->alone);
+        put_codes("in the whole network", &s->whole);
+    }
+    for (uint32_t i = 0; i < s->n_remarks; i++)
+        remark("%s", s->remarks[i]);
+}
+
+static int worst_first(const void *a, const void *b) {
+    const double x = ((const struct tmk_simulated *)a)->sqnr,
+                 y = ((const struct tmk_simulated *)b)->sqnr;
+    return (x > y) - (x < y);
+}
+
+/* ---- the command ---- */
+
+/* False after saying what is wrong. */
+static bool make_options(const struct command *command, const struct simulate_args *args,
+                         const struct tmk_encodings *encodings, struct tmk_simulate_options *out) {
+    struct tmk_simulate_options o = {.integer = args->integer || args->requant || args->rounding,
+                                     .rounding = encodings->rounding,
+                                     .pow2 = encodings->pow2_requant,
+                                     .labels = args->labels};
+    if (args->requant) {
+        o.pow2 = strcmp(args->requant, "pow2") == 0;
+        if (strcmp(args->requant, "float") == 0)
+            o.rounding = TMK_ROUNDING_FLOAT_RNE;
+        else if (o.rounding == TMK_ROUNDING_FLOAT_RNE)
+            o.rounding = TMK_ROUNDING_SINGLE_HALF_UP;
+    }
+    if (args->rounding && !tmk_rounding_by_name(args->rounding, &o.rounding)) {
+        (void)wrong_call(command, "there is no rounding '%s'", args->rounding);
+        return false;
+    }
+    *out = o;
+    return true;
+}
+
+static int simulate(const struct command *command, const struct simulate_args *args,
+                    const struct words *rest, const struct tmk_run_options *run) {
+    struct tmk_diag diag = {0};
+    struct tmk_encodings *encodings = NULL;
+    struct tmk_model *model = NULL;
+    struct tmk_simulation *simulation = NULL;
+    struct tmk_simulate_options options;
+    enum tmk_status status = tmk_encodings_read(rest->items[1], &encodings, &diag);
+    if (status == TMK_OK && !make_options(command, args, encodings, &options)) {
+        tmk_encodings_destroy(&encodings);
+        return EXIT_WRONG_CALL;
+    }
+    if (status == TMK_OK)
+        status = tmk_model_open(rest->items[0], false, &model, &diag);
+    if (status == TMK_OK)
+        status = tmk_model_simulate(model, encodings, run, &options, &simulation, &diag);
+    end_progress();
+    if (status == TMK_OK && args->sort)
+        qsort(simulation->values, simulation->n_values, sizeof *simulation->values, worst_first);
+    if (status == TMK_OK)
+        (args->json ? put_json : put_table)(simulation);
+    tmk_simulation_destroy(&simulation);
+    tmk_model_close(&model);
+    tmk_encodings_destroy(&encodings);
+    return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+}
+
+static bool is_requant(const char *word) {
+    return strcmp(word, "float") == 0 || strcmp(word, "fixed") == 0 || strcmp(word, "pow2") == 0;
+}
+
+static int run_simulate(const struct command *command, int argc, char **argv) {
+    struct simulate_args args = {0};
+    struct words rest = {0};
+    const struct option_row options[] = {
+        RUN_OPTION_ROWS(args.run),
+        {"integer", 0, OPTION_FLAG, NULL,
+         "integer arithmetic (default: float operators between quantized values)", &args.integer},
+        {"requant", 0, OPTION_TEXT, "HOW",
+         "integer arithmetic whose sums become codes by float, fixed (a multiplier and "
+         "a" RUN_HELP_INDENT "shift) or pow2 (a shift); default: as the encodings say",
+         &args.requant},
+        {"rounding", 0, OPTION_TEXT, "NAME",
+         "integer arithmetic rounded so: single_half_up, single_half_away," RUN_HELP_INDENT
+         "gemmlowp_double or float_rne",
+         &args.rounding},
+        {"labels", 0, OPTION_TEXT, "WHICH",
+         "the right classes: a .npy, or the name of an array in an .npz of the" RUN_HELP_INDENT
+         "data (default: 'labels', where there is one)",
+         &args.labels},
+        {"sort", 0, OPTION_FLAG, NULL, "the values that lose most first", &args.sort},
+        {"json", 0, OPTION_FLAG, NULL, "an object instead of the table", &args.json},
+        {0}};
+    struct tmk_run_options run;
+    int exit_status;
+    if (!parse_options(command, options, argc, argv, &rest, &exit_status))
+        goto end;
+    exit_status = EXIT_WRONG_CALL;
+    if (rest.n < 2)
+        wrong_call(command, rest.n < 1 ? "which MODEL?" : "which encodings? MODEL ENC.json");
+    else if (args.requant && !is_requant(args.requant))
+        wrong_call(command, "--requant is float, fixed or pow2, and not '%s'", args.requant);
+    else if (make_run_options(command, &args.run, &rest, 2, &run))
+        exit_status = simulate(command, &args, &rest, &run);
+end:
+    finish_run_args(&args.run);
+    free(rest.items);
+    return exit_status;
+}
+
+const struct command command_simulate = {
+    "simulate",
+    "run a model under encodings, beside the float one",
+    "MODEL ENC.json --data SRC...",
+    "Says of each value how far the quantized numbers are from the float ones: the "
+    "signal-to-noise\n"
+    "ratio, the cosine, the largest error, the share that is clipped; and how often both networks\n"
+    "see the same class, and the right one.",
+    "tidemark simulate digits.onnx digits.enc.json --data digits.npz --requant fixed --sort",
+    run_simulate,
+};
