@@ -16,6 +16,7 @@
 #include <tidemark/meter.h>
 #include <tidemark/profile.h>
 #include <tidemark/pull.h>
+#include <tidemark/sight.h>
 #include <tidemark/status.h>
 #include <tidemark/strata.h>
 #include <tidemark/tensor.h>
@@ -30,9 +31,9 @@ TMK_API const char *tmk_version(void);
 /* A model file in memory: its graph, with profile IDs. Opaque. */
 struct tmk_model;
 
-/* Reads an ONNX model, or a module of Relay as text. `keep_unknown`: operators that nobody knows how to run are let through, for
- * printing and instrumenting; otherwise they are TMK_UNSUPPORTED, all named together. End with
- * tmk_model_close. */
+/* Reads an ONNX model, or a module of Relay as text. `keep_unknown`: operators that nobody knows
+ * how to run are let through, for printing and instrumenting; otherwise they are TMK_UNSUPPORTED,
+ * all named together. End with tmk_model_close. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_open(const char *path, bool keep_unknown,
                                                      struct tmk_model **out, struct tmk_diag *diag);
 /* The same, with the weights of a Relay module in a file of their own, as relay.save_param_dict
@@ -215,6 +216,13 @@ struct tmk_run_options {
     void (*print)(void *context, const char *label, uint64_t sample,
                   const struct tmk_tensor *tensor);
     void *context; /* of all these */
+    /* An observer of your own, beside ours: called for every input and activation that is observed,
+     * each time it is computed, by worker threads at the same time, each with its number (below
+     * `threads`, or where that is 0 the number of processors), so that what it keeps can be kept a
+     * worker and added up afterwards. Weights are not shown. A failure ends the run. NULL: never.
+     * Values whose statistics follow from others' are computed and looked at, too, for it. */
+    enum tmk_status (*see)(void *context, const struct tmk_sight *sight, struct tmk_diag *diag);
+    void *see_context;
 };
 
 /* What a run was like; not part of a profile, since it differs from run to run. */

@@ -11,7 +11,7 @@
 #include "tensor/shape.h"
 
 uint8_t tmk_slot_need(const struct tmk_slot_config *config) {
-    return config->print                   ? TMK_TAP_WHOLE
+    return config->print || config->see    ? TMK_TAP_WHOLE
            : config->rule != TMK_RULE_NONE ? TMK_TAP_SHAPE
                                            : TMK_TAP_PIECES;
 }

@@ -4,6 +4,7 @@
 #ifndef TMK_EXEC_ACCOUNT_H
 #define TMK_EXEC_ACCOUNT_H
 
+#include <tidemark/sight.h>
 #include <tidemark/stats.h>
 
 #include "exec/samples.h"
@@ -16,6 +17,8 @@ struct tmk_slot_config {
     enum tmk_stats_level level;
     bool guard;              /* stop the run at the first NaN */
     bool print;              /* hand every tensor to `print` below */
+    bool see;                /* and to `see` */
+    uint32_t id;             /* the value's profile ID, for `see` */
     bool per_sample;         /* keep the extremes of each sample, too */
     bool tops;               /* keep the samples that reach furthest */
     const uint32_t *exclude; /* bit patterns that are left out, and how many; the caller's */
@@ -31,11 +34,14 @@ struct tmk_slot_config {
     struct tmk_clamp shadow; /* this one */
 };
 
-/* Called by worker threads, one at a time. */
 struct tmk_print {
+    /* Called by worker threads, one at a time. */
     void (*print)(void *context, const char *label, uint64_t sample,
                   const struct tmk_tensor *tensor);
     void *context;
+    /* Called by worker threads, each with its number. */
+    enum tmk_status (*see)(void *context, const struct tmk_sight *sight, struct tmk_diag *diag);
+    void *see_context;
 };
 
 /* What a plan is to be told of the slot: an enum tmk_tap_need. */

@@ -112,8 +112,8 @@ static enum tmk_status derive_one(struct deriving *d, uint32_t slot) {
     const struct tmk_observer *observer = &d->observers[slot];
     const struct tmk_value *value = observed(observer);
     struct tmk_clamp clamp;
-    if (observer->in_subgraph || config->guard || config->print || !value->producer ||
-        value->producer->graph->parent || !tmk_ptrmap_get(&d->slots, value) ||
+    if (observer->in_subgraph || config->guard || config->print || config->see ||
+        !value->producer || value->producer->graph->parent || !tmk_ptrmap_get(&d->slots, value) ||
         value->producer->n_inputs < 1 || !value->producer->inputs[0])
         return TMK_OK;
     if (clamp_of(value->producer, &clamp))

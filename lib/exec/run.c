@@ -40,6 +40,7 @@ struct run {
 
 struct crew {
     struct run *run;
+    uint32_t number; /* among the workers */
     pthread_t thread;
     struct tmk_worker *worker;
     struct tmk_account *all;        /* [groups][n_slots] */
@@ -119,6 +120,10 @@ static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tenso
         pthread_mutex_lock(&crew->run->lock);
         options->print.print(options->print.context, config->label, at.sample, tensor);
         pthread_mutex_unlock(&crew->run->lock);
+    }
+    if (config->see && options->print.see) {
+        const struct tmk_sight sight = {crew->number, config->id, at.sample, at.samples, tensor};
+        TMK_TRY(options->print.see(options->print.see_context, &sight, diag));
     }
     return tmk_account_look(&crew->accounts[slot], config, tensor, &at, diag);
 }
@@ -296,6 +301,7 @@ static enum tmk_status hire(struct run *run, struct crew *crew, struct tmk_diag 
     const struct tmk_exec_options *options = run->options;
     for (uint32_t i = 0; i < options->threads; i++) {
         crew[i].run = run;
+        crew[i].number = i;
         TMK_TRY(open_books(options, &crew[i].all, &crew[i].tallies, diag));
         TMK_TRY(tmk_worker_create(&crew[i].worker, diag));
         tmk_worker_time(crew[i].worker, options->timing ? &crew[i].timing : NULL);

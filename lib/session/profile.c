@@ -106,6 +106,8 @@ static enum tmk_status configure_slots(struct story *story, struct tmk_diag *dia
                                                     : TMK_STATS_RANGE,
             .guard = kind == TMK_OBSERVER_GUARD || story->options->fail_on_nan,
             .print = kind == TMK_OBSERVER_PRINT,
+            .see = story->options->see != NULL,
+            .id = (uint32_t)observer->profile_id,
             .per_sample = story->options->per_sample,
             .tops = true,
             .exclude = story->excluded.bits,
@@ -122,16 +124,17 @@ static void progress(void *context, uint64_t samples_done) {
 
 static struct tmk_exec_options exec_options(struct story *story, bool observe) {
     const struct tmk_run_options *options = story->options;
-    return (struct tmk_exec_options){.threads = story->report.threads,
-                                     .observe = observe,
-                                     .slots = story->slots,
-                                     .n_slots = story->n_slots,
-                                     .groups = tmk_session_feed_strata(story->feed),
-                                     .print = {options->print, options->context},
-                                     .progress = options->progress ? progress : NULL,
-                                     .progress_context = story,
-                                     .timing = story->timing,
-                                     .feedback = tmk_session_feed_loops(story->feed)};
+    return (struct tmk_exec_options){
+        .threads = story->report.threads,
+        .observe = observe,
+        .slots = story->slots,
+        .n_slots = story->n_slots,
+        .groups = tmk_session_feed_strata(story->feed),
+        .print = {options->print, options->context, options->see, options->see_context},
+        .progress = options->progress ? progress : NULL,
+        .progress_context = story,
+        .timing = story->timing,
+        .feedback = tmk_session_feed_loops(story->feed)};
 }
 
 static struct tmk_memory_request memory_request(const struct story *story) {
