@@ -114,6 +114,9 @@ static int run_transform(const struct command *command, int argc, char **argv) {
     const struct option_row options[] = {
         {"passes", 0, OPTION_TEXT, "LIST", "names with commas, or all; help lists them", &passes},
         {"output", 'o', OPTION_TEXT, "FILE", "where to write the model", &job.output},
+        {"params-out", 0, OPTION_TEXT, "FILE",
+         "with -o OUT.relay: where to write the weights (default: the metadata section)",
+         &job.options.params_path},
         {"lineage", 0, OPTION_TEXTS, "FILE",
          "where to write what became of each value: .json or .h5; may be repeated", &job.lineages},
         {"observers", 0, OPTION_TEXT, "HOW",
@@ -134,6 +137,10 @@ static int run_transform(const struct command *command, int argc, char **argv) {
                         : !job.output ? "where to? add -o"
                         : !job.options.barrier && strcmp(observers, "transparent") != 0
                             ? "--observers is transparent or barrier"
+                        : tmk_is_relay_path(job.output) && job.lineages.n
+                            ? "a lineage can't tell of Relay, whose operators are others"
+                        : job.options.params_path && !tmk_is_relay_path(job.output)
+                            ? "--params-out goes with -o OUT.relay"
                         : print && job.json ? "choose one of --print-after and --json"
                                             : NULL;
     if (wrong) {
@@ -164,7 +171,7 @@ end:
 const struct command command_transform = {
     "transform",
     "run passes over a model and say which value became which",
-    "MODEL.onnx --passes LIST -o OUT.onnx --lineage L.json",
+    "MODEL --passes LIST -o OUT.onnx|OUT.relay --lineage L.json",
     "Runs graph passes and writes the model, and the lineage: for each value of the original\n"
     "which value of the new model has its numbers and by which relation, or what became of it.\n"
     "`tidemark transform --passes help` lists the passes.",

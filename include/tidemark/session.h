@@ -101,11 +101,17 @@ struct tmk_transform_options {
     /* Values that have an observer in the model stay and keep their numbers. Otherwise observers
      * are transparent: out of the way of every pass, and put back where their values went. */
     bool barrier;
+    /* Of a Relay module the file for its weights, as relay.save_param_dict writes it; NULL: they go
+     * to its metadata section. */
+    const char *params_path;
     /* After each pass that is run: its name, whether it changed anything, and the graph as text
      * with what each value stands for. NULL: never. */
     void (*after)(void *context, const char *pass, bool progress, const char *text);
     void *context;
 };
+
+/* Does tmk_model_transform write Relay to this path? */
+TMK_API bool tmk_is_relay_path(const char *path);
 
 struct tmk_transform_report {
     uint32_t nodes_before, nodes_after; /* in sub-graphs too, without observers */
@@ -115,7 +121,10 @@ struct tmk_transform_report {
 
 /* Runs passes over a copy of the model, writes it to `path` (whole or not at all), and answers with
  * what became of each value; end with tmk_lineage_record_destroy. Originals are those of the model
- * without its observers. report may be NULL. TMK_ARGUMENT: there is no such pass. */
+ * without its observers. report may be NULL. TMK_ARGUMENT: there is no such pass.
+ *
+ * A path that ends in ".relay" becomes Relay text, without observers; then the lineage speaks of
+ * the graph that was said in Relay. TMK_UNSUPPORTED names all nodes that Relay can't say. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_transform(struct tmk_model *model, const struct tmk_transform_options *options,
                     const char *path, struct tmk_lineage_record **out,

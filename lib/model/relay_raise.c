@@ -277,6 +277,15 @@ void tmk_raise_result(struct tmk_raising *r, const struct tmk_node *node, uint32
     made->span = span_of(r, value->name);
 }
 
+struct tmk_relay_expr *tmk_raise_like(struct tmk_raising *r, const struct tmk_node *node,
+                                      struct tmk_relay_expr *expr) {
+    const struct tmk_value *value = node->outputs[0];
+    if (expr && expr->binding && expr->binding->expr && !expr->binding->expr->type)
+        expr->binding->expr->type =
+            tmk_say_tensor_type(r->say.arena, value->type.dtype, shape_of(value));
+    return expr;
+}
+
 const char *tmk_raise_done(struct tmk_raising *r, const struct tmk_node *node,
                            struct tmk_relay_expr *expr) {
     tmk_raise_result(r, node, 0, expr);
@@ -297,8 +306,27 @@ const char *tmk_raise_same(struct tmk_raising *r, const struct tmk_node *node) {
 
 static void cannot(struct tmk_raising *r, const struct tmk_node *node, const char *why) {
     char label[160];
-    tmk_text_printf(&r->unsayable, "%s%s: %s", r->unsayable.len ? "; " : "",
-                    tmk_node_label(node, label, sizeof label), why);
+    size_t i = 0;
+    while (i < r->n_unsayable && strcmp(r->unsayable[i].why, why) != 0)
+        i++;
+    if (i == r->n_unsayable && i < TMK_RAISE_REASONS)
+        r->unsayable[r->n_unsayable++].why = why;
+    struct tmk_unsayable *group = &r->unsayable[i < TMK_RAISE_REASONS ? i : i - 1];
+    tmk_text_printf(&group->nodes, "%s%s", group->nodes.len ? ", " : "",
+                    tmk_node_label(node, label, sizeof label));
+    r->say.nomem |= group->nodes.failed;
+}
+
+static enum tmk_status tell_unsayable(struct tmk_raising *r) {
+    struct tmk_text all = {0};
+    for (size_t i = 0; i < r->n_unsayable; i++)
+        tmk_text_printf(&all, "%s%s (%s)", i ? "; " : "", r->unsayable[i].nodes.data,
+                        r->unsayable[i].why);
+    const enum tmk_status status =
+        all.failed ? tmk_nomem(r->diag)
+                   : tmk_fail(r->diag, TMK_UNSUPPORTED, "Relay can't say %s", all.data);
+    tmk_text_finish(&all);
+    return status;
 }
 
 static void raise_nodes(struct tmk_raising *r) {
@@ -352,8 +380,8 @@ static enum tmk_status run(struct tmk_raising *r, const struct tmk_graph *graph)
     add_inputs(r);
     raise_nodes(r);
     TMK_TRY(r->status);
-    if (r->unsayable.len && !r->unsayable.failed)
-        return tmk_fail(r->diag, TMK_UNSUPPORTED, "Relay can't say %s", r->unsayable.data);
+    if (r->n_unsayable && !r->say.nomem)
+        return tell_unsayable(r);
     struct tmk_relay_type *type;
     struct tmk_relay_expr *result = result_of(r, &type);
     return tmk_say_function(&r->say, "main", result, type, r->diag);
@@ -380,7 +408,8 @@ enum tmk_status tmk_relay_raise(const struct tmk_graph *graph,
     tmk_ptrmap_finish(&r.sources);
     tmk_ptrmap_finish(&r.exprs);
     tmk_map_finish(&r.names);
-    tmk_text_finish(&r.unsayable);
+    for (size_t i = 0; i < r.n_unsayable; i++)
+        tmk_text_finish(&r.unsayable[i].nodes);
     free(r.needed);
     return status;
 }

@@ -11,6 +11,9 @@
 #include "ops/kernel.h"
 #include "ops/shapes.h"
 
+/* More reasons than that are told by the last. */
+enum { TMK_RAISE_REASONS = 32 };
+
 struct tmk_raising {
     struct tmk_saying say;
     struct tmk_graph *graph;    /* a copy, typed */
@@ -19,10 +22,14 @@ struct tmk_raising {
     struct tmk_ptrmap exprs;    /* value of the copy -> the expression that has its numbers */
     struct tmk_relay_raise_options options;
     struct tmk_relay_params *params;
-    struct tmk_map names;      /* of parameters */
-    struct tmk_text unsayable; /* what Relay can't say, so far */
-    bool *needed;              /* by value's index */
-    enum tmk_status status;    /* of what answers no status */
+    struct tmk_map names; /* of parameters */
+    struct tmk_unsayable {
+        const char *why;
+        struct tmk_text nodes;
+    } unsayable[TMK_RAISE_REASONS]; /* what Relay can't say, so far, by reason */
+    size_t n_unsayable;
+    bool *needed;           /* by value's index */
+    enum tmk_status status; /* of what answers no status */
     struct tmk_diag *diag;
 };
 
@@ -50,6 +57,9 @@ bool tmk_raise_has(const struct tmk_node *node, uint32_t i);
 /* Input i as an expression; NULL where it is absent. */
 struct tmk_relay_expr *tmk_raise_operand(struct tmk_raising *r, const struct tmk_node *node,
                                          uint32_t i);
+/* The transpose of input i, a matrix: what was transposed, where that is how it was made. */
+struct tmk_relay_expr *tmk_raise_turned(struct tmk_raising *r, const struct tmk_node *node,
+                                        uint32_t i);
 /* Elements of input i, where they are certain; else NULL. */
 const struct tmk_tensor *tmk_raise_numbers(const struct tmk_raising *r, const struct tmk_node *node,
                                            uint32_t i);
@@ -82,6 +92,9 @@ bool tmk_raise_wanted(const struct tmk_raising *r, const struct tmk_node *node, 
 /* Output i is this. */
 void tmk_raise_result(struct tmk_raising *r, const struct tmk_node *node, uint32_t i,
                       struct tmk_relay_expr *expr);
+/* Gives what was made on the way the type of output 0, where it has none. */
+struct tmk_relay_expr *tmk_raise_like(struct tmk_raising *r, const struct tmk_node *node,
+                                      struct tmk_relay_expr *expr);
 /* Output 0 is, and every row that makes one says: return tmk_raise_done(r, node, expr). */
 const char *tmk_raise_done(struct tmk_raising *r, const struct tmk_node *node,
                            struct tmk_relay_expr *expr);

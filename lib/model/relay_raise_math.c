@@ -188,7 +188,10 @@ static struct tmk_relay_expr *bounded(struct tmk_raising *r, const struct tmk_no
 static const char *raise_clip(struct tmk_raising *r, const struct tmk_node *node) {
     const struct bound low = bound_of(r, node, "min", 1), high = bound_of(r, node, "max", 2);
     struct tmk_relay_expr *x = x_of(r, node);
-    if (tmk_raise_dtype(node, 0) == TMK_FLOAT32 && low.known && high.known)
+    /* 24 bits of a float hold codes too */
+    const enum tmk_dtype dtype = tmk_raise_dtype(node, 0);
+    const bool fits = dtype == TMK_FLOAT32 || tmk_dtype_size(dtype) <= 2;
+    if (fits && low.known && high.known)
         return tmk_raise_done(r, node, say_clip(r, x, (float)low.value, (float)high.value));
     if (!low.there && !high.there)
         return tmk_raise_done(r, node, tmk_say_call1(SAY, "copy", x));

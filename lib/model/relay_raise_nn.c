@@ -18,7 +18,7 @@ static const char *raise_conv(struct tmk_raising *r, const struct tmk_node *node
     struct tmk_relay_expr *args[] = {tmk_raise_operand(r, node, 0), tmk_raise_operand(r, node, 1)};
     if (why)
         return why;
-    struct tmk_relay_expr *y = tmk_say_call(SAY, op, args, 2, &a);
+    struct tmk_relay_expr *y = tmk_raise_like(r, node, tmk_say_call(SAY, op, args, 2, &a));
     if (tmk_raise_has(node, 2))
         y = tmk_say_call2(SAY, "nn.bias_add", y, tmk_raise_operand(r, node, 2));
     return tmk_raise_done(r, node, y);
@@ -44,7 +44,8 @@ static const char *raise_conv_transpose(struct tmk_raising *r, const struct tmk_
         tmk_say_set_int(SAY, &a, "groups", groups);
     tmk_say_set_int(SAY, &a, "channels", w->dim[1] * groups);
     tmk_say_set_ints(SAY, &a, "kernel_size", &w->dim[2], 2);
-    struct tmk_relay_expr *y = tmk_say_call(SAY, "nn.conv2d_transpose", args, 2, &a);
+    struct tmk_relay_expr *y =
+        tmk_raise_like(r, node, tmk_say_call(SAY, "nn.conv2d_transpose", args, 2, &a));
     if (tmk_raise_has(node, 2))
         y = tmk_say_call2(SAY, "nn.bias_add", y, tmk_raise_operand(r, node, 2));
     return tmk_raise_done(r, node, y);
@@ -97,16 +98,27 @@ static const char *raise_global(struct tmk_raising *r, const struct tmk_node *no
 
 /* ---- matrix products ---- */
 
-static struct tmk_relay_expr *transposed(struct tmk_raising *r, struct tmk_relay_expr *x,
-                                         int32_t rank) {
+static struct tmk_relay_expr *transposed(struct tmk_raising *r, struct tmk_relay_expr *x) {
+    static const int64_t axes[] = {1, 0};
     struct tmk_say_attrs a = {0};
-    int64_t axes[TMK_MAX_RANK];
-    for (int32_t i = 0; i < rank; i++)
-        axes[i] = i;
-    axes[rank - 1] = rank - 2;
-    axes[rank - 2] = rank - 1;
-    tmk_say_set_ints(SAY, &a, "axes", axes, (size_t)rank);
+    tmk_say_set_ints(SAY, &a, "axes", axes, 2);
     return tmk_say_call(SAY, "transpose", &x, 1, &a);
+}
+
+static bool turns_a_matrix(const struct tmk_node *node) {
+    const struct tmk_shape *shape = node ? tmk_raise_shape(node, 0) : NULL;
+    size_t n;
+    if (!shape || shape->rank != 2 || !tmk_node_is(node, TMK_DOMAIN_ONNX, "Transpose"))
+        return false;
+    const int64_t *perm = tmk_node_ints(node, "perm", &n);
+    return !perm || (n == 2 && perm[0] == 1);
+}
+
+struct tmk_relay_expr *tmk_raise_turned(struct tmk_raising *r, const struct tmk_node *node,
+                                        uint32_t i) {
+    const struct tmk_node *maker = node->inputs[i]->producer;
+    return turns_a_matrix(maker) ? tmk_raise_operand(r, maker, 0)
+                                 : transposed(r, tmk_raise_operand(r, node, i));
 }
 
 /* x [..., k] by w [units, k] */
@@ -136,9 +148,10 @@ static const char *raise_gemm(struct tmk_raising *r, const struct tmk_node *node
     if (!w || w->rank != 2)
         return no_rank;
     if (tmk_node_int(node, "transA", 0))
-        x = transposed(r, x, 2);
+        x = transposed(r, x);
+    struct tmk_relay_expr *second = turned ? b : tmk_raise_turned(r, node, 1);
     struct tmk_relay_expr *y =
-        scaled(r, dense(r, x, turned ? b : transposed(r, b, 2), w->dim[turned ? 0 : 1]), alpha);
+        scaled(r, tmk_raise_like(r, node, dense(r, x, second, w->dim[turned ? 0 : 1])), alpha);
     if (tmk_raise_has(node, 2)) {
         struct tmk_relay_expr *bias = scaled(r, tmk_raise_operand(r, node, 2), beta);
         const bool plain = c && c->rank == 1 && c->dim[0] == w->dim[turned ? 0 : 1];
@@ -187,12 +200,12 @@ static const char *raise_batch_matmul(struct tmk_raising *r, const struct tmk_no
 
 static const char *raise_matmul(struct tmk_raising *r, const struct tmk_node *node) {
     const struct tmk_shape *a = tmk_raise_shape(node, 0), *b = tmk_raise_shape(node, 1);
-    struct tmk_relay_expr *x = tmk_raise_operand(r, node, 0), *w = tmk_raise_operand(r, node, 1);
+    struct tmk_relay_expr *x = tmk_raise_operand(r, node, 0);
     if (!a || !b || a->rank < 2)
         return "the shapes of its operands are not known, or one is a vector";
     if (b->rank != 2)
         return raise_batch_matmul(r, node, a, b);
-    return tmk_raise_done(r, node, dense(r, x, transposed(r, w, 2), b->dim[1]));
+    return tmk_raise_done(r, node, dense(r, x, tmk_raise_turned(r, node, 1), b->dim[1]));
 }
 
 /* ---- normalisation ---- */

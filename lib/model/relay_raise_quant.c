@@ -120,14 +120,15 @@ static const char *raise_dequantize(struct tmk_raising *r, const struct tmk_node
 
 /* ---- sums of products ---- */
 
-/* Codes less their zero point; 16 bits hold them. As they are where that is 0 for both. */
+/* Codes less their zero point; 16 bits hold them. As they are where that is 0 for both. `turned`:
+ * the second as nn.dense wants it. */
 static const char *centred(struct tmk_raising *r, const struct tmk_node *node,
-                           struct tmk_relay_expr *args[2]) {
+                           struct tmk_relay_expr *args[2], bool turned) {
     double zeros[2] = {0, 0};
     for (uint32_t i = 0; i < 2; i++) {
         const enum tmk_dtype dtype = tmk_raise_dtype(node, i);
         const struct tmk_tensor *zero = tmk_raise_numbers(r, node, i + 2);
-        args[i] = tmk_raise_operand(r, node, i);
+        args[i] = i && turned ? tmk_raise_turned(r, node, i) : tmk_raise_operand(r, node, i);
         if (dtype != TMK_INT8 && dtype != TMK_UINT8)
             return "only codes of 8 bits can be said";
         if (tmk_raise_has(node, i + 2) && !zero)
@@ -153,7 +154,7 @@ static const char *centred(struct tmk_raising *r, const struct tmk_node *node,
 static const char *raise_conv_integer(struct tmk_raising *r, const struct tmk_node *node) {
     struct tmk_relay_expr *args[2];
     struct tmk_say_attrs a = {0};
-    const char *op = NULL, *why = centred(r, node, args);
+    const char *op = NULL, *why = centred(r, node, args, false);
     if (!why)
         why = tmk_say_conv(r, node, &a, &op);
     if (why)
@@ -165,15 +166,12 @@ static const char *raise_conv_integer(struct tmk_raising *r, const struct tmk_no
 static const char *raise_matmul_integer(struct tmk_raising *r, const struct tmk_node *node) {
     const struct tmk_shape *a = tmk_raise_shape(node, 0), *w = tmk_raise_shape(node, 1);
     struct tmk_relay_expr *args[2];
-    struct tmk_say_attrs attrs = {0}, turn = {0};
-    const int64_t axes[] = {1, 0};
-    const char *why = centred(r, node, args);
+    struct tmk_say_attrs attrs = {0};
+    const char *why = centred(r, node, args, true);
     if (why)
         return why;
     if (!a || !w || a->rank < 2 || w->rank != 2 || w->dim[1] < 0)
         return "only a matrix of known size as the second operand can be said";
-    tmk_say_set_ints(SAY, &turn, "axes", axes, 2);
-    args[1] = tmk_say_call(SAY, "transpose", &args[1], 1, &turn);
     tmk_say_set_int(SAY, &attrs, "units", w->dim[1]);
     tmk_say_set_string(SAY, &attrs, "out_dtype", "int32");
     return tmk_raise_done(r, node, tmk_say_call(SAY, "nn.dense", args, 2, &attrs));
@@ -279,10 +277,15 @@ static const char *finish_codes(struct tmk_raising *r, const struct tmk_node *no
     double z;
     if (!zero || !tmk_raise_number(r, node, 4, &z))
         return "its zero points differ by channel, or are computed";
-    if (!has_codes(zero->dtype))
-        return "only codes of 8 and 16 bits can be said";
+    if (!has_codes(zero->dtype) && zero->dtype != TMK_INT32)
+        return "only codes of 8, 16 and 32 bits can be said";
     if (z != 0)
         x = tmk_say_call2(SAY, "add", x, wide(r, (int64_t)z));
+    if (zero->dtype == TMK_INT32) { /* a float, as clip has it, does not end where int32 does */
+        x = tmk_say_call2(SAY, "maximum", x, wide(r, tmk_node_int(node, "lowest", INT32_MIN)));
+        x = tmk_say_call2(SAY, "minimum", x, wide(r, tmk_node_int(node, "highest", INT32_MAX)));
+        return tmk_raise_done(r, node, tmk_say_cast(SAY, x, TMK_INT32));
+    }
     x = clipped(r, x, tmk_node_int(node, "lowest", lowest_of(zero->dtype)),
                 tmk_node_int(node, "highest", highest_of(zero->dtype)));
     return tmk_raise_done(r, node, tmk_say_cast(SAY, x, zero->dtype));

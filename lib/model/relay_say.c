@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "base/ptrmap.h"
 
 static void *make(struct tmk_saying *b, size_t count, size_t size) {
     void *memory = tmk_arena_array(b->arena, count, size);
@@ -45,6 +46,43 @@ static struct tmk_relay_binding **kept(struct tmk_saying *b, struct tmk_relay_bi
     return made;
 }
 
+void tmk_say_append(struct tmk_saying *b, struct tmk_relay_binding *binding) {
+    if (binding)
+        append(b, &b->bindings, &b->n_bindings, &b->bindings_size, binding);
+}
+
+void tmk_say_body(struct tmk_saying *b, struct tmk_relay_body *body) {
+    body->bindings = kept(b, b->bindings, b->n_bindings);
+    body->n = (uint32_t)b->n_bindings;
+}
+
+static void mark(struct tmk_saying *b, struct tmk_ptrmap *used, const struct tmk_relay_expr *expr) {
+    if (expr->kind == TMK_RELAY_USE && !tmk_ptrmap_put(used, expr->binding, b))
+        b->nomem = true;
+    for (uint32_t i = 0; i < expr->n_args; i++)
+        mark(b, used, expr->args[i]);
+}
+
+/* Drops the bindings that nobody uses, and numbers the others anew. */
+static void tidy(struct tmk_saying *b, const struct tmk_relay_expr *result) {
+    struct tmk_ptrmap used = {0};
+    size_t n = 0;
+    char name[16];
+    mark(b, &used, result);
+    for (size_t i = b->n_bindings; i-- > 0;)
+        if (tmk_ptrmap_get(&used, b->bindings[i]))
+            mark(b, &used, b->bindings[i]->expr);
+    for (size_t i = 0; i < b->n_bindings; i++) {
+        if (!tmk_ptrmap_get(&used, b->bindings[i]))
+            continue;
+        snprintf(name, sizeof name, "%zu", n);
+        b->bindings[i]->name = copy(b, name);
+        b->bindings[n++] = b->bindings[i];
+    }
+    b->n_bindings = n;
+    tmk_ptrmap_finish(&used);
+}
+
 enum tmk_status tmk_say_function(struct tmk_saying *b, const char *name,
                                  struct tmk_relay_expr *result, struct tmk_relay_type *type,
                                  struct tmk_diag *diag) {
@@ -53,13 +91,13 @@ enum tmk_status tmk_say_function(struct tmk_saying *b, const char *name,
         make(b, b->module->n_functions + 1, sizeof(struct tmk_relay_function *));
     if (b->nomem)
         return tmk_nomem(diag);
+    tidy(b, result);
     function->form = TMK_RELAY_DEF_FORM;
     function->name = copy(b, name);
     function->params = kept(b, b->params, b->n_params);
     function->n_params = (uint32_t)b->n_params;
     function->result = type;
-    function->body.bindings = kept(b, b->bindings, b->n_bindings);
-    function->body.n = (uint32_t)b->n_bindings;
+    tmk_say_body(b, &function->body);
     function->body.result = result;
     if (b->module->n_functions)
         memcpy(list, b->module->functions, b->module->n_functions * sizeof(*list));
@@ -248,10 +286,64 @@ struct tmk_relay_expr *tmk_say_make_call(struct tmk_saying *b, const char *op,
     return call;
 }
 
+/* ---- types of what is made on the way ---- */
+
+static const struct tmk_relay_type *type_of(const struct tmk_relay_expr *expr) {
+    const struct tmk_relay_type *type = expr->type;
+    if (!type && expr->kind == TMK_RELAY_USE)
+        type = expr->binding->expr ? expr->binding->expr->type : expr->binding->type;
+    return type && type->kind == TMK_RELAY_TENSOR ? type : NULL;
+}
+
+/* NumPy's broadcasting; -1 gives way to what is known. */
+static void broadcast(struct tmk_shape *shape, const struct tmk_relay_type *type) {
+    struct tmk_shape all = {.rank =
+                                shape->rank > (int32_t)type->n ? shape->rank : (int32_t)type->n};
+    for (int32_t i = 1; i <= all.rank; i++) {
+        const int64_t a = i <= shape->rank ? shape->dim[shape->rank - i] : 1,
+                      b = i <= (int32_t)type->n ? type->dims[type->n - (uint32_t)i] : 1;
+        all.dim[all.rank - i] = a == 1 || (a < 0 && b > 1) ? b : a;
+    }
+    *shape = all;
+}
+
+static bool is_elementwise(const char *op) {
+    static const char *const ops[] = {
+        "abs",     "add",         "clip",     "divide",   "erf",      "exp",
+        "log",     "maximum",     "minimum",  "multiply", "negative", "fixed_point_multiply",
+        "nn.relu", "nn.bias_add", "subtract", "cast",     "sqrt",     "right_shift"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(ops[i], op) == 0)
+            return true;
+    return false;
+}
+
+/* Of operators whose results are as their operands: for readers that want to know. */
+static struct tmk_relay_type *infer(struct tmk_saying *b, const struct tmk_relay_expr *call) {
+    struct tmk_shape shape = {0};
+    const char *dtype = NULL;
+    if (!is_elementwise(call->callee->text))
+        return NULL;
+    for (uint32_t i = 0; i < call->n_args; i++) {
+        const struct tmk_relay_type *type = type_of(call->args[i]);
+        if (!type)
+            return NULL;
+        dtype = dtype ? dtype : type->dtype;
+        if (strcmp(call->callee->text, "nn.bias_add") != 0 || !i)
+            broadcast(&shape, type);
+    }
+    if (strcmp(call->callee->text, "cast") == 0)
+        dtype = call->attrs[0].value.s;
+    return tmk_say_tensor_type(b->arena, tmk_dtype_by_name(dtype), &shape);
+}
+
 struct tmk_relay_expr *tmk_say_call(struct tmk_saying *b, const char *op,
                                     struct tmk_relay_expr *const *args, uint32_t n,
                                     const struct tmk_say_attrs *attrs) {
-    return bind(b, tmk_say_make_call(b, op, args, n, attrs, NULL));
+    struct tmk_relay_expr *call = tmk_say_make_call(b, op, args, n, attrs, NULL);
+    if (call)
+        call->type = infer(b, call);
+    return bind(b, call);
 }
 
 struct tmk_relay_expr *tmk_say_call1(struct tmk_saying *b, const char *op,

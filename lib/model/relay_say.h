@@ -21,10 +21,15 @@ struct tmk_saying {
     bool nomem;
 };
 void tmk_say_finish(struct tmk_saying *b);
-/* What was built becomes function `name` of the module, with this result. */
+/* What was built becomes function `name` of the module, with this result; without the bindings that
+ * nobody uses. */
 TMK_NODISCARD enum tmk_status tmk_say_function(struct tmk_saying *b, const char *name,
                                                struct tmk_relay_expr *result,
                                                struct tmk_relay_type *type, struct tmk_diag *diag);
+
+/* Puts a binding behind those that were made, or nothing for NULL; and all of them into a body. */
+void tmk_say_append(struct tmk_saying *b, struct tmk_relay_binding *binding);
+void tmk_say_body(struct tmk_saying *b, struct tmk_relay_body *body);
 
 /* Attributes of a call; names are literals, all else is copied. Those that a row sets beyond
  * TMK_SAY_MOST_ATTRS would be a mistake of its author. */

@@ -10,6 +10,7 @@
 #include "graph/identify.h"
 #include "graph/print.h"
 #include "model/onnx.h"
+#include "model/relay.h"
 #include "pass/instrument.h"
 #include "pass/pass.h"
 #include "plan/plan.h"
@@ -29,6 +30,12 @@ bool tmk_transform_pass(size_t i, const char **name, const char **help) {
     *name = tmk_pass_list()[i]->name;
     *help = tmk_pass_list()[i]->help;
     return true;
+}
+
+bool tmk_is_relay_path(const char *path) {
+    static const char ending[] = ".relay";
+    const size_t len = strlen(path);
+    return len >= sizeof ending && strcmp(path + len - (sizeof ending - 1), ending) == 0;
 }
 
 struct transforming {
@@ -241,8 +248,16 @@ static enum tmk_status make_record(struct transforming *t, const struct tmk_mode
     struct tmk_model *written = NULL;
     struct tmk_graph *file = NULL;
     struct tmk_lineage_record *record = NULL;
-    TMK_TRY(tmk_model_open(path, false, &written, t->diag));
-    enum tmk_status status = tmk_original(written, &file, t->diag);
+    enum tmk_status status = TMK_OK;
+    if (tmk_is_relay_path(path)) {
+        /* its operators are others, so the record speaks of the graph that was said in them */
+        status = tmk_graph_clone(t->graph, &file, t->diag);
+        if (status == TMK_OK)
+            status = tmk_graph_identify(file, NULL, t->diag);
+    } else {
+        TMK_TRY(tmk_model_open(path, false, &written, t->diag));
+        status = tmk_original(written, &file, t->diag);
+    }
     if (status == TMK_OK) {
         const struct tmk_lineage_ends ends = {t->original, t->graph, file, t->lineage};
         status = tmk_in(t->diag, tmk_lineage_record_of(&ends, &record, t->diag), "%s", path);
@@ -261,6 +276,11 @@ static enum tmk_status make_record(struct transforming *t, const struct tmk_mode
 /* The file has the observers, the graph is left without. */
 static enum tmk_status save(struct transforming *t, const char *path) {
     TMK_TRY(declare(t));
+    if (tmk_is_relay_path(path))
+        return tmk_in(t->diag, tmk_relay_save(t->graph, path, t->options->params_path, t->diag),
+                      "%s", path);
+    if (t->options->params_path)
+        return tmk_fail(t->diag, TMK_ARGUMENT, "%s is not Relay: its weights stand in it", path);
     TMK_TRY(put_observers_back(t));
     TMK_TRY(tmk_graph_verify(t->graph, t->diag));
     TMK_TRY(tmk_onnx_save(t->graph, path, t->diag));

@@ -27,7 +27,7 @@ OPTIONS = {
     "diff": ["range", "distance", "format", "all", "limit", "json"],
     "show": ["json", "nodes"],
     "instrument": ["output", "observe", "kind"],
-    "transform": ["passes", "output", "lineage", "observers", "print-after", "json"],
+    "transform": ["passes", "output", "params-out", "lineage", "observers", "print-after", "json"],
     "link": [*RUNNING, "output", "lineage", "numbers", "original", "tensors", "samples", "report", "lineage-out", "json"],
     "export": ["to", "output", "model", "names", "keep-names", "template", "set", "json"],
     "graph": ["dot", "ops", "json", "lineage"],

@@ -136,7 +136,7 @@ static void integers_are_said_by_plain_operators(void **state) {
 #define SUM                                                                                        \
     "input %x : u8[2,6]\ninit %z : u8[] = {128}\ninit %w : i8[6,3] = " ZEROS_18 "\n"               \
     "%a = MatMulInteger(%x, %w, %z)\n"
-    SAYS(13, SUM "%y = Identity(%a)", "cast(%x, dtype=\"int16\")", "subtract(", "transpose(",
+    SAYS(13, SUM "%y = Identity(%a)", "transpose(%w", "cast(%x, dtype=\"int16\")", "subtract(",
          "nn.dense(", "units=3, out_dtype=\"int32\")");
     SAYS(13,
          SUM "init %q : i32[] = {1789513472}\ninit %s : i32[] = {-8}\ninit %r : f32[] = {0.003}\n"
