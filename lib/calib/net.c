@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "calib/net.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+#include "base/map.h"
+
+enum { MOST_PORTS = 1 << 20 }; /* of one node; a profile that says more is damaged */
+
+struct build {
+    struct tmk_net *net;
+    struct tmk_map named; /* "name\nop" -> the node's number (uint32_t *) */
+    size_t size;          /* room in nodes */
+    uint32_t *unnamed;    /* nodes without names that have a value among their operands: */
+    uint32_t *first;      /* [n_tensors + 1] into `unnamed` */
+    struct tmk_diag *diag;
+};
+
+static const struct tmk_profile_tensor *tensor(const struct build *b, uint32_t v) {
+    return &b->net->profile->tensors[v];
+}
+
+static const char *key_of(struct build *b, const char *node, const char *op) {
+    size_t n = strlen(node), m = strlen(op);
+    char *key = tmk_arena_alloc(&b->net->arena, n + m + 2);
+    if (key) {
+        memcpy(key, node, n);
+        key[n] = '\n';
+        memcpy(key + n + 1, op, m);
+    }
+    return key;
+}
+
+static enum tmk_status add_node(struct build *b, const char *name, const char *op,
+                                const char *domain, uint32_t *out) {
+    struct tmk_net_node *moved =
+        tmk_grown(b->net->nodes, b->net->n_nodes, &b->size, sizeof *b->net->nodes);
+    if (!moved)
+        return tmk_nomem(b->diag);
+    b->net->nodes = moved;
+    moved[b->net->n_nodes] = (struct tmk_net_node){.name = name, .op = op, .domain = domain};
+    *out = b->net->n_nodes++;
+    return TMK_OK;
+}
+
+static enum tmk_status node_by_name(struct build *b, const char *name, const char *op,
+                                    const char *domain, uint32_t *out) {
+    const char *key = key_of(b, name, op);
+    if (!key)
+        return tmk_nomem(b->diag);
+    const uint32_t *found = tmk_map_get(&b->named, key);
+    if (found) {
+        *out = *found;
+        return TMK_OK;
+    }
+    uint32_t *number = tmk_arena_alloc(&b->net->arena, sizeof *number);
+    if (!number)
+        return tmk_nomem(b->diag);
+    TMK_TRY(add_node(b, name, op, domain, number));
+    *out = *number;
+    return tmk_map_put(&b->named, key, number) ? TMK_OK : tmk_nomem(b->diag);
+}
+
+/* Sets port number `at` of a list that grows as needed. */
+static enum tmk_status set_port(struct build *b, uint32_t **list, uint32_t *n, uint32_t at,
+                                uint32_t value) {
+    if (at >= MOST_PORTS)
+        return tmk_fail(b->diag, TMK_FORMAT, "p%" PRIu32 ": a node with %" PRIu32 " ports",
+                        tensor(b, value)->id, at);
+    if (at >= *n) {
+        uint32_t size = at + 1 > 2 * *n ? at + 1 : 2 * *n;
+        uint32_t *moved = tmk_arena_array(&b->net->arena, size, sizeof *moved);
+        if (!moved)
+            return tmk_nomem(b->diag);
+        for (uint32_t i = 0; i < size; i++)
+            moved[i] = i < *n ? (*list)[i] : TMK_NET_NONE;
+        *list = moved;
+        *n = size;
+    }
+    (*list)[at] = value;
+    return TMK_OK;
+}
+
+static bool same_operands(const struct tmk_profile_tensor *a, const struct tmk_profile_tensor *b) {
+    return a->n_operands == b->n_operands &&
+           (!a->n_operands ||
+            memcmp(a->operands, b->operands, a->n_operands * sizeof *a->operands) == 0);
+}
+
+/* Another output of the node without a name that was found last, if it is one. */
+static bool is_of_last(const struct build *b, uint32_t last, uint32_t v) {
+    const struct tmk_profile_tensor *t = tensor(b, v);
+    if (last == TMK_NET_NONE || t->producer.output == 0)
+        return false;
+    const struct tmk_net_node *node = &b->net->nodes[last];
+    uint32_t first = TMK_NET_NONE;
+    for (uint32_t i = 0; first == TMK_NET_NONE && i < node->n_outputs; i++)
+        first = node->outputs[i];
+    return strcmp(node->op, t->producer.op) == 0 && same_operands(tensor(b, first), t) &&
+           (t->producer.output >= node->n_outputs ||
+            node->outputs[t->producer.output] == TMK_NET_NONE);
+}
+
+static enum tmk_status make_nodes(struct build *b) {
+    struct tmk_net *net = b->net;
+    uint32_t last = TMK_NET_NONE;
+    for (uint32_t v = 0; v < net->profile->n_tensors; v++) {
+        const struct tmk_profile_tensor *t = tensor(b, v);
+        uint32_t node = last;
+        net->maker[v] = TMK_NET_NONE;
+        if (!t->has_producer)
+            continue;
+        if (*t->producer.node) {
+            TMK_TRY(node_by_name(b, t->producer.node, t->producer.op, t->producer.domain, &node));
+        } else if (!is_of_last(b, last, v)) {
+            char *name = tmk_arena_alloc(&net->arena, 16);
+            if (!name)
+                return tmk_nomem(b->diag);
+            snprintf(name, 16, "p%" PRIu32, t->id);
+            TMK_TRY(add_node(b, name, t->producer.op, t->producer.domain, &node));
+            last = node;
+        }
+        net->maker[v] = node;
+        TMK_TRY(set_port(b, &net->nodes[node].outputs, &net->nodes[node].n_outputs,
+                         t->producer.output, v));
+    }
+    return TMK_OK;
+}
+
+static uint32_t position_of(const struct tmk_profile *profile, uint32_t id) {
+    const struct tmk_profile_tensor *t = tmk_profile_by_id(profile, id);
+    return t ? (uint32_t)(t - profile->tensors) : TMK_NET_NONE;
+}
+
+static bool is_unnamed_result(const struct build *b, uint32_t v) {
+    const struct tmk_profile_tensor *t = tensor(b, v);
+    return t->has_producer && !*t->producer.node;
+}
+
+/* Which nodes without names have which operands. */
+static enum tmk_status list_unnamed(struct build *b) {
+    const struct tmk_profile *profile = b->net->profile;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t v = 0; v < profile->n_tensors; v++)
+            for (uint32_t i = 0; is_unnamed_result(b, v) && i < tensor(b, v)->n_operands; i++) {
+                uint32_t x = position_of(profile, tensor(b, v)->operands[i]);
+                if (x == TMK_NET_NONE)
+                    continue;
+                if (pass == 0)
+                    b->first[x + 1]++;
+                else
+                    b->unnamed[b->first[x]++] = b->net->maker[v];
+            }
+        if (pass == 0) {
+            for (uint32_t v = 0; v < profile->n_tensors; v++)
+                b->first[v + 1] += b->first[v];
+            b->unnamed = calloc((size_t)b->first[profile->n_tensors] + 1, sizeof *b->unnamed);
+            if (!b->unnamed)
+                return tmk_nomem(b->diag);
+        } else {
+            memmove(b->first + 1, b->first, profile->n_tensors * sizeof *b->first);
+            b->first[0] = 0;
+        }
+    }
+    return TMK_OK;
+}
+
+/* The only node without a name that this use can be of, or, with `any`, the first. */
+static uint32_t unnamed_reader(const struct build *b, uint32_t v,
+                               const struct tmk_profile_consumer *use, bool any) {
+    uint32_t found = TMK_NET_NONE;
+    for (uint32_t i = b->first[v]; i < b->first[v + 1]; i++) {
+        const struct tmk_net_node *node = &b->net->nodes[b->unnamed[i]];
+        if (strcmp(node->op, use->op) != 0 || b->unnamed[i] == found ||
+            (use->input < node->n_inputs && node->inputs[use->input] != TMK_NET_NONE))
+            continue;
+        if (found != TMK_NET_NONE)
+            return TMK_NET_NONE;
+        found = b->unnamed[i];
+        if (any)
+            break;
+    }
+    return found;
+}
+
+struct pending {
+    uint32_t value;
+    const struct tmk_profile_consumer *use;
+};
+
+/* Uses by nodes without names: those that can be of one node only are settled first, since that
+ * leaves fewer for others; what is ambiguous then is alike. */
+static enum tmk_status settle(struct build *b, struct pending *pending, uint32_t n) {
+    bool any = false;
+    while (n) {
+        uint32_t left = 0;
+        bool settled = false;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t node = unnamed_reader(b, pending[i].value, pending[i].use, any && !settled);
+            if (node == TMK_NET_NONE) {
+                pending[left++] = pending[i];
+                continue;
+            }
+            settled = true;
+            TMK_TRY(set_port(b, &b->net->nodes[node].inputs, &b->net->nodes[node].n_inputs,
+                             pending[i].use->input, pending[i].value));
+        }
+        if (!settled && any)
+            break;
+        any = !settled;
+        n = left;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status make_inputs(struct build *b) {
+    const struct tmk_profile *profile = b->net->profile;
+    size_t all = 1;
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < profile->n_tensors; v++)
+        all += tensor(b, v)->n_consumers;
+    struct pending *pending = malloc(all * sizeof *pending);
+    enum tmk_status status = pending ? TMK_OK : tmk_nomem(b->diag);
+    for (uint32_t v = 0; status == TMK_OK && v < profile->n_tensors; v++)
+        for (uint32_t i = 0; status == TMK_OK && i < tensor(b, v)->n_consumers; i++) {
+            const struct tmk_profile_consumer *use = &tensor(b, v)->consumers[i];
+            uint32_t node;
+            if (!*use->node) {
+                pending[n++] = (struct pending){v, use};
+                continue;
+            }
+            status = node_by_name(b, use->node, use->op, use->domain, &node);
+            if (status == TMK_OK)
+                status = set_port(b, &b->net->nodes[node].inputs, &b->net->nodes[node].n_inputs,
+                                  use->input, v);
+        }
+    if (status == TMK_OK)
+        status = settle(b, pending, n);
+    free(pending);
+    return status;
+}
+
+static enum tmk_status make_uses(struct build *b) {
+    struct tmk_net *net = b->net;
+    uint32_t n_values = net->profile->n_tensors;
+    for (uint32_t i = 0; i < net->n_nodes; i++)
+        for (uint32_t k = 0; k < net->nodes[i].n_inputs; k++)
+            if (net->nodes[i].inputs[k] != TMK_NET_NONE)
+                net->first_use[net->nodes[i].inputs[k] + 1]++;
+    for (uint32_t v = 0; v < n_values; v++)
+        net->first_use[v + 1] += net->first_use[v];
+    net->uses = tmk_arena_array(&net->arena, net->first_use[n_values], sizeof *net->uses);
+    uint32_t *at = tmk_arena_array(&net->arena, n_values, sizeof *at);
+    if (!net->uses || !at)
+        return tmk_nomem(b->diag);
+    for (uint32_t i = 0; i < net->n_nodes; i++)
+        for (uint32_t k = 0; k < net->nodes[i].n_inputs; k++) {
+            uint32_t v = net->nodes[i].inputs[k];
+            if (v != TMK_NET_NONE)
+                net->uses[net->first_use[v] + at[v]++] = (struct tmk_net_use){i, k};
+        }
+    return TMK_OK;
+}
+
+static bool asks_shape_only(const struct tmk_profile_tensor *t) {
+    return t->has_producer &&
+           (strcmp(t->producer.op, "Shape") == 0 || strcmp(t->producer.op, "Size") == 0);
+}
+
+/* Operands come before results but for what comes round a loop. */
+static void find_what_varies(struct tmk_net *net) {
+    const struct tmk_profile *profile = net->profile;
+    bool knows_operands = false, changed = true;
+    for (uint32_t v = 0; v < profile->n_tensors; v++)
+        knows_operands = knows_operands || profile->tensors[v].n_operands;
+    for (uint32_t v = 0; v < profile->n_tensors; v++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[v];
+        net->varies[v] = t->kind == TMK_PROFILE_INPUT
+                             ? !t->n_operands
+                             : !knows_operands && t->has_producer && t->kind != TMK_PROFILE_WEIGHT;
+    }
+    while (changed) {
+        changed = false;
+        for (uint32_t v = 0; v < profile->n_tensors; v++) {
+            const struct tmk_profile_tensor *t = &profile->tensors[v];
+            for (uint32_t i = 0; !net->varies[v] && !asks_shape_only(t) && i < t->n_operands; i++) {
+                uint32_t x = position_of(profile, t->operands[i]);
+                if (x != TMK_NET_NONE && net->varies[x])
+                    net->varies[v] = changed = true;
+            }
+        }
+    }
+}
+
+enum tmk_status tmk_net_init(struct tmk_net *net, const struct tmk_profile *profile,
+                             struct tmk_diag *diag) {
+    size_t n = profile->n_tensors;
+    struct build b = {.net = net, .diag = diag};
+    *net = (struct tmk_net){.profile = profile};
+    net->maker = tmk_arena_array(&net->arena, n, sizeof *net->maker);
+    net->first_use = tmk_arena_array(&net->arena, n + 1, sizeof *net->first_use);
+    net->varies = tmk_arena_array(&net->arena, n, sizeof *net->varies);
+    b.first = tmk_arena_array(&net->arena, n + 2, sizeof *b.first);
+    enum tmk_status status =
+        net->maker && net->first_use && net->varies && b.first ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = make_nodes(&b);
+    if (status == TMK_OK)
+        status = list_unnamed(&b);
+    if (status == TMK_OK)
+        status = make_inputs(&b);
+    if (status == TMK_OK)
+        status = make_uses(&b);
+    if (status == TMK_OK)
+        find_what_varies(net);
+    free(b.unnamed);
+    tmk_map_finish(&b.named);
+    return status;
+}
+
+void tmk_net_finish(struct tmk_net *net) {
+    free(net->nodes);
+    tmk_arena_finish(&net->arena);
+    *net = (struct tmk_net){0};
+}
+
+uint32_t tmk_net_input(const struct tmk_net *net, uint32_t node, uint32_t input) {
+    if (node == TMK_NET_NONE || input >= net->nodes[node].n_inputs)
+        return TMK_NET_NONE;
+    return net->nodes[node].inputs[input];
+}
+
+uint32_t tmk_net_output(const struct tmk_net *net, uint32_t node, uint32_t output) {
+    if (node == TMK_NET_NONE || output >= net->nodes[node].n_outputs)
+        return TMK_NET_NONE;
+    return net->nodes[node].outputs[output];
+}
+
+uint32_t tmk_net_readers(const struct tmk_net *net, uint32_t value) {
+    return net->first_use[value + 1] - net->first_use[value];
+}
