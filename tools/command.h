@@ -74,6 +74,7 @@ struct command {
     X(instrument) \
     X(transform) \
     X(link) \
+    X(calibrate) \
     X(export) \
     X(report) \
     X(graph) \

@@ -81,8 +81,10 @@ struct tmk_encoding {
         bool known;
         double mse; /* mean squared error, of the reals, within [mse_low, mse_high] */
         double mse_low, mse_high;
-        double sqnr;                /* decibels: 10 log10(mean square / mse); HUGE_VAL: no error */
-        double clipped;             /* share of the elements beyond the lowest and highest code */
+        double sqnr; /* decibels: 10 log10(mean square / mse); HUGE_VAL: no error */
+        /* Share of the elements beyond the lowest and highest code by more than half a step, within
+         * [clipped_low, clipped_high]. */
+        double clipped, clipped_low, clipped_high;
         uint32_t codes;             /* of the type's that are used at least once, at least */
         bool flat;                  /* other thresholds, 5 % off and more, are as good within 1 % */
         double flat_low, flat_high; /* between which largest magnitudes that holds */

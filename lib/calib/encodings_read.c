@@ -200,8 +200,9 @@ static enum tmk_status get_uses(struct reader *r, const cJSON *item, struct tmk_
 }
 
 static enum tmk_status get_expected(struct reader *r, const cJSON *item, struct tmk_encoding *e) {
-    static const char *const keys[] = {"mse",   "mse_low",  "mse_high",  "sqnr", "clipped",
-                                       "codes", "flat_low", "flat_high", "tying"};
+    static const char *const keys[] = {"mse",      "mse_low",     "mse_high",     "sqnr",
+                                       "clipped",  "clipped_low", "clipped_high", "codes",
+                                       "flat_low", "flat_high",   "tying"};
     const cJSON *object = tmk_json_member(item, "expected");
     if (!object)
         return TMK_OK;
@@ -215,6 +216,8 @@ static enum tmk_status get_expected(struct reader *r, const cJSON *item, struct 
         {"mse_low", &e->expected.mse_low, true},
         {"mse_high", &e->expected.mse_high, true},
         {"clipped", &e->expected.clipped, true},
+        {"clipped_low", &e->expected.clipped_low, true},
+        {"clipped_high", &e->expected.clipped_high, true},
         {"flat_low", &e->expected.flat_low, false},
         {"flat_high", &e->expected.flat_high, false},
         {"tying", &e->expected.tying, false},

@@ -73,6 +73,8 @@ static void put_expected(struct tmk_json_out *to, const struct tmk_encoding *e) 
     tmk_json_put_double(&out, "mse_high", e->expected.mse_high);
     tmk_json_put_double(&out, "sqnr", e->expected.sqnr);
     tmk_json_put_double(&out, "clipped", e->expected.clipped);
+    tmk_json_put_double(&out, "clipped_low", e->expected.clipped_low);
+    tmk_json_put_double(&out, "clipped_high", e->expected.clipped_high);
     tmk_json_put_u64(&out, "codes", e->expected.codes);
     if (e->expected.flat) {
         tmk_json_put_double(&out, "flat_low", e->expected.flat_low);

@@ -56,6 +56,7 @@ static enum tmk_status add_items(struct tmk_encodings *all, struct tmk_diag *dia
     e->expected.mse_high = 0.5;
     e->expected.sqnr = 41.25;
     e->expected.clipped = 1e-6;
+    e->expected.clipped_high = 2e-6;
     e->expected.codes = 255;
     e->expected.flat_low = 0.1;
     e->expected.flat_high = 12;

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile becomes encodings: nodes are found, values picked, tied, and given their scales. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include <tidemark/encodings.h>
+
+#include "base/diag.h"
+#include "base/text.h"
+#include "calib/item.h"
+#include "calib/requant.h"
+
+struct calibrate {
+    const struct tmk_profile *profile;
+    const struct tmk_calibrate_options *options;
+    struct tmk_config config;
+    struct tmk_net net;
+    struct tmk_selection selection;
+    struct tmk_ties ties;
+    struct tmk_make make;
+    struct tmk_encodings *encodings;
+    struct tmk_diag *diag;
+};
+
+/* What holds where nobody says anything: uint8 activations, asymmetric, by the first method; int8
+ * weights by channel, symmetric, of their own extremes. */
+static enum tmk_status set_defaults(struct calibrate *c) {
+    const struct tmk_calibrate_choice *choices[] = {
+        [TMK_ENCODING_ACTIVATION] = &c->options->activations,
+        [TMK_ENCODING_WEIGHT] = &c->options->weights,
+    };
+    for (int role = 0; role < 3; role++) {
+        bool weight = role == TMK_ENCODING_WEIGHT, bias = role == TMK_ENCODING_BIAS;
+        struct tmk_wish wish = {.quantize = TMK_YES,
+                                .symmetric = weight ? TMK_YES : TMK_NO,
+                                .channels = weight ? TMK_YES : TMK_NO,
+                                .pow2 = TMK_NO,
+                                .dtype = weight ? TMK_INT8 : TMK_UINT8,
+                                .method =
+                                    weight ? tmk_method_find("minmax") : tmk_method_list()[0]};
+        struct tmk_wish said = {.by = 0};
+        if (!bias)
+            TMK_TRY(tmk_wish_of_choice(choices[role], &said, c->diag));
+        if (c->options->pow2_requant)
+            said.pow2 = TMK_YES;
+        tmk_wish_overlay(&wish, &c->config.defaults[role]);
+        tmk_wish_overlay(&wish, &said);
+        if (!bias && wish.parameter > 0 && !(wish.method->parameter > 0))
+            return tmk_fail(c->diag, TMK_ARGUMENT, "the method %s takes no number",
+                            wish.method->name);
+        c->config.defaults[role] = wish;
+    }
+    /* multipliers are powers of two only if all scales are */
+    for (uint32_t i = 0; c->options->pow2_requant && i < c->config.n_rules; i++)
+        c->config.rules[i].wish.pow2 = TMK_UNSAID;
+    return TMK_OK;
+}
+
+static enum tmk_status add_setting(struct calibrate *c, const char *key, const char *value) {
+    struct tmk_encodings *all = c->encodings;
+    struct tmk_encodings_setting *setting = &all->settings[all->n_settings];
+    setting->key = key;
+    TMK_TRY(tmk_encodings_keep(all, value, &setting->value, c->diag));
+    all->n_settings++;
+    return TMK_OK;
+}
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static enum tmk_status add_choice(struct calibrate *c, enum tmk_encoding_role role,
+                                  const char *const keys[5]) {
+    const struct tmk_wish *wish = &c->config.defaults[role];
+    char parameter[32];
+    TMK_TRY(add_setting(c, keys[0], wish->method->name));
+    if (wish->parameter > 0) {
+        tmk_format_double(wish->parameter, parameter);
+        TMK_TRY(add_setting(c, keys[1], parameter));
+    }
+    TMK_TRY(add_setting(c, keys[2], tmk_dtype_name(wish->dtype)));
+    TMK_TRY(add_setting(c, keys[3], wish->symmetric == TMK_YES ? "symmetric" : "asymmetric"));
+    return add_setting(c, keys[4], wish->channels == TMK_YES ? "channel" : "tensor");
+}
+
+static enum tmk_status fill_header(struct calibrate *c) {
+    static const char *const activation[] = {"method", "percentile", "dtype", "scheme", "scales"};
+    static const char *const weight[] = {"weights-method", "weights-percentile", "weights-dtype",
+                                         "weights-scheme", "weights-scales"};
+    enum { MOST_SETTINGS = 16 };
+    struct tmk_encodings *all = c->encodings;
+    all->settings = tmk_encodings_make(all, MOST_SETTINGS, sizeof *all->settings);
+    if (!all->settings)
+        return tmk_nomem(c->diag);
+    TMK_TRY(tmk_encodings_keep(all, c->profile->model.file, &all->model.file, c->diag));
+    TMK_TRY(tmk_encodings_keep(all, c->profile->model.sha256, &all->model.sha256, c->diag));
+    TMK_TRY(tmk_encodings_keep(all, c->profile->model.format, &all->model.format, c->diag));
+    all->model.fingerprint = c->profile->model.fingerprint;
+    all->samples = c->profile->ledger.run;
+    all->rounding = c->options->rounding;
+    all->pow2_requant = c->options->pow2_requant;
+    TMK_TRY(add_choice(c, TMK_ENCODING_ACTIVATION, activation));
+    TMK_TRY(add_choice(c, TMK_ENCODING_WEIGHT, weight));
+    if (c->config.defaults[TMK_ENCODING_ACTIVATION].pow2 == TMK_YES)
+        TMK_TRY(add_setting(c, "pow2", "true"));
+    if (c->options->config)
+        TMK_TRY(add_setting(c, "config", last_part(c->options->config)));
+    return TMK_OK;
+}
+
+/* ---- what came of it ---- */
+
+static enum tmk_status keep_item(struct calibrate *c, uint32_t pick) {
+    struct tmk_encodings *all = c->encodings;
+    const struct tmk_pick *p = &c->selection.picks[pick];
+    struct tmk_encoding *e = &all->items[all->n_items];
+    *e = c->make.items[pick];
+    TMK_TRY(tmk_encodings_keep(all, tmk_make_tensor(&c->make, pick)->name, &e->name, c->diag));
+    e->uses = p->n_uses ? tmk_encodings_make(all, p->n_uses, sizeof *e->uses) : NULL;
+    if (p->n_uses && !e->uses)
+        return tmk_nomem(c->diag);
+    for (; e->n_uses < p->n_uses; e->n_uses++) {
+        const struct tmk_net_use *use = p->uses[e->n_uses];
+        struct tmk_encoding_use *out = &e->uses[e->n_uses];
+        out->input = use->input;
+        TMK_TRY(tmk_encodings_keep(all, c->net.nodes[use->node].name, &out->node, c->diag));
+        TMK_TRY(tmk_encodings_keep(all, c->net.nodes[use->node].op, &out->op, c->diag));
+    }
+    all->n_items++;
+    return TMK_OK;
+}
+
+static enum tmk_status keep_left(struct calibrate *c, uint32_t v, const char *reason) {
+    struct tmk_encodings *all = c->encodings;
+    const struct tmk_profile_tensor *t = &c->profile->tensors[v];
+    struct tmk_left_float *left = &all->left[all->n_left];
+    *left = (struct tmk_left_float){.id = t->id, .observed_min = NAN, .observed_max = NAN};
+    TMK_TRY(tmk_encodings_keep(all, t->name, &left->name, c->diag));
+    TMK_TRY(tmk_encodings_keep(all, reason, &left->reason, c->diag));
+    if (t->stats) {
+        struct tmk_summary facts;
+        tmk_stats_facts(t->stats, &facts);
+        left->observed_min = facts.min;
+        left->observed_max = facts.max;
+    }
+    all->n_left++;
+    return TMK_OK;
+}
+
+/* In the order of IDs: each value's encodings, or why there are none. */
+static enum tmk_status keep_all(struct calibrate *c) {
+    struct tmk_encodings *all = c->encodings;
+    uint32_t pick = 0;
+    all->items = tmk_encodings_make(all, c->selection.n_picks, sizeof *all->items);
+    all->left = tmk_encodings_make(all, c->profile->n_tensors, sizeof *all->left);
+    if (!all->items || !all->left)
+        return tmk_nomem(c->diag);
+    for (uint32_t v = 0; v < c->profile->n_tensors; v++) {
+        const char *reason = c->selection.reason[v];
+        for (; pick < c->selection.n_picks && c->selection.picks[pick].value == v; pick++) {
+            if (c->make.items[pick].n)
+                TMK_TRY(keep_item(c, pick));
+            else
+                reason = c->make.dropped[pick];
+        }
+        if (reason)
+            TMK_TRY(keep_left(c, v, reason));
+    }
+    return TMK_OK;
+}
+
+static void remark_on_rules(const struct calibrate *c) {
+    for (uint32_t i = 0; i < c->config.n_rules; i++)
+        if (!c->selection.matched[i])
+            tmk_make_remark(&c->make, "%s: rules[%" PRIu32 "] matches nothing in this model",
+                            c->options->config, i);
+}
+
+static enum tmk_status run(struct calibrate *c) {
+    TMK_TRY(tmk_config_init(&c->config, c->options->config, c->diag));
+    TMK_TRY(set_defaults(c));
+    TMK_TRY(tmk_net_init(&c->net, c->profile, c->diag));
+    TMK_TRY(tmk_select(&c->net, &c->config, &c->selection, c->diag));
+    TMK_TRY(tmk_ties_init(&c->ties, &c->selection, &c->config, c->diag));
+    TMK_TRY(tmk_encodings_create(&c->encodings, c->diag));
+    TMK_TRY(fill_header(c));
+    uint32_t n = c->selection.n_picks;
+    c->make = (struct tmk_make){
+        .selection = &c->selection,
+        .ties = &c->ties,
+        .config = &c->config,
+        .encodings = c->encodings,
+        .items = tmk_arena_array(&c->selection.arena, n, sizeof *c->make.items),
+        .dropped = tmk_arena_array(&c->selection.arena, n, sizeof *c->make.dropped),
+        .remark = c->options->remark,
+        .context = c->options->context,
+        .diag = c->diag,
+    };
+    if (!c->make.items || !c->make.dropped)
+        return tmk_nomem(c->diag);
+    remark_on_rules(c);
+    TMK_TRY(tmk_make_items(&c->make));
+    TMK_TRY(keep_all(c));
+    return tmk_make_requants(&c->make);
+}
+
+enum tmk_status tmk_calibrate(const struct tmk_profile *profile,
+                              const struct tmk_calibrate_options *options,
+                              struct tmk_encodings **out, struct tmk_diag *diag) {
+    struct calibrate c = {.profile = profile, .options = options, .diag = diag};
+    enum tmk_status status = run(&c);
+    tmk_ties_finish(&c.ties);
+    tmk_selection_finish(&c.selection);
+    tmk_net_finish(&c.net);
+    tmk_config_finish(&c.config);
+    if (status == TMK_OK)
+        *out = c.encodings;
+    else
+        tmk_encodings_destroy(&c.encodings);
+    return status;
+}
+
+bool tmk_calibrate_method(size_t i, const char **name, const char **help) {
+    const struct tmk_method *const *row = tmk_method_list();
+    for (size_t k = 0; *row && k < i; k++)
+        row++;
+    if (!*row)
+        return false;
+    *name = (*row)->name;
+    *help = (*row)->help;
+    return true;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "calib/config.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "calib/encodings_check.h"
+#include "calib/json_file.h"
+
+static const struct {
+    const char *name;
+    bool on;
+} built_in[] = {
+#define BUILT_IN_ROW(name, text, on) {text, on},
+    TMK_BUILT_IN_LIST(BUILT_IN_ROW)
+#undef BUILT_IN_ROW
+};
+
+const char *tmk_built_in_name(enum tmk_built_in rule) {
+    return built_in[rule].name;
+}
+
+void tmk_wish_overlay(struct tmk_wish *wish, const struct tmk_wish *over) {
+    if (over->quantize) {
+        wish->quantize = over->quantize;
+        wish->by = over->by;
+    }
+    if (over->symmetric)
+        wish->symmetric = over->symmetric;
+    if (over->channels)
+        wish->channels = over->channels;
+    if (over->pow2)
+        wish->pow2 = over->pow2;
+    if (over->dtype != TMK_UNDEFINED)
+        wish->dtype = over->dtype;
+    if (over->method && over->method != wish->method) {
+        wish->method = over->method;
+        wish->parameter = 0;
+    }
+    if (over->method)
+        wish->has_range = false;
+    if (over->parameter > 0)
+        wish->parameter = over->parameter;
+    if (over->has_range) {
+        wish->has_range = true;
+        wish->low = over->low;
+        wish->high = over->high;
+    }
+}
+
+static enum tmk_status set_scheme(const char *scheme, enum tmk_status wrong, struct tmk_wish *wish,
+                                  struct tmk_diag *diag) {
+    if (strcmp(scheme, "symmetric") != 0 && strcmp(scheme, "asymmetric") != 0)
+        return tmk_fail(diag, wrong,
+                        "there is no scheme '%s'; there are 'symmetric' and 'asymmetric'", scheme);
+    wish->symmetric = *scheme == 's' ? TMK_YES : TMK_NO;
+    return TMK_OK;
+}
+
+static enum tmk_status set_method(const char *name, enum tmk_status wrong, struct tmk_wish *wish,
+                                  struct tmk_diag *diag) {
+    wish->method = tmk_method_find(name);
+    if (wish->method)
+        return TMK_OK;
+    struct tmk_text list = {0};
+    for (const struct tmk_method *const *row = tmk_method_list(); *row; row++)
+        tmk_text_printf(&list, "%s%s", row == tmk_method_list() ? "" : ", ", (*row)->name);
+    enum tmk_status status = tmk_fail(diag, wrong, "there is no method '%s'; there are %s", name,
+                                      list.failed ? "others" : list.data);
+    tmk_text_finish(&list);
+    return status;
+}
+
+static enum tmk_status set_dtype(const char *name, enum tmk_status wrong, struct tmk_wish *wish,
+                                 struct tmk_diag *diag) {
+    wish->dtype = tmk_dtype_by_name(name);
+    if (!tmk_encoding_is_type(wish->dtype))
+        return tmk_fail(diag, wrong, "'%s' is no type that values are quantized to", name);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_wish_of_choice(const struct tmk_calibrate_choice *choice, struct tmk_wish *out,
+                                   struct tmk_diag *diag) {
+    struct tmk_wish wish = {.dtype = choice->dtype, .parameter = choice->parameter};
+    if (choice->method)
+        TMK_TRY(set_method(choice->method, TMK_ARGUMENT, &wish, diag));
+    if (choice->scheme)
+        TMK_TRY(set_scheme(choice->scheme, TMK_ARGUMENT, &wish, diag));
+    if (choice->dtype != TMK_UNDEFINED)
+        TMK_TRY(set_dtype(tmk_dtype_name(choice->dtype), TMK_ARGUMENT, &wish, diag));
+    if (choice->scales && strcmp(choice->scales, "tensor") != 0 &&
+        strcmp(choice->scales, "channel") != 0)
+        return tmk_fail(diag, TMK_ARGUMENT, "scales are by 'tensor' or by 'channel', not by '%s'",
+                        choice->scales);
+    if (choice->scales)
+        wish.channels = *choice->scales == 'c' ? TMK_YES : TMK_NO;
+    wish.pow2 = choice->pow2 ? TMK_YES : TMK_UNSAID;
+    *out = wish;
+    return TMK_OK;
+}
+
+/* ---- the file ---- */
+
+#define WISH_KEYS                                                                                  \
+    "quantize", "dtype", "method", "percentile", "scheme", "per_channel", "pow2", "range"
+
+static enum tmk_status get_say(const cJSON *object, const char *key, enum tmk_say *out,
+                               struct tmk_diag *diag) {
+    bool yes;
+    TMK_TRY(tmk_json_bool_or(object, key, &yes, false, diag));
+    if (tmk_json_member(object, key))
+        *out = yes ? TMK_YES : TMK_NO;
+    return TMK_OK;
+}
+
+static enum tmk_status get_range(const cJSON *item, struct tmk_wish *wish, struct tmk_diag *diag) {
+    const cJSON *low = cJSON_GetArrayItem(item, 0), *high = cJSON_GetArrayItem(item, 1);
+    if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2 || !cJSON_IsNumber(low) ||
+        !cJSON_IsNumber(high) || !tmk_json_as_float(low, &wish->low) ||
+        !tmk_json_as_float(high, &wish->high) || !(wish->low < wish->high))
+        return tmk_fail(diag, TMK_FORMAT, "'range' is not [low, high] with low < high");
+    wish->has_range = true;
+    return TMK_OK;
+}
+
+static enum tmk_status get_wish(const cJSON *object, struct tmk_wish *wish, struct tmk_diag *diag) {
+    static const struct {
+        const char *key;
+        enum tmk_status (*set)(const char *text, enum tmk_status wrong, struct tmk_wish *wish,
+                               struct tmk_diag *diag);
+    } texts[] = {{"dtype", set_dtype}, {"method", set_method}, {"scheme", set_scheme}};
+    const cJSON *percentile = tmk_json_member(object, "percentile"),
+                *range = tmk_json_member(object, "range");
+    for (size_t i = 0; i < TMK_COUNT(texts); i++) {
+        const char *text;
+        TMK_TRY(tmk_json_text_or(object, texts[i].key, &text, "", diag));
+        if (tmk_json_member(object, texts[i].key))
+            TMK_TRY(tmk_in(diag, texts[i].set(text, TMK_FORMAT, wish, diag), "'%s'", texts[i].key));
+    }
+    if (percentile) {
+        if (!cJSON_IsNumber(percentile) ||
+            !(percentile->valuedouble > 50 && percentile->valuedouble <= 100))
+            return tmk_fail(diag, TMK_FORMAT, "'percentile' is not a number above 50, up to 100");
+        wish->parameter = percentile->valuedouble;
+        if (!wish->method)
+            TMK_TRY(set_method("percentile", TMK_FORMAT, wish, diag));
+    }
+    if (range)
+        TMK_TRY(get_range(range, wish, diag));
+    TMK_TRY(get_say(object, "quantize", &wish->quantize, diag));
+    TMK_TRY(get_say(object, "per_channel", &wish->channels, diag));
+    return get_say(object, "pow2", &wish->pow2, diag);
+}
+
+static enum tmk_status keep(struct tmk_config *config, const cJSON *object, const char *key,
+                            const char **out, struct tmk_diag *diag) {
+    const char *text;
+    if (!tmk_json_member(object, key))
+        return TMK_OK;
+    TMK_TRY(tmk_json_text(object, key, &text, diag));
+    *out = tmk_arena_strdup(&config->arena, text);
+    return *out ? TMK_OK : tmk_nomem(diag);
+}
+
+static enum tmk_status get_match(struct tmk_config *config, const cJSON *match,
+                                 struct tmk_config_rule *rule, struct tmk_diag *diag) {
+    static const char *const keys[] = {"op", "name", "id", "kind", "node"};
+    static const char *const kinds[] = {"", "activation", "weight", "bias", "input", "output"};
+    const char *id = NULL, *kind = NULL;
+    if (!match)
+        return tmk_fail(diag, TMK_FORMAT, "missing: an object of op, name, id, kind and node");
+    TMK_TRY(tmk_json_keys(match, keys, TMK_COUNT(keys), true, diag));
+    TMK_TRY(keep(config, match, "op", &rule->op, diag));
+    TMK_TRY(keep(config, match, "name", &rule->name, diag));
+    TMK_TRY(keep(config, match, "node", &rule->node, diag));
+    TMK_TRY(keep(config, match, "id", &id, diag));
+    TMK_TRY(keep(config, match, "kind", &kind, diag));
+    rule->has_id = id != NULL;
+    if (id && !tmk_profile_id_of_text(id, &rule->id))
+        return tmk_fail(diag, TMK_FORMAT, "'id': '%s' is not an ID such as \"p12\"", id);
+    if (!kind)
+        return TMK_OK;
+    for (int i = TMK_CONFIG_ACTIVATION; i <= TMK_CONFIG_OUTPUT; i++)
+        if (strcmp(kind, kinds[i]) == 0)
+            rule->kind = (enum tmk_config_kind)i;
+    if (rule->kind == TMK_CONFIG_ANY)
+        return tmk_fail(diag, TMK_FORMAT,
+                        "'kind': there is no kind '%s'; there are activation, weight, bias, input "
+                        "and output",
+                        kind);
+    return TMK_OK;
+}
+
+/* What makes no sense together. */
+static enum tmk_status check_wish(const struct tmk_wish *wish, bool only_bias,
+                                  struct tmk_diag *diag) {
+    if (only_bias && wish->dtype != TMK_UNDEFINED && wish->dtype != TMK_INT32)
+        return tmk_fail(diag, TMK_FORMAT, "'dtype': a bias is int32 or stays float");
+    if (!only_bias && wish->dtype == TMK_INT32)
+        return tmk_fail(diag, TMK_FORMAT, "'dtype': only a bias is int32");
+    if (wish->parameter > 0 && wish->method && !(wish->method->parameter > 0))
+        return tmk_fail(diag, TMK_FORMAT, "'percentile': the method %s takes none",
+                        wish->method->name);
+    return TMK_OK;
+}
+
+static enum tmk_status get_rule(struct tmk_config *config, const cJSON *item,
+                                struct tmk_config_rule *rule, struct tmk_diag *diag) {
+    static const char *const keys[] = {"match", WISH_KEYS};
+    TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), true, diag));
+    TMK_TRY(tmk_in(diag, get_match(config, tmk_json_member(item, "match"), rule, diag), "'match'"));
+    TMK_TRY(get_wish(item, &rule->wish, diag));
+    return check_wish(&rule->wish, rule->kind == TMK_CONFIG_BIAS, diag);
+}
+
+static enum tmk_status get_rules(struct tmk_config *config, const cJSON *tree,
+                                 struct tmk_diag *diag) {
+    const cJSON *array, *item;
+    if (!tmk_json_member(tree, "rules"))
+        return TMK_OK;
+    TMK_TRY(tmk_json_array(tree, "rules", &array, diag));
+    config->rules =
+        tmk_arena_array(&config->arena, (size_t)cJSON_GetArraySize(array), sizeof *config->rules);
+    if (!config->rules)
+        return tmk_nomem(diag);
+    cJSON_ArrayForEach(item, array) {
+        struct tmk_config_rule *rule = &config->rules[config->n_rules];
+        TMK_TRY(tmk_in(diag, get_rule(config, item, rule, diag), "rules[%" PRIu32 "]",
+                       config->n_rules));
+        rule->wish.by = ++config->n_rules;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status get_defaults(struct tmk_config *config, const cJSON *object,
+                                    struct tmk_diag *diag) {
+    static const char *const wishes[] = {WISH_KEYS};
+    static const char *const keys[] = {"activation", "weight", "bias", WISH_KEYS};
+    struct tmk_wish all = {0};
+    if (!object)
+        return TMK_OK;
+    TMK_TRY(tmk_json_keys(object, keys, TMK_COUNT(keys), true, diag));
+    TMK_TRY(get_wish(object, &all, diag));
+    TMK_TRY(check_wish(&all, false, diag));
+    for (int role = 0; role < 3; role++) {
+        const char *key = tmk_encoding_role_name((enum tmk_encoding_role)role);
+        const cJSON *own = tmk_json_member(object, key);
+        struct tmk_wish wish = {0};
+        tmk_wish_overlay(&config->defaults[role], &all);
+        if (!own)
+            continue;
+        TMK_TRY(
+            tmk_in(diag, tmk_json_keys(own, wishes, TMK_COUNT(wishes), true, diag), "'%s'", key));
+        TMK_TRY(tmk_in(diag, get_wish(own, &wish, diag), "'%s'", key));
+        TMK_TRY(tmk_in(diag, check_wish(&wish, role == TMK_ENCODING_BIAS, diag), "'%s'", key));
+        tmk_wish_overlay(&config->defaults[role], &wish);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status get_built_in(struct tmk_config *config, const cJSON *object,
+                                    struct tmk_diag *diag) {
+    static const char *const keys[] = {
+#define BUILT_IN_KEY(name, text, on) text,
+        TMK_BUILT_IN_LIST(BUILT_IN_KEY)
+#undef BUILT_IN_KEY
+    };
+    if (!object)
+        return TMK_OK;
+    TMK_TRY(tmk_json_keys(object, keys, TMK_COUNT(keys), true, diag));
+    for (int i = 0; i < TMK_RULES; i++)
+        TMK_TRY(tmk_json_bool_or(object, keys[i], &config->built_in[i], config->built_in[i], diag));
+    return TMK_OK;
+}
+
+static enum tmk_status get_config(struct tmk_config *config, const cJSON *tree,
+                                  struct tmk_diag *diag) {
+    static const char *const keys[] = {"defaults", "rules", "skip_first_layer", "skip_last_layer",
+                                       "built_in"};
+    TMK_TRY(tmk_json_keys(tree, keys, TMK_COUNT(keys), true, diag));
+    TMK_TRY(
+        tmk_in(diag, get_defaults(config, tmk_json_member(tree, "defaults"), diag), "'defaults'"));
+    TMK_TRY(get_rules(config, tree, diag));
+    TMK_TRY(tmk_json_bool_or(tree, "skip_first_layer", &config->skip_first, false, diag));
+    TMK_TRY(tmk_json_bool_or(tree, "skip_last_layer", &config->skip_last, false, diag));
+    return tmk_in(diag, get_built_in(config, tmk_json_member(tree, "built_in"), diag),
+                  "'built_in'");
+}
+
+enum tmk_status tmk_config_init(struct tmk_config *config, const char *path,
+                                struct tmk_diag *diag) {
+    struct tmk_json_file file;
+    *config = (struct tmk_config){.n_rules = 0};
+    for (int i = 0; i < TMK_RULES; i++)
+        config->built_in[i] = built_in[i].on;
+    if (!path)
+        return TMK_OK;
+    TMK_TRY(tmk_json_file_open(path, &file, diag));
+    enum tmk_status status = tmk_in(diag, get_config(config, file.tree, diag), "%s", path);
+    tmk_json_file_close(&file);
+    return status;
+}
+
+void tmk_config_finish(struct tmk_config *config) {
+    tmk_arena_finish(&config->arena);
+    *config = (struct tmk_config){.n_rules = 0};
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `calibrate` is asked for: by the command line, by a file. docs/calibrate.md describes the
+ * file. */
+#ifndef TMK_CALIB_CONFIG_H
+#define TMK_CALIB_CONFIG_H
+
+#include <tidemark/encodings.h>
+
+#include "base/arena.h"
+#include "calib/method.h"
+
+/* Yes, no, or not said. */
+enum tmk_say { TMK_UNSAID, TMK_NO, TMK_YES };
+
+/* What somebody said of how values are to be quantized; what is not said stays as it is. */
+struct tmk_wish {
+    enum tmk_say quantize, symmetric, channels, pow2;
+    enum tmk_dtype dtype;            /* TMK_UNDEFINED: not said */
+    const struct tmk_method *method; /* NULL: not said */
+    double parameter;                /* of a method; 0: not said */
+    bool has_range;
+    float low, high;
+    uint32_t by; /* who said whether to quantize: a rule's number + 1; 0: nobody */
+};
+/* What `over` says, in place of what *wish says. */
+void tmk_wish_overlay(struct tmk_wish *wish, const struct tmk_wish *over);
+/* TMK_ARGUMENT for a method, scheme or type that there is not. */
+TMK_NODISCARD enum tmk_status tmk_wish_of_choice(const struct tmk_calibrate_choice *choice,
+                                                 struct tmk_wish *out, struct tmk_diag *diag);
+
+/* Values that a rule may be of. */
+enum tmk_config_kind {
+    TMK_CONFIG_ANY,
+    TMK_CONFIG_ACTIVATION,
+    TMK_CONFIG_WEIGHT,
+    TMK_CONFIG_BIAS,
+    TMK_CONFIG_INPUT, /* of the model */
+    TMK_CONFIG_OUTPUT
+};
+
+struct tmk_config_rule {
+    const char *op, *node; /* of an operator: what it is called, a glob over names; NULL: any */
+    const char *name;      /* a glob over names of values; NULL: any */
+    bool has_id;
+    uint32_t id;
+    enum tmk_config_kind kind;
+    struct tmk_wish wish;
+};
+
+/* Rules that are built in, and can be switched off or on. X(NAME, "name", on) */
+#define TMK_BUILT_IN_LIST(X)                                                                       \
+    X(AFTER_RELU, "activation-after-relu", true)                                                   \
+    X(CONCAT, "concat-inputs-share", true)                                                         \
+    X(DIRECT, "pass-through-shares", true)                                                         \
+    X(ADDS, "residual-adds-share", false)                                                          \
+    X(SOFTMAX, "softmax-output", true)                                                             \
+    X(SIGMOID, "sigmoid-output", false)                                                            \
+    X(BIAS_ADD, "bias-add", true)                                                                  \
+    X(BIAS_FITS, "bias-fits", true)
+enum tmk_built_in {
+#define TMK_BUILT_IN_ENUM(name, text, on) TMK_RULE_##name,
+    TMK_BUILT_IN_LIST(TMK_BUILT_IN_ENUM)
+#undef TMK_BUILT_IN_ENUM
+        TMK_RULES
+};
+const char *tmk_built_in_name(enum tmk_built_in rule);
+
+struct tmk_config {
+    struct tmk_wish defaults[3]; /* by enum tmk_encoding_role */
+    struct tmk_config_rule *rules;
+    uint32_t n_rules;
+    bool skip_first, skip_last;
+    bool built_in[TMK_RULES];
+    struct tmk_arena arena;
+};
+
+/* As it is without a file, then what the file says (path may be NULL). TMK_FORMAT names the file
+ * and the entry. End with finish, also after a failure. */
+TMK_NODISCARD enum tmk_status tmk_config_init(struct tmk_config *config, const char *path,
+                                              struct tmk_diag *diag);
+void tmk_config_finish(struct tmk_config *config);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "calib/make.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "calib/item.h"
+
+void tmk_make_remark(const struct tmk_make *make, const char *fmt, ...) {
+    char text[640];
+    va_list args;
+    if (!make->remark)
+        return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    make->remark(make->context, text);
+}
+
+const struct tmk_profile_tensor *tmk_make_tensor(const struct tmk_make *make, uint32_t pick) {
+    const struct tmk_selection *s = make->selection;
+    return &s->net->profile->tensors[s->picks[pick].value];
+}
+
+enum tmk_status tmk_make_begin(struct tmk_make *make, uint32_t pick, uint32_t n) {
+    const struct tmk_pick *p = &make->selection->picks[pick];
+    const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
+    struct tmk_encoding *e = &make->items[pick];
+    struct tmk_summary facts;
+    tmk_stats_facts(t->stats, &facts);
+    *e = (struct tmk_encoding){
+        .id = t->id,
+        .fingerprint = t->fingerprint,
+        .role = p->role,
+        .dtype = p->terms.grid.dtype,
+        .symmetric = p->terms.grid.symmetric,
+        .narrow = p->terms.grid.narrow,
+        .pow2 = p->terms.grid.pow2,
+        .axis = -1,
+        .observed_min = facts.min,
+        .observed_max = facts.max,
+        .method = "given",
+        .rule = "",
+    };
+    return tmk_encoding_room(make->encodings, e, n, make->diag);
+}
+
+/* ---- one scale a channel ---- */
+
+static bool by_channel(const struct tmk_make *make, uint32_t pick, struct tmk_summary *facts) {
+    tmk_stats_facts(tmk_make_tensor(make, pick)->stats, facts);
+    return make->selection->picks[pick].terms.channels && facts->channels > 0 &&
+           facts->channel_axis >= 0;
+}
+
+static enum tmk_status make_channels(struct tmk_make *make, uint32_t pick,
+                                     const struct tmk_summary *facts) {
+    const struct tmk_grid *grid = &make->selection->picks[pick].terms.grid;
+    struct tmk_encoding *e = &make->items[pick];
+    TMK_TRY(tmk_make_begin(make, pick, (uint32_t)facts->channels));
+    e->axis = facts->channel_axis;
+    e->method = "minmax";
+    for (uint32_t c = 0; c < e->n; c++) {
+        bool some = facts->channel_min[c] <= facts->channel_max[c]; /* a finite element */
+        e->low[c] = some ? facts->channel_min[c] : 0;
+        e->high[c] = some ? facts->channel_max[c] : 0;
+        TMK_TRY(
+            tmk_grid_fit(grid, e->low[c], e->high[c], &e->scale[c], &e->zero_point[c], make->diag));
+    }
+    tmk_encoding_set_clip(e);
+    return TMK_OK;
+}
+
+/* ---- one scale for all, shared by a group ---- */
+
+struct group {
+    const uint32_t *members;
+    uint32_t n;
+    uint32_t *sources; /* whose numbers all others' are */
+    uint32_t n_sources;
+    struct tmk_choice choice;
+    const char *method;
+    float scale;
+    int32_t zero_point;
+};
+
+static bool has_histogram(const struct tmk_make *make, uint32_t pick) {
+    return tmk_stats_level_of(tmk_make_tensor(make, pick)->stats) == TMK_STATS_HISTOGRAM;
+}
+
+/* The exact merge of the picks' numbers; without histograms only the extremes. */
+static enum tmk_status spread_of(const struct tmk_make *make, const uint32_t *picks, uint32_t n,
+                                 struct tmk_spread *out) {
+    const struct tmk_stats **stats = malloc(n * sizeof *stats);
+    enum tmk_status status = TMK_OK;
+    bool all = true;
+    *out = (struct tmk_spread){.min = INFINITY, .max = -INFINITY};
+    if (!stats)
+        return tmk_nomem(make->diag);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tmk_summary facts;
+        stats[i] = tmk_make_tensor(make, picks[i])->stats;
+        tmk_stats_facts(stats[i], &facts);
+        out->min = fminf(out->min, facts.min);
+        out->max = fmaxf(out->max, facts.max);
+        all = all && has_histogram(make, picks[i]);
+    }
+    if (all)
+        status = tmk_spread_make(stats, n, out, make->diag);
+    free(stats);
+    if (status == TMK_OK && n == 1) {
+        const struct tmk_profile_tensor *t = tmk_make_tensor(make, picks[0]);
+        out->sample_min = t->sample_min;
+        out->sample_max = t->sample_max;
+        out->n_samples = t->n_samples;
+    }
+    return status;
+}
+
+static enum tmk_status run_method(const struct tmk_make *make, uint32_t pick,
+                                  const struct tmk_spread *spread, struct tmk_choice *out) {
+    const struct tmk_terms *terms = &make->selection->picks[pick].terms;
+    const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
+    double parameter = terms->parameter > 0 ? terms->parameter : terms->method->parameter;
+    if (terms->method->wants_histogram && !has_histogram(make, pick))
+        return tmk_fail(make->diag, TMK_UNSUPPORTED,
+                        "p%" PRIu32 " '%s' has no histogram, which the method %s wants: profile "
+                        "with --level histogram, or take --method minmax",
+                        t->id, t->name, terms->method->name);
+    return tmk_in(make->diag,
+                  terms->method->choose(spread, &terms->grid, parameter, out, make->diag),
+                  "p%" PRIu32 " '%s'", t->id, t->name);
+}
+
+/* The range of the group, and its scale. */
+static enum tmk_status choose(const struct tmk_make *make, struct group *g,
+                              const struct tmk_spread *spread) {
+    const struct tmk_terms *terms = &make->selection->picks[g->sources[0]].terms;
+    bool unit = true;
+    for (uint32_t i = 0; i < g->n_sources; i++)
+        unit = unit && make->ties->unit[g->sources[i]] != NULL;
+    g->method = "given";
+    if (terms->has_range) {
+        g->choice = (struct tmk_choice){.low = terms->low, .high = terms->high};
+    } else if (unit) {
+        g->choice = (struct tmk_choice){.low = 0, .high = 1};
+    } else {
+        TMK_TRY(run_method(make, g->sources[0], spread, &g->choice));
+        g->method = terms->method->name;
+    }
+    return tmk_grid_fit(&terms->grid, g->choice.low, g->choice.high, &g->scale, &g->zero_point,
+                        make->diag);
+}
+
+/* How much worse the shared scale is than the value's own would be. */
+static enum tmk_status cost_of_tying(const struct tmk_make *make, uint32_t pick,
+                                     const struct tmk_spread *spread, double mse, double *out) {
+    const struct tmk_terms *terms = &make->selection->picks[pick].terms;
+    static const double most = 1e9;
+    struct tmk_choice choice;
+    float scale;
+    int32_t zero_point;
+    TMK_TRY(run_method(make, pick, spread, &choice));
+    TMK_TRY(tmk_grid_fit(&terms->grid, choice.low, choice.high, &scale, &zero_point, make->diag));
+    double alone = tmk_expect_mse(spread, &terms->grid, (double)scale, zero_point);
+    *out = alone > 0 ? fmin(mse / alone, most) : mse > 0 ? most : 1;
+    return TMK_OK;
+}
+
+static enum tmk_status tell_expected(const struct tmk_make *make, uint32_t pick,
+                                     const struct group *g, const struct tmk_spread *spread) {
+    const struct tmk_terms *terms = &make->selection->picks[pick].terms;
+    struct tmk_encoding *e = &make->items[pick];
+    struct tmk_expectation told;
+    tmk_expect(spread, &terms->grid, g->scale, g->zero_point, &told);
+    e->expected.known = true;
+    e->expected.mse = told.mse;
+    e->expected.mse_low = told.mse_low;
+    e->expected.mse_high = told.mse_high;
+    e->expected.sqnr = told.sqnr;
+    e->expected.clipped = told.clipped;
+    e->expected.clipped_low = told.clipped_low;
+    e->expected.clipped_high = told.clipped_high;
+    e->expected.codes = told.codes;
+    e->expected.flat = g->choice.flat;
+    e->expected.flat_low = g->choice.flat ? g->choice.flat_low : 0;
+    e->expected.flat_high = g->choice.flat ? g->choice.flat_high : 0;
+    e->expected.tying = g->n > 1 ? 1 : 0;
+    if (g->n_sources > 1 && !terms->has_range)
+        return cost_of_tying(make, pick, spread, told.mse, &e->expected.tying);
+    return TMK_OK;
+}
+
+static const char *rule_of(const struct tmk_make *make, uint32_t pick, const struct group *g) {
+    const struct tmk_ties *ties = make->ties;
+    if (make->selection->picks[pick].terms.has_range)
+        return "config";
+    if (ties->unit[pick] && g->n_sources == 1 && !ties->covered[pick])
+        return ties->unit[pick];
+    return ties->rule[pick] && (ties->covered[pick] || g->n_sources > 1) ? ties->rule[pick] : "";
+}
+
+static enum tmk_status make_member(struct tmk_make *make, uint32_t pick, const struct group *g,
+                                   const struct tmk_spread *shared, uint32_t number) {
+    struct tmk_encoding *e = &make->items[pick];
+    TMK_TRY(tmk_make_begin(make, pick, 1));
+    e->scale[0] = g->scale;
+    e->zero_point[0] = g->zero_point;
+    e->low[0] = g->choice.low;
+    e->high[0] = g->choice.high;
+    e->method = g->method;
+    e->rule = rule_of(make, pick, g);
+    e->group = number;
+    tmk_encoding_set_clip(e);
+    if (!has_histogram(make, pick))
+        return TMK_OK;
+    if (g->n_sources == 1 && g->sources[0] == pick)
+        return tell_expected(make, pick, g, shared);
+    struct tmk_spread own;
+    TMK_TRY(spread_of(make, &pick, 1, &own));
+    enum tmk_status status = tell_expected(make, pick, g, &own);
+    tmk_spread_finish(&own);
+    return status;
+}
+
+/* The members' own numbers decide, each once: not those that others' are copies or parts of. */
+static void find_sources(const struct tmk_make *make, struct group *g) {
+    g->n_sources = 0;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (!make->ties->covered[g->members[i]])
+            g->sources[g->n_sources++] = g->members[i];
+    for (uint32_t i = 0; !g->n_sources && i < g->n; i++) /* round a loop */
+        g->sources[g->n_sources++] = g->members[i];
+}
+
+static enum tmk_status make_group(struct tmk_make *make, struct group *g, uint32_t number) {
+    struct tmk_spread spread;
+    find_sources(make, g);
+    TMK_TRY(spread_of(make, g->sources, g->n_sources, &spread));
+    enum tmk_status status = choose(make, g, &spread);
+    for (uint32_t i = 0; status == TMK_OK && i < g->n; i++)
+        status = make_member(make, g->members[i], g, &spread, number);
+    tmk_spread_finish(&spread);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+/* Members of each group one after the other, groups in the order of their first members. */
+static uint32_t *by_group(const struct tmk_make *make, uint32_t **first) {
+    uint32_t n = make->selection->n_picks;
+    uint32_t *members = malloc(((size_t)n + 1) * sizeof *members),
+             *at = calloc((size_t)n + 1, sizeof *at);
+    if (!members || !at) {
+        free(members);
+        free(at);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        at[tmk_tie_root(make->ties, i) + 1]++;
+    for (uint32_t i = 0; i < n; i++)
+        at[i + 1] += at[i];
+    for (uint32_t i = 0; i < n; i++)
+        members[at[tmk_tie_root(make->ties, i)]++] = i;
+    memmove(at + 1, at, n * sizeof *at);
+    at[0] = 0;
+    *first = at;
+    return members;
+}
+
+/* What is in front of Relu takes over the encoding behind it. */
+static enum tmk_status take_over(struct tmk_make *make, uint32_t pick, uint32_t *groups) {
+    struct tmk_encoding *e = &make->items[pick], *from = &make->items[make->ties->takes[pick]];
+    if (!from->group)
+        from->group = ++*groups;
+    if (!from->expected.tying)
+        from->expected.tying = 1;
+    TMK_TRY(tmk_make_begin(make, pick, 1));
+    e->scale[0] = from->scale[0];
+    e->zero_point[0] = from->zero_point[0];
+    e->low[0] = from->low[0];
+    e->high[0] = from->high[0];
+    e->method = from->method;
+    e->rule = tmk_built_in_name(TMK_RULE_AFTER_RELU);
+    e->group = from->group;
+    e->expected = from->expected;
+    tmk_encoding_set_clip(e);
+    return TMK_OK;
+}
+
+static enum tmk_status make_groups(struct tmk_make *make, const uint32_t *members,
+                                   const uint32_t *first, uint32_t *sources) {
+    uint32_t n = make->selection->n_picks, groups = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct group g = {
+            .members = members + first[i], .n = first[i + 1] - first[i], .sources = sources};
+        struct tmk_summary facts;
+        if (!g.n || make->ties->takes[i] != TMK_NET_NONE ||
+            make->selection->picks[i].role == TMK_ENCODING_BIAS)
+            continue;
+        if (g.n == 1 && by_channel(make, i, &facts))
+            TMK_TRY(make_channels(make, i, &facts));
+        else
+            TMK_TRY(make_group(make, &g, g.n > 1 ? ++groups : 0));
+    }
+    for (uint32_t i = n; i-- > 0;)
+        if (make->ties->takes[i] != TMK_NET_NONE)
+            TMK_TRY(take_over(make, i, &groups));
+    return TMK_OK;
+}
+
+enum tmk_status tmk_make_items(struct tmk_make *make) {
+    uint32_t *first = NULL, *members = by_group(make, &first);
+    uint32_t *sources = malloc(((size_t)make->selection->n_picks + 1) * sizeof *sources);
+    enum tmk_status status =
+        members && sources ? make_groups(make, members, first, sources) : tmk_nomem(make->diag);
+    free(sources);
+    free(members);
+    free(first);
+    return status == TMK_OK ? tmk_make_biases(make) : status;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Picks become encodings. */
+#ifndef TMK_CALIB_MAKE_H
+#define TMK_CALIB_MAKE_H
+
+#include "calib/ties.h"
+
+struct tmk_make {
+    const struct tmk_selection *selection;
+    const struct tmk_ties *ties;
+    const struct tmk_config *config;
+    struct tmk_encodings *encodings;
+    struct tmk_encoding *items; /* [n_picks], one a pick; n = 0: it could not be made */
+    const char **dropped;       /* [n_picks] why it could not */
+    void (*remark)(void *context, const char *text); /* or NULL */
+    void *context;
+    struct tmk_diag *diag;
+};
+
+/* Fills items: activations and weights, then biases, whose scales are products of theirs.
+ * TMK_UNSUPPORTED: the profile has no histograms, and the method wants them. */
+TMK_NODISCARD enum tmk_status tmk_make_items(struct tmk_make *make);
+/* Biases alone (calib/bias.c). */
+TMK_NODISCARD enum tmk_status tmk_make_biases(struct tmk_make *make);
+
+void tmk_make_remark(const struct tmk_make *make, const char *fmt, ...) TMK_PRINTF(2, 3);
+const struct tmk_profile_tensor *tmk_make_tensor(const struct tmk_make *make, uint32_t pick);
+/* What all items have; n scales, to be filled. */
+TMK_NODISCARD enum tmk_status tmk_make_begin(struct tmk_make *make, uint32_t pick, uint32_t n);
+
+#endif

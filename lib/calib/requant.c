@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "calib/requant.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+#include "calib/fixed.h"
+#include "calib/opclass.h"
+
+struct requants {
+    struct tmk_make *make;
+    const struct tmk_net *net;
+    struct tmk_requant *list;
+    uint32_t n;
+    size_t size;
+};
+
+static const struct tmk_encoding *item(const struct requants *r, uint32_t pick) {
+    const struct tmk_encoding *e = pick == TMK_NET_NONE ? NULL : &r->make->items[pick];
+    return e && e->n && !tmk_dtype_is_float(e->dtype) ? e : NULL;
+}
+
+static const struct tmk_encoding *of_input(const struct requants *r, uint32_t node,
+                                           uint32_t input) {
+    return item(r, tmk_pick_of_input(r->make->selection, node, input));
+}
+
+/* As it is computed: the one for all readers, or the only one. */
+static const struct tmk_encoding *of_output(const struct requants *r, uint32_t node) {
+    uint32_t y = tmk_net_output(r->net, node, 0);
+    return y == TMK_NET_NONE ? NULL : item(r, r->make->selection->general[y]);
+}
+
+static double scale(const struct tmk_encoding *e, uint32_t i) {
+    return (double)e->scale[e->n > 1 ? i : 0];
+}
+
+static double error_of(const struct requants *r, const struct tmk_requant *q, uint32_t i,
+                       const struct tmk_encoding *y) {
+    int32_t lowest, highest, zero = y->zero_point[y->n > 1 ? i : 0];
+    tmk_encoding_codes(y, &lowest, &highest);
+    return tmk_fixed_error(q->multiplier[i], q->shift[i], q->real[i], r->make->encodings->rounding,
+                           lowest - zero, highest - zero);
+}
+
+/* x (times w, unless it is NULL) to y. */
+static enum tmk_status add(struct requants *r, uint32_t node, int32_t operand,
+                           const struct tmk_encoding *x, const struct tmk_encoding *w,
+                           const struct tmk_encoding *y) {
+    struct tmk_encodings *all = r->make->encodings;
+    uint32_t n = x->n;
+    n = w && w->n > n ? w->n : n;
+    n = y->n > n ? y->n : n;
+    if ((x->n > 1 && x->n != n) || (w && w->n > 1 && w->n != n) || (y->n > 1 && y->n != n))
+        return TMK_OK;
+    struct tmk_requant q = {y->id, r->net->nodes[node].name, r->net->nodes[node].op, operand, n};
+    q.real = tmk_encodings_make(all, n, sizeof *q.real);
+    q.multiplier = tmk_encodings_make(all, n, sizeof *q.multiplier);
+    q.shift = tmk_encodings_make(all, n, sizeof *q.shift);
+    struct tmk_requant *grown = tmk_grown(r->list, r->n, &r->size, sizeof *r->list);
+    if (grown)
+        r->list = grown;
+    if (!q.real || !q.multiplier || !q.shift || !grown)
+        return tmk_nomem(r->make->diag);
+    for (uint32_t i = 0; i < n; i++) {
+        q.real[i] = scale(x, i) * (w ? scale(w, i) : 1) / scale(y, i);
+        struct tmk_diag ignored = {0};
+        enum tmk_status status =
+            (all->pow2_requant ? tmk_fixed_from_real_pow2 : tmk_fixed_from_real)(
+                q.real[i], &q.multiplier[i], &q.shift[i], &ignored);
+        if (status == TMK_RANGE) {
+            tmk_make_remark(r->make,
+                            "%s '%s': no fixed-point multiplier is as large as %g; p%u has none",
+                            q.op, q.node, q.real[i], y->id);
+            return TMK_OK;
+        }
+        if (status != TMK_OK)
+            return tmk_fail(r->make->diag, status, "%s", ignored.text);
+        q.error = fmax(q.error, error_of(r, &q, i, y));
+    }
+    r->list[r->n++] = q;
+    return TMK_OK;
+}
+
+/* Nothing to do where both have one scale and it is the same. */
+static enum tmk_status add_operand(struct requants *r, uint32_t node, uint32_t input,
+                                   const struct tmk_encoding *y) {
+    const struct tmk_encoding *x = of_input(r, node, input);
+    if (!x || (x->n == 1 && y->n == 1 && x->scale[0] == y->scale[0]))
+        return TMK_OK;
+    return add(r, node, (int32_t)input, x, NULL, y);
+}
+
+static enum tmk_status add_of_node(struct requants *r, uint32_t node) {
+    const struct tmk_selection *s = r->make->selection;
+    const struct tmk_net_node *it = &r->net->nodes[node];
+    uint32_t done = s->accumulates[node] == TMK_NET_NONE ? node : s->accumulates[node];
+    const struct tmk_encoding *y = of_output(r, done);
+    if (!y || s->bias_of[node] != TMK_NET_NONE)
+        return TMK_OK;
+    switch (tmk_op_class_of(it->domain, it->op)->class) {
+    case TMK_OP_MACC:
+    case TMK_OP_PRODUCT: {
+        const struct tmk_encoding *a = of_input(r, node, 0), *b = of_input(r, node, 1);
+        return a && b ? add(r, done, -1, a, b, y) : TMK_OK;
+    }
+    case TMK_OP_SUM:
+    case TMK_OP_CONCAT:
+    case TMK_OP_DIRECT:
+    case TMK_OP_CLAMP:
+    case TMK_OP_RESCALE:
+        for (uint32_t i = 0; i < it->n_inputs; i++)
+            TMK_TRY(add_operand(r, node, i, y));
+        return TMK_OK;
+    default:
+        return TMK_OK;
+    }
+}
+
+static int by_id(const void *a, const void *b) {
+    const struct tmk_requant *x = a, *y = b;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return (x->operand > y->operand) - (x->operand < y->operand);
+}
+
+enum tmk_status tmk_make_requants(struct tmk_make *make) {
+    struct requants r = {.make = make, .net = make->selection->net};
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; status == TMK_OK && i < r.net->n_nodes; i++)
+        status = add_of_node(&r, i);
+    struct tmk_encodings *all = make->encodings;
+    if (status == TMK_OK) {
+        all->requants = tmk_encodings_make(all, r.n, sizeof *all->requants);
+        status = all->requants ? TMK_OK : tmk_nomem(make->diag);
+    }
+    if (status == TMK_OK) {
+        for (uint32_t i = 0; i < r.n; i++)
+            all->requants[i] = r.list[i];
+        qsort(all->requants, r.n, sizeof *all->requants, by_id);
+        all->n_requants = r.n;
+    }
+    free(r.list);
+    return status;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "calib/select.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/text.h"
+#include "calib/item.h"
+#include "calib/match.h"
+#include "calib/opclass.h"
+
+struct select {
+    const struct tmk_net *net;
+    const struct tmk_config *config;
+    struct tmk_selection *out;
+    struct tmk_match match;
+    bool *is_bias_add;
+    const char **unusable; /* [n_tensors] why it has no range to quantize; NULL: it has */
+    int8_t *role;          /* by position in net->uses: enum tmk_encoding_role, or NOT_A_NUMBER */
+    struct tmk_diag *diag;
+};
+enum { NOT_A_NUMBER = -1 };
+
+static const struct tmk_profile_tensor *tensor(const struct select *s, uint32_t v) {
+    return &s->net->profile->tensors[v];
+}
+
+static const struct tmk_op_row *row_of(const struct select *s, uint32_t node) {
+    const struct tmk_net_node *n = &s->net->nodes[node];
+    return tmk_op_class_of(n->domain, n->op);
+}
+
+/* ---- what values are ---- */
+
+static const char *why_unusable(const struct tmk_profile_tensor *t) {
+    struct tmk_summary facts;
+    if (t->status == TMK_PROFILE_INTEGER || t->has_int_stats || !tmk_dtype_is_float(t->dtype))
+        return "integers and the like have no scale";
+    if (t->status == TMK_PROFILE_NEVER || !t->stats)
+        return "it never ran: nothing was seen of it";
+    tmk_stats_facts(t->stats, &facts);
+    if (!facts.count)
+        return "it is empty";
+    return facts.finite ? NULL : "it had no finite number";
+}
+
+static int role_of_constant(const struct select *s, struct tmk_net_use use, int depth);
+
+/* That of the first of its readers which takes it for a number. */
+static int constant_role(const struct select *s, uint32_t v, int depth) {
+    enum { DEEPEST = 16 };
+    int role = NOT_A_NUMBER;
+    for (uint32_t k = s->net->first_use[v];
+         role == NOT_A_NUMBER && depth < DEEPEST && k < s->net->first_use[v + 1]; k++)
+        role = role_of_constant(s, s->net->uses[k], depth);
+    return role;
+}
+
+/* What a constant is to a node that reads it. */
+static int role_of_constant(const struct select *s, struct tmk_net_use use, int depth) {
+    const struct tmk_op_row *row = row_of(s, use.node);
+    uint32_t y = tmk_net_output(s->net, use.node, 0);
+    if (tmk_op_is_weight(row, use.input))
+        return TMK_ENCODING_WEIGHT;
+    if (row->bias >= 0 && use.input == (uint32_t)row->bias)
+        return TMK_ENCODING_BIAS;
+    if (s->is_bias_add[use.node]) {
+        uint32_t v = tmk_net_input(s->net, use.node, use.input);
+        bool no = tmk_match_wish(&s->match, v, TMK_ENCODING_BIAS, use.node).quantize == TMK_NO;
+        if (no || s->out->bias_of[use.node] != TMK_NET_NONE)
+            return TMK_ENCODING_BIAS;
+    }
+    if (!tmk_op_is_number(row, use.input))
+        return NOT_A_NUMBER;
+    if (row->class != TMK_OP_DIRECT || y == TMK_NET_NONE || s->net->varies[y])
+        return TMK_ENCODING_ACTIVATION;
+    int role = constant_role(s, y, depth + 1);
+    /* a bias has its scale where it is added, and nowhere before */
+    return role == TMK_ENCODING_BIAS ? NOT_A_NUMBER : role;
+}
+
+static void find_roles(struct select *s) {
+    const struct tmk_net *net = s->net;
+    for (uint32_t v = 0; v < net->profile->n_tensors; v++)
+        for (uint32_t k = net->first_use[v]; k < net->first_use[v + 1]; k++)
+            s->role[k] = (int8_t)(net->varies[v] ? (int)TMK_ENCODING_ACTIVATION
+                                                 : role_of_constant(s, net->uses[k], 0));
+}
+
+/* ---- biases that are added by a node of their own ---- */
+
+static bool wants(const struct select *s, uint32_t v, enum tmk_encoding_role role, uint32_t node) {
+    if (v != TMK_NET_NONE && s->net->varies[v])
+        role = TMK_ENCODING_ACTIVATION;
+    return v != TMK_NET_NONE && !s->unusable[v] &&
+           tmk_match_wish(&s->match, v, role, node).quantize != TMK_NO;
+}
+
+static bool is_one_axis(const struct tmk_profile_tensor *t) {
+    int long_axes = 0;
+    for (int32_t i = 0; t->has_shape && i < t->shape.rank; i++)
+        long_axes += t->shape.dim[i] != 1;
+    return t->has_shape && long_axes <= 1;
+}
+
+/* The node whose accumulator this Add completes: the result of a node that multiplies and
+ * accumulates, which nobody else reads, plus a constant along one axis. */
+static uint32_t could_be_bias_add(const struct select *s, uint32_t add, bool and_wanted) {
+    const struct tmk_net *net = s->net;
+    if (strcmp(net->nodes[add].op, "Add") != 0 || row_of(s, add)->class != TMK_OP_SUM)
+        return TMK_NET_NONE;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t p = tmk_net_input(net, add, i), b = tmk_net_input(net, add, 1 - i);
+        if (p == TMK_NET_NONE || b == TMK_NET_NONE || net->varies[b] || !net->varies[p])
+            continue;
+        uint32_t macc = net->maker[p];
+        if (macc == TMK_NET_NONE || row_of(s, macc)->class != TMK_OP_MACC ||
+            tensor(s, p)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, p) != 1 ||
+            !is_one_axis(tensor(s, b)))
+            continue;
+        if (!and_wanted ||
+            (wants(s, p, TMK_ENCODING_ACTIVATION, add) && wants(s, b, TMK_ENCODING_BIAS, add) &&
+             wants(s, tmk_net_input(net, macc, 0), TMK_ENCODING_ACTIVATION, macc) &&
+             wants(s, tmk_net_input(net, macc, 1), TMK_ENCODING_WEIGHT, macc)))
+            return macc;
+    }
+    return TMK_NET_NONE;
+}
+
+/* Twice, since rules may be of bias_add alone: at first every Add that could be one is. */
+static void find_bias_adds(struct select *s) {
+    const struct tmk_net *net = s->net;
+    for (uint32_t i = 0; i < net->n_nodes; i++)
+        s->out->bias_of[i] = s->out->accumulates[i] = TMK_NET_NONE;
+    for (uint32_t i = 0; s->config->built_in[TMK_RULE_BIAS_ADD] && i < net->n_nodes; i++)
+        s->is_bias_add[i] = could_be_bias_add(s, i, false) != TMK_NET_NONE;
+    for (uint32_t i = 0; i < net->n_nodes; i++) {
+        uint32_t macc = s->is_bias_add[i] ? could_be_bias_add(s, i, true) : TMK_NET_NONE;
+        s->out->bias_of[i] = macc;
+        if (macc != TMK_NET_NONE)
+            s->out->accumulates[macc] = i;
+    }
+}
+
+/* ---- picks ---- */
+
+static struct tmk_terms terms_of(const struct tmk_wish *wish, enum tmk_encoding_role role) {
+    bool bias = role == TMK_ENCODING_BIAS, symmetric = bias || wish->symmetric == TMK_YES;
+    enum tmk_dtype dtype = bias ? TMK_INT32 : wish->dtype;
+    struct tmk_terms terms = {
+        .grid = {dtype, symmetric, symmetric && !bias && tmk_encoding_middle(dtype) == 0,
+                 wish->pow2 == TMK_YES},
+        .method = wish->method,
+        .parameter = wish->parameter,
+        .channels = wish->channels == TMK_YES,
+        .has_range = wish->has_range,
+        .low = wish->has_range ? wish->low : 0,
+        .high = wish->has_range ? wish->high : 0,
+    };
+    return terms;
+}
+
+bool tmk_same_terms(const struct tmk_terms *a, const struct tmk_terms *b) {
+    return a->grid.dtype == b->grid.dtype && a->grid.symmetric == b->grid.symmetric &&
+           a->grid.pow2 == b->grid.pow2 && a->method == b->method && a->parameter == b->parameter &&
+           a->channels == b->channels && a->has_range == b->has_range && a->low == b->low &&
+           a->high == b->high;
+}
+
+/* Picks of one value while they are found. */
+struct found {
+    struct tmk_pick *picks; /* the value's own, at the end of the selection's */
+    uint32_t n;
+    uint32_t *of_use; /* [n_uses of the value] number among them; TMK_NET_NONE: none */
+    bool some_float;
+};
+
+static enum tmk_status say(struct select *s, uint32_t v, const char *fmt, ...) TMK_PRINTF(3, 4);
+
+/* The first reason stays. */
+static enum tmk_status say(struct select *s, uint32_t v, const char *fmt, ...) {
+    char text[512];
+    va_list args;
+    if (s->out->reason[v])
+        return TMK_OK;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    s->out->reason[v] = tmk_arena_strdup(&s->out->arena, text);
+    return s->out->reason[v] ? TMK_OK : tmk_nomem(s->diag);
+}
+
+static enum tmk_status say_config(struct select *s, uint32_t v, uint32_t by, uint32_t node) {
+    char who[32] = "the config's defaults";
+    if (by)
+        snprintf(who, sizeof who, "rules[%" PRIu32 "] of the config", by - 1);
+    if (node == TMK_NET_NONE)
+        return say(s, v, "left float by %s", who);
+    if (s->match.skipped_first[node] && !by)
+        snprintf(who, sizeof who, "skip_first_layer");
+    else if (s->match.skipped_last[node] && !by)
+        snprintf(who, sizeof who, "skip_last_layer");
+    return say(s, v, "float for %s '%s': left by %s", s->net->nodes[node].op,
+               s->net->nodes[node].name, who);
+}
+
+static uint32_t add_class(struct found *f, enum tmk_encoding_role role,
+                          const struct tmk_terms *terms, uint32_t macc) {
+    for (uint32_t i = 0; i < f->n; i++)
+        if (f->picks[i].role == role && f->picks[i].macc == macc &&
+            tmk_same_terms(&f->picks[i].terms, terms))
+            return i;
+    f->picks[f->n] = (struct tmk_pick){.role = role, .terms = *terms, .macc = macc};
+    return f->n++;
+}
+
+/* The node whose operands' scales a bias takes; TMK_NET_NONE, and a reason: one of them has none.
+ */
+static enum tmk_status macc_of_bias(struct select *s, uint32_t v, uint32_t node, uint32_t *out) {
+    uint32_t macc = s->out->bias_of[node] != TMK_NET_NONE ? s->out->bias_of[node] : node;
+    uint32_t x = tmk_net_input(s->net, macc, 0), w = tmk_net_input(s->net, macc, 1);
+    *out = macc;
+    if (wants(s, x, TMK_ENCODING_ACTIVATION, macc) && wants(s, w, TMK_ENCODING_WEIGHT, macc))
+        return TMK_OK;
+    *out = TMK_NET_NONE;
+    return say(s, v, "float: the input or the weight of %s '%s' is, so that it has no scale",
+               s->net->nodes[macc].op, s->net->nodes[macc].name);
+}
+
+static enum tmk_status pick_for_use(struct select *s, struct found *f, uint32_t v, uint32_t k) {
+    struct tmk_net_use use = s->net->uses[k];
+    uint32_t macc = TMK_NET_NONE, *of = &f->of_use[k - s->net->first_use[v]];
+    *of = TMK_NET_NONE;
+    if (s->role[k] == NOT_A_NUMBER)
+        return TMK_OK;
+    enum tmk_encoding_role role = (enum tmk_encoding_role)s->role[k];
+    struct tmk_wish wish = tmk_match_wish(&s->match, v, role, use.node);
+    if (wish.quantize == TMK_NO) {
+        f->some_float = true;
+        return say_config(s, v, wish.by, use.node);
+    }
+    if (role == TMK_ENCODING_BIAS) {
+        TMK_TRY(macc_of_bias(s, v, use.node, &macc));
+        if (macc == TMK_NET_NONE) {
+            f->some_float = true;
+            return TMK_OK;
+        }
+    }
+    struct tmk_terms terms = terms_of(&wish, role);
+    *of = add_class(f, role, &terms, macc);
+    return TMK_OK;
+}
+
+/* What the value is as it is computed: for readers outside of the model, and as the first choice
+ * for those inside. */
+static enum tmk_status pick_for_maker(struct select *s, struct found *f, uint32_t v,
+                                      uint32_t *general) {
+    bool read_outside = tensor(s, v)->kind == TMK_PROFILE_OUTPUT || !tmk_net_readers(s->net, v);
+    struct tmk_wish wish = tmk_match_wish(&s->match, v, TMK_ENCODING_ACTIVATION, TMK_NET_NONE);
+    struct tmk_terms terms = terms_of(&wish, TMK_ENCODING_ACTIVATION);
+    *general = TMK_NET_NONE;
+    if (!s->net->varies[v])
+        return TMK_OK;
+    if (wish.quantize == TMK_NO && read_outside) {
+        f->some_float = true;
+        return say_config(s, v, wish.by, s->net->maker[v]);
+    }
+    if (wish.quantize != TMK_NO && read_outside)
+        *general = add_class(f, TMK_ENCODING_ACTIVATION, &terms, TMK_NET_NONE);
+    for (uint32_t i = 0; *general == TMK_NET_NONE && i < f->n; i++)
+        if (f->picks[i].role == TMK_ENCODING_ACTIVATION &&
+            tmk_same_terms(&f->picks[i].terms, &terms))
+            *general = i;
+    return TMK_OK;
+}
+
+static enum tmk_status say_no_number(struct select *s, uint32_t v) {
+    const struct tmk_profile_tensor *t = tensor(s, v);
+    if (!tmk_net_readers(s->net, v))
+        return say(s, v, "a constant that nothing reads");
+    struct tmk_net_use use = s->net->uses[s->net->first_use[v]];
+    if (t->kind != TMK_PROFILE_WEIGHT)
+        return say(s, v, "it does not depend on the data: arithmetic on shapes or constants");
+    return say(s, v, "a constant that nothing multiplies by or adds: %s '%s' reads it",
+               s->net->nodes[use.node].op, s->net->nodes[use.node].name);
+}
+
+/* Hands the value's picks their uses; the general one comes last, and lists none. */
+static enum tmk_status settle(struct select *s, struct found *f, uint32_t v, uint32_t general) {
+    const struct tmk_net *net = s->net;
+    uint32_t first = net->first_use[v], n = tmk_net_readers(net, v);
+    if (f->some_float)
+        general = TMK_NET_NONE;
+    else if (general == TMK_NET_NONE && f->n)
+        general = 0;
+    for (uint32_t i = 0; i < f->n; i++) {
+        struct tmk_pick *pick = &f->picks[i];
+        pick->value = v;
+        pick->general = i == general;
+        pick->rank = i == general ? UINT32_MAX : i;
+        pick->uses = tmk_arena_array(&s->out->arena, pick->general ? 0 : n, sizeof *pick->uses);
+        if (!pick->uses)
+            return tmk_nomem(s->diag);
+        for (uint32_t k = 0; !pick->general && k < n; k++)
+            if (f->of_use[k] == i)
+                pick->uses[pick->n_uses++] = &net->uses[first + k];
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status pick_value(struct select *s, struct found *f, uint32_t v) {
+    uint32_t general, maker = s->net->maker[v];
+    f->n = 0;
+    f->some_float = false;
+    f->picks = s->out->picks + s->out->n_picks;
+    if (s->unusable[v])
+        return say(s, v, "%s", s->unusable[v]);
+    if (maker != TMK_NET_NONE && s->out->accumulates[maker] != TMK_NET_NONE)
+        return say(s, v, "the accumulator that %s '%s' adds its bias to: it stays int32",
+                   s->net->nodes[s->out->accumulates[maker]].op,
+                   s->net->nodes[s->out->accumulates[maker]].name);
+    for (uint32_t k = s->net->first_use[v]; k < s->net->first_use[v + 1]; k++)
+        TMK_TRY(pick_for_use(s, f, v, k));
+    TMK_TRY(pick_for_maker(s, f, v, &general));
+    if (!f->n && !f->some_float)
+        return say_no_number(s, v);
+    TMK_TRY(settle(s, f, v, general));
+    s->out->n_picks += f->n;
+    return TMK_OK;
+}
+
+static int by_value(const void *a, const void *b) {
+    const struct tmk_pick *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static void index_picks(struct tmk_selection *out) {
+    qsort(out->picks, out->n_picks, sizeof *out->picks, by_value);
+    for (uint32_t v = 0; v < out->net->profile->n_tensors; v++)
+        out->general[v] = TMK_NET_NONE;
+    for (uint32_t i = 0; i < out->n_picks; i++)
+        if (out->picks[i].general)
+            out->general[out->picks[i].value] = i;
+    for (uint32_t v = 0; v < out->net->profile->n_tensors; v++)
+        for (uint32_t k = out->net->first_use[v]; k < out->net->first_use[v + 1]; k++)
+            out->use_pick[k] = out->general[v];
+    for (uint32_t i = 0; i < out->n_picks; i++)
+        for (uint32_t k = 0; k < out->picks[i].n_uses; k++)
+            out->use_pick[out->picks[i].uses[k] - out->net->uses] = i;
+}
+
+static enum tmk_status pick_all(struct select *s) {
+    const struct tmk_net *net = s->net;
+    uint32_t n = net->profile->n_tensors, most = 0;
+    struct found f = {.n = 0};
+    enum tmk_status status = TMK_OK;
+    for (uint32_t v = 0; v < n; v++)
+        most = tmk_net_readers(net, v) > most ? tmk_net_readers(net, v) : most;
+    f.of_use = calloc((size_t)most + 1, sizeof *f.of_use);
+    if (!f.of_use)
+        return tmk_nomem(s->diag);
+    for (uint32_t v = 0; status == TMK_OK && v < n; v++)
+        status = pick_value(s, &f, v);
+    free(f.of_use);
+    if (status == TMK_OK)
+        index_picks(s->out);
+    return status;
+}
+
+enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *config,
+                           struct tmk_selection *out, struct tmk_diag *diag) {
+    size_t n = net->profile->n_tensors, n_uses = net->first_use[n];
+    struct select s = {.net = net, .config = config, .out = out, .diag = diag};
+    *out = (struct tmk_selection){.net = net};
+    struct tmk_arena *arena = &out->arena;
+    out->picks = tmk_arena_array(arena, n_uses + n, sizeof *out->picks);
+    out->general = tmk_arena_array(arena, n, sizeof *out->general);
+    out->use_pick = tmk_arena_array(arena, n_uses, sizeof *out->use_pick);
+    out->reason = tmk_arena_array(arena, n, sizeof *out->reason);
+    out->bias_of = tmk_arena_array(arena, net->n_nodes, sizeof *out->bias_of);
+    out->accumulates = tmk_arena_array(arena, net->n_nodes, sizeof *out->accumulates);
+    out->matched = tmk_arena_array(arena, config->n_rules, sizeof *out->matched);
+    s.is_bias_add = tmk_arena_array(arena, net->n_nodes, sizeof *s.is_bias_add);
+    s.unusable = tmk_arena_array(arena, n, sizeof *s.unusable);
+    s.role = tmk_arena_array(arena, n_uses, sizeof *s.role);
+    bool *first = tmk_arena_array(arena, net->n_nodes, sizeof *first),
+         *last = tmk_arena_array(arena, net->n_nodes, sizeof *last);
+    if (!out->picks || !out->general || !out->use_pick || !out->reason || !out->bias_of ||
+        !out->accumulates || !out->matched || !s.is_bias_add || !s.unusable || !s.role || !first ||
+        !last)
+        return tmk_nomem(diag);
+    s.match = (struct tmk_match){net, config, s.is_bias_add, first, last, out->matched};
+    tmk_match_first_and_last(&s.match);
+    for (uint32_t v = 0; v < n; v++)
+        s.unusable[v] = why_unusable(tensor(&s, v));
+    find_bias_adds(&s);
+    find_roles(&s);
+    return pick_all(&s);
+}
+
+void tmk_selection_finish(struct tmk_selection *selection) {
+    tmk_arena_finish(&selection->arena);
+    *selection = (struct tmk_selection){.n_picks = 0};
+}
+
+uint32_t tmk_pick_of_input(const struct tmk_selection *selection, uint32_t node, uint32_t input) {
+    uint32_t v = tmk_net_input(selection->net, node, input);
+    for (uint32_t k = v == TMK_NET_NONE ? 0 : selection->net->first_use[v];
+         v != TMK_NET_NONE && k < selection->net->first_use[v + 1]; k++)
+        if (selection->net->uses[k].node == node && selection->net->uses[k].input == input)
+            return selection->use_pick[k];
+    return TMK_NET_NONE;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "calib/ties.h"
+
+#include <string.h>
+
+#include "base/diag.h"
+#include "calib/opclass.h"
+
+struct tie {
+    const struct tmk_selection *selection;
+    const struct tmk_net *net;
+    const struct tmk_config *config;
+    struct tmk_ties *out;
+};
+
+uint32_t tmk_tie_root(const struct tmk_ties *ties, uint32_t pick) {
+    while (ties->parent[pick] != pick) {
+        ties->parent[pick] = ties->parent[ties->parent[pick]];
+        pick = ties->parent[pick];
+    }
+    return pick;
+}
+
+/* Only activations with one scale for all of their readers are tied. */
+static bool can_be_tied(const struct tie *t, uint32_t pick) {
+    if (pick == TMK_NET_NONE)
+        return false;
+    const struct tmk_pick *p = &t->selection->picks[pick];
+    return p->general && p->role == TMK_ENCODING_ACTIVATION && !p->terms.channels;
+}
+
+static uint32_t of_output(const struct tie *t, uint32_t node, uint32_t output) {
+    uint32_t y = tmk_net_output(t->net, node, output);
+    return y == TMK_NET_NONE ? TMK_NET_NONE : t->selection->general[y];
+}
+
+static bool alike(const struct tie *t, uint32_t a, uint32_t b) {
+    return tmk_same_terms(&t->selection->picks[a].terms, &t->selection->picks[b].terms);
+}
+
+static bool unite(const struct tie *t, uint32_t a, uint32_t b, enum tmk_built_in rule) {
+    if (!can_be_tied(t, a) || !can_be_tied(t, b) || !alike(t, a, b))
+        return false;
+    uint32_t x = tmk_tie_root(t->out, a), y = tmk_tie_root(t->out, b);
+    t->out->parent[x < y ? y : x] = x < y ? x : y;
+    if (!t->out->rule[a])
+        t->out->rule[a] = tmk_built_in_name(rule);
+    if (!t->out->rule[b])
+        t->out->rule[b] = tmk_built_in_name(rule);
+    return true;
+}
+
+static void tie_direct(const struct tie *t, uint32_t node) {
+    uint32_t x = tmk_pick_of_input(t->selection, node, 0);
+    for (uint32_t o = 0; o < t->net->nodes[node].n_outputs; o++) {
+        uint32_t y = of_output(t, node, o);
+        if (unite(t, x, y, TMK_RULE_DIRECT)) {
+            t->out->covered[y] = true;
+            t->out->rule[y] = tmk_built_in_name(TMK_RULE_DIRECT);
+        }
+    }
+}
+
+static void tie_all(const struct tie *t, uint32_t node, enum tmk_built_in rule, bool covers) {
+    uint32_t y = of_output(t, node, 0);
+    bool all = true;
+    for (uint32_t i = 0; i < t->net->nodes[node].n_inputs; i++)
+        if (tmk_net_input(t->net, node, i) != TMK_NET_NONE)
+            all = unite(t, tmk_pick_of_input(t->selection, node, i), y, rule) && all;
+    if (covers && all && y != TMK_NET_NONE)
+        t->out->covered[y] = true;
+}
+
+/* Adds of two values that both depend on the data. */
+static bool is_residual_add(const struct tie *t, uint32_t node) {
+    const struct tmk_net_node *it = &t->net->nodes[node];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < it->n_inputs; i++)
+        n += it->inputs[i] != TMK_NET_NONE && t->net->varies[it->inputs[i]];
+    return n > 1 && (strcmp(it->op, "Add") == 0 || strcmp(it->op, "Sum") == 0);
+}
+
+/* The value in front of Relu or Clip, if nobody else reads it, needs no codes for what is cut off.
+ */
+static void take_over(const struct tie *t, uint32_t node) {
+    uint32_t x = tmk_pick_of_input(t->selection, node, 0), y = of_output(t, node, 0);
+    if (!can_be_tied(t, x) || !can_be_tied(t, y) || !alike(t, x, y))
+        return;
+    uint32_t v = t->selection->picks[x].value;
+    if (t->net->profile->tensors[v].kind == TMK_PROFILE_OUTPUT || tmk_net_readers(t->net, v) != 1 ||
+        !t->net->varies[v])
+        return;
+    t->out->takes[x] = y;
+}
+
+static void tie_node(const struct tie *t, uint32_t node) {
+    const struct tmk_net_node *it = &t->net->nodes[node];
+    enum tmk_op_class class = tmk_op_class_of(it->domain, it->op)->class;
+    const bool *on = t->config->built_in;
+    uint32_t y = of_output(t, node, 0);
+    bool softmax = strcmp(it->op, "Softmax") == 0;
+    if (class == TMK_OP_DIRECT && on[TMK_RULE_DIRECT])
+        tie_direct(t, node);
+    else if (class == TMK_OP_CONCAT && on[TMK_RULE_CONCAT])
+        tie_all(t, node, TMK_RULE_CONCAT, true);
+    else if (class == TMK_OP_SUM && on[TMK_RULE_ADDS] && is_residual_add(t, node))
+        tie_all(t, node, TMK_RULE_ADDS, false);
+    else if (class == TMK_OP_UNIT_RANGE && y != TMK_NET_NONE && can_be_tied(t, y) &&
+             on[softmax ? TMK_RULE_SOFTMAX : TMK_RULE_SIGMOID] &&
+             !t->selection->picks[y].terms.has_range)
+        t->out->unit[y] = tmk_built_in_name(softmax ? TMK_RULE_SOFTMAX : TMK_RULE_SIGMOID);
+}
+
+/* What is tied to others keeps its own range. */
+static void release_tied(const struct tie *t) {
+    for (uint32_t i = 0; i < t->selection->n_picks; i++)
+        if (t->out->rule[i])
+            t->out->takes[i] = TMK_NET_NONE;
+}
+
+enum tmk_status tmk_ties_init(struct tmk_ties *ties, const struct tmk_selection *selection,
+                              const struct tmk_config *config, struct tmk_diag *diag) {
+    uint32_t n = selection->n_picks;
+    const struct tie t = {selection, selection->net, config, ties};
+    *ties = (struct tmk_ties){.parent = NULL};
+    ties->parent = tmk_arena_array(&ties->arena, n, sizeof *ties->parent);
+    ties->covered = tmk_arena_array(&ties->arena, n, sizeof *ties->covered);
+    ties->unit = tmk_arena_array(&ties->arena, n, sizeof *ties->unit);
+    ties->takes = tmk_arena_array(&ties->arena, n, sizeof *ties->takes);
+    ties->rule = tmk_arena_array(&ties->arena, n, sizeof *ties->rule);
+    if (!ties->parent || !ties->covered || !ties->unit || !ties->takes || !ties->rule)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < n; i++) {
+        ties->parent[i] = i;
+        ties->takes[i] = TMK_NET_NONE;
+    }
+    for (uint32_t i = 0; i < selection->net->n_nodes; i++)
+        tie_node(&t, i);
+    for (uint32_t i = 0; config->built_in[TMK_RULE_AFTER_RELU] && i < selection->net->n_nodes;
+         i++) {
+        const struct tmk_net_node *it = &selection->net->nodes[i];
+        if (tmk_op_class_of(it->domain, it->op)->class == TMK_OP_CLAMP)
+            take_over(&t, i);
+    }
+    release_tied(&t);
+    return TMK_OK;
+}
+
+void tmk_ties_finish(struct tmk_ties *ties) {
+    tmk_arena_finish(&ties->arena);
+    *ties = (struct tmk_ties){.parent = NULL};
+}
