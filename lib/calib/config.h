@@ -56,7 +56,8 @@ struct tmk_config_rule {
     X(SOFTMAX, "softmax-output", true)                                                             \
     X(SIGMOID, "sigmoid-output", false)                                                            \
     X(BIAS_ADD, "bias-add", true)                                                                  \
-    X(BIAS_FITS, "bias-fits", true)
+    X(BIAS_FITS, "bias-fits", true)                                                                \
+    X(MASKS, "masks-stay-float", true)
 enum tmk_built_in {
 #define TMK_BUILT_IN_ENUM(name, text, on) TMK_RULE_##name,
     TMK_BUILT_IN_LIST(TMK_BUILT_IN_ENUM)

@@ -122,18 +122,25 @@ static enum tmk_status spread_of(const struct tmk_make *make, const uint32_t *pi
     return status;
 }
 
+/* Constants that are operands have the range that they have. */
+static const struct tmk_method *method_of(const struct tmk_make *make, uint32_t pick) {
+    const struct tmk_pick *p = &make->selection->picks[pick];
+    bool constant = p->role == TMK_ENCODING_ACTIVATION && !make->selection->net->varies[p->value];
+    return constant ? tmk_method_find("minmax") : p->terms.method;
+}
+
 static enum tmk_status run_method(const struct tmk_make *make, uint32_t pick,
                                   const struct tmk_spread *spread, struct tmk_choice *out) {
     const struct tmk_terms *terms = &make->selection->picks[pick].terms;
+    const struct tmk_method *method = method_of(make, pick);
     const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
-    double parameter = terms->parameter > 0 ? terms->parameter : terms->method->parameter;
-    if (terms->method->wants_histogram && !has_histogram(make, pick))
+    double parameter = terms->parameter > 0 ? terms->parameter : method->parameter;
+    if (method->wants_histogram && !has_histogram(make, pick))
         return tmk_fail(make->diag, TMK_UNSUPPORTED,
                         "p%" PRIu32 " '%s' has no histogram, which the method %s wants: profile "
                         "with --level histogram, or take --method minmax",
-                        t->id, t->name, terms->method->name);
-    return tmk_in(make->diag,
-                  terms->method->choose(spread, &terms->grid, parameter, out, make->diag),
+                        t->id, t->name, method->name);
+    return tmk_in(make->diag, method->choose(spread, &terms->grid, parameter, out, make->diag),
                   "p%" PRIu32 " '%s'", t->id, t->name);
 }
 
@@ -151,7 +158,7 @@ static enum tmk_status choose(const struct tmk_make *make, struct group *g,
         g->choice = (struct tmk_choice){.low = 0, .high = 1};
     } else {
         TMK_TRY(run_method(make, g->sources[0], spread, &g->choice));
-        g->method = terms->method->name;
+        g->method = method_of(make, g->sources[0])->name;
     }
     return tmk_grid_fit(&terms->grid, g->choice.low, g->choice.high, &g->scale, &g->zero_point,
                         make->diag);

@@ -48,6 +48,19 @@ static const char *why_unusable(const struct tmk_profile_tensor *t) {
     return facts.finite ? NULL : "it had no finite number";
 }
 
+/* Numbers that stand for "not at all": under a scale that reaches them nothing else is left, and
+ * under another one they are no masks any more. */
+static const char *why_masked(const struct tmk_profile_tensor *t) {
+    struct tmk_summary facts;
+    struct tmk_flags flags;
+    tmk_stats_facts(t->stats, &facts);
+    if (facts.posinf || facts.neginf)
+        return "it holds infinities, as masks do, which no code stands for";
+    if (tmk_profile_flags(t, &flags, NULL) == TMK_OK && (flags.min_is || flags.max_is))
+        return "its extreme is a number that masks are made of, and would take all codes";
+    return NULL;
+}
+
 static int role_of_constant(const struct select *s, struct tmk_net_use use, int depth);
 
 /* That of the first of its readers which takes it for a number. */
@@ -397,8 +410,11 @@ enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *c
         return tmk_nomem(diag);
     s.match = (struct tmk_match){net, config, s.is_bias_add, first, last, out->matched};
     tmk_match_first_and_last(&s.match);
-    for (uint32_t v = 0; v < n; v++)
+    for (uint32_t v = 0; v < n; v++) {
         s.unusable[v] = why_unusable(tensor(&s, v));
+        if (!s.unusable[v] && config->built_in[TMK_RULE_MASKS])
+            s.unusable[v] = why_masked(tensor(&s, v));
+    }
     find_bias_adds(&s);
     find_roles(&s);
     return pick_all(&s);
