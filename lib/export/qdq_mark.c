@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "calib/grid.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
 
@@ -25,6 +26,9 @@ struct tmk_qdq_mark *tmk_qdq_marked(const struct tmk_qdq *q, const struct tmk_va
 const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
                                             const struct tmk_qdq_mark *mark,
                                             const struct tmk_node *reader, uint32_t input) {
+    const struct tmk_encoding *derived = tmk_ptrmap_get(&q->derived, mark->value);
+    if (derived)
+        return derived;
     const struct tmk_encoding *found =
         tmk_encodings_find(q->encodings, (uint32_t)mark->id, reader ? reader->name : NULL, input);
     /* 8-bit floats have operators of their own, and nothing is quantized to int32. */
@@ -162,12 +166,77 @@ static enum tmk_status mark_bias(struct tmk_qdq *q, struct tmk_node *node, uint3
     return TMK_OK;
 }
 
+/* The encoding of an initializer that is to be int32 here; NULL: it is no such thing. */
+static const struct tmk_encoding *is_accumulated(const struct tmk_qdq *q,
+                                                 const struct tmk_value *value,
+                                                 const struct tmk_node *node, uint32_t at) {
+    if (!value || value->kind != TMK_VALUE_INITIALIZER || !can_be_quantized(q, value) ||
+        tmk_qdq_marked(q, value))
+        return NULL;
+    const struct tmk_qdq_mark asked = {.value = (struct tmk_value *)(uintptr_t)value,
+                                       .id = value->profile_id};
+    const struct tmk_encoding *e = tmk_qdq_encoding(q, &asked, node, at);
+    return e && e->dtype == TMK_INT32 ? e : NULL;
+}
+
+/* The first operand or result of the node whose codes are no accumulator's. */
+static const struct tmk_encoding *grid_beside(const struct tmk_qdq *q,
+                                              const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const bool operand = i < node->n_inputs;
+        const struct tmk_qdq_mark *beside =
+            tmk_qdq_marked(q, operand ? node->inputs[i] : node->outputs[i - node->n_inputs]);
+        const struct tmk_encoding *e =
+            beside ? tmk_qdq_encoding(q, beside, operand ? node : NULL, i) : NULL;
+        if (e && e->n == 1 && e->dtype != TMK_INT32)
+            return e;
+    }
+    return NULL;
+}
+
+/* An operator of its own that adds a bias reads 8 or 16 bits, as it does all operands: the bias
+ * gets what the grid of the others makes of its own range. (An engine that adds it to the sums of
+ * the operator before does so by itself.) */
+static enum tmk_status derive_operand(struct tmk_qdq *q, const struct tmk_node *node,
+                                      struct tmk_value *value, const struct tmk_encoding *own) {
+    const struct tmk_encoding *like = grid_beside(q, node);
+    if (!like)
+        return tmk_qdq_tell(q, own, "nothing else that its operator reads or makes is quantized");
+    const struct tmk_grid grid = {like->dtype, like->symmetric, like->narrow, like->pow2};
+    struct tmk_encoding *made = tmk_arena_alloc(q->graph->arena, sizeof *made);
+    float *scale = tmk_arena_alloc(q->graph->arena, sizeof *scale), low = 0, high = 0;
+    int32_t *zero = tmk_arena_alloc(q->graph->arena, sizeof *zero);
+    if (!made || !scale || !zero)
+        return tmk_nomem(q->diag);
+    const float *data = value->data.data;
+    for (size_t i = 0; i < tmk_tensor_count(&value->data); i++) {
+        low = data[i] < low ? data[i] : low;
+        high = data[i] > high ? data[i] : high;
+    }
+    TMK_TRY(tmk_grid_fit(&grid, low, high, scale, zero, q->diag));
+    *made = *like;
+    made->id = own->id;
+    made->fingerprint = own->fingerprint;
+    made->name = value->name;
+    made->scale = scale;
+    made->zero_point = zero;
+    TMK_TRY(tmk_qdq_tell(q, own, NULL));
+    return tmk_ptrmap_put(&q->derived, value, made) ? mark(q, value) : tmk_nomem(q->diag);
+}
+
 /* ---- operators ---- */
 
 static enum tmk_status mark_everything(struct tmk_qdq *q, struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        TMK_TRY(mark(q, node->inputs[i]));
-    return mark_results(q, node);
+        if (!is_accumulated(q, node->inputs[i], node, i))
+            TMK_TRY(mark(q, node->inputs[i]));
+    TMK_TRY(mark_results(q, node));
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct tmk_encoding *own = is_accumulated(q, node->inputs[i], node, i);
+        if (own)
+            TMK_TRY(derive_operand(q, node, node->inputs[i], own));
+    }
+    return TMK_OK;
 }
 
 /* Conv, ConvTranspose, Gemm */

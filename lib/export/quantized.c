@@ -169,6 +169,7 @@ static enum tmk_status quantize_qdq(const struct tmk_graph *graph,
         status = list_values(&q, &made);
     tmk_ptrmap_finish(&q.by_value);
     tmk_ptrmap_finish(&q.enlarged);
+    tmk_ptrmap_finish(&q.derived);
     tmk_ptrmap_finish(&q.told);
     tmk_arena_finish(&q.arena);
     if (status == TMK_OK)

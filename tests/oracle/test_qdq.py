@@ -30,7 +30,12 @@ FORMS = {  # name: activations, weights, symmetric
     "u8s8": (QuantType.QUInt8, QuantType.QInt8, False),
     "s8s8": (QuantType.QInt8, QuantType.QInt8, True),
     "u16s8": (QuantType.QUInt16, QuantType.QInt8, False),
+    "s16s16": (QuantType.QInt16, QuantType.QInt16, True),
+    "u8s4": (QuantType.QUInt8, QuantType.QInt4, False),
+    "u8s4-microsoft": (QuantType.QUInt8, QuantType.QInt4, False),
 }
+FIRST_OPSET = {"u8s8": 13, "s8s8": 13, "u8s4-microsoft": 13}  # 21 for the others
+MAIN_FORMS = ("u8s8", "s8s8", "u16s8")
 DTYPES = {QuantType.QUInt8: "uint8", QuantType.QInt8: "int8", QuantType.QUInt16: "uint16", QuantType.QInt16: "int16",
           QuantType.QInt4: "int4"}
 KNOWN = set(QDQRegistry) | set(QLinearOpsRegistry)
@@ -240,9 +245,10 @@ class Case:
         model = onnx.load(self.source)
         self.encodings = Encodings(model, Case.recorded[name], form, per_channel)
         self.encodings.write(path / "enc.json")
-        opset = ["--set", f"opset={max(21 if form == 'u16s8' else 13, opset_of(model))}"]
+        opset = ["--set", f"opset={max(FIRST_OPSET.get(form, 21), opset_of(model))}"]
+        domain = ["--set", "domain=com.microsoft"] if form.endswith("-microsoft") else []
         self.float = self.export("qdq", "float.onnx", *opset, encodings=self.without_encodings())
-        self.ours = self.export("qdq", "ours.onnx", *opset)
+        self.ours = self.export("qdq", "ours.onnx", *opset, *domain)
         self.cache = self.export("ort-cache", "cache.json")
 
     def without_encodings(self):
@@ -266,7 +272,8 @@ class Case:
         return f"{self.name} {self.form} {'by channel' if self.per_channel else 'by tensor'}"
 
 
-CASES = [("mnist_cnn", form, by_channel) for form in FORMS for by_channel in (True, False)] + [
+CASES = [("mnist_cnn", form, by_channel) for form in MAIN_FORMS for by_channel in (True, False)] + [
+    ("mnist_cnn", "s16s16", True), ("mnist_cnn", "u8s4", True), ("mnist_cnn", "u8s4-microsoft", False),
     ("mlperf_ic_resnet8", "u8s8", True), ("mlperf_ic_resnet8", "s8s8", False), ("char_gpt", "u8s8", True),
     ("squeezenet10", "u8s8", True), ("dtln_lstm", "u16s8", True)]
 if EVERYTHING:

@@ -341,6 +341,26 @@ static void beta_goes_into_the_codes(void **state) {
     end(&c);
 }
 
+/* Codes of an accumulator are no operand of Add: its own range decides, on the grid beside. */
+static void a_bias_that_is_added_alone_gets_the_type_of_the_others(void **state) {
+    (void)state;
+    struct qdq_case c;
+    const float one = 1;
+    begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1,2]\n init %b : f32[2] = {-0.5, 2.05}\n"
+              " %y = Add(%x, %b) \"add\"\n output %y\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode(&c, "b", TMK_INT32, -1, 1, &one, 0);
+    assert_ok(quantize(&c), &c.diag);
+    assert_string_equal(c.said, "");
+    const struct tmk_value *codes = made(&c, "b_quantized");
+    assert_int_equal(codes->data.dtype, TMK_UINT8);
+    assert_int_equal(*(const uint8_t *)made(&c, "b_zero_point")->data.data, 50);
+    assert_float_equal(*(const float *)made(&c, "b_scale")->data.data, 0.01f, 1e-9);
+    assert_int_equal(((const uint8_t *)codes->data.data)[1], 255);
+    assert_int_equal(entry(&c, "b")->encoding->dtype, TMK_UINT8);
+    end(&c);
+}
+
 static void encodings_that_fit_nothing_are_refused_or_told(void **state) {
     (void)state;
     struct qdq_case c;
@@ -425,6 +445,7 @@ int main(void) {
         cmocka_unit_test(two_nodes_with_one_bias_get_one_each),
         cmocka_unit_test(scales_of_weights_make_room_for_the_bias),
         cmocka_unit_test(beta_goes_into_the_codes),
+        cmocka_unit_test(a_bias_that_is_added_alone_gets_the_type_of_the_others),
         cmocka_unit_test(encodings_that_fit_nothing_are_refused_or_told),
         cmocka_unit_test(attributes_become_inputs),
         cmocka_unit_test(what_has_another_meaning_is_refused),
