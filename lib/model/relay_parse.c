@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "model/relay_graph.h"
 #include "model/relay_read.h"
 
 /* ---- what the parts share ---- */
@@ -479,8 +480,18 @@ static void reader_finish(struct tmk_relay_reader *in) {
     tmk_map_finish(&in->types);
 }
 
+/* No Relay text begins with a brace. */
+static bool is_json(const char *text, size_t len) {
+    size_t i = 0;
+    while (i < len && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r'))
+        i++;
+    return i < len && text[i] == '{';
+}
+
 enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
                                 struct tmk_relay_module **out, struct tmk_diag *diag) {
+    if (is_json(text, len))
+        return tmk_relay_parse_graph(text, len, name, out, diag);
     struct tmk_relay_module *module;
     TMK_TRY(tmk_relay_module_create(&module, diag));
     module->version[2] = 0;

@@ -25,6 +25,8 @@ PARAMS = sorted(path for folder in FOLDERS for path in folder.rglob("*.params"))
 # Printed with other bytes before the metadata: lines broken by hand, and a remark that is missing.
 REFLOWED = {"mnist_original_bound.relay", "quantized_v0.0.4.relay"}
 
+PACKED = "nn_contrib_conv2d_NCHWc_add_nn_relu"
+
 
 def run(program, *words):
     done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=300)
@@ -43,6 +45,13 @@ def test_params_are_the_same_bytes():
     assert len(PARAMS) >= 9
     for path, said in zip(PARAMS, run(TEXT, *PARAMS), strict=True):
         assert said.startswith(f"{path}: exact, "), said
+
+
+def test_a_graph_with_packed_kernels_is_refused():
+    graph = FOLDERS[0] / "extra" / "graph.json"
+    done = subprocess.run([TEXT, graph], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stdout.count("\n") == 1, done
+    assert f"{PACKED} (node 4)" in done.stdout and done.stdout.count("(node") == 1, done.stdout
 
 
 def as_lists(value):
@@ -81,6 +90,10 @@ def test_another_reader_sees_the_same():
 def test_damage():
     small = [path for path in TEXTS if path.stat().st_size < 100_000]
     assert run(DAMAGE, 2000, *small)[-1].endswith(" 0 wrong")
+    with tempfile.TemporaryDirectory() as folder:
+        graph = Path(folder) / "graph.json"
+        graph.write_text((FOLDERS[0] / "extra" / "graph.json").read_text().replace(PACKED, "where"))
+        assert run(DAMAGE, 500, graph)[-1].endswith(" 0 wrong")
     assert run(DAMAGE, 2000, *(path for path in PARAMS if path.stat().st_size < 100_000))[-1].endswith(" 0 wrong")
 
 

@@ -153,12 +153,15 @@ static size_t held(void) {
     return info.uordblks + info.hblkhd;
 }
 
-/* One line that begins "NAME:digit" or "NAME: byte digit". */
-static bool has_place(const char *text, bool params) {
-    static const char text_place[] = "damaged:", params_place[] = "damaged: byte ";
-    const char *place = params ? params_place : text_place;
+/* One line that begins with this and a digit. */
+static bool has_place(const char *text, const char *place) {
     return !strncmp(text, place, strlen(place)) && isdigit((unsigned char)text[strlen(place)]) &&
            !strchr(text, '\n');
+}
+
+/* JSON has no lines to tell: the file, and mostly a node. */
+static bool has_file(const char *text) {
+    return !strncmp(text, "damaged: ", 9) && !strchr(text, '\n');
 }
 
 static const char *check_text(struct bytes text, bool *good, struct tmk_diag *diag) {
@@ -167,12 +170,17 @@ static const char *check_text(struct bytes text, bool *good, struct tmk_diag *di
     size_t before = held();
     enum tmk_status status = tmk_relay_parse(text.data, text.len, "damaged", &module, diag);
     bool much = held() > before + MULTIPLE * text.len + SLACK;
+    bool json = text.data[strspn(text.data, " \t\r\n")] == '{';
     const char *wrong = NULL;
     *good = status == TMK_OK;
     if (much)
         wrong = "too much memory";
+    else if (json && (status == TMK_FORMAT || status == TMK_UNSUPPORTED))
+        wrong = has_file(diag->text) ? NULL : "no place";
     else if (status != TMK_OK)
-        wrong = status == TMK_FORMAT && has_place(diag->text, false) ? NULL : "no place";
+        wrong = status == TMK_FORMAT && has_place(diag->text, "damaged:") ? NULL : "no place";
+    else if (json)
+        wrong = NULL; /* its names may be none of Relay text */
     else if (tmk_relay_print(module, &printed, diag) != TMK_OK)
         wrong = "does not print";
     else if (tmk_relay_parse(printed.data, printed.len, "printed", &again, diag) != TMK_OK)
@@ -197,7 +205,7 @@ static const char *check_params(struct bytes bytes, bool *good, struct tmk_diag 
     if (much)
         wrong = "too much memory";
     else if (status != TMK_OK)
-        wrong = status == TMK_FORMAT && has_place(diag->text, true) ? NULL : "no place";
+        wrong = status == TMK_FORMAT && has_place(diag->text, "damaged: byte ") ? NULL : "no place";
     else if (tmk_relay_params_print(params, &printed, diag) != TMK_OK || printed.len != bytes.len ||
              memcmp(printed.data, bytes.data, bytes.len))
         wrong = "prints other bytes";
