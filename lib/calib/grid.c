@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/diag.h"
 
@@ -80,12 +81,17 @@ double tmk_grid_float8_last_step(enum tmk_dtype dtype) {
 
 double tmk_grid_float8_nearest(enum tmk_dtype dtype, double x) {
     struct float8 type = float8_of(dtype);
-    int exponent;
-    if (fabs(x) >= type.most)
+    double magnitude = fabs(x), step;
+    if (magnitude >= type.most)
         return copysign(type.most, x);
-    frexp(x, &exponent);
-    exponent = x != 0 && exponent - 1 > type.least ? exponent - 1 : type.least;
-    return ldexp(rint(ldexp(x, type.mantissa - exponent)), exponent - type.mantissa);
+    /* the power of two that is not above x, or the type's least one, from the bits of the double */
+    uint64_t bits, least = (uint64_t)(1023 + type.least);
+    memcpy(&bits, &magnitude, sizeof bits);
+    bits >>= DBL_MANT_DIG - 1;
+    bits = (bits > least ? bits : least) - (uint64_t)type.mantissa;
+    bits <<= DBL_MANT_DIG - 1;
+    memcpy(&step, &bits, sizeof step);
+    return rint(x / step) * step;
 }
 
 static double power_of_two_from(double scale) {

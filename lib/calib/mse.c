@@ -14,7 +14,8 @@
 enum {
     MOST_CODES = 256, /* of a grid whose zero points are all tried */
     FINALISTS = 4,
-    STEPS = 24, /* around a finalist */
+    STEPS = 24,     /* around a finalist */
+    WIDE_STEPS = 8, /* where a trial goes through all bins */
 };
 
 static const double coarse = 0.98, fine_enough = 0x1p-16;
@@ -118,9 +119,12 @@ static struct trial try_wide(const struct search *search, double scale) {
     return trial;
 }
 
+static bool is_narrow(const struct search *search) {
+    return !search->is_float8 && search->codes < MOST_CODES;
+}
+
 static struct trial try_scale(const struct search *search, double scale) {
-    bool is_narrow = !search->is_float8 && search->codes < MOST_CODES;
-    return is_narrow ? try_narrow(search, scale) : try_wide(search, scale);
+    return is_narrow(search) ? try_narrow(search, scale) : try_wide(search, scale);
 }
 
 /* Keeps the best in order; of equal ones the first. */
@@ -138,8 +142,9 @@ static void rank(struct trial best[FINALISTS], const struct trial *trial) {
 static struct trial refine(const struct search *search, struct trial best, double ratio,
                            double widest) {
     double from = best.scale * ratio, to = fmin(best.scale / ratio, widest);
-    for (int i = 0; i <= STEPS; i++) {
-        struct trial trial = try_scale(search, to - (to - from) * i / STEPS);
+    int steps = is_narrow(search) ? STEPS : WIDE_STEPS;
+    for (int i = 0; i <= steps; i++) {
+        struct trial trial = try_scale(search, to - (to - from) * i / steps);
         if (trial.cost < best.cost)
             best = trial;
     }
@@ -166,7 +171,8 @@ static struct trial search_scales(const struct search *search, double widest) {
     for (int i = 1; i < FINALISTS; i++)
         if (best[i].cost < found.cost)
             found = best[i];
-    return refine(search, found, 1 - (1 - coarse) * 2 / STEPS, widest);
+    int steps = is_narrow(search) ? STEPS : WIDE_STEPS;
+    return refine(search, found, 1 - (1 - coarse) * 2 / steps, widest);
 }
 
 /* The largest magnitude that a grid has a code for. */
