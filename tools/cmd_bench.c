@@ -175,10 +175,10 @@ static enum tmk_status measure_steps(struct bench *bench, struct tmk_diag *diag)
                            diag);
 }
 
-static enum tmk_status measure_all(struct bench *bench, const char *path, uint64_t rounds,
-                                   double seconds, struct tmk_diag *diag) {
+static enum tmk_status measure_all(struct bench *bench, const char *path, const char *params,
+                                   uint64_t rounds, double seconds, struct tmk_diag *diag) {
     double begin = now();
-    enum tmk_status status = tmk_model_open(path, false, &bench->model, diag);
+    enum tmk_status status = tmk_model_open_params(path, params, false, &bench->model, diag);
     bench->open_seconds = now() - begin;
     for (uint64_t r = 0; r < rounds; r++)
         for (size_t i = 0; status == TMK_OK && i < bench->n; i++)
@@ -229,7 +229,8 @@ static int run_bench(const struct command *command, int argc, char **argv) {
     if (!make_run_options(command, &args, &rest, 1, &bench.run))
         goto end;
     bench.run.progress = NULL;
-    enum tmk_status status = measure_all(&bench, rest.items[0], repeat, seconds, &diag);
+    enum tmk_status status =
+        measure_all(&bench, rest.items[0], args.params, repeat, seconds, &diag);
     exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);
     if (status == TMK_OK)
         (json ? print_json : print_table)(&bench);

@@ -14,7 +14,7 @@ struct coverage {
 };
 
 struct check_args {
-    const char *against;
+    const char *against, *params;
     const char *lineage;
     double coverage;
     bool json;
@@ -123,7 +123,7 @@ static enum tmk_status check_model(const struct tmk_profile *profile, const stru
     struct tmk_model *model = NULL;
     struct tmk_profile *values = NULL;
     struct coverage c = {0};
-    enum tmk_status status = tmk_model_open(args->against, true, &model, diag);
+    enum tmk_status status = tmk_model_open_params(args->against, args->params, true, &model, diag);
     if (status == TMK_OK)
         status = tmk_model_skeleton(model, &values, diag);
     if (status == TMK_OK) {
@@ -183,6 +183,7 @@ static int run_check(const struct command *command, int argc, char **argv) {
         {"against", 0, OPTION_TEXT, "FILE",
          "a consumer's model, encodings or table: which of its values have a range in the profile",
          &args.against},
+        PARAMS_OPTION_ROW(args.params),
         {"lineage", 0, OPTION_TEXT, "FILE",
          "with --against: which of the consumer's values is which, from transform or link",
          &args.lineage},

@@ -19,9 +19,10 @@ static enum tmk_status print_lineage(const struct tmk_model *model, const char *
 
 static int run_graph(const struct command *command, int argc, char **argv) {
     bool dot = false, ops = false, json = false;
-    const char *lineage = NULL;
+    const char *params = NULL, *lineage = NULL;
     struct words rest = {0};
     const struct option_row options[] = {
+        PARAMS_OPTION_ROW(params),
         {"dot", 0, OPTION_FLAG, NULL, "as a picture, in Graphviz's language", &dot},
         {"ops", 0, OPTION_FLAG, NULL, "count operators and say which are unsupported", &ops},
         {"json", 0, OPTION_FLAG, NULL, "values and nodes as JSON", &json},
@@ -44,7 +45,7 @@ static int run_graph(const struct command *command, int argc, char **argv) {
                          : ops  ? TMK_VIEW_OPS
                          : json ? TMK_VIEW_JSON
                                 : TMK_VIEW_TEXT;
-    enum tmk_status status = tmk_model_open(rest.items[0], true, &model, &diag);
+    enum tmk_status status = tmk_model_open_params(rest.items[0], params, true, &model, &diag);
     if (status == TMK_OK)
         status = lineage ? print_lineage(model, lineage, &text, &diag)
                          : tmk_model_print(model, view, &text, NULL, &diag);

@@ -6,10 +6,11 @@
 #include "command.h"
 
 static int run_instrument(const struct command *command, int argc, char **argv) {
-    const char *output = NULL;
+    const char *params = NULL, *output = NULL;
     struct words rest = {0}, patterns = {0};
     struct tmk_observe observe = {0};
     const struct option_row options[] = {
+        PARAMS_OPTION_ROW(params),
         {"output", 'o', OPTION_TEXT, "FILE", "where to write the instrumented model", &output},
         {"observe", 0, OPTION_TEXTS, "WHAT",
          "all (default), activations, weights, or a glob on names; may be repeated", &patterns},
@@ -27,7 +28,7 @@ static int run_instrument(const struct command *command, int argc, char **argv) 
     struct tmk_diag diag = {0};
     struct tmk_model *model = NULL;
     uint32_t observers = 0;
-    enum tmk_status status = tmk_model_open(rest.items[0], true, &model, &diag);
+    enum tmk_status status = tmk_model_open_params(rest.items[0], params, true, &model, &diag);
     if (status == TMK_OK)
         status = tmk_model_instrument(model, &observe, output, &observers, &diag);
     if (status == TMK_OK)

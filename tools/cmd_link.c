@@ -10,7 +10,8 @@
 #include "run_options.h"
 
 struct job {
-    const char *profile, *model; /* model NULL: the tensors stand for it */
+    const char *profile, *model;          /* model NULL: the tensors stand for it */
+    const char *params, *original_params; /* the weights of MODEL, of the original */
     const char *lineage, *report, *original, *tensors;
     struct words outputs, lineage_outputs;
     struct tmk_run_options run;
@@ -91,7 +92,8 @@ static enum tmk_status can_write(const struct job *job, struct tmk_diag *diag) {
 
 static enum tmk_status find_by_numbers(const struct job *job, struct linking *l,
                                        struct tmk_diag *diag) {
-    enum tmk_status status = tmk_model_open(job->original, false, &l->original, diag);
+    enum tmk_status status =
+        tmk_model_open_params(job->original, job->original_params, false, &l->original, diag);
     const struct tmk_link_numbers numbers = {l->original, l->model, job->tensors, &job->run};
     return status == TMK_OK ? tmk_link_by_numbers(l->from, l->to, &numbers, &l->link, diag)
                             : status;
@@ -102,7 +104,8 @@ static enum tmk_status find(const struct job *job, struct linking *l, struct tmk
     if (status == TMK_OK && !job->model)
         status = tmk_tensors_skeleton(job->tensors, &l->to, diag);
     if (status == TMK_OK && job->model)
-        status = tmk_model_open(job->model, !job->numbers || job->tensors, &l->model, diag);
+        status = tmk_model_open_params(job->model, job->params, !job->numbers || job->tensors,
+                                       &l->model, diag);
     if (status == TMK_OK && job->model)
         status = tmk_model_skeleton(l->model, &l->to, diag);
     if (status != TMK_OK)
@@ -178,6 +181,8 @@ static int run_link(const struct command *command, int argc, char **argv) {
          &job.numbers},
         {"original", 0, OPTION_TEXT, "MODEL", "with --numbers: the model that PROFILE is of",
          &job.original},
+        {"original-params", 0, OPTION_TEXT, "FILE", "what --params is to MODEL, to the original",
+         &job.original_params},
         {"tensors", 0, OPTION_TEXT, "FILE.npz",
          "with --numbers: MODEL's values by name, as any runtime dumped them, entry "
          "k" RUN_HELP_INDENT
@@ -198,6 +203,7 @@ static int run_link(const struct command *command, int argc, char **argv) {
     exit_status = EXIT_WRONG_CALL;
     if (!make_run_options(command, &args, &rest, rest.n, &job.run))
         goto end;
+    job.params = args.params;
     if (samples)
         job.run.limit = samples;
     job.profile = rest.n > 0 ? rest.items[0] : NULL;

@@ -119,7 +119,7 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
     if (leads && status == TMK_OK && args->snapshots)
         status = tmk_profile_can_write(args->snapshots, diag);
     if (status == TMK_OK)
-        status = tmk_model_open(model_path, false, &model, diag);
+        status = tmk_model_open_params(model_path, args->run.params, false, &model, diag);
     if (status == TMK_OK && args->plan) {
         struct tmk_memory_plan plan;
         status = tmk_model_plan_memory(model, options, &observe, &plan, diag);

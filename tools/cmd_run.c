@@ -9,9 +9,8 @@
 static int run_run(const struct command *command, int argc, char **argv) {
     struct run_args args = {0};
     struct words rest = {0}, values = {0};
-    const char *output = NULL, *params = NULL;
+    const char *output = NULL;
     const struct option_row options[] = {
-        PARAMS_OPTION_ROW(params),
         RUN_OPTION_ROWS(args),
         {"output", 'o', OPTION_TEXT, "FILE", "where to write the arrays: .npz, or .npy for one",
          &output},
@@ -31,7 +30,8 @@ static int run_run(const struct command *command, int argc, char **argv) {
         goto end;
     struct tmk_diag diag = {0};
     struct tmk_model *model = NULL;
-    enum tmk_status status = tmk_model_open_params(rest.items[0], params, false, &model, &diag);
+    enum tmk_status status =
+        tmk_model_open_params(rest.items[0], args.params, false, &model, &diag);
     if (status == TMK_OK)
         status = tmk_model_run(model, &run, values.items, values.n, output, &diag);
     end_progress();

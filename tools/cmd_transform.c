@@ -24,6 +24,7 @@ static void list_passes(void) {
     for (size_t i = 0; tmk_transform_pass(i, &name, &help); i++)
         printf("%-26s %s\n", name, help);
     printf("%-26s %s\n", "all", "all of them, in this order");
+    printf("%-26s %s\n", "none", "no pass: the model in the format of OUT");
 }
 
 static void print_after(void *context, const char *pass, bool progress, const char *text) {
@@ -77,7 +78,7 @@ static void summarize(const struct tmk_lineage_record *record,
 }
 
 struct job {
-    const char *model, *output;
+    const char *model, *params, *output;
     struct words lineages;
     struct tmk_transform_options options;
     bool json;
@@ -91,7 +92,7 @@ static enum tmk_status transform(const struct job *job, struct tmk_diag *diag) {
     for (size_t i = 0; status == TMK_OK && i < job->lineages.n; i++)
         status = tmk_lineage_record_can_write(job->lineages.items[i], diag);
     if (status == TMK_OK)
-        status = tmk_model_open(job->model, false, &model, diag);
+        status = tmk_model_open_params(job->model, job->params, false, &model, diag);
     if (status == TMK_OK)
         status = tmk_model_transform(model, &job->options, job->output, &record, &report, diag);
     tmk_model_close(&model);
@@ -112,7 +113,9 @@ static int run_transform(const struct command *command, int argc, char **argv) {
     struct job job = {0};
     char *copy = NULL;
     const struct option_row options[] = {
-        {"passes", 0, OPTION_TEXT, "LIST", "names with commas, or all; help lists them", &passes},
+        PARAMS_OPTION_ROW(job.params),
+        {"passes", 0, OPTION_TEXT, "LIST", "names with commas, all, or none; help lists them",
+         &passes},
         {"output", 'o', OPTION_TEXT, "FILE", "where to write the model", &job.output},
         {"params-out", 0, OPTION_TEXT, "FILE",
          "with -o OUT.relay: where to write the weights (default: the metadata section)",
@@ -148,8 +151,9 @@ static int run_transform(const struct command *command, int argc, char **argv) {
         goto end;
     }
     struct tmk_diag diag = {0};
-    enum tmk_status status = split(passes, &names, &copy) ? TMK_OK : TMK_NOMEM;
-    if (status == TMK_OK && !names.n) {
+    const bool none = strcmp(passes, "none") == 0;
+    enum tmk_status status = none || split(passes, &names, &copy) ? TMK_OK : TMK_NOMEM;
+    if (status == TMK_OK && !names.n && !none) {
         exit_status = wrong_call(command, "--passes names none");
         goto end;
     }

@@ -19,7 +19,9 @@ static void tell(void *context, const struct tmk_verdict *verdict) {
 static int run_verify(const struct command *command, int argc, char **argv) {
     struct tmk_verify_options tolerance = {.rtol = 1e-3, .atol = 1e-7};
     struct words rest = {0};
+    const char *params = NULL;
     const struct option_row options[] = {
+        PARAMS_OPTION_ROW(params),
         {"rtol", 0, OPTION_REAL, "X", "relative tolerance (default: 1e-3, ONNX's own)",
          &tolerance.rtol},
         {"atol", 0, OPTION_REAL, "X", "absolute tolerance (default: 1e-7)", &tolerance.atol},
@@ -34,7 +36,7 @@ static int run_verify(const struct command *command, int argc, char **argv) {
     struct tmk_diag diag = {0};
     struct tmk_model *model = NULL;
     uint32_t outputs = 0, failed = 0;
-    enum tmk_status status = tmk_model_open(rest.items[0], false, &model, &diag);
+    enum tmk_status status = tmk_model_open_params(rest.items[0], params, false, &model, &diag);
     for (size_t i = 1; status == TMK_OK && i < rest.n; i++) {
         uint32_t here = 0;
         status = tmk_model_verify(model, rest.items[i], &tolerance, tell, &outputs, &here, &diag);

@@ -10,7 +10,7 @@
 struct run_args {
     struct words data, dims, feedback;
     uint64_t limit, skip, every, threads, batch;
-    const char *image, *bad, *shard, *checkpoint, *checkpoint_every, *reset;
+    const char *params, *image, *bad, *shard, *checkpoint, *checkpoint_every, *reset;
     struct tmk_dim *parsed_dims;
 };
 
@@ -39,7 +39,8 @@ struct run_args {
 
 /* Rows for an option table. `args` is a struct run_args. */
 #define RUN_OPTION_ROWS(args)                                                                        \
-    {"data", 'd', OPTION_TEXTS, "SRC", RUN_DATA_HELP, &(args).data},                                 \
+    PARAMS_OPTION_ROW((args).params),                                                                \
+        {"data", 'd', OPTION_TEXTS, "SRC", RUN_DATA_HELP, &(args).data},                             \
         {"image", 0, OPTION_TEXT, "SPEC", RUN_IMAGE_HELP, &(args).image},                            \
         {"on-bad-sample",                                                                            \
          0,                                                                                          \

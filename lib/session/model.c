@@ -18,6 +18,23 @@ const char *tmk_version(void) {
     return TMK_VERSION;
 }
 
+/* Of a model in two files: of their hashes, one after the other. */
+static enum tmk_status hash_files(const char *path, const char *params, char hex[TMK_SHA256_HEX],
+                                  struct tmk_diag *diag) {
+    char of_params[TMK_SHA256_HEX];
+    TMK_TRY(tmk_file_sha256(path, NULL, hex, diag));
+    if (!params)
+        return TMK_OK;
+    TMK_TRY(tmk_file_sha256(params, NULL, of_params, diag));
+    struct tmk_sha256 *hash = tmk_sha256_create();
+    if (!hash)
+        return tmk_nomem(diag);
+    tmk_sha256_update(hash, hex, TMK_SHA256_HEX - 1);
+    tmk_sha256_update(hash, of_params, TMK_SHA256_HEX - 1);
+    tmk_sha256_finish(&hash, hex);
+    return TMK_OK;
+}
+
 enum tmk_status tmk_model_open(const char *path, bool keep_unknown, struct tmk_model **out,
                                struct tmk_diag *diag) {
     return tmk_model_open_params(path, NULL, keep_unknown, out, diag);
@@ -32,7 +49,7 @@ enum tmk_status tmk_model_open_params(const char *path, const char *params, bool
     model->path = strdup(path);
     enum tmk_status status = model->path ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
-        status = tmk_file_sha256(path, NULL, model->sha256, diag);
+        status = hash_files(path, params, model->sha256, diag);
     if (status == TMK_OK)
         status = tmk_reader_find(path, &reader, diag);
     if (status == TMK_OK)

@@ -70,7 +70,7 @@ static enum tmk_status unknown_pass(const char *name, struct tmk_diag *diag) {
         tmk_text_printf(&known, "%s%s", i ? ", " : "", tmk_pass_list()[i]->name);
     enum tmk_status status =
         known.failed ? tmk_nomem(diag)
-                     : tmk_fail(diag, TMK_ARGUMENT, "there is no pass '%s'; there are %s, and all",
+                     : tmk_fail(diag, TMK_ARGUMENT, "there is no pass '%s'; there are %s, all and none",
                                 name, known.data);
     tmk_text_finish(&known);
     return status;

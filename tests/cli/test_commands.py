@@ -19,21 +19,22 @@ from cli import (ANSWER_NO, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, P
                  folder, main, npy_bytes, tidemark)
 from merge_shards import make_shards
 
-RUNNING = ["data", "dim", "limit", "threads", "batch"]
+RUNNING = ["params", "data", "dim", "limit", "threads", "batch"]
 OPTIONS = {
     "profile": [*RUNNING, "output", "observe", "kind", "nan"],
     "merge": ["output"],
-    "check": ["against", "lineage", "coverage", "json"],
+    "check": ["params", "against", "lineage", "coverage", "json"],
     "diff": ["range", "distance", "format", "all", "limit", "json"],
     "show": ["json", "nodes"],
-    "instrument": ["output", "observe", "kind"],
-    "transform": ["passes", "output", "params-out", "lineage", "observers", "print-after", "json"],
-    "link": [*RUNNING, "output", "lineage", "numbers", "original", "tensors", "samples", "report", "lineage-out", "json"],
+    "instrument": ["params", "output", "observe", "kind"],
+    "transform": ["params", "passes", "output", "params-out", "lineage", "observers", "print-after", "json"],
+    "link": [*RUNNING, "output", "lineage", "numbers", "original", "original-params", "tensors", "samples", "report",
+             "lineage-out", "json"],
     "export": ["to", "output", "model", "names", "keep-names", "template", "set", "json"],
-    "graph": ["dot", "ops", "json", "lineage"],
+    "graph": ["params", "dot", "ops", "json", "lineage"],
     "report": ["output", "since", "encodings", "title"],
     "run": [*RUNNING, "output", "values"],
-    "verify": ["rtol", "atol"],
+    "verify": ["params", "rtol", "atol"],
     "bench": [*RUNNING, "figure", "repeat", "seconds", "json"],
 }
 HAVE_HDF5 = "hdf5" in FEATURES
