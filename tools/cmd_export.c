@@ -93,7 +93,7 @@ static void tell(const struct told *told) {
 }
 
 struct job {
-    const char *encodings, *model;
+    const char *encodings, *model, *params;
     struct tmk_export_options options;
     struct words settings;
     bool json;
@@ -111,7 +111,7 @@ static int export_them(struct job *job) {
     job->options.context = &told;
     enum tmk_status status = tmk_encodings_read(job->encodings, &encodings, &diag);
     if (status == TMK_OK && job->model)
-        status = tmk_model_open(job->model, true, &model, &diag);
+        status = tmk_model_open_params(job->model, job->params, true, &model, &diag);
     if (status == TMK_OK)
         status = tmk_export(encodings, model, &job->options, &diag);
     if (status == TMK_OK && told.failed)
@@ -143,6 +143,7 @@ static int run_export(const struct command *command, int argc, char **argv) {
         {"output", 'o', OPTION_TEXT, "FILE", "where to write it", &job.options.path},
         {"model", 0, OPTION_TEXT, "MODEL", "the model that was profiled, for formats that need it",
          &job.model},
+        PARAMS_OPTION_ROW(job.params),
         {"names", 0, OPTION_TEXT, "MAP.json",
          "what the consumer calls the values: {\"p12\": \"its name\", \"our name\": \"its name\"}",
          &job.options.names},
@@ -163,9 +164,10 @@ static int run_export(const struct command *command, int argc, char **argv) {
         list_formats();
         goto end;
     }
-    const char *wrong = rest.n != 1           ? "it takes one file of encodings"
-                        : !job.options.format ? "which format? add --to; --to help lists them"
-                        : !job.options.path   ? "where to? add -o"
+    const char *wrong = rest.n != 1                ? "it takes one file of encodings"
+                        : !job.options.format      ? "which format? add --to; --to help lists them"
+                        : !job.options.path        ? "where to? add -o"
+                        : job.params && !job.model ? "--params goes with --model"
                         : job.options.keep_names && !job.options.names
                             ? "--keep-names goes with --names"
                             : NULL;

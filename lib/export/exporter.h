@@ -14,10 +14,17 @@
 #include "export/names.h"
 #include "graph/graph.h"
 
+struct tmk_relay_module;
+struct tmk_relay_params;
+
 struct tmk_export_job {
     const struct tmk_encodings *encodings;
     const struct tmk_graph
-        *graph;           /* identified: its IDs are the encodings'; NULL: none was given */
+        *graph; /* identified: its IDs are the encodings'; NULL: none was given */
+    /* Of a model that was read from Relay: its text, whose expressions know their values (of a
+     * graph with the same IDs), and its params or NULL. */
+    const struct tmk_relay_module *relay;
+    const struct tmk_relay_params *relay_params;
     const char *path;     /* of the main file; others stand beside it, by its name */
     const char *template; /* the consumer's own file, for formats that patch one; or NULL */
     const struct tmk_export_names *names; /* NULL: originals */
@@ -37,6 +44,7 @@ struct tmk_exporter {
         *consumer; /* "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)" */
     const char *settings; /* "version=0.6.1|1.0.0|2.0.0 other=...", words; "": it knows none */
     bool needs_graph, needs_template;
+    bool wants_relay; /* looks at the job's Relay, where there is one */
     enum tmk_status (*write)(const struct tmk_export_job *job, struct tmk_diag *diag);
 };
 

@@ -12,6 +12,12 @@
 TMK_NODISCARD enum tmk_status tmk_relay_load(const char *path, const char *params_path,
                                              bool keep_unknown, struct tmk_graph **out,
                                              struct tmk_diag *diag);
+/* The same, with the module and the params that it was made from (*params NULL: none); end with
+ * their destroys, also after a failure. */
+TMK_NODISCARD enum tmk_status tmk_relay_open(const char *path, const char *params_path,
+                                             bool keep_unknown, struct tmk_relay_module **module,
+                                             struct tmk_relay_params **params,
+                                             struct tmk_graph **out, struct tmk_diag *diag);
 /* Parameters of @main that `params` has are initializers, others are inputs. Sets `value` of the
  * module's expressions, good while the graph lives. Operators that it does not know are
  * TMK_UNSUPPORTED with one line that names all of them, with places. */

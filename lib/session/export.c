@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "export/exporter.h"
 #include "graph/graph.h"
+#include "model/relay.h"
 #include "session/model.h"
 #include "session/record.h"
 
@@ -129,11 +130,33 @@ static enum tmk_status write_in_c_locale(const struct tmk_exporter *row,
     return status;
 }
 
+/* The text of a Relay model, for formats that add to it. */
+struct relay_text {
+    struct tmk_relay_module *module;
+    struct tmk_relay_params *params;
+    struct tmk_graph *graph; /* that its expressions know the values of */
+};
+
+static enum tmk_status read_relay(const struct tmk_exporter *row, const struct tmk_model *model,
+                                  struct relay_text *out, struct tmk_diag *diag) {
+    if (!model || !row->wants_relay || strcmp(model->format, "relay") != 0)
+        return TMK_OK;
+    return tmk_relay_open(model->path, model->params, true, &out->module, &out->params, &out->graph,
+                          diag);
+}
+
+static void forget_relay(struct relay_text *text) {
+    tmk_relay_module_destroy(&text->module);
+    tmk_relay_params_destroy(&text->params);
+    tmk_graph_destroy(&text->graph);
+}
+
 enum tmk_status tmk_export(const struct tmk_encodings *encodings, const struct tmk_model *model,
                            const struct tmk_export_options *options, struct tmk_diag *diag) {
     const struct tmk_exporter *row = NULL;
     struct tmk_export_names names = {0};
     struct tmk_graph *graph = NULL;
+    struct relay_text relay = {0};
     TMK_TRY(find_row(options->format, &row, diag));
     TMK_TRY(check_request(row, options, model, diag));
     if (options->names)
@@ -146,9 +169,13 @@ enum tmk_status tmk_export(const struct tmk_encodings *encodings, const struct t
             status = check_model(encodings, graph, diag);
         status = tmk_in(diag, status, "%s", model->path);
     }
+    if (status == TMK_OK)
+        status = read_relay(row, model, &relay, diag);
     const struct tmk_export_job job = {
         .encodings = encodings,
         .graph = graph,
+        .relay = relay.module,
+        .relay_params = relay.params,
         .path = options->path,
         .template = options->template_file,
         .names = options->names ? &names : NULL,
@@ -165,6 +192,7 @@ enum tmk_status tmk_export(const struct tmk_encodings *encodings, const struct t
                           options->names, names.strangers, names.stranger ? names.stranger : "?");
     if (status == TMK_OK)
         status = write_in_c_locale(row, &job, diag);
+    forget_relay(&relay);
     tmk_graph_destroy(&graph);
     tmk_export_names_finish(&names);
     return status;

@@ -47,7 +47,8 @@ enum tmk_status tmk_model_open_params(const char *path, const char *params, bool
     if (!model)
         return tmk_nomem(diag);
     model->path = strdup(path);
-    enum tmk_status status = model->path ? TMK_OK : tmk_nomem(diag);
+    model->params = params ? strdup(params) : NULL;
+    enum tmk_status status = model->path && (model->params || !params) ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
         status = hash_files(path, params, model->sha256, diag);
     if (status == TMK_OK)
@@ -70,6 +71,7 @@ void tmk_model_close(struct tmk_model **slot) {
     *slot = NULL;
     tmk_graph_destroy(&model->graph);
     free(model->path);
+    free(model->params);
     free(model);
 }
 

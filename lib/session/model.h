@@ -9,6 +9,7 @@
 
 struct tmk_model {
     char *path;
+    char *params; /* the file of its weights; NULL: none */
     char sha256[65];
     const char *format;      /* "onnx", "relay" */
     struct tmk_graph *graph; /* identified; never changed: clones are */

@@ -30,7 +30,7 @@ OPTIONS = {
     "transform": ["params", "passes", "output", "params-out", "lineage", "observers", "print-after", "json"],
     "link": [*RUNNING, "output", "lineage", "numbers", "original", "original-params", "tensors", "samples", "report",
              "lineage-out", "json"],
-    "export": ["to", "output", "model", "names", "keep-names", "template", "set", "json"],
+    "export": ["to", "output", "model", "params", "names", "keep-names", "template", "set", "json"],
     "graph": ["params", "dot", "ops", "json", "lineage"],
     "report": ["output", "since", "encodings", "title"],
     "run": [*RUNNING, "output", "values"],

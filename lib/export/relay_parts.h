@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the Relay exporter share. */
+#ifndef TMK_EXPORT_RELAY_PARTS_H
+#define TMK_EXPORT_RELAY_PARTS_H
+
+#include "base/json.h"
+#include "export/exporter.h"
+#include "export/quantized.h"
+#include "model/relay.h"
+
+/* An edge of the text: where the value of an ID stands. */
+struct tmk_relay_edge {
+    uint32_t id;
+    const char *name;    /* the original's */
+    const char *spelled; /* in the text: "%5", "%fc1_weight", "meta[relay.Constant][0]" */
+    const char *span;    /* of the text as it was; NULL: none */
+    const char *kind;    /* "input", "weight", "bias", "activation", "output" */
+    const struct tmk_encoding *encoding; /* NULL: it stays float */
+    const struct tmk_left_float *left;   /* else NULL */
+};
+struct tmk_relay_edges {
+    struct tmk_relay_edge *items; /* in the order of the text */
+    size_t n, size;
+};
+
+/* The encoding of most readers of the value, or the first; NULL: it stays float. */
+const struct tmk_encoding *tmk_relay_encoding(const struct tmk_encodings *encodings, uint32_t id);
+const struct tmk_left_float *tmk_relay_left(const struct tmk_encodings *encodings, uint32_t id);
+const char *tmk_relay_kind(const struct tmk_graph *graph, uint32_t id,
+                           const struct tmk_encoding *encoding);
+void tmk_relay_edges_finish(struct tmk_relay_edges *edges);
+
+/* A copy of the module with annotation.quantize_info behind every edge of @main that the encodings
+ * know. `module` is of the job's graph (its expressions know their values), and outlives the copy.
+ */
+TMK_NODISCARD enum tmk_status tmk_relay_annotate(const struct tmk_export_job *job,
+                                                 const struct tmk_relay_module *module,
+                                                 struct tmk_relay_module **out,
+                                                 struct tmk_relay_edges *edges,
+                                                 struct tmk_diag *diag);
+
+/* Gives the codes of weights and biases the names of the originals, where these are free. */
+TMK_NODISCARD enum tmk_status tmk_relay_keep_names(const struct tmk_encodings *encodings,
+                                                   const struct tmk_quantized_graph *quantized,
+                                                   struct tmk_diag *diag);
+
+/* `path` with its ending replaced ("out.relay" -> "out.params.json"); to be freed. NULL when memory
+ * ran out. */
+char *tmk_relay_beside(const char *path, const char *ending);
+/* OUT.edges.json: everything of the edges. */
+TMK_NODISCARD enum tmk_status tmk_relay_write_edges(const struct tmk_export_job *job,
+                                                    const struct tmk_relay_edges *edges,
+                                                    const char *form, struct tmk_diag *diag);
+/* OUT.params.json: what each entry of the params file is. `quantized` (may be NULL) is the integer
+ * form that they are of, with the names of the originals. */
+TMK_NODISCARD enum tmk_status tmk_relay_write_companion(const struct tmk_export_job *job,
+                                                        const struct tmk_relay_params *params,
+                                                        const struct tmk_quantized_graph *quantized,
+                                                        struct tmk_diag *diag);
+
+#endif
