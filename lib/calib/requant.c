@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calib/requant.h"
+#include "calib/item.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include "base/diag.h"
 #include "base/grow.h"
 #include "calib/fixed.h"
+#include "calib/item.h"
 #include "calib/opclass.h"
 
 struct requants {
@@ -55,7 +57,9 @@ static enum tmk_status add(struct requants *r, uint32_t node, int32_t operand,
     n = y->n > n ? y->n : n;
     if ((x->n > 1 && x->n != n) || (w && w->n > 1 && w->n != n) || (y->n > 1 && y->n != n))
         return TMK_OK;
-    struct tmk_requant q = {y->id, r->net->nodes[node].name, r->net->nodes[node].op, operand, n};
+    struct tmk_requant q = {.id = y->id, .operand = operand, .n = n};
+    TMK_TRY(tmk_encodings_keep(all, r->net->nodes[node].name, &q.node, r->make->diag));
+    TMK_TRY(tmk_encodings_keep(all, r->net->nodes[node].op, &q.op, r->make->diag));
     q.real = tmk_encodings_make(all, n, sizeof *q.real);
     q.multiplier = tmk_encodings_make(all, n, sizeof *q.multiplier);
     q.shift = tmk_encodings_make(all, n, sizeof *q.shift);
