@@ -30,7 +30,7 @@ static const struct {
     {"Pad", tmk_integer_pad},
     {"Split", tmk_integer_split},
     {"DepthToSpace", tmk_integer_move},
-    {"Dropout", tmk_integer_move},
+    {"Dropout", tmk_integer_dropout},
     {"Expand", tmk_integer_move},
     {"Flatten", tmk_integer_move},
     {"Gather", tmk_integer_move},
@@ -44,8 +44,12 @@ static const struct {
     {"Unsqueeze", tmk_integer_move},
 };
 
-/* Somebody wants the node's result, or its operands, quantized. */
+/* Somebody wants the node's result, or operands that it looks at, quantized. Constants become codes
+ * where they are read. */
 static bool is_concerned(const struct tmk_integer *g, const struct tmk_node *node) {
+    if ((node->row && node->row->flags & TMK_OP_SHAPE_ONLY) ||
+        tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))
+        return false;
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i] && tmk_integer_encoding(g, node->outputs[i], NULL, 0))
             return true;

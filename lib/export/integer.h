@@ -159,8 +159,8 @@ typedef enum tmk_status tmk_integer_fn(struct tmk_integer *g, struct tmk_node *n
 tmk_integer_fn tmk_integer_conv, tmk_integer_gemm, tmk_integer_matmul; /* integer_product.c */
 tmk_integer_fn tmk_integer_add, tmk_integer_sub, tmk_integer_mul,
     tmk_integer_batch_norm; /* integer_arithmetic.c */
-tmk_integer_fn tmk_integer_clip, tmk_integer_move, tmk_integer_split, tmk_integer_concat,
-    tmk_integer_pad, tmk_integer_max_pool; /* integer_move.c */
+tmk_integer_fn tmk_integer_clip, tmk_integer_dropout, tmk_integer_move, tmk_integer_split,
+    tmk_integer_concat, tmk_integer_pad, tmk_integer_max_pool; /* integer_move.c */
 tmk_integer_fn tmk_integer_average_pool, tmk_integer_global_average,
     tmk_integer_mean; /* integer_mean.c */
 

@@ -146,7 +146,8 @@ static enum tmk_status read_affine(struct tmk_integer *g, const struct tmk_node 
     return TMK_OK;
 }
 
-/* The parameters in units of which each channel has its own. */
+/* The parameters in units of which each channel has its own: powers of two, so that shifts do where
+ * scales are such. */
 static enum tmk_status to_integers(struct tmk_integer *g, const struct affine *a,
                                    const struct tmk_encoding *x, int32_t rank, const char *name,
                                    struct tmk_value *terms[2], double *unit) {
@@ -160,7 +161,9 @@ static enum tmk_status to_integers(struct tmk_integer *g, const struct affine *a
         shape.dim[i] = 1;
     for (uint32_t c = 0; c < a->n; c++) {
         const double most = fmax(fabs(a->factor[c]) * scale * codes, fabs(a->offset[c]));
-        unit[c] = most > 0 ? ldexp(most, -29) : 1;
+        int exponent = 0;
+        (void)frexp(most, &exponent); /* most < 2^exponent */
+        unit[c] = ldexp(1, exponent - 29);
         factor[c] = (int32_t)rint(a->factor[c] * scale / unit[c]);
         offset[c] = (int32_t)rint(a->offset[c] / unit[c]);
     }

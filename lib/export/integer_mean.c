@@ -22,11 +22,22 @@ static bool match(struct tmk_integer *g, struct tmk_node *node, struct mean *m) 
     return m->y != NULL;
 }
 
+/* By shifts alone nothing can be divided by any count: the sum is multiplied by 2^22 / count first,
+ * which leaves 30 bits of 8-bit codes. */
 static enum tmk_status finish(struct tmk_integer *g, const struct mean *m, struct tmk_value *sum) {
-    const double real = (double)m->x->scale[0] / (double)m->count / (double)m->y->scale[0];
+    enum { FACTOR_BITS = 22 };
+    const char *name = m->node->outputs[0]->name;
+    double real = (double)m->x->scale[0] / (double)m->count / (double)m->y->scale[0];
     const struct tmk_rescale rescale = {.n = 1, .real = &real};
     int32_t lowest, highest;
     tmk_encoding_codes(m->y, &lowest, &highest);
+    if (g->options->pow2) {
+        const int32_t factor = (int32_t)rint(ldexp(1, FACTOR_BITS) / (double)m->count);
+        struct tmk_value *constant = NULL;
+        TMK_TRY(tmk_integer_constant(g, TMK_INT32, NULL, &factor, name, "_factor", &constant));
+        TMK_TRY(tmk_integer_plain_node(g, "Mul", 13, sum, constant, name, "_scaled", &sum));
+        real = ldexp((double)m->x->scale[0] / (double)m->y->scale[0], -FACTOR_BITS);
+    }
     TMK_TRY(tmk_integer_requantize(g, sum, &rescale, m->y, lowest, highest,
                                    m->node->outputs[0]->name, "_quantized", &sum));
     TMK_TRY(tmk_integer_replaced(g, m->node));

@@ -96,6 +96,17 @@ static bool wants_more_than_one(const struct tmk_node *node) {
            (node->outputs[1]->n_uses || node->outputs[1]->n_graph_outputs);
 }
 
+/* Dropout takes float numbers only; where nobody trains it does nothing. */
+enum tmk_status tmk_integer_dropout(struct tmk_integer *g, struct tmk_node *node) {
+    const struct tmk_encoding *x = plain(g, node, 0, 16);
+    struct tmk_value *codes = NULL;
+    if (!x || wants_more_than_one(node))
+        return x ? tmk_integer_stays(g, "its mask is wanted") : TMK_OK;
+    TMK_TRY(tmk_integer_codes_of(g, node->inputs[0], x, &codes));
+    TMK_TRY(settle(g, node->outputs[0], codes, x, -INFINITY, INFINITY));
+    return tmk_integer_replaced(g, node);
+}
+
 enum tmk_status tmk_integer_move(struct tmk_integer *g, struct tmk_node *node) {
     return wants_more_than_one(node) ? tmk_integer_stays(g, "its second result is wanted")
                                      : move(g, node, 16);

@@ -208,17 +208,16 @@ enum tmk_status tmk_integer_conv(struct tmk_integer *g, struct tmk_node *node) {
     return product(g, &p, "ConvInteger", codes);
 }
 
-/* The sum's depth, and the channels of a constant weight that is [k, n], or [n, k]. */
+/* The sum's depth, and the channels of a weight that is [k, n], or [n, k]. */
 static bool measure(struct tmk_integer *g, struct product *p, bool transposed) {
     const struct tmk_tensor *w = tmk_value_constant(p->node->inputs[1]);
-    const struct tmk_shape *shape = &p->node->inputs[1]->type.shape;
+    const struct tmk_type *type = &p->node->inputs[1]->type;
+    const struct tmk_shape *shape = w ? &w->shape : type->has_shape ? &type->shape : NULL;
     int64_t depth = -1;
-    if (w && w->shape.rank == 2) {
-        depth = w->shape.dim[transposed ? 1 : 0];
-        p->channels = (uint32_t)w->shape.dim[transposed ? 0 : 1];
-    } else if (p->node->inputs[1]->type.has_shape && shape->rank >= 2) {
+    if (shape && shape->rank >= 2)
         depth = shape->dim[shape->rank - (transposed ? 1 : 2)];
-    }
+    if (shape && shape->rank == 2 && shape->dim[!transposed] > 0)
+        p->channels = (uint32_t)shape->dim[!transposed];
     if (depth >= 0 && depth <= MOST_DEPTH)
         return true;
     return tmk_integer_stays(g, depth < 0 ? "how many numbers it sums is not known"

@@ -311,6 +311,7 @@ static void codes_are_moved_as_numbers_are(void **state) {
     becomes_integers(IMAGE " input %v : f32[2,1,6,6]\n %y = Concat(%x, %v) {axis=1}\n"
                            " output %y\n}",
                      "", 1);
+    becomes_integers(IMAGE " %y = Dropout(%x)\n %r = Relu(%y)\n output %r\n}", "y r", 1);
     becomes_integers(IMAGE " %t = Transpose(%x) {perm=[0,2,3,1]}\n %f = Flatten(%t)\n"
                            " %i = Identity(%f)\n output %i\n}",
                      "t f i", 0);
