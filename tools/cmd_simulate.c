@@ -11,17 +11,25 @@
 
 struct simulate_args {
     struct run_args run;
-    const char *requant, *rounding, *labels;
+    const char *params, *requant, *rounding, *labels;
     bool integer, json, sort;
+    struct some rank;
 };
 
 /* ---- printing ---- */
 
-static void put_decibels(double sqnr) {
+static void put_decibels(double sqnr, const char *otherwise) {
     if (isfinite(sqnr))
         printf(" %8.2f", sqnr);
     else
-        printf(" %8s", "exact");
+        printf(" %8s", otherwise);
+}
+
+static void put_number(double number) {
+    if (isfinite(number))
+        printf("%.9g", number);
+    else
+        printf("null");
 }
 
 static void put_row(const struct tmk_simulated *v) {
@@ -31,7 +39,7 @@ static void put_row(const struct tmk_simulated *v) {
     printf("%-6s ", id);
     print_name(v->name, NAME);
     printf(" %-7s", v->dtype ? tmk_dtype_name(v->dtype) : "float");
-    put_decibels(v->sqnr);
+    put_decibels(v->sqnr, "exact");
     printf(" %10.7f %11.5g", v->cosine, v->max_error);
     if (v->dtype)
         printf(" %8.4f%%", 100 * v->clipped);
@@ -45,10 +53,8 @@ static void put_json_row(const struct tmk_simulated *v) {
     put_quoted(stdout, v->dtype ? tmk_dtype_name(v->dtype) : "float32");
     printf(",\"quantized\":%s,\"output\":%s,\"weight\":%s", v->dtype ? "true" : "false",
            v->output ? "true" : "false", v->constant ? "true" : "false");
-    if (isfinite(v->sqnr))
-        printf(",\"sqnr\":%.9g", v->sqnr);
-    else
-        printf(",\"sqnr\":null");
+    printf(",\"sqnr\":");
+    put_number(v->sqnr);
     printf(",\"cosine\":%.12g,\"max_error\":%.9g,\"clipped\":%.9g,\"elements\":%llu}", v->cosine,
            v->max_error, v->clipped, (unsigned long long)v->elements);
 }
@@ -123,6 +129,55 @@ static int worst_first(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* ---- ranking ---- */
+
+static void put_ranking(const struct tmk_ranking *ranking, bool json) {
+    if (json)
+        printf("{\"samples\":%llu,\"not_tried\":%u,\"ranking\":[",
+               (unsigned long long)ranking->samples, ranking->left_out);
+    else
+        printf("%-6s %-36s %-7s %14s %14s\n", "id", "value", "type", "outputs' dB", "expected dB");
+    for (uint32_t i = 0; i < ranking->n; i++) {
+        const struct tmk_sensitivity *v = &ranking->values[i];
+        if (json) {
+            printf("%s{\"id\":\"p%u\",\"name\":", i ? "," : "", v->id);
+            put_quoted(stdout, v->name);
+            printf(",\"dtype\":\"%s\",\"sqnr\":", tmk_dtype_name(v->dtype));
+            put_number(v->sqnr);
+            printf(",\"expected_sqnr\":");
+            put_number(v->expected);
+            printf("}");
+        } else {
+            char id[16];
+            snprintf(id, sizeof id, "p%u", v->id);
+            printf("%-6s ", id);
+            print_name(v->name, 36);
+            printf(" %-7s      ", tmk_dtype_name(v->dtype));
+            put_decibels(v->sqnr, "no change");
+            printf("      ");
+            put_decibels(v->expected, "?");
+            printf("\n");
+        }
+    }
+    if (json)
+        printf("]}\n");
+    else
+        printf("each value quantized alone, on %llu samples; %u not tried\n",
+               (unsigned long long)ranking->samples, ranking->left_out);
+}
+
+static enum tmk_status rank(struct tmk_model *model, const struct tmk_encodings *encodings,
+                            const struct tmk_run_options *run, const struct simulate_args *args,
+                            struct tmk_diag *diag) {
+    struct tmk_ranking *ranking = NULL;
+    enum tmk_status status =
+        tmk_model_rank(model, encodings, run, (uint32_t)args->rank.n, &ranking, diag);
+    if (status == TMK_OK)
+        put_ranking(ranking, args->json);
+    tmk_ranking_destroy(&ranking);
+    return status;
+}
+
 /* ---- the command ---- */
 
 /* False after saying what is wrong. */
@@ -147,12 +202,26 @@ static bool make_options(const struct command *command, const struct simulate_ar
     return true;
 }
 
+static enum tmk_status compare(struct tmk_model *model, const struct tmk_encodings *encodings,
+                               const struct tmk_run_options *run,
+                               const struct tmk_simulate_options *options,
+                               const struct simulate_args *args, struct tmk_diag *diag) {
+    struct tmk_simulation *simulation = NULL;
+    enum tmk_status status = tmk_model_simulate(model, encodings, run, options, &simulation, diag);
+    end_progress();
+    if (status == TMK_OK && args->sort)
+        qsort(simulation->values, simulation->n_values, sizeof *simulation->values, worst_first);
+    if (status == TMK_OK)
+        (args->json ? put_json : put_table)(simulation);
+    tmk_simulation_destroy(&simulation);
+    return status;
+}
+
 static int simulate(const struct command *command, const struct simulate_args *args,
                     const struct words *rest, const struct tmk_run_options *run) {
     struct tmk_diag diag = {0};
     struct tmk_encodings *encodings = NULL;
     struct tmk_model *model = NULL;
-    struct tmk_simulation *simulation = NULL;
     struct tmk_simulate_options options;
     enum tmk_status status = tmk_encodings_read(rest->items[1], &encodings, &diag);
     if (status == TMK_OK && !make_options(command, args, encodings, &options)) {
@@ -160,15 +229,10 @@ static int simulate(const struct command *command, const struct simulate_args *a
         return EXIT_WRONG_CALL;
     }
     if (status == TMK_OK)
-        status = tmk_model_open(rest->items[0], false, &model, &diag);
+        status = tmk_model_open_params(rest->items[0], args->params, false, &model, &diag);
     if (status == TMK_OK)
-        status = tmk_model_simulate(model, encodings, run, &options, &simulation, &diag);
-    end_progress();
-    if (status == TMK_OK && args->sort)
-        qsort(simulation->values, simulation->n_values, sizeof *simulation->values, worst_first);
-    if (status == TMK_OK)
-        (args->json ? put_json : put_table)(simulation);
-    tmk_simulation_destroy(&simulation);
+        status = args->rank.given ? rank(model, encodings, run, args, &diag)
+                                  : compare(model, encodings, run, &options, args, &diag);
     tmk_model_close(&model);
     tmk_encodings_destroy(&encodings);
     return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
@@ -182,6 +246,7 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
     struct simulate_args args = {0};
     struct words rest = {0};
     const struct option_row options[] = {
+        PARAMS_OPTION_ROW(args.params),
         RUN_OPTION_ROWS(args.run),
         {"integer", 0, OPTION_FLAG, NULL,
          "integer arithmetic (default: float operators between quantized values)", &args.integer},
@@ -198,6 +263,10 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
          "data (default: 'labels', where there is one)",
          &args.labels},
         {"sort", 0, OPTION_FLAG, NULL, "the values that lose most first", &args.sort},
+        {"rank", 0, OPTION_SOME, "N",
+         "instead: what each value costs the outputs when it alone is quantized, of the "
+         "N" RUN_HELP_INDENT "(64) of which most is expected, on --limit (8) samples",
+         &args.rank},
         {"json", 0, OPTION_FLAG, NULL, "an object instead of the table", &args.json},
         {0}};
     struct tmk_run_options run;

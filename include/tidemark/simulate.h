@@ -71,6 +71,36 @@ tmk_model_simulate(struct tmk_model *model, const struct tmk_encodings *encoding
 /* Frees and sets *simulation to NULL; NULL is allowed. */
 TMK_API void tmk_simulation_destroy(struct tmk_simulation **simulation);
 
+/* ---- which value costs most ---- */
+
+/* What it costs to quantize this value and no other. */
+struct tmk_sensitivity {
+    uint32_t id;
+    const char *name;
+    enum tmk_dtype dtype;
+    double sqnr;     /* decibels, of the network's outputs; HUGE_VAL: they do not change */
+    double expected; /* decibels, of the value itself by its histogram; HUGE_VAL: not known */
+};
+
+struct tmk_ranking {
+    uint64_t samples;
+    struct tmk_sensitivity *values; /* what costs most first */
+    uint32_t n;
+    uint32_t left_out; /* values that were not tried */
+    struct tmk_arena *arena;
+};
+
+enum { TMK_RANK_MOST = 64, TMK_RANK_SAMPLES = 8 };
+
+/* Tries at most `most` values (0: TMK_RANK_MOST), those that the encodings expect most error of, on
+ * at most run->limit samples (0: TMK_RANK_SAMPLES). End with tmk_ranking_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_rank(struct tmk_model *model,
+                                                     const struct tmk_encodings *encodings,
+                                                     const struct tmk_run_options *run,
+                                                     uint32_t most, struct tmk_ranking **out,
+                                                     struct tmk_diag *diag);
+TMK_API void tmk_ranking_destroy(struct tmk_ranking **ranking);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,6 +8,22 @@
 #include "exec/worker.h"
 #include "export/quantized.h"
 
+/* ---- outputs under several encodings: simulate_loss.c ---- */
+
+/* Noise of the float outputs: squared error over square, the mean of all outputs. */
+struct tmk_loss {
+    double noise;
+    uint64_t samples;
+};
+/* Of `n` encodings of one graph (identified), each as tmk_quantize_graph has it. */
+TMK_NODISCARD enum tmk_status tmk_losses(const struct tmk_graph *graph,
+                                         const struct tmk_encodings *const *encodings, uint32_t n,
+                                         const struct tmk_quantize_options *how,
+                                         const struct tmk_run_options *run, struct tmk_loss *out,
+                                         struct tmk_diag *diag);
+/* Decibels. */
+double tmk_loss_sqnr(const struct tmk_loss *loss);
+
 /* ---- classes: simulate_classes.c ---- */
 
 /* Right classes, by absolute sample. */

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidemark simulate`: the table, the object, labels, integer modes, the ranking, and what is refused."""
+import json
+import struct
+
+from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, tidemark
+
+LABELS = BUNDLE / "digits-labels.npy"
+
+
+def start(path, *words):
+    tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 64, "--quiet", "-o", path / "p.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--quiet", *words, "-o", path / "enc.json").expect(DONE)
+    return path / "enc.json"
+
+
+def simulate(encodings, *words):
+    return tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 64, "--quiet", *words)
+
+
+def read(encodings, *words):
+    return json.loads(simulate(encodings, "--json", *words).expect(DONE).out)
+
+
+def without_time(answer):
+    return {key: value for key, value in answer.items() if key != "seconds"}
+
+
+def test_every_value_is_told_and_the_accuracy():
+    with folder() as path:
+        encodings = start(path)
+        answer = read(encodings, "--labels", LABELS)
+        quantized = {entry["id"] for entry in json.loads(encodings.read_text())["encodings"]}
+        assert answer["samples"] == 64 and answer["predictions"] == 64
+        assert answer["accuracy_float"] > 0.9 and answer["accuracy_quantized"] > 0.9 and answer["agreement"] > 0.9
+        ids = [int(value["id"][1:]) for value in answer["values"]]
+        assert ids == sorted(set(ids)) and len(ids) > 5
+        for value in answer["values"]:
+            assert value["quantized"] <= (value["id"] in quantized), value
+            assert value["sqnr"] is None or 10 < value["sqnr"] < 200, value
+            assert 0.9 < value["cosine"] < 1.0001 and value["max_error"] >= 0 and 0 <= value["clipped"] < 0.1, value
+        assert any(value["output"] for value in answer["values"]) and any(value["weight"] for value in answer["values"])
+        done = simulate(encodings, "--labels", LABELS, "--sort").expect(DONE, "SQNR dB", "accuracy: float", "same class")
+        worst = [float(line[52:61]) for line in done.out.splitlines()[1:4]]
+        assert worst == sorted(worst), done
+
+
+def test_integers_and_threads():
+    with folder() as path:
+        encodings = start(path)
+        fixed = read(encodings, "--requant", "fixed", "--threads", 1)
+        assert without_time(fixed) == without_time(read(encodings, "--integer", "--threads", 3))
+        alone = fixed["against_float_requantization"]["alone"]
+        assert alone["codes"] > 64 and alone["largest_difference"] <= 1 and alone["equal"] > 0.99, alone
+        for rounding in ("single_half_up", "single_half_away", "gemmlowp_double"):
+            alone = read(encodings, "--rounding", rounding)["against_float_requantization"]["alone"]
+            assert alone["largest_difference"] <= 1, (rounding, alone)
+        floats = read(encodings, "--requant", "float")
+        assert "against_float_requantization" not in floats
+        assert all("stays float" in line for line in floats["remarks"])
+        said = tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 8, "--integer").expect(DONE)
+        assert all(line in said.err for line in floats["remarks"]), said
+
+
+def test_powers_of_two_lose_nothing_where_scales_are_powers_of_two():
+    with folder() as path:
+        encodings = start(path, "--pow2")
+        alone = read(encodings, "--requant", "pow2")["against_float_requantization"]["alone"]
+        assert alone["largest_difference"] <= 1, alone
+
+
+def test_the_ranking_begins_with_what_costs_most():
+    with folder() as path:
+        encodings = start(path)
+        answer = json.loads(simulate(encodings, "--rank", "--json").expect(DONE).out)
+        costs = [value["sqnr"] if value["sqnr"] is not None else 1e9 for value in answer["ranking"]]
+        assert costs == sorted(costs) and costs[0] < 100 and answer["not_tried"] == 0
+        few = json.loads(simulate(encodings, "--rank=3", "--json").expect(DONE).out)
+        assert len(few["ranking"]) == 3 and few["not_tried"] == len(costs) - 3
+        simulate(encodings, "--rank=3").expect(DONE, "outputs' dB", "each value quantized alone")
+
+
+def write_npy(path, values):
+    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({len(values)},), }}"
+    header += " " * (117 - len(header)) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() +
+                     struct.pack(f"<{len(values)}i", *values))
+
+
+def test_wrong_calls_and_bad_files():
+    with folder() as path:
+        encodings = start(path)
+        tidemark("simulate", DIGITS).refuses(WRONG_CALL, "which encodings?")
+        simulate(encodings, "--requant", "exact").refuses(WRONG_CALL, "float, fixed or pow2")
+        simulate(encodings, "--rounding", "up").refuses(WRONG_CALL, "no rounding 'up'")
+        simulate(path / "none.json").refuses(BAD_INPUT, "none.json")
+        simulate(encodings, "--labels", "classes").refuses(BAD_INPUT, "'classes'")
+        write_npy(path / "few.npy", [1, 2, 3])
+        simulate(encodings, "--labels", path / "few.npy").refuses(BAD_INPUT, "labels for 3 samples only")
+        document = json.loads(encodings.read_text())
+        document["encodings"][0]["fingerprint"] = "0123456789abcdef"
+        (path / "other.json").write_text(json.dumps(document))
+        simulate(path / "other.json").refuses(BAD_INPUT, "another model")
+
+
+main(globals())
