@@ -285,6 +285,6 @@ const struct command command_calibrate = {
     "options or --config say otherwise; docs/calibrate.md tells the rules, and the config.\n"
     "What stays float is listed with the reason. `simulate` tells what the encodings cost,\n"
     "`export` writes them for other tools.",
-    "tidemark calibrate profile.json -o encodings.json --config choices.json",
+    "tidemark calibrate profile.json -o encodings.json --method mse",
     run_calibrate,
 };

@@ -138,7 +138,7 @@ static enum tmk_status run_method(const struct tmk_make *make, uint32_t pick,
     if (method->wants_histogram && !has_histogram(make, pick))
         return tmk_fail(make->diag, TMK_UNSUPPORTED,
                         "p%" PRIu32 " '%s' has no histogram, which the method %s wants: profile "
-                        "with --level histogram, or take --method minmax",
+                        "with --kind histogram, or take --method minmax",
                         t->id, t->name, method->name);
     return tmk_in(make->diag, method->choose(spread, &terms->grid, parameter, out, make->diag),
                   "p%" PRIu32 " '%s'", t->id, t->name);

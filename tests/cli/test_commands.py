@@ -31,6 +31,8 @@ OPTIONS = {
     "link": [*RUNNING, "output", "lineage", "numbers", "original", "original-params", "tensors", "samples", "report",
              "lineage-out", "json"],
     "export": ["to", "output", "model", "params", "names", "keep-names", "template", "set", "json"],
+    "calibrate": ["output", "method", "percentile", "dtype", "weights-dtype", "scheme", "weights-scheme", "per-channel", "pow2",
+                  "rounding", "pow2-requant", "config", "json"],
     "graph": ["params", "dot", "ops", "json", "lineage"],
     "report": ["output", "since", "encodings", "title"],
     "run": [*RUNNING, "output", "values"],
