@@ -117,7 +117,8 @@ struct tmk_relay_expr {
     struct tmk_relay_expr *callee;     /* CALL */
     struct tmk_relay_expr **args;
     uint32_t n_args;
-    struct tmk_relay_attr *attrs; /* CALL; of `op(%x, meta[relay.attrs.A][0])` the name is "" */
+    struct tmk_relay_attr *attrs; /* CALL; of `op(%x, meta[relay.attrs.A][0])` and of
+                                     those by position, `cast(%x, "int8")`, the name is "" */
     uint32_t n_attrs;
     struct tmk_relay_body *body, *otherwise; /* IF */
 

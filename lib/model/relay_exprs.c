@@ -193,11 +193,48 @@ static enum tmk_status parse_if(struct tmk_relay_reader *in, struct tmk_relay_ex
     return TMK_OK;
 }
 
-/* (), (x), (x,), (x, y). */
+/* Bindings and a result inside brackets, at their first token: a function that is called at once.
+ * TVM writes lets so that stand inside expressions. */
+static enum tmk_status parse_scope(struct tmk_relay_reader *in, struct tmk_relay_place place,
+                                   struct tmk_relay_expr **out) {
+    struct tmk_relay_expr *call, *callee;
+    uint32_t height;
+    TMK_TRY(new_expr(in, TMK_RELAY_CALL, place, &call));
+    TMK_TRY(new_expr(in, TMK_RELAY_FN, place, &callee));
+    callee->fn = tmk_arena_alloc(&in->module->arena, sizeof *callee->fn);
+    if (!callee->fn)
+        return tmk_nomem(in->diag);
+    callee->fn->name = "";
+    callee->fn->place = place;
+    TMK_TRY(tmk_relay_parse_body(in, &callee->fn->body, &height));
+    TMK_TRY(raise_over(in, callee, height));
+    call->callee = callee;
+    *out = call;
+    return raise_over(in, call, callee->height);
+}
+
+static bool at_binding(const struct tmk_relay_reader *in) {
+    return tmk_relay_is(in, "let") ||
+           (in->token.kind == RELAY_NUMBERED && tmk_relay_before_equals(in));
+}
+
+/* { bindings result } */
+static enum tmk_status parse_braces(struct tmk_relay_reader *in, struct tmk_relay_expr **out) {
+    struct tmk_relay_place place = in->token.place;
+    TMK_TRY(tmk_relay_next(in));
+    TMK_TRY(parse_scope(in, place, out));
+    return tmk_relay_need(in, '}', "'}' or ';'");
+}
+
+/* (), (x), (x,), (x, y), (let %x = y; z). */
 static enum tmk_status parse_brackets(struct tmk_relay_reader *in, struct tmk_relay_expr **out) {
     struct tmk_relay_place place = in->token.place;
     size_t base = in->pointers.used;
     TMK_TRY(tmk_relay_next(in));
+    if (at_binding(in)) {
+        TMK_TRY(parse_scope(in, place, out));
+        return tmk_relay_need(in, ')', "')' or ';'");
+    }
     bool more = in->token.kind != ')', comma = !more;
     while (more) {
         struct tmk_relay_expr *item;
@@ -232,7 +269,7 @@ static enum tmk_status parse_word(struct tmk_relay_reader *in, struct tmk_relay_
         return parse_if(in, out);
     if (tmk_relay_is(in, "let"))
         return tmk_relay_fail(in, in->token.place,
-                              "a let inside an expression is not read; give it a name outside");
+                              "a let inside an expression stands in brackets of its own");
     return parse_named(in, TMK_RELAY_OPERATOR, out);
 }
 
@@ -251,6 +288,8 @@ static enum tmk_status parse_atom(struct tmk_relay_reader *in, struct tmk_relay_
         return parse_word(in, out);
     case '(':
         return parse_brackets(in, out);
+    case '{':
+        return parse_braces(in, out);
     default:
         return tmk_relay_expected(in, "an expression");
     }
@@ -272,8 +311,10 @@ static bool is_constant_key(const struct tmk_relay_token *token) {
 
 static enum tmk_status parse_arg(struct tmk_relay_reader *in) {
     struct tmk_relay_expr *arg;
+    if (in->token.kind == RELAY_STRING || in->token.kind == '[')
+        return tmk_relay_parse_attr(in, "");
     if (in->token.kind == RELAY_WORD && tmk_relay_before_equals(in))
-        return tmk_relay_parse_attr(in);
+        return tmk_relay_parse_attr(in, NULL);
     if (in->token.kind == RELAY_META && !is_constant_key(&in->token))
         return parse_attrs_object(in);
     TMK_TRY(tmk_relay_parse_expr(in, &arg));

@@ -250,15 +250,16 @@ static enum tmk_status parse_step(struct tmk_relay_reader *in, size_t scope,
             body->result = expr;
     }
     if (binding) {
-        TMK_TRY(tmk_relay_need(in, ';', "';'"));
+        if (binding->kind != TMK_RELAY_FREE || in->token.kind == ';') /* 0.0.4 leaves it out */
+            TMK_TRY(tmk_relay_need(in, ';', "';'"));
         TMK_TRY(tmk_relay_take(in, ';', &ends)); /* 0.0.4 writes two */
     }
     *out = binding;
     return TMK_OK;
 }
 
-static enum tmk_status parse_body(struct tmk_relay_reader *in, struct tmk_relay_body *body,
-                                  uint32_t *height) {
+enum tmk_status tmk_relay_parse_body(struct tmk_relay_reader *in, struct tmk_relay_body *body,
+                                     uint32_t *height) {
     size_t base = in->pointers.used, scope = in->scope.used;
     struct tmk_relay_binding *binding;
     *height = 0;
@@ -276,7 +277,7 @@ static enum tmk_status parse_body(struct tmk_relay_reader *in, struct tmk_relay_
 enum tmk_status tmk_relay_parse_block(struct tmk_relay_reader *in, struct tmk_relay_body *body,
                                       uint32_t *height) {
     TMK_TRY(tmk_relay_need(in, '{', "'{'"));
-    TMK_TRY(parse_body(in, body, height));
+    TMK_TRY(tmk_relay_parse_body(in, body, height));
     return tmk_relay_need(in, '}', "'}' or ';'");
 }
 
@@ -284,7 +285,7 @@ enum tmk_status tmk_relay_parse_block(struct tmk_relay_reader *in, struct tmk_re
 
 static enum tmk_status parse_param(struct tmk_relay_reader *in, size_t scope) {
     if (in->token.kind == RELAY_WORD)
-        return tmk_relay_parse_attr(in);
+        return tmk_relay_parse_attr(in, NULL);
     struct tmk_relay_binding *param;
     TMK_TRY(parse_variable(in, TMK_RELAY_PARAM, &param));
     struct tmk_relay_word *word;
@@ -363,7 +364,7 @@ static enum tmk_status parse_bare(struct tmk_relay_reader *in) {
         TMK_TRY(tmk_relay_parse_function(in, fn, &height));
     } else {
         TMK_TRY(new_function(in, TMK_RELAY_BODY_FORM, &fn));
-        TMK_TRY(parse_body(in, &fn->body, &height));
+        TMK_TRY(tmk_relay_parse_body(in, &fn->body, &height));
     }
     return tmk_relay_push(in, &in->pointers, &fn);
 }

@@ -144,7 +144,30 @@ static enum tmk_status print_operand(struct printer *to, const struct tmk_relay_
     return TMK_OK;
 }
 
+/* Is it a function without parameters that is called at once? */
+static bool is_scope(const struct tmk_relay_expr *call) {
+    const struct tmk_relay_expr *callee = call->callee;
+    return callee->kind == TMK_RELAY_FN && !call->n_args && !call->n_attrs &&
+           !call->remark_inside && callee->fn->body.n &&
+           callee->fn->body.bindings[0]->kind != TMK_RELAY_FREE && !callee->fn->n_params &&
+           !callee->fn->n_attrs && !callee->fn->result && !callee->fn->type_params &&
+           !callee->type && !callee->span && !callee->remark;
+}
+
+static enum tmk_status print_scope(struct printer *to, const struct tmk_relay_body *body) {
+    tmk_text_puts(to->out, "(");
+    to->indent++;
+    new_line(to);
+    TMK_TRY(print_body(to, body));
+    to->indent--;
+    new_line(to);
+    tmk_text_puts(to->out, ")");
+    return TMK_OK;
+}
+
 static enum tmk_status print_call(struct printer *to, const struct tmk_relay_expr *expr) {
+    if (is_scope(expr))
+        return print_scope(to, &expr->callee->fn->body);
     TMK_TRY(print_operand(to, expr->callee));
     tmk_text_puts(to->out, "(");
     TMK_TRY(print_list(to, expr));

@@ -112,7 +112,10 @@ TMK_NODISCARD enum tmk_status tmk_relay_copy(struct tmk_relay_reader *in, const 
 TMK_NODISCARD enum tmk_status tmk_relay_parse_function(struct tmk_relay_reader *in,
                                                        struct tmk_relay_function *fn,
                                                        uint32_t *height);
-/* `{ bindings result }`. */
+/* Bindings and the result, up to the bracket behind them. */
+TMK_NODISCARD enum tmk_status tmk_relay_parse_body(struct tmk_relay_reader *in,
+                                                   struct tmk_relay_body *body, uint32_t *height);
+/* The same in braces. */
 TMK_NODISCARD enum tmk_status tmk_relay_parse_block(struct tmk_relay_reader *in,
                                                     struct tmk_relay_body *body, uint32_t *height);
 
@@ -154,8 +157,8 @@ TMK_NODISCARD enum tmk_status tmk_relay_number_data(struct tmk_relay_reader *in,
                                                     struct tmk_relay_place place,
                                                     const struct tmk_relay_type *type,
                                                     struct tmk_relay_expr *expr);
-/* `name = value`, pushed onto `attrs`. */
-TMK_NODISCARD enum tmk_status tmk_relay_parse_attr(struct tmk_relay_reader *in);
+/* `name = value`, pushed onto `attrs`; with a name given, the value alone. */
+TMK_NODISCARD enum tmk_status tmk_relay_parse_attr(struct tmk_relay_reader *in, const char *name);
 
 /* ---- relay_exprs.c ---- */
 

@@ -265,11 +265,13 @@ static enum tmk_status parse_value(struct tmk_relay_reader *in, struct tmk_relay
     return TMK_OK;
 }
 
-enum tmk_status tmk_relay_parse_attr(struct tmk_relay_reader *in) {
-    struct tmk_relay_attr attr = {0};
-    TMK_TRY(tmk_relay_name(in, in->token.at, in->token.len, &attr.name));
-    TMK_TRY(tmk_relay_next(in));
-    TMK_TRY(tmk_relay_need(in, '=', "'='"));
+enum tmk_status tmk_relay_parse_attr(struct tmk_relay_reader *in, const char *name) {
+    struct tmk_relay_attr attr = {.name = name};
+    if (!name) {
+        TMK_TRY(tmk_relay_name(in, in->token.at, in->token.len, &attr.name));
+        TMK_TRY(tmk_relay_next(in));
+        TMK_TRY(tmk_relay_need(in, '=', "'='"));
+    }
     TMK_TRY(parse_value(in, &attr.value));
     return tmk_relay_push(in, &in->attrs, &attr);
 }

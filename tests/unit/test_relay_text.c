@@ -84,6 +84,22 @@ static void test_printed_as_it_was(void **state) {
                "    (%2,)\n"
                "  } /* ty=int32 */\n"
                "}\n",
+        "v0.0.4\n"
+        "def @main(%X: float32) {\n"
+        "  %9 = (\n"
+        "    let %while_loop: fn (int32, float32) -> (int32, float32) = fn (%i: int32, %a.15: "
+        "float32) {\n"
+        "      if (less(%i, 9)) {\n"
+        "        %while_loop(add(%i, 1), %a.15)\n"
+        "      } else {\n"
+        "        (%i, %a.15)\n"
+        "      }\n"
+        "    };\n"
+        "    %while_loop\n"
+        "  );\n"
+        "  %10 = %9(1, %X);\n"
+        "  %10.1\n"
+        "}\n",
         HEADER "free_var %x: Tensor[(2), float32] /* ty=Tensor[(2), float32] */;\n"
                "%0 = (%x, %x);\n"
                "concatenate(%0, axis=-1)\n",
@@ -130,6 +146,15 @@ static void test_other_spellings(void **state) {
         {MAIN "%x - -1f != --1f}", HEADER MAIN "not_equal(subtract(%x, -1f), 1f)\n}\n"},
         /* sequences */
         {MAIN "f(%x);; g(%y); %x}", HEADER MAIN "let %_ = f(%x);\n  let %_ = g(%y);\n  %x\n}\n"},
+        /* bindings inside expressions */
+        {MAIN "f({%0 = %x; g(%0)}) /* ty=int8 */}",
+         HEADER MAIN "f((\n    %0 = %x;\n    g(%0)\n  )) /* ty=int8 */\n}\n"},
+        {MAIN "{%x}}", HEADER MAIN "(fn () {\n    %x\n  })()\n}\n"},
+        {"free_var %x: int32\nfree_var %y\n%0 = f(%x);\n%0",
+         HEADER "free_var %x: int32;\nfree_var %y;\n%0 = f(%x);\n%0\n"},
+        /* attributes by position */
+        {MAIN "cast(cast(%x, \"int8\") - %y, [\"a\", 1])}",
+         HEADER MAIN "cast(subtract(cast(%x, \"int8\"), %y), [\"a\", 1])\n}\n"},
         /* commas, comments at other places */
         {MAIN "f(%x, /* one */ %y, k=1, /* two */)}",
          HEADER MAIN "f(%x, %y, k=1, /* one, two */)\n}\n"},
@@ -414,7 +439,8 @@ static void test_errors(void **state) {
         {"def @main() { let %x = 1; }", "m:1:27: expected an expression, found '}'"},
         {"def @main() { (1).x }", "m:1:18: expected the number of a tuple's item"},
         {"def @main() { match (1) { } }", "m:1:15: match is not read"},
-        {"def @main() { f(let %x = 1; %x) }", "m:1:17: a let inside an expression"},
+        {"def @main() { f(let %x = 1; %x) }", "m:1:17: a let inside an expression stands in"},
+        {"def @main() { (let %x = 1; %x, 1) }", "m:1:30: expected ')' or ';', found ','"},
         {"def @main() { 1 } 2", "m:1:19: expected def, metadata or the end, found '2'"},
         {"def @main() { \"\n", "m:1:15: this string has no end"},
         {"def @main() { /* /* */", "m:1:15: this comment has no end"},
@@ -464,6 +490,8 @@ static void test_deep_nesting_is_refused(void **state) {
         {"def @main() { 1", "*(1", "}", "nested more than 200 deep"},
         {"def @main() { ", "fn () { ", "", "nested more than 200 deep"},
         {"def @main() { ", "if (", "", "nested more than 200 deep"},
+        {"def @main() { ", "{", "", "nested more than 200 deep"},
+        {"def @main() { ", "(let %x = ", "", "nested more than 200 deep"},
         {"def @main() { ", "if (1) {", "", "nested more than 200 deep"},
         {"def @main() { f(a=", "[", "", "nested more than 200 deep"},
         {"def @main(%x: ", "(", "", "nested more than 200 deep"},
