@@ -140,9 +140,14 @@ enum tmk_status tmk_make_requants(struct tmk_make *make) {
         all->requants = tmk_encodings_make(all, r.n, sizeof *all->requants);
         status = all->requants ? TMK_OK : tmk_nomem(make->diag);
     }
+    for (uint32_t i = 0; status == TMK_OK && i < r.n; i++) {
+        struct tmk_requant *to = &all->requants[i];
+        *to = r.list[i];
+        status = tmk_encodings_keep(all, to->node, &to->node, make->diag);
+        if (status == TMK_OK)
+            status = tmk_encodings_keep(all, to->op, &to->op, make->diag);
+    }
     if (status == TMK_OK) {
-        for (uint32_t i = 0; i < r.n; i++)
-            all->requants[i] = r.list[i];
         qsort(all->requants, r.n, sizeof *all->requants, by_id);
         all->n_requants = r.n;
     }
