@@ -5,10 +5,13 @@
  * asked for, and the nodes that the encodings leave float stand in one member of ours at the top.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/diag.h"
 #include "calib/grid.h"
+#include "export/qdq.h"
 #include "export/rows.h"
+#include "ops/shapes.h"
 
 /* What most encodings are: quantize_static has one choice for all. */
 struct most {
@@ -97,36 +100,40 @@ static void remark_on_others(const struct tmk_export_job *job, const struct tmk_
 
 /* ---- nodes that stay float ---- */
 
-static bool stays_float(const struct tmk_encodings *all, const struct tmk_value *value,
-                        const struct tmk_node *reader, uint32_t input) {
-    if (!value || value->profile_id < 0 ||
-        (value->type.dtype != TMK_FLOAT32 && value->type.dtype != TMK_UNDEFINED))
+static bool stays_float(const struct tmk_encodings *all, const struct tmk_value *value) {
+    if (!value || value->profile_id < 0 || value->type.dtype != TMK_FLOAT32)
         return false;
-    for (uint32_t i = 0; i < all->n_left; i++)
-        if (all->left[i].id == value->profile_id)
-            return !tmk_encodings_find(all, (uint32_t)value->profile_id, reader->name, input);
-    return false;
+    for (uint32_t i = 0; i < all->n_items; i++)
+        if (all->items[i].id == value->profile_id)
+            return false;
+    return true;
 }
 
-/* ONNX Runtime has no range for what is computed and stays float; weights it has always. */
+/* ONNX Runtime has no range for what is computed and stays float; of initializers those that are
+ * multiplied by count. */
 static bool is_left_out(const struct tmk_encodings *all, const struct tmk_node *node) {
+    static const char *const products[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
+    bool product = false;
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        product = product || strcmp(node->op, products[i]) == 0;
     for (uint32_t i = 0; i < node->n_outputs; i++)
-        if (stays_float(all, node->outputs[i], node, UINT32_MAX))
+        if (stays_float(all, node->outputs[i]))
             return true;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const struct tmk_value *value = node->inputs[i];
-        if (value && (value->kind != TMK_VALUE_INITIALIZER || i == 1) &&
-            stays_float(all, value, node, i))
+        if (value && (value->kind != TMK_VALUE_INITIALIZER || (product && i == 1)) &&
+            stays_float(all, value))
             return true;
     }
     return false;
 }
 
-static void put_left_out(const struct tmk_export_job *job, struct tmk_json_out *to) {
+static void put_left_out(const struct tmk_export_job *job, const struct tmk_graph *typed,
+                         struct tmk_json_out *to) {
     struct tmk_json_out list = tmk_json_new_array();
     uint32_t nameless = 0;
-    for (const struct tmk_node *node = job->graph->first; node; node = node->next) {
-        if (!is_left_out(job->encodings, node))
+    for (const struct tmk_node *node = typed->first; node; node = node->next) {
+        if (!tmk_qdq_knows(node) || !is_left_out(job->encodings, node))
             continue;
         if (node->name[0])
             tmk_json_put_text(&list, NULL, node->name);
@@ -143,8 +150,9 @@ static void put_left_out(const struct tmk_export_job *job, struct tmk_json_out *
 
 /* ---- the file ---- */
 
-static void put_call(const struct tmk_export_job *job, const struct most *m,
-                     struct tmk_json_out *to) {
+/* typed: the graph with the types of its values; NULL: none was given. */
+static void put_call(const struct tmk_export_job *job, const struct tmk_graph *typed,
+                     const struct most *m, struct tmk_json_out *to) {
     struct tmk_json_out call = tmk_json_new_object(), extra = tmk_json_new_object();
     tmk_json_put_text(&call, "activation_type", type_name(m->activation));
     tmk_json_put_text(&call, "weight_type", type_name(m->weight));
@@ -152,12 +160,13 @@ static void put_call(const struct tmk_export_job *job, const struct most *m,
     tmk_json_put(&extra, "ActivationSymmetric", cJSON_CreateBool(m->activation_symmetric));
     tmk_json_put(&extra, "WeightSymmetric", cJSON_CreateBool(m->weight_symmetric));
     tmk_json_put_child(&call, "extra_options", &extra);
-    if (job->graph)
-        put_left_out(job, &call);
+    if (typed)
+        put_left_out(job, typed, &call);
     tmk_json_put_child(to, "quantize_static", &call);
 }
 
 static struct tmk_json_out make_tidemark(const struct tmk_export_job *job,
+                                         const struct tmk_graph *typed,
                                          const struct tmk_export_rows *rows, const struct most *m) {
     struct tmk_json_out to = tmk_json_new_object(), ids = tmk_json_new_object();
     char id[16];
@@ -166,7 +175,7 @@ static struct tmk_json_out make_tidemark(const struct tmk_export_job *job,
     tmk_json_put_text(&to, "model", job->encodings->model.file);
     tmk_json_put_text(&to, "sha256", job->encodings->model.sha256);
     tmk_json_put_u64(&to, "samples", job->encodings->samples);
-    put_call(job, m, &to);
+    put_call(job, typed, m, &to);
     for (size_t i = 0; i < rows->n; i++) {
         snprintf(id, sizeof id, "p%u", rows->items[i].encoding->id);
         tmk_json_put_text(&ids, rows->items[i].name, id);
@@ -175,26 +184,50 @@ static struct tmk_json_out make_tidemark(const struct tmk_export_job *job,
     return to;
 }
 
-static enum tmk_status put_ranges(const struct tmk_export_rows *rows, struct tmk_text *out,
+static enum tmk_status put_range(const char *name, const struct tmk_encoding *e, bool first,
+                                 struct tmk_text *out, struct tmk_diag *diag) {
+    tmk_text_puts(out, first ? "" : ",\n");
+    TMK_TRY(tmk_export_quote(out, name, diag));
+    tmk_export_put_range(e, ":{\"CLS\":\"TensorData\",\"lowest\":", ",\"highest\":", "}", out);
+    return TMK_OK;
+}
+
+/* A weight that an operator makes is no initializer: ONNX Runtime wants a range of it too. */
+static enum tmk_status put_made_weights(const struct tmk_export_job *job,
+                                        const struct tmk_graph *typed, struct tmk_text *out,
+                                        struct tmk_diag *diag) {
+    for (const struct tmk_node *node = typed ? typed->first : NULL; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_outputs; i++) {
+            const struct tmk_value *value = node->outputs[i];
+            const struct tmk_encoding *e =
+                value && value->profile_id >= 0
+                    ? tmk_encodings_find(job->encodings, (uint32_t)value->profile_id, NULL, 0)
+                    : NULL;
+            const char *name = e ? tmk_export_name(job, e->id, e->name) : NULL;
+            if (name && e->role != TMK_ENCODING_ACTIVATION)
+                TMK_TRY(put_range(name, e, false, out, diag));
+        }
+    return TMK_OK;
+}
+
+static enum tmk_status put_ranges(const struct tmk_export_job *job, const struct tmk_graph *typed,
+                                  const struct tmk_export_rows *rows, struct tmk_text *out,
                                   struct tmk_diag *diag) {
     tmk_text_puts(out, "{\"CLS\":\"TensorsData\",\"data\":{\n");
-    for (size_t i = 0; i < rows->n; i++) {
-        tmk_text_puts(out, i ? ",\n" : "");
-        TMK_TRY(tmk_export_quote(out, rows->items[i].name, diag));
-        tmk_export_put_range(rows->items[i].encoding,
-                             ":{\"CLS\":\"TensorData\",\"lowest\":", ",\"highest\":", "}", out);
-    }
+    for (size_t i = 0; i < rows->n; i++)
+        TMK_TRY(put_range(rows->items[i].name, rows->items[i].encoding, i == 0, out, diag));
+    TMK_TRY(put_made_weights(job, typed, out, diag));
     tmk_text_puts(out, "\n},\n\"calibration_method\":{\"CLS\":\"CalibrationMethod\",\"value\":"
                        "\"CalibrationMethod.MinMax\"},\n\"smooth_quant\":false,\n\"tidemark\":");
     return TMK_OK;
 }
 
-static enum tmk_status write_rows(const struct tmk_export_job *job,
+static enum tmk_status write_rows(const struct tmk_export_job *job, const struct tmk_graph *typed,
                                   const struct tmk_export_rows *rows, struct tmk_text *out,
                                   struct tmk_diag *diag) {
     const struct most m = find_most(job->encodings);
-    struct tmk_json_out ours = make_tidemark(job, rows, &m);
-    enum tmk_status status = put_ranges(rows, out, diag);
+    struct tmk_json_out ours = make_tidemark(job, typed, rows, &m);
+    enum tmk_status status = put_ranges(job, typed, rows, out, diag);
     if (status == TMK_OK)
         status = tmk_json_finish(&ours, out, diag);
     else
@@ -208,10 +241,16 @@ static enum tmk_status write_rows(const struct tmk_export_job *job,
 
 static enum tmk_status write_ort_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
     static const struct tmk_export_wants wants = {0};
+    struct tmk_graph *typed = NULL;
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};
     TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
-    enum tmk_status status = write_rows(job, &rows, &out, diag);
+    enum tmk_status status = job->graph ? tmk_graph_clone(job->graph, &typed, diag) : TMK_OK;
+    if (status == TMK_OK && typed)
+        status = tmk_fill_types(typed, diag);
+    if (status == TMK_OK)
+        status = write_rows(job, typed, &rows, &out, diag);
+    tmk_graph_destroy(&typed);
     tmk_text_finish(&out);
     tmk_export_rows_finish(&rows);
     return status;

@@ -53,10 +53,17 @@ void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) TMK_PRINTF(2, 3)
 TMK_NODISCARD enum tmk_status tmk_qdq_tell(struct tmk_qdq *q, const struct tmk_encoding *encoding,
                                            const char *why);
 
+/* ---- qdq_prepare.c ---- */
+
+/* Weights that are computed become initializers, additions the biases that they add. */
+TMK_NODISCARD enum tmk_status tmk_qdq_prepare(struct tmk_qdq *q);
+
 /* ---- qdq_mark.c ---- */
 
 /* Marks what is to be quantized, and takes out a Relu or Clip that the codes of its result do. */
 TMK_NODISCARD enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q);
+/* Does ONNX Runtime quantize operators of this kind? */
+bool tmk_qdq_knows(const struct tmk_node *node);
 /* NULL: the value is not to be quantized. */
 struct tmk_qdq_mark *tmk_qdq_marked(const struct tmk_qdq *q, const struct tmk_value *value);
 /* Of a value as this reader sees it; NULL: as most do. NULL: it stays float for it. */

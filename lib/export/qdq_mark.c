@@ -23,14 +23,21 @@ struct tmk_qdq_mark *tmk_qdq_marked(const struct tmk_qdq *q, const struct tmk_va
     return value ? tmk_ptrmap_get(&q->by_value, value) : NULL;
 }
 
+/* Nodes without names are told by the ID of their first result. */
 const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
                                             const struct tmk_qdq_mark *mark,
                                             const struct tmk_node *reader, uint32_t input) {
     const struct tmk_encoding *derived = tmk_ptrmap_get(&q->derived, mark->value);
     if (derived)
         return derived;
-    const struct tmk_encoding *found =
-        tmk_encodings_find(q->encodings, (uint32_t)mark->id, reader ? reader->name : NULL, input);
+    char label[16] = "";
+    if (reader && !reader->name[0] && reader->n_outputs && reader->outputs[0])
+        snprintf(label, sizeof label, "p%lld", (long long)reader->outputs[0]->profile_id);
+    const struct tmk_encoding *found = tmk_encodings_find(q->encodings, (uint32_t)mark->id,
+                                                          !reader           ? NULL
+                                                          : reader->name[0] ? reader->name
+                                                                            : label,
+                                                          input);
     /* 8-bit floats have operators of their own, and nothing is quantized to int32. */
     if (!found || !tmk_dtype_is_integer(found->dtype) ||
         (found->dtype == TMK_INT32 && mark->value && mark->value->kind != TMK_VALUE_INITIALIZER))
@@ -148,8 +155,8 @@ static enum tmk_status mark_bias(struct tmk_qdq *q, struct tmk_node *node, uint3
     if (!can_be_quantized(q, bias) || bias->kind != TMK_VALUE_INITIALIZER)
         return TMK_OK;
     const int64_t id = bias->profile_id;
-    const struct tmk_encoding *encoding =
-        tmk_encodings_find(q->encodings, (uint32_t)id, node->name, at);
+    const struct tmk_qdq_mark asked = {.value = bias, .id = id};
+    const struct tmk_encoding *encoding = tmk_qdq_encoding(q, &asked, node, at);
     if (!encoding)
         return TMK_OK;
     if (encoding->dtype != TMK_INT32)
@@ -422,6 +429,10 @@ static mark_fn *find_operator(const struct tmk_node *node) {
         if (strcmp(node->op, operators[i].op) == 0)
             return operators[i].mark;
     return NULL;
+}
+
+bool tmk_qdq_knows(const struct tmk_node *node) {
+    return find_operator(node) != NULL;
 }
 
 enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q) {

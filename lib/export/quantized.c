@@ -100,7 +100,7 @@ static const char *why_not(const struct tmk_qdq *q, const struct tmk_encoding *e
         if (q->marks[i]->id == e->id)
             return q->marks[i]->value ? "nothing reads the value under this encoding"
                                       : "the codes of its Relu's or Clip's result clip it";
-    return "no operator that ONNX Runtime's quantizer knows makes or reads it";
+    return "nothing that ONNX Runtime's quantizer quantizes computes with it";
 }
 
 static enum tmk_status tell_the_rest(struct tmk_qdq *q) {
@@ -147,6 +147,7 @@ static enum tmk_status list_values(const struct tmk_qdq *q, struct tmk_quantized
 }
 
 static enum tmk_status build_qdq(struct tmk_qdq *q) {
+    TMK_TRY(tmk_qdq_prepare(q));
     TMK_TRY(tmk_qdq_mark_all(q));
     TMK_TRY(tmk_qdq_make_room(q));
     TMK_TRY(tmk_qdq_place_all(q));

@@ -367,7 +367,7 @@ static void encodings_that_fit_nothing_are_refused_or_told(void **state) {
     begin(&c, CONV " %e = Exp(%c)\n output %e\n}");
     encode_u8(&c, "e", 0.5f, 0);
     assert_ok(quantize(&c), &c.diag);
-    assert_non_null(strstr(c.said, "e: no operator that ONNX Runtime's quantizer knows"));
+    assert_non_null(strstr(c.said, "e: nothing that ONNX Runtime's quantizer quantizes"));
     end(&c);
 
     const float three[] = {1, 1, 1};
@@ -382,6 +382,78 @@ static void encodings_that_fit_nothing_are_refused_or_told(void **state) {
     c.encodings->items[0].fingerprint ^= 1;
     assert_int_equal(quantize(&c), TMK_MISMATCH);
     end(&c);
+}
+
+/* ---- weights and biases where they can't be seen ---- */
+
+static void weights_behind_operators_on_constants_become_codes(void **state) {
+    (void)state;
+    struct qdq_case c;
+    const float scale = 0.0078125f;
+    begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1,2]\n init %w : f32[1,2] = {1, -0.5}\n"
+              " init %s : i64[2] = {2, 1}\n %r = Reshape(%w, %s)\n %t = Identity(%r)\n"
+              " %y = MatMul(%x, %t) \"m\"\n output %y\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode(&c, "t", TMK_INT8, -1, 1, &scale, 0)->role = TMK_ENCODING_WEIGHT;
+    assert_ok(quantize(&c), &c.diag);
+    assert_string_equal(c.said, "");
+    assert_int_equal(count(&c, "Reshape") + count(&c, "Identity"), 0);
+    const struct tmk_value *codes = made(&c, "t_quantized");
+    assert_int_equal(codes->data.shape.dim[0], 2);
+    assert_int_equal(((const int8_t *)codes->data.data)[1], -64);
+    assert_string_equal(entry(&c, "t")->codes->name, "t_quantized");
+    end(&c);
+}
+
+static void an_added_bias_joins_the_product(void **state) {
+    (void)state;
+    static const struct {
+        const char *product, *bias, *joined;
+    } cases[] = {
+        {"input %x : f32[1,1,2,2]\n init %w : f32[2,1,1,1] = {1, -0.5}\n %p = Conv(%x, %w) "
+         "{strides=[2,2]} \"m\"\n",
+         "f32[1,2,1,1]", "Conv"},
+        {"input %x : f32[1,1,2,2]\n init %w : f32[2,1,1,1] = {1, -0.5}\n %p = Conv(%x, %w) "
+         "\"m\"\n",
+         "f32[2]", NULL}, /* along the width */
+        {"input %x : f32[3,1]\n init %w : f32[1,2] = {1, -0.5}\n %p = MatMul(%x, %w) \"m\"\n",
+         "f32[2]", "Gemm"},
+        {"input %x : f32[1,3,1]\n init %w : f32[1,2] = {1, -0.5}\n %p = MatMul(%x, %w) \"m\"\n",
+         "f32[2]", NULL}, /* Gemm takes matrices */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int alone = 0; alone < 2; alone++) {
+            struct qdq_case c;
+            char text[1024];
+            const float scale = 0.0078125f, one = 1;
+            snprintf(text, sizeof text,
+                     "graph \"g\" opset 17 {\n %s init %%b : %s = {0.25, -3}\n"
+                     " %%y = Add(%%b, %%p) \"a\"\n output %%y\n}",
+                     cases[i].product, cases[i].bias);
+            begin(&c, text);
+            encode_u8(&c, "x", 0.5f, 3);
+            encode_u8(&c, "y", 0.25f, 128);
+            if (!alone) /* the product is a value of its own */
+                encode_u8(&c, "p", 0.25f, 128);
+            encode(&c, "w", TMK_INT8, -1, 1, &scale, 0);
+            encode(&c, "b", TMK_INT32, -1, 1, &one, 0);
+            assert_ok(quantize(&c), &c.diag);
+            const bool joins = alone && cases[i].joined;
+            assert_int_equal(count(&c, "Add"), !joins);
+            if (joins) {
+                const struct tmk_node *node = made(&c, "y_QuantizeLinear_Input")->producer;
+                assert_string_equal(node->op, cases[i].joined);
+                assert_string_equal(node->name, "m");
+                assert_string_equal(node->inputs[2]->name, "b");
+                const struct tmk_value *codes = made(&c, "b_quantized");
+                assert_int_equal(codes->data.shape.rank, 1);
+                assert_int_equal(((const int32_t *)codes->data.data)[0], 64);
+                assert_int_equal(tmk_node_attr(node, "strides") != NULL, i == 0);
+                assert_null(entry(&c, "p"));
+                assert_string_equal(entry(&c, "y")->real->name, "y");
+            }
+            end(&c);
+        }
 }
 
 /* ---- operator sets ---- */
@@ -447,6 +519,8 @@ int main(void) {
         cmocka_unit_test(beta_goes_into_the_codes),
         cmocka_unit_test(a_bias_that_is_added_alone_gets_the_type_of_the_others),
         cmocka_unit_test(encodings_that_fit_nothing_are_refused_or_told),
+        cmocka_unit_test(weights_behind_operators_on_constants_become_codes),
+        cmocka_unit_test(an_added_bias_joins_the_product),
         cmocka_unit_test(attributes_become_inputs),
         cmocka_unit_test(what_has_another_meaning_is_refused),
     };

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Before anything is marked: the graph is brought to where its weights and biases can be seen.
+ *
+ * A weight that operators on constants make (Reshape of an initializer) becomes an initializer. An
+ * addition whose constant is the bias of the product before it, so that the product itself is an
+ * accumulator without an encoding of its own, becomes that product's bias: Add(Conv(x, w), b) is
+ * Conv(x, w, b), Add(MatMul(x, w), b) of matrices Gemm(x, w, b). */
+#include <string.h>
+
+#include "base/diag.h"
+#include "export/qdq.h"
+#include "ops/ops.h"
+
+/* ---- identities ---- */
+
+static void take_identity(struct tmk_value *to, struct tmk_value *from) {
+    to->profile_id = from->profile_id;
+    to->fingerprint = from->fingerprint;
+    to->content = from->content;
+    to->ordinal = from->ordinal;
+    from->profile_id = -1;
+}
+
+/* ---- constants ---- */
+
+enum { DEEPEST = 8 }; /* operators on constants behind each other */
+
+static bool is_constant(const struct tmk_value *value, int depth) {
+    if (!value)
+        return true;
+    if (value->kind == TMK_VALUE_INITIALIZER)
+        return value->data.data != NULL;
+    const struct tmk_node *node = value->producer;
+    if (!node || depth == DEEPEST || node->n_outputs != 1 || value->n_graph_outputs || !node->row ||
+        !(node->row->flags & TMK_OP_PURE))
+        return false;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (!is_constant(node->inputs[i], depth + 1))
+            return false;
+    return true;
+}
+
+static enum tmk_status fold(struct tmk_qdq *q, struct tmk_value *value, struct tmk_value **out);
+
+static enum tmk_status run_folded(struct tmk_qdq *q, struct tmk_node *node,
+                                  struct tmk_tensor *out) {
+    const struct tmk_tensor **in = tmk_arena_array(&q->arena, node->n_inputs, sizeof *in);
+    if (!in)
+        return tmk_nomem(q->diag);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        struct tmk_value *operand = node->inputs[i];
+        if (operand && operand->kind != TMK_VALUE_INITIALIZER)
+            TMK_TRY(fold(q, operand, &operand));
+        const struct tmk_encoding *e =
+            operand && operand->profile_id >= 0
+                ? tmk_encodings_find(q->encodings, (uint32_t)operand->profile_id, NULL, 0)
+                : NULL;
+        if (e) /* the codes of the result are its codes */
+            TMK_TRY(tmk_qdq_tell(q, e, NULL));
+        in[i] = operand ? &operand->data : NULL;
+    }
+    return tmk_op_run(node, in, out, q->diag);
+}
+
+static enum tmk_status fold(struct tmk_qdq *q, struct tmk_value *value, struct tmk_value **out) {
+    struct tmk_node *node = value->producer;
+    struct tmk_tensor result = {0};
+    TMK_TRY(run_folded(q, node, &result));
+    enum tmk_status status =
+        tmk_graph_add_initializer(q->graph, value->name, &result, out, q->diag);
+    tmk_tensor_finish(&result);
+    TMK_TRY(status);
+    TMK_TRY(tmk_value_replace(value, *out, NULL, false, q->diag));
+    take_identity(*out, value);
+    tmk_node_remove(node);
+    return TMK_OK;
+}
+
+/* Those that are encoded as weights or biases: operands like others stay where ONNX Runtime has
+ * them. */
+static enum tmk_status fold_weight(struct tmk_qdq *q, struct tmk_value *value) {
+    if (!value || value->kind != TMK_VALUE_RESULT || value->graph != q->graph ||
+        value->profile_id < 0 || value->type.dtype == TMK_STRING)
+        return TMK_OK;
+    const struct tmk_encoding *e =
+        tmk_encodings_find(q->encodings, (uint32_t)value->profile_id, NULL, 0);
+    if (!e || e->role == TMK_ENCODING_ACTIVATION || !is_constant(value, 0))
+        return TMK_OK;
+    return fold(q, value, &value);
+}
+
+/* ---- biases ---- */
+
+/* Along the channels of an accumulator of this rank, and along nothing else; false: another shape.
+ */
+static bool is_along_channels(const struct tmk_shape *bias, int32_t rank, int32_t axis,
+                              int64_t channels) {
+    if (bias->rank > rank)
+        return false;
+    for (int32_t i = 0; i < bias->rank; i++)
+        if (bias->dim[i] != (i + rank - bias->rank == axis ? channels : 1))
+            return false;
+    return bias->rank > 0 && rank - bias->rank <= axis;
+}
+
+/* What the bias would be of, as Add's operand: a product without a bias that nobody else reads, and
+ * that has no encoding. */
+static struct tmk_node *product_of(const struct tmk_qdq *q, const struct tmk_value *value) {
+    struct tmk_node *node = value ? value->producer : NULL;
+    if (!node || value->graph != q->graph || value->n_uses != 1 || value->n_graph_outputs ||
+        tmk_encodings_find(q->encodings, (uint32_t)value->profile_id, NULL, 0))
+        return NULL;
+    const bool conv = tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv"),
+               matmul = tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul");
+    if ((!conv && !matmul) || (node->n_inputs > 2 && node->inputs[2]))
+        return NULL;
+    return node;
+}
+
+static bool bias_fits(const struct tmk_node *product, const struct tmk_tensor *bias) {
+    const struct tmk_value *x = product->inputs[0], *w = product->inputs[1];
+    if (w->kind != TMK_VALUE_INITIALIZER || bias->dtype != TMK_FLOAT32)
+        return false;
+    const struct tmk_shape *shape = &w->data.shape;
+    if (tmk_node_is(product, TMK_DOMAIN_ONNX, "Conv"))
+        return shape->rank > 2 && is_along_channels(&bias->shape, shape->rank, 1, shape->dim[0]);
+    return x->type.has_shape && x->type.shape.rank == 2 && shape->rank == 2 &&
+           is_along_channels(&bias->shape, 2, 1, shape->dim[1]);
+}
+
+/* [C], under the bias's name where nobody else has it. */
+static enum tmk_status flat_bias(struct tmk_qdq *q, struct tmk_value *bias,
+                                 const struct tmk_encoding *e, struct tmk_value **out) {
+    struct tmk_tensor flat = {0};
+    tmk_tensor_share(&flat, &bias->data);
+    flat.shape = (struct tmk_shape){1, {(int64_t)tmk_tensor_count(&bias->data)}};
+    enum tmk_status status = tmk_graph_add_initializer(q->graph, bias->name, &flat, out, q->diag);
+    tmk_tensor_finish(&flat);
+    TMK_TRY(status);
+    (*out)->profile_id = bias->profile_id;
+    (*out)->fingerprint = bias->fingerprint;
+    return tmk_ptrmap_put(&q->derived, *out, (void *)(uintptr_t)e) ? TMK_OK : tmk_nomem(q->diag);
+}
+
+static enum tmk_status join(struct tmk_qdq *q, struct tmk_node *product, struct tmk_node *add,
+                            uint32_t at, const struct tmk_encoding *e) {
+    const bool conv = tmk_node_is(product, TMK_DOMAIN_ONNX, "Conv");
+    struct tmk_value *bias = add->inputs[at], *sum = add->outputs[0], *flat = NULL;
+    struct tmk_node *made = NULL;
+    TMK_TRY(flat_bias(q, bias, e, &flat));
+    struct tmk_value *inputs[] = {product->inputs[0], product->inputs[1], flat};
+    TMK_TRY(tmk_graph_add_node(q->graph, product, TMK_DOMAIN_ONNX, conv ? "Conv" : "Gemm",
+                               product->name, product->version, inputs, 3,
+                               (const char *const[]){sum->name}, 1, &made, q->diag));
+    TMK_TRY(tmk_node_copy_attrs(made, product, NULL, q->diag));
+    TMK_TRY(tmk_value_set_type(made->outputs[0], &sum->type, q->diag));
+    TMK_TRY(tmk_value_replace(sum, made->outputs[0], NULL, true, q->diag));
+    take_identity(made->outputs[0], sum);
+    tmk_node_remove(add);
+    tmk_node_remove(product);
+    if (!bias->n_uses && !bias->n_graph_outputs)
+        tmk_graph_drop_initializer(bias);
+    return TMK_OK;
+}
+
+static enum tmk_status join_bias(struct tmk_qdq *q, struct tmk_node *add) {
+    for (uint32_t at = 0; at < 2; at++) {
+        struct tmk_value *bias = add->inputs[at];
+        struct tmk_node *product = product_of(q, add->inputs[1 - at]);
+        if (!product || !bias || bias->kind != TMK_VALUE_INITIALIZER || bias->profile_id < 0)
+            continue;
+        const struct tmk_qdq_mark asked = {.value = bias, .id = bias->profile_id};
+        const struct tmk_encoding *e = tmk_qdq_encoding(q, &asked, add, at);
+        if (e && e->dtype == TMK_INT32 && bias_fits(product, &bias->data))
+            return join(q, product, add, at, e);
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_qdq_prepare(struct tmk_qdq *q) {
+    struct tmk_node *next = NULL;
+    for (struct tmk_node *node = q->graph->first; node; node = next) {
+        next = node->next;
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            TMK_TRY(fold_weight(q, node->inputs[i]));
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Add"))
+            TMK_TRY(join_bias(q, node));
+    }
+    return TMK_OK;
+}
