@@ -64,50 +64,46 @@ static const struct tmk_encoding *find(struct writing *w, char *name) {
 
 /* ---- the template, line by line ---- */
 
+/* As YAML writers spread it: each line a key or an item, indented by any number of blanks. */
 struct line {
     const char *text;
-    size_t len; /* with its end */
+    size_t len;    /* with its end */
+    size_t indent; /* blanks in front */
+    size_t end;    /* of what is written, without blanks behind; == indent where nothing is */
 };
 
 static bool next_line(const char **at, const char *end, struct line *line) {
     if (*at >= end)
         return false;
     const char *stop = memchr(*at, '\n', (size_t)(end - *at));
-    *line = (struct line){*at, (size_t)((stop ? stop + 1 : end) - *at)};
-    *at += line->len;
+    size_t len = (size_t)((stop ? stop + 1 : end) - *at), indent = 0, last = len;
+    while (indent < len && (*at)[indent] == ' ')
+        indent++;
+    while (last > indent && strchr(" \r\n", (*at)[last - 1]) && (*at)[last - 1])
+        last--;
+    *line = (struct line){*at, len, indent, last};
+    *at += len;
     return true;
 }
 
-static bool begins(const struct line *line, const char *with) {
-    return line->len >= strlen(with) && memcmp(line->text, with, strlen(with)) == 0;
+static bool is_key(const struct line *line, const char *key) {
+    return line->end - line->indent == strlen(key) &&
+           memcmp(line->text + line->indent, key, strlen(key)) == 0;
 }
 
-/* The name of an entry: two blanks, a name, a colon. Plain, or in quotes; NULL: it is none. */
-static char *entry_name(struct writing *w, const struct line *line) {
-    size_t len = line->len;
-    while (len && (line->text[len - 1] == '\n' || line->text[len - 1] == '\r'))
-        len--;
-    if (len < 4 || line->text[len - 1] != ':' || memcmp(line->text, "  ", 2) != 0 ||
-        line->text[2] == ' ')
-        return NULL;
-    return tmk_yaml_text(line->text + 2, len - 3, &w->arena);
+static bool is_item(const struct line *line) {
+    return line->end - line->indent >= 2 && memcmp(line->text + line->indent, "- ", 2) == 0;
 }
 
-static void put_number(struct writing *w, float value) {
-    tmk_text_puts(&w->out, "    - ");
-    tmk_yaml_put_float(&w->out, value);
-    tmk_text_puts(&w->out, "\n");
-}
-
-/* Copies the list behind "min:" or "max:", or puts one number in its place. */
+/* Copies the list behind "min:" or "max:", or puts our number in the place of its only one. */
 static void put_list(struct writing *w, const char **at, const char *end,
                      const struct tmk_encoding *e, bool high) {
-    const char *begin = *at;
+    const char *begin = *at, *ahead = *at;
     size_t items = 0;
-    struct line line;
-    const char *ahead = *at;
-    while (next_line(&ahead, end, &line) && begins(&line, "    - ")) {
+    struct line line = {0}, item = {0};
+    while (next_line(&ahead, end, &line) && is_item(&line)) {
         *at = ahead;
+        item = line;
         items++;
     }
     if (!e || items != 1) {
@@ -115,30 +111,47 @@ static void put_list(struct writing *w, const char **at, const char *end,
         return;
     }
     float range[2];
+    size_t number = item.indent + 1;
+    while (item.text[number] == ' ')
+        number++;
     tmk_export_range(e, &range[0], &range[1]);
-    put_number(w, range[high]);
+    tmk_text_append(&w->out, item.text, number);
+    tmk_yaml_put_float(&w->out, range[high]);
+    tmk_text_append(&w->out, item.text + item.end, item.len - item.end);
     w->n++;
+}
+
+/* The encoding of an entry, NAME: on a line of its own. */
+static enum tmk_status see_entry(struct writing *w, const struct line *line,
+                                 const struct tmk_encoding **e) {
+    *e = NULL;
+    if (line->end == line->indent || line->text[line->end - 1] != ':')
+        return TMK_OK;
+    char *name = tmk_yaml_text(line->text + line->indent, line->end - line->indent - 1, &w->arena);
+    if (!name)
+        return TMK_OK;
+    *e = find(w, name);
+    return tmk_map_put(&w->found, name, name) ? TMK_OK : tmk_nomem(w->diag);
 }
 
 static enum tmk_status patch(struct writing *w, const char *at, const char *end) {
     const struct tmk_encoding *e = NULL;
-    bool in_parameters = false;
+    size_t entries = 0; /* how far their names are indented; 0: not in the parameters */
+    bool begun = false;
     struct line line;
     while (next_line(&at, end, &line)) {
         tmk_text_append(&w->out, line.text, line.len);
-        if (line.text[0] != ' ' && line.text[0] != '\n' && line.text[0] != '\r')
-            in_parameters = begins(&line, "quantize_parameters:");
-        if (!in_parameters)
+        if (line.end == line.indent)
             continue;
-        char *name = entry_name(w, &line);
-        if (name) {
-            e = find(w, name);
-            if (!tmk_map_put(&w->found, name, name))
-                return tmk_nomem(w->diag);
+        if (line.indent == 0) {
+            begun = is_key(&line, "quantize_parameters:");
+            entries = 0;
+        } else if (begun && (!entries || line.indent == entries)) {
+            entries = line.indent;
+            TMK_TRY(see_entry(w, &line, &e));
+        } else if (begun && (is_key(&line, "min:") || is_key(&line, "max:"))) {
+            put_list(w, &at, end, e, is_key(&line, "max:"));
         }
-        bool high = begins(&line, "    max:");
-        if (high || begins(&line, "    min:"))
-            put_list(w, &at, end, e, high);
     }
     if (!w->n)
         return tmk_fail(w->diag, TMK_NOTFOUND,

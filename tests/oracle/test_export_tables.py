@@ -101,17 +101,24 @@ def test_ncnn_int8_bytes():
 
 
 def test_rknn():
-    """The example is a template that has these numbers already: with others in it, it must come back, but for one's spelling."""
-    example = (EXAMPLES / "rknn" / "twoconv.quantization.cfg").read_text()
-    changed = re.sub(r"(    (min|max):\n    - ).*", r"\g<1>0.125", example)
-    assert changed != example
+    """The example is a template that has these numbers already: with others in it, it must come back, but for their spelling. The
+    toolkit itself indents twice as far."""
+    narrow = (EXAMPLES / "rknn" / "twoconv.quantization.cfg").read_text()
+    for example in (narrow, re.sub(r"(?m)^    -", "        -  ", re.sub(r"(?m)^((?:  )+)(?=[^ -])", r"\1\1", narrow))):
+        check_rknn(example)
+
+
+def check_rknn(example):
+    changed = re.sub(r"( (min|max):\n +- +).*", r"\g<1>0.125", example)
+    assert changed.count("0.125") == 12
     with folder() as path:
         (path / "t.cfg").write_text(changed)
         ours = export(path, "out", "rknn", "--template", path / "t.cfg").read_text().splitlines()
         assert len(ours) == len(example.splitlines())
         for mine, theirs in zip(ours, example.splitlines()):
-            if theirs.startswith("    - ") and mine != theirs:
-                assert np.float32(mine[6:]) == np.float32(theirs[6:]), (mine, theirs)
+            if " - " in theirs and mine != theirs:
+                mine, theirs = mine.split("- ", 1), theirs.split("- ", 1)
+                assert mine[0] == theirs[0] and np.float32(mine[1]) == np.float32(theirs[1]), (mine, theirs)
             else:
                 assert mine == theirs
 
