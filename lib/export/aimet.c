@@ -179,7 +179,7 @@ static const char *unfit(const struct tmk_encoding *e) {
 
 static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_diag *diag) {
     const char *version = tmk_export_setting(job, "version", "0.6.1");
-    const struct tmk_export_wants wants = {.weights = true, .unfit = unfit};
+    const struct tmk_export_wants wants = {.weights = true, .fused = true, .unfit = unfit};
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};
     bool is_200 = strcmp(version, "2.0.0") == 0;

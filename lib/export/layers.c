@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "export/rows.h"
 
 const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value) {
     if (value->kind == TMK_VALUE_INITIALIZER)
@@ -27,11 +28,17 @@ static int32_t channel_axis(const struct tmk_node *node) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul") ? 1 : -1;
 }
 
+static bool goes_by_activation(const struct tmk_encodings *encodings,
+                               const struct tmk_value *value) {
+    const struct tmk_encoding *e =
+        tmk_encodings_find(encodings, (uint32_t)value->profile_id, NULL, 0);
+    return !e || tmk_export_is_before_activation(e);
+}
+
 /* Behind activations that a layer takes in, as long as nobody else reads what is between. */
 static const struct tmk_value *behind_activation(const struct tmk_encodings *encodings,
                                                  const struct tmk_value *value) {
-    while (value->n_uses == 1 && !value->n_graph_outputs &&
-           !tmk_encodings_find(encodings, (uint32_t)value->profile_id, NULL, 0)) {
+    while (value->n_uses == 1 && !value->n_graph_outputs && goes_by_activation(encodings, value)) {
         const struct tmk_use *use = &value->uses[0];
         if (use->input != 0 || !(tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Relu") ||
                                  tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Clip")))

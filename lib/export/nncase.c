@@ -36,7 +36,7 @@ static enum tmk_status write_nncase(const struct tmk_export_job *job, struct tmk
                                                   ",\n",
                                                   "\n]}\n",
                                                   put_nncase,
-                                                  {.weights = true, .unfit = unfit}};
+                                                  {.weights = true, .fused = true, .unfit = unfit}};
     return tmk_export_rows_write(job, &shape, diag);
 }
 

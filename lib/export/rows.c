@@ -9,6 +9,7 @@
 #include "base/grow.h"
 #include "base/map.h"
 #include "base/utf8.h"
+#include "calib/config.h"
 
 struct making {
     const struct tmk_export_job *job;
@@ -16,7 +17,7 @@ struct making {
     struct tmk_export_rows rows;
     size_t size; /* of rows.items */
     struct tmk_map taken;
-    uint32_t weights, biases; /* that the format does not hold */
+    uint32_t weights, biases, before; /* that the format does not hold */
     struct tmk_diag *diag;
 };
 
@@ -41,7 +42,9 @@ static bool is_held(struct making *m, const struct tmk_encoding *e) {
     bool other_bias = e->role == TMK_ENCODING_BIAS && !m->wants->biases;
     m->weights += other_weight;
     m->biases += other_bias;
-    if (other_weight || other_bias)
+    bool before = m->wants->fused && tmk_export_is_before_activation(e);
+    m->before += before;
+    if (other_weight || other_bias || before)
         return false;
     const char *why = m->wants->unfit ? m->wants->unfit(e) : NULL;
     if (why)
@@ -103,6 +106,9 @@ enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
     if (status == TMK_OK && m.biases)
         tmk_export_remark(job, "%u biases are not written: their scale is input times weight",
                           m.biases);
+    if (status == TMK_OK && m.before)
+        tmk_export_remark(job, "%u values in front of Relu or Clip go by what is behind it",
+                          m.before);
     if (status == TMK_OK && !m.rows.n)
         status = tmk_fail(diag, TMK_NOTFOUND, "none of %u encodings could be written; nothing was",
                           job->encodings->n_items);
@@ -168,6 +174,10 @@ float tmk_export_magnitude(const struct tmk_encoding *encoding) {
     float low, high;
     tmk_export_range(encoding, &low, &high);
     return fmaxf(-low, high);
+}
+
+bool tmk_export_is_before_activation(const struct tmk_encoding *encoding) {
+    return strcmp(encoding->rule, tmk_built_in_name(TMK_RULE_AFTER_RELU)) == 0;
 }
 
 uint32_t tmk_export_bits(const struct tmk_encoding *encoding) {

@@ -15,6 +15,9 @@ struct tmk_export_row {
 /* What a format holds. */
 struct tmk_export_wants {
     bool weights, biases; /* beside activations */
+    /* Not what stands in front of Relu or Clip and took over the encoding behind it: the reader
+     * puts the two together, and has no tensor between them. */
+    bool fused;
     /* Why the format can't hold this encoding, or this name; NULL: it can. Either may be NULL:
      * everything fits. */
     const char *(*unfit)(const struct tmk_encoding *encoding);
@@ -57,6 +60,9 @@ void tmk_export_put_range(const struct tmk_encoding *encoding, const char *befor
                           const char *between, const char *after, struct tmk_text *out);
 /* The largest magnitude of it. */
 float tmk_export_magnitude(const struct tmk_encoding *encoding);
+
+/* Did it take over the encoding behind Relu or Clip? */
+bool tmk_export_is_before_activation(const struct tmk_encoding *encoding);
 
 /* Bits of an integer type of up to 16, 0 of others. */
 uint32_t tmk_export_bits(const struct tmk_encoding *encoding);

@@ -2,7 +2,7 @@
 """Exports read by their real consumers, and run: a wrong sign passes every loader, and no comparison of numbers.
 
 Each consumer that is not installed leaves its test out, with the reason. The network is the two-convolution one of the worked
-examples; figures in decibels are those that FORMATS measured for the same encodings.
+examples, with encodings by hand and by `calibrate`; figures in decibels are those that FORMATS measured for the same ranges.
 """
 import importlib
 import json
@@ -44,8 +44,13 @@ def run_ncnn(ncnn, param, binary, int8):
 
 def test_ncnn_int8():
     ncnn, = need("ncnn")
+    for by_hand in (True, False):
+        check_ncnn_int8(ncnn, by_hand)
+
+
+def check_ncnn_int8(ncnn, by_hand):
     with folder() as path:
-        target = export(path, "q.param", "ncnn-int8", "--template", EXAMPLES / "ncnn" / "twoconv.param")
+        target = export(path, "q.param", "ncnn-int8", "--template", EXAMPLES / "ncnn" / "twoconv.param", by_hand=by_hand)
         assert [line.split()[-1] for line in target.read_text().splitlines() if line.startswith("Convolution")] == ["8=2", "8=2"]
         got = run_ncnn(ncnn, target, path / "q.bin", True)
         near(sqnr(got), 35.59)
@@ -80,12 +85,13 @@ def test_litert():
     quantizer, recipe, calibration, interpreter = need(
         "ai_edge_quantizer.quantizer", "ai_edge_quantizer.recipe", "ai_edge_quantizer.utils.calibration_utils",
         "ai_edge_litert.interpreter")
-    with folder() as path:
-        ranges = export(path, "qsv.json", "litert")
-        made = quantizer.Quantizer(str(EXAMPLES / "litert" / "twoconv.tflite"))
-        made.load_quantization_recipe(recipe.static_wi8_ai8())
-        made = made.quantize(calibration.load_calibration_results(str(ranges))[0])
-        near(sqnr(run_litert(interpreter, made.quantized_model)), 36.73)
+    for by_hand in (True, False):
+        with folder() as path:
+            ranges = export(path, "qsv.json", "litert", by_hand=by_hand)
+            made = quantizer.Quantizer(str(EXAMPLES / "litert" / "twoconv.tflite"))
+            made.load_quantization_recipe(recipe.static_wi8_ai8())
+            made = made.quantize(calibration.load_calibration_results(str(ranges))[0])
+            near(sqnr(run_litert(interpreter, made.quantized_model)), 36.73)
 
 
 # ---- OpenVINO ----
@@ -101,14 +107,31 @@ def run_openvino(openvino, path):
 def test_openvino():
     openvino, = need("openvino")
     with folder() as path:
-        for compress in (True, False):
+        for compress, by_hand in ((True, True), (False, True), (True, False)):
             openvino.save_model(openvino.Core().read_model(str(MODEL)), str(path / "t.xml"), compress_to_fp16=compress)
-            target = export(path, "q.xml", "openvino", "--template", path / "t.xml")
+            target = export(path, "q.xml", "openvino", "--template", path / "t.xml", by_hand=by_hand)
             fake = [op for op in openvino.Core().read_model(str(target)).get_ops() if op.get_type_name() == "FakeQuantize"]
             assert len(fake) == 5, f"{len(fake)} of x, relu1_out, y and two weights"
             got, kinds = run_openvino(openvino, target)
             near(sqnr(got), 36.33, 0.6)  # with and without the 8-bit saturation of processors that have no VNNI
             assert all(kind.upper() in ("I8", "U8") for kind in kinds) and kinds, kinds
+
+
+def test_openvino_of_a_real_network():
+    """digits.onnx, whose weights reach MatMul as the file has them: classes as the float network's."""
+    openvino, = need("openvino")
+    model, pictures = oracle.model_of("digits"), np.load(oracle.BUNDLE / "digits.npy")
+    with folder() as path:
+        openvino.save_model(openvino.Core().read_model(str(model)), str(path / "t.xml"), compress_to_fp16=False)
+        oracle.tidemark("profile", model, "--data", oracle.BUNDLE / "digits.npy", "-o", path / "p.json", "--quiet")
+        oracle.tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--quiet")
+        told = json.loads(oracle.tidemark("export", path / "enc.json", "--to", "openvino", "--template", path / "t.xml", "-o",
+                                          path / "q.xml", "--json", "--quiet"))
+        assert not told["skipped"], told["skipped"]
+        runs = [openvino.Core().compile_model(openvino.Core().read_model(str(path / name)), "CPU") for name in ("t.xml", "q.xml")]
+        plain, got = (np.concatenate([run(picture[None])[0] for picture in pictures[:300]]) for run in runs)
+        assert not np.array_equal(plain, got)
+        assert (plain.argmax(1) == got.argmax(1)).mean() >= 0.98
 
 
 # ---- AIMET's files by AIMET's arithmetic; its own program is in the heavy tier ----

@@ -65,7 +65,15 @@ def encodings(path, symmetric=False, all_activations=False):
     return path / "enc.json"
 
 
-def export(path, target, to, *more, symmetric=False, all_activations=False):
+def calibrated(path):
+    """The same ranges by the program itself: every activation, biases too, conv1_out by what is behind Relu."""
+    tidemark("profile", MODEL, "--data", EXAMPLES / "calib_x.npy", "-o", path / "p.json", "--quiet")
+    tidemark("calibrate", path / "p.json", "--method", "minmax", "-o", path / "enc.json", "--quiet")
+    return path / "enc.json"
+
+
+def export(path, target, to, *more, symmetric=False, all_activations=False, by_hand=True):
     """The file that the format makes of the network's encodings."""
-    tidemark("export", encodings(path, symmetric, all_activations), "--to", to, "-o", path / target, "--model", MODEL, *more)
+    made = encodings(path, symmetric, all_activations) if by_hand else calibrated(path)
+    tidemark("export", made, "--to", to, "-o", path / target, "--model", MODEL, *more)
     return path / target

@@ -14,6 +14,9 @@ check_packages=(libcmocka-dev python3 python3-venv)
 # From PyPI, into a virtual environment: tests compare with them.
 python_packages=(onnx onnxruntime numpy h5py jsonschema pillow)
 python_modules=(onnx onnxruntime numpy h5py jsonschema PIL)
+# Programs that read our exports, 600 MB: their tests run where these can be had, each for itself. tools/check-consumers has those
+# that are larger.
+consumer_packages=(openvino ncnn ai-edge-quantizer ai-edge-litert)
 
 say() { printf '%s\n' "$*"; }
 stop() { printf '%s\n' "$@" >&2; exit 1; }
