@@ -113,12 +113,16 @@ static enum tmk_status spread_of(const struct tmk_make *make, const uint32_t *pi
     if (all)
         status = tmk_spread_make(stats, n, out, make->diag);
     free(stats);
-    if (status == TMK_OK && n == 1) {
-        const struct tmk_profile_tensor *t = tmk_make_tensor(make, picks[0]);
-        out->sample_min = t->sample_min;
-        out->sample_max = t->sample_max;
-        out->n_samples = t->n_samples;
+    all = true;
+    for (uint32_t i = 0; i < n; i++)
+        all = all && tmk_make_tensor(make, picks[i])->sample_min;
+    for (uint32_t i = 0; i < n && all && status == TMK_OK; i++) {
+        const struct tmk_profile_tensor *t = tmk_make_tensor(make, picks[i]);
+        status =
+            tmk_spread_take_samples(out, t->sample_min, t->sample_max, t->n_samples, make->diag);
     }
+    if (status != TMK_OK)
+        tmk_spread_finish(out);
     return status;
 }
 

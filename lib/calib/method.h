@@ -17,9 +17,9 @@ struct tmk_spread {
     double finite, zeros;         /* elements; zeros are in no bin, and are counted in `finite` */
     float min, max;               /* of the finite elements */
     double square;                /* the mean square; elements of a bin: see tmk_spread_half */
-    /* Of each sample, for moving-average; set by the caller, whose memory it is, or NULL: not
-     * known. NaN in both: a sample without finite elements. */
-    const float *sample_min, *sample_max;
+    /* Of each sample, for moving-average; NULL: not known. NaN in both: a sample without finite
+     * elements. */
+    float *sample_min, *sample_max;
     uint64_t n_samples;
 };
 /* From one state, or several that share a scale (their exact merge). n > 0. TMK_UNSUPPORTED: a
@@ -28,6 +28,11 @@ TMK_NODISCARD enum tmk_status tmk_spread_make(const struct tmk_stats *const *sta
                                               struct tmk_spread *out, struct tmk_diag *diag);
 /* A zero-initialised one is allowed. */
 void tmk_spread_finish(struct tmk_spread *spread);
+/* Takes in the extremes of each sample of one more of its values (min, max [n]). Those of all must
+ * be taken in, and n must be that of the others: TMK_ARGUMENT. */
+TMK_NODISCARD enum tmk_status tmk_spread_take_samples(struct tmk_spread *spread, const float *min,
+                                                      const float *max, uint64_t n,
+                                                      struct tmk_diag *diag);
 /* Where a single number is wanted, a bin's elements are taken to lie evenly over mean +- half: the
  * widest interval around their mean that stays in the bin. */
 static inline double tmk_spread_half(const struct tmk_spread *spread, uint32_t i) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "calib/method.h"
 
 /* Rows of tmk_stats_bins: positive ones ascend, negative ones descend by value. */
@@ -96,7 +97,32 @@ enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n
     return status;
 }
 
+enum tmk_status tmk_spread_take_samples(struct tmk_spread *spread, const float *min,
+                                        const float *max, uint64_t n, struct tmk_diag *diag) {
+    if (n == 0 || (spread->n_samples && spread->n_samples != n))
+        return tmk_fail(diag, TMK_ARGUMENT, "values have extremes of other numbers of samples");
+    if (!spread->sample_min) {
+        size_t size;
+        float *both = n <= SIZE_MAX / 2 && tmk_mul_size((size_t)n * 2, sizeof *both, &size)
+                          ? malloc(size)
+                          : NULL;
+        if (!both)
+            return tmk_nomem(diag);
+        for (uint64_t i = 0; i < 2 * n; i++)
+            both[i] = NAN;
+        spread->sample_min = both;
+        spread->sample_max = both + n;
+        spread->n_samples = n;
+    }
+    for (uint64_t i = 0; i < n; i++) { /* of a NaN and a number these are the number */
+        spread->sample_min[i] = fminf(spread->sample_min[i], min[i]);
+        spread->sample_max[i] = fmaxf(spread->sample_max[i], max[i]);
+    }
+    return TMK_OK;
+}
+
 void tmk_spread_finish(struct tmk_spread *spread) {
     free((void *)(uintptr_t)spread->lo); /* the first of its columns */
+    free(spread->sample_min);            /* and of theirs */
     *spread = (struct tmk_spread){0};
 }

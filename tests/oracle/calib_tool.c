@@ -70,10 +70,12 @@ static bool choose_all(const struct tmk_profile *profile, const struct tmk_metho
         const struct tmk_stats *stats = tensor->stats;
         if (!stats || tmk_spread_make(&stats, 1, &spread, NULL) != TMK_OK)
             continue;
-        spread.sample_min = tensor->sample_min;
-        spread.sample_max = tensor->sample_max;
-        spread.n_samples = tensor->n_samples;
-        enum tmk_status status = method->choose(&spread, grid, parameter, &choice, &diag);
+        enum tmk_status status = TMK_OK;
+        if (tensor->sample_min)
+            status = tmk_spread_take_samples(&spread, tensor->sample_min, tensor->sample_max,
+                                             tensor->n_samples, &diag);
+        if (status == TMK_OK)
+            status = method->choose(&spread, grid, parameter, &choice, &diag);
         if (status == TMK_OK && !quiet)
             print(tensor, &spread, grid, &choice);
         tmk_spread_finish(&spread);

@@ -255,8 +255,8 @@ static void test_entropy(void **state) {
     spread_of(x, MANY / 2, &spread);
     struct tmk_choice plain = chosen("entropy", &spread, &grid, 0);
     assert_true(plain.high > 2.5f && plain.high <= spread.max);
-    assert_true(plain.flat_low <= 1.00001 * (double)plain.high);
-    assert_true(plain.flat_high >= 0.99999 * (double)plain.high);
+    double reach = fmax(-(double)plain.low, (double)plain.high);
+    assert_true(plain.flat_low <= 1.00001 * reach && plain.flat_high >= 0.99999 * reach);
     tmk_spread_finish(&spread);
     for (size_t i = MANY / 2; i < MANY; i++)
         x[i] = 0.3f;
@@ -282,13 +282,20 @@ static void test_moving_average_follows_the_samples(void **state) {
     struct tmk_diag diag = {0};
     const struct tmk_method *method = tmk_method_find("moving-average");
     assert_int_equal(method->choose(&spread, &grid, 0.5, &choice, &diag), TMK_UNSUPPORTED);
-    spread.sample_min = min;
-    spread.sample_max = max;
-    spread.n_samples = TMK_COUNT(min);
+    assert_ok(tmk_spread_take_samples(&spread, min, max, TMK_COUNT(min), &diag), &diag);
     choice = chosen("moving-average", &spread, &grid, 0.5);
     assert_true(choice.low == -2 && choice.high == 4.75f);
-    spread.sample_min += 1, spread.sample_max += 1, spread.n_samples = 1;
+    /* of two values that share a scale, each sample's extremes are those of both */
+    static const float more_min[] = {0, -5, NAN, -4}, more_max[] = {3, 6, NAN, 4};
+    assert_ok(tmk_spread_take_samples(&spread, more_min, more_max, TMK_COUNT(min), &diag), &diag);
+    choice = chosen("moving-average", &spread, &grid, 0.5);
+    assert_true(choice.low == -3.5f && choice.high == 5.625f);
+    assert_int_equal(tmk_spread_take_samples(&spread, min, max, 1, &diag), TMK_ARGUMENT);
+    tmk_spread_finish(&spread);
+    spread = (struct tmk_spread){.min = -3, .max = 8};
+    assert_ok(tmk_spread_take_samples(&spread, min + 1, max + 1, 1, &diag), &diag);
     assert_int_equal(method->choose(&spread, &grid, 0.5, &choice, &diag), TMK_NOTFOUND);
+    tmk_spread_finish(&spread);
 }
 
 /* All that several states hold is what one state of all of it holds. */
