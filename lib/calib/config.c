@@ -91,6 +91,8 @@ enum tmk_status tmk_wish_of_choice(const struct tmk_calibrate_choice *choice, st
         TMK_TRY(set_scheme(choice->scheme, TMK_ARGUMENT, &wish, diag));
     if (choice->dtype != TMK_UNDEFINED)
         TMK_TRY(set_dtype(tmk_dtype_name(choice->dtype), TMK_ARGUMENT, &wish, diag));
+    if (choice->dtype == TMK_INT32)
+        return tmk_fail(diag, TMK_ARGUMENT, "only a bias is int32");
     if (choice->scales && strcmp(choice->scales, "tensor") != 0 &&
         strcmp(choice->scales, "channel") != 0)
         return tmk_fail(diag, TMK_ARGUMENT, "scales are by 'tensor' or by 'channel', not by '%s'",

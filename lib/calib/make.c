@@ -36,6 +36,7 @@ enum tmk_status tmk_make_begin(struct tmk_make *make, uint32_t pick, uint32_t n)
     *e = (struct tmk_encoding){
         .id = t->id,
         .fingerprint = t->fingerprint,
+        .name = t->name, /* the profile's, for now */
         .role = p->role,
         .dtype = p->terms.grid.dtype,
         .symmetric = p->terms.grid.symmetric,

@@ -162,10 +162,13 @@ static void find_bias_adds(struct select *s) {
 /* ---- picks ---- */
 
 static struct tmk_terms terms_of(const struct tmk_wish *wish, enum tmk_encoding_role role) {
-    bool bias = role == TMK_ENCODING_BIAS, symmetric = bias || wish->symmetric == TMK_YES;
+    bool bias = role == TMK_ENCODING_BIAS;
     enum tmk_dtype dtype = bias ? TMK_INT32 : wish->dtype;
+    bool symmetric = bias || wish->symmetric == TMK_YES || tmk_dtype_is_float(dtype);
     struct tmk_terms terms = {
-        .grid = {dtype, symmetric, symmetric && !bias && tmk_encoding_middle(dtype) == 0,
+        .grid = {dtype, symmetric,
+                 symmetric && tmk_dtype_is_integer(dtype) && !bias &&
+                     tmk_encoding_middle(dtype) == 0,
                  wish->pow2 == TMK_YES},
         .method = wish->method,
         .parameter = wish->parameter,

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/encodings.h>
+
+#include "base/file.h"
+#include "calib/method.h"
+#include "calib/net.h"
+#include "calib/opclass.h"
+#include "folder.h"
+
+/* ---- profiles of made-up networks ---- */
+
+static struct tmk_profile *new_profile(void) {
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = NULL;
+    assert_ok(tmk_profile_create(&profile, &diag), &diag);
+    profile->model.file = "made.onnx";
+    profile->ledger.run = 1;
+    return profile;
+}
+
+/* A record with these numbers; its ID is its position. */
+static struct tmk_profile_tensor *add(struct tmk_profile *profile, const char *name,
+                                      enum tmk_profile_kind kind, const float *x, int64_t n,
+                                      int32_t channel_axis) {
+    struct tmk_diag diag = {0};
+    struct tmk_profile_tensor *t = NULL;
+    assert_ok(tmk_profile_add_tensor(profile, profile->n_tensors, &t, &diag), &diag);
+    t->name = name;
+    t->kind = kind;
+    t->fingerprint = t->id + 100;
+    t->dtype = t->origin = TMK_FLOAT32;
+    t->has_shape = true;
+    t->shape = (struct tmk_shape){1, {n}};
+    assert_ok(tmk_stats_create(TMK_STATS_HISTOGRAM, &t->stats, &diag), &diag);
+    const struct tmk_stats_at at = {.samples = 1, .channel_axis = channel_axis, .whole = true};
+    assert_ok(tmk_stats_update(t->stats, x, &t->shape, &at, &diag), &diag);
+    t->status = kind == TMK_PROFILE_WEIGHT ? TMK_PROFILE_CONSTANT : TMK_PROFILE_OBSERVED;
+    return t;
+}
+
+/* The next record is a result of this node. */
+static void made_by(struct tmk_profile *profile, const char *node, const char *op,
+                    const uint32_t *operands, uint32_t n) {
+    struct tmk_diag diag = {0};
+    struct tmk_profile_tensor *t = &profile->tensors[profile->n_tensors - 1];
+    t->has_producer = true;
+    t->producer.node = node;
+    t->producer.op = op;
+    t->producer.domain = "";
+    for (uint32_t i = 0; i < n; i++) {
+        assert_ok(tmk_profile_add_operand(t, operands[i], &diag), &diag);
+        assert_ok(tmk_profile_add_consumer(profile, &profile->tensors[operands[i]], node, op, "", i,
+                                           &diag),
+                  &diag);
+    }
+}
+
+static const float ramp[] = {-1, -0.5f, 0.25f, 0.75f, 1, 2, 3, 4};
+static const float wide_ramp[] = {-9, -4, 0.5f, 1, 5, 7, 11, 12};
+enum { N = 8 };
+
+static void input(struct tmk_profile *p, const char *name) {
+    add(p, name, TMK_PROFILE_INPUT, ramp, N, -1);
+}
+
+static void result(struct tmk_profile *p, const char *name, const char *node, const char *op,
+                   const float *x, uint32_t a, uint32_t b) {
+    const uint32_t operands[] = {a, b};
+    add(p, name, TMK_PROFILE_ACTIVATION, x, N, -1);
+    made_by(p, node, op, operands, b == TMK_NET_NONE ? 1 : 2);
+}
+
+static char remarks[1024];
+
+static void hear(void *context, const char *text) {
+    (void)context;
+    strncat(remarks, text, sizeof remarks - strlen(remarks) - 1);
+}
+
+static void assert_balanced(const struct tmk_profile *profile, const struct tmk_encodings *all) {
+    uint32_t item = 0, left = 0;
+    for (uint32_t v = 0; v < profile->n_tensors; v++) {
+        bool general = false, found = false;
+        for (; item < all->n_items && all->items[item].id == profile->tensors[v].id; item++) {
+            assert_false(general); /* the last */
+            general = all->items[item].n_uses == 0;
+            found = true;
+            assert_string_equal(all->items[item].name, profile->tensors[v].name);
+        }
+        if (left < all->n_left && all->left[left].id == profile->tensors[v].id) {
+            assert_false(general);
+            assert_true(all->left[left++].reason[0]);
+            found = true;
+        }
+        assert_true(found);
+    }
+    assert_int_equal(item, all->n_items);
+    assert_int_equal(left, all->n_left);
+}
+
+/* Calibrated, balanced, and as it is after a file. */
+static struct tmk_encodings *calibrated(const struct tmk_profile *profile,
+                                        const struct tmk_calibrate_options *given,
+                                        const char *config) {
+    struct tmk_diag diag = {0};
+    struct tmk_encodings *all = NULL, *read = NULL;
+    struct tmk_calibrate_options options =
+        given ? *given : (struct tmk_calibrate_options){.config = NULL};
+    char path[128];
+    options.remark = hear;
+    remarks[0] = '\0';
+    if (config) {
+        assert_ok(tmk_file_write(in_folder("c.json", path), config, strlen(config), &diag), &diag);
+        options.config = path;
+    }
+    assert_ok(tmk_calibrate(profile, &options, &all, &diag), &diag);
+    assert_balanced(profile, all);
+    assert_ok(tmk_encodings_write(all, in_folder("e.json", path), &diag), &diag);
+    assert_ok(tmk_encodings_read(path, &read, &diag), &diag);
+    assert_int_equal(all->n_items, read->n_items);
+    tmk_encodings_destroy(&all);
+    return read;
+}
+
+static const struct tmk_encoding *item(const struct tmk_encodings *all, uint32_t id) {
+    const struct tmk_encoding *found = tmk_encodings_find(all, id, NULL, 0);
+    assert_non_null(found);
+    return found;
+}
+
+static const char *reason(const struct tmk_encodings *all, uint32_t id) {
+    for (uint32_t i = 0; i < all->n_left; i++)
+        if (all->left[i].id == id)
+            return all->left[i].reason;
+    return "";
+}
+
+static void assert_share(const struct tmk_encoding *a, const struct tmk_encoding *b) {
+    assert_true(a->scale[0] == b->scale[0] && a->zero_point[0] == b->zero_point[0]);
+    assert_true(a->group && a->group == b->group);
+}
+
+/* ---- nodes ---- */
+
+static void test_nodes_without_names_are_told_apart(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    input(p, "y");
+    input(p, "z");
+    result(p, "xy", "", "Sub", ramp, 0, 1); /* p3 = x - y */
+    result(p, "zx", "", "Sub", ramp, 2, 0); /* p4 = z - x */
+    result(p, "xx", "", "Sub", ramp, 0, TMK_NET_NONE);
+    struct tmk_net net;
+    assert_ok(tmk_net_init(&net, p, &diag), &diag);
+    assert_int_equal(net.n_nodes, 3);
+    assert_string_equal(net.nodes[0].name, "p3");
+    assert_int_equal(tmk_net_input(&net, 0, 0), 0);
+    assert_int_equal(tmk_net_input(&net, 0, 1), 1);
+    assert_int_equal(tmk_net_input(&net, 1, 0), 2);
+    assert_int_equal(tmk_net_input(&net, 1, 1), 0);
+    assert_int_equal(tmk_net_input(&net, 2, 0), 0);
+    assert_int_equal(tmk_net_input(&net, 2, 1), TMK_NET_NONE);
+    assert_int_equal(tmk_net_output(&net, 1, 0), 4);
+    assert_int_equal(tmk_net_readers(&net, 0), 3);
+    tmk_net_finish(&net);
+    tmk_profile_destroy(&p);
+}
+
+static void test_a_use_by_a_node_without_a_name_is_told_by_its_result(void **state) {
+    (void)state;
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "a", "", "Tanh", ramp, 0, TMK_NET_NONE);
+    result(p, "b", "", "Sin", ramp, 0, TMK_NET_NONE);
+    struct tmk_encodings *all =
+        calibrated(p, NULL, "{\"rules\":[{\"match\":{\"op\":\"Sin\"},\"dtype\":\"uint16\"}]}");
+    assert_int_equal(tmk_encodings_find(all, 0, "p2", 0)->dtype, TMK_UINT16);
+    assert_int_equal(tmk_encodings_find(all, 0, "p1", 0)->dtype, TMK_UINT8);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+/* ---- ties ---- */
+
+static void test_a_group_has_the_range_of_its_merged_numbers(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_profile *p = new_profile();
+    float both[2 * N];
+    memcpy(both, ramp, sizeof ramp);
+    memcpy(both + N, wide_ramp, sizeof wide_ramp);
+    input(p, "x");
+    result(p, "s", "s", "Tanh", ramp, 0, TMK_NET_NONE);
+    result(p, "t", "t", "Sin", wide_ramp, 0, TMK_NET_NONE);
+    add(p, "c", TMK_PROFILE_OUTPUT, both, 2 * N, -1);
+    made_by(p, "c", "Concat", (const uint32_t[]){1, 2}, 2);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    assert_share(item(all, 1), item(all, 2));
+    assert_share(item(all, 1), item(all, 3));
+    assert_string_equal(item(all, 1)->rule, "concat-inputs-share");
+    /* the same as of the one state that holds both */
+    const struct tmk_stats *whole = p->tensors[3].stats;
+    const struct tmk_grid grid = {.dtype = TMK_UINT8};
+    struct tmk_spread spread;
+    struct tmk_choice choice;
+    float scale;
+    int32_t zero_point;
+    assert_ok(tmk_spread_make(&whole, 1, &spread, &diag), &diag);
+    assert_ok(tmk_method_find("mse")->choose(&spread, &grid, 0, &choice, &diag), &diag);
+    assert_ok(tmk_grid_fit(&grid, choice.low, choice.high, &scale, &zero_point, &diag), &diag);
+    assert_true(item(all, 3)->scale[0] == scale && item(all, 3)->zero_point[0] == zero_point);
+    tmk_spread_finish(&spread);
+    /* what is wide pays nothing, what is narrow pays */
+    assert_true(item(all, 1)->expected.tying > 4);
+    assert_true(item(all, 2)->expected.tying < item(all, 1)->expected.tying);
+    tmk_encodings_destroy(&all);
+    all = calibrated(p, NULL, "{\"built_in\":{\"concat-inputs-share\":false}}");
+    assert_true(item(all, 1)->scale[0] < item(all, 2)->scale[0] / 2);
+    assert_int_equal(item(all, 1)->group, 0);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+static void test_groups_grow_through_the_network(void **state) {
+    (void)state;
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "r", "r", "Reshape", ramp, 0, TMK_NET_NONE);
+    result(p, "c", "c", "Concat", wide_ramp, 1, 0);
+    result(p, "m", "m", "MaxPool", ramp, 2, TMK_NET_NONE);
+    result(p, "t", "t", "Tanh", ramp, 3, TMK_NET_NONE);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    for (uint32_t id = 1; id < 4; id++)
+        assert_share(item(all, 0), item(all, id));
+    assert_int_equal(item(all, 4)->group, 0);
+    /* only the input's numbers decide: r is a copy, c and m hold nothing else */
+    assert_true(item(all, 0)->expected.tying == 1);
+    tmk_encodings_destroy(&all);
+    /* another type on the way: no tie through it */
+    all = calibrated(p, NULL, "{\"rules\":[{\"match\":{\"name\":\"c\"},\"dtype\":\"int16\"}]}");
+    assert_share(item(all, 0), item(all, 1));
+    assert_int_equal(item(all, 2)->group, 0);
+    assert_int_equal(item(all, 3)->group, 0);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+static void test_residual_adds_share_on_request(void **state) {
+    (void)state;
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "t", "t", "Tanh", wide_ramp, 0, TMK_NET_NONE);
+    result(p, "y", "y", "Add", wide_ramp, 0, 1);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    assert_int_equal(item(all, 2)->group, 0);
+    assert_int_equal(all->n_requants, 1); /* x's codes to y's; t and y have the same scale */
+    assert_int_equal(all->requants[0].operand, 0);
+    assert_true(all->requants[0].real[0] ==
+                (double)item(all, 0)->scale[0] / (double)item(all, 2)->scale[0]);
+    tmk_encodings_destroy(&all);
+    all = calibrated(p, NULL, "{\"built_in\":{\"residual-adds-share\":true}}");
+    assert_share(item(all, 0), item(all, 1));
+    assert_share(item(all, 0), item(all, 2));
+    assert_int_equal(all->n_requants, 0);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+static void test_in_front_of_relu_its_range_is_enough(void **state) {
+    (void)state;
+    static const float positive[] = {0, 0, 0.5f, 1, 5, 7, 11, 12};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "t", "t", "Tanh", wide_ramp, 0, TMK_NET_NONE);
+    result(p, "r", "r", "Relu", positive, 1, TMK_NET_NONE);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    assert_share(item(all, 1), item(all, 2));
+    assert_int_equal(item(all, 1)->zero_point[0], 0);
+    tmk_encodings_destroy(&all);
+    /* somebody else reads it: it keeps its own */
+    result(p, "s", "s", "Sin", ramp, 1, TMK_NET_NONE);
+    all = calibrated(p, NULL, NULL);
+    assert_int_equal(item(all, 1)->group, 0);
+    assert_true(item(all, 1)->zero_point[0] > 0);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+/* ---- weights and biases ---- */
+
+/* y = x * w (2 channels), and y + b where `add_bias`. */
+static struct tmk_profile *dense(float bias, bool add_bias, bool bias_first) {
+    const float w[] = {-0.5f, 0.25f}, b[] = {bias, -bias / 2};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    add(p, "w", TMK_PROFILE_WEIGHT, w, 2, 0);
+    add(p, "b", TMK_PROFILE_WEIGHT, b, 2, -1);
+    add(p, "y", TMK_PROFILE_ACTIVATION, ramp, N, -1);
+    if (!add_bias) {
+        made_by(p, "g", "Gemm", (const uint32_t[]){0, 1, 2}, 3);
+        return p;
+    }
+    made_by(p, "m", "MatMul", (const uint32_t[]){0, 1}, 2);
+    add(p, "z", TMK_PROFILE_OUTPUT, wide_ramp, N, -1);
+    made_by(p, "a", "Add", (const uint32_t[]){bias_first ? 2 : 3, bias_first ? 3 : 2}, 2);
+    return p;
+}
+
+static void assert_bias(const struct tmk_encodings *all) {
+    const struct tmk_encoding *x = item(all, 0), *w = item(all, 1), *b = item(all, 2);
+    assert_int_equal(w->role, TMK_ENCODING_WEIGHT);
+    assert_int_equal(b->role, TMK_ENCODING_BIAS);
+    assert_int_equal(b->dtype, TMK_INT32);
+    assert_int_equal(b->n, 2);
+    assert_true(b->sources[0] == 0 && b->sources[1] == 1);
+    for (int i = 0; i < 2; i++)
+        assert_true(b->scale[i] == x->scale[0] * w->scale[i]);
+}
+
+static void test_a_bias_has_the_accumulators_scale(void **state) {
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        struct tmk_profile *p = dense(1, way > 0, way == 2);
+        struct tmk_encodings *all = calibrated(p, NULL, NULL);
+        assert_bias(all);
+        assert_int_equal(all->n_requants, 1);
+        const struct tmk_requant *r = &all->requants[0];
+        uint32_t y = way ? 4 : 3;
+        assert_int_equal(r->id, y);
+        assert_int_equal(r->operand, -1);
+        assert_int_equal(r->n, 2);
+        for (int i = 0; i < 2; i++)
+            assert_true(r->real[i] == (double)item(all, 0)->scale[0] *
+                                          (double)item(all, 1)->scale[i] /
+                                          (double)item(all, y)->scale[0]);
+        if (way)
+            assert_non_null(strstr(reason(all, 3), "accumulator"));
+        tmk_encodings_destroy(&all);
+        tmk_profile_destroy(&p);
+    }
+}
+
+static void test_an_add_is_no_bias_where_it_must_not_be(void **state) {
+    (void)state;
+    static const char *const configs[] = {
+        "{\"built_in\":{\"bias-add\":false}}",
+        "{\"rules\":[{\"match\":{\"op\":\"bias_add\"},\"quantize\":false}]}",
+        "{\"rules\":[{\"match\":{\"kind\":\"bias\"},\"quantize\":false}]}",
+        "{\"rules\":[{\"match\":{\"op\":\"dense\"},\"quantize\":false}]}",
+    };
+    static const bool constant_is_quantized[] = {true, false, false, true};
+    for (int i = 0; i < 4; i++) {
+        struct tmk_profile *p = dense(1, true, false);
+        struct tmk_encodings *all = calibrated(p, NULL, configs[i]);
+        const struct tmk_encoding *b = tmk_encodings_find(all, 2, NULL, 0);
+        assert_int_equal(b != NULL, constant_is_quantized[i]);
+        if (b)
+            assert_int_equal(b->role, TMK_ENCODING_ACTIVATION);
+        else
+            assert_non_null(strstr(reason(all, 2), "rules[0]"));
+        assert_null(strstr(reason(all, 3), "accumulator"));
+        assert_string_equal(remarks, "");
+        tmk_encodings_destroy(&all);
+        tmk_profile_destroy(&p);
+    }
+    struct tmk_profile *p = dense(1, true, false); /* the product has another reader */
+    result(p, "t", "t", "Tanh", ramp, 3, TMK_NET_NONE);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    assert_int_equal(item(all, 2)->role, TMK_ENCODING_ACTIVATION);
+    assert_int_equal(item(all, 3)->dtype, TMK_UINT8);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+static void test_a_bias_that_would_overflow_enlarges_the_weights_scale(void **state) {
+    (void)state;
+    const float bias = 1e9f;
+    struct tmk_profile *p = dense(bias, false, false);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    assert_bias(all);
+    assert_string_equal(item(all, 1)->rule, "bias-fits");
+    assert_non_null(strstr(remarks, "'w': 2 of its 2 scales were enlarged"));
+    for (int i = 0; i < 2; i++) {
+        double code = (double)bias / (double)item(all, 2)->scale[i];
+        assert_true(code < 2147483647 && code > 2147483647 * 0.999);
+    }
+    tmk_encodings_destroy(&all);
+    const struct tmk_calibrate_options pow2 = {.pow2_requant = true};
+    all = calibrated(p, &pow2, NULL);
+    assert_bias(all);
+    int exponent;
+    assert_true(frexpf(item(all, 1)->scale[0], &exponent) == 0.5f);
+    assert_true((double)bias / (double)item(all, 2)->scale[0] < 2147483647);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+static void test_constants_are_what_they_are_behind_a_reshape(void **state) {
+    (void)state;
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    add(p, "c", TMK_PROFILE_WEIGHT, wide_ramp, N, -1);
+    result(p, "w", "r", "Reshape", wide_ramp, 1, TMK_NET_NONE);
+    result(p, "y", "m", "MatMul", ramp, 0, 2);
+    add(p, "limit", TMK_PROFILE_WEIGHT, ramp, N, -1);
+    result(p, "z", "k", "Clip", ramp, 3, 4);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    assert_int_equal(item(all, 1)->role, TMK_ENCODING_WEIGHT);
+    assert_int_equal(item(all, 2)->role, TMK_ENCODING_WEIGHT);
+    assert_true(item(all, 1)->scale[0] == item(all, 2)->scale[0]);
+    assert_non_null(strstr(reason(all, 4), "Clip 'k' reads it"));
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+/* ---- what stays float ---- */
+
+static void test_masks_stay_float(void **state) {
+    (void)state;
+    static const float masked[] = {-INFINITY, -1, 0, 1, 2, 3, 4, 5};
+    static const float sentinel[] = {-1e9f, -1, 0, 1, 2, 3, 4, 5};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "i", "i", "Tanh", masked, 0, TMK_NET_NONE);
+    result(p, "s", "s", "Sin", sentinel, 0, TMK_NET_NONE);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    assert_non_null(strstr(reason(all, 1), "infinities"));
+    assert_non_null(strstr(reason(all, 2), "masks"));
+    tmk_encodings_destroy(&all);
+    all = calibrated(p, NULL, "{\"built_in\":{\"masks-stay-float\":false}}");
+    assert_true(item(all, 1)->observed_min == -1);
+    assert_true(item(all, 2)->observed_min == -1e9f);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+static void test_arithmetic_on_shapes_stays_float(void **state) {
+    (void)state;
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "n", "n", "Shape", ramp, 0, TMK_NET_NONE);
+    p->tensors[1].has_int_stats = true;
+    p->tensors[1].dtype = TMK_INT64;
+    p->tensors[1].status = TMK_PROFILE_INTEGER;
+    tmk_stats_destroy(&p->tensors[1].stats);
+    result(p, "f", "f", "Cast", ramp, 1, TMK_NET_NONE);
+    result(p, "y", "y", "Resize", ramp, 0, 2);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    assert_non_null(strstr(reason(all, 1), "integers"));
+    assert_non_null(strstr(reason(all, 2), "does not depend on the data"));
+    assert_true(isnan(all->left[0].observed_min) && all->left[1].observed_max == 4);
+    assert_share(item(all, 0), item(all, 3));
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+/* ---- names of operators ---- */
+
+static void test_operators_have_other_names_elsewhere(void **state) {
+    (void)state;
+    static const struct {
+        const char *op, *word;
+        enum tmk_op_only only;
+    } same[] = {
+        {"Gemm", "gemm", TMK_OP_ALL},
+        {"Gemm", "nn.dense", TMK_OP_ONLY_DENSE},
+        {"MatMul", "Dense", TMK_OP_ONLY_DENSE},
+        {"Conv", "nn.conv2d", TMK_OP_ALL},
+        {"Conv", "Conv2D", TMK_OP_ALL},
+        {"Add", "nn.bias_add", TMK_OP_ONLY_BIAS},
+        {"Add", "add", TMK_OP_ALL},
+        {"Softmax", "nn.softmax", TMK_OP_ALL},
+        {"BatchNormalization", "nn.batch_norm", TMK_OP_ALL},
+        {"MaxPool", "nn.max_pool2d", TMK_OP_ALL},
+        {"Resize", "image.resize2d", TMK_OP_ALL},
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        enum tmk_op_only only;
+        assert_true(tmk_op_is_called(same[i].op, same[i].word, &only));
+        assert_int_equal(only, same[i].only);
+    }
+    enum tmk_op_only only;
+    assert_false(tmk_op_is_called("Conv", "dense", &only));
+    assert_false(tmk_op_is_called("Gemm", "", &only));
+}
+
+static void test_what_makes_no_sense_is_an_argument(void **state) {
+    (void)state;
+    const struct tmk_calibrate_options wrong[] = {
+        {.activations.method = "best"},     {.activations.scheme = "affine"},
+        {.activations.dtype = TMK_FLOAT32}, {.activations.dtype = TMK_INT32},
+        {.weights.scales = "row"},          {.activations = {.method = "minmax", .parameter = 3}},
+    };
+    struct tmk_profile *p = dense(1, false, false);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct tmk_diag diag = {0};
+        struct tmk_encodings *all = NULL;
+        assert_int_equal(tmk_calibrate(p, &wrong[i], &all, &diag), TMK_ARGUMENT);
+        assert_true(diag.text[0]);
+        assert_null(all);
+    }
+    tmk_profile_destroy(&p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nodes_without_names_are_told_apart),
+        cmocka_unit_test(test_a_use_by_a_node_without_a_name_is_told_by_its_result),
+        cmocka_unit_test(test_a_group_has_the_range_of_its_merged_numbers),
+        cmocka_unit_test(test_groups_grow_through_the_network),
+        cmocka_unit_test(test_residual_adds_share_on_request),
+        cmocka_unit_test(test_in_front_of_relu_its_range_is_enough),
+        cmocka_unit_test(test_a_bias_has_the_accumulators_scale),
+        cmocka_unit_test(test_an_add_is_no_bias_where_it_must_not_be),
+        cmocka_unit_test(test_a_bias_that_would_overflow_enlarges_the_weights_scale),
+        cmocka_unit_test(test_constants_are_what_they_are_behind_a_reshape),
+        cmocka_unit_test(test_masks_stay_float),
+        cmocka_unit_test(test_arithmetic_on_shapes_stays_float),
+        cmocka_unit_test(test_operators_have_other_names_elsewhere),
+        cmocka_unit_test(test_what_makes_no_sense_is_an_argument),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
