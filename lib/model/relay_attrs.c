@@ -295,6 +295,8 @@ enum tmk_dtype tmk_rl_dtype_attr(struct tmk_relay_call *call, const char *name,
 }
 
 enum tmk_status tmk_rl_check_attrs(struct tmk_relay_call *call) {
+    if (call->op->flags & TMK_RELAY_ALIAS)
+        return TMK_OK;
     for (uint32_t i = 0; i < call->expr->n_attrs; i++) {
         const struct tmk_relay_attr *attr = &call->expr->attrs[i];
         if (!rule_of(call->op, attr->name))

@@ -145,6 +145,18 @@ static enum tmk_status lower_all(struct tmk_relay_lowering *l, struct tmk_relay_
     return TMK_OK;
 }
 
+/* `%3 = %2.0`, or a projection of a tuple that has no name, gives a result of an operator with
+ * several the name that people see. */
+static enum tmk_status name_part(struct tmk_relay_lowering *l, const item *what, const char *name) {
+    struct tmk_value *value = what->value;
+    if (!value || !tmk_ptrmap_get(&l->parts, value) || tmk_ptrmap_get(&l->renamed, value))
+        return TMK_OK;
+    const char *own = tmk_rl_unique(l, name);
+    if (!own || !tmk_ptrmap_put(&l->renamed, value, value))
+        return tmk_nomem(l->diag);
+    return tmk_value_rename(value, own, l->diag);
+}
+
 static enum tmk_status lower_project(struct tmk_relay_lowering *l, struct tmk_relay_frame *frame,
                                      struct tmk_relay_expr *expr, const char *name, item *out) {
     item whole = {0};
@@ -153,7 +165,7 @@ static enum tmk_status lower_project(struct tmk_relay_lowering *l, struct tmk_re
         return tmk_fail(l->diag, TMK_GRAPH, whole.items ? "a tuple of %u has no .%u" : "no tuple",
                         whole.n, expr->index);
     *out = whole.items[expr->index];
-    return TMK_OK;
+    return expr->args[0]->kind == TMK_RELAY_USE ? TMK_OK : name_part(l, out, name);
 }
 
 /* ---- calls ---- */
@@ -399,19 +411,6 @@ static enum tmk_status lower_expr(struct tmk_relay_lowering *l, struct tmk_relay
     return at(l, &expr->place, status);
 }
 
-/* `%3 = %2.0` gives a result of an operator with several the name that people see. */
-static enum tmk_status name_part(struct tmk_relay_lowering *l, const struct tmk_relay_binding *b,
-                                 const char *name, const item *what) {
-    struct tmk_value *value = what->value;
-    if (b->expr->kind != TMK_RELAY_PROJECT || !value || !tmk_ptrmap_get(&l->parts, value) ||
-        tmk_ptrmap_get(&l->renamed, value))
-        return TMK_OK;
-    const char *own = tmk_rl_unique(l, name);
-    if (!own || !tmk_ptrmap_put(&l->renamed, value, value))
-        return tmk_nomem(l->diag);
-    return tmk_value_rename(value, own, l->diag);
-}
-
 static enum tmk_status take_parameter(struct tmk_relay_lowering *l, struct tmk_relay_frame *frame,
                                       struct tmk_relay_binding *binding);
 
@@ -430,7 +429,8 @@ static enum tmk_status lower_body(struct tmk_relay_lowering *l, struct tmk_relay
         if (!own)
             return tmk_nomem(l->diag);
         TMK_TRY(lower_expr(l, frame, binding->expr, own, &what));
-        TMK_TRY(name_part(l, binding, own, &what));
+        if (binding->expr->kind == TMK_RELAY_PROJECT)
+            TMK_TRY(name_part(l, &what, own));
         TMK_TRY(at(l, &binding->place, declare(l, &what, binding->type)));
         TMK_TRY(bind(l, frame, binding, &what));
     }

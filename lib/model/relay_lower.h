@@ -36,7 +36,7 @@ struct tmk_relay_rule {
 
 enum tmk_relay_op_flags {
     TMK_RELAY_TAKES_TUPLE = 1, /* some operand is a tuple; else tuples are refused */
-    TMK_RELAY_ALIAS = 2        /* the operand's numbers under another name: annotations */
+    TMK_RELAY_ALIAS = 2 /* the operand's numbers under another name, whatever the attributes say */
 };
 
 struct tmk_relay_op {
@@ -164,7 +164,7 @@ int32_t tmk_rl_axis(struct tmk_relay_call *call, int64_t axis, int32_t rank);
 /* The attribute's dtype, not widened; `otherwise` where it is None or "". */
 enum tmk_dtype tmk_rl_dtype_attr(struct tmk_relay_call *call, const char *name,
                                  enum tmk_dtype otherwise);
-/* Every attribute of the call is one of the row's. */
+/* Every attribute of the call is one of the row's, which an annotation may have any of. */
 TMK_NODISCARD enum tmk_status tmk_rl_check_attrs(struct tmk_relay_call *call);
 
 /* ---- making nodes ---- */

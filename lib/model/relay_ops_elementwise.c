@@ -101,40 +101,22 @@ static const struct tmk_relay_rule cast_attrs[] = {{"dtype", TMK_RELAY_RULE_TEXT
 static const struct tmk_relay_rule leaky_attrs[] = {{"alpha", TMK_RELAY_RULE_REAL, "0.25"}, {0}};
 static const struct tmk_relay_rule prelu_attrs[] = {{"axis", TMK_RELAY_RULE_INT, "1"}, {0}};
 static const struct tmk_relay_rule dropout_attrs[] = {{"rate", TMK_RELAY_RULE_REAL, "0.5"}, {0}};
-static const struct tmk_relay_rule hint_attrs[] = {{"dtype", TMK_RELAY_RULE_TEXT, "None"}, {0}};
-static const struct tmk_relay_rule compiler_attrs[] = {{"compiler", TMK_RELAY_RULE_TEXT, "None"},
-                                                       {0}};
-static const struct tmk_relay_rule device_attrs[] = {
-    {"virtual_device", TMK_RELAY_RULE_TEXT, "None"},
-    {"constrain_result", TMK_RELAY_RULE_BOOL, "False"},
-    {"constrain_body", TMK_RELAY_RULE_BOOL, "True"},
-    {"device_type", TMK_RELAY_RULE_INT, "None"},
-    {"is_fixed", TMK_RELAY_RULE_BOOL, "False"},
-    {0}};
-static const struct tmk_relay_rule info_attrs[] = {
-    {"profile_id", TMK_RELAY_RULE_INT, "None"},  {"kind", TMK_RELAY_RULE_INT, "None"},
-    {"nbit", TMK_RELAY_RULE_INT, "None"},        {"sign", TMK_RELAY_RULE_BOOL, "None"},
-    {"min", TMK_RELAY_RULE_REAL, "None"},        {"max", TMK_RELAY_RULE_REAL, "None"},
-    {"ndom_scale", TMK_RELAY_RULE_REAL, "None"}, {"nclip_min", TMK_RELAY_RULE_REAL, "None"},
-    {"nclip_max", TMK_RELAY_RULE_REAL, "None"},  {"name", TMK_RELAY_RULE_TEXT, "None"},
-    {"dtype", TMK_RELAY_RULE_TEXT, "None"},      {0}};
-
-#define ALIAS(relay, attrs)                                                                        \
-    { relay, 1, 1, TMK_RELAY_ALIAS, attrs, "Identity", alias }
+#define ALIAS(relay)                                                                               \
+    { relay, 1, 1, TMK_RELAY_ALIAS, tmk_rl_no_attrs, "Identity", alias }
 
 const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     UNARY("abs", "Abs"),
     UNARY("acos", "Acos"),
     UNARY("acosh", "Acosh"),
     BINARY("add", "Add"),
-    ALIAS("annotation.bitpack_end", tmk_rl_no_attrs),
-    ALIAS("annotation.bitpack_start", tmk_rl_no_attrs),
-    ALIAS("annotation.cast_hint", hint_attrs),
-    ALIAS("annotation.checkpoint", tmk_rl_no_attrs),
-    ALIAS("annotation.compiler_begin", compiler_attrs),
-    ALIAS("annotation.compiler_end", compiler_attrs),
-    ALIAS("annotation.quantize_info", info_attrs),
-    ALIAS("annotation.stop_fusion", tmk_rl_no_attrs),
+    ALIAS("annotation.bitpack_end"),
+    ALIAS("annotation.bitpack_start"),
+    ALIAS("annotation.cast_hint"),
+    ALIAS("annotation.checkpoint"),
+    ALIAS("annotation.compiler_begin"),
+    ALIAS("annotation.compiler_end"),
+    ALIAS("annotation.quantize_info"),
+    ALIAS("annotation.stop_fusion"),
     UNARY("asin", "Asin"),
     UNARY("asinh", "Asinh"),
     UNARY("atan", "Atan"),
@@ -147,10 +129,10 @@ const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     {"cast_like", 2, 2, 0, tmk_rl_no_attrs, "Cast", cast_like},
     UNARY("ceil", "Ceil"),
     {"clip", 1, 1, 0, clip_attrs, "Clip", clip},
-    ALIAS("copy", tmk_rl_no_attrs),
+    ALIAS("copy"),
     UNARY("cos", "Cos"),
     UNARY("cosh", "Cosh"),
-    ALIAS("device_copy", device_attrs),
+    ALIAS("device_copy"),
     BINARY("divide", "Div"),
     BINARY("equal", "Equal"),
     UNARY("erf", "Erf"),
@@ -186,7 +168,7 @@ const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     {"nn.prelu", 2, 2, 0, prelu_attrs, "PRelu", prelu},
     UNARY("nn.relu", "Relu"),
     {"not_equal", 2, 2, 0, tmk_rl_no_attrs, "Equal, Not", not_equal},
-    ALIAS("on_device", device_attrs),
+    ALIAS("on_device"),
     BINARY("power", "Pow"),
     {"right_shift", 2, 2, 0, tmk_rl_no_attrs, "BitShift", shift},
     UNARY("round", "ai.tidemark::RoundAway"),

@@ -39,8 +39,8 @@ on axis 1, on the last axis, where the first input has them ("inherit"), or nowh
 """
 
 
-def page(rows):
-    lines = []
+def page(list_ops):
+    rows, lines = read_rows(list_ops), []
     for row in sorted(rows, key=lambda row: (row.domain != "ai.onnx", row.domain, row.name, row.since)):
         name = row.name if row.domain == "ai.onnx" else f"{row.domain}::{row.name}"
         until = "" if row.until is None else row.until
@@ -51,11 +51,12 @@ def page(rows):
     return HEAD.format(operators=operators, rows=len(rows)) + "\n".join(lines) + "\n"
 
 
-def main():
+def settle(page, usage):
+    """For a page made of what a program prints: PROGRAM PAGE [--write]; the exit status."""
     if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["--write"]):
-        print(__doc__, file=sys.stderr)
+        print(usage, file=sys.stderr)
         return 2
-    path, want = Path(sys.argv[2]), page(read_rows(sys.argv[1]))
+    path, want = Path(sys.argv[2]), page(sys.argv[1])
     if sys.argv[3:]:
         path.write_text(want, encoding="utf-8")
         return 0
@@ -65,4 +66,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(settle(page, __doc__))
