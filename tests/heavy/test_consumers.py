@@ -2,7 +2,7 @@
 """Exports read and run by consumers that are large to install: each that is missing is left out, with the reason.
 
 usage: test_consumers.py PROGRAM SOURCE_ROOT FEATURES CONSUMER; tools/check-consumers makes the environments and starts it. The
-network is the two-convolution one of the worked examples; the figures beside ours are those that FORMATS measured (Quark: ours, before).
+network is the two-convolution one of the worked examples; the figures beside ours are those that FORMATS measured (Quark and MNN in uint8: ours, before).
 """
 import importlib
 import os
@@ -140,6 +140,32 @@ def test_rknn():
         print(f"  rknn simulator with the template's own ranges: {figures['template']:.2f} dB")
         report("rknn simulator with ours", figures["ours"], 37.29, 0.5)
         assert figures["ours"] > figures["template"] + 5
+
+
+def run_mnn(mnn, path):
+    interpreter = mnn.Interpreter(str(path))
+    run = interpreter.createSession({"backend": "CPU", "numThread": 1})
+    into, out_of, out = interpreter.getSessionInput(run), interpreter.getSessionOutput(run), []
+    for sample in SAMPLES:
+        layout = mnn.Halide_Type_Float, mnn.Tensor_DimensionType_Caffe
+        into.copyFrom(mnn.Tensor(sample.shape, layout[0], np.ascontiguousarray(sample), layout[1]))
+        interpreter.runSession(run)
+        host = mnn.Tensor((1, 5, 6, 6), layout[0], np.zeros((1, 5, 6, 6), np.float32), layout[1])
+        out_of.copyToHostTensor(host)
+        out.append(np.array(host.getNumpyData()).reshape(1, 5, 6, 6))
+    return np.concatenate(out)
+
+
+def test_mnn():
+    """Its converter by its native module alone: its scripts install packages and send what is done with them."""
+    converter, mnn = need("_tools", "MNN")
+    for symmetric, measured in ((True, 34.09), (False, 36.74)):
+        with folder() as path:
+            (path / "map.json").write_text('{"y": "y__before_tr"}')
+            file = export(path, "q.json", "mnn", "--names", path / "map.json", "--keep-names", symmetric=symmetric)
+            converter.mnnconvert(["mnnconvert", "-f", "ONNX", "--modelFile", str(MODEL), "--MNNModel", str(path / "q.mnn"),
+                                  "--compressionParamsFile", str(file), "--bizCode", "x"])
+            report(f"mnn, {'int8 symmetric' if symmetric else 'uint8'}", sqnr(run_mnn(mnn, path / "q.mnn")), measured)
 
 
 def test_tvm():
