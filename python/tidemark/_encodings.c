@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Encodings as Python sees them, how they are made, and where they go. */
+#include "_core.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include <tidemark/export.h>
+
+static struct tmk_encodings *of(PyObject *self) {
+    return ((struct py_encodings *)self)->encodings;
+}
+
+PyObject *py_wrap_encodings(struct tmk_encodings *encodings) {
+    struct py_encodings *made = PyObject_New(struct py_encodings, &py_encodings_type);
+    if (made)
+        made->encodings = encodings;
+    else
+        tmk_encodings_destroy(&encodings);
+    return (PyObject *)made;
+}
+
+static void dealloc(PyObject *self) {
+    tmk_encodings_destroy(&((struct py_encodings *)self)->encodings);
+    PyObject_Free(self);
+}
+
+static PyObject *id_of(uint32_t id) {
+    return PyUnicode_FromFormat("p%u", id);
+}
+
+static PyObject *expected_of(const struct tmk_encoding *e) {
+    if (!e->expected.known)
+        Py_RETURN_NONE;
+    return Py_BuildValue("{sdsdsdsd}", "mse", e->expected.mse, "sqnr", e->expected.sqnr, "clipped",
+                         e->expected.clipped, "tying", e->expected.tying);
+}
+
+static bool put_all(PyObject *dict, const struct tmk_encoding *e) {
+    return py_put(dict, "id", id_of(e->id)) && py_put(dict, "name", py_text(e->name)) &&
+           py_put(dict, "role", py_text(tmk_encoding_role_name(e->role))) &&
+           py_put(dict, "dtype", py_text(tmk_dtype_name(e->dtype))) &&
+           py_put(dict, "symmetric", PyBool_FromLong(e->symmetric)) &&
+           py_put(dict, "axis", e->axis < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(e->axis)) &&
+           py_put(dict, "scale", py_floats(e->scale, e->n)) &&
+           py_put(dict, "zero_point",
+                  PyBytes_FromStringAndSize((const char *)e->zero_point,
+                                            (Py_ssize_t)(e->n * sizeof *e->zero_point))) &&
+           py_put(dict, "low", py_floats(e->low, e->n)) &&
+           py_put(dict, "high", py_floats(e->high, e->n)) &&
+           py_put(dict, "method", py_text(e->method)) && py_put(dict, "rule", py_text(e->rule)) &&
+           py_put(dict, "group", PyLong_FromUnsignedLong(e->group)) &&
+           py_put(dict, "expected", expected_of(e));
+}
+
+static PyObject *items(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < of(self)->n_items; i++) {
+        PyObject *dict = PyDict_New();
+        if (!dict || !put_all(dict, &of(self)->items[i]) || PyList_Append(list, dict) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(dict);
+    }
+    return list;
+}
+
+static PyObject *left(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < of(self)->n_left; i++) {
+        const struct tmk_left_float *l = &of(self)->left[i];
+        PyObject *row = Py_BuildValue("(NNs)", id_of(l->id), py_text(l->name), l->reason);
+        if (!row || PyList_Append(list, row) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyObject *read_encodings(PyObject *type, PyObject *args) {
+    (void)type;
+    const char *path;
+    struct tmk_encodings *encodings = NULL;
+    struct tmk_diag diag = {0};
+    if (!PyArg_ParseTuple(args, "s", &path))
+        return NULL;
+    const enum tmk_status status = tmk_encodings_read(path, &encodings, &diag);
+    return status == TMK_OK ? py_wrap_encodings(encodings) : py_fail(status, &diag);
+}
+
+static PyObject *write_encodings(PyObject *self, PyObject *args) {
+    const char *path;
+    struct tmk_diag diag = {0};
+    if (!PyArg_ParseTuple(args, "s", &path))
+        return NULL;
+    const enum tmk_status status = tmk_encodings_write(of(self), path, &diag);
+    if (status != TMK_OK)
+        return py_fail(status, &diag);
+    Py_RETURN_NONE;
+}
+
+/* ---- making them ---- */
+
+static bool dtype_of(const char *name, enum tmk_dtype *out) {
+    *out = name ? tmk_dtype_by_name(name) : TMK_UNDEFINED;
+    if (name && *out == TMK_UNDEFINED)
+        PyErr_Format(PyExc_ValueError, "there is no type '%s'", name);
+    return !name || *out != TMK_UNDEFINED;
+}
+
+static void add_remark(void *list, const char *text) {
+    PyObject *line = py_text(text);
+    if (!line || PyList_Append(list, line) != 0)
+        PyErr_Clear();
+    Py_XDECREF(line);
+}
+
+PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
+    (void)self;
+    static char *keys[] = {"profile",       "method",         "parameter",      "dtype",
+                           "scheme",        "scales",         "pow2",           "weights_method",
+                           "weights_dtype", "weights_scheme", "weights_scales", "rounding",
+                           "pow2_requant",  "config",         "remarks",        NULL};
+    PyObject *profile, *remarks = NULL;
+    const char *dtype = NULL, *weights_dtype = NULL, *rounding = NULL;
+    int pow2 = 0, pow2_requant = 0;
+    struct tmk_calibrate_options options = {0};
+    struct tmk_encodings *encodings = NULL;
+    struct tmk_diag diag = {0};
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!|zdzzzpzzzzzpzO!", keys, &py_profile_type,
+                                     &profile, &options.activations.method,
+                                     &options.activations.parameter, &dtype,
+                                     &options.activations.scheme, &options.activations.scales,
+                                     &pow2, &options.weights.method, &weights_dtype,
+                                     &options.weights.scheme, &options.weights.scales, &rounding,
+                                     &pow2_requant, &options.config, &PyList_Type, &remarks) ||
+        !dtype_of(dtype, &options.activations.dtype) ||
+        !dtype_of(weights_dtype, &options.weights.dtype))
+        return NULL;
+    if (rounding && !tmk_rounding_by_name(rounding, &options.rounding))
+        return PyErr_Format(PyExc_ValueError, "there is no rounding '%s'", rounding);
+    options.activations.pow2 = options.weights.pow2 = pow2 != 0;
+    options.pow2_requant = pow2_requant != 0;
+    options.remark = remarks ? add_remark : NULL;
+    options.context = remarks;
+    const enum tmk_status status =
+        tmk_calibrate(((struct py_profile *)profile)->profile, &options, &encodings, &diag);
+    return status == TMK_OK ? py_wrap_encodings(encodings) : py_fail(status, &diag);
+}
+
+/* ---- where they go ---- */
+
+static void add_skip(void *list, uint32_t id, const char *name, const char *why) {
+    PyObject *row = Py_BuildValue("(NNs)", id_of(id), py_text(name), why);
+    if (!row || PyList_Append(list, row) != 0)
+        PyErr_Clear();
+    Py_XDECREF(row);
+}
+
+static enum tmk_status export_to(const struct tmk_encodings *encodings, const char *model_path,
+                                 const char *params, const struct tmk_export_options *options,
+                                 struct tmk_diag *diag) {
+    struct tmk_model *model = NULL;
+    enum tmk_status status = TMK_OK;
+    if (model_path)
+        status = params ? tmk_model_open_params(model_path, params, false, &model, diag)
+                        : tmk_model_open(model_path, false, &model, diag);
+    if (status == TMK_OK)
+        status = tmk_export(encodings, model, options, diag);
+    tmk_model_close(&model);
+    return status;
+}
+
+PyObject *py_export(PyObject *self, PyObject *args, PyObject *named) {
+    (void)self;
+    static char *keys[] = {"encodings", "format", "path",     "model", "params",
+                           "template",  "names",  "settings", NULL};
+    PyObject *encodings, *settings = NULL;
+    const char *model = NULL, *params = NULL;
+    struct tmk_export_options options = {0};
+    struct tmk_diag diag = {0};
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!ss|zzzzO!", keys, &py_encodings_type,
+                                     &encodings, &options.format, &options.path, &model, &params,
+                                     &options.template_file, &options.names, &PyTuple_Type,
+                                     &settings))
+        return NULL;
+    const Py_ssize_t n = settings ? PyTuple_GET_SIZE(settings) : 0;
+    const char **words = calloc((size_t)n + 1, sizeof *words);
+    PyObject *skipped = PyList_New(0);
+    bool good = words && skipped;
+    for (Py_ssize_t i = 0; good && i < n; i++)
+        good = (words[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(settings, i))) != NULL;
+    if (good) {
+        options.settings = words;
+        options.n_settings = (size_t)n;
+        options.skip = add_skip;
+        options.context = skipped;
+        const enum tmk_status status = export_to(of(encodings), model, params, &options, &diag);
+        good = status == TMK_OK || !py_fail(status, &diag);
+        good = good && !PyErr_Occurred();
+    }
+    free(words);
+    if (!good)
+        Py_CLEAR(skipped);
+    return skipped;
+}
+
+static PyMethodDef methods[] = {
+    {"items", items, METH_NOARGS, "a dictionary an encoding, arrays as bytes"},
+    {"left", left, METH_NOARGS, "(id, name, reason) of what stays float"},
+    {"read", read_encodings, METH_VARARGS | METH_STATIC, "read(path)"},
+    {"write", write_encodings, METH_VARARGS, "write(path)"},
+    {0}};
+PyTypeObject py_encodings_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tidemark._core.Encodings",
+    .tp_basicsize = sizeof(struct py_encodings),
+    .tp_dealloc = dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_methods = methods,
+};

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package, as it is built here: what it measures is what the program measures; data come as arrays, mappings,
+iterators and ONNX Runtime's readers; the drop-in quantizes at least as well as what it stands in for.
+
+usage: test_python.py PROGRAM SOURCE_ROOT EXTENSION
+"""
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+PROGRAM, SOURCE, EXTENSION = Path(sys.argv[1]).resolve(), Path(sys.argv[2]), Path(sys.argv[3])
+DIGITS, PICTURES, LABELS = (str(SOURCE / "bundle" / name) for name in ("digits.onnx", "digits.npy", "digits-labels.npy"))
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: no NumPy here")
+    sys.exit(77)
+
+PACKAGE = Path(tempfile.mkdtemp())
+shutil.copytree(SOURCE / "python" / "tidemark", PACKAGE / "tidemark", ignore=shutil.ignore_patterns("*.c", "*.h"))
+shutil.copy(EXTENSION, PACKAGE / "tidemark")
+sys.path.insert(0, str(PACKAGE))
+try:
+    import tidemark
+except ImportError as error:
+    print(f"skipped: the extension was built for another Python: {error}")
+    sys.exit(77)
+
+DATA = np.load(PICTURES)
+FIGURES = ("id", "kind", "status", "count", "min", "max", "mean", "zeros")
+
+
+def figures(profile):
+    return [tuple(t.as_dict().get(key) for key in FIGURES) for t in profile.tensors]
+
+
+def raises(kind, text, call):
+    try:
+        call()
+    except kind as error:
+        assert text in str(error), error
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def test_arrays_give_what_files_give():
+    wanted = figures(tidemark.profile(DIGITS, PICTURES))
+    assert figures(tidemark.profile(DIGITS, DATA)) == wanted
+    assert figures(tidemark.profile(DIGITS, {"image": DATA}, threads=1)) == wanted
+    assert figures(tidemark.profile(DIGITS, (x for x in DATA))) == wanted  # a sample each, without its axis
+    assert figures(tidemark.profile(DIGITS, [DATA[:100], DATA[100:]])) == wanted
+    assert figures(tidemark.profile(DIGITS, DATA.astype("f8"))) == wanted
+    assert figures(tidemark.profile(DIGITS, np.asfortranarray(DATA))) == wanted
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "p.json"
+        subprocess.run([PROGRAM, "profile", DIGITS, "--data", PICTURES, "-o", path, "--quiet"], check=True)
+        read = tidemark.Profile.read(path)
+        assert figures(read) == wanted
+        read.write(Path(folder) / "again.json")
+        assert json.loads((Path(folder) / "again.json").read_text()) == json.loads(path.read_text())
+
+
+def test_a_profile_is_a_mapping():
+    profile = tidemark.profile(DIGITS, DATA, per_sample=True)
+    assert len(profile) == len(list(profile)) == 29 and profile["p0"] is profile["image"] and "relu1_out" in profile
+    image = profile["image"]
+    assert (image.min, image.max, image.count) == (DATA.min(), DATA.max(), DATA.size)
+    counts, edges = image.histogram(17, (0, 17))
+    assert np.array_equal(counts, np.histogram(DATA, edges)[0])
+    bins = profile["conv1_out"].bins
+    assert bins.count.sum() == profile["conv1_out"].count - profile["conv1_out"].zeros and np.all(np.diff(bins.low) > 0)
+    assert np.isclose((bins.mean * bins.count).sum(), profile["conv1_out"].sum, rtol=1e-6)
+    low, high = image.samples
+    assert np.array_equal(high, DATA.reshape(len(DATA), -1).max(1)) and low.max() == 0
+    assert profile["conv1_out"].channels.max.max() == np.float32(profile["conv1_out"].max)
+    middle = image.quantile(0.9)
+    assert middle.low <= np.quantile(DATA, 0.9, method="inverted_cdf") <= middle.high
+    raises(AttributeError, "nonsense", lambda: image.nonsense)
+    try:
+        frame = profile.to_pandas()
+        assert frame.loc["p0"]["max"] == 16 and len(frame) == 29
+    except ImportError:
+        pass
+
+
+def test_what_goes_wrong_is_raised():
+    def broken():
+        yield DATA[:3]
+        raise RuntimeError("the disk is gone")
+    raises(RuntimeError, "the disk is gone", lambda: tidemark.profile(DIGITS, broken()))
+    raises(KeyError, "picture", lambda: tidemark.profile(DIGITS, {"picture": DATA}))
+    error = raises(tidemark.Error, "none.onnx", lambda: tidemark.profile("none.onnx", DATA))
+    assert error.status and isinstance(error, ValueError)
+    raises(tidemark.Error, "[1,1,4,8]", lambda: tidemark.profile(DIGITS, DATA[:, :, :4]))
+    raises(tidemark.Error, "python: is empty", lambda: tidemark.profile(DIGITS, []))
+    raises(ZeroDivisionError, "", lambda: tidemark.profile(DIGITS, DATA, progress=lambda done, total: 1 / 0))
+    raises(tidemark.Error, "no-such", lambda: tidemark.profile(DIGITS, DATA[:5]).calibrate("no-such"))
+
+
+def test_other_threads_run_meanwhile():
+    ticks, over = [], threading.Event()
+
+    def tick():
+        while not over.wait(0.001):
+            ticks.append(time.monotonic())
+    thread = threading.Thread(target=tick)
+    thread.start()
+    begin = time.monotonic()
+    tidemark.profile(DIGITS, np.concatenate([DATA] * 4))
+    end = time.monotonic()
+    over.set()
+    thread.join()
+    meanwhile = [t for t in ticks if begin < t < end]
+    assert len(meanwhile) > 3, f"{len(meanwhile)} ticks in {end - begin:.3f} s: the interpreter was held"
+
+
+def test_from_profile_to_a_vendors_file():
+    encodings = tidemark.profile(DIGITS, DATA).calibrate("minmax")
+    conv = encodings["conv1_out"]
+    assert conv.dtype == "uint8" and conv.scale.shape == (1,) and encodings["conv1.weight"].axis == 0
+    assert all(left.reason for left in encodings.left)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cache"
+        skipped = encodings.export("tensorrt-cache", path)
+        assert path.read_text().startswith("TRT-") and all(left.reason for left in skipped)
+        encodings.write(Path(folder) / "e.json")
+        again = tidemark.Encodings.read(Path(folder) / "e.json")
+        assert again["conv1_out"].scale == conv.scale
+        tidemark.profile(DIGITS, DATA[:50]).report(Path(folder) / "r.html", encodings=encodings)
+        assert "</html>" in (Path(folder) / "r.html").read_text()
+
+
+def test_the_drop_in_for_onnx_runtime():
+    try:
+        import onnxruntime
+        from onnxruntime import quantization as ort
+        import tidemark.ort
+    except ImportError as error:
+        print(f"  without the drop-in: {error}")
+        return
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 27):
+        print(f"  without the drop-in: ONNX Runtime {onnxruntime.__version__} takes no ranges")
+        return
+    labels = np.load(LABELS)
+
+    class Reader(ort.CalibrationDataReader):
+        def __init__(self):
+            self.items = iter({"image": DATA[i:i + 1]} for i in range(0, 400))
+
+        def get_next(self):
+            return next(self.items, None)
+
+    def accuracy(path):
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return float(np.mean(session.run(None, {"image": DATA[400:]})[0].argmax(1) == labels[400:]))
+    with tempfile.TemporaryDirectory() as folder:
+        theirs, ours = Path(folder) / "theirs.onnx", Path(folder) / "ours.onnx"
+        ort.quantize_static(DIGITS, theirs, Reader())
+        tidemark.ort.quantize_static(DIGITS, ours, Reader())
+        found = {"float": accuracy(DIGITS), "ONNX Runtime": accuracy(theirs), "with Tidemark": accuracy(ours)}
+    print("  accuracy:", {name: f"{value:.4f}" for name, value in found.items()})
+    assert found["with Tidemark"] >= found["ONNX Runtime"] - 0.002, found
+
+
+def main():
+    failures = 0
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            try:
+                test()
+                print("ok:", name)
+            except Exception:  # noqa: BLE001 - every test is run
+                import traceback
+                traceback.print_exc(file=sys.stdout)
+                print("FAILED:", name)
+                failures += 1
+    shutil.rmtree(PACKAGE)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
