@@ -58,6 +58,8 @@ static bool has_encoding(const struct tmk_qdq *q, const struct tmk_value *value)
 }
 
 static bool can_be_quantized(const struct tmk_qdq *q, const struct tmk_value *value) {
+    if (value && value->kind == TMK_VALUE_INITIALIZER && value->data.dtype != TMK_FLOAT32)
+        return false;
     return value && value->graph == q->graph &&
            (value->type.dtype == TMK_FLOAT32 || value->type.dtype == TMK_UNDEFINED) &&
            value->type.kind == TMK_TYPE_TENSOR && has_encoding(q, value);
@@ -124,7 +126,6 @@ static enum tmk_status copy_bias(struct tmk_qdq *q, struct tmk_value *bias,
                                  struct tmk_value **out) {
     const size_t len = strlen(bias->name);
     long most = -1;
-    char name[512];
     for (uint32_t i = 0; i < q->graph->n_values; i++) {
         const struct tmk_value *value = q->graph->values[i];
         char *end = NULL;
@@ -135,9 +136,10 @@ static enum tmk_status copy_bias(struct tmk_qdq *q, struct tmk_value *bias,
         if (!*end && number > most && number < INT32_MAX)
             most = number;
     }
-    if (len + 16 > sizeof name)
-        return tmk_fail(q->diag, TMK_RANGE, "the name of a bias takes %zu bytes", len);
-    snprintf(name, sizeof name, "%s%ld", bias->name, most + 1);
+    char *name = tmk_arena_alloc(&q->arena, len + 16);
+    if (!name)
+        return tmk_nomem(q->diag);
+    snprintf(name, len + 16, "%s%ld", bias->name, most + 1);
     return tmk_graph_add_initializer(q->graph, name, &bias->data, out, q->diag);
 }
 

@@ -258,7 +258,8 @@ static enum tmk_status place_for_most(struct tmk_qdq *q, struct tmk_qdq_mark *ma
     struct tmk_value *value = mark->value;
     const char *name = value->name;
     const struct tmk_qdq_mark *shared = shared_with(q, mark);
-    const bool returned = value->n_graph_outputs > 0;
+    /* An input that the model also returns stays what it is. */
+    const bool returned = value->n_graph_outputs && value->kind == TMK_VALUE_RESULT;
     if (shared && shared->placed) {
         mark->scale = shared->scale;
         mark->zero = shared->zero;
@@ -277,7 +278,7 @@ static enum tmk_status place_for_most(struct tmk_qdq *q, struct tmk_qdq_mark *ma
     mark->encoding = e;
     mark->placed = true;
     TMK_TRY(tmk_qdq_tell(q, e, NULL));
-    TMK_TRY(tmk_value_replace(value, mark->real, mark->codes->producer, true, q->diag));
+    TMK_TRY(tmk_value_replace(value, mark->real, mark->codes->producer, returned, q->diag));
     return convert(q, mark, name, r);
 }
 

@@ -357,7 +357,9 @@ def test_calibrated_models_equal_those_of_onnxruntime_too():
 
 # ---- who else reads them ----
 
-READ = CASES[::6] if EVERYTHING else [("mnist_cnn", "u8s8", True), ("mlperf_ic_resnet8", "u8s8", True)]
+READ = [("mnist_cnn", "u8s8", True), ("mlperf_ic_resnet8", "u8s8", True)]
+if EVERYTHING:  # yunet_dynamic's samples are of several sizes, which `run` does not join
+    READ = [case for case in CASES if case[1:] == ("u8s8", True) and case[0] != "yunet_dynamic"]
 
 
 def same_share(one, other):
@@ -383,8 +385,6 @@ def test_our_executor_runs_them_as_onnxruntime_does():
 
 def test_fused_they_compute_in_integers():
     for name, form, per_channel in READ:
-        if form != "u8s8":
-            continue
         with folder() as path:
             case = Case(path, name, form, per_channel)
             tidemark("transform", case.ours, "--passes", "fuse-qdq,eliminate-dead", "-o", path / "fused.onnx",
@@ -394,7 +394,7 @@ def test_fused_they_compute_in_integers():
             feeds = samples(name, FEW)
             decibels = sqnr(run(case.ours, feeds, precise=False), run(path / "fused.onnx", feeds))
             print(f"{case.label()}: {counts[1]['QLinearConv']} of {counts[0]['Conv']} Conv fused, {decibels:.1f} dB")
-            assert counts[1]["QLinearConv"] == counts[0]["Conv"] > 0 and decibels > 20
+            assert counts[1]["QLinearConv"] == counts[0]["Conv"] and decibels > 20
 
 
 def test_openvino_reads_them():
@@ -404,7 +404,7 @@ def test_openvino_reads_them():
         raise LeftOut(str(missing)) from None
     core = openvino.Core()
     for name, form, per_channel in READ:
-        if form == "u16s8":  # read wrongly: FORMATS 2.6
+        if name == "ultraface_rfb320":  # 2026.4 fails on Mul of two dequantized constants, in ONNX Runtime's file as in ours
             continue
         with folder() as path:
             case = Case(path, name, form, per_channel)

@@ -361,6 +361,18 @@ static void a_bias_that_is_added_alone_gets_the_type_of_the_others(void **state)
     end(&c);
 }
 
+static void an_input_that_is_returned_stays_what_it_is(void **state) {
+    (void)state;
+    struct qdq_case c;
+    begin(&c, CONV " output %c\n output %x\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    assert_ok(quantize(&c), &c.diag);
+    assert_string_equal(c.made.graph->inputs[0]->name, "x");
+    assert_ptr_equal(c.made.graph->outputs[1], c.made.graph->inputs[0]);
+    assert_string_equal(made(&c, "c")->producer->inputs[0]->name, "x_DequantizeLinear_Output");
+    end(&c);
+}
+
 static void encodings_that_fit_nothing_are_refused_or_told(void **state) {
     (void)state;
     struct qdq_case c;
@@ -518,6 +530,7 @@ int main(void) {
         cmocka_unit_test(scales_of_weights_make_room_for_the_bias),
         cmocka_unit_test(beta_goes_into_the_codes),
         cmocka_unit_test(a_bias_that_is_added_alone_gets_the_type_of_the_others),
+        cmocka_unit_test(an_input_that_is_returned_stays_what_it_is),
         cmocka_unit_test(encodings_that_fit_nothing_are_refused_or_told),
         cmocka_unit_test(weights_behind_operators_on_constants_become_codes),
         cmocka_unit_test(an_added_bias_joins_the_product),
