@@ -11,8 +11,9 @@
 
 struct simulate_args {
     struct run_args run;
-    const char *params, *requant, *rounding, *labels;
-    bool integer, json, sort;
+    const char *params, *requant, *rounding, *labels, *profile, *config, *output;
+    bool integer, json, sort, search;
+    uint64_t budget;
     struct some rank;
 };
 
@@ -178,6 +179,50 @@ static enum tmk_status rank(struct tmk_model *model, const struct tmk_encodings 
     return status;
 }
 
+/* ---- searching ---- */
+
+static void tell_choice(void *context, const char *text) {
+    (void)context;
+    remark("%s", text);
+}
+
+static void put_search(const struct tmk_search_result *r, bool json) {
+    if (json) {
+        printf("{\"samples\":%llu,\"tried\":%u,\"chosen\":%u,\"before\":",
+               (unsigned long long)r->samples, r->tried, r->chosen);
+        put_number(r->before);
+        printf(",\"after\":");
+        put_number(r->after);
+        printf("}\n");
+    } else {
+        printf("outputs: %.2f dB before, %.2f dB after; %u tried on %llu samples, %u chosen\n",
+               r->before, r->after, r->tried, (unsigned long long)r->samples, r->chosen);
+    }
+}
+
+static enum tmk_status search(struct tmk_model *model, const struct tmk_encodings *encodings,
+                              const struct tmk_run_options *run, const struct simulate_args *args,
+                              struct tmk_diag *diag) {
+    struct tmk_search_options options = {
+        .config = args->config, .budget = (uint32_t)args->budget, .tell = tell_choice};
+    struct tmk_profile *profile = NULL;
+    struct tmk_encodings *better = NULL;
+    struct tmk_search_result result;
+    enum tmk_status status = tmk_profile_read(args->profile, &profile, diag);
+    options.profile = profile;
+    if (status == TMK_OK)
+        status = tmk_model_search(model, encodings, run, &options, &better, &result, diag);
+    if (status == TMK_OK)
+        status = tmk_encodings_write(better, args->output, diag);
+    if (status == TMK_OK) {
+        put_search(&result, args->json);
+        remark("wrote %s", args->output);
+    }
+    tmk_encodings_destroy(&better);
+    tmk_profile_destroy(&profile);
+    return status;
+}
+
 /* ---- the command ---- */
 
 /* False after saying what is wrong. */
@@ -231,8 +276,9 @@ static int simulate(const struct command *command, const struct simulate_args *a
     if (status == TMK_OK)
         status = tmk_model_open_params(rest->items[0], args->params, false, &model, &diag);
     if (status == TMK_OK)
-        status = args->rank.given ? rank(model, encodings, run, args, &diag)
-                                  : compare(model, encodings, run, &options, args, &diag);
+        status = args->search       ? search(model, encodings, run, args, &diag)
+                 : args->rank.given ? rank(model, encodings, run, args, &diag)
+                                    : compare(model, encodings, run, &options, args, &diag);
     tmk_model_close(&model);
     tmk_encodings_destroy(&encodings);
     return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
@@ -267,6 +313,15 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
          "instead: what each value costs the outputs when it alone is quantized, of the "
          "N" RUN_HELP_INDENT "(64) of which most is expected, on --limit (8) samples",
          &args.rank},
+        {"search", 0, OPTION_FLAG, NULL,
+         "instead: try other methods, and float, for what costs most, and write "
+         "better" RUN_HELP_INDENT "encodings to -o; on --limit (16) samples",
+         &args.search},
+        {"profile", 0, OPTION_TEXT, "FILE", "--search: that the encodings were made of",
+         &args.profile},
+        {"config", 0, OPTION_TEXT, "FILE", "--search: that they were made with", &args.config},
+        {"budget", 0, OPTION_COUNT, "N", "--search: try at most N encodings (32)", &args.budget},
+        {"output", 'o', OPTION_TEXT, "FILE", "--search: where to write them", &args.output},
         {"json", 0, OPTION_FLAG, NULL, "an object instead of the table", &args.json},
         {0}};
     struct tmk_run_options run;
@@ -278,6 +333,10 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
         wrong_call(command, rest.n < 1 ? "which MODEL?" : "which encodings? MODEL ENC.json");
     else if (args.requant && !is_requant(args.requant))
         wrong_call(command, "--requant is float, fixed or pow2, and not '%s'", args.requant);
+    else if (args.search != (args.profile && args.output))
+        wrong_call(command, "--search takes --profile and -o, and they go with --search");
+    else if (args.budget > UINT32_MAX || args.rank.n > UINT32_MAX)
+        wrong_call(command, "--budget and --rank are smaller numbers");
     else if (make_run_options(command, &args.run, &rest, 2, &run))
         exit_status = simulate(command, &args, &rest, &run);
 end:

@@ -101,6 +101,37 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_rank(struct tmk_model *model,
                                                      struct tmk_diag *diag);
 TMK_API void tmk_ranking_destroy(struct tmk_ranking **ranking);
 
+/* ---- better encodings ---- */
+
+struct tmk_search_options {
+    const struct tmk_profile *profile; /* that the encodings were made of */
+    const char *config;                /* and with; NULL: none */
+    uint32_t budget;                   /* encodings that are tried; 0: TMK_SEARCH_BUDGET */
+    /* What was chosen, a line each. NULL: nobody asks. */
+    void (*tell)(void *context, const char *text);
+    void *context;
+};
+
+struct tmk_search_result {
+    double before, after; /* decibels, of the network's outputs; HUGE_VAL: no error */
+    uint32_t tried, chosen;
+    uint64_t samples;
+};
+
+enum { TMK_SEARCH_BUDGET = 32, TMK_SEARCH_SAMPLES = 16 };
+
+/* Goes through the values (with those that share their scale) in the order of tmk_model_rank, tries
+ * for each all other methods, and to leave it float, and keeps what lowers the noise of the outputs
+ * in the QDQ form: a method by 1 % at least, float by 10 % and more than any method, since it
+ * costs. On at most run->limit samples (0: TMK_SEARCH_SAMPLES). The setting "search" of *out tells
+ * what was done. TMK_MISMATCH: the profile and the config make other encodings. End *out with
+ * tmk_encodings_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_search(struct tmk_model *model, const struct tmk_encodings *encodings,
+                 const struct tmk_run_options *run, const struct tmk_search_options *options,
+                 struct tmk_encodings **out, struct tmk_search_result *result,
+                 struct tmk_diag *diag);
+
 #ifdef __cplusplus
 }
 #endif

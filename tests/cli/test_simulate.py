@@ -80,6 +80,21 @@ def test_the_ranking_begins_with_what_costs_most():
         simulate(encodings, "--rank=3").expect(DONE, "outputs' dB", "each value quantized alone")
 
 
+def test_the_search_writes_better_encodings():
+    with folder() as path:
+        encodings, better = start(path), path / "better.json"
+        words = ["--search", "--profile", path / "p.json", "-o", better, "--json"]
+        found = json.loads(simulate(encodings, *words, "--budget", 12).expect(DONE).out)
+        assert found["tried"] == 12 and found["samples"] == 64 and found["chosen"] > 0 and found["after"] > found["before"]
+        document = json.loads(better.read_text())
+        assert "12 tried on 64 samples" in document["settings"]["search"] and "config" not in document["settings"]
+        outputs = [[value["sqnr"] for value in read(which)["values"] if value["output"]] for which in (encodings, better)]
+        assert abs(outputs[0][0] - found["before"]) < 1e-6 and abs(outputs[1][0] - found["after"]) < 1e-6, (outputs, found)
+        (path / "config.json").write_text(json.dumps({"rules": [{"match": {"op": "Softmax"}, "quantize": False}]}))
+        simulate(encodings, *words, "--config", path / "config.json").refuses(BAD_INPUT, "other encodings than these")
+        simulate(encodings, "--search", "-o", better).refuses(WRONG_CALL, "--profile and -o")
+
+
 def write_npy(path, values):
     header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({len(values)},), }}"
     header += " " * (117 - len(header)) + "\n"
