@@ -88,6 +88,9 @@ struct tmk_encoding {
         uint32_t codes;             /* of the type's that are used at least once, at least */
         bool flat;                  /* other thresholds, 5 % off and more, are as good within 1 % */
         double flat_low, flat_high; /* between which largest magnitudes that holds */
+        /* The thresholds asked for (percentiles) are proven to lie in [low_from, low_to] and
+         * [high_from, high_to]; low and high where they are these very numbers. */
+        double low_from, low_to, high_from, high_to;
         double tying; /* mse over what it would be without the group; 1: costs nothing */
     } expected;
 };

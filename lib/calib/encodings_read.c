@@ -199,10 +199,39 @@ static enum tmk_status get_uses(struct reader *r, const cJSON *item, struct tmk_
     return TMK_OK;
 }
 
+/* Where the thresholds lie; all four or none: they are low and high. */
+static enum tmk_status get_thresholds(struct reader *r, const cJSON *object,
+                                      struct tmk_encoding *e) {
+    const struct {
+        const char *key;
+        double *out;
+        double otherwise;
+    } ends[] = {
+        {"low_from", &e->expected.low_from, (double)e->low[0]},
+        {"low_to", &e->expected.low_to, (double)e->low[0]},
+        {"high_from", &e->expected.high_from, (double)e->high[0]},
+        {"high_to", &e->expected.high_to, (double)e->high[0]},
+    };
+    bool there = tmk_json_member(object, ends[0].key) != NULL;
+    for (size_t i = 0; i < TMK_COUNT(ends); i++) {
+        const cJSON *real = tmk_json_member(object, ends[i].key);
+        if (there != (real != NULL) ||
+            (real && (!cJSON_IsNumber(real) || !isfinite(real->valuedouble))))
+            return expected(r, ends[i].key, "a finite number, as the other three ends are");
+        *ends[i].out = real ? real->valuedouble : ends[i].otherwise;
+    }
+    if (e->expected.low_from > e->expected.low_to || e->expected.high_from > e->expected.high_to)
+        return tmk_fail(r->diag, TMK_FORMAT,
+                        "'low_from' is above 'low_to', or 'high_from' above "
+                        "'high_to'");
+    return TMK_OK;
+}
+
 static enum tmk_status get_expected(struct reader *r, const cJSON *item, struct tmk_encoding *e) {
     static const char *const keys[] = {"mse",      "mse_low",     "mse_high",     "sqnr",
                                        "clipped",  "clipped_low", "clipped_high", "codes",
-                                       "flat_low", "flat_high",   "tying"};
+                                       "flat_low", "flat_high",   "tying",        "low_from",
+                                       "low_to",   "high_from",   "high_to"};
     const cJSON *object = tmk_json_member(item, "expected");
     if (!object)
         return TMK_OK;
@@ -230,6 +259,7 @@ static enum tmk_status get_expected(struct reader *r, const cJSON *item, struct 
             return expected(r, reals[i].key, "a finite number that is not negative");
         *reals[i].out = real->valuedouble;
     }
+    TMK_TRY(get_thresholds(r, object, e));
     TMK_TRY(tmk_json_double(object, "sqnr", &e->expected.sqnr, r->diag));
     if (isnan(e->expected.sqnr)) /* null */
         e->expected.sqnr = HUGE_VAL;

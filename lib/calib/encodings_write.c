@@ -80,6 +80,12 @@ static void put_expected(struct tmk_json_out *to, const struct tmk_encoding *e) 
         tmk_json_put_double(&out, "flat_low", e->expected.flat_low);
         tmk_json_put_double(&out, "flat_high", e->expected.flat_high);
     }
+    if (e->expected.low_from < e->expected.low_to || e->expected.high_from < e->expected.high_to) {
+        tmk_json_put_double(&out, "low_from", e->expected.low_from);
+        tmk_json_put_double(&out, "low_to", e->expected.low_to);
+        tmk_json_put_double(&out, "high_from", e->expected.high_from);
+        tmk_json_put_double(&out, "high_to", e->expected.high_to);
+    }
     if (e->group)
         tmk_json_put_double(&out, "tying", e->expected.tying);
     tmk_json_put_child(to, "expected", &out);

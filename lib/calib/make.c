@@ -149,6 +149,10 @@ static enum tmk_status run_method(const struct tmk_make *make, uint32_t pick,
                   "p%" PRIu32 " '%s'", t->id, t->name);
 }
 
+static struct tmk_choice fixed_range(float low, float high) {
+    return (struct tmk_choice){low, high, (double)low, (double)low, (double)high, (double)high};
+}
+
 /* The range of the group, and its scale. */
 static enum tmk_status choose(const struct tmk_make *make, struct group *g,
                               const struct tmk_spread *spread) {
@@ -158,9 +162,9 @@ static enum tmk_status choose(const struct tmk_make *make, struct group *g,
         unit = unit && make->ties->unit[g->sources[i]] != NULL;
     g->method = "given";
     if (terms->has_range) {
-        g->choice = (struct tmk_choice){.low = terms->low, .high = terms->high};
+        g->choice = fixed_range(terms->low, terms->high);
     } else if (unit) {
-        g->choice = (struct tmk_choice){.low = 0, .high = 1};
+        g->choice = fixed_range(0, 1);
     } else {
         TMK_TRY(run_method(make, g->sources[0], spread, &g->choice));
         g->method = method_of(make, g->sources[0])->name;
@@ -202,6 +206,10 @@ static enum tmk_status tell_expected(const struct tmk_make *make, uint32_t pick,
     e->expected.flat = g->choice.flat;
     e->expected.flat_low = g->choice.flat ? g->choice.flat_low : 0;
     e->expected.flat_high = g->choice.flat ? g->choice.flat_high : 0;
+    e->expected.low_from = g->choice.low_from;
+    e->expected.low_to = g->choice.low_to;
+    e->expected.high_from = g->choice.high_from;
+    e->expected.high_to = g->choice.high_to;
     e->expected.tying = g->n > 1 ? 1 : 0;
     if (g->n_sources > 1 && !terms->has_range)
         return cost_of_tying(make, pick, spread, told.mse, &e->expected.tying);

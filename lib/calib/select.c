@@ -296,11 +296,11 @@ static enum tmk_status pick_for_maker(struct select *s, struct found *f, uint32_
 
 static enum tmk_status say_no_number(struct select *s, uint32_t v) {
     const struct tmk_profile_tensor *t = tensor(s, v);
+    if (t->kind != TMK_PROFILE_WEIGHT)
+        return say(s, v, "it does not depend on the data: arithmetic on shapes or constants");
     if (!tmk_net_readers(s->net, v))
         return say(s, v, "a constant that nothing reads");
     struct tmk_net_use use = s->net->uses[s->net->first_use[v]];
-    if (t->kind != TMK_PROFILE_WEIGHT)
-        return say(s, v, "it does not depend on the data: arithmetic on shapes or constants");
     return say(s, v, "a constant that nothing multiplies by or adds: %s '%s' reads it",
                s->net->nodes[use.node].op, s->net->nodes[use.node].name);
 }

@@ -69,6 +69,7 @@ WRONG = {
     "one source": at("encodings", 2, "sources", value=["p0"]),
     "sources of an activation": at("encodings", 0, "sources", value=["p0", "p1"]),
     "half of what is flat": at("encodings", 0, "expected", "flat_low", delete=True),
+    "a threshold with one end": at("encodings", 0, "expected", "low_to", delete=True),
     "negative error": at("encodings", 0, "expected", "mse", value=-1),
     "a use without an input": at("encodings", 3, "uses", 0, "input", delete=True),
     "a small multiplier": at("requants", 0, "multiplier", 0, value=1),

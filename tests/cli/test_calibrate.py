@@ -138,6 +138,9 @@ def test_every_option_does_what_it_says():
         enc = Encodings(digits(), path, "--percentile", 99)
         assert enc["conv1_out"]["method"] == "percentile"
         assert enc["conv1_out"]["high"][0] < enc.values["conv1_out"]["max"]
+        told = enc["conv1_out"]["expected"]
+        assert told["high_from"] <= enc["conv1_out"]["high"][0] <= told["high_to"] <= told["high_from"] * 1.008
+        assert told["clipped_low"] <= told["clipped"] <= told["clipped_high"] < 0.02
         enc = Encodings(digits(), path, "--pow2")
         assert all(float32(s).hex().startswith("0x1.0000000000000p")
                    for items in enc.items.values() for i in items for s in i["scale"])

@@ -76,7 +76,7 @@ static void assert_same_item(const struct tmk_encoding *a, const struct tmk_enco
     assert_int_equal(a->expected.codes, b->expected.codes);
     assert_int_equal(a->expected.flat, b->expected.flat);
     assert_memory_equal(&a->expected.mse, &b->expected.mse, 7 * sizeof(double));
-    assert_memory_equal(&a->expected.flat_low, &b->expected.flat_low, 3 * sizeof(double));
+    assert_memory_equal(&a->expected.flat_low, &b->expected.flat_low, 7 * sizeof(double));
 }
 
 static void test_everything_reads_back(void **state) {
@@ -228,6 +228,8 @@ static const struct {
     {"\"uses\":[{\"node\":\"add\"", "\"uses\":[{\"node\":7", "uses[0]: 'node'"},
     {"\"codes\":255", "\"codes\":-1", "'codes'"},
     {"\"clipped\":1e-06", "\"clipped\":null", "'clipped'"},
+    {"\"low_from\":-30", "\"low_from\":-27", "'low_from' is above"},
+    {"\"low_from\":-30,", "", "'low_to' is missing or is not"},
     {"\"mse\":", "\"rms\":", "unknown key 'rms'"},
     {"\"operand\":0", "\"operand\":-2", "'operand'"},
     {"\"multiplier\":[2147483647", "\"multiplier\":[7", "'multiplier': entry 0"},
