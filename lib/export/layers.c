@@ -35,17 +35,29 @@ static bool goes_by_activation(const struct tmk_encodings *encodings,
     return !e || tmk_export_is_before_activation(e);
 }
 
-/* Behind activations that a layer takes in, as long as nobody else reads what is between. */
-static const struct tmk_value *behind_activation(const struct tmk_encodings *encodings,
-                                                 const struct tmk_value *value) {
+/* The constant that a node adds to its input number `input`; NULL: it does something else. */
+static const struct tmk_value *added(const struct tmk_node *node, uint32_t input) {
+    if (!tmk_node_is(node, TMK_DOMAIN_ONNX, "Add"))
+        return NULL;
+    return tmk_export_constant(node->inputs[1 - input]) ? node->inputs[1 - input] : NULL;
+}
+
+/* Behind a bias that is added apart, and activations, which a layer takes in, as long as nobody
+ * else reads what is between. */
+static void go_behind(const struct tmk_encodings *encodings, struct tmk_export_layer *layer) {
+    const struct tmk_value *value = layer->output;
     while (value->n_uses == 1 && !value->n_graph_outputs && goes_by_activation(encodings, value)) {
         const struct tmk_use *use = &value->uses[0];
-        if (use->input != 0 || !(tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Relu") ||
-                                 tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Clip")))
+        const struct tmk_value *bias = layer->bias ? NULL : added(use->node, use->input);
+        bool activation = use->input == 0 && (tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Relu") ||
+                                              tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Clip"));
+        if (!bias && !activation)
             break;
+        if (bias)
+            layer->bias = bias;
         value = use->node->outputs[0];
     }
-    return value;
+    layer->activated = value;
 }
 
 static bool make_layer(const struct tmk_encodings *encodings, const struct tmk_node *node,
@@ -68,10 +80,10 @@ static bool make_layer(const struct tmk_encodings *encodings, const struct tmk_n
         .weight = node->inputs[1],
         .bias = node->n_inputs > 2 ? node->inputs[2] : NULL,
         .output = node->outputs[0],
-        .activated = behind_activation(encodings, node->outputs[0]),
         .channels = (uint32_t)channels,
         .group = (uint32_t)group,
     };
+    go_behind(encodings, out);
     out->in = tmk_encodings_find(encodings, (uint32_t)out->input->profile_id, node->name, 0);
     out->by = tmk_encodings_find(encodings, (uint32_t)out->weight->profile_id, node->name, 1);
     out->out = tmk_encodings_find(encodings, (uint32_t)out->activated->profile_id, NULL, 0);

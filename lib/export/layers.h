@@ -9,9 +9,9 @@
 struct tmk_export_layer {
     const struct tmk_node *node; /* Conv, ConvTranspose, Gemm or MatMul of the graph itself */
     const struct tmk_value *input, *weight;
-    const struct tmk_value *bias;             /* NULL: none */
+    const struct tmk_value *bias;             /* the node's, or added behind it; NULL: none */
     const struct tmk_value *output;           /* the node's own */
-    const struct tmk_value *activated;        /* behind Relu and Clip that only follow it */
+    const struct tmk_value *activated;        /* behind bias, Relu and Clip that only follow it */
     const struct tmk_encoding *in, *by, *out; /* of input, weight, activated; NULL: float */
     uint32_t channels;                        /* of the output */
     uint32_t group;

@@ -3,7 +3,8 @@
 import json
 import shutil
 
-from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, SOURCE, WRONG_CALL, files, folder, main, tidemark
+import onnx_bytes as ob
+from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, SOURCE, WRONG_CALL, files, folder, main, npy_bytes, tidemark
 
 
 def encodings_of(path, profile, **changes):
@@ -112,6 +113,50 @@ def test_every_format_takes_the_golden_encodings():
             assert done.status in (DONE, ANSWER_NO), done
             assert (name in files(path)) == (done.status == DONE), done
             json.loads(done.out)
+
+
+def test_a_format_that_needs_more_says_what():
+    with folder() as path:
+        start(path)
+        words = ["export", path / "enc.json", "-o", path / "out"]
+        tidemark(*words, "--to", "ncnn-table").refuses(WRONG_CALL, "ncnn-table", "model")
+        tidemark(*words, "--to", "openvino").refuses(WRONG_CALL, "openvino", "template")
+        tidemark(*words, "--to", "rknn", "--template", path / "none").refuses(BAD_INPUT, "none")
+        for to, name, others in (("openvino", "t.xml", ["t.bin"]), ("ncnn-int8", "t.param", ["t.bin"]), ("rknn", "t.cfg", [])):
+            for text in ("", "<net>", "7767517\n1 1\nInput x 0 9\n", "quantize_parameters:\n  x:\n    min:\n    - 1\n- \n", "\0\0"):
+                for file in [name, *others]:
+                    (path / file).write_text(text)
+                done = tidemark(*words, "--to", to, "--template", path / name, "--model", DIGITS, "--quiet")
+                done.refuses((BAD_INPUT, ANSWER_NO), name)
+        assert not [file for file in files(path) if file.startswith("out")]
+
+
+def bias_network():
+    """conv, a bias added apart, relu, conv with a bias."""
+    weights = [ob.tensor("w1", [2, 1, 1, 1], [1.0, -2.0]), ob.tensor("b1", [2, 1, 1], [0.25, -0.5]),
+               ob.tensor("w2", [1, 2, 1, 1], [0.5, 1.0]), ob.tensor("b2", [1], [0.125])]
+    nodes = [ob.node("Conv", ["x", "w1"], ["c1"]), ob.node("Add", ["c1", "b1"], ["a1"]), ob.node("Relu", ["a1"], ["r1"]),
+             ob.node("Conv", ["r1", "w2", "b2"], ["y"])]
+    return ob.model(nodes, [ob.value("x", [1, 1, 2, 2])], [ob.value("y", [1, 1, 2, 2])], weights)
+
+
+def test_layers_go_by_what_is_behind_bias_and_activation():
+    with folder() as path:
+        (path / "m.onnx").write_bytes(bias_network())
+        (path / "x.npy").write_bytes(npy_bytes((2, 1, 2, 2), [-1, 1, 0.5, 0.25, 0, 0.75, -0.5, 1]))
+        tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-o", path / "p.json", "--quiet").expect(DONE)
+        tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--quiet").expect(DONE)
+        words = ["export", path / "enc.json", "--model", path / "m.onnx", "-o", path / "out", "--quiet"]
+        tidemark(*words, "--to", "tidl").expect(DONE)
+        text = (path / "out").read_text()
+        assert [line.split('"')[1] for line in text.splitlines() if "layer_name" in line] == ["x", "r1", "y"]
+        assert [float(line.split()[1]) for line in text.splitlines() if "value:" in line] == [0.25, -0.5, 0.125]
+        tidemark(*words, "--to", "mnn").expect(DONE)
+        layers = json.loads((path / "out").read_text())["algo"][0]["quantParams"]["layer"]
+        assert [(layer["input"][0]["name"], layer["weight"][0]["name"], layer["output"][0]["name"]) for layer in layers] == [
+            ("x", "w1", "r1"), ("r1", "w2", "y")]
+        tidemark(*words, "--to", "aimet").expect(DONE)
+        assert "a1" not in json.loads((path / "out").read_text())["activation_encodings"]
 
 
 main(globals())
