@@ -13,8 +13,9 @@
  * down.
  *
  * The answer is unstable by nature: other bin counts, or half of the data, move it by tens of per
- * cent where mse stays. So 8 and 32 bins a level are asked, too; the middle answer is taken, and
- * the spread of all thresholds within 1 % of a least divergence is told. */
+ * cent where mse stays. So 8 and 32 bins a level are asked, too; of all thresholds within 1 % of
+ * their histogram's least divergence the one that clips least is taken, and their spread is told.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,9 +146,9 @@ static uint32_t levels_of(const struct tmk_grid *grid, const struct tmk_spread *
     return codes > MOST_LEVELS ? 0 : (uint32_t)codes;
 }
 
-/* A variant's answer, and between which thresholds others are as good. */
+/* Between which thresholds the divergence is as good as the least. */
 struct found {
-    double at, from, to;
+    double from, to;
 };
 
 static struct found search_variant(struct divergence *d, const struct tmk_excess sides[2],
@@ -168,11 +169,7 @@ static struct found search_variant(struct divergence *d, const struct tmk_excess
             from = i < from ? i : from;
             to = i > to ? i : to;
         }
-    return (struct found){most * best.bins / d->n, most * from / d->n, most * to / d->n};
-}
-
-static double middle(double a, double b, double c) {
-    return fmax(fmin(a, b), fmin(fmax(a, b), c));
+    return (struct found){most * from / d->n, most * to / d->n};
 }
 
 static enum tmk_status search_all(uint32_t levels, const struct tmk_excess sides[2], double most,
@@ -182,15 +179,13 @@ static enum tmk_status search_all(uint32_t levels, const struct tmk_excess sides
     struct threshold *tried = calloc(most_bins, sizeof *tried);
     enum tmk_status status = columns && tried ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK) {
-        struct found found[VARIANTS];
-        *out = (struct found){most, most, 0};
+        *out = (struct found){most, 0};
         for (int v = 0; v < VARIANTS; v++) {
             struct divergence d = {.levels = levels, .n = levels * bins_a_level[v]};
-            found[v] = search_variant(&d, sides, most, columns, tried);
-            out->from = fmin(out->from, found[v].from);
-            out->to = fmax(out->to, found[v].to);
+            struct found found = search_variant(&d, sides, most, columns, tried);
+            out->from = fmin(out->from, found.from);
+            out->to = fmax(out->to, found.to);
         }
-        out->at = middle(found[0].at, found[1].at, found[2].at);
     }
     free(columns);
     free(tried);
@@ -203,7 +198,7 @@ static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_
     struct tmk_excess sides[2] = {{0}, {0}};
     uint32_t levels = spread->n ? levels_of(grid, spread) : 0;
     double most = fmax(-(double)spread->min, (double)spread->max);
-    struct found found = {most, most, most};
+    struct found found = {most, most};
     enum tmk_status status = TMK_OK;
     if (levels > 0) {
         status = tmk_excess_make(spread, false, &sides[0], diag);
@@ -216,8 +211,8 @@ static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_
     }
     if (status != TMK_OK)
         return status;
-    float low = (float)fmax((double)spread->min, -found.at);
-    float high = (float)fmin((double)spread->max, found.at);
+    float low = (float)fmax((double)spread->min, -found.to);
+    float high = (float)fmin((double)spread->max, found.to);
     *out = (struct tmk_choice){.low = low,
                                .high = high,
                                .low_from = (double)low,
@@ -226,7 +221,7 @@ static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_
                                .high_to = (double)high,
                                .flat_low = found.from,
                                .flat_high = found.to};
-    out->flat = levels > 0 && (found.from <= 0.95 * found.at || found.to >= 1.05 * found.at);
+    out->flat = levels > 0 && found.from <= 0.95 * found.to;
     return TMK_OK;
 }
 
