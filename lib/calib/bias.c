@@ -66,11 +66,12 @@ static void make_it_fit(const struct tmk_make *make, uint32_t pick, struct tmk_e
     w->rule = tmk_built_in_name(TMK_RULE_BIAS_FITS);
     w->expected.known = false;
     tmk_encoding_set_clip(w);
-    tmk_make_remark(make,
-                    "p%u '%s': %u of its %u scales were enlarged, since the bias p%u '%s' would "
-                    "not fit into int32",
-                    w->id, w->name, enlarged, w->n, tmk_make_tensor(make, pick)->id,
-                    tmk_make_tensor(make, pick)->name);
+    tmk_make_remark(
+        make,
+        "p%u '%s': %u of its %u scales were enlarged, since a bias as large as the largest "
+        "of p%u '%s' would not fit into int32",
+        w->id, w->name, enlarged, w->n, tmk_make_tensor(make, pick)->id,
+        tmk_make_tensor(make, pick)->name);
 }
 
 static int32_t long_axis(const struct tmk_profile_tensor *t) {

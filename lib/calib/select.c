@@ -301,7 +301,7 @@ static enum tmk_status say_no_number(struct select *s, uint32_t v) {
     if (!tmk_net_readers(s->net, v))
         return say(s, v, "a constant that nothing reads");
     struct tmk_net_use use = s->net->uses[s->net->first_use[v]];
-    return say(s, v, "a constant that nothing multiplies by or adds: %s '%s' reads it",
+    return say(s, v, "a parameter of %s '%s', which no arithmetic of integers has codes for",
                s->net->nodes[use.node].op, s->net->nodes[use.node].name);
 }
 

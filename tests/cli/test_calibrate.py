@@ -84,8 +84,8 @@ def test_the_default_is_uint8_with_int8_weights_by_channel_and_int32_biases():
         assert (bias["dtype"], bias["rule"], bias["sources"]) == ("int32", "input-times-weight", ["p20", "p21"])
         for scale, weight in zip(bias["scale"], enc["dense1.weight"]["scale"], strict=True):
             assert abs(scale - enc["flat_out"]["scale"][0] * weight) < 1e-6 * scale
-        assert enc.left == {f"norm{i}.{part}": f"a constant that nothing multiplies by or adds: BatchNormalization 'norm{i}' "
-                            "reads it" for i in (1, 2) for part in ("mean", "var")}
+        assert enc.left == {f"norm{i}.{part}": f"a parameter of BatchNormalization 'norm{i}', which no arithmetic of integers has "
+                            "codes for" for i in (1, 2) for part in ("mean", "var")}
 
 
 def test_the_file_says_of_what_it_is():

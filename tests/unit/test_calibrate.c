@@ -417,7 +417,7 @@ static void test_constants_are_what_they_are_behind_a_reshape(void **state) {
     assert_int_equal(item(all, 1)->role, TMK_ENCODING_WEIGHT);
     assert_int_equal(item(all, 2)->role, TMK_ENCODING_WEIGHT);
     assert_true(item(all, 1)->scale[0] == item(all, 2)->scale[0]);
-    assert_non_null(strstr(reason(all, 4), "Clip 'k' reads it"));
+    assert_non_null(strstr(reason(all, 4), "a parameter of Clip 'k'"));
     tmk_encodings_destroy(&all);
     tmk_profile_destroy(&p);
 }
