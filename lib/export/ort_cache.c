@@ -4,8 +4,8 @@
  * Per tensor the format allows no keys but its own, so that IDs, what quantize_static is to be
  * asked for, and the nodes that the encodings leave float stand in one member of ours at the top.
  */
+#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "calib/grid.h"
@@ -98,24 +98,66 @@ static void remark_on_others(const struct tmk_export_job *job, const struct tmk_
                           n, rows->n);
 }
 
+/* ---- accumulators ---- */
+
+static bool is_product(const struct tmk_node *node) {
+    static const char *const products[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
+    for (size_t i = 0; node && i < sizeof products / sizeof *products; i++)
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, products[i]))
+            return true;
+    return false;
+}
+
+static const struct tmk_encoding *encoding_of(const struct tmk_encodings *all,
+                                              const struct tmk_value *value) {
+    return value && value->profile_id >= 0
+               ? tmk_encodings_find(all, (uint32_t)value->profile_id, NULL, 0)
+               : NULL;
+}
+
+/* The value is a product to which a bias is added, so that it has no encoding. ONNX Runtime wants a
+ * range of it all the same: that of the sum, less the bias; what lies beyond is clipped behind the
+ * addition. */
+static bool accumulator_range(const struct tmk_encodings *all, const struct tmk_value *value,
+                              float *low, float *high) {
+    const struct tmk_node *add = value && value->n_uses == 1 ? value->uses[0].node : NULL;
+    if (!add || !is_product(value->producer) || encoding_of(all, value) ||
+        !tmk_node_is(add, TMK_DOMAIN_ONNX, "Add") || add->graph != value->graph)
+        return false;
+    const struct tmk_value *bias = add->inputs[1 - value->uses[0].input];
+    const struct tmk_encoding *of_bias = encoding_of(all, bias),
+                              *sum = encoding_of(all, add->outputs[0]);
+    if (!of_bias || !sum || of_bias->dtype != TMK_INT32 || bias->kind != TMK_VALUE_INITIALIZER ||
+        bias->data.dtype != TMK_FLOAT32 || !tmk_tensor_count(&bias->data))
+        return false;
+    const float *data = bias->data.data;
+    float least = data[0], most = data[0];
+    for (size_t i = 1; i < tmk_tensor_count(&bias->data); i++) {
+        least = data[i] < least ? data[i] : least;
+        most = data[i] > most ? data[i] : most;
+    }
+    tmk_export_range(sum, low, high);
+    *low -= most;
+    *high -= least;
+    return isfinite(*low) && isfinite(*high) && *low <= *high;
+}
+
 /* ---- nodes that stay float ---- */
 
 static bool stays_float(const struct tmk_encodings *all, const struct tmk_value *value) {
     if (!value || value->profile_id < 0 || value->type.dtype != TMK_FLOAT32)
         return false;
+    float low, high;
     for (uint32_t i = 0; i < all->n_items; i++)
         if (all->items[i].id == value->profile_id)
             return false;
-    return true;
+    return !accumulator_range(all, value, &low, &high);
 }
 
 /* ONNX Runtime has no range for what is computed and stays float; of initializers those that are
  * multiplied by count. */
 static bool is_left_out(const struct tmk_encodings *all, const struct tmk_node *node) {
-    static const char *const products[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
-    bool product = false;
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        product = product || strcmp(node->op, products[i]) == 0;
+    const bool product = is_product(node);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (stays_float(all, node->outputs[i]))
             return true;
@@ -184,28 +226,40 @@ static struct tmk_json_out make_tidemark(const struct tmk_export_job *job,
     return to;
 }
 
-static enum tmk_status put_range(const char *name, const struct tmk_encoding *e, bool first,
+static enum tmk_status put_range(const char *name, float low, float high, bool first,
                                  struct tmk_text *out, struct tmk_diag *diag) {
     tmk_text_puts(out, first ? "" : ",\n");
     TMK_TRY(tmk_export_quote(out, name, diag));
-    tmk_export_put_range(e, ":{\"CLS\":\"TensorData\",\"lowest\":", ",\"highest\":", "}", out);
+    tmk_text_puts(out, ":{\"CLS\":\"TensorData\",\"lowest\":");
+    tmk_json_float_text(out, low);
+    tmk_text_puts(out, ",\"highest\":");
+    tmk_json_float_text(out, high);
+    tmk_text_puts(out, "}");
     return TMK_OK;
 }
 
+static enum tmk_status put_encoding(const char *name, const struct tmk_encoding *e, bool first,
+                                    struct tmk_text *out, struct tmk_diag *diag) {
+    float low, high;
+    tmk_export_range(e, &low, &high);
+    return put_range(name, low, high, first, out, diag);
+}
+
 /* A weight that an operator makes is no initializer: ONNX Runtime wants a range of it too. */
-static enum tmk_status put_made_weights(const struct tmk_export_job *job,
-                                        const struct tmk_graph *typed, struct tmk_text *out,
-                                        struct tmk_diag *diag) {
+static enum tmk_status put_others(const struct tmk_export_job *job, const struct tmk_graph *typed,
+                                  struct tmk_text *out, struct tmk_diag *diag) {
     for (const struct tmk_node *node = typed ? typed->first : NULL; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             const struct tmk_value *value = node->outputs[i];
-            const struct tmk_encoding *e =
-                value && value->profile_id >= 0
-                    ? tmk_encodings_find(job->encodings, (uint32_t)value->profile_id, NULL, 0)
-                    : NULL;
-            const char *name = e ? tmk_export_name(job, e->id, e->name) : NULL;
-            if (name && e->role != TMK_ENCODING_ACTIVATION)
-                TMK_TRY(put_range(name, e, false, out, diag));
+            const struct tmk_encoding *e = encoding_of(job->encodings, value);
+            float low, high;
+            const char *name = value && value->profile_id >= 0
+                                   ? tmk_export_name(job, (uint32_t)value->profile_id, value->name)
+                                   : NULL;
+            if (name && e && e->role != TMK_ENCODING_ACTIVATION)
+                TMK_TRY(put_encoding(name, e, false, out, diag));
+            else if (name && accumulator_range(job->encodings, value, &low, &high))
+                TMK_TRY(put_range(name, low, high, false, out, diag));
         }
     return TMK_OK;
 }
@@ -215,8 +269,8 @@ static enum tmk_status put_ranges(const struct tmk_export_job *job, const struct
                                   struct tmk_diag *diag) {
     tmk_text_puts(out, "{\"CLS\":\"TensorsData\",\"data\":{\n");
     for (size_t i = 0; i < rows->n; i++)
-        TMK_TRY(put_range(rows->items[i].name, rows->items[i].encoding, i == 0, out, diag));
-    TMK_TRY(put_made_weights(job, typed, out, diag));
+        TMK_TRY(put_encoding(rows->items[i].name, rows->items[i].encoding, i == 0, out, diag));
+    TMK_TRY(put_others(job, typed, out, diag));
     tmk_text_puts(out, "\n},\n\"calibration_method\":{\"CLS\":\"CalibrationMethod\",\"value\":"
                        "\"CalibrationMethod.MinMax\"},\n\"smooth_quant\":false,\n\"tidemark\":");
     return TMK_OK;
