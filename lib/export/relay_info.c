@@ -91,9 +91,9 @@ static void put_codes(struct tmk_json_out *to, const struct tmk_encoding *e) {
 }
 
 static void put_uses(struct tmk_json_out *to, const struct tmk_encoding *e) {
-    struct tmk_json_out array = tmk_json_new_array();
     if (!e->uses)
         return;
+    struct tmk_json_out array = tmk_json_new_array();
     for (uint32_t i = 0; i < e->n_uses; i++) {
         struct tmk_json_out use = tmk_json_new_object();
         tmk_json_put_text(&use, "node", e->uses[i].node);
