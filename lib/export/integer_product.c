@@ -55,6 +55,22 @@ static enum tmk_status add_bias(struct tmk_integer *g, struct product *p,
     return TMK_OK;
 }
 
+/* A constant, or one that was given axes of 1, as Relay's nn.bias_add asks for; `room` may hold the
+ * answer. */
+static const struct tmk_tensor *constant_of(const struct tmk_value *value,
+                                            struct tmk_tensor *room) {
+    const struct tmk_tensor *t = tmk_value_constant(value);
+    size_t count;
+    if (t || !value->producer || !tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Unsqueeze"))
+        return t;
+    t = tmk_value_constant(value->producer->inputs[0]);
+    if (!t || !value->type.has_shape || !tmk_shape_count(&value->type.shape, &count) ||
+        count != tmk_tensor_count(t))
+        return NULL;
+    tmk_tensor_borrow(room, t->dtype, &value->type.shape, t->data);
+    return room;
+}
+
 /* An Add behind the product whose other operand is a bias is taken along, unless the product itself
  * is to have codes. */
 static enum tmk_status take_addition(struct tmk_integer *g, struct product *p) {
@@ -63,7 +79,8 @@ static enum tmk_status take_addition(struct tmk_integer *g, struct product *p) {
         tmk_integer_encoding(g, p->result, NULL, 0))
         return TMK_OK;
     const uint32_t other = next->inputs[0] == p->result;
-    const struct tmk_tensor *bias = tmk_value_constant(next->inputs[other]);
+    struct tmk_tensor room;
+    const struct tmk_tensor *bias = constant_of(next->inputs[other], &room);
     if (!bias || !is_by_channel(p, bias))
         return TMK_OK;
     TMK_TRY(add_bias(g, p, bias, 1));

@@ -54,11 +54,21 @@ static enum tmk_status write_annotated(const struct tmk_export_job *job, struct 
     struct tmk_relay_module *raised = NULL;
     struct tmk_relay_params *params = NULL;
     struct files files = {.form = "annotated"};
+    const char *weights = tmk_export_setting(job, "weights", "float");
+    struct tmk_relay_coding coding = {.diag = diag};
+    const bool codes = strcmp(weights, "codes") == 0;
+    if (!codes && strcmp(weights, "float") != 0)
+        return tmk_fail(diag, TMK_ARGUMENT, "weights=%s: there are float and codes", weights);
     if (!job->relay)
         TMK_TRY(tmk_relay_raise(job->graph, NULL, &raised, &params, diag));
     files.params = params ? params : job->relay_params ? job->relay_params : &none;
-    enum tmk_status status =
-        tmk_relay_annotate(job, raised ? raised : job->relay, &files.module, &files.edges, diag);
+    coding.from = files.params;
+    enum tmk_status status = codes ? tmk_relay_params_create(&coding.to, diag) : TMK_OK;
+    if (status == TMK_OK)
+        status = tmk_relay_annotate(job, raised ? raised : job->relay, codes ? &coding : NULL,
+                                    &files.module, &files.edges, diag);
+    if (codes)
+        files.params = coding.to;
     if (status == TMK_OK)
         status = write_files(job, &files, diag);
     if (status == TMK_OK)
@@ -67,6 +77,7 @@ static enum tmk_status write_annotated(const struct tmk_export_job *job, struct 
     tmk_relay_module_destroy(&files.module);
     tmk_relay_module_destroy(&raised);
     tmk_relay_params_destroy(&params);
+    tmk_relay_params_destroy(&coding.to);
     return status;
 }
 
@@ -171,7 +182,7 @@ static enum tmk_status write_integer(const struct tmk_export_job *job, struct tm
         return tmk_fail(diag, TMK_ARGUMENT, "rounding=%s: there is no such rounding",
                         tmk_export_setting(job, "rounding", ""));
     TMK_TRY(tmk_quantize_graph(job->graph, job->encodings, &options, &quantized, diag));
-    enum tmk_status status = tmk_relay_keep_names(job->encodings, &quantized, diag);
+    enum tmk_status status = tmk_relay_keep_names(job->graph, job->encodings, &quantized, diag);
     if (status == TMK_OK)
         status = tmk_relay_raise(quantized.graph, &qnn, &files.module, &params, diag);
     files.params = params;
@@ -201,8 +212,9 @@ static enum tmk_status write_relay(const struct tmk_export_job *job, struct tmk_
 const struct tmk_exporter tmk_exporter_relay = {
     .name = "relay",
     .consumer = "TVM 0.7 to 0.19 and back-ends built on Relay: annotated or quantized text, params",
-    .settings = "form=annotated|integer rounding=single_half_up|single_half_away "
-                "quantize=exact|qnn",
+    .settings =
+        "form=annotated|integer weights=float|codes rounding=single_half_up|single_half_away "
+        "quantize=exact|qnn",
     .needs_graph = true,
     .wants_relay = true,
     .write = write_relay,

@@ -19,7 +19,8 @@ struct annotating {
     struct tmk_ptrmap params; /* binding of a parameter -> its value */
     struct tmk_map by_name;   /* inputs and initializers of the graph */
     struct tmk_relay_edges *edges;
-    bool inside; /* of an inner function or a branch: not annotated */
+    struct tmk_relay_coding *coding; /* NULL: parameters stay as they are */
+    bool inside;                     /* of an inner function or a branch: not annotated */
 };
 
 /* ---- what is known of a value ---- */
@@ -315,6 +316,50 @@ static void follow(struct annotating *a, const struct tmk_relay_binding *from,
     move(a, from, made);
 }
 
+/* A parameter, from now on codes that are dequantized; NULL: it stays as it is. */
+static struct tmk_relay_binding *decoded(struct annotating *a, struct tmk_relay_binding *to,
+                                         const struct tmk_value *value) {
+    const struct tmk_encoding *e =
+        value && value->profile_id >= 0
+            ? tmk_relay_encoding(a->job->encodings, (uint32_t)value->profile_id)
+            : NULL;
+    const struct tmk_relay_param *param =
+        a->coding ? tmk_relay_codable(a->coding, value, to->name, e) : NULL;
+    if (!param)
+        return NULL;
+    struct tmk_relay_binding *real =
+        tmk_say_make_binding(&a->say, tmk_relay_decode(a->coding, &a->say, param, e, to));
+    tmk_say_append(&a->say, real);
+    return real;
+}
+
+static struct tmk_relay_binding *copy_param(struct annotating *a,
+                                            const struct tmk_relay_binding *from) {
+    const struct tmk_value *value = value_of_param(a, from);
+    struct tmk_relay_binding *to = copy_binding(a, from);
+    struct tmk_relay_binding *real = to ? decoded(a, to, value) : NULL;
+    if (real)
+        move(a, from, real);
+    else if (a->coding && to)
+        tmk_relay_keep(a->coding, to->name);
+    follow(a, from, real ? real : to, value);
+    return to;
+}
+
+/* Behind those of the text come the scales that were added. */
+static void copy_params(struct annotating *a, const struct tmk_relay_function *from,
+                        struct tmk_relay_function *to) {
+    struct tmk_relay_binding **kept = make(a, from->n_params + 1u, sizeof(*kept));
+    for (uint32_t i = 0; kept && i < from->n_params; i++)
+        kept[i] = copy_param(a, from->params[i]);
+    to->params = make(a, from->n_params + a->say.n_params + 1u, sizeof(*kept));
+    if (!kept || !to->params)
+        return;
+    memcpy(to->params, kept, from->n_params * sizeof(*kept));
+    for (size_t i = 0; i < a->say.n_params; i++)
+        to->params[to->n_params++] = a->say.params[i];
+}
+
 static void copy_top(struct annotating *a, const struct tmk_relay_body *body) {
     for (uint32_t i = 0; i < body->n && !a->say.nomem; i++) {
         const struct tmk_relay_binding *from = body->bindings[i];
@@ -364,11 +409,7 @@ static struct tmk_relay_function *annotate_main(struct annotating *a,
             find_params(a, from->body.bindings[i]->expr);
     find_params(a, from->body.result);
     name_values(a);
-    to->params = make(a, from->n_params + 1u, sizeof(struct tmk_relay_binding *));
-    for (uint32_t i = 0; to->params && i < from->n_params; i++) {
-        to->params[i] = copy_binding(a, from->params[i]);
-        follow(a, from->params[i], to->params[i], value_of_param(a, from->params[i]));
-    }
+    copy_params(a, from, to);
     copy_top(a, &from->body);
     to->body.result = copy_result(a, from->body.result);
     tmk_say_body(&a->say, &to->body);
@@ -400,13 +441,15 @@ static void copy_module(struct annotating *a, const struct tmk_relay_module *fro
 
 enum tmk_status tmk_relay_annotate(const struct tmk_export_job *job,
                                    const struct tmk_relay_module *module,
-                                   struct tmk_relay_module **out, struct tmk_relay_edges *edges,
-                                   struct tmk_diag *diag) {
-    struct annotating a = {.job = job, .edges = edges};
+                                   struct tmk_relay_coding *coding, struct tmk_relay_module **out,
+                                   struct tmk_relay_edges *edges, struct tmk_diag *diag) {
+    struct annotating a = {.job = job, .edges = edges, .coding = coding};
     TMK_TRY(tmk_relay_module_create(&a.say.module, diag));
     a.say.arena = &a.say.module->arena;
     copy_module(&a, module);
-    const enum tmk_status status = a.say.nomem ? tmk_nomem(diag) : TMK_OK;
+    enum tmk_status status = coding ? coding->status : TMK_OK;
+    if (status == TMK_OK && a.say.nomem)
+        status = tmk_nomem(diag);
     if (status == TMK_OK)
         *out = a.say.module;
     else

@@ -226,7 +226,7 @@ static const struct tmk_encoding *encoding_of_codes(const struct tmk_export_job 
     for (uint32_t i = 0; i < job->encodings->n_items; i++) {
         const struct tmk_encoding *e = &job->encodings->items[i];
         if (e->role == TMK_ENCODING_BIAS && value->data.dtype == e->dtype &&
-            strcmp(e->name, value->name) == 0)
+            strcmp(tmk_relay_bias_name(job->graph, e), value->name) == 0)
             return e;
     }
     return NULL;
@@ -242,17 +242,20 @@ struct meaning {
 
 static struct meaning meaning_of(const struct tmk_export_job *job,
                                  const struct tmk_quantized_graph *quantized,
-                                 const struct tmk_value *value, const char *spelled) {
-    struct meaning m = {.name = value ? value->name : spelled, .id = -1};
+                                 const struct tmk_value *value,
+                                 const struct tmk_relay_param *param) {
+    struct meaning m = {.name = value ? value->name : param->name, .id = -1};
     if (!value)
         return m;
     if (quantized)
         m.encoding = encoding_of_codes(job, quantized, value);
-    m.codes = m.encoding != NULL;
-    m.id = m.codes ? (int64_t)m.encoding->id : value->profile_id;
-    if (!m.codes && m.id >= 0 && !quantized)
-        m.encoding = tmk_relay_encoding(job->encodings, (uint32_t)m.id);
-    if (m.encoding)
+    else if (value->profile_id >= 0)
+        m.encoding = tmk_relay_encoding(job->encodings, (uint32_t)value->profile_id);
+    m.codes = m.encoding && (quantized || param->tensor.dtype == m.encoding->dtype);
+    m.id = m.encoding ? (int64_t)m.encoding->id : value->profile_id;
+    if (m.encoding && m.encoding->role == TMK_ENCODING_BIAS)
+        m.name = tmk_relay_bias_name(job->graph, m.encoding);
+    else if (m.encoding)
         m.name = m.encoding->name;
     return m;
 }
@@ -301,7 +304,7 @@ enum tmk_status tmk_relay_write_companion(const struct tmk_export_job *job,
     put_model(&all, job->encodings);
     for (uint32_t i = 0; i < params->n; i++) {
         const struct tmk_value *value = origin_of(&by_name, &params->items[i]);
-        const struct meaning m = meaning_of(job, quantized, value, params->items[i].name);
+        const struct meaning m = meaning_of(job, quantized, value, &params->items[i]);
         put_param(&entries, &params->items[i], &m);
     }
     tmk_json_put_child(&all, "params", &entries);

@@ -5,6 +5,7 @@
 #include "export/relay_parts.h"
 
 struct naming {
+    const struct tmk_graph *graph; /* the original */
     const struct tmk_encodings *encodings;
     const struct tmk_quantized_graph *quantized;
     struct tmk_map taken; /* by values that stay as they are */
@@ -50,12 +51,26 @@ static struct tmk_value *bias_behind(const struct tmk_value *codes) {
     return NULL;
 }
 
+/* Does anything come of it? A weight whose codes took its place may have a reader that nobody
+ * reads.
+ */
+static bool lives(const struct tmk_value *value) {
+    if (!is_weight(value) || value->n_graph_outputs)
+        return true;
+    for (uint32_t i = 0; i < value->n_uses; i++) {
+        const struct tmk_node *node = value->uses[i].node;
+        for (uint32_t k = 0; k < node->n_outputs; k++)
+            if (node->outputs[k] && (node->outputs[k]->n_uses || node->outputs[k]->n_graph_outputs))
+                return true;
+    }
+    return false;
+}
+
 static enum tmk_status rename_all(struct naming *n) {
     const struct tmk_graph *graph = n->quantized->graph;
     for (uint32_t i = 0; i < graph->n_values; i++) {
         struct tmk_value *value = graph->values[i];
-        const bool lives = value->n_uses || value->n_graph_outputs || !is_weight(value);
-        if (lives && value->name[0] && !tmk_map_put(&n->taken, value->name, value))
+        if (value->name[0] && lives(value) && !tmk_map_put(&n->taken, value->name, value))
             return tmk_nomem(n->diag);
     }
     for (uint32_t i = 0; i < n->quantized->n; i++) {
@@ -70,15 +85,25 @@ static enum tmk_status rename_all(struct naming *n) {
         const struct tmk_value *weight = codes_of(n, e->sources[1]);
         struct tmk_value *bias = weight ? bias_behind(weight) : NULL;
         if (bias)
-            TMK_TRY(rename_one(n, bias, e->name));
+            TMK_TRY(rename_one(n, bias, tmk_relay_bias_name(n->graph, e)));
     }
     return TMK_OK;
 }
 
-enum tmk_status tmk_relay_keep_names(const struct tmk_encodings *encodings,
+const char *tmk_relay_bias_name(const struct tmk_graph *graph, const struct tmk_encoding *e) {
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        if (node->n_outputs && node->outputs[0] && node->outputs[0]->profile_id == (int64_t)e->id &&
+            tmk_node_is(node, TMK_DOMAIN_ONNX, "Unsqueeze") && is_weight(node->inputs[0]))
+            return node->inputs[0]->name;
+    return e->name;
+}
+
+enum tmk_status tmk_relay_keep_names(const struct tmk_graph *graph,
+                                     const struct tmk_encodings *encodings,
                                      const struct tmk_quantized_graph *quantized,
                                      struct tmk_diag *diag) {
-    struct naming n = {.encodings = encodings, .quantized = quantized, .diag = diag};
+    struct naming n = {
+        .graph = graph, .encodings = encodings, .quantized = quantized, .diag = diag};
     const enum tmk_status status = rename_all(&n);
     tmk_map_finish(&n.taken);
     return status;

@@ -7,6 +7,7 @@
 #include "export/exporter.h"
 #include "export/quantized.h"
 #include "model/relay.h"
+#include "model/relay_say.h"
 
 /* An edge of the text: where the value of an ID stands. */
 struct tmk_relay_edge {
@@ -30,19 +31,41 @@ const char *tmk_relay_kind(const struct tmk_graph *graph, uint32_t id,
                            const struct tmk_encoding *encoding);
 void tmk_relay_edges_finish(struct tmk_relay_edges *edges);
 
+/* Parameters become codes. */
+struct tmk_relay_coding {
+    const struct tmk_relay_params *from;
+    struct tmk_relay_params *to;
+    enum tmk_status status;
+    struct tmk_diag *diag;
+};
+/* The parameter of that name in the text, where it can be given as codes; or NULL. */
+const struct tmk_relay_param *tmk_relay_codable(const struct tmk_relay_coding *c,
+                                                const struct tmk_value *value, const char *name,
+                                                const struct tmk_encoding *encoding);
+/* Adds its codes, makes the binding of their type, and answers what dequantizes them. */
+struct tmk_relay_expr *tmk_relay_decode(struct tmk_relay_coding *c, struct tmk_saying *say,
+                                        const struct tmk_relay_param *param,
+                                        const struct tmk_encoding *encoding,
+                                        struct tmk_relay_binding *binding);
+/* Adds the parameter, if there is one, as it is. */
+void tmk_relay_keep(struct tmk_relay_coding *c, const char *name);
+
 /* A copy of the module with annotation.quantize_info behind every edge of @main that the encodings
  * know. `module` is of the job's graph (its expressions know their values), and outlives the copy.
- */
-TMK_NODISCARD enum tmk_status tmk_relay_annotate(const struct tmk_export_job *job,
-                                                 const struct tmk_relay_module *module,
-                                                 struct tmk_relay_module **out,
-                                                 struct tmk_relay_edges *edges,
-                                                 struct tmk_diag *diag);
+ * `coding` (NULL: not wanted): weights and biases as codes, with its `to` as their params. */
+TMK_NODISCARD enum tmk_status
+tmk_relay_annotate(const struct tmk_export_job *job, const struct tmk_relay_module *module,
+                   struct tmk_relay_coding *coding, struct tmk_relay_module **out,
+                   struct tmk_relay_edges *edges, struct tmk_diag *diag);
 
 /* Gives the codes of weights and biases the names of the originals, where these are free. */
-TMK_NODISCARD enum tmk_status tmk_relay_keep_names(const struct tmk_encodings *encodings,
+TMK_NODISCARD enum tmk_status tmk_relay_keep_names(const struct tmk_graph *graph,
+                                                   const struct tmk_encodings *encodings,
                                                    const struct tmk_quantized_graph *quantized,
                                                    struct tmk_diag *diag);
+
+/* The name of a bias's parameter in the original, also where that is given axes first. */
+const char *tmk_relay_bias_name(const struct tmk_graph *graph, const struct tmk_encoding *e);
 
 /* `path` with its ending replaced ("out.relay" -> "out.params.json"); to be freed. NULL when memory
  * ran out. */

@@ -76,41 +76,80 @@ enum tmk_status tmk_rl_type(const struct tmk_relay_type *from, struct tmk_type *
     return TMK_OK;
 }
 
-static bool is_known(const struct tmk_type *type) {
+/* An operand with sizes for its free dimensions; false: not even its rank is known. */
+static bool believe(const struct tmk_value *value, int64_t size, bool *guessed,
+                    struct tmk_tensor *out) {
     size_t count;
-    return type->dtype && type->has_shape && tmk_shape_count(&type->shape, &count);
+    *out = (struct tmk_tensor){.dtype = value->type.dtype, .shape = value->type.shape};
+    out->data = value->kind == TMK_VALUE_INITIALIZER ? value->data.data : NULL;
+    for (int32_t i = 0; i < out->shape.rank; i++)
+        if (out->shape.dim[i] < 0) {
+            out->shape.dim[i] = size;
+            *guessed = true;
+        }
+    return value->type.dtype && value->type.has_shape && tmk_shape_count(&out->shape, &count);
+}
+
+struct inferring {
+    struct tmk_node *node;
+    struct tmk_tensor *tensors;
+    const struct tmk_tensor **in;
+    struct tmk_infer_result *out[2]; /* by size */
+    bool guessed;
+};
+
+/* *known: false where an operand is not, or where the operator refuses a size that was made up. */
+static enum tmk_status infer_with(struct inferring *i, int64_t size, struct tmk_infer_result *out,
+                                  bool *known, struct tmk_diag *diag) {
+    *known = true;
+    for (uint32_t k = 0; k < i->node->n_inputs; k++) {
+        const struct tmk_value *value = i->node->inputs[k];
+        i->in[k] = value ? &i->tensors[k] : NULL;
+        if (value)
+            *known &= believe(value, size, &i->guessed, &i->tensors[k]);
+    }
+    if (!*known)
+        return TMK_OK;
+    const enum tmk_status status = tmk_op_infer(i->node, i->in, out, i->guessed ? NULL : diag);
+    *known = status == TMK_OK;
+    return i->guessed ? TMK_OK : status;
+}
+
+/* A dimension that hangs on the size is free. */
+static enum tmk_status settle(const struct inferring *i, struct tmk_diag *diag) {
+    for (uint32_t k = 0; k < i->node->n_outputs; k++) {
+        const struct tmk_infer_result *a = &i->out[0][k], *b = &i->out[i->guessed][k];
+        if (!i->node->outputs[k] || !a->known || !b->known || a->dtype != b->dtype ||
+            a->shape.rank != b->shape.rank)
+            continue;
+        struct tmk_type type = {
+            .dtype = a->dtype, .origin = a->dtype, .has_shape = true, .shape = a->shape};
+        for (int32_t d = 0; d < type.shape.rank; d++)
+            if (a->shape.dim[d] != b->shape.dim[d])
+                type.shape.dim[d] = -1;
+        TMK_TRY(tmk_value_set_type(i->node->outputs[k], &type, diag));
+    }
+    return TMK_OK;
 }
 
 enum tmk_status tmk_rl_infer(struct tmk_node *node, struct tmk_diag *diag) {
-    struct tmk_tensor *tensors = calloc(node->n_inputs ? node->n_inputs : 1, sizeof *tensors);
-    const struct tmk_tensor **in = calloc(node->n_inputs ? node->n_inputs : 1, sizeof(void *));
-    struct tmk_infer_result *out = calloc(node->n_outputs, sizeof *out);
-    bool known = true;
-    enum tmk_status status = tensors && in && out ? TMK_OK : tmk_nomem(diag);
-    for (uint32_t i = 0; i < node->n_inputs && status == TMK_OK; i++) {
-        const struct tmk_value *value = node->inputs[i];
-        if (!value)
-            continue;
-        known &= is_known(&value->type);
-        tensors[i].dtype = value->type.dtype;
-        tensors[i].shape = value->type.shape;
-        tensors[i].data = value->kind == TMK_VALUE_INITIALIZER ? value->data.data : NULL;
-        in[i] = &tensors[i];
+    struct inferring i = {.node = node};
+    bool known = false;
+    i.tensors = calloc(node->n_inputs + 1u, sizeof *i.tensors);
+    i.in = calloc(node->n_inputs + 1u, sizeof(struct tmk_tensor *));
+    i.out[0] = calloc(2u * node->n_outputs + 1u, sizeof *i.out[0]);
+    enum tmk_status status = i.tensors && i.in && i.out[0] ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK) {
+        i.out[1] = i.out[0] + node->n_outputs;
+        status = infer_with(&i, 64, i.out[0], &known, diag);
     }
-    if (status == TMK_OK && known) {
-        status = tmk_op_infer(node, in, out, diag);
-        for (uint32_t i = 0; i < node->n_outputs && status == TMK_OK; i++)
-            if (node->outputs[i] && out[i].known) {
-                struct tmk_type type = {.dtype = out[i].dtype,
-                                        .origin = out[i].dtype,
-                                        .has_shape = true,
-                                        .shape = out[i].shape};
-                status = tmk_value_set_type(node->outputs[i], &type, diag);
-            }
-    }
-    free(tensors);
-    free(in);
-    free(out);
+    if (status == TMK_OK && known && i.guessed)
+        status = infer_with(&i, 96, i.out[1], &known, diag);
+    if (status == TMK_OK && known)
+        status = settle(&i, diag);
+    free(i.tensors);
+    free(i.in);
+    free(i.out[0]);
     return status;
 }
 

@@ -62,16 +62,49 @@ static int32_t axes_of(struct tmk_relay_call *call) {
     return (d ? d[-1] : call->op->name[len - 2]) - '0';
 }
 
+static const struct tmk_value *cast_from(const struct tmk_value *v) {
+    const struct tmk_node *node = v ? v->producer : NULL;
+    return node && tmk_node_is(node, TMK_DOMAIN_ONNX, "Cast") ? node->inputs[0] : NULL;
+}
+
+static bool is_narrow(const struct tmk_value *v) {
+    return v && (v->type.dtype == TMK_INT8 || v->type.dtype == TMK_UINT8);
+}
+
+/* ConvInteger takes codes of 8 bits. Wider integers may be such, cast, less a zero point. */
+static struct tmk_value *codes_of(struct tmk_relay_call *call, const char *part,
+                                  struct tmk_value *v, struct tmk_value **zero) {
+    const struct tmk_node *node = v ? v->producer : NULL;
+    const bool shifted = node && tmk_node_is(node, TMK_DOMAIN_ONNX, "Sub");
+    const struct tmk_value *codes = cast_from(shifted ? node->inputs[0] : v);
+    const struct tmk_value *from = shifted ? node->inputs[1] : NULL;
+    size_t n;
+    if (*zero || is_narrow(v) || !is_narrow(codes))
+        return v;
+    if (from && cast_from(from))
+        from = cast_from(from);
+    if (from && !from->data.data)
+        return v;
+    const double *number = from ? tmk_rl_numbers(call, from, "the zero point", &n) : NULL;
+    const int low = codes->type.dtype == TMK_INT8 ? INT8_MIN : 0;
+    if (from && (!number || n != 1 || number[0] < low || number[0] > low + UINT8_MAX))
+        return v;
+    if (number)
+        *zero = tmk_rl_scalar(call, part, codes->type.dtype, number[0]);
+    return (struct tmk_value *)(uintptr_t)codes;
+}
+
 struct tmk_value *tmk_rl_convolve(struct tmk_relay_call *call, struct tmk_value *x_zero,
                                   struct tmk_value *w_zero) {
     int32_t axes = axes_of(call);
     const char *order = tmk_rl_orders[axes - 1], *layout = tmk_rl_string(call, "data_layout");
     const char *out = out_layout(call, layout);
     int64_t pads[6], strides[3], dilations[3], groups = tmk_rl_int(call, "groups");
-    struct tmk_value *x = tmk_rl_in_order(call, "input", tmk_rl_in(call, 0), layout, order);
+    struct tmk_value *x = tmk_rl_in_order(
+        call, "input", codes_of(call, "input_zero", tmk_rl_in(call, 0), &x_zero), layout, order);
     struct tmk_value *w =
-        tmk_rl_in_order(call, "weight", tmk_rl_in(call, 1), tmk_rl_string(call, "kernel_layout"),
-                        kernel_orders[axes - 1]);
+        tmk_rl_in_order(call, "weight", codes_of(call, "weight_zero", tmk_rl_in(call, 1), &w_zero),
+                        tmk_rl_string(call, "kernel_layout"), kernel_orders[axes - 1]);
     tmk_rl_padding(call, "padding", axes, pads);
     tmk_rl_exactly(call, "strides", strides, (size_t)axes);
     tmk_rl_exactly(call, "dilation", dilations, (size_t)axes);

@@ -60,6 +60,9 @@ struct tmk_relay_expr *tmk_raise_operand(struct tmk_raising *r, const struct tmk
 /* The transpose of input i, a matrix: what was transposed, where that is how it was made. */
 struct tmk_relay_expr *tmk_raise_turned(struct tmk_raising *r, const struct tmk_node *node,
                                         uint32_t i);
+/* nn.batch_matmul of what inputs 0 and 1, of rank 3 and more, became; out_dtype NULL: as they. */
+const char *tmk_say_batch_matmul(struct tmk_raising *r, const struct tmk_node *node,
+                                 struct tmk_relay_expr *args[2], const char *out_dtype);
 /* Elements of input i, where they are certain; else NULL. */
 const struct tmk_tensor *tmk_raise_numbers(const struct tmk_raising *r, const struct tmk_node *node,
                                            uint32_t i);

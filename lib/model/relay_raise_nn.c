@@ -174,10 +174,10 @@ static bool same_batch(const struct tmk_shape *a, const struct tmk_shape *b, int
     return true;
 }
 
-static const char *raise_batch_matmul(struct tmk_raising *r, const struct tmk_node *node,
-                                      const struct tmk_shape *a, const struct tmk_shape *b) {
-    const struct tmk_shape *y = tmk_raise_made(node, 0);
-    struct tmk_relay_expr *args[] = {tmk_raise_operand(r, node, 0), tmk_raise_operand(r, node, 1)};
+const char *tmk_say_batch_matmul(struct tmk_raising *r, const struct tmk_node *node,
+                                 struct tmk_relay_expr *args[2], const char *out_dtype) {
+    const struct tmk_shape *a = tmk_raise_shape(node, 0), *b = tmk_raise_shape(node, 1),
+                           *y = tmk_raise_made(node, 0);
     struct tmk_say_attrs attrs = {0};
     const int32_t rank = a->rank;
     int64_t count;
@@ -185,13 +185,15 @@ static const char *raise_batch_matmul(struct tmk_raising *r, const struct tmk_no
         return "its operands are batches of different or unknown shapes";
     for (int i = 0; rank > 3 && i < 2; i++) {
         const struct tmk_shape *shape = i ? b : a;
-        int64_t dims[] = {count, shape->dim[rank - 2], shape->dim[rank - 1]};
+        const int64_t dims[] = {count, shape->dim[rank - 2], shape->dim[rank - 1]};
         if (dims[1] < 0 || dims[2] < 0 || !y)
             return "its operands are of unknown shapes";
         args[i] = tmk_say_reshape(SAY, args[i], dims, 3);
     }
     /* Without this TVM up to 0.7 takes the second for transposed. */
     tmk_say_set_bool(&attrs, "transpose_b", false);
+    if (out_dtype)
+        tmk_say_set_string(SAY, &attrs, "out_dtype", out_dtype);
     struct tmk_relay_expr *made = tmk_say_call(SAY, "nn.batch_matmul", args, 2, &attrs);
     if (rank > 3)
         made = tmk_say_reshape(SAY, made, y->dim, (size_t)rank);
@@ -200,12 +202,13 @@ static const char *raise_batch_matmul(struct tmk_raising *r, const struct tmk_no
 
 static const char *raise_matmul(struct tmk_raising *r, const struct tmk_node *node) {
     const struct tmk_shape *a = tmk_raise_shape(node, 0), *b = tmk_raise_shape(node, 1);
-    struct tmk_relay_expr *x = tmk_raise_operand(r, node, 0);
+    struct tmk_relay_expr *args[] = {tmk_raise_operand(r, node, 0), NULL};
     if (!a || !b || a->rank < 2)
         return "the shapes of its operands are not known, or one is a vector";
-    if (b->rank != 2)
-        return raise_batch_matmul(r, node, a, b);
-    return tmk_raise_done(r, node, dense(r, x, tmk_raise_turned(r, node, 1), b->dim[1]));
+    if (b->rank == 2)
+        return tmk_raise_done(r, node, dense(r, args[0], tmk_raise_turned(r, node, 1), b->dim[1]));
+    args[1] = tmk_raise_operand(r, node, 1);
+    return tmk_say_batch_matmul(r, node, args, NULL);
 }
 
 /* ---- normalisation ---- */

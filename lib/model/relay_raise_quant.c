@@ -167,11 +167,14 @@ static const char *raise_matmul_integer(struct tmk_raising *r, const struct tmk_
     const struct tmk_shape *a = tmk_raise_shape(node, 0), *w = tmk_raise_shape(node, 1);
     struct tmk_relay_expr *args[2];
     struct tmk_say_attrs attrs = {0};
-    const char *why = centred(r, node, args, true);
+    const bool batch = w && w->rank > 2;
+    const char *why = centred(r, node, args, !batch);
     if (why)
         return why;
-    if (!a || !w || a->rank < 2 || w->rank != 2 || w->dim[1] < 0)
-        return "only a matrix of known size as the second operand can be said";
+    if (!a || !w || a->rank < 2 || w->rank < 2 || (w->rank == 2 && w->dim[1] < 0))
+        return "the shapes of its operands are not known, or one is a vector";
+    if (batch)
+        return tmk_say_batch_matmul(r, node, args, "int32");
     tmk_say_set_int(SAY, &attrs, "units", w->dim[1]);
     tmk_say_set_string(SAY, &attrs, "out_dtype", "int32");
     return tmk_raise_done(r, node, tmk_say_call(SAY, "nn.dense", args, 2, &attrs));

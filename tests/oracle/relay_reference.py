@@ -58,3 +58,12 @@ class Module:
             result, values = relay_ref.run(self.parsed, "main", dict(zip(names, arrays)), self.params)
         return result if isinstance(result, tuple) else (result,), values
 
+
+    def after_floats(self):
+        """Names of what was computed from dequantized numbers: a tie may fall otherwise there, where floats are rounded
+        otherwise."""
+        touched = set()
+        for i, node in enumerate(self.main.nodes):
+            if node["op"] == "qnn.dequantize" or any(ref[0] == "n" and ref[1] in touched for ref in node["args"]):
+                touched.add(i)
+        return {self.main.nodes[i]["name"] for i in touched}

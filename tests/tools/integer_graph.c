@@ -14,6 +14,8 @@
 #include "model/onnx.h"
 #include "model/reader.h"
 
+enum { NEWEST = 21 };
+
 static enum tmk_status load(const char *path, const char *params, struct tmk_graph **out,
                             struct tmk_diag *diag) {
     const struct tmk_reader *reader = NULL;
@@ -29,6 +31,16 @@ static void say(const struct tmk_quantized_graph *quantized) {
     }
 }
 
+/* Nodes are of several versions; the file is of one. */
+static enum tmk_status settle_version(struct tmk_graph *graph, struct tmk_diag *diag) {
+    int64_t lowest = NEWEST;
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        if (!node->domain[0] && node->version < lowest)
+            lowest = node->version;
+    enum tmk_status status = tmk_graph_set_opset(graph, "", lowest, diag);
+    return status == TMK_OK ? tmk_opset_raise(graph, NEWEST, diag) : status;
+}
+
 static enum tmk_status write_form(const struct tmk_graph *graph,
                                   const struct tmk_encodings *encodings, bool pow2,
                                   const char *path, struct tmk_diag *diag) {
@@ -38,7 +50,7 @@ static enum tmk_status write_form(const struct tmk_graph *graph,
     enum tmk_status status = tmk_quantize_graph(graph, encodings, &options, &quantized, diag);
     if (status != TMK_OK)
         return status;
-    status = tmk_opset_raise(quantized.graph, 21, diag);
+    status = settle_version(quantized.graph, diag);
     if (status == TMK_OK)
         status = tmk_onnx_save(quantized.graph, path, diag);
     if (status == TMK_OK)
