@@ -25,7 +25,8 @@ struct tmk_export_job {
      * graph with the same IDs), and its params or NULL. */
     const struct tmk_relay_module *relay;
     const struct tmk_relay_params *relay_params;
-    const char *path;     /* of the main file; others stand beside it, by its name */
+    const char *relay_params_path; /* NULL: none */
+    const char *path;              /* of the main file; others stand beside it, by its name */
     const char *template; /* the consumer's own file, for formats that patch one; or NULL */
     const struct tmk_export_names *names; /* NULL: originals */
     /* "KEY=VALUE" settings of the format ("version=1.0.0"); the row lists the keys it knows. */

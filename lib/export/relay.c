@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/diag.h"
 #include "base/ptrmap.h"
@@ -22,13 +23,36 @@ struct files {
     const char *form;
 };
 
+static bool is_same_file(const char *a, const char *b) {
+    struct stat sa, sb;
+    if (strcmp(a, b) == 0)
+        return true;
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}
+
+/* Codes in the place of the only floats could not be taken back. */
+static enum tmk_status check_path(const struct tmk_export_job *job, const char *params_path,
+                                  struct tmk_diag *diag) {
+    if (strcmp(params_path, job->path) == 0)
+        return tmk_fail(diag, TMK_ARGUMENT, "%s: the text and its params would be one file",
+                        job->path);
+    if (job->relay_params_path && is_same_file(params_path, job->relay_params_path))
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "%s holds the model's own weights: give the text another name",
+                        params_path);
+    return TMK_OK;
+}
+
 /* The text last: who finds it finds what belongs to it. */
 static enum tmk_status write_files(const struct tmk_export_job *job, const struct files *files,
                                    struct tmk_diag *diag) {
     char *params_path = tmk_relay_beside(job->path, ".params");
     if (!params_path)
         return tmk_nomem(diag);
-    enum tmk_status status = tmk_relay_params_write(files->params, params_path, diag);
+    enum tmk_status status = check_path(job, params_path, diag);
+    if (status == TMK_OK)
+        status = tmk_relay_params_write(files->params, params_path, diag);
     free(params_path);
     TMK_TRY(status);
     TMK_TRY(tmk_relay_write_companion(job, files->params, files->quantized, diag));

@@ -176,6 +176,7 @@ enum tmk_status tmk_export(const struct tmk_encodings *encodings, const struct t
         .graph = graph,
         .relay = relay.module,
         .relay_params = relay.params,
+        .relay_params_path = model ? model->params : NULL,
         .path = options->path,
         .template = options->template_file,
         .names = options->names ? &names : NULL,

@@ -22,6 +22,7 @@ NETWORKS = {
     "mnist_mlp": [[], ["--weights-per-tensor"], ["--rounding", "single_half_away"]],
     "mnist_cnn": [[], ["--pow2", "--pow2-requant"], ["--dtype", "int8", "--scheme", "symmetric"]],
     "mlperf_ic_resnet8": [[], ["--weights-per-tensor"]],
+    "mlperf_vww_mobilenet": [[]],
     "mlperf_ad_autoencoder": [[]],
 }
 RELAY = ["mlp", "cnn", "resblock", "attn"]

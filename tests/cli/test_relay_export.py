@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidemark export --to relay`: four files that belong together, all or none."""
+import json
+import re
+
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, files, folder, main, tidemark
+
+
+def calibrated(path, *how):
+    tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 8, "--quiet", "-o", path / "p.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--quiet", *how, "-o", path / "enc.json").expect(DONE)
+    return path / "enc.json"
+
+
+def export(encodings, out, *more):
+    return tidemark("export", encodings, "--model", DIGITS, "--to", "relay", "-o", out, *more)
+
+
+def texts(out):
+    return out.read_text(), json.loads(out.with_suffix(".edges.json").read_text()), \
+        json.loads(out.with_suffix(".params.json").read_text())
+
+
+def test_annotations_lead_to_the_tables():
+    with folder() as path:
+        encodings = calibrated(path)
+        export(encodings, path / "out.relay").expect(DONE)
+        text, edges, params = texts(path / "out.relay")
+        said = re.findall(r"annotation\.quantize_info\((%[\w/]+), profile_id=\"(p\d+)\", name=\"([^\"]*)\"", text)
+        chosen = {item["id"] for item in json.loads(encodings.read_text())["encodings"]}
+        assert chosen <= {profile_id for _, profile_id, _ in said}
+        for spelled, profile_id, name in said:
+            entry = edges["values"][profile_id]
+            assert (entry["relay_name"], entry["name"]) == (spelled, name) and edges["relay_names"][spelled] == profile_id
+        declared = re.search(r"def @main\((.*?)\) ->", text).group(1)
+        assert all(f"%{name}: " in declared for name in params["params"])
+
+
+def test_integers_hold_no_multiplied_floats():
+    with folder() as path:
+        for how, wanted in ([], "fixed_point_multiply" ), (["--pow2", "--pow2-requant"], "right_shift"):
+            export(calibrated(path, *how, "--weights-per-tensor"), path / "out.relay", "--set", "form=integer").expect(DONE)
+            text, _, params = texts(path / "out.relay")
+            assert wanted in text and "int8" in text and 'out_dtype="int32"' in text
+            assert (wanted == "right_shift") == ("fixed_point_multiply" not in text)
+            assert not re.search(r"multiply\(.*ty=Tensor\[\(.*\), float32\]", text)
+            assert any(entry["holds_codes"] and entry["stored_dtype"] == "int8" for entry in params["params"].values())
+
+
+def test_weights_may_be_codes():
+    with folder() as path:
+        export(calibrated(path), path / "out.relay", "--set", "weights=codes").expect(DONE)
+        text, _, params = texts(path / "out.relay")
+        coded = [name for name, entry in params["params"].items() if entry["holds_codes"]]
+        assert coded and all(f"qnn.dequantize(%{name}," in text for name in coded)
+
+
+def test_what_cannot_be_is_refused_and_leaves_nothing():
+    with folder() as path:
+        encodings = calibrated(path, "--rounding", "float_rne")
+        before = files(path)
+        for setting in "form=graph", "weights=int8", "rounding=up":
+            export(encodings, path / "out.relay", "--set", setting, "--set", "form=integer" if "r" == setting[0] else setting).refuses(
+                (WRONG_CALL, BAD_INPUT), setting.split("=")[0])
+        export(encodings, path / "out.relay", "--set", "form=integer").refuses(BAD_INPUT, "single_half_up")
+        export(encodings, path / "out.params").refuses((WRONG_CALL, BAD_INPUT), "out.params")
+        assert files(path) == before
+
+
+def test_weights_that_were_read_are_not_written_over():
+    with folder() as path:
+        model, params = path / "net.relay", path / "out.params"
+        tidemark("transform", DIGITS, "--passes", "none", "-o", model, "--params-out", params).expect(DONE)
+        tidemark("profile", model, "--params", params, "--data", PICTURES, "--limit", 4, "--quiet", "-o",
+                 path / "p.json").expect(DONE)
+        tidemark("calibrate", path / "p.json", "--quiet", "-o", path / "enc.json").expect(DONE)
+        before = params.read_bytes()
+        tidemark("export", path / "enc.json", "--model", model, "--params", params, "--to", "relay", "-o",
+                 path / "out.relay").refuses((WRONG_CALL, BAD_INPUT), "out.params")
+        assert params.read_bytes() == before
+        tidemark("export", path / "enc.json", "--model", model, "--params", params, "--to", "relay", "-o",
+                 path / "other.relay").expect(DONE)
+        assert (path / "other.params").read_bytes() == before
+
+
+main(globals())
