@@ -241,7 +241,8 @@ enum tmk_dtype tmk_raise_dtype(const struct tmk_node *node, uint32_t i) {
 }
 
 int64_t tmk_raise_axis(int64_t axis, int32_t rank) {
-    return axis < 0 ? axis + rank : axis;
+    const int64_t place = axis < 0 ? axis + rank : axis;
+    return place >= 0 && place < rank ? place : -1;
 }
 
 bool tmk_raise_wanted(const struct tmk_raising *r, const struct tmk_node *node, uint32_t i) {
@@ -377,6 +378,11 @@ static enum tmk_status run(struct tmk_raising *r, const struct tmk_graph *graph)
     TMK_TRY(tmk_relay_params_create(&r->params, r->diag));
     TMK_TRY(copy_graph(r, graph));
     find_needed(r);
+    for (uint32_t i = 0; i < r->graph->n_inputs; i++)
+        if (r->graph->inputs[i]->type.kind != TMK_TYPE_TENSOR)
+            return tmk_fail(r->diag, TMK_UNSUPPORTED,
+                            "Relay can't say input '%s', which is no tensor",
+                            r->graph->inputs[i]->name);
     add_inputs(r);
     raise_nodes(r);
     TMK_TRY(r->status);

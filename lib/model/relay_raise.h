@@ -82,7 +82,7 @@ bool tmk_raise_number(const struct tmk_raising *r, const struct tmk_node *node, 
 const struct tmk_shape *tmk_raise_shape(const struct tmk_node *node, uint32_t i);
 const struct tmk_shape *tmk_raise_made(const struct tmk_node *node, uint32_t i);
 enum tmk_dtype tmk_raise_dtype(const struct tmk_node *node, uint32_t i);
-/* Of an axis counted from the end, its place; `rank` known. */
+/* The place of an axis that may be counted from the end; -1: there is no such axis. */
 int64_t tmk_raise_axis(int64_t axis, int32_t rank);
 
 /* A constant that a row makes up: a weight named for what the node makes and what it is. */

@@ -257,6 +257,8 @@ static const char *raise_softmax(struct tmk_raising *r, const struct tmk_node *n
     if (!shape || !shape->rank)
         return "the rank of its input is not known";
     const int64_t axis = tmk_raise_axis(tmk_node_int(node, "axis", flat ? 1 : -1), shape->rank);
+    if (axis < 0)
+        return "its axis is out of range";
     for (int32_t i = (int32_t)axis + 1; flat && i < shape->rank; i++)
         if (shape->dim[i] != 1)
             return "it takes several axes for one, as before operator set 13";

@@ -133,10 +133,10 @@ static const char *centred(struct tmk_raising *r, const struct tmk_node *node,
             return "only codes of 8 bits can be said";
         if (tmk_raise_has(node, i + 2) && !zero)
             return "its zero points are computed";
-        if (zero && tmk_tensor_count(zero) != 1 &&
+        if (zero && tmk_tensor_count(zero) > 1 &&
             memcmp(zero->data, (const char *)zero->data + 1, tmk_tensor_count(zero) - 1) != 0)
             return "it has different zero points by channel";
-        if (zero)
+        if (zero && tmk_tensor_count(zero))
             zeros[i] =
                 dtype == TMK_INT8 ? *(const int8_t *)zero->data : *(const uint8_t *)zero->data;
     }
@@ -270,6 +270,11 @@ static const char *read_terms(struct tmk_raising *r, const struct tmk_node *node
     t->n_q = tmk_tensor_count(q);
     t->n_shift = tmk_tensor_count(s);
     t->n = t->n_q > t->n_shift ? t->n_q : t->n_shift;
+    if (!t->n || (t->n_q != 1 && t->n_q != t->n) || (t->n_shift != 1 && t->n_shift != t->n))
+        return "its multipliers and shifts are not of one number";
+    for (size_t i = 0; i < t->n_shift; i++)
+        if (t->shift[i] < -31 || t->shift[i] > 30)
+            return "its shifts make no sense";
     return NULL;
 }
 
@@ -311,6 +316,8 @@ static const char *raise_requantize(struct tmk_raising *r, const struct tmk_node
     if (x_zero != 0)
         x = tmk_say_call2(SAY, "subtract", x, tmk_say_scalar(SAY, TMK_INT32, x_zero));
     const int64_t axis = tmk_raise_axis(tmk_node_int(node, "axis", 1), shape->rank);
+    if (t.n > 1 && (axis < 0 || (shape->dim[axis] >= 0 && shape->dim[axis] != (int64_t)t.n)))
+        return "its multipliers do not fit its axis";
     /* TVM's own operator rounds half up too; beyond 2^31 it wraps around, and 1 does not compile */
     if (t.n == 1 && !t.away && q_at(&t, 0) > 1 << 30 && shift_at(&t, 0) <= 0) {
         struct tmk_say_attrs a = {0};

@@ -9,6 +9,7 @@
 enum { MOST = 2 * TMK_MAX_RANK };
 
 static const char computed[] = "its shape is computed as it runs (fold-constant may help)";
+static const char out_of_range[] = "its axes are out of range";
 static const char no_rank[] = "the rank of its input is not known";
 
 static struct tmk_relay_expr *x_of(struct tmk_raising *r, const struct tmk_node *node) {
@@ -42,8 +43,11 @@ static const char *raise_flatten(struct tmk_raising *r, const struct tmk_node *n
     int64_t dims[] = {1, -1};
     if (!x)
         return no_rank;
-    const int64_t axis = tmk_raise_axis(tmk_node_int(node, "axis", 1), x->rank);
-    if (axis == 1)
+    const int64_t said = tmk_node_int(node, "axis", 1),
+                  axis = said == x->rank ? said : tmk_raise_axis(said, x->rank);
+    if (axis < 0)
+        return out_of_range;
+    if (axis == 1 && x->rank > 1)
         return tmk_raise_done(r, node, tmk_say_call1(SAY, "nn.batch_flatten", x_of(r, node)));
     for (int64_t i = 0; i < axis; i++)
         if (x->dim[i] < 0 || !tmk_mul_i64(dims[0], x->dim[i], &dims[0]))
@@ -76,7 +80,7 @@ static const char *raise_unsqueeze(struct tmk_raising *r, const struct tmk_node 
     for (size_t i = 0; i < n; i++) {
         const int64_t axis = tmk_raise_axis(axes[i], x->rank + (int32_t)n);
         if (axis < 0 || axis >= MOST)
-            return "its axes are out of range";
+            return out_of_range;
         at[axis] = true;
     }
     for (int64_t axis = 0; axis < MOST; axis++) {
@@ -155,7 +159,7 @@ static const char *raise_concat(struct tmk_raising *r, const struct tmk_node *no
 static bool equal_parts(const struct tmk_node *node, int64_t axis, int64_t *parts) {
     const struct tmk_shape *x = tmk_raise_shape(node, 0);
     const int64_t n = tmk_node_int(node, "num_outputs", node->n_outputs);
-    if (n <= 0 || n > TMK_MAX_OUTPUTS || x->dim[axis] < 0)
+    if (n != node->n_outputs || n > TMK_MAX_OUTPUTS || x->dim[axis] < 0)
         return false;
     const int64_t part = (x->dim[axis] + n - 1) / n;
     for (int64_t i = 0; i < n; i++)
@@ -173,7 +177,9 @@ static const char *raise_split(struct tmk_raising *r, const struct tmk_node *nod
     if (!x)
         return no_rank;
     const int64_t axis = tmk_raise_axis(tmk_node_int(node, "axis", 0), x->rank);
-    if (!tmk_raise_listed(r, node, "split", 1, parts, &n))
+    if (axis < 0)
+        return out_of_range;
+    if (!tmk_raise_listed(r, node, "split", 1, parts, &n) || (n && n != node->n_outputs))
         return computed;
     if (!n && !equal_parts(node, axis, parts))
         return computed;
@@ -216,7 +222,7 @@ static const char *raise_slice(struct tmk_raising *r, const struct tmk_node *nod
         axes[i] = n_axes ? tmk_raise_axis(axes[i], x->rank) : (int64_t)i;
         steps[i] = n_steps ? steps[i] : 1;
         if (axes[i] < 0 || axes[i] >= x->rank)
-            return "its axes are out of range";
+            return out_of_range;
         const int64_t dim = x->dim[axes[i]];
         if (steps[i] < 0 && dim < 0)
             return "it goes backwards along an axis of unknown size";

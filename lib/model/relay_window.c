@@ -27,6 +27,16 @@ static int64_t reach_of(const struct window *w, size_t i) {
     return (w->kernel[i] - 1) * w->dilation[i] + 1;
 }
 
+/* Products of such numbers fit. */
+static bool makes_sense(const struct window *w) {
+    for (size_t i = 0; i < w->n; i++)
+        if (w->stride[i] < 1 || w->stride[i] > INT32_MAX || w->dilation[i] < 1 ||
+            w->dilation[i] > INT32_MAX || w->kernel[i] < 1 || w->kernel[i] > INT32_MAX ||
+            w->in[i] > INT32_MAX)
+            return false;
+    return true;
+}
+
 /* auto_pad SAME: as many windows as strides fit into the input. */
 static const char *pad_same(struct window *w, bool upper) {
     for (size_t i = 0; i < w->n; i++) {
@@ -54,6 +64,8 @@ static const char *pad(const struct tmk_node *node, struct window *w) {
         w->end[i] = pads[w->n + i];
         if (pads[i] < 0 || pads[w->n + i] < 0)
             return "it has negative padding";
+        if (pads[i] > INT32_MAX || pads[w->n + i] > INT32_MAX)
+            return "its sizes make no sense";
     }
     return NULL;
 }
@@ -113,6 +125,8 @@ const char *tmk_say_window(struct tmk_raising *r, const struct tmk_node *node,
     w.in = x->dim + 2;
     take(node, "strides", w.n, 1, w.stride);
     take(node, "dilations", w.n, 1, w.dilation);
+    if (!makes_sense(&w))
+        return "its sizes make no sense";
     if (transposed && strncmp(tmk_node_string(node, "auto_pad", "NOTSET"), "SAME", 4) == 0)
         return "its padding is automatic";
     const char *why = pad(node, &w);

@@ -185,6 +185,35 @@ static void what_cannot_be_said_is_told_at_once(void **state) {
     tmk_graph_destroy(&graph);
 }
 
+static void refuses(const char *body, const char *why) {
+    struct tmk_diag diag = {0};
+    struct tmk_relay_module *module = NULL;
+    struct tmk_relay_params *params = NULL;
+    struct tmk_graph *graph = graph_of(13, body, &diag);
+    assert_int_equal(tmk_relay_raise(graph, NULL, &module, &params, &diag), TMK_UNSUPPORTED);
+    if (!strstr(diag.text, why))
+        fail_msg("'%s' is not in: %s", why, diag.text);
+    tmk_graph_destroy(&graph);
+}
+
+static void attributes_that_make_no_sense_are_told(void **state) {
+    (void)state;
+    refuses(M "%y = Softmax(%x) {axis=7}", "out of range");
+    refuses(M "%y = Flatten(%x) {axis=-9}", "out of range");
+    refuses(M "%y, %z = Split(%x) {axis=5}", "out of range");
+    refuses(M "init %s : i64[3] = {2, 2, 2}\n%y, %z = Split(%x, %s) {axis=1}", "computed");
+    refuses(X "%y = MaxPool(%x) {ceil_mode=1, kernel_shape=[2,2], strides=[0,2]}", "no sense");
+    refuses(X "%y = MaxPool(%x) {kernel_shape=[9223372036854775807,2]}", "no sense");
+    refuses("input %x : i32[2,3]\ninit %q : i32[3] = {1,2,3}\ninit %s : i32[2] = {0, 0}\n"
+            "init %r : f32[] = {1}\ninit %z : u8[] = {0}\n"
+            "%y = ai.tidemark::Requantize(%x, %q, %s, %r, %z) {rounding=\"single_half_up\"}",
+            "of one number");
+    refuses("input %x : i32[2,3]\ninit %q : i32[] = {5}\ninit %s : i32[] = {-99}\n"
+            "init %r : f32[] = {1}\ninit %z : u8[] = {0}\n"
+            "%y = ai.tidemark::Requantize(%x, %q, %s, %r, %z) {rounding=\"single_half_up\"}",
+            "shifts make no sense");
+}
+
 static void names_go_and_come_back(void **state) {
     (void)state;
     static const char *const names[][2] = {
@@ -221,6 +250,7 @@ int main(void) {
         cmocka_unit_test(ties_go_to_even_unless_qnn_is_wanted),
         cmocka_unit_test(weights_may_stand_in_the_metadata),
         cmocka_unit_test(what_cannot_be_said_is_told_at_once),
+        cmocka_unit_test(attributes_that_make_no_sense_are_told),
         cmocka_unit_test(names_go_and_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
