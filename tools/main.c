@@ -5,6 +5,7 @@
 #include <tidemark/session.h>
 
 #include "command.h"
+#include "help.h"
 #include "shrunk.h"
 
 static const struct command *const commands[] = {
@@ -13,33 +14,25 @@ static const struct command *const commands[] = {
 #undef COMMAND_ROW
 };
 
-static void print_help(FILE *to) {
-    fprintf(to, "usage: tidemark COMMAND [OPTION...] [ARGUMENT...]\n\n"
-                "Measures the range of every tensor of a neural network over calibration data.\n\n"
-                "Commands:\n");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(to, "\n`tidemark COMMAND --help` explains one, with an example. `tidemark --version` "
-                "tells the version.\n");
-}
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 int main(int argc, char **argv) {
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is written at once, whoever else writes */
     watch_for_shrinking();
     if (argc < 2) {
-        print_help(stderr);
+        print_program_help(stderr, commands, N_COMMANDS);
         return EXIT_WRONG_CALL;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("tidemark %s\n", tmk_version());
+        printf("tidemark %s\nbuilt with: %s\n", tmk_version(), tmk_features());
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        print_help(stdout);
-        return EXIT_DONE;
-    }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        strcmp(argv[1], "help") == 0)
+        return run_help(commands, N_COMMANDS, argc - 1, argv + 1);
+    if (strcmp(argv[1], "completion") == 0)
+        return run_completion(commands, N_COMMANDS, argc - 1, argv + 1);
+    for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(argv[1], commands[i]->name) == 0) {
             int status = commands[i]->run(commands[i], argc - 1, argv + 1);
             if (fflush(stdout) != 0 || ferror(stdout)) {

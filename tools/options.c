@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options from a table, by getopt_long; help from the same table. */
+/* Options from a table, by getopt_long. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "help.h"
 
 enum { MOST_OPTIONS = 64, FIRST_LONG = 256, LOG_JSON = FIRST_LONG + MOST_OPTIONS };
 
@@ -18,30 +19,6 @@ bool add_word(struct words *words, const char *word) {
     items[words->n++] = word;
     words->items = items;
     return true;
-}
-
-static void print_row(const struct option_row *row) {
-    char left[64];
-    snprintf(left, sizeof left, "%s%c%s --%s%s%s%s", row->letter ? "-" : " ",
-             row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
-             !row->value                ? ""
-             : row->kind == OPTION_SOME ? "[="
-                                        : " ",
-             row->value ? row->value : "", row->kind == OPTION_SOME ? "]" : "");
-    printf("  %-26s %s\n", left, row->help);
-}
-
-static void print_help(const struct command *command, const struct option_row *options) {
-    printf("usage: tidemark %s %s\n\n%s\n\nOptions:\n", command->name, command->usage,
-           command->text);
-    for (const struct option_row *row = options; row->name; row++)
-        print_row(row);
-    print_row(&(struct option_row){"quiet", 'q', OPTION_FLAG, NULL,
-                                   "say nothing but errors and results", NULL});
-    print_row(&(struct option_row){"log-json", 0, OPTION_FLAG, NULL,
-                                   "what goes to stderr as JSON, an object a line", NULL});
-    print_row(&(struct option_row){"help", 'h', OPTION_FLAG, NULL, "this text", NULL});
-    printf("\nExample:\n  %s\n", command->example);
 }
 
 static bool set_count(const struct option_row *row, const char *text) {
@@ -113,7 +90,7 @@ bool parse_options(const struct command *command, const struct option_row *optio
     optind = 1;
     for (int c; (c = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
         if (c == 'h') {
-            print_help(command, options);
+            print_command_help(command, options);
             *exit_status = EXIT_DONE;
             return false;
         }

@@ -27,6 +27,8 @@ extern "C" {
 
 /* "0.1.0". */
 TMK_API const char *tmk_version(void);
+/* The optional parts that were built in, with blanks: "hdf5 images mpi onednn yaml". */
+TMK_API const char *tmk_features(void);
 
 /* A model file in memory: its graph, with profile IDs. Opaque. */
 struct tmk_model;
@@ -37,8 +39,8 @@ struct tmk_model;
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_open(const char *path, bool keep_unknown,
                                                      struct tmk_model **out, struct tmk_diag *diag);
 /* The same, with the weights of a Relay module in a file of their own, as relay.save_param_dict
- * writes it (NULL: none); TMK_ARGUMENT where the model is not Relay. The model's sha256 is then that
- * of both files' hashes (in hex), one after the other. */
+ * writes it (NULL: none); TMK_ARGUMENT where the model is not Relay. The model's sha256 is then
+ * that of both files' hashes (in hex), one after the other. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_params(const char *path, const char *params,
                                                             bool keep_unknown,
                                                             struct tmk_model **out,

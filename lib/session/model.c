@@ -35,6 +35,10 @@ static enum tmk_status hash_files(const char *path, const char *params, char hex
     return TMK_OK;
 }
 
+const char *tmk_features(void) {
+    return TMK_FEATURES;
+}
+
 enum tmk_status tmk_model_open(const char *path, bool keep_unknown, struct tmk_model **out,
                                struct tmk_diag *diag) {
     return tmk_model_open_params(path, NULL, keep_unknown, out, diag);

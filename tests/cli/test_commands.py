@@ -91,6 +91,27 @@ def test_every_command_explains_itself():
         assert not done.err
 
 
+def test_man_pages_and_completions_say_what_the_help_says():
+    tidemark("help", "--man").expect(DONE, *(command.replace("-", "\\-") for command in OPTIONS))
+    shells = {shell: tidemark("completion", shell).expect(DONE).out for shell in ("bash", "zsh", "fish")}
+    for command, options in OPTIONS.items():
+        page = tidemark("help", "--man", command).expect(DONE).out
+        assert page.startswith(".TH TIDEMARK") and ".SH EXAMPLE" in page
+        for option in [*options, "quiet"]:
+            assert "\\-\\-" + option.replace("-", "\\-") in page, f"{option} is not in the man page of {command}"
+            assert all(f"--{option}" in text for text in shells.values()), f"{option} of {command} is not completed"
+        if shutil.which("groff"):
+            done = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8"], input=page, capture_output=True, text=True)
+            assert not done.stderr, f"the man page of {command}: {done.stderr}"
+        text = tidemark("help", command).expect(DONE).out
+        assert text == tidemark(command, "--help").out
+    done = subprocess.run(["bash", "-c", shells["bash"] + 'COMP_WORDS=(tidemark report --si); COMP_CWORD=2; _tidemark; echo "${COMPREPLY[@]}"'],
+                          capture_output=True, text=True)
+    assert done.stdout == "--since\n" and not done.stderr, done
+    tidemark("completion").refuses(WRONG_CALL, "bash")
+    tidemark("help", "frobnicate").refuses(WRONG_CALL, "frobnicate")
+
+
 def examples():
     for command in OPTIONS:
         text = tidemark(command, "--help").out

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <tidemark/session.h>
+
+static enum help_form form = HELP_TEXT;
+
+void choose_help(enum help_form chosen) {
+    form = chosen;
+}
+
+/* Options that every command has. */
+static const struct option_row common[] = {
+    {"quiet", 'q', OPTION_FLAG, NULL, "say nothing but errors and results", NULL},
+    {"log-json", 0, OPTION_FLAG, NULL, "what goes to stderr as JSON, an object a line", NULL},
+    {"help", 'h', OPTION_FLAG, NULL, "this text", NULL},
+    {0}};
+
+static void each_option(const struct option_row *options,
+                        void (*fn)(const struct option_row *row)) {
+    for (const struct option_row *row = options; row->name; row++)
+        fn(row);
+    for (const struct option_row *row = common; row->name; row++)
+        fn(row);
+}
+
+/* ---- for people ---- */
+
+static void print_row(const struct option_row *row) {
+    char left[64];
+    snprintf(left, sizeof left, "%s%c%s --%s%s%s%s", row->letter ? "-" : " ",
+             row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
+             !row->value                ? ""
+             : row->kind == OPTION_SOME ? "[="
+                                        : " ",
+             row->value ? row->value : "", row->kind == OPTION_SOME ? "]" : "");
+    printf("  %-26s %s\n", left, row->help);
+}
+
+static void print_text(const struct command *command, const struct option_row *options) {
+    printf("usage: tidemark %s %s\n\n%s\n\nOptions:\n", command->name, command->usage,
+           command->text);
+    each_option(options, print_row);
+    printf("\nExample:\n  %s\n", command->example);
+}
+
+/* ---- for man ---- */
+
+/* Text as roff: what it would take for a request, or a hyphen, is not. */
+static void put_roff(const char *text) {
+    bool at_start = true;
+    for (; *text; text++) {
+        if (at_start && *text == ' ') /* the help's own columns */
+            continue;
+        if (at_start && (*text == '.' || *text == '\''))
+            fputs("\\&", stdout);
+        if (*text == '\\')
+            fputs("\\e", stdout);
+        else if (*text == '-')
+            fputs("\\-", stdout);
+        else
+            putchar(*text);
+        at_start = *text == '\n';
+    }
+}
+
+static void man_row(const struct option_row *row) {
+    printf(".TP\n.B ");
+    if (row->letter)
+        printf("\\-%c, ", row->letter);
+    printf("\\-\\-");
+    put_roff(row->name);
+    if (row->value) {
+        printf(row->kind == OPTION_SOME ? "[=\\fI" : " \\fI");
+        put_roff(row->value);
+        printf(row->kind == OPTION_SOME ? "\\fR]" : "\\fR");
+    }
+    printf("\n");
+    put_roff(row->help);
+    printf("\n");
+}
+
+static void print_man(const struct command *command, const struct option_row *options) {
+    printf(".TH TIDEMARK\\-");
+    for (const char *c = command->name; *c; c++)
+        putchar(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    printf(" 1 \"\" \"Tidemark %s\" \"Tidemark\"\n.SH NAME\ntidemark\\-%s \\- ", tmk_version(),
+           command->name);
+    put_roff(command->summary);
+    printf("\n.SH SYNOPSIS\n.B tidemark %s\n", command->name);
+    put_roff(command->usage);
+    printf("\n.SH DESCRIPTION\n");
+    put_roff(command->text);
+    printf("\n.SH OPTIONS\n");
+    each_option(options, man_row);
+    printf(
+        ".SH EXIT STATUS\n0: done. 1: it ran, and the answer is no. 2: the command line is wrong. "
+        "3: the input is bad. 4: the machine failed.\n.SH EXAMPLE\n.nf\n");
+    put_roff(command->example);
+    printf("\n.fi\n.SH SEE ALSO\n.BR tidemark (1)\n");
+}
+
+/* ---- for shells ---- */
+
+static void words_row(const struct option_row *row) {
+    printf(" --%s", row->name);
+}
+
+void print_command_help(const struct command *command, const struct option_row *options) {
+    if (form == HELP_TEXT)
+        print_text(command, options);
+    else if (form == HELP_MAN)
+        print_man(command, options);
+    else
+        each_option(options, words_row);
+}
+
+void print_program_help(FILE *to, const struct command *const *commands, size_t n) {
+    fprintf(to, "usage: tidemark COMMAND [OPTION...] [ARGUMENT...]\n\n"
+                "Measures the range of every tensor of a neural network over calibration data.\n\n"
+                "Commands:\n");
+    for (size_t i = 0; i < n; i++)
+        fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(to, "\n`tidemark COMMAND --help` explains one, with an example; `tidemark help --man "
+                "COMMAND` is\nits man page, `tidemark completion bash` (zsh, fish) words for the "
+                "shell, `tidemark --version`\nthe version and what was built in.\n");
+}
+
+static int help_of(const struct command *command) {
+    char name[32], flag[] = "--help";
+    snprintf(name, sizeof name, "%s", command->name);
+    char *argv[] = {name, flag, NULL};
+    return command->run(command, 2, argv);
+}
+
+static void print_program_man(const struct command *const *commands, size_t n) {
+    printf(".TH TIDEMARK 1 \"\" \"Tidemark %s\" \"Tidemark\"\n.SH NAME\ntidemark \\- measure the "
+           "range of every tensor of a neural network\n.SH SYNOPSIS\n.B tidemark\n\\fICOMMAND\\fR "
+           "[\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n.SH COMMANDS\n",
+           tmk_version());
+    for (size_t i = 0; i < n; i++) {
+        printf(".TP\n.BR tidemark\\-%s (1)\n", commands[i]->name);
+        put_roff(commands[i]->summary);
+        printf("\n");
+    }
+}
+
+static int no_command(const char *name) {
+    say(LEVEL_ERROR, "error", NULL, "tidemark: '%s' is not a command; `tidemark --help` lists them",
+        name);
+    return EXIT_WRONG_CALL;
+}
+
+int run_help(const struct command *const *commands, size_t n, int argc, char **argv) {
+    const char *wanted = NULL;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--man") == 0)
+            choose_help(HELP_MAN);
+        else
+            wanted = argv[i];
+    for (size_t i = 0; wanted && i < n; i++)
+        if (strcmp(wanted, commands[i]->name) == 0)
+            return help_of(commands[i]);
+    if (wanted)
+        return no_command(wanted);
+    if (form == HELP_MAN)
+        print_program_man(commands, n);
+    else
+        print_program_help(stdout, commands, n);
+    return EXIT_DONE;
+}
+
+/* ---- completion ---- */
+
+static void print_bash(const struct command *const *commands, size_t n) {
+    printf("# bash completion for tidemark\n_tidemark() {\n"
+           "    local current=${COMP_WORDS[COMP_CWORD]} words=\n"
+           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='");
+    for (size_t i = 0; i < n; i++)
+        printf("%s%s", i ? " " : "", commands[i]->name);
+    printf("'\n    elif [[ $current == -* ]]; then\n        case ${COMP_WORDS[1]} in\n");
+    for (size_t i = 0; i < n; i++) {
+        printf("        %s) words='", commands[i]->name);
+        (void)help_of(commands[i]);
+        printf("' ;;\n");
+    }
+    printf("        esac\n    fi\n"
+           "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+           "    [ -n \"$words\" ] || mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n}\n"
+           "complete -o filenames -F _tidemark tidemark\n");
+}
+
+static void print_zsh(const struct command *const *commands, size_t n) {
+    printf("#compdef tidemark\n_tidemark() {\n    if (( CURRENT == 2 )); then\n        compadd");
+    for (size_t i = 0; i < n; i++)
+        printf(" %s", commands[i]->name);
+    printf("\n    elif [[ $PREFIX == -* ]]; then\n        case $words[2] in\n");
+    for (size_t i = 0; i < n; i++) {
+        printf("        %s) compadd --", commands[i]->name);
+        (void)help_of(commands[i]);
+        printf(" ;;\n");
+    }
+    printf("        esac\n    else\n        _files\n    fi\n}\n_tidemark \"$@\"\n");
+}
+
+static void print_fish(const struct command *const *commands, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        printf("complete -c tidemark -n __fish_use_subcommand -a %s -d \"%s\"\n", commands[i]->name,
+               commands[i]->summary);
+        printf("for word in");
+        (void)help_of(commands[i]);
+        printf("\n    complete -c tidemark -n '__fish_seen_subcommand_from %s' -l (string replace "
+               "-- -- "
+               "'' $word)\nend\n",
+               commands[i]->name);
+    }
+}
+
+int run_completion(const struct command *const *commands, size_t n, int argc, char **argv) {
+    static const struct {
+        const char *shell;
+        void (*print)(const struct command *const *commands, size_t n);
+    } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
+    choose_help(HELP_WORDS);
+    for (size_t i = 0; argc == 2 && i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(argv[1], shells[i].shell) == 0) {
+            shells[i].print(commands, n);
+            return EXIT_DONE;
+        }
+    say(LEVEL_ERROR, "error", NULL, "tidemark completion: for bash, zsh or fish?");
+    return EXIT_WRONG_CALL;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a table of options says, as help for people, as a man page, and as words for a shell. */
+#ifndef TMK_TOOLS_HELP_H
+#define TMK_TOOLS_HELP_H
+
+#include "command.h"
+
+enum help_form { HELP_TEXT, HELP_MAN, HELP_WORDS };
+
+/* What --help prints from now on. */
+void choose_help(enum help_form form);
+/* By the form that was chosen, to stdout. */
+void print_command_help(const struct command *command, const struct option_row *options);
+
+/* tidemark help [--man] [COMMAND], and tidemark completion SHELL; argv[0] is "help" or
+ * "completion". The exit status. */
+int run_help(const struct command *const *commands, size_t n, int argc, char **argv);
+int run_completion(const struct command *const *commands, size_t n, int argc, char **argv);
+/* The list of commands. */
+void print_program_help(FILE *to, const struct command *const *commands, size_t n);
+
+#endif
