@@ -11,7 +11,7 @@
 
 struct simulate_args {
     struct run_args run;
-    const char *params, *requant, *rounding, *labels, *profile, *config, *output;
+    const char *requant, *rounding, *labels, *profile, *config, *output;
     bool integer, json, sort, search;
     uint64_t budget;
     struct some rank;
@@ -274,7 +274,7 @@ static int simulate(const struct command *command, const struct simulate_args *a
         return EXIT_WRONG_CALL;
     }
     if (status == TMK_OK)
-        status = tmk_model_open_params(rest->items[0], args->params, false, &model, &diag);
+        status = tmk_model_open_params(rest->items[0], args->run.params, false, &model, &diag);
     if (status == TMK_OK)
         status = args->search       ? search(model, encodings, run, args, &diag)
                  : args->rank.given ? rank(model, encodings, run, args, &diag)
@@ -292,7 +292,6 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
     struct simulate_args args = {0};
     struct words rest = {0};
     const struct option_row options[] = {
-        PARAMS_OPTION_ROW(args.params),
         RUN_OPTION_ROWS(args.run),
         {"integer", 0, OPTION_FLAG, NULL,
          "integer arithmetic (default: float operators between quantized values)", &args.integer},
@@ -353,6 +352,6 @@ const struct command command_simulate = {
     "signal-to-noise\n"
     "ratio, the cosine, the largest error, the share that is clipped; and how often both networks\n"
     "see the same class, and the right one.",
-    "tidemark simulate digits.onnx digits.enc.json --data digits.npz --requant fixed --sort",
+    "tidemark simulate digits.onnx encodings.json --data digits.npy --requant fixed --sort",
     run_simulate,
 };
