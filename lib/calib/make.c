@@ -97,7 +97,7 @@ static bool has_histogram(const struct tmk_make *make, uint32_t pick) {
 /* The exact merge of the picks' numbers; without histograms only the extremes. */
 static enum tmk_status spread_of(const struct tmk_make *make, const uint32_t *picks, uint32_t n,
                                  struct tmk_spread *out) {
-    const struct tmk_stats **stats = malloc(n * sizeof *stats);
+    const struct tmk_stats **stats = calloc(n, sizeof *stats);
     enum tmk_status status = TMK_OK;
     bool all = true;
     *out = (struct tmk_spread){.min = INFINITY, .max = -INFINITY};
