@@ -41,7 +41,8 @@ static const char *first_word(const char *text) {
 }
 
 static bool begins_as_relay(const char *text) {
-    static const char *const words[] = {"#[version", "v0.0.4", "v0.0.5",    "def @", "fn (",
+    static const char *const words[] = {"{", /* as JSON */
+                                        "#[version", "v0.0.4", "v0.0.5",    "def @", "fn (",
                                         "type ",     "let %",  "free_var ", "%0 ="};
     const char *word = first_word(text);
     for (size_t i = 0; i < TMK_COUNT(words); i++)

@@ -65,11 +65,32 @@ static const item *find(const struct tmk_relay_frame *frame,
 
 /* ---- leaves ---- */
 
-static enum tmk_status lower_constant(struct tmk_relay_lowering *l,
-                                      const struct tmk_relay_expr *expr, const char *name,
-                                      item *out) {
+/* A number in the text: what a rule makes of it may need no value. */
+struct tmk_relay_scalar {
+    struct tmk_relay_expr *expr;
+    struct tmk_value *value;
+    struct tmk_relay_scalar *next;
+};
+
+static enum tmk_status lower_constant(struct tmk_relay_lowering *l, struct tmk_relay_expr *expr,
+                                      const char *name, item *out) {
     const char *own = tmk_rl_unique(l, name);
-    return own ? tmk_rl_initializer(l, own, &expr->data, &out->value) : tmk_nomem(l->diag);
+    struct tmk_relay_scalar *scalar = tmk_arena_alloc(&l->scratch, sizeof *scalar);
+    if (!own || !scalar)
+        return tmk_nomem(l->diag);
+    TMK_TRY(tmk_rl_initializer(l, own, &expr->data, &out->value));
+    *scalar = (struct tmk_relay_scalar){expr, out->value, l->scalars};
+    l->scalars = scalar;
+    return TMK_OK;
+}
+
+static void drop_unused_scalars(struct tmk_relay_lowering *l) {
+    for (struct tmk_relay_scalar *s = l->scalars; s; s = s->next)
+        if (s->value->n_uses == 0 && s->value->n_graph_outputs == 0) {
+            if (s->expr->value == s->value)
+                s->expr->value = NULL;
+            tmk_graph_drop_initializer(s->value);
+        }
 }
 
 /* A constant of the metadata section is one value, however often it is written. */
@@ -512,6 +533,7 @@ static enum tmk_status lower_main(struct tmk_relay_lowering *l,
     TMK_TRY(flatten(l, &result, values, &n));
     for (uint32_t i = 0; i < n; i++)
         TMK_TRY(tmk_graph_add_output(l->root, values[i], l->diag));
+    drop_unused_scalars(l);
     return TMK_OK;
 }
 

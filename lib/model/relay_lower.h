@@ -83,11 +83,12 @@ struct tmk_relay_lowering {
     bool keep_unknown;
     struct tmk_graph *root, *graph; /* graph: where nodes go; a branch's, or the root */
     struct tmk_arena scratch;
-    struct tmk_map names;           /* of the values so far */
-    struct tmk_ptrmap constants;    /* of the metadata section, by their bytes -> value */
-    struct tmk_ptrmap parts;        /* results named "TUPLE.i" */
-    struct tmk_ptrmap renamed;      /* those that a projection has named since */
-    struct tmk_relay_frame *frames; /* all, to be finished */
+    struct tmk_map names;             /* of the values so far */
+    struct tmk_ptrmap constants;      /* of the metadata section, by their bytes -> value */
+    struct tmk_ptrmap parts;          /* results named "TUPLE.i" */
+    struct tmk_ptrmap renamed;        /* those that a projection has named since */
+    struct tmk_relay_frame *frames;   /* all, to be finished */
+    struct tmk_relay_scalar *scalars; /* those of the text that became values */
     uint32_t depth, n_nodes;
     bool placed; /* the failure has its place */
     struct tmk_diag *diag;
@@ -194,6 +195,7 @@ void tmk_rl_outputs(struct tmk_relay_call *call, const char *op, struct tmk_valu
 struct tmk_value *tmk_rl_tuple(struct tmk_relay_call *call, struct tmk_value *const *values,
                                uint32_t n);
 
+enum { TMK_RL_CONSTANT = 1 << 24 }; /* elements of a constant that is made here */
 /* Constants. A dtype of the 64-bit and 16-bit floats stands for float32. */
 struct tmk_value *tmk_rl_list(struct tmk_relay_call *call, const char *part, const int64_t *values,
                               size_t n);

@@ -99,8 +99,8 @@ static struct tmk_value *factor(struct tmk_relay_call *call, const char *attr, u
         return given;
     const struct tmk_shape *shape = tmk_rl_dims(call, given);
     size_t count;
-    if (call->status != TMK_OK || !tmk_shape_count(shape, &count))
-        return NULL;
+    if (call->status != TMK_OK || !tmk_shape_count(shape, &count) || count > TMK_RL_CONSTANT)
+        return tmk_rl_fail(call, TMK_RANGE, "'%s' is too large", given ? given->name : "");
     double *values = tmk_arena_array(&call->to->scratch, count + 1, sizeof *values);
     if (!values)
         return tmk_rl_fail(call, TMK_NOMEM, "out of memory");

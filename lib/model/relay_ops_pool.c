@@ -26,6 +26,36 @@ static bool has_attr(const struct tmk_relay_call *call, const char *name) {
     return false;
 }
 
+/* Extents that are not known stay 0; with ceil_mode they must be known. */
+static void measure_axis(struct tmk_relay_call *call, const struct tmk_value *x, int32_t i,
+                         struct window *w) {
+    const int64_t limit = 1 << 30;
+    int64_t n = x->type.shape.dim[i + 2], k = w->size[i], s = w->stride[i], d = w->dilation[i];
+    int64_t before = w->pads[i], after = w->pads[w->axes + i];
+    if (k < 1 || s < 1 || d < 1 || k > limit || s > limit || d > limit || before < 0 || after < 0 ||
+        before > limit || after > limit || n > limit) {
+        tmk_rl_fail(call, TMK_RANGE, "a window of %lld by %lld, dilated by %lld, padded by %lld",
+                    (long long)k, (long long)s, (long long)d, (long long)before);
+        return;
+    }
+    if (n < 0) {
+        if (w->ceil)
+            tmk_rl_dims(call, x);
+        return;
+    }
+    int64_t room = n + before + after - (k - 1) * d - 1;
+    if (room < 0) {
+        tmk_rl_fail(call, TMK_SHAPE, "a window larger than its input");
+        return;
+    }
+    w->in[i] = n;
+    w->out[i] = w->kept[i] = (room + (w->ceil ? s - 1 : 0)) / s + 1;
+    int64_t begin_inside = n + before < 1 ? 1 : (n + before - 1) / s + 1;
+    if (w->ceil && w->kept[i] > begin_inside)
+        w->kept[i] = begin_inside;
+    w->whole &= w->kept[i] == w->out[i];
+}
+
 /* The window over x, whose axes of space come last. */
 static bool measure(struct tmk_relay_call *call, const struct tmk_value *x, int32_t axes,
                     struct window *w) {
@@ -41,32 +71,8 @@ static bool measure(struct tmk_relay_call *call, const struct tmk_value *x, int3
         tmk_rl_exactly(call, "dilation", w->dilation, (size_t)axes);
     if (call->status == TMK_OK && shape->rank != axes + 2)
         tmk_rl_fail(call, TMK_SHAPE, "an operand of rank %d", (int)shape->rank);
-    for (int32_t i = 0; i < axes && call->status == TMK_OK; i++) {
-        const int64_t limit = 1 << 30;
-        int64_t n = shape->dim[i + 2], k = w->size[i], s = w->stride[i], d = w->dilation[i];
-        int64_t before = w->pads[i], after = w->pads[axes + i];
-        if (k < 1 || s < 1 || d < 1 || k > limit || s > limit || d > limit || before < 0 ||
-            after < 0 || before > limit || after > limit || n > limit)
-            tmk_rl_fail(call, TMK_RANGE,
-                        "a window of %lld by %lld, dilated by %lld, padded by %lld", (long long)k,
-                        (long long)s, (long long)d, (long long)before);
-        int64_t room = n + before + after - (k - 1) * d - 1;
-        if (n < 0) {
-            if (w->ceil)
-                tmk_rl_dims(call, x);
-            continue;
-        }
-        if (room < 0 || call->status != TMK_OK)
-            return call->status == TMK_OK
-                       ? tmk_rl_fail(call, TMK_SHAPE, "a window larger than its input") != NULL
-                       : false;
-        w->in[i] = n;
-        w->out[i] = (room + (w->ceil ? s - 1 : 0)) / s + 1;
-        w->kept[i] = w->out[i];
-        while (w->ceil && w->kept[i] > 1 && (w->kept[i] - 1) * s >= n + before)
-            w->kept[i]--;
-        w->whole &= w->kept[i] == w->out[i];
-    }
+    for (int32_t i = 0; i < axes && call->status == TMK_OK; i++)
+        measure_axis(call, x, i, w);
     return call->status == TMK_OK;
 }
 
@@ -106,7 +112,7 @@ static struct tmk_value *counts(struct tmk_relay_call *call, const struct window
     size_t total;
     for (int32_t i = 0; i < w->axes; i++)
         shape.dim[i] = w->out[i];
-    if (!tmk_shape_count(&shape, &total))
+    if (!tmk_shape_count(&shape, &total) || total > TMK_RL_CONSTANT)
         return tmk_rl_fail(call, TMK_RANGE, "a result that is too large");
     double *values = tmk_arena_array(&call->to->scratch, total + 1, sizeof *values);
     if (!values)

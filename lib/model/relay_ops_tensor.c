@@ -235,10 +235,10 @@ static struct tmk_value *split(struct tmk_relay_call *call) {
     for (uint32_t i = 0; i < count; i++) {
         int64_t cut = equal ? whole / given[0] * (i + 1) : i < n ? given[i] : whole;
         cut = cut > whole ? whole : cut;
+        if (cut < last)
+            return tmk_rl_fail(call, TMK_RANGE, "cuts that go back");
         sizes[i] = cut - last;
         last = cut;
-        if (sizes[i] < 0)
-            return tmk_rl_fail(call, TMK_RANGE, "cuts that go back");
     }
     struct tmk_value *in[] = {x, tmk_rl_list(call, "sizes", sizes, count)};
     tmk_rl_set_int(call, "axis", axis);

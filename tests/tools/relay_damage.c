@@ -4,8 +4,9 @@
  *   relay_damage N FILE...
  *
  * N damaged copies altogether, always the same ones, of texts and of .params files. Each must give
- * a module that prints and reads back equal, or one line that begins with the place; what is held
- * in memory must be a small multiple of the input. Prints what came of them. */
+ * a module that prints and reads back equal, and becomes a graph or is refused, or one line that
+ * begins with the place; what is held in memory must be a small multiple of the input. Prints what
+ * came of them. */
 #include <ctype.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "model/relay_ast.h"
+#include "model/relay.h"
 
 enum { MULTIPLE = 64, SLACK = 1 << 20 };
 
@@ -164,6 +165,19 @@ static bool has_file(const char *text) {
     return !strncmp(text, "damaged: ", 9) && !strchr(text, '\n');
 }
 
+/* A damaged module becomes a graph, or is refused with a reason; with what is not known kept, or
+ * not. */
+static const char *check_graph(struct tmk_relay_module *module, struct tmk_diag *diag) {
+    for (int keep = 0; keep < 2; keep++) {
+        struct tmk_graph *graph = NULL;
+        tmk_diag_reset(diag);
+        if (tmk_relay_lower(module, NULL, keep, &graph, diag) != TMK_OK && !diag->text[0])
+            return "no reason";
+        tmk_graph_destroy(&graph);
+    }
+    return NULL;
+}
+
 static const char *check_text(struct bytes text, bool *good, struct tmk_diag *diag) {
     struct tmk_relay_module *module = NULL, *again = NULL;
     struct tmk_text printed = {0};
@@ -187,6 +201,8 @@ static const char *check_text(struct bytes text, bool *good, struct tmk_diag *di
         wrong = "does not read back";
     else if (!tmk_relay_equal(module, again, true, diag))
         wrong = "reads back as something else";
+    if (status == TMK_OK && !wrong)
+        wrong = check_graph(module, diag);
     tmk_text_finish(&printed);
     tmk_relay_module_destroy(&module);
     tmk_relay_module_destroy(&again);
