@@ -29,10 +29,17 @@ static const struct tmk_encoding *of_input(const struct requants *r, uint32_t no
     return item(r, tmk_pick_of_input(r->make->selection, node, input));
 }
 
-/* As it is computed: the one for all readers, or the only one. */
+/* The one for all readers, or else for the first that has one. */
 static const struct tmk_encoding *of_output(const struct requants *r, uint32_t node) {
+    const struct tmk_selection *s = r->make->selection;
     uint32_t y = tmk_net_output(r->net, node, 0);
-    return y == TMK_NET_NONE ? NULL : item(r, r->make->selection->general[y]);
+    if (y == TMK_NET_NONE)
+        return NULL;
+    uint32_t pick = s->general[y];
+    for (uint32_t k = r->net->first_use[y]; pick == TMK_NET_NONE && k < r->net->first_use[y + 1];
+         k++)
+        pick = s->use_pick[k];
+    return item(r, pick);
 }
 
 static double scale(const struct tmk_encoding *e, uint32_t i) {

@@ -222,6 +222,20 @@ def test_readers_may_see_one_value_differently():
         assert "float for Sigmoid 'left'" in enc.left["r"]
 
 
+def test_a_value_for_some_readers_is_computed_for_them():
+    model = onnx.model([onnx.node("MatMul", ["x", "w"], ["y"], "dense"), onnx.node("Relu", ["y"], ["a"], "left"),
+                        onnx.node("Sigmoid", ["y"], ["b"], "right")], [onnx.value("x", ["N", 2])],
+                       [onnx.value("a", ["N", 2]), onnx.value("b", ["N", 2])], [onnx.tensor("w", [2, 2], [1, -2, 3, 4])])
+    with folder() as path:
+        (path / "m.onnx").write_bytes(model)
+        (path / "x.npy").write_bytes(npy_bytes((8, 2), [float(i - 8) for i in range(16)]))
+        tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-o", path / "p.json").expect(DONE)
+        enc = Encodings(path / "p.json", path, config={"rules": [{"match": {"node": "right"}, "quantize": False}]})
+        assert enc["y"]["uses"] == [{"node": "left", "op": "Relu", "input": 0}]
+        (dense,) = [r for r in enc.file["requants"] if r["op"] == "MatMul"]
+        assert (dense["id"], len(dense["real"])) == (enc["y"]["id"], 2)
+
+
 def test_a_rule_that_matches_nothing_is_told():
     with folder() as path:
         enc = Encodings(digits(), path, config={"rules": [{"match": {"op": "lstm"}, "quantize": False}]})
