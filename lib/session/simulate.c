@@ -198,6 +198,7 @@ static void merge(void *context, const void *seen) {
     const struct tmk_predictions *more = seen;
     s->predictions.n += more->n;
     s->predictions.agree += more->agree;
+    s->predictions.labelled += more->labelled;
     s->predictions.right_left += more->right_left;
     s->predictions.right_right += more->right_right;
 }
@@ -232,7 +233,7 @@ static void tell(struct simulating *s) {
     out->samples = s->beside.samples;
     out->predictions = s->predictions.n;
     out->agree = s->predictions.agree;
-    out->labelled = s->labels.n > 0 && s->predictions.n > 0;
+    out->labelled = s->predictions.n > 0 && s->predictions.labelled == s->predictions.n;
     out->right_float = s->predictions.right_left;
     out->right_quantized = s->predictions.right_right;
 }

@@ -30,6 +30,7 @@ double tmk_loss_sqnr(const struct tmk_loss *loss);
 struct tmk_labels {
     int64_t *classes; /* [n][each] */
     uint64_t n, each;
+    bool asked; /* for by name: otherwise those that do not fit are passed over */
 };
 /* What options->labels says, or an array "labels" of the data; *out stays empty where there is
  * none. Finish it whatever the answer. */
@@ -38,11 +39,11 @@ TMK_NODISCARD enum tmk_status tmk_labels_read(const struct tmk_run_options *run,
 void tmk_labels_finish(struct tmk_labels *labels);
 
 struct tmk_predictions {
-    uint64_t n, agree, right_left, right_right;
+    uint64_t n, agree, labelled, right_left, right_right;
 };
 /* Of a batch that begins at `sample`: the class of each position is its largest element along the
- * last axis that is not 1. Tensors that have no such axis have none. TMK_MISMATCH: the labels are
- * fewer than the samples, or as many a sample as there are no positions. */
+ * last axis that is not 1. Tensors that have no such axis have none. TMK_MISMATCH: the labels were
+ * asked for, and are fewer than the samples, or not as many a sample as there are positions. */
 TMK_NODISCARD enum tmk_status tmk_predictions_add(struct tmk_predictions *sum,
                                                   const struct tmk_labels *labels, uint64_t sample,
                                                   uint64_t samples, const struct tmk_tensor *left,

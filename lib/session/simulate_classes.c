@@ -59,9 +59,16 @@ static enum tmk_status read_array(struct tmk_source *source, uint32_t array, con
     return status;
 }
 
-/* The array of this name in a source of the data; *found says whether there was one. */
-static enum tmk_status read_named(const char *path, const char *name, struct tmk_labels *out,
-                                  bool *found, struct tmk_diag *diag) {
+/* Of integers, one entry a sample. */
+static bool is_labels(const struct tmk_source_array *a) {
+    return !a->whole && a->n_entries && a->n_entries <= MOST_LABELS &&
+           tmk_dtype_is_integer(a->dtype) && a->dtype != TMK_UINT64;
+}
+
+/* The array of this name in a source of the data; *found says whether there was one. One that
+ * nobody asked for must look like labels. */
+static enum tmk_status read_named(const char *path, const char *name, bool asked,
+                                  struct tmk_labels *out, bool *found, struct tmk_diag *diag) {
     const size_t len = strlen(path);
     struct tmk_source *source = NULL;
     enum tmk_status status = TMK_OK;
@@ -70,7 +77,7 @@ static enum tmk_status read_named(const char *path, const char *name, struct tmk
     TMK_TRY(tmk_source_open(path, NULL, &source, diag));
     const struct tmk_source_info *info = tmk_source_info(source);
     for (uint32_t i = 0; !*found && status == TMK_OK && i < info->n_arrays; i++)
-        if (strcmp(info->arrays[i].name, name) == 0) {
+        if (strcmp(info->arrays[i].name, name) == 0 && (asked || is_labels(&info->arrays[i]))) {
             *found = true;
             status = read_array(source, i, name, out, diag);
         }
@@ -87,13 +94,15 @@ enum tmk_status tmk_labels_read(const struct tmk_run_options *run, const char *l
         TMK_TRY(tmk_source_open(labels, NULL, &source, diag));
         enum tmk_status status = read_array(source, 0, labels, out, diag);
         tmk_source_close(&source);
+        out->asked = true;
         return status;
     }
     for (size_t i = 0; !found && i < run->n_data; i++) {
         const char *equals = strchr(run->data[i], '=');
-        TMK_TRY(read_named(equals ? equals + 1 : run->data[i], labels ? labels : "labels", out,
-                           &found, diag));
+        TMK_TRY(read_named(equals ? equals + 1 : run->data[i], labels ? labels : "labels",
+                           labels != NULL, out, &found, diag));
     }
+    out->asked = labels != NULL;
     return found || !labels ? TMK_OK
                             : tmk_fail(diag, TMK_NOTFOUND,
                                        "no .npz of the data has an array '%s' of labels", labels);
@@ -127,12 +136,14 @@ enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tm
         !tmk_shape_equal(&left->shape, &right->shape))
         return TMK_OK;
     const uint64_t positions = count / classes, each = positions / samples;
-    if (labels->n && (positions % samples || each != labels->each))
+    const bool each_fits = positions % samples == 0 && each == labels->each;
+    const bool fits = labels->n && each_fits && sample + samples <= labels->n;
+    if (labels->asked && !each_fits)
         return tmk_fail(diag, TMK_MISMATCH,
                         "there are %llu labels a sample, and %llu predictions for %llu samples",
                         (unsigned long long)labels->each, (unsigned long long)positions,
                         (unsigned long long)samples);
-    if (labels->n && sample + samples > labels->n)
+    if (labels->asked && !fits)
         return tmk_fail(diag, TMK_MISMATCH, "there are labels for %llu samples only",
                         (unsigned long long)labels->n);
     for (uint64_t i = 0; i < positions; i++) {
@@ -140,8 +151,9 @@ enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tm
                      b = largest((const float *)right->data + i * classes, classes);
         sum->n++;
         sum->agree += a == b;
-        if (!labels->n)
+        if (!fits)
             continue;
+        sum->labelled++;
         const int64_t right_one = labels->classes[sample * each + i];
         sum->right_left += right_one == (int64_t)a;
         sum->right_right += right_one == (int64_t)b;
