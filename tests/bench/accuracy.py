@@ -80,17 +80,21 @@ NETWORKS = {"mnist_cnn": digits_of_cnn, "mnist_mlp": digits_of_mlp, "squeezenet1
 # ---- models ----
 
 def ours(program, network, here, methods):
-    """Profiles once; yields a QDQ model a method."""
+    """Profiles once; yields a QDQ model a method, and one more whose Concats rescale their operands, as ONNX Runtime's do."""
     def run(*words):
         done = subprocess.run([program, *map(str, words)], capture_output=True, encoding="utf-8")
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
     run("profile", network, "--data", here / "calibration.npz", "--per-sample", "--quiet", "-o", here / "profile.h5")
-    for method in methods:
-        encodings, made = here / f"{method}.json", here / f"{method}.onnx"
-        run("calibrate", here / "profile.h5", "--method", method, "--quiet", "-o", encodings)
+    (here / "untied.json").write_text('{"built_in": {"concat-inputs-share": false}}')
+    variants = [(method, "--method", method) for method in methods]
+    if any(node.op_type == "Concat" for node in onnx.load(network).graph.node):
+        variants.append((f"{methods[0]}, Concat untied", "--method", methods[0], "--config", here / "untied.json"))
+    for i, (which, *options) in enumerate(variants):
+        encodings, made = here / f"{i}.json", here / f"{i}.onnx"
+        run("calibrate", here / "profile.h5", *options, "--quiet", "-o", encodings)
         run("export", encodings, "--model", network, "--to", "qdq", "--quiet", "-o", made)
-        yield f"ours, {method}", made
+        yield f"ours, {which}", made
 
 
 class Reader(quantization.CalibrationDataReader):
