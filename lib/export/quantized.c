@@ -93,23 +93,31 @@ enum tmk_status tmk_qdq_tell(struct tmk_qdq *q, const struct tmk_encoding *encod
 }
 
 /* Of an encoding that nobody told anything of yet. */
-static const char *why_not(const struct tmk_qdq *q, const struct tmk_encoding *e) {
+static const char *why_not(const struct tmk_qdq *q, const struct originals *all,
+                           const struct tmk_encoding *e) {
+    const struct tmk_value *value = e->id < all->n ? all->list[e->id] : NULL;
     if (!tmk_dtype_is_integer(e->dtype))
         return "8-bit floats have no QuantizeLinear here";
     for (uint32_t i = 0; i < q->n_marks; i++)
         if (q->marks[i]->id == e->id)
             return q->marks[i]->value ? "nothing reads the value under this encoding"
                                       : "the codes of its Relu's or Clip's result clip it";
+    if (value && value->graph != q->graph)
+        return "it is in a sub-graph, where everything stays float";
     return "nothing that ONNX Runtime's quantizer quantizes computes with it";
 }
 
 static enum tmk_status tell_the_rest(struct tmk_qdq *q) {
-    for (uint32_t i = 0; i < q->encodings->n_items; i++) {
+    struct originals all;
+    TMK_TRY(find_originals(q->graph, &all, q->diag));
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; status == TMK_OK && i < q->encodings->n_items; i++) {
         const struct tmk_encoding *e = &q->encodings->items[i];
         if (!tmk_ptrmap_get(&q->told, e))
-            TMK_TRY(tmk_qdq_tell(q, e, why_not(q, e)));
+            status = tmk_qdq_tell(q, e, why_not(q, &all, e));
     }
-    return TMK_OK;
+    free(all.list);
+    return status;
 }
 
 static int by_id(const void *a, const void *b) {

@@ -382,6 +382,14 @@ static void encodings_that_fit_nothing_are_refused_or_told(void **state) {
     assert_non_null(strstr(c.said, "e: nothing that ONNX Runtime's quantizer quantizes"));
     end(&c);
 
+    begin(&c, "graph \"g\" opset 17 {\n input %k : bool[]\n input %x : f32[2]\n"
+              " %y = If(%k) {then_branch=graph \"t\" {\n %t = Sigmoid(%x)\n output %t\n}, "
+              "else_branch=graph \"e\" {\n %e = Exp(%x)\n output %e\n}}\n output %y\n}");
+    encode_u8(&c, "t", 0.5f, 0);
+    assert_ok(quantize(&c), &c.diag);
+    assert_string_equal(c.said, "t: it is in a sub-graph, where everything stays float; ");
+    end(&c);
+
     const float three[] = {1, 1, 1};
     begin(&c, CONV " output %c\n}");
     encode(&c, "w", TMK_INT8, 0, 3, three, 0);
