@@ -226,6 +226,8 @@ static enum tmk_status write_integer(const struct tmk_export_job *job, struct tm
 
 static enum tmk_status write_relay(const struct tmk_export_job *job, struct tmk_diag *diag) {
     const char *form = tmk_export_setting(job, "form", "annotated");
+    if (job->names)
+        tmk_export_remark(job, "relay: the text keeps its own names; the map is not looked at");
     if (strcmp(form, "annotated") == 0)
         return write_annotated(job, diag);
     if (strcmp(form, "integer") == 0)

@@ -36,6 +36,25 @@ def test_annotations_lead_to_the_tables():
         assert all(f"%{name}: " in declared for name in params["params"])
 
 
+def test_ranges_alone_are_enough_for_annotations():
+    with folder() as path:
+        (path / "config.json").write_text('{"defaults": {"quantize": false}}')
+        export(calibrated(path, "--config", path / "config.json"), path / "out.relay").expect(DONE)
+        text, edges, _ = texts(path / "out.relay")
+        ranges = {tensor["id"]: tensor for tensor in json.loads((path / "p.json").read_text())["tensors"]}
+        told = re.findall(r'profile_id="(p\d+)".*? min=(\S+)f, max=(\S+)f, dtype="float32"', text)
+        assert len(told) == text.count("annotation.quantize_info") > 0 and "ndom_scale" not in text
+        for profile_id, low, high in told:
+            assert (float(low), float(high)) == (ranges[profile_id]["min"], ranges[profile_id]["max"])
+            assert edges["values"][profile_id]["reason"]
+
+
+def test_names_of_a_consumer_are_told_to_be_left():
+    with folder() as path:
+        (path / "names.json").write_text('{"p0": "x"}')
+        export(calibrated(path), path / "out.relay", "--names", path / "names.json").expect(DONE, "its own names")
+
+
 def test_integers_hold_no_multiplied_floats():
     with folder() as path:
         for how, wanted in ([], "fixed_point_multiply" ), (["--pow2", "--pow2-requant"], "right_shift"):
