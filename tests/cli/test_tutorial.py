@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command of docs/tutorial.md and of the tour in README.md, as it stands there.
+
+usage: test_tutorial.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import re
+import shlex
+import shutil
+
+from cli import BUNDLE, DONE, SOURCE, folder, main, tidemark
+
+
+def commands(page):
+    text = (SOURCE / page).read_text()
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S):
+        for line in block.splitlines():
+            words = shlex.split(line, comments=True)
+            if words:
+                assert words[0] == "tidemark", f"{page}: {line}"
+                yield words[1:]
+
+
+def run_all(page, fewest):
+    with folder() as here:
+        for file in BUNDLE.glob("digits*"):
+            shutil.copy(file, here)
+        found = list(commands(page))
+        assert len(found) >= fewest, f"{page} has {len(found)} commands"
+        for words in found:
+            tidemark(*words, cwd=here).expect(DONE)
+            for flag, name in zip(words, words[1:]):
+                assert flag != "-o" or (here / name).stat().st_size, f"{words} left no {name}"
+
+
+def test_the_tutorial():
+    run_all("docs/tutorial.md", 15)
+
+
+def test_the_tour_in_the_readme():
+    run_all("README.md", 6)
+
+
+if __name__ == "__main__":
+    main(globals())
