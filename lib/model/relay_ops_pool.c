@@ -78,17 +78,33 @@ static bool measure(struct tmk_relay_call *call, const struct tmk_value *x, int3
 
 /* ---- by ONNX's own operators ---- */
 
+/* What must be put behind an axis so that there are `kept` windows without ceil_mode, of which
+ * runtimes have different opinions. */
+static int64_t padding_for(const struct window *w, int32_t i) {
+    int64_t reach = (w->kept[i] - 1) * w->stride[i] + (w->size[i] - 1) * w->dilation[i] + 1;
+    int64_t behind = reach - w->in[i] - w->pads[i];
+    return behind > 0 ? behind : 0;
+}
+
 static struct tmk_value *pooled(struct tmk_relay_call *call, const char *result,
                                 struct tmk_value *x, const struct window *w, bool average) {
     size_t n = (size_t)w->axes;
+    bool counts_padding = average && tmk_rl_bool(call, "count_include_pad");
+    int64_t padding[2 * AXES];
+    for (int32_t i = 0; i < w->axes; i++) {
+        padding[i] = w->pads[i];
+        padding[w->axes + i] = w->pads[w->axes + i];
+        if (w->ceil && !counts_padding)
+            padding[w->axes + i] = padding_for(w, i);
+    }
     tmk_rl_set_ints(call, "kernel_shape", w->size, n);
     tmk_rl_set_ints(call, "strides", w->stride, n);
-    tmk_rl_set_ints(call, "pads", w->pads, 2 * n);
+    tmk_rl_set_ints(call, "pads", padding, 2 * n);
     tmk_rl_set_ints(call, "dilations", w->dilation, n);
-    if (w->ceil)
+    if (w->ceil && counts_padding)
         tmk_rl_set_int(call, "ceil_mode", 1);
     if (average)
-        tmk_rl_set_int(call, "count_include_pad", tmk_rl_bool(call, "count_include_pad"));
+        tmk_rl_set_int(call, "count_include_pad", counts_padding);
     const char *op = average ? "AveragePool" : "MaxPool";
     if (w->whole)
         return tmk_rl_1(call, result, op, x);
