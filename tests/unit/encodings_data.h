@@ -57,11 +57,11 @@ static inline struct tmk_encodings *make_encodings(const struct made *made, uint
             float width = (made[i].high - made[i].low) * share;
             item->low[c] = made[i].low * share;
             item->high[c] = made[i].high * share;
-            item->scale[c] = width > 0 ? width / (float)(highest - lowest) : 1;
+            item->scale[c] = width > 0 ? width / ((float)highest - (float)lowest) : 1;
             if (!item->symmetric)
                 item->zero_point[c] = lowest - (int32_t)(item->low[c] / item->scale[c]);
-            item->clip_min[c] = (float)(lowest - item->zero_point[c]) * item->scale[c];
-            item->clip_max[c] = (float)(highest - item->zero_point[c]) * item->scale[c];
+            item->clip_min[c] = ((float)lowest - (float)item->zero_point[c]) * item->scale[c];
+            item->clip_max[c] = ((float)highest - (float)item->zero_point[c]) * item->scale[c];
         }
     }
     return e;
