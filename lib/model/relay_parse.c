@@ -7,6 +7,7 @@
 #include "base/diag.h"
 #include "base/grow.h"
 #include "model/relay_graph.h"
+#include "model/relay_json.h"
 #include "model/relay_read.h"
 
 /* ---- what the parts share ---- */
@@ -491,7 +492,8 @@ static bool is_json(const char *text, size_t len) {
 
 enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
                                 struct tmk_relay_module **out, struct tmk_diag *diag) {
-    if (is_json(text, len))
+    bool json = is_json(text, len);
+    if (json && memmem(text, len, "\"arg_nodes\"", 11))
         return tmk_relay_parse_graph(text, len, name, out, diag);
     struct tmk_relay_module *module;
     TMK_TRY(tmk_relay_module_create(&module, diag));
@@ -504,6 +506,7 @@ enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
         .end = text + len,
         .line_begin = text + skip,
         .line = 1,
+        .token = {.place = {1, 1}}, /* what JSON has no better place for */
         .module = module,
         .pointers = {.element = sizeof(void *)},
         .attrs = {.element = sizeof(struct tmk_relay_attr)},
@@ -513,7 +516,7 @@ enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
         .metadata = {.element = sizeof(void *)},
         .diag = diag,
     };
-    enum tmk_status status = parse_module(&in);
+    enum tmk_status status = json ? tmk_relay_parse_json(&in, text, len) : parse_module(&in);
     reader_finish(&in);
     if (status != TMK_OK) {
         tmk_relay_module_destroy(&module);

@@ -38,8 +38,9 @@ struct tmk_relay_token {
 /* A name of the text, once, and what it stands for now. */
 struct tmk_relay_word {
     struct tmk_relay_binding *binding;
-    size_t bound; /* where in the reader's `scope` */
-    bool defined; /* is it the name of a function? */
+    size_t bound;    /* where in the reader's `scope` */
+    bool defined;    /* is it the name of a function? */
+    uint32_t copies; /* names that were made of it by a counter */
     char text[];
 };
 

@@ -21,6 +21,8 @@ if not FOLDERS[0].is_dir():
     sys.exit(77)
 
 TEXTS = sorted(path for folder in FOLDERS for ending in ("*.relay", "*.txt") for path in folder.rglob(ending))
+# What tvm.ir.save_json wrote, each beside the text of the same module and the values of its edges.
+JSONS = sorted(FOLDERS[0].glob("*/[0-9]*.json"))
 PARAMS = sorted(path for folder in FOLDERS for path in folder.rglob("*.params"))
 # Printed with other bytes before the metadata: lines broken by hand, and a remark that is missing.
 REFLOWED = {"mnist_original_bound.relay", "quantized_v0.0.4.relay"}
@@ -45,6 +47,34 @@ def test_params_are_the_same_bytes():
     assert len(PARAMS) >= 9
     for path, said in zip(PARAMS, run(TEXT, *PARAMS), strict=True):
         assert said.startswith(f"{path}: exact, "), said
+
+
+def test_json_reads_back_as_text():
+    assert len(JSONS) >= 28
+    for path, said in zip(JSONS, run(TEXT, *JSONS), strict=True):
+        assert said.startswith(f"{path}: equal, "), said
+
+
+def test_json_computes_what_tvm_computed():
+    sys.path.insert(0, str(SHARED / "relay" / "tools"))
+    try:
+        import numpy as np
+        import relay_ref
+    except ImportError as missing:
+        print(f"left out: {missing}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        for path in JSONS:
+            run(TEXT, "-o", out, path)
+            module, text = relay_ref.Parser(out.read_text()), relay_ref.Parser(path.with_suffix(".relay.txt").read_text())
+            names = [sorted(node["op"] for node in parser.funcs["main"].nodes) for parser in (module, text)]
+            assert names[0] == names[1], path
+            inputs, params = (dict(np.load(path.parent / f"{kind}.npz")) for kind in ("inputs", "params"))
+            result, _ = relay_ref.run(module, "main", inputs, params)
+            edges = np.load(path.with_suffix(".npz"))
+            (key,) = (key for key in edges if "|<out>|" in key)
+            assert np.abs(result - edges[key]).max() < 1e-5, path
 
 
 def test_a_graph_with_packed_kernels_is_refused():
@@ -90,6 +120,7 @@ def test_another_reader_sees_the_same():
 def test_damage():
     small = [path for path in TEXTS if path.stat().st_size < 100_000]
     assert run(DAMAGE, 2000, *small)[-1].endswith(" 0 wrong")
+    assert run(DAMAGE, 1000, *JSONS)[-1].endswith(" 0 wrong")
     with tempfile.TemporaryDirectory() as folder:
         graph = Path(folder) / "graph.json"
         graph.write_text((FOLDERS[0] / "extra" / "graph.json").read_text().replace(PACKED, "where"))

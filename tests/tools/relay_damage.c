@@ -160,9 +160,9 @@ static bool has_place(const char *text, const char *place) {
            !strchr(text, '\n');
 }
 
-/* JSON has no lines to tell: the file, and mostly a node. */
+/* The graph executor's JSON has no lines to tell: the file, and mostly a node. */
 static bool has_file(const char *text) {
-    return !strncmp(text, "damaged: ", 9) && !strchr(text, '\n');
+    return has_place(text, "damaged:") || (!strncmp(text, "damaged: ", 9) && !strchr(text, '\n'));
 }
 
 /* A damaged module becomes a graph, or is refused with a reason; with what is not known kept, or

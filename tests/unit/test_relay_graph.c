@@ -111,24 +111,32 @@ static void test_errors(void **state) {
     static const struct {
         const char *json, *error;
     } cases[] = {
-        {"{", "g: not JSON"},
-        {"{}", "g: no list of nodes"},
-        {"{\"nodes\": []}", "g: attrs: shape and dltype do not have"},
-        {"{\"nodes\": [], \"attrs\": {\"shape\": [\"\", []], \"dltype\": [\"\", []]}}",
+        {"{\"arg_nodes\"", "g: not JSON"},
+        {"{\"arg_nodes\": []}", "g: no list of nodes"},
+        {"{\"arg_nodes\": [], \"nodes\": []}", "g: attrs: shape and dltype do not have"},
+        {"{\"arg_nodes\": [], \"nodes\": [], \"attrs\": {\"shape\": [\"\", []], \"dltype\": [\"\", "
+         "[]]}}",
          "g: no heads"},
-        {"{\"nodes\": [3]}", "g: attrs: shape and dltype do not have one item for each of 1"},
-        {"{\"nodes\": [{\"attrs\": {\"num_outputs\": \"0\"}}]}", "g: node 0: a strange number"},
-        {"{\"nodes\": [{}], \"attrs\": {\"shape\": [\"\", [[-1]]], \"dltype\": [\"\", "
+        {"{\"arg_nodes\": [], \"nodes\": [3]}",
+         "g: attrs: shape and dltype do not have one item for each of 1"},
+        {"{\"arg_nodes\": [], \"nodes\": [{\"attrs\": {\"num_outputs\": \"0\"}}]}",
+         "g: node 0: a strange number"},
+        {"{\"arg_nodes\": [], \"nodes\": [{}], \"attrs\": {\"shape\": [\"\", [[-1]]], \"dltype\": "
+         "[\"\", "
          "[\"int8\"]]}}",
          "g: attrs: shape 0 is none"},
-        {"{\"nodes\": [{}], \"attrs\": {\"shape\": [\"\", [[1]]], \"dltype\": [\"\", [\"x\"]]}}",
+        {"{\"arg_nodes\": [], \"nodes\": [{}], \"attrs\": {\"shape\": [\"\", [[1]]], \"dltype\": "
+         "[\"\", [\"x\"]]}}",
          "g: attrs: dltype 0"},
-        {"{\"nodes\": [{}], \"attrs\": {\"shape\": [\"\", [[1]]], \"dltype\": [\"\", [\"int8\"]]}}",
+        {"{\"arg_nodes\": [], \"nodes\": [{}], \"attrs\": {\"shape\": [\"\", [[1]]], \"dltype\": "
+         "[\"\", [\"int8\"]]}}",
          "g: node 0: no op or no name"},
-        {"{\"nodes\": [{\"op\": \"a\", \"name\": \"b\"}], \"attrs\": {\"shape\": [\"\", [[1]]], "
+        {"{\"arg_nodes\": [], \"nodes\": [{\"op\": \"a\", \"name\": \"b\"}], \"attrs\": "
+         "{\"shape\": [\"\", [[1]]], "
          "\"dltype\": [\"\", [\"int8\"]]}}",
          "g: node 0: an op that is neither"},
-        {"{\"nodes\": [{\"op\": \"tvm_op\", \"name\": \"b\", \"attrs\": {\"func_name\": "
+        {"{\"arg_nodes\": [], \"nodes\": [{\"op\": \"tvm_op\", \"name\": \"b\", \"attrs\": "
+         "{\"func_name\": "
          "\"fused_copy\"}, \"inputs\": [[0, 0, 0]]}], \"attrs\": {\"shape\": [\"\", [[1]]], "
          "\"dltype\": [\"\", [\"int8\"]]}}",
          "g: node 0: an input that no node before it makes"},

@@ -399,7 +399,7 @@ static void test_metadata_errors(void **state) {
          "[2]},{\"type_key\": \"relay.Constant\", \"attrs\": {\"data\": \"0\"}}],\n"
          "\"b64ndarrays\": [\"P6G0lvBAXt0AAAAAAAAAAA==\"]}",
          "m:3:17: metadata: constant: byte 16: the file is cut short"},
-        {SECTION("", "") " x", "something stands behind the metadata"},
+        {SECTION("", "") " x", "something stands behind the JSON"},
     };
     for (size_t i = 0; i < TMK_COUNT(cases); i++) {
         struct tmk_text text = {0};
