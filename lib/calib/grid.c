@@ -85,7 +85,7 @@ double tmk_grid_float8_nearest(enum tmk_dtype dtype, double x) {
     if (magnitude >= type.most)
         return copysign(type.most, x);
     /* the power of two that is not above x, or the type's least one, from the bits of the double */
-    uint64_t bits, least = (uint64_t)(1023 + type.least);
+    uint64_t bits, least = (uint64_t)(1023 + (int64_t)type.least);
     memcpy(&bits, &magnitude, sizeof bits);
     bits >>= DBL_MANT_DIG - 1;
     bits = (bits > least ? bits : least) - (uint64_t)type.mantissa;

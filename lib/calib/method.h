@@ -14,6 +14,7 @@ struct tmk_spread {
     uint32_t n;
     const double *lo, *hi, *mean; /* [n]: a bin's ends (tightened by min and max), its exact mean */
     const double *count;          /* [n] */
+    double *columns;              /* owned: where these four lie */
     double finite, zeros;         /* elements; zeros are in no bin, and are counted in `finite` */
     float min, max;               /* of the finite elements */
     double square;                /* the mean square; elements of a bin: see tmk_spread_half */

@@ -28,7 +28,8 @@ static void place(const struct rows *rows, uint32_t row, const struct tmk_summar
 
 static enum tmk_status fill(const struct tmk_stats *stats, const struct tmk_summary *facts,
                             struct tmk_spread *out, struct tmk_diag *diag) {
-    uint32_t n = facts->bins_used, negative = 0;
+    uint32_t negative = 0;
+    size_t n = facts->bins_used;
     if (n == 0)
         return TMK_OK;
     double *values = calloc(n, 4 * sizeof *values);
@@ -38,13 +39,14 @@ static enum tmk_status fill(const struct tmk_stats *stats, const struct tmk_summ
         struct rows rows = {bins, wide, wide + n};
         double *const columns[4] = {values, values + n, values + 2 * n, values + 3 * n};
         tmk_stats_bins(stats, rows.bin, rows.count, rows.low);
-        out->n = n;
+        out->n = facts->bins_used;
+        out->columns = values;
         out->lo = columns[0], out->hi = columns[1], out->mean = columns[2];
         out->count = columns[3];
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < out->n; i++)
             negative += rows.bin[i] >> 15;
-        for (uint32_t i = 0; i < n; i++)
-            place(&rows, i < negative ? n - 1 - i : i - negative, facts, out, columns, i);
+        for (uint32_t i = 0; i < out->n; i++)
+            place(&rows, i < negative ? out->n - 1 - i : i - negative, facts, out, columns, i);
         out->square /= out->finite;
     }
     free(wide);
@@ -122,7 +124,7 @@ enum tmk_status tmk_spread_take_samples(struct tmk_spread *spread, const float *
 }
 
 void tmk_spread_finish(struct tmk_spread *spread) {
-    free((void *)(uintptr_t)spread->lo); /* the first of its columns */
-    free(spread->sample_min);            /* and of theirs */
+    free(spread->columns);
+    free(spread->sample_min); /* and sample_max behind it */
     *spread = (struct tmk_spread){0};
 }
