@@ -81,7 +81,8 @@ static enum tmk_status take_addition(struct tmk_integer *g, struct product *p) {
     const uint32_t other = next->inputs[0] == p->result;
     struct tmk_tensor room;
     const struct tmk_tensor *bias = constant_of(next->inputs[other], &room);
-    if (!bias || !is_by_channel(p, bias))
+    const struct tmk_encoding *sum = tmk_integer_encoding(g, next->outputs[0], NULL, 0);
+    if (!bias || !is_by_channel(p, bias) || (sum && sum->n != 1))
         return TMK_OK;
     TMK_TRY(add_bias(g, p, bias, 1));
     p->result = next->outputs[0];

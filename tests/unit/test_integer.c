@@ -361,6 +361,36 @@ static void what_stays_float_is_told_with_the_reason(void **state) {
           "its input is int16");
 }
 
+/* A scale a channel of a result is for float operators: the bias stays with the Add. */
+static void results_of_many_scales_are_rounded_as_numbers(void **state) {
+    (void)state;
+    struct integer_case k = {0};
+    struct tmk_encoding *sum = NULL;
+    pass_begin(&k.c, MATRIX W1 " init %b : f32[3] = {3, 0.01, -1}\n %m = MatMul(%x, %w1)\n"
+                               " %y = Add(%m, %b)\n output %y\n}");
+    pass_evaluate(k.c.before, seed, &k.real, &k.c.diag);
+    encode_all(&k, "m", TMK_UINT8, false);
+    for (uint32_t i = 0; i < k.encodings->n_items; i++)
+        if (strcmp(k.encodings->items[i].name, "y") == 0)
+            sum = &k.encodings->items[i];
+    assert_non_null(sum);
+    const float scale = sum->scale[0];
+    const int32_t zero = sum->zero_point[0];
+    sum->axis = 1;
+    sum->n = 3;
+    sum->scale = tmk_encodings_make(k.encodings, 3, sizeof *sum->scale);
+    sum->zero_point = tmk_encodings_make(k.encodings, 3, sizeof *sum->zero_point);
+    for (int i = 0; i < 3; i++) {
+        sum->scale[i] = scale * (float)(i + 1);
+        sum->zero_point[i] = zero;
+    }
+    quantize(&k, TMK_ROUNDING_SINGLE_HALF_UP, false);
+    assert_int_equal(count(&k, "MatMulInteger"), 1);
+    assert_int_equal(count(&k, "Requantize"), 0);
+    assert_int_equal(count(&k, "QuantizeLinear"), 2);
+    end(&k);
+}
+
 /* The accumulator of a product without an encoding is read as numbers, and Softmax reads those. */
 static void a_result_without_an_encoding_is_dequantized(void **state) {
     (void)state;
@@ -403,6 +433,7 @@ int main(void) {
         cmocka_unit_test(codes_are_moved_as_numbers_are),
         cmocka_unit_test(layers_follow_each_other_without_a_float),
         cmocka_unit_test(what_stays_float_is_told_with_the_reason),
+        cmocka_unit_test(results_of_many_scales_are_rounded_as_numbers),
         cmocka_unit_test(a_result_without_an_encoding_is_dequantized),
         cmocka_unit_test(other_types_of_codes_and_powers_of_two),
     };
