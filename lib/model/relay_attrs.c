@@ -119,10 +119,23 @@ static const struct tmk_relay_rule *rule_of(const struct tmk_relay_op *op, const
     return NULL;
 }
 
+/* The rule of an attribute of the call; those without a name go by position. NULL: none. */
+static const struct tmk_relay_rule *rule_at(const struct tmk_relay_call *call, uint32_t i) {
+    const struct tmk_relay_attr *attrs = call->expr->attrs;
+    const struct tmk_relay_rule *rule = call->op->attrs;
+    if (attrs[i].name[0])
+        return rule_of(call->op, attrs[i].name);
+    for (uint32_t k = 0; k < i && rule->name; k++)
+        rule += attrs[k].name[0] == 0;
+    return rule->name ? rule : NULL;
+}
+
 static const struct tmk_relay_value *given(const struct tmk_relay_call *call, const char *name) {
-    for (uint32_t i = 0; i < call->expr->n_attrs; i++)
-        if (strcmp(call->expr->attrs[i].name, name) == 0)
+    for (uint32_t i = 0; i < call->expr->n_attrs; i++) {
+        const struct tmk_relay_rule *rule = rule_at(call, i);
+        if (rule && strcmp(rule->name, name) == 0)
             return &call->expr->attrs[i].value;
+    }
     return NULL;
 }
 
@@ -299,7 +312,7 @@ enum tmk_status tmk_rl_check_attrs(struct tmk_relay_call *call) {
         return TMK_OK;
     for (uint32_t i = 0; i < call->expr->n_attrs; i++) {
         const struct tmk_relay_attr *attr = &call->expr->attrs[i];
-        if (!rule_of(call->op, attr->name))
+        if (!rule_at(call, i))
             return tmk_fail(call->to->diag, TMK_UNSUPPORTED, "the attribute '%s' is not known",
                             attr->name);
         if (attr->value.kind == TMK_RELAY_META)

@@ -99,6 +99,18 @@ static void numbers_that_no_node_needs_are_no_values(void **state) {
     tmk_relay_module_destroy(&module);
 }
 
+static void attributes_may_go_by_position(void **state) {
+    (void)state;
+    struct tmk_relay_module *module = module_of("def @main(%x: Tensor[(2, 4), float32]) {\n"
+                                                "  %0 = cast(%x, \"int8\");\n"
+                                                "  reshape(%0, [4, 2])\n}\n");
+    struct tmk_graph *graph = lowered(module, NULL);
+    assert_int_equal(named(graph, "output")->type.dtype, TMK_INT8);
+    assert_int_equal(named(graph, "output")->type.shape.dim[0], 4);
+    tmk_graph_destroy(&graph);
+    tmk_relay_module_destroy(&module);
+}
+
 static void functions_are_inlined_and_end(void **state) {
     (void)state;
     static const char deep[] = "def @main(%x: Tensor[(2), float32]) { @f(@f(%x)) }\n"
@@ -160,6 +172,7 @@ int main(void) {
         cmocka_unit_test(names_are_the_texts),
         cmocka_unit_test(parameters_are_bound_by_name),
         cmocka_unit_test(numbers_that_no_node_needs_are_no_values),
+        cmocka_unit_test(attributes_may_go_by_position),
         cmocka_unit_test(functions_are_inlined_and_end),
         cmocka_unit_test(refusals_have_a_place),
     };
