@@ -12,9 +12,9 @@ struct told {
         uint32_t id;
         char *name, *why;
     } * skipped;
-    size_t n_skipped;
-    struct words remarks; /* owned */
-    bool failed;          /* memory ran out */
+    char **remarks;
+    size_t n_skipped, n_remarks;
+    bool failed; /* memory ran out */
 };
 
 static void hear_skip(void *context, uint32_t id, const char *name, const char *why) {
@@ -32,9 +32,12 @@ static void hear_skip(void *context, uint32_t id, const char *name, const char *
 
 static void hear_remark(void *context, const char *text) {
     struct told *told = context;
-    char *copy = strdup(text);
-    if (!copy || !add_word(&told->remarks, copy)) {
-        free(copy);
+    char **grown = realloc(told->remarks, (told->n_remarks + 1) * sizeof *grown);
+    if (grown) {
+        told->remarks = grown;
+        grown[told->n_remarks++] = strdup(text);
+        told->failed = told->failed || !grown[told->n_remarks - 1];
+    } else {
         told->failed = true;
     }
 }
@@ -44,10 +47,10 @@ static void finish(struct told *told) {
         free(told->skipped[i].name);
         free(told->skipped[i].why);
     }
-    for (size_t i = 0; i < told->remarks.n; i++)
-        free((char *)told->remarks.items[i]);
+    for (size_t i = 0; i < told->n_remarks; i++)
+        free(told->remarks[i]);
     free(told->skipped);
-    free(told->remarks.items);
+    free(told->remarks);
 }
 
 static void list_formats(void) {
@@ -74,17 +77,17 @@ static void put_json(const struct told *told, const struct tmk_export_options *o
         printf("}");
     }
     printf("],\"remarks\":[");
-    for (size_t i = 0; i < told->remarks.n; i++) {
+    for (size_t i = 0; i < told->n_remarks; i++) {
         printf("%s", i ? "," : "");
-        put_quoted(stdout, told->remarks.items[i]);
+        put_quoted(stdout, told->remarks[i]);
     }
     printf("]}\n");
 }
 
 static void tell(const struct told *told) {
     enum { FIRST = 5 };
-    for (size_t i = 0; i < told->remarks.n; i++)
-        remark("%s", told->remarks.items[i]);
+    for (size_t i = 0; i < told->n_remarks; i++)
+        remark("%s", told->remarks[i]);
     for (size_t i = 0; i < told->n_skipped && i < FIRST; i++)
         remark("p%u '%s' was left out: %s", told->skipped[i].id, told->skipped[i].name,
                told->skipped[i].why);
@@ -99,30 +102,31 @@ struct job {
     bool json;
 };
 
-static int export_them(struct job *job) {
+static int export_them(const struct job *job) {
     struct tmk_diag diag = {0};
     struct told told = {0};
     struct tmk_encodings *encodings = NULL;
     struct tmk_model *model = NULL;
-    job->options.settings = job->settings.items;
-    job->options.n_settings = job->settings.n;
-    job->options.skip = hear_skip;
-    job->options.remark = hear_remark;
-    job->options.context = &told;
+    struct tmk_export_options options = job->options;
+    options.settings = job->settings.items;
+    options.n_settings = job->settings.n;
+    options.skip = hear_skip;
+    options.remark = hear_remark;
+    options.context = &told;
     enum tmk_status status = tmk_encodings_read(job->encodings, &encodings, &diag);
     if (status == TMK_OK && job->model)
         status = tmk_model_open_params(job->model, job->params, true, &model, &diag);
     if (status == TMK_OK)
-        status = tmk_export(encodings, model, &job->options, &diag);
+        status = tmk_export(encodings, model, &options, &diag);
     if (status == TMK_OK && told.failed)
         status = TMK_NOMEM;
     bool written = status == TMK_OK;
     if (encodings && (written || status == TMK_NOTFOUND)) {
         if (job->json)
-            put_json(&told, &job->options, encodings);
+            put_json(&told, &options, encodings);
         tell(&told);
     }
-    if (written)
+    if (written && encodings)
         remark("%s for %s, from %u encodings; %u values stay float", job->options.path,
                job->options.format, encodings->n_items, encodings->n_left);
     int exit_status = written ? EXIT_DONE : complain(status, &diag);

@@ -30,10 +30,10 @@ static const char *behind(const char *at, const char *end, const char *text) {
 
 /* Behind the '>' of a tag, passing over quoted attributes; NULL: it does not end. */
 static const char *end_of_tag(const char *at, const char *end) {
-    char quote = 0;
+    char quote = '\0';
     for (; at < end; at++) {
         if (quote ? *at == quote : *at == '"' || *at == '\'')
-            quote = quote ? 0 : *at;
+            quote = (char)(quote ? '\0' : *at);
         else if (!quote && *at == '>')
             return at + 1;
         else if (!quote && *at == '<')
