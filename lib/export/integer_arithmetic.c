@@ -6,13 +6,15 @@
  * 32 bits. Rounding there costs less than 2^-20 of a step; what is left is the last requantization.
  * Mul: y = requantize((a - zero) * (b - zero)).
  * BatchNormalization: y = requantize((x - zero) * factor + offset), factor and offset being int32
- * numbers a channel, as large as 30 bits allow.
+ * numbers a channel, as large as 30 bits allow, of the parameters as their encodings have them.
  */
 #include <math.h>
 
 #include "base/diag.h"
 #include "export/integer.h"
+#include "export/qdq.h"
 #include "graph/rewrite.h"
+#include "ops/quantized.h"
 
 static uint32_t bits_of(const struct tmk_encoding *e) {
     return 8 * (uint32_t)tmk_dtype_size(tmk_integer_carrier(e));
@@ -117,26 +119,50 @@ struct affine {
     double *factor, *offset;
 };
 
+/* Input i as its encoding has it; *out NULL: it is no constant. */
+static enum tmk_status read_parameter(struct tmk_integer *g, const struct tmk_node *node,
+                                      uint32_t i, uint32_t *n, const float **out) {
+    const struct tmk_tensor *t = i < node->n_inputs ? tmk_value_constant(node->inputs[i]) : NULL;
+    const struct tmk_encoding *e = tmk_integer_encoding(g, node->inputs[i], node, i);
+    struct tmk_tensor codes = {0};
+    *out = NULL;
+    if (!t || t->dtype != TMK_FLOAT32 || t->shape.rank != 1)
+        return TMK_OK;
+    *n = (uint32_t)t->shape.dim[0];
+    *out = t->data;
+    if (!e || tmk_integer_carrier(e) == TMK_UNDEFINED || (e->n != 1 && e->n != *n))
+        return TMK_OK;
+    float *numbers = tmk_arena_array(&g->arena, *n, sizeof *numbers);
+    if (!numbers)
+        return tmk_nomem(g->diag);
+    TMK_TRY(e->dtype == TMK_INT32 ? tmk_qdq_bias_codes(t, 1, e->scale, e->n, &codes, g->diag)
+                                  : tmk_qdq_codes(t, e, e->scale, &codes, g->diag));
+    for (uint32_t c = 0; c < *n; c++)
+        numbers[c] = e->scale[c % e->n] *
+                     (float)((int64_t)tmk_quantized_at(&codes, c) - e->zero_point[c % e->n]);
+    tmk_tensor_finish(&codes);
+    *out = numbers;
+    return TMK_OK;
+}
+
 static enum tmk_status read_affine(struct tmk_integer *g, const struct tmk_node *node,
                                    struct affine *out) {
-    const struct tmk_tensor *t[5];
+    const float *t[5] = {NULL};
+    uint32_t n[5] = {0};
     const double epsilon = (double)tmk_node_float(node, "epsilon", 1e-5f);
     for (uint32_t i = 1; i < 5; i++) {
-        t[i] = i < node->n_inputs ? tmk_value_constant(node->inputs[i]) : NULL;
-        if (!t[i] || t[i]->dtype != TMK_FLOAT32 || t[i]->shape.rank != 1 ||
-            t[i]->shape.dim[0] != t[1]->shape.dim[0] || !t[i]->shape.dim[0])
+        TMK_TRY(read_parameter(g, node, i, &n[i], &t[i]));
+        if (!t[i] || !n[i] || n[i] != n[1])
             return tmk_integer_stays(g, "its parameters are no constants");
     }
-    struct affine a = {.n = (uint32_t)t[1]->shape.dim[0]};
+    struct affine a = {.n = n[1]};
     a.factor = tmk_arena_array(&g->arena, a.n, sizeof *a.factor);
     a.offset = tmk_arena_array(&g->arena, a.n, sizeof *a.offset);
     if (!a.factor || !a.offset)
         return tmk_nomem(g->diag);
     for (uint32_t c = 0; c < a.n; c++) {
-        const double scale = (double)((const float *)t[1]->data)[c],
-                     bias = (double)((const float *)t[2]->data)[c],
-                     mean = (double)((const float *)t[3]->data)[c],
-                     variance = (double)((const float *)t[4]->data)[c];
+        const double scale = (double)t[1][c], bias = (double)t[2][c], mean = (double)t[3][c],
+                     variance = (double)t[4][c];
         a.factor[c] = scale / sqrt(variance + epsilon);
         a.offset[c] = bias - mean * a.factor[c];
         if (!isfinite(a.factor[c]) || !isfinite(a.offset[c]))

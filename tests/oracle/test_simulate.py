@@ -145,9 +145,19 @@ class Reckoning:
         sums = (self.codes[node.input[0]] - a.zero) * (right - b.zero)
         self.settle(node.output[0], np.moveaxis(sums, 1, -1), float(a.scale[0]) * float(b.scale[0]))
 
+    def parameter(self, name):
+        """As its encoding has it."""
+        numbers, entry = self.weights[name], self.grids.get(name)
+        if not entry:
+            return numbers.astype(np.float64)
+        scale, zero = np.array(entry["scale"], np.float32), np.array(entry["zero_point"])
+        if entry["dtype"] == "int32":
+            return (scale * np.rint(numbers.astype(np.float64) / scale.astype(np.float64)).astype(np.float32)).astype(np.float64)
+        return (scale * (Grid(entry).codes(numbers) - zero).astype(np.float32)).astype(np.float64)
+
     def BatchNormalization(self, node):
         x = self.grid(node.input[0])
-        gamma, beta, mean, variance = (self.weights[name].astype(np.float64) for name in node.input[1:])
+        gamma, beta, mean, variance = (self.parameter(name) for name in node.input[1:])
         epsilon = np.float32(next(one.f for one in node.attribute if one.name == "epsilon"))
         factor = gamma / np.sqrt(variance + float(epsilon))
         offset = beta - mean * factor
