@@ -106,15 +106,15 @@ static void hold_against(const struct tmk_profile *profile, const struct tmk_pro
     }
 }
 
-/* An ONNX model, or Relay text, that does not hold ranges itself. */
+/* What is none of the forms of ranges, or an ONNX model without quantized values, is held as a
+ * model. */
 static bool is_plain_model(const char *path) {
     struct tmk_ranges *ranges = NULL;
+    struct tmk_diag diag = {0};
     const char *dot = strrchr(path, '.');
-    if (!dot || (strcmp(dot, ".onnx") != 0 && strcmp(dot, ".relay") != 0))
-        return false;
-    const bool plain = tmk_ranges_read(path, NULL, &ranges, NULL) != TMK_OK;
+    const enum tmk_status status = tmk_ranges_read(path, NULL, &ranges, &diag);
     tmk_ranges_destroy(&ranges);
-    return plain;
+    return status == TMK_UNSUPPORTED || (status != TMK_OK && dot && strcmp(dot, ".onnx") == 0);
 }
 
 /* *covered: the share of values with a range, 1 where there are none. */
