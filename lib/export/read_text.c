@@ -174,9 +174,26 @@ const struct tmk_reader tmk_reader_tensorrt_ranges = {
 
 /* ---- ncnn ---- */
 
+/* Its first line with something on it is a layer and numbers. */
 static bool is_ncnn(const char *path, const char *text, size_t len) {
     (void)path;
-    return is_text(text, len) && tmk_reader_finds(text, len, "_param_");
+    struct lines lines = {text, text + len, 0};
+    const char *line = NULL;
+    size_t n = 0;
+    double scale;
+    if (!is_text(text, len) || !tmk_reader_finds(text, len, "_param_"))
+        return false;
+    do {
+        if (!next_line(&lines, &line, &n))
+            return false;
+    } while (!n || *line == '#');
+    const char *space = memchr(line, ' ', n), *end = line + n;
+    if (!space)
+        return false;
+    while (space < end && *space == ' ')
+        space++;
+    const char *stop = memchr(space, ' ', (size_t)(end - space));
+    return parse_number(space, (size_t)((stop ? stop : end) - space), &scale);
 }
 
 /* "conv1_param_0" is the weight of layer conv1. */

@@ -101,7 +101,7 @@ static void test_what_is_refused(void **state) {
         {"TRT-8601-EntropyCalibration2\nx 3f800000\n", "line 2"},
         {"conv1_param_0 1 2\n\nconv1 3\n", "line 2: is blank"},
         {"conv1_param_0 1 -2\n", "line 1"},
-        {"conv1_param_0 inf\n", "line 1"},
+        {"conv1_param_0 1 inf\n", "line 1"},
         {"x: 1\ny: nan\n", "line 2"},
         {"nothing that anybody writes", "in a form that is known"},
         {"", "in a form that is known"},
