@@ -101,6 +101,7 @@ def test_quark():
             return self.left.pop() if self.left else None
 
     with folder() as path:
+        os.chdir(path)  # where it leaves a table
         settings = config.get_default_config("S8S8_AAWS")
         settings.extra_options["SaveAndRestore"] = str(export(path, "ranges.json", "quark", all_activations=True))
         quantizer = quark.ModelQuantizer(config.Config(global_quant_config=settings))
@@ -111,6 +112,7 @@ def test_quark():
             span = max(RANGES[name]["max"], 0) - min(RANGES[name]["min"], 0)
             assert scales[f"{name}_scale"] == np.float32(span / 255), name
         report("quark, weights by the tensor, as QDQ in onnxruntime", sqnr(run_model(model)), 35.20, 0.5)
+        os.chdir("/")
 
 
 def test_rknn():
