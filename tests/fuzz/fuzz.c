@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static void remove_folder(void) {
+    DIR *d = opendir(folder);
+    const struct dirent *entry;
+    while (d && (entry = readdir(d)))
+        unlinkat(dirfd(d), entry->d_name, 0);
+    if (d)
+        closedir(d);
+    rmdir(folder);
+}
+
+const char *fuzz_file(const char *name, const uint8_t *data, size_t size) {
+    static char path[128];
+    if (!*folder) {
+        bool memory = access("/dev/shm", W_OK) == 0;
+        strcpy(folder, memory ? "/dev/shm/tidemark-fuzz-XXXXXX" : "/tmp/tidemark-fuzz-XXXXXX");
+        if (!mkdtemp(folder) || atexit(remove_folder) != 0) {
+            perror(folder);
+            exit(2);
+        }
+    }
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0) {
+        perror(path);
+        exit(2);
+    }
+    return path;
+}
+
+uint8_t fuzz_take(const uint8_t **data, size_t *size) {
+    if (!*size)
+        return 0;
+    --*size;
+    return *(*data)++;
+}
+
+void fuzz_fail(const char *file, int line, const char *what, const struct tmk_diag *diag) {
+    fprintf(stderr, "%s:%d: does not hold: %s; %s\n", file, line, what, diag ? diag->text : "");
+    abort();
+}
+
+bool fuzz_ok(enum tmk_status status, const struct tmk_diag *diag) {
+    fuzz_check(status != TMK_NOMEM, diag);
+    fuzz_check(status == TMK_OK || (diag->status != TMK_OK && *diag->text), diag);
+    return status == TMK_OK;
+}

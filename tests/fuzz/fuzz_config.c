@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What calibrate is told by a file. */
+#include "base/diag.h"
+#include "calib/config.h"
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct tmk_diag diag = {0};
+    struct tmk_config config;
+    (void)fuzz_ok(tmk_config_init(&config, fuzz_file("config.json", data, size), &diag), &diag);
+    tmk_config_finish(&config);
+    return 0;
+}

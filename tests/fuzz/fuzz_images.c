@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PNG and JPEG files and what is made of them. A line of text that says what that is comes first.
+ */
+#include <string.h>
+
+#include "base/diag.h"
+#include "data/image.h"
+#include "fuzz.h"
+
+enum { MOST_SPEC = 200, MOST_SIDE = 512 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char text[MOST_SPEC + 1] = "";
+    const uint8_t *end = size ? memchr(data, '\n', size < MOST_SPEC ? size : MOST_SPEC) : NULL;
+    if (!end)
+        return 0;
+    size_t len = (size_t)(end - data);
+    memcpy(text, data, len);
+    struct tmk_diag diag = {0};
+    struct tmk_image_spec spec;
+    if (!fuzz_ok(tmk_image_spec_parse(text, &spec, &diag), &diag))
+        return 0;
+    /* Large pictures are slow, not wrong. */
+    if (spec.shorter > MOST_SIDE || spec.width > MOST_SIDE || spec.height > MOST_SIDE)
+        return 0;
+    struct tmk_image_recipe recipe;
+    struct tmk_tensor tensor = {0};
+    tmk_image_recipe_init(&recipe, &spec);
+    const char *path = fuzz_file("picture", data + len + 1, size - len - 1);
+    if (fuzz_ok(tmk_image_load(path, &recipe, &tensor, &diag), &diag))
+        tmk_tensor_finish(&tensor);
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ONNX models. The first byte: bit 0 keeps unknown operators. What was read is printed and encoded.
+ */
+#include "base/diag.h"
+#include "fuzz.h"
+#include "graph/print.h"
+#include "model/onnx.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint8_t how = fuzz_take(&data, &size);
+    struct tmk_onnx_options options = {.keep_unknown = how & 1};
+    struct tmk_graph *graph = NULL;
+    struct tmk_diag diag = {0};
+    const char *path = fuzz_file("model.onnx", data, size);
+    if (!fuzz_ok(tmk_onnx_load(path, &options, &graph, &diag), &diag))
+        return 0;
+    struct tmk_text text = {0};
+    tmk_graph_print(graph, 8, NULL, &text);
+    tmk_text_finish(&text);
+    text = (struct tmk_text){0};
+    (void)fuzz_ok(tmk_onnx_encode(graph, &text, &diag), &diag);
+    tmk_text_finish(&text);
+    tmk_graph_destroy(&graph);
+    return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles as JSON and as HDF5: what reads is a profile that can be written, and a checkpoint. */
+#include "base/diag.h"
+#include "fuzz.h"
+#include "profile/checkpoint.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct tmk_diag diag = {0};
+    struct tmk_profile *profile = NULL;
+    if (!fuzz_ok(tmk_profile_read(fuzz_file("profile", data, size), &profile, &diag), &diag))
+        return 0;
+    struct tmk_text text = {0};
+    fuzz_check(tmk_checkpoint_encode(profile, &text, &diag) == TMK_OK, &diag);
+    tmk_text_finish(&text);
+    fuzz_check(tmk_profile_write(profile, fuzz_file("again.json", NULL, 0), &diag) == TMK_OK,
+               &diag);
+    tmk_profile_destroy(&profile);
+    return 0;
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the fuzz targets with clang and runs them one after the other; prints a table.
+
+usage: run.py BUILD [--seconds N] [TARGET...]
+
+What was found stays in BUILD: fuzz-corpus/TARGET (inputs that reach new edges) and fuzz-crashes/TARGET. Exit status 1
+when there is a crash, a leak or a hang.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+GOLDEN = {"profile", "encodings"}
+# HDF5 itself leaks when a file is damaged.
+LEAKY = {"hdf5_data", "lineage", "profile", "ranges"}
+MOST_BYTES = 80_000  # larger than any seed
+
+
+def build(folder, targets):
+    if not (folder / "build.ninja").exists():
+        subprocess.run(["meson", "setup", folder, ROOT, "-Dfuzz=enabled", "-Db_sanitize=address,undefined",
+                        "-Db_lundef=false", "-Dbuildtype=debugoptimized", "-Dmpi=disabled", "-Donednn=disabled"],
+                       check=True, env=os.environ | {"CC": os.environ.get("CC", "clang")}, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "-C", folder, *(f"tests/fuzz/fuzz_{t}" for t in targets)], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def last(pattern, text):
+    found = re.findall(pattern, text)
+    return int(found[-1]) if found else 0
+
+
+def run(folder, target, seconds):
+    """Executions, seconds, edges, features, and the files that crashed."""
+    found, crashes = folder / "fuzz-corpus" / target, folder / "fuzz-crashes" / target
+    for each in (found, crashes):
+        each.mkdir(parents=True, exist_ok=True)
+    before = set(crashes.iterdir())
+    seeds = [HERE / "corpus" / target, HERE / "regressions" / target, *([ROOT / "tests/golden"] if target in GOLDEN else [])]
+    done = subprocess.run(
+        [folder / f"tests/fuzz/fuzz_{target}", found, *(seed for seed in seeds if seed.is_dir()),
+         f"-max_total_time={seconds}", "-rss_limit_mb=2048", "-timeout=10", f"-max_len={MOST_BYTES}",
+         f"-detect_leaks={0 if target in LEAKY else 1}", f"-artifact_prefix={crashes}/", "-close_fd_mask=1",
+         "-print_final_stats=1"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+        env=os.environ | {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+                          "ASAN_OPTIONS": f"detect_leaks={0 if target in LEAKY else 1}"})
+    (folder / f"fuzz-{target}.log").write_text(done.stderr)
+    new = sorted(set(crashes.iterdir()) - before)
+    if done.returncode and not new:
+        print(f"{target} failed; see {folder}/fuzz-{target}.log", file=sys.stderr)
+    log = done.stderr
+    return {"runs": last(r"stat::number_of_executed_units: +(\d+)", log) or last(r"#(\d+)", log),
+            "rate": last(r"stat::average_exec_per_sec: +(\d+)", log) or last(r"exec/s: (\d+)", log),
+            "edges": last(r"cov: (\d+)", log), "of": last(r"\((\d+) inline 8-bit counters\)", log),
+            "corpus": len(list(found.iterdir())), "bad": bool(new or done.returncode), "new": new}
+
+
+def main():
+    parser = argparse.ArgumentParser(usage="run.py BUILD [--seconds N] [TARGET...]")
+    parser.add_argument("build", type=Path)
+    parser.add_argument("targets", nargs="*")
+    parser.add_argument("--seconds", type=int, default=60)
+    asked = parser.parse_intermixed_args()
+    targets = asked.targets or sorted(path.stem[len("fuzz_"):] for path in HERE.glob("fuzz_*.c"))
+    folder = asked.build.resolve()
+    build(folder, targets)
+    print(f"{'target':<12}{'executions':>12}{'a second':>10}{'edges':>8}{'of':>8}{'corpus':>8}  crashes", flush=True)
+    bad = False
+    for target in targets:
+        r = run(folder, target, asked.seconds)
+        bad = bad or r["bad"]
+        print(f"{target:<12}{r['runs']:>12}{r['rate']:>10}{r['edges']:>8}{r['of']:>8}{r['corpus']:>8}  "
+              f"{len(r['new']) or ('failed' if r['bad'] else 0)}", flush=True)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
