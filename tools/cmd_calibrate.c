@@ -7,7 +7,7 @@
 #include <tidemark/encodings.h>
 
 #include "command.h"
-#include "show.h"
+#include "table.h"
 
 struct calibrate_args {
     const char *output, *dtype, *weights_dtype, *rounding;

@@ -7,7 +7,9 @@
 #include <tidemark/diff.h>
 
 #include "command.h"
+#include "pick.h"
 #include "show.h"
+#include "table.h"
 
 /* Either a profile or another file's ranges. */
 struct side {
@@ -20,6 +22,8 @@ struct diff_args {
     const char *format;
     bool all, json, given; /* given: the user said how much of a range */
     uint64_t limit;
+    const char *sort;
+    struct words filter;
 };
 
 static enum tmk_status read_side(const char *path, const char *format, struct side *out,
@@ -64,33 +68,159 @@ static bool drifted(const struct tmk_diff_item *item, const struct diff_args *ar
     return (item->ranged && item->range.share > args->range) || item->distance > args->distance;
 }
 
-/* ---- printing ---- */
-
-static void put_share(double share) {
-    if (isinf(share))
-        printf("%9s", "all");
-    else
-        printf("%8.2f%%", 100 * share);
+/* NULL: the side is no profile. */
+static const struct tmk_profile_tensor *record(const struct side *side, int64_t id) {
+    return side->profile && id >= 0 ? tmk_profile_by_id(side->profile, (uint32_t)id) : NULL;
 }
 
-static void put_row(const struct tmk_diff_item *item, bool drift) {
-    enum { NAME = 36 };
-    printf("%c ", drift ? '!' : ' ');
-    print_name(item->name, NAME);
+/* Keeps the values that the filter passes, as A's profile tells of them, or else B's. */
+static enum tmk_status sift(struct tmk_diff *diff, const struct side *a, const struct side *b,
+                            const struct words *texts, struct tmk_diag *diag) {
+    struct filter filter;
+    uint32_t kept = 0;
+    enum tmk_status status = filter_init(&filter, texts, diag);
+    if (status == TMK_OK && !filter.only_names && !a->profile && !b->profile) {
+        snprintf(diag->text, sizeof diag->text,
+                 "--filter: only names are known, since neither A nor B is a profile");
+        status = diag->status = TMK_ARGUMENT;
+    }
+    for (uint32_t i = 0; status == TMK_OK && i < diff->n; i++) {
+        const struct tmk_diff_item *item = &diff->items[i];
+        const struct tmk_profile_tensor *tensor = record(a, item->id_a);
+        tensor = tensor ? tensor : record(b, item->id_b);
+        if ((tensor || filter.only_names) && filter_passes(&filter, item->name, tensor))
+            diff->items[kept++] = *item;
+    }
+    if (status == TMK_OK)
+        diff->n = kept;
+    filter_finish(&filter);
+    return status;
+}
+
+/* ---- order ---- */
+
+static int compare_names(const void *a, const void *b) {
+    const struct tmk_diff_item *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static int descend(double x, double y) {
+    return (x < y) - (x > y);
+}
+
+static int compare_changes(const void *a, const void *b) {
+    const struct tmk_diff_item *x = a, *y = b;
+    int order = descend(x->ranged ? x->range.share : -1, y->ranged ? y->range.share : -1);
+    return order ? order : compare_names(a, b);
+}
+
+static int compare_reaches(const void *a, const void *b) {
+    const struct tmk_diff_item *x = a, *y = b;
+    int order = descend(x->ranged ? x->range.beyond : -1, y->ranged ? y->range.beyond : -1);
+    return order ? order : compare_names(a, b);
+}
+
+static int compare_distances(const void *a, const void *b) {
+    const struct tmk_diff_item *x = a, *y = b;
+    int order = descend(x->distance, y->distance);
+    return order ? order : compare_names(a, b);
+}
+
+static const struct order {
+    const char *key;
+    int (*compare)(const void *, const void *);
+} orders[] = {
+    {"worst", NULL}, /* as they come */
+    {"change", compare_changes},
+    {"beyond", compare_reaches},
+    {"distance", compare_distances},
+    {"name", compare_names},
+};
+
+/* NULL: no such key. */
+static const struct order *find_order(const char *key) {
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (strcmp(orders[i].key, key) == 0)
+            return &orders[i];
+    return NULL;
+}
+
+/* ---- printing ---- */
+
+enum column {
+    MARK,
+    NAME,
+    MIN_A,
+    MAX_A,
+    MIN_B,
+    MAX_B,
+    CHANGE,
+    BEYOND,
+    MEANING,
+    JS,
+    SPARK_A,
+    SPARK_B,
+    NOTES
+};
+static const struct table_column columns[] = {
+    [MARK] = {"", 1},
+    [NAME] = {"value", 36, .least = 12},
+    [MIN_A] = {"min A", 11, .leaves = 5, .right = true},
+    [MAX_A] = {"max A", 11, .leaves = 5, .right = true},
+    [MIN_B] = {"min B", 11, .leaves = 4, .right = true},
+    [MAX_B] = {"max B", 11, .leaves = 4, .right = true},
+    [CHANGE] = {"change", 9, .right = true},
+    [BEYOND] = {"beyond", 9, .leaves = 3, .right = true},
+    [MEANING] = {"meaning", 9, .leaves = 1},
+    [JS] = {"JS", 6, .right = true},
+    [SPARK_A] = {"A", SPARK_CELLS, .leaves = 2},
+    [SPARK_B] = {"B", SPARK_CELLS, .leaves = 2},
+    [NOTES] = {"", 0},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static void share_text(double share, char out[SPARK_BYTES]) {
+    if (isinf(share))
+        strcpy(out, "all");
+    else
+        snprintf(out, SPARK_BYTES, "%.2f%%", 100 * share);
+}
+
+/* Both on the axis that holds both. */
+static void put_histograms(const struct tmk_profile_tensor *a, const struct tmk_profile_tensor *b,
+                           char *out_a, char *out_b) {
+    struct tmk_summary s, t;
+    if (!a || !b || !a->stats || !b->stats)
+        return;
+    tmk_stats_facts(a->stats, &s);
+    tmk_stats_facts(b->stats, &t);
+    const double lo = fmin((double)s.min, (double)t.min), hi = fmax((double)s.max, (double)t.max);
+    sparkline(a->stats, lo, hi, out_a);
+    sparkline(b->stats, lo, hi, out_b);
+}
+
+static void put_row(const struct table *table, const struct tmk_diff_item *item,
+                    const struct side *a, const struct side *b, bool drift) {
+    char text[COLUMNS][SPARK_BYTES] = {{0}};
+    const char *cells[COLUMNS];
+    for (int i = 0; i < COLUMNS; i++)
+        cells[i] = text[i];
+    cells[MARK] = drift ? "!" : "";
+    cells[NAME] = item->name;
+    cells[NOTES] = item->change;
     if (item->ranged) {
         const struct tmk_range_difference *r = &item->range;
-        printf(" %11.5g %11.5g %11.5g %11.5g ", r->low_a, r->high_a, r->low_b, r->high_b);
-        put_share(r->share);
-        put_share(r->beyond);
-        printf("  %-8s", tmk_range_meaning_name(r->meaning));
-    } else {
-        printf(" %11s %11s %11s %11s %9s%9s  %-8s", "", "", "", "", "", "", "");
+        const double ends[] = {r->low_a, r->high_a, r->low_b, r->high_b};
+        for (int i = 0; i < 4; i++)
+            snprintf(text[MIN_A + i], SPARK_BYTES, "%.5g", ends[i]);
+        share_text(r->share, text[CHANGE]);
+        share_text(r->beyond, text[BEYOND]);
+        cells[MEANING] = tmk_range_meaning_name(r->meaning);
     }
     if (item->distance >= 0)
-        printf(" %6.3f", item->distance);
-    if (item->change[0])
-        printf("  %s", item->change);
-    printf("\n");
+        snprintf(text[JS], SPARK_BYTES, "%.3f", item->distance);
+    put_histograms(record(a, item->id_a), record(b, item->id_b), text[SPARK_A], text[SPARK_B]);
+    table_row(table, cells, drift ? HUE_RED : HUE_NONE);
 }
 
 static void put_json_row(const struct tmk_diff_item *item, bool drift) {
@@ -138,35 +268,53 @@ static void tell_names(const char *what, const char **names, uint32_t n) {
            n > TOLD ? ", ..." : "");
 }
 
+static void put_json(const struct tmk_diff *diff, const struct diff_args *args, bool profiles,
+                     uint32_t n_drifted) {
+    uint32_t shown = 0;
+    printf("{\"compared\":%u,\"drifted\":%u,\"values\":[", diff->n, n_drifted);
+    for (uint32_t i = 0; i < diff->n && (!args->limit || shown < args->limit); i++) {
+        const bool drift = drifted(&diff->items[i], args, profiles);
+        if (!drift && !args->all)
+            continue;
+        printf("%s", shown++ ? "," : "");
+        put_json_row(&diff->items[i], drift);
+    }
+    printf("]");
+    put_names("only_a", diff->only_a, diff->n_only_a);
+    put_names("only_b", diff->only_b, diff->n_only_b);
+    printf("}\n");
+}
+
+static void put_table(const struct tmk_diff *diff, const struct side *a, const struct side *b,
+                      const struct diff_args *args, uint32_t n_drifted) {
+    const bool profiles = a->profile && b->profile;
+    struct table table;
+    uint32_t shown = 0;
+    if (diff->n)
+        table_begin(&table, columns, COLUMNS);
+    for (uint32_t i = 0; i < diff->n && (!args->limit || shown < args->limit); i++) {
+        const bool drift = drifted(&diff->items[i], args, profiles);
+        if (!drift && !args->all)
+            continue;
+        put_row(&table, &diff->items[i], a, b, drift);
+        shown++;
+    }
+    printf("%u of %u values differ\n", n_drifted, diff->n);
+    tell_names("A", diff->only_a, diff->n_only_a);
+    tell_names("B", diff->only_b, diff->n_only_b);
+}
+
 /* How many drifted. */
-static uint32_t put_diff(const struct tmk_diff *diff, const struct diff_args *args, bool profiles) {
-    uint32_t n = 0, shown = 0;
+static uint32_t put_diff(const struct tmk_diff *diff, const struct side *a, const struct side *b,
+                         const struct diff_args *args) {
+    const bool profiles = a->profile && b->profile;
+    uint32_t n = 0;
     for (uint32_t i = 0; i < diff->n; i++)
         n += drifted(&diff->items[i], args, profiles);
     if (args->json)
-        printf("{\"compared\":%u,\"drifted\":%u,\"values\":[", diff->n, n);
-    else if (diff->n)
-        printf("  %-36s %11s %11s %11s %11s %9s%9s  %-8s %6s\n", "value", "min A", "max A", "min B",
-               "max B", "change", "beyond", "meaning", "JS");
-    for (uint32_t i = 0; i < diff->n; i++) {
-        const bool drift = drifted(&diff->items[i], args, profiles);
-        if ((!drift && !args->all) || (args->limit && shown >= args->limit))
-            continue;
-        if (args->json)
-            printf("%s", shown ? "," : "");
-        (args->json ? put_json_row : put_row)(&diff->items[i], drift);
-        shown++;
-    }
-    if (args->json) {
-        printf("]");
-        put_names("only_a", diff->only_a, diff->n_only_a);
-        put_names("only_b", diff->only_b, diff->n_only_b);
-        printf("}\n");
-    } else {
-        printf("%u of %u values differ\n", n, diff->n);
-        tell_names("A", diff->only_a, diff->n_only_a);
-        tell_names("B", diff->only_b, diff->n_only_b);
-    }
+        put_json(diff, args, profiles, n);
+    else
+        put_table(diff, a, b, args, n);
     return n;
 }
 
@@ -182,7 +330,11 @@ static enum tmk_status diff_files(const char *a, const char *b, const struct dif
     if (status == TMK_OK)
         status = compare(&left, &right, &diff, diag);
     if (status == TMK_OK)
-        *drift = put_diff(diff, args, left.profile && right.profile);
+        status = sift(diff, &left, &right, &args->filter, diag);
+    if (status == TMK_OK && find_order(args->sort)->compare)
+        qsort(diff->items, diff->n, sizeof *diff->items, find_order(args->sort)->compare);
+    if (status == TMK_OK)
+        *drift = put_diff(diff, &left, &right, args);
     tmk_diff_destroy(&diff);
     drop_side(&left);
     drop_side(&right);
@@ -190,7 +342,7 @@ static enum tmk_status diff_files(const char *a, const char *b, const struct dif
 }
 
 static int run_diff(const struct command *command, int argc, char **argv) {
-    struct diff_args args = {.range = -1, .distance = 0.1};
+    struct diff_args args = {.range = -1, .distance = 0.1, .sort = "worst"};
     struct words rest = {0};
     const struct option_row options[] = {
         {"range", 0, OPTION_REAL, "SHARE",
@@ -203,7 +355,10 @@ static int run_diff(const struct command *command, int argc, char **argv) {
         {"format", 0, OPTION_TEXT, "NAME", "what B is, where its first bytes don't tell",
          &args.format},
         {"all", 'a', OPTION_FLAG, NULL, "values that did not drift, too", &args.all},
-        {"limit", 0, OPTION_COUNT, "N", "so many values at most, worst first", &args.limit},
+        {"limit", 0, OPTION_COUNT, "N", "so many values at most, the first ones", &args.limit},
+        {"sort", 0, OPTION_TEXT, "KEY", "by this: worst, change, beyond, distance, name (worst)",
+         &args.sort},
+        FILTER_OPTION_ROW(args.filter),
         {"json", 0, OPTION_FLAG, NULL, "an object", &args.json},
         {0}};
     int exit_status;
@@ -214,11 +369,15 @@ static int run_diff(const struct command *command, int argc, char **argv) {
         args.range = args.given ? args.range : 0.1;
         if (rest.n != 2)
             exit_status = wrong_call(command, "it takes A and B");
+        else if (!find_order(args.sort))
+            exit_status = wrong_call(
+                command, "--sort is worst, change, beyond, distance or name, not '%s'", args.sort);
         else if (diff_files(rest.items[0], rest.items[1], &args, &drift, &diag) != TMK_OK)
             exit_status = complain(diag.status, &diag);
         else
             exit_status = drift ? EXIT_ANSWER_NO : EXIT_DONE;
     }
+    free(args.filter.items);
     free(rest.items);
     return exit_status;
 }
@@ -234,7 +393,10 @@ const struct command command_diff = {
     "calibration cache, AIMET's encodings, LiteRT's, Quark's, RKNN's, Glow's, onert's and ncnn's\n"
     "files, TensorRT's cache, a QDQ model. Each keeps ranges exactly, to one step of its grid, or "
     "as\n"
-    "a largest magnitude, and is compared so. Exit status 1: something drifted.",
+    "a largest magnitude, and is compared so. Exit status 1: something drifted.\n\n"
+    "--filter: what it does not pass is not compared. Its keys go by A, where that is a\n"
+    "profile. " FILTER_TEXT "\n"
+    "On a terminal drift is red, unless NO_COLOR is set.",
     "tidemark diff monday.json tuesday.json --range 0.2",
     run_diff,
 };

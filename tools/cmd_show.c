@@ -7,6 +7,7 @@
 #include <tidemark/session.h>
 
 #include "command.h"
+#include "pick.h"
 #include "show.h"
 
 static int compare_ids(const void *a, const void *b) {
@@ -49,7 +50,27 @@ static enum tmk_status choose(const struct tmk_profile *profile, const char *con
 struct show_args {
     bool json, convergence, nodes;
     struct some outliers;
+    const char *sort;
+    struct words filter;
 };
+
+/* Leaves of the chosen those that the filter passes, in the order asked for. */
+static enum tmk_status pick(const struct tmk_profile *profile, const struct show_args *args,
+                            uint32_t *chosen, uint32_t *n, struct tmk_diag *diag) {
+    struct filter filter;
+    uint32_t kept = 0;
+    enum tmk_status status = filter_init(&filter, &args->filter, diag);
+    for (uint32_t i = 0; status == TMK_OK && i < *n; i++) {
+        const struct tmk_profile_tensor *tensor = &profile->tensors[chosen[i]];
+        if (filter_passes(&filter, tensor->name, tensor))
+            chosen[kept++] = chosen[i];
+    }
+    filter_finish(&filter);
+    if (status == TMK_OK && args->sort)
+        status = sort_values(args->sort, profile, chosen, kept, diag);
+    *n = kept;
+    return status;
+}
 
 static int show(const struct words *rest, const struct show_args *args) {
     struct tmk_diag diag = {0};
@@ -58,6 +79,8 @@ static int show(const struct words *rest, const struct show_args *args) {
     enum tmk_status status = tmk_profile_read(rest->items[0], &profile, &diag);
     if (status == TMK_OK)
         status = choose(profile, rest->items + 1, rest->n - 1, &chosen, &n, &diag);
+    if (status == TMK_OK)
+        status = pick(profile, args, chosen, &n, &diag);
     if (status == TMK_OK && args->outliers.given)
         status = show_outliers(profile, chosen, n, args->outliers.n, args->json, &diag);
     else if (status == TMK_OK && args->convergence)
@@ -86,6 +109,9 @@ static int run_show(const struct command *command, int argc, char **argv) {
          "the samples that set the extremes, worst first (10, or N of them)", &args.outliers},
         {"convergence", 0, OPTION_FLAG, NULL,
          "how many samples the ranges needed (wants `profile --per-sample`)", &args.convergence},
+        {"sort", 0, OPTION_TEXT, "KEY", "by this: numbers descend but for min, names ascend (id)",
+         &args.sort},
+        FILTER_OPTION_ROW(args.filter),
         {0}};
     int exit_status;
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
@@ -94,9 +120,12 @@ static int run_show(const struct command *command, int argc, char **argv) {
         else if (args.outliers.given + args.convergence + args.nodes > 1)
             exit_status =
                 wrong_call(command, "--nodes, --outliers or --convergence, one at a time");
+        else if (args.sort && (args.outliers.given || args.convergence || args.nodes))
+            exit_status = wrong_call(command, "--sort is for the table and its JSON");
         else
             exit_status = show(&rest, &args);
     }
+    free(args.filter.items);
     free(rest.items);
     return exit_status;
 }
@@ -117,7 +146,10 @@ const struct command command_show = {
     "(derived values follow theirs, unless there is `profile --per-sample`);\n"
     "--convergence tells after how many samples a value's min and max stayed within 1 % and 5 % "
     "of\n"
-    "its final range. Both go by the values that are chosen, without weights.",
-    "tidemark show profile.json 'conv*'",
+    "its final range. Both go by the values that are chosen, without weights.\n\n"
+    "--sort and --filter go by keys. " FILTER_TEXT "\n"
+    "On a terminal lines with NaN or infinity are red, dead and saturated ones yellow, unless\n"
+    "NO_COLOR is set.",
+    "tidemark show profile.json --filter kind=activation --filter 'zeros>0.5' --sort range",
     run_show,
 };

@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "run_options.h"
-#include "show.h"
+#include "table.h"
 
 struct simulate_args {
     struct run_args run;

@@ -65,22 +65,22 @@ struct command {
 
 /* X(name): every command, `const struct command command_NAME`. */
 /* clang-format off: a line each. */
-#define COMMAND_LIST(X) \
-    X(profile) \
-    X(merge) \
-    X(show) \
-    X(check) \
-    X(diff) \
-    X(instrument) \
-    X(transform) \
-    X(link) \
-    X(calibrate) \
-    X(export) \
-    X(report) \
-    X(graph) \
-    X(run) \
-    X(simulate) \
-    X(verify) \
+#define COMMAND_LIST(X)                                                                            \
+    X(profile)                                                                                     \
+    X(merge)                                                                                       \
+    X(show)                                                                                        \
+    X(check)                                                                                       \
+    X(diff)                                                                                        \
+    X(instrument)                                                                                  \
+    X(transform)                                                                                   \
+    X(link)                                                                                        \
+    X(calibrate)                                                                                   \
+    X(export)                                                                                      \
+    X(report)                                                                                      \
+    X(graph)                                                                                       \
+    X(run)                                                                                         \
+    X(simulate)                                                                                    \
+    X(verify)                                                                                      \
     X(bench)
 /* clang-format on */
 

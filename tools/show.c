@@ -5,38 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "command.h"
-
-enum { SPARK_CELLS = 16, MOST_NAME = 40 };
+#include "table.h"
 
 /* ---- pieces of text ---- */
-
-/* Characters of a UTF-8 text: bytes that don't continue one. */
-static int width(const char *text) {
-    int n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
-/* A name without control characters, its middle left out where it is too long. */
-void print_name(const char *name, int cells) {
-    int n = width(name), skipped_from = cells / 2, skipped_to = n - (cells - cells / 2 - 1),
-        at = -1;
-    for (const char *c = name; *c; c++) {
-        at += ((unsigned char)*c & 0xc0) != 0x80;
-        if (n > cells && at >= skipped_from && at < skipped_to) {
-            if (at == skipped_from && ((unsigned char)*c & 0xc0) != 0x80)
-                fputs("…", stdout);
-            continue;
-        }
-        putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
-    }
-    for (; n < cells; n++)
-        putchar(' ');
-}
 
 /* Of those that ran, the one that ran most often: the last batch may be a smaller one. */
 static void shape_text(const struct tmk_profile_tensor *tensor, char *out, size_t size) {
@@ -54,14 +27,11 @@ static void shape_text(const struct tmk_profile_tensor *tensor, char *out, size_
         strcat(out, " …");
 }
 
-/* A histogram between the extremes, a block of eight heights a cell. */
-static void sparkline(const struct tmk_stats *stats, const struct tmk_summary *s, char *out) {
+void sparkline(const struct tmk_stats *stats, double lo, double hi, char out[SPARK_BYTES]) {
     static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     double cells[SPARK_CELLS], most = 0;
     out[0] = '\0';
-    if (!s->finite || !(s->min < s->max) ||
-        tmk_stats_linear(stats, false, (double)s->min, (double)s->max, SPARK_CELLS, cells, NULL) !=
-            TMK_OK)
+    if (!(lo < hi) || tmk_stats_linear(stats, false, lo, hi, SPARK_CELLS, cells, NULL) != TMK_OK)
         return;
     for (int i = 0; i < SPARK_CELLS; i++)
         most = cells[i] > most ? cells[i] : most;
@@ -69,11 +39,6 @@ static void sparkline(const struct tmk_stats *stats, const struct tmk_summary *s
         int height = most > 0 ? (int)ceil(8 * sqrt(cells[i] / most)) : 0; /* roots show the tails */
         strcat(out, blocks[height > 8 ? 8 : height]);
     }
-}
-
-static const char *number(float value, char out[32]) {
-    snprintf(out, 32, "%.5g", (double)value);
-    return out;
 }
 
 /* ---- the table ---- */
@@ -108,44 +73,88 @@ static void marks_of(const struct tmk_profile_tensor *tensor, const struct tmk_n
              flags.at_spike && !flags.saturated ? "P" : "");
 }
 
-static void print_header(void) {
-    bool bold = isatty(STDOUT_FILENO);
-    printf("%s%-5s %-*s %-10s %-8s %-20s %11s %11s %11s %10s %6s %-6s %s%s\n",
-           bold ? "\033[1m" : "", "id", MOST_NAME, "name", "kind", "status", "shape", "min", "max",
-           "mean", "std", "zeros", "marks", "histogram", bold ? "\033[0m" : "");
-}
+enum { NUMBER = 11 }; /* as wide as numbers are */
 
-static void print_floats(const struct tmk_profile_tensor *tensor, const char *marks) {
+enum column { ID, NAME, KIND, STATUS, SHAPE, MIN, MAX, MEAN, STD, ZEROS, MARKS, HISTOGRAM, NOTES };
+static const struct table_column columns[] = {
+    [ID] = {"id", 5},
+    [NAME] = {"name", 40, .least = 12},
+    [KIND] = {"kind", 10, .leaves = 6},
+    [STATUS] = {"status", 8, .leaves = 7},
+    [SHAPE] = {"shape", 20, .least = 12, .leaves = 4},
+    [MIN] = {"min", NUMBER, .right = true},
+    [MAX] = {"max", NUMBER, .right = true},
+    [MEAN] = {"mean", NUMBER, .leaves = 2, .right = true},
+    [STD] = {"std", NUMBER, .leaves = 1, .right = true},
+    [ZEROS] = {"zeros", 6, .leaves = 3, .right = true},
+    [MARKS] = {"marks", 6, .leaves = 8},
+    [HISTOGRAM] = {"histogram", SPARK_CELLS, .leaves = 5},
+    [NOTES] = {"", 0},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* Of one line. */
+struct cells {
+    char text[COLUMNS][128];
+};
+
+static void put_floats(const struct tmk_stats *stats, struct cells *cells) {
     struct tmk_summary s;
-    char min[32], max[32], spark[SPARK_CELLS * 4 + 1];
-    tmk_stats_summary(tensor->stats, &s);
-    sparkline(tensor->stats, &s, spark);
-    if (s.finite)
-        printf("%11s %11s %11.4g %10.4g ", number(s.min, min), number(s.max, max), s.mean, s.std);
-    else
-        printf("%11s %11s %11s %10s ", "-", "-", "-", "-");
-    printf("%5.1f%% %-6s %s", s.count ? 100 * (double)s.zeros / (double)s.count : 0.0, marks,
-           spark);
+    tmk_stats_summary(stats, &s);
+    sparkline(stats, (double)s.min, (double)s.max, cells->text[HISTOGRAM]);
+    if (s.finite) {
+        snprintf(cells->text[MIN], 32, "%.5g", (double)s.min);
+        snprintf(cells->text[MAX], 32, "%.5g", (double)s.max);
+        snprintf(cells->text[MEAN], 32, "%.4g", s.mean);
+        snprintf(cells->text[STD], 32, "%.4g", s.std);
+    } else {
+        for (int c = MIN; c <= STD; c++)
+            strcpy(cells->text[c], "-");
+    }
+    snprintf(cells->text[ZEROS], 32, "%.1f%%",
+             s.count ? 100 * (double)s.zeros / (double)s.count : 0.0);
     if (s.nan || s.posinf || s.neginf)
-        printf("  %llu NaN, %llu inf", (unsigned long long)s.nan,
-               (unsigned long long)(s.posinf + s.neginf));
+        snprintf(cells->text[NOTES], 64, "%llu NaN, %llu inf", (unsigned long long)s.nan,
+                 (unsigned long long)(s.posinf + s.neginf));
 }
 
-static void print_line(const struct tmk_profile_tensor *tensor,
+static void put_integer(int64_t value, char out[32]) {
+    if (snprintf(out, 32, "%lld", (long long)value) > NUMBER)
+        snprintf(out, 32, "%.5g", (double)value);
+}
+
+/* Red: it has NaN or infinity; yellow: it is dead, or partly, or saturated. */
+static enum hue hue_of(const struct tmk_profile_tensor *tensor,
                        const struct tmk_nonfinite *nonfinite) {
-    char id[16], shape[128], marks[32];
-    marks_of(tensor, nonfinite, marks);
-    snprintf(id, sizeof id, "p%u", tensor->id);
-    shape_text(tensor, shape, sizeof shape);
-    printf("%-5s ", id);
-    print_name(tensor->name, MOST_NAME);
-    printf(" %-10s %-8s %-20s ", tmk_profile_kind_name(tensor->kind),
-           tmk_profile_status_name(tensor->status), shape);
-    if (tensor->stats)
-        print_floats(tensor, marks);
-    else if (tensor->has_int_stats && tensor->int_stats.count)
-        printf("%11lld %11lld", (long long)tensor->int_stats.min, (long long)tensor->int_stats.max);
-    putchar('\n');
+    struct tmk_flags flags;
+    if (nonfinite)
+        return HUE_RED;
+    if (tensor->status == TMK_PROFILE_DEAD)
+        return HUE_YELLOW;
+    if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
+        return HUE_NONE;
+    return flags.dead_channels || flags.saturated ? HUE_YELLOW : HUE_NONE;
+}
+
+static void print_line(const struct table *table, const struct tmk_profile_tensor *tensor,
+                       const struct tmk_nonfinite *nonfinite) {
+    struct cells cells = {0};
+    const char *texts[COLUMNS];
+    for (int i = 0; i < COLUMNS; i++)
+        texts[i] = cells.text[i];
+    texts[NAME] = tensor->name;
+    texts[KIND] = tmk_profile_kind_name(tensor->kind);
+    texts[STATUS] = tmk_profile_status_name(tensor->status);
+    snprintf(cells.text[ID], 16, "p%u", tensor->id);
+    shape_text(tensor, cells.text[SHAPE], sizeof cells.text[SHAPE]);
+    if (tensor->stats) {
+        marks_of(tensor, nonfinite, cells.text[MARKS]);
+        put_floats(tensor->stats, &cells);
+    } else if (tensor->has_int_stats && tensor->int_stats.count) {
+        put_integer(tensor->int_stats.min, cells.text[MIN]);
+        put_integer(tensor->int_stats.max, cells.text[MAX]);
+    }
+    table_row(table, texts, hue_of(tensor, nonfinite));
 }
 
 /* NULL: its samples are of no one stratum. */
@@ -159,6 +168,7 @@ static const char *stratum_of(const struct tmk_profile *profile) {
 void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n) {
     struct tmk_nonfinite *nonfinite = NULL;
     uint32_t n_nonfinite = 0;
+    struct table table;
     (void)!tmk_profile_nonfinite(profile, &nonfinite, &n_nonfinite, NULL);
     const char *stratum = stratum_of(profile);
     printf("%s: %llu of %llu samples%s%s%s, %u values; marks: N, n NaN or infinity begins, is "
@@ -168,9 +178,9 @@ void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint3
            profile->model.file, (unsigned long long)profile->ledger.run,
            (unsigned long long)profile->ledger.offered, stratum ? " of the stratum '" : "",
            stratum ? stratum : "", stratum ? "'" : "", profile->n_tensors);
-    print_header();
+    table_begin(&table, columns, COLUMNS);
     for (uint32_t i = 0; i < n; i++)
-        print_line(&profile->tensors[chosen[i]],
+        print_line(&table, &profile->tensors[chosen[i]],
                    nonfinite_of(nonfinite, n_nonfinite, profile->tensors[chosen[i]].id));
     free(nonfinite);
 }
@@ -208,7 +218,7 @@ static void print_channels(const struct tmk_summary *s) {
 
 static void print_statistics(const struct tmk_stats *stats) {
     struct tmk_summary s;
-    char spark[SPARK_CELLS * 4 + 1];
+    char spark[SPARK_BYTES];
     tmk_stats_summary(stats, &s);
     printf("  %-18s %llu elements in %llu samples\n", "count", (unsigned long long)s.count,
            (unsigned long long)s.samples);
@@ -229,7 +239,7 @@ static void print_statistics(const struct tmk_stats *stats) {
         printf("  %-18s sample %llu, element %llu\n", "first not finite",
                (unsigned long long)s.first_nonfinite.sample,
                (unsigned long long)s.first_nonfinite.index);
-    sparkline(stats, &s, spark);
+    sparkline(stats, (double)s.min, (double)s.max, spark);
     if (spark[0])
         printf("  %-18s %s  %u bins used\n", "histogram", spark, s.bins_used);
     print_quantiles(stats);
@@ -292,7 +302,7 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
     char shape[128];
     shape_text(tensor, shape, sizeof shape);
     printf("p%u ", tensor->id);
-    print_name(tensor->name, width(tensor->name));
+    print_name(tensor->name, text_cells(tensor->name));
     printf("\n  %-18s %s, %s, %s%s\n", "is", tmk_profile_kind_name(tensor->kind),
            tmk_profile_status_name(tensor->status), tmk_dtype_name(tensor->dtype), shape);
     if (tensor->origin != tensor->dtype)
@@ -303,7 +313,11 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
            (unsigned long long)tensor->fingerprint, tensor->ordinal);
     print_ends(tensor);
     print_runs(tensor);
-    print_flags(tensor, nonfinite_of(nonfinite, n, tensor->id));
+    const struct tmk_nonfinite *own = nonfinite_of(nonfinite, n, tensor->id);
+    const enum hue hue = hue_of(tensor, own);
+    hue_on(hue);
+    print_flags(tensor, own);
+    hue_off(hue);
     free(nonfinite);
     if (tensor->stats)
         print_statistics(tensor->stats);

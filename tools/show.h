@@ -27,7 +27,9 @@ TMK_NODISCARD enum tmk_status show_convergence(const struct tmk_profile *profile
 /* The samples in which one value reaches furthest, and its range without the worst of them. */
 void print_tops(const struct tmk_profile_tensor *tensor);
 
-/* A name without control characters, in so many cells. */
-void print_name(const char *name, int cells);
+enum { SPARK_CELLS = 16, SPARK_BYTES = SPARK_CELLS * 4 + 1 };
+/* A histogram from lo to hi, a block of eight heights a cell; "" where lo < hi does not hold or
+ * there is no histogram. */
+void sparkline(const struct tmk_stats *stats, double lo, double hi, char out[SPARK_BYTES]);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "show.h"
+#include "table.h"
 
 /* A node, told by its name and operator; a nameless one, which only its results tell of, has no
  * inputs here. */

@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "show.h"
+#include "table.h"
 
 enum { NAME_CELLS = 32 };
 

@@ -5,13 +5,16 @@ Only Python's standard library. A test file is started as FILE.py PROGRAM SOURCE
 commas ("hdf5,sanitized").
 """
 import contextlib
+import fcntl
 import os
+import pty
 import resource
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import traceback
 from pathlib import Path
 
@@ -64,6 +67,26 @@ def tidemark(*words, seconds=SECONDS, **options):
                              encoding="utf-8", errors="surrogateescape", **options)
     process.stdout = process.stdout or ""
     return Done(words, process)
+
+
+def on_terminal(*words, columns=0, **environment):
+    """The exit status, and what a terminal of so many columns (0: it doesn't say) shows. OSError: there are no terminals."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    process = subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
+                               env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **environment})
+    os.close(slave)
+    said = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:  # the other side is closed
+            break
+        if not piece:
+            break
+        said += piece
+    os.close(master)
+    return process.wait(), said.decode()
 
 
 def _limit_memory():

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- colours ---- */
+
+static bool has_colours(void) {
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(STDOUT_FILENO) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+}
+
+void hue_on(enum hue hue) {
+    static const char *const codes[] = {"", "\033[1m", "\033[31m", "\033[33m"};
+    if (hue != HUE_NONE && has_colours())
+        fputs(codes[hue], stdout);
+}
+
+void hue_off(enum hue hue) {
+    if (hue != HUE_NONE && has_colours())
+        fputs("\033[0m", stdout);
+}
+
+/* ---- cells ---- */
+
+/* Bytes that don't continue a character. */
+int text_cells(const char *text) {
+    int n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+void print_name(const char *name, int cells) {
+    int n = text_cells(name), skipped_from = cells / 2, skipped_to = n - (cells - cells / 2 - 1),
+        at = -1;
+    for (const char *c = name; *c; c++) {
+        at += ((unsigned char)*c & 0xc0) != 0x80;
+        if (n > cells && at >= skipped_from && at < skipped_to) {
+            if (at == skipped_from && ((unsigned char)*c & 0xc0) != 0x80)
+                fputs("…", stdout);
+            continue;
+        }
+        putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
+    }
+    for (; n < cells; n++)
+        putchar(' ');
+}
+
+/* ---- columns ---- */
+
+static int line_width(const struct table *table) {
+    int width = -1;
+    for (size_t i = 0; i < table->n; i++)
+        width += table->widths[i] ? table->widths[i] + 1 : 0;
+    return width;
+}
+
+static void shrink(struct table *table) {
+    for (size_t i = 0; i < table->n; i++) {
+        const struct table_column *column = &table->columns[i];
+        const int excess = line_width(table) - table->room;
+        const int most = column->least ? column->width - column->least : 0;
+        if (excess > 0)
+            table->widths[i] -= excess < most ? excess : most;
+    }
+}
+
+static void leave_out(struct table *table) {
+    for (int turn = 1; turn <= (int)table->n; turn++)
+        for (size_t i = 0; i < table->n && line_width(table) > table->room; i++)
+            if (table->columns[i].leaves == turn)
+                table->widths[i] = 0;
+}
+
+static void widen(struct table *table) {
+    for (size_t i = 0; i < table->n; i++) {
+        const int spare = table->room - line_width(table);
+        const int most = table->columns[i].width - table->widths[i];
+        if (table->widths[i] && spare > 0)
+            table->widths[i] += spare < most ? spare : most;
+    }
+}
+
+void table_begin(struct table *table, const struct table_column *columns, size_t n) {
+    struct winsize size;
+    const char *titles[TABLE_MOST_COLUMNS];
+    *table = (struct table){columns, n, 0, {0}};
+    for (size_t i = 0; i < n; i++) {
+        table->widths[i] = columns[i].width;
+        titles[i] = columns[i].title;
+    }
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+        table->room = size.ws_col;
+    if (table->room) {
+        shrink(table);
+        leave_out(table);
+        widen(table);
+    }
+    table_row(table, titles, HUE_BOLD);
+}
+
+/* How wide the cell may be; 0: it is not there. */
+static int cell_width(const struct table *table, size_t i, const char *text) {
+    if (table->columns[i].width)
+        return table->widths[i];
+    const int left = table->room - line_width(table) - 1;
+    return !table->room || left >= text_cells(text) ? text_cells(text) : left > 0 ? left : 0;
+}
+
+void table_row(const struct table *table, const char *const *cells, enum hue hue) {
+    int blanks = 0; /* owed before the next text: none are left at the end of a line */
+    hue_on(hue);
+    for (size_t i = 0; i < table->n; i++) {
+        const int width = cell_width(table, i, cells[i]), used = text_cells(cells[i]);
+        if (!width)
+            continue;
+        const int shown = used < width ? used : width, pad = width - shown;
+        if (shown) {
+            printf("%*s", blanks + (table->columns[i].right ? pad : 0), "");
+            print_name(cells[i], shown);
+            blanks = 0;
+        }
+        blanks += (shown && table->columns[i].right ? 0 : pad) + 1;
+    }
+    hue_off(hue);
+    putchar('\n');
+}

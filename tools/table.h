@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables on stdout: columns that fit the terminal, cells that keep to their columns, colours. */
+#ifndef TMK_TOOLS_TABLE_H
+#define TMK_TOOLS_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum hue { HUE_NONE, HUE_BOLD, HUE_RED, HUE_YELLOW };
+
+/* What is printed from here to hue_off has the hue, if stdout is a terminal, NO_COLOR is not set
+ * and TERM is not "dumb"; else these print nothing. */
+void hue_on(enum hue hue);
+void hue_off(enum hue hue);
+
+enum { TABLE_MOST_COLUMNS = 16 };
+
+struct table_column {
+    const char *title;
+    int width;  /* in characters; 0: what is left of the line, for the last column */
+    int least;  /* 1 to width: may become as narrow on a narrow terminal; 0: may not */
+    int leaves; /* where that is not enough, columns with 1 are left out, then 2...; 0: never */
+    bool right; /* aligned to the right */
+};
+
+struct table {
+    const struct table_column *columns;
+    size_t n;
+    int room;                       /* characters a line; 0: no end */
+    int widths[TABLE_MOST_COLUMNS]; /* 0: left out */
+};
+
+/* Fits the columns (at most TABLE_MOST_COLUMNS, borrowed) into the terminal and prints their
+ * titles. Where stdout is no terminal, every column has its full width. */
+void table_begin(struct table *table, const struct table_column *columns, size_t n);
+/* One line: a text for each column, "" for an empty cell. */
+void table_row(const struct table *table, const char *const *cells, enum hue hue);
+
+/* Characters of a UTF-8 text. */
+int text_cells(const char *text);
+/* A name without control characters, in so many cells, its middle left out where it is too long. */
+void print_name(const char *name, int cells);
+
+#endif
