@@ -240,15 +240,15 @@ static enum tmk_status write_parts(const struct tmk_profile *profile, struct tmk
                                    const struct tmk_profile_bins *bins,
                                    const struct tmk_nonfinite *nonfinite, uint32_t n_nonfinite,
                                    struct tmk_text *text, struct tmk_diag *diag) {
-    const struct tmk_nonfinite *end = nonfinite + n_nonfinite;
+    uint32_t at = 0;
     tmk_text_puts(text, "{\n");
     TMK_TRY(tmk_profile_header_text(profile, ",\n", text, diag));
     tmk_text_puts(text, ",\n\"tensors\":[");
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
         tmk_text_puts(text, i ? ",\n" : "\n");
         const struct tmk_profile_tensor *t = &profile->tensors[i];
-        bool is = nonfinite < end && nonfinite->id == t->id;
-        TMK_TRY(tensor_text(t, is ? nonfinite++ : NULL, bins, text, diag));
+        bool is = at < n_nonfinite && nonfinite[at].id == t->id;
+        TMK_TRY(tensor_text(t, is ? &nonfinite[at++] : NULL, bins, text, diag));
         TMK_TRY(flush(out, text, diag));
     }
     tmk_text_puts(text, "\n]\n}\n");
