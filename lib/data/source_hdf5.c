@@ -6,6 +6,7 @@
  * another thread meanwhile.
  */
 #include <hdf5.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,12 @@
 #include "base/size.h"
 #include "data/kind.h"
 
-enum { LARGEST_CACHE = 1 << 28, CACHE_SLOTS = 101 };
+enum {
+    LARGEST_CACHE = 1 << 28,
+    CACHE_SLOTS = 101,
+    LARGEST_UNWRITTEN = 1 << 28, /* bytes of an array that the file need not hold */
+    BEST_PACKED = 1 << 15        /* bytes that a filter is believed to make of one */
+};
 
 /* A dataset; hid_t that are not open are 0, which HDF5 never gives. */
 struct table {
@@ -120,8 +126,21 @@ static enum tmk_status read_type(struct table *table, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
-static enum tmk_status read_shape(struct table *table, struct tmk_source_array *array,
-                                  struct tmk_diag *diag) {
+/* Could the file hold so many bytes of the array? A damaged shape asks for any memory. Parts that
+ * nobody wrote are zeros, and data may lie in other files. */
+static bool could_hold(const struct hdf5 *h, const struct table *table, size_t bytes) {
+    hid_t created = H5Dget_create_plist(table->set);
+    if (created < 0)
+        return false;
+    H5D_layout_t layout = H5Pget_layout(created);
+    bool elsewhere = layout == H5D_VIRTUAL || H5Pget_external_count(created) > 0;
+    uint64_t packed = layout == H5D_CHUNKED && H5Pget_nfilters(created) > 0 ? BEST_PACKED : 1;
+    H5Pclose(created);
+    return elsewhere || bytes <= LARGEST_UNWRITTEN || bytes / packed <= h->bytes.size;
+}
+
+static enum tmk_status read_shape(const struct hdf5 *h, struct table *table,
+                                  struct tmk_source_array *array, struct tmk_diag *diag) {
     hsize_t dims[H5S_MAX_RANK];
     size_t elements, bytes;
     table->space = H5Dget_space(table->set);
@@ -140,6 +159,12 @@ static enum tmk_status read_shape(struct table *table, struct tmk_source_array *
     }
     if (!tmk_shape_count(&array->shape, &elements) || !tmk_mul_size(elements, 8, &bytes))
         return tmk_fail(diag, TMK_FORMAT, "it is too large");
+    if (table->stored != TMK_UNDEFINED &&
+        !could_hold(h, table, elements * tmk_dtype_size(table->stored)))
+        return tmk_fail(diag, TMK_FORMAT,
+                        "it says that it has %zu elements, which a file of %" PRIu64
+                        " bytes cannot hold",
+                        elements, h->bytes.size);
     array->n_entries = rank ? dims[0] : 0;
     return TMK_OK;
 }
@@ -189,7 +214,7 @@ static enum tmk_status add_table(struct tmk_source *source, const char *path, co
     if (table->set < 0)
         return refused(TMK_FORMAT, "cannot be opened", diag);
     TMK_TRY(read_type(table, diag));
-    TMK_TRY(read_shape(table, array, diag));
+    TMK_TRY(read_shape(h, table, array, diag));
     array->dtype = table->refusal                      ? TMK_UNDEFINED
                    : tmk_dtype_is_float(table->stored) ? TMK_FLOAT32
                                                        : table->stored;
