@@ -11,6 +11,7 @@ from pathlib import Path
 
 import floats
 import headers
+import pages
 import rooms
 import tidy
 import tree
@@ -43,6 +44,8 @@ more = files('stats/optional.c')
     "include/tidemark/status.h": "int tmk_f(void);\n",
     "include/tidemark/meson.build": "public_headers = files('status.h')\n",
     "docs/x.md": "See https://example.org/home/page and $HOME/work/x, or lib/work/x; -ffast-math is forbidden.\n",
+    "docs/README.md": "[x](x.md), [a map](map.md), [the web](https://example.org)\n",
+    "docs/map.md": "`lib/base/`, `base/a.h`, `tidemark/status.h`, [a part](x.md#part)\n",
 }
 
 
@@ -70,7 +73,7 @@ class Sample(unittest.TestCase):
 
 class EveryLint(Sample):
     def test_good_sample_passes(self):
-        for check in (rooms.check, floats.check, tidy.check):
+        for check in (rooms.check, floats.check, tidy.check, pages.check):
             self.assertEqual([], check(self.house()))
 
     def test_problem_makes_the_exit_status_one(self):
@@ -185,6 +188,18 @@ class Tidy(Sample):
         for name, text in (("lib/base/a.h", "/* SPDX */\n"), ("tests/x.py", "import os\n"),
                            ("tests/y.py", ""), ("tools/check", "#!/bin/sh\nset -e\n")):
             self.rejects(tidy.check, name, text, "SPDX")
+
+
+class Pages(Sample):
+    def test_page_that_is_not_listed(self):
+        self.rejects(pages.check, "docs/y.md", "# Y\n", "is not listed")
+
+    def test_link_to_nowhere(self):
+        self.rejects(pages.check, "docs/x.md", "[y](y.md)\n", "y.md")
+        self.rejects(pages.check, "README.md", "[y](docs/y.md#part)\n", "y.md")
+
+    def test_file_that_is_not_there(self):
+        self.rejects(pages.check, "docs/map.md", "`lib/base/ghost.c`\n", "ghost.c")
 
 
 @unittest.skipUnless(COMPILER, "no compiler was given")

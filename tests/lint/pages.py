@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of docs/: all are listed in docs/README.md, links lead somewhere, and the files that the map and the recipes name are there.
+
+    pages.py ROOT
+"""
+import re
+
+import tree
+
+NAMING_FILES = ("map.md", "adding.md")  # other pages name files of users, too
+LINK = re.compile(r"\]\(([^)#\s]+)[^)\s]*\)")
+PATH = re.compile(r"`((?:\w[\w.-]*/)+[\w.-]*)`")
+STARTS = (".", "lib", "include", "tests")  # `graph/rewrite.h` is of lib/, `tidemark/link.h` of include/
+
+
+def numbered(page):
+    return enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+
+
+def check(root):
+    docs = root / "docs"
+    pages = sorted(path for path in docs.rglob("*") if path.suffix == ".md")
+    problems, listed = [], set()
+    for page in [root / "README.md", *pages]:
+        for line, text in numbered(page) if page.exists() else ():
+            for target in LINK.findall(text):
+                if "://" in target:
+                    continue
+                if not (page.parent / target).exists():
+                    problems.append(tree.at(root, page, line, f"links to {target}, which is not there"))
+                if page == docs / "README.md":
+                    listed.add((page.parent / target).resolve())
+            if page.parent != docs or page.name not in NAMING_FILES:
+                continue
+            for path in PATH.findall(text):
+                if not any((root / start / path).exists() for start in STARTS):
+                    problems.append(tree.at(root, page, line, f"names {path}, which is not there"))
+    problems += [tree.at(root, page, 1, "is not listed in docs/README.md") for page in pages
+                 if page.name != "README.md" and page.resolve() not in listed]
+    return problems
+
+
+if __name__ == "__main__":
+    tree.main(check)
