@@ -3,10 +3,12 @@
 
 usage: seeds.py FOLDER      needs numpy, onnx, h5py and Pillow
 
-Not made here: the lineages (`tidemark transform --passes all` of onnx/conv and onnx/quantized without their first byte)
+Not made here: the lineages (`tidemark transform --passes all` of onnx/conv and onnx/quantized without their first
+byte, the latter's as HDF5 too)
 and the checkpoint (of tests/golden/profile-1.3.json).
 """
 import ast
+import hashlib
 import io
 import json
 import re
@@ -46,9 +48,9 @@ def literals(path, start):
 
 def relay():
     files = [f"tests/unit/test_relay_{part}.c" for part in ("text", "lower", "graph", "raise")]
-    texts = sorted({text for file in files for text in literals(file, ("def @", "#[version", "let ", "fn ("))})
-    for i, text in enumerate(texts):
-        put("relay", f"{i:03}", ALONE + text.encode("latin-1"))
+    texts = {text for file in files for text in literals(file, ("def @", "#[version", "let ", "fn ("))}
+    for text in texts:
+        put("relay", hashlib.sha256(text.encode()).hexdigest()[:8], ALONE + text.encode("latin-1"))
 
 
 def tensor(name, array):
@@ -141,6 +143,13 @@ def hdf5():
             file.create_dataset("x", data=np.arange(12, dtype=np.float32).reshape(4, 3), **settings)
             file.create_dataset("g/y", data=np.arange(4))
         put("hdf5_data", name, b"\2" + out.getvalue())
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        names = file.create_group("name/model_0/subg_0")
+        for value_name in ("input_0", "op_0"):
+            names.attrs[value_name] = f"n {value_name}"
+            file[f"value/run_0/model_0/subg_0/{value_name}"] = np.array([-1, 2], np.float32)
+    put("ranges", "onert", ALONE + out.getvalue())
 
 
 def pictures():
@@ -159,9 +168,11 @@ def pictures():
 def consumers():
     for i, text in enumerate(literals("tests/unit/test_ranges.c", ("{", "TRT", "a:b", "# a", "---"))):
         put("ranges", f"{i:03}", ALONE + text.encode("latin-1"))
-    put("ranges", "glow", ALONE + b"---\n- Kind: MinMax\n...\n")
-    put("ranges", "rknn", b"\x0a" + b"customized_quantize_layers: {}\nquantize_parameters:\n    x:\n"
-        b"        qtype: asymmetric_quantized\n        max_value:\n        -   1.0\n        min_value:\n        -   -1.0\n")
+    for i, text in enumerate(literals("tests/unit/test_export_tables.c", "---\n")):
+        put("ranges", f"yaml{i}", ALONE + text.encode("latin-1"))
+    put("ranges", "rknn", ALONE + b"customized_quantize_layers: {}\nquantize_parameters:\n    x:\n"
+        b"        qtype: asymmetric_quantized\n        max:\n        -   1.0\n        min:\n        -   -1.0\n")
+    put("ranges", "qdq", b"\7" + (FOLDER / "onnx/quantized").read_bytes()[1:])
 
 
 def params():
