@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ONNX models. The first byte: bit 0 keeps unknown operators. What was read is printed and encoded.
- */
+/* ONNX models. The first byte: bit 0 keeps unknown operators, bit 1 says what was read in
+ * Relay. It is printed and encoded in any case. */
 #include "base/diag.h"
 #include "fuzz.h"
 #include "graph/print.h"
 #include "model/onnx.h"
+#include "model/relay.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t how = fuzz_take(&data, &size);
@@ -20,6 +21,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     text = (struct tmk_text){0};
     (void)fuzz_ok(tmk_onnx_encode(graph, &text, &diag), &diag);
     tmk_text_finish(&text);
+    if (how & 2) {
+        struct tmk_relay_module *module = NULL;
+        struct tmk_relay_params *params = NULL;
+        diag = (struct tmk_diag){0};
+        (void)fuzz_ok(tmk_relay_raise(graph, NULL, &module, &params, &diag), &diag);
+        tmk_relay_module_destroy(&module);
+        tmk_relay_params_destroy(&params);
+    }
     tmk_graph_destroy(&graph);
     return 0;
 }

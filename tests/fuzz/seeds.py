@@ -96,6 +96,10 @@ def onnx_models():
     put("onnx", "function", ALONE + model([node("Twice", ["x"], ["t"], domain="own"), node("Own", ["t"], ["y"])],
                                           [x], [y], functions=[call]))
     put("onnx", "unknown", b"\1" + model([node("Own", ["x"], ["y"], k=1, s="text", f=0.5, l=[1, 2])], [x], [y]))
+    put("onnx", "raised", b"\2" + (FOLDER / "onnx/conv").read_bytes()[1:])
+    put("passes", "conv", b"\x40" + (FOLDER / "onnx/conv").read_bytes()[1:])
+    for name in ("shapes", "control"):
+        put("passes", name, ALONE + (FOLDER / "onnx" / name).read_bytes()[1:])
     put("onnx", "quantized", ALONE + model(
         [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])], [x], [y],
         [tensor("s", np.float32(0.5)), tensor("z", np.uint8(3))]))
