@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 GOLDEN = {"profile", "encodings"}
 # HDF5 itself leaks when a file is damaged.
-LEAKY = {"hdf5_data", "lineage", "profile", "ranges"}
+LEAKY = {"hdf5_data", "lineage", "onert", "profile"}
 MOST_BYTES = 80_000  # larger than any seed
 
 

@@ -153,7 +153,7 @@ def hdf5():
         for value_name in ("input_0", "op_0"):
             names.attrs[value_name] = f"n {value_name}"
             file[f"value/run_0/model_0/subg_0/{value_name}"] = np.array([-1, 2], np.float32)
-    put("ranges", "onert", ALONE + out.getvalue())
+    put("onert", "two", out.getvalue())
 
 
 def pictures():
