@@ -50,6 +50,10 @@ void tmk_json_put_u64(struct tmk_json_out *to, const char *key, uint64_t value);
 void tmk_json_put_i64(struct tmk_json_out *to, const char *key, int64_t value);
 void tmk_json_put_float(struct tmk_json_out *to, const char *key, float value);
 void tmk_json_put_double(struct tmk_json_out *to, const char *key, double value);
+/* A profile ID as files spell it: "p12". */
+void tmk_json_put_id(struct tmk_json_out *to, const char *key, uint32_t id);
+/* An array. */
+void tmk_json_put_floats(struct tmk_json_out *to, const char *key, const float *values, size_t n);
 /* Text that is JSON already. */
 void tmk_json_put_raw(struct tmk_json_out *to, const char *key, const struct tmk_text *json);
 /* Puts a finished child into its parent; either's failure is the parent's. */

@@ -40,6 +40,19 @@ void tmk_json_put_text(struct tmk_json_out *to, const char *key, const char *tex
     tmk_json_put(to, key, cJSON_CreateString(text));
 }
 
+void tmk_json_put_id(struct tmk_json_out *to, const char *key, uint32_t id) {
+    char text[16];
+    snprintf(text, sizeof text, "p%" PRIu32, id);
+    tmk_json_put_text(to, key, text);
+}
+
+void tmk_json_put_floats(struct tmk_json_out *to, const char *key, const float *values, size_t n) {
+    struct tmk_json_out array = tmk_json_new_array();
+    for (size_t i = 0; i < n; i++)
+        tmk_json_put_float(&array, NULL, values[i]);
+    tmk_json_put_child(to, key, &array);
+}
+
 void tmk_json_put_raw(struct tmk_json_out *to, const char *key, const struct tmk_text *json) {
     tmk_json_put(to, key, json->failed || !json->data ? NULL : cJSON_CreateRaw(json->data));
 }

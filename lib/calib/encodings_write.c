@@ -11,23 +11,10 @@
 #include "base/json.h"
 #include "profile/format.h"
 
-static void put_id(struct tmk_json_out *to, uint32_t id) {
-    char text[16];
-    snprintf(text, sizeof text, "p%" PRIu32, id);
-    tmk_json_put_text(to, "id", text);
-}
-
 static void put_hex64(struct tmk_json_out *to, const char *key, uint64_t value) {
     char hex[17];
     snprintf(hex, sizeof hex, "%016" PRIx64, value);
     tmk_json_put_text(to, key, hex);
-}
-
-static void put_floats(struct tmk_json_out *to, const char *key, const float *values, uint32_t n) {
-    struct tmk_json_out array = tmk_json_new_array();
-    for (uint32_t i = 0; i < n; i++)
-        tmk_json_put_float(&array, NULL, values[i]);
-    tmk_json_put_child(to, key, &array);
 }
 
 static void put_integers(struct tmk_json_out *to, const char *key, const int32_t *values,
@@ -94,7 +81,7 @@ static void put_expected(struct tmk_json_out *to, const struct tmk_encoding *e) 
 static enum tmk_status item_text(const struct tmk_encoding *e, struct tmk_text *text,
                                  struct tmk_diag *diag) {
     struct tmk_json_out to = tmk_json_new_object();
-    put_id(&to, e->id);
+    tmk_json_put_id(&to, "id", e->id);
     put_hex64(&to, "fingerprint", e->fingerprint);
     tmk_json_put_text(&to, "name", e->name);
     tmk_json_put_text(&to, "role", tmk_encoding_role_name(e->role));
@@ -106,12 +93,12 @@ static enum tmk_status item_text(const struct tmk_encoding *e, struct tmk_text *
         tmk_json_put(&to, "axis", cJSON_CreateNull());
     else
         tmk_json_put_i64(&to, "axis", e->axis);
-    put_floats(&to, "scale", e->scale, e->n);
+    tmk_json_put_floats(&to, "scale", e->scale, e->n);
     put_integers(&to, "zero_point", e->zero_point, e->n);
-    put_floats(&to, "low", e->low, e->n);
-    put_floats(&to, "high", e->high, e->n);
-    put_floats(&to, "clip_min", e->clip_min, e->n);
-    put_floats(&to, "clip_max", e->clip_max, e->n);
+    tmk_json_put_floats(&to, "low", e->low, e->n);
+    tmk_json_put_floats(&to, "high", e->high, e->n);
+    tmk_json_put_floats(&to, "clip_min", e->clip_min, e->n);
+    tmk_json_put_floats(&to, "clip_max", e->clip_max, e->n);
     tmk_json_put_float(&to, "observed_min", e->observed_min);
     tmk_json_put_float(&to, "observed_max", e->observed_max);
     tmk_json_put_text(&to, "method", e->method);
@@ -130,7 +117,7 @@ static enum tmk_status item_text(const struct tmk_encoding *e, struct tmk_text *
 static enum tmk_status left_text(const struct tmk_left_float *left, struct tmk_text *text,
                                  struct tmk_diag *diag) {
     struct tmk_json_out to = tmk_json_new_object();
-    put_id(&to, left->id);
+    tmk_json_put_id(&to, "id", left->id);
     tmk_json_put_text(&to, "name", left->name);
     tmk_json_put_text(&to, "reason", left->reason);
     tmk_json_put_float(&to, "observed_min", left->observed_min);
@@ -141,7 +128,7 @@ static enum tmk_status left_text(const struct tmk_left_float *left, struct tmk_t
 static enum tmk_status requant_text(const struct tmk_requant *r, struct tmk_text *text,
                                     struct tmk_diag *diag) {
     struct tmk_json_out to = tmk_json_new_object();
-    put_id(&to, r->id);
+    tmk_json_put_id(&to, "id", r->id);
     tmk_json_put_text(&to, "node", r->node);
     tmk_json_put_text(&to, "op", r->op);
     if (r->operand < 0)

@@ -36,19 +36,6 @@ static enum tmk_status write_beside(const struct tmk_export_job *job, const char
     return status;
 }
 
-static void put_id(struct tmk_json_out *to, const char *key, uint32_t id) {
-    char text[16];
-    snprintf(text, sizeof text, "p%" PRIu32, id);
-    tmk_json_put_text(to, key, text);
-}
-
-static void put_floats(struct tmk_json_out *to, const char *key, const float *values, uint32_t n) {
-    struct tmk_json_out array = tmk_json_new_array();
-    for (uint32_t i = 0; i < n; i++)
-        tmk_json_put_float(&array, NULL, values[i]);
-    tmk_json_put_child(to, key, &array);
-}
-
 static void put_zeros(struct tmk_json_out *to, const struct tmk_encoding *e) {
     struct tmk_json_out array = tmk_json_new_array();
     for (uint32_t i = 0; i < e->n; i++)
@@ -83,7 +70,7 @@ static void put_codes(struct tmk_json_out *to, const struct tmk_encoding *e) {
         tmk_json_put_i64(to, "zero_point", e->zero_point[0]);
         tmk_json_put_double(to, "threshold", ldexp((double)e->scale[0], (int)nbit - is_signed));
     } else {
-        put_floats(to, "scale_per_channel", e->scale, e->n);
+        tmk_json_put_floats(to, "scale_per_channel", e->scale, e->n);
         put_zeros(to, e);
     }
     tmk_json_put_i64(to, "nclip_min", lowest);
@@ -108,8 +95,8 @@ static void put_encoding(struct tmk_json_out *to, const struct tmk_encoding *e) 
     tmk_json_put_text(to, "dtype", tmk_dtype_name(e->dtype));
     put_codes(to, e);
     put_axis(to, e);
-    put_floats(to, "clip_min", e->clip_min, e->n);
-    put_floats(to, "clip_max", e->clip_max, e->n);
+    tmk_json_put_floats(to, "clip_min", e->clip_min, e->n);
+    tmk_json_put_floats(to, "clip_max", e->clip_max, e->n);
     tmk_json_put_float(to, "min", e->observed_min);
     tmk_json_put_float(to, "max", e->observed_max);
     tmk_json_put_text(to, "calibrator", e->method);
@@ -266,7 +253,7 @@ static void put_param(struct tmk_json_out *to, const struct tmk_relay_param *par
     const struct tmk_encoding *e = m->encoding;
     tmk_json_put_text(&item, "name", m->name);
     if (m->id >= 0)
-        put_id(&item, "profile_id", (uint32_t)m->id);
+        tmk_json_put_id(&item, "profile_id", (uint32_t)m->id);
     tmk_json_put_text(&item, "stored_dtype", param->dtype);
     for (int32_t i = 0; i < param->rank; i++)
         tmk_json_put_i64(&shape, NULL, param->dims[i]);
@@ -278,7 +265,7 @@ static void put_param(struct tmk_json_out *to, const struct tmk_relay_param *par
                                    : "constant");
     tmk_json_put_text(&item, "dtype", e ? tmk_dtype_name(e->dtype) : param->dtype);
     if (e) {
-        put_floats(&item, "scale", e->scale, e->n);
+        tmk_json_put_floats(&item, "scale", e->scale, e->n);
         put_zeros(&item, e);
         put_axis(&item, e);
         tmk_json_put_float(&item, "min", e->observed_min);

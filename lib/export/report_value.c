@@ -12,19 +12,6 @@
 
 enum { BINS = 64, MOST_CHANNELS = 1024 };
 
-static void put_id(struct tmk_json_out *out, const char *key, uint32_t id) {
-    char text[16];
-    snprintf(text, sizeof text, "p%" PRIu32, id);
-    tmk_json_put_text(out, key, text);
-}
-
-static void put_floats(struct tmk_json_out *out, const char *key, const float *x, size_t n) {
-    struct tmk_json_out list = tmk_json_new_array();
-    for (size_t i = 0; i < n; i++)
-        tmk_json_put_float(&list, NULL, x[i]);
-    tmk_json_put_child(out, key, &list);
-}
-
 /* ---- what it is ---- */
 
 static const char *shape_text(const struct tmk_profile_tensor *t, char out[128]) {
@@ -40,7 +27,7 @@ static const char *shape_text(const struct tmk_profile_tensor *t, char out[128])
 static void put_place(const struct tmk_profile_tensor *t, struct tmk_json_out *out) {
     struct tmk_json_out uses = tmk_json_new_array(), operands = tmk_json_new_array();
     char shape[128];
-    put_id(out, "id", t->id);
+    tmk_json_put_id(out, "id", t->id);
     tmk_json_put_text(out, "name", t->name);
     if (t->path[0])
         tmk_json_put_text(out, "path", t->path);
@@ -61,7 +48,7 @@ static void put_place(const struct tmk_profile_tensor *t, struct tmk_json_out *o
     }
     tmk_json_put_child(out, "uses", &uses);
     for (uint32_t i = 0; i < t->n_operands; i++)
-        put_id(&operands, NULL, t->operands[i]);
+        tmk_json_put_id(&operands, NULL, t->operands[i]);
     tmk_json_put_child(out, "from", &operands);
     if (t->rule[0])
         tmk_json_put_text(out, "rule", t->rule);
@@ -102,8 +89,8 @@ static void put_channels(const struct tmk_summary *s, struct tmk_json_out *out) 
     const size_t n = s->channels < MOST_CHANNELS ? s->channels : MOST_CHANNELS;
     tmk_json_put_i64(&channels, "axis", s->channel_axis);
     tmk_json_put_u64(&channels, "n", s->channels);
-    put_floats(&channels, "min", s->channel_min, n);
-    put_floats(&channels, "max", s->channel_max, n);
+    tmk_json_put_floats(&channels, "min", s->channel_min, n);
+    tmk_json_put_floats(&channels, "max", s->channel_max, n);
     tmk_json_put_child(out, "channels", &channels);
 }
 

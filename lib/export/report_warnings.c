@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the report says first. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/diag.h"
@@ -16,10 +14,8 @@ struct warning {
 };
 
 static void take(struct warning *w, uint32_t id) {
-    char text[16];
-    snprintf(text, sizeof text, "p%" PRIu32, id);
     if (w->n++ < MOST_NAMED)
-        tmk_json_put_text(&w->ids, NULL, text);
+        tmk_json_put_id(&w->ids, NULL, id);
 }
 
 static void put(struct warning *w, struct tmk_json_out *out) {

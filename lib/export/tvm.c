@@ -23,13 +23,6 @@ static void put_hex(struct tmk_json_out *to, const char *key, float value) {
     tmk_json_put_text(to, key, text);
 }
 
-static void put_floats(struct tmk_json_out *to, const char *key, const float *values, uint32_t n) {
-    struct tmk_json_out array = tmk_json_new_array();
-    for (uint32_t i = 0; i < n; i++)
-        tmk_json_put_float(&array, NULL, values[i]);
-    tmk_json_put_child(to, key, &array);
-}
-
 /* TVM's scalars: symmetric, one a tensor. */
 static void put_domain(struct tmk_json_out *to, const struct tmk_encoding *e) {
     float low, high, threshold = tmk_export_magnitude(e);
@@ -52,10 +45,10 @@ static void put_encoding(struct tmk_json_out *to, const struct tmk_encoding *e) 
         tmk_json_put_i64(&zero_points, NULL, e->zero_point[i]);
     tmk_json_put_text(to, "dtype", tmk_dtype_name(e->dtype));
     tmk_json_put(to, "axis", e->axis < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(e->axis));
-    put_floats(to, "scale", e->scale, e->n);
+    tmk_json_put_floats(to, "scale", e->scale, e->n);
     tmk_json_put_child(to, "zero_point", &zero_points);
-    put_floats(to, "clip_min", e->clip_min, e->n);
-    put_floats(to, "clip_max", e->clip_max, e->n);
+    tmk_json_put_floats(to, "clip_min", e->clip_min, e->n);
+    tmk_json_put_floats(to, "clip_max", e->clip_max, e->n);
     tmk_json_put_float(to, "min", e->observed_min);
     tmk_json_put_float(to, "max", e->observed_max);
     tmk_json_put_text(to, "calibrator", e->method);
