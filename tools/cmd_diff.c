@@ -181,7 +181,7 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static void share_text(double share, char out[SPARK_BYTES]) {
     if (isinf(share))
-        strcpy(out, "all");
+        snprintf(out, SPARK_BYTES, "all");
     else
         snprintf(out, SPARK_BYTES, "%.2f%%", 100 * share);
 }

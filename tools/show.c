@@ -109,7 +109,7 @@ static void put_floats(const struct tmk_stats *stats, struct cells *cells) {
         snprintf(cells->text[STD], 32, "%.4g", s.std);
     } else {
         for (int c = MIN; c <= STD; c++)
-            strcpy(cells->text[c], "-");
+            snprintf(cells->text[c], 32, "-");
     }
     snprintf(cells->text[ZEROS], 32, "%.1f%%",
              s.count ? 100 * (double)s.zeros / (double)s.count : 0.0);

@@ -90,9 +90,9 @@ void table_begin(struct table *table, const struct table_column *columns, size_t
     struct winsize size;
     const char *titles[TABLE_MOST_COLUMNS];
     *table = (struct table){columns, n, 0, {0}};
-    for (size_t i = 0; i < n; i++) {
-        table->widths[i] = columns[i].width;
-        titles[i] = columns[i].title;
+    for (size_t i = 0; i < TABLE_MOST_COLUMNS; i++) {
+        table->widths[i] = i < n ? columns[i].width : 0;
+        titles[i] = i < n ? columns[i].title : "";
     }
     if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
         table->room = size.ws_col;
