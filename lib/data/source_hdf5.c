@@ -136,6 +136,8 @@ static bool could_hold(const struct hdf5 *h, const struct table *table, size_t b
     bool elsewhere = layout == H5D_VIRTUAL || H5Pget_external_count(created) > 0;
     uint64_t packed = layout == H5D_CHUNKED && H5Pget_nfilters(created) > 0 ? BEST_PACKED : 1;
     H5Pclose(created);
+    if (layout == H5D_COMPACT) /* HDF5 copies from the object's header without looking */
+        return bytes <= H5Dget_storage_size(table->set);
     return elsewhere || bytes <= LARGEST_UNWRITTEN || bytes / packed <= h->bytes.size;
 }
 

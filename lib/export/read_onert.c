@@ -78,6 +78,8 @@ static enum tmk_status read_value(struct walk *w, hid_t group, const char *name)
     hid_t type = dataset >= 0 ? H5Dget_type(dataset) : H5I_INVALID_HID;
     const bool fits = space >= 0 && type >= 0 && H5Sget_simple_extent_npoints(space) == 2 &&
                       H5Tget_class(type) == H5T_FLOAT &&
+                      /* HDF5 does not look how much a compact dataset holds. */
+                      H5Dget_storage_size(dataset) / 2 >= H5Tget_size(type) &&
                       H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, range) >= 0;
     if (type >= 0)
         H5Tclose(type);
