@@ -187,7 +187,9 @@ static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_
         return tmk_fail(diag, TMK_ARGUMENT, "there is no version '%s' of it: 0.6.1, 1.0.0, 2.0.0",
                         version);
     TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
-    tmk_text_printf(&out, "{\"version\":\"%s\",\n", version);
+    tmk_text_puts(&out, "{\"version\":\"");
+    tmk_text_puts(&out, version);
+    tmk_text_puts(&out, "\",\n");
     enum tmk_status status =
         is_200 ? put_list(&rows, &out, diag) : put_sections(&rows, version, &out, diag);
     tmk_text_puts(&out, "}\n");

@@ -8,8 +8,10 @@
 #include "export/yaml.h"
 
 static bool is_hash(const char *text) {
-    size_t digits = strspn(text + (strncmp(text, "0x", 2) == 0 ? 2 : 0), "0123456789abcdefABCDEF");
-    return strncmp(text, "0x", 2) == 0 && digits > 0 && digits <= 16 && !text[2 + digits];
+    if (strncmp(text, "0x", 2) != 0)
+        return false;
+    const size_t digits = strspn(text + 2, "0123456789abcdefABCDEF");
+    return digits > 0 && digits <= 16 && !text[2 + digits];
 }
 
 /* "name:0": a node's result, which is what a name without one means. */
