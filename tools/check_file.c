@@ -106,14 +106,12 @@ static enum tmk_status hold_against(const struct tmk_profile *profile,
 enum tmk_status check_file_of_ranges(const struct tmk_profile *profile,
                                      const struct check_file_args *args, double *covered,
                                      struct tmk_diag *diag) {
-    struct tmk_ranges *ranges = NULL;
     struct tmk_lineage_record *lineage = NULL;
-    enum tmk_status status = tmk_ranges_read(args->path, NULL, &ranges, diag);
-    if (status == TMK_OK && args->lineage)
+    enum tmk_status status = TMK_OK;
+    if (args->lineage)
         status = tmk_lineage_record_read(args->lineage, &lineage, diag);
     if (status == TMK_OK)
-        status = hold_against(profile, ranges, lineage, args, covered, diag);
+        status = hold_against(profile, args->ranges, lineage, args, covered, diag);
     tmk_lineage_record_destroy(&lineage);
-    tmk_ranges_destroy(&ranges);
     return status;
 }

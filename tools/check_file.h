@@ -9,7 +9,8 @@
 #include <tidemark/ranges.h>
 
 struct check_file_args {
-    const char *path, *lineage; /* lineage NULL: names only */
+    const struct tmk_ranges *ranges;
+    const char *lineage; /* NULL: names only */
     bool json;
 };
 

@@ -106,17 +106,6 @@ static void hold_against(const struct tmk_profile *profile, const struct tmk_pro
     }
 }
 
-/* What is none of the forms of ranges, or an ONNX model without quantized values, is held as a
- * model. */
-static bool is_plain_model(const char *path) {
-    struct tmk_ranges *ranges = NULL;
-    struct tmk_diag diag = {0};
-    const char *dot = strrchr(path, '.');
-    const enum tmk_status status = tmk_ranges_read(path, NULL, &ranges, &diag);
-    tmk_ranges_destroy(&ranges);
-    return status == TMK_UNSUPPORTED || (status != TMK_OK && dot && strcmp(dot, ".onnx") == 0);
-}
-
 /* *covered: the share of values with a range, 1 where there are none. */
 static enum tmk_status check_model(const struct tmk_profile *profile, const struct check_args *args,
                                    double *covered, struct tmk_diag *diag) {
@@ -144,14 +133,24 @@ static enum tmk_status check_model(const struct tmk_profile *profile, const stru
     return status;
 }
 
-/* A quantized model is held like the file of ranges that it is, another one by what it computes. */
+/* What is none of the forms of ranges, or an ONNX model without quantized values, is held as a
+ * model by what it computes; a quantized model like the file of ranges that it is. */
 static enum tmk_status check_against(const struct tmk_profile *profile,
                                      const struct check_args *args, double *covered,
                                      struct tmk_diag *diag) {
-    const struct check_file_args file = {args->against, args->lineage, args->json};
-    if (is_plain_model(args->against))
+    struct tmk_ranges *ranges = NULL;
+    struct tmk_diag why = {0};
+    const char *dot = strrchr(args->against, '.');
+    enum tmk_status status = tmk_ranges_read(args->against, NULL, &ranges, &why);
+    if (status == TMK_UNSUPPORTED || (status != TMK_OK && dot && strcmp(dot, ".onnx") == 0))
         return check_model(profile, args, covered, diag);
-    return check_file_of_ranges(profile, &file, covered, diag);
+    if (status == TMK_OK)
+        status = check_file_of_ranges(
+            profile, &(struct check_file_args){ranges, args->lineage, args->json}, covered, diag);
+    else
+        *diag = why;
+    tmk_ranges_destroy(&ranges);
+    return status;
 }
 
 /* ---- the command ---- */

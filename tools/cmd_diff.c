@@ -28,12 +28,11 @@ struct diff_args {
 
 static enum tmk_status read_side(const char *path, const char *format, struct side *out,
                                  struct tmk_diag *diag) {
-    enum tmk_status status = tmk_ranges_read(path, format, &out->ranges, diag);
-    if (status == TMK_OK && strcmp(out->ranges->format, "profile") == 0) {
-        tmk_ranges_destroy(&out->ranges);
-        status = tmk_profile_read(path, &out->profile, diag);
-    }
-    return status;
+    const enum tmk_status status = format ? TMK_OK : tmk_ranges_tell(path, &format, diag);
+    if (status != TMK_OK)
+        return status;
+    return strcmp(format, "profile") == 0 ? tmk_profile_read(path, &out->profile, diag)
+                                          : tmk_ranges_read(path, format, &out->ranges, diag);
 }
 
 static void drop_side(struct side *side) {

@@ -70,6 +70,10 @@ TMK_API bool tmk_ranges_format(size_t i, const char **name, const char **help);
 TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_read(const char *path, const char *format,
                                                       struct tmk_ranges **out,
                                                       struct tmk_diag *diag);
+/* Which format such a file is of, without reading more of it than that takes: *out is a name of the
+ * list. Errors as of tmk_ranges_read. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_tell(const char *path, const char **out,
+                                                      struct tmk_diag *diag);
 /* The ranges of a profile's values (EXACT, by name; values without numbers are left out), or of
  * encodings' (STEP). */
 TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile,

@@ -140,6 +140,18 @@ static enum tmk_status find_reader(const char *path, const char *format, const c
                     "%s: holds no ranges in a form that is known; there are %s", path, known);
 }
 
+enum tmk_status tmk_ranges_tell(const char *path, const char **out, struct tmk_diag *diag) {
+    struct tmk_buf *buf = NULL;
+    const struct tmk_reader *reader;
+    TMK_TRY(tmk_file_map(path, &buf, diag));
+    const enum tmk_status status =
+        find_reader(path, NULL, tmk_buf_data(buf), tmk_buf_size(buf), &reader, diag);
+    tmk_buf_unref(&buf);
+    if (status == TMK_OK)
+        *out = reader->name;
+    return status;
+}
+
 enum tmk_status tmk_ranges_read(const char *path, const char *format, struct tmk_ranges **out,
                                 struct tmk_diag *diag) {
     struct tmk_buf *buf = NULL;
