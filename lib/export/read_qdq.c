@@ -4,6 +4,7 @@
 
 #include "base/diag.h"
 #include "base/map.h"
+#include "calib/grid.h"
 #include "export/reader.h"
 #include "model/onnx.h"
 
@@ -11,34 +12,6 @@ static bool is_qdq(const char *path, const char *text, size_t len) {
     (void)text;
     const char *dot = strrchr(path, '.');
     return len && dot && strcmp(dot, ".onnx") == 0;
-}
-
-static bool codes_of(enum tmk_dtype dtype, double *lowest, double *highest) {
-    switch (dtype) {
-    case TMK_INT8:
-        *lowest = INT8_MIN, *highest = INT8_MAX;
-        return true;
-    case TMK_UINT8:
-        *lowest = 0, *highest = UINT8_MAX;
-        return true;
-    case TMK_INT16:
-        *lowest = INT16_MIN, *highest = INT16_MAX;
-        return true;
-    case TMK_UINT16:
-        *lowest = 0, *highest = UINT16_MAX;
-        return true;
-    case TMK_INT4:
-        *lowest = -8, *highest = 7;
-        return true;
-    case TMK_UINT4:
-        *lowest = 0, *highest = 15;
-        return true;
-    case TMK_INT32:
-        *lowest = INT32_MIN, *highest = INT32_MAX;
-        return true;
-    default:
-        return false;
-    }
 }
 
 static double element(const struct tmk_tensor *tensor, size_t i) {
@@ -80,11 +53,12 @@ static size_t original_name(const char *name) {
 static enum tmk_status put(struct tmk_ranges *out, const char *name, const struct tmk_tensor *scale,
                            const struct tmk_tensor *zero, enum tmk_dtype dtype,
                            struct tmk_diag *diag) {
-    double lowest, highest;
+    int32_t lowest, highest;
     struct tmk_range *range;
     const size_t n = tmk_tensor_count(scale);
-    if (!codes_of(dtype, &lowest, &highest) || scale->dtype != TMK_FLOAT32 || !n ||
-        n > UINT32_MAX || (zero && tmk_tensor_count(zero) != n))
+    if (!tmk_grid_codes(&(struct tmk_grid){.dtype = dtype}, &lowest, &highest) ||
+        scale->dtype != TMK_FLOAT32 || !n || n > UINT32_MAX ||
+        (zero && tmk_tensor_count(zero) != n))
         return TMK_OK;
     TMK_TRY(tmk_ranges_add(out, name, original_name(name), (uint32_t)n, &range, diag));
     range->meaning = TMK_RANGE_STEP;

@@ -2,13 +2,10 @@
 /* The report: the frame with style, data and script put in where it says so. */
 #include <tidemark/report.h>
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/ptrmap.h"
 #include "export/report_parts.h"
 
 static const struct tmk_diff_item *drift_of(const struct tmk_diff *diff, uint32_t id) {

@@ -43,7 +43,7 @@ more = files('stats/optional.c')
     "tools/check": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
     "include/tidemark/status.h": "int tmk_f(void);\n",
     "include/tidemark/meson.build": "public_headers = files('status.h')\n",
-    "docs/x.md": "See https://example.org/home/page and $HOME/work/x, or lib/work/x; -ffast-math is forbidden.\n",
+    "docs/x.md": "See https://example.org/home/page and $HOME/" "work/x, or lib/" "work/x; -ffast-math is forbidden.\n",
     "docs/README.md": "[x](x.md), [a map](map.md), [the web](https://example.org)\n",
     "docs/map.md": "`lib/base/`, `base/a.h`, `tidemark/status.h`, [a part](x.md#part)\n",
 }
