@@ -9,6 +9,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "calib/json_file.h"
 #include "profile/format.h"
 
 static void put_hex64(struct tmk_json_out *to, const char *key, uint64_t value) {
@@ -41,7 +42,9 @@ static void put_bool(struct tmk_json_out *to, const char *key, bool value) {
     tmk_json_put(to, key, cJSON_CreateBool(value));
 }
 
-static void put_uses(struct tmk_json_out *to, const struct tmk_encoding *e) {
+void tmk_json_put_uses(struct tmk_json_out *to, const struct tmk_encoding *e) {
+    if (!e->n_uses)
+        return;
     struct tmk_json_out array = tmk_json_new_array();
     for (uint32_t i = 0; i < e->n_uses; i++) {
         struct tmk_json_out use = tmk_json_new_object();
@@ -107,8 +110,7 @@ static enum tmk_status item_text(const struct tmk_encoding *e, struct tmk_text *
         tmk_json_put_u64(&to, "group", e->group);
     if (e->n_sources)
         tmk_profile_put_ids(&to, "sources", e->sources, e->n_sources);
-    if (e->n_uses)
-        put_uses(&to, e);
+    tmk_json_put_uses(&to, e);
     if (e->expected.known)
         put_expected(&to, e);
     return tmk_json_finish(&to, text, diag);

@@ -3,6 +3,8 @@
 #ifndef TMK_CALIB_JSON_FILE_H
 #define TMK_CALIB_JSON_FILE_H
 
+#include <tidemark/encodings.h>
+
 #include "base/json.h"
 
 struct tmk_json_file {
@@ -14,5 +16,8 @@ struct tmk_json_file {
 TMK_NODISCARD enum tmk_status tmk_json_file_open(const char *path, struct tmk_json_file *out,
                                                  struct tmk_diag *diag);
 void tmk_json_file_close(struct tmk_json_file *file);
+
+/* The member "uses" of an encoding, where it is for some readers only. */
+void tmk_json_put_uses(struct tmk_json_out *to, const struct tmk_encoding *e);
 
 #endif

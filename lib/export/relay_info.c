@@ -8,6 +8,7 @@
 
 #include "base/diag.h"
 #include "base/map.h"
+#include "calib/json_file.h"
 #include "export/relay_parts.h"
 #include "export/rows.h"
 #include "model/relay_say.h"
@@ -77,20 +78,6 @@ static void put_codes(struct tmk_json_out *to, const struct tmk_encoding *e) {
     tmk_json_put_i64(to, "nclip_max", highest);
 }
 
-static void put_uses(struct tmk_json_out *to, const struct tmk_encoding *e) {
-    if (!e->uses)
-        return;
-    struct tmk_json_out array = tmk_json_new_array();
-    for (uint32_t i = 0; i < e->n_uses; i++) {
-        struct tmk_json_out use = tmk_json_new_object();
-        tmk_json_put_text(&use, "node", e->uses[i].node);
-        tmk_json_put_text(&use, "op", e->uses[i].op);
-        tmk_json_put_u64(&use, "input", e->uses[i].input);
-        tmk_json_put_child(&array, NULL, &use);
-    }
-    tmk_json_put_child(to, "uses", &array);
-}
-
 static void put_encoding(struct tmk_json_out *to, const struct tmk_encoding *e) {
     tmk_json_put_text(to, "dtype", tmk_dtype_name(e->dtype));
     put_codes(to, e);
@@ -102,7 +89,7 @@ static void put_encoding(struct tmk_json_out *to, const struct tmk_encoding *e) 
     tmk_json_put_text(to, "calibrator", e->method);
     if (e->rule[0])
         tmk_json_put_text(to, "rule", e->rule);
-    put_uses(to, e);
+    tmk_json_put_uses(to, e);
 }
 
 /* ---- the edges ---- */
