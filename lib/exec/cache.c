@@ -125,7 +125,8 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
         tmk_tensor_borrow(&entry->signature[i], inputs[i].dtype, &inputs[i].shape, NULL);
         entry->signature[i].kind = inputs[i].kind;
     }
-    const struct tmk_plan_options options = {.needs = cache->needs};
+    /* without slots nobody watches, though the graph may have observers */
+    const struct tmk_plan_options options = {.needs = cache->n_slots ? cache->needs : NULL};
     enum tmk_status status =
         tmk_plan_create(cache->graph, entry->signature, &options, &entry->planned.plan, diag);
     if (status != TMK_OK) {

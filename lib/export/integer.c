@@ -99,6 +99,8 @@ static enum tmk_status real_for(struct tmk_integer *g, struct tmk_value *value,
 
 static enum tmk_status serve_nodes(struct tmk_integer *g, struct tmk_value *value) {
     const uint32_t n = value->n_uses;
+    if (!n)
+        return TMK_OK;
     struct tmk_use *uses = tmk_arena_array(&g->arena, n, sizeof *uses);
     if (!uses)
         return tmk_nomem(g->diag);

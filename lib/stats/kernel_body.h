@@ -86,7 +86,7 @@ TARGET static void survey(const tmk_loose_bits *x, size_t n, const struct tmk_la
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 /* Two loads of half words: shifting and masking one word takes more instructions, and their number
  * is what bounds this loop. */
-typedef uint16_t __attribute__((may_alias)) half_word;
+typedef uint16_t __attribute__((may_alias, aligned(1))) half_word;
 TARGET static inline void add(uint64_t *table, const tmk_loose_bits *x) {
     const half_word *halves = (const half_word *)x;
     table[halves[1]] += (UINT64_C(1) << TMK_COUNT_SHIFT) + halves[0];

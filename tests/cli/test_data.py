@@ -13,7 +13,7 @@ import zipfile
 import zlib
 
 import onnx_bytes as onnx
-from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PROGRAM, WRONG_CALL, folder, main, npy_bytes, tidemark)
+from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PROGRAM, SECONDS, WRONG_CALL, folder, main, npy_bytes, tidemark)
 
 N, PIXELS = 21, 64
 NODE, VALUE = onnx.node, onnx.value
@@ -44,7 +44,7 @@ def profile(path, *data, stream=None, model=DIGITS, status=DONE, more=()):
     """The profile without its description of the data, and that; or what was said."""
     words = [word for source in data for word in ("--data", str(source))]
     command = [PROGRAM, "profile", str(model), "--quiet", "-o", str(path / "p.json"), *words, *map(str, more)]
-    done = subprocess.run(command, input=stream or b"", capture_output=True, timeout=60)
+    done = subprocess.run(command, input=stream or b"", capture_output=True, timeout=SECONDS)
     said = done.stderr.decode()
     assert done.returncode == status, f"{command}: status {done.returncode}: {said}"
     if status != DONE:

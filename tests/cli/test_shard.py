@@ -13,7 +13,8 @@ import subprocess
 import zlib
 from pathlib import Path
 
-from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, SOURCE, WRONG_CALL, folder, main, npy_bytes, tidemark
+from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, SECONDS, SOURCE, WRONG_CALL, folder, main, npy_bytes,
+                 tidemark)
 
 MODELS = Path(os.environ.get("TIDEMARK_SHARED") or SOURCE.parent / "shared") / "models"
 REAL = (("mnist_cnn", "x_64.npy", 41), ("mlperf_ic_resnet8", "inputs_57.npz", 9), ("dtln_lstm", "inputs_400.npz", 30),
@@ -170,7 +171,7 @@ def test_wrong_command_lines():
         for shard in ("0/3", "4/3", "1", "1/", "/3", "1/0", "-1/3", "1/3x", "a/b", "1/99999999999", ""):
             tidemark(*words, "--data", PICTURES, "--shard", shard).refuses(WRONG_CALL, "--shard", "K/N")
         done = subprocess.run([PROGRAM, *map(str, words), "--data", "-", "--shard", "1/2"], input=PICTURES.read_bytes(),
-                              capture_output=True, timeout=60)
+                              capture_output=True, timeout=SECONDS)
         said = done.stderr.decode()
         assert done.returncode == WRONG_CALL and "stream" in said and said.count("\n") == 1, said
 
