@@ -73,7 +73,7 @@ TMK_NODISCARD enum tmk_status tmk_json_finish(struct tmk_json_out *from, struct 
 
 /* A walk over a container without building its tree. */
 struct tmk_json_scan {
-    const char *at, *end;
+    const char *at, *begin, *end;
     bool first;
 };
 
@@ -81,7 +81,8 @@ struct tmk_json_scan {
  */
 bool tmk_json_enter(struct tmk_json_scan *scan, const char *text, size_t len, char bracket);
 /* The next element, or member (then *key is its name, to be freed), as the extent of its text.
- * TMK_NOTFOUND at the closing bracket, without a text in diag; TMK_FORMAT says what is wrong. */
+ * TMK_NOTFOUND at the closing bracket, without a text in diag; TMK_FORMAT says what is wrong, and
+ * how many bytes behind the beginning of the container. */
 TMK_NODISCARD enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **key,
                                             const char **value, size_t *len, struct tmk_diag *diag);
 /* True when only white space is left. */

@@ -17,7 +17,7 @@ bool tmk_json_enter(struct tmk_json_scan *scan, const char *text, size_t len, ch
     const char *end = text + len, *at = skip_blank(text, end);
     if (at == end || *at != bracket)
         return false;
-    *scan = (struct tmk_json_scan){at + 1, end, true};
+    *scan = (struct tmk_json_scan){at + 1, text, end, true};
     return true;
 }
 
@@ -25,45 +25,48 @@ bool tmk_json_rest_is_blank(const struct tmk_json_scan *scan) {
     return skip_blank(scan->at, scan->end) == scan->end;
 }
 
+/* Says what is wrong and where; NULL, for those who return a place. */
+static const char *wrong(const struct tmk_json_scan *scan, const char *at, struct tmk_diag *diag,
+                         const char *what) {
+    tmk_diag_set(diag, TMK_FORMAT, "byte %zu: %s", (size_t)(at - scan->begin), what);
+    return NULL;
+}
+
 /* From the opening quote to behind the closing one. U+0000 is refused: C strings would end there.
  */
-static const char *skip_string(const char *at, const char *end, struct tmk_diag *diag) {
+static const char *skip_string(const struct tmk_json_scan *scan, const char *at,
+                               struct tmk_diag *diag) {
+    const char *end = scan->end;
     for (at++; at < end && *at != '"'; at++) {
-        if ((unsigned char)*at < 0x20) {
-            (void)tmk_fail(diag, TMK_FORMAT, "a control character in a string");
-            return NULL;
-        }
+        if ((unsigned char)*at < 0x20)
+            return wrong(scan, at, diag, "a control character in a string");
         if (*at != '\\')
             continue;
-        if (end - at >= 6 && memcmp(at, "\\u0000", 6) == 0) {
-            (void)tmk_fail(diag, TMK_FORMAT, "a zero character in a string");
-            return NULL;
-        }
+        if (end - at >= 6 && memcmp(at, "\\u0000", 6) == 0)
+            return wrong(scan, at, diag, "a zero character in a string");
         if (++at == end)
             break;
     }
-    if (at >= end) {
-        (void)tmk_fail(diag, TMK_FORMAT, "the text ends inside a string: the file is cut short");
-        return NULL;
-    }
+    if (at >= end)
+        return wrong(scan, end, diag, "the text ends inside a string: the file is cut short");
     return at + 1;
 }
 
 /* Only finds where a value ends; what is inside is checked when it is parsed. */
-static const char *skip_value(const char *at, const char *end, struct tmk_diag *diag) {
+static const char *skip_value(const struct tmk_json_scan *scan, struct tmk_diag *diag) {
     size_t depth = 0;
-    const char *start = at;
-    while (at < end) {
+    const char *at = scan->at;
+    while (at < scan->end) {
         char c = *at;
         if (c == '"') {
-            at = skip_string(at, end, diag);
+            at = skip_string(scan, at, diag);
             if (!at)
                 return NULL;
             if (depth == 0)
                 return at;
             continue;
         }
-        if (depth == 0 && at > start && strchr(" \t\r\n,]}", c))
+        if (depth == 0 && at > scan->at && strchr(" \t\r\n,]}", c))
             return at;
         at++;
         if (c == '{' || c == '[')
@@ -71,26 +74,27 @@ static const char *skip_value(const char *at, const char *end, struct tmk_diag *
         else if ((c == '}' || c == ']') && (depth == 0 || --depth == 0))
             return at;
     }
-    (void)tmk_fail(diag, TMK_FORMAT, "the text ends inside a value: the file is cut short");
-    return NULL;
+    return wrong(scan, at, diag, "the text ends inside a value: the file is cut short");
 }
 
 static enum tmk_status next_key(struct tmk_json_scan *scan, char **key, struct tmk_diag *diag) {
-    if (*scan->at != '"')
-        return tmk_fail(diag, TMK_FORMAT, "a member without a name");
-    const char *start = scan->at, *at = skip_string(start, scan->end, diag);
+    const char *start = scan->at, *at = *start == '"'
+                                            ? skip_string(scan, start, diag)
+                                            : wrong(scan, start, diag, "a member without a name");
     if (!at)
         return TMK_FORMAT;
     cJSON *item;
-    TMK_TRY(tmk_json_parse(start, (size_t)(at - start), &item, diag));
+    TMK_TRY(tmk_in(diag, tmk_json_parse(start, (size_t)(at - start), &item, diag), "byte %zu",
+                   (size_t)(start - scan->begin)));
     *key = strdup(item->valuestring);
     cJSON_Delete(item);
     if (!*key)
         return tmk_nomem(diag);
     at = skip_blank(at, scan->end);
     if (at == scan->end || *at != ':') {
+        wrong(scan, at, diag, "a member's name without ':' after it");
         free(*key);
-        return tmk_fail(diag, TMK_FORMAT, "a member's name without ':' after it");
+        return TMK_FORMAT;
     }
     scan->at = skip_blank(at + 1, scan->end);
     return TMK_OK;
@@ -107,16 +111,19 @@ enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **k
     if (!scan->first) {
         if (scan->at == scan->end || *scan->at != ',')
             return tmk_fail(diag, TMK_FORMAT,
-                            "',' or '%c' expected: the file is damaged or cut short", closing);
+                            "byte %zu: ',' or '%c' expected: the file is damaged or cut short",
+                            (size_t)(scan->at - scan->begin), closing);
         scan->at = skip_blank(scan->at + 1, scan->end);
     }
     scan->first = false;
-    if (scan->at == scan->end)
-        return tmk_fail(diag, TMK_FORMAT, "the text ends early: the file is cut short");
     char *name = NULL;
+    if (scan->at == scan->end) {
+        wrong(scan, scan->at, diag, "the text ends early: the file is cut short");
+        return TMK_FORMAT;
+    }
     if (bracket == '{')
         TMK_TRY(next_key(scan, &name, diag));
-    const char *end = skip_value(scan->at, scan->end, diag);
+    const char *end = skip_value(scan, diag);
     if (!end) {
         free(name);
         return TMK_FORMAT;

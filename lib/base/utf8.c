@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
+#include "base/diag.h"
+
 /* Bytes of the well-formed sequence that starts at s; 0 when there is none. */
 static size_t sequence(const unsigned char *s, size_t left) {
     unsigned char lead = s[0], low = 0x80, high = 0xBF;
@@ -33,16 +35,22 @@ static size_t sequence(const unsigned char *s, size_t left) {
     return n;
 }
 
-bool tmk_utf8_valid(const char *bytes, size_t len) {
+/* How many bytes from the beginning are well-formed. */
+static size_t well_formed(const char *bytes, size_t len) {
     const unsigned char *s = (const unsigned char *)bytes;
-    while (len > 0) {
-        size_t n = sequence(s, len);
-        if (n == 0)
-            return false;
-        s += n;
-        len -= n;
-    }
-    return true;
+    size_t at = 0, n;
+    while (at < len && (n = sequence(s + at, len - at)) > 0)
+        at += n;
+    return at;
+}
+
+bool tmk_utf8_valid(const char *bytes, size_t len) {
+    return well_formed(bytes, len) == len;
+}
+
+enum tmk_status tmk_utf8_check(const char *bytes, size_t len, struct tmk_diag *diag) {
+    size_t good = well_formed(bytes, len);
+    return good == len ? TMK_OK : tmk_fail(diag, TMK_FORMAT, "byte %zu: not UTF-8", good);
 }
 
 size_t tmk_utf8_put(unsigned point, char out[4]) {

@@ -7,8 +7,7 @@
 
 static enum tmk_status parse(const char *text, size_t len, cJSON **out, struct tmk_diag *diag) {
     struct tmk_json_scan scan;
-    if (!tmk_utf8_valid(text, len))
-        return tmk_fail(diag, TMK_FORMAT, "not UTF-8");
+    TMK_TRY(tmk_utf8_check(text, len, diag));
     if (!tmk_json_enter(&scan, text, len, '{'))
         return tmk_fail(diag, TMK_FORMAT, "not a JSON object");
     return tmk_json_parse_object(text, len, out, diag);

@@ -43,7 +43,7 @@ static enum tmk_status check_names(const struct tmk_npz_entry *entries, size_t n
     for (size_t i = 0; i < n; i++) {
         const char *name = entries[i].name, *fault = fault_of(name);
         if (fault)
-            return tmk_fail(diag, TMK_ARGUMENT, "the array's name '%s' %s", name, fault);
+            return tmk_fail(diag, TMK_UNSUPPORTED, "the array's name '%s' %s", name, fault);
         if (tmk_map_get(names, name))
             return tmk_fail(diag, TMK_ARGUMENT, "there are two arrays named '%s'", name);
         if (!tmk_map_put(names, name, (void *)(size_t)name))

@@ -104,7 +104,8 @@ static enum tmk_status serve_nodes(struct tmk_integer *g, struct tmk_value *valu
     struct tmk_use *uses = tmk_arena_array(&g->arena, n, sizeof *uses);
     if (!uses)
         return tmk_nomem(g->diag);
-    memcpy(uses, value->uses, n * sizeof *uses);
+    if (n)
+        memcpy(uses, value->uses, n * sizeof *uses);
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_use *use = &uses[i];
         struct tmk_value *real = NULL;

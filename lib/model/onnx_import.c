@@ -7,6 +7,7 @@
 #include "model/onnx.h"
 #include "model/onnx_import.h"
 #include "model/wire.h"
+#include "model/wire_fault.h"
 
 enum { MAX_INLINED = 1 << 30 }; /* bytes of nodes and attributes that inlining may make */
 enum { MAX_OPSETS = 1000 };
@@ -236,7 +237,9 @@ static enum tmk_status read_model(struct tmk_onnx_file *file, TmkPb__Model **out
         if (model)
             *out = model;
         else
-            status = tmk_fail(diag, TMK_FORMAT, "not an ONNX model: fields of the wrong type");
+            status = tmk_in(
+                diag, tmk_wire_fault(&tmk_pb__model__descriptor, outline.data, outline.len, diag),
+                "not an ONNX model");
     }
     tmk_text_finish(&outline);
     return status;

@@ -7,6 +7,7 @@
 #include "model/onnx.h"
 #include "model/onnx_parts.h"
 #include "model/wire.h"
+#include "model/wire_fault.h"
 #include "tensor/list.h"
 
 enum { NOTHING = 0, TENSOR = 1, SEQUENCE = 3 }; /* elem_type */
@@ -102,7 +103,9 @@ enum tmk_status tmk_onnx_load_value(const char *path, const struct tmk_type *typ
         message = protobuf_c_message_unpack(kind->descriptor, NULL, outline.len,
                                             (const uint8_t *)outline.data);
         status = message ? read_message(&file, message, type, &value, &found, diag)
-                         : tmk_fail(diag, TMK_FORMAT, "not an ONNX %s", kind->what);
+                         : tmk_in(diag,
+                                  tmk_wire_fault(kind->descriptor, outline.data, outline.len, diag),
+                                  "not an ONNX %s", kind->what);
     }
     if (status == TMK_OK && name && found && !(copy = strdup(found))) {
         tmk_tensor_finish(&value);

@@ -43,10 +43,11 @@ static enum tmk_wire_message held_by(enum tmk_wire_message message, uint32_t fie
     return TMK_WIRE_LEAF;
 }
 
-static bool read_varint(const struct walk *w, size_t *at, size_t end, uint64_t *out) {
+bool tmk_wire_varint(const void *data, size_t *at, size_t end, uint64_t *out) {
+    const unsigned char *bytes = data;
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64 && *at < end; shift += 7) {
-        unsigned char byte = w->bytes[(*at)++];
+        unsigned char byte = bytes[(*at)++];
         value |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80)) {
             *out = value;
@@ -100,12 +101,12 @@ static enum tmk_status message(struct walk *w, size_t at, size_t end, enum tmk_w
     while (at < end) {
         size_t start = at;
         uint64_t key, value = 0;
-        if (!read_varint(w, &at, end, &key) || key >> 3 == 0 || key > UINT32_MAX)
+        if (!tmk_wire_varint(w->bytes, &at, end, &key) || key >> 3 == 0 || key > UINT32_MAX)
             return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: no protobuf field starts here", start);
         uint32_t field = (uint32_t)(key >> 3);
         unsigned wire = key & 7;
         if (wire == VARINT || wire == BYTES) {
-            if (!read_varint(w, &at, end, &value))
+            if (!tmk_wire_varint(w->bytes, &at, end, &value))
                 return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: a number that does not end", start);
         } else if (wire != BITS64 && wire != BITS32) {
             return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: no protobuf field starts here", start);

@@ -10,6 +10,9 @@
 #ifndef TMK_MODEL_WIRE_H
 #define TMK_MODEL_WIRE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/text.h"
 
 enum {
@@ -37,5 +40,9 @@ enum tmk_wire_message {
 TMK_NODISCARD enum tmk_status tmk_wire_outline(const void *bytes, size_t size,
                                                enum tmk_wire_message message, struct tmk_text *out,
                                                struct tmk_diag *diag);
+
+/* A number of protobuf's variable width, from bytes[*at] on; false when it does not end before
+ * bytes[end]. */
+bool tmk_wire_varint(const void *bytes, size_t *at, size_t end, uint64_t *out);
 
 #endif

@@ -395,8 +395,7 @@ enum tmk_status tmk_profile_read_json(const char *text, size_t len, struct tmk_p
     struct reader r = {.profile = profile, .diag = diag};
     const char *tensors = NULL;
     size_t tensors_len = 0;
-    if (!tmk_utf8_valid(text, len))
-        return tmk_fail(diag, TMK_FORMAT, "not UTF-8");
+    TMK_TRY(tmk_utf8_check(text, len, diag));
     TMK_TRY(tmk_profile_bins_init(&r.bins, diag));
     cJSON *header = cJSON_CreateObject();
     enum tmk_status status = header ? TMK_OK : tmk_nomem(diag);

@@ -395,8 +395,7 @@ static enum tmk_status read_tree(const cJSON *tree, struct tmk_lineage_record **
 enum tmk_status tmk_lineage_read_json(const char *text, size_t len, struct tmk_lineage_record **out,
                                       struct tmk_diag *diag) {
     cJSON *tree;
-    if (!tmk_utf8_valid(text, len))
-        return tmk_fail(diag, TMK_FORMAT, "not UTF-8");
+    TMK_TRY(tmk_utf8_check(text, len, diag));
     TMK_TRY(tmk_json_parse_object(text, len, &tree, diag));
     enum tmk_status status = read_tree(tree, out, diag);
     cJSON_Delete(tree);

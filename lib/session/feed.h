@@ -12,6 +12,10 @@
 
 struct tmk_session_feed;
 
+/* TMK_UNSUPPORTED when the graph has an input that no data are for. To be asked before a feed is
+ * opened, by those who know the model's path. */
+TMK_NODISCARD enum tmk_status tmk_feed_takes(const struct tmk_graph *graph, struct tmk_diag *diag);
+
 /* Opens the sources and binds them: INPUT=PATH to that input; arrays with the names of inputs to
  * those; one array without a name to the one input that is left; "-" to all that are left. Every
  * input that is not fed back must end up with data. An array of an input's own rank is cut along

@@ -184,14 +184,18 @@ static enum tmk_status bind_in_turn(struct tmk_session_feed *feed, int turn,
     return TMK_OK;
 }
 
-enum tmk_status tmk_feed_bind(struct tmk_session_feed *feed, struct tmk_diag *diag) {
-    const struct tmk_run_options *options = feed->options;
-    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
-        enum tmk_type_kind kind = feed->graph->inputs[i]->type.kind;
+enum tmk_status tmk_feed_takes(const struct tmk_graph *graph, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        enum tmk_type_kind kind = graph->inputs[i]->type.kind;
         if (kind != TMK_TYPE_TENSOR && kind != TMK_TYPE_OPTIONAL)
             return tmk_fail(diag, TMK_UNSUPPORTED, "input '%s' is %s; data are arrays only",
-                            feed->graph->inputs[i]->name, tmk_type_kind_text(kind));
+                            graph->inputs[i]->name, tmk_type_kind_text(kind));
     }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_feed_bind(struct tmk_session_feed *feed, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = feed->options;
     feed->sources = calloc(options->n_data + 1, sizeof(struct tmk_source *));
     if (!feed->sources)
         return tmk_nomem(diag);

@@ -142,7 +142,8 @@ enum tmk_status tmk_model_instrument(struct tmk_model *model, const struct tmk_o
                                      const char *path, uint32_t *n_observers,
                                      struct tmk_diag *diag) {
     struct tmk_graph *graph = NULL;
-    TMK_TRY(tmk_instrumented(model->graph, observe, &graph, n_observers, diag));
+    TMK_TRY(tmk_in(diag, tmk_instrumented(model->graph, observe, &graph, n_observers, diag), "%s",
+                   model->path));
     enum tmk_status status = tmk_onnx_save(graph, path, diag);
     tmk_graph_destroy(&graph);
     return status;

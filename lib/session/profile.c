@@ -167,9 +167,11 @@ static void note_leg(struct story *story, double seconds) {
 /* The graph that runs, and what its observers do; observe NULL: there are none. */
 static enum tmk_status make_graph(struct story *story, const struct tmk_model *model,
                                   const struct tmk_observe *observe, struct tmk_diag *diag) {
+    TMK_TRY(tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path));
     TMK_TRY(tmk_original(model, observe ? &story->original : &story->graph, diag));
     if (observe)
-        TMK_TRY(tmk_instrumented(story->original, observe, &story->graph, NULL, diag));
+        TMK_TRY(tmk_in(diag, tmk_instrumented(story->original, observe, &story->graph, NULL, diag),
+                       "%s", model->path));
     story->report.threads = story->options->threads ? story->options->threads : processors();
     tmk_graph_number(story->graph);
     return configure_slots(story, diag);

@@ -203,7 +203,9 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
                               struct tmk_diag *diag) {
     struct gathering g = {0};
     tmk_kernel_enter_thread();
-    enum tmk_status status = tmk_graph_clone(model->graph, &g.graph, diag);
+    enum tmk_status status = tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path);
+    if (status == TMK_OK)
+        status = tmk_graph_clone(model->graph, &g.graph, diag);
     if (status == TMK_OK)
         status = choose(&g, patterns, n_patterns, diag);
     if (status == TMK_OK) {

@@ -11,6 +11,7 @@
 #include "base/diag.h"
 #include "ops/ops.h"
 #include "session/beside.h"
+#include "session/feed.h"
 #include "session/model.h"
 
 enum { FLOAT, QUANTIZED, ROUNDED, LANES };
@@ -253,6 +254,7 @@ static enum tmk_status simulate(struct simulating *s, struct tmk_model *model,
                                 const struct tmk_simulate_options *options) {
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
+    TMK_TRY(tmk_feed_takes(model->graph, s->diag));
     TMK_TRY(tmk_original(model, &s->original, s->diag));
     TMK_TRY(make_lanes(s, encodings, options));
     TMK_TRY(make_pairs(s));

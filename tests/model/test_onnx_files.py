@@ -514,6 +514,14 @@ def test_files_that_are_no_models_are_refused_in_a_line():
     refused(numpy_helper.from_array(np.zeros(3, np.float32), "x").SerializeToString(),
             "not an ONNX model")
     refused(onnx.ModelProto(ir_version=8).SerializeToString(), "no graph")
+    node = b"\x0a\x01x" + length_prefixed(5, b"\x1d\0\0\0\0")  # an attribute's i, as 32 bits
+    refused(b"\x08\x08" + length_prefixed(7, length_prefixed(1, b"") + length_prefixed(1, node)),
+            "field graph.node[1].attribute[0].i ")
+    tensor = length_prefixed(1, b"\x01\xff")  # packed dims, the last without an end
+    refused(b"\x08\x08" + length_prefixed(7, length_prefixed(5, tensor)), "field graph.initializer[0].dims ")
+    shape = length_prefixed(2, length_prefixed(1, length_prefixed(2, b"\xff")))
+    refused(b"\x08\x08" + length_prefixed(7, length_prefixed(11, shape)),
+            "field graph.input[0].type.tensor_type.shape is damaged")
     refused(onnx.ModelProto(graph=onnx.GraphProto()).SerializeToString(), "no IR version")
     with Folder() as folder:
         assert "cannot be read" in roundtrip(folder.path / "absent.onnx", folder.copy)

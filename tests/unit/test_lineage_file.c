@@ -190,6 +190,9 @@ static void hostile_files_are_refused_with_the_place(void **state) {
     refuse("\"originals\":[\"p0\",\"p4\"]", "\"originals\":[\"p0\"]", TMK_MISMATCH, "list");
     refuse("\"name\":\"\"", "\"name\":\"\\u0000\"", TMK_FORMAT, "zero character");
     refuse("\n]\n}\n", "\n]\n", TMK_FORMAT, "cut short");
+    refuse("{", "{\"a\tb\":1,", TMK_FORMAT, "byte 3: a control character");
+    refuse("{", "{\"a\" 1,", TMK_FORMAT, "byte 5: a member's name without");
+    refuse("{", "{\"\xff\":1,", TMK_FORMAT, "byte 2: not UTF-8");
 }
 
 static void only_known_names_are_written(void **state) {
