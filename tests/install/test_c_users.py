@@ -13,7 +13,6 @@ from pathlib import Path
 
 BUILD, SOURCE, COMPILER = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
 BUNDLE = SOURCE / "bundle"
-SYMBOLS = SOURCE / "tests" / "install" / "symbols.txt"
 
 
 def run(*words, **options):
@@ -26,33 +25,18 @@ def install(target):
     run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", target, "--quiet")
     pc = next(target.rglob("tidemark.pc"))
     library = next(target.rglob("libtidemark.so"))
-    return library, {**os.environ, "PKG_CONFIG_PATH": str(pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(target),
-                     "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1", "LD_LIBRARY_PATH": str(library.parent)}
-
-
-def check_symbols(library):
-    exported = {}
-    for line in run("nm", "-D", "--defined-only", library).splitlines():
-        name, _, version = line.split()[-1].partition("@@")
-        if line.split()[1] != "A":
-            exported[name] = version
-    strangers = [name for name in exported if not name.startswith("tmk_")]
-    assert not strangers, f"not ours, but exported: {strangers}"
-    assert set(exported.values()) == {"TIDEMARK_0.1"}, set(exported.values())
-    promised = SYMBOLS.read_text().split()
-    gone = [name for name in promised if name not in exported]
-    assert not gone, f"promised to C programs, and gone: {gone}"
-    return len(exported)
+    return {**os.environ, "PKG_CONFIG_PATH": str(pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(target),
+            "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1", "LD_LIBRARY_PATH": str(library.parent)}
 
 
 def main():
-    missing = [tool for tool in ("meson", "pkg-config", "nm") if not shutil.which(tool)]
+    missing = [tool for tool in ("meson", "pkg-config") if not shutil.which(tool)]
     if missing:
         print(f"skipped: no {missing[0]} here")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        library, environment = install(folder / "root")
+        environment = install(folder / "root")
         flags = run("pkg-config", "--cflags", "--libs", "tidemark", env=environment).split()
         assert "-ltidemark" in flags, flags
         for example in sorted((SOURCE / "examples").glob("*.c")):
@@ -65,7 +49,7 @@ def main():
         said = run(folder / "custom_observer", BUNDLE / "digits.onnx", BUNDLE / "digits.npy", env=environment)
         rows = {line.split()[1]: int(line.split()[2]) for line in said.splitlines()}
         assert rows["image"] > 5 and rows["relu1_out"] > 10 and rows["probabilities"] == 0, rows
-        print(f"  {check_symbols(library)} symbols; two examples built by pkg-config and run")
+        print("  two examples built by pkg-config and run")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/size.h"
+#include "golden.h"
 #include "profile/checkpoint.h"
 #include "profile/format.h"
 #include "profile/sample.h"
 
-enum { HEAD = 20, TAIL = 8 };
+enum { VERSION_AT = 8, HEAD = 20, TAIL = 8 };
 
 static uint64_t random_state = 7;
 
@@ -89,6 +90,29 @@ static void what_running_made_comes_back(void **state) {
         tmk_profile_destroy(&profile);
         tmk_profile_destroy(&back);
     }
+}
+
+/* Another version is refused, so there is one file: of the version that is written. */
+static void the_golden_file_is_what_we_write(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    char name[64];
+    struct tmk_profile *profile = sample(false);
+    struct tmk_text bytes = encoded(profile);
+    snprintf(name, sizeof name, "checkpoint-%d.ckpt", bytes.data[VERSION_AT]);
+    assert_golden(name, bytes.data, bytes.len);
+    tmk_profile_destroy(&profile);
+    for (int step = -1; step < 2; step += 2) {
+        bytes.data[VERSION_AT] = (char)(bytes.data[VERSION_AT] + step);
+        reseal(bytes.data, bytes.len);
+        assert_int_equal(tmk_checkpoint_decode(bytes.data, bytes.len, &profile, &diag),
+                         TMK_UNSUPPORTED);
+        assert_non_null(strstr(diag.text, "checkpoint of version"));
+        assert_null(strchr(diag.text, '\n'));
+        bytes.data[VERSION_AT] = (char)(bytes.data[VERSION_AT] - step);
+        tmk_diag_reset(&diag);
+    }
+    tmk_text_finish(&bytes);
 }
 
 static void an_empty_one_is_one_too(void **state) {
@@ -343,6 +367,7 @@ static void what_is_packed_is_not_checked_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_running_made_comes_back),
+        cmocka_unit_test(the_golden_file_is_what_we_write),
         cmocka_unit_test(an_empty_one_is_one_too),
         cmocka_unit_test(cut_files_are_refused),
         cmocka_unit_test(flipped_bits_are_refused),

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "folder.h"
+#include "golden.h"
 
 static void name_of(struct tmk_lineage_record *record, struct tmk_lineage_identity *is,
                     const char *name, int32_t rank, const int64_t *dims) {
@@ -138,6 +139,29 @@ static void files_read_back_to_the_same_bytes(void **state) {
     }
 }
 
+static void the_golden_files_are_what_we_write_and_read(void **state) {
+    static const char *const endings[] = {"json", "h5"};
+    struct tmk_diag diag = {0};
+    char path[128], name[64], golden[512], again[128];
+    (void)state;
+    in_folder("golden.json", path);
+    for (int i = 0; i < (TMK_TEST_HDF5 ? 2 : 1); i++) {
+        struct tmk_lineage_record *record = sample();
+        snprintf(name, sizeof name, "lineage-%d.%d.%s", TMK_LINEAGE_MAJOR, TMK_LINEAGE_MINOR,
+                 endings[i]);
+        in_folder(name, again);
+        assert_ok(tmk_lineage_record_write(record, i ? again : path, &diag), &diag);
+        tmk_lineage_record_destroy(&record);
+        struct tmk_buf *buf = bytes_of(i ? again : path);
+        (i ? assert_has_golden : assert_golden)(name, tmk_buf_data(buf), tmk_buf_size(buf));
+        tmk_buf_unref(&buf);
+        assert_ok(tmk_lineage_record_read(golden_path(name, golden), &record, &diag), &diag);
+        assert_ok(tmk_lineage_record_write(record, in_folder("again.json", again), &diag), &diag);
+        assert_same_bytes(path, again);
+        tmk_lineage_record_destroy(&record);
+    }
+}
+
 /* The text of the sample with the first `from` replaced, as a file that must not read. */
 static void refuse(const char *from, const char *to, enum tmk_status status, const char *says) {
     struct tmk_diag diag = {0};
@@ -193,6 +217,33 @@ static void hostile_files_are_refused_with_the_place(void **state) {
     refuse("{", "{\"a\tb\":1,", TMK_FORMAT, "byte 3: a control character");
     refuse("{", "{\"a\" 1,", TMK_FORMAT, "byte 5: a member's name without");
     refuse("{", "{\"\xff\":1,", TMK_FORMAT, "byte 2: not UTF-8");
+}
+
+static void newer_minor_versions_may_know_more(void **state) {
+    struct tmk_diag diag = {0};
+    char path[128];
+    struct tmk_lineage_record *record = sample();
+    (void)state;
+    assert_ok(tmk_lineage_record_write(record, in_folder("newer.json", path), &diag), &diag);
+    tmk_lineage_record_destroy(&record);
+    struct tmk_buf *buf = bytes_of(path);
+    const size_t len = tmk_buf_size(buf);
+    char *text = calloc(1, len + 1);
+    assert_non_null(text);
+    memcpy(text, tmk_buf_data(buf), len);
+    tmk_buf_unref(&buf);
+    char *key = strstr(text, "\"remark\""), *minor = strstr(text, "\"minor\":");
+    assert_true(key && minor);
+    memcpy(key, "\"hitch\"", 8);
+    for (int newer = 0; newer < 2; newer++) {
+        minor[8] = newer ? '9' : '0' + TMK_LINEAGE_MINOR;
+        tmk_diag_reset(&diag);
+        assert_ok(tmk_file_write(path, text, len, &diag), &diag);
+        assert_int_equal(tmk_lineage_record_read(path, &record, &diag),
+                         newer ? TMK_OK : TMK_FORMAT);
+        tmk_lineage_record_destroy(&record);
+    }
+    free(text);
 }
 
 static void only_known_names_are_written(void **state) {
@@ -252,7 +303,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_original_has_one_verdict),
         cmocka_unit_test(files_read_back_to_the_same_bytes),
+        cmocka_unit_test(the_golden_files_are_what_we_write_and_read),
         cmocka_unit_test(hostile_files_are_refused_with_the_place),
+        cmocka_unit_test(newer_minor_versions_may_know_more),
         cmocka_unit_test(only_known_names_are_written),
         cmocka_unit_test(wrong_records_are_not_written),
         cmocka_unit_test(damaged_hdf5_is_no_harm),

@@ -117,6 +117,9 @@ static void a_profile_without_values_is_one(void **state) {
 static void every_released_version_still_reads(void **state) {
     (void)state;
     static const char *const versions[] = {"1.0", "1.1", "1.2", "1.3"};
+    char newest[16];
+    snprintf(newest, sizeof newest, "%d.%d", TMK_PROFILE_MAJOR, TMK_PROFILE_MINOR);
+    assert_string_equal(versions[TMK_COUNT(versions) - 1], newest);
     const char *golden = getenv("TMK_GOLDEN");
     assert_non_null(golden);
     for (size_t i = 0; i < TMK_COUNT(versions); i++) {
