@@ -107,6 +107,19 @@ static enum tmk_status derive_clamp(struct deriving *d, uint32_t slot, const str
     return TMK_OK;
 }
 
+/* Along another axis than that of samples? One counted from the end tells only with a rank. */
+static bool keeps_samples(const struct tmk_node *concat, const struct tmk_value *result,
+                          int64_t axis) {
+    if (axis >= 0)
+        return axis > 0;
+    for (uint32_t i = 0; i <= concat->n_inputs; i++) {
+        const struct tmk_value *value = i ? tmk_value_source(concat->inputs[i - 1]) : result;
+        if (value->type.has_shape)
+            return value->type.shape.rank + axis > 0;
+    }
+    return false;
+}
+
 static enum tmk_status derive_one(struct deriving *d, uint32_t slot) {
     const struct tmk_slot_config *config = &d->configs[slot];
     const struct tmk_observer *observer = &d->observers[slot];
@@ -119,7 +132,8 @@ static enum tmk_status derive_one(struct deriving *d, uint32_t slot) {
     if (clamp_of(value->producer, &clamp))
         return derive_clamp(d, slot, value->producer, &clamp);
     const struct tmk_attr *axis = tmk_node_attr(value->producer, "axis");
-    if (!tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Concat") || !axis || axis->i == 0)
+    if (!tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Concat") || !axis ||
+        !keeps_samples(value->producer, value, axis->i))
         return TMK_OK;
     d->configs[slot].axis = axis->i;
     return set_rule(d, slot, TMK_RULE_CONCAT, value->producer, value->producer->n_inputs);

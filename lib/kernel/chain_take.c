@@ -304,7 +304,8 @@ bool tmk_chain_takes(const struct tmk_node *node, const struct tmk_tensor *const
     struct tmk_infer_result result[MOST_OUTPUTS] = {{0}};
     struct tmk_chain_spec spec;
     size_t n;
-    if (!node->row || node->n_outputs < 1 || node->n_outputs > MOST_OUTPUTS || !node->outputs[0])
+    if (!node->row || node->n_inputs < 1 || !in[0] || node->n_outputs < 1 ||
+        node->n_outputs > MOST_OUTPUTS || !node->outputs[0])
         return false;
     for (uint32_t i = 1; i < node->n_outputs; i++)
         if (node->outputs[i])

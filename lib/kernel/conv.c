@@ -292,6 +292,16 @@ static void rank_candidates(struct tmk_convolution *c, const struct tmk_window *
     c->candidates[c->n_candidates++] = plain;
 }
 
+/* Padding is made of zeros, and 0 times an infinite weight is NaN; oneDNN leaves padding out. */
+static bool padding_shows(const struct tmk_window *w, const struct tmk_tensor *weights) {
+    bool padded = false, finite = true;
+    for (int32_t i = 0; i < w->n; i++)
+        padded = padded || w->begin[i] || w->end[i];
+    for (size_t i = 0; padded && finite && weights->data && i < tmk_tensor_count(weights); i++)
+        finite = isfinite(((const float *)weights->data)[i]);
+    return padded && !finite;
+}
+
 static enum tmk_status read_conv(const struct tmk_request *r, struct tmk_convolution *out,
                                  bool *fits) {
     const struct tmk_shape *x = &r->in[0]->shape, *w = &r->in[1]->shape;
@@ -300,7 +310,7 @@ static enum tmk_status read_conv(const struct tmk_request *r, struct tmk_convolu
     TMK_TRY(tmk_window_conv(r->node, x, w, &window, r->diag));
     struct tmk_convolution c = {
         .batch = x->dim[0], .in = x->dim[1], .out = w->dim[0], .group = group};
-    *fits = tmk_spatial_of(&window, &c.spatial);
+    *fits = tmk_spatial_of(&window, &c.spatial) && !padding_shows(&window, r->in[1]);
     if (!*fits)
         return TMK_OK;
     int rank = c.spatial.rank, leading = group > 1;

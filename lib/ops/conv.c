@@ -4,6 +4,7 @@
  * its element; it serves all channels, groups and samples. */
 #include "ops/conv.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "ops/gemm.h"
@@ -39,6 +40,31 @@ static void gather(const float *x, size_t plane, const int64_t *table, size_t ta
     }
 }
 
+static bool all_finite(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+/* Outputs [j, j + n) of one group where a transposed window leaves taps without an element: those
+ * add nothing, not even the NaN that 0 times an infinite weight is. */
+static void leave_out_taps(const struct tmk_conv *conv, const float *x, const float *w, float *y,
+                           const int64_t *table, size_t n, size_t sum) {
+    size_t taps = tmk_window_taps(&conv->window), plane = tmk_window_in(&conv->window),
+           area = tmk_window_out(&conv->window);
+    for (size_t o = 0; o < conv->out; o++)
+        for (size_t j = 0; j < n; j++) {
+            float total = 0;
+            for (size_t k = 0; k < sum; k++) {
+                int64_t at = table[k % taps * n + j];
+                if (at >= 0)
+                    total += w[o * sum + k] * x[k / taps * plane + (size_t)at];
+            }
+            y[o * area + j] = total;
+        }
+}
+
 static void add_bias(const struct tmk_conv *conv, size_t area) {
     size_t channels = conv->group * conv->out;
     for (size_t i = 0; i < conv->batch * channels; i++)
@@ -58,6 +84,7 @@ enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run) {
     float *panel = run->scratch(run->context, TMK_GEMM_PANEL);
     if ((sum && !table) || !panel)
         return tmk_nomem(run->diag);
+    const bool by_hand = window->transposed && !all_finite(conv->w, conv->group * conv->out * sum);
     for (size_t j = 0; sum && j < area; j += TMK_WINDOW_BLOCK) {
         size_t n = area - j < TMK_WINDOW_BLOCK ? area - j : TMK_WINDOW_BLOCK;
         tmk_window_gather(window, j, n, table);
@@ -65,7 +92,9 @@ enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run) {
             const float *x = conv->x + i * conv->in * plane,
                         *w = conv->w + i % conv->group * conv->out * sum;
             float *y = conv->y + i * conv->out * area + j;
-            for (size_t k = 0; k < sum; k += TMK_GEMM_DEPTH) {
+            if (by_hand)
+                leave_out_taps(conv, x, w, y, table, n, sum);
+            for (size_t k = 0; k < sum && !by_hand; k += TMK_GEMM_DEPTH) {
                 size_t depth = sum - k < TMK_GEMM_DEPTH ? sum - k : TMK_GEMM_DEPTH;
                 gather(x, plane, table, taps, k, depth, n, panel);
                 tmk_gemm_block(conv->out, n, depth, w + k, sum, 1, panel, y, area, k > 0);

@@ -25,7 +25,7 @@ MOST_BYTES = 80_000  # larger than any seed
 def build(folder, targets):
     if not (folder / "build.ninja").exists():
         subprocess.run(["meson", "setup", folder, ROOT, "-Dfuzz=enabled", "-Db_sanitize=address,undefined",
-                        "-Db_lundef=false", "-Dbuildtype=debugoptimized", "-Dmpi=disabled", "-Donednn=disabled"],
+                        "-Db_lundef=false", "-Dbuildtype=debugoptimized", "-Dmpi=disabled"],
                        check=True, env=os.environ | {"CC": os.environ.get("CC", "clang")}, stdout=subprocess.DEVNULL)
     subprocess.run(["ninja", "-C", folder, *(f"tests/fuzz/fuzz_{t}" for t in targets)], check=True,
                    stdout=subprocess.DEVNULL)
@@ -49,7 +49,7 @@ def run(folder, target, seconds):
          f"-detect_leaks={0 if target in LEAKY else 1}", f"-artifact_prefix={crashes}/", "-close_fd_mask=1",
          "-print_final_stats=1"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-        env=os.environ | {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        env=os.environ | {"OMP_NUM_THREADS": "1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                           "ASAN_OPTIONS": f"detect_leaks={0 if target in LEAKY else 1}"})
     (folder / f"fuzz-{target}.log").write_text(done.stderr)
     new = sorted(set(crashes.iterdir()) - before)

@@ -390,13 +390,34 @@ static void values_that_others_want(void **state) {
     compare_batches(m, image);
 }
 
+/* Samples of a batch that are put behind each other; of the whole, nothing follows. */
+static void a_concatenation_of_samples(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    say(m, " %n = Sin(%x)\n %s = ReduceL1(%n) {axes=[1,2,3]}\n %c = Cos(%s)\n"
+           " %j = Concat(%c, %s) {axis=-4}\n output %j\n}");
+    compare(m, &(struct tmk_shape){4, {5, 3, 19, 17}});
+}
+
+static void a_node_without_operands_comes_first(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    say(m, " %r = RandomUniform() {shape=[19,17]}\n %a = Add(%x, %r)\n %b = Relu(%a)\n"
+           " output %b\n}");
+    compare_batches(m, image);
+}
+
 int main(void) {
     m = malloc(sizeof *m);
     tmk_kernel_enter_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_residual_network),      cmocka_unit_test(a_dense_network),
-        cmocka_unit_test(squeeze_and_excite),      cmocka_unit_test(a_transformer_block),
+        cmocka_unit_test(a_residual_network),
+        cmocka_unit_test(a_dense_network),
+        cmocka_unit_test(squeeze_and_excite),
+        cmocka_unit_test(a_transformer_block),
         cmocka_unit_test(values_that_others_want),
+        cmocka_unit_test(a_concatenation_of_samples),
+        cmocka_unit_test(a_node_without_operands_comes_first),
     };
     int failed = cmocka_run_group_tests_name("arrange", tests, NULL, NULL);
     free(m);

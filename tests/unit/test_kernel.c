@@ -654,6 +654,27 @@ static void nan_reaches_its_sums_only(void **state) {
             }
 }
 
+/* Padding is zeros to the plain kernel: under an infinite weight they are NaN. */
+static void infinite_weights_under_padding_are_left_to_the_plain_kernel(void **state) {
+    (void)state;
+    static const char *const nodes[] = {
+        "graph \"g\" opset 17 {\n input %x : f32[1,16,9,9]\n input %w : f32[16,16,3,3]\n"
+        " %y = Conv(%x, %w) {pads=[1,1,1,1]}\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %x : f32[1,16,9,9]\n input %w : f32[16,16,3,3]\n"
+        " %y = Conv(%x, %w)\n output %y\n}\n",
+    };
+    tmk_kernel_enter_thread();
+    for (size_t node = 0; node < TMK_COUNT(nodes); node++) {
+        struct fixture f;
+        assert_true(set_up(&f, nodes[node], 2));
+        ((float *)f.operand[1].data)[7] = INFINITY;
+        assert_true(prepare(&f, (struct tmk_accel_layout){0, 0}) == (node == 1));
+        if (node == 1)
+            check_prepared(&f, nodes[node]);
+        tear_down(&f);
+    }
+}
+
 static size_t threads_of_this_process(void) {
     size_t n = 0;
     DIR *dir = opendir("/proc/self/task");
@@ -705,6 +726,7 @@ int main(void) {
         cmocka_unit_test(what_does_not_map_is_left_to_the_plain_kernel),
         cmocka_unit_test(maxima_keep_nan_and_infinities),
         cmocka_unit_test(nan_reaches_its_sums_only),
+        cmocka_unit_test(infinite_weights_under_padding_are_left_to_the_plain_kernel),
         cmocka_unit_test(kernels_have_names),
     };
     const struct CMUnitTest own[] = {

@@ -142,6 +142,15 @@ static void transposed_convolutions_overlap_their_kernels(void **state) {
           FLOATS(1, 2, 13, 20, 130, 200, 300));
 }
 
+/* Elements that a weight does not reach are not made NaN by it. */
+static void transposed_convolutions_multiply_nothing_with_infinity(void **state) {
+    (void)state;
+    gives(11,
+          "init %x : f32[1,1,3] = {1, -2, 3}\ninit %w : f32[1,1,2] = {inf, 10}\n"
+          "%y = ConvTranspose(%x, %w) {output_padding=[1], strides=[2]}",
+          "[1,1,7]", FLOATS(INFINITY, 10, -INFINITY, -20, INFINITY, 30, 0));
+}
+
 static void transposed_padding_follows_the_wanted_shape(void **state) {
     (void)state;
     gives(11, X3 "%y = ConvTranspose(%x, %w) {auto_pad=\"SAME_UPPER\", strides=[2]}", "[1,1,6]",
@@ -409,6 +418,7 @@ int main(void) {
         cmocka_unit_test(blocks_of_a_convolution_do_not_show),
         cmocka_unit_test(convolutions_refuse_what_has_no_meaning),
         cmocka_unit_test(transposed_convolutions_overlap_their_kernels),
+        cmocka_unit_test(transposed_convolutions_multiply_nothing_with_infinity),
         cmocka_unit_test(transposed_padding_follows_the_wanted_shape),
         cmocka_unit_test(transposed_groups_see_their_own_channels_only),
         cmocka_unit_test(transposed_convolutions_refuse_what_has_no_meaning),
