@@ -15,7 +15,7 @@
 #include "graph_bytes.h"
 #include "graph_run.h"
 
-enum { USUAL = 400, MOST_FAILURES = 20 };
+enum { USUAL = 120, MOST_FAILURES = 20 };
 
 static uint64_t asked(const char *name, uint64_t otherwise) {
     const char *text = getenv(name);
