@@ -80,7 +80,6 @@ static enum tmk_status read_identity(struct tmk_h5_reader *r, const struct tmk_h
 static enum tmk_status check_words(struct tmk_h5_reader *r, struct tmk_h5_tensor *row) {
     char *const words[] = {row->kind, row->status, row->dtype, row->origin, row->level};
     for (size_t i = 0; i < TMK_COUNT(words); i++) {
-        words[i][TMK_H5_WORD_SIZE - 1] = '\0';
         if (!tmk_utf8_valid(words[i], strlen(words[i])))
             return tmk_fail(r->diag, TMK_FORMAT, "a word that is not UTF-8");
     }
@@ -94,18 +93,13 @@ struct parts {
 };
 
 static enum tmk_status open_parts(struct tmk_h5_reader *r, struct parts *p) {
-    hid_t histograms, channels;
-    TMK_TRY(tmk_h5_open_group(r, "histograms", &histograms));
-    TMK_TRY(tmk_h5_open_column(r, histograms, "offsets", TMK_H5_U64, H5T_NATIVE_UINT64,
-                               &p->bin_offsets));
-    TMK_TRY(tmk_h5_open_column(r, histograms, "bins", TMK_H5_U64, H5T_NATIVE_UINT16, &p->bins));
-    TMK_TRY(tmk_h5_open_column(r, histograms, "counts", TMK_H5_U64, H5T_NATIVE_UINT64, &p->counts));
-    TMK_TRY(tmk_h5_open_column(r, histograms, "low", TMK_H5_U64, H5T_NATIVE_UINT64, &p->low));
-    TMK_TRY(tmk_h5_open_group(r, "channels", &channels));
-    TMK_TRY(tmk_h5_open_column(r, channels, "offsets", TMK_H5_U64, H5T_NATIVE_UINT64,
-                               &p->channel_offsets));
-    TMK_TRY(tmk_h5_open_column(r, channels, "min", TMK_H5_F32, H5T_NATIVE_FLOAT, &p->channel_min));
-    return tmk_h5_open_column(r, channels, "max", TMK_H5_F32, H5T_NATIVE_FLOAT, &p->channel_max);
+    TMK_TRY(tmk_h5_open_column(r, "histograms/offsets", TMK_HDF5_U64, &p->bin_offsets));
+    TMK_TRY(tmk_h5_open_column(r, "histograms/bins", TMK_HDF5_U16, &p->bins));
+    TMK_TRY(tmk_h5_open_column(r, "histograms/counts", TMK_HDF5_U64, &p->counts));
+    TMK_TRY(tmk_h5_open_column(r, "histograms/low", TMK_HDF5_U64, &p->low));
+    TMK_TRY(tmk_h5_open_column(r, "channels/offsets", TMK_HDF5_U64, &p->channel_offsets));
+    TMK_TRY(tmk_h5_open_column(r, "channels/min", TMK_HDF5_F32, &p->channel_min));
+    return tmk_h5_open_column(r, "channels/max", TMK_HDF5_F32, &p->channel_max);
 }
 
 /* The length of the next row's part: offsets begin at 0 and never fall. */
@@ -320,65 +314,58 @@ static enum tmk_status read_integers(struct tmk_h5_reader *r) {
     return TMK_OK;
 }
 
-static enum tmk_status read_sample_row(struct tmk_h5_reader *r, hid_t dataset, hsize_t row,
-                                       hsize_t n, float **out) {
-    struct tmk_h5 *h = &r->h5;
-    size_t mark = h->n_kept;
-    hsize_t at[2] = {row, 0}, extent[2] = {1, n};
-    *out = malloc((n ? (size_t)n : 1) * sizeof **out);
+static enum tmk_status read_sample_row(struct tmk_h5_reader *r, struct tmk_hdf5_dataset *set,
+                                       uint64_t row, float **out) {
+    size_t bytes;
+    if (!tmk_hdf5_size(set, 1, &bytes))
+        return tmk_fail(r->diag, TMK_FORMAT, "'samples' is too large");
+    *out = malloc(bytes ? bytes : 1);
     if (!*out)
         return tmk_nomem(r->diag);
-    if (n == 0)
-        return TMK_OK;
-    hid_t file = tmk_h5_keep(h, H5Dget_space(dataset)),
-          memory = tmk_h5_keep(h, H5Screate_simple(2, extent, NULL));
-    tmk_h5_ok(h, H5Sselect_hyperslab(file, H5S_SELECT_SET, at, NULL, extent, NULL));
-    tmk_h5_ok(h, H5Dread(dataset, H5T_NATIVE_FLOAT, memory, file, H5P_DEFAULT, *out));
-    tmk_h5_release(h, mark);
-    return tmk_h5_check(r, "samples");
+    return tmk_in(r->diag, tmk_hdf5_read(r->file, set, row, 1, *out, r->diag), "'samples'");
 }
 
 static enum tmk_status read_samples(struct tmk_h5_reader *r) {
-    hid_t group, min, max;
-    hsize_t size[2], other[2];
+    struct tmk_hdf5_dataset min, max;
     struct tmk_h5_in ids;
-    if (H5Lexists(r->file, "samples", H5P_DEFAULT) <= 0)
+    bool has;
+    TMK_TRY(tmk_h5_has(r, "samples", &has));
+    if (!has)
         return TMK_OK;
-    TMK_TRY(tmk_h5_open_group(r, "samples", &group));
-    TMK_TRY(tmk_h5_open_column(r, group, "tensor", TMK_H5_U32, H5T_NATIVE_UINT32, &ids));
-    TMK_TRY(tmk_h5_open_dataset(r, group, "min", 2, &min, size));
-    TMK_TRY(tmk_h5_open_dataset(r, group, "max", 2, &max, other));
-    if (size[0] != ids.size || other[0] != ids.size || size[1] != other[1])
+    TMK_TRY(tmk_h5_open_column(r, "samples/tensor", TMK_HDF5_U32, &ids));
+    TMK_TRY(tmk_h5_open_numbers(r, "samples/min", 2, TMK_HDF5_F32, &min));
+    TMK_TRY(tmk_h5_open_numbers(r, "samples/max", 2, TMK_HDF5_F32, &max));
+    if (min.dim[0] != ids.size || max.dim[0] != ids.size || min.dim[1] != max.dim[1])
         return tmk_fail(r->diag, TMK_FORMAT, "'samples': its parts have different sizes");
-    for (hsize_t row = 0; row < ids.size; row++) {
+    for (uint64_t row = 0; row < ids.size; row++) {
         uint32_t id;
         struct tmk_profile_tensor *t = NULL;
         TMK_TRY(tmk_h5_take(r, &ids, &id, 1));
         TMK_TRY(record_of(r, id, &t));
         if (t->sample_min)
             return tmk_fail(r->diag, TMK_FORMAT, "'samples': p%" PRIu32 " stands twice", id);
-        TMK_TRY(read_sample_row(r, min, row, size[1], &t->sample_min));
-        TMK_TRY(read_sample_row(r, max, row, size[1], &t->sample_max));
-        t->n_samples = size[1];
+        TMK_TRY(read_sample_row(r, &min, row, &t->sample_min));
+        TMK_TRY(read_sample_row(r, &max, row, &t->sample_max));
+        t->n_samples = min.dim[1];
     }
     return TMK_OK;
 }
 
 static enum tmk_status read_tops(struct tmk_h5_reader *r) {
-    hid_t group;
     struct tmk_h5_in ids, min, min_sample, max, max_sample;
-    if (H5Lexists(r->file, "top_samples", H5P_DEFAULT) <= 0) /* before version 1.3 */
+    bool has;
+    TMK_TRY(tmk_h5_has(r, "top_samples", &has));
+    if (!has) /* before version 1.3 */
         return TMK_OK;
-    TMK_TRY(tmk_h5_open_group(r, "top_samples", &group));
-    TMK_TRY(tmk_h5_open_column(r, group, "tensor", TMK_H5_U32, H5T_NATIVE_UINT32, &ids));
-    TMK_TRY(tmk_h5_open_column(r, group, "min", TMK_H5_F32, H5T_NATIVE_FLOAT, &min));
-    TMK_TRY(tmk_h5_open_column(r, group, "min_sample", TMK_H5_U64, H5T_NATIVE_UINT64, &min_sample));
-    TMK_TRY(tmk_h5_open_column(r, group, "max", TMK_H5_F32, H5T_NATIVE_FLOAT, &max));
-    TMK_TRY(tmk_h5_open_column(r, group, "max_sample", TMK_H5_U64, H5T_NATIVE_UINT64, &max_sample));
+    TMK_TRY(tmk_h5_open_column(r, "top_samples/tensor", TMK_HDF5_U32, &ids));
+    TMK_TRY(tmk_h5_open_column(r, "top_samples/min", TMK_HDF5_F32, &min));
+    TMK_TRY(tmk_h5_open_column(r, "top_samples/min_sample", TMK_HDF5_U64, &min_sample));
+    TMK_TRY(tmk_h5_open_column(r, "top_samples/max", TMK_HDF5_F32, &max));
+    TMK_TRY(tmk_h5_open_column(r, "top_samples/max_sample", TMK_HDF5_U64, &max_sample));
     if (min.size != ids.size || min_sample.size != ids.size || max.size != ids.size ||
         max_sample.size != ids.size)
         return tmk_fail(r->diag, TMK_FORMAT, "'top_samples': its parts have different sizes");
-    for (hsize_t row = 0; row < ids.size; row++) {
+    for (uint64_t row = 0; row < ids.size; row++) {
         uint32_t id;
         struct tmk_profile_tensor *t = NULL;
         TMK_TRY(tmk_h5_take(r, &ids, &id, 1));
@@ -396,16 +383,16 @@ static enum tmk_status read_tops(struct tmk_h5_reader *r) {
 }
 
 static enum tmk_status read_operands(struct tmk_h5_reader *r) {
-    hid_t group;
     struct tmk_h5_in ids, operands;
-    if (H5Lexists(r->file, "operands", H5P_DEFAULT) <= 0) /* before version 1.2 */
+    bool has;
+    TMK_TRY(tmk_h5_has(r, "operands", &has));
+    if (!has) /* before version 1.2 */
         return TMK_OK;
-    TMK_TRY(tmk_h5_open_group(r, "operands", &group));
-    TMK_TRY(tmk_h5_open_column(r, group, "tensor", TMK_H5_U32, H5T_NATIVE_UINT32, &ids));
-    TMK_TRY(tmk_h5_open_column(r, group, "operand", TMK_H5_U32, H5T_NATIVE_UINT32, &operands));
+    TMK_TRY(tmk_h5_open_column(r, "operands/tensor", TMK_HDF5_U32, &ids));
+    TMK_TRY(tmk_h5_open_column(r, "operands/operand", TMK_HDF5_U32, &operands));
     if (ids.size != operands.size)
         return tmk_fail(r->diag, TMK_FORMAT, "'operands': its parts have different sizes");
-    for (hsize_t row = 0; row < ids.size; row++) {
+    for (uint64_t row = 0; row < ids.size; row++) {
         uint32_t id, operand;
         struct tmk_profile_tensor *t = NULL;
         TMK_TRY(tmk_h5_take(r, &ids, &id, 1));
@@ -421,24 +408,19 @@ static enum tmk_status read_parts(struct tmk_h5_reader *r) {
         read_header,  read_tensors, read_consumers, read_integers,
         read_samples, read_tops,    read_operands,
     };
-    for (size_t i = 0; i < TMK_COUNT(parts); i++) {
-        size_t mark = r->h5.n_kept;
+    for (size_t i = 0; i < TMK_COUNT(parts); i++)
         TMK_TRY(parts[i](r));
-        tmk_h5_release(&r->h5, mark);
-    }
     return TMK_OK;
 }
 
 enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
                                       struct tmk_diag *diag) {
     struct tmk_h5_reader r = {.profile = profile, .diag = diag};
-    struct tmk_h5 *h = &r.h5;
     TMK_TRY(tmk_profile_bins_init(&r.bins, diag));
-    tmk_h5_begin(h);
-    enum tmk_status status = tmk_h5_open_file(&r, path);
+    enum tmk_status status = tmk_h5_begin_file(&r, path);
     if (status == TMK_OK)
         status = read_parts(&r);
-    tmk_h5_end(h);
+    tmk_h5_end_file(&r);
     tmk_profile_bins_finish(&r.bins);
     return status;
 }

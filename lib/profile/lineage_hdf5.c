@@ -290,7 +290,7 @@ enum tmk_status tmk_lineage_write_hdf5(const struct tmk_lineage_record *record,
 /* What the rows go to. Numbers and edges are gathered, and handed out once all are there. */
 struct gathered {
     struct tmk_lineage_record *record;
-    uint32_t at; /* rows of the table so far */
+    uint32_t at, limit; /* rows of the table so far, and those that there is room for */
     struct number *numbers;
     struct edge *edges;
     uint32_t n_numbers, n_edges;
@@ -309,12 +309,20 @@ static enum tmk_status parse(struct tmk_h5_reader *r, const char *text, const ch
                   "'%s'", name);
 }
 
-static enum tmk_status load_identity(struct tmk_h5_reader *r, struct gathered *g,
+/* A table was counted before it is read, and the file may say something else now. */
+static enum tmk_status next_row(struct tmk_h5_reader *r, struct gathered *g, uint32_t *at) {
+    if (g->at == g->limit)
+        return tmk_fail(r->diag, TMK_FORMAT, "the table has become longer");
+    *at = g->at++;
+    return TMK_OK;
+}
+
+static enum tmk_status load_identity(struct tmk_h5_reader *r, struct gathered *g, uint32_t at,
                                      const struct entry *row, struct tmk_lineage_identity *is) {
     cJSON *shape;
-    if (row->id != g->at)
+    if (row->id != at)
         return tmk_fail(r->diag, TMK_FORMAT, "'id' is p%" PRIu32 " where p%" PRIu32 " belongs",
-                        row->id, g->at);
+                        row->id, at);
     is->fingerprint = row->fingerprint;
     is->content = row->content;
     is->ordinal = row->ordinal;
@@ -330,17 +338,19 @@ static enum tmk_status load_identity(struct tmk_h5_reader *r, struct gathered *g
 
 static enum tmk_status load_value(struct tmk_h5_reader *r, void *row, void *context) {
     struct gathered *g = context;
-    TMK_TRY(load_identity(r, g, row, &g->record->values[g->at].is));
-    g->at++;
-    return TMK_OK;
+    uint32_t at;
+    TMK_TRY(next_row(r, g, &at));
+    return load_identity(r, g, at, row, &g->record->values[at].is);
 }
 
 static enum tmk_status load_original(struct tmk_h5_reader *r, void *from, void *context) {
     struct gathered *g = context;
     const struct entry *row = from;
-    struct tmk_lineage_original *o = &g->record->originals[g->at];
+    uint32_t at;
+    TMK_TRY(next_row(r, g, &at));
+    struct tmk_lineage_original *o = &g->record->originals[at];
     cJSON *view;
-    TMK_TRY(load_identity(r, g, row, &o->is));
+    TMK_TRY(load_identity(r, g, at, row, &o->is));
     TMK_TRY(tmk_lineage_verdict_by_name(row->verdict, &o->verdict, r->diag));
     TMK_TRY(keep(r, g->record, row->pass, &o->pass));
     TMK_TRY(keep(r, g->record, row->remark, &o->remark));
@@ -354,22 +364,24 @@ static enum tmk_status load_original(struct tmk_h5_reader *r, void *from, void *
         TMK_TRY(tmk_profile_dtype_by_name(row->integers, &o->quantized.dtype, r->diag));
     TMK_TRY(keep(r, g->record, row->absorber_node, &o->absorber.node));
     TMK_TRY(keep(r, g->record, row->absorber_op, &o->absorber.op));
-    TMK_TRY(keep(r, g->record, row->absorber_domain, &o->absorber.domain));
-    g->at++;
-    return TMK_OK;
+    return keep(r, g->record, row->absorber_domain, &o->absorber.domain);
 }
 
 static enum tmk_status load_number(struct tmk_h5_reader *r, void *row, void *context) {
     struct gathered *g = context;
-    (void)r;
-    g->numbers[g->n_numbers++] = *(const struct number *)row;
+    uint32_t at;
+    TMK_TRY(next_row(r, g, &at));
+    g->numbers[at] = *(const struct number *)row;
+    g->n_numbers = g->at;
     return TMK_OK;
 }
 
 static enum tmk_status load_edge(struct tmk_h5_reader *r, void *row, void *context) {
     struct gathered *g = context;
-    (void)r;
-    g->edges[g->n_edges++] = *(const struct edge *)row;
+    uint32_t at;
+    TMK_TRY(next_row(r, g, &at));
+    g->edges[at] = *(const struct edge *)row;
+    g->n_edges = g->at;
     return TMK_OK;
 }
 
@@ -433,15 +445,23 @@ static enum tmk_status give_edges(struct tmk_h5_reader *r, struct gathered *g) {
 
 /* Rows of a table of the root, which the file can hold. */
 static enum tmk_status count_rows(struct tmk_h5_reader *r, const char *name, uint32_t *out) {
-    size_t mark = r->h5.n_kept;
-    hid_t dataset;
-    hsize_t size;
-    TMK_TRY(tmk_h5_open_dataset(r, r->file, name, 1, &dataset, &size));
-    if (size > UINT32_MAX / 2)
+    struct tmk_hdf5_dataset set;
+    TMK_TRY(tmk_h5_open_dataset(r, name, 1, &set));
+    if (set.dim[0] > UINT32_MAX / 2)
         return tmk_fail(r->diag, TMK_FORMAT, "'%s' has too many rows", name);
-    tmk_h5_release(&r->h5, mark);
-    *out = (uint32_t)size;
+    *out = (uint32_t)set.dim[0];
     return TMK_OK;
+}
+
+static enum tmk_status read_table(struct tmk_h5_reader *r, const char *name,
+                                  const struct tmk_h5_table *table, uint32_t limit,
+                                  enum tmk_status (*load)(struct tmk_h5_reader *r, void *row,
+                                                          void *context),
+                                  struct gathered *g) {
+    g->at = 0;
+    g->limit = limit;
+    TMK_TRY(tmk_h5_each_row(r, name, table, load, g));
+    return g->at == limit ? TMK_OK : tmk_fail(r->diag, TMK_FORMAT, "'%s' has become shorter", name);
 }
 
 static enum tmk_status read_rows(struct tmk_h5_reader *r, struct gathered *g, uint32_t n_numbers,
@@ -455,11 +475,10 @@ static enum tmk_status read_rows(struct tmk_h5_reader *r, struct gathered *g, ui
     enum tmk_status status = tmk_lineage_get_header(g->record, header, r->diag);
     cJSON_Delete(header);
     TMK_TRY(tmk_in(r->diag, status, "'header'"));
-    TMK_TRY(tmk_h5_each_row(r, "originals", &original_table, load_original, g));
-    g->at = 0;
-    TMK_TRY(tmk_h5_each_row(r, "values", &value_table, load_value, g));
-    TMK_TRY(tmk_h5_each_row(r, "numbers", &number_table, load_number, g));
-    TMK_TRY(tmk_h5_each_row(r, "edges", &edge_table, load_edge, g));
+    TMK_TRY(read_table(r, "originals", &original_table, g->record->n_originals, load_original, g));
+    TMK_TRY(read_table(r, "values", &value_table, g->record->n_values, load_value, g));
+    TMK_TRY(read_table(r, "numbers", &number_table, n_numbers, load_number, g));
+    TMK_TRY(read_table(r, "edges", &edge_table, n_edges, load_edge, g));
     TMK_TRY(give_numbers(r, g));
     TMK_TRY(give_edges(r, g));
     return tmk_lineage_record_settle(g->record, r->diag);
@@ -469,7 +488,7 @@ static enum tmk_status read_file(struct tmk_h5_reader *r, const char *path,
                                  struct tmk_lineage_record **out) {
     uint32_t originals, values, numbers, edges;
     struct gathered g = {0};
-    TMK_TRY(tmk_h5_open_file(r, path));
+    TMK_TRY(tmk_h5_begin_file(r, path));
     TMK_TRY(count_rows(r, "originals", &originals));
     TMK_TRY(count_rows(r, "values", &values));
     TMK_TRY(count_rows(r, "numbers", &numbers));
@@ -488,8 +507,7 @@ static enum tmk_status read_file(struct tmk_h5_reader *r, const char *path,
 enum tmk_status tmk_lineage_read_hdf5(const char *path, struct tmk_lineage_record **out,
                                       struct tmk_diag *diag) {
     struct tmk_h5_reader r = {.diag = diag};
-    tmk_h5_begin(&r.h5);
     enum tmk_status status = read_file(&r, path, out);
-    tmk_h5_end(&r.h5);
+    tmk_h5_end_file(&r);
     return status;
 }

@@ -383,7 +383,7 @@ class Hdf5(InFolder):
             "half of the top samples": (remove("top_samples/min"), "min"),
             "half of the operands": (remove("operands/operand"), "operand"),
             "no tensors": (remove("tensors"), "'tensors'"),
-            "no channels": (remove("channels"), "'channels'"),
+            "no channels": (remove("channels"), "'channels/offsets'"),
             "no integers": (remove("integers"), "'integers'"),
             "more than the file holds": (huge, "claims more"),
             "a link to elsewhere": (outside, "points elsewhere"),

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hdf5/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "hdf5/ahead.h"
+#include "hdf5/serve.h"
+
+/* ---- the file ---- */
+
+enum tmk_status tmk_hdf5_call(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
+                              const void *more, size_t len, void *answer, size_t size,
+                              struct tmk_diag *diag) {
+    tmk_hdf5_settle(file);
+    TMK_TRY(tmk_hdf5_send(&file->process, ask, more, len, diag));
+    return tmk_hdf5_receive(&file->process, ask->op, answer, size, diag);
+}
+
+static enum tmk_status open_it(struct tmk_hdf5 *file, const char *path, struct tmk_diag *diag) {
+    const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_OPEN};
+    TMK_TRY(tmk_infile_open(path, &file->bytes, diag));
+    TMK_TRY(tmk_hdf5_process_begin(path, &file->process, diag));
+    return tmk_hdf5_call(file, &ask, NULL, 0, NULL, 0, diag);
+}
+
+enum tmk_status tmk_hdf5_open(const char *path, struct tmk_hdf5 **out, struct tmk_diag *diag) {
+    if (!tmk_hdf5_serves)
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "an HDF5 file, but this build has no HDF5; build with -Dhdf5=enabled");
+    struct tmk_hdf5 *file = calloc(1, sizeof *file);
+    if (!file)
+        return tmk_nomem(diag);
+    file->bytes.fd = file->process.fd = -1;
+    enum tmk_status status = open_it(file, path, diag);
+    if (status == TMK_OK)
+        *out = file;
+    else
+        tmk_hdf5_close(&file);
+    return status;
+}
+
+void tmk_hdf5_close(struct tmk_hdf5 **file) {
+    if (!*file)
+        return;
+    tmk_hdf5_process_end(&(*file)->process);
+    tmk_infile_close(&(*file)->bytes);
+    free(*file);
+    *file = NULL;
+}
+
+const struct tmk_infile *tmk_hdf5_bytes(const struct tmk_hdf5 *file) {
+    return &file->bytes;
+}
+
+static enum tmk_status nonsense(struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_READ, "is damaged: the HDF5 library says what cannot be of it");
+}
+
+/* ---- what there is ---- */
+
+static bool take_look(uint32_t kind, uint32_t linked, enum tmk_hdf5_kind *out, bool *is_linked) {
+    if (kind >= TMK_HDF5_N_KINDS || linked > 1)
+        return false;
+    *out = (enum tmk_hdf5_kind)kind;
+    *is_linked = linked;
+    return true;
+}
+
+enum tmk_status tmk_hdf5_look(struct tmk_hdf5 *file, const char *path, enum tmk_hdf5_kind *out,
+                              bool *linked, struct tmk_diag *diag) {
+    const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_LOOK};
+    struct tmk_hdf5_look look = {0};
+    bool is_linked;
+    TMK_TRY(tmk_hdf5_call(file, &ask, path, strlen(path) + 1, &look, sizeof look, diag));
+    if (!take_look(look.kind, look.linked, out, &is_linked))
+        return nonsense(diag);
+    if (linked)
+        *linked = is_linked;
+    return TMK_OK;
+}
+
+/* Points the members at their names among `len` bytes of what TMK_HDF5_LIST puts there. */
+static bool take_members(const char *bytes, size_t len, struct tmk_hdf5_member *members,
+                         uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (len < 3 || !take_look((unsigned char)bytes[0], (unsigned char)bytes[1],
+                                  &members[i].kind, &members[i].linked))
+            return false;
+        members[i].name = bytes + 2;
+        size_t name = strnlen(bytes + 2, len - 2);
+        if (name == len - 2) /* without its end */
+            return false;
+        bytes += name + 3;
+        len -= name + 3;
+    }
+    return len == 0;
+}
+
+enum tmk_status tmk_hdf5_list(struct tmk_hdf5 *file, const char *path, struct tmk_hdf5_member **out,
+                              uint32_t *n, struct tmk_diag *diag) {
+    const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_LIST};
+    struct tmk_hdf5_count count = {0};
+    TMK_TRY(tmk_hdf5_call(file, &ask, path, strlen(path) + 1, &count, sizeof count, diag));
+    if (count.bytes > TMK_HDF5_HALF || count.n > count.bytes / 3)
+        return nonsense(diag);
+    size_t table = (size_t)count.n * sizeof **out;
+    struct tmk_hdf5_member *members = malloc(table + (size_t)count.bytes + 1);
+    if (!members)
+        return tmk_nomem(diag);
+    char *bytes = (char *)members + table;
+    memcpy(bytes, file->process.shared, (size_t)count.bytes);
+    if (!take_members(bytes, (size_t)count.bytes, members, (uint32_t)count.n)) {
+        free(members);
+        return nonsense(diag);
+    }
+    *out = members;
+    *n = (uint32_t)count.n;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_hdf5_text(struct tmk_hdf5 *file, const char *path, const char *attribute,
+                              char *out, size_t size, bool *found, struct tmk_diag *diag) {
+    const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_TEXT};
+    struct tmk_hdf5_count count = {0};
+    char both[TMK_HDF5_MOST_MESSAGE];
+    size_t at = strlen(path) + 1, len = at + strlen(attribute) + 1;
+    if (len > sizeof both)
+        return tmk_fail(diag, TMK_ARGUMENT, "its name is too long");
+    memcpy(both, path, at);
+    memcpy(both + at, attribute, len - at);
+    TMK_TRY(tmk_hdf5_call(file, &ask, both, len, &count, sizeof count, diag));
+    if (count.n > 1 || count.bytes > TMK_HDF5_HALF)
+        return nonsense(diag);
+    *found = count.n;
+    if (count.n && size) {
+        size_t take = count.bytes < size ? (size_t)count.bytes : size - 1;
+        memcpy(out, file->process.shared, take);
+        out[take] = '\0';
+    }
+    return TMK_OK;
+}
+
+/* ---- datasets ---- */
+
+static bool take_type(const struct tmk_hdf5_type *from, struct tmk_hdf5_element *out) {
+    if (from->is >= TMK_HDF5_N_CLASSES || from->is_signed > 1 || from->size > SIZE_MAX / 2 ||
+        (from->size == 0) != (from->is == TMK_HDF5_NONE))
+        return false;
+    *out = (struct tmk_hdf5_element){(enum tmk_hdf5_class)from->is, from->is_signed,
+                                     from->exponent_bits, (size_t)from->size};
+    return true;
+}
+
+static bool take_set(const struct tmk_hdf5_set *from, struct tmk_hdf5_dataset *out) {
+    struct tmk_hdf5_dataset set = {.number = from->number,
+                                   .rank = (int)from->rank,
+                                   .stored = from->stored,
+                                   .address = from->address,
+                                   .compact = from->compact,
+                                   .filtered = from->filtered,
+                                   .elsewhere = from->elsewhere};
+    if (from->rank > TMK_HDF5_MAX_RANK || from->compact > 1 || from->filtered > 1 ||
+        from->elsewhere > 1 || from->type.is == TMK_HDF5_NONE ||
+        !take_type(&from->type, &set.element))
+        return false;
+    memcpy(set.dim, from->dim, sizeof set.dim);
+    memcpy(set.chunk, from->chunk, sizeof set.chunk);
+    *out = set;
+    return true;
+}
+
+enum tmk_status tmk_hdf5_dataset_open(struct tmk_hdf5 *file, const char *path,
+                                      struct tmk_hdf5_dataset *out, struct tmk_diag *diag) {
+    const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_SET};
+    struct tmk_hdf5_set set = {0};
+    TMK_TRY(tmk_hdf5_call(file, &ask, path, strlen(path) + 1, &set, sizeof set, diag));
+    return take_set(&set, out) ? TMK_OK : nonsense(diag);
+}
+
+enum tmk_status tmk_hdf5_shut(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
+                              struct tmk_diag *diag) {
+    const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_SHUT, .dataset = set->number};
+    return tmk_hdf5_call(file, &ask, NULL, 0, NULL, 0, diag);
+}
+
+/* Messages of a list of things: what fits into one. */
+struct letter {
+    unsigned char bytes[TMK_HDF5_MOST_MESSAGE - sizeof(struct tmk_hdf5_ask)];
+    size_t len;
+    bool full;
+};
+
+static void put(struct letter *letter, const void *bytes, size_t len) {
+    if (letter->full || len > sizeof letter->bytes - letter->len) {
+        letter->full = true;
+        return;
+    }
+    memcpy(letter->bytes + letter->len, bytes, len);
+    letter->len += len;
+}
+
+enum tmk_status tmk_hdf5_columns(struct tmk_hdf5 *file, const struct tmk_hdf5_dataset *set,
+                                 const char *const *names, uint32_t n, struct tmk_hdf5_element *out,
+                                 struct tmk_diag *diag) {
+    const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_COLUMNS, .dataset = set->number, .n = n};
+    struct letter letter = {.len = 0};
+    for (uint32_t i = 0; i < n; i++)
+        put(&letter, names[i], strlen(names[i]) + 1);
+    if (letter.full)
+        return tmk_fail(diag, TMK_ARGUMENT, "too many columns");
+    struct tmk_hdf5_type *types = calloc((size_t)n + 1, sizeof *types);
+    if (!types)
+        return tmk_nomem(diag);
+    enum tmk_status status =
+        tmk_hdf5_call(file, &ask, letter.bytes, letter.len, types, (size_t)n * sizeof *types, diag);
+    for (uint32_t i = 0; i < n && status == TMK_OK; i++)
+        if (!take_type(&types[i], &out[i]))
+            status = nonsense(diag);
+    free(types);
+    return status;
+}
+
+enum tmk_status tmk_hdf5_read_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
+                                 enum tmk_hdf5_as as, size_t chars, struct tmk_diag *diag) {
+    static const size_t sizes[TMK_HDF5_N_AS] = {
+        [TMK_HDF5_I8] = 1,  [TMK_HDF5_I16] = 2, [TMK_HDF5_I32] = 4, [TMK_HDF5_I64] = 8,
+        [TMK_HDF5_U8] = 1,  [TMK_HDF5_U16] = 2, [TMK_HDF5_U32] = 4, [TMK_HDF5_U64] = 8,
+        [TMK_HDF5_F32] = 4, [TMK_HDF5_F64] = 8, [TMK_HDF5_BYTE] = 1};
+    const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_READ_AS, .dataset = set->number, .n = 1};
+    const struct tmk_hdf5_spec spec = {.as = as, .chars = chars};
+    struct tmk_hdf5_direct answer = {0};
+    size_t bytes;
+    TMK_TRY(tmk_hdf5_call(file, &ask, &spec, sizeof spec, &answer, sizeof answer, diag));
+    set->size = as == TMK_HDF5_CHARS ? chars : sizes[as];
+    /* Where bytes are what is wanted, in one piece, they need not go through the library. */
+    set->direct = answer.direct && set->address != UINT64_MAX && set->size == set->element.size &&
+                  tmk_hdf5_size(set, set->rank ? set->dim[0] : 1, &bytes) && bytes <= set->stored &&
+                  set->address <= file->bytes.size && bytes <= file->bytes.size - set->address;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_hdf5_rows_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
+                                 const struct tmk_hdf5_field *fields, uint32_t n, size_t row,
+                                 struct tmk_diag *diag) {
+    const struct tmk_hdf5_ask ask = {
+        .op = TMK_HDF5_ROWS_AS, .dataset = set->number, .n = n, .size = row};
+    struct letter letter = {.len = 0};
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tmk_hdf5_spec spec = {fields[i].as, fields[i].chars, fields[i].at};
+        put(&letter, &spec, sizeof spec);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        put(&letter, fields[i].name, strlen(fields[i].name) + 1);
+    if (letter.full)
+        return tmk_fail(diag, TMK_ARGUMENT, "too many columns");
+    TMK_TRY(tmk_hdf5_call(file, &ask, letter.bytes, letter.len, NULL, 0, diag));
+    set->size = row;
+    return TMK_OK;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hdf5/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "hdf5/serve.h"
+
+enum { MOST_FDS = 1 << 16 };
+
+/* What the process may take on top of what it was born with. The largest chunk that HDF5 knows is
+ * 4 GiB, and to unpack one takes twice as much; but nobody has such chunks. */
+static const uint64_t most_memory = UINT64_C(1) << 31;
+
+/* ---- in the new process ---- */
+
+/* A signal that can only mean the end keeps its meaning; what a terminal sends to the group is for
+ * the parent, which may want to read on before it stops. */
+static void reset_signals(void) {
+    static const int deadly[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                                 SIGABRT, SIGTRAP, SIGSYS, SIGXCPU};
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < TMK_COUNT(deadly); i++) {
+        signal(deadly[i], SIG_DFL);
+        sigdelset(&blocked, deadly[i]);
+    }
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
+static void close_from(unsigned first, unsigned last) {
+#ifdef SYS_close_range
+    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+        return;
+#endif
+    for (unsigned fd = first; fd <= last && fd < MOST_FDS; fd++)
+        close((int)fd);
+}
+
+/* The C library prints when it finds its heap damaged; so there are streams, to nowhere. */
+static void close_others(int fd) {
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 3; i++)
+        if (nowhere < 0)
+            close(i);
+        else
+            dup2(nowhere, i);
+    close_from(3, (unsigned)fd - 1);
+    close_from((unsigned)fd + 1, ~0U);
+}
+
+static void limit(int resource, uint64_t most) {
+    struct rlimit is;
+    if (getrlimit(resource, &is) != 0)
+        return;
+    if (is.rlim_cur == RLIM_INFINITY || is.rlim_cur > most)
+        is.rlim_cur = (rlim_t)most;
+    setrlimit(resource, &is);
+}
+
+/* Bytes of data of this process, as RLIMIT_DATA counts them. */
+static bool own_data(uint64_t *out) {
+    char text[128], *at = text;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    uint64_t pages = 0;
+    for (int i = 0; i < 6; i++) /* the sixth figure, see proc(5) */
+        pages = strtoull(at, &at, 10);
+    *out = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return true;
+}
+
+static _Noreturn void be_the_process(const char *path, int fd, unsigned char *shared,
+                                     pid_t parent) {
+    uint64_t data;
+    reset_signals();
+    if (own_data(&data))
+        limit(RLIMIT_DATA, data + most_memory);
+    limit(RLIMIT_CORE, 0);
+    close_others(fd);
+    tmk_hdf5_serve(path, fd, shared, parent);
+    _exit(0);
+}
+
+/* ---- in the old one ---- */
+
+static enum tmk_status no_process(const char *what, struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_MACHINE, "no process to read HDF5 with: %s: %s", what,
+                    strerror(errno));
+}
+
+/* Above the standard streams, which the new process replaces. */
+static bool lift(int fd[2]) {
+    for (int i = 0; i < 2; i++)
+        if (fd[i] <= STDERR_FILENO) {
+            int other = fcntl(fd[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+            if (other < 0)
+                return false;
+            close(fd[i]);
+            fd[i] = other;
+        }
+    return true;
+}
+
+enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process *out,
+                                       struct tmk_diag *diag) {
+    int fd[2];
+    sigset_t all, before;
+    struct tmk_hdf5_process process = {.fd = -1, .owner = getpid()};
+    process.shared = mmap(NULL, 2 * (size_t)TMK_HDF5_HALF, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (process.shared == MAP_FAILED)
+        return no_process("shared memory", diag);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) != 0) {
+        enum tmk_status status = no_process("a socket", diag);
+        munmap(process.shared, 2 * (size_t)TMK_HDF5_HALF);
+        return status;
+    }
+    enum tmk_status status = TMK_OK;
+    if (lift(fd)) {
+        sigfillset(&all); /* no handler of ours runs over there */
+        pthread_sigmask(SIG_BLOCK, &all, &before);
+        process.pid = fork();
+        if (process.pid == 0)
+            be_the_process(path, fd[1], process.shared, process.owner);
+        if (process.pid < 0)
+            status = no_process("fork", diag);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    } else {
+        status = no_process("a socket", diag);
+    }
+    close(fd[1]);
+    if (status == TMK_OK) {
+        process.fd = fd[0];
+        *out = process;
+        return TMK_OK;
+    }
+    close(fd[0]);
+    munmap(process.shared, 2 * (size_t)TMK_HDF5_HALF);
+    return status;
+}
+
+/* Waits for its end, which must not be long in coming. *how is waitpid's; false: the program
+ * ignores its children's ends, or waits for any child itself, and nobody can say. */
+static bool bury(struct tmk_hdf5_process *process, int *how) {
+    pid_t pid = waitpid(process->pid, how, WNOHANG);
+    if (pid == 0) {                  /* still a child of ours, so the number is nobody else's */
+        kill(process->pid, SIGKILL); /* changes nothing if it is dying of something else */
+        do
+            pid = waitpid(process->pid, how, 0);
+        while (pid < 0 && errno == EINTR);
+    }
+    process->pid = 0;
+    return pid > 0;
+}
+
+static void note_end(struct tmk_hdf5_process *process, int how) {
+    process->status = TMK_READ;
+    process->end = "is damaged: the HDF5 library crashes on it; get the file anew, or write it "
+                   "again";
+    if (WIFSIGNALED(how) && WTERMSIG(how) == SIGXCPU)
+        process->end = "is damaged: the HDF5 library comes to no end on it; get the file anew, or "
+                       "write it again";
+    if (WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) {
+        process->status = TMK_MACHINE;
+        process->end = "the process that reads it was killed, perhaps for want of memory";
+    }
+}
+
+/* Where the program has forked itself meanwhile, the process is the other one's. */
+void tmk_hdf5_process_end(struct tmk_hdf5_process *process) {
+    int how;
+    if (process->fd >= 0) {
+        close(process->fd);
+        process->fd = -1;
+        if (process->owner == getpid())
+            (void)bury(process, &how);
+    }
+    if (process->shared)
+        munmap(process->shared, 2 * (size_t)TMK_HDF5_HALF);
+    process->shared = NULL;
+}
+
+/* It has closed its end, or talks nonsense: there is nothing more to be had of it. */
+static enum tmk_status gone(struct tmk_hdf5_process *process, bool died, struct tmk_diag *diag) {
+    int how = 0;
+    if (process->fd >= 0) {
+        close(process->fd);
+        process->fd = -1;
+        bool known = bury(process, &how);
+        note_end(process, known && died ? how : 0);
+    }
+    return tmk_fail(diag, process->status, "%s", process->end);
+}
+
+enum tmk_status tmk_hdf5_send(struct tmk_hdf5_process *process, const struct tmk_hdf5_ask *ask,
+                              const void *more, size_t len, struct tmk_diag *diag) {
+    struct iovec parts[] = {{(void *)(uintptr_t)ask, sizeof *ask}, {(void *)(uintptr_t)more, len}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t n;
+    if (process->owner != getpid())
+        return tmk_fail(diag, TMK_ARGUMENT, "was opened before the process forked: open it anew");
+    if (len > TMK_HDF5_MOST_MESSAGE - sizeof *ask)
+        return tmk_fail(diag, TMK_ARGUMENT, "its name is too long");
+    if (process->fd < 0)
+        return gone(process, true, diag);
+    do
+        n = sendmsg(process->fd, &message, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? gone(process, true, diag) : TMK_OK;
+}
+
+enum tmk_status tmk_hdf5_receive(struct tmk_hdf5_process *process, enum tmk_hdf5_op op, void *more,
+                                 size_t len, struct tmk_diag *diag) {
+    struct tmk_hdf5_answer answer;
+    struct iovec parts[] = {{&answer, sizeof answer}, {more, len}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t n;
+    if (process->fd < 0)
+        return gone(process, true, diag);
+    do
+        n = recvmsg(process->fd, &message, 0);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return gone(process, true, diag);
+    if ((size_t)n < sizeof answer || answer.op != op || (message.msg_flags & MSG_TRUNC) ||
+        (!answer.failed && (size_t)n != sizeof answer + len))
+        return gone(process, false, diag);
+    if (answer.failed)
+        return tmk_fail(diag, TMK_FORMAT, "HDF5 says: %.*s",
+                        (int)strnlen(answer.why, sizeof answer.why), answer.why);
+    return TMK_OK;
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hdf5/serve.h"
+
+#include <errno.h>
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/grow.h"
+#include "base/size.h"
+
+enum {
+    SECONDS = 20,             /* of processor time that a request may take, */
+    BYTES_A_SECOND = 1 << 22, /* and those that it takes to unpack so many */
+    PATIENCE = 5,             /* seconds between looks whether the parent is still there */
+    LARGEST_CACHE = 1 << 28,
+    CACHE_SLOTS = 101,
+    LONGEST_TEXT = 1 << 14,
+};
+
+const bool tmk_hdf5_serves = true;
+
+/* A dataset; all 0: shut. */
+struct set {
+    hid_t id, type, memory, space; /* memory: as what its elements are read; 0: nobody said */
+    size_t chunk;                  /* bytes of one */
+    size_t row;                    /* bytes of a table's row in memory; 0: no table */
+};
+
+struct server {
+    const char *path;
+    unsigned char *half[2];
+    hid_t file;
+    struct set *sets;
+    size_t n_sets, size;
+    /* The message, its further bytes, and the answer's. */
+    struct tmk_hdf5_ask ask;
+    char *more;
+    size_t len;
+    unsigned char *answer;
+    size_t answer_len;
+    const char *why; /* NULL: in HDF5's words */
+};
+
+static bool refuse(struct server *s, const char *why) {
+    s->why = why;
+    return false;
+}
+
+static bool answer(struct server *s, const void *bytes, size_t len) {
+    memcpy(s->answer, bytes, len);
+    s->answer_len = len;
+    return true;
+}
+
+/* ---- what there is ---- */
+
+static bool open_file(struct server *s) {
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    if (access < 0)
+        return false;
+#if H5_VERSION_GE(1, 10, 7)
+    /* Locks fail on file systems without them, and a finished file is never written to. */
+    if (H5Pset_file_locking(access, false, true) < 0)
+        return false;
+#endif
+    s->file = H5Fopen(s->path, H5F_ACC_RDONLY, access);
+    return s->file >= 0;
+}
+
+static uint32_t kind_of(hid_t at, const char *path) {
+    hid_t object = H5Oopen(at, path, H5P_DEFAULT);
+    if (object < 0)
+        return TMK_HDF5_OTHER;
+    H5I_type_t is = H5Iget_type(object);
+    H5Oclose(object);
+    return is == H5I_DATASET ? TMK_HDF5_DATASET : is == H5I_GROUP ? TMK_HDF5_GROUP : TMK_HDF5_OTHER;
+}
+
+static bool look(struct server *s) {
+    struct tmk_hdf5_look is = {0};
+    for (char *at = s->more + strspn(s->more, "/"); *at;) {
+        char *end = at + strcspn(at, "/"), was = *end;
+        H5L_info_t info;
+        *end = '\0';
+        if (H5Lexists(s->file, s->more, H5P_DEFAULT) <= 0)
+            return answer(s, &is, sizeof is);
+        if (H5Lget_info(s->file, s->more, &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_HARD)
+            is.linked = 1;
+        *end = was;
+        at = end + strspn(end, "/");
+    }
+    is.kind = kind_of(s->file, s->more);
+    return answer(s, &is, sizeof is);
+}
+
+struct listing {
+    unsigned char *to;
+    struct tmk_hdf5_count count;
+};
+
+static herr_t put_member(hid_t group, const char *name, const H5L_info_t *info, void *context) {
+    struct listing *list = context;
+    size_t len = strlen(name) + 1;
+    if (len + 2 > TMK_HDF5_HALF - list->count.bytes)
+        return -1;
+    unsigned char *to = list->to + list->count.bytes;
+    to[0] = (unsigned char)kind_of(group, name);
+    to[1] = info->type != H5L_TYPE_HARD;
+    memcpy(to + 2, name, len);
+    list->count.n++;
+    list->count.bytes += len + 2;
+    return 0;
+}
+
+static bool list(struct server *s) {
+    struct listing list = {s->half[0], {0, 0}};
+    hsize_t from = 0;
+    hid_t group = H5Gopen2(s->file, s->more, H5P_DEFAULT);
+    if (group < 0)
+        return false;
+    bool done = H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &from, put_member, &list) >= 0;
+    H5Gclose(group);
+    return done ? answer(s, &list.count, sizeof list.count)
+                : refuse(s, "its members cannot be listed");
+}
+
+/* The bytes of a text that is the attribute's only element; false: it is something else. */
+static bool take_text(struct server *s, hid_t attribute, hid_t type, struct tmk_hdf5_count *out) {
+    if (H5Tis_variable_str(type) > 0) {
+        char *text = NULL;
+        hid_t memory = H5Tcopy(H5T_C_S1);
+        H5Tset_size(memory, H5T_VARIABLE);
+        H5Tset_cset(memory, H5Tget_cset(type));
+        if (H5Aread(attribute, memory, &text) < 0 || !text)
+            return false;
+        out->bytes = strnlen(text, LONGEST_TEXT);
+        memcpy(s->half[0], text, out->bytes);
+        return true;
+    }
+    if (H5Tget_size(type) > LONGEST_TEXT || H5Aread(attribute, type, s->half[0]) < 0)
+        return false;
+    out->bytes = strnlen((char *)s->half[0], H5Tget_size(type));
+    return true;
+}
+
+static bool text(struct server *s) {
+    struct tmk_hdf5_count found = {0, 0};
+    const char *name = s->more + strlen(s->more) + 1;
+    if (H5Aexists_by_name(s->file, s->more, name, H5P_DEFAULT) <= 0)
+        return answer(s, &found, sizeof found);
+    hid_t attribute = H5Aopen_by_name(s->file, s->more, name, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t type = attribute >= 0 ? H5Aget_type(attribute) : H5I_INVALID_HID;
+    hid_t space = attribute >= 0 ? H5Aget_space(attribute) : H5I_INVALID_HID;
+    if (type >= 0 && space >= 0 && H5Tget_class(type) == H5T_STRING &&
+        H5Sget_simple_extent_npoints(space) == 1 && take_text(s, attribute, type, &found))
+        found.n = 1;
+    if (space >= 0)
+        H5Sclose(space);
+    if (type >= 0)
+        H5Tclose(type);
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    return answer(s, &found, sizeof found);
+}
+
+/* ---- datasets ---- */
+
+static bool is_bool(hid_t type) {
+    char name[8];
+    int8_t value;
+    if (H5Tget_nmembers(type) != 2)
+        return false;
+    for (unsigned i = 0; i < 2; i++) {
+        char *member = H5Tget_member_name(type, i);
+        snprintf(name, sizeof name, "%s", member ? member : "");
+        H5free_memory(member);
+        if (H5Tget_size(type) != 1 || H5Tget_member_value(type, i, &value) < 0 ||
+            strcmp(name, value ? "TRUE" : "FALSE") != 0)
+            return false;
+    }
+    return true;
+}
+
+static uint32_t class_of(hid_t type) {
+    switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+        return TMK_HDF5_INTEGER;
+    case H5T_FLOAT:
+        return TMK_HDF5_FLOAT;
+    case H5T_ENUM:
+        return is_bool(type) ? TMK_HDF5_BOOL : TMK_HDF5_ELSE;
+    case H5T_STRING:
+        return H5Tis_variable_str(type) == 0 ? TMK_HDF5_FIXED : TMK_HDF5_ELSE;
+    case H5T_COMPOUND:
+        return TMK_HDF5_TABLE;
+    default:
+        return TMK_HDF5_ELSE;
+    }
+}
+
+static bool describe_type(hid_t type, struct tmk_hdf5_type *out) {
+    size_t sign, exponent, bits = 0, mantissa, mantissa_bits;
+    *out = (struct tmk_hdf5_type){.is = class_of(type), .size = H5Tget_size(type)};
+    if (out->is == TMK_HDF5_INTEGER)
+        out->is_signed = H5Tget_sign(type) == H5T_SGN_2;
+    if (out->is == TMK_HDF5_FLOAT &&
+        H5Tget_fields(type, &sign, &exponent, &bits, &mantissa, &mantissa_bits) < 0)
+        return false;
+    out->exponent_bits = (uint32_t)bits;
+    return out->size > 0;
+}
+
+/* HDF5 does not look whether a damaged type's columns lie inside its rows. */
+static bool is_sound(hid_t type) {
+    int members = H5Tget_nmembers(type);
+    size_t row = H5Tget_size(type);
+    for (int m = 0; m < members; m++) {
+        hid_t element = H5Tget_member_type(type, (unsigned)m);
+        size_t size = element < 0 ? 0 : H5Tget_size(element),
+               at = H5Tget_member_offset(type, (unsigned)m);
+        if (element >= 0)
+            H5Tclose(element);
+        if (size == 0 || at > row || size > row - at)
+            return false;
+    }
+    return true;
+}
+
+static void shut(struct set *set) {
+    if (set->memory > 0)
+        H5Tclose(set->memory);
+    if (set->space > 0)
+        H5Sclose(set->space);
+    if (set->type > 0)
+        H5Tclose(set->type);
+    if (set->id > 0)
+        H5Dclose(set->id);
+    *set = (struct set){0};
+}
+
+/* Neighbouring entries often share a compressed chunk, which should be unpacked once. */
+static bool keep_a_chunk(struct server *s, struct set *set) {
+    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+    bool kept = access >= 0 && H5Pset_chunk_cache(access, CACHE_SLOTS, set->chunk, 1) >= 0;
+    if (kept) {
+        H5Dclose(set->id); /* as long as it is open, its old cache stays */
+        set->id = H5Dopen2(s->file, s->more, access);
+        kept = set->id >= 0;
+    }
+    if (access >= 0)
+        H5Pclose(access);
+    return kept;
+}
+
+static void describe_layout(struct set *set, struct tmk_hdf5_set *out) {
+    hsize_t chunk[H5S_MAX_RANK];
+    hid_t created = H5Dget_create_plist(set->id);
+    H5D_layout_t layout = created < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(created);
+    out->compact = layout == H5D_COMPACT;
+    out->elsewhere = created < 0 || layout == H5D_VIRTUAL || layout == H5D_LAYOUT_ERROR ||
+                     H5Pget_external_count(created) != 0;
+    out->filtered = layout == H5D_CHUNKED && H5Pget_nfilters(created) > 0;
+    haddr_t address =
+        layout == H5D_CONTIGUOUS && !out->elsewhere ? H5Dget_offset(set->id) : HADDR_UNDEF;
+    out->address = address == HADDR_UNDEF ? UINT64_MAX : address;
+    int rank = layout == H5D_CHUNKED ? H5Pget_chunk(created, H5S_MAX_RANK, chunk) : 0;
+    set->chunk = rank > 0 ? (size_t)out->type.size : 0;
+    for (int i = 0; i < rank; i++) {
+        out->chunk[i] = chunk[i];
+        if (!tmk_mul_size(set->chunk, (size_t)chunk[i], &set->chunk))
+            set->chunk = SIZE_MAX;
+    }
+    if (created >= 0)
+        H5Pclose(created);
+}
+
+static bool describe(struct server *s, struct set *set, struct tmk_hdf5_set *out) {
+    hsize_t dim[H5S_MAX_RANK];
+    set->id = H5Dopen2(s->file, s->more, H5P_DEFAULT);
+    if (set->id < 0 || (set->type = H5Dget_type(set->id)) < 0 ||
+        (set->space = H5Dget_space(set->id)) < 0)
+        return false;
+    int rank = H5Sget_simple_extent_ndims(set->space);
+    if (rank < 0 || H5Sget_simple_extent_dims(set->space, dim, NULL) < 0 ||
+        !describe_type(set->type, &out->type))
+        return false;
+    out->rank = (uint32_t)rank;
+    for (int i = 0; i < rank; i++)
+        out->dim[i] = dim[i];
+    describe_layout(set, out);
+    out->stored = H5Dget_storage_size(set->id);
+    return set->chunk <= 1 << 20 || set->chunk > LARGEST_CACHE || keep_a_chunk(s, set);
+}
+
+static bool open_set(struct server *s) {
+    struct tmk_hdf5_set is = {0};
+    size_t i = 0;
+    while (i < s->n_sets && s->sets[i].id)
+        i++;
+    if (i == s->n_sets) {
+        struct set *sets = tmk_grown(s->sets, s->n_sets, &s->size, sizeof *sets);
+        if (!sets)
+            return refuse(s, "too many datasets");
+        s->sets = sets;
+        s->sets[s->n_sets++] = (struct set){0};
+    }
+    is.number = (uint32_t)i;
+    if (!describe(s, &s->sets[i], &is)) {
+        shut(&s->sets[i]);
+        return false;
+    }
+    return answer(s, &is, sizeof is);
+}
+
+static bool columns(struct server *s, struct set *set) {
+    const char *name = s->more;
+    if (!is_sound(set->type))
+        return refuse(s, "a column is outside its row");
+    for (uint32_t i = 0; i < s->ask.n; i++, name += strlen(name) + 1) {
+        struct tmk_hdf5_type is = {.is = TMK_HDF5_NONE};
+        int member = H5Tget_member_index(set->type, name);
+        hid_t type = member < 0 ? -1 : H5Tget_member_type(set->type, (unsigned)member);
+        bool known = type < 0 || describe_type(type, &is);
+        if (type >= 0)
+            H5Tclose(type);
+        if (!known)
+            return false;
+        memcpy(s->answer + i * sizeof is, &is, sizeof is);
+    }
+    s->answer_len = s->ask.n * sizeof(struct tmk_hdf5_type);
+    return true;
+}
+
+/* A copy, to close. `own` is what a bool is in the file. */
+static hid_t memory_type(const struct tmk_hdf5_spec *spec, hid_t own) {
+    const hid_t natives[TMK_HDF5_N_AS] = {[TMK_HDF5_I8] = H5T_NATIVE_INT8,
+                                          [TMK_HDF5_I16] = H5T_NATIVE_INT16,
+                                          [TMK_HDF5_I32] = H5T_NATIVE_INT32,
+                                          [TMK_HDF5_I64] = H5T_NATIVE_INT64,
+                                          [TMK_HDF5_U8] = H5T_NATIVE_UINT8,
+                                          [TMK_HDF5_U16] = H5T_NATIVE_UINT16,
+                                          [TMK_HDF5_U32] = H5T_NATIVE_UINT32,
+                                          [TMK_HDF5_U64] = H5T_NATIVE_UINT64,
+                                          [TMK_HDF5_F32] = H5T_NATIVE_FLOAT,
+                                          [TMK_HDF5_F64] = H5T_NATIVE_DOUBLE,
+                                          [TMK_HDF5_BYTE] = own,
+                                          [TMK_HDF5_CHARS] = H5T_C_S1};
+    hid_t type = H5Tcopy(natives[spec->as]);
+    if (type >= 0 && spec->as == TMK_HDF5_CHARS &&
+        (H5Tset_size(type, (size_t)spec->chars) < 0 || H5Tset_strpad(type, H5T_STR_NULLTERM) < 0 ||
+         H5Tset_cset(type, H5T_CSET_UTF8) < 0)) {
+        H5Tclose(type);
+        return -1;
+    }
+    return type;
+}
+
+static bool take_memory(struct set *set, hid_t memory) {
+    if (set->memory > 0)
+        H5Tclose(set->memory);
+    set->memory = memory > 0 ? memory : 0;
+    return memory > 0;
+}
+
+static bool read_as(struct server *s, struct set *set) {
+    struct tmk_hdf5_spec spec;
+    memcpy(&spec, s->more, sizeof spec);
+    if (!take_memory(set, memory_type(&spec, set->type)))
+        return false;
+    struct tmk_hdf5_direct is = {H5Tequal(set->memory, set->type) > 0};
+    return answer(s, &is, sizeof is);
+}
+
+static bool rows_as(struct server *s, struct set *set) {
+    const char *name = s->more + s->ask.n * sizeof(struct tmk_hdf5_spec);
+    hid_t rows = H5Tcreate(H5T_COMPOUND, (size_t)s->ask.size);
+    bool good = take_memory(set, rows);
+    set->row = (size_t)s->ask.size;
+    for (uint32_t i = 0; i < s->ask.n && good; i++, name += strlen(name) + 1) {
+        struct tmk_hdf5_spec spec;
+        memcpy(&spec, s->more + i * sizeof spec, sizeof spec);
+        hid_t type = memory_type(&spec, -1);
+        good = type >= 0 && H5Tinsert(rows, name, (size_t)spec.at, type) >= 0;
+        if (type >= 0)
+            H5Tclose(type);
+    }
+    return good;
+}
+
+static bool read_elements(struct server *s, struct set *set) {
+    int rank = H5Sget_simple_extent_ndims(set->space);
+    hsize_t start[H5S_MAX_RANK], extent[H5S_MAX_RANK], n = 1;
+    for (int i = 0; i < rank; i++) {
+        start[i] = s->ask.start[i];
+        extent[i] = s->ask.extent[i];
+        n *= extent[i];
+    }
+    if (rank && H5Sselect_hyperslab(set->space, H5S_SELECT_SET, start, NULL, extent, NULL) < 0)
+        return false;
+    memset(s->half[s->ask.half], 0, set->row * n); /* what the file's rows have not */
+    /* of the same shape: HDF5 goes element by element otherwise */
+    hid_t memory = rank ? H5Screate_simple(rank, extent, NULL) : H5Screate(H5S_SCALAR);
+    bool done = memory >= 0 && H5Dread(set->id, set->memory, memory, set->space, H5P_DEFAULT,
+                                       s->half[s->ask.half]) >= 0;
+    if (memory >= 0)
+        H5Sclose(memory);
+    return done;
+}
+
+/* ---- messages ---- */
+
+static bool serve_set(struct server *s) {
+    struct set *set = &s->sets[s->ask.dataset];
+    switch ((enum tmk_hdf5_op)s->ask.op) {
+    case TMK_HDF5_SHUT:
+        shut(set);
+        return true;
+    case TMK_HDF5_COLUMNS:
+        return columns(s, set);
+    case TMK_HDF5_READ_AS:
+        return read_as(s, set);
+    case TMK_HDF5_ROWS_AS:
+        return rows_as(s, set);
+    default:
+        return read_elements(s, set);
+    }
+}
+
+static bool serve(struct server *s) {
+    switch ((enum tmk_hdf5_op)s->ask.op) {
+    case TMK_HDF5_OPEN:
+        return open_file(s);
+    case TMK_HDF5_LOOK:
+        return look(s);
+    case TMK_HDF5_LIST:
+        return list(s);
+    case TMK_HDF5_TEXT:
+        return text(s);
+    case TMK_HDF5_SET:
+        return open_set(s);
+    default:
+        return s->ask.dataset < s->n_sets && s->sets[s->ask.dataset].id
+                   ? serve_set(s)
+                   : refuse(s, "no such dataset is open");
+    }
+}
+
+/* Another so many seconds of processor time: a loop ends with SIGXCPU, and a slow disk does not
+ * matter. */
+static void limit_time(const struct server *s) {
+    struct rusage used;
+    struct rlimit limit;
+    size_t unpacked = s->ask.op == TMK_HDF5_READ && s->ask.dataset < s->n_sets
+                          ? s->sets[s->ask.dataset].chunk
+                          : 0;
+    if (getrusage(RUSAGE_SELF, &used) != 0 || getrlimit(RLIMIT_CPU, &limit) != 0)
+        return;
+    rlim_t most = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec + SECONDS +
+                  (TMK_HDF5_HALF + (rlim_t)(unpacked < LARGEST_CACHE ? unpacked : LARGEST_CACHE)) /
+                      BYTES_A_SECOND;
+    limit.rlim_cur =
+        limit.rlim_max != RLIM_INFINITY && limit.rlim_max < most ? limit.rlim_max : most;
+    setrlimit(RLIMIT_CPU, &limit);
+}
+
+static herr_t note_innermost(unsigned n, const H5E_error2_t *error, void *context) {
+    if (n == 0 && error->desc)
+        snprintf(context, TMK_HDF5_MOST_WHY, "%s", error->desc);
+    return 0;
+}
+
+/* false: there is nobody left. */
+static bool send_answer(struct server *s, int fd, bool done) {
+    struct tmk_hdf5_answer head = {.op = s->ask.op, .failed = !done};
+    struct iovec parts[] = {{&head, sizeof head}, {s->answer, done ? s->answer_len : 0}};
+    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    if (!done) {
+        snprintf(head.why, sizeof head.why, "%s", s->why ? s->why : "a call failed");
+        if (!s->why)
+            H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_innermost, head.why);
+    }
+    ssize_t n;
+    do
+        n = sendmsg(fd, &message, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n >= 0;
+}
+
+/* The next message, terminated; false: there are no more. */
+static bool wait_for_one(struct server *s, int fd, int parent) {
+    struct iovec parts[] = {{&s->ask, sizeof s->ask}, {s->more, TMK_HDF5_MOST_MESSAGE}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t n;
+    do
+        n = recvmsg(fd, &message, 0);
+    while (n < 0 && (errno == EINTR || errno == EAGAIN) && getppid() == parent);
+    if (n < (ssize_t)sizeof s->ask)
+        return false;
+    s->len = (size_t)n - sizeof s->ask;
+    s->more[s->len] = '\0';
+    s->answer_len = 0;
+    s->why = NULL;
+    return true;
+}
+
+void tmk_hdf5_serve(const char *path, int fd, unsigned char *shared, int parent) {
+    struct server s = {.path = path, .half = {shared, shared + TMK_HDF5_HALF}};
+    /* Its end of the socket may be open in children of the parent, too. */
+    const struct timeval patience = {PATIENCE, 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    s.more = malloc(TMK_HDF5_MOST_MESSAGE + 1);
+    s.answer = malloc(TMK_HDF5_MOST_MESSAGE);
+    if (!s.more || !s.answer)
+        return;
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    bool there = true;
+    while (there && wait_for_one(&s, fd, parent)) {
+        limit_time(&s);
+        there = send_answer(&s, fd, serve(&s));
+    }
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What passes between the process that wants an HDF5 file and the one that reads it: one message
+ * asks, one answers, in order. Both are of one program, so messages are structs in the machine's
+ * order. Bulk goes through shared memory, of two halves: while one is emptied, the other is filled.
+ */
+#ifndef TMK_HDF5_WIRE_H
+#define TMK_HDF5_WIRE_H
+
+#include "hdf5/file.h"
+
+enum tmk_hdf5_op {
+    TMK_HDF5_OPEN,    /* the file */
+    TMK_HDF5_LOOK,    /* path -> look */
+    TMK_HDF5_LIST,    /* path -> count; half 0: of each its kind, 1 if linked, its name, 0 */
+    TMK_HDF5_TEXT,    /* path, 0, attribute -> count, the bytes at half 0; or none */
+    TMK_HDF5_SET,     /* path -> set */
+    TMK_HDF5_SHUT,    /* dataset */
+    TMK_HDF5_COLUMNS, /* dataset, n names each with a 0 -> n elements */
+    TMK_HDF5_READ_AS, /* dataset, one field without a name -> direct */
+    TMK_HDF5_ROWS_AS, /* dataset, n fields, n names each with a 0, size */
+    TMK_HDF5_READ,    /* dataset, start, extent -> the elements at the half */
+    TMK_HDF5_N_OPS,
+};
+
+enum {
+    TMK_HDF5_MOST_MESSAGE = 1 << 14,
+    TMK_HDF5_MOST_WHY = 200,
+    TMK_HDF5_HALF = TMK_HDF5_MAX_ELEMENT, /* only pages that are used take memory */
+};
+
+struct tmk_hdf5_ask {
+    uint32_t op, dataset, half, n;
+    uint64_t size;
+    uint64_t start[TMK_HDF5_MAX_RANK], extent[TMK_HDF5_MAX_RANK];
+};
+
+struct tmk_hdf5_answer {
+    uint32_t op, failed;
+    char why[TMK_HDF5_MOST_WHY]; /* of a failure */
+};
+
+struct tmk_hdf5_look {
+    uint32_t kind, linked;
+};
+
+struct tmk_hdf5_count {
+    uint64_t n, bytes;
+};
+
+struct tmk_hdf5_type {
+    uint32_t is, is_signed, exponent_bits;
+    uint64_t size;
+};
+
+struct tmk_hdf5_set {
+    uint32_t number, rank, compact, filtered, elsewhere;
+    struct tmk_hdf5_type type;
+    uint64_t dim[TMK_HDF5_MAX_RANK], chunk[TMK_HDF5_MAX_RANK];
+    uint64_t stored, address;
+};
+
+struct tmk_hdf5_spec {
+    uint32_t as;
+    uint64_t chars, at;
+};
+
+struct tmk_hdf5_direct {
+    uint32_t direct;
+};
+
+#endif
