@@ -418,12 +418,13 @@ static void random_fused_conv(struct tmk_text *text) {
         "activation=\"Clip\", activation_params=[0.25f, 1f]",
         "auto_pad=\"VALID\"",
     };
-    int in = pick(1, 40), out = pick(1, 40);
+    int in = pick(1, 40), out = pick(1, 40), activation;
     tmk_text_printf(text, "2,%d,", in);
     add_numbers(text, 2, 3, 14);
     tmk_text_printf(text, "\n  input %%w : f32[%d,%d,3,3]\n  input %%b : f32[%d]\n", out, in, out);
+    activation = pick(0, 4);
     tmk_text_printf(text, "  %%y = com.microsoft::FusedConv(%%x, %%w%s) {%s}",
-                    pick(0, 1) ? ", %b" : "", activations[pick(0, 4)]);
+                    pick(0, 1) ? ", %b" : "", activations[activation]);
 }
 
 static void random_conv_transpose(struct tmk_text *text) {
@@ -687,12 +688,13 @@ static size_t threads_of_this_process(void) {
 
 static void the_library_starts_no_threads(void **state) {
     (void)state;
+    const size_t before = threads_of_this_process(); /* a sanitizer has one of its own */
     tmk_kernel_enter_thread();
     assert_int_equal(check("graph \"g\" opset 17 {\n input %x : f32[4,32,40,40]\n"
                            " input %w : f32[32,32,3,3]\n %y = Conv(%x, %w)\n output %y\n}\n",
                            2),
                      1);
-    assert_int_equal(threads_of_this_process(), 1);
+    assert_int_equal(threads_of_this_process(), before);
 }
 
 static void kernels_have_names(void **state) {
