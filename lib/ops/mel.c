@@ -30,11 +30,11 @@ static double edge_of(const struct tmk_tensor *tensor) {
 }
 
 /* The bin of the spectrum that edge `i` of the triangles falls into; edges 0 and bands + 1 are the
- * outermost. */
-static int64_t edge_bin(const struct mel *m, int64_t i) {
+ * outermost. Of edges that were not looked at yet it may be no int64. */
+static double edge_bin(const struct mel *m, int64_t i) {
     double low = mel_of(m->lower), step = (mel_of(m->upper) - low) / (double)(m->bands + 2);
     double hertz = hertz_of(low + (double)i * step);
-    return (int64_t)floor((double)(m->length + 1) * hertz / (double)m->rate);
+    return floor((double)(m->length + 1) * hertz / (double)m->rate);
 }
 
 /* Reads the sizes, and with `edges` the edges; all of them have data. */
@@ -55,7 +55,7 @@ static enum tmk_status read_mel(const struct tmk_tensor *const *in, bool edges, 
         m.upper = edge_of(in[4]);
         if (!(m.lower >= 0 && m.upper >= m.lower && isfinite(m.upper)))
             return tmk_fail(diag, TMK_RANGE, "the edges are %g and %g Hz", m.lower, m.upper);
-        if (edge_bin(&m, m.bands + 1) > m.length / 2 + 1)
+        if (edge_bin(&m, m.bands + 1) > (double)(m.length / 2 + 1))
             return tmk_fail(diag, TMK_RANGE,
                             "input 'upper_edge_hertz' is %g, above half the sample rate of %lld",
                             m.upper, (long long)m.rate);
@@ -99,7 +99,8 @@ static enum tmk_status run_mel(struct tmk_run *run) {
     int64_t rows = y->shape.dim[0];
     memset(out, 0, tmk_tensor_bytes(y));
     for (int64_t i = 0; i < m.bands; i++) {
-        int64_t left = edge_bin(&m, i), peak = edge_bin(&m, i + 1), right = edge_bin(&m, i + 2);
+        const int64_t left = (int64_t)edge_bin(&m, i), peak = (int64_t)edge_bin(&m, i + 1),
+                      right = (int64_t)edge_bin(&m, i + 2);
         if (peak == left && peak < rows)
             out[peak * m.bands + i] = 1;
         for (int64_t j = left; j <= peak && j < rows && peak > left; j++)

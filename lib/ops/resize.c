@@ -120,8 +120,12 @@ static enum tmk_status set_sizes(const struct tmk_node *node, struct tmk_resize 
             common = scale;
     }
     for (size_t i = 0; i < n && policy > 0; i++) {
+        const double out = floor((double)common * (double)r->in[axes[i]] + 0.5);
+        if (!(out < 0x1p62))
+            return tmk_fail(diag, TMK_RANGE, "axis %d of %lld elements is scaled by %g",
+                            (int)axes[i], (long long)r->in[axes[i]], (double)common);
         r->scale[axes[i]] = common;
-        r->out[axes[i]] = (int64_t)floor((double)common * (double)r->in[axes[i]] + 0.5);
+        r->out[axes[i]] = (int64_t)out;
         r->length[axes[i]] = (float)r->out[axes[i]];
     }
     return TMK_OK;

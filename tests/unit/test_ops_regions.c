@@ -148,6 +148,11 @@ static void frames_are_transformed_one_by_one(void **state) {
             "init %l : f32[] = {0}\ninit %u : f32[] = {4000}\n"
             "%y = MelWeightMatrix(%n, %d, %r, %l, %u)",
             TMK_RANGE, "above half the sample rate");
+    refuses(17,
+            "init %n : i64[] = {2}\ninit %d : i64[] = {8}\ninit %r : i64[] = {1}\n"
+            "init %l : f32[] = {0}\ninit %u : f32[] = {3e38}\n"
+            "%y = MelWeightMatrix(%n, %d, %r, %l, %u)",
+            TMK_RANGE, "above half the sample rate");
 }
 
 int main(void) {

@@ -186,6 +186,10 @@ static void sizes_that_mean_nothing_are_refused(void **state) {
         snprintf(body, sizeof body, "%s%s", X2, cases[i].rest);
         refuses(18, body, cases[i].status, cases[i].why);
     }
+    refuses(18,
+            "init %x : f32[1,2] = {1, 2}\ninit %n : i64[2] = {2305843009213693951, 1}\n"
+            "%y = Resize(%x, _, _, %n) {keep_aspect_ratio_policy=\"not_smaller\"}",
+            TMK_RANGE, "axis 1");
     gives(18, X2 "init %n : i64[1] = {0}\n%y = Resize(%x, _, _, %n) {mode=\"linear\"}", "[0]",
           NULL);
     gives(18,
