@@ -528,6 +528,31 @@ static enum tmk_status differs(struct tmk_diag *diag, const char *key, const cha
     return tmk_fail(diag, TMK_MISMATCH, "'%s' is %s, but the histogram gives %s", key, says, is);
 }
 
+/* What else follows from the histogram. NaN: the file doesn't say. Not to the bit, since other
+ * releases may estimate otherwise inside the bracket of the squares. */
+static enum tmk_status derived_numbers_fit(const struct tmk_summary *facts,
+                                           const struct tmk_summary *is, struct tmk_diag *diag) {
+    const double close = 1e-6;
+    const struct {
+        const char *key;
+        double says, is, slack;
+    } numbers[] = {
+        {"mean", facts->mean, is->mean, close * fabs(is->mean)},
+        {"std", facts->std, is->std, close * (fabs(is->mean) + is->std)},
+        {"sum_squares: low", facts->sumsq_lo, is->sumsq_lo, close * is->sumsq_hi},
+        {"sum_squares: high", facts->sumsq_hi, is->sumsq_hi, close * is->sumsq_hi},
+    };
+    for (size_t i = 0; i < TMK_COUNT(numbers); i++) {
+        char a[32], b[32];
+        if (isnan(numbers[i].says) || fabs(numbers[i].says - numbers[i].is) <= numbers[i].slack)
+            continue;
+        snprintf(a, sizeof a, "%.17g", numbers[i].says);
+        snprintf(b, sizeof b, "%.17g", numbers[i].is);
+        return differs(diag, numbers[i].key, a, b);
+    }
+    return TMK_OK;
+}
+
 enum tmk_status tmk_profile_set_stats(struct tmk_profile_tensor *tensor,
                                       const struct tmk_summary *facts,
                                       const struct tmk_profile_bins *bins, struct tmk_diag *diag) {
@@ -547,5 +572,5 @@ enum tmk_status tmk_profile_set_stats(struct tmk_profile_tensor *tensor,
         snprintf(b, sizeof b, "%.17g", is.sum);
         return differs(diag, "sum", a, b);
     }
-    return TMK_OK;
+    return derived_numbers_fit(facts, &is, diag);
 }

@@ -163,6 +163,10 @@ static enum tmk_status read_stats(struct tmk_h5_reader *r, const struct tmk_h5_t
         .denormals = row->denormals,
         .negatives = row->negatives,
         .sum = row->sum,
+        .mean = row->mean,
+        .std = row->std,
+        .sumsq_lo = row->sum_squares_low,
+        .sumsq_hi = row->sum_squares_high,
     };
     TMK_TRY(tmk_h5_take(r, &p->bins, r->bins.bin, n_bins));
     TMK_TRY(tmk_h5_take(r, &p->counts, r->bins.count, n_bins));

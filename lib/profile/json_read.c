@@ -164,6 +164,22 @@ static enum tmk_status get_channels(struct reader *r, const cJSON *item, struct 
     return TMK_OK;
 }
 
+/* What readers in other languages want, and follows from the histogram; NaN where it isn't there.
+ */
+static enum tmk_status get_derived(const cJSON *item, struct tmk_summary *facts,
+                                   struct tmk_diag *diag) {
+    const cJSON *squares = tmk_json_member(item, "sum_squares");
+    facts->mean = facts->std = facts->sumsq_lo = facts->sumsq_hi = NAN;
+    if (tmk_json_member(item, "mean"))
+        TMK_TRY(tmk_json_double(item, "mean", &facts->mean, diag));
+    if (tmk_json_member(item, "std"))
+        TMK_TRY(tmk_json_double(item, "std", &facts->std, diag));
+    if (!squares)
+        return TMK_OK;
+    TMK_TRY(tmk_in(diag, tmk_json_double(squares, "low", &facts->sumsq_lo, diag), "'sum_squares'"));
+    return tmk_in(diag, tmk_json_double(squares, "high", &facts->sumsq_hi, diag), "'sum_squares'");
+}
+
 static enum tmk_status get_facts(const cJSON *item, struct tmk_summary *facts,
                                  struct tmk_diag *diag) {
     TMK_TRY(tmk_json_u64(item, "count", &facts->count, diag));
@@ -184,6 +200,7 @@ static enum tmk_status get_facts(const cJSON *item, struct tmk_summary *facts,
     TMK_TRY(tmk_json_u64(item, "denormals", &facts->denormals, diag));
     TMK_TRY(tmk_json_u64(item, "negatives", &facts->negatives, diag));
     TMK_TRY(tmk_json_bool_or(item, "channel_conflict", &facts->channel_conflict, false, diag));
+    TMK_TRY(get_derived(item, facts, diag));
     return tmk_json_double(item, "sum", &facts->sum, diag);
 }
 

@@ -193,6 +193,9 @@ enum tmk_status tmk_export(const struct tmk_encodings *encodings, const struct t
                           options->names, names.strangers, names.stranger ? names.stranger : "?");
     if (status == TMK_OK)
         status = write_in_c_locale(row, &job, diag);
+    if (status == TMK_UNSUPPORTED && model &&
+        !options->template_file) /* something of the model can't be said in the format */
+        status = tmk_in(diag, status, "%s", model->path);
     forget_relay(&relay);
     tmk_graph_destroy(&graph);
     tmk_export_names_finish(&names);
