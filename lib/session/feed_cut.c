@@ -46,6 +46,12 @@ static enum tmk_status choose_cut(const struct tmk_session_feed *feed, uint32_t 
     const struct tmk_type *type = &feed->graph->inputs[input]->type;
     char want[256], have[256];
     bound->step = 1;
+    if (type->dtype != TMK_UNDEFINED && array->dtype != TMK_UNDEFINED &&
+        type->dtype != array->dtype)
+        return tmk_fail(diag, TMK_TYPE, "%s: input '%s' wants %s, but the array is %s",
+                        tmk_source_info(feed->sources[bound->source])->path,
+                        feed->graph->inputs[input]->name, tmk_dtype_name(type->dtype),
+                        tmk_dtype_name(array->dtype));
     if (!array->whole && is_empty(&array->shape))
         return tmk_fail(diag, TMK_SHAPE, "%s: the array for input '%s' has no elements: shape %s",
                         tmk_source_info(feed->sources[bound->source])->path,

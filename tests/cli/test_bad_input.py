@@ -161,6 +161,8 @@ def test_damaged_data_is_refused():
                       whole.replace(b"<f4", b"<f9"), whole.replace(b"<f4", b"|O4"), whole.replace(b"(5,", b"(-,"),
                       whole.replace(b"(5, 1", b"(5e9"), whole.replace(b"{", b"[")):
             case.profile(DIGITS, case.write("x.npy", wrong)).refuses(BAD_INPUT, "x.npy")
+        integers = case.write("x.npy", npy_bytes([3, 1, 8, 8], kind="<i8"))
+        case.profile(DIGITS, integers).refuses(BAD_INPUT, "x.npy", "'image' wants float32", "int64")
         huge = npy_bytes([1]).replace(b"(1,)   ", b"(9223372036854775807, 1, 8, 8)"[:7])
         case.profile(DIGITS, case.write("x.npy", huge)).refuses(BAD_INPUT, "x.npy")
         archive = case.path / "x.npz"
