@@ -521,6 +521,16 @@ enum tmk_status tmk_profile_get_sources(const cJSON *item, struct tmk_profile_te
     return TMK_OK;
 }
 
+enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, uint32_t id,
+                                     struct tmk_profile_tensor **out, struct tmk_diag *diag) {
+    enum tmk_status status = tmk_profile_add_tensor(profile, id, out, diag);
+    if (status != TMK_ARGUMENT)
+        return status;
+    if (diag) /* an argument to the call, but here it is the file's */
+        diag->status = TMK_FORMAT;
+    return TMK_FORMAT;
+}
+
 /* ---- statistics ---- */
 
 static enum tmk_status differs(struct tmk_diag *diag, const char *key, const char *says,

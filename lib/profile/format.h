@@ -98,8 +98,14 @@ TMK_NODISCARD enum tmk_status tmk_profile_same_run(const struct tmk_profile *a,
                                                    const struct tmk_profile *b,
                                                    struct tmk_diag *diag);
 
+/* tmk_profile_add_tensor for those who read a file: an ID out of place is TMK_FORMAT. */
+TMK_NODISCARD enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, uint32_t id,
+                                                   struct tmk_profile_tensor **out,
+                                                   struct tmk_diag *diag);
+
 /* Rebuilds the value's state from what a file says of it. Of the derived fields, those that have
- * one right answer (denormals, negatives, sum) must be it: TMK_MISMATCH. */
+ * one right answer (denormals, negatives, sum) must be it, and the others that are there near
+ * it: TMK_MISMATCH. NaN: not there. */
 TMK_NODISCARD enum tmk_status tmk_profile_set_stats(struct tmk_profile_tensor *tensor,
                                                     const struct tmk_summary *facts,
                                                     const struct tmk_profile_bins *bins,

@@ -220,9 +220,7 @@ static enum tmk_status read_row(struct tmk_h5_reader *r, void *bytes, void *cont
     struct cursor *c = context;
     struct tmk_profile_tensor *t = NULL;
     TMK_TRY(check_words(r, row));
-    enum tmk_status status = tmk_profile_add_tensor(r->profile, row->id, &t, r->diag);
-    if (status != TMK_OK) /* an argument to the call, but here it is the file's */
-        return status == TMK_ARGUMENT ? TMK_FORMAT : status;
+    TMK_TRY(tmk_profile_add_read(r->profile, row->id, &t, r->diag));
     TMK_TRY(read_identity(r, row, t));
     return read_numbers(r, row, c, t);
 }

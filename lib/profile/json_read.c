@@ -324,9 +324,7 @@ static enum tmk_status get_tensor(struct reader *r, const cJSON *item) {
     TMK_TRY(tmk_json_text(item, "id", &text, r->diag));
     if (!tmk_profile_id_of_text(text, &id))
         return tmk_fail(r->diag, TMK_FORMAT, "'id' is '%s', not an ID such as \"p0\"", text);
-    enum tmk_status status = tmk_profile_add_tensor(r->profile, id, &t, r->diag);
-    if (status != TMK_OK) /* an argument to the call, but here it is the file's */
-        return status == TMK_ARGUMENT ? TMK_FORMAT : status;
+    TMK_TRY(tmk_profile_add_read(r->profile, id, &t, r->diag));
     TMK_TRY(get_identity(r, item, t));
     if (!tmk_json_member(item, "producer"))
         return tmk_fail(r->diag, TMK_FORMAT, "'producer' is missing");

@@ -322,6 +322,7 @@ static const struct {
     {"\"9223372036854775807\"", "\"9223372036854775808\"", "'max'", TMK_FORMAT},
     {"]\n}\n", "]\n}\n}", "follows", TMK_FORMAT},
     {"]\n}\n", "]\n", "',' or '}'", TMK_FORMAT},
+    {"\n{\"id\":\"p1\"", "\n{\"id\":\"p0\"", "does not come after p0", TMK_FORMAT},
     {"\n{\"id\":\"p1\"", " x{\"id\":\"p1\"", "tensors[1]", TMK_FORMAT},
 };
 
@@ -341,6 +342,7 @@ static void errors_name_the_field(void **state) {
         if (status != replacements[i].status || !strstr(diag.text, replacements[i].word))
             fail_msg("%s -> %s: status %d, %s", replacements[i].from, replacements[i].to,
                      (int)status, diag.text);
+        assert_int_equal(diag.status, status);
         if (status != TMK_OK && !strstr(diag.text, folder))
             fail_msg("no file in: %s", diag.text);
         tmk_text_finish(&changed);
