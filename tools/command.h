@@ -16,7 +16,8 @@ enum {
     EXIT_ANSWER_NO = 1,
     EXIT_WRONG_CALL = 2,
     EXIT_BAD_INPUT = 3,
-    EXIT_MACHINE = 4
+    EXIT_MACHINE = 4,
+    EXIT_BY_SIGNAL = 128 /* and its number */
 };
 
 /* A growing list of words from the command line; the words are argv's. */
@@ -140,5 +141,7 @@ void warn_of(const char *fmt, ...) TMK_PRINTF(1, 2);
 void show_progress(void *context, uint64_t samples_done, uint64_t total);
 /* Ends the line, if one is open. */
 void end_progress(void);
+/* The same in a signal handler. */
+void drop_progress(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <tidemark/session.h>
 
 #include "command.h"
+#include "ending.h"
 #include "help.h"
 #include "shrunk.h"
 
@@ -16,9 +17,7 @@ static const struct command *const commands[] = {
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-int main(int argc, char **argv) {
-    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is written at once, whoever else writes */
-    watch_for_shrinking();
+static int run_program(int argc, char **argv) {
     if (argc < 2) {
         print_program_help(stderr, commands, N_COMMANDS);
         return EXIT_WRONG_CALL;
@@ -33,15 +32,15 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "completion") == 0)
         return run_completion(commands, N_COMMANDS, argc - 1, argv + 1);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        if (strcmp(argv[1], commands[i]->name) == 0) {
-            int status = commands[i]->run(commands[i], argc - 1, argv + 1);
-            if (fflush(stdout) != 0 || ferror(stdout)) {
-                say(LEVEL_ERROR, "error", NULL, "tidemark: cannot write to standard output");
-                return status ? status : EXIT_MACHINE;
-            }
-            return status;
-        }
+        if (strcmp(argv[1], commands[i]->name) == 0)
+            return commands[i]->run(commands[i], argc - 1, argv + 1);
     say(LEVEL_ERROR, "error", NULL, "tidemark: '%s' is not a command; `tidemark --help` lists them",
         argv[1]);
     return EXIT_WRONG_CALL;
+}
+
+int main(int argc, char **argv) {
+    begin_program();
+    watch_for_shrinking();
+    return end_program(run_program(argc, argv));
 }

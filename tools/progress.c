@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,7 +11,8 @@ enum { REDRAW_MS = 100 };
 
 static struct {
     struct timespec begin, drawn;
-    bool begun, open;
+    bool begun;
+    atomic_bool open;
     uint64_t before;    /* samples that an earlier run did */
     uint64_t milestone; /* the last one told: a fraction of the total, or samples */
 } line;
@@ -91,8 +93,15 @@ void show_progress(void *context, uint64_t samples_done, uint64_t total) {
     }
 }
 
+static const char erase[] = "\r\033[K";
+
 void end_progress(void) {
     if (line.open)
-        fputs("\r\033[K", stderr);
+        fputs(erase, stderr);
     line.open = false;
+}
+
+void drop_progress(void) {
+    if (line.open)
+        (void)!write(STDERR_FILENO, erase, sizeof erase - 1);
 }

@@ -5,20 +5,19 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { EXIT_BY_SIGNAL = 128 };
+#include "command.h"
+#include "ending.h"
 
 static atomic_int asked; /* the signal; 0: none */
 
 static void ask(int number) {
     int none = 0;
-    if (!atomic_compare_exchange_strong(&asked, &none, number)) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
+    if (!atomic_compare_exchange_strong(&asked, &none, number))
+        die_of_signal(number);
 }
 
 void watch_for_stop(void) {
-    static const int numbers[] = {SIGINT, SIGTERM};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction action = {.sa_handler = ask, .sa_flags = SA_RESTART}, before;
         sigemptyset(&action.sa_mask);

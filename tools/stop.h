@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGINT and SIGTERM: the first asks the run to stop, the second ends the program at once. */
+/* SIGINT, SIGTERM and SIGHUP: the first asks the run to stop, the second ends the program at once. */
 #ifndef TMK_TOOLS_STOP_H
 #define TMK_TOOLS_STOP_H
 

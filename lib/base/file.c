@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,16 +14,48 @@
 #include "base/hash.h"
 
 static enum tmk_status cannot_read(struct tmk_diag *diag, const char *path) {
-    return tmk_fail(diag, TMK_READ, "%s: cannot be read: %s", path, strerror(errno));
-}
-
-static enum tmk_status cannot_write(struct tmk_diag *diag, const char *path) {
-    return tmk_fail(diag, TMK_WRITE, "%s: cannot be written: %s", path, strerror(errno));
+    const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+    return tmk_fail(diag, ours ? TMK_MACHINE : TMK_READ, "%s: cannot be read: %s", path,
+                    strerror(errno));
 }
 
 /* A FIFO must not hang us; what is no regular file is refused later. */
 static int open_to_read(const char *path) {
-    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd;
+    do
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* For file systems that map nothing. */
+static enum tmk_status read_whole(const char *path, int fd, size_t size, struct tmk_buf **out,
+                                  struct tmk_diag *diag) {
+    const struct tmk_infile file = {fd, size};
+    struct tmk_buf *buf = tmk_buf_create(size);
+    if (!buf)
+        return tmk_nomem(diag);
+    enum tmk_status status =
+        tmk_in(diag, tmk_infile_read(&file, 0, tmk_buf_data(buf), size, diag), "%s", path);
+    if (status == TMK_OK)
+        *out = buf;
+    else
+        tmk_buf_unref(&buf);
+    return status;
+}
+
+static enum tmk_status map(const char *path, int fd, size_t size, struct tmk_buf **out,
+                           struct tmk_diag *diag) {
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return read_whole(path, fd, size, out, diag);
+    struct tmk_buf *buf = tmk_buf_mapped(bytes, size);
+    if (!buf) {
+        munmap(bytes, size);
+        return tmk_nomem(diag);
+    }
+    *out = buf;
+    return TMK_OK;
 }
 
 enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_diag *diag) {
@@ -41,16 +73,7 @@ enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_
         buf = tmk_buf_create(0);
         status = buf ? TMK_OK : tmk_nomem(diag);
     } else {
-        void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (bytes == MAP_FAILED) {
-            status = cannot_read(diag, path);
-        } else {
-            buf = tmk_buf_mapped(bytes, (size_t)st.st_size);
-            if (!buf) {
-                munmap(bytes, (size_t)st.st_size);
-                status = tmk_nomem(diag);
-            }
-        }
+        status = map(path, fd, (size_t)st.st_size, &buf, diag);
     }
     close(fd);
     if (status == TMK_OK)
@@ -134,98 +157,5 @@ enum tmk_status tmk_file_sha256(const char *path, const atomic_bool *stop, char 
         memcpy(hex, digest, sizeof digest);
     free(bytes);
     tmk_infile_close(&file);
-    return status;
-}
-
-enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
-                                  struct tmk_diag *diag) {
-    static const char suffix[] = ".tmp-XXXXXX";
-    size_t len = strlen(path);
-    struct tmk_outfile file = {strdup(path), malloc(len + sizeof suffix), -1};
-    if (!file.path || !file.temporary) {
-        free(file.path);
-        free(file.temporary);
-        return tmk_nomem(diag);
-    }
-    memcpy(file.temporary, path, len);
-    memcpy(file.temporary + len, suffix, sizeof suffix);
-    file.fd = mkostemp(file.temporary, O_CLOEXEC);
-    if (file.fd < 0) {
-        enum tmk_status status = cannot_write(diag, path);
-        free(file.path);
-        free(file.temporary);
-        return status;
-    }
-    mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(file.fd, 0666 & ~mask) != 0)
-        errno = 0; /* a file system without modes keeps its own */
-    *out = file;
-    return TMK_OK;
-}
-
-enum tmk_status tmk_outfile_write(struct tmk_outfile *out, const void *bytes, size_t len,
-                                  struct tmk_diag *diag) {
-    const char *p = bytes;
-    while (len > 0) {
-        ssize_t n = write(out->fd, p, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return cannot_write(diag, out->path);
-        p += n;
-        len -= (size_t)n;
-    }
-    return TMK_OK;
-}
-
-void tmk_outfile_abort(struct tmk_outfile *out) {
-    if (!out->path)
-        return;
-    if (out->fd >= 0)
-        close(out->fd);
-    unlink(out->temporary);
-    free(out->path);
-    free(out->temporary);
-    *out = (struct tmk_outfile){NULL, NULL, -1};
-}
-
-static void sync_directory(const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    int fd = directory ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        (void)fsync(fd); /* some file systems refuse; the rename itself has happened */
-        close(fd);
-    }
-    free(directory);
-}
-
-enum tmk_status tmk_outfile_commit(struct tmk_outfile *out, struct tmk_diag *diag) {
-    int failed = fsync(out->fd) != 0 && errno != EINVAL && errno != EROFS;
-    if (!failed) {
-        failed = close(out->fd) != 0;
-        out->fd = -1;
-    }
-    if (failed || rename(out->temporary, out->path) != 0) {
-        enum tmk_status status = cannot_write(diag, out->path);
-        tmk_outfile_abort(out);
-        return status;
-    }
-    sync_directory(out->path);
-    free(out->path);
-    free(out->temporary);
-    *out = (struct tmk_outfile){NULL, NULL, -1};
-    return TMK_OK;
-}
-
-enum tmk_status tmk_file_write(const char *path, const void *bytes, size_t len,
-                               struct tmk_diag *diag) {
-    struct tmk_outfile out;
-    TMK_TRY(tmk_outfile_begin(path, &out, diag));
-    enum tmk_status status = tmk_outfile_write(&out, bytes, len, diag);
-    if (status == TMK_OK)
-        return tmk_outfile_commit(&out, diag);
-    tmk_outfile_abort(&out);
     return status;
 }

@@ -4,6 +4,7 @@
 #define TMK_BASE_FILE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +13,7 @@
 #include "base/buf.h"
 
 /* Maps a regular file read-only. An empty file gives an empty buf. TMK_READ names the path and the
- * reason. */
+ * reason; TMK_MACHINE where the process has too many files open, or no memory. */
 TMK_NODISCARD enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out,
                                            struct tmk_diag *diag);
 
@@ -40,27 +41,54 @@ void tmk_infile_close(struct tmk_infile *file);
 TMK_NODISCARD enum tmk_status tmk_file_sha256(const char *path, const atomic_bool *stop,
                                               char hex[65], struct tmk_diag *diag);
 
-/* A file that appears whole or not at all: bytes go to a temporary beside `path` (same directory,
- * so that the rename is atomic), which commit flushes to the disk and renames over `path`. */
+/* A file that appears whole or not at all: its bytes lie in the same folder without a name, or
+ * where the file system knows no such files under one that begins with TMK_TEMPORARY, until commit
+ * flushes them to the disk and puts them in the place of `path`. So nothing is left of a process
+ * that dies, except in a window of microseconds or on such a file system; what is left is removed
+ * by whoever commits to the same folder a day later.
+ *
+ * A file that was there keeps its permissions. A symbolic link stays, and what it leads to is
+ * written. FIFOs, devices and the process's own descriptors (/dev/stdout) are written as the bytes
+ * come. */
+#define TMK_TEMPORARY ".tidemark-"
+enum { TMK_TEMPORARY_SIZE = sizeof TMK_TEMPORARY + 12 };
 struct tmk_outfile {
-    char *path, *temporary; /* owned */
-    int fd;
+    char *path;                         /* as it was given; owned; NULL: none, or it has ended */
+    char *name;                         /* what it will be called in `folder`; owned */
+    char temporary[TMK_TEMPORARY_SIZE]; /* what it is called there meanwhile; "": nothing */
+    int fd, folder;                     /* -1: none */
 };
 
-/* Creates the temporary. On success end with commit or abort. */
+/* On success end with commit or abort. */
 TMK_NODISCARD enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
                                                 struct tmk_diag *diag);
 /* Appends; TMK_WRITE (a full disk) leaves the caller to abort. */
 TMK_NODISCARD enum tmk_status tmk_outfile_write(struct tmk_outfile *out, const void *bytes,
                                                 size_t len, struct tmk_diag *diag);
-/* fsync, rename, fsync of the directory. On failure nothing is left behind. Ends the outfile either
- * way. */
+/* On failure nothing is left behind. Ends the outfile either way. */
 TMK_NODISCARD enum tmk_status tmk_outfile_commit(struct tmk_outfile *out, struct tmk_diag *diag);
-/* Removes the temporary. Harmless on a zeroed or ended outfile. */
+/* The same of files that belong together: all are put in their places, or none; where the file
+ * system can't take back what is done, the text says which were. */
+TMK_NODISCARD enum tmk_status tmk_outfiles_commit(struct tmk_outfile *files, size_t n,
+                                                  struct tmk_diag *diag);
+/* Harmless on a zeroed or ended outfile. */
 void tmk_outfile_abort(struct tmk_outfile *out);
+
+/* Could it be written? To be told before hours are spent. */
+TMK_NODISCARD enum tmk_status tmk_outfile_check(const char *path, struct tmk_diag *diag);
+/* Is it there, and no regular file: a FIFO, a device, /dev/stdout? */
+bool tmk_path_is_stream(const char *path);
 
 /* begin, write, commit in one. */
 TMK_NODISCARD enum tmk_status tmk_file_write(const char *path, const void *bytes, size_t len,
                                              struct tmk_diag *diag);
+struct tmk_file_content {
+    const char *path;
+    const void *bytes;
+    size_t len;
+};
+/* The same of files that belong together. */
+TMK_NODISCARD enum tmk_status tmk_files_write(const struct tmk_file_content *files, size_t n,
+                                              struct tmk_diag *diag);
 
 #endif

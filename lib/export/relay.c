@@ -10,9 +10,11 @@
 #include <sys/stat.h>
 
 #include "base/diag.h"
+#include "base/file.h"
 #include "base/ptrmap.h"
 #include "export/relay_parts.h"
 #include "model/relay.h"
+#include "model/relay_ast.h"
 #include "model/relay_say.h"
 
 struct files {
@@ -44,20 +46,45 @@ static enum tmk_status check_path(const struct tmk_export_job *job, const char *
     return TMK_OK;
 }
 
-/* The text last: who finds it finds what belongs to it. */
+enum { TEXT, PARAMS, COMPANION, EDGES, FILES };
+
+static enum tmk_status say_all(const struct tmk_export_job *job, const struct files *files,
+                               struct tmk_text texts[FILES], struct tmk_diag *diag) {
+    TMK_TRY(tmk_relay_print(files->module, &texts[TEXT], diag));
+    TMK_TRY(tmk_relay_params_print(files->params, &texts[PARAMS], diag));
+    TMK_TRY(
+        tmk_relay_companion_text(job, files->params, files->quantized, &texts[COMPANION], diag));
+    TMK_TRY(tmk_relay_edges_text(job, &files->edges, files->form, &texts[EDGES], diag));
+    for (int i = 0; i < FILES; i++)
+        if (texts[i].failed)
+            return tmk_nomem(diag);
+    return TMK_OK;
+}
+
 static enum tmk_status write_files(const struct tmk_export_job *job, const struct files *files,
                                    struct tmk_diag *diag) {
-    char *params_path = tmk_relay_beside(job->path, ".params");
-    if (!params_path)
-        return tmk_nomem(diag);
-    enum tmk_status status = check_path(job, params_path, diag);
+    static const char *const endings[FILES] = {"", ".params", ".params.json", ".edges.json"};
+    struct tmk_text texts[FILES] = {{0}};
+    struct tmk_file_content contents[FILES];
+    char *paths[FILES] = {0};
+    enum tmk_status status = TMK_OK;
+    for (int i = 0; status == TMK_OK && i < FILES; i++) {
+        paths[i] = i == TEXT ? strdup(job->path) : tmk_relay_beside(job->path, endings[i]);
+        status = paths[i] ? TMK_OK : tmk_nomem(diag);
+    }
     if (status == TMK_OK)
-        status = tmk_relay_params_write(files->params, params_path, diag);
-    free(params_path);
-    TMK_TRY(status);
-    TMK_TRY(tmk_relay_write_companion(job, files->params, files->quantized, diag));
-    TMK_TRY(tmk_relay_write_edges(job, &files->edges, files->form, diag));
-    return tmk_relay_write(files->module, job->path, diag);
+        status = check_path(job, paths[PARAMS], diag);
+    if (status == TMK_OK)
+        status = say_all(job, files, texts, diag);
+    for (int i = 0; i < FILES; i++)
+        contents[i] = (struct tmk_file_content){paths[i], texts[i].data, texts[i].len};
+    if (status == TMK_OK)
+        status = tmk_files_write(contents, FILES, diag);
+    for (int i = 0; i < FILES; i++) {
+        free(paths[i]);
+        tmk_text_finish(&texts[i]);
+    }
+    return status;
 }
 
 static void tell_unwritten(const struct tmk_export_job *job, const struct tmk_relay_edges *edges) {

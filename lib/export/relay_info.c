@@ -24,17 +24,11 @@ char *tmk_relay_beside(const char *path, const char *ending) {
     return made;
 }
 
-static enum tmk_status write_beside(const struct tmk_export_job *job, const char *ending,
-                                    struct tmk_json_out *json, struct tmk_diag *diag) {
-    struct tmk_text text = {0};
-    char *path = tmk_relay_beside(job->path, ending);
-    enum tmk_status status = tmk_json_finish(json, &text, diag);
-    tmk_text_puts(&text, "\n");
-    if (status == TMK_OK)
-        status = path ? tmk_export_write(path, &text, diag) : tmk_nomem(diag);
-    tmk_text_finish(&text);
-    free(path);
-    return status;
+static enum tmk_status say_all(struct tmk_json_out *json, struct tmk_text *out,
+                               struct tmk_diag *diag) {
+    TMK_TRY(tmk_json_finish(json, out, diag));
+    tmk_text_puts(out, "\n");
+    return out->failed ? tmk_nomem(diag) : TMK_OK;
 }
 
 static void put_zeros(struct tmk_json_out *to, const struct tmk_encoding *e) {
@@ -130,9 +124,9 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-enum tmk_status tmk_relay_write_edges(const struct tmk_export_job *job,
-                                      const struct tmk_relay_edges *edges, const char *form,
-                                      struct tmk_diag *diag) {
+enum tmk_status tmk_relay_edges_text(const struct tmk_export_job *job,
+                                     const struct tmk_relay_edges *edges, const char *form,
+                                     struct tmk_text *out, struct tmk_diag *diag) {
     struct tmk_json_out all = tmk_json_new_object(), values = tmk_json_new_object(),
                         names = tmk_json_new_object(), spelled = tmk_json_new_object();
     struct tmk_map seen = {0};
@@ -158,7 +152,7 @@ enum tmk_status tmk_relay_write_edges(const struct tmk_export_job *job,
     tmk_json_put_child(&all, "names", &names);
     tmk_json_put_child(&all, "relay_names", &spelled);
     tmk_map_finish(&seen);
-    return write_beside(job, ".edges.json", &all, diag);
+    return say_all(&all, out, diag);
 }
 
 /* ---- the params ---- */
@@ -263,10 +257,10 @@ static void put_param(struct tmk_json_out *to, const struct tmk_relay_param *par
     tmk_json_put_child(to, param->name, &item);
 }
 
-enum tmk_status tmk_relay_write_companion(const struct tmk_export_job *job,
-                                          const struct tmk_relay_params *params,
-                                          const struct tmk_quantized_graph *quantized,
-                                          struct tmk_diag *diag) {
+enum tmk_status tmk_relay_companion_text(const struct tmk_export_job *job,
+                                         const struct tmk_relay_params *params,
+                                         const struct tmk_quantized_graph *quantized,
+                                         struct tmk_text *out, struct tmk_diag *diag) {
     const struct tmk_graph *graph = quantized ? quantized->graph : job->graph;
     struct tmk_json_out all = tmk_json_new_object(), entries = tmk_json_new_object();
     struct tmk_map by_name = {0};
@@ -283,5 +277,5 @@ enum tmk_status tmk_relay_write_companion(const struct tmk_export_job *job,
     }
     tmk_json_put_child(&all, "params", &entries);
     tmk_map_finish(&by_name);
-    return write_beside(job, ".params.json", &all, diag);
+    return say_all(&all, out, diag);
 }

@@ -71,14 +71,15 @@ const char *tmk_relay_bias_name(const struct tmk_graph *graph, const struct tmk_
  * ran out. */
 char *tmk_relay_beside(const char *path, const char *ending);
 /* OUT.edges.json: everything of the edges. */
-TMK_NODISCARD enum tmk_status tmk_relay_write_edges(const struct tmk_export_job *job,
-                                                    const struct tmk_relay_edges *edges,
-                                                    const char *form, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_relay_edges_text(const struct tmk_export_job *job,
+                                                   const struct tmk_relay_edges *edges,
+                                                   const char *form, struct tmk_text *out,
+                                                   struct tmk_diag *diag);
 /* OUT.params.json: what each entry of the params file is. `quantized` (may be NULL) is the integer
  * form that they are of, with the names of the originals. */
-TMK_NODISCARD enum tmk_status tmk_relay_write_companion(const struct tmk_export_job *job,
-                                                        const struct tmk_relay_params *params,
-                                                        const struct tmk_quantized_graph *quantized,
-                                                        struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_relay_companion_text(const struct tmk_export_job *job,
+                                                       const struct tmk_relay_params *params,
+                                                       const struct tmk_quantized_graph *quantized,
+                                                       struct tmk_text *out, struct tmk_diag *diag);
 
 #endif

@@ -136,27 +136,24 @@ static enum tmk_status write_file(const TmkPb__Model *model, struct tmk_outfile 
 enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path, size_t limit,
                                     struct tmk_diag *diag) {
     struct tmk_onnx_writer w = {.diag = diag};
-    struct tmk_outfile out = {.fd = -1}, data = {.fd = -1};
+    struct tmk_outfile files[2] = {{0}}, *out = &files[0], *data = &files[1];
     struct tmk_text data_path = {0};
     TmkPb__Model *model = NULL;
     enum tmk_status status = tmk_onnx_write_model(&w, graph, &model);
     if (status == TMK_OK)
-        status = tmk_outfile_begin(path, &out, diag);
+        status = tmk_outfile_begin(path, out, diag);
     if (status == TMK_OK && weight_bytes(&w) > limit) {
         tmk_text_printf(&data_path, "%s.data", path);
-        status =
-            data_path.failed ? tmk_nomem(diag) : tmk_outfile_begin(data_path.data, &data, diag);
+        status = data_path.failed ? tmk_nomem(diag) : tmk_outfile_begin(data_path.data, data, diag);
         if (status == TMK_OK)
-            status = move_weights_out(&w, data_path.data, &data);
+            status = move_weights_out(&w, data_path.data, data);
     }
     if (status == TMK_OK)
-        status = write_file(model, &out, diag);
-    if (status == TMK_OK && data_path.data)
-        status = tmk_outfile_commit(&data, diag);
+        status = write_file(model, out, diag);
     if (status == TMK_OK)
-        status = tmk_outfile_commit(&out, diag);
-    tmk_outfile_abort(&out);
-    tmk_outfile_abort(&data);
+        status = tmk_outfiles_commit(files, data_path.data ? 2 : 1, diag);
+    tmk_outfile_abort(out);
+    tmk_outfile_abort(data);
     tmk_text_finish(&data_path);
     tmk_onnx_writer_finish(&w);
     return status;

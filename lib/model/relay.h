@@ -42,10 +42,5 @@ TMK_NODISCARD enum tmk_status tmk_relay_raise(const struct tmk_graph *graph,
                                               struct tmk_relay_module **module,
                                               struct tmk_relay_params **params,
                                               struct tmk_diag *diag);
-/* The printed module and params as files, whole or not at all. */
-TMK_NODISCARD enum tmk_status tmk_relay_write(const struct tmk_relay_module *module,
-                                              const char *path, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_relay_params_write(const struct tmk_relay_params *params,
-                                                     const char *path, struct tmk_diag *diag);
 
 #endif

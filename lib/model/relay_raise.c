@@ -422,40 +422,24 @@ enum tmk_status tmk_relay_raise(const struct tmk_graph *graph,
 
 /* ---- files ---- */
 
-static enum tmk_status write_text(const char *path, struct tmk_text *text, enum tmk_status status,
-                                  struct tmk_diag *diag) {
-    if (status == TMK_OK && text->failed)
-        status = tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = tmk_file_write(path, text->data ? text->data : "", text->len, diag);
-    tmk_text_finish(text);
-    return status;
-}
-
-enum tmk_status tmk_relay_write(const struct tmk_relay_module *module, const char *path,
-                                struct tmk_diag *diag) {
-    struct tmk_text text = {0};
-    const enum tmk_status status = tmk_relay_print(module, &text, diag);
-    return write_text(path, &text, status, diag);
-}
-
-enum tmk_status tmk_relay_params_write(const struct tmk_relay_params *params, const char *path,
-                                       struct tmk_diag *diag) {
-    struct tmk_text text = {0};
-    const enum tmk_status status = tmk_relay_params_print(params, &text, diag);
-    return write_text(path, &text, status, diag);
-}
-
 enum tmk_status tmk_relay_save(const struct tmk_graph *graph, const char *path,
                                const char *params_path, struct tmk_diag *diag) {
     const struct tmk_relay_raise_options options = {.metadata = !params_path};
     struct tmk_relay_module *module = NULL;
     struct tmk_relay_params *params = NULL;
     TMK_TRY(tmk_relay_raise(graph, &options, &module, &params, diag));
-    enum tmk_status status =
-        params_path ? tmk_relay_params_write(params, params_path, diag) : TMK_OK;
+    struct tmk_text text = {0}, weights = {0};
+    enum tmk_status status = tmk_relay_print(module, &text, diag);
+    if (status == TMK_OK && params_path)
+        status = tmk_relay_params_print(params, &weights, diag);
+    if (status == TMK_OK && (text.failed || weights.failed))
+        status = tmk_nomem(diag);
+    const struct tmk_file_content files[] = {{path, text.data, text.len},
+                                             {params_path, weights.data, weights.len}};
     if (status == TMK_OK)
-        status = tmk_relay_write(module, path, diag);
+        status = tmk_files_write(files, params_path ? 2 : 1, diag);
+    tmk_text_finish(&text);
+    tmk_text_finish(&weights);
     tmk_relay_module_destroy(&module);
     tmk_relay_params_destroy(&params);
     return status;

@@ -14,7 +14,7 @@ static enum tmk_status is_written_as_hdf5(const struct tmk_artefact *artefact, c
     const char *dot = strrchr(name, '.');
     bool json = dot && strcasecmp(dot, ".json") == 0,
          hdf5 = dot && (strcasecmp(dot, ".h5") == 0 || strcasecmp(dot, ".hdf5") == 0);
-    if (!json && !hdf5)
+    if (!json && !hdf5 && !tmk_path_is_stream(path)) /* which is JSON where it can't say */
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s: the name says no format; %s is written as .json, .h5 or .hdf5", path,
                         artefact->what);
@@ -29,11 +29,8 @@ static enum tmk_status is_written_as_hdf5(const struct tmk_artefact *artefact, c
 enum tmk_status tmk_artefact_can_write(const struct tmk_artefact *artefact, const char *path,
                                        struct tmk_diag *diag) {
     bool hdf5;
-    struct tmk_outfile out;
     TMK_TRY(is_written_as_hdf5(artefact, path, &hdf5, diag));
-    TMK_TRY(tmk_outfile_begin(path, &out, diag));
-    tmk_outfile_abort(&out);
-    return TMK_OK;
+    return tmk_outfile_check(path, diag);
 }
 
 enum tmk_status tmk_artefact_write(const struct tmk_artefact *artefact, const void *subject,

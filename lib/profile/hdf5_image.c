@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/hdf5_image.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,9 @@ static herr_t image_left(void *image) {
     return 0;
 }
 
-hid_t tmk_h5_image_open(struct tmk_h5 *h, const char *name, struct tmk_h5_image *image) {
+hid_t tmk_h5_image_open(struct tmk_h5 *h, struct tmk_h5_image *image) {
+    char name[48]; /* of no file, or HDF5 would look at it first; and of this image only */
+    snprintf(name, sizeof name, "/dev/null/%p", (void *)image);
     H5FD_file_image_callbacks_t callbacks = {image_malloc, image_memcpy, image_realloc, image_free,
                                              image_same,   image_left,   image};
     hid_t access = tmk_h5_keep(h, H5Pcreate(H5P_FILE_ACCESS)),

@@ -14,7 +14,7 @@ struct tmk_h5_image {
 };
 
 /* The empty file; it is not kept. Negative on failure. */
-hid_t tmk_h5_image_open(struct tmk_h5 *h, const char *name, struct tmk_h5_image *image);
+hid_t tmk_h5_image_open(struct tmk_h5 *h, struct tmk_h5_image *image);
 /* Closes the file (may be negative) and the session, and appends its bytes where all went well so
  * far: `status`, and HDF5 itself. Everything else that was kept has been released. */
 TMK_NODISCARD enum tmk_status tmk_h5_image_finish(struct tmk_h5 *h, hid_t file,

@@ -357,7 +357,7 @@ enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct
     struct tmk_h5_image image = {NULL};
     TMK_TRY(tmk_profile_bins_init(&w.bins, diag));
     tmk_h5_begin(h);
-    w.file = tmk_h5_image_open(h, out->temporary, &image);
+    w.file = tmk_h5_image_open(h, &image);
     size_t mark = h->n_kept;
     enum tmk_status status = h->failed ? TMK_OK : write_parts(&w);
     tmk_h5_release(h, mark);

@@ -278,7 +278,7 @@ enum tmk_status tmk_lineage_write_hdf5(const struct tmk_lineage_record *record,
     struct tmk_h5 h;
     struct tmk_h5_image image = {NULL};
     tmk_h5_begin(&h);
-    hid_t file = tmk_h5_image_open(&h, out->temporary, &image);
+    hid_t file = tmk_h5_image_open(&h, &image);
     size_t mark = h.n_kept;
     enum tmk_status status = h.failed ? TMK_OK : write_parts(&h, file, record, diag);
     tmk_h5_release(&h, mark);

@@ -231,14 +231,6 @@ static enum tmk_status describe(const struct story *story, uint32_t stratum,
 
 /* ---- which samples ---- */
 
-/* Told before hours are spent. */
-static enum tmk_status can_write(const char *path, struct tmk_diag *diag) {
-    struct tmk_outfile file;
-    TMK_TRY(tmk_outfile_begin(path, &file, diag));
-    tmk_outfile_abort(&file);
-    return TMK_OK;
-}
-
 static enum tmk_status check_before(const struct story *story, uint32_t stratum,
                                     struct tmk_diag *diag) {
     const struct tmk_run_options *options = story->options;
@@ -272,7 +264,7 @@ static enum tmk_status check_before(const struct story *story, uint32_t stratum,
 
 static enum tmk_status read_before(struct story *story, struct tmk_diag *diag) {
     const struct tmk_run_options *options = story->options;
-    TMK_TRY(can_write(options->checkpoint, diag));
+    TMK_TRY(tmk_outfile_check(options->checkpoint, diag));
     if (access(options->checkpoint, F_OK) != 0)
         return TMK_OK;
     TMK_TRY(tmk_sums_read(&story->sums, diag));

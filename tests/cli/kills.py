@@ -38,16 +38,22 @@ class Kills:
         self.seconds = time.monotonic() - begin
         self.killed = self.resumed = self.profiles = 0
 
-    def is_writing(self, name):
-        return any(entry.startswith(f"{name}.") and ".tmp-" in entry for entry in os.listdir(self.path))
+    def is_writing(self, process):
+        """Files that are being written have no name, and are seen among the process's own."""
+        descriptors = f"/proc/{process.pid}/fd"
+        try:
+            shown = [os.readlink(f"{descriptors}/{number}") for number in os.listdir(descriptors)]
+        except OSError:  # it ended, or closed one meanwhile
+            return False
+        return any(name.startswith(f"{self.path}/") and (name.endswith(" (deleted)") or "/.tidemark-" in name) for name in shown)
 
-    def wait_for_a_moment(self, process, number):
-        """Any, or while a checkpoint or a profile is being written; asked to stop then, it would end as if nobody had asked."""
-        moment = self.random.choice(("any", "any", "checkpoint", "profile" if number == signal.SIGKILL else "checkpoint"))
+    def wait_for_a_moment(self, process):
+        """Any, or while a checkpoint or a profile is being written."""
+        moment = self.random.choice(("any", "writing"))
         until = time.monotonic() + self.random.uniform(0, 0.7 * self.seconds)
-        while process.poll() is None and (time.monotonic() < until or (moment == "profile" and not self.is_writing("p"))):
+        while process.poll() is None and time.monotonic() < until:
             time.sleep(0.0005)
-        while process.poll() is None and moment == "checkpoint" and not self.is_writing("c"):
+        while process.poll() is None and moment == "writing" and not self.is_writing(process):
             time.sleep(0.0005)
 
     def one_run(self, kill):
@@ -55,14 +61,15 @@ class Kills:
         process = start(*self.command, "--threads", self.random.randint(1, 3))
         number, before = self.random.choice(self.signals), files(self.path)
         if kill:
-            self.wait_for_a_moment(process, number)
+            self.wait_for_a_moment(process)
             process.send_signal(number)
         said = process.communicate(timeout=SECONDS)[1]
         self.resumed += b"going on from a checkpoint" in said
         if process.returncode == DONE:
             return False
         assert process.returncode in (-number, 128 + number), (process.returncode, said)
-        assert number == signal.SIGKILL or set(files(self.path)) <= {*before, "c"}, files(self.path)
+        left = set(files(self.path)) - {*before, "c"}
+        assert not left or number == signal.SIGKILL and all(name.startswith(("p.", ".tidemark-")) for name in left), left
         return True
 
     def until_its_end(self, most):
@@ -72,7 +79,7 @@ class Kills:
         killed = 0
         while self.one_run(kill=killed < most):
             killed += 1
-            for left in self.path.glob("*.tmp-*"):  # it was killed while it wrote
+            for left in self.path.glob(".tidemark-*"):  # it was killed in the instant between two names
                 left.unlink()
         same(self.path / "p", self.path / "whole")
         assert not (self.path / "c").exists(), "the checkpoint is still there"

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/diag.h"
+#include "base/file.h"
+
+/* A folder, which each test works in. */
+static char root[] = "/tmp/tidemark-outfile-XXXXXX";
+
+static int set_up(void **state) {
+    (void)state;
+    strcpy(root + strlen(root) - 6, "XXXXXX");
+    return mkdtemp(root) && chdir(root) == 0 ? 0 : 1;
+}
+
+static size_t entries(bool remove) {
+    size_t n = 0;
+    struct dirent *entry;
+    DIR *dir = opendir(root);
+    assert_non_null(dir);
+    while ((entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            n++;
+            if (remove)
+                assert_int_equal(unlinkat(dirfd(dir), entry->d_name, 0) == 0 ||
+                                     unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR) == 0,
+                                 1);
+        }
+    closedir(dir);
+    return n;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    entries(true);
+    return rmdir(root);
+}
+
+static void put(const char *path, const char *text) {
+    struct tmk_diag diag = {0};
+    assert_ok(tmk_file_write(path, text, strlen(text), &diag), &diag);
+}
+
+static void assert_holds(const char *path, const char *text) {
+    char bytes[64];
+    int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0);
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    close(fd);
+    assert_int_equal(n, strlen(text));
+    assert_memory_equal(bytes, text, strlen(text));
+}
+
+static void a_file_that_was_there_keeps_its_permissions(void **state) {
+    (void)state;
+    struct stat st;
+    put("a", "old");
+    assert_int_equal(chmod("a", 0606), 0);
+    put("a", "new");
+    assert_int_equal(stat("a", &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0606);
+    const mode_t mask = umask(027);
+    put("b", "new");
+    umask(mask);
+    assert_int_equal(stat("b", &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    assert_int_equal(entries(false), 2);
+}
+
+static void links_stay_and_what_they_lead_to_is_written(void **state) {
+    (void)state;
+    struct stat st;
+    assert_int_equal(mkdir("d", 0777), 0);
+    assert_int_equal(symlink("d/there", "one"), 0);
+    assert_int_equal(symlink("one", "two"), 0);
+    put("two", "text");
+    assert_holds("d/there", "text");
+    assert_int_equal(lstat("two", &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(symlink("circle", "circle"), 0);
+    assert_int_equal(tmk_file_write("circle", "", 0, NULL), TMK_WRITE);
+    assert_int_equal(unlink("d/there"), 0);
+}
+
+static void folders_and_impossible_names_are_refused_at_once(void **state) {
+    (void)state;
+    struct tmk_outfile out;
+    struct tmk_diag diag = {0};
+    char name[300];
+    memset(name, 'n', sizeof name);
+    name[256] = '\0';
+    assert_int_equal(tmk_outfile_begin(name, &out, NULL), TMK_WRITE);
+    name[255] = '\0';
+    put(name, "as long as may be");
+    assert_int_equal(tmk_outfile_begin(root, &out, &diag), TMK_WRITE);
+    assert_non_null(strstr(diag.text, "Is a directory"));
+    assert_int_equal(tmk_outfile_begin("none/", &out, NULL), TMK_WRITE);
+    assert_int_equal(tmk_outfile_begin("none/a", &out, NULL), TMK_WRITE);
+    assert_int_equal(tmk_outfile_begin("", &out, NULL), TMK_WRITE);
+    assert_int_equal(tmk_outfile_check("a", NULL), TMK_OK);
+    assert_int_equal(entries(false), 1);
+}
+
+static void pipes_and_descriptors_are_written_straight(void **state) {
+    (void)state;
+    char path[32], bytes[8];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[1]);
+    assert_true(tmk_path_is_stream(path));
+    put(path, "text");
+    assert_int_equal(read(ends[0], bytes, sizeof bytes), 4);
+    assert_memory_equal(bytes, "text", 4);
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(tmk_file_write(path, "x", 1, NULL), TMK_WRITE);
+    put("/dev/null", "text");
+    assert_true(tmk_path_is_stream("/dev/null"));
+    assert_false(tmk_path_is_stream("none"));
+    assert_int_equal(tmk_file_write("/dev/full", "x", 1, NULL), TMK_WRITE);
+}
+
+/* The last of the three can't be put in its place any more. */
+static void files_that_belong_together_appear_all_or_none(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_outfile files[3] = {{0}};
+    static const char *const paths[] = {"old", "new", "third"};
+    put("old", "as it was");
+    for (int i = 0; i < 3; i++) {
+        assert_ok(tmk_outfile_begin(paths[i], &files[i], &diag), &diag);
+        assert_ok(tmk_outfile_write(&files[i], "text", 4, &diag), &diag);
+    }
+    close(files[2].folder);
+    files[2].folder = open("/proc", O_PATH | O_DIRECTORY); /* where nothing can be linked */
+    assert_int_equal(tmk_outfiles_commit(files, 3, &diag), TMK_WRITE);
+    assert_non_null(strstr(diag.text, "third: cannot be written"));
+    assert_null(strstr(diag.text, "already"));
+    assert_holds("old", "as it was");
+    assert_int_equal(access("new", F_OK), -1);
+    assert_int_equal(entries(false), 1);
+    const struct tmk_file_content contents[] = {{"old", "1", 1}, {"new", "2", 1}};
+    assert_int_equal(tmk_files_write(contents, 2, NULL), TMK_OK);
+    assert_holds("old", "1");
+    assert_holds("new", "2");
+    assert_int_equal(entries(false), 2);
+}
+
+static void make_temporary(const char *name, time_t age) {
+    const struct timespec times[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
+    int fd = open(name, O_CREAT | O_WRONLY, 0666);
+    assert_true(fd >= 0);
+    assert_int_equal(futimens(fd, times), 0);
+    close(fd);
+}
+
+static void what_dead_processes_left_goes_after_a_day(void **state) {
+    (void)state;
+    make_temporary(TMK_TEMPORARY "abcdefghijkl", 2 * 24 * 60 * 60);
+    make_temporary(TMK_TEMPORARY "young2345678", 60);
+    make_temporary(TMK_TEMPORARY "notes", 2 * 24 * 60 * 60);
+    put("a", "old");
+    put("a", "new");
+    assert_int_equal(access(TMK_TEMPORARY "abcdefghijkl", F_OK), -1);
+    assert_int_equal(access(TMK_TEMPORARY "young2345678", F_OK), 0);
+    assert_int_equal(access(TMK_TEMPORARY "notes", F_OK), 0);
+    assert_int_equal(entries(false), 3);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_file_that_was_there_keeps_its_permissions),
+        TEST(links_stay_and_what_they_lead_to_is_written),
+        TEST(folders_and_impossible_names_are_refused_at_once),
+        TEST(pipes_and_descriptors_are_written_straight),
+        TEST(files_that_belong_together_appear_all_or_none),
+        TEST(what_dead_processes_left_goes_after_a_day),
+    };
+    return cmocka_run_group_tests_name("outfile", tests, NULL, NULL);
+}

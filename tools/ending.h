@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the program begins and ends with what it was handed: streams, signals. */
+#ifndef TMK_TOOLS_ENDING_H
+#define TMK_TOOLS_ENDING_H
+
+/* For the first line of main. Streams that are closed become ones that refuse, so that no file
+ * takes their number; a closed pipe and a limit on file sizes are errors of writing instead of
+ * signals; and a signal that ends the program leaves no progress line and no temporary file. */
+void begin_program(void);
+/* Removes what is to be removed, and dies of the signal. Safe in signal handlers. */
+void die_of_signal(int number);
+/* Standard output is flushed. The exit status, which is `status` unless that said that all is well
+ * and not everything could be printed. Where nobody reads any more, the program dies of SIGPIPE
+ * here, without a word. */
+int end_program(int status);
+
+#endif
