@@ -118,8 +118,8 @@ static enum tmk_status find(const struct job *job, struct linking *l, struct tmk
 static enum tmk_status write_all(const struct job *job, struct linking *l, struct tmk_diag *diag) {
     enum tmk_status status =
         tmk_profile_carry(l->from, l->link->record, false, l->to, &l->carried, diag);
-    for (size_t i = 0; status == TMK_OK && i < job->outputs.n; i++)
-        status = tmk_profile_write(l->to, job->outputs.items[i], diag);
+    if (status == TMK_OK)
+        status = write_profiles(l->to, &job->outputs, diag);
     for (size_t i = 0; status == TMK_OK && i < job->lineage_outputs.n; i++)
         status = tmk_lineage_record_write(l->link->record, job->lineage_outputs.items[i], diag);
     if (status == TMK_OK && job->report)

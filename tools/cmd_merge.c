@@ -38,8 +38,8 @@ static int merge(const struct words *files, const struct words *outputs) {
         status = tmk_profile_can_write(outputs->items[i], &diag);
     if (status == TMK_OK)
         status = tmk_profile_merge_files(files->items, files->n, &profile, &diag);
-    for (size_t i = 0; status == TMK_OK && i < outputs->n; i++)
-        status = tmk_profile_write(profile, outputs->items[i], &diag);
+    if (status == TMK_OK)
+        status = write_profiles(profile, outputs, &diag);
     if (status == TMK_OK)
         remark_on(profile, files->n);
     for (size_t i = 0; status == TMK_OK && i < outputs->n; i++)

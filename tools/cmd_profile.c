@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,15 +73,20 @@ static void remark_on_resuming(void *context, uint64_t samples_done, uint64_t to
                (unsigned long long)samples_done);
 }
 
+/* Each file stands for itself: where one can't be written, the others are. */
 static enum tmk_status write_all(const struct tmk_profile *profile, const struct words *outputs,
                                  const struct tmk_meter *meter, const char *snapshots,
                                  struct tmk_diag *diag) {
-    for (size_t i = 0; i < outputs->n; i++) {
-        enum tmk_status status = tmk_profile_write(profile, outputs->items[i], diag);
-        if (status != TMK_OK)
-            return status;
-    }
-    return snapshots ? tmk_meter_write(meter, snapshots, diag) : TMK_OK;
+    enum tmk_status status = write_profiles(profile, outputs, diag), last = TMK_OK;
+    if (snapshots)
+        last = tmk_meter_write(meter, snapshots, status == TMK_OK ? diag : NULL);
+    return status == TMK_OK ? last : status;
+}
+
+static void forget_checkpoint(const char *path) {
+    if (path && remove(path) != 0 && errno != ENOENT)
+        warn_of("%s: the run is done, but its checkpoint cannot be removed: %s", path,
+                strerror(errno));
 }
 
 static void remark_on_run(const struct tmk_profile *profile, const struct tmk_run_report *report,
@@ -142,8 +148,7 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
             remark("wrote %s", args->outputs.items[i]);
         if (args->snapshots)
             remark("wrote %s", args->snapshots);
-        if (args->run.checkpoint)
-            remove(args->run.checkpoint);
+        forget_checkpoint(args->run.checkpoint);
     }
     tmk_meter_destroy(&report.meter);
     tmk_profile_destroy(&profile);

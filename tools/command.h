@@ -135,6 +135,12 @@ void remark(const char *fmt, ...) TMK_PRINTF(1, 2);
 /* The same about numbers that somebody should look at. */
 void warn_of(const char *fmt, ...) TMK_PRINTF(1, 2);
 
+/* Writes the profile to each of the files, also where it can't be written to one of the others.
+ * What the first failure says. */
+struct tmk_profile;
+TMK_NODISCARD enum tmk_status write_profiles(const struct tmk_profile *profile,
+                                             const struct words *files, struct tmk_diag *diag);
+
 /* For tmk_run_options.progress: one line that is rewritten when stderr is a terminal, milestones
  * else: at every tenth, as JSON at every hundredth, and where the end is not known whenever the
  * samples have doubled. */

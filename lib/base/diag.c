@@ -31,10 +31,17 @@ void tmk_diag_set(struct tmk_diag *diag, enum tmk_status status, const char *fmt
     if (!diag || diag->status != TMK_OK)
         return;
     diag->status = status;
+    char text[4 * sizeof diag->text];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(diag->text, sizeof diag->text, fmt, args);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    size_t len = strlen(text), room = sizeof diag->text - 1;
+    if (len <= room)
+        memcpy(diag->text, text, len + 1);
+    else /* the place stands at the beginning, the reason at the end */
+        snprintf(diag->text, sizeof diag->text, "%.*s...%s", (int)(room / 2), text,
+                 text + len - (room - room / 2 - 3));
     one_line(diag->text);
 }
 

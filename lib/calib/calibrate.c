@@ -15,6 +15,7 @@ struct calibrate {
     const struct tmk_profile *profile;
     const struct tmk_calibrate_options *options;
     struct tmk_config config;
+    const cJSON *tree; /* of the config; NULL: it is in a file, or there is none */
     struct tmk_net net;
     struct tmk_selection selection;
     struct tmk_ties ties;
@@ -179,7 +180,8 @@ static void remark_on_rules(const struct calibrate *c) {
 }
 
 static enum tmk_status run(struct calibrate *c) {
-    TMK_TRY(tmk_config_init(&c->config, c->options->config, c->diag));
+    TMK_TRY(c->tree ? tmk_config_init_tree(&c->config, c->tree, c->diag)
+                    : tmk_config_init(&c->config, c->options->config, c->diag));
     TMK_TRY(set_defaults(c));
     TMK_TRY(tmk_net_init(&c->net, c->profile, c->diag));
     TMK_TRY(tmk_select(&c->net, &c->config, &c->selection, c->diag));
@@ -209,7 +211,13 @@ static enum tmk_status run(struct calibrate *c) {
 enum tmk_status tmk_calibrate(const struct tmk_profile *profile,
                               const struct tmk_calibrate_options *options,
                               struct tmk_encodings **out, struct tmk_diag *diag) {
-    struct calibrate c = {.profile = profile, .options = options, .diag = diag};
+    return tmk_calibrate_by(profile, options, NULL, out, diag);
+}
+
+enum tmk_status tmk_calibrate_by(const struct tmk_profile *profile,
+                                 const struct tmk_calibrate_options *options, const cJSON *config,
+                                 struct tmk_encodings **out, struct tmk_diag *diag) {
+    struct calibrate c = {.profile = profile, .options = options, .tree = config, .diag = diag};
     enum tmk_status status = run(&c);
     tmk_ties_finish(&c.ties);
     tmk_selection_finish(&c.selection);

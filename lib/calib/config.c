@@ -292,16 +292,23 @@ static enum tmk_status get_config(struct tmk_config *config, const cJSON *tree,
                   "'built_in'");
 }
 
-enum tmk_status tmk_config_init(struct tmk_config *config, const char *path,
-                                struct tmk_diag *diag) {
-    struct tmk_json_file file;
+enum tmk_status tmk_config_init_tree(struct tmk_config *config, const cJSON *tree,
+                                     struct tmk_diag *diag) {
     *config = (struct tmk_config){.n_rules = 0};
     for (int i = 0; i < TMK_RULES; i++)
         config->built_in[i] = built_in[i].on;
+    return tree ? get_config(config, tree, diag) : TMK_OK;
+}
+
+enum tmk_status tmk_config_init(struct tmk_config *config, const char *path,
+                                struct tmk_diag *diag) {
+    struct tmk_json_file file;
     if (!path)
-        return TMK_OK;
+        return tmk_config_init_tree(config, NULL, diag);
+    *config = (struct tmk_config){.n_rules = 0};
     TMK_TRY(tmk_json_file_open(path, &file, diag));
-    enum tmk_status status = tmk_in(diag, get_config(config, file.tree, diag), "%s", path);
+    enum tmk_status status =
+        tmk_in(diag, tmk_config_init_tree(config, file.tree, diag), "%s", path);
     tmk_json_file_close(&file);
     return status;
 }

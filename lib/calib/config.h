@@ -7,6 +7,7 @@
 #include <tidemark/encodings.h>
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "calib/method.h"
 
 /* Yes, no, or not said. */
@@ -79,6 +80,15 @@ struct tmk_config {
  * and the entry. End with finish, also after a failure. */
 TMK_NODISCARD enum tmk_status tmk_config_init(struct tmk_config *config, const char *path,
                                               struct tmk_diag *diag);
+/* The same of what such a file holds (may be NULL). The tree is only read during the call. */
+TMK_NODISCARD enum tmk_status tmk_config_init_tree(struct tmk_config *config, const cJSON *tree,
+                                                   struct tmk_diag *diag);
 void tmk_config_finish(struct tmk_config *config);
+
+/* tmk_calibrate with a config that stands in no file; options->config is but its name. */
+TMK_NODISCARD enum tmk_status tmk_calibrate_by(const struct tmk_profile *profile,
+                                               const struct tmk_calibrate_options *options,
+                                               const cJSON *config, struct tmk_encodings **out,
+                                               struct tmk_diag *diag);
 
 #endif

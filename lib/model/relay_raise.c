@@ -427,11 +427,11 @@ enum tmk_status tmk_relay_save(const struct tmk_graph *graph, const char *path,
     const struct tmk_relay_raise_options options = {.metadata = !params_path};
     struct tmk_relay_module *module = NULL;
     struct tmk_relay_params *params = NULL;
-    TMK_TRY(tmk_relay_raise(graph, &options, &module, &params, diag));
+    TMK_TRY(tmk_in(diag, tmk_relay_raise(graph, &options, &module, &params, diag), "%s", path));
     struct tmk_text text = {0}, weights = {0};
-    enum tmk_status status = tmk_relay_print(module, &text, diag);
+    enum tmk_status status = tmk_in(diag, tmk_relay_print(module, &text, diag), "%s", path);
     if (status == TMK_OK && params_path)
-        status = tmk_relay_params_print(params, &weights, diag);
+        status = tmk_in(diag, tmk_relay_params_print(params, &weights, diag), "%s", params_path);
     if (status == TMK_OK && (text.failed || weights.failed))
         status = tmk_nomem(diag);
     const struct tmk_file_content files[] = {{path, text.data, text.len},

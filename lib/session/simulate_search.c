@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/diag.h"
+#include "calib/config.h"
 #include "calib/json_file.h"
 #include "session/model.h"
 #include "session/simulate.h"
@@ -86,41 +86,11 @@ static enum tmk_status read_config(struct search *s) {
 
 /* ---- calibrating ---- */
 
-/* A file that nobody else sees; *path is to be removed. */
-static enum tmk_status write_config(const cJSON *config, char *path, size_t size,
-                                    struct tmk_diag *diag) {
-    const char *folder = getenv("TMPDIR");
-    struct tmk_text text = {0};
-    locale_t locale[2];
-    struct tmk_json_out copy = {.item = cJSON_Duplicate(config, true)};
-    copy.failed = !copy.item;
-    snprintf(path, size, "%s/tidemark-search-XXXXXX", folder && folder[0] ? folder : "/tmp");
-    enum tmk_status status = tmk_locale_begin(locale, diag);
-    if (status == TMK_OK) {
-        status = tmk_json_finish(&copy, &text, diag);
-        tmk_locale_end(locale);
-    } else {
-        cJSON_Delete(copy.item);
-    }
-    const int fd = status == TMK_OK ? mkstemp(path) : -1;
-    if (status == TMK_OK && (fd < 0 || write(fd, text.data, text.len) != (ssize_t)text.len))
-        status = tmk_fail(diag, TMK_WRITE, "%s: can't be written", path);
-    if (fd >= 0)
-        close(fd);
-    tmk_text_finish(&text);
-    return status;
-}
-
 static enum tmk_status calibrate(const struct search *s, const cJSON *config,
                                  struct tmk_encodings **out, struct tmk_diag *diag) {
     struct tmk_calibrate_options options = s->base;
-    char path[4096];
-    enum tmk_status status = write_config(config, path, sizeof path, diag);
-    options.config = path;
-    if (status == TMK_OK)
-        status = tmk_calibrate(s->options->profile, &options, out, diag);
-    unlink(path);
-    return status;
+    options.config = "search"; /* until note() says what was given */
+    return tmk_calibrate_by(s->options->profile, &options, config, out, diag);
 }
 
 static bool same_scales(const struct tmk_encoding *a, const struct tmk_encoding *b) {

@@ -69,9 +69,10 @@ static enum tmk_status unknown_pass(const char *name, struct tmk_diag *diag) {
     for (size_t i = 0; tmk_pass_list()[i]; i++)
         tmk_text_printf(&known, "%s%s", i ? ", " : "", tmk_pass_list()[i]->name);
     enum tmk_status status =
-        known.failed ? tmk_nomem(diag)
-                     : tmk_fail(diag, TMK_ARGUMENT, "there is no pass '%s'; there are %s, all and none",
-                                name, known.data);
+        known.failed
+            ? tmk_nomem(diag)
+            : tmk_fail(diag, TMK_ARGUMENT, "there is no pass '%s'; there are %s, all and none",
+                       name, known.data);
     tmk_text_finish(&known);
     return status;
 }
@@ -270,15 +271,19 @@ static enum tmk_status make_record(struct transforming *t, const struct tmk_mode
         tmk_lineage_record_destroy(&record);
     tmk_graph_destroy(&file);
     tmk_model_close(&written);
-    return status;
+    return status == TMK_READ ? TMK_MACHINE : status; /* it was we who wrote it */
 }
 
 /* The file has the observers, the graph is left without. */
 static enum tmk_status save(struct transforming *t, const char *path) {
+    if (tmk_path_is_stream(path))
+        return tmk_fail(t->diag, TMK_ARGUMENT,
+                        "%s: is no regular file; the lineage tells of the model as it is read "
+                        "from its file",
+                        path);
     TMK_TRY(declare(t));
     if (tmk_is_relay_path(path))
-        return tmk_in(t->diag, tmk_relay_save(t->graph, path, t->options->params_path, t->diag),
-                      "%s", path);
+        return tmk_relay_save(t->graph, path, t->options->params_path, t->diag);
     if (t->options->params_path)
         return tmk_fail(t->diag, TMK_ARGUMENT, "%s is not Relay: its weights stand in it", path);
     TMK_TRY(put_observers_back(t));
