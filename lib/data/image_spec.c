@@ -186,7 +186,7 @@ enum tmk_status tmk_image_spec_parse(const char *text, struct tmk_image_spec *ou
                                      struct tmk_diag *diag) {
     struct reader r = {.spec = {.scale = 1.0 / 255, .deviation = {1, 1, 1}}, .diag = diag};
     uint32_t seen = 0;
-    for (const char *at = text; at && *at;) {
+    for (const char *at = text ? text : ""; *at;) {
         size_t len = strcspn(at, ",");
         TMK_TRY(set(&r, at, len, &seen));
         at += len;

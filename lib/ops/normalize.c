@@ -106,10 +106,10 @@ static enum tmk_status run_mvn(struct tmk_run *run) {
     size_t count = tmk_tensor_count(run->in[0]), kept = tmk_extent(&moments, 0, moments.rank),
            width = shape->rank ? (size_t)shape->dim[shape->rank - 1] : 1,
            step = shape->rank ? (size_t)stride[shape->rank - 1] : 0;
-    double *mean = run->scratch(run->context, 2 * kept * sizeof *mean), *deviation = mean + kept,
-           n = (double)(count / kept);
+    double *mean = run->scratch(run->context, 2 * kept * sizeof *mean), n = (double)(count / kept);
     if (!mean)
         return tmk_nomem(run->diag);
+    double *deviation = mean + kept;
     const float *x = run->in[0]->data;
     float *y = run->out[0]->data;
     for (size_t i = 0; i < 2 * kept; i++)

@@ -356,7 +356,7 @@ static void add_random(struct tmk_graph *graph, struct visible *visible, int dep
 
 static void add_random_attr(struct tmk_node *node, struct visible *visible, int depth) {
     struct tmk_diag diag = {0};
-    char name[8], bytes[3][8], symbol[8];
+    char name[8], bytes[3][8] = {{0}}, symbol[8];
     struct tmk_attr attr = {.name = draw_name(name)};
     if (tmk_node_attr(node, attr.name))
         return;
