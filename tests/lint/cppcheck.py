@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cppcheck finds nothing in the library, the program and the Python module; cppcheck.txt has the exceptions.
+
+usage: cppcheck.py BUILD CPPCHECK|""
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+OURS = ("lib", "tools", "python", "examples")
+KINDS = "warning,performance,portability"
+
+
+def commands(build, root):
+    """The compile commands of our own sources, each source once."""
+    first = {}
+    for command in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
+        path = (Path(command["directory"]) / command["file"]).resolve()
+        if path.is_relative_to(root) and path.relative_to(root).parts[0] in OURS:
+            first.setdefault(path, command)
+    return list(first.values())
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(f"usage: {sys.argv[0]} BUILD CPPCHECK")
+    build, program, here = Path(sys.argv[1]).resolve(), sys.argv[2], Path(__file__).resolve().parent
+    if not program:
+        print("skipped: there is no cppcheck here")
+        sys.exit(77)
+    chosen = commands(build, here.parents[1])
+    # What did not change since the last time is not looked at again.
+    kept = build / "cppcheck"
+    kept.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as project:
+        json.dump(chosen, project)
+        project.flush()
+        done = subprocess.run(
+            [program, f"--project={project.name}", f"--enable={KINDS}", "--quiet", f"-j{os.cpu_count()}",
+             "--error-exitcode=1", f"--cppcheck-build-dir={kept}", f"--suppressions-list={here / 'cppcheck.txt'}",
+             "--template={file}:{line}: {severity}: {id}: {message}"],
+            capture_output=True, text=True, check=False)
+    print(done.stdout + done.stderr, end="")
+    print(f"cppcheck: {len(chosen)} files")
+    sys.exit(1 if done.returncode or not chosen else 0)
+
+
+if __name__ == "__main__":
+    main()
