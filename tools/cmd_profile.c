@@ -19,7 +19,7 @@ struct profile_args {
     struct run_args run;
     struct words outputs, observe, exclude;
     float *excluded; /* the same as numbers */
-    const char *kind, *nan, *memory_limit, *strata, *snapshots, *until_stable;
+    const char *kind, *nan, *strata, *snapshots, *until_stable;
     bool plan, per_sample, resume;
 };
 
@@ -202,8 +202,7 @@ static int profile_model(const struct command *command, struct profile_args *arg
     options.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
     options.per_sample = args->per_sample;
     options.print = print_value;
-    if (!parse_size(command, "--memory-limit", args->memory_limit, &options.memory_limit))
-        return EXIT_WRONG_CALL;
+    options.memory_limit = memory_limit_asked();
     options.resumed = remark_on_resuming;
     if (args->resume && access(args->run.checkpoint, F_OK) != 0)
         remark("there is no checkpoint %s yet: starting anew", args->run.checkpoint);
@@ -289,9 +288,6 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "stop at the first of these (8 or more) since which no threshold moved by "
          "more" RUN_HELP_INDENT "than SHARE (0.5%) of its range; the result is that of --limit",
          &args.until_stable},
-        {"memory-limit", 0, OPTION_TEXT, "SIZE",
-         "fewer workers, then smaller batches, until about SIZE is enough (400M, 2G)",
-         &args.memory_limit},
         {"plan", 0, OPTION_FLAG, NULL, "say how much memory the run will take, and stop there",
          &args.plan},
         {0}};

@@ -5,6 +5,7 @@
 #include <tidemark/session.h>
 
 #include "command.h"
+#include "run_options.h"
 
 static void tell(void *context, const struct tmk_verdict *verdict) {
     uint32_t *outputs = context;
@@ -22,6 +23,7 @@ static int run_verify(const struct command *command, int argc, char **argv) {
     const char *params = NULL;
     const struct option_row options[] = {
         PARAMS_OPTION_ROW(params),
+        MAX_ITERATIONS_ROW(tolerance.max_iterations),
         {"rtol", 0, OPTION_REAL, "X", "relative tolerance (default: 1e-3, ONNX's own)",
          &tolerance.rtol},
         {"atol", 0, OPTION_REAL, "X", "absolute tolerance (default: 1e-7)", &tolerance.atol},

@@ -16,6 +16,11 @@ void choose_help(enum help_form chosen) {
 static const struct option_row common[] = {
     {"quiet", 'q', OPTION_FLAG, NULL, "say nothing but errors and results", NULL},
     {"log-json", 0, OPTION_FLAG, NULL, "what goes to stderr as JSON, an object a line", NULL},
+    {"memory-limit", 0, OPTION_TEXT, "SIZE",
+     "the most memory that models and data may ask for (400M, 2G; default: 9/10 of "
+     "what\n                             the machine has left); `tidemark profile` runs fewer "
+     "workers, then smaller\n                             batches, to keep it",
+     NULL},
     {"help", 'h', OPTION_FLAG, NULL, "this text", NULL},
     {0}};
 

@@ -7,6 +7,7 @@
 #include "command.h"
 #include "ending.h"
 #include "help.h"
+#include "memory.h"
 #include "shrunk.h"
 
 static const struct command *const commands[] = {
@@ -42,5 +43,6 @@ static int run_program(int argc, char **argv) {
 int main(int argc, char **argv) {
     begin_program();
     watch_for_shrinking();
+    limit_memory_to_machine();
     return end_program(run_program(argc, argv));
 }

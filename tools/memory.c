@@ -7,12 +7,114 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool parse_size(const struct command *command, const char *option, const char *word,
-                uint64_t *out) {
+static uint64_t asked;
+
+/* The number that a file begins with, of bytes in `unit`; UINT64_MAX where there is none ("max").
+ */
+static uint64_t number_in(const char *path, uint64_t unit) {
+    FILE *file = fopen(path, "re");
+    unsigned long long number = 0;
+    uint64_t bytes = UINT64_MAX;
+    if (file && fscanf(file, "%llu", &number) == 1 && __builtin_mul_overflow(number, unit, &bytes))
+        bytes = UINT64_MAX;
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+/* The number behind a word at the start of a line, the same way. */
+static uint64_t number_after(const char *path, const char *word, uint64_t unit) {
+    FILE *file = fopen(path, "re");
+    char line[256];
+    uint64_t bytes = UINT64_MAX;
+    const size_t len = strlen(word);
+    while (file && fgets(line, sizeof line, file)) {
+        char *end;
+        unsigned long long number =
+            strncmp(line, word, len) == 0 ? strtoull(line + len, &end, 10) : 0;
+        if (strncmp(line, word, len) == 0 && end != line + len &&
+            __builtin_mul_overflow(number, unit, &bytes))
+            bytes = UINT64_MAX;
+    }
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+/* What a control group leaves: its limit without what it holds, pages of files aside that it would
+ * give up. */
+static uint64_t left_in_group(const char *folder, const char *limit, const char *usage,
+                              const char *inactive) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", folder, limit);
+    uint64_t most = number_in(path, 1);
+    if (most == UINT64_MAX)
+        return most;
+    snprintf(path, sizeof path, "%s/%s", folder, usage);
+    uint64_t used = number_in(path, 1);
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    uint64_t files = number_after(path, inactive, 1);
+    if (used == UINT64_MAX)
+        used = 0;
+    used -= files == UINT64_MAX ? 0 : files < used ? files : used;
+    return used < most ? most - used : 0;
+}
+
+/* The least that this group and those around it leave. */
+static uint64_t left_in_groups(const char *mount, char *group, const char *limit, const char *usage,
+                               const char *inactive) {
+    uint64_t least = UINT64_MAX;
+    for (;;) {
+        char folder[4096];
+        snprintf(folder, sizeof folder, "%s%s", mount, group);
+        uint64_t left = left_in_group(folder, limit, usage, inactive);
+        least = left < least ? left : least;
+        char *slash = strrchr(group, '/');
+        if (!slash)
+            return least;
+        *slash = '\0';
+    }
+}
+
+/* "0::/a/b" of version 2, "4:memory:/a/b" of version 1. In a container the path may be the host's:
+ * the folders that are not there say nothing, and the last one tried is the mount itself. */
+static uint64_t left_in_own_groups(void) {
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    char line[2048];
+    uint64_t least = UINT64_MAX;
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *name = strchr(line, ':'), *group = name ? strchr(name + 1, ':') : NULL;
+        uint64_t left = UINT64_MAX;
+        if (!group)
+            continue;
+        *group++ = '\0';
+        if (!name[1])
+            left = left_in_groups("/sys/fs/cgroup", group, "memory.max", "memory.current",
+                                  "inactive_file");
+        else if (strcmp(name + 1, "memory") == 0)
+            left = left_in_groups("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
+                                  "memory.usage_in_bytes", "total_inactive_file");
+        least = left < least ? left : least;
+    }
+    if (file)
+        fclose(file);
+    return least;
+}
+
+void limit_memory_to_machine(void) {
+    uint64_t machine = number_after("/proc/meminfo", "MemAvailable:", 1024),
+             groups = left_in_own_groups(), least = groups < machine ? groups : machine;
+    if (least != UINT64_MAX)
+        tmk_memory_set_limit(least / 10 * 9 + 1);
+}
+
+uint64_t memory_limit_asked(void) {
+    return asked;
+}
+
+bool limit_memory(const struct command *command, const char *word) {
     static const char units[] = "KMGT";
-    *out = 0;
-    if (!word)
-        return true;
     char *end;
     double value = isdigit((unsigned char)*word) ? strtod(word, &end) : -1;
     const char *unit = value >= 0 && *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
@@ -21,10 +123,11 @@ bool parse_size(const struct command *command, const char *option, const char *w
         end += strcasecmp(end + 1, "ib") == 0 ? 3 : strcasecmp(end + 1, "b") == 0 ? 2 : 1;
     }
     if (!(value >= 1) || value >= 0x1p63 || *end) {
-        wrong_call(command, "%s wants a size such as 400M or 2G, not '%s'", option, word);
+        wrong_call(command, "--memory-limit wants a size such as 400M or 2G, not '%s'", word);
         return false;
     }
-    *out = (uint64_t)value;
+    asked = (uint64_t)value;
+    tmk_memory_set_limit(asked);
     return true;
 }
 
@@ -37,8 +140,13 @@ static void print_row(const char *what, uint64_t bytes, uint32_t times) {
 }
 
 void print_memory_plan(const struct tmk_memory_plan *plan) {
-    printf("%u worker%s, batches of %llu (%s)\n", plan->threads, plan->threads == 1 ? "" : "s",
+    printf("%u worker%s, batches of %llu (%s)", plan->threads, plan->threads == 1 ? "" : "s",
            (unsigned long long)plan->batch, plan->batch_why);
+    if (tmk_memory_limit())
+        printf("; the limit, %s, is %llu MiB",
+               asked ? "as asked for" : "most of what the machine has left",
+               (unsigned long long)tmk_memory_limit() >> 20);
+    putchar('\n');
     print_row("the program, its libraries, the graph with its weights", plan->program, 0);
     print_row("weights that are read from the file as they lie", plan->model, 0);
     print_row("weights as the kernels want them, computed constants", plan->packed, 0);

@@ -9,8 +9,9 @@
 
 #include "command.h"
 #include "help.h"
+#include "memory.h"
 
-enum { MOST_OPTIONS = 64, FIRST_LONG = 256, LOG_JSON = FIRST_LONG + MOST_OPTIONS };
+enum { MOST_OPTIONS = 64, FIRST_LONG = 256, LOG_JSON = FIRST_LONG + MOST_OPTIONS, MEMORY_LIMIT };
 
 bool add_word(struct words *words, const char *word) {
     const char **items = realloc(words->items, (words->n + 1) * sizeof *items);
@@ -66,7 +67,7 @@ static bool set_option(const struct option_row *row, const char *text) {
 
 bool parse_options(const struct command *command, const struct option_row *options, int argc,
                    char **argv, struct words *rest, int *exit_status) {
-    struct option longs[MOST_OPTIONS + 4] = {{0}};
+    struct option longs[MOST_OPTIONS + 5] = {{0}};
     char shorts[2 * MOST_OPTIONS + 8] = ":qh";
     int n = 0;
     for (; options[n].name && n < MOST_OPTIONS; n++) {
@@ -82,6 +83,7 @@ bool parse_options(const struct command *command, const struct option_row *optio
     longs[n] = (struct option){"quiet", 0, NULL, 'q'};
     longs[n + 1] = (struct option){"help", 0, NULL, 'h'};
     longs[n + 2] = (struct option){"log-json", 0, NULL, LOG_JSON};
+    longs[n + 3] = (struct option){"memory-limit", required_argument, NULL, MEMORY_LIMIT};
     for (int i = 1; i < argc; i++) /* what is wrong with the words before it is logged, too */
         if (strcmp(argv[i], "--log-json") == 0)
             log_json();
@@ -98,7 +100,9 @@ bool parse_options(const struct command *command, const struct option_row *optio
             be_quiet();
         if (c == LOG_JSON)
             log_json();
-        if (c == 'q' || c == LOG_JSON)
+        if (c == MEMORY_LIMIT && !limit_memory(command, optarg))
+            return false;
+        if (c == 'q' || c == LOG_JSON || c == MEMORY_LIMIT)
             continue;
         if (c == ':' || c == '?') {
             wrong_call(command, c == ':' ? "option '%s' needs a value" : "there is no option '%s'",

@@ -117,6 +117,7 @@ bool make_run_options(const struct command *command, struct run_args *args,
                                     .checkpoint_seconds = seconds,
                                     .image = args->image,
                                     .skip_bad_samples = args->bad && strcmp(args->bad, "skip") == 0,
+                                    .max_iterations = args->max_iterations,
                                     .threads = (uint32_t)args->threads,
                                     .batch = (uint32_t)args->batch,
                                     .progress = is_quiet() ? NULL : show_progress};

@@ -9,7 +9,7 @@
 
 struct run_args {
     struct words data, dims, feedback;
-    uint64_t limit, skip, every, threads, batch;
+    uint64_t limit, skip, every, threads, batch, max_iterations;
     const char *params, *image, *bad, *shard, *checkpoint, *checkpoint_every, *reset;
     struct tmk_dim *parsed_dims;
 };
@@ -33,13 +33,20 @@ struct run_args {
     "where a sequence begins and states start anew: never (default), every=N" RUN_HELP_INDENT      \
     "samples, or source: the data's first axis counts sequences, the next their" RUN_HELP_INDENT   \
     "samples; each record of a stream is a sequence"
+#define MAX_ITERATIONS_ROW(target)                                                                 \
+    {                                                                                              \
+        "max-iterations", 0, OPTION_COUNT, "N",                                                    \
+            "how often bodies of loops and branches may run for one batch, all "                   \
+            "together" RUN_HELP_INDENT "(default: 10000000)",                                      \
+            &(target)                                                                              \
+    }
 #define RUN_BATCH_HELP                                                                             \
     "samples a call where the batch is free (default: 1; of a small model as" RUN_HELP_INDENT      \
     "many, up to 32, as make a call worth it; `tidemark run`: 1)"
 
 /* Rows for an option table. `args` is a struct run_args. */
 #define RUN_OPTION_ROWS(args)                                                                        \
-    PARAMS_OPTION_ROW((args).params),                                                                \
+    PARAMS_OPTION_ROW((args).params), MAX_ITERATIONS_ROW((args).max_iterations),                     \
         {"data", 'd', OPTION_TEXTS, "SRC", RUN_DATA_HELP, &(args).data},                             \
         {"image", 0, OPTION_TEXT, "SPEC", RUN_IMAGE_HELP, &(args).image},                            \
         {"on-bad-sample",                                                                            \

@@ -176,9 +176,13 @@ struct tmk_run_options {
     const float *exclude; /* finite numbers: elements of inputs and activations with exactly these
                              bits are counted apart, and are in no range, moment and histogram */
     size_t n_exclude;
-    /* Bytes: as many workers, then as large a batch, as are expected to fit; TMK_NOMEM before the
-     * run where nothing fits. 0: no limit. */
+    /* Bytes: as many workers, then as large a batch, as are expected to fit; TMK_LIMIT before the
+     * run where nothing fits. 0: no limit; see tmk_memory_set_limit, too. */
     uint64_t memory_limit;
+    /* How often graphs inside nodes may run in one batch, all together: iterations of Loop and
+     * Scan, tensors that SequenceMap takes, branches. TMK_LIMIT names the node that goes on. 0: ten
+     * million. */
+    uint64_t max_iterations;
     /* "OUT=IN": graph output OUT of one step is graph input IN of the next; a step is one sample,
      * or as many as the model's fixed first dimension. Before the first step of a sequence IN is
      * what `data` has for it (the first entry), else zeros. Whole sequences run on one worker. */
@@ -331,6 +335,7 @@ struct tmk_verify_options {
     /* |got - want| <= atol + rtol * |want|, NaN equals NaN: NumPy's allclose. Where the file's type
      * is bfloat16 or float16, rtol is at least two steps of that type: 2^-6 or 2^-9. */
     double rtol, atol;
+    uint64_t max_iterations; /* as tmk_run_options has it */
 };
 
 /* One output of one test set, compared. */

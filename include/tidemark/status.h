@@ -39,7 +39,8 @@ extern "C" {
     X(MISMATCH, 12, "two things that must agree do not")                                           \
     X(GUARD, 13, "a guard saw a value it was told to stop at")                                     \
     X(INTERRUPTED, 14, "stopped on request")                                                       \
-    X(MACHINE, 15, "the machine refused (threads, limits)")
+    X(MACHINE, 15, "the machine refused (threads, limits)")                                        \
+    X(LIMIT, 16, "more is asked for than a limit allows")
 
 enum tmk_status {
 #define TMK_STATUS_ENUM(name, number, text) TMK_##name = number,

@@ -106,8 +106,8 @@ struct tmk_tensor {
     struct tmk_list *list; /* of a sequence: never NULL, one reference is ours; else NULL */
 };
 
-/* Zeroed memory for dtype and shape. TMK_RANGE when the size overflows, TMK_NOMEM, TMK_TYPE for a
- * type that is not held in memory. End with tmk_tensor_finish. */
+/* Zeroed memory for dtype and shape. TMK_RANGE when the size overflows, TMK_LIMIT or TMK_NOMEM when
+ * there is none, TMK_TYPE for a type that is not held in memory. End with tmk_tensor_finish. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor,
                                                       enum tmk_dtype dtype,
                                                       const struct tmk_shape *shape,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 
 enum { FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20, ALIGN = 16 };
@@ -27,7 +27,7 @@ void *tmk_arena_alloc(struct tmk_arena *arena, size_t size) {
         size_t room = need > grown ? need : grown, total;
         if (!tmk_add_size(room, sizeof *block, &total))
             return NULL;
-        block = calloc(1, total);
+        block = tmk_memory_zeroed(total);
         if (!block)
             return NULL;
         block->size = room;
@@ -59,7 +59,7 @@ char *tmk_arena_strdup(struct tmk_arena *arena, const char *text) {
 void tmk_arena_finish(struct tmk_arena *arena) {
     for (struct tmk_arena_block *block = arena->last; block;) {
         struct tmk_arena_block *previous = block->previous;
-        free(block);
+        tmk_memory_free(block);
         block = previous;
     }
     arena->last = NULL;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 
 struct tmk_buf {
@@ -33,10 +34,13 @@ static bool padded(size_t size, size_t *total) {
 
 static void give_back(void *data, size_t size) {
     size_t total;
+    if (!padded(size, &total))
+        return;
     if (size < LARGE)
         free(data);
-    else if (padded(size, &total))
+    else
         munmap(data, total);
+    tmk_memory_give(total);
 }
 
 static struct tmk_buf *wrap(void *data, size_t size) {
@@ -51,14 +55,16 @@ static struct tmk_buf *wrap(void *data, size_t size) {
 
 struct tmk_buf *tmk_buf_create(size_t size) {
     size_t total;
-    if (!padded(size, &total))
+    if (!padded(size, &total) || !tmk_memory_take(total))
         return NULL;
     bool large = size >= LARGE;
     void *data = large
                      ? mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                      : aligned_alloc(ALIGN, total);
-    if (!data || data == MAP_FAILED)
+    if (!data || data == MAP_FAILED) {
+        tmk_memory_give(total);
         return NULL;
+    }
     if (!large)
         memset(data, 0, total);
     struct tmk_buf *buf = wrap(data, size);

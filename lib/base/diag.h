@@ -3,6 +3,8 @@
 #ifndef TMK_BASE_DIAG_H
 #define TMK_BASE_DIAG_H
 
+#include <stdbool.h>
+
 #include <tidemark/status.h>
 
 /* Records the first failure's text; later ones are passed over. Control characters of the text
@@ -18,9 +20,11 @@ void tmk_diag_set(struct tmk_diag *diag, enum tmk_status status, const char *fmt
 enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...)
     TMK_PRINTF(3, 4);
 
-/* The one spelling of an allocation failure. */
+/* The one spelling of an allocation failure: TMK_NOMEM, or TMK_LIMIT once the memory limit refused
+ * something (base/memory.h), with the text that goes with it. */
+bool tmk_nomem_by_limit(struct tmk_diag *diag);
 static inline enum tmk_status tmk_nomem(struct tmk_diag *diag) {
-    return tmk_fail(diag, TMK_NOMEM, "out of memory");
+    return tmk_nomem_by_limit(diag) ? TMK_LIMIT : TMK_NOMEM;
 }
 
 /* Returns the expression's status from the calling function when it is not TMK_OK. */

@@ -43,6 +43,11 @@ enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,
                                 const struct tmk_tensor *inputs, struct tmk_tensor *outputs,
                                 struct tmk_diag *diag) {
     struct tmk_worker *worker = ((struct tmk_step_context *)context)->worker;
+    if (worker->iterations++ == worker->most_iterations)
+        return tmk_fail(diag, TMK_LIMIT,
+                        "the graphs inside nodes ran %llu times for one batch, which is the most "
+                        "they may (--max-iterations)",
+                        (unsigned long long)worker->most_iterations);
     for (uint32_t i = 0; i < body->n_inputs; i++) {
         struct tmk_tensor *tensor = &worker->values[body->inputs[i]->index];
         tmk_tensor_finish(tensor);

@@ -304,6 +304,7 @@ static enum tmk_status hire(struct run *run, struct crew *crew, struct tmk_diag 
         crew[i].number = i;
         TMK_TRY(open_books(options, &crew[i].all, &crew[i].tallies, diag));
         TMK_TRY(tmk_worker_create(&crew[i].worker, diag));
+        tmk_worker_limit(crew[i].worker, options->max_iterations);
         tmk_worker_time(crew[i].worker, options->timing ? &crew[i].timing : NULL);
     }
     return TMK_OK;

@@ -19,7 +19,7 @@ struct tmk_batch {
     struct tmk_tensor *inputs; /* one a graph input, in order; malloc'ed array of references */
     uint32_t n_inputs;
     uint32_t group; /* whose accounts it is counted in */
-    bool goes_on; /* with the sequence of the batch before: what is fed back is no tensor yet */
+    bool goes_on;   /* with the sequence of the batch before: what is fed back is no tensor yet */
 };
 /* Finishes the tensors and the array. */
 void tmk_batch_finish(struct tmk_batch *batch);
@@ -43,7 +43,8 @@ struct tmk_exec_options {
      * NULL: never. */
     void (*progress)(void *context, uint64_t samples_done);
     void *progress_context;
-    bool timing; /* fill the result's */
+    uint64_t max_iterations; /* as tmk_worker_limit takes it */
+    bool timing;             /* fill the result's */
     /* Where it is not empty: a batch that goes on runs on the worker that ran the one before. */
     struct tmk_feedback feedback;
 };

@@ -6,9 +6,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "base/size.h"
-
-enum { ALIGN = 64 };
+#include "base/memory.h"
 
 enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag) {
     struct tmk_worker *worker = calloc(1, sizeof *worker);
@@ -20,6 +18,7 @@ enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag
         tmk_worker_destroy(&worker);
         return tmk_nomem(diag);
     }
+    tmk_worker_limit(worker, 0);
     *out = worker;
     return TMK_OK;
 }
@@ -36,9 +35,9 @@ void tmk_worker_destroy(struct tmk_worker **slot) {
     *slot = NULL;
     drop_dynamic(worker);
     for (uint32_t i = 0; i < TMK_MOST_SCRATCH; i++)
-        free(worker->scratch[i].bytes);
-    free(worker->arena);
-    free(worker->step_scratch);
+        tmk_memory_free(worker->scratch[i].bytes);
+    tmk_memory_free(worker->arena);
+    tmk_memory_free(worker->step_scratch);
     free(worker->values);
     free(worker->in);
     free(worker->out);
@@ -49,13 +48,9 @@ void tmk_worker_destroy(struct tmk_worker **slot) {
 static bool enlarge(void **bytes, size_t *size, size_t need) {
     if (need <= *size)
         return true;
-    size_t rounded;
-    if (!tmk_add_size(need, ALIGN - 1, &rounded))
-        return false;
-    rounded &= ~(size_t)(ALIGN - 1);
-    free(*bytes);
-    *bytes = aligned_alloc(ALIGN, rounded);
-    *size = *bytes ? rounded : 0;
+    tmk_memory_free(*bytes);
+    *bytes = tmk_memory_aligned(need);
+    *size = *bytes ? need : 0;
     return *bytes != NULL;
 }
 
@@ -77,6 +72,32 @@ static enum tmk_status alloc_output(void *context, uint32_t i, enum tmk_dtype dt
     return tmk_tensor_init(tensor, dtype, shape, diag);
 }
 
+static enum tmk_status lacks_activations(const struct tmk_plan *plan, struct tmk_diag *diag) {
+    const struct tmk_plan_value *largest = NULL;
+    char text[256], label[256];
+    size_t most = 0, bytes = plan->arena_bytes + plan->scratch_bytes;
+    uint32_t step = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        for (uint32_t k = 0; k < plan->steps[i].n_out; k++) {
+            uint32_t ref = plan->refs[plan->steps[i].first_out + k];
+            const struct tmk_plan_value *value = &plan->values[ref == TMK_NO_VALUE ? 0 : ref];
+            size_t count = 0;
+            if (ref == TMK_NO_VALUE || value->place != TMK_PLACE_ARENA)
+                continue;
+            (void)tmk_shape_count(&value->shape, &count);
+            if (count * tmk_dtype_size(value->dtype) < most)
+                continue;
+            most = count * tmk_dtype_size(value->dtype);
+            largest = value;
+            step = i;
+        }
+    if (!largest)
+        return tmk_memory_lacks(diag, bytes, "what one worker has at once");
+    return tmk_memory_lacks(diag, bytes, "what one worker has at once, the largest %s made by %s,",
+                            tmk_shape_text(&largest->shape, text, sizeof text),
+                            tmk_node_label(plan->steps[step].node, label, sizeof label));
+}
+
 static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_plan *plan,
                                   struct tmk_diag *diag) {
     drop_dynamic(worker);
@@ -92,8 +113,7 @@ static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_pl
     }
     if (!enlarge((void **)&worker->arena, &worker->arena_size, plan->arena_bytes) ||
         !enlarge(&worker->step_scratch, &worker->step_scratch_size, plan->scratch_bytes))
-        return tmk_fail(diag, TMK_NOMEM, "out of memory for activations (%zu bytes a worker)",
-                        plan->arena_bytes + plan->scratch_bytes);
+        return lacks_activations(plan, diag);
     for (uint32_t i = 0; i < plan->n_values; i++) {
         const struct tmk_plan_value *value = &plan->values[i];
         struct tmk_tensor *tensor = &worker->values[i];
@@ -269,6 +289,10 @@ static enum tmk_status time_step(struct tmk_worker *worker, const struct tmk_pla
     return tmk_timing_add(worker->timing, worker->plan, step, tmk_clock_ns() - begin, diag);
 }
 
+void tmk_worker_limit(struct tmk_worker *worker, uint64_t iterations) {
+    worker->most_iterations = iterations ? iterations : TMK_MOST_ITERATIONS;
+}
+
 void tmk_worker_time(struct tmk_worker *worker, struct tmk_timing *timing) {
     worker->timing = timing;
 }
@@ -276,6 +300,7 @@ void tmk_worker_time(struct tmk_worker *worker, struct tmk_timing *timing) {
 enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan *plan,
                                const struct tmk_tensor *inputs, const struct tmk_watch *watch,
                                struct tmk_diag *diag) {
+    worker->iterations = 0;
     if (worker->plan != plan)
         TMK_TRY(enter_plan(worker, plan, diag));
     set_inputs(worker, inputs);

@@ -13,9 +13,10 @@ struct tmk_scratch_block {
 };
 
 struct tmk_worker {
-    const struct tmk_plan *plan;   /* of the last run */
-    const struct tmk_watch *watch; /* of the run at hand, or NULL */
-    struct tmk_timing *timing;     /* NULL: not asked for */
+    const struct tmk_plan *plan;          /* of the last run */
+    const struct tmk_watch *watch;        /* of the run at hand, or NULL */
+    struct tmk_timing *timing;            /* NULL: not asked for */
+    uint64_t iterations, most_iterations; /* of graphs inside nodes, in the run at hand */
     unsigned char *arena;
     size_t arena_size;
     void *step_scratch;

@@ -219,8 +219,8 @@ static enum tmk_status build(struct tmk_onnx_builder *b) {
     return tmk_graph_sort(b->root, b->diag);
 }
 
-static enum tmk_status read_model(struct tmk_onnx_file *file, TmkPb__Model **out,
-                                  struct tmk_diag *diag) {
+static enum tmk_status read_model(struct tmk_onnx_file *file, struct tmk_wire_memory *memory,
+                                  TmkPb__Model **out, struct tmk_diag *diag) {
     const char *bytes = tmk_buf_data(file->bytes);
     size_t size = tmk_buf_size(file->bytes);
     struct tmk_text outline = {0};
@@ -233,13 +233,15 @@ static enum tmk_status read_model(struct tmk_onnx_file *file, TmkPb__Model **out
         diag, tmk_wire_outline(bytes, size, TMK_WIRE_MODEL, &outline, diag), "not an ONNX model");
     if (status == TMK_OK) {
         TmkPb__Model *model =
-            tmk_pb__model__unpack(NULL, outline.len, (const uint8_t *)outline.data);
+            tmk_pb__model__unpack(&memory->allocator, outline.len, (const uint8_t *)outline.data);
         if (model)
             *out = model;
         else
-            status = tmk_in(
-                diag, tmk_wire_fault(&tmk_pb__model__descriptor, outline.data, outline.len, diag),
-                "not an ONNX model");
+            status = memory->failed ? tmk_nomem(diag)
+                                    : tmk_in(diag,
+                                             tmk_wire_fault(&tmk_pb__model__descriptor,
+                                                            outline.data, outline.len, diag),
+                                             "not an ONNX model");
     }
     tmk_text_finish(&outline);
     return status;
@@ -256,17 +258,20 @@ static void finish_builder(struct tmk_onnx_builder *b) {
 enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *options,
                               struct tmk_graph **out, struct tmk_diag *diag) {
     struct tmk_onnx_file file;
+    struct tmk_wire_memory memory;
     TmkPb__Model *model = NULL;
     TMK_TRY(tmk_onnx_file_init(&file, path, diag));
+    tmk_wire_memory_begin(&memory);
     struct tmk_onnx_builder b = {.file = &file, .budget = MAX_INLINED, .diag = diag};
-    enum tmk_status status = read_model(&file, &model, diag);
+    enum tmk_status status = read_model(&file, &memory, &model, diag);
     if (status == TMK_OK) {
         b.model = model;
         status = build(&b);
     }
     finish_builder(&b);
     if (model)
-        tmk_pb__model__free_unpacked(model, NULL);
+        tmk_pb__model__free_unpacked(model, &memory.allocator);
+    tmk_wire_memory_end(&memory);
     if (status == TMK_OK)
         status = tmk_model_finish(b.root, options && options->keep_unknown, diag);
     tmk_onnx_file_rest(

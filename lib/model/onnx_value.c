@@ -93,19 +93,23 @@ enum tmk_status tmk_onnx_load_value(const char *path, const struct tmk_type *typ
     struct tmk_onnx_file file;
     TMK_TRY(tmk_onnx_file_init(&file, path, diag));
     struct tmk_text outline = {0};
+    struct tmk_wire_memory memory;
     ProtobufCMessage *message = NULL;
     struct tmk_tensor value = {0};
     const char *found = NULL;
     char *copy = NULL;
+    tmk_wire_memory_begin(&memory);
     enum tmk_status status = tmk_wire_outline(tmk_buf_data(file.bytes), tmk_buf_size(file.bytes),
                                               kind->message, &outline, diag);
     if (status == TMK_OK) {
-        message = protobuf_c_message_unpack(kind->descriptor, NULL, outline.len,
+        message = protobuf_c_message_unpack(kind->descriptor, &memory.allocator, outline.len,
                                             (const uint8_t *)outline.data);
-        status = message ? read_message(&file, message, type, &value, &found, diag)
-                         : tmk_in(diag,
-                                  tmk_wire_fault(kind->descriptor, outline.data, outline.len, diag),
-                                  "not an ONNX %s", kind->what);
+        status =
+            message ? read_message(&file, message, type, &value, &found, diag)
+            : memory.failed
+                ? tmk_nomem(diag)
+                : tmk_in(diag, tmk_wire_fault(kind->descriptor, outline.data, outline.len, diag),
+                         "not an ONNX %s", kind->what);
     }
     if (status == TMK_OK && name && found && !(copy = strdup(found))) {
         tmk_tensor_finish(&value);
@@ -117,7 +121,8 @@ enum tmk_status tmk_onnx_load_value(const char *path, const struct tmk_type *typ
             *name = copy;
     }
     if (message)
-        protobuf_c_message_free_unpacked(message, NULL);
+        protobuf_c_message_free_unpacked(message, &memory.allocator);
+    tmk_wire_memory_end(&memory);
     tmk_text_finish(&outline);
     tmk_onnx_file_finish(&file);
     return tmk_in(diag, status, "%s", path);

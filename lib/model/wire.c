@@ -2,8 +2,10 @@
 #include "model/wire.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/size.h"
 
 enum { VARINT = 0, BITS64 = 1, BYTES = 2, BITS32 = 5 };
@@ -136,4 +138,34 @@ enum tmk_status tmk_wire_outline(const void *bytes, size_t size, enum tmk_wire_m
                                  struct tmk_text *out, struct tmk_diag *diag) {
     struct walk w = {bytes, out, diag};
     return message(&w, 0, size, kind, 0);
+}
+
+/* ---- memory ---- */
+
+enum { HEAP_OVERHEAD = 16 }; /* of malloc, a block */
+
+static void *take(void *context, size_t size) {
+    struct tmk_wire_memory *memory = context;
+    size_t total;
+    void *block = NULL;
+    if (tmk_add_size(size, HEAP_OVERHEAD, &total) && tmk_memory_take(total)) {
+        memory->taken += total;
+        block = malloc(size);
+    }
+    memory->failed |= !block;
+    return block;
+}
+
+static void give(void *context, void *block) {
+    (void)context;
+    free(block);
+}
+
+void tmk_wire_memory_begin(struct tmk_wire_memory *memory) {
+    *memory = (struct tmk_wire_memory){.allocator = {take, give, memory}};
+}
+
+void tmk_wire_memory_end(struct tmk_wire_memory *memory) {
+    tmk_memory_give(memory->taken);
+    memory->taken = 0;
 }

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <protobuf-c/protobuf-c.h>
+
 #include "base/text.h"
 
 enum {
@@ -34,6 +36,16 @@ enum tmk_wire_message {
     TMK_WIRE_SEQUENCE,
     TMK_WIRE_OPTIONAL
 };
+
+/* What protobuf-c takes for a message, counted against the memory limit. `allocator` points into
+ * it: it does not move between begin and end, and the message is freed before the end. */
+struct tmk_wire_memory {
+    ProtobufCAllocator allocator;
+    size_t taken;
+    bool failed; /* there was none left */
+};
+void tmk_wire_memory_begin(struct tmk_wire_memory *memory);
+void tmk_wire_memory_end(struct tmk_wire_memory *memory);
 
 /* Appends to `out` the message that the bytes hold, with places for raw_data. TMK_FORMAT names the
  * byte. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "ops/rows.h"
@@ -181,6 +182,9 @@ enum tmk_status tmk_op_infer(const struct tmk_node *node, const struct tmk_tenso
             !tmk_mul_size(count, tmk_dtype_size(out[i].dtype), &bytes) || bytes > PTRDIFF_MAX / 2)
             return tmk_fail(diag, TMK_RANGE, "output %u would be too large: %s", i,
                             tmk_shape_text(&out[i].shape, text, sizeof text));
+        if (!tmk_memory_has(bytes))
+            return tmk_memory_lacks(diag, bytes, "output %u of shape %s", i,
+                                    tmk_shape_text(&out[i].shape, text, sizeof text));
         if (!tmk_dtype_size(out[i].dtype))
             return tmk_fail(diag, TMK_TYPE, "output %u of type %s is not supported", i,
                             tmk_dtype_name(out[i].dtype));
@@ -196,10 +200,9 @@ struct heap_run {
 
 static void *heap_scratch(void *context, size_t bytes) {
     struct heap_run *h = context;
-    size_t rounded;
-    if (h->n_scratch == TMK_COUNT(h->scratch) || !tmk_add_size(bytes, 127, &rounded))
+    if (h->n_scratch == TMK_COUNT(h->scratch))
         return NULL;
-    void *p = aligned_alloc(64, rounded & ~(size_t)63);
+    void *p = tmk_memory_aligned(bytes);
     if (p)
         h->scratch[h->n_scratch++] = p;
     return p;
@@ -228,7 +231,7 @@ static enum tmk_status run_prepared(const struct tmk_node *node, const struct tm
                           heap_scratch, heap_alloc,     &heap,           diag};
     enum tmk_status status = node->row->run(&run);
     while (heap.n_scratch)
-        free(heap.scratch[--heap.n_scratch]);
+        tmk_memory_free(heap.scratch[--heap.n_scratch]);
     return status;
 }
 

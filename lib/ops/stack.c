@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/stack.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/memory.h"
 
 enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor *from,
                                 struct tmk_diag *diag) {
@@ -36,9 +37,9 @@ enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor 
         size_t size = stack->size ? stack->size : 1024;
         while (size < need && tmk_mul_size(size, 2, &size)) {
         }
-        unsigned char *grown = size >= need ? realloc(stack->bytes, size) : NULL;
+        unsigned char *grown = size >= need ? tmk_memory_resized(stack->bytes, size) : NULL;
         if (!grown)
-            return tmk_nomem(diag);
+            return tmk_memory_lacks(diag, size, "what is stacked of %zu iterations", stack->n + 1);
         stack->bytes = grown;
         stack->size = size;
     }
@@ -94,6 +95,6 @@ enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *r
 }
 
 void tmk_stack_drop(struct tmk_stack *stack) {
-    free(stack->bytes);
+    tmk_memory_free(stack->bytes);
     *stack = (struct tmk_stack){0};
 }

@@ -170,8 +170,10 @@ static enum tmk_status open_seat(struct side *side, struct seat *seat, struct tm
     seat->seen = calloc(1, b->seen_bytes + 1);
     if (!seat->workers || !seat->planned || !seat->unlike || !seat->seen)
         return tmk_nomem(diag);
-    for (uint32_t i = 0; i < b->n_lanes; i++)
+    for (uint32_t i = 0; i < b->n_lanes; i++) {
         TMK_TRY(tmk_worker_create(&seat->workers[i], diag));
+        tmk_worker_limit(seat->workers[i], side->options->max_iterations);
+    }
     return TMK_OK;
 }
 

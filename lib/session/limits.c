@@ -12,11 +12,10 @@
 #include "kernel/accel.h"
 #include "plan/plan.h"
 #include "session/batching.h"
+#include "stats/state.h"
 
-/* Measured on ResNet-50, DenseNet-121 and BERT over 256 samples: pages that a table of bins has
- * touched, and counters behind it. A value of few elements touches a page each at most. CODE is
- * what a library generates and keeps for one kernel. */
-enum { STATISTICS_BYTES = 160 << 10, PAGE = 4096, READ_AHEAD_A_WORKER = 3, CODE = 64 << 10 };
+/* CODE is what a library generates and keeps for one kernel. */
+enum { PAGE = 4096, READ_AHEAD_A_WORKER = 3, CODE = 64 << 10 };
 
 /* What the process holds now: the program, its libraries, the graph. */
 static uint64_t resident(void) {
@@ -41,9 +40,7 @@ static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan
             continue;
         (void)tmk_shape_count(&value->shape, &count);
         bool bins = slot->level != TMK_STATS_MINMAX;
-        bytes += !bins                                 ? PAGE
-                 : count < STATISTICS_BYTES / PAGE - 1 ? PAGE * (count + 1)
-                                                       : STATISTICS_BYTES;
+        bytes += bins ? tmk_stats_table_bytes(count) : PAGE;
     }
     return bytes;
 }
@@ -210,7 +207,7 @@ enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
             TMK_TRY(plan_once(request, &options, held, &plan, diag));
         snprintf(plan.batch_why, sizeof plan.batch_why, "more would not keep the limit");
         if (batch <= 1 || plan.batch >= batch)
-            return tmk_fail(diag, TMK_NOMEM,
+            return tmk_fail(diag, TMK_LIMIT,
                             "one worker is expected to need %llu MiB, more than the limit of %llu",
                             (unsigned long long)(plan.total >> 20),
                             (unsigned long long)(limit >> 20));

@@ -133,6 +133,7 @@ static struct tmk_exec_options exec_options(struct story *story, bool observe) {
         .print = {options->print, options->context, options->see, options->see_context},
         .progress = options->progress ? progress : NULL,
         .progress_context = story,
+        .max_iterations = options->max_iterations,
         .timing = story->timing,
         .feedback = tmk_session_feed_loops(story->feed)};
 }

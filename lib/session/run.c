@@ -216,8 +216,10 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
         status = tmk_cache_create(g.graph, NULL, 0, 1, IDLE_PLANS_KEPT, &g.cache, diag);
     if (status == TMK_OK)
         status = tmk_worker_create(&g.worker, diag);
-    if (status == TMK_OK)
+    if (status == TMK_OK) {
+        tmk_worker_limit(g.worker, options->max_iterations);
         status = tmk_in(diag, run_all(&g, options, diag), "%s", model->path);
+    }
     if (status == TMK_OK)
         status = write_all(&g, path, diag);
     for (size_t i = 0; i < g.n; i++)

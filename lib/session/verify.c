@@ -277,8 +277,10 @@ enum tmk_status tmk_model_verify(struct tmk_model *model, const char *directory,
         tmk_graph_number(v.graph);
         status = tmk_worker_create(&v.worker, diag);
     }
-    if (status == TMK_OK)
+    if (status == TMK_OK) {
+        tmk_worker_limit(v.worker, options->max_iterations);
         status = verify_folder(&v, directory, diag);
+    }
     if (status == TMK_OK)
         *failed = v.failed;
     tmk_worker_destroy(&v.worker);

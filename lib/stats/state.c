@@ -6,9 +6,15 @@
 #include <unistd.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 
 static const size_t table_bytes = TMK_TABLE * sizeof(uint64_t);
 static const uint64_t low_mask = (UINT64_C(1) << TMK_COUNT_SHIFT) - 1;
+
+size_t tmk_stats_table_bytes(size_t elements) {
+    enum { MOST = 160 << 10, PAGE = 4096 };
+    return elements < MOST / PAGE - 1 ? PAGE * (elements + 1) : MOST;
+}
 
 enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
                                       const struct tmk_stats_kernel *kernel, struct tmk_stats **out,
@@ -37,9 +43,11 @@ void tmk_stats_destroy(struct tmk_stats **stats) {
     if (!s)
         return;
     for (unsigned o = 0; o < TMK_OCTAVES; o++)
-        free(s->octave[o]);
-    if (s->table)
+        tmk_memory_free(s->octave[o]);
+    if (s->table) {
         munmap(s->table, table_bytes);
+        tmk_memory_give(s->table_counted);
+    }
     tmk_channels_finish(&s->channels);
     free(s);
     *stats = NULL;
@@ -48,7 +56,8 @@ void tmk_stats_destroy(struct tmk_stats **stats) {
 uint64_t *tmk_stats_wide(struct tmk_stats *stats, unsigned octave) {
     uint64_t **wide = &stats->octave[octave];
     if (!*wide)
-        *wide = calloc(2 * (size_t)tmk_stats_bins_an_octave(stats->level), sizeof **wide);
+        *wide =
+            tmk_memory_zeroed(2 * (size_t)tmk_stats_bins_an_octave(stats->level) * sizeof **wide);
     return *wide;
 }
 

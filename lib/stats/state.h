@@ -42,10 +42,11 @@ struct tmk_stats {
         max; /* keys TMK_KEY_POSINF and TMK_KEY_NEGINF when nothing finite was */
     struct tmk_where first_nonfinite;
     struct tmk_channels channels;
-    uint64_t *table;   /* [TMK_TABLE] packed entries, mapped at the first update; NULL before, and
-                          always at MINMAX, which has no wide counters either */
-    uint32_t in_table; /* elements since the last drain */
-    bool sparse;       /* the last tile held many zeros */
+    uint64_t *table; /* [TMK_TABLE] packed entries, mapped at the first update; NULL before, and
+                        always at MINMAX, which has no wide counters either */
+    size_t table_counted; /* of it against the memory limit */
+    uint32_t in_table;    /* elements since the last drain */
+    bool sparse;          /* the last tile held many zeros */
     /* Wide counters of octave (sign << 8 | exponent), NULL while empty: counts, then sums of
      * dropped bits, of 128 bins each at HISTOGRAM, of one at RANGE. */
     uint64_t *octave[TMK_OCTAVES];
@@ -56,6 +57,10 @@ struct tmk_stats {
 struct tmk_octave {
     uint64_t count[TMK_OCTAVE], low[TMK_OCTAVE];
 };
+
+/* About what a table of bins, and the counters behind it, take for a tensor of so many elements:
+ * pages that are touched, as measured on ResNet-50, DenseNet-121 and BERT over 256 samples. */
+size_t tmk_stats_table_bytes(size_t elements);
 
 /* As tmk_stats_create, with a kernel of the caller's choice (tmk_stats_kernel_at). */
 TMK_NODISCARD enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,

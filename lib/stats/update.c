@@ -4,21 +4,29 @@
 #include <sys/mman.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "stats/extent.h"
 #include "stats/shadow.h"
 
-static enum tmk_status map_table(struct tmk_stats *stats, struct tmk_diag *diag) {
+/* Counted is what a table was seen to touch, not its address space. */
+static enum tmk_status map_table(struct tmk_stats *stats, size_t elements, struct tmk_diag *diag) {
     if (stats->table)
         return TMK_OK;
+    size_t counted = tmk_stats_table_bytes(elements);
+    if (!tmk_memory_take(counted))
+        return tmk_nomem(diag);
     size_t bytes = TMK_TABLE * sizeof *stats->table;
     void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (table == MAP_FAILED)
+    if (table == MAP_FAILED) {
+        tmk_memory_give(counted);
         return tmk_nomem(diag);
+    }
 #ifdef MADV_NOHUGEPAGE
     (void)madvise(table, bytes, MADV_NOHUGEPAGE); /* most of a table is never touched */
 #endif
     stats->table = table;
+    stats->table_counted = counted;
     return TMK_OK;
 }
 
@@ -382,7 +390,7 @@ enum tmk_status tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape 
         pass->rows = elements_behind(shape, 1);
     }
     if (tmk_stats_has_bins(stats->level))
-        TMK_TRY(map_table(stats, diag));
+        TMK_TRY(map_table(stats, n, diag));
     TMK_TRY(tmk_channels_join(&stats->channels, stats->count,
                               by_channel ? TMK_CHANNELS_KNOWN : TMK_CHANNELS_NONE,
                               by_channel ? at->channel_axis : -1, pass->channels, diag));

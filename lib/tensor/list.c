@@ -2,8 +2,8 @@
 #include "tensor/list.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 
 struct tmk_list {
@@ -20,7 +20,7 @@ struct tmk_list *tmk_list_create(size_t n) {
     if (!tmk_mul_size(n, sizeof(struct tmk_tensor), &bytes) ||
         !tmk_add_size(bytes, sizeof(struct tmk_list), &bytes))
         return NULL;
-    struct tmk_list *list = calloc(1, bytes);
+    struct tmk_list *list = tmk_memory_zeroed(bytes);
     if (!list)
         return NULL;
     atomic_init(&list->refs, 1);
@@ -40,7 +40,7 @@ void tmk_list_unref(struct tmk_list **slot) {
         return;
     for (size_t i = 0; i < list->n; i++)
         tmk_tensor_finish(&list->items[i]);
-    free(list);
+    tmk_memory_free(list);
 }
 
 size_t tmk_list_length(const struct tmk_list *list) {

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "tensor/list.h"
 
@@ -129,8 +130,8 @@ enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor, enum tmk_dtype dtype,
                         tmk_shape_text(shape, text, sizeof text));
     struct tmk_buf *buf = tmk_buf_create(bytes);
     if (!buf)
-        return tmk_fail(diag, TMK_NOMEM, "out of memory for a tensor of shape %s (%zu bytes)",
-                        tmk_shape_text(shape, text, sizeof text), bytes);
+        return tmk_memory_lacks(diag, bytes, "a tensor of shape %s",
+                                tmk_shape_text(shape, text, sizeof text));
     *tensor = (struct tmk_tensor){
         .dtype = dtype, .origin = dtype, .shape = *shape, .buf = buf, .data = tmk_buf_data(buf)};
     return TMK_OK;

@@ -40,15 +40,28 @@ def value(name, dims, dtype=FLOAT):
     return block(1, name) + block(2, block(1, number(1, dtype) + block(2, shape)))
 
 
-def node(op, inputs, outputs, name="", domain=""):
+def attribute(name, content):
+    """A whole number, a list of them, text, or the bytes of a graph."""
+    if isinstance(content, int):
+        return block(1, name) + number(3, content) + number(20, 2)
+    if isinstance(content, list):
+        return block(1, name) + b"".join(number(8, i) for i in content) + number(20, 7)
+    if isinstance(content, str):
+        return block(1, name) + block(4, content) + number(20, 3)
+    return block(1, name) + block(6, content) + number(20, 5)
+
+
+def node(op, inputs, outputs, name="", domain="", **attributes):
     out = b"".join(block(1, i) for i in inputs) + b"".join(block(2, o) for o in outputs)
-    out += block(3, name) + block(4, op)
+    out += block(3, name) + block(4, op) + b"".join(block(5, attribute(*item)) for item in attributes.items())
     return out + (block(7, domain) if domain else b"")
 
 
+def graph(nodes, inputs, outputs, initializers=()):
+    return b"".join([*(block(1, n) for n in nodes), block(2, "g"), *(block(5, i) for i in initializers),
+                     *(block(11, i) for i in inputs), *(block(12, o) for o in outputs)])
+
+
 def model(nodes, inputs, outputs, initializers=(), opsets=(("", 17),)):
-    graph = b"".join(block(1, n) for n in nodes) + block(2, "g")
-    graph += b"".join(block(5, i) for i in initializers)
-    graph += b"".join(block(11, i) for i in inputs) + b"".join(block(12, o) for o in outputs)
-    out = number(1, 8) + block(7, graph)
+    out = number(1, 8) + block(7, graph(nodes, inputs, outputs, initializers))
     return out + b"".join(block(8, block(1, domain) + number(2, version)) for domain, version in opsets)

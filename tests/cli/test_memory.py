@@ -55,7 +55,7 @@ def test_a_limit_changes_no_number():
 def test_what_does_not_fit_is_refused_before_it_runs():
     with folder() as here:
         done = tidemark(*RUN, "--memory-limit", "2M", "-o", here / "p.json")
-        assert done.status == 4 and "limit" in done.err and "MiB" in done.err and len(done.err.splitlines()) == 1, done
+        assert done.status == 3 and "limit" in done.err and "MiB" in done.err and len(done.err.splitlines()) == 1, done
         assert not (here / "p.json").exists()
 
 

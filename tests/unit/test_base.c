@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
 
@@ -144,6 +145,33 @@ static void files_appear_whole_or_not_at_all(void **state) {
     assert_int_equal(tmk_file_write(path, "x", 1, NULL), TMK_WRITE);
 }
 
+static void a_memory_limit_is_kept_and_named(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    const uint64_t before = tmk_memory_used();
+    assert_int_equal(tmk_nomem(NULL), TMK_NOMEM);
+    tmk_memory_set_limit(before + 4096);
+    unsigned char *small = tmk_memory_zeroed(1000);
+    assert_non_null(small);
+    assert_true(tmk_memory_used() >= before + 1000 && small[999] == 0);
+    small = tmk_memory_resized(small, 2000);
+    assert_non_null(small);
+    assert_false(tmk_memory_has(4096));
+    assert_null(tmk_memory_aligned(4096));
+    assert_null(tmk_buf_create(SIZE_MAX / 4));
+    assert_int_equal(tmk_memory_lacks(&diag, 4096, "the %s", "block"), TMK_LIMIT);
+    assert_non_null(strstr(diag.text, "the block takes 4096 bytes"));
+    assert_int_equal(tmk_nomem(NULL), TMK_LIMIT);
+    tmk_memory_free(small);
+    assert_int_equal(tmk_memory_used(), before);
+    void *aligned = tmk_memory_aligned(3000);
+    assert_non_null(aligned);
+    assert_int_equal((uintptr_t)aligned % 64, 0);
+    tmk_memory_free(aligned);
+    tmk_memory_set_limit(0);
+    assert_int_equal(tmk_nomem(NULL), TMK_NOMEM);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_wins_and_gathers_places),
@@ -154,6 +182,7 @@ int main(void) {
         cmocka_unit_test(floats_print_so_that_they_read_back),
         cmocka_unit_test(globs_treat_slashes_as_letters),
         cmocka_unit_test(files_appear_whole_or_not_at_all),
+        cmocka_unit_test(a_memory_limit_is_kept_and_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

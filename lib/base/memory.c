@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+
+/* The process's, as is what malloc keeps; see <tidemark/memory.h>. */
+static _Atomic uint64_t limit, used, refused;
+
+void tmk_memory_set_limit(uint64_t bytes) {
+    atomic_store(&refused, 0);
+    atomic_store(&limit, bytes);
+}
+
+uint64_t tmk_memory_limit(void) {
+    return atomic_load(&limit);
+}
+
+uint64_t tmk_memory_used(void) {
+    return atomic_load(&used);
+}
+
+/* Would `now` used bytes and so many more keep the limit? */
+static bool fits(uint64_t now, size_t bytes) {
+    uint64_t most = atomic_load_explicit(&limit, memory_order_relaxed);
+    return !most || (now <= most && bytes <= most - now);
+}
+
+bool tmk_memory_take(size_t bytes) {
+    if (bytes > PTRDIFF_MAX) /* so that no sum of what is counted can wrap */
+        return false;
+    uint64_t before = atomic_fetch_add_explicit(&used, bytes, memory_order_relaxed);
+    if (fits(before, bytes))
+        return true;
+    tmk_memory_give(bytes);
+    atomic_store_explicit(&refused, bytes, memory_order_relaxed);
+    return false;
+}
+
+void tmk_memory_give(size_t bytes) {
+    atomic_fetch_sub_explicit(&used, bytes, memory_order_relaxed);
+}
+
+uint64_t tmk_memory_refused(void) {
+    return atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+bool tmk_memory_has(size_t bytes) {
+    return fits(atomic_load_explicit(&used, memory_order_relaxed), bytes);
+}
+
+/* ---- blocks that know their size ---- */
+
+enum { ALIGN = 64 };
+
+/* Stands before the block, and keeps its alignment. */
+struct head {
+    size_t bytes; /* with the head */
+    unsigned char fill[ALIGN - sizeof(size_t)];
+};
+
+static struct head *head_of(void *memory) {
+    return (struct head *)memory - 1;
+}
+
+static void *behind(struct head *head, size_t bytes) {
+    if (!head) {
+        tmk_memory_give(bytes);
+        return NULL;
+    }
+    head->bytes = bytes;
+    return head + 1;
+}
+
+/* The head and `bytes` bytes in whole lines, taken; false where they can't be. */
+static bool take_whole(size_t bytes, size_t *total) {
+    size_t padded;
+    if (!tmk_add_size(bytes, sizeof(struct head) + ALIGN - 1, &padded))
+        return false;
+    *total = padded & ~(size_t)(ALIGN - 1);
+    return tmk_memory_take(*total);
+}
+
+void *tmk_memory_zeroed(size_t bytes) {
+    size_t total;
+    if (!take_whole(bytes, &total))
+        return NULL;
+    return behind(calloc(1, total), total);
+}
+
+void *tmk_memory_aligned(size_t bytes) {
+    size_t total;
+    if (!take_whole(bytes, &total))
+        return NULL;
+    return behind(aligned_alloc(ALIGN, total), total);
+}
+
+void *tmk_memory_resized(void *old, size_t bytes) {
+    size_t total, before = old ? head_of(old)->bytes : 0;
+    if (!take_whole(bytes, &total))
+        return NULL;
+    struct head *head = realloc(old ? head_of(old) : NULL, total);
+    if (!head) {
+        tmk_memory_give(total);
+        return NULL;
+    }
+    tmk_memory_give(before);
+    head->bytes = total;
+    return head + 1;
+}
+
+void tmk_memory_free(void *memory) {
+    if (!memory)
+        return;
+    tmk_memory_give(head_of(memory)->bytes);
+    free(head_of(memory));
+}
+
+/* ---- messages ---- */
+
+static const char *size_text(uint64_t bytes, char out[32]) {
+    if (bytes < 1 << 20)
+        snprintf(out, 32, "%llu bytes", (unsigned long long)bytes);
+    else
+        snprintf(out, 32, "%llu MiB", (unsigned long long)(bytes >> 20));
+    return out;
+}
+
+bool tmk_nomem_by_limit(struct tmk_diag *diag) {
+    char more[32], most[32];
+    if (tmk_memory_refused())
+        tmk_diag_set(diag, TMK_LIMIT, "%s more would be beyond the memory limit of %s",
+                     size_text(tmk_memory_refused(), more), size_text(tmk_memory_limit(), most));
+    else
+        tmk_diag_set(diag, TMK_NOMEM, "out of memory");
+    return tmk_memory_refused() != 0;
+}
+
+enum tmk_status tmk_memory_lacks(struct tmk_diag *diag, size_t bytes, const char *fmt, ...) {
+    char what[512], need[32], most[32], now[32];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    size_text(bytes, need);
+    if (tmk_memory_has(bytes))
+        return tmk_fail(diag, TMK_NOMEM, "out of memory for %s (%s)", what, need);
+    return tmk_fail(diag, TMK_LIMIT,
+                    "%s takes %s, and with the %s that are in use that is more than the memory "
+                    "limit of %s",
+                    what, need, size_text(tmk_memory_used(), now),
+                    size_text(tmk_memory_limit(), most));
+}

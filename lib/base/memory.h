@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that counts against the process's limit (<tidemark/memory.h>). Thread-safe. */
+#ifndef TMK_BASE_MEMORY_H
+#define TMK_BASE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tidemark/memory.h>
+
+/* Counts so many bytes; false, and nothing is counted, where that would be more than the limit. */
+bool tmk_memory_take(size_t bytes);
+/* What was taken, once it is freed. */
+void tmk_memory_give(size_t bytes);
+/* Could so many bytes be taken now? */
+bool tmk_memory_has(size_t bytes);
+
+/* What was refused last since the limit was set, in bytes; 0: nothing. */
+uint64_t tmk_memory_refused(void);
+
+/* calloc, 64-byte aligned malloc, and a free that knows both, with their bytes counted. NULL when
+ * there is none left, or none that may be taken. */
+void *tmk_memory_zeroed(size_t bytes);
+void *tmk_memory_aligned(size_t bytes);
+/* realloc of what tmk_memory_zeroed or this made; NULL leaves `old` as it was. */
+void *tmk_memory_resized(void *old, size_t bytes);
+void tmk_memory_free(void *memory);
+
+/* Why there were no `bytes` bytes: TMK_LIMIT or TMK_NOMEM. The format says of what: "a tensor". */
+TMK_NODISCARD enum tmk_status tmk_memory_lacks(struct tmk_diag *diag, size_t bytes, const char *fmt,
+                                               ...) TMK_PRINTF(3, 4);
+
+#endif

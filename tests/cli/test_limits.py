@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that ask for more memory than there may be, or never end: one line with the node, and no more memory than allowed.
+
+usage: test_limits.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import os
+import struct
+import subprocess
+import time
+
+import onnx_bytes as onnx
+from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, WRONG_CALL, Done, folder, main, tidemark
+
+LIMIT = 64  # MiB
+PROGRAM_ITSELF = 96  # MiB: its libraries, with threads
+SECONDS = 20
+I64, F32, BOOL = onnx.INT64, onnx.FLOAT, 9
+SCALAR = onnx.value("x", [1])
+
+
+def within(limit, *words, cwd):
+    """A run under the limit, which must keep it."""
+    out, err = os.path.join(cwd, "out"), os.path.join(cwd, "err")
+    start = time.monotonic()
+    with open(out, "wb") as to, open(err, "wb") as errors:
+        process = subprocess.Popen([PROGRAM, *map(str, words), "--memory-limit", f"{limit}M"], cwd=cwd,
+                                   stdin=subprocess.DEVNULL, stdout=to, stderr=errors)
+        status, usage = os.wait4(process.pid, 0)[1:]
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stdout, process.stderr = open(out).read(), open(err, errors="surrogateescape").read()
+    done = Done(words, process)
+    if "sanitized" not in FEATURES:
+        assert usage.ru_maxrss >> 10 < limit + PROGRAM_ITSELF, f"{usage.ru_maxrss >> 10} MiB: {done}"
+        assert time.monotonic() - start < SECONDS, done
+    return done
+
+
+def ints(name, *values, dims=None):
+    return onnx.tensor(name, [len(values)] if dims is None else dims, values, I64)
+
+
+def loop(body_nodes, made, trips, carried, initializers=()):
+    """A model whose node 'bomb' repeats these nodes, which make d (the condition) and `made`, from v."""
+    body = onnx.graph([onnx.node("Identity", ["c"], ["d"]), *body_nodes],
+                      [onnx.value("i", [], I64), onnx.value("c", [], BOOL), *carried],
+                      [onnx.value("d", [], BOOL), *(onnx.value(m, []) for m in made)])
+    return onnx.node("Loop", [*trips, "x"], ["y"], "bomb", body=body), initializers
+
+
+BIG = 1 << 20
+
+
+def bombs():
+    """Name: node 'bomb', which makes y from x: float32[1] of ones; its initializers; nodes before it."""
+    one_shape = [onnx.value("v", ["n"])]
+    yield "ConstantOfShape", onnx.node("ConstantOfShape", ["s"], ["y"], "bomb"), [ints("s", BIG, BIG)], []
+    yield "Expand", onnx.node("Expand", ["x", "s"], ["y"], "bomb"), [ints("s", BIG, BIG)], []
+    yield "Tile", onnx.node("Tile", ["x", "s"], ["y"], "bomb"), [ints("s", BIG * BIG)], []
+    yield "Range", onnx.node("Range", ["a", "b", "c"], ["y"], "bomb"), [
+        ints("a", 0, dims=[]), ints("b", BIG * BIG, dims=[]), ints("c", 1, dims=[])], []
+    yield "Pad", onnx.node("Pad", ["x", "s"], ["y"], "bomb"), [ints("s", BIG * BIG, 0)], []
+    yield "OneHot", onnx.node("OneHot", ["k", "depth", "x2"], ["y"], "bomb"), [
+        ints("k", 1), ints("depth", BIG * BIG, dims=[]), onnx.tensor("x2", [2], [0, 1])], []
+    yield "Resize", onnx.node("Resize", ["x", "", "", "s"], ["y"], "bomb"), [ints("s", BIG * BIG)], []
+    # the shape is in the data
+    to_ints = onnx.node("Cast", ["x"], ["n"], "cast", to=I64)
+    yield "data-dependent", onnx.node("ConstantOfShape", ["m"], ["y"], "bomb"), [ints("k", BIG * BIG)], [
+        to_ints, onnx.node("Mul", ["n", "k"], ["m"], "mul")]
+    yield "too many at once", onnx.node("Concat", [f"v{i}" for i in range(64)], ["y"], "bomb", axis=0), [ints("s", BIG)], [
+        onnx.node("Expand", ["x", "s"], [f"v{i}"], f"bomb{i}") for i in range(64)]
+    # loops: what grows, what is piled up, what is kept in a sequence
+    node, _ = loop([onnx.node("Concat", ["v", "v"], ["w"], "inner", axis=0)], ["w"], ["trips", ""], one_shape)
+    yield "doubling", node, [ints("trips", 60, dims=[])], []
+    body = onnx.graph([onnx.node("Identity", ["c"], ["d"]), onnx.node("Expand", ["v", "s"], ["w"], "inner"),
+                       onnx.node("Identity", ["v"], ["u"])],
+                      [onnx.value("i", [], I64), onnx.value("c", [], BOOL), *one_shape],
+                      [onnx.value("d", [], BOOL), onnx.value("u", []), onnx.value("w", [])])
+    yield "stacking", onnx.node("Loop", ["trips", "", "x"], ["z", "y"], "bomb", body=body), [
+        ints("trips", BIG, dims=[]), ints("s", BIG // 8)], []
+    body = onnx.graph([onnx.node("Identity", ["c"], ["d"]), onnx.node("Expand", ["x", "s"], ["w"], "inner"),
+                       onnx.node("SequenceInsert", ["v", "w"], ["u"], "insert")],
+                      [onnx.value("i", [], I64), onnx.value("c", [], BOOL), onnx.block(1, "v")],
+                      [onnx.value("d", [], BOOL), onnx.block(1, "u")])
+    yield "sequence", onnx.node("ConcatFromSequence", ["q"], ["y"], "bomb3", axis=0), [
+        ints("trips", BIG, dims=[]), ints("s", BIG // 8)], [
+        onnx.node("SequenceEmpty", [], ["e"], "empty"), onnx.node("Loop", ["trips", "", "e"], ["q"], "bomb", body=body)]
+
+
+def write_models(here):
+    (here / "ones.bin").write_bytes(struct.pack("<f", 1))
+    for name, node, initializers, before in bombs():
+        path = here / f"{name}.onnx"
+        path.write_bytes(onnx.model([*before, node], [SCALAR], [onnx.value("y", [])], initializers))
+        yield name, path
+
+
+def test_models_that_ask_for_too_much_are_refused():
+    with folder() as here:
+        for name, path in write_models(here):
+            said = within(LIMIT, "run", path, "--data", "ones.bin", "-o", "y.npz", cwd=here)
+            said.refuses(BAD_INPUT, "bomb", "limit")
+            assert not (here / "y.npz").exists(), name
+
+
+def test_all_who_run_a_model_refuse_them():
+    with folder() as here:
+        for name, path in write_models(here):
+            data = ["--data", "ones.bin"]
+            within(LIMIT, "profile", path, *data, "--threads", 2, "-o", "p.json", cwd=here).expect(BAD_INPUT, "limit")
+            within(LIMIT, "bench", path, *data, "--seconds", "0.1", cwd=here).expect(BAD_INPUT, "limit")
+            assert not (here / "p.json").exists(), name
+            # these need not run it: what they say or write is of the model's own size
+            for words in (["graph", path], ["instrument", path, "-o", "i.onnx"],
+                          ["transform", path, "--passes", "all", "-o", "t.onnx"]):
+                assert within(LIMIT, *words, cwd=here).status in (DONE, BAD_INPUT), words
+
+
+def test_a_model_within_the_limit_runs():
+    with folder() as here:
+        free = tidemark("run", DIGITS, "--data", PICTURES, "--limit", 40, "-o", here / "free.npz").expect(DONE)
+        within(LIMIT, "run", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 40, "-o", here / "kept.npz", cwd=here).expect(DONE)
+        assert (here / "free.npz").read_bytes() == (here / "kept.npz").read_bytes(), free
+
+
+def test_the_machine_sets_a_limit_of_its_own():
+    said = tidemark("profile", DIGITS, "--data", PICTURES, "--plan").expect(DONE, "most of what the machine has left")
+    limit = int(said.out.splitlines()[0].split()[-2])
+    with open("/proc/meminfo") as info:
+        total = next(int(line.split()[1]) / 1024 for line in info if line.startswith("MemTotal"))
+    assert 0 < limit < total, said
+    tidemark("profile", DIGITS, "--data", PICTURES, "--plan", "--memory-limit", "2G").expect(DONE, "as asked for, is 2048 MiB")
+
+
+def test_a_file_that_is_larger_in_memory_counts():
+    with folder() as here:
+        path = here / "empty.onnx"
+        path.write_bytes(onnx.number(1, 8) + onnx.block(7, b"".join([onnx.block(1, b"")] * 1000000)))
+        said = within(LIMIT, "graph", path, cwd=here)
+        said.refuses(BAD_INPUT, "limit")
+
+
+# ---- loops ----
+
+def test_loops_that_never_end_are_ended():
+    with folder() as here:
+        (here / "ones.bin").write_bytes(struct.pack("<f", 1))
+        node, _ = loop([onnx.node("Abs", ["v"], ["w"], "inner")], ["w"], ["", ""], [onnx.value("v", ["n"])])
+        path = here / "forever.onnx"
+        path.write_bytes(onnx.model([node], [SCALAR], [onnx.value("y", [])]))
+        words = [path, "--data", here / "ones.bin"]
+        tidemark("run", *words, "-o", here / "y.npz", "--max-iterations", 1000).refuses(
+            BAD_INPUT, "bomb", "1000 times", "--max-iterations")
+        tidemark("profile", *words, "-o", here / "p.json", "--max-iterations", 1000).refuses(BAD_INPUT, "bomb", "1000 times")
+        tidemark("bench", *words, "--max-iterations", 1000, "--seconds", "0.1").refuses(BAD_INPUT, "bomb", "1000 times")
+        sets = here / "sets"
+        sets.mkdir()
+        (sets / "input_0.pb").write_bytes(onnx.tensor("x", [1], [1.0]))
+        (sets / "output_0.pb").write_bytes(onnx.tensor("y", [1], [1.0]))
+        tidemark("verify", path, sets, "--max-iterations", 1000).refuses(BAD_INPUT, "bomb", "1000 times")
+        assert not list(here.glob("[yp].*"))
+
+
+def test_loops_that_end_in_time_are_not():
+    with folder() as here:
+        (here / "ones.bin").write_bytes(struct.pack("<f", 1))
+        node, _ = loop([onnx.node("Abs", ["v"], ["w"], "inner")], ["w"], ["trips", ""], [onnx.value("v", ["n"])])
+        path = here / "thousand.onnx"
+        path.write_bytes(onnx.model([node], [SCALAR], [onnx.value("y", [])], [ints("trips", 1000, dims=[])]))
+        words = ["run", path, "--data", here / "ones.bin", "-o", here / "y.npz", "--max-iterations"]
+        tidemark(*words, 999).refuses(BAD_INPUT, "999 times")
+        tidemark(*words, 1000).expect(DONE)
+
+
+def test_limits_that_are_none_are_refused():
+    for word in ("much", "-1M", "1Q", "0"):
+        tidemark("graph", DIGITS, "--memory-limit", word).refuses(WRONG_CALL, "--memory-limit")
+
+
+if __name__ == "__main__":
+    main(globals())
