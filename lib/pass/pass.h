@@ -39,8 +39,9 @@ struct tmk_pass_options {
 };
 
 /* Runs the passes in order over *graph, which `lineage` was made of, and which `reimage` replaces.
- * options may be NULL. *progress (may be NULL): any pass changed anything. On failure the graph and
- * the lineage are of no use but to be destroyed. */
+ * Nodes that are not bound are bound; TMK_UNSUPPORTED names those that can't be. options may be
+ * NULL. *progress (may be NULL): any pass changed anything. On failure the graph and the lineage
+ * are of no use but to be destroyed. */
 TMK_NODISCARD enum tmk_status tmk_passes_run(struct tmk_graph **graph, struct tmk_lineage *lineage,
                                              const struct tmk_pass *const *passes, size_t n,
                                              const struct tmk_pass_options *options, bool *progress,

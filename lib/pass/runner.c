@@ -97,6 +97,19 @@ static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph **g
     return tmk_in(diag, status, "pass %s", pass->name);
 }
 
+static void find_unbound(struct tmk_graph *graph, void *context) {
+    bool *found = context;
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        *found |= !node->row;
+}
+
+/* Passes look at rows without asking; binding names what has none. */
+static enum tmk_status bind_all(struct tmk_graph *graph, struct tmk_diag *diag) {
+    bool unbound = false;
+    tmk_graph_each(graph, find_unbound, &unbound);
+    return unbound ? tmk_ops_bind(graph, diag) : TMK_OK;
+}
+
 enum tmk_status tmk_passes_run(struct tmk_graph **graph, struct tmk_lineage *lineage,
                                const struct tmk_pass *const *passes, size_t n,
                                const struct tmk_pass_options *options, bool *progress,
@@ -104,6 +117,7 @@ enum tmk_status tmk_passes_run(struct tmk_graph **graph, struct tmk_lineage *lin
     static const struct tmk_pass_options plain;
     options = options ? options : &plain;
     bool any = false;
+    TMK_TRY(bind_all(*graph, diag));
     TMK_TRY(tmk_fill_types(*graph, diag));
     for (size_t i = 0; i < n; i++) {
         bool changed = false;

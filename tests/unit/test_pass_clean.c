@@ -31,10 +31,44 @@ static void pinned_results_stay(void **state) {
     pass_end(&c);
 }
 
+/* All passes over a graph that nobody has bound. */
+static enum tmk_status run_unbound(const char *text, struct tmk_diag *diag) {
+    struct tmk_graph *graph = NULL;
+    struct tmk_lineage *lineage = NULL;
+    const struct tmk_pass *const *passes = tmk_pass_list();
+    size_t n = 0;
+    while (passes[n])
+        n++;
+    *diag = (struct tmk_diag){0};
+    assert_ok(tmk_graph_parse(text, NULL, &graph, diag), diag);
+    assert_ok(tmk_graph_sort(graph, diag), diag);
+    assert_ok(tmk_graph_identify(graph, NULL, diag), diag);
+    assert_ok(tmk_lineage_create(graph, &lineage, diag), diag);
+    enum tmk_status status = tmk_passes_run(&graph, lineage, passes, n, NULL, NULL, diag);
+    tmk_lineage_destroy(&lineage);
+    tmk_graph_destroy(&graph);
+    return status;
+}
+
+static void unbound_graphs_are_bound_or_refused(void **state) {
+    (void)state;
+    struct tmk_diag diag;
+    assert_ok(run_unbound("graph \"g\" opset 17 {\n input %x : f32[2]\n %y = Relu(%x)\n"
+                          " %z = Identity(%y)\n output %z\n}",
+                          &diag),
+              &diag);
+    assert_int_equal(run_unbound("graph \"g\" opset 17 {\n input %x : f32[2]\n %y = Relu(%x)\n"
+                                 " %z = NeverHeardOf(%y)\n output %z\n}",
+                                 &diag),
+                     TMK_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "NeverHeardOf"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_output_needs_goes),
         cmocka_unit_test(pinned_results_stay),
+        cmocka_unit_test(unbound_graphs_are_bound_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
