@@ -49,8 +49,10 @@ static int run_graph(const struct command *command, int argc, char **argv) {
     if (status == TMK_OK)
         status = lineage ? print_lineage(model, lineage, &text, &diag)
                          : tmk_model_print(model, view, &text, NULL, &diag);
-    if (status == TMK_OK)
+    if (status == TMK_OK && json)
         fputs(text, stdout);
+    else if (status == TMK_OK)
+        put_lines(stdout, text);
     free(text);
     tmk_model_close(&model);
     exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);

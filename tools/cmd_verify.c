@@ -10,11 +10,15 @@
 static void tell(void *context, const struct tmk_verdict *verdict) {
     uint32_t *outputs = context;
     (*outputs)++;
+    if (verdict->ok && is_quiet())
+        return;
+    put_escaped(stdout, verdict->set);
+    printf(": '");
+    put_escaped(stdout, verdict->output);
     if (!verdict->ok)
-        printf("%s: '%s': %s\n", verdict->set, verdict->output, verdict->why);
-    else if (!is_quiet())
-        printf("%s: '%s': ok (%.3g of the tolerance)\n", verdict->set, verdict->output,
-               verdict->worst);
+        printf("': %s\n", verdict->why);
+    else
+        printf("': ok (%.3g of the tolerance)\n", verdict->worst);
 }
 
 static int run_verify(const struct command *command, int argc, char **argv) {

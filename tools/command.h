@@ -99,8 +99,13 @@ bool parse_options(const struct command *command, const struct option_row *optio
 /* Appends a word; false when memory ran out. */
 bool add_word(struct words *words, const char *word);
 
-/* Prints a text with \xNN for control characters, so that it stays on its line. */
+/* How many bytes the character takes that the text begins with, and whether a terminal may be shown
+ * it: no control character, nothing that turns the direction of writing, no stray byte. */
+size_t text_character(const char *text, bool *harmless);
+/* Prints a text with \xNN for the bytes of others, so that it stays on its line. */
 void put_escaped(FILE *to, const char *text);
+/* The same for a text of many lines. */
+void put_lines(FILE *to, const char *text);
 /* Prints a text as a JSON string; bytes that are no UTF-8 become U+FFFD. */
 void put_quoted(FILE *to, const char *text);
 

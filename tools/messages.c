@@ -29,16 +29,6 @@ bool logs_json(void) {
     return as_json;
 }
 
-void put_escaped(FILE *to, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7f)
-            fprintf(to, "\\x%02x", c);
-        else
-            putc(c, to);
-    }
-}
-
 /* How many bytes of UTF-8 make the character here; 0: it is none. */
 static size_t character(const unsigned char *c) {
     size_t n = c[0] < 0x80                    ? 1
@@ -54,6 +44,59 @@ static size_t character(const unsigned char *c) {
     return overlong || beyond ? 0 : n;
 }
 
+/* Characters of several bytes that move the cursor, change colours or turn the direction of what
+ * stands around them: C1 controls, line separators, bidirectional marks. */
+static bool is_control(const unsigned char *c, size_t n) {
+    switch (n) {
+    case 1:
+        return c[0] < 0x20 || c[0] == 0x7f;
+    case 2:
+        return (c[0] == 0xc2 && c[1] < 0xa0) || (c[0] == 0xd8 && c[1] == 0x9c);
+    case 3:
+        return c[0] == 0xe2 && ((c[1] == 0x80 && ((c[2] >= 0xa8 && c[2] <= 0xae) || c[2] == 0x8e ||
+                                                  c[2] == 0x8f)) ||
+                                (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
+    default:
+        return false;
+    }
+}
+
+size_t text_character(const char *text, bool *harmless) {
+    const unsigned char *c = (const unsigned char *)text;
+    size_t n = character(c);
+    *harmless = n && !is_control(c, n);
+    return n ? n : 1;
+}
+
+/* Characters of `kept` stay as they are. */
+static void put_but(FILE *to, const char *text, const char *kept) {
+    while (*text) {
+        bool harmless;
+        size_t n = text_character(text, &harmless);
+        harmless |= strchr(kept, *text) != NULL;
+        if (harmless)
+            fwrite(text, 1, n, to);
+        for (size_t i = 0; !harmless && i < n; i++)
+            fprintf(to, "\\x%02x", (unsigned char)text[i]);
+        text += n;
+    }
+}
+
+void put_escaped(FILE *to, const char *text) {
+    put_but(to, text, "");
+}
+
+void put_lines(FILE *to, const char *text) {
+    put_but(to, text, "\n\t");
+}
+
+/* The code point of a control character. */
+static unsigned point(const unsigned char *c, size_t n) {
+    return n == 1   ? c[0]
+           : n == 2 ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu)
+                    : (c[0] & 0x0fu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
+}
+
 void put_quoted(FILE *to, const char *text) {
     const unsigned char *c = (const unsigned char *)text;
     putc('"', to);
@@ -61,8 +104,8 @@ void put_quoted(FILE *to, const char *text) {
         size_t n = character(c);
         if (*c == '"' || *c == '\\')
             fprintf(to, "\\%c", *c);
-        else if (n == 1 && (*c < 0x20 || *c == 0x7f))
-            fprintf(to, "\\u%04x", *c);
+        else if (is_control(c, n))
+            fprintf(to, "\\u%04x", point(c, n));
         else if (n)
             fwrite(c, 1, n, to);
         else

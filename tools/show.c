@@ -286,13 +286,28 @@ static void print_runs(const struct tmk_profile_tensor *tensor) {
            (unsigned long long)s.samples);
 }
 
+static void print_text(const char *what, const char *text) {
+    printf("  %-18s ", what);
+    put_escaped(stdout, text);
+    putchar('\n');
+}
+
+static void print_end(const char *what, const char *end, uint32_t number, const char *op,
+                      const char *node) {
+    printf("  %-18s %s %u of ", what, end, number);
+    put_escaped(stdout, op);
+    fputs(" '", stdout);
+    put_escaped(stdout, node);
+    fputs("'\n", stdout);
+}
+
 static void print_ends(const struct tmk_profile_tensor *tensor) {
     if (tensor->has_producer)
-        printf("  %-18s output %u of %s '%s'\n", "made by", tensor->producer.output,
-               tensor->producer.op, tensor->producer.node);
+        print_end("made by", "output", tensor->producer.output, tensor->producer.op,
+                  tensor->producer.node);
     for (uint32_t i = 0; i < tensor->n_consumers; i++)
-        printf("  %-18s input %u of %s '%s'\n", i ? "" : "read by", tensor->consumers[i].input,
-               tensor->consumers[i].op, tensor->consumers[i].node);
+        print_end(i ? "" : "read by", "input", tensor->consumers[i].input, tensor->consumers[i].op,
+                  tensor->consumers[i].node);
 }
 
 void show_value(const struct tmk_profile *profile, const struct tmk_profile_tensor *tensor) {
@@ -308,7 +323,7 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
     if (tensor->origin != tensor->dtype)
         printf("  %-18s %s\n", "type in the file", tmk_dtype_name(tensor->origin));
     if (tensor->path[0])
-        printf("  %-18s %s\n", "inside", tensor->path);
+        print_text("inside", tensor->path);
     printf("  %-18s %016llx, number %u of its kind\n", "fingerprint",
            (unsigned long long)tensor->fingerprint, tensor->ordinal);
     print_ends(tensor);

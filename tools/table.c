@@ -7,6 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "command.h"
+
 /* ---- colours ---- */
 
 static bool has_colours(void) {
@@ -35,6 +37,17 @@ int text_cells(const char *text) {
     return n;
 }
 
+/* Leaves *c at the character's last byte. */
+static void print_character(const char **c) {
+    bool harmless;
+    size_t n = text_character(*c, &harmless);
+    if (harmless)
+        fwrite(*c, 1, n, stdout);
+    else
+        putchar('?');
+    *c += n - 1;
+}
+
 void print_name(const char *name, int cells) {
     int n = text_cells(name), skipped_from = cells / 2, skipped_to = n - (cells - cells / 2 - 1),
         at = -1;
@@ -45,7 +58,7 @@ void print_name(const char *name, int cells) {
                 fputs("…", stdout);
             continue;
         }
-        putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
+        print_character(&c);
     }
     for (; n < cells; n++)
         putchar(' ');
