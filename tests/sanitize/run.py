@@ -18,7 +18,7 @@ REPORTED = 99  # no test expects it
 REFUSED = re.compile(r"==\d+==WARNING: \w+ failed to allocate .*")
 COMMON = f"exitcode={REPORTED}:allocator_may_return_null=1"
 OPTIONS = {
-    "ASAN_OPTIONS": f"{COMMON}:detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1",
+    "ASAN_OPTIONS": f"{COMMON}:detect_stack_use_after_return=1",
     "LSAN_OPTIONS": f"suppressions={HERE / 'leaks.txt'}:print_suppressions=0",
     "TSAN_OPTIONS": f"{COMMON}:suppressions={HERE / 'races.txt'}:second_deadlock_stack=1:history_size=4",
     "UBSAN_OPTIONS": f"exitcode={REPORTED}:print_stacktrace=1",
