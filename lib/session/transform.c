@@ -256,8 +256,9 @@ static enum tmk_status make_record(struct transforming *t, const struct tmk_mode
         if (status == TMK_OK)
             status = tmk_graph_identify(file, NULL, t->diag);
     } else {
-        TMK_TRY(tmk_model_open(path, false, &written, t->diag));
-        status = tmk_original(written, &file, t->diag);
+        status = tmk_model_open(path, false, &written, t->diag);
+        if (status == TMK_OK)
+            status = tmk_original(written, &file, t->diag);
     }
     if (status == TMK_OK) {
         const struct tmk_lineage_ends ends = {t->original, t->graph, file, t->lineage};

@@ -6,6 +6,7 @@
  *                              (fewer bytes than asked for), "zero" (none), or "signal=N" (then the
  *                              call goes on).
  *   FAIL_UNDER=FOLDER          calls that have to do with a file in there only
+ *   FAIL_UNNAMED=1             the file system knows no files without a name
  *   FAIL_COUNTS=FILE           of at least 256 bytes: how often each call was made, as uint32_t in
  *                              the order of CALLS; the first is "any"
  *
@@ -75,7 +76,7 @@ static struct {
     enum how how;
     int number; /* the error, or the signal */
     uint32_t at;
-    bool later;
+    bool later, named;
     const char *under;
     _Atomic uint32_t *counts;
     _Atomic uint32_t own[64];
@@ -109,6 +110,7 @@ __attribute__((constructor)) static void read_plan(void) {
     const char *text = getenv("FAIL_CALL"), *file = getenv("FAIL_COUNTS");
     char name[32] = "", how[32] = "", plus[2] = "";
     plan.under = getenv("FAIL_UNDER");
+    plan.named = getenv("FAIL_UNNAMED") != NULL;
     plan.counts = plan.own;
     if (file) {
         int fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDWR | O_CLOEXEC);
@@ -199,13 +201,20 @@ static mode_t mode_of(int flags, va_list args) {
 OPEN_LIKE(open)
 OPEN_LIKE(open64)
 
+static bool refuses_unnamed(int flags) {
+    const bool refuses = plan.named && (flags & O_TMPFILE) == O_TMPFILE;
+    if (refuses)
+        errno = EOPNOTSUPP;
+    return refuses;
+}
+
 #define OPENAT_LIKE(function)                                                                      \
     int function(int folder, const char *path, int flags, ...) {                                   \
         va_list args;                                                                              \
         va_start(args, flags);                                                                     \
         mode_t mode = mode_of(flags, args);                                                        \
         va_end(args);                                                                              \
-        if (fate(CALL_open, is_name_under(folder, path)) == ERROR)                                 \
+        if (fate(CALL_open, is_name_under(folder, path)) == ERROR || refuses_unnamed(flags))       \
             return -1;                                                                             \
         return REAL(function)(folder, path, flags, mode);                                          \
     }

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """System calls that fail and signals that come, one at a time: at each call of each command that writes files, with each error.
 
-usage: test_calls.py PROGRAM SOURCE_ROOT FEATURES FAIL_CALLS.so [--sample N | --all] [--only TEXT] [--markdown FILE]
+usage: test_calls.py PROGRAM SOURCE_ROOT FEATURES FAIL_CALLS.so [--all] [--seconds N] [--only TEXT] [--markdown FILE]
 
 Every run ends within WATCHDOG seconds and leaves each file as it was before or whole and new, and nothing else. Without --all a
-sample of so many is run, the same each time. --markdown writes the table of docs/faults.md.
+sample is run, the same each time; with --seconds, what there is time for. --markdown writes the table of docs/faults.md.
 """
 import argparse
 import collections
 import itertools
-import mmap
 import os
 import random
 import signal
@@ -17,13 +16,15 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "cli"))
 import commands  # noqa: E402
-from cli import BAD_INPUT, DONE, FEATURES, MACHINE, PROGRAM  # noqa: E402
+from cli import BAD_INPUT, DONE, MACHINE, PROGRAM  # noqa: E402
 
-WATCHDOG, SAMPLE = 10, 240
+WATCHDOG = 10
+SAMPLED_STATES, SAMPLED_ERRORS, SAMPLED_SIGNALS = 40, 4, 1
 BY_SIGNAL = 128
 TEMPORARY = ".tidemark-"
 
@@ -56,6 +57,7 @@ IGNORED = ("SIGPIPE", "SIGXFSZ")
 TEMPORARY_MAY_STAY = ("unlinkat", "SIGKILL")  # what removes it fails; nobody can remove it
 OLD = b"what was there before\n"
 
+NOTHING, FILES, NAMED = "nothing is there", "files are there", "files are there, and none without a name"
 Fault = collections.namedtuple("Fault", "table command there call at later how")
 SURVIVED, TOLD, DIED, WRONG = "survived", "told", "died", "wrong"
 
@@ -68,16 +70,18 @@ class Bench:
         self.out = Path(tempfile.mkdtemp(prefix="tidemark-faults-out-"))
         self.counts = tempfile.NamedTemporaryFile(prefix="tidemark-faults-counts-")
         self.whole, self.made = {}, {}
-        self.before_main = self.run(commands.Command("--version", ["--version"], []), False)[2]["any"]
+        self.before_main = self.run(commands.Command("--version", ["--version"], []), NOTHING)[2]["any"]
 
     def run(self, command, there, under=None, call=None):
-        """`there`: the files are there before. (status, stderr, counts); None: it hung."""
+        """(status, stderr, counts); None: it hung."""
         commands.clear(self.out)
-        for name in command.outputs if there else ():
+        for name in command.outputs if there != NOTHING else ():
             (self.out / name).write_bytes(OLD)
         self.counts.truncate(0)
         self.counts.truncate(256)
         environment = {**os.environ, "LD_PRELOAD": self.library, "FAIL_COUNTS": self.counts.name}
+        if there == NAMED:
+            environment["FAIL_UNNAMED"] = "1"
         if under:
             environment["FAIL_UNDER"] = str(under)
         if call:
@@ -102,9 +106,6 @@ class Bench:
         if key not in self.made:
             counts = {}
             for table, under in (("write", self.out), ("read", self.inputs), ("signal", None)):
-                if there and table != "write":
-                    counts[table] = self.made[command.name, False][table]
-                    continue
                 status, said, counts[table] = self.run(command, there, under)
                 assert status == DONE, f"{command.name}: {status}: {said}"
             self.whole[command.name] = {name: (self.out / name).read_bytes() for name in command.outputs}
@@ -160,7 +161,7 @@ class Bench:
     def look(self, fault, status, said):
         """What is wrong with the files; None: nothing."""
         command = fault.command
-        new, old = self.whole[command.name], OLD if fault.there else None
+        new, old = self.whole[command.name], OLD if fault.there != NOTHING else None
         is_new = []
         for name in command.outputs:
             path = self.out / name
@@ -189,14 +190,18 @@ def says_which(said, outputs, is_new):
 
 
 def choose(bench, only, sample):
-    faults = [fault for command in commands.commands() if not only or only in command.name
-              for there in (False, True) for fault in bench.faults(command, there)]
+    """All faults, or (`sample`) some of some, in an order that is random and always the same."""
     chance = random.Random(1)
-    signals = [fault for fault in faults if fault.table == "signal"]
-    errors = [fault for fault in faults if fault.table != "signal"]
-    if sample:
-        return chance.sample(errors, min(sample, len(errors))) + chance.sample(signals, min(sample // 4, len(signals)))
-    return errors + chance.sample(signals, min(len(signals), len(errors) // 4))
+    states = [(command, there) for command in commands.commands() if only in command.name for there in (NOTHING, FILES, NAMED)]
+    chosen = []
+    for command, there in chance.sample(states, min(SAMPLED_STATES, len(states)) if sample else len(states)):
+        faults = list(bench.faults(command, there))
+        signals = [fault for fault in faults if fault.table == "signal"]
+        errors = [fault for fault in faults if fault.table != "signal"]
+        chosen += chance.sample(errors, min(SAMPLED_ERRORS, len(errors))) if sample else errors
+        chosen += chance.sample(signals, min(SAMPLED_SIGNALS if sample else len(errors) // 4, len(signals)))
+    chance.shuffle(chosen)
+    return chosen
 
 
 # ---- the table ----
@@ -242,22 +247,20 @@ def put_into(page, lines):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library", type=os.path.abspath)
-    parser.add_argument("--sample", type=int, default=SAMPLE, metavar="N", help="so many errors, and a quarter of that in signals")
-    parser.add_argument("--all", action="store_true", help="every fault, and not a sample")
-    parser.add_argument("--only", metavar="TEXT", help="commands with this in their name")
+    parser.add_argument("--all", action="store_true", help="every error, and a quarter as many signals; not a sample")
+    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="stop after so long")
+    parser.add_argument("--only", default="", metavar="TEXT", help="commands with this in their name")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="put the table between this page's markers")
     options = parser.parse_args(sys.argv[4:])
-    if "sanitized" in FEATURES:
-        print("left out: a sanitizer wants to be loaded first")
-        return 77
     with commands.inputs() as inputs:
         bench = Bench(inputs, options.library)
         results = []
-        for fault in choose(bench, options.only, 0 if options.all else options.sample):
+        until = time.monotonic() + options.seconds
+        for fault in itertools.takewhile(lambda _: time.monotonic() < until, choose(bench, options.only, not options.all)):
             outcome, remark = bench.inject(fault)
             results.append((fault, outcome, remark))
             if outcome == WRONG:
-                print(f"WRONG: {fault.command.name}, {'files there' if fault.there else 'no files'}: {fault.table} {fault.call}:{fault.at}"
+                print(f"WRONG: {fault.command.name}, {fault.there}: {fault.table} {fault.call}:{fault.at}"
                       f"{'+' if fault.later else ''}:{fault.how}: {remark}", flush=True)
         commands.clear(bench.out)
         bench.out.rmdir()
