@@ -111,7 +111,9 @@ static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_pl
                (plan->n_values - worker->values_size) * sizeof *worker->values);
         worker->values_size = plan->n_values;
     }
-    if (!enlarge((void **)&worker->arena, &worker->arena_size, plan->arena_bytes) ||
+    /* values without elements have an address too */
+    const size_t arena_bytes = plan->arena_bytes ? plan->arena_bytes : 1;
+    if (!enlarge((void **)&worker->arena, &worker->arena_size, arena_bytes) ||
         !enlarge(&worker->step_scratch, &worker->step_scratch_size, plan->scratch_bytes))
         return lacks_activations(plan, diag);
     for (uint32_t i = 0; i < plan->n_values; i++) {

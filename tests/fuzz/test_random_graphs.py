@@ -161,6 +161,8 @@ def left_out(node, tensors, constants):
         return "dilated, of SAME shape, which ONNX Runtime makes smaller"
     if node.op_type == "Resize" and min(attributes.get("axes", [0])) < 0:
         return "axes from the end, whose size ONNX Runtime leaves as it was"
+    if node.op_type == "LSTM" and "clip" in attributes:
+        return "clipped, which ONNX Runtime leaves out of h(c)"
     names = operands(node)
     if not all(name in tensors or name in constants for name in names) or not set(node.output) & set(tensors):
         return "sequences"
