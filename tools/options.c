@@ -70,7 +70,7 @@ bool parse_options(const struct command *command, const struct option_row *optio
     struct option longs[MOST_OPTIONS + 5] = {{0}};
     char shorts[2 * MOST_OPTIONS + 8] = ":qh";
     int n = 0;
-    for (; options[n].name && n < MOST_OPTIONS; n++) {
+    for (; n < MOST_OPTIONS && options[n].name; n++) {
         int takes = options[n].kind == OPTION_FLAG   ? no_argument
                     : options[n].kind == OPTION_SOME ? optional_argument
                                                      : required_argument;
