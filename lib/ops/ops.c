@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/diag.h"
+#include "base/map.h"
 #include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -80,19 +82,34 @@ static enum tmk_status check_attrs(const struct tmk_node *node, struct tmk_diag 
 struct binding {
     struct tmk_diag *diag;
     enum tmk_status status;
-    struct tmk_text unknown; /* "Foo.13 (node 'a', node 'b'), ..." */
-    size_t n_unknown;
+    struct tmk_text unknown;   /* "Foo.13 (node 'a', node 'b'), ..." */
+    size_t n_unknown, n_named; /* nodes; operators of the graph at hand */
+    struct tmk_map named;      /* of the graph at hand: "domain::op" */
+    struct tmk_arena keys;
 };
 
-static bool seen_before(const struct tmk_graph *root, const struct tmk_node *node);
+/* Was the operator named for an earlier node of the graph? From now on it was. */
+static bool was_named(struct binding *b, const struct tmk_node *node) {
+    struct tmk_text text = {0};
+    tmk_text_printf(&text, "%s::%s", node->domain, node->op);
+    const bool named = !text.failed && tmk_map_get(&b->named, text.data);
+    char *key = text.failed || named ? NULL : tmk_arena_strdup(&b->keys, text.data);
+    if (!named && (!key || !tmk_map_put(&b->named, key, key)))
+        b->unknown.failed = true;
+    tmk_text_finish(&text);
+    return named;
+}
 
 /* One entry an operator; the nodes beyond the first few of one operator are counted. */
-static void name_unknown(struct binding *b, const struct tmk_graph *graph,
-                         const struct tmk_node *node) {
-    enum { MOST_NODES = 4 };
+static void name_unknown(struct binding *b, const struct tmk_node *node) {
+    enum { MOST_NODES = 4, MOST_OPERATORS = 32 };
     b->n_unknown++;
-    if (seen_before(graph, node))
+    if (b->n_named > MOST_OPERATORS || was_named(b, node))
         return;
+    if (++b->n_named > MOST_OPERATORS) {
+        tmk_text_puts(&b->unknown, "; and others");
+        return;
+    }
     char label[256];
     size_t nodes = 0;
     tmk_text_printf(&b->unknown, "%s%s%s%s (operator set %lld): ", b->unknown.len ? "; " : "",
@@ -108,14 +125,6 @@ static void name_unknown(struct binding *b, const struct tmk_graph *graph,
         tmk_text_printf(&b->unknown, " and %zu more", nodes - MOST_NODES);
 }
 
-/* Was the operator named by an earlier node of the same graph? */
-static bool seen_before(const struct tmk_graph *graph, const struct tmk_node *node) {
-    for (const struct tmk_node *other = graph->first; other != node; other = other->next)
-        if (!other->row && tmk_node_is(other, node->domain, node->op))
-            return true;
-    return false;
-}
-
 static void find_rows(struct tmk_graph *graph, void *context) {
     (void)context;
     for (struct tmk_node *node = graph->first; node; node = node->next)
@@ -124,9 +133,11 @@ static void find_rows(struct tmk_graph *graph, void *context) {
 
 static void check_rows(struct tmk_graph *graph, void *context) {
     struct binding *b = context;
+    tmk_map_finish(&b->named);
+    b->n_named = 0;
     for (struct tmk_node *node = graph->first; node && b->status == TMK_OK; node = node->next) {
         if (!node->row) {
-            name_unknown(b, graph, node);
+            name_unknown(b, node);
             continue;
         }
         b->status = check_counts(node, b->diag);
@@ -152,6 +163,8 @@ enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag) {
                        : tmk_fail(diag, TMK_UNSUPPORTED, "%zu nodes use unsupported operators: %s",
                                   b.n_unknown, b.unknown.data);
     tmk_text_finish(&b.unknown);
+    tmk_map_finish(&b.named);
+    tmk_arena_finish(&b.keys);
     return b.status;
 }
 
