@@ -203,7 +203,7 @@ def _lineage(dice, every, folder):
         [["graph", dice.choice((model.path, small)), "--lineage", path]],
         [["link", model.profile, small, "--lineage", path, "-o", f"{out}.json", "--quiet"], ["check", f"{out}.json"]],
         [["check", model.profile, "--against", small, "--lineage", path]]))
-    return Case(f"lineage {kind}", commands, [path], leaks=form != "h5")
+    return Case(f"lineage {kind}", commands, [path, model.path, small], leaks=form != "h5")
 
 
 def _config(dice, every, folder):
