@@ -45,7 +45,7 @@ static enum tmk_status check_names(const struct tmk_npz_entry *entries, size_t n
         if (fault)
             return tmk_fail(diag, TMK_UNSUPPORTED, "the array's name '%s' %s", name, fault);
         if (tmk_map_get(names, name))
-            return tmk_fail(diag, TMK_ARGUMENT, "there are two arrays named '%s'", name);
+            return tmk_fail(diag, TMK_UNSUPPORTED, "there are two arrays named '%s'", name);
         if (!tmk_map_put(names, name, (void *)(size_t)name))
             return tmk_nomem(diag);
     }
@@ -56,7 +56,7 @@ static enum tmk_status check_names(const struct tmk_npz_entry *entries, size_t n
         if (!shorter)
             return tmk_nomem(diag);
         if (tmk_map_get(names, shorter))
-            return tmk_fail(diag, TMK_ARGUMENT,
+            return tmk_fail(diag, TMK_UNSUPPORTED,
                             "arrays named '%s' and '%s' cannot be in one .npz file", shorter,
                             entries[i].name);
     }

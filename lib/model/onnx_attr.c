@@ -234,6 +234,8 @@ enum tmk_status tmk_onnx_set_attr(struct tmk_onnx_builder *b, struct tmk_onnx_sc
     const char *name = tmk_onnx_text(pb->name);
     if (!*name)
         return tmk_fail(b->diag, TMK_FORMAT, "an attribute without a name");
+    if (tmk_node_attr(node, name))
+        return tmk_fail(b->diag, TMK_FORMAT, "attribute '%s' stands twice", name);
     enum tmk_status status = follow(b, &scope, &pb);
     if (status == TMK_OK && pb)
         status = set_value(b, scope, node, name, pb);

@@ -498,6 +498,9 @@ def test_faults_name_the_node_and_the_value():
     refused(bad, "attribute 'alpha'", "type 14")
     bad.graph.node[0].attribute[0].ref_attr_name = "outer"
     refused(bad, "attribute 'alpha'", "is in none")
+    twice = model(node("LeakyRelu", ["x"], ["y"], "n", alpha=0.5))
+    twice.graph.node[0].attribute.append(helper.make_attribute("alpha", 0.25))
+    refused(twice, "LeakyRelu 'n'", "attribute 'alpha' stands twice")
     refused(model(node("Relu", ["x"], ["y"]), opsets=[("", -3)]), "version -3")
     refused(model(node("Relu", ["x"], ["y"]), opsets=[("", 3), ("ai.onnx", 4)]), "versions 3 and 4")
 
