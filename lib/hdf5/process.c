@@ -160,6 +160,8 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
 /* Waits for its end, which must not be long in coming. *how is waitpid's; false: the program
  * ignores its children's ends, or waits for any child itself, and nobody can say. */
 static bool bury(struct tmk_hdf5_process *process, int *how) {
+    if (process->pid <= 0)
+        return false;
     pid_t pid = waitpid(process->pid, how, WNOHANG);
     if (pid == 0) {                  /* still a child of ours, so the number is nobody else's */
         kill(process->pid, SIGKILL); /* changes nothing if it is dying of something else */

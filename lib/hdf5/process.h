@@ -8,8 +8,8 @@
 #include "hdf5/wire.h"
 
 struct tmk_hdf5_process {
-    int fd;                /* of the socket; -1: there is no process any more */
-    pid_t pid, owner;      /* the process, and the one that may talk to it */
+    int fd;           /* of the socket; -1: there is no process any more */
+    pid_t pid, owner; /* the process (0: it is nobody's child), and the one that may talk to it */
     unsigned char *shared; /* the halves */
     enum tmk_status status;
     const char *end; /* once there is none: how it ended; static text */

@@ -71,6 +71,7 @@ static uint64_t cut_piece(const struct tmk_hdf5_dataset *set, const struct units
         if (!whole && i)
             at /= set->dim[i];
     }
+    out->size = n * units->bytes;
     return n;
 }
 

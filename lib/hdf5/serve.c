@@ -15,7 +15,7 @@
 #include "base/size.h"
 
 enum {
-    SECONDS = 20,             /* of processor time that a request may take, */
+    SECONDS = 10,             /* of processor time that a request may take, */
     BYTES_A_SECOND = 1 << 22, /* and those that it takes to unpack so many */
     PATIENCE = 5,             /* seconds between looks whether the parent is still there */
     LARGEST_CACHE = 1 << 28,
@@ -456,14 +456,15 @@ static bool serve(struct server *s) {
 static void limit_time(const struct server *s) {
     struct rusage used;
     struct rlimit limit;
-    size_t unpacked = s->ask.op == TMK_HDF5_READ && s->ask.dataset < s->n_sets
-                          ? s->sets[s->ask.dataset].chunk
-                          : 0;
+    uint64_t unpacked = 0; /* at most a chunk more than it gives */
+    if (s->ask.op == TMK_HDF5_READ && s->ask.dataset < s->n_sets) {
+        size_t chunk = s->sets[s->ask.dataset].chunk;
+        unpacked = s->ask.size + (chunk < LARGEST_CACHE ? chunk : LARGEST_CACHE);
+    }
     if (getrusage(RUSAGE_SELF, &used) != 0 || getrlimit(RLIMIT_CPU, &limit) != 0)
         return;
     rlim_t most = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec + SECONDS +
-                  (TMK_HDF5_HALF + (rlim_t)(unpacked < LARGEST_CACHE ? unpacked : LARGEST_CACHE)) /
-                      BYTES_A_SECOND;
+                  unpacked / BYTES_A_SECOND;
     limit.rlim_cur =
         limit.rlim_max != RLIM_INFINITY && limit.rlim_max < most ? limit.rlim_max : most;
     setrlimit(RLIMIT_CPU, &limit);

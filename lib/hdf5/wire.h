@@ -18,7 +18,7 @@ enum tmk_hdf5_op {
     TMK_HDF5_COLUMNS, /* dataset, n names each with a 0 -> n elements */
     TMK_HDF5_READ_AS, /* dataset, one field without a name -> direct */
     TMK_HDF5_ROWS_AS, /* dataset, n fields, n names each with a 0, size */
-    TMK_HDF5_READ,    /* dataset, start, extent -> the elements at the half */
+    TMK_HDF5_READ,    /* dataset, start, extent, size -> the elements at the half */
     TMK_HDF5_N_OPS,
 };
 

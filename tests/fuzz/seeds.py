@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import re
+import struct
 import sys
 import zipfile
 from pathlib import Path
@@ -140,6 +141,23 @@ def arrays():
     put("stream", "free", b"\4" + npy_bytes(halves) + npy_bytes(halves[:1]))
 
 
+def hdf5_answers():
+    """As lib/hdf5/wire.h has them, one after the other; the shared memory begins with the same bytes: two members without a name."""
+    def element(kind, is_signed, exponent, size):
+        return struct.pack("<3I4xQ", kind, is_signed, exponent, size)
+
+    def dataset(dims, chunks, address):
+        return (struct.pack("<5I4x", 0, len(dims), 0, 0, 0) + element(2, 0, 8, 4) +
+                struct.pack("<32Q", *dims, *[0] * (32 - len(dims))) +
+                struct.pack("<32Q", *chunks, *[0] * (32 - len(chunks))) + struct.pack("<2Q", 4 * 60, address))
+
+    start = struct.pack("<2I", 2, 0) + struct.pack("<2Q", 2, 6) + struct.pack("<2Q", 1, 5)
+    columns = element(1, 1, 0, 8) + element(4, 0, 0, 24) + element(0, 0, 0, 0) + element(2, 0, 11, 8)
+    for name, chunks, direct in (("whole", [], 1), ("chunks", [2, 3, 4], 0)):
+        put("hdf5_answers", name, b"\0" + start + dataset([5, 3, 4], chunks, 8 if direct else 2**64 - 1) + columns +
+            struct.pack("<I", direct) + b"\1\3")
+
+
 def hdf5():
     for name, settings in (("plain", {}), ("packed", {"chunks": (2, 3), "compression": "gzip", "shuffle": True})):
         out = io.BytesIO()
@@ -209,5 +227,5 @@ def graphs():
         put("graphs", f"{seed:02}", bytes(made[:24 + (state >> 33) % (most - 24)]))
 
 
-for make in (relay, onnx_models, arrays, hdf5, pictures, consumers, params, json_files, graphs):
+for make in (relay, onnx_models, arrays, hdf5, hdf5_answers, pictures, consumers, params, json_files, graphs):
     make()
