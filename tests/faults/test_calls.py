@@ -216,7 +216,7 @@ def rows(results, table, key):
 
 def put_table(lines, first, by, third):
     lines += [f"| {first} | injected | survived | {third[0]} | wrong |", "| --- | --: | --: | --: | --: |"]
-    for key, counts in by.items():
+    for key, counts in sorted(by.items()):
         lines.append(f"| {key} | {sum(counts.values())} | {counts[SURVIVED]} | {counts[third[1]]} | {counts[WRONG]} |")
     total = sum(by.values(), collections.Counter())
     lines += [f"| all | {sum(total.values())} | {total[SURVIVED]} | {total[third[1]]} | {total[WRONG]} |", ""]
