@@ -23,11 +23,13 @@ static int dearest_first(const void *a, const void *b) {
     return (s < t) - (s > t);
 }
 
-void print_costs(const struct tmk_costs *costs, uint64_t samples) {
+bool print_costs(const struct tmk_costs *costs, uint64_t samples) {
     struct kind *kinds = calloc(costs->n + 1, sizeof *kinds);
     size_t n = 0;
     double total = 0, observing = 0, ms = samples ? 1e3 / (double)samples : 0;
-    for (size_t i = 0; kinds && i < costs->n; i++) {
+    if (!kinds)
+        return false;
+    for (size_t i = 0; i < costs->n; i++) {
         const struct tmk_step_cost *step = &costs->steps[i];
         size_t k = 0;
         while (k < n && !alike(kinds[k].first, step))
@@ -42,8 +44,7 @@ void print_costs(const struct tmk_costs *costs, uint64_t samples) {
     }
     printf("\n%10s %10s %6s %6s  %-40s %s\n", "ms", "observing", "share", "steps", "operators",
            "kernel");
-    if (kinds)
-        qsort(kinds, n, sizeof *kinds, dearest_first);
+    qsort(kinds, n, sizeof *kinds, dearest_first);
     for (size_t k = 0; k < n; k++)
         printf("%10.3f %10.3f %5.1f%% %6zu  %-40s %s\n", kinds[k].seconds * ms,
                kinds[k].observe_seconds * ms,
@@ -51,6 +52,7 @@ void print_costs(const struct tmk_costs *costs, uint64_t samples) {
                kinds[k].steps, kinds[k].first->what, kinds[k].first->kernel);
     printf("%10.3f %10.3f  a sample, all threads together\n", total * ms, observing * ms);
     free(kinds);
+    return true;
 }
 
 void print_costs_json(const struct tmk_costs *costs, uint64_t samples) {

@@ -134,7 +134,7 @@ static const char *cost_of(const struct bench *bench, const struct figure *figur
     return text;
 }
 
-static void print_json(const struct bench *bench) {
+static bool print_json(const struct bench *bench) {
     printf("{\"tidemark\": \"%s\", \"open_s\": %.4g, \"figures\": [", tmk_version(),
            bench->open_seconds);
     for (size_t i = 0; i < bench->n; i++) {
@@ -154,9 +154,10 @@ static void print_json(const struct bench *bench) {
         print_costs_json(&bench->costs, bench->figures[bench->n - 1].report.samples);
     }
     printf("}\n");
+    return true;
 }
 
-static void print_table(const struct bench *bench) {
+static bool print_table(const struct bench *bench) {
     const double mib = 1 << 20;
     for (size_t i = 0; i < bench->n; i++) {
         const struct figure *f = &bench->figures[i];
@@ -165,8 +166,8 @@ static void print_table(const struct bench *bench) {
                f->name, f->best, cost_of(bench, f, "-", cost), f->report.setup_seconds,
                (double)f->report.arena_bytes / mib, (double)f->peak_bytes / mib);
     }
-    if (bench->per_op)
-        print_costs(&bench->costs, bench->figures[bench->n - 1].report.samples);
+    return !bench->per_op ||
+           print_costs(&bench->costs, bench->figures[bench->n - 1].report.samples);
 }
 
 static enum tmk_status measure_steps(struct bench *bench, struct tmk_diag *diag) {
@@ -226,14 +227,15 @@ static int run_bench(const struct command *command, int argc, char **argv) {
         wrong_call(command, "--figure: '%s' is nothing that can be measured", wrong_word);
         goto end;
     }
-    if (!make_run_options(command, &args, &rest, 1, &bench.run))
+    if (!make_run_options(command, &args, &rest, 1, &bench.run, &exit_status))
         goto end;
     bench.run.progress = NULL;
     enum tmk_status status =
         measure_all(&bench, rest.items[0], args.params, repeat, seconds, &diag);
-    exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);
-    if (status == TMK_OK)
-        (json ? print_json : print_table)(&bench);
+    if (status != TMK_OK)
+        exit_status = complain(status, &diag);
+    else
+        exit_status = (json ? print_json : print_table)(&bench) ? EXIT_DONE : out_of_memory();
 end:
     tmk_costs_finish(&bench.costs);
     finish_run_args(&args);

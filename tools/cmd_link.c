@@ -200,8 +200,7 @@ static int run_link(const struct command *command, int argc, char **argv) {
     int exit_status;
     if (!parse_options(command, options, argc, argv, &rest, &exit_status))
         goto end;
-    exit_status = EXIT_WRONG_CALL;
-    if (!make_run_options(command, &args, &rest, rest.n, &job.run))
+    if (!make_run_options(command, &args, &rest, rest.n, &job.run, &exit_status))
         goto end;
     job.params = args.params;
     if (samples)

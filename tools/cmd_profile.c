@@ -156,18 +156,24 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
     return status;
 }
 
-static bool parse_excluded(const struct command *command, struct profile_args *args) {
+static bool parse_excluded(const struct command *command, struct profile_args *args,
+                           int *exit_status) {
     args->excluded = calloc(args->exclude.n + 1, sizeof *args->excluded);
-    for (size_t i = 0; args->excluded && i < args->exclude.n; i++) {
+    if (!args->excluded) {
+        *exit_status = out_of_memory();
+        return false;
+    }
+    for (size_t i = 0; i < args->exclude.n; i++) {
         char *end;
         const char *word = args->exclude.items[i];
         args->excluded[i] = strtof(word, &end);
         if (end == word || *end || !isfinite(args->excluded[i])) {
-            wrong_call(command, "--exclude wants a finite float32 number, not '%s'", word);
+            *exit_status =
+                wrong_call(command, "--exclude wants a finite float32 number, not '%s'", word);
             return false;
         }
     }
-    return args->excluded != NULL;
+    return true;
 }
 
 /* 0.5%, or 0.005. */
@@ -192,9 +198,11 @@ static int profile_model(const struct command *command, struct profile_args *arg
     struct tmk_run_options options;
     struct strata strata = {0};
     struct tmk_diag diag = {0};
-    if (!make_run_options(command, &args->run, rest, 1, &options) ||
-        !parse_excluded(command, args) ||
-        !parse_share(command, args->until_stable, &options.until_stable))
+    int exit_status;
+    if (!make_run_options(command, &args->run, rest, 1, &options, &exit_status) ||
+        !parse_excluded(command, args, &exit_status))
+        return exit_status;
+    if (!parse_share(command, args->until_stable, &options.until_stable))
         return EXIT_WRONG_CALL;
     options.snapshots = args->snapshots != NULL;
     options.exclude = args->excluded;
@@ -220,7 +228,7 @@ static int profile_model(const struct command *command, struct profile_args *arg
     status = tmk_team_leave(&options.team, status, &diag);
     if (status == TMK_OK || rank != 0) /* rank 0 says for all how it went */
         return EXIT_DONE;
-    int exit_status = complain(status, &diag);
+    exit_status = complain(status, &diag);
     return status == TMK_INTERRUPTED ? stop_exit_status() : exit_status;
 }
 

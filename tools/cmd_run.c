@@ -25,8 +25,7 @@ static int run_run(const struct command *command, int argc, char **argv) {
         exit_status = wrong_call(command, rest.n < 1 ? "which MODEL?" : "where to? add -o");
         goto end;
     }
-    exit_status = EXIT_WRONG_CALL;
-    if (!make_run_options(command, &args, &rest, 1, &run))
+    if (!make_run_options(command, &args, &rest, 1, &run, &exit_status))
         goto end;
     struct tmk_diag diag = {0};
     struct tmk_model *model = NULL;

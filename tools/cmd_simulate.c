@@ -336,7 +336,7 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
         wrong_call(command, "--search takes --profile and -o, and they go with --search");
     else if (args.budget > UINT32_MAX || args.rank.n > UINT32_MAX)
         wrong_call(command, "--budget and --rank are smaller numbers");
-    else if (make_run_options(command, &args.run, &rest, 2, &run))
+    else if (make_run_options(command, &args.run, &rest, 2, &run, &exit_status))
         exit_status = simulate(command, &args, &rest, &run);
 end:
     finish_run_args(&args.run);

@@ -128,6 +128,8 @@ bool logs_json(void);
 
 /* "tidemark: TEXT" to stderr; the exit status that goes with the library's. */
 int complain(enum tmk_status status, const struct tmk_diag *diag);
+/* Says that there is no memory left; EXIT_MACHINE. */
+int out_of_memory(void);
 /* "tidemark NAME: TEXT; see `tidemark NAME --help`" to stderr; EXIT_WRONG_CALL. */
 int wrong_call(const struct command *command, const char *fmt, ...) TMK_PRINTF(2, 3);
 

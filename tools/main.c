@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "ending.h"
+#include "gave_up.h"
 #include "help.h"
 #include "memory.h"
 #include "shrunk.h"
@@ -43,6 +44,7 @@ static int run_program(int argc, char **argv) {
 int main(int argc, char **argv) {
     begin_program();
     watch_for_shrinking();
+    watch_for_giving_up();
     limit_memory_to_machine();
-    return end_program(run_program(argc, argv));
+    return ends_by_itself(end_program(run_program(argc, argv)));
 }

@@ -184,6 +184,10 @@ int complain(enum tmk_status status, const struct tmk_diag *diag) {
     }
 }
 
+int out_of_memory(void) {
+    return complain(TMK_NOMEM, &(struct tmk_diag){0});
+}
+
 static void unless_quiet(enum level level, const char *event, const char *fmt, va_list args) {
     char text[LONGEST_LINE];
     if (quiet || hushed)

@@ -49,8 +49,8 @@ static bool set_option(const struct option_row *row, const char *text) {
     case OPTION_TEXT:
         *(const char **)row->target = text;
         return true;
-    case OPTION_TEXTS:
-        return add_word(row->target, text);
+    case OPTION_TEXTS: /* they may need memory */
+        break;
     case OPTION_SOME: {
         struct some *some = row->target;
         const struct option_row count = {row->name, 0, OPTION_COUNT, NULL, NULL, &some->n};
@@ -113,6 +113,12 @@ bool parse_options(const struct command *command, const struct option_row *optio
         for (int k = 0; c < FIRST_LONG && k < n; k++)
             if (options[k].letter == c)
                 i = k;
+        if (options[i].kind == OPTION_TEXTS) {
+            if (add_word(options[i].target, optarg))
+                continue;
+            *exit_status = out_of_memory();
+            return false;
+        }
         if (!set_option(&options[i], optarg)) {
             wrong_call(command, "--%s: '%s' is not a number it takes", options[i].name, optarg);
             return false;
@@ -120,7 +126,7 @@ bool parse_options(const struct command *command, const struct option_row *optio
     }
     for (; optind < argc; optind++)
         if (!add_word(rest, argv[optind])) {
-            *exit_status = EXIT_MACHINE;
+            *exit_status = out_of_memory();
             return false;
         }
     *exit_status = EXIT_DONE;

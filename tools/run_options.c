@@ -10,17 +10,20 @@
 
 enum { MOST_THREADS = 1024 };
 
-static bool parse_dim(const struct command *command, const char *word, struct tmk_dim *out) {
+static bool parse_dim(const struct command *command, const char *word, struct tmk_dim *out,
+                      int *exit_status) {
     const char *eq = strrchr(word, '=');
     char *end = NULL;
     errno = 0;
     long long value = eq ? strtoll(eq + 1, &end, 10) : 0;
     if (!eq || eq == word || errno || !end || *end || end == eq + 1 || value < 0) {
-        wrong_call(command, "--dim wants NAME=N, not '%s'", word);
+        *exit_status = wrong_call(command, "--dim wants NAME=N, not '%s'", word);
         return false;
     }
     char *name = strndup(word, (size_t)(eq - word));
     *out = (struct tmk_dim){name, value};
+    if (!name)
+        *exit_status = out_of_memory();
     return name != NULL;
 }
 
@@ -71,10 +74,14 @@ static bool stream_is_piped(const struct command *command, const struct words *d
 }
 
 bool make_run_options(const struct command *command, struct run_args *args,
-                      const struct words *rest, size_t from, struct tmk_run_options *out) {
+                      const struct words *rest, size_t from, struct tmk_run_options *out,
+                      int *exit_status) {
+    *exit_status = EXIT_WRONG_CALL;
     for (size_t i = from; i < rest->n; i++)
-        if (!add_word(&args->data, rest->items[i]))
+        if (!add_word(&args->data, rest->items[i])) {
+            *exit_status = out_of_memory();
             return false;
+        }
     if (args->threads > MOST_THREADS || args->batch > UINT32_MAX) {
         wrong_call(command, "--threads and --batch must be reasonable numbers");
         return false;
@@ -96,10 +103,12 @@ bool make_run_options(const struct command *command, struct run_args *args,
     if (!stream_is_piped(command, &args->data))
         return false;
     args->parsed_dims = calloc(args->dims.n + 1, sizeof *args->parsed_dims);
-    if (!args->parsed_dims)
+    if (!args->parsed_dims) {
+        *exit_status = out_of_memory();
         return false;
+    }
     for (size_t i = 0; i < args->dims.n; i++)
-        if (!parse_dim(command, args->dims.items[i], &args->parsed_dims[i]))
+        if (!parse_dim(command, args->dims.items[i], &args->parsed_dims[i], exit_status))
             return false;
     *out = (struct tmk_run_options){.data = args->data.items,
                                     .n_data = args->data.n,

@@ -73,9 +73,10 @@ struct run_args {
     }
 
 /* The options as the library wants them, with progress shown; more words of data may stand among
- * `rest` from position `from` on. False after saying what is wrong (exit status 2). */
+ * `rest` from position `from` on. False after saying what is wrong, with the exit status. */
 bool make_run_options(const struct command *command, struct run_args *args,
-                      const struct words *rest, size_t from, struct tmk_run_options *out);
+                      const struct words *rest, size_t from, struct tmk_run_options *out,
+                      int *exit_status);
 void finish_run_args(struct run_args *args);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/diag.h"
 #include "base/hash.h"
 
-static enum tmk_status cannot_read(struct tmk_diag *diag, const char *path) {
+enum tmk_status tmk_cannot_read(struct tmk_diag *diag, const char *path) {
     const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
     return tmk_fail(diag, ours ? TMK_MACHINE : TMK_READ, "%s: cannot be read: %s", path,
                     strerror(errno));
@@ -61,12 +61,12 @@ static enum tmk_status map(const char *path, int fd, size_t size, struct tmk_buf
 enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_diag *diag) {
     int fd = open_to_read(path);
     if (fd < 0)
-        return cannot_read(diag, path);
+        return tmk_cannot_read(diag, path);
     struct stat st;
     enum tmk_status status = TMK_OK;
     struct tmk_buf *buf = NULL;
     if (fstat(fd, &st) != 0) {
-        status = cannot_read(diag, path);
+        status = tmk_cannot_read(diag, path);
     } else if (!S_ISREG(st.st_mode)) {
         status = tmk_fail(diag, TMK_READ, "%s: is not a regular file", path);
     } else if (st.st_size == 0) {
@@ -85,7 +85,7 @@ enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out, struct
     struct stat st;
     int fd = open_to_read(path);
     if (fd < 0 || fstat(fd, &st) != 0) {
-        enum tmk_status status = cannot_read(diag, path);
+        enum tmk_status status = tmk_cannot_read(diag, path);
         if (fd >= 0)
             close(fd);
         return status;

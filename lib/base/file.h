@@ -12,6 +12,10 @@
 
 #include "base/buf.h"
 
+/* "PATH: cannot be read: " and what errno says: TMK_READ, or TMK_MACHINE where it is not the file's
+ * fault (too many are open, no memory). */
+TMK_NODISCARD enum tmk_status tmk_cannot_read(struct tmk_diag *diag, const char *path);
+
 /* Maps a regular file read-only. An empty file gives an empty buf. TMK_READ names the path and the
  * reason; TMK_MACHINE where the process has too many files open, or no memory. */
 TMK_NODISCARD enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out,

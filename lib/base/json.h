@@ -88,6 +88,9 @@ TMK_NODISCARD enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bra
 /* True when only white space is left. */
 bool tmk_json_rest_is_blank(const struct tmk_json_scan *scan);
 
+/* Is it one value of JSON, nested no deeper than cJSON goes, and nothing else? Takes no memory. */
+bool tmk_json_is_valid(const char *text, size_t len);
+
 /* The tree of one value and nothing else. End with cJSON_Delete. */
 TMK_NODISCARD enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out,
                                              struct tmk_diag *diag);

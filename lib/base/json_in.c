@@ -139,6 +139,8 @@ enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **k
 enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out, struct tmk_diag *diag) {
     const char *end = NULL;
     cJSON *tree = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+    if (!tree && tmk_json_is_valid(text, len)) /* cJSON does not say why */
+        return tmk_nomem(diag);
     if (!tree)
         return tmk_fail(diag, TMK_FORMAT, "not JSON, %zu bytes into the value",
                         end >= text && end <= text + len ? (size_t)(end - text) : len);

@@ -21,10 +21,6 @@ static bool has_image_name(const char *path) {
            tmk_source_ends_in(path, ".jpeg");
 }
 
-static enum tmk_status cannot_read(const char *path, struct tmk_diag *diag) {
-    return tmk_fail(diag, TMK_READ, "%s: cannot be read: %s", path, strerror(errno));
-}
-
 static char *join(struct tmk_arena *arena, const char *folder, const char *name) {
     size_t f = strlen(folder), n = strlen(name), size;
     char *path = tmk_add_size(f + 2, n, &size) ? tmk_arena_alloc(arena, size) : NULL;
@@ -71,7 +67,7 @@ static enum tmk_status walk(struct tmk_arena *arena, const char *folder, const c
                             int depth, struct tmk_image_files *files, bool *found,
                             struct tmk_diag *diag) {
     DIR *directory = opendir(folder);
-    enum tmk_status status = directory ? TMK_OK : cannot_read(folder, diag);
+    enum tmk_status status = directory ? TMK_OK : tmk_cannot_read(diag, folder);
     const struct dirent *entry;
     while (status == TMK_OK && (files || !*found) && (errno = 0, entry = readdir(directory))) {
         char *path = join(arena, folder, entry->d_name);
@@ -90,7 +86,7 @@ static enum tmk_status walk(struct tmk_arena *arena, const char *folder, const c
         }
     }
     if (status == TMK_OK && (files || !*found) && errno)
-        status = cannot_read(folder, diag);
+        status = tmk_cannot_read(diag, folder);
     if (directory)
         closedir(directory);
     return status;
@@ -167,7 +163,7 @@ enum tmk_status tmk_image_files_list(struct tmk_source *source, struct tmk_image
     struct stat st;
     bool found = false;
     if (stat(path, &st) != 0)
-        return cannot_read(path, diag);
+        return tmk_cannot_read(diag, path);
     if (S_ISDIR(st.st_mode)) {
         TMK_TRY(walk(&source->arena, path, "", 0, files, &found, diag));
         if (files->n)

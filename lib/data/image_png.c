@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <png.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct reading {
     png_bytep *rows;
     enum tmk_status status;
     struct tmk_diag *diag;
+    bool ran_out; /* of memory: libpng's own errors don't tell */
 };
 
 static void take_bytes(png_structp png, png_bytep out, size_t len) {
@@ -31,8 +33,22 @@ static void take_bytes(png_structp png, png_bytep out, size_t len) {
 static void stop(png_structp png, png_const_charp why) {
     struct reading *r = png_get_error_ptr(png);
     if (r->status == TMK_OK)
-        r->status = tmk_fail(r->diag, TMK_FORMAT, "is no readable PNG: %s", why);
+        r->status = r->ran_out ? tmk_nomem(r->diag)
+                               : tmk_fail(r->diag, TMK_FORMAT, "is no readable PNG: %s", why);
     png_longjmp(png, 1);
+}
+
+static png_voidp allocate(png_structp png, png_alloc_size_t size) {
+    struct reading *r = png_get_mem_ptr(png);
+    void *bytes = malloc(size);
+    if (!bytes)
+        r->ran_out = true;
+    return bytes;
+}
+
+static void release(png_structp png, png_voidp bytes) {
+    (void)png;
+    free(bytes);
 }
 
 static void pass_over(png_structp png, png_const_charp what) {
@@ -67,7 +83,8 @@ static enum tmk_status prepare(struct reading *r) {
 }
 
 static void read_all(struct reading *r) {
-    r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, stop, pass_over);
+    r->png =
+        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, stop, pass_over, r, allocate, release);
     r->info = r->png ? png_create_info_struct(r->png) : NULL;
     if (!r->info) {
         r->status = tmk_nomem(r->diag);

@@ -29,10 +29,6 @@ bool tmk_source_ends_in(const char *path, const char *extension) {
     return n > k && strcasecmp(path + n - k, extension) == 0;
 }
 
-static enum tmk_status cannot_read(const char *path, struct tmk_diag *diag) {
-    return tmk_fail(diag, TMK_READ, "%s: cannot be read: %s", path, strerror(errno));
-}
-
 /* FIFOs and devices may keep a reader waiting for ever. */
 static enum tmk_status refuse_special(const char *path, struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_READ,
@@ -44,10 +40,10 @@ static enum tmk_status refuse_special(const char *path, struct tmk_diag *diag) {
 static enum tmk_status read_start(struct tmk_source_probe *probe, struct tmk_diag *diag) {
     FILE *file = fopen(probe->path, "rbe");
     if (!file)
-        return cannot_read(probe->path, diag);
+        return tmk_cannot_read(diag, probe->path);
     size_t n = fread(probe->start, 1, sizeof probe->start, file);
     bool failed = n < sizeof probe->start && ferror(file);
-    enum tmk_status status = failed ? cannot_read(probe->path, diag) : TMK_OK;
+    enum tmk_status status = failed ? tmk_cannot_read(diag, probe->path) : TMK_OK;
     fclose(file);
     return status;
 }
@@ -108,7 +104,7 @@ static enum tmk_status look(struct tmk_source *source, struct tmk_source_probe *
         TMK_TRY(split_inside(source, &st, &found, diag));
         errno = error;
         if (!found)
-            return cannot_read(path, diag);
+            return tmk_cannot_read(diag, path);
     }
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return refuse_special(path, diag);

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 #include <zip.h>
+#include <zlib.h>
 
 #include "base/diag.h"
 #include "base/file.h"
@@ -47,13 +48,21 @@ static enum tmk_status open_archive(struct npz *npz, struct tmk_diag *diag) {
             zip_source_free(from);
     }
     enum tmk_status status = TMK_OK;
-    if (!npz->zip)
-        status = zip_error_code_zip(&error) == ZIP_ER_MEMORY
+    if (!npz->zip) /* without a source it may fail to say why; then too it was this */
+        status = !from || zip_error_code_zip(&error) == ZIP_ER_MEMORY
                      ? tmk_nomem(diag)
                      : tmk_fail(diag, TMK_FORMAT, "is no readable zip archive: %s",
                                 zip_error_strerror(&error));
     zip_error_fini(&error);
     return status;
+}
+
+static enum tmk_status not_unpacked(zip_error_t *error, struct tmk_diag *diag) {
+    const bool inflating = zip_error_code_zip(error) == ZIP_ER_ZLIB;
+    if (zip_error_code_zip(error) == ZIP_ER_MEMORY ||
+        (inflating && zip_error_code_system(error) == Z_MEM_ERROR))
+        return tmk_nomem(diag);
+    return tmk_fail(diag, TMK_FORMAT, "cannot be unpacked: %s", zip_error_strerror(error));
 }
 
 /* Exactly `len` bytes from the member's start; with `whole`, nothing may come after them, and the
@@ -62,7 +71,7 @@ static enum tmk_status unpack(struct npz *npz, uint64_t index, void *bytes, size
                               struct tmk_diag *diag) {
     zip_file_t *file = zip_fopen_index(npz->zip, index, 0);
     if (!file)
-        return tmk_fail(diag, TMK_FORMAT, "cannot be unpacked: %s", zip_strerror(npz->zip));
+        return not_unpacked(zip_get_error(npz->zip), diag);
     size_t done = 0;
     zip_int64_t n = 1;
     while (done < len && (n = zip_fread(file, (char *)bytes + done, len - done)) > 0)
@@ -72,7 +81,7 @@ static enum tmk_status unpack(struct npz *npz, uint64_t index, void *bytes, size
         n = zip_fread(file, &more, 1);
     enum tmk_status status = TMK_OK;
     if (n < 0)
-        status = tmk_fail(diag, TMK_FORMAT, "cannot be unpacked: %s", zip_file_strerror(file));
+        status = not_unpacked(zip_file_get_error(file), diag);
     else if (done < len)
         status = tmk_fail(diag, TMK_FORMAT, "unpacks to %zu bytes, not to %zu", done, len);
     else if (whole && n > 0)

@@ -50,10 +50,6 @@ static bool is_set(const char *name) {
     return strncmp(name, prefix, sizeof prefix - 1) == 0;
 }
 
-static enum tmk_status cannot_read(const char *path, struct tmk_diag *diag) {
-    return tmk_fail(diag, TMK_READ, "%s: cannot be read: %s", path, strerror(errno));
-}
-
 /* malloc'ed "SOURCE/FOLDER/NAME"; empty parts are left out. */
 static enum tmk_status join(const char *path, const char *folder, const char *name, char **out,
                             struct tmk_diag *diag) {
@@ -107,7 +103,7 @@ static enum tmk_status is_folder(const char *path, const char *name, bool *out,
     char *full = NULL;
     struct stat st;
     TMK_TRY(join(path, name, "", &full, diag));
-    enum tmk_status status = stat(full, &st) == 0 ? TMK_OK : cannot_read(full, diag);
+    enum tmk_status status = stat(full, &st) == 0 ? TMK_OK : tmk_cannot_read(diag, full);
     free(full);
     if (status == TMK_OK)
         *out = S_ISDIR(st.st_mode);
@@ -118,7 +114,7 @@ static enum tmk_status is_folder(const char *path, const char *name, bool *out,
 static enum tmk_status find_sets(const char *path, struct sets *sets, struct tmk_diag *diag) {
     DIR *directory = opendir(path);
     if (!directory)
-        return cannot_read(path, diag);
+        return tmk_cannot_read(diag, path);
     enum tmk_status status = TMK_OK;
     const struct dirent *entry;
     bool itself = false, folder = false;
@@ -131,7 +127,7 @@ static enum tmk_status find_sets(const char *path, struct sets *sets, struct tmk
             status = add_set(sets, entry->d_name, diag);
     }
     if (status == TMK_OK && errno)
-        status = cannot_read(path, diag);
+        status = tmk_cannot_read(diag, path);
     closedir(directory);
     if (status != TMK_OK)
         return status;
@@ -152,7 +148,7 @@ static enum tmk_status find_sets(const char *path, struct sets *sets, struct tmk
 static enum tmk_status count_inputs(const char *path, uint32_t *out, struct tmk_diag *diag) {
     DIR *directory = opendir(path);
     if (!directory)
-        return cannot_read(path, diag);
+        return tmk_cannot_read(diag, path);
     uint64_t n = 0, highest = 0;
     const struct dirent *entry;
     while ((errno = 0, entry = readdir(directory))) {
@@ -162,7 +158,7 @@ static enum tmk_status count_inputs(const char *path, uint32_t *out, struct tmk_
         highest = number > highest ? number : highest;
         n++;
     }
-    enum tmk_status status = errno ? cannot_read(path, diag) : TMK_OK;
+    enum tmk_status status = errno ? tmk_cannot_read(diag, path) : TMK_OK;
     closedir(directory);
     if (status != TMK_OK)
         return status;

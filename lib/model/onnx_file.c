@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model file and the external data beside it. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,8 +70,7 @@ static enum tmk_status locate(const struct tmk_onnx_file *file, const char *loca
         status = tmk_nomem(diag);
     } else if (!(real_folder = realpath(folder.data, NULL)) ||
                !(real = realpath(wanted.data, NULL))) {
-        status = tmk_fail(diag, TMK_READ, "external data at '%s': cannot be read: %s", location,
-                          strerror(errno));
+        status = tmk_in(diag, tmk_cannot_read(diag, location), "external data");
     } else {
         size_t len = strlen(real_folder);
         if (len > 1 && !(strncmp(real, real_folder, len) == 0 && real[len] == '/'))

@@ -229,8 +229,9 @@ static enum tmk_status read_model(struct tmk_onnx_file *file, struct tmk_wire_me
     if (size >= 8 && memcmp(bytes + 4, "ORTM", 4) == 0)
         return tmk_fail(diag, TMK_FORMAT,
                         "an ONNX Runtime (.ort) model; give the .onnx that it was made from");
-    enum tmk_status status = tmk_in(
-        diag, tmk_wire_outline(bytes, size, TMK_WIRE_MODEL, &outline, diag), "not an ONNX model");
+    enum tmk_status status = tmk_wire_outline(bytes, size, TMK_WIRE_MODEL, &outline, diag);
+    if (status == TMK_FORMAT)
+        status = tmk_in(diag, status, "not an ONNX model");
     if (status == TMK_OK) {
         TmkPb__Model *model =
             tmk_pb__model__unpack(&memory->allocator, outline.len, (const uint8_t *)outline.data);

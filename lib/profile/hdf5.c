@@ -53,8 +53,8 @@ hid_t tmk_h5_keep(struct tmk_h5 *h, hid_t id) {
 }
 
 void tmk_h5_release(struct tmk_h5 *h, size_t mark) {
-    while (h->n_kept > mark)
-        H5Idec_ref(h->kept[--h->n_kept]);
+    while (h->n_kept > mark) /* a dataset writes what it still holds */
+        (void)tmk_h5_ok(h, H5Idec_ref(h->kept[--h->n_kept]) < 0 ? -1 : 0);
 }
 
 hid_t tmk_h5_text_type(struct tmk_h5 *h, size_t size, bool in_file) {

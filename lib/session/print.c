@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model for people and programs: text, dot, a table of operators, JSON. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "graph/print.h"
 #include "profile/lineage_format.h"
@@ -76,72 +76,85 @@ static void print_ops(const struct counting *c, struct tmk_text *text) {
 
 /* ---- JSON ---- */
 
-static cJSON *value_json(const struct tmk_value *value) {
-    static const char *const kinds[] = {"input", "initializer", "result"};
+static void put_id(struct tmk_json_out *to, const char *key, const struct tmk_value *value) {
     char text[32];
-    cJSON *o = cJSON_CreateObject();
     snprintf(text, sizeof text, "p%lld", (long long)value->profile_id);
-    cJSON_AddStringToObject(o, "id", text);
-    cJSON_AddStringToObject(o, "name", value->name);
-    cJSON_AddStringToObject(o, "kind", kinds[value->kind]);
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)value->fingerprint);
-    cJSON_AddStringToObject(o, "fingerprint", text);
-    cJSON_AddStringToObject(o, "dtype", tmk_dtype_name(value->type.dtype));
-    if (value->type.has_shape) {
-        cJSON *shape = cJSON_AddArrayToObject(o, "shape");
-        for (int32_t i = 0; i < value->type.shape.rank; i++)
-            cJSON_AddItemToArray(shape, value->type.shape.dim[i] >= 0
-                                            ? cJSON_CreateNumber((double)value->type.shape.dim[i])
-                                        : value->type.symbol[i]
-                                            ? cJSON_CreateString(value->type.symbol[i])
-                                            : cJSON_CreateNull());
-    }
-    return o;
+    tmk_json_put_text(to, key, text);
 }
 
-static cJSON *ids_json(struct tmk_value *const *values, uint32_t n) {
-    cJSON *array = cJSON_CreateArray();
-    char text[32];
-    for (uint32_t i = 0; i < n; i++) {
+static void put_ids(struct tmk_json_out *to, const char *key, struct tmk_value *const *values,
+                    uint32_t n) {
+    struct tmk_json_out array = tmk_json_new_array();
+    for (uint32_t i = 0; i < n; i++)
         if (values[i])
-            snprintf(text, sizeof text, "p%lld", (long long)values[i]->profile_id);
-        cJSON_AddItemToArray(array, values[i] ? cJSON_CreateString(text) : cJSON_CreateNull());
-    }
-    return array;
+            put_id(&array, NULL, values[i]);
+        else
+            tmk_json_put(&array, NULL, cJSON_CreateNull());
+    tmk_json_put_child(to, key, &array);
+}
+
+static void put_shape(struct tmk_json_out *to, const struct tmk_value *value) {
+    struct tmk_json_out array = tmk_json_new_array();
+    for (int32_t i = 0; i < value->type.shape.rank; i++)
+        if (value->type.shape.dim[i] >= 0)
+            tmk_json_put(&array, NULL, cJSON_CreateNumber((double)value->type.shape.dim[i]));
+        else if (value->type.symbol[i])
+            tmk_json_put_text(&array, NULL, value->type.symbol[i]);
+        else
+            tmk_json_put(&array, NULL, cJSON_CreateNull());
+    tmk_json_put_child(to, "shape", &array);
+}
+
+static void put_value(struct tmk_json_out *to, const struct tmk_value *value) {
+    static const char *const kinds[] = {"input", "initializer", "result"};
+    char text[32];
+    struct tmk_json_out o = tmk_json_new_object();
+    put_id(&o, "id", value);
+    tmk_json_put_text(&o, "name", value->name);
+    tmk_json_put_text(&o, "kind", kinds[value->kind]);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)value->fingerprint);
+    tmk_json_put_text(&o, "fingerprint", text);
+    tmk_json_put_text(&o, "dtype", tmk_dtype_name(value->type.dtype));
+    if (value->type.has_shape)
+        put_shape(&o, value);
+    tmk_json_put_child(to, NULL, &o);
+}
+
+static void put_node(struct tmk_json_out *to, const struct tmk_node *node) {
+    struct tmk_json_out o = tmk_json_new_object();
+    tmk_json_put_text(&o, "name", node->name);
+    tmk_json_put_text(&o, "domain", node->domain);
+    tmk_json_put_text(&o, "op", node->op);
+    tmk_json_put(&o, "opset", cJSON_CreateNumber((double)node->version));
+    tmk_json_put(&o, "supported", cJSON_CreateBool(node->row != NULL));
+    put_ids(&o, "inputs", node->inputs, node->n_inputs);
+    put_ids(&o, "outputs", node->outputs, node->n_outputs);
+    tmk_json_put_child(to, NULL, &o);
 }
 
 struct json_lists {
-    cJSON *values, *nodes;
+    struct tmk_json_out values, nodes;
 };
 
-static void graph_json(struct tmk_graph *graph, void *context) {
+static void put_graph(struct tmk_graph *graph, void *context) {
     struct json_lists *lists = context;
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (tmk_value_alive(graph->values[i]))
-            cJSON_AddItemToArray(lists->values, value_json(graph->values[i]));
-    for (const struct tmk_node *node = graph->first; node; node = node->next) {
-        cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "name", node->name);
-        cJSON_AddStringToObject(o, "domain", node->domain);
-        cJSON_AddStringToObject(o, "op", node->op);
-        cJSON_AddNumberToObject(o, "opset", (double)node->version);
-        cJSON_AddBoolToObject(o, "supported", node->row != NULL);
-        cJSON_AddItemToObject(o, "inputs", ids_json(node->inputs, node->n_inputs));
-        cJSON_AddItemToObject(o, "outputs", ids_json(node->outputs, node->n_outputs));
-        cJSON_AddItemToArray(lists->nodes, o);
-    }
+            put_value(&lists->values, graph->values[i]);
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        put_node(&lists->nodes, node);
 }
 
 static void print_json(struct tmk_model *model, struct tmk_text *text) {
-    cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "graph", model->graph->name);
-    cJSON_AddItemToObject(root, "inputs", ids_json(model->graph->inputs, model->graph->n_inputs));
-    cJSON_AddItemToObject(root, "outputs",
-                          ids_json(model->graph->outputs, model->graph->n_outputs));
-    struct json_lists lists = {cJSON_AddArrayToObject(root, "values"),
-                               cJSON_AddArrayToObject(root, "nodes")};
-    tmk_graph_each(model->graph, graph_json, &lists);
-    char *printed = cJSON_Print(root);
+    struct tmk_json_out root = tmk_json_new_object();
+    tmk_json_put_text(&root, "graph", model->graph->name);
+    put_ids(&root, "inputs", model->graph->inputs, model->graph->n_inputs);
+    put_ids(&root, "outputs", model->graph->outputs, model->graph->n_outputs);
+    struct json_lists lists = {tmk_json_new_array(), tmk_json_new_array()};
+    tmk_graph_each(model->graph, put_graph, &lists);
+    tmk_json_put_child(&root, "values", &lists.values);
+    tmk_json_put_child(&root, "nodes", &lists.nodes);
+    char *printed = root.failed ? NULL : cJSON_Print(root.item);
     if (printed) {
         tmk_text_puts(text, printed);
         tmk_text_puts(text, "\n");
@@ -149,7 +162,7 @@ static void print_json(struct tmk_model *model, struct tmk_text *text) {
         text->failed = true;
     }
     cJSON_free(printed);
-    cJSON_Delete(root);
+    cJSON_Delete(root.item);
 }
 
 enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, char **out,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ONNX test sets: inputs in, outputs compared. */
 #include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/diag.h"
+#include "base/file.h"
 #include "exec/worker.h"
 #include "model/onnx.h"
 #include "session/model.h"
@@ -253,7 +253,7 @@ static enum tmk_status verify_folder(struct verifying *v, const char *directory,
     struct dirent **entries = NULL;
     int n = scandir(directory, &entries, is_set, versionsort);
     if (n < 0)
-        return tmk_fail(diag, TMK_READ, "%s: cannot be read: %s", directory, strerror(errno));
+        return tmk_cannot_read(diag, directory);
     enum tmk_status status = n ? TMK_OK : verify_set(v, directory, diag);
     for (int i = 0; i < n; i++) {
         char path[4096];

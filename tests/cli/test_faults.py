@@ -11,8 +11,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
+import sys
 
 import onnx_bytes as onnx
 import sources
@@ -297,6 +299,16 @@ def test_machines_are_told_too():
         assert record["event"] == record["level"] == "error" and str(weights) in record["message"], record
 
 
+LOADER = """
+import os, signal, sys
+record = open(sys.argv[1], "rb").read()
+for piece in (record, record, record[:int(sys.argv[2])]):
+    sys.stdout.buffer.write(piece)
+sys.stdout.buffer.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 def test_a_stream_ends_inside_a_record():
     record = PICTURES.read_bytes()
     header = len(record) - len(read_floats(PICTURES)[1])
@@ -308,6 +320,20 @@ def test_a_stream_ends_inside_a_record():
                 done = tidemark("profile", DIGITS, "--data", "-", "--batch", 1, "--quiet", "-o", path / "p.json", stdin=stream)
             note(f"standard input ends inside a record's {where}", done, BAD_INPUT, "standard input", "record 2", "sample 1797")
             assert files(path) == ["stream"]
+
+
+def test_a_loader_is_killed():
+    """In the middle of a record, and of a header, when records before it have gone through."""
+    record = PICTURES.read_bytes()
+    header = len(record) - len(read_floats(PICTURES)[1])
+    for where, end in (("header", header - 20), ("elements", header + 700)):
+        with folder() as path:
+            loader = subprocess.Popen([sys.executable, "-c", LOADER, str(PICTURES), str(end)], stdout=subprocess.PIPE)
+            done = tidemark("profile", DIGITS, "--data", "-", "--batch", 1, "--quiet", "-o", path / "p.json", stdin=loader.stdout)
+            loader.stdout.close()
+            assert loader.wait() == -signal.SIGKILL
+            note(f"loader killed inside a record's {where}", done, BAD_INPUT, "standard input", "record 3", "sample 3594")
+            assert files(path) == []
 
 
 def show_table():

@@ -26,7 +26,12 @@ uint8_t fuzz_take(const uint8_t **data, size_t *size);
 _Noreturn void fuzz_fail(const char *file, int line, const char *what, const struct tmk_diag *diag);
 
 /* An outcome: a failure must say what is wrong, in this very diag; a lack of memory is none of
- * hostile bytes' business. */
+ * hostile bytes' business, unless fuzz_ran_out. */
 bool fuzz_ok(enum tmk_status status, const struct tmk_diag *diag);
+/* An outcome that has no other reason to be a failure. */
+bool fuzz_done(enum tmk_status status, const struct tmk_diag *diag);
+
+/* An allocation was made to fail (alloc.c) while this input was read. */
+extern bool fuzz_ran_out;
 
 #endif

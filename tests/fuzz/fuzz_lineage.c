@@ -11,8 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!fuzz_ok(tmk_lineage_record_read(fuzz_file("lineage.json", data, size), &record, &diag),
                  &diag))
         return 0;
-    fuzz_check(tmk_lineage_record_write(record, fuzz_file("again.json", NULL, 0), &diag) == TMK_OK,
-               &diag);
+    (void)fuzz_done(tmk_lineage_record_write(record, fuzz_file("again.json", NULL, 0), &diag),
+                    &diag);
     tmk_lineage_record_destroy(&record);
     return 0;
 }

@@ -40,7 +40,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     optind = 0; /* getopt forgets the words before it */
     (void)getopt(1, argv, "");
     bool goes_on = parse_options(&command, rows, argc, argv, &rest, &status);
-    fuzz_check(goes_on || status == EXIT_DONE || status == EXIT_WRONG_CALL, NULL);
+    fuzz_check(goes_on || status == EXIT_DONE || status == EXIT_WRONG_CALL ||
+                   (status == EXIT_MACHINE && fuzz_ran_out),
+               NULL);
     free(texts.items);
     free(rest.items);
     free(words);

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the fuzz targets with clang and runs them one after the other; prints a table.
 
-usage: run.py BUILD [--seconds N] [TARGET...]
+usage: run.py BUILD [--seconds N] [--alloc] [TARGET...]
+
+--alloc: each target with allocations that fail (alloc.c).
 
 What was found stays in BUILD: fuzz-corpus/TARGET (inputs that reach new edges) and fuzz-crashes/TARGET. Exit status 1
 when there is a crash, a leak or a hang.
@@ -12,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -19,7 +22,15 @@ ROOT = HERE.parents[1]
 GOLDEN = {"profile", "encodings"}
 # HDF5 itself leaks when a file is damaged.
 LEAKY = {"hdf5_data", "lineage", "onert", "profile"}
+ALLOC = "alloc_"  # before a target: allocations fail, too
+NO_ALLOC = {"graphs"}  # checks far more than outcomes
+MEMORY = "/dev/shm"
 MOST_BYTES = 80_000  # larger than any seed
+
+
+def plain(target):
+    """A target, whether or not its memory runs out."""
+    return target.removeprefix(ALLOC)
 
 
 def build(folder, targets):
@@ -42,15 +53,17 @@ def run(folder, target, seconds):
     for each in (found, crashes):
         each.mkdir(parents=True, exist_ok=True)
     before = set(crashes.iterdir())
-    seeds = [HERE / "corpus" / target, HERE / "regressions" / target, *([ROOT / "tests/golden"] if target in GOLDEN else [])]
-    done = subprocess.run(
-        [folder / f"tests/fuzz/fuzz_{target}", found, *(seed for seed in seeds if seed.is_dir()),
-         f"-max_total_time={seconds}", "-rss_limit_mb=2048", "-timeout=10", f"-max_len={MOST_BYTES}",
-         f"-detect_leaks={0 if target in LEAKY else 1}", f"-artifact_prefix={crashes}/", "-close_fd_mask=1",
-         "-print_final_stats=1"],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-        env=os.environ | {"OMP_NUM_THREADS": "1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-                          "ASAN_OPTIONS": f"detect_leaks={0 if target in LEAKY else 1}"})
+    seeds = [HERE / "corpus" / plain(target), HERE / "regressions" / plain(target),
+             *([ROOT / "tests/golden"] if plain(target) in GOLDEN else [])]
+    with tempfile.TemporaryDirectory(prefix="tidemark-fuzz-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as own:
+        done = subprocess.run(
+            [folder / f"tests/fuzz/fuzz_{target}", found, *(seed for seed in seeds if seed.is_dir()),
+             f"-max_total_time={seconds}", "-rss_limit_mb=2048", "-timeout=10", f"-max_len={MOST_BYTES}",
+             f"-detect_leaks={0 if plain(target) in LEAKY else 1}", f"-artifact_prefix={crashes}/", "-close_fd_mask=1",
+             "-print_final_stats=1"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            env=os.environ | {"OMP_NUM_THREADS": "1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", "TMPDIR": own,
+                              "ASAN_OPTIONS": f"detect_leaks={0 if plain(target) in LEAKY else 1}"})
     (folder / f"fuzz-{target}.log").write_text(done.stderr)
     new = sorted(set(crashes.iterdir()) - before)
     if done.returncode and not new:
@@ -63,20 +76,23 @@ def run(folder, target, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage="run.py BUILD [--seconds N] [TARGET...]")
+    parser = argparse.ArgumentParser(usage="run.py BUILD [--seconds N] [--alloc] [TARGET...]")
     parser.add_argument("build", type=Path)
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--alloc", action="store_true")
     asked = parser.parse_intermixed_args()
     targets = asked.targets or sorted(path.stem[len("fuzz_"):] for path in HERE.glob("fuzz_*.c"))
+    if asked.alloc:
+        targets = [ALLOC + target for target in targets if target not in NO_ALLOC]
     folder = asked.build.resolve()
     build(folder, targets)
-    print(f"{'target':<12}{'executions':>12}{'a second':>10}{'edges':>8}{'of':>8}{'corpus':>8}  crashes", flush=True)
+    print(f"{'target':<18}{'executions':>12}{'a second':>10}{'edges':>8}{'of':>8}{'corpus':>8}  crashes", flush=True)
     bad = False
     for target in targets:
         r = run(folder, target, asked.seconds)
         bad = bad or r["bad"]
-        print(f"{target:<12}{r['runs']:>12}{r['rate']:>10}{r['edges']:>8}{r['of']:>8}{r['corpus']:>8}  "
+        print(f"{target:<18}{r['runs']:>12}{r['rate']:>10}{r['edges']:>8}{r['of']:>8}{r['corpus']:>8}  "
               f"{len(r['new']) or ('failed' if r['bad'] else 0)}", flush=True)
     sys.exit(1 if bad else 0)
 

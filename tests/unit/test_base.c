@@ -12,6 +12,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/size.h"
@@ -172,6 +173,35 @@ static void a_memory_limit_is_kept_and_named(void **state) {
     assert_int_equal(tmk_nomem(NULL), TMK_NOMEM);
 }
 
+static void json_is_known_without_a_tree(void **state) {
+    (void)state;
+    static const char *const valid[] = {"0",
+                                        "-1.5e+07",
+                                        " [1, -0.5, 1E9]\n",
+                                        "\"a\\u00e9\\ud83d\\ude00\\n\"",
+                                        "{}",
+                                        "[[],{}]",
+                                        "{\"a\": null, \"b\": [true, false]}"};
+    static const char *const others[] = {
+        "",        "01",          "-",           "1.",          ".5",     "1e",   "\"a",
+        "\"\\x\"", "\"\\ud83d\"", "\"\\udc00\"", "\"\\u12g4\"", "\"\n\"", "[1,]", "[1 2]",
+        "[1}",     "{\"a\"}",     "{1: 2}",      "{\"a\":1,}",  "nul",    "1 2",  "[",
+        "]"};
+    for (size_t i = 0; i < TMK_COUNT(valid); i++) {
+        cJSON *tree = NULL;
+        assert_true(tmk_json_is_valid(valid[i], strlen(valid[i])));
+        assert_int_equal(tmk_json_parse(valid[i], strlen(valid[i]), &tree, NULL), TMK_OK);
+        cJSON_Delete(tree);
+    }
+    for (size_t i = 0; i < TMK_COUNT(others); i++)
+        assert_false(tmk_json_is_valid(others[i], strlen(others[i])));
+    char deep[2 * CJSON_NESTING_LIMIT + 2];
+    memset(deep, '[', CJSON_NESTING_LIMIT + 1);
+    memset(deep + CJSON_NESTING_LIMIT + 1, ']', CJSON_NESTING_LIMIT + 1);
+    assert_true(tmk_json_is_valid(deep + 1, sizeof deep - 2));
+    assert_false(tmk_json_is_valid(deep, sizeof deep));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_wins_and_gathers_places),
@@ -181,6 +211,7 @@ int main(void) {
         cmocka_unit_test(sha256_is_the_standards),
         cmocka_unit_test(floats_print_so_that_they_read_back),
         cmocka_unit_test(globs_treat_slashes_as_letters),
+        cmocka_unit_test(json_is_known_without_a_tree),
         cmocka_unit_test(files_appear_whole_or_not_at_all),
         cmocka_unit_test(a_memory_limit_is_kept_and_named),
     };

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gave_up.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "command.h"
+
+/* oneDNN lets std::bad_alloc through to callers that are C, and C++ then ends the process. Streams
+ * are not flushed: what was printed so far is not the whole answer. */
+static void end_with_a_line(void) {
+    static const struct tmk_diag diag = {
+        .text = "a library that it uses (oneDNN) gave up; most likely it ran out of memory"};
+    _exit(complain(TMK_NOMEM, &diag));
+}
+
+static bool ended;
+
+/* libgomp calls exit when it has no memory, with a status that means something else here. */
+static void look_who_ended(void) {
+    if (!ended)
+        _exit(EXIT_MACHINE);
+}
+
+int ends_by_itself(int status) {
+    ended = true;
+    return status;
+}
+
+void watch_for_giving_up(void) {
+    void (*(*set_terminate)(void (*)(void)))(void);
+    /* std::set_terminate, where a C++ library is there at all */
+    *(void **)&set_terminate = dlsym(RTLD_DEFAULT, "_ZSt13set_terminatePFvvE");
+    if (set_terminate)
+        (void)set_terminate(end_with_a_line);
+    (void)atexit(look_who_ended);
+}
