@@ -48,8 +48,8 @@ hid_t tmk_h5_creation(struct tmk_h5 *h, int rank, const hsize_t *size, const hsi
         return list;
     tmk_h5_ok(h, H5Pset_chunk(list, rank, cut));
     if (H5Zfilter_avail(H5Z_FILTER_DEFLATE) > 0) {
-        tmk_h5_ok(h, H5Pset_shuffle(list));
-        /* H5Pset_deflate would leave a chunk as it is when memory runs out: other bytes */
+        /* Their own setters would leave a chunk as it is when memory runs out: other bytes. */
+        tmk_h5_ok(h, H5Pset_filter(list, H5Z_FILTER_SHUFFLE, H5Z_FLAG_MANDATORY, 0, NULL));
         tmk_h5_ok(h, H5Pset_filter(list, H5Z_FILTER_DEFLATE, H5Z_FLAG_MANDATORY, 1,
                                    (const unsigned[]){DEFLATE_LEVEL}));
     }
