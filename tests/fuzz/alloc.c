@@ -25,8 +25,10 @@ static bool ever_after;
 static bool fails(void) {
     unsigned long n = atomic_fetch_add(&calls, 1) + 1;
     bool yes = failing && (n == failing || (ever_after && n > failing));
-    if (yes)
+    if (yes) {
         fuzz_ran_out = true;
+        errno = ENOMEM;
+    }
     return yes;
 }
 

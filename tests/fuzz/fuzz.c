@@ -61,6 +61,7 @@ bool fuzz_ok(enum tmk_status status, const struct tmk_diag *diag) {
 }
 
 bool fuzz_done(enum tmk_status status, const struct tmk_diag *diag) {
-    fuzz_check(status == TMK_OK || (status == TMK_NOMEM && fuzz_ran_out), diag);
+    const bool machine = status == TMK_NOMEM || status == TMK_WRITE || status == TMK_MACHINE;
+    fuzz_check(status == TMK_OK || (machine && fuzz_ran_out), diag);
     return status == TMK_OK;
 }
