@@ -101,7 +101,8 @@ static void check_set(struct tmk_hdf5 *file, const char *name, uint64_t step) {
     size_t entry, bytes;
     assert_ok(tmk_hdf5_dataset_open(file, name, &set, &diag), &diag);
     assert_ok(tmk_hdf5_read_as(file, &set, TMK_HDF5_U8, 0, &diag), &diag);
-    assert_true(tmk_hdf5_size(&set, 1, &entry) && tmk_hdf5_size(&set, step, &bytes));
+    assert_true(tmk_hdf5_size(&set, 1, &entry));
+    assert_true(tmk_hdf5_size(&set, step, &bytes));
     uint8_t *got = malloc(bytes);
     assert_non_null(got);
     for (uint64_t first = 0; first < set.dim[0]; first += step) {
