@@ -12,6 +12,7 @@
 typedef __m256 vec;
 typedef __m256d wide;
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): libmvec's own names */
 TARGET vec _ZGVdN8v_expf(vec);
 TARGET vec _ZGVdN8v_logf(vec);
 TARGET vec _ZGVdN8v_tanhf(vec);
@@ -19,6 +20,7 @@ TARGET vec _ZGVdN8v_erff(vec);
 TARGET vec _ZGVdN8v_sinf(vec);
 TARGET vec _ZGVdN8v_cosf(vec);
 TARGET vec _ZGVdN8v_log1pf(vec);
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #define MV_LOG _ZGVdN8v_logf
 #define MV_TANH _ZGVdN8v_tanhf
 #define MV_ERF _ZGVdN8v_erff

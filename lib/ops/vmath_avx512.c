@@ -12,6 +12,7 @@
 typedef __m512 vec;
 typedef __m512d wide;
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): libmvec's own names */
 TARGET vec _ZGVeN16v_expf(vec);
 TARGET vec _ZGVeN16v_logf(vec);
 TARGET vec _ZGVeN16v_tanhf(vec);
@@ -19,6 +20,7 @@ TARGET __m256 _ZGVdN8v_erff(__m256);
 TARGET vec _ZGVeN16v_sinf(vec);
 TARGET vec _ZGVeN16v_cosf(vec);
 TARGET vec _ZGVeN16v_log1pf(vec);
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #define MV_LOG _ZGVeN16v_logf
 #define MV_TANH _ZGVeN16v_tanhf
 #define MV_ERF erf_of

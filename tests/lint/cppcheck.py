@@ -10,18 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from compiled import commands
+
 OURS = ("lib", "tools", "python", "examples")
 KINDS = "warning,performance,portability"
-
-
-def commands(build, root):
-    """The compile commands of our own sources, each source once."""
-    first = {}
-    for command in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
-        path = (Path(command["directory"]) / command["file"]).resolve()
-        if path.is_relative_to(root) and path.relative_to(root).parts[0] in OURS:
-            first.setdefault(path, command)
-    return list(first.values())
 
 
 def main():
@@ -31,7 +23,7 @@ def main():
     if not program:
         print("skipped: there is no cppcheck here")
         sys.exit(77)
-    chosen = commands(build, here.parents[1])
+    chosen = list(commands(build, here.parents[1], OURS).values())
     # What did not change since the last time is not looked at again.
     kept = build / "cppcheck"
     kept.mkdir(exist_ok=True)
