@@ -23,9 +23,7 @@ enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char
 /* The one spelling of an allocation failure: TMK_NOMEM, or TMK_LIMIT once the memory limit refused
  * something (base/memory.h), with the text that goes with it. */
 bool tmk_nomem_by_limit(struct tmk_diag *diag);
-static inline enum tmk_status tmk_nomem(struct tmk_diag *diag) {
-    return tmk_nomem_by_limit(diag) ? TMK_LIMIT : TMK_NOMEM;
-}
+#define tmk_nomem(diag) (tmk_nomem_by_limit(diag) ? TMK_LIMIT : TMK_NOMEM)
 
 /* Returns the expression's status from the calling function when it is not TMK_OK. */
 #define TMK_TRY(expr)                                                                              \

@@ -31,7 +31,7 @@ static int hex_value(char c) {
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-enum tmk_status tmk_lex_fail(const struct tmk_lex *lex, const char *at, const char *fmt, ...) {
+void tmk_lex_say(const struct tmk_lex *lex, const char *at, const char *fmt, ...) {
     size_t line = 1, column = 1;
     for (const char *p = lex->text; p < at; p++) {
         column = *p == '\n' ? 1 : column + 1;
@@ -42,20 +42,20 @@ enum tmk_status tmk_lex_fail(const struct tmk_lex *lex, const char *at, const ch
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
-    return tmk_fail(lex->diag, TMK_FORMAT, "%zu:%zu: %s", line, column, what);
+    tmk_diag_set(lex->diag, TMK_FORMAT, "%zu:%zu: %s", line, column, what);
 }
 
-enum tmk_status tmk_lex_expected(struct tmk_lex *lex, const char *what) {
+void tmk_lex_say_expected(struct tmk_lex *lex, const char *what) {
     char c = tmk_lex_peek(lex);
-    if (!c)
-        return tmk_lex_fail(lex, lex->at, "expected %s but the text ends; is it cut off?", what);
     int n = 1;
     while (in_word(c) && n < SHOWN && in_word(lex->at[n]))
         n++;
-    if ((unsigned char)c >= 0x80)
-        return tmk_lex_fail(lex, lex->at, "expected %s but found byte 0x%02x", what,
-                            (unsigned char)c);
-    return tmk_lex_fail(lex, lex->at, "expected %s but found '%.*s'", what, n, lex->at);
+    if (!c)
+        tmk_lex_say(lex, lex->at, "expected %s but the text ends; is it cut off?", what);
+    else if ((unsigned char)c >= 0x80)
+        tmk_lex_say(lex, lex->at, "expected %s but found byte 0x%02x", what, (unsigned char)c);
+    else
+        tmk_lex_say(lex, lex->at, "expected %s but found '%.*s'", what, n, lex->at);
 }
 
 char tmk_lex_peek(struct tmk_lex *lex) {
@@ -125,6 +125,7 @@ enum tmk_status tmk_lex_identifier(struct tmk_lex *lex, const char **out) {
 
 /* One escape after its backslash; the next place, or NULL when it is none. */
 static const char *unescape(const char *p, char *out) {
+    int high, low;
     switch (*p) {
     case '"':
     case '\\':
@@ -134,9 +135,11 @@ static const char *unescape(const char *p, char *out) {
         *out = '\n';
         return p + 1;
     case 'x':
-        if (hex_value(p[1]) < 0 || hex_value(p[2]) < 0)
+        high = hex_value(p[1]);
+        low = high < 0 ? -1 : hex_value(p[2]);
+        if (low < 0)
             return NULL;
-        *out = (char)(hex_value(p[1]) << 4 | hex_value(p[2]));
+        *out = (char)(high << 4 | low);
         return p + 3;
     default:
         return NULL;

@@ -20,11 +20,13 @@ struct tmk_lex {
     struct tmk_diag *diag;
 };
 
-/* TMK_FORMAT with the line and column (in bytes, from 1) of `at` in front. */
-TMK_NODISCARD enum tmk_status tmk_lex_fail(const struct tmk_lex *lex, const char *at,
-                                           const char *fmt, ...) TMK_PRINTF(3, 4);
+/* TMK_FORMAT with the line and column (in bytes, from 1) of `at` in front. Macros, so that
+ * compilers see which status it is. */
+void tmk_lex_say(const struct tmk_lex *lex, const char *at, const char *fmt, ...) TMK_PRINTF(3, 4);
+#define tmk_lex_fail(lex, ...) (tmk_lex_say((lex), __VA_ARGS__), TMK_FORMAT)
 /* The same at the next token, which the text names: "expected WHAT but found '}'". */
-TMK_NODISCARD enum tmk_status tmk_lex_expected(struct tmk_lex *lex, const char *what);
+void tmk_lex_say_expected(struct tmk_lex *lex, const char *what);
+#define tmk_lex_expected(lex, ...) (tmk_lex_say_expected((lex), __VA_ARGS__), TMK_FORMAT)
 
 /* Skips blanks and comments (from // to the end of the line); the next character, '\0' at the end.
  */
