@@ -255,7 +255,8 @@ static enum tmk_status get_expected(struct reader *r, const cJSON *item, struct 
         const cJSON *real = tmk_json_member(object, reals[i].key);
         if (!real && !reals[i].must)
             continue;
-        if (!cJSON_IsNumber(real) || !(real->valuedouble >= 0) || !isfinite(real->valuedouble))
+        if (!real || !cJSON_IsNumber(real) || !(real->valuedouble >= 0) ||
+            !isfinite(real->valuedouble))
             return expected(r, reals[i].key, "a finite number that is not negative");
         *reals[i].out = real->valuedouble;
     }

@@ -145,7 +145,8 @@ enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *wor
                                const struct tmk_batches *done, uint32_t n_done,
                                struct tmk_diag *diag) {
     struct tmk_batches *kept = NULL;
-    if (team->rank == 0 && n_done) {
+    const bool hands_out = team->rank == 0;
+    if (hands_out && n_done) {
         kept = calloc(n_done, sizeof *kept);
         if (!kept)
             return tmk_nomem(diag);
@@ -153,7 +154,7 @@ enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *wor
     }
     pthread_mutex_lock(&team->lock);
     team->work = *work;
-    if (team->rank == 0) {
+    if (hands_out) {
         team->done = kept;
         team->share = tmk_share_of(work->batches, kept, n_done, team->size);
         team->handed = work->batches - team->share.all;
@@ -178,13 +179,13 @@ static bool get_range(struct tmk_team *team, struct range *out) {
 enum tmk_status tmk_team_take(struct tmk_team *team, uint64_t *begin, uint64_t *end, bool *more,
                               struct tmk_diag *diag) {
     struct range range = {0};
-    bool got = false, stopped;
+    bool stopped;
     uint32_t naps = 0;
     pthread_mutex_lock(&team->lock);
     stopped = tmk_team_is_stopped(team);
     if (!stopped && team->rank != 0)
         tmk_team_send(&team->work, sizeof team->work, 0, TAG_ASK);
-    while (!stopped && !(got = get_range(team, &range))) {
+    while (!stopped && !get_range(team, &range)) {
         pthread_mutex_unlock(&team->lock);
         tmk_team_nap(&naps);
         pthread_mutex_lock(&team->lock);
@@ -271,13 +272,12 @@ uint64_t tmk_team_done(struct tmk_team *team) {
 /* Rank 0 waits for all, and tells them what became of it. */
 static struct notice preside(struct tmk_team *team, enum tmk_status status, const char *text) {
     uint32_t naps = 0;
-    bool all_gone = false;
     pthread_mutex_lock(&team->lock);
     if (status != TMK_OK)
         tmk_team_failed(team, 0, status, text);
     team->seats[0].left = true;
     team->gone++;
-    while (!(all_gone = team->gone == team->size)) {
+    while (team->gone != team->size) {
         tmk_team_decline();
         pthread_mutex_unlock(&team->lock);
         tmk_team_nap(&naps);

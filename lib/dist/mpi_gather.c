@@ -111,7 +111,7 @@ static enum tmk_status receive(struct tmk_team *team, uint32_t from, uint64_t le
 static enum tmk_status add_from(struct tmk_team *team, struct tmk_profile *profile, uint32_t from,
                                 bool *finished, struct tmk_diag *diag) {
     struct tmk_profile *other = NULL;
-    struct offer offer;
+    struct offer offer = {0};
     char *bytes;
     TMK_TRY(await_offer(team, from, &offer, diag));
     *finished &= offer.finished;

@@ -22,7 +22,7 @@ static bool number_of(const cJSON *item, double *out) {
         item = tmk_json_member(item, "data");
     if (cJSON_IsArray(item))
         item = cJSON_GetArraySize(item) == 1 ? item->child : NULL;
-    if (!cJSON_IsNumber(item))
+    if (!item || !cJSON_IsNumber(item))
         return false;
     *out = item->valuedouble;
     return isfinite(*out);

@@ -102,7 +102,7 @@ static enum tmk_status choose(const struct tmk_dn_request *r, const struct tmk_c
         status = tmk_dn_fits(tmk_layout_tag(&bias, 1, bias_dims, dnnl_x), &fits, r->base.diag);
     *found = false;
     for (uint32_t i = 0; status == TMK_OK && fits && i < n && !*found; i++) {
-        dnnl_primitive_desc_t desc;
+        dnnl_primitive_desc_t desc = NULL;
         bool made;
         status = tmk_dn_fits(describe(r, c, &candidates[i], &weights, add ? &bias : NULL, &desc),
                              &made, r->base.diag);

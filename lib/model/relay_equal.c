@@ -72,7 +72,7 @@ static bool same_attrs(struct comparison *of, const struct tmk_relay_attr *a, ui
     if (n_a != n_b)
         return differ(of, "other attributes");
     for (uint32_t i = 0; i < n_a; i++)
-        if (strcmp(a[i].name, b[i].name) || !same_value(&a[i].value, &b[i].value))
+        if (strcmp(a[i].name, b[i].name) != 0 || !same_value(&a[i].value, &b[i].value))
             return differ(of, "another attribute");
     return true;
 }
@@ -95,8 +95,9 @@ static bool same_binding(struct comparison *of, struct tmk_relay_binding *a,
     if (a->kind != b->kind || !tmk_relay_type_equal(a->type, b->type) ||
         !same_text(a->device, b->device) || !a->expr != !b->expr)
         return differ(of, "another binding");
-    if (of->names && (strcmp(a->name, b->name) || !tmk_relay_type_equal(a->checked, b->checked) ||
-                      !same_text(a->span, b->span)))
+    if (of->names &&
+        (strcmp(a->name, b->name) != 0 || !tmk_relay_type_equal(a->checked, b->checked) ||
+         !same_text(a->span, b->span)))
         return differ(of, "another name or comment");
     if (!tmk_ptrmap_put(&of->twins, a, b)) {
         tmk_diag_set(of->why, TMK_NOMEM, "out of memory");
@@ -171,7 +172,7 @@ static bool same_expr(struct comparison *of, const struct tmk_relay_expr *a,
 static bool same_function(struct comparison *of, const struct tmk_relay_function *a,
                           const struct tmk_relay_function *b) {
     of->place = a->place;
-    if (a->form != b->form || strcmp(a->name, b->name) ||
+    if (a->form != b->form || strcmp(a->name, b->name) != 0 ||
         !same_text(a->type_params, b->type_params) || !tmk_relay_type_equal(a->result, b->result))
         return differ(of, "another function");
     return same_bindings(of, a->params, a->n_params, b->params, b->n_params) &&

@@ -293,7 +293,7 @@ static enum tmk_status read_node(struct reader *in, size_t i, const cJSON *node)
         return node_fail(in, i, "no op or no name");
     if (!strcmp(op, "tvm_op"))
         return read_kernel(in, i, node);
-    if (strcmp(op, "null"))
+    if (strcmp(op, "null") != 0)
         return node_fail(in, i, "an op that is neither null nor tvm_op");
     entry->expr = tmk_say_add_param(
         &in->say, name, tmk_say_tensor_type(in->say.arena, entry->dtype, &entry->shape));

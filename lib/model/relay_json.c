@@ -378,9 +378,9 @@ static enum tmk_status advance(struct tmk_relay_json *from, int64_t index, const
     struct tmk_relay_reader *in = from->nodes.in;
     struct tmk_relay_expr *leaf;
     const char *key = tmk_relay_json_text(node, "type_key");
-    if (strcmp(key, "relay.Call") && strcmp(key, "relay.Tuple") &&
-        strcmp(key, "relay.TupleGetItem") && strcmp(key, "relay.If") &&
-        strcmp(key, "relay.Function")) {
+    if (strcmp(key, "relay.Call") != 0 && strcmp(key, "relay.Tuple") != 0 &&
+        strcmp(key, "relay.TupleGetItem") != 0 && strcmp(key, "relay.If") != 0 &&
+        strcmp(key, "relay.Function") != 0) {
         TMK_TRY(read_leaf(from, index, node, &leaf));
         if (leaf)
             return TMK_OK;
@@ -446,7 +446,7 @@ static enum tmk_status make_variable(struct tmk_relay_json *from, int64_t index,
     struct tmk_relay_expr *use;
     const char *hint = "";
     cJSON *id;
-    if (strcmp(tmk_relay_json_text(node, "type_key"), "relay.Var"))
+    if (strcmp(tmk_relay_json_text(node, "type_key"), "relay.Var") != 0)
         return tmk_relay_node_fail(&from->nodes, index, "expected a variable");
     TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_json_ref(node, "vid"), &id));
     enum tmk_status status = read_name(from, id, "name_hint", &hint);

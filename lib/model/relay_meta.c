@@ -73,7 +73,7 @@ static enum tmk_status hand_out(struct tmk_relay_reader *in) {
     for (size_t i = 0; i < in->metadata.used; i += sizeof(struct tmk_relay_expr *)) {
         struct tmk_relay_expr *expr;
         memcpy(&expr, in->metadata.data + i, sizeof expr);
-        if (strcmp(expr->text, "relay.Constant"))
+        if (strcmp(expr->text, "relay.Constant") != 0)
             continue;
         if (expr->index >= module->n_constants)
             return tmk_relay_fail(in, expr->place, "the metadata holds %" PRIu32 " constants",

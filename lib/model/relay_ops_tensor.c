@@ -276,9 +276,7 @@ static struct tmk_value *strided_slice(struct tmk_relay_call *call) {
         if (n_steps > 1 && i >= n_steps)
             step[i] = 1;
         to[i] = end[i];
-        if (by_size && end[i] < 0)
-            to[i] = INT64_MAX;
-        else if (by_size && !tmk_add_i64(begin[i], end[i], &to[i]))
+        if (by_size && (end[i] < 0 || !tmk_add_i64(begin[i], end[i], &to[i])))
             to[i] = INT64_MAX;
         else if (by_size && begin[i] < 0 && to[i] == 0)
             to[i] = INT64_MAX; /* the last elements, up to the end */

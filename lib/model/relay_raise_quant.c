@@ -80,13 +80,12 @@ static const char *raise_quantize(struct tmk_raising *r, const struct tmk_node *
     const struct tmk_value *y = node->outputs[0];
     const enum tmk_dtype dtype = y->type.dtype;
     struct tmk_relay_expr *x = tmk_raise_operand(r, node, 0);
-    double scale, zero;
+    double scale, zero = 0;
     if (!tmk_raise_number(r, node, 1, &scale) ||
         (tmk_raise_has(node, 2) && !tmk_raise_number(r, node, 2, &zero)))
         return "it quantizes by channel, or by a computed scale";
     if (!has_codes(dtype) || tmk_raise_dtype(node, 0) != TMK_FLOAT32)
         return "only float32 to 8 and 16 bits can be said";
-    zero = tmk_raise_has(node, 2) ? zero : 0;
     if (r->options.qnn)
         return say_qnn_quantize(r, node, x, scale, zero, dtype);
     const int64_t lowest = lowest_of(dtype), highest = highest_of(dtype);

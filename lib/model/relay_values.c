@@ -12,7 +12,7 @@
 static bool is_odd_number(const struct tmk_relay_token *token) {
     static const char *const suffixes[] = {"", "f", "f16", "f32", "f64"};
     if (token->kind != RELAY_WORD || token->len < 3 ||
-        (memcmp(token->at, "inf", 3) && memcmp(token->at, "nan", 3)))
+        (memcmp(token->at, "inf", 3) != 0 && memcmp(token->at, "nan", 3) != 0))
         return false;
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
         if (strlen(suffixes[i]) == token->len - 3 &&

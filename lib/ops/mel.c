@@ -55,7 +55,8 @@ static enum tmk_status read_mel(const struct tmk_tensor *const *in, bool edges, 
         m.upper = edge_of(in[4]);
         if (!(m.lower >= 0 && m.upper >= m.lower && isfinite(m.upper)))
             return tmk_fail(diag, TMK_RANGE, "the edges are %g and %g Hz", m.lower, m.upper);
-        if (edge_bin(&m, m.bands + 1) > (double)(m.length / 2 + 1))
+        const int64_t bins = m.length / 2 + 1;
+        if (edge_bin(&m, m.bands + 1) > (double)bins)
             return tmk_fail(diag, TMK_RANGE,
                             "input 'upper_edge_hertz' is %g, above half the sample rate of %lld",
                             m.upper, (long long)m.rate);

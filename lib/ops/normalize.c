@@ -105,8 +105,8 @@ static enum tmk_status run_mvn(struct tmk_run *run) {
     TMK_TRY(moment_strides(run->node, shape, stride, &moments, run->diag));
     size_t count = tmk_tensor_count(run->in[0]), kept = tmk_extent(&moments, 0, moments.rank),
            width = shape->rank ? (size_t)shape->dim[shape->rank - 1] : 1,
-           step = shape->rank ? (size_t)stride[shape->rank - 1] : 0;
-    double *mean = run->scratch(run->context, 2 * kept * sizeof *mean), n = (double)(count / kept);
+           step = shape->rank ? (size_t)stride[shape->rank - 1] : 0, each = count / kept;
+    double *mean = run->scratch(run->context, 2 * kept * sizeof *mean), n = (double)each;
     if (!mean)
         return tmk_nomem(run->diag);
     double *deviation = mean + kept;

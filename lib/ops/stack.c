@@ -84,7 +84,7 @@ enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *r
         return TMK_OK;
     /* one tensor is [outer, inner]; slice t goes to [outer, t, inner] */
     size_t outer = tmk_extent(&stack->shape, 0, at);
-    size_t inner = stack->used / stack->n / outer;
+    size_t inner = tmk_extent(&stack->shape, at, stack->shape.rank) * tmk_dtype_size(stack->dtype);
     for (size_t t = 0; t < stack->n; t++) {
         size_t to = reversed ? stack->n - 1 - t : t;
         for (size_t o = 0; o < outer; o++)
