@@ -187,7 +187,7 @@ static enum tmk_status put_methods(const struct tmk_profile_tensor *t, struct tm
                                    struct tmk_diag *diag) {
     const bool weight = t->kind == TMK_PROFILE_WEIGHT;
     const struct tmk_grid grid = {weight ? TMK_INT8 : TMK_UINT8, weight, weight, false};
-    struct tmk_spread spread;
+    struct tmk_spread spread = {0};
     struct tmk_json_out list = tmk_json_new_array();
     enum tmk_status status =
         tmk_spread_make((const struct tmk_stats *const[]){t->stats}, 1, &spread, diag);
@@ -196,14 +196,16 @@ static enum tmk_status put_methods(const struct tmk_profile_tensor *t, struct tm
         struct tmk_expectation expected;
         float scale;
         int32_t zero;
-        if ((*m)->choose(&spread, &grid, (*m)->parameter, &choice, NULL) != TMK_OK ||
+        enum tmk_status chosen = (*m)->choose(&spread, &grid, (*m)->parameter, &choice, NULL);
+        if (chosen == TMK_NOMEM)
+            status = tmk_nomem(diag);
+        if (chosen != TMK_OK ||
             tmk_grid_fit(&grid, choice.low, choice.high, &scale, &zero, NULL) != TMK_OK)
             continue; /* it wants what this profile does not hold */
         tmk_expect(&spread, &grid, scale, zero, &expected);
         put_choice(&list, (*m)->name, (double)choice.low, (double)choice.high, &expected);
     }
-    if (status == TMK_OK)
-        tmk_spread_finish(&spread);
+    tmk_spread_finish(&spread);
     tmk_json_put_child(out, "methods", &list);
     return status;
 }

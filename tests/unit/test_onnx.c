@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "folder.h"
 #include "graph/identify.h"
 #include "graph/print.h"
 #include "model/onnx.h"
@@ -37,20 +37,15 @@ static const char sample[] =
     "}\n";
 
 struct fixture {
-    char path[64];
+    char path[128];
 };
 
 static int make_path(void **state) {
     static struct fixture f;
-    strcpy(f.path, "/tmp/tidemark-onnx-XXXXXX");
-    int fd = mkstemp(f.path);
+    int failed = make_folder(state);
+    in_folder("model.onnx", f.path);
     *state = &f;
-    return fd < 0 || close(fd);
-}
-
-static int remove_path(void **state) {
-    struct fixture *f = *state;
-    return unlink(f->path);
+    return failed;
 }
 
 /* Not through tmk_file_write, which waits for the disk. */
@@ -209,7 +204,7 @@ static void a_damaged_file_is_refused_or_is_another_model(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-#define IN_A_FILE(test) cmocka_unit_test_setup_teardown(test, make_path, remove_path)
+#define IN_A_FILE(test) cmocka_unit_test_setup_teardown(test, make_path, remove_folder)
 
 /* Messages written by hand: of one float, a sequence of two of it, optionals of it and of that. */
 #define FLOAT_2 "\x08\x01\x10\x01\x4a\x04\0\0\0\x40"
