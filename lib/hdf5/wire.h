@@ -59,9 +59,9 @@ struct tmk_hdf5_set {
     uint64_t stored, address;
 };
 
+/* Without padding, which would carry what was on the stack. */
 struct tmk_hdf5_spec {
-    uint32_t as;
-    uint64_t chars, at;
+    uint64_t as, chars, at;
 };
 
 struct tmk_hdf5_direct {
