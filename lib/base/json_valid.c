@@ -101,7 +101,7 @@ static bool take_name(struct cursor *c) {
 }
 
 bool tmk_json_is_valid(const char *text, size_t len) {
-    char closing[CJSON_NESTING_LIMIT];
+    char closing[CJSON_NESTING_LIMIT] = {0};
     size_t depth = 0;
     struct cursor c = {text, text + len};
     for (;;) { /* a value stands here */
