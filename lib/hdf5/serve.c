@@ -511,14 +511,13 @@ static bool wait_for_one(struct server *s, int fd, int parent) {
 }
 
 void tmk_hdf5_serve(const char *path, int fd, unsigned char *shared, int parent) {
-    struct server s = {.path = path, .half = {shared, shared + TMK_HDF5_HALF}};
+    char more[TMK_HDF5_MOST_MESSAGE + 1];
+    unsigned char answer[TMK_HDF5_MOST_MESSAGE];
+    struct server s = {
+        .path = path, .half = {shared, shared + TMK_HDF5_HALF}, .more = more, .answer = answer};
     /* Its end of the socket may be open in children of the parent, too. */
     const struct timeval patience = {PATIENCE, 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    s.more = malloc(TMK_HDF5_MOST_MESSAGE + 1);
-    s.answer = malloc(TMK_HDF5_MOST_MESSAGE);
-    if (!s.more || !s.answer)
-        return;
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     bool there = true;
     while (there && wait_for_one(&s, fd, parent)) {
