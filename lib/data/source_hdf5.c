@@ -75,12 +75,12 @@ static enum tmk_status choose_type(struct tmk_hdf5 *file, struct table *table,
 }
 
 /* Could the file hold so many bytes of the array? A damaged shape asks for any memory. Parts that
- * nobody wrote are zeros, and data may lie in other files. */
+ * nobody wrote are zeros. */
 static bool could_hold(const struct hdf5 *h, const struct table *table, size_t bytes) {
     const struct tmk_hdf5_dataset *set = &table->set;
     if (set->compact) /* HDF5 copies from the object's header without looking */
         return bytes <= set->stored;
-    return set->elsewhere || bytes <= LARGEST_UNWRITTEN ||
+    return bytes <= LARGEST_UNWRITTEN ||
            bytes / (set->filtered ? BEST_PACKED : 1) <= tmk_hdf5_bytes(h->file)->size;
 }
 

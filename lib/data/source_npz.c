@@ -202,7 +202,7 @@ static enum tmk_status read_member(struct npz *npz, struct member *member, uint6
     if (!member->header.refusal && !member->bytes) {
         struct tmk_buf *bytes = tmk_buf_create(member->size);
         if (!bytes)
-            return tmk_fail(diag, TMK_NOMEM, "out of memory for %zu bytes", member->size);
+            return tmk_nomem(diag);
         enum tmk_status status =
             unpack(npz, member->index, tmk_buf_data(bytes), member->size, true, diag);
         if (status != TMK_OK) {

@@ -160,11 +160,9 @@ static bool take_set(const struct tmk_hdf5_set *from, struct tmk_hdf5_dataset *o
                                    .stored = from->stored,
                                    .address = from->address,
                                    .compact = from->compact,
-                                   .filtered = from->filtered,
-                                   .elsewhere = from->elsewhere};
+                                   .filtered = from->filtered};
     if (from->rank > TMK_HDF5_MAX_RANK || from->compact > 1 || from->filtered > 1 ||
-        from->elsewhere > 1 || from->type.is == TMK_HDF5_NONE ||
-        !take_type(&from->type, &set.element))
+        from->type.is == TMK_HDF5_NONE || !take_type(&from->type, &set.element))
         return false;
     memcpy(set.dim, from->dim, sizeof set.dim);
     memcpy(set.chunk, from->chunk, sizeof set.chunk);

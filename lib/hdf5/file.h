@@ -121,7 +121,6 @@ struct tmk_hdf5_dataset {
     uint64_t address;                  /* of its one block of bytes; UINT64_MAX: it has none */
     bool compact;                      /* inside the object's header */
     bool filtered;                     /* compressed, say */
-    bool elsewhere;                    /* in other files or datasets */
     /* Of the layer. */
     uint32_t number;
     size_t size;   /* of an element in memory; 0: nobody said as what it is to be read */

@@ -62,7 +62,8 @@ static bool answer(struct server *s, const void *bytes, size_t len) {
 
 static bool open_file(struct server *s) {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    if (access < 0)
+    /* Who made the file may not choose which others are opened. */
+    if (access < 0 || H5Lunregister(H5L_TYPE_EXTERNAL) < 0)
         return false;
 #if H5_VERSION_GE(1, 10, 7)
     /* Locks fail on file systems without them, and a finished file is never written to. */
@@ -258,16 +259,16 @@ static bool keep_a_chunk(struct server *s, struct set *set) {
     return kept;
 }
 
-static void describe_layout(struct set *set, struct tmk_hdf5_set *out) {
+/* false: in other files or datasets. */
+static bool describe_layout(struct set *set, struct tmk_hdf5_set *out) {
     hsize_t chunk[H5S_MAX_RANK];
     hid_t created = H5Dget_create_plist(set->id);
     H5D_layout_t layout = created < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(created);
     out->compact = layout == H5D_COMPACT;
-    out->elsewhere = created < 0 || layout == H5D_VIRTUAL || layout == H5D_LAYOUT_ERROR ||
-                     H5Pget_external_count(created) != 0;
+    const bool here = created >= 0 && layout != H5D_VIRTUAL && layout != H5D_LAYOUT_ERROR &&
+                      H5Pget_external_count(created) == 0;
     out->filtered = layout == H5D_CHUNKED && H5Pget_nfilters(created) > 0;
-    haddr_t address =
-        layout == H5D_CONTIGUOUS && !out->elsewhere ? H5Dget_offset(set->id) : HADDR_UNDEF;
+    haddr_t address = layout == H5D_CONTIGUOUS && here ? H5Dget_offset(set->id) : HADDR_UNDEF;
     out->address = address == HADDR_UNDEF ? UINT64_MAX : address;
     int rank = layout == H5D_CHUNKED ? H5Pget_chunk(created, H5S_MAX_RANK, chunk) : 0;
     set->chunk = rank > 0 ? (size_t)out->type.size : 0;
@@ -278,22 +279,25 @@ static void describe_layout(struct set *set, struct tmk_hdf5_set *out) {
     }
     if (created >= 0)
         H5Pclose(created);
+    return here;
 }
 
 static bool describe(struct server *s, struct set *set, struct tmk_hdf5_set *out) {
     hsize_t dim[H5S_MAX_RANK];
     set->id = H5Dopen2(s->file, s->more, H5P_DEFAULT);
     if (set->id < 0 || (set->type = H5Dget_type(set->id)) < 0 ||
-        (set->space = H5Dget_space(set->id)) < 0)
+        !describe_type(set->type, &out->type))
+        return false;
+    if (!describe_layout(set, out)) /* even its shape may be in another file */
+        return refuse(s, "its data are outside the file; copy them into it");
+    if ((set->space = H5Dget_space(set->id)) < 0)
         return false;
     int rank = H5Sget_simple_extent_ndims(set->space);
-    if (rank < 0 || H5Sget_simple_extent_dims(set->space, dim, NULL) < 0 ||
-        !describe_type(set->type, &out->type))
+    if (rank < 0 || H5Sget_simple_extent_dims(set->space, dim, NULL) < 0)
         return false;
     out->rank = (uint32_t)rank;
     for (int i = 0; i < rank; i++)
         out->dim[i] = dim[i];
-    describe_layout(set, out);
     out->stored = H5Dget_storage_size(set->id);
     return set->chunk <= 1 << 20 || set->chunk > LARGEST_CACHE || keep_a_chunk(s, set);
 }

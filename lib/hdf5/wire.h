@@ -53,7 +53,7 @@ struct tmk_hdf5_type {
 };
 
 struct tmk_hdf5_set {
-    uint32_t number, rank, compact, filtered, elsewhere;
+    uint32_t number, rank, compact, filtered;
     struct tmk_hdf5_type type;
     uint64_t dim[TMK_HDF5_MAX_RANK], chunk[TMK_HDF5_MAX_RANK];
     uint64_t stored, address;

@@ -15,6 +15,7 @@
 #include <tidemark/tensor.h>
 
 #include "base/arena.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "graph/graph.h"
 
@@ -152,8 +153,9 @@ struct tmk_relay_module {
     uint32_t version[3]; /* 0.0.4, 0.0.5; all 0: there was no header */
     struct tmk_relay_function **functions;
     uint32_t n_functions;
-    bool has_metadata;   /* a section was there; without it METADATA expressions have no data */
-    const char *section; /* its JSON, where it holds more than constants; else NULL */
+    struct tmk_map by_name; /* the functions of a module that was read; else empty */
+    bool has_metadata;      /* a section was there; without it METADATA expressions have no data */
+    const char *section;    /* its JSON, where it holds more than constants; else NULL */
     struct tmk_tensor *constants; /* of the section, in order; TMK_RELAY_METADATA share them. An
                                      array in the arena, tensors finished by destroy */
     const char **constant_dtypes;

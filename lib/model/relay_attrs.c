@@ -23,7 +23,7 @@ struct tmk_value **tmk_rl_parts(struct tmk_relay_call *call, uint32_t i, uint32_
         return tmk_rl_fail(call, TMK_GRAPH, "operand %u is no tuple", i);
     struct tmk_value **values = tmk_arena_array(&call->to->scratch, item->n + 1, sizeof(void *));
     if (!values)
-        return tmk_rl_fail(call, TMK_NOMEM, "out of memory");
+        return tmk_rl_nomem(call);
     for (uint32_t k = 0; k < item->n; k++) {
         values[k] = item->items[k].value;
         if (!values[k])
@@ -80,7 +80,7 @@ const double *tmk_rl_numbers(struct tmk_relay_call *call, const struct tmk_value
     size_t count = tmk_tensor_count(t);
     double *numbers = tmk_arena_array(&call->to->scratch, count + 1, sizeof *numbers);
     if (!numbers)
-        return tmk_rl_fail(call, TMK_NOMEM, "out of memory");
+        return tmk_rl_nomem(call);
     for (size_t i = 0; i < count; i++) {
         switch (t->dtype) {
         case TMK_FLOAT32:
@@ -215,7 +215,7 @@ static int64_t *new_ints(struct tmk_relay_call *call, size_t n) {
     if (n > TMK_RL_INTS)
         return tmk_rl_fail(call, TMK_UNSUPPORTED, "a list of %zu; at most %d", n, TMK_RL_INTS);
     ints = tmk_arena_array(&call->to->scratch, n + 1, sizeof *ints);
-    return ints ? ints : tmk_rl_fail(call, TMK_NOMEM, "out of memory");
+    return ints ? ints : tmk_rl_nomem(call);
 }
 
 /* "[1, 1]" */

@@ -176,8 +176,10 @@ void *tmk_rl_fail(struct tmk_relay_call *call, enum tmk_status status, const cha
     return NULL;
 }
 
-static void *no_memory(struct tmk_relay_call *call) {
-    return tmk_rl_fail(call, TMK_NOMEM, "out of memory");
+void *tmk_rl_nomem(struct tmk_relay_call *call) {
+    if (call->status == TMK_OK)
+        call->status = tmk_nomem(call->to->diag);
+    return NULL;
 }
 
 /* ---- nodes ---- */
@@ -199,7 +201,7 @@ void tmk_rl_set_ints(struct tmk_relay_call *call, const char *name, const int64_
     struct tmk_attr *attr = next_attr(call, name);
     int64_t *copy = tmk_arena_array(&call->to->scratch, n ? n : 1, sizeof *copy);
     if (!copy) {
-        no_memory(call);
+        tmk_rl_nomem(call);
         n = 0;
     }
     for (size_t i = 0; i < n; i++)
@@ -265,7 +267,7 @@ struct tmk_value *tmk_rl_n(struct tmk_relay_call *call, const char *part, const 
     const char *name = part_name(call, part);
     const char *label = name ? tmk_rl_text(call->to, "%s %s", call->op->name, name) : NULL;
     if (!label)
-        return no_memory(call);
+        return tmk_rl_nomem(call);
     call->status = add_node(call, op, in, n, &name, 1, label, &node);
     call->n_pending = 0;
     return node ? node->outputs[0] : NULL;
@@ -292,14 +294,14 @@ struct tmk_value *tmk_rl_tuple(struct tmk_relay_call *call, struct tmk_value *co
         return NULL;
     struct tmk_relay_item *items = tmk_arena_array(&call->to->scratch, n + 1, sizeof *items);
     if (!items)
-        return no_memory(call);
+        return tmk_rl_nomem(call);
     for (uint32_t i = 0; i < n; i++) {
         items[i].value = values[i];
         size_t len = strlen(call->name);
         bool ours = values[i] && strncmp(values[i]->name, call->name, len) == 0 &&
                     values[i]->name[len] == '.';
         if (ours && !tmk_ptrmap_put(&call->to->parts, values[i], values[i]))
-            return no_memory(call);
+            return tmk_rl_nomem(call);
     }
     call->result = (struct tmk_relay_item){.items = items, .n = n};
     return NULL;
@@ -322,7 +324,7 @@ void tmk_rl_outputs(struct tmk_relay_call *call, const char *op, struct tmk_valu
         label = names[i] ? label : NULL;
     }
     if (!label) {
-        no_memory(call);
+        tmk_rl_nomem(call);
         return;
     }
     call->status = add_node(call, op, in, n_in, names, n_out, label, &node);
@@ -340,7 +342,7 @@ static struct tmk_value *add_constant(struct tmk_relay_call *call, const char *p
     if (name)
         call->status = tmk_rl_initializer(call->to, name, tensor, &value);
     else
-        no_memory(call);
+        tmk_rl_nomem(call);
     tmk_tensor_finish(tensor);
     return value;
 }

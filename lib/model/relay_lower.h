@@ -128,6 +128,7 @@ TMK_NODISCARD enum tmk_status tmk_rl_infer(struct tmk_node *node, struct tmk_dia
 /* Records the failure and answers NULL. */
 void *tmk_rl_fail(struct tmk_relay_call *call, enum tmk_status status, const char *fmt, ...)
     TMK_PRINTF(3, 4);
+void *tmk_rl_nomem(struct tmk_relay_call *call);
 
 /* ---- operands and what is known of them ---- */
 

@@ -40,6 +40,7 @@ void tmk_relay_module_destroy(struct tmk_relay_module **module) {
         tmk_buf_unref(&gone->pool->bufs[i]);
     free(gone->pool->bufs);
     free(gone->pool);
+    tmk_map_finish(&gone->by_name);
     tmk_arena_finish(&gone->arena);
     free(gone);
     *module = NULL;
@@ -77,6 +78,8 @@ enum tmk_dtype tmk_relay_dtype(const char *name) {
 
 struct tmk_relay_function *tmk_relay_function(const struct tmk_relay_module *module,
                                               const char *name) {
+    if (module->by_name.used)
+        return tmk_map_get(&module->by_name, name);
     for (uint32_t i = 0; i < module->n_functions; i++)
         if (!strcmp(module->functions[i]->name, name))
             return module->functions[i];

@@ -103,7 +103,7 @@ static struct tmk_value *factor(struct tmk_relay_call *call, const char *attr, u
         return tmk_rl_fail(call, TMK_RANGE, "'%s' is too large", given ? given->name : "");
     double *values = tmk_arena_array(&call->to->scratch, count + 1, sizeof *values);
     if (!values)
-        return tmk_rl_fail(call, TMK_NOMEM, "out of memory");
+        return tmk_rl_nomem(call);
     for (size_t k = 0; k < count; k++)
         values[k] = otherwise;
     return tmk_rl_array(call, attr, TMK_FLOAT32, shape, values);

@@ -132,7 +132,7 @@ static struct tmk_value *counts(struct tmk_relay_call *call, const struct window
         return tmk_rl_fail(call, TMK_RANGE, "a result that is too large");
     double *values = tmk_arena_array(&call->to->scratch, total + 1, sizeof *values);
     if (!values)
-        return tmk_rl_fail(call, TMK_NOMEM, "out of memory");
+        return tmk_rl_nomem(call);
     for (size_t at = 0; at < total; at++) {
         size_t rest = at;
         values[at] = 1;

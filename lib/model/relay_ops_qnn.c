@@ -133,7 +133,7 @@ static struct tmk_value *rescaled(struct tmk_relay_call *call, const char *part,
     if (call->status != TMK_OK)
         return NULL;
     if (!multipliers || !shifts)
-        return tmk_rl_fail(call, TMK_NOMEM, "out of memory");
+        return tmk_rl_nomem(call);
     for (size_t i = 0; i < from.n; i++) {
         int32_t multiplier, shift;
         call->status = tmk_fixed_from_real(from.values[i] / to, &multiplier, &shift, l->diag);
@@ -321,7 +321,7 @@ static struct tmk_value *per_axis(struct tmk_relay_call *call) {
                            n_right);
     double *shift = tmk_arena_array(&call->to->scratch, n_left, sizeof *shift);
     if (!shift)
-        return tmk_rl_fail(call, TMK_NOMEM, "out of memory");
+        return tmk_rl_nomem(call);
     for (size_t i = 0; i < n_left; i++) {
         if (left[i] != 0 && right[i] != 0)
             return tmk_rl_fail(call, TMK_UNSUPPORTED,

@@ -490,6 +490,13 @@ static bool is_json(const char *text, size_t len) {
     return i < len && text[i] == '{';
 }
 
+static enum tmk_status index_functions(struct tmk_relay_module *module, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < module->n_functions; i++)
+        if (!tmk_map_put(&module->by_name, module->functions[i]->name, module->functions[i]))
+            return tmk_nomem(diag);
+    return TMK_OK;
+}
+
 enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
                                 struct tmk_relay_module **out, struct tmk_diag *diag) {
     bool json = is_json(text, len);
@@ -518,6 +525,8 @@ enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
     };
     enum tmk_status status = json ? tmk_relay_parse_json(&in, text, len) : parse_module(&in);
     reader_finish(&in);
+    if (status == TMK_OK)
+        status = index_functions(module, diag);
     if (status != TMK_OK) {
         tmk_relay_module_destroy(&module);
         return status;

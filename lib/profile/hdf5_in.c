@@ -43,8 +43,6 @@ static enum tmk_status check_link(struct tmk_h5_reader *r, const char *path) {
 static enum tmk_status check_layout(struct tmk_h5_reader *r, const struct tmk_hdf5_dataset *set,
                                     const char *path) {
     size_t bytes = set->element.size;
-    if (set->elsewhere)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is stored outside the file", path);
     for (int i = 0; i < set->rank && set->chunk[i]; i++)
         if (!tmk_mul_size(bytes, (size_t)set->chunk[i], &bytes) || bytes > MAX_CHUNK_BYTES)
             return tmk_fail(r->diag, TMK_FORMAT, "'%s' has chunks that are too large", path);

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small files that become large, long or deep when they are read: done or refused in one line, in seconds and little memory.
+
+usage: test_bombs.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import os
+import struct
+import subprocess
+import zlib
+
+import onnx_bytes as onnx
+from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, folder, main, npy_bytes
+from sources import HAS_HDF5, PYTHON
+from test_limits import SCALAR, within
+
+LIMIT = 768  # MiB
+MANY = 100000
+
+
+def refused(here, *words, says=()):
+    within(LIMIT, *words, cwd=here).refuses(BAD_INPUT, *says)
+
+
+def profile(here, model, data, says=()):
+    refused(here, "profile", model, "--data", data, "-o", "p.json", says=says)
+    assert not (here / "p.json").exists()
+
+
+# ---- data ----
+
+def deflated(size):
+    """So many zeros, without holding them."""
+    pack, piece = zlib.compressobj(9, zlib.DEFLATED, -15), bytes(1 << 20)
+    return b"".join([*(pack.compress(piece) for _ in range(size >> 20)), pack.flush()])
+
+
+def npz(header, packed, claimed):
+    """An archive of one member 'image', which says that it unpacks to `claimed` bytes."""
+    whole = zlib.compressobj(9, zlib.DEFLATED, -15)
+    start = whole.compress(header) + whole.flush(zlib.Z_FULL_FLUSH)
+    body, name = start + packed, b"image.npy"
+    entry = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 0, 0, len(body), min(claimed, 0xfffffffe), len(name), 0)
+    local = b"PK\3\4" + entry + name + body
+    central = b"PK\1\2" + struct.pack("<H", 20) + entry + struct.pack("<HHHII", 0, 0, 0, 0, 0) + name
+    return local + central + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
+
+
+def test_archives_unpack_to_what_they_say():
+    picture = npy_bytes([1, 1, 8, 8])
+    huge = npy_bytes([1]).replace(b"(1,), }" + b" " * 13, b"(4194304,1,8,8), }  ")[:-4]
+    bomb = deflated(1 << 30)
+    with folder() as here:
+        for header, claimed in ((picture[:128], len(picture)), (picture[:128], 1 << 30), (huge, 128 + (1 << 30)), (huge, 1 << 32)):
+            (here / "x.npz").write_bytes(npz(header, bomb, claimed))
+            profile(here, DIGITS.resolve(), "x.npz", says=["x.npz"])
+
+
+def chunk(kind, content):
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def png(width, height, *chunks, bits=8, colour=0):
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + b"".join(chunks) + chunk(b"IEND", b"")
+
+
+def jpeg(width, height, scans, progressive):
+    """A grey picture whose scans hold nothing but the ends of bands."""
+    def part(mark, content):
+        return bytes([0xff, mark]) + struct.pack(">H", len(content) + 2) + content
+    table = part(0xc4, b"\x00" + bytes([1] + [0] * 15) + b"\x00") + part(0xc4, b"\x10" + bytes([1] + [0] * 15) + b"\xe0")
+    out = b"\xff\xd8" + part(0xdb, b"\0" + b"\1" * 64) + part(0xc2 if progressive else 0xc0, struct.pack(
+        ">BHHBBBB", 8, height, width, 1, 1, 0x11, 0)) + table
+    scan = part(0xda, bytes([1, 1, 0, 0, 0, 0])) if progressive else part(0xda, bytes([1, 1, 0, 0, 63, 0]))
+    refine = part(0xda, bytes([1, 1, 0, 1, 63, 0]))
+    return out + scan + b"\0" * 2 + (refine + b"\0") * (scans - 1) + b"\xff\xd9"
+
+
+def test_pictures_are_no_larger_than_pictures_are():
+    if "images" not in FEATURES:
+        return "left out: no images in this build"
+    bomb = zlib.compress(bytes(1 << 26), 9)
+    pixels = chunk(b"IDAT", zlib.compress(bytes(9) * 8))
+    pictures = {f"{side}.png": png(side, side, pixels) for side in (20000, 65500, 0x7fffffff, 0x80000000, 0xffffffff)}
+    pictures |= {"wide.png": png(0x7fffffff, 1, pixels), "empty.png": png(9000, 9000, pixels),
+                 "65500.jpg": jpeg(65500, 65500, 1, False), "65500p.jpg": jpeg(65500, 65500, 9, True),
+                 "scans.jpg": jpeg(2000, 2000, 5000, True)}
+    with folder() as here:
+        for name, content in pictures.items():
+            (here / name).write_bytes(content)
+            profile(here, DIGITS.resolve(), name, says=[name])
+        # what stands beside the pixels is not kept
+        for kind, content in ((b"iCCP", b"p\0\0" + bomb), (b"zTXt", b"t\0\0" + bomb), (b"iTXt", b"t\0\1\0\0\0" + bomb)):
+            (here / "beside.png").write_bytes(png(8, 8, *[chunk(kind, content)] * 20, pixels))
+            done = within(64, "profile", DIGITS.resolve(), "--data", "beside.png", "-o", "p.json", "--quiet", cwd=here)
+            assert done.status in (DONE, BAD_INPUT), done
+    return None
+
+
+HDF5 = """
+import h5py, numpy, os
+secret = numpy.arange(64, dtype='f4').reshape(1, 1, 8, 8)
+with h5py.File('secret.h5', 'w') as f:
+    f['x'] = secret
+secret.tofile('secret.bin')
+with h5py.File('many.h5', 'w') as f:
+    f.create_dataset('x', (1 << 34, 1, 8, 8), 'f4', chunks=(1 << 14, 1, 8, 8), compression='gzip')
+with h5py.File('chunk.h5', 'w') as f:
+    f.create_dataset('x', (1 << 22, 1, 8, 8), 'f4', chunks=(1 << 22, 1, 8, 8), compression='gzip')
+with h5py.File('link.h5', 'w') as f:
+    f['x'] = h5py.ExternalLink('secret.h5', '/x')
+with h5py.File('pipe.h5', 'w') as f:
+    f['x'] = h5py.ExternalLink('pipe', '/x')
+with h5py.File('raw.h5', 'w') as f:
+    f.create_dataset('x', (1, 1, 8, 8), 'f4', external=[('secret.bin', 0, 256)])
+for name, maxshape in (('virtual.h5', None), ('growing.h5', (None, 1, 8, 8))):
+    with h5py.File(name, 'w') as f:
+        layout = h5py.VirtualLayout((1, 1, 8, 8), 'f4', maxshape=maxshape)
+        layout[:] = h5py.VirtualSource('secret.h5', 'x', shape=(1, 1, 8, 8))
+        f.create_virtual_dataset('x', layout)
+os.mkfifo('pipe')
+"""
+
+
+def test_hdf5_keeps_to_its_file():
+    if not HAS_HDF5:
+        return "left out: no HDF5 in this build, or no TIDEMARK_TEST_PYTHON to write it"
+    with folder() as here:
+        subprocess.run([PYTHON, "-c", HDF5], cwd=here, check=True)
+        for name in ("many", "link", "pipe", "raw", "virtual", "growing"):
+            for inside in ("", ":/x"):
+                profile(here, DIGITS.resolve(), f"{name}.h5{inside}", says=[f"{name}.h5"])
+        for name in ("raw", "virtual"):
+            profile(here, DIGITS.resolve(), f"{name}.h5:/x", says=["outside the file"])
+        profile(here, DIGITS.resolve(), "chunk.h5:/x")
+    return None
+
+
+# ---- weights that are elsewhere ----
+
+def test_weights_are_in_plain_files():
+    with folder() as here:
+        (here / "x.npy").write_bytes(npy_bytes([4, 3]))
+        (here / "deep").mkdir()
+        os.mkfifo(here / "pipe")
+        os.symlink("/dev/zero", here / "zero")
+        os.symlink("/dev", here / "dev")
+        os.symlink("pipe", here / "to-pipe")
+        os.symlink("round", here / "round")
+        for location in ("pipe", "to-pipe", "zero", "dev/zero", "/dev/zero", "deep", "deep/", "deep/../pipe", "round", "a\x1b[31m\nb", "\0", "a\0b",
+                         "n" * 300, "\\\\host\\x", "\xff"):
+            tensor = onnx.tensor("w", [3], [], external={"location": location})
+            (here / "m.onnx").write_bytes(onnx.model([onnx.node("Add", ["x", "w"], ["y"])], [onnx.value("x", ["N", 3])],
+                                                     [onnx.value("y", ["N", 3])], [tensor]))
+            profile(here, "m.onnx", "x.npy", says=["m.onnx", "'w'"])
+
+
+# ---- text and models ----
+
+def test_nested_text_is_refused():
+    start = "def @main(%x: Tensor[(4), float32]) { "
+    with folder() as here:
+        texts = [start + "(" * MANY + "%x" + ")" * MANY + " }", start + "(" * MANY, start + "fn () { " * MANY, start + "if (" * MANY,
+                 "def @main(%x: " + "(" * MANY, "/*" * MANY, start + "%x }\n#[metadata]\n" + "[" * MANY,
+                 # doubling functions; functions that go on and on; one that is its own
+                 "def @f0(%x: Tensor[(4), float32]) { nn.relu(%x) }\n" + "".join(
+                     f"def @f{i + 1}(%x: Tensor[(4), float32]) {{ @f{i}(@f{i}(%x)) }}\n" for i in range(40)) + start + "@f40(%x) }",
+                 "".join(f"def @f{i + 1}(%x: Tensor[(4), float32]) {{ @f{i}(%x) }}\n" for i in range(MANY)) + start + f"@f{MANY}(%x) }}",
+                 start + "@main(%x) }"]
+        for i, text in enumerate(texts):
+            (here / f"{i}.relay").write_text('#[version = "0.0.5"]\n' + text + "\n")
+            within(256, "transform", f"{i}.relay", "--passes", "all", "-o", "t.onnx", cwd=here).refuses(BAD_INPUT, f"{i}.relay")
+
+
+def test_nested_json_is_refused():
+    with folder() as here:
+        within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
+        for text in ("[" * MANY, "[" * MANY + "]" * MANY, '{"a":' * MANY + "1" + "}" * MANY, '{"tensors":' + "[" * MANY + "]" * MANY + "}",
+                     "{" + ",".join(['"a":1'] * MANY) + "}", '{"' + "a" * 10000000 + '":1}', "- " * MANY + "a",
+                     "a0: &a0 [x,x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i},*a{i}]\n" for i in range(60))):
+            (here / "bad.json").write_text(text)
+            (here / "bad.yaml").write_text(text)
+            for words in (["show", "bad.json"], ["calibrate", "bad.json"], ["calibrate", "p.json", "--config", "bad.json"],
+                          ["export", "bad.json", "--to", "csv", "-o", "o.csv"], ["diff", "p.json", "bad.json"], ["diff", "p.json", "bad.yaml"],
+                          ["diff", "p.json", "glow=bad.yaml"], ["diff", "p.json", "rknn=bad.yaml"]):
+                said = within(LIMIT, *words, cwd=here)
+                said.refuses((BAD_INPUT, WRONG_CALL))
+
+
+def function(name, called):
+    """A function of one argument that calls others one after another."""
+    nodes = [onnx.node(f, [f"v{i}"], [f"v{i + 1}"], "call", "f") for i, f in enumerate(called)]
+    opset = onnx.block(9, onnx.block(1, "f") + onnx.number(2, 1))
+    return onnx.block(25, onnx.block(1, name) + onnx.block(4, "v0") + onnx.block(5, f"v{len(called)}") +
+                      b"".join(onnx.block(7, n) for n in nodes) + opset + onnx.block(10, "f"))
+
+
+def test_functions_and_branches_end():
+    opsets = (("", 17), ("f", 1))
+    with folder() as here:
+        for functions in ([("F", ["F"])], [("F", ["G"]), ("G", ["F"])],
+                          [("F", ["F39"] * 2), *((f"F{i + 1}", [f"F{i}"] * 2) for i in range(39)), ("F0", [])],
+                          [("F", [f"F{MANY}"]), *((f"F{i + 1}", [f"F{i}"]) for i in range(MANY)), ("F0", [])]):
+            model = onnx.model([onnx.node("F", ["x"], ["y"], "call", "f")], [SCALAR], [onnx.value("y", [1])], opsets=opsets)
+            (here / "m.onnx").write_bytes(model + b"".join(function(*f) for f in functions))
+            within(1024, "graph", "m.onnx", cwd=here).refuses(BAD_INPUT, "m.onnx", "call")
+        leaf = onnx.graph([onnx.node("Relu", ["x"], ["z"])], [], [onnx.value("z", [])])
+        inner = leaf
+        for _ in range(10000):
+            inner = onnx.graph([onnx.node("If", ["c"], ["z"], then_branch=inner, else_branch=leaf)], [], [onnx.value("z", [])])
+        (here / "m.onnx").write_bytes(onnx.number(1, 8) + onnx.block(7, inner))
+        refused(here, "graph", "m.onnx", says=["within each other"])
+
+
+def test_what_is_only_long_is_done():
+    steps, name = 50000, "n" * 10000000
+    chain = [onnx.node("Neg", [f"v{i}" if i else "x"], [f"v{i + 1}"], "same") for i in range(steps)]
+    models = {"chain": ([*chain, onnx.node("Neg", [f"v{steps}"], ["y"])], []),
+              "name": ([onnx.node("Neg", ["x"], [name], name), onnx.node("Neg", [name], ["y"])], []),
+              "weights": ([onnx.node("Neg", ["x"], ["y"])], [onnx.tensor(f"w{i}", [1], [i]) for i in range(MANY)])}
+    with folder() as here:
+        (here / "x.bin").write_bytes(bytes(4))
+        for kind, (nodes, weights) in models.items():
+            (here / "m.onnx").write_bytes(onnx.model(nodes, [SCALAR], [onnx.value("y", [1])], weights))
+            for words in (["graph", "m.onnx", "--dot"], ["transform", "m.onnx", "--passes", "all", "-o", "t.onnx"],
+                          ["instrument", "m.onnx", "-o", "i.onnx"], ["run", "m.onnx", "--data", "x.bin", "-o", "y.npz"]):
+                assert within(LIMIT, *words, cwd=here).status == DONE, (kind, words)
+
+
+if __name__ == "__main__":
+    main(globals())
