@@ -54,7 +54,7 @@ static bool next_entry(void *context, uint64_t *entry) {
     const struct tmk_session_feed *feed = order->feed;
     while (order->at == order->until) {
         uint64_t from, until;
-        if (!tmk_feed_choice_batch(&feed->choice, order->batch++, &from, &until) ||
+        if (!tmk_feed_choice_batch(&order->choice, order->batch++, &from, &until) ||
             from >= order->end)
             return false;
         if (!feed->smaller && until - from < feed->plan.batch)
@@ -81,6 +81,7 @@ static enum tmk_status look_ahead(struct tmk_session_feed *feed, struct tmk_diag
             continue;
         struct tmk_source *source = feed->sources[bound->source];
         orders[i] = (struct feed_order){.feed = feed,
+                                        .choice = feed->choice,
                                         .step = feed->plan.slices ? 1 : bound->step,
                                         .batch = feed->next_batch,
                                         .end = feed->part_end};

@@ -47,10 +47,11 @@ struct feed_total tmk_feed_choice_total(const struct feed_choice *choice);
 /* Entries of one input in the order in which they will be read. */
 struct feed_order {
     const struct tmk_session_feed *feed;
-    uint64_t step;      /* entries a sample */
-    uint64_t batch;     /* at hand */
-    uint64_t end;       /* samples from here on are not of the part */
-    uint64_t at, until; /* entries of it that are left */
+    struct feed_choice choice; /* its own: the run may end while readers are ahead */
+    uint64_t step;             /* entries a sample */
+    uint64_t batch;            /* at hand */
+    uint64_t end;              /* samples from here on are not of the part */
+    uint64_t at, until;        /* entries of it that are left */
 };
 
 /* The thread that hashes the data. */
