@@ -106,57 +106,72 @@ static void hold_against(const struct tmk_profile *profile, const struct tmk_pro
     }
 }
 
+/* What profiles are held against: one of them, or none of both. */
+struct consumer {
+    struct tmk_ranges *ranges;  /* owned */
+    struct tmk_profile *values; /* a model's, owned */
+};
+
 /* *covered: the share of values with a range, 1 where there are none. */
-static enum tmk_status check_model(const struct tmk_profile *profile, const struct check_args *args,
-                                   double *covered, struct tmk_diag *diag) {
-    struct tmk_model *model = NULL;
-    struct tmk_profile *values = NULL;
+static void check_model(const struct tmk_profile *profile, const struct tmk_profile *values,
+                        const struct check_args *args, double *covered) {
     struct coverage c = {0};
+    hold_against(profile, values, args->json, &c);
+    const unsigned all = c.matched + c.renamed + c.unseen + c.missing;
+    *covered = all ? (c.matched + c.renamed) / (double)all : 1;
+    if (args->json)
+        printf(",\"against\":{\"matched\":%u,\"renamed\":%u,\"unseen\":%u,\"missing\":%u,"
+               "\"coverage\":%.6g}",
+               c.matched, c.renamed, c.unseen, c.missing, *covered);
+    else
+        printf("%u matched, %u renamed, %u unseen, %u missing: %.2f %% of %u values have a "
+               "range\n",
+               c.matched, c.renamed, c.unseen, c.missing, 100 * *covered, all);
+}
+
+static enum tmk_status read_values(const struct check_args *args, struct tmk_profile **values,
+                                   struct tmk_diag *diag) {
+    struct tmk_model *model = NULL;
     enum tmk_status status = tmk_model_open_params(args->against, args->params, true, &model, diag);
     if (status == TMK_OK)
-        status = tmk_model_skeleton(model, &values, diag);
-    if (status == TMK_OK) {
-        hold_against(profile, values, args->json, &c);
-        const unsigned all = c.matched + c.renamed + c.unseen + c.missing;
-        *covered = all ? (c.matched + c.renamed) / (double)all : 1;
-        if (args->json)
-            printf(",\"against\":{\"matched\":%u,\"renamed\":%u,\"unseen\":%u,\"missing\":%u,"
-                   "\"coverage\":%.6g}",
-                   c.matched, c.renamed, c.unseen, c.missing, *covered);
-        else
-            printf("%u matched, %u renamed, %u unseen, %u missing: %.2f %% of %u values have a "
-                   "range\n",
-                   c.matched, c.renamed, c.unseen, c.missing, 100 * *covered, all);
-    }
-    tmk_profile_destroy(&values);
+        status = tmk_model_skeleton(model, values, diag);
     tmk_model_close(&model);
     return status;
 }
 
 /* What is none of the forms of ranges, or an ONNX model without quantized values, is held as a
  * model by what it computes; a quantized model like the file of ranges that it is. */
-static enum tmk_status check_against(const struct tmk_profile *profile,
-                                     const struct check_args *args, double *covered,
+static enum tmk_status read_consumer(const struct check_args *args, struct consumer *consumer,
                                      struct tmk_diag *diag) {
-    struct tmk_ranges *ranges = NULL;
     struct tmk_diag why = {0};
+    if (!args->against)
+        return TMK_OK;
     const char *dot = strrchr(args->against, '.');
-    enum tmk_status status = tmk_ranges_read(args->against, NULL, &ranges, &why);
+    enum tmk_status status = tmk_ranges_read(args->against, NULL, &consumer->ranges, &why);
     if (status == TMK_UNSUPPORTED || (status != TMK_OK && dot && strcmp(dot, ".onnx") == 0))
-        return check_model(profile, args, covered, diag);
-    if (status == TMK_OK)
-        status = check_file_of_ranges(
-            profile, &(struct check_file_args){ranges, args->lineage, args->json}, covered, diag);
-    else
+        return read_values(args, &consumer->values, diag);
+    if (status != TMK_OK)
         *diag = why;
-    tmk_ranges_destroy(&ranges);
     return status;
+}
+
+static enum tmk_status check_against(const struct tmk_profile *profile,
+                                     const struct consumer *consumer, const struct check_args *args,
+                                     double *covered, struct tmk_diag *diag) {
+    if (consumer->values)
+        check_model(profile, consumer->values, args, covered);
+    if (!consumer->ranges)
+        return TMK_OK;
+    return check_file_of_ranges(
+        profile, &(struct check_file_args){consumer->ranges, args->lineage, args->json}, covered,
+        diag);
 }
 
 /* ---- the command ---- */
 
 /* *good: the answer is yes. A file that can't be read, or is no profile, is an error. */
-static enum tmk_status check_file(const char *path, const struct check_args *args, bool *good,
+static enum tmk_status check_file(const char *path, const struct consumer *consumer,
+                                  const struct check_args *args, bool *good,
                                   struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
     enum tmk_status status = tmk_profile_read(path, &profile, diag);
@@ -166,8 +181,8 @@ static enum tmk_status check_file(const char *path, const struct check_args *arg
         return status;
     (args->json ? put_books : say_books)(profile, path, balances ? NULL : diag->text);
     status = TMK_OK;
-    if (balances && args->against)
-        status = check_against(profile, args, &covered, diag);
+    if (balances)
+        status = check_against(profile, consumer, args, &covered, diag);
     if (args->json)
         printf("}\n");
     *good = *good && balances && 100 * covered >= args->coverage;
@@ -192,14 +207,17 @@ static int run_check(const struct command *command, int argc, char **argv) {
     int exit_status;
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
         struct tmk_diag diag = {0};
-        enum tmk_status status = TMK_OK;
+        struct consumer consumer = {0};
         bool good = true;
+        enum tmk_status status = rest.n ? read_consumer(&args, &consumer, &diag) : TMK_OK;
         if (!rest.n)
             exit_status = wrong_call(command, "which PROFILE?");
         for (size_t i = 0; status == TMK_OK && i < rest.n; i++) {
             diag = (struct tmk_diag){0};
-            status = check_file(rest.items[i], &args, &good, &diag);
+            status = check_file(rest.items[i], &consumer, &args, &good, &diag);
         }
+        tmk_ranges_destroy(&consumer.ranges);
+        tmk_profile_destroy(&consumer.values);
         if (rest.n)
             exit_status = status != TMK_OK ? complain(status, &diag)
                           : good           ? EXIT_DONE
