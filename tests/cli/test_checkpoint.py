@@ -159,6 +159,7 @@ def test_a_second_signal_ends_it_at_once():
         process.stdin.write(PICTURES.read_bytes()[:40000])  # the rest does not come
         process.stdin.flush()
         wait_for_handlers(process, signal.SIGINT)
+        time.sleep(0.2 * SLOW)  # until it waits for what does not come: before that, one signal is enough
         process.send_signal(signal.SIGINT)
         time.sleep(0.3 * SLOW)
         assert process.poll() is None

@@ -33,6 +33,8 @@ def readers(bad, good, encodings, out):
 
 
 def test_what_kills_the_library_is_refused():
+    if "sanitized" in FEATURES:
+        return "left out: what a sanitizer reports here is HDF5's own, in the process that may die"
     if "hdf5" not in FEATURES:
         return "built without HDF5"
     assert len(FOUND) >= 5, FOUND
