@@ -73,6 +73,18 @@ static bool stream_is_piped(const struct command *command, const struct words *d
     return true;
 }
 
+static void warn_of_fewer_threads(void *context, enum tmk_thread_work work, uint32_t missing,
+                                  uint32_t wanted, const char *why) {
+    static const char *const what[TMK_N_THREAD_WORKS] = {"that run the model", "that read ahead",
+                                                         "that hash the data"};
+    static bool told[TMK_N_THREAD_WORKS]; /* some commands run more than once */
+    (void)context;
+    if (!told[work])
+        warn_of("%u of %u threads %s could not start (%s); going on with %u", missing, wanted,
+                what[work], why, wanted > missing ? wanted - missing : 1);
+    told[work] = true;
+}
+
 bool make_run_options(const struct command *command, struct run_args *args,
                       const struct words *rest, size_t from, struct tmk_run_options *out,
                       int *exit_status) {
@@ -129,7 +141,8 @@ bool make_run_options(const struct command *command, struct run_args *args,
                                     .max_iterations = args->max_iterations,
                                     .threads = (uint32_t)args->threads,
                                     .batch = (uint32_t)args->batch,
-                                    .progress = is_quiet() ? NULL : show_progress};
+                                    .progress = is_quiet() ? NULL : show_progress,
+                                    .fewer_threads = warn_of_fewer_threads};
     return true;
 }
 

@@ -153,6 +153,14 @@ struct tmk_strata_options {
     void *context; /* of take */
 };
 
+/* What threads of a run are for. */
+enum tmk_thread_work {
+    TMK_THREADS_RUN,  /* running the model, and loading for that */
+    TMK_THREADS_READ, /* reading entries ahead of their turn */
+    TMK_THREADS_HASH  /* hashing the data beside the run */
+};
+enum { TMK_N_THREAD_WORKS = TMK_THREADS_HASH + 1 };
+
 /* What to run over, and how. Zero-initialised is: everything, as many threads as processors. */
 struct tmk_run_options {
     const char *const *data; /* sources: PATH, or INPUT=PATH; "-": .npy records on standard input */
@@ -231,6 +239,11 @@ struct tmk_run_options {
      * not printed. */
     void (*print)(void *context, const char *label, uint64_t sample,
                   const struct tmk_tensor *tensor);
+    /* Of `wanted` threads for this work `missing` could not be started, and why. The run goes on
+     * with the others, and where there are none in the thread that was to start them; its result is
+     * the same. Told once a run for each work, by a thread of the run. NULL: never. */
+    void (*fewer_threads)(void *context, enum tmk_thread_work work, uint32_t missing,
+                          uint32_t wanted, const char *why);
     void *context; /* of all these */
     /* An observer of your own, beside ours: called for every input and activation that is observed,
      * each time it is computed, by worker threads at the same time, each with its number (below
@@ -244,10 +257,10 @@ struct tmk_run_options {
 /* What a run was like; not part of a profile, since it differs from run to run. */
 struct tmk_run_report {
     uint64_t samples, batches;
-    double seconds;       /* from the first batch to the merged statistics */
-    double setup_seconds; /* before: instrumenting, opening the data */
-    size_t arena_bytes;   /* activations and scratch, a worker */
-    uint32_t threads;
+    double seconds;            /* from the first batch to the merged statistics */
+    double setup_seconds;      /* before: instrumenting, opening the data */
+    size_t arena_bytes;        /* activations and scratch, a worker */
+    uint32_t threads;          /* workers that ran */
     uint32_t checkpoints;      /* that were written */
     double checkpoint_seconds; /* of `seconds`: what that took, while nothing else ran */
     struct tmk_meter *meter; /* with options->snapshots or until_stable, else NULL; to be ended with

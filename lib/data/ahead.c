@@ -68,10 +68,11 @@ static void *work(void *argument) {
 }
 
 enum tmk_status tmk_ahead_create(tmk_ahead_make make, const void *context,
-                                 const struct tmk_source_order *order, uint32_t threads,
-                                 struct tmk_ahead **out, struct tmk_diag *diag) {
+                                 const struct tmk_source_order *order,
+                                 struct tmk_source_threads *threads, struct tmk_ahead **out,
+                                 struct tmk_diag *diag) {
     struct tmk_ahead *ahead = calloc(1, sizeof *ahead);
-    uint32_t n = threads < MOST_THREADS ? threads : MOST_THREADS;
+    const uint32_t n = threads->wanted < MOST_THREADS ? threads->wanted : MOST_THREADS;
     if (!ahead)
         return tmk_nomem(diag);
     ahead->make = make;
@@ -85,13 +86,13 @@ enum tmk_status tmk_ahead_create(tmk_ahead_make make, const void *context,
     }
     pthread_mutex_init(&ahead->lock, NULL);
     pthread_cond_init(&ahead->changed, NULL);
+    int error = 0;
     while (ahead->n_threads < n &&
-           pthread_create(&ahead->threads[ahead->n_threads], NULL, work, ahead) == 0)
+           (error = pthread_create(&ahead->threads[ahead->n_threads], NULL, work, ahead)) == 0)
         ahead->n_threads++;
-    if (!ahead->n_threads) {
+    *threads = (struct tmk_source_threads){n, n - ahead->n_threads, error};
+    if (!ahead->n_threads)
         tmk_ahead_destroy(&ahead);
-        return tmk_fail(diag, TMK_MACHINE, "cannot start a thread");
-    }
     *out = ahead;
     return TMK_OK;
 }

@@ -13,12 +13,12 @@ struct tmk_ahead;
 typedef enum tmk_status (*tmk_ahead_make)(const void *context, uint64_t entry,
                                           struct tmk_tensor *out, struct tmk_diag *diag);
 
-/* `context` and the order's live until destroy. TMK_MACHINE when not one thread could be started.
- */
+/* `context` and the order's live until destroy. Goes on with the threads that could be started;
+ * when there are none *out is NULL. */
 TMK_NODISCARD enum tmk_status tmk_ahead_create(tmk_ahead_make make, const void *context,
                                                const struct tmk_source_order *order,
-                                               uint32_t threads, struct tmk_ahead **out,
-                                               struct tmk_diag *diag);
+                                               struct tmk_source_threads *threads,
+                                               struct tmk_ahead **out, struct tmk_diag *diag);
 /* Waits for the threads; NULL is allowed. */
 void tmk_ahead_destroy(struct tmk_ahead **ahead);
 

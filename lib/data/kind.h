@@ -40,7 +40,7 @@ struct tmk_source_kind {
                               uint32_t n, struct tmk_diag *diag);
     /* NULL: there is nothing that could be done ahead. */
     enum tmk_status (*ahead)(struct tmk_source *source, const struct tmk_source_order *order,
-                             uint32_t threads, struct tmk_diag *diag);
+                             struct tmk_source_threads *threads, struct tmk_diag *diag);
     /* As tmk_source_read; `array` is in range. Errors name the path. */
     enum tmk_status (*read)(struct tmk_source *source, uint32_t array, uint64_t first,
                             uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag);

@@ -203,7 +203,7 @@ enum tmk_status tmk_source_settle(struct tmk_source *source, const struct tmk_so
 }
 
 enum tmk_status tmk_source_ahead(struct tmk_source *source, const struct tmk_source_order *order,
-                                 uint32_t threads, struct tmk_diag *diag) {
+                                 struct tmk_source_threads *threads, struct tmk_diag *diag) {
     return source->kind->ahead ? source->kind->ahead(source, order, threads, diag) : TMK_OK;
 }
 

@@ -83,12 +83,18 @@ struct tmk_source_order {
     bool (*next)(void *context, uint64_t *entry);
     void *context;
 };
+struct tmk_source_threads {
+    uint32_t wanted, missing; /* missing: could not be started */
+    int why;                  /* errno */
+};
 /* Says what will be read, so that sources for which reading is work can do it ahead, on up to
- * `threads` threads of their own. May be left out; what is read then is the same. A second
- * order takes the place of the first, which is not asked any more. */
+ * threads->wanted threads of their own; which are missing is written there. Without any, or if this
+ * is left out, what is read is the same. A second order takes the place of the first, which is not
+ * asked any more. */
 TMK_NODISCARD enum tmk_status tmk_source_ahead(struct tmk_source *source,
                                                const struct tmk_source_order *order,
-                                               uint32_t threads, struct tmk_diag *diag);
+                                               struct tmk_source_threads *threads,
+                                               struct tmk_diag *diag);
 
 /* Entries [first, first + count) of an array: !whole: one tensor [count, ...];
  * whole: count must be 1, the entry itself. Finish *out. Fewer entries come (and the tensor's first

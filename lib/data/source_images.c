@@ -68,7 +68,7 @@ static enum tmk_status make(const void *context, uint64_t entry, struct tmk_tens
 }
 
 static enum tmk_status ahead(struct tmk_source *source, const struct tmk_source_order *order,
-                             uint32_t threads, struct tmk_diag *diag) {
+                             struct tmk_source_threads *threads, struct tmk_diag *diag) {
     struct images *images = source->own;
     tmk_ahead_destroy(&images->ahead);
     return tmk_ahead_create(make, images, order, threads, &images->ahead, diag);

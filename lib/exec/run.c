@@ -33,6 +33,8 @@ struct run {
     pthread_cond_t changed;
     uint64_t samples, batches;
     uint32_t running; /* threads */
+    uint32_t workers; /* of the leg at hand */
+    bool told;        /* that threads are missing */
     enum tmk_status status;
     uint64_t failed_sample; /* of the earliest failing batch */
     struct tmk_diag diag;
@@ -74,25 +76,27 @@ static void leave(struct run *run) {
     pthread_mutex_unlock(&run->lock);
 }
 
+/* False: there is no more. */
+static bool load_one(struct run *run) {
+    struct tmk_batch batch = {0};
+    struct tmk_diag diag = {0};
+    bool more = true, taken = false;
+    enum tmk_status status = run->feed->next(run->feed->context, &batch, &more, &diag);
+    if (status != TMK_OK)
+        report(run, status, UINT64_MAX, &diag);
+    if (status != TMK_OK || !more)
+        return false;
+    status = tmk_queue_push(run->queue, &batch, &taken, &diag);
+    if (status != TMK_OK)
+        report(run, status, UINT64_MAX, &diag);
+    if (!taken)
+        tmk_batch_finish(&batch);
+    return taken;
+}
+
 static void *load(void *argument) {
     struct run *run = argument;
-    for (;;) {
-        struct tmk_batch batch = {0};
-        struct tmk_diag diag = {0};
-        bool more = true;
-        enum tmk_status status = run->feed->next(run->feed->context, &batch, &more, &diag);
-        if (status != TMK_OK)
-            report(run, status, UINT64_MAX, &diag);
-        if (status != TMK_OK || !more)
-            break;
-        bool taken = false;
-        status = tmk_queue_push(run->queue, &batch, &taken, &diag);
-        if (status != TMK_OK)
-            report(run, status, UINT64_MAX, &diag);
-        if (!taken) {
-            tmk_batch_finish(&batch);
-            break;
-        }
+    while (load_one(run)) {
     }
     tmk_queue_close(run->queue, UINT64_MAX);
     leave(run);
@@ -181,54 +185,77 @@ static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batc
     return status != TMK_OK ? status : released;
 }
 
-static void *work(void *argument) {
-    struct crew *crew = argument;
+/* Waits for a batch and runs it; false: there is none, or it failed. */
+static bool work_one(struct crew *crew, struct tmk_planned **held) {
     struct run *run = crew->run;
     struct tmk_batch batch;
+    struct tmk_diag diag = {0};
+    if (!tmk_queue_pop(run->queue, &crew->lane, &batch))
+        return false;
+    enum tmk_status status = run_batch(crew, &batch, held, &diag);
+    uint64_t sample = batch.sample, samples = batch.samples;
+    tmk_batch_finish(&batch);
+    if (status != TMK_OK) {
+        status = samples > 1
+                     ? tmk_in(&diag, status, "samples %llu to %llu", (unsigned long long)sample,
+                              (unsigned long long)(sample + samples - 1))
+                     : tmk_in(&diag, status, "sample %llu", (unsigned long long)sample);
+        report(run, status, sample, &diag);
+        return false;
+    }
+    pthread_mutex_lock(&run->lock);
+    run->samples += samples;
+    run->batches++;
+    pthread_mutex_unlock(&run->lock);
+    return true;
+}
+
+static void end_work(struct crew *crew, struct tmk_planned *held) {
+    struct tmk_diag diag = {0};
+    tmk_worker_forget(crew->worker); /* between legs a plan may go, and another take its address */
+    if (tmk_cache_release(crew->run->cache, held, &diag) != TMK_OK)
+        report(crew->run, diag.status, UINT64_MAX, &diag);
+    leave(crew->run);
+}
+
+static void *work(void *argument) {
+    struct crew *crew = argument;
     struct tmk_planned *held = NULL;
     tmk_kernel_enter_thread();
-    while (tmk_queue_pop(run->queue, &crew->lane, &batch)) {
-        struct tmk_diag diag = {0};
-        enum tmk_status status = run_batch(crew, &batch, &held, &diag);
-        uint64_t sample = batch.sample, samples = batch.samples;
-        tmk_batch_finish(&batch);
-        if (status != TMK_OK) {
-            status = samples > 1
-                         ? tmk_in(&diag, status, "samples %llu to %llu", (unsigned long long)sample,
-                                  (unsigned long long)(sample + samples - 1))
-                         : tmk_in(&diag, status, "sample %llu", (unsigned long long)sample);
-            report(run, status, sample, &diag);
-            break;
-        }
-        pthread_mutex_lock(&run->lock);
-        run->samples += samples;
-        run->batches++;
-        pthread_mutex_unlock(&run->lock);
+    while (work_one(crew, &held)) {
     }
-    tmk_worker_forget(crew->worker); /* between legs a plan may go, and another take its address */
-    struct tmk_diag diag = {0};
-    if (tmk_cache_release(run->cache, held, &diag) != TMK_OK)
-        report(run, diag.status, UINT64_MAX, &diag);
-    leave(run);
+    end_work(crew, held);
     return NULL;
 }
 
-static enum tmk_status start(struct run *run, pthread_t *thread, void *(*main)(void *),
-                             void *argument) {
+/* Loads and works in turn, which a queue without other threads never makes wait. */
+static void load_and_work(struct run *run, struct crew *crew) {
+    const struct tmk_exec_options *options = run->options;
+    struct tmk_planned *held = NULL;
+    tmk_kernel_enter_thread();
+    while (load_one(run) && work_one(crew, &held))
+        if (options->progress)
+            options->progress(options->progress_context, run->samples);
+    tmk_queue_close(run->queue, UINT64_MAX);
+    (void)work_one(crew, &held); /* nothing is left: it lets go of its sequence */
+    end_work(crew, held);
+}
+
+/* ---- threads ---- */
+
+static void enter(struct run *run) {
     pthread_mutex_lock(&run->lock);
     run->running++;
     pthread_mutex_unlock(&run->lock);
+}
+
+/* An errno, 0 where it runs. */
+static int start(struct run *run, pthread_t *thread, void *(*main)(void *), void *argument) {
+    enter(run);
     int error = pthread_create(thread, NULL, main, argument);
-    if (!error)
-        return TMK_OK;
-    struct tmk_diag diag = {0};
-    enum tmk_status status = tmk_fail(&diag, TMK_MACHINE,
-                                      "cannot start a thread: %s; fewer "
-                                      "--threads may help",
-                                      strerror(error));
-    report(run, status, 0, &diag);
-    leave(run);
-    return status;
+    if (error)
+        leave(run);
+    return error;
 }
 
 static void wait_for_all(struct run *run) {
@@ -251,16 +278,40 @@ static void wait_for_all(struct run *run) {
     pthread_mutex_unlock(&run->lock);
 }
 
+static void tell_of_missing(struct run *run, uint32_t missing, int why) {
+    const struct tmk_exec_options *options = run->options;
+    if (missing && !run->told && options->fewer_threads)
+        options->fewer_threads(options->fewer_context, missing, options->threads + 1, why);
+    run->told |= missing > 0;
+}
+
+/* What no thread could be started for, the calling one does. */
+static void stand_in(struct run *run, struct crew *crew, bool loading, uint32_t working) {
+    if (!loading || !working)
+        enter(run);
+    if (!loading && !working)
+        load_and_work(run, crew);
+    else if (!loading)
+        load(run);
+    else if (!working)
+        work(crew);
+}
+
 static void run_all(struct run *run, struct crew *crew) {
     const struct tmk_exec_options *options = run->options;
     uint32_t n = options->threads, started = 0;
+    int error = 0, why;
     pthread_t loader;
     if (options->progress) /* whoever tells a rate begins to count now */
         options->progress(options->progress_context, run->samples);
-    bool loading = start(run, &loader, load, run) == TMK_OK;
-    while (loading && started < n &&
-           start(run, &crew[started].thread, work, &crew[started]) == TMK_OK)
+    why = start(run, &loader, load, run);
+    const bool loading = !why;
+    while (started < n && (error = start(run, &crew[started].thread, work, &crew[started])) == 0)
         started++;
+    why = started < n ? error : why;
+    tell_of_missing(run, n - started + !loading, why);
+    run->workers = started ? started : 1;
+    stand_in(run, crew, loading, started);
     wait_for_all(run);
     if (loading)
         pthread_join(loader, NULL);
@@ -357,6 +408,7 @@ static enum tmk_status hand_over(struct run *run, struct crew *first, uint64_t s
                                     .tallies = first->tallies,
                                     .samples = samples,
                                     .batches = batches,
+                                    .workers = run->workers,
                                     .figures = tmk_cache_figures(run->cache),
                                     .timing = first->timing};
     first->all = accounts;

@@ -43,6 +43,10 @@ struct tmk_exec_options {
      * NULL: never. */
     void (*progress)(void *context, uint64_t samples_done);
     void *progress_context;
+    /* Called by the same thread, once, where threads could not be started; why is an errno. The
+     * leg goes on with the others, or in the calling thread. NULL: never. */
+    void (*fewer_threads)(void *context, uint32_t missing, uint32_t wanted, int why);
+    void *fewer_context;
     uint64_t max_iterations; /* as tmk_worker_limit takes it */
     bool timing;             /* fill the result's */
     /* Where it is not empty: a batch that goes on runs on the worker that ran the one before. */
@@ -59,6 +63,7 @@ struct tmk_exec_result {
     uint32_t n_slots, n_groups;
     struct tmk_exec_tally *tallies; /* [n_groups] */
     uint64_t samples, batches;      /* that ran, of all groups */
+    uint32_t workers;               /* that were there to run them */
     struct tmk_cache_figures figures;
     struct tmk_timing timing; /* empty unless asked for */
 };

@@ -186,18 +186,26 @@ static void close_seat(struct side *side, struct seat *seat) {
     free(seat->seen);
 }
 
+static void tell_of_missing(const struct tmk_run_options *options, uint32_t missing,
+                            uint32_t wanted, int why) {
+    if (options->fewer_threads)
+        options->fewer_threads(options->context, TMK_THREADS_RUN, missing, wanted, strerror(why));
+}
+
 static enum tmk_status run_seats(struct side *side, uint32_t n, struct tmk_diag *diag) {
     struct seat *seats = calloc(n, sizeof *seats);
     enum tmk_status status = seats ? TMK_OK : tmk_nomem(diag);
     uint32_t began = 0;
+    int error = 0;
     for (uint32_t i = 0; status == TMK_OK && i < n; i++)
         status = open_seat(side, &seats[i], diag);
-    for (; status == TMK_OK && began < n; began++)
-        if (pthread_create(&seats[began].thread, NULL, sit, &seats[began]) != 0) {
-            if (!began)
-                status = tmk_fail(diag, TMK_MACHINE, "no thread could be started");
-            break;
-        }
+    while (status == TMK_OK && began < n &&
+           (error = pthread_create(&seats[began].thread, NULL, sit, &seats[began])) == 0)
+        began++;
+    if (error)
+        tell_of_missing(side->options, n - began, n, error);
+    if (error && !began)
+        sit(&seats[0]);
     for (uint32_t i = 0; i < began; i++)
         pthread_join(seats[i].thread, NULL);
     for (uint32_t i = 0; seats && i < n; i++)

@@ -34,8 +34,12 @@ enum tmk_status tmk_session_feed_hash(struct tmk_session_feed *feed,
     hashing->then = *then;
     int error = pthread_create(&hashing->thread, NULL, hash_all, feed);
     hashing->runs = !error;
-    return error ? tmk_fail(diag, TMK_MACHINE, "cannot start a thread: %s", strerror(error))
-                 : TMK_OK;
+    if (error && feed->options->fewer_threads)
+        feed->options->fewer_threads(feed->options->context, TMK_THREADS_HASH, 1, 1,
+                                     strerror(error));
+    if (error)
+        hash_all(feed);
+    return TMK_OK;
 }
 
 bool tmk_session_feed_hash_failed(const struct tmk_session_feed *feed) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the data that run, one after the other, and what of them is dealt with. */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/diag.h"
@@ -71,6 +72,24 @@ static uint32_t threads_of(const struct tmk_run_options *options) {
     return n > 0 ? (uint32_t)n : 1;
 }
 
+static void tell_of_missing(struct tmk_session_feed *feed,
+                            const struct tmk_source_threads *threads) {
+    const struct tmk_run_options *options = feed->options;
+    if (threads->missing && !feed->told && options->fewer_threads)
+        options->fewer_threads(options->context, TMK_THREADS_READ, threads->missing,
+                               threads->wanted, strerror(threads->why));
+    feed->told |= threads->missing > 0;
+}
+
+static enum tmk_status look_ahead_in(struct tmk_session_feed *feed, struct tmk_source *source,
+                                     struct feed_order *order, struct tmk_diag *diag) {
+    struct tmk_source_threads threads = {.wanted = threads_of(feed->options)};
+    TMK_TRY(
+        tmk_source_ahead(source, &(struct tmk_source_order){next_entry, order}, &threads, diag));
+    tell_of_missing(feed, &threads);
+    return TMK_OK;
+}
+
 /* The order of the part before may be in use until the source has this one. */
 static enum tmk_status look_ahead(struct tmk_session_feed *feed, struct tmk_diag *diag) {
     uint32_t n = feed->graph->n_inputs;
@@ -86,8 +105,7 @@ static enum tmk_status look_ahead(struct tmk_session_feed *feed, struct tmk_diag
                                         .batch = feed->next_batch,
                                         .end = feed->part_end};
         if (tmk_source_info(source)->n_arrays == 1)
-            TMK_TRY(tmk_source_ahead(source, &(struct tmk_source_order){next_entry, &orders[i]},
-                                     threads_of(feed->options), diag));
+            TMK_TRY(look_ahead_in(feed, source, &orders[i], diag));
     }
     return TMK_OK;
 }

@@ -97,6 +97,7 @@ struct tmk_session_feed {
     uint64_t part_end;   /* of the part at hand */
     uint64_t n_parts;    /* so far */
     bool in_part, paused;
+    bool told;               /* that threads that read ahead are missing */
     bool went_on;            /* there were books before these */
     uint64_t at, until;      /* samples of the batch at hand that are left */
     bool separate;           /* what failed last was a file of its own, */

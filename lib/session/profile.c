@@ -122,6 +122,11 @@ static void progress(void *context, uint64_t samples_done) {
     story->options->progress(story->options->context, story->done + samples_done, story->to_run);
 }
 
+static void fewer_threads(void *context, uint32_t missing, uint32_t wanted, int why) {
+    const struct tmk_run_options *options = ((const struct story *)context)->options;
+    options->fewer_threads(options->context, TMK_THREADS_RUN, missing, wanted, strerror(why));
+}
+
 static struct tmk_exec_options exec_options(struct story *story, bool observe) {
     const struct tmk_run_options *options = story->options;
     return (struct tmk_exec_options){
@@ -133,6 +138,8 @@ static struct tmk_exec_options exec_options(struct story *story, bool observe) {
         .print = {options->print, options->context, options->see, options->see_context},
         .progress = options->progress ? progress : NULL,
         .progress_context = story,
+        .fewer_threads = options->fewer_threads ? fewer_threads : NULL,
+        .fewer_context = story,
         .max_iterations = options->max_iterations,
         .timing = story->timing,
         .feedback = tmk_session_feed_loops(story->feed)};
@@ -162,6 +169,7 @@ static void note_leg(struct story *story, double seconds) {
     story->report.seconds += seconds;
     story->report.samples += result->samples;
     story->report.batches += result->batches;
+    story->report.threads = result->workers;
     story->report.arena_bytes = result->figures.arena_bytes + result->figures.scratch_bytes;
 }
 

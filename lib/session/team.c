@@ -97,6 +97,12 @@ static void resumed(void *context, uint64_t samples_done, uint64_t total) {
     job->options->resumed(job->options->context, samples_done, total);
 }
 
+static void fewer_threads(void *context, enum tmk_thread_work work, uint32_t missing,
+                          uint32_t wanted, const char *why) {
+    const struct job *job = context;
+    job->options->fewer_threads(job->options->context, work, missing, wanted, why);
+}
+
 /* What all ranks have done; which batches those were does not matter. */
 static void progress(void *context, uint64_t samples_done, uint64_t total) {
     const struct job *job = context;
@@ -159,6 +165,7 @@ enum tmk_status tmk_team_profile(struct tmk_model *model, const struct tmk_run_o
     TMK_TRY(is_for_a_team(options, diag));
     mine.stop = options->stop ? stop : NULL;
     mine.resumed = options->resumed ? resumed : NULL;
+    mine.fewer_threads = options->fewer_threads ? fewer_threads : NULL;
     mine.progress = leads && options->progress ? progress : NULL;
     mine.print = options->print ? print : NULL;
     mine.context = &job;

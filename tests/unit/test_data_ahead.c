@@ -49,9 +49,11 @@ static void take_all(uint32_t threads, bool slow) {
     struct maker maker = {.slow = slow};
     struct tmk_ahead *ahead = NULL;
     struct tmk_diag diag = {0};
-    assert_ok(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, threads,
+    struct tmk_source_threads some = {.wanted = threads};
+    assert_ok(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, &some,
                                &ahead, &diag),
               &diag);
+    assert_int_equal(some.missing, 0);
     for (uint64_t entry = 0; entry < ENTRIES; entry++) {
         struct tmk_tensor tensor = {0};
         bool there = false;
@@ -85,7 +87,8 @@ static void an_entry_may_be_asked_for_again(void **state) {
     struct maker maker = {0};
     struct tmk_ahead *ahead = NULL;
     struct tmk_diag diag = {0};
-    assert_ok(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, 2,
+    struct tmk_source_threads two = {.wanted = 2};
+    assert_ok(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, &two,
                                &ahead, &diag),
               &diag);
     for (int i = 0; i < 6; i++) {
@@ -110,7 +113,8 @@ static void only_so_many_are_made_ahead(void **state) {
     struct maker maker = {0};
     struct tmk_ahead *ahead = NULL;
     struct tmk_diag diag = {0};
-    assert_ok(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, 2,
+    struct tmk_source_threads two = {.wanted = 2};
+    assert_ok(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, &two,
                                &ahead, &diag),
               &diag);
     usleep(50000);
