@@ -51,16 +51,54 @@ static void say_books(const struct tmk_profile *profile, const char *path, const
 
 /* ---- a consumer's model ---- */
 
-/* The record of the same computation; NULL: there is none. */
-static const struct tmk_profile_tensor *find(const struct tmk_profile *profile,
+/* A profile's records in the order of what they compute, that of the file among equals. */
+struct by_computation {
+    const struct tmk_profile_tensor **tensors; /* [n] */
+    size_t n;
+};
+
+static int compare_computations(const struct tmk_profile_tensor *a,
+                                const struct tmk_profile_tensor *b) {
+    if (a->fingerprint != b->fingerprint)
+        return a->fingerprint < b->fingerprint ? -1 : 1;
+    if (a->content != b->content)
+        return a->content < b->content ? -1 : 1;
+    return (a->ordinal > b->ordinal) - (a->ordinal < b->ordinal);
+}
+
+static int in_order(const void *a, const void *b) {
+    const struct tmk_profile_tensor *x = *(const struct tmk_profile_tensor *const *)a,
+                                    *y = *(const struct tmk_profile_tensor *const *)b;
+    int order = compare_computations(x, y);
+    return order ? order : (x > y) - (x < y);
+}
+
+/* False when memory ran out. */
+static bool sort_computations(const struct tmk_profile *profile, struct by_computation *out) {
+    out->tensors = calloc(profile->n_tensors + (size_t)1, sizeof *out->tensors);
+    if (!out->tensors)
+        return false;
+    out->n = profile->n_tensors;
+    for (size_t i = 0; i < out->n; i++)
+        out->tensors[i] = &profile->tensors[i];
+    qsort(out->tensors, out->n, sizeof *out->tensors, in_order);
+    return true;
+}
+
+/* The first record of the same computation; NULL: there is none. */
+static const struct tmk_profile_tensor *find(const struct by_computation *sorted,
                                              const struct tmk_profile_tensor *wanted) {
-    for (uint32_t i = 0; i < profile->n_tensors; i++) {
-        const struct tmk_profile_tensor *tensor = &profile->tensors[i];
-        if (tensor->fingerprint == wanted->fingerprint && tensor->content == wanted->content &&
-            tensor->ordinal == wanted->ordinal)
-            return tensor;
+    size_t low = 0, high = sorted->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_computations(sorted->tensors[middle], wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return NULL;
+    return low < sorted->n && compare_computations(sorted->tensors[low], wanted) == 0
+               ? sorted->tensors[low]
+               : NULL;
 }
 
 static void tell(const struct tmk_profile_tensor *value, const char *what, const char *more) {
@@ -79,13 +117,13 @@ static bool wants_range(const struct tmk_profile_tensor *value) {
            (value->dtype == TMK_FLOAT32 || value->dtype == TMK_UNDEFINED);
 }
 
-static void hold_against(const struct tmk_profile *profile, const struct tmk_profile *model,
+static void hold_against(const struct by_computation *sorted, const struct tmk_profile *model,
                          bool quiet, struct coverage *out) {
     for (uint32_t i = 0; i < model->n_tensors; i++) {
         const struct tmk_profile_tensor *value = &model->tensors[i];
         if (!wants_range(value))
             continue;
-        const struct tmk_profile_tensor *found = find(profile, value);
+        const struct tmk_profile_tensor *found = find(sorted, value);
         if (found && found->status == TMK_PROFILE_INTEGER)
             continue;
         const bool renamed = found && strcmp(found->name, value->name) != 0;
@@ -113,10 +151,15 @@ struct consumer {
 };
 
 /* *covered: the share of values with a range, 1 where there are none. */
-static void check_model(const struct tmk_profile *profile, const struct tmk_profile *values,
-                        const struct check_args *args, double *covered) {
+static enum tmk_status check_model(const struct tmk_profile *profile,
+                                   const struct tmk_profile *values, const struct check_args *args,
+                                   double *covered) {
     struct coverage c = {0};
-    hold_against(profile, values, args->json, &c);
+    struct by_computation sorted;
+    if (!sort_computations(profile, &sorted))
+        return TMK_NOMEM;
+    hold_against(&sorted, values, args->json, &c);
+    free(sorted.tensors);
     const unsigned all = c.matched + c.renamed + c.unseen + c.missing;
     *covered = all ? (c.matched + c.renamed) / (double)all : 1;
     if (args->json)
@@ -127,6 +170,7 @@ static void check_model(const struct tmk_profile *profile, const struct tmk_prof
         printf("%u matched, %u renamed, %u unseen, %u missing: %.2f %% of %u values have a "
                "range\n",
                c.matched, c.renamed, c.unseen, c.missing, 100 * *covered, all);
+    return TMK_OK;
 }
 
 static enum tmk_status read_values(const struct check_args *args, struct tmk_profile **values,
@@ -159,7 +203,7 @@ static enum tmk_status check_against(const struct tmk_profile *profile,
                                      const struct consumer *consumer, const struct check_args *args,
                                      double *covered, struct tmk_diag *diag) {
     if (consumer->values)
-        check_model(profile, consumer->values, args, covered);
+        return check_model(profile, consumer->values, args, covered);
     if (!consumer->ranges)
         return TMK_OK;
     return check_file_of_ranges(

@@ -5,6 +5,7 @@ usage: test_check.py PROGRAM SOURCE_ROOT FEATURES
 """
 import json
 
+import onnx_bytes as onnx
 from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, tidemark
 
 NO = 1
@@ -70,6 +71,18 @@ def test_names_are_told():
         changed(here / "p.json", here / "q.json", lambda document: document["tensors"][2].update(name="another"))
         done = tidemark("check", here / "q.json", "--against", DIGITS).expect(DONE)
         assert "renamed  p2" in done.out and "was another" in done.out and "1 renamed" in done.out, done
+
+
+def test_of_many_values_each_is_found():
+    many = 20000
+    nodes = [onnx.node(("Relu", "Neg")[i % 2], [f"v{i}"], [f"v{i + 1}"]) for i in range(many)]
+    ends = [[onnx.value(f"v{end}", ["N"])] for end in (0, many)]
+    with folder() as here:
+        (here / "m.onnx").write_bytes(onnx.model(nodes, *ends))
+        (here / "x.bin").write_bytes(bytes(4))
+        tidemark("profile", here / "m.onnx", "--data", here / "x.bin", "--dim", "N=1", "--quiet", "-o", here / "p.json").expect(DONE)
+        done = tidemark("check", here / "p.json", "--against", here / "m.onnx").expect(DONE)
+        assert f"{many + 1} matched, 0 renamed, 0 unseen, 0 missing" in done.out, done.out
 
 
 def test_wrong_calls_and_files():
