@@ -25,12 +25,17 @@ const struct tmk_op *const *tmk_op_list(void) {
     return rows;
 }
 
-const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version) {
-    for (const struct tmk_op *const *row = rows; *row; row++)
+static const struct tmk_op *find_from(const struct tmk_op *const *row, const char *domain,
+                                      const char *name, int64_t version) {
+    for (; *row; row++)
         if (version >= (*row)->since && version <= (*row)->until &&
             strcmp((*row)->name, name) == 0 && strcmp((*row)->domain, domain) == 0)
             return *row;
     return NULL;
+}
+
+const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version) {
+    return find_from(rows, domain, name, version);
 }
 
 /* ---- binding ---- */
@@ -125,10 +130,21 @@ static void name_unknown(struct binding *b, const struct tmk_node *node) {
         tmk_text_printf(&b->unknown, " and %zu more", nodes - MOST_NODES);
 }
 
+/* The first row of each name. Of a large graph, nodes would else be held against every row. */
+static enum tmk_status index_rows(struct tmk_map *first, struct tmk_diag *diag) {
+    for (const struct tmk_op *const *row = rows; *row; row++)
+        if (!tmk_map_get(first, (*row)->name) &&
+            !tmk_map_put(first, (*row)->name, (void *)(uintptr_t)row))
+            return tmk_nomem(diag);
+    return TMK_OK;
+}
+
 static void find_rows(struct tmk_graph *graph, void *context) {
-    (void)context;
-    for (struct tmk_node *node = graph->first; node; node = node->next)
-        node->row = tmk_op_find(node->domain, node->op, node->version);
+    const struct tmk_map *first = context;
+    for (struct tmk_node *node = graph->first; node; node = node->next) {
+        const struct tmk_op *const *from = tmk_map_get(first, node->op);
+        node->row = from ? find_from(from, node->domain, node->op, node->version) : NULL;
+    }
 }
 
 static void check_rows(struct tmk_graph *graph, void *context) {
@@ -154,9 +170,13 @@ static void check_rows(struct tmk_graph *graph, void *context) {
 }
 
 enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag) {
-    struct binding b = {.diag = diag, .status = TMK_OK};
-    tmk_graph_each(graph, find_rows, NULL);
-    tmk_graph_each(graph, check_rows, &b);
+    struct tmk_map first = {0};
+    struct binding b = {.diag = diag, .status = index_rows(&first, diag)};
+    if (b.status == TMK_OK) {
+        tmk_graph_each(graph, find_rows, &first);
+        tmk_graph_each(graph, check_rows, &b);
+    }
+    tmk_map_finish(&first);
     if (b.status == TMK_OK && b.n_unknown)
         b.status = b.unknown.failed
                        ? tmk_nomem(diag)
