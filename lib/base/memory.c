@@ -149,7 +149,8 @@ enum tmk_status tmk_memory_lacks(struct tmk_diag *diag, size_t bytes, const char
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     size_text(bytes, need);
-    if (tmk_memory_has(bytes))
+    const size_t block = bytes < PTRDIFF_MAX ? bytes + sizeof(struct head) + ALIGN : bytes;
+    if (tmk_memory_has(block))
         return tmk_fail(diag, TMK_NOMEM, "out of memory for %s (%s)", what, need);
     return tmk_fail(diag, TMK_LIMIT,
                     "%s takes %s, and with the %s that are in use that is more than the memory "

@@ -7,10 +7,11 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/size.h"
 
 void tmk_pixels_finish(struct tmk_pixels *pixels) {
-    free(pixels->data);
+    tmk_memory_free(pixels->data);
     *pixels = (struct tmk_pixels){0};
 }
 
@@ -23,9 +24,11 @@ enum tmk_status tmk_pixels_init(struct tmk_pixels *pixels, uint64_t width, uint6
                         "is %d pixels",
                         (unsigned long long)width, (unsigned long long)height,
                         TMK_IMAGE_MOST_PIXELS);
-    unsigned char *data = malloc((size_t)(width * height) * channels);
+    const size_t bytes = (size_t)(width * height) * channels;
+    unsigned char *data = tmk_memory_aligned(bytes);
     if (!data)
-        return tmk_nomem(diag);
+        return tmk_memory_lacks(diag, bytes, "a picture of %llu x %llu pixels",
+                                (unsigned long long)width, (unsigned long long)height);
     *pixels = (struct tmk_pixels){(uint32_t)width, (uint32_t)height, channels, data};
     return TMK_OK;
 }
@@ -171,16 +174,16 @@ static enum tmk_status read_bytes(const char *path, unsigned char **bytes, size_
     struct tmk_infile file = {.fd = -1};
     TMK_TRY(tmk_infile_open(path, &file, diag));
     enum tmk_status status = TMK_OK;
-    unsigned char *all = file.size < SIZE_MAX ? malloc((size_t)file.size + 1) : NULL;
+    unsigned char *all = tmk_memory_aligned((size_t)file.size);
     if (!all)
-        status = tmk_in(diag, tmk_nomem(diag), "%s", path);
+        status = tmk_memory_lacks(diag, (size_t)file.size, "%s", path);
     else
         status = tmk_in(diag, tmk_infile_read(&file, 0, all, (size_t)file.size, diag), "%s", path);
     if (status == TMK_OK) {
         *bytes = all;
         *len = (size_t)file.size;
     } else {
-        free(all);
+        tmk_memory_free(all);
     }
     tmk_infile_close(&file);
     return status;
@@ -193,7 +196,7 @@ enum tmk_status tmk_image_load(const char *path, const struct tmk_image_recipe *
     struct tmk_pixels pixels = {0};
     TMK_TRY(read_bytes(path, &bytes, &len, diag));
     enum tmk_status status = tmk_image_decode(bytes, len, &pixels, diag);
-    free(bytes);
+    tmk_memory_free(bytes);
     if (status == TMK_OK && recipe->spec.color == TMK_IMAGE_GREY)
         make_grey(&pixels);
     if (status == TMK_OK)

@@ -9,21 +9,21 @@
 /* 256 MiB as RGB. */
 enum { TMK_IMAGE_MOST_PIXELS = (1 << 28) / 3 };
 
-/* Rows of 8-bit pixels without gaps, malloc'ed. */
+/* Rows of 8-bit pixels without gaps, in memory that counts (base/memory.h). */
 struct tmk_pixels {
     uint32_t width, height;
     uint32_t channels; /* 1: grey; 3: RGB */
     unsigned char *data;
 };
 void tmk_pixels_finish(struct tmk_pixels *pixels);
-/* Memory for a picture of that size. TMK_FORMAT when it has no pixels, or too many. */
+/* Memory for a picture of that size. TMK_FORMAT when it has no pixels, or too many; TMK_LIMIT. */
 TMK_NODISCARD enum tmk_status tmk_pixels_init(struct tmk_pixels *pixels, uint64_t width,
                                               uint64_t height, uint32_t channels,
                                               struct tmk_diag *diag);
 
 /* Grey pictures come as grey, all others as RGB: palettes are looked up, transparency is dropped,
  * of 16 bits the upper 8 are kept, CMYK is converted. Orientation tags and colour profiles are left
- * alone. TMK_FORMAT, TMK_UNSUPPORTED, TMK_NOMEM. */
+ * alone. What the libraries take counts, too. TMK_FORMAT, TMK_UNSUPPORTED, TMK_NOMEM, TMK_LIMIT. */
 TMK_NODISCARD enum tmk_status tmk_png_decode(const unsigned char *bytes, size_t len,
                                              struct tmk_pixels *out, struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_jpeg_decode(const unsigned char *bytes, size_t len,

@@ -9,6 +9,7 @@
 #include <jerror.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "data/image.h"
 
 enum { MOST_SCANS = 500 }; /* a small file may ask for any number of passes over a large picture */
@@ -20,7 +21,8 @@ struct reading {
     struct jpeg_progress_mgr progress;
     jmp_buf escape;
     struct tmk_pixels pixels;
-    unsigned char *row; /* CMYK */
+    unsigned char *row;  /* CMYK */
+    size_t coefficients; /* bytes that libjpeg keeps of them, counted */
     enum tmk_status status;
     struct tmk_diag *diag;
 };
@@ -81,6 +83,23 @@ static void row_from_cmyk(const unsigned char *ink, unsigned char *rgb, size_t n
         }
 }
 
+/* What comes in several scans libjpeg collects before it makes pixels of it. */
+static enum tmk_status count_coefficients(struct reading *r) {
+    struct jpeg_decompress_struct *jpeg = &r->jpeg;
+    size_t blocks = 0;
+    for (int i = 0; i < jpeg->num_components && jpeg_has_multiple_scans(jpeg); i++) {
+        const jpeg_component_info *c = &jpeg->comp_info[i];
+        blocks += ((size_t)c->width_in_blocks + (size_t)c->h_samp_factor) *
+                  ((size_t)c->height_in_blocks + (size_t)c->v_samp_factor);
+    }
+    const size_t bytes = blocks * sizeof(JBLOCK);
+    if (!tmk_memory_take(bytes))
+        return tmk_memory_lacks(r->diag, bytes, "a JPEG of %u x %u pixels in several scans",
+                                jpeg->image_width, jpeg->image_height);
+    r->coefficients = bytes;
+    return TMK_OK;
+}
+
 static enum tmk_status prepare(struct reading *r) {
     struct jpeg_decompress_struct *jpeg = &r->jpeg;
     (void)jpeg_read_header(jpeg, TRUE);
@@ -100,6 +119,7 @@ static enum tmk_status prepare(struct reading *r) {
     }
     TMK_TRY(tmk_pixels_init(&r->pixels, jpeg->image_width, jpeg->image_height,
                             jpeg->num_components == 1 ? 1 : 3, r->diag));
+    TMK_TRY(count_coefficients(r));
     if (jpeg->num_components != 4)
         return TMK_OK;
     r->row = malloc((size_t)jpeg->image_width * 4);
@@ -143,6 +163,7 @@ enum tmk_status tmk_jpeg_decode(const unsigned char *bytes, size_t len, struct t
     r->progress.progress_monitor = count_scans;
     read_all(r, bytes, len);
     jpeg_destroy_decompress(&r->jpeg);
+    tmk_memory_give(r->coefficients);
     free(r->row);
     enum tmk_status status = r->status;
     if (status == TMK_OK)

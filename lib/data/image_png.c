@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <png.h>
 #include <setjmp.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "data/image.h"
 
 /* What has to outlive libpng's jumps. */
@@ -16,10 +15,10 @@ struct reading {
     png_structp png;
     png_infop info;
     struct tmk_pixels pixels;
-    png_bytep *rows;
+    int passes; /* over all rows */
     enum tmk_status status;
     struct tmk_diag *diag;
-    bool ran_out; /* of memory: libpng's own errors don't tell */
+    size_t lacks; /* bytes that there were not: libpng's own errors don't tell */
 };
 
 static void take_bytes(png_structp png, png_bytep out, size_t len) {
@@ -33,22 +32,22 @@ static void take_bytes(png_structp png, png_bytep out, size_t len) {
 static void stop(png_structp png, png_const_charp why) {
     struct reading *r = png_get_error_ptr(png);
     if (r->status == TMK_OK)
-        r->status = r->ran_out ? tmk_nomem(r->diag)
-                               : tmk_fail(r->diag, TMK_FORMAT, "is no readable PNG: %s", why);
+        r->status = r->lacks ? tmk_memory_lacks(r->diag, r->lacks, "what libpng keeps")
+                             : tmk_fail(r->diag, TMK_FORMAT, "is no readable PNG: %s", why);
     png_longjmp(png, 1);
 }
 
 static png_voidp allocate(png_structp png, png_alloc_size_t size) {
     struct reading *r = png_get_mem_ptr(png);
-    void *bytes = malloc(size);
+    void *bytes = tmk_memory_aligned(size);
     if (!bytes)
-        r->ran_out = true;
+        r->lacks = size;
     return bytes;
 }
 
 static void release(png_structp png, png_voidp bytes) {
     (void)png;
-    free(bytes);
+    tmk_memory_free(bytes);
 }
 
 static void pass_over(png_structp png, png_const_charp what) {
@@ -70,15 +69,10 @@ static enum tmk_status prepare(struct reading *r) {
     if (depth == 16)
         png_set_strip_16(r->png);
     png_set_strip_alpha(r->png);
-    (void)png_set_interlace_handling(r->png);
+    r->passes = png_set_interlace_handling(r->png);
     png_read_update_info(r->png, r->info);
     if (png_get_rowbytes(r->png, r->info) != (size_t)width * r->pixels.channels)
         return tmk_fail(r->diag, TMK_UNSUPPORTED, "is a PNG of an unknown kind");
-    r->rows = malloc(height * sizeof *r->rows);
-    if (!r->rows)
-        return tmk_nomem(r->diag);
-    for (size_t y = 0; y < height; y++)
-        r->rows[y] = r->pixels.data + y * width * r->pixels.channels;
     return TMK_OK;
 }
 
@@ -97,7 +91,10 @@ static void read_all(struct reading *r) {
     r->status = prepare(r);
     if (r->status != TMK_OK)
         return;
-    png_read_image(r->png, r->rows);
+    const size_t row = (size_t)r->pixels.width * r->pixels.channels;
+    for (int pass = 0; pass < r->passes; pass++)
+        for (size_t y = 0; y < r->pixels.height; y++)
+            png_read_row(r->png, r->pixels.data + y * row, NULL);
     png_read_end(r->png, NULL);
 }
 
@@ -106,7 +103,6 @@ enum tmk_status tmk_png_decode(const unsigned char *bytes, size_t len, struct tm
     struct reading r = {.bytes = bytes, .len = len, .diag = diag};
     read_all(&r);
     png_destroy_read_struct(&r.png, &r.info, NULL);
-    free(r.rows);
     if (r.status == TMK_OK)
         *out = r.pixels;
     else

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "data/image.h"
 
@@ -17,9 +17,9 @@ struct axis {
 };
 
 static void finish_axis(struct axis *axis) {
-    free(axis->first);
-    free(axis->n);
-    free(axis->weight);
+    tmk_memory_free(axis->first);
+    tmk_memory_free(axis->n);
+    tmk_memory_free(axis->weight);
 }
 
 /* The weights of one pixel, whose centre is at `centre` among pixels of width 1. */
@@ -47,10 +47,12 @@ static enum tmk_status init_axis(struct axis *axis, uint32_t in, uint32_t out, u
     *axis = (struct axis){.most = 2 * (size_t)ceil(reach) + 2};
     if (!tmk_mul_size(axis->most, count, &bytes) || !tmk_mul_size(bytes, sizeof(int32_t), &bytes))
         return tmk_nomem(diag);
-    axis->first = calloc(count, sizeof *axis->first);
-    axis->n = calloc(count, sizeof *axis->n);
-    axis->weight = malloc(bytes);
-    double *weight = malloc(axis->most * sizeof *weight);
+    axis->first = tmk_memory_zeroed(count * sizeof *axis->first);
+    axis->n = tmk_memory_zeroed(count * sizeof *axis->n);
+    axis->weight = tmk_memory_aligned(bytes);
+    if (!axis->weight)
+        return tmk_memory_lacks(diag, bytes, "resizing %u pixels to %u", in, out);
+    double *weight = tmk_memory_aligned(axis->most * sizeof *weight);
     bool ok = axis->first && axis->n && axis->weight && weight;
     for (uint32_t i = 0; ok && i < count; i++) {
         double centre = (from + i + 0.5) * step;
@@ -60,7 +62,7 @@ static enum tmk_status init_axis(struct axis *axis, uint32_t in, uint32_t out, u
         axis->first[i] = begin;
         axis->n[i] = weigh(centre, reach, begin, end, weight, axis->weight + i * axis->most);
     }
-    free(weight);
+    tmk_memory_free(weight);
     return ok ? TMK_OK : tmk_nomem(diag);
 }
 
@@ -109,7 +111,7 @@ static enum tmk_status resample(const struct tmk_pixels *in, const struct tmk_im
     uint32_t bottom = down->first[last] + down->n[last];
     size_t row = (size_t)view->columns * channels, wide = (size_t)in->width * channels;
     struct tmk_pixels half = {0};
-    int32_t *sum = malloc(row * sizeof *sum);
+    int32_t *sum = tmk_memory_aligned(row * sizeof *sum);
     enum tmk_status status =
         sum ? tmk_pixels_init(&half, view->columns, bottom - top, channels, diag) : tmk_nomem(diag);
     if (status == TMK_OK)
@@ -120,7 +122,7 @@ static enum tmk_status resample(const struct tmk_pixels *in, const struct tmk_im
     for (uint32_t y = 0; status == TMK_OK && y < view->rows; y++)
         mix_rows(half.data + (down->first[y] - top) * row, row, down->weight + y * down->most,
                  down->n[y], sum, out->data + y * row);
-    free(sum);
+    tmk_memory_free(sum);
     tmk_pixels_finish(&half);
     return status;
 }

@@ -23,7 +23,7 @@ struct tmk_accel {
     const struct tmk_family *family;
     const struct tmk_node *node;
     size_t scratch;
-    size_t held; /* bytes of copies of constant operands */
+    size_t held; /* bytes of copies of constant operands, and of code made for it */
     char name[64];
 };
 

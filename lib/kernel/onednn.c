@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+#include "base/memory.h"
+
+/* CODE is about what oneDNN generates for one primitive, and keeps beside it. */
+enum { ALIGNMENT = 64, CODE = 64 << 10 };
 
 /* ---- making ---- */
 
@@ -121,12 +124,10 @@ static enum tmk_status settle_constant(struct tmk_dn *dn, struct tmk_argument *a
         argument->constant = data;
         return TMK_OK;
     }
-    size_t bytes = dnnl_memory_desc_get_size(argument->wanted), rounded;
-    if (!tmk_add_size(bytes, ALIGNMENT - 1, &rounded))
-        return tmk_nomem(diag);
-    argument->owned = aligned_alloc(ALIGNMENT, rounded & ~(size_t)(ALIGNMENT - 1));
+    const size_t bytes = dnnl_memory_desc_get_size(argument->wanted);
+    argument->owned = tmk_memory_aligned(bytes);
     if (!argument->owned)
-        return tmk_nomem(diag);
+        return tmk_memory_lacks(diag, bytes, "a copy of its weights for oneDNN");
     argument->constant = argument->owned;
     dn->base.held += bytes;
     if (!argument->reorder) {
@@ -166,6 +167,9 @@ static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tm
 }
 
 static enum tmk_status build(const struct tmk_dn_request *r, struct tmk_dn *dn, bool *fits) {
+    if (!tmk_memory_take(CODE))
+        return tmk_memory_lacks(r->base.diag, CODE, "a kernel of oneDNN");
+    dn->base.held = dn->code = CODE;
     TMK_TRY(tmk_dn_fits(dnnl_primitive_create(&dn->primitive, dn->desc), fits, r->base.diag));
     size_t start;
     TMK_TRY(reserve(dn,
@@ -291,11 +295,12 @@ void tmk_dn_destroy(struct tmk_accel *accel) {
         if (dn->arguments[i].reorder)
             dnnl_primitive_destroy(dn->arguments[i].reorder);
         tmk_layout_finish(&dn->arguments[i].outside);
-        free(dn->arguments[i].owned);
+        tmk_memory_free(dn->arguments[i].owned);
     }
     if (dn->primitive)
         dnnl_primitive_destroy(dn->primitive);
     dnnl_primitive_desc_destroy(dn->desc);
+    tmk_memory_give(dn->code);
     if (dn->owns_engine)
         dnnl_engine_destroy(dn->engine);
     free(dn);

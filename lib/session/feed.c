@@ -12,7 +12,8 @@
 
 /* ---- the books ---- */
 
-static bool may_be_passed_over(const struct tmk_session_feed *feed, enum tmk_status status) {
+/* A file that is wrong, and not the machine. */
+static bool is_bad_sample(const struct tmk_session_feed *feed, enum tmk_status status) {
     switch (status) {
     case TMK_READ:
     case TMK_FORMAT:
@@ -20,7 +21,7 @@ static bool may_be_passed_over(const struct tmk_session_feed *feed, enum tmk_sta
     case TMK_SHAPE:
     case TMK_TYPE:
     case TMK_RANGE:
-        return feed->separate && feed->options->skip_bad_samples;
+        return feed->separate;
     default:
         return false;
     }
@@ -125,14 +126,15 @@ static enum tmk_status read_on(struct tmk_session_feed *feed, struct tmk_batch *
     struct tmk_batch batch = {0};
     uint64_t at = feed->at;
     enum tmk_status status = tmk_feed_read(feed, at, feed->until - at, &batch, &why);
-    if (may_be_passed_over(feed, status)) {
+    const bool bad = is_bad_sample(feed, status);
+    if (bad && feed->options->skip_bad_samples) {
         TMK_TRY(note_bad(feed, at, status, why.text, diag));
         move_to(feed, at + 1);
         return TMK_OK;
     }
     if (status != TMK_OK)
         return tmk_fail(diag, status, "sample %llu: %s%s", (unsigned long long)at, why.text,
-                        feed->separate ? "; --on-bad-sample=skip goes on without it" : "");
+                        bad ? "; --on-bad-sample=skip goes on without it" : "");
     if (feed->samples == TMK_SOURCE_ENDLESS && batch.samples) {
         status = tmk_feed_enter(feed, at, at + batch.samples, diag);
         if (status != TMK_OK) {

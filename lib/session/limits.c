@@ -14,8 +14,7 @@
 #include "session/batching.h"
 #include "stats/state.h"
 
-/* CODE is what a library generates and keeps for one kernel. */
-enum { PAGE = 4096, READ_AHEAD_A_WORKER = 3, CODE = 64 << 10 };
+enum { PAGE = 4096, READ_AHEAD_A_WORKER = 3 };
 
 /* What the process holds now: the program, its libraries, the graph. */
 static uint64_t resident(void) {
@@ -48,7 +47,7 @@ static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan
 static uint64_t packed_bytes(const struct tmk_plan *plan) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++)
-        bytes += plan->steps[i].accel ? CODE + tmk_accel_bytes(plan->steps[i].accel) : 0;
+        bytes += plan->steps[i].accel ? tmk_accel_bytes(plan->steps[i].accel) : 0;
     for (uint32_t i = 0; i < plan->n_values; i++)
         if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer)
             bytes += tmk_tensor_bytes(&plan->values[i].constant);

@@ -97,6 +97,28 @@ def test_pictures_are_no_larger_than_pictures_are():
     return None
 
 
+def test_pictures_keep_the_limit():
+    if "images" not in FEATURES:
+        return "left out: no images in this build"
+    many, most = 40000000, 160  # pixels; MiB
+    rows = zlib.compressobj(9)
+    column = chunk(b"IDAT", b"".join([*(rows.compress(bytes(2 * many // 40)) for _ in range(40)), rows.flush()]))
+    pixels = chunk(b"IDAT", zlib.compress(bytes(9)))
+    pictures = {"large.png": (png(9000, 9000, pixels, colour=2), "9000 x 9000"), "wide.png": (png(many, 1, pixels, bits=16, colour=6), "libpng"),
+                "tall.png": (png(1, many, column), "resizing"), "scans.jpg": (jpeg(9000, 9000, 9, True), "several scans")}
+    with folder() as here:
+        for name, (content, why) in pictures.items():
+            (here / name).write_bytes(content)
+            said = within(most, "profile", DIGITS.resolve(), "--data", name, "--image", "resize=8x8,color=grey", "--on-bad-sample", "skip",
+                          "-o", "p.json", cwd=here)
+            said.refuses(BAD_INPUT, name, why, "limit")
+            assert not (here / "p.json").exists()
+        with open(here / "empty.png", "wb") as file:
+            file.truncate(1 << 40)
+        within(most, "profile", DIGITS.resolve(), "--data", "empty.png", "-o", "p.json", cwd=here).refuses(BAD_INPUT, "empty.png", "limit")
+    return None
+
+
 HDF5 = """
 import h5py, numpy, os
 secret = numpy.arange(64, dtype='f4').reshape(1, 1, 8, 8)

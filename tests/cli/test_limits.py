@@ -113,6 +113,35 @@ def test_all_who_run_a_model_refuse_them():
                 assert within(LIMIT, *words, cwd=here).status in (DONE, BAD_INPUT), words
 
 
+def test_copies_of_weights_count():
+    if "onednn" not in FEATURES:
+        return "left out: no oneDNN in this build"
+    side, most = 8192, 200  # MiB; the weights' file is mapped, and what was read of it counts as the program's
+    with folder() as here:
+        with open(here / "w.bin", "wb") as weights:
+            weights.truncate(side * side * 4)
+        (here / "x.bin").write_bytes(bytes(side * 4))
+        weights = onnx.tensor("w", [side, side], [], external={"location": "w.bin"})
+        (here / "m.onnx").write_bytes(onnx.model([onnx.node("MatMul", ["x", "w"], ["y"], "bomb")], [onnx.value("x", [1, side])],
+                                                 [onnx.value("y", [1, side])], [weights]))
+        said = within(most, "run", "m.onnx", "--data", "x.bin", "-o", "y.npz", cwd=here)
+        said.refuses(BAD_INPUT, "'bomb'", "weights for oneDNN", "limit")
+    return None
+
+
+def test_code_that_is_made_counts():
+    if "onednn" not in FEATURES:
+        return "left out: no oneDNN in this build"
+    n = 1500
+    with folder() as here:
+        (here / "x.bin").write_bytes(bytes(64 * 64 * 4))
+        weights = [onnx.tensor(f"w{i}", [16, 1, 1 + i % 50, 1 + i // 50], [0.5] * 16 * (1 + i % 50) * (1 + i // 50)) for i in range(n)]
+        (here / "m.onnx").write_bytes(onnx.model([onnx.node("Conv", ["x", f"w{i}"], [f"y{i}"], f"bomb{i}") for i in range(n)],
+                                                 [onnx.value("x", [1, 1, 64, 64])], [onnx.value("y0", list("abcd"))], weights))
+        within(LIMIT, "run", "m.onnx", "--data", "x.bin", "-o", "y.npz", cwd=here).refuses(BAD_INPUT, "bomb", "oneDNN", "limit")
+    return None
+
+
 def test_a_model_within_the_limit_runs():
     with folder() as here:
         free = tidemark("run", DIGITS, "--data", PICTURES, "--limit", 40, "-o", here / "free.npz").expect(DONE)
