@@ -27,6 +27,16 @@ static void one_line(char *text) {
             *c = '?';
 }
 
+/* Of a text that is too long the middle goes: the place stands at the beginning, the reason at the
+ * end. room: bytes, the zero included. */
+static void put_shortened(char *out, size_t room, const char *text) {
+    size_t len = strlen(text), most = room - 1;
+    if (len <= most)
+        memmove(out, text, len + 1);
+    else
+        snprintf(out, room, "%.*s...%s", (int)(most / 2), text, text + len - (most - most / 2 - 3));
+}
+
 void tmk_diag_set(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...) {
     if (!diag || diag->status != TMK_OK)
         return;
@@ -36,31 +46,27 @@ void tmk_diag_set(struct tmk_diag *diag, enum tmk_status status, const char *fmt
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    size_t len = strlen(text), room = sizeof diag->text - 1;
-    if (len <= room)
-        memcpy(diag->text, text, len + 1);
-    else /* the place stands at the beginning, the reason at the end */
-        snprintf(diag->text, sizeof diag->text, "%.*s...%s", (int)(room / 2), text,
-                 text + len - (room - room / 2 - 3));
+    put_shortened(diag->text, sizeof diag->text, text);
     one_line(diag->text);
 }
 
 enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...) {
     if (!diag || status == TMK_OK)
         return status;
-    char place[sizeof diag->text];
+    char place[4 * sizeof diag->text], words[sizeof diag->text];
     va_list args;
     va_start(args, fmt);
     int n = vsnprintf(place, sizeof place, fmt, args);
     va_end(args);
     if (n < 0)
         return status;
-    size_t used = strlen(place), rest = strlen(diag->text);
-    if (used + 2 + rest >= sizeof diag->text) /* the error's own words matter more than its place */
-        return status;
-    memmove(diag->text + used + 2, diag->text, rest + 1);
-    memcpy(diag->text, place, used);
+    memcpy(words, diag->text, sizeof words);
+    const size_t room = sizeof diag->text, needed = strlen(words) + 1;
+    const size_t for_words = needed < room / 2 ? needed : room / 2;
+    put_shortened(diag->text, room - for_words - 2, place);
+    size_t used = strlen(diag->text);
     memcpy(diag->text + used, ": ", 2);
+    put_shortened(diag->text + used + 2, room - used - 2, words);
     one_line(diag->text);
     return status;
 }

@@ -29,6 +29,36 @@ static void the_first_error_wins_and_gathers_places(void **state) {
     assert_string_equal(diag.text, "node 'a?b': dim 3");
 }
 
+/* Of what is too long the middle goes, of the place or of the words; never one of them as a whole.
+ */
+static void long_places_and_words_both_keep_their_ends(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    const size_t most = sizeof diag.text - 1;
+    char place[2 * sizeof diag.text], words[sizeof place];
+    memset(place, 'p', sizeof place);
+    memset(words, 'w', sizeof words);
+    place[sizeof place - 1] = words[sizeof words - 1] = '\0';
+    assert_int_equal(tmk_fail(&diag, TMK_FORMAT, "first %s last", words), TMK_FORMAT);
+    assert_int_equal(strlen(diag.text), most);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(tmk_in(&diag, TMK_FORMAT, "model.onnx"), TMK_FORMAT);
+        assert_int_equal(strlen(diag.text), most);
+        assert_memory_equal(diag.text, "model.onnx: ", 12);
+        assert_non_null(strstr(diag.text, i ? ": model.onnx: first w" : ": first w"));
+        assert_string_equal(diag.text + most - 6, "w last");
+    }
+    assert_int_equal(tmk_in(&diag, TMK_FORMAT, "file %s end", place), TMK_FORMAT);
+    assert_int_equal(strlen(diag.text), most);
+    assert_memory_equal(diag.text, "file p", 6);
+    assert_non_null(strstr(diag.text, "p end: model.onnx: "));
+    assert_string_equal(diag.text + most - 6, "w last");
+    diag = (struct tmk_diag){0};
+    assert_int_equal(tmk_fail(&diag, TMK_FORMAT, "short"), TMK_FORMAT);
+    assert_int_equal(tmk_in(&diag, TMK_FORMAT, "file %s end", place), TMK_FORMAT);
+    assert_string_equal(diag.text + strlen(diag.text) - 12, "p end: short");
+}
+
 static void arena_memory_is_zeroed_and_aligned(void **state) {
     (void)state;
     struct tmk_arena arena = {0};
@@ -205,6 +235,7 @@ static void json_is_known_without_a_tree(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_wins_and_gathers_places),
+        cmocka_unit_test(long_places_and_words_both_keep_their_ends),
         cmocka_unit_test(arena_memory_is_zeroed_and_aligned),
         cmocka_unit_test(maps_find_what_was_put),
         cmocka_unit_test(sizes_say_when_they_overflow),
