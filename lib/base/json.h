@@ -91,13 +91,18 @@ bool tmk_json_rest_is_blank(const struct tmk_json_scan *scan);
 /* Is it one value of JSON, nested no deeper than cJSON goes, and nothing else? Takes no memory. */
 bool tmk_json_is_valid(const char *text, size_t len);
 
-/* The tree of one value and nothing else. End with cJSON_Delete. */
+/* The tree of one value and nothing else. End with cJSON_Delete. TMK_LIMIT before it is made where
+ * the memory limit has no room for it (base/memory.h). */
 TMK_NODISCARD enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out,
                                              struct tmk_diag *diag);
+/* The same of a tree that stays while more memory is taken: what it takes is counted and added to
+ * *held, which is to be given back (tmk_memory_give) when it is deleted. */
+TMK_NODISCARD enum tmk_status tmk_json_parse_held(const char *text, size_t len, cJSON **out,
+                                                  size_t *held, struct tmk_diag *diag);
 
 /* The same of an object, whose strings are also known to hold no zero characters. */
 TMK_NODISCARD enum tmk_status tmk_json_parse_object(const char *text, size_t len, cJSON **out,
-                                                    struct tmk_diag *diag);
+                                                    size_t *held, struct tmk_diag *diag);
 
 /* An object whose members are being read. Getters name the key and what was expected; those of the
  * _or kind accept its absence. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 
 static const char *skip_blank(const char *at, const char *end) {
     while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
@@ -136,7 +137,35 @@ enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **k
     return TMK_OK;
 }
 
-enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out, struct tmk_diag *diag) {
+/* What the C library's heap makes of so many bytes. */
+static size_t block(size_t bytes) {
+    enum { HEAD = 8, STEP = 16, LEAST = 32 };
+    const size_t whole = (bytes + HEAD + STEP - 1) / STEP * STEP;
+    return whole > LEAST ? whole : LEAST;
+}
+
+/* At most what cJSON takes for a tree: an item for each value, a block for each string. The worst
+ * is an item for two characters. */
+static size_t tree_bytes(const char *text, size_t len) {
+    enum { NOT_WORTH_COUNTING = 1 << 14 };
+    const size_t item = block(sizeof(cJSON));
+    size_t bytes = item;
+    if (len < NOT_WORTH_COUNTING)
+        return item + len / 2 * item;
+    for (const char *at = text, *end = text + len; at < end; at++) {
+        if (*at == ',' || *at == '[' || *at == '{')
+            bytes += item;
+        if (*at != '"')
+            continue;
+        const char *begin = at;
+        for (at++; at < end && *at != '"'; at++)
+            at += *at == '\\';
+        bytes += block((size_t)(at - begin));
+    }
+    return bytes;
+}
+
+static enum tmk_status parse(const char *text, size_t len, cJSON **out, struct tmk_diag *diag) {
     const char *end = NULL;
     cJSON *tree = cJSON_ParseWithLengthOpts(text, len, &end, 0);
     if (!tree && tmk_json_is_valid(text, len)) /* cJSON does not say why */
@@ -152,7 +181,27 @@ enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out, struct
     return TMK_OK;
 }
 
-enum tmk_status tmk_json_parse_object(const char *text, size_t len, cJSON **out,
+enum tmk_status tmk_json_parse_held(const char *text, size_t len, cJSON **out, size_t *held,
+                                    struct tmk_diag *diag) {
+    const size_t bytes = tree_bytes(text, len);
+    if (!tmk_memory_take(bytes))
+        return tmk_memory_lacks(diag, bytes, "JSON of %zu bytes as a tree", len);
+    enum tmk_status status = parse(text, len, out, diag);
+    if (status == TMK_OK)
+        *held += bytes;
+    else
+        tmk_memory_give(bytes);
+    return status;
+}
+
+enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out, struct tmk_diag *diag) {
+    size_t held = 0;
+    enum tmk_status status = tmk_json_parse_held(text, len, out, &held, diag);
+    tmk_memory_give(held);
+    return status;
+}
+
+enum tmk_status tmk_json_parse_object(const char *text, size_t len, cJSON **out, size_t *held,
                                       struct tmk_diag *diag) {
     struct tmk_json_scan scan;
     const char *value;
@@ -165,7 +214,7 @@ enum tmk_status tmk_json_parse_object(const char *text, size_t len, cJSON **out,
         free(key);
     if (status != TMK_NOTFOUND)
         return status;
-    return tmk_json_parse(text, len, out, diag);
+    return tmk_json_parse_held(text, len, out, held, diag);
 }
 
 static enum tmk_status expected(struct tmk_diag *diag, const char *key, const char *what) {

@@ -9,6 +9,7 @@
 
 struct tmk_json_file {
     cJSON *tree;
+    size_t held;        /* bytes that were counted for it */
     locale_t locale[2]; /* numbers read with a decimal point meanwhile */
 };
 

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "base/memory.h"
 
 struct reading {
     const struct tmk_encodings *encodings;
@@ -107,12 +108,14 @@ enum tmk_status tmk_export_names_read(const char *path, const struct tmk_encodin
     struct reading r = {.encodings = encodings, .names = &names, .diag = diag};
     struct tmk_buf *file = NULL;
     cJSON *object = NULL;
+    size_t held = 0;
     TMK_TRY(tmk_file_map(path, &file, diag));
     enum tmk_status status =
-        tmk_json_parse_object(tmk_buf_data(file), tmk_buf_size(file), &object, diag);
+        tmk_json_parse_object(tmk_buf_data(file), tmk_buf_size(file), &object, &held, diag);
     if (status == TMK_OK)
         status = read_members(&r, object);
     cJSON_Delete(object);
+    tmk_memory_give(held);
     tmk_buf_unref(&file);
     tmk_map_finish(&r.ids);
     tmk_map_finish(&r.taken);

@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "export/reader.h"
 
 static bool is_json(const char *text, size_t len) {
@@ -52,12 +53,14 @@ static enum tmk_status read_member(const char *text, size_t len, const char *key
                                    range_fn *range_of, const char *wanted, struct tmk_ranges *out,
                                    struct tmk_diag *diag) {
     cJSON *root = NULL;
+    size_t held = 0;
     const cJSON *items;
-    TMK_TRY(tmk_json_parse_object(text, len, &root, diag));
+    TMK_TRY(tmk_json_parse_object(text, len, &root, &held, diag));
     enum tmk_status status = tmk_json_object(root, key, &items, diag);
     if (status == TMK_OK)
         status = read_ranges(items, range_of, wanted, out, diag);
     cJSON_Delete(root);
+    tmk_memory_give(held);
     return status;
 }
 
@@ -300,9 +303,11 @@ static enum tmk_status read_aimet(const char *path, const char *text, size_t len
                                   struct tmk_ranges *out, struct tmk_diag *diag) {
     (void)path;
     cJSON *root = NULL;
-    TMK_TRY(tmk_json_parse_object(text, len, &root, diag));
+    size_t held = 0;
+    TMK_TRY(tmk_json_parse_object(text, len, &root, &held, diag));
     enum tmk_status status = read_sections(root, out, diag);
     cJSON_Delete(root);
+    tmk_memory_give(held);
     return status;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/diag.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "model/relay_kernels.h"
 #include "model/relay_say.h"
@@ -342,7 +343,8 @@ enum tmk_status tmk_relay_parse_graph(const char *text, size_t len, const char *
                                       struct tmk_relay_module **out, struct tmk_diag *diag) {
     struct tmk_relay_module *module = NULL;
     cJSON *graph;
-    TMK_TRY(tmk_in(diag, tmk_json_parse(text, len, &graph, diag), "%s", name));
+    size_t held = 0;
+    TMK_TRY(tmk_in(diag, tmk_json_parse_held(text, len, &graph, &held, diag), "%s", name));
     enum tmk_status status = tmk_relay_module_create(&module, diag);
     if (status == TMK_OK) {
         struct reader in = {
@@ -354,6 +356,7 @@ enum tmk_status tmk_relay_parse_graph(const char *text, size_t len, const char *
         free(in.first);
     }
     cJSON_Delete(graph);
+    tmk_memory_give(held);
     if (status != TMK_OK) {
         tmk_relay_module_destroy(&module);
         return status;

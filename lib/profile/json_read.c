@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "base/utf8.h"
 #include "profile/format.h"
@@ -13,6 +14,7 @@
 struct reader {
     struct tmk_profile *profile;
     struct tmk_profile_bins bins;
+    size_t held; /* bytes that were counted for the header's trees */
     struct tmk_diag *diag;
 };
 
@@ -390,7 +392,8 @@ static enum tmk_status gather(struct reader *r, const char *text, size_t len, cJ
             *tensors_len = size;
         }
         if (is_header_key(key))
-            status = tmk_in(r->diag, tmk_json_parse(value, size, &item, r->diag), "'%s'", key);
+            status = tmk_in(r->diag, tmk_json_parse_held(value, size, &item, &r->held, r->diag),
+                            "'%s'", key);
         else
             item = cJSON_CreateNull();
         if (status == TMK_OK && (!item || !cJSON_AddItemToObject(header, key, item))) {
@@ -422,6 +425,7 @@ enum tmk_status tmk_profile_read_json(const char *text, size_t len, struct tmk_p
         status = tensors ? get_tensors(&r, tensors, tensors_len)
                          : tmk_fail(diag, TMK_FORMAT, "'tensors' is missing");
     cJSON_Delete(header);
+    tmk_memory_give(r.held);
     tmk_profile_bins_finish(&r.bins);
     return status;
 }

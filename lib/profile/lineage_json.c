@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "base/utf8.h"
 #include "profile/format.h"
@@ -395,9 +396,11 @@ static enum tmk_status read_tree(const cJSON *tree, struct tmk_lineage_record **
 enum tmk_status tmk_lineage_read_json(const char *text, size_t len, struct tmk_lineage_record **out,
                                       struct tmk_diag *diag) {
     cJSON *tree;
+    size_t held = 0;
     TMK_TRY(tmk_utf8_check(text, len, diag));
-    TMK_TRY(tmk_json_parse_object(text, len, &tree, diag));
+    TMK_TRY(tmk_json_parse_object(text, len, &tree, &held, diag));
     enum tmk_status status = read_tree(tree, out, diag);
     cJSON_Delete(tree);
+    tmk_memory_give(held);
     return status;
 }

@@ -3,6 +3,7 @@
 
 usage: test_bombs.py PROGRAM SOURCE_ROOT FEATURES
 """
+import json
 import os
 import struct
 import subprocess
@@ -207,6 +208,26 @@ def test_nested_json_is_refused():
                           ["diff", "p.json", "glow=bad.yaml"], ["diff", "p.json", "rknn=bad.yaml"]):
                 said = within(LIMIT, *words, cwd=here)
                 said.refuses((BAD_INPUT, WRONG_CALL))
+
+
+def test_trees_of_json_count():
+    """A tree takes forty times as much as its text, at worst."""
+    numbers, part, most = "[" + "1," * 4000000 + "1]", "[" + "1," * 250000 + "1]", 64
+    head = '{"format":"tidemark-profile","version":{"major":1,"minor":0},'
+    texts = {"config": '{"rules":[],"x-a":' + numbers + "}", "strings": '{"rules":[],"x-a":[' + '"",' * 2500000 + "1]}",
+             "encodings": '{"format":"tidemark-encodings","encodings":' + numbers + "}", "header": head + '"model":' + numbers + ',"tensors":[]}',
+             "headers": head + "".join(f'"model":{part},' for _ in range(30)) + '"tensors":[]}',
+             "lineage": '{"format":"tidemark-lineage","originals":' + numbers + "}"}
+    with folder() as here:
+        within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
+        texts["values"] = json.dumps(json.loads((here / "p.json").read_text()) | {"tensors": [0]}).replace("[0]", f"[{numbers}]")
+        for name, text in texts.items():
+            (here / f"{name}.json").write_text(text)
+        for words in (["calibrate", "p.json", "-o", "e.json", "--config", "config.json"], ["calibrate", "p.json", "-o", "e.json", "--config", "strings.json"],
+                      ["export", "encodings.json", "--to", "csv", "-o", "o.csv"], ["diff", "p.json", "encodings.json"],
+                      ["check", "p.json", "--against", "encodings.json"], ["show", "header.json"], ["show", "headers.json"], ["show", "values.json"],
+                      ["graph", DIGITS.resolve(), "--lineage", "lineage.json"], ["export", "p.json", "--to", "csv", "--names", "config.json", "-o", "o.csv"]):
+            within(most, *words, cwd=here).refuses(BAD_INPUT, ".json", "JSON of ", "limit")
 
 
 def function(name, called):
