@@ -69,16 +69,17 @@ static enum tmk_status note_shape(struct tmk_account *account, const struct tmk_
         account->shapes[i].runs += runs;
         return TMK_OK;
     }
-    if (!account->shapes) {
-        account->shapes = calloc(TMK_MOST_SHAPES, sizeof *account->shapes);
-        if (!account->shapes)
-            return tmk_nomem(diag);
-    }
     if (account->n_shapes == TMK_MOST_SHAPES) {
         account->more_shapes = true;
         if (i == TMK_MOST_SHAPES)
             return TMK_OK;
         account->n_shapes--;
+    } else { /* few values have more than one */
+        struct tmk_shape_runs *shapes =
+            realloc(account->shapes, (account->n_shapes + 1u) * sizeof *shapes);
+        if (!shapes)
+            return tmk_nomem(diag);
+        account->shapes = shapes;
     }
     memmove(&account->shapes[i + 1], &account->shapes[i],
             (account->n_shapes - i) * sizeof *account->shapes);
