@@ -9,6 +9,11 @@
 #include "base/size.h"
 
 static void use_remove(struct tmk_value *value, const struct tmk_node *node, uint32_t input) {
+    const struct tmk_use *last = value->n_uses ? &value->uses[value->n_uses - 1] : NULL;
+    if (last && last->node == node && last->input == input) { /* whoever removes all begins there */
+        value->n_uses--;
+        return;
+    }
     for (uint32_t i = 0; i < value->n_uses; i++)
         if (value->uses[i].node == node && value->uses[i].input == input) {
             value->uses[i] = value->uses[--value->n_uses];
