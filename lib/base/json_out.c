@@ -100,7 +100,17 @@ void tmk_json_put_child(struct tmk_json_out *to, const char *key, struct tmk_jso
 }
 
 void tmk_json_u64_text(struct tmk_text *out, uint64_t value) {
-    tmk_text_printf(out, value <= EXACT ? "%" PRIu64 : "\"%" PRIu64 "\"", value);
+    char text[24], *at = text + sizeof text; /* printf would take most of the time of a profile */
+    const bool quoted = value > EXACT;
+    if (quoted)
+        *--at = '"';
+    do {
+        *--at = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    if (quoted)
+        *--at = '"';
+    tmk_text_append(out, at, (size_t)(text + sizeof text - at));
 }
 
 void tmk_json_i64_text(struct tmk_text *out, int64_t value) {

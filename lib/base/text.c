@@ -45,10 +45,14 @@ void tmk_text_printf(struct tmk_text *text, const char *fmt, ...) {
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    const size_t room = text->failed ? 0 : text->size - text->len;
+    int n = vsnprintf(room ? text->data + text->len : NULL, room, fmt, args);
     if (n >= 0 && reserve(text, (size_t)n)) {
-        vsnprintf(text->data + text->len, (size_t)n + 1, fmt, again);
+        if ((size_t)n >= room)
+            vsnprintf(text->data + text->len, (size_t)n + 1, fmt, again);
         text->len += (size_t)n;
+    } else if (room) {
+        text->data[text->len] = '\0';
     }
     va_end(again);
     va_end(args);

@@ -83,8 +83,10 @@ static void put_histogram(struct tmk_json_out *to, const struct tmk_stats *stats
     cJSON *item = cJSON_CreateObject();
     struct tmk_json_out histogram = {item, !item};
     tmk_stats_bins(stats, bins->bin, bins->count, bins->low);
-    for (uint32_t i = 0; i < n; i++)
-        tmk_text_printf(&text, "%s%u", i ? "," : "[", (unsigned)bins->bin[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        tmk_text_puts(&text, i ? "," : "[");
+        tmk_json_u64_text(&text, bins->bin[i]);
+    }
     tmk_text_puts(&text, n ? "]" : "[]");
     tmk_json_put_raw(&histogram, "bins", &text);
     tmk_text_finish(&text);
