@@ -41,8 +41,8 @@ struct run_args {
             &(target)                                                                              \
     }
 #define RUN_BATCH_HELP                                                                             \
-    "samples a call where the batch is free (default: 1; of a small model as" RUN_HELP_INDENT      \
-    "many, up to 32, as make a call worth it; `tidemark run`: 1)"
+    "samples a call where the batch is free (default: 1; of a small model, or one" RUN_HELP_INDENT \
+    "of many weights, as many, up to 32, as make a call worth it; `tidemark run`: 1)"
 
 /* Rows for an option table. `args` is a struct run_args. */
 #define RUN_OPTION_ROWS(args)                                                                        \

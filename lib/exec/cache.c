@@ -32,7 +32,8 @@ struct tmk_cache {
     const struct tmk_graph *graph;
     const struct tmk_slot_config *slots;
     uint32_t n_slots, groups, most, idle;
-    uint8_t *needs; /* what plans are told of the slots */
+    uint8_t *needs;          /* what plans are told of the slots */
+    struct tmk_packs *packs; /* of all plans */
     struct entry *first;
     struct settled *settled; /* [groups] */
     struct tmk_cache_figures figures;
@@ -53,11 +54,14 @@ enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk
     struct tmk_cache *cache = calloc(1, sizeof *cache);
     struct settled *settled = calloc(groups, sizeof *settled);
     uint8_t *needs = calloc(n_slots + 1u, sizeof *needs);
-    if (!cache || !settled || !needs) {
+    enum tmk_status status = cache && settled && needs ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = tmk_packs_create(&cache->packs, diag);
+    if (status != TMK_OK) {
         free(cache);
         free(settled);
         free(needs);
-        return tmk_nomem(diag);
+        return status;
     }
     for (uint32_t i = 0; i < n_slots; i++)
         needs[i] = tmk_slot_need(&slots[i]);
@@ -95,6 +99,7 @@ void tmk_cache_destroy(struct tmk_cache **slot) {
         drop_settled(cache, g);
     free(cache->settled);
     free(cache->needs);
+    tmk_packs_destroy(&cache->packs);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
 }
@@ -126,7 +131,8 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
         entry->signature[i].kind = inputs[i].kind;
     }
     /* without slots nobody watches, though the graph may have observers */
-    const struct tmk_plan_options options = {.needs = cache->n_slots ? cache->needs : NULL};
+    const struct tmk_plan_options options = {.needs = cache->n_slots ? cache->needs : NULL,
+                                             .packs = cache->packs};
     enum tmk_status status =
         tmk_plan_create(cache->graph, entry->signature, &options, &entry->planned.plan, diag);
     if (status != TMK_OK) {

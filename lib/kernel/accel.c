@@ -39,10 +39,14 @@ struct tmk_accel_layout tmk_accel_wants(const struct tmk_node *node,
 
 enum tmk_status tmk_accel_create(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                  const struct tmk_infer_result *out_types,
-                                 struct tmk_accel_layout layout, struct tmk_accel **out,
-                                 struct tmk_diag *diag) {
-    struct tmk_request request = {
-        .node = node, .in = in, .result = out_types, .layout = layout, .diag = diag};
+                                 struct tmk_accel_layout layout, struct tmk_packs *packs,
+                                 struct tmk_accel **out, struct tmk_diag *diag) {
+    struct tmk_request request = {.node = node,
+                                  .in = in,
+                                  .result = out_types,
+                                  .layout = layout,
+                                  .packs = packs,
+                                  .diag = diag};
     struct tmk_accel *accel = NULL;
     bool rows = !layout.in && !layout.out, usable = node->n_outputs && node->outputs[0] &&
                                                     out_types[0].known &&

@@ -12,6 +12,14 @@
  * time. */
 struct tmk_accel;
 
+/* Copies of constant operands that accels share: whoever makes several plans of one graph hands
+ * them the same. Constants must stay where they are as long as an accel that was given them. Not
+ * thread-safe: accels that share are made and destroyed one at a time. */
+struct tmk_packs;
+TMK_NODISCARD enum tmk_status tmk_packs_create(struct tmk_packs **out, struct tmk_diag *diag);
+/* After all accels that share them. *packs NULL is allowed. */
+void tmk_packs_destroy(struct tmk_packs **packs);
+
 /* How a node's activations lie: 0 row-major, else blocks of so many channels (see chain.h). */
 struct tmk_accel_layout {
     uint32_t in, out; /* operand 0, and result 0; all others lie row-major */
@@ -28,19 +36,19 @@ struct tmk_accel_layout tmk_accel_wants(const struct tmk_node *node,
 /* *out becomes NULL when no accelerated kernel fits the node in these layouts (not an error: the
  * plain kernel, row-major, runs then). in: as for infer (data NULL where not constant; constant
  * operands such as weights have data, which must stay alive as long as the accel unless it was
- * copied; so must the node); out_types: inferred, all known. */
-TMK_NODISCARD enum tmk_status tmk_accel_create(const struct tmk_node *node,
-                                               const struct tmk_tensor *const *in,
-                                               const struct tmk_infer_result *out_types,
-                                               struct tmk_accel_layout layout,
-                                               struct tmk_accel **out, struct tmk_diag *diag);
+ * copied; so must the node); out_types: inferred, all known. packs NULL: nothing is shared. */
+TMK_NODISCARD enum tmk_status
+tmk_accel_create(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                 const struct tmk_infer_result *out_types, struct tmk_accel_layout layout,
+                 struct tmk_packs *packs, struct tmk_accel **out, struct tmk_diag *diag);
 /* NULL and *accel NULL are allowed. */
 void tmk_accel_destroy(struct tmk_accel **accel);
 /* A name for people: "onednn jit:avx2". */
 const char *tmk_accel_name(const struct tmk_accel *accel);
 /* Bytes of 64-byte aligned scratch memory that a run needs; may be 0. */
 size_t tmk_accel_scratch(const struct tmk_accel *accel);
-/* Bytes of memory that it holds for operands that are known: weights in another layout. */
+/* Bytes of memory that it has for operands that are known: weights in another layout, and code
+ * made for it; those that it found made are not counted. */
 size_t tmk_accel_bytes(const struct tmk_accel *accel);
 /* Runs single-threaded in the calling thread. Same bits for the same inputs, whichever thread runs
  * it. in and out as for the plain kernel (shapes are the logical ones, whatever the layout; what

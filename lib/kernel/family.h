@@ -15,6 +15,7 @@ struct tmk_request {
     const struct tmk_tensor *const *in;
     const struct tmk_infer_result *result; /* output 0; known */
     struct tmk_accel_layout layout;
+    struct tmk_packs *packs; /* may be NULL */
     struct tmk_diag *diag;
 };
 
@@ -23,7 +24,7 @@ struct tmk_accel {
     const struct tmk_family *family;
     const struct tmk_node *node;
     size_t scratch;
-    size_t held; /* bytes of copies of constant operands, and of code made for it */
+    size_t held; /* bytes of copies that it made of constant operands, and of code */
     char name[64];
 };
 

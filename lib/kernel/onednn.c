@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "kernel/packs.h"
 
 /* CODE is about what oneDNN generates for one primitive, and keeps beside it. */
 enum { ALIGNMENT = 64, CODE = 64 << 10 };
@@ -117,33 +118,39 @@ enum tmk_status tmk_dn_ran(dnnl_status_t status, struct tmk_diag *diag) {
                : tmk_fail(diag, TMK_MACHINE, "oneDNN answers %d while running", (int)status);
 }
 
-/* Brings a constant operand into the layout wanted. Its own bytes serve where they lie well. */
-static enum tmk_status settle_constant(struct tmk_dn *dn, struct tmk_argument *argument,
-                                       const void *data, struct tmk_diag *diag) {
-    if (!argument->reorder && (uintptr_t)data % ALIGNMENT == 0) {
-        argument->constant = data;
-        return TMK_OK;
-    }
-    const size_t bytes = dnnl_memory_desc_get_size(argument->wanted);
-    argument->owned = tmk_memory_aligned(bytes);
-    if (!argument->owned)
-        return tmk_memory_lacks(diag, bytes, "a copy of its weights for oneDNN");
-    argument->constant = argument->owned;
-    dn->base.held += bytes;
+static enum tmk_status fill_pack(const struct tmk_dn *dn, const struct tmk_argument *argument,
+                                 const void *data, void *to, struct tmk_diag *diag) {
     if (!argument->reorder) {
-        memcpy(argument->owned, data, bytes);
+        memcpy(to, data, dnnl_memory_desc_get_size(argument->wanted));
         return TMK_OK;
     }
-    memset(argument->owned, 0, bytes);
     dnnl_stream_t stream;
     TMK_TRY(tmk_dn_ran(dnnl_stream_create(&stream, dn->engine, dnnl_stream_default_flags), diag));
     dnnl_status_t status =
         run_reorder(dn, stream, argument->reorder, tmk_layout_md(&argument->outside),
-                    argument->wanted, (void *)data, argument->owned);
+                    argument->wanted, (void *)data, to);
     if (status == dnnl_success)
         status = dnnl_stream_wait(stream);
     dnnl_stream_destroy(stream);
     return tmk_dn_ran(status, diag);
+}
+
+/* Brings a constant operand into the layout wanted. Its own bytes serve where they lie well. */
+static enum tmk_status settle_constant(const struct tmk_request *r, struct tmk_dn *dn,
+                                       struct tmk_argument *argument, const void *data) {
+    if (!argument->reorder && (uintptr_t)data % ALIGNMENT == 0) {
+        argument->constant = data;
+        return TMK_OK;
+    }
+    bool made;
+    TMK_TRY(tmk_pack_get(r->packs, data, tmk_layout_md(&argument->outside), argument->wanted,
+                         &argument->pack, &made, r->diag));
+    void *bytes = tmk_pack_bytes(argument->pack);
+    argument->constant = bytes;
+    if (!made)
+        return TMK_OK;
+    dn->base.held += dnnl_memory_desc_get_size(argument->wanted);
+    return fill_pack(dn, argument, data, bytes, r->diag);
 }
 
 static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tmk_dn *dn,
@@ -160,7 +167,7 @@ static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tm
         return TMK_OK;
     const void *data = result || argument->moves ? NULL : r->base.in[argument->operand]->data;
     if (data)
-        return settle_constant(dn, argument, data, r->base.diag);
+        return settle_constant(&r->base, dn, argument, data);
     if (same)
         return TMK_OK;
     return reserve(dn, dnnl_memory_desc_get_size(argument->wanted), &argument->at, r->base.diag);
@@ -295,7 +302,7 @@ void tmk_dn_destroy(struct tmk_accel *accel) {
         if (dn->arguments[i].reorder)
             dnnl_primitive_destroy(dn->arguments[i].reorder);
         tmk_layout_finish(&dn->arguments[i].outside);
-        tmk_memory_free(dn->arguments[i].owned);
+        tmk_pack_release(dn->arguments[i].pack);
     }
     if (dn->primitive)
         dnnl_primitive_destroy(dn->primitive);

@@ -32,7 +32,7 @@ struct tmk_argument {
     dnnl_primitive_t reorder;  /* from the one to the other (of the result: back); NULL: the same */
     size_t at;                 /* where in the scratch memory the reordered bytes are */
     const void *constant;      /* bytes as wanted, when they are known; else NULL */
-    void *owned;               /* `constant` when it is a copy */
+    struct tmk_pack *pack;     /* of `constant` when it is a copy */
 };
 
 struct tmk_dn {

@@ -23,6 +23,12 @@ dnnl_status_t tmk_layout_strided(struct tmk_layout *layout, int rank, const dnnl
     return status;
 }
 
+dnnl_status_t tmk_layout_copy(struct tmk_layout *layout, tmk_md md) {
+    dnnl_status_t status = dnnl_memory_desc_clone(&layout->desc, md);
+    layout->made = status == dnnl_success;
+    return status;
+}
+
 void tmk_layout_finish(struct tmk_layout *layout) {
     if (layout->made)
         dnnl_memory_desc_destroy(layout->desc);
@@ -88,6 +94,12 @@ dnnl_status_t tmk_layout_strided(struct tmk_layout *layout, int rank, const dnnl
         dnnl_memory_desc_init_by_strides(&layout->desc, rank, dims, dnnl_f32, strides);
     layout->made = status == dnnl_success;
     return status;
+}
+
+dnnl_status_t tmk_layout_copy(struct tmk_layout *layout, tmk_md md) {
+    layout->desc = *md;
+    layout->made = true;
+    return dnnl_success;
 }
 
 void tmk_layout_finish(struct tmk_layout *layout) {

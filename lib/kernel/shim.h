@@ -28,6 +28,8 @@ dnnl_status_t tmk_layout_tag(struct tmk_layout *layout, int rank, const dnnl_dim
 /* Strides in elements. */
 dnnl_status_t tmk_layout_strided(struct tmk_layout *layout, int rank, const dnnl_dims_t dims,
                                  const dnnl_dims_t strides);
+/* The same as md, owned. */
+dnnl_status_t tmk_layout_copy(struct tmk_layout *layout, tmk_md md);
 /* An empty one is allowed. */
 void tmk_layout_finish(struct tmk_layout *layout);
 tmk_md tmk_layout_md(const struct tmk_layout *layout);

@@ -213,17 +213,30 @@ static bool try_view(struct tmk_arranging *a, uint32_t raw) {
     return true;
 }
 
+/* Weights lie where they are as long as the graph; what a plan has computed goes with the plan. */
+static struct tmk_packs *shared_packs(const struct tmk_arranging *a, const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        uint32_t value = operand(a, node, i);
+        if (value != TMK_NO_VALUE && value_of(a, value)->place == TMK_PLACE_CONSTANT &&
+            !value_of(a, value)->initializer)
+            return NULL;
+    }
+    return a->p->options->packs;
+}
+
 static enum tmk_status choose_kernel(struct tmk_arranging *a, uint32_t raw) {
     struct tmk_choice *choice = &a->choice[raw];
     const struct tmk_node *node = a->p->raw[raw].node;
     uint32_t in = operand(a, node, 0);
+    struct tmk_packs *packs = shared_packs(a, node);
     fill_results(a, node);
     struct tmk_accel_layout layout =
         tmk_accel_wants(node, a->in, a->results, in == TMK_NO_VALUE ? 0 : a->made[in]);
-    TMK_TRY(tmk_accel_create(node, a->in, a->results, layout, &choice->accel, a->p->diag));
+    TMK_TRY(tmk_accel_create(node, a->in, a->results, layout, packs, &choice->accel, a->p->diag));
     if (!choice->accel && (layout.in || layout.out)) {
         layout = (struct tmk_accel_layout){0, 0};
-        TMK_TRY(tmk_accel_create(node, a->in, a->results, layout, &choice->accel, a->p->diag));
+        TMK_TRY(
+            tmk_accel_create(node, a->in, a->results, layout, packs, &choice->accel, a->p->diag));
     }
     choice->how = choice->accel ? TMK_HOW_ACCEL : TMK_HOW_NODE;
     choice->in_block = choice->accel ? layout.in : 0;

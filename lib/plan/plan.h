@@ -108,8 +108,9 @@ enum tmk_tap_need {
 };
 
 struct tmk_plan_options {
-    const uint8_t *needs; /* by slot; NULL: PIECES everywhere */
-    bool plain;           /* plain kernels only, row-major, node by node: to compare with */
+    const uint8_t *needs;    /* by slot; NULL: PIECES everywhere */
+    struct tmk_packs *packs; /* that plans of the graph share; must outlive them. NULL: none */
+    bool plain;              /* plain kernels only, row-major, node by node: to compare with */
 };
 
 /* Plans a bound, sorted and numbered graph for inputs of these kinds, dtypes and shapes (data and

@@ -52,10 +52,12 @@ static void explain(const struct tmk_sample_cost *cost, uint32_t batch, bool eno
     else if (batch == 1)
         snprintf(why, TMK_BATCH_WHY, "more would not fit into a core's cache");
     else
-        snprintf(why, TMK_BATCH_WHY,
-                 "one sample is little work for a call: %.3g million multiply-adds in %u nodes, "
-                 "with %.3g million weights",
-                 (double)cost->products * 1e-6, cost->nodes, (double)cost->weights * 1e-6);
+        snprintf(
+            why, TMK_BATCH_WHY,
+            "one sample is little work for a call, or for bringing the weights in: %.3g million "
+            "multiply-adds in %u nodes, "
+            "with %.3g million weights",
+            (double)cost->products * 1e-6, cost->nodes, (double)cost->weights * 1e-6);
 }
 
 static enum tmk_status choose(const struct tmk_graph *graph, struct tmk_session_feed *feed,

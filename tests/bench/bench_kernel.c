@@ -225,7 +225,7 @@ static void make_accel(struct bench *b, const struct tmk_tensor *const *in_known
     tmk_accel_destroy(&b->accel);
     free(b->scratch);
     b->scratch = NULL;
-    stop(tmk_accel_create(b->node, in_known, type, layout, &b->accel, &diag), &diag);
+    stop(tmk_accel_create(b->node, in_known, type, layout, NULL, &b->accel, &diag), &diag);
     if (!b->accel)
         return;
     b->scratch = aligned_alloc(64, (tmk_accel_scratch(b->accel) | 63) + 1);

@@ -477,10 +477,15 @@ static void small_samples_share_a_call(void **state) {
     bool enough;
     const struct tmk_sample_cost perceptron = {668672, 668672, 3862, 784, 6},
                                  resnet = {4089184256, 25502912, 33000000, 802816, 176},
+                                 densenet = {2834161664, 7894208, 54000000, 802816, 490},
+                                 encoder = {1434451968, 10626048, 21289472, 196608, 305},
                                  tiny = {10, 10, 20, 10, 2}, wide = {10, 10, 1 << 18, 1 << 18, 2};
     assert_int_equal(tmk_samples_a_call(&perceptron, &enough), TMK_MOST_A_CALL);
     assert_true(enough);
-    assert_int_equal(tmk_samples_a_call(&resnet, &enough), 1);
+    assert_int_equal(tmk_samples_a_call(&resnet, &enough), 4); /* for its weights */
+    assert_true(enough);
+    assert_int_equal(tmk_samples_a_call(&encoder, &enough), 4);
+    assert_int_equal(tmk_samples_a_call(&densenet, &enough), 1);
     assert_true(enough);
     assert_int_equal(tmk_samples_a_call(&tiny, &enough), TMK_MOST_A_CALL);
     assert_false(enough);

@@ -142,7 +142,7 @@ static void run_all(struct scene *s, bool plain, const struct tmk_shape *shape, 
     struct tmk_diag diag = {0};
     struct tmk_plan *plan = NULL;
     struct tmk_worker *worker = NULL;
-    const struct tmk_plan_options options = {s->needs, plain};
+    const struct tmk_plan_options options = {.needs = s->needs, .plain = plain};
     const struct tmk_watch watch = {look, first, piece, last, s};
     struct tmk_tensor typed, input;
     tmk_tensor_borrow(&typed, TMK_FLOAT32, shape, NULL);

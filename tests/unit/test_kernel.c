@@ -96,7 +96,8 @@ static bool set_up(struct fixture *f, const char *text, unsigned constants) {
 static bool prepare(struct fixture *f, struct tmk_accel_layout layout) {
     struct tmk_diag diag = {0};
     f->layout = layout;
-    assert_ok(tmk_accel_create(f->node, f->in_known, f->type, layout, &f->accel, &diag), &diag);
+    assert_ok(tmk_accel_create(f->node, f->in_known, f->type, layout, NULL, &f->accel, &diag),
+              &diag);
     return f->accel;
 }
 
@@ -676,6 +677,48 @@ static void infinite_weights_under_padding_are_left_to_the_plain_kernel(void **s
     }
 }
 
+/* The second accel has a copy of its own exactly where the first had made one, and nothing to
+ * share; and outlives the first. */
+static void accels_share_copies_of_the_same_weights(void **state) {
+    (void)state;
+    static const char *const text[] = {
+        "graph \"g\" opset 17 {\n input %x : f32[1,32,9,9]\n input %w : f32[48,32,3,3]\n"
+        " input %b : f32[48]\n %y = Conv(%x, %w, %b) {pads=[1,1,1,1]}\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %x : f32[4,32,9,9]\n input %w : f32[48,32,3,3]\n"
+        " input %b : f32[48]\n %y = Conv(%x, %w, %b) {pads=[1,1,1,1]}\n output %y\n}\n",
+    };
+    const size_t copy = 48 * 32 * 3 * 3 * sizeof(float);
+    struct tmk_diag diag = {0};
+    struct tmk_packs *packs = NULL;
+    struct fixture f[3];
+    size_t held[3] = {0};
+    tmk_kernel_enter_thread();
+    assert_ok(tmk_packs_create(&packs, &diag), &diag);
+    for (size_t i = 0; i < TMK_COUNT(f); i++) { /* the last has weights of its own */
+        assert_true(set_up(&f[i], text[i ? 1 : 0], 6));
+        for (size_t k = 1; k < 3 && i == 1; k++) {
+            tmk_tensor_finish(&f[1].operand[k]);
+            tmk_tensor_share(&f[1].operand[k], &f[0].operand[k]);
+            f[1].known[k] = f[1].operand[k];
+        }
+        f[i].layout = tmk_accel_wants(f[i].node, f[i].in_known, f[i].type, 0);
+        assert_ok(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs,
+                                   &f[i].accel, &diag),
+                  &diag);
+        assert_non_null(f[i].accel);
+        held[i] = tmk_accel_bytes(f[i].accel);
+    }
+    assert_true(held[0] >= copy);
+    assert_true(held[1] + copy <= held[0]);
+    assert_int_equal(held[2], held[0]);
+    tmk_accel_destroy(&f[0].accel);
+    check_prepared(&f[1], text[1]);
+    check_prepared(&f[2], text[1]);
+    for (size_t i = 0; i < TMK_COUNT(f); i++)
+        tear_down(&f[i]);
+    tmk_packs_destroy(&packs);
+}
+
 static size_t threads_of_this_process(void) {
     size_t n = 0;
     DIR *dir = opendir("/proc/self/task");
@@ -736,6 +779,7 @@ int main(void) {
         cmocka_unit_test(maxima_keep_nan_and_infinities),
         cmocka_unit_test(nan_reaches_its_sums_only),
         cmocka_unit_test(infinite_weights_under_padding_are_left_to_the_plain_kernel),
+        cmocka_unit_test(accels_share_copies_of_the_same_weights),
         cmocka_unit_test(kernels_have_names),
     };
     const struct CMUnitTest own[] = {

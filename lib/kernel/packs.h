@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Constant operands as primitives want them. Accels that want the same layout of the same operand,
+ * such as those of one node at two batch sizes, share the bytes. */
+#ifndef TMK_KERNEL_PACKS_H
+#define TMK_KERNEL_PACKS_H
+
+#include "kernel/accel.h"
+#include "kernel/shim.h"
+
+struct tmk_pack;
+
+/* The pack of the operand whose elements are at `source`, which lie as `from` says, in the layout
+ * `to`; one user more. *made: it is new, and its bytes (64-byte aligned, zero) are to be written.
+ * packs NULL: always a new one. TMK_NOMEM, TMK_LIMIT. */
+TMK_NODISCARD enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md from,
+                                           tmk_md to, struct tmk_pack **out, bool *made,
+                                           struct tmk_diag *diag);
+void *tmk_pack_bytes(const struct tmk_pack *pack);
+/* One user less; the last one ends it. NULL is allowed. */
+void tmk_pack_release(struct tmk_pack *pack);
+
+#endif
