@@ -221,17 +221,22 @@ static enum tmk_status expected(struct tmk_diag *diag, const char *key, const ch
     return tmk_fail(diag, TMK_FORMAT, "'%s' is missing or is not %s", key, what);
 }
 
+/* A profile has 40 keys a value, each of which is looked for among the others. */
+static bool is_key(const char *text, const char *key) {
+    return text[0] == key[0] && strcmp(text, key) == 0;
+}
+
 enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, size_t n, bool strict,
                               struct tmk_diag *diag) {
     uint64_t seen = 0;
+    size_t k = 0, tried;
     if (!cJSON_IsObject(object))
         return tmk_fail(diag, TMK_FORMAT, "not an object");
     const cJSON *member;
-    cJSON_ArrayForEach(member, object) {
-        size_t k = 0;
-        while (k < n && strcmp(known[k], member->string) != 0)
-            k++;
-        if (k == n) {
+    cJSON_ArrayForEach(member, object) { /* mostly they stand in the known ones' order */
+        for (tried = 0; tried < n && !is_key(member->string, known[k]); tried++)
+            k = k + 1 < n ? k + 1 : 0;
+        if (tried == n) {
             if (strict && strncmp(member->string, "x-", 2) != 0)
                 return tmk_fail(diag, TMK_FORMAT, "unknown key '%s'", member->string);
             continue;
@@ -244,7 +249,10 @@ enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, siz
 }
 
 const cJSON *tmk_json_member(const cJSON *object, const char *key) {
-    return cJSON_GetObjectItemCaseSensitive(object, key);
+    const cJSON *member = object ? object->child : NULL;
+    while (member && member->string && !is_key(member->string, key))
+        member = member->next;
+    return member && member->string ? member : NULL;
 }
 
 enum tmk_status tmk_json_object(const cJSON *object, const char *key, const cJSON **out,
