@@ -229,6 +229,7 @@ const struct tmk_method tmk_method_entropy = {
     .name = "entropy",
     .help = "the threshold with the least Kullback-Leibler divergence; tells how unsure it is",
     .wants_histogram = true,
+    .searches = true,
     .parameter = 0,
     .choose = choose,
 };

@@ -54,6 +54,7 @@ struct tmk_choice {
 struct tmk_method {
     const char *name, *help;
     bool wants_histogram;
+    bool searches;    /* among many ranges: slower than the others by far */
     double parameter; /* the default; 0: it takes none */
     /* spread may have n = 0 (a constant 0, or no histogram: only min and max are set) where the
      * method wants none. TMK_ARGUMENT: the parameter. TMK_UNSUPPORTED: the profile does not hold

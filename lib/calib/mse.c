@@ -268,6 +268,7 @@ const struct tmk_method tmk_method_mse = {
     .name = "mse",
     .help = "the range with the least mean squared error, searched on the exact histogram",
     .wants_histogram = true,
+    .searches = true,
     .parameter = 0,
     .choose = choose,
 };

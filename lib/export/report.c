@@ -2,17 +2,28 @@
 /* The report: the frame with style, data and script put in where it says so. */
 #include <tidemark/report.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "calib/method.h"
 #include "export/report_parts.h"
 
-static const struct tmk_diff_item *drift_of(const struct tmk_diff *diff, uint32_t id) {
-    for (uint32_t i = 0; diff && i < diff->n; i++)
-        if (diff->items[i].id_a == id)
-            return &diff->items[i];
-    return NULL;
+/* Methods that search for their ranges take most of a page's time: they would take half a minute
+ * over 100,000 values, whose page nobody reads for them. */
+enum { MOST_SEARCHED = 10000 };
+
+static bool is_searched(const struct tmk_profile *profile) {
+    return profile->n_tensors <= MOST_SEARCHED;
+}
+
+static void put_left_out(struct tmk_json_out *out) {
+    struct tmk_json_out list = tmk_json_new_array();
+    for (const struct tmk_method *const *m = tmk_method_list(); *m; m++)
+        if ((*m)->searches)
+            tmk_json_put_text(&list, NULL, (*m)->name);
+    tmk_json_put_child(out, "methods_left_out", &list);
 }
 
 static void put_sources(const struct tmk_profile *profile, struct tmk_json_out *out) {
@@ -59,6 +70,8 @@ static void put_summary(const struct tmk_profile *profile, const struct tmk_repo
     tmk_json_put_child(out, "ledger", &ledger);
     put_sources(profile, out);
     put_settings(profile, out);
+    if (!is_searched(profile))
+        put_left_out(out);
     if (options->other) {
         struct tmk_json_out other = tmk_json_new_object();
         tmk_json_put_text(&other, "model", options->other->model.file);
@@ -78,16 +91,47 @@ static void put_safely(struct tmk_text *out, const struct tmk_text *json) {
         }
 }
 
+/* Drifts come worst first; *out, the caller's to free, has one a value of the profile, or NULL. */
+static enum tmk_status list_drifts(const struct tmk_profile *profile, const struct tmk_diff *diff,
+                                   const struct tmk_diff_item ***out, struct tmk_diag *diag) {
+    const struct tmk_diff_item **drifts =
+        calloc(profile->n_tensors + (size_t)1, sizeof(const struct tmk_diff_item *));
+    if (!drifts)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; diff && i < diff->n; i++) {
+        const struct tmk_profile_tensor *t = tmk_profile_by_id(profile, diff->items[i].id_a);
+        if (t && !drifts[t - profile->tensors])
+            drifts[t - profile->tensors] = &diff->items[i];
+    }
+    *out = drifts;
+    return TMK_OK;
+}
+
+/* Why a value is left float; values and those that are left ascend by ID, *next among the latter.
+ */
+static const char *left_of(const struct tmk_encodings *encodings, uint32_t id, uint32_t *next) {
+    while (encodings && *next < encodings->n_left && encodings->left[*next].id < id)
+        ++*next;
+    return encodings && *next < encodings->n_left && encodings->left[*next].id == id
+               ? encodings->left[*next].reason
+               : NULL;
+}
+
 static enum tmk_status put_values(const struct tmk_profile *profile,
                                   const struct tmk_report_options *options,
-                                  const struct tmk_diff *diff, struct tmk_text *page,
+                                  const struct tmk_diff_item *const *drifts, struct tmk_text *page,
                                   struct tmk_diag *diag) {
+    uint32_t next_left = 0;
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
         struct tmk_json_out value = tmk_json_new_object();
         struct tmk_text json = {0};
-        enum tmk_status status =
-            tmk_report_value(&profile->tensors[i], options->encodings,
-                             drift_of(diff, profile->tensors[i].id), &value, diag);
+        const struct tmk_report_item item = {
+            .tensor = &profile->tensors[i],
+            .encodings = options->encodings,
+            .left = left_of(options->encodings, profile->tensors[i].id, &next_left),
+            .drift = drifts[i],
+            .searched = is_searched(profile)};
+        enum tmk_status status = tmk_report_value(&item, &value, diag);
         if (status != TMK_OK) {
             cJSON_Delete(value.item);
             return status;
@@ -112,8 +156,11 @@ static enum tmk_status put_data(const struct tmk_profile *profile,
     struct tmk_json_out head = tmk_json_new_object(), summary = tmk_json_new_object(),
                         warnings = tmk_json_new_array();
     struct tmk_text json = {0};
+    const struct tmk_diff_item **drifts = NULL;
     put_summary(profile, options, &summary);
     enum tmk_status status = tmk_report_warnings(profile, &warnings, diag);
+    if (status == TMK_OK)
+        status = list_drifts(profile, diff, &drifts, diag);
     tmk_json_put_child(&head, "summary", &summary);
     tmk_json_put_child(&head, "warnings", &warnings);
     if (status != TMK_OK) {
@@ -127,9 +174,10 @@ static enum tmk_status put_data(const struct tmk_profile *profile,
         json.len--;
         put_safely(page, &json);
         tmk_text_puts(page, ",\"values\":[\n");
-        status = put_values(profile, options, diff, page, diag);
+        status = put_values(profile, options, drifts, page, diag);
         tmk_text_puts(page, "\n]}");
     }
+    free(drifts);
     tmk_text_finish(&json);
     return status;
 }

@@ -182,9 +182,9 @@ static void put_choice(struct tmk_json_out *list, const char *name, double low, 
     tmk_json_put_child(list, NULL, &one);
 }
 
-/* Every method at 8 bits. */
-static enum tmk_status put_methods(const struct tmk_profile_tensor *t, struct tmk_json_out *out,
-                                   struct tmk_diag *diag) {
+/* Every method at 8 bits, or every one that does not search. */
+static enum tmk_status put_methods(const struct tmk_profile_tensor *t, bool searched,
+                                   struct tmk_json_out *out, struct tmk_diag *diag) {
     const bool weight = t->kind == TMK_PROFILE_WEIGHT;
     const struct tmk_grid grid = {weight ? TMK_INT8 : TMK_UINT8, weight, weight, false};
     struct tmk_spread spread = {0};
@@ -196,6 +196,8 @@ static enum tmk_status put_methods(const struct tmk_profile_tensor *t, struct tm
         struct tmk_expectation expected;
         float scale;
         int32_t zero;
+        if ((*m)->searches && !searched)
+            continue;
         enum tmk_status chosen = (*m)->choose(&spread, &grid, (*m)->parameter, &choice, NULL);
         if (chosen == TMK_NOMEM)
             status = tmk_nomem(diag);
@@ -210,9 +212,8 @@ static enum tmk_status put_methods(const struct tmk_profile_tensor *t, struct tm
     return status;
 }
 
-static void put_encodings(const struct tmk_profile_tensor *t, const struct tmk_encodings *encodings,
-                          struct tmk_json_out *out) {
-    const struct tmk_encoding *e = tmk_encodings_find(encodings, t->id, NULL, 0);
+static void put_encodings(const struct tmk_report_item *item, struct tmk_json_out *out) {
+    const struct tmk_encoding *e = tmk_encodings_find(item->encodings, item->tensor->id, NULL, 0);
     struct tmk_json_out one = tmk_json_new_object();
     if (e) {
         tmk_json_put_text(&one, "dtype", tmk_dtype_name(e->dtype));
@@ -226,9 +227,8 @@ static void put_encodings(const struct tmk_profile_tensor *t, const struct tmk_e
         if (e->expected.known && isfinite(e->expected.sqnr))
             tmk_json_put_double(&one, "sqnr", round(e->expected.sqnr * 100) / 100);
     }
-    for (uint32_t i = 0; !e && i < encodings->n_left; i++)
-        if (encodings->left[i].id == t->id)
-            tmk_json_put_text(&one, "float", encodings->left[i].reason);
+    if (!e && item->left)
+        tmk_json_put_text(&one, "float", item->left);
     tmk_json_put_child(out, "encoding", &one);
 }
 
@@ -245,26 +245,25 @@ static void put_drift(const struct tmk_diff_item *item, struct tmk_json_out *out
     tmk_json_put_child(out, "drift", &one);
 }
 
-enum tmk_status tmk_report_value(const struct tmk_profile_tensor *tensor,
-                                 const struct tmk_encodings *encodings,
-                                 const struct tmk_diff_item *drift, struct tmk_json_out *out,
+enum tmk_status tmk_report_value(const struct tmk_report_item *item, struct tmk_json_out *out,
                                  struct tmk_diag *diag) {
+    const struct tmk_profile_tensor *tensor = item->tensor;
     struct tmk_summary s;
     put_place(tensor, out);
     if (tensor->stats) {
         tmk_stats_summary(tensor->stats, &s);
         TMK_TRY(put_numbers(tensor, &s, out, diag));
         if (s.level == TMK_STATS_HISTOGRAM && s.finite && s.min < s.max)
-            TMK_TRY(put_methods(tensor, out, diag));
+            TMK_TRY(put_methods(tensor, item->searched, out, diag));
     } else if (tensor->has_int_stats && tensor->int_stats.count) {
         tmk_json_put_u64(out, "count", tensor->int_stats.count);
         tmk_json_put_i64(out, "min", tensor->int_stats.min);
         tmk_json_put_i64(out, "max", tensor->int_stats.max);
         tmk_json_put_u64(out, "zeros", tensor->int_stats.zeros);
     }
-    if (encodings)
-        put_encodings(tensor, encodings, out);
-    if (drift)
-        put_drift(drift, out);
+    if (item->encodings)
+        put_encodings(item, out);
+    if (item->drift)
+        put_drift(item->drift, out);
     return TMK_OK;
 }

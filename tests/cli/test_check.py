@@ -73,7 +73,7 @@ def test_names_are_told():
         assert "renamed  p2" in done.out and "was another" in done.out and "1 renamed" in done.out, done
 
 
-def test_of_many_values_each_is_found():
+def test_many_values():
     many = 20000
     nodes = [onnx.node(("Relu", "Neg")[i % 2], [f"v{i}"], [f"v{i + 1}"]) for i in range(many)]
     ends = [[onnx.value(f"v{end}", ["N"])] for end in (0, many)]
@@ -83,6 +83,9 @@ def test_of_many_values_each_is_found():
         tidemark("profile", here / "m.onnx", "--data", here / "x.bin", "--dim", "N=1", "--quiet", "-o", here / "p.json").expect(DONE)
         done = tidemark("check", here / "p.json", "--against", here / "m.onnx").expect(DONE)
         assert f"{many + 1} matched, 0 renamed, 0 unseen, 0 missing" in done.out, done.out
+        tidemark("report", here / "p.json", "--since", here / "p.json", "-o", here / "p.html").expect(DONE)
+        page = (here / "p.html").read_text()
+        assert '"methods_left_out":["entropy","mse"]' in page and f'"id":"p{many}"' in page, page[:2000]
 
 
 def test_wrong_calls_and_files():

@@ -187,6 +187,7 @@ function show_value(v, focus) {
     pictures.append(make("div.row", {}, make("h3", {}, "Histogram"), toggle), holder);
   }
   if (v.methods && v.methods.length) pictures.append(make("h3", {}, "Thresholds at 8 bits, and what is to be expected"), methods_of(v));
+  if (v.methods && v.methods.length && DATA.summary.methods_left_out) pictures.append(make("p", {}, "Of so many values " + DATA.summary.methods_left_out.join(" and ") + " are left out here; tidemark calibrate has them."));
   if (v.channels && v.channels.n > 1) pictures.append(make("h3", {}, "Range of each channel (axis " + v.channels.axis + ", " + v.channels.n + " channels)"), channels(v));
   if (v.growth && v.growth.length > 1) pictures.append(make("h3", {}, "How the range grew"), growth(v));
   body.append(pictures);
