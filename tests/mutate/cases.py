@@ -17,8 +17,8 @@ class Case:
     """`commands`: run one after the other, each only if the one before had status 0; those behind the first are about what it
     wrote and must have status 0. `subjects`: files that a message may be about."""
 
-    def __init__(self, kind, commands, subjects, leaks=True):
-        self.kind, self.commands, self.subjects, self.leaks = kind, commands, [Path(s) for s in subjects], leaks
+    def __init__(self, kind, commands, subjects):
+        self.kind, self.commands, self.subjects = kind, commands, [Path(s) for s in subjects]
 
 
 def pick(dice, weighted):
@@ -171,7 +171,7 @@ def _profile(dice, every, folder, form):
         "report": [["report", *dice.choice(([path], [other, "--since", path])), "-o", f"{out}.html", "--quiet"]],
         "link": [["link", path, model.path, "-o", f"{out}.json", "--quiet"], ["check", f"{out}.json"]],
     }[verb]
-    return Case(f"profile {kind}", commands, [path], leaks=form != "h5")
+    return Case(f"profile {kind}", commands, [path])
 
 
 def _checkpoint(dice, every, folder):
@@ -203,7 +203,7 @@ def _lineage(dice, every, folder):
         [["graph", dice.choice((model.path, small)), "--lineage", path]],
         [["link", model.profile, small, "--lineage", path, "-o", f"{out}.json", "--quiet"], ["check", f"{out}.json"]],
         [["check", model.profile, "--against", small, "--lineage", path]]))
-    return Case(f"lineage {kind}", commands, [path, model.path, small], leaks=form != "h5")
+    return Case(f"lineage {kind}", commands, [path, model.path, small])
 
 
 def _config(dice, every, folder):
@@ -244,7 +244,7 @@ def _table(dice, every, folder):
         kind = _damaged(dice, content, form, path)
     model = every.of_examples
     commands = dice.choice(([["diff", "--quiet", model.profile, path]], [["diff", "--quiet", path, table]], [["check", model.profile, "--against", path]]))
-    return Case(f"ranges {kind}", commands, [path], leaks=table.suffix != ".h5")
+    return Case(f"ranges {kind}", commands, [path])
 
 
 def _params(dice, every, folder):
@@ -307,7 +307,7 @@ def data_case(dice, every, folder):
         way, damaged = damage_bytes.damage(dice, onnx.numpy_helper.from_array(shape[:1], "image").SerializeToString())
     path.write_bytes(damaged)
     return Case(f"data {form} {way}", [["profile", model.path, "--data", source, *more, "-o", folder / "out.json", "--quiet"], ["check", folder / "out.json"]],
-                [path], leaks=form != "h5")
+                [path])
 
 
 FAMILIES = {"models": model_case, "profiles": profile_case, "data": data_case}

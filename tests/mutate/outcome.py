@@ -19,6 +19,9 @@ ANSWERS = {"diff", "check", "verify", "export"}
 MOST_CPU = 10
 MOST_WALL = 240
 MEGABYTE = 1 << 20
+# What models and data may ask for, and with the program itself, its libraries, and what AddressSanitizer keeps beside them.
+LIMIT = 256 * MEGABYTE
+MOST_RSS = LIMIT + 256 * MEGABYTE
 # A place: a quoted name, or a word for a part of a file with what tells which.
 PLACE = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|\b(bytes?|line|offset|column|nodes?|values?|tensor|initializer|inputs?|outputs?|attribute|entry|field|"
                    r"member|dataset|samples?|graph|opset|function|histogram|header|key|row|bin|checksum|metadata|array|version|operators?)\b|/\w+|@?\bp\d+|"
@@ -29,8 +32,8 @@ WHOLE = re.compile(r"is no readable zip archive|names no images|the HDF5 file is
 WANTS_DATA = re.compile(r"say INPUT=|add --data")
 
 
-def environment(leaks=True, megabytes=4096):
-    sanitizer = f"exitcode={SANITIZER}:detect_leaks={int(leaks)}:allocator_may_return_null=1:quarantine_size_mb=64:" \
+def environment(megabytes=4096):
+    sanitizer = f"exitcode={SANITIZER}:detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=64:" \
                 f"max_allocation_size_mb={megabytes}:hard_rss_limit_mb={2 * megabytes}"
     return {**os.environ, "ASAN_OPTIONS": sanitizer, "LSAN_OPTIONS": f"exitcode={SANITIZER}",
             "UBSAN_OPTIONS": f"halt_on_error=1:print_stacktrace=1:exitcode={SANITIZER}"}
@@ -50,7 +53,7 @@ class Outcome:
     def verb(self):
         return self.words[0]
 
-    def faults(self, subject, most_rss):
+    def faults(self, subject):
         """What is not as promised. `subject`: the damaged file."""
         found = []
         if self.status < 0:
@@ -71,7 +74,7 @@ class Outcome:
             found.append("status 0 and words on stderr")
         if self.cpu > MOST_CPU:
             found.append("too slow")
-        if self.rss > most_rss:
+        if self.rss > MOST_RSS:
             found.append("too much memory")
         return found
 
@@ -91,13 +94,14 @@ class Outcome:
         return [] if PLACE.search(rest) or WHOLE.search(rest) else ["no place"]
 
 
-def run(program, words, cwd, leaks=True):
+def run(program, words, cwd):
     """Outcome of one run; nothing of it outlives this call."""
     out, err = os.path.join(cwd, "stdout"), os.path.join(cwd, "stderr")
     words = [str(word) for word in words]
+    words[1:1] = ["--memory-limit", f"{LIMIT // MEGABYTE}M"]
     with open(out, "wb") as to_out, open(err, "wb") as to_err:
         process = subprocess.Popen([program, *words], stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err, cwd=cwd,
-                                   env=environment(leaks), preexec_fn=_limit)
+                                   env=environment(), preexec_fn=_limit)
         timer = threading.Timer(MOST_WALL, lambda: os.killpg(process.pid, signal.SIGKILL))
         timer.start()
         begin = time.monotonic()

@@ -32,7 +32,6 @@ except ImportError as missing:
     sys.exit(77)
 
 SEED = 11
-MOST_RSS = 2048 * outcome.MEGABYTE
 EVERY = None  # what is damaged; made before the workers start
 
 
@@ -45,9 +44,9 @@ def run_case(program, family, number, keep=None):
         case = cases.FAMILIES[family](dice, EVERY, folder)
         faults, worst = [], {"cpu": 0.0, "rss": 0}
         for i, words in enumerate(case.commands):
-            done = outcome.run(program, words, folder, case.leaks)
+            done = outcome.run(program, words, folder)
             subject = next((s for s in case.subjects if s.name in done.err), case.subjects[0])
-            found = done.faults(subject, MOST_RSS)
+            found = done.faults(subject)
             if i and done.status != outcome.DONE:
                 found.append(f"what {case.commands[0][0]} wrote is not good")
             faults += found
@@ -59,7 +58,7 @@ def run_case(program, family, number, keep=None):
             if done.status != outcome.DONE:
                 break
         return {"family": family, "number": number, "kind": case.kind, "verb": first.verb, "status": first.status, "faults": faults,
-                "message": done.err[-2500:] if faults else first.err[:400], "words": done.words, "hdf5": not case.leaks, **worst}
+                "message": done.err[-2500:] if faults else first.err[:400], "words": done.words, **worst}
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
