@@ -10,7 +10,7 @@ import subprocess
 import zlib
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, folder, main, npy_bytes
+from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, folder, main, npy_bytes, tidemark
 from sources import HAS_HDF5, PYTHON
 from test_limits import SCALAR, within
 
@@ -220,13 +220,14 @@ def test_trees_of_json_count():
              "lineage": '{"format":"tidemark-lineage","originals":' + numbers + "}"}
     with folder() as here:
         within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
+        tidemark("calibrate", here / "p.json", "-o", here / "e.json").expect(DONE)
         texts["values"] = json.dumps(json.loads((here / "p.json").read_text()) | {"tensors": [0]}).replace("[0]", f"[{numbers}]")
         for name, text in texts.items():
             (here / f"{name}.json").write_text(text)
-        for words in (["calibrate", "p.json", "-o", "e.json", "--config", "config.json"], ["calibrate", "p.json", "-o", "e.json", "--config", "strings.json"],
+        for words in (["calibrate", "p.json", "-o", "n.json", "--config", "config.json"], ["calibrate", "p.json", "-o", "n.json", "--config", "strings.json"],
                       ["export", "encodings.json", "--to", "csv", "-o", "o.csv"], ["diff", "p.json", "encodings.json"],
                       ["check", "p.json", "--against", "encodings.json"], ["show", "header.json"], ["show", "headers.json"], ["show", "values.json"],
-                      ["graph", DIGITS.resolve(), "--lineage", "lineage.json"], ["export", "p.json", "--to", "csv", "--names", "config.json", "-o", "o.csv"]):
+                      ["graph", DIGITS.resolve(), "--lineage", "lineage.json"], ["export", "e.json", "--to", "csv", "--names", "config.json", "-o", "o.csv"]):
             within(most, *words, cwd=here).refuses(BAD_INPUT, ".json", "JSON of ", "limit")
 
 
