@@ -5,7 +5,8 @@
  * and nothing outside of it can tell those from good ones. So it never sees a file in this process.
  * Opening one forks a process that does nothing else: it opens the file, answers requests over a
  * socket (hdf5/wire.h), and puts what is read into memory that both share. When it crashes, reading
- * fails with one line. It may use so much processor time a request and so much memory, no more;
+ * fails with one line. It may use so much processor time a request and so much memory (what the
+ * memory limit leaves, within bounds), no more, and when it stands still it is given up;
  * it holds no other open file, ignores what the terminal sends to the group, prints nothing, leaves
  * no core and runs no exit handlers; and it ends when this process closes the file, or ends.
  *
@@ -16,9 +17,9 @@
  * No other thread is inside the HDF5 library while a file is opened: fork copies what it holds. A
  * file is used by one thread at a time, by the process that opened it; different files by
  * different threads. Errors do not name the file: callers put its path in front. They are
- * TMK_FORMAT where HDF5 refused something, in HDF5's words, TMK_READ where the file cannot be read
- * or its process died of it, TMK_MACHINE where there is no process to be had, TMK_UNSUPPORTED in a
- * build without HDF5.
+ * TMK_FORMAT where HDF5 refused something, in HDF5's words, TMK_LIMIT where that was for want of
+ * memory under a limit, TMK_READ where the file cannot be read or its process died of it,
+ * TMK_MACHINE where there is no process to be had, TMK_UNSUPPORTED in a build without HDF5.
  */
 #ifndef TMK_HDF5_FILE_H
 #define TMK_HDF5_FILE_H

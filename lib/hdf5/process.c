@@ -11,18 +11,36 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/diag.h"
+#include "base/hash.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "hdf5/serve.h"
 
-enum { MOST_FDS = 1 << 16 };
+enum {
+    MOST_FDS = 1 << 16,
+    PATIENCE = 5,    /* seconds between looks whether the process comes on, */
+    MOST_QUIET = 12, /* of which so many in a row may find that it doesn't */
+    MOST_SIGN = 4096,
+};
 
-/* What the process may take on top of what it was born with. The largest chunk that HDF5 knows is
- * 4 GiB, and to unpack one takes twice as much; but nobody has such chunks. */
-static const uint64_t most_memory = UINT64_C(1) << 31;
+/* What the process may take on top of what it was born with: HDF5 itself; without a limit; the
+ * largest chunk that HDF5 knows, unpacked, and what else is kept. */
+static const uint64_t least_room = UINT64_C(64) << 20, usual_room = UINT64_C(2) << 30,
+                      most_room = UINT64_C(9) << 30;
+
+static uint64_t choose_room(void) {
+    const uint64_t limit = tmk_memory_limit(), used = tmk_memory_used();
+    if (!limit)
+        return usual_room;
+    const uint64_t left = limit > used ? limit - used : 0;
+    return left < least_room ? least_room : left > most_room ? most_room : left;
+}
 
 /* ---- in the new process ---- */
 
@@ -87,15 +105,15 @@ static bool own_data(uint64_t *out) {
     return true;
 }
 
-static _Noreturn void be_the_process(const char *path, int fd, unsigned char *shared,
-                                     pid_t parent) {
+static _Noreturn void be_the_process(const char *path, int fd,
+                                     const struct tmk_hdf5_process *process) {
     uint64_t data;
     reset_signals();
     if (own_data(&data))
-        limit(RLIMIT_DATA, data + most_memory);
+        limit(RLIMIT_DATA, data + process->room);
     limit(RLIMIT_CORE, 0);
     close_others(fd);
-    tmk_hdf5_serve(path, fd, shared, parent);
+    tmk_hdf5_serve(path, fd, process->shared, process->owner);
     _exit(0);
 }
 
@@ -123,7 +141,7 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
                                        struct tmk_diag *diag) {
     int fd[2];
     sigset_t all, before;
-    struct tmk_hdf5_process process = {.fd = -1, .owner = getpid()};
+    struct tmk_hdf5_process process = {.fd = -1, .owner = getpid(), .room = choose_room()};
     process.shared = mmap(NULL, 2 * (size_t)TMK_HDF5_HALF, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (process.shared == MAP_FAILED)
@@ -139,7 +157,7 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
         pthread_sigmask(SIG_BLOCK, &all, &before);
         process.pid = fork();
         if (process.pid == 0)
-            be_the_process(path, fd[1], process.shared, process.owner);
+            be_the_process(path, fd[1], &process);
         if (process.pid < 0)
             status = no_process("fork", diag);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -147,7 +165,9 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
         status = no_process("a socket", diag);
     }
     close(fd[1]);
+    const struct timeval patience = {PATIENCE, 0};
     if (status == TMK_OK) {
+        setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
         process.fd = fd[0];
         *out = process;
         return TMK_OK;
@@ -158,16 +178,21 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
 }
 
 /* Waits for its end, which must not be long in coming. *how is waitpid's; false: the program
- * ignores its children's ends, or waits for any child itself, and nobody can say. */
+ * ignores its children's ends, or waits for any child itself, and nobody can say; or not even
+ * SIGKILL ends what waits for a disk that is gone. */
 static bool bury(struct tmk_hdf5_process *process, int *how) {
+    enum { STEP = 100000, LONGEST_STEP = 50000000, STEPS = 50 }; /* ns; two seconds in all */
     if (process->pid <= 0)
         return false;
+    struct timespec step = {0, STEP};
     pid_t pid = waitpid(process->pid, how, WNOHANG);
-    if (pid == 0) {                  /* still a child of ours, so the number is nobody else's */
+    if (pid == 0)                    /* still a child of ours, so the number is nobody else's */
         kill(process->pid, SIGKILL); /* changes nothing if it is dying of something else */
-        do
-            pid = waitpid(process->pid, how, 0);
-        while (pid < 0 && errno == EINTR);
+    for (int i = 0; i < STEPS && pid == 0; i++) {
+        pid = waitpid(process->pid, how, WNOHANG);
+        if (pid == 0)
+            nanosleep(&step, NULL);
+        step.tv_nsec = step.tv_nsec < LONGEST_STEP ? 2 * step.tv_nsec : LONGEST_STEP;
     }
     process->pid = 0;
     return pid > 0;
@@ -229,23 +254,65 @@ enum tmk_status tmk_hdf5_send(struct tmk_hdf5_process *process, const struct tmk
     return n < 0 ? gone(process, true, diag) : TMK_OK;
 }
 
+/* Of what it has done: time, faults, bytes; the same as before while it does nothing. 0: nobody
+ * can say. */
+static uint64_t sign_of_life(pid_t pid) {
+    static const char *const files[] = {"stat", "io"};
+    uint64_t sign = 0;
+    for (size_t i = 0; i < TMK_COUNT(files); i++) {
+        char path[64], text[MOST_SIGN];
+        snprintf(path, sizeof path, "/proc/%ld/%s", (long)pid, files[i]);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+        if (fd >= 0)
+            close(fd);
+        if (n > 0)
+            sign = tmk_hash64(text, (size_t)n, sign);
+    }
+    return sign;
+}
+
+/* A disk or a network that is gone holds it for good. */
+static enum tmk_status give_up(struct tmk_hdf5_process *process, struct tmk_diag *diag) {
+    int how;
+    close(process->fd);
+    process->fd = -1;
+    (void)bury(process, &how);
+    process->status = TMK_READ;
+    process->end = "reading it has not come on for a minute: is its disk or network there?";
+    return tmk_fail(diag, process->status, "%s", process->end);
+}
+
 enum tmk_status tmk_hdf5_receive(struct tmk_hdf5_process *process, enum tmk_hdf5_op op, void *more,
                                  size_t len, struct tmk_diag *diag) {
     struct tmk_hdf5_answer answer;
     struct iovec parts[] = {{&answer, sizeof answer}, {more, len}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    ssize_t n;
+    uint64_t sign = 0;
     if (process->fd < 0)
         return gone(process, true, diag);
-    do
-        n = recvmsg(process->fd, &message, 0);
-    while (n < 0 && errno == EINTR);
+    ssize_t n = recvmsg(process->fd, &message, 0);
+    for (int quiet = 0; n < 0 && (errno == EINTR || errno == EAGAIN);
+         n = recvmsg(process->fd, &message, 0)) {
+        if (errno == EINTR)
+            continue;
+        const uint64_t before = sign;
+        sign = sign_of_life(process->pid);
+        quiet = sign && sign == before ? quiet + 1 : 0;
+        if (quiet == MOST_QUIET)
+            return give_up(process, diag);
+    }
     if (n <= 0)
         return gone(process, true, diag);
     if ((size_t)n < sizeof answer || answer.op != op || (message.msg_flags & MSG_TRUNC) ||
-        (!answer.failed && (size_t)n != sizeof answer + len))
+        (!answer.outcome && (size_t)n != sizeof answer + len))
         return gone(process, false, diag);
-    if (answer.failed)
+    if (answer.outcome == TMK_HDF5_LACKED && tmk_memory_limit())
+        return tmk_fail(diag, TMK_LIMIT,
+                        "HDF5 says: %.*s; its process may take %llu MiB of the memory limit",
+                        (int)strnlen(answer.why, sizeof answer.why), answer.why,
+                        (unsigned long long)(process->room >> 20));
+    if (answer.outcome)
         return tmk_fail(diag, TMK_FORMAT, "HDF5 says: %.*s",
                         (int)strnlen(answer.why, sizeof answer.why), answer.why);
     return TMK_OK;

@@ -412,8 +412,11 @@ static bool read_elements(struct server *s, struct set *set) {
     hid_t memory = rank ? H5Screate_simple(rank, extent, NULL) : H5Screate(H5S_SCALAR);
     bool done = memory >= 0 && H5Dread(set->id, set->memory, memory, set->space, H5P_DEFAULT,
                                        s->half[s->ask.half]) >= 0;
+    const hid_t why = done ? -1 : H5Eget_current_stack(); /* closing would forget it */
     if (memory >= 0)
         H5Sclose(memory);
+    if (why >= 0)
+        H5Eset_current_stack(why);
     return done;
 }
 
@@ -475,20 +478,24 @@ static void limit_time(const struct server *s) {
 }
 
 static herr_t note_innermost(unsigned n, const H5E_error2_t *error, void *context) {
+    struct tmk_hdf5_answer *head = context;
     if (n == 0 && error->desc)
-        snprintf(context, TMK_HDF5_MOST_WHY, "%s", error->desc);
+        snprintf(head->why, sizeof head->why, "%s", error->desc);
+    if (n == 0 && error->maj_num == H5E_RESOURCE)
+        head->outcome = TMK_HDF5_LACKED;
     return 0;
 }
 
 /* false: there is nobody left. */
 static bool send_answer(struct server *s, int fd, bool done) {
-    struct tmk_hdf5_answer head = {.op = s->ask.op, .failed = !done};
+    struct tmk_hdf5_answer head = {.op = s->ask.op,
+                                   .outcome = done ? TMK_HDF5_DONE : TMK_HDF5_FAILED};
     struct iovec parts[] = {{&head, sizeof head}, {s->answer, done ? s->answer_len : 0}};
     const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     if (!done) {
         snprintf(head.why, sizeof head.why, "%s", s->why ? s->why : "a call failed");
         if (!s->why)
-            H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_innermost, head.why);
+            H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_innermost, &head);
     }
     ssize_t n;
     do

@@ -34,8 +34,14 @@ struct tmk_hdf5_ask {
     uint64_t start[TMK_HDF5_MAX_RANK], extent[TMK_HDF5_MAX_RANK];
 };
 
+enum tmk_hdf5_outcome {
+    TMK_HDF5_DONE,
+    TMK_HDF5_FAILED,
+    TMK_HDF5_LACKED, /* failed for want of memory, as HDF5 says */
+};
+
 struct tmk_hdf5_answer {
-    uint32_t op, failed;
+    uint32_t op, outcome;
     char why[TMK_HDF5_MOST_WHY]; /* of a failure */
 };
 

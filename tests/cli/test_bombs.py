@@ -159,6 +159,26 @@ def test_hdf5_keeps_to_its_file():
     return None
 
 
+CHUNKS = """
+import h5py, numpy
+with h5py.File('chunks.h5', 'w') as f:
+    x = f.create_dataset('x', (655360, 1, 8, 8), 'f4', chunks=(655360, 1, 8, 8), compression='gzip')
+    x[:2] = numpy.ones((2, 1, 8, 8), 'f4')
+"""
+
+
+def test_what_hdf5_unpacks_keeps_the_limit():
+    """A chunk of 160 MiB."""
+    if not HAS_HDF5:
+        return "left out: no HDF5 in this build, or no TIDEMARK_TEST_PYTHON to write it"
+    with folder() as here:
+        subprocess.run([PYTHON, "-c", CHUNKS], cwd=here, check=True)
+        words = ["run", DIGITS.resolve(), "--data", "chunks.h5:/x", "--limit", 2, "-o", "y.npz"]
+        within(64, *words, cwd=here).refuses(BAD_INPUT, "chunks.h5", "HDF5 says", "MiB of the memory limit")
+        within(640, *words, cwd=here).expect(DONE)
+    return None
+
+
 # ---- weights that are elsewhere ----
 
 def test_weights_are_in_plain_files():

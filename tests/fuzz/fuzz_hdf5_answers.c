@@ -37,7 +37,7 @@ static void say(struct game *g, enum tmk_hdf5_op op, size_t len) {
         unsigned char more[TMK_HDF5_MOST_MESSAGE];
     } message = {.head = {.op = op}};
     if (g->moods & 1) {
-        message.head.failed = 1;
+        message.head.outcome = TMK_HDF5_FAILED;
         take(g, message.head.why, sizeof message.head.why);
     }
     take(g, message.more, len);
