@@ -30,6 +30,10 @@ struct tmk_h5_column {
     bool later; /* not in every version: where it is absent it is 0 */
 };
 
+/* A column of a table whose row is a struct ROW, of its member's name. */
+#define TMK_H5_COLUMN(type, member, units, about)                                                  \
+    { #member, TMK_H5_##type, offsetof(struct ROW, member), units, about, false }
+
 struct tmk_h5_table {
     const struct tmk_h5_column *columns;
     size_t n_columns;

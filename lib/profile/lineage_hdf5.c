@@ -44,49 +44,49 @@ struct edge {
     uint8_t output;
 };
 
-#define COLUMN(type, member, units, about)                                                         \
-    { #member, TMK_H5_##type, offsetof(struct ROW, member), units, about }
-
 #define IDENTITY_COLUMNS                                                                           \
-    COLUMN(U32, id, "", "ID in its own model"),                                                    \
-        COLUMN(U64, fingerprint, "", "hash of how it is computed"),                                \
-        COLUMN(U64, content, "", "the same, with the bytes of the weights"),                       \
-        COLUMN(U32, ordinal, "", "position among the values of equal fingerprint"),                \
-        COLUMN(TEXT, name, "", "name in the model"),                                               \
-        COLUMN(TEXT, path, "", "sub-graph that holds it; empty: the main graph"),                  \
-        COLUMN(WORD, kind, "", "input, weight, activation or output"),                             \
-        COLUMN(WORD, dtype, "", "element type"),                                                   \
-        COLUMN(TEXT, shape, "", "JSON; null: a free dimension, or no shape is known")
+    TMK_H5_COLUMN(U32, id, "", "ID in its own model"),                                             \
+        TMK_H5_COLUMN(U64, fingerprint, "", "hash of how it is computed"),                         \
+        TMK_H5_COLUMN(U64, content, "", "the same, with the bytes of the weights"),                \
+        TMK_H5_COLUMN(U32, ordinal, "", "position among the values of equal fingerprint"),         \
+        TMK_H5_COLUMN(TEXT, name, "", "name in the model"),                                        \
+        TMK_H5_COLUMN(TEXT, path, "", "sub-graph that holds it; empty: the main graph"),           \
+        TMK_H5_COLUMN(WORD, kind, "", "input, weight, activation or output"),                      \
+        TMK_H5_COLUMN(WORD, dtype, "", "element type"),                                            \
+        TMK_H5_COLUMN(TEXT, shape, "", "JSON; null: a free dimension, or no shape is known")
 
 #define ROW entry
 static const struct tmk_h5_column value_columns[] = {IDENTITY_COLUMNS};
 static const struct tmk_h5_column original_columns[] = {
     IDENTITY_COLUMNS,
-    COLUMN(WORD, verdict, "", "what became of it"),
-    COLUMN(TEXT, pass, "", "pass that said so"),
-    COLUMN(TEXT, remark, "", "what a pass had to say of it"),
-    COLUMN(I64, value, "", "ID of its value in /values; -1: none"),
-    COLUMN(TEXT, view, "", "JSON: null, \"reshaped\", or axis i of the value is axis [i] of it"),
-    COLUMN(I32, channel_axis, "", "axis of the value that /numbers go along; -1: one number"),
-    COLUMN(WORD, integers, "", "element type of the quantized value; empty: it is not quantized"),
-    COLUMN(TEXT, absorber_node, "", "name of the node that has it inside"),
-    COLUMN(TEXT, absorber_op, "", "its operator"),
-    COLUMN(TEXT, absorber_domain, "", "the operator's domain"),
+    TMK_H5_COLUMN(WORD, verdict, "", "what became of it"),
+    TMK_H5_COLUMN(TEXT, pass, "", "pass that said so"),
+    TMK_H5_COLUMN(TEXT, remark, "", "what a pass had to say of it"),
+    TMK_H5_COLUMN(I64, value, "", "ID of its value in /values; -1: none"),
+    TMK_H5_COLUMN(TEXT, view, "",
+                  "JSON: null, \"reshaped\", or axis i of the value is axis [i] of it"),
+    TMK_H5_COLUMN(I32, channel_axis, "",
+                  "axis of the value that /numbers go along; -1: one number"),
+    TMK_H5_COLUMN(WORD, integers, "",
+                  "element type of the quantized value; empty: it is not quantized"),
+    TMK_H5_COLUMN(TEXT, absorber_node, "", "name of the node that has it inside"),
+    TMK_H5_COLUMN(TEXT, absorber_op, "", "its operator"),
+    TMK_H5_COLUMN(TEXT, absorber_domain, "", "the operator's domain"),
 };
 #undef ROW
 #define ROW number
 static const struct tmk_h5_column number_columns[] = {
-    COLUMN(U32, original_id, "", "the original; its channels stand in order"),
-    COLUMN(F64, scale, "1", "affine: value / original; quantized: original / value"),
-    COLUMN(F64, shift, "1", "affine: added to the value"),
-    COLUMN(I64, zero_point, "1", "quantized: subtracted from the value"),
+    TMK_H5_COLUMN(U32, original_id, "", "the original; its channels stand in order"),
+    TMK_H5_COLUMN(F64, scale, "1", "affine: value / original; quantized: original / value"),
+    TMK_H5_COLUMN(F64, shift, "1", "affine: added to the value"),
+    TMK_H5_COLUMN(I64, zero_point, "1", "quantized: subtracted from the value"),
 };
 #undef ROW
 #define ROW edge
 static const struct tmk_h5_column edge_columns[] = {
-    COLUMN(U32, original_id, "", "an absorbed original"),
-    COLUMN(U32, edge_id, "", "an original that its absorber reads or makes"),
-    COLUMN(U8, output, "", "0: reads, 1: makes"),
+    TMK_H5_COLUMN(U32, original_id, "", "an absorbed original"),
+    TMK_H5_COLUMN(U32, edge_id, "", "an original that its absorber reads or makes"),
+    TMK_H5_COLUMN(U8, output, "", "0: reads, 1: makes"),
 };
 #undef ROW
 
