@@ -10,181 +10,6 @@
 #include "base/diag.h"
 #include "base/grow.h"
 
-/* ---- nodes ---- */
-
-const char *tmk_relay_json_text(const cJSON *node, const char *key) {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(node, key));
-    return text ? text : "";
-}
-
-const char *tmk_relay_json_attr(const cJSON *node, const char *key) {
-    return cJSON_GetStringValue(
-        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(node, "attrs"), key));
-}
-
-int64_t tmk_relay_json_ref(const cJSON *node, const char *key) {
-    const char *text = tmk_relay_json_attr(node, key);
-    return text ? strtoll(text, NULL, 10) : 0;
-}
-
-enum tmk_status tmk_relay_json_string(struct tmk_relay_json *from, const char *text,
-                                      const char **out) {
-    *out = tmk_arena_strdup(&from->nodes.in->module->arena, text);
-    return *out ? TMK_OK : tmk_nomem(from->nodes.in->diag);
-}
-
-/* A text that an attribute is, or whose node it names. */
-static enum tmk_status read_name(struct tmk_relay_json *from, const cJSON *node, const char *key,
-                                 const char **out) {
-    const char *text = tmk_relay_json_attr(node, key);
-    cJSON *named;
-    if (!text || !text[0] || text[strspn(text, "0123456789")])
-        return tmk_relay_json_string(from, text ? text : "", out);
-    TMK_TRY(tmk_relay_node(&from->nodes, strtoll(text, NULL, 10), &named));
-    enum tmk_status status =
-        tmk_relay_json_string(from, tmk_relay_json_text(named, "repr_str"), out);
-    cJSON_Delete(named);
-    return status;
-}
-
-/* The numbers in the list "data" of node `index`, pushed onto `dims`. */
-static enum tmk_status push_list(struct tmk_relay_json *from, int64_t index) {
-    struct tmk_relay_reader *in = from->nodes.in;
-    cJSON *node;
-    enum tmk_status status = TMK_OK;
-    TMK_TRY(tmk_relay_node(&from->nodes, index, &node));
-    const cJSON *data = cJSON_GetObjectItemCaseSensitive(node, "data");
-    for (const cJSON *item = data ? data->child : NULL; item && status == TMK_OK;
-         item = item->next) {
-        int64_t number = tmk_relay_node_number(item);
-        status = tmk_relay_push(in, &in->dims, &number);
-    }
-    cJSON_Delete(node);
-    return status;
-}
-
-static int64_t listed(const struct tmk_relay_json *from, size_t base, size_t i) {
-    int64_t number;
-    memcpy(&number, from->nodes.in->dims.data + base + i * sizeof number, sizeof number);
-    return number;
-}
-
-static size_t listed_count(const struct tmk_relay_json *from, size_t base) {
-    return (from->nodes.in->dims.used - base) / sizeof(int64_t);
-}
-
-/* ---- types ---- */
-
-static enum tmk_status read_type(struct tmk_relay_json *from, int64_t index,
-                                 struct tmk_relay_type **out);
-
-static enum tmk_status read_tensor(struct tmk_relay_json *from, const cJSON *node,
-                                   struct tmk_relay_type *type) {
-    struct tmk_relay_reader *in = from->nodes.in;
-    size_t base = in->dims.used;
-    const char *dtype = tmk_relay_json_attr(node, "dtype");
-    type->kind = TMK_RELAY_TENSOR;
-    TMK_TRY(tmk_relay_json_string(from, dtype ? dtype : "", &type->dtype));
-    TMK_TRY(push_list(from, tmk_relay_json_ref(node, "shape")));
-    for (size_t i = 0; i < listed_count(from, base); i++) {
-        cJSON *dim;
-        TMK_TRY(tmk_relay_node(&from->nodes, listed(from, base, i), &dim));
-        const char *value = tmk_relay_json_attr(dim, "value");
-        int64_t number = value ? strtoll(value, NULL, 10) : -1;
-        cJSON_Delete(dim);
-        if (number < 0)
-            number = -1;
-        memcpy(in->dims.data + base + i * sizeof number, &number, sizeof number);
-    }
-    return tmk_relay_pop(in, &in->dims, base, &type->dims, &type->n);
-}
-
-/* The types of a list, and one behind them (0: none). */
-static enum tmk_status read_types(struct tmk_relay_json *from, int64_t list, int64_t last,
-                                  struct tmk_relay_type *type) {
-    struct tmk_relay_reader *in = from->nodes.in;
-    size_t base = in->dims.used, items = in->pointers.used;
-    TMK_TRY(push_list(from, list));
-    if (last)
-        TMK_TRY(tmk_relay_push(in, &in->dims, &last));
-    for (size_t i = 0; i < listed_count(from, base); i++) {
-        struct tmk_relay_type *item;
-        TMK_TRY(read_type(from, listed(from, base, i), &item));
-        if (!item)
-            return tmk_relay_fail(in, tmk_relay_nodes_place(&from->nodes, from->nodes.json),
-                                  "a tuple's or function's type lacks a part");
-        TMK_TRY(tmk_relay_push(in, &in->pointers, &item));
-    }
-    in->dims.used = base;
-    return tmk_relay_pop(in, &in->pointers, items, &type->items, &type->n);
-}
-
-static enum tmk_status make_type(struct tmk_relay_json *from, const cJSON *node,
-                                 struct tmk_relay_type **out) {
-    const char *key = tmk_relay_json_text(node, "type_key");
-    struct tmk_relay_type *type = tmk_arena_alloc(&from->nodes.in->module->arena, sizeof *type);
-    if (!type)
-        return tmk_nomem(from->nodes.in->diag);
-    *out = NULL;
-    if (!strcmp(key, "relay.TensorType")) {
-        TMK_TRY(read_tensor(from, node, type));
-    } else if (!strcmp(key, "TupleType") || !strcmp(key, "relay.TupleType")) {
-        type->kind = TMK_RELAY_TUPLE;
-        TMK_TRY(read_types(from, tmk_relay_json_ref(node, "fields"), 0, type));
-    } else if (!strcmp(key, "FuncType") || !strcmp(key, "relay.FuncType")) {
-        type->kind = TMK_RELAY_FUNCTION;
-        TMK_TRY(read_types(from, tmk_relay_json_ref(node, "arg_types"),
-                           tmk_relay_json_ref(node, "ret_type"), type));
-        if (!type->n)
-            return TMK_OK;
-    } else {
-        return TMK_OK; /* not inferred yet, or none of tensors */
-    }
-    *out = type;
-    return TMK_OK;
-}
-
-/* *out NULL: there is none. */
-static enum tmk_status read_type(struct tmk_relay_json *from, int64_t index,
-                                 struct tmk_relay_type **out) {
-    cJSON *node;
-    *out = NULL;
-    if (!index)
-        return TMK_OK;
-    TMK_TRY(tmk_relay_enter(from->nodes.in));
-    TMK_TRY(tmk_relay_node(&from->nodes, index, &node));
-    enum tmk_status status = TMK_OK;
-    if (!from->types[index])
-        status = make_type(from, node, &from->types[index]);
-    cJSON_Delete(node);
-    *out = from->types[index];
-    from->nodes.in->depth--;
-    return status;
-}
-
-static enum tmk_status read_span(struct tmk_relay_json *from, const cJSON *node, const char **out) {
-    cJSON *span;
-    const char *source;
-    int64_t index = tmk_relay_json_ref(node, "span");
-    if (!index)
-        return TMK_OK;
-    TMK_TRY(tmk_relay_node(&from->nodes, index, &span));
-    enum tmk_status status = read_name(from, span, "source_name", &source);
-    char place[48];
-    snprintf(place, sizeof place, ":%" PRId64 ":%" PRId64, tmk_relay_json_ref(span, "line"),
-             tmk_relay_json_ref(span, "column"));
-    cJSON_Delete(span);
-    TMK_TRY(status);
-    if (!source[0])
-        return TMK_OK;
-    char *text = tmk_arena_alloc(&from->nodes.in->module->arena, strlen(source) + sizeof place);
-    if (!text)
-        return tmk_nomem(from->nodes.in->diag);
-    sprintf(text, "%s%s", source, place);
-    *out = text;
-    return TMK_OK;
-}
-
 /* ---- expressions ---- */
 
 static enum tmk_status new_expr(struct tmk_relay_json *from, enum tmk_relay_expr_kind kind,
@@ -230,8 +55,8 @@ static enum tmk_status number(struct tmk_relay_json *from, int64_t index, const 
     char name[16];
     if (!binding)
         return tmk_nomem(in->diag);
-    TMK_TRY(read_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
-    TMK_TRY(read_span(from, node, &expr->span));
+    TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
+    TMK_TRY(tmk_relay_json_span(from, node, &expr->span));
     snprintf(name, sizeof name, "%" PRIu32, from->next++);
     TMK_TRY(tmk_relay_json_string(from, name, &binding->name));
     binding->kind = TMK_RELAY_NUMBERED;
@@ -264,7 +89,7 @@ static enum tmk_status read_constant(struct tmk_relay_json *from, int64_t index,
     expr->index = (uint32_t)from->n_constants;
     expr->data = *tensor;
     expr->dtype = dtype;
-    TMK_TRY(read_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
+    TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
     dtypes[from->n_constants] = dtype;
     tmk_tensor_share(&tensors[from->n_constants++], tensor);
     return TMK_OK;
@@ -286,7 +111,7 @@ static enum tmk_status read_leaf(struct tmk_relay_json *from, int64_t index, con
         TMK_TRY(tmk_relay_json_string(from, tmk_relay_json_text(node, "repr_str"), &expr->text));
     } else if (!strcmp(key, "GlobalVar") || !strcmp(key, "relay.GlobalVar")) {
         expr->kind = TMK_RELAY_GLOBAL;
-        TMK_TRY(read_name(from, node, "name_hint", &expr->text));
+        TMK_TRY(tmk_relay_json_name(from, node, "name_hint", &expr->text));
     } else if (!strcmp(key, "relay.Constant")) {
         TMK_TRY(read_constant(from, index, node, expr));
     } else {
@@ -313,8 +138,9 @@ static enum tmk_status push_operands(struct tmk_relay_json *from, int64_t index,
                 int64_t operand = tmk_relay_json_ref(node, kinds[i].operand);
                 TMK_TRY(tmk_relay_push(from->nodes.in, &from->nodes.in->dims, &operand));
             }
-            return kinds[i].list ? push_list(from, tmk_relay_json_ref(node, kinds[i].list))
-                                 : TMK_OK;
+            return kinds[i].list
+                       ? tmk_relay_json_list(from, tmk_relay_json_ref(node, kinds[i].list))
+                       : TMK_OK;
         }
     return tmk_relay_node_fail(&from->nodes, index, "%.100s is not read as an expression", key);
 }
@@ -334,11 +160,11 @@ static enum tmk_status build(struct tmk_relay_json *from, int64_t index, const c
     struct tmk_relay_reader *in = from->nodes.in;
     const char *key = tmk_relay_json_text(node, "type_key");
     struct tmk_relay_expr *expr, *operand;
-    size_t n = listed_count(from, base), args = in->pointers.used, first = 0;
+    size_t n = tmk_relay_json_listed_count(from, base), args = in->pointers.used, first = 0;
     TMK_TRY(new_expr(from, TMK_RELAY_ITEMS, &expr));
     if (!strcmp(key, "relay.Call")) {
         expr->kind = TMK_RELAY_CALL;
-        TMK_TRY(again(from, listed(from, base, first++), &expr->callee));
+        TMK_TRY(again(from, tmk_relay_json_listed(from, base, first++), &expr->callee));
         TMK_TRY(tmk_relay_json_attrs(from, tmk_relay_json_ref(node, "attrs"), &expr->attrs,
                                      &expr->n_attrs));
     } else if (!strcmp(key, "relay.TupleGetItem")) {
@@ -357,7 +183,7 @@ static enum tmk_status build(struct tmk_relay_json *from, int64_t index, const c
         TMK_TRY(read_function(from, index, expr->fn));
     }
     for (size_t i = first; i < n; i++) {
-        TMK_TRY(again(from, listed(from, base, i), &operand));
+        TMK_TRY(again(from, tmk_relay_json_listed(from, base, i), &operand));
         TMK_TRY(tmk_relay_push(in, &in->pointers, &operand));
     }
     TMK_TRY(tmk_relay_pop(in, &in->pointers, args, &expr->args, &expr->n_args));
@@ -387,8 +213,8 @@ static enum tmk_status advance(struct tmk_relay_json *from, int64_t index, const
     }
     size_t base = in->dims.used, missing = 0;
     TMK_TRY(push_operands(from, index, node));
-    for (size_t i = listed_count(from, base); i-- > 0;) {
-        int64_t operand = listed(from, base, i);
+    for (size_t i = tmk_relay_json_listed_count(from, base); i-- > 0;) {
+        int64_t operand = tmk_relay_json_listed(from, base, i);
         if (operand < 0 || (uint64_t)operand >= from->nodes.items.n)
             return tmk_relay_node_fail(&from->nodes, index, "an operand that there is not");
         if (!from->exprs[operand]) {
@@ -449,13 +275,14 @@ static enum tmk_status make_variable(struct tmk_relay_json *from, int64_t index,
     if (strcmp(tmk_relay_json_text(node, "type_key"), "relay.Var") != 0)
         return tmk_relay_node_fail(&from->nodes, index, "expected a variable");
     TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_json_ref(node, "vid"), &id));
-    enum tmk_status status = read_name(from, id, "name_hint", &hint);
+    enum tmk_status status = tmk_relay_json_name(from, id, "name_hint", &hint);
     cJSON_Delete(id);
     TMK_TRY(status);
     TMK_TRY(unique(from, hint, &binding->name));
-    TMK_TRY(read_type(from, tmk_relay_json_ref(node, "type_annotation"), &binding->type));
-    TMK_TRY(read_type(from, tmk_relay_json_ref(node, "_checked_type_"), &binding->checked));
-    TMK_TRY(read_span(from, node, &binding->span));
+    TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "type_annotation"), &binding->type));
+    TMK_TRY(
+        tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &binding->checked));
+    TMK_TRY(tmk_relay_json_span(from, node, &binding->span));
     TMK_TRY(new_expr(from, TMK_RELAY_USE, &use));
     use->binding = binding;
     return know(from, index, use);
@@ -523,16 +350,16 @@ static enum tmk_status read_parts(struct tmk_relay_json *from, const cJSON *node
                                   struct tmk_relay_function *fn) {
     struct tmk_relay_reader *in = from->nodes.in;
     size_t base = in->dims.used, params = in->pointers.used, known = from->known.used;
-    TMK_TRY(push_list(from, tmk_relay_json_ref(node, "params")));
-    for (size_t i = 0; i < listed_count(from, base); i++) {
+    TMK_TRY(tmk_relay_json_list(from, tmk_relay_json_ref(node, "params")));
+    for (size_t i = 0; i < tmk_relay_json_listed_count(from, base); i++) {
         struct tmk_relay_binding *param;
-        TMK_TRY(read_variable(from, listed(from, base, i), TMK_RELAY_PARAM, &param));
+        TMK_TRY(read_variable(from, tmk_relay_json_listed(from, base, i), TMK_RELAY_PARAM, &param));
         TMK_TRY(tmk_relay_push(in, &in->pointers, &param));
     }
     in->dims.used = base;
     TMK_TRY(tmk_relay_pop(in, &in->pointers, params, &fn->params, &fn->n_params));
     TMK_TRY(tmk_relay_json_dict(from, tmk_relay_json_ref(node, "attrs"), &fn->attrs, &fn->n_attrs));
-    TMK_TRY(read_type(from, tmk_relay_json_ref(node, "ret_type"), &fn->result));
+    TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "ret_type"), &fn->result));
     TMK_TRY(read_body(from, tmk_relay_json_ref(node, "body"), &fn->body));
     forget(from, known);
     return TMK_OK;
@@ -573,15 +400,15 @@ static int by_name(const void *a, const void *b) {
 static enum tmk_status read_functions(struct tmk_relay_json *from, int64_t map) {
     struct tmk_relay_reader *in = from->nodes.in;
     size_t base = in->dims.used;
-    TMK_TRY(push_list(from, map));
-    for (size_t i = 0; i + 1 < listed_count(from, base); i += 2) {
+    TMK_TRY(tmk_relay_json_list(from, map));
+    for (size_t i = 0; i + 1 < tmk_relay_json_listed_count(from, base); i += 2) {
         const char *name;
         cJSON *global;
-        TMK_TRY(tmk_relay_node(&from->nodes, listed(from, base, i), &global));
-        enum tmk_status status = read_name(from, global, "name_hint", &name);
+        TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_json_listed(from, base, i), &global));
+        enum tmk_status status = tmk_relay_json_name(from, global, "name_hint", &name);
         cJSON_Delete(global);
         TMK_TRY(status);
-        TMK_TRY(read_definition(from, name, listed(from, base, i + 1)));
+        TMK_TRY(read_definition(from, name, tmk_relay_json_listed(from, base, i + 1)));
     }
     in->dims.used = base;
     return TMK_OK;

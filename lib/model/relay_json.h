@@ -20,6 +20,8 @@ struct tmk_relay_json {
     size_t definition; /* counts them, from 1 */
 };
 
+/* ---- relay_json_nodes.c ---- */
+
 /* Members of a node; "" and NULL where there is none. */
 const char *tmk_relay_json_text(const cJSON *node, const char *key);
 const char *tmk_relay_json_attr(const cJSON *node, const char *key);
@@ -27,6 +29,20 @@ const char *tmk_relay_json_attr(const cJSON *node, const char *key);
 int64_t tmk_relay_json_ref(const cJSON *node, const char *key);
 TMK_NODISCARD enum tmk_status tmk_relay_json_string(struct tmk_relay_json *from, const char *text,
                                                     const char **out);
+
+/* A text that an attribute is, or whose node it names. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_name(struct tmk_relay_json *from, const cJSON *node,
+                                                  const char *key, const char **out);
+/* The numbers in the list "data" of node `index`, pushed onto `dims`; those above `base` there. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_list(struct tmk_relay_json *from, int64_t index);
+int64_t tmk_relay_json_listed(const struct tmk_relay_json *from, size_t base, size_t i);
+size_t tmk_relay_json_listed_count(const struct tmk_relay_json *from, size_t base);
+/* *out NULL: there is none. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_type(struct tmk_relay_json *from, int64_t index,
+                                                  struct tmk_relay_type **out);
+/* Where the node stood in the source, "file:line:column"; untouched where that is not known. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_span(struct tmk_relay_json *from, const cJSON *node,
+                                                  const char **out);
 
 /* ---- relay_json_attrs.c ---- */
 
