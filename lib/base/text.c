@@ -63,6 +63,15 @@ void tmk_text_finish(struct tmk_text *text) {
     *text = (struct tmk_text){0};
 }
 
+void tmk_pass_remark(void (*remark)(void *context, const char *text), void *context,
+                     const char *fmt, va_list args) {
+    char text[640];
+    if (!remark)
+        return;
+    vsnprintf(text, sizeof text, fmt, args);
+    remark(context, text);
+}
+
 void tmk_format_float(float value, char out[32]) {
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(out, 32, "%.*g", digits, (double)value);

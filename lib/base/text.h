@@ -3,6 +3,7 @@
 #ifndef TMK_BASE_TEXT_H
 #define TMK_BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -20,6 +21,10 @@ void tmk_text_append(struct tmk_text *text, const char *bytes, size_t len);
 void tmk_text_puts(struct tmk_text *text, const char *string);
 void tmk_text_printf(struct tmk_text *text, const char *fmt, ...) TMK_PRINTF(2, 3);
 void tmk_text_finish(struct tmk_text *text);
+
+/* Passes a line, as printf would make it, to `remark`; NULL: nobody asks. */
+void tmk_pass_remark(void (*remark)(void *context, const char *text), void *context,
+                     const char *fmt, va_list args) TMK_PRINTF(3, 0);
 
 /* The shortest decimal that reads back (strtof) to the same float; finite values only. `out` holds
  * >= 32. */

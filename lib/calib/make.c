@@ -4,22 +4,18 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/text.h"
 #include "calib/item.h"
 
 void tmk_make_remark(const struct tmk_make *make, const char *fmt, ...) {
-    char text[640];
     va_list args;
-    if (!make->remark)
-        return;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    tmk_pass_remark(make->remark, make->context, fmt, args);
     va_end(args);
-    make->remark(make->context, text);
 }
 
 const struct tmk_profile_tensor *tmk_make_tensor(const struct tmk_make *make, uint32_t pick) {

@@ -73,14 +73,10 @@ void tmk_export_skip(const struct tmk_export_job *job, uint32_t id, const char *
 }
 
 void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) {
-    char text[512];
     va_list args;
-    if (!job->remark)
-        return;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    tmk_pass_remark(job->remark, job->context, fmt, args);
     va_end(args);
-    job->remark(job->context, text);
 }
 
 enum tmk_status tmk_export_write(const char *path, const struct tmk_text *text,
