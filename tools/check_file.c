@@ -34,13 +34,10 @@ static void tell(const struct tmk_range *range, const struct tmk_supply *supply)
 
 /* A file for a profile's own model names values; what a consumer of the file does about those that
  * it does not name is worth a word. */
-static void count_unnamed(const struct tmk_profile *profile, const struct tmk_ranges *ranges,
-                          const struct tmk_supply *supply, bool *named, struct tally *tally) {
-    for (uint32_t i = 0; i < ranges->n; i++)
-        if (supply[i].record)
-            named[supply[i].record - profile->tensors] = true;
+static void count_unnamed(const struct held_file *held, struct tally *tally) {
+    const struct tmk_profile *profile = held->profile;
     for (uint32_t i = 0; i < profile->n_tensors; i++)
-        if (!named[i] && profile->tensors[i].stats &&
+        if (!held->named[i] && profile->tensors[i].stats &&
             profile->tensors[i].kind != TMK_PROFILE_WEIGHT)
             tally->unnamed++;
 }
@@ -72,46 +69,41 @@ static void put_tally(const struct tmk_ranges *ranges, const struct tally *tally
                ranges->unnamed);
 }
 
-static enum tmk_status hold_against(const struct tmk_profile *profile,
-                                    const struct tmk_ranges *ranges,
-                                    const struct tmk_lineage_record *lineage,
-                                    const struct check_file_args *args, double *covered,
-                                    struct tmk_diag *diag) {
-    struct tally tally = {0};
-    struct tmk_supply *supply = calloc(ranges->n + 1, sizeof *supply);
-    bool *named = calloc(profile->n_tensors + 1, sizeof *named);
-    enum tmk_status status = TMK_NOMEM;
-    if (supply && named)
-        status = tmk_ranges_supply(ranges, profile, lineage, supply, diag);
-    if (status == TMK_OK) {
-        for (uint32_t i = 0; i < ranges->n; i++) {
-            tally.kinds[supply[i].kind]++;
-            tally.compared += supply[i].compared;
-            tally.equal += supply[i].compared && supply[i].difference.equal;
-            if (!args->json && (supply[i].kind != TMK_SUPPLY_MATCHED ||
-                                (supply[i].compared && !supply[i].difference.equal)))
-                tell(&ranges->items[i], &supply[i]);
-        }
-        count_unnamed(profile, ranges, supply, named, &tally);
-        *covered = ranges->n ? (tally.kinds[TMK_SUPPLY_MATCHED] + tally.kinds[TMK_SUPPLY_DERIVED]) /
-                                   (double)ranges->n
-                             : 1;
-        put_tally(ranges, &tally, *covered, args->json);
-    }
-    free(supply);
-    free(named);
+enum tmk_status hold_file(const struct tmk_profile *profile, const struct tmk_ranges *ranges,
+                          const struct tmk_lineage_record *lineage, struct held_file *out,
+                          struct tmk_diag *diag) {
+    *out = (struct held_file){profile, ranges, calloc(ranges->n + 1, sizeof *out->supply),
+                              calloc(profile->n_tensors + 1, sizeof *out->named)};
+    if (!out->supply || !out->named)
+        return TMK_NOMEM;
+    enum tmk_status status = tmk_ranges_supply(ranges, profile, lineage, out->supply, diag);
+    for (uint32_t i = 0; status == TMK_OK && i < ranges->n; i++)
+        if (out->supply[i].record)
+            out->named[out->supply[i].record - profile->tensors] = true;
     return status;
 }
 
-enum tmk_status check_file_of_ranges(const struct tmk_profile *profile,
-                                     const struct check_file_args *args, double *covered,
-                                     struct tmk_diag *diag) {
-    struct tmk_lineage_record *lineage = NULL;
-    enum tmk_status status = TMK_OK;
-    if (args->lineage)
-        status = tmk_lineage_record_read(args->lineage, &lineage, diag);
-    if (status == TMK_OK)
-        status = hold_against(profile, args->ranges, lineage, args, covered, diag);
-    tmk_lineage_record_destroy(&lineage);
-    return status;
+void let_go_of_file(struct held_file *held) {
+    free(held->supply);
+    free(held->named);
+    *held = (struct held_file){0};
+}
+
+double tell_of_file(const struct held_file *held, bool json) {
+    const struct tmk_ranges *ranges = held->ranges;
+    struct tally tally = {0};
+    for (uint32_t i = 0; i < ranges->n; i++) {
+        const struct tmk_supply *supply = &held->supply[i];
+        const bool equal = !supply->compared || supply->difference.equal;
+        tally.kinds[supply->kind]++;
+        tally.compared += supply->compared;
+        tally.equal += supply->compared && equal;
+        if (!json && (supply->kind != TMK_SUPPLY_MATCHED || !equal))
+            tell(&ranges->items[i], supply);
+    }
+    count_unnamed(held, &tally);
+    const uint32_t supplied = tally.kinds[TMK_SUPPLY_MATCHED] + tally.kinds[TMK_SUPPLY_DERIVED];
+    const double covered = ranges->n ? supplied / (double)ranges->n : 1;
+    put_tally(ranges, &tally, covered, json);
+    return covered;
 }

@@ -8,17 +8,25 @@
 #include <tidemark/profile.h>
 #include <tidemark/ranges.h>
 
-struct check_file_args {
+/* What a profile has for a file's names. */
+struct held_file {
+    const struct tmk_profile *profile;
     const struct tmk_ranges *ranges;
-    const char *lineage; /* NULL: names only */
-    bool json;
+    struct tmk_supply *supply; /* [ranges->n], owned */
+    bool *named;               /* by the profile's value, owned: the file names it */
 };
 
+/* All that can fail; prints nothing. lineage NULL: names only. End with let_go_of_file, after a
+ * failure too. */
+TMK_NODISCARD enum tmk_status hold_file(const struct tmk_profile *profile,
+                                        const struct tmk_ranges *ranges,
+                                        const struct tmk_lineage_record *lineage,
+                                        struct held_file *out, struct tmk_diag *diag);
+void let_go_of_file(struct held_file *held);
+
 /* Says which of the file's names the profile can supply, how far the ranges agree, and what the
- * consumer does about the rest. *covered: the share that it can. With json, a member
+ * consumer does about the rest. Returns the share that it can. With json, a member
  * ",\"against\":" of an object. */
-TMK_NODISCARD enum tmk_status check_file_of_ranges(const struct tmk_profile *profile,
-                                                   const struct check_file_args *args,
-                                                   double *covered, struct tmk_diag *diag);
+double tell_of_file(const struct held_file *held, bool json);
 
 #endif

@@ -146,31 +146,47 @@ static void hold_against(const struct by_computation *sorted, const struct tmk_p
 
 /* What profiles are held against: one of them, or none of both. */
 struct consumer {
-    struct tmk_ranges *ranges;  /* owned */
-    struct tmk_profile *values; /* a model's, owned */
+    struct tmk_ranges *ranges;          /* owned */
+    struct tmk_lineage_record *lineage; /* for them, owned; NULL: names only */
+    struct tmk_profile *values;         /* a model's, owned */
 };
 
-/* *covered: the share of values with a range, 1 where there are none. */
-static enum tmk_status check_model(const struct tmk_profile *profile,
-                                   const struct tmk_profile *values, const struct check_args *args,
-                                   double *covered) {
-    struct coverage c = {0};
+/* A profile beside them. */
+struct held {
     struct by_computation sorted;
-    if (!sort_computations(profile, &sorted))
+    struct held_file file;
+};
+
+/* All that can fail, before a word is printed; its end is let_go. */
+static enum tmk_status hold(const struct tmk_profile *profile, const struct consumer *consumer,
+                            struct held *out, struct tmk_diag *diag) {
+    if (consumer->values && !sort_computations(profile, &out->sorted))
         return TMK_NOMEM;
-    hold_against(&sorted, values, args->json, &c);
-    free(sorted.tensors);
+    return consumer->ranges
+               ? hold_file(profile, consumer->ranges, consumer->lineage, &out->file, diag)
+               : TMK_OK;
+}
+
+static void let_go(struct held *held) {
+    free(held->sorted.tensors);
+    let_go_of_file(&held->file);
+}
+
+/* The share of values with a range, 1 where there are none. */
+static double tell_of_model(const struct held *held, const struct tmk_profile *values, bool json) {
+    struct coverage c = {0};
+    hold_against(&held->sorted, values, json, &c);
     const unsigned all = c.matched + c.renamed + c.unseen + c.missing;
-    *covered = all ? (c.matched + c.renamed) / (double)all : 1;
-    if (args->json)
+    const double covered = all ? (c.matched + c.renamed) / (double)all : 1;
+    if (json)
         printf(",\"against\":{\"matched\":%u,\"renamed\":%u,\"unseen\":%u,\"missing\":%u,"
                "\"coverage\":%.6g}",
-               c.matched, c.renamed, c.unseen, c.missing, *covered);
+               c.matched, c.renamed, c.unseen, c.missing, covered);
     else
         printf("%u matched, %u renamed, %u unseen, %u missing: %.2f %% of %u values have a "
                "range\n",
-               c.matched, c.renamed, c.unseen, c.missing, 100 * *covered, all);
-    return TMK_OK;
+               c.matched, c.renamed, c.unseen, c.missing, 100 * covered, all);
+    return covered;
 }
 
 static enum tmk_status read_values(const struct check_args *args, struct tmk_profile **values,
@@ -194,21 +210,17 @@ static enum tmk_status read_consumer(const struct check_args *args, struct consu
     enum tmk_status status = tmk_ranges_read(args->against, NULL, &consumer->ranges, &why);
     if (status == TMK_UNSUPPORTED || (status != TMK_OK && dot && strcmp(dot, ".onnx") == 0))
         return read_values(args, &consumer->values, diag);
+    if (status == TMK_OK && args->lineage)
+        return tmk_lineage_record_read(args->lineage, &consumer->lineage, diag);
     if (status != TMK_OK)
         *diag = why;
     return status;
 }
 
-static enum tmk_status check_against(const struct tmk_profile *profile,
-                                     const struct consumer *consumer, const struct check_args *args,
-                                     double *covered, struct tmk_diag *diag) {
+static double tell_of(const struct consumer *consumer, const struct held *held, bool json) {
     if (consumer->values)
-        return check_model(profile, consumer->values, args, covered);
-    if (!consumer->ranges)
-        return TMK_OK;
-    return check_file_of_ranges(
-        profile, &(struct check_file_args){consumer->ranges, args->lineage, args->json}, covered,
-        diag);
+        return tell_of_model(held, consumer->values, json);
+    return consumer->ranges ? tell_of_file(&held->file, json) : 1;
 }
 
 /* ---- the command ---- */
@@ -220,16 +232,20 @@ static enum tmk_status check_file(const char *path, const struct consumer *consu
     struct tmk_profile *profile = NULL;
     enum tmk_status status = tmk_profile_read(path, &profile, diag);
     const bool balances = status != TMK_MISMATCH;
+    struct held held = {0};
     double covered = 1;
-    if (status != TMK_OK && balances)
-        return status;
-    (args->json ? put_books : say_books)(profile, path, balances ? NULL : diag->text);
-    status = TMK_OK;
-    if (balances)
-        status = check_against(profile, consumer, args, &covered, diag);
-    if (args->json)
-        printf("}\n");
-    *good = *good && balances && 100 * covered >= args->coverage;
+    if (balances && status == TMK_OK)
+        status = hold(profile, consumer, &held, diag);
+    if (status == TMK_OK || !balances) {
+        (args->json ? put_books : say_books)(profile, path, balances ? NULL : diag->text);
+        if (balances)
+            covered = tell_of(consumer, &held, args->json);
+        if (args->json)
+            printf("}\n");
+        *good = *good && balances && 100 * covered >= args->coverage;
+        status = TMK_OK;
+    }
+    let_go(&held);
     tmk_profile_destroy(&profile);
     return status;
 }
@@ -261,6 +277,7 @@ static int run_check(const struct command *command, int argc, char **argv) {
             status = check_file(rest.items[i], &consumer, &args, &good, &diag);
         }
         tmk_ranges_destroy(&consumer.ranges);
+        tmk_lineage_record_destroy(&consumer.lineage);
         tmk_profile_destroy(&consumer.values);
         if (rest.n)
             exit_status = status != TMK_OK ? complain(status, &diag)
