@@ -5,6 +5,7 @@
   another room. A public header <tidemark/NOUN.h> counts as the room NOUN's where there is such a room.
 - Each row uses only rooms that stand above it; each .c under lib/ is listed, once, in its own room's row.
 - Some libraries have one room that may include them (OWNED).
+- Only lib/hdf5, which does it in a process of its own, opens and reads with the HDF5 library (READS); others write with it.
 - tools/ includes <tidemark/...>, the C library and its own headers, nothing else.
 """
 import re
@@ -17,6 +18,8 @@ OWNED = [
     (re.compile(r"^(oneapi/|dnnl)"), "kernel", "oneDNN"),
     (re.compile(r"^protobuf-c/|\.pb-c\.h$"), "model", "protobuf-c"),
 ]
+# a call by which the HDF5 library looks at a file
+READS = re.compile(r"\b(H5(?:[A-Z]+_?open\w*|[DAR]read\w*|[LOAG](?:iterate|visit|get_info|get_objinfo)\w*|Fis_\w+|LT\w*(?:read|open)\w*))\s*\(")
 GENERATED = {"tmk_version.h"}
 C_LIBRARY_FOLDERS = {"sys", "linux", "arpa", "netinet"}
 
@@ -82,6 +85,12 @@ def includes(path):
             yield number, found[1], found[2]
 
 
+def reads_outside(root, path):
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return [tree.at(root, path, text.count("\n", 0, found.start()) + 1, f"{found[1]}: only lib/hdf5 reads with the HDF5 library")
+            for found in READS.finditer(text)]
+
+
 def check_table(root, table):
     where = root / "lib" / "meson.build"
     problems = [tree.at(root, where, line, text) for line, text in table.problems]
@@ -137,6 +146,8 @@ def check_lib(root, table):
         for line, mark, name in includes(path):
             if wrong := check_room_include(table, parts[0], mark, name):
                 problems.append(tree.at(root, path, line, wrong))
+        if parts[0] != "hdf5":
+            problems += reads_outside(root, path)
     return problems
 
 
@@ -155,6 +166,7 @@ def check_tools(root, table):
             if not own:
                 problems.append(tree.at(root, path, line,
                                         f"tools/ may not include {name}: only <tidemark/...> and its own"))
+        problems += reads_outside(root, path)
     return problems
 
 

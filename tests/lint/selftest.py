@@ -22,6 +22,7 @@ GOOD = {
     "meson.build": "project('x', default_options: ['c_std=c17'])\nadd('-ffp-contract=off')\n",
     "lib/meson.build": """rooms = [
   ['base', [], files('base/a.c'), [x]], # a comment with 'base/ghost.c' and [
+  ['hdf5', ['base'], files('hdf5/serve.c'), []],
   ['tensor', ['base'], files('tensor/t.c'), []],
   ['stats', ['tensor'], files('stats/s.c') + more, []],
   ['graph', ['tensor'], files('graph/g.c'), []],
@@ -32,9 +33,10 @@ more = files('stats/optional.c')
 """,
     "lib/base/a.c": '#include "base/a.h"\n#include "tmk_version.h"\n#include <stdio.h>\n',
     "lib/base/a.h": "#include <tidemark/status.h>\n",
+    "lib/hdf5/serve.c": "#include <hdf5.h>\nlong f(void) { return H5Fopen(path, H5F_ACC_RDONLY, access); }\n",
     "lib/tensor/t.c": '#include "base/a.h"\n',
     "lib/stats/s.c": '#include "base/a.h"\n#include <tidemark/tensor.h>\n#include "tensor/t.h"\n',
-    "lib/stats/optional.c": "#include <math.h>\n",
+    "lib/stats/optional.c": "#include <hdf5.h>\nlong f(void) { return H5Fcreate(x) + H5Dwrite(y) + H5Fget_file_image(z); }\n",
     "lib/graph/g.c": '  #  include "tensor/t.h"\n',
     "lib/model/m.c": '#include "base/a.h"\n#include "onnx.pb-c.h"\n',
     "lib/kernel/k.c": "#include <oneapi/dnnl/dnnl.h>\n",
@@ -112,6 +114,12 @@ class Rooms(Sample):
 
     def test_generated_header_outside_model(self):
         self.rejects(rooms.check, "lib/graph/g.c", '#include "onnx.pb-c.h"\n', "only lib/model")
+
+    def test_hdf5_is_read_by_its_room_only(self):
+        for call in ("H5Fopen", "H5Fis_hdf5", "H5Fis_accessible", "H5Dopen2", "H5Gopen1", "H5Oopen", "H5Oopen_by_idx", "H5Aopen", "H5Topen2",
+                     "H5Dread", "H5Dread_chunk", "H5Aread", "H5Literate", "H5Lvisit2", "H5LTread_dataset"):
+            for name in ("lib/stats/s.c", "tools/main.c"):
+                self.rejects(rooms.check, name, f"long f(void) {{\n  return {call} (file);\n}}\n", f":3: {call}: only lib/hdf5 reads")
 
     def test_source_not_listed(self):
         self.rejects(rooms.check, "lib/graph/forgotten.c", "", "is not listed")
