@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "../unit/remove.h"
 
 bool fuzz_ran_out;
 
 static char folder[256];
 
 static void remove_folder(void) {
-    DIR *d = opendir(folder);
-    const struct dirent *entry;
-    while (d && (entry = readdir(d)))
-        unlinkat(dirfd(d), entry->d_name, 0);
-    if (d)
-        closedir(d);
-    rmdir(folder);
+    (void)remove_with_files(folder);
 }
 
 const char *fuzz_file(const char *name, const uint8_t *data, size_t size) {

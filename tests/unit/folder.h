@@ -4,12 +4,13 @@
 #ifndef TMK_TEST_FOLDER_H
 #define TMK_TEST_FOLDER_H
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "remove.h"
 
 static char folder[64];
 
@@ -22,13 +23,7 @@ static inline int make_folder(void **state) {
 
 static inline int remove_folder(void **state) {
     (void)state;
-    DIR *d = opendir(folder);
-    const struct dirent *entry;
-    while (d && (entry = readdir(d)))
-        unlinkat(dirfd(d), entry->d_name, 0);
-    if (d)
-        closedir(d);
-    return rmdir(folder);
+    return remove_with_files(folder);
 }
 
 static inline const char *in_folder(const char *name, char out[128]) {
