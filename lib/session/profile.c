@@ -1,46 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The main job: import has happened; instrument, run, and write down what was seen. Reads from top
  * to bottom as the data flows. */
-#include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "exec/derive.h"
 #include "exec/run.h"
-#include "pass/instrument.h"
 #include "profile/format.h"
-#include "session/batching.h"
 #include "session/describe.h"
-#include "session/exclude.h"
-#include "session/limits.h"
 #include "session/meter.h"
 #include "session/model.h"
 #include "session/parts.h"
 #include "session/profile.h"
 #include "session/record.h"
+#include "session/running.h"
 #include "session/sums.h"
 #include "session/team.h"
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static uint32_t processors(void) {
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n > 0 ? (uint32_t)n : 1;
-}
-
 struct story {
-    const struct tmk_run_options *options;
-    struct tmk_run_options limited; /* what options points at, where memory is limited */
+    struct tmk_running run;
     const struct tmk_model *model;
     const struct tmk_observe *observe; /* as asked for; may be NULL */
     const struct tmk_parts *parts;
@@ -52,17 +31,6 @@ struct story {
     double leg_began;
     char (*heard)[65]; /* the data's hashes, where another part tells them */
     bool stopped;
-    uint64_t done, to_run; /* samples before this run, and in all; the latter 0: not known */
-    struct tmk_graph *original, *graph; /* without and with observers */
-    struct tmk_session_feed *feed;
-    struct tmk_observer *observers;
-    struct tmk_slot_config *slots;
-    char (*labels)[300];
-    struct tmk_excluded excluded;
-    uint32_t n_slots;
-    struct tmk_exec_result result;
-    struct tmk_run_report report;
-    bool timing;
 };
 
 static void finish(struct story *story) {
@@ -71,130 +39,7 @@ static void finish(struct story *story) {
     tmk_meter_destroy(&story->meter);
     free(story->rest.done);
     free(story->heard);
-    tmk_exec_result_finish(&story->result);
-    tmk_session_feed_close(&story->feed);
-    tmk_graph_destroy(&story->graph);
-    tmk_graph_destroy(&story->original);
-    free(story->observers);
-    for (uint32_t i = 0; story->slots && i < story->n_slots; i++)
-        free(story->slots[i].sources);
-    free(story->slots);
-    free(story->labels);
-    tmk_excluded_finish(&story->excluded);
-}
-
-static enum tmk_status configure_slots(struct story *story, struct tmk_diag *diag) {
-    TMK_TRY(tmk_excluded_of(story->options, &story->excluded, diag));
-    TMK_TRY(tmk_observer_slots(story->graph, &story->observers, &story->n_slots, diag));
-    story->slots = calloc(story->n_slots + 1u, sizeof *story->slots);
-    story->labels = calloc(story->n_slots + 1u, sizeof *story->labels);
-    if (!story->slots || !story->labels)
-        return tmk_nomem(diag);
-    for (uint32_t i = 0; i < story->n_slots; i++) {
-        const struct tmk_observer *observer = &story->observers[i];
-        enum tmk_observer_kind kind;
-        if (!tmk_observer_kind_by_name(observer->kind, &kind))
-            return tmk_fail(diag, TMK_UNSUPPORTED,
-                            "the model holds an observer of kind '%s', which is not known",
-                            observer->kind);
-        snprintf(story->labels[i], sizeof story->labels[i], "p%lld '%s'",
-                 (long long)observer->profile_id, observer->tensor_name);
-        bool weight = tmk_is_weight(tmk_value_source(observer->node->outputs[0]));
-        story->slots[i] = (struct tmk_slot_config){
-            .level = kind == TMK_OBSERVER_HISTOGRAM ? TMK_STATS_HISTOGRAM
-                     : kind == TMK_OBSERVER_MINMAX  ? TMK_STATS_MINMAX
-                                                    : TMK_STATS_RANGE,
-            .guard = kind == TMK_OBSERVER_GUARD || story->options->fail_on_nan,
-            .print = kind == TMK_OBSERVER_PRINT,
-            .see = story->options->see != NULL,
-            .id = (uint32_t)observer->profile_id,
-            .per_sample = story->options->per_sample,
-            .tops = true,
-            .exclude = story->excluded.bits,
-            .n_exclude = weight ? 0 : story->excluded.n,
-            .label = story->labels[i]};
-    }
-    return tmk_derive_rules(story->graph, story->observers, story->slots, story->n_slots, diag);
-}
-
-static void progress(void *context, uint64_t samples_done) {
-    const struct story *story = context;
-    story->options->progress(story->options->context, story->done + samples_done, story->to_run);
-}
-
-static void fewer_threads(void *context, uint32_t missing, uint32_t wanted, int why) {
-    const struct tmk_run_options *options = ((const struct story *)context)->options;
-    options->fewer_threads(options->context, TMK_THREADS_RUN, missing, wanted, strerror(why));
-}
-
-static struct tmk_exec_options exec_options(struct story *story, bool observe) {
-    const struct tmk_run_options *options = story->options;
-    return (struct tmk_exec_options){
-        .threads = story->report.threads,
-        .observe = observe,
-        .slots = story->slots,
-        .n_slots = story->n_slots,
-        .groups = tmk_session_feed_strata(story->feed),
-        .print = {options->print, options->context, options->see, options->see_context},
-        .progress = options->progress ? progress : NULL,
-        .progress_context = story,
-        .fewer_threads = options->fewer_threads ? fewer_threads : NULL,
-        .fewer_context = story,
-        .max_iterations = options->max_iterations,
-        .timing = story->timing,
-        .feedback = tmk_session_feed_loops(story->feed)};
-}
-
-static struct tmk_memory_request memory_request(const struct story *story) {
-    return (struct tmk_memory_request){.graph = story->graph,
-                                       .options = story->options,
-                                       .slots = story->slots,
-                                       .n_slots = story->n_slots,
-                                       .threads = story->report.threads};
-}
-
-static enum tmk_status keep_memory_limit(struct story *story, struct tmk_diag *diag) {
-    const struct tmk_memory_request request = memory_request(story);
-    struct tmk_memory_plan plan;
-    TMK_TRY(tmk_memory_planned(&request, &plan, diag));
-    story->limited = *story->options;
-    story->limited.batch = (uint32_t)plan.batch;
-    story->options = &story->limited;
-    story->report.threads = plan.threads;
-    return TMK_OK;
-}
-
-static void note_leg(struct story *story, double seconds) {
-    const struct tmk_exec_result *result = &story->result;
-    story->report.seconds += seconds;
-    story->report.samples += result->samples;
-    story->report.batches += result->batches;
-    story->report.threads = result->workers;
-    story->report.arena_bytes = result->figures.arena_bytes + result->figures.scratch_bytes;
-}
-
-/* The graph that runs, and what its observers do; observe NULL: there are none. */
-static enum tmk_status make_graph(struct story *story, const struct tmk_model *model,
-                                  const struct tmk_observe *observe, struct tmk_diag *diag) {
-    TMK_TRY(tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path));
-    TMK_TRY(tmk_original(model, observe ? &story->original : &story->graph, diag));
-    if (observe)
-        TMK_TRY(tmk_in(diag, tmk_instrumented(story->original, observe, &story->graph, NULL, diag),
-                       "%s", model->path));
-    story->report.threads = story->options->threads ? story->options->threads : processors();
-    tmk_graph_number(story->graph);
-    return configure_slots(story, diag);
-}
-
-static enum tmk_status prepare(struct story *story, const struct tmk_model *model,
-                               const struct tmk_observe *observe, struct tmk_diag *diag) {
-    TMK_TRY(make_graph(story, model, observe, diag));
-    if (story->options->memory_limit)
-        TMK_TRY(keep_memory_limit(story, diag));
-    TMK_TRY(tmk_session_feed_open_batched(story->graph, story->options, &story->feed, NULL, diag));
-    story->to_run = tmk_session_feed_plan(story->feed).run;
-    story->report.threads = tmk_session_feed_workers(story->feed, story->report.threads);
-    return TMK_OK;
+    tmk_running_finish(&story->run);
 }
 
 /* ---- what is said of a leg ---- */
@@ -205,22 +50,22 @@ static enum tmk_status begin_hashing(struct story *story, struct tmk_diag *diag)
     struct tmk_feed_hashed then = {0};
     if (parts && !parts->leads) {
         story->heard =
-            calloc((size_t)tmk_session_feed_sources(story->feed) + 1, sizeof *story->heard);
+            calloc((size_t)tmk_session_feed_sources(story->run.feed) + 1, sizeof *story->heard);
         return story->heard ? TMK_OK : tmk_nomem(diag);
     }
     if (parts)
         then = (struct tmk_feed_hashed){parts->tell_hashes, parts->context};
-    return tmk_session_feed_hash(story->feed, &then, diag);
+    return tmk_session_feed_hash(story->run.feed, &then, diag);
 }
 
 /* One a source. */
 static enum tmk_status hashes(const struct story *story, const char (**out)[65],
                               struct tmk_diag *diag) {
     if (!story->heard)
-        return tmk_session_feed_hashes(story->feed, out, diag);
+        return tmk_session_feed_hashes(story->run.feed, out, diag);
     if (!story->heard[0][0])
         TMK_TRY(story->parts->hear_hashes(story->parts->context, story->heard,
-                                          tmk_session_feed_sources(story->feed), diag));
+                                          tmk_session_feed_sources(story->run.feed), diag));
     *out = (const char(*)[65])story->heard;
     return TMK_OK;
 }
@@ -228,12 +73,12 @@ static enum tmk_status hashes(const struct story *story, const char (**out)[65],
 static enum tmk_status describe(const struct story *story, uint32_t stratum,
                                 struct tmk_profile **out, struct tmk_diag *diag) {
     struct tmk_leg leg = {.model = story->model,
-                          .options = story->options,
+                          .options = story->run.options,
                           .observe = story->observe,
-                          .original = story->original,
-                          .excluded = &story->excluded,
-                          .feed = story->feed,
-                          .tallies = story->result.tallies};
+                          .original = story->run.original,
+                          .excluded = &story->run.excluded,
+                          .feed = story->run.feed,
+                          .tallies = story->run.result.tallies};
     TMK_TRY(hashes(story, &leg.hashes, diag));
     return tmk_leg_describe(&leg, stratum, tmk_sums_label(&story->sums, stratum), out, diag);
 }
@@ -242,7 +87,7 @@ static enum tmk_status describe(const struct story *story, uint32_t stratum,
 
 static enum tmk_status check_before(const struct story *story, uint32_t stratum,
                                     struct tmk_diag *diag) {
-    const struct tmk_run_options *options = story->options;
+    const struct tmk_run_options *options = story->run.options;
     const struct tmk_shard *shard = &story->shard;
     const struct tmk_profile *before = story->sums.before[stratum];
     struct tmk_profile *run;
@@ -257,9 +102,9 @@ static enum tmk_status check_before(const struct story *story, uint32_t stratum,
                    "first)",
                    options->checkpoint));
     for (uint32_t i = 0; tmk_profile_range(before, i, &range); i++) {
-        TMK_TRY(tmk_in(diag,
-                       tmk_session_feed_is_of(story->feed, range.begin, range.end, stratum, diag),
-                       "%s is the checkpoint of another run", options->checkpoint));
+        TMK_TRY(tmk_in(
+            diag, tmk_session_feed_is_of(story->run.feed, range.begin, range.end, stratum, diag),
+            "%s is the checkpoint of another run", options->checkpoint));
         if (options->shards && (range.begin < shard->begin || range.end > shard->end))
             return tmk_fail(diag, TMK_MISMATCH,
                             "%s is the checkpoint of another run: it holds samples %llu to %llu, "
@@ -272,16 +117,16 @@ static enum tmk_status check_before(const struct story *story, uint32_t stratum,
 }
 
 static enum tmk_status read_before(struct story *story, struct tmk_diag *diag) {
-    const struct tmk_run_options *options = story->options;
+    const struct tmk_run_options *options = story->run.options;
     TMK_TRY(tmk_outfile_check(options->checkpoint, diag));
     if (access(options->checkpoint, F_OK) != 0)
         return TMK_OK;
     TMK_TRY(tmk_sums_read(&story->sums, diag));
     for (uint32_t i = 0; i < story->sums.n; i++)
         TMK_TRY(check_before(story, i, diag));
-    story->done = tmk_sums_run(&story->sums);
+    story->run.done = tmk_sums_run(&story->sums);
     if (options->resumed)
-        options->resumed(options->context, story->done, story->to_run);
+        options->resumed(options->context, story->run.done, story->run.to_run);
     return TMK_OK;
 }
 
@@ -298,34 +143,35 @@ static enum tmk_status go_on(struct story *story, struct tmk_hand_out *hand_out,
 }
 
 static bool keeps_checkpoint(const struct story *story) {
-    return story->options->checkpoint && (!story->parts || story->parts->leads);
+    return story->run.options->checkpoint && (!story->parts || story->parts->leads);
 }
 
 static enum tmk_status choose_part(struct story *story, struct tmk_diag *diag) {
-    const struct tmk_run_options *options = story->options;
+    const struct tmk_run_options *options = story->run.options;
     struct tmk_hand_out hand_out = {0};
     if (story->parts) {
         if (keeps_checkpoint(story))
             TMK_TRY(read_before(story, diag));
-        TMK_TRY(story->parts->open(story->parts->context, story->feed, story->sums.before[0],
+        TMK_TRY(story->parts->open(story->parts->context, story->run.feed, story->sums.before[0],
                                    &hand_out, diag));
-        return tmk_session_feed_hand_out(story->feed, &hand_out, diag);
+        return tmk_session_feed_hand_out(story->run.feed, &hand_out, diag);
     }
     if (options->shard || options->shards || options->checkpoint) {
         bool all = !options->shard && !options->shards;
-        TMK_TRY(tmk_shard_of(story->feed, all ? 1 : options->shard, all ? 1 : options->shards,
+        TMK_TRY(tmk_shard_of(story->run.feed, all ? 1 : options->shard, all ? 1 : options->shards,
                              &story->shard, diag));
-        story->to_run = tmk_session_feed_share(story->feed, story->shard.begin, story->shard.end);
+        story->run.to_run =
+            tmk_session_feed_share(story->run.feed, story->shard.begin, story->shard.end);
         hand_out = tmk_shard_hand_out(&story->shard);
     }
     if (!hand_out.next)
         return TMK_OK;
-    TMK_TRY(tmk_session_feed_hand_out(story->feed, &hand_out, diag));
+    TMK_TRY(tmk_session_feed_hand_out(story->run.feed, &hand_out, diag));
     if (!options->checkpoint)
         return TMK_OK;
     TMK_TRY(read_before(story, diag));
     TMK_TRY(go_on(story, &hand_out, diag));
-    return tmk_session_feed_hand_out(story->feed, &hand_out, diag);
+    return tmk_session_feed_hand_out(story->run.feed, &hand_out, diag);
 }
 
 /* ---- leg after leg, from one checkpoint or snapshot to the next ---- */
@@ -338,7 +184,7 @@ static enum tmk_status stopped_for_good(struct tmk_diag *diag) {
 
 static bool snapshot_is_due(const struct story *story) {
     const struct tmk_profile *before = story->sums.profiles[0];
-    const struct tmk_feed_ledger *since = tmk_session_feed_ledger(story->feed, 0);
+    const struct tmk_feed_ledger *since = tmk_session_feed_ledger(story->run.feed, 0);
     return story->meter &&
            (before ? before->ledger.offered : 0) + since->run + since->skipped + since->failed >=
                tmk_meter_next(story->meter);
@@ -346,19 +192,21 @@ static bool snapshot_is_due(const struct story *story) {
 
 static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
     struct story *story = context;
-    const struct tmk_run_options *options = story->options;
+    const struct tmk_run_options *options = story->run.options;
     double every = options->checkpoint_seconds > 0 ? options->checkpoint_seconds : 60;
     enum tmk_wish wish = TMK_WISH_NOTHING;
     if (options->stop && options->stop(options->context))
         wish = TMK_WISH_STOP;
     if (wish == TMK_WISH_STOP && !options->checkpoint)
         return stopped_for_good(diag);
-    if (tmk_session_feed_hash_failed(story->feed)) { /* which would be told at the end, otherwise */
+    if (tmk_session_feed_hash_failed(
+            story->run.feed)) { /* which would be told at the end, otherwise */
         const char(*none)[65];
-        return tmk_session_feed_hashes(story->feed, &none, diag);
+        return tmk_session_feed_hashes(story->run.feed, &none, diag);
     }
     if (wish == TMK_WISH_NOTHING && keeps_checkpoint(story) &&
-        tmk_session_feed_has_begun(story->feed) && now() - story->leg_began >= every)
+        tmk_session_feed_has_begun(story->run.feed) &&
+        tmk_running_now() - story->leg_began >= every)
         wish = TMK_WISH_PAUSE;
     if (wish == TMK_WISH_NOTHING && snapshot_is_due(story))
         wish = TMK_WISH_PAUSE;
@@ -373,11 +221,12 @@ static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
 static enum tmk_status write_down(struct story *story, uint32_t stratum, struct tmk_profile **out,
                                   struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
-    const struct tmk_observed observed = {story->observers, story->slots,
-                                          story->result.accounts + (size_t)stratum * story->n_slots,
-                                          story->n_slots, tmk_session_feed_loops(story->feed)};
+    const struct tmk_observed observed = {
+        story->run.observers, story->run.slots,
+        story->run.result.accounts + (size_t)stratum * story->run.n_slots, story->run.n_slots,
+        tmk_session_feed_loops(story->run.feed)};
     TMK_TRY(describe(story, stratum, &profile, diag));
-    enum tmk_status status = tmk_record_values(profile, story->original, &observed, diag);
+    enum tmk_status status = tmk_record_values(profile, story->run.original, &observed, diag);
     if (status == TMK_OK)
         *out = profile;
     else
@@ -388,7 +237,7 @@ static enum tmk_status write_down(struct story *story, uint32_t stratum, struct 
 /* Is there anything to add? Of the first stratum always, so that there is a profile. */
 static bool is_in_leg(const struct story *story, uint32_t stratum) {
     const struct tmk_sums *sums = &story->sums;
-    return tmk_session_feed_ledger(story->feed, stratum)->n_ranges || sums->before[stratum] ||
+    return tmk_session_feed_ledger(story->run.feed, stratum)->n_ranges || sums->before[stratum] ||
            (stratum == 0 && !sums->profiles[0]);
 }
 
@@ -403,7 +252,7 @@ static enum tmk_status add_leg(struct story *story, uint32_t stratum, struct tmk
 /* The run is over, and was one of so many samples. */
 static enum tmk_status end_here(struct story *story, struct tmk_diag *diag) {
     struct tmk_profile *last, *sum = story->sums.profiles[0];
-    tmk_session_feed_end(story->feed, sum->ledger.offered);
+    tmk_session_feed_end(story->run.feed, sum->ledger.offered);
     TMK_TRY(describe(story, 0, &last, diag));
     enum tmk_status status = tmk_sums_follow(&story->sums, 0, last, diag);
     tmk_profile_destroy(&last);
@@ -413,14 +262,14 @@ static enum tmk_status end_here(struct story *story, struct tmk_diag *diag) {
 static enum tmk_status take_snapshot(struct story *story, enum tmk_round *round,
                                      struct tmk_diag *diag) {
     const struct tmk_profile *sum = story->sums.profiles[0];
-    const double until = story->options->until_stable;
+    const double until = story->run.options->until_stable;
     const size_t n = tmk_meter_snapshots(story->meter);
     if (n && tmk_meter_offered(story->meter, n - 1) == sum->ledger.offered)
         return TMK_OK; /* the run ends where the last one was taken */
     TMK_TRY(tmk_meter_take(story->meter, sum, diag));
-    story->report.stable =
+    story->run.report.stable =
         *round == TMK_ROUND_PAUSED && until > 0 && tmk_meter_is_stable(story->meter, until);
-    if (!story->report.stable)
+    if (!story->run.report.stable)
         return TMK_OK;
     *round = TMK_ROUND_FINISHED;
     return end_here(story, diag);
@@ -430,9 +279,9 @@ static enum tmk_status take_snapshot(struct story *story, enum tmk_round *round,
 static enum tmk_status end_round(struct story *story, enum tmk_round *round,
                                  struct tmk_diag *diag) {
     const struct tmk_parts *parts = story->parts;
-    *round = !tmk_session_feed_paused(story->feed) ? TMK_ROUND_FINISHED
-             : story->stopped                      ? TMK_ROUND_STOPPED
-                                                   : TMK_ROUND_PAUSED;
+    *round = !tmk_session_feed_paused(story->run.feed) ? TMK_ROUND_FINISHED
+             : story->stopped                          ? TMK_ROUND_STOPPED
+                                                       : TMK_ROUND_PAUSED;
     for (uint32_t i = 0; i < story->sums.n; i++) {
         TMK_TRY(add_leg(story, i, diag));
         if (parts) /* which know one stratum */
@@ -442,42 +291,42 @@ static enum tmk_status end_round(struct story *story, enum tmk_round *round,
         if (*round == TMK_ROUND_FINISHED)
             TMK_TRY(tmk_sums_close(&story->sums, i, &story->profile, diag));
     }
-    tmk_exec_result_finish(&story->result);
+    tmk_exec_result_finish(&story->run.result);
     return TMK_OK;
 }
 
 /* *more: there is another leg to run. */
 static enum tmk_status between_legs(struct story *story, bool *more, struct tmk_diag *diag) {
-    const char *path = story->options->checkpoint;
-    const double began = now();
+    const char *path = story->run.options->checkpoint;
+    const double began = tmk_running_now();
     enum tmk_round round;
     TMK_TRY(end_round(story, &round, diag));
     if (round == TMK_ROUND_STOPPED && !path)
         return stopped_for_good(diag);
     if (round != TMK_ROUND_FINISHED && keeps_checkpoint(story)) {
         TMK_TRY(tmk_sums_write(&story->sums, diag));
-        story->report.checkpoints++;
-        story->report.checkpoint_seconds += now() - began;
+        story->run.report.checkpoints++;
+        story->run.report.checkpoint_seconds += tmk_running_now() - began;
     }
-    story->report.seconds += now() - began;
+    story->run.report.seconds += tmk_running_now() - began;
     *more = round == TMK_ROUND_PAUSED;
     if (round == TMK_ROUND_STOPPED)
         return tmk_fail(diag, TMK_INTERRUPTED,
                         "stopped, with %llu samples done; the same command goes on from %s",
                         (unsigned long long)tmk_sums_run(&story->sums), path);
-    return *more ? tmk_session_feed_go_on(story->feed, diag) : TMK_OK;
+    return *more ? tmk_session_feed_go_on(story->run.feed, diag) : TMK_OK;
 }
 
 static enum tmk_status run_legs(struct story *story, struct tmk_exec *exec, struct tmk_diag *diag) {
-    const struct tmk_feed feed = tmk_session_feed_of(story->feed);
+    const struct tmk_feed feed = tmk_session_feed_of(story->run.feed);
     const struct tmk_feed_watch watch = {ask, story};
     bool more = true;
-    tmk_session_feed_watch(story->feed, &watch);
+    tmk_session_feed_watch(story->run.feed, &watch);
     while (more) {
-        story->leg_began = now();
-        TMK_TRY(tmk_in(diag, tmk_exec_leg(exec, &feed, &story->result, diag), "%s",
+        story->leg_began = tmk_running_now();
+        TMK_TRY(tmk_in(diag, tmk_exec_leg(exec, &feed, &story->run.result, diag), "%s",
                        story->model->path));
-        note_leg(story, now() - story->leg_began);
+        tmk_running_note(&story->run, tmk_running_now() - story->leg_began);
         TMK_TRY(between_legs(story, &more, diag));
     }
     return TMK_OK;
@@ -486,7 +335,7 @@ static enum tmk_status run_legs(struct story *story, struct tmk_exec *exec, stru
 /* A part may be without samples, but not a whole run. */
 static enum tmk_status check_ledger(const struct story *story, struct tmk_diag *diag) {
     const struct tmk_profile *profile = story->profile;
-    if (profile->ledger.run || story->parts || story->options->shards)
+    if (profile->ledger.run || story->parts || story->run.options->shards)
         return TMK_OK;
     return tmk_fail(diag, TMK_FORMAT,
                     "%s: no sample is left to run: %llu could not be read, %llu were passed over",
@@ -495,7 +344,7 @@ static enum tmk_status check_ledger(const struct story *story, struct tmk_diag *
 }
 
 static enum tmk_status open_meter(struct story *story, struct tmk_diag *diag) {
-    const struct tmk_run_options *options = story->options;
+    const struct tmk_run_options *options = story->run.options;
     if (!options->snapshots && !(options->until_stable > 0))
         return TMK_OK;
     if (story->parts || options->shards || options->strata || options->checkpoint)
@@ -510,16 +359,16 @@ static enum tmk_status open_meter(struct story *story, struct tmk_diag *diag) {
 
 static enum tmk_status tell(struct story *story, struct tmk_model *model,
                             const struct tmk_observe *observe, struct tmk_diag *diag) {
-    double begin = now();
+    double begin = tmk_running_now();
     TMK_TRY(open_meter(story, diag));
-    TMK_TRY(prepare(story, model, observe, diag));
+    TMK_TRY(tmk_running_prepare(&story->run, model, observe, diag));
     TMK_TRY(begin_hashing(story, diag));
-    TMK_TRY(tmk_sums_init(&story->sums, story->options, diag));
+    TMK_TRY(tmk_sums_init(&story->sums, story->run.options, diag));
     TMK_TRY(choose_part(story, diag));
-    story->report.setup_seconds = now() - begin;
-    const struct tmk_exec_options options = exec_options(story, true);
+    story->run.report.setup_seconds = tmk_running_now() - begin;
+    const struct tmk_exec_options options = tmk_running_exec_options(&story->run, true);
     struct tmk_exec *exec;
-    TMK_TRY(tmk_exec_open(story->graph, &options, &exec, diag));
+    TMK_TRY(tmk_exec_open(story->run.graph, &options, &exec, diag));
     enum tmk_status status = run_legs(story, exec, diag);
     tmk_exec_close(&exec);
     if (status != TMK_OK || !story->profile) /* another part has it */
@@ -533,13 +382,14 @@ enum tmk_status tmk_session_profile(struct tmk_model *model, const struct tmk_ru
                                     const struct tmk_parts *parts, struct tmk_profile **out,
                                     struct tmk_run_report *report, struct tmk_diag *diag) {
     static const struct tmk_observe everything = {0};
-    struct story story = {.options = options, .model = model, .observe = observe, .parts = parts};
+    struct story story = {
+        .run.options = options, .model = model, .observe = observe, .parts = parts};
     enum tmk_status status = tell(&story, model, observe ? observe : &everything, diag);
     if (status == TMK_OK) {
         *out = story.profile;
         story.profile = NULL;
         if (report) {
-            *report = story.report;
+            *report = story.run.report;
             report->meter = story.meter;
             story.meter = NULL;
         }
@@ -554,82 +404,4 @@ enum tmk_status tmk_model_profile(struct tmk_model *model, const struct tmk_run_
     if (options->team)
         return tmk_team_profile(model, options, observe, out, report, diag);
     return tmk_session_profile(model, options, observe, NULL, out, report, diag);
-}
-
-/* ---- runs of which no profile is kept ---- */
-
-/* observe NULL: bare. */
-static enum tmk_status run_once(struct story *story, struct tmk_model *model,
-                                const struct tmk_observe *observe, struct tmk_diag *diag) {
-    double begin = now();
-    TMK_TRY(prepare(story, model, observe, diag));
-    story->report.setup_seconds = now() - begin;
-    const struct tmk_feed feed = tmk_session_feed_of(story->feed);
-    const struct tmk_exec_options options = exec_options(story, observe != NULL);
-    begin = now();
-    enum tmk_status status = tmk_exec_run(story->graph, &feed, &options, &story->result, diag);
-    note_leg(story, now() - begin);
-    return tmk_in(diag, status, "%s", model->path);
-}
-
-enum tmk_status tmk_model_run_bare(struct tmk_model *model, const struct tmk_run_options *options,
-                                   struct tmk_run_report *report, struct tmk_diag *diag) {
-    struct story story = {.options = options};
-    enum tmk_status status = run_once(&story, model, NULL, diag);
-    if (status == TMK_OK && report)
-        *report = story.report;
-    finish(&story);
-    return status;
-}
-
-enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
-                                      const struct tmk_run_options *options,
-                                      const struct tmk_observe *observe,
-                                      struct tmk_memory_plan *out, struct tmk_diag *diag) {
-    struct story story = {.options = options};
-    enum tmk_status status = make_graph(&story, model, observe, diag);
-    if (status == TMK_OK) {
-        const struct tmk_memory_request request = memory_request(&story);
-        status = tmk_memory_planned(&request, out, diag);
-    }
-    finish(&story);
-    return status;
-}
-
-/* ---- costs ---- */
-
-static enum tmk_status list_costs(const struct tmk_timing *timing, struct tmk_costs *out,
-                                  struct tmk_diag *diag) {
-    struct tmk_step_cost *steps = calloc(timing->n + 1u, sizeof *steps);
-    if (!steps)
-        return tmk_nomem(diag);
-    for (uint32_t i = 0; i < timing->n; i++) {
-        const struct tmk_step_time *time = &timing->steps[i];
-        char label[256];
-        snprintf(steps[i].name, sizeof steps[i].name, "%s",
-                 tmk_node_label(time->node, label, sizeof label));
-        snprintf(steps[i].what, sizeof steps[i].what, "%s", time->what);
-        snprintf(steps[i].kernel, sizeof steps[i].kernel, "%s", time->kernel);
-        steps[i].runs = time->runs;
-        steps[i].seconds = (double)time->ns * 1e-9;
-        steps[i].observe_seconds = (double)time->observe_ns * 1e-9;
-    }
-    *out = (struct tmk_costs){steps, timing->n};
-    return TMK_OK;
-}
-
-enum tmk_status tmk_model_costs(struct tmk_model *model, const struct tmk_run_options *options,
-                                const struct tmk_observe *observe, struct tmk_costs *out,
-                                struct tmk_diag *diag) {
-    struct story story = {.options = options, .timing = true};
-    enum tmk_status status = run_once(&story, model, observe, diag);
-    if (status == TMK_OK)
-        status = list_costs(&story.result.timing, out, diag);
-    finish(&story);
-    return status;
-}
-
-void tmk_costs_finish(struct tmk_costs *costs) {
-    free(costs->steps);
-    *costs = (struct tmk_costs){0};
 }

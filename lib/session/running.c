@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/running.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/diag.h"
+#include "exec/derive.h"
+#include "pass/instrument.h"
+#include "session/batching.h"
+#include "session/record.h"
+
+double tmk_running_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static uint32_t processors(void) {
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+void tmk_running_finish(struct tmk_running *run) {
+    tmk_exec_result_finish(&run->result);
+    tmk_session_feed_close(&run->feed);
+    tmk_graph_destroy(&run->graph);
+    tmk_graph_destroy(&run->original);
+    free(run->observers);
+    for (uint32_t i = 0; run->slots && i < run->n_slots; i++)
+        free(run->slots[i].sources);
+    free(run->slots);
+    free(run->labels);
+    tmk_excluded_finish(&run->excluded);
+}
+
+static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag *diag) {
+    TMK_TRY(tmk_excluded_of(run->options, &run->excluded, diag));
+    TMK_TRY(tmk_observer_slots(run->graph, &run->observers, &run->n_slots, diag));
+    run->slots = calloc(run->n_slots + 1u, sizeof *run->slots);
+    run->labels = calloc(run->n_slots + 1u, sizeof *run->labels);
+    if (!run->slots || !run->labels)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < run->n_slots; i++) {
+        const struct tmk_observer *observer = &run->observers[i];
+        enum tmk_observer_kind kind;
+        if (!tmk_observer_kind_by_name(observer->kind, &kind))
+            return tmk_fail(diag, TMK_UNSUPPORTED,
+                            "the model holds an observer of kind '%s', which is not known",
+                            observer->kind);
+        snprintf(run->labels[i], sizeof run->labels[i], "p%lld '%s'",
+                 (long long)observer->profile_id, observer->tensor_name);
+        bool weight = tmk_is_weight(tmk_value_source(observer->node->outputs[0]));
+        run->slots[i] = (struct tmk_slot_config){
+            .level = kind == TMK_OBSERVER_HISTOGRAM ? TMK_STATS_HISTOGRAM
+                     : kind == TMK_OBSERVER_MINMAX  ? TMK_STATS_MINMAX
+                                                    : TMK_STATS_RANGE,
+            .guard = kind == TMK_OBSERVER_GUARD || run->options->fail_on_nan,
+            .print = kind == TMK_OBSERVER_PRINT,
+            .see = run->options->see != NULL,
+            .id = (uint32_t)observer->profile_id,
+            .per_sample = run->options->per_sample,
+            .tops = true,
+            .exclude = run->excluded.bits,
+            .n_exclude = weight ? 0 : run->excluded.n,
+            .label = run->labels[i]};
+    }
+    return tmk_derive_rules(run->graph, run->observers, run->slots, run->n_slots, diag);
+}
+
+static void progress(void *context, uint64_t samples_done) {
+    const struct tmk_running *run = context;
+    run->options->progress(run->options->context, run->done + samples_done, run->to_run);
+}
+
+static void fewer_threads(void *context, uint32_t missing, uint32_t wanted, int why) {
+    const struct tmk_run_options *options = ((const struct tmk_running *)context)->options;
+    options->fewer_threads(options->context, TMK_THREADS_RUN, missing, wanted, strerror(why));
+}
+
+struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run, bool observe) {
+    const struct tmk_run_options *options = run->options;
+    return (struct tmk_exec_options){
+        .threads = run->report.threads,
+        .observe = observe,
+        .slots = run->slots,
+        .n_slots = run->n_slots,
+        .groups = tmk_session_feed_strata(run->feed),
+        .print = {options->print, options->context, options->see, options->see_context},
+        .progress = options->progress ? progress : NULL,
+        .progress_context = run,
+        .fewer_threads = options->fewer_threads ? fewer_threads : NULL,
+        .fewer_context = run,
+        .max_iterations = options->max_iterations,
+        .timing = run->timing,
+        .feedback = tmk_session_feed_loops(run->feed)};
+}
+
+struct tmk_memory_request tmk_running_memory(const struct tmk_running *run) {
+    return (struct tmk_memory_request){.graph = run->graph,
+                                       .options = run->options,
+                                       .slots = run->slots,
+                                       .n_slots = run->n_slots,
+                                       .threads = run->report.threads};
+}
+
+static enum tmk_status keep_memory_limit(struct tmk_running *run, struct tmk_diag *diag) {
+    const struct tmk_memory_request request = tmk_running_memory(run);
+    struct tmk_memory_plan plan;
+    TMK_TRY(tmk_memory_planned(&request, &plan, diag));
+    run->limited = *run->options;
+    run->limited.batch = (uint32_t)plan.batch;
+    run->options = &run->limited;
+    run->report.threads = plan.threads;
+    return TMK_OK;
+}
+
+void tmk_running_note(struct tmk_running *run, double seconds) {
+    const struct tmk_exec_result *result = &run->result;
+    run->report.seconds += seconds;
+    run->report.samples += result->samples;
+    run->report.batches += result->batches;
+    run->report.threads = result->workers;
+    run->report.arena_bytes = result->figures.arena_bytes + result->figures.scratch_bytes;
+}
+
+enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_model *model,
+                                  const struct tmk_observe *observe, struct tmk_diag *diag) {
+    TMK_TRY(tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path));
+    TMK_TRY(tmk_original(model, observe ? &run->original : &run->graph, diag));
+    if (observe)
+        TMK_TRY(tmk_in(diag, tmk_instrumented(run->original, observe, &run->graph, NULL, diag),
+                       "%s", model->path));
+    run->report.threads = run->options->threads ? run->options->threads : processors();
+    tmk_graph_number(run->graph);
+    return configure_slots(run, diag);
+}
+
+enum tmk_status tmk_running_prepare(struct tmk_running *run, const struct tmk_model *model,
+                                    const struct tmk_observe *observe, struct tmk_diag *diag) {
+    TMK_TRY(tmk_running_graph(run, model, observe, diag));
+    if (run->options->memory_limit)
+        TMK_TRY(keep_memory_limit(run, diag));
+    TMK_TRY(tmk_session_feed_open_batched(run->graph, run->options, &run->feed, NULL, diag));
+    run->to_run = tmk_session_feed_plan(run->feed).run;
+    run->report.threads = tmk_session_feed_workers(run->feed, run->report.threads);
+    return TMK_OK;
+}
