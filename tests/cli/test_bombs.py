@@ -280,6 +280,7 @@ def test_what_is_only_long_is_done():
     steps, name = 50000, "n" * 10000000
     chain = [onnx.node("Neg", [f"v{i}" if i else "x"], [f"v{i + 1}"], "same") for i in range(steps)]
     models = {"chain": ([*chain, onnx.node("Neg", [f"v{steps}"], ["y"])], []),
+              "wide": ([*(onnx.node("Neg", ["x"], [f"w{i}"]) for i in range(steps)), onnx.node("Neg", ["x"], ["y"])], []),
               "name": ([onnx.node("Neg", ["x"], [name], name), onnx.node("Neg", [name], ["y"])], []),
               "weights": ([onnx.node("Neg", ["x"], ["y"])], [onnx.tensor(f"w{i}", [1], [i]) for i in range(MANY)])}
     with folder() as here:
