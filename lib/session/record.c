@@ -9,6 +9,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "ops/ops.h"
+#include "stats/state.h"
 
 static void count_values(struct tmk_graph *graph, void *context) {
     struct tmk_by_id *by_id = context;
@@ -257,6 +258,8 @@ static enum tmk_status move_account(const struct tmk_profile *profile, struct tm
         tensor->dtype = account->dtype;
         tensor->origin = account->dtype;
     }
+    if (account->floats)
+        TMK_TRY(tmk_stats_settle(account->floats, diag));
     tensor->stats = account->floats;
     account->floats = NULL;
     tensor->has_int_stats = account->dtype != TMK_FLOAT32;

@@ -46,10 +46,10 @@ static enum tmk_status add_value(struct tmk_stats *stats, float value, uint64_t 
     }
     if (!tmk_stats_has_bins(stats->level))
         return TMK_OK;
-    uint64_t *wide = tmk_stats_wide(stats, bin / TMK_OCTAVE);
-    if (!wide)
+    if (!tmk_stats_reserve(stats, 1))
         return tmk_nomem(diag);
-    wide[bin % tmk_stats_bins_an_octave(stats->level)] += count;
+    tmk_stats_add_bin(stats, bin - bin % (TMK_OCTAVE / tmk_stats_bins_an_octave(stats->level)),
+                      count, 0);
     return TMK_OK;
 }
 
@@ -70,7 +70,7 @@ static enum tmk_status clamp_bins(struct tmk_stats *dst, const struct tmk_stats 
                                   const struct tmk_stats_shadow *shadow, uint64_t *low,
                                   uint64_t *high, struct tmk_diag *diag) {
     struct tmk_octave octave;
-    unsigned bins = tmk_stats_bins_an_octave(src->level);
+    const unsigned bins = tmk_stats_bins_an_octave(src->level);
     int32_t mask = src->level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
     for (unsigned o = 0; o < TMK_OCTAVES; o++) {
         if (!tmk_stats_octave(src, o, &octave))
@@ -82,11 +82,9 @@ static enum tmk_status clamp_bins(struct tmk_stats *dst, const struct tmk_stats 
                 !stays(shadow, head == 0 && o < 256 ? 1 : least,
                        head == 0 && o >= 256 ? -2 : greatest, octave.count[i], low, high))
                 continue;
-            uint64_t *wide = tmk_stats_wide(dst, o);
-            if (!wide)
+            if (!tmk_stats_reserve(dst, 1))
                 return tmk_nomem(diag);
-            wide[i] += octave.count[i];
-            wide[bins + i] += octave.low[i];
+            tmk_stats_add_bin(dst, o * TMK_OCTAVE + i, octave.count[i], octave.low[i]);
         }
     }
     return TMK_OK;

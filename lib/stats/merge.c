@@ -24,10 +24,9 @@ enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_st
     TMK_TRY(check(dst, src, times, diag));
     if (times == 0)
         return TMK_OK;
-    /* memory first: empty counters and channels without elements change no state */
-    for (unsigned o = 0; o < TMK_OCTAVES; o++)
-        if (tmk_stats_octave(src, o, &octave) && !tmk_stats_wide(dst, o))
-            return tmk_nomem(diag);
+    /* memory first: room for counters and channels without elements change no state */
+    if (!tmk_stats_reserve(dst, tmk_stats_used(src)))
+        return tmk_nomem(diag);
     const struct tmk_channels *channels = &src->channels;
     if (src->count > 0) {
         TMK_TRY(tmk_channels_join(&dst->channels, dst->count, channels->kind, channels->axis,
@@ -35,16 +34,9 @@ enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_st
         if (dst->channels.kind == TMK_CHANNELS_KNOWN)
             tmk_channels_merge(&dst->channels, channels);
     }
-    unsigned bins = tmk_stats_bins_an_octave(dst->level);
-    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
-        if (!tmk_stats_octave(src, o, &octave))
-            continue;
-        uint64_t *wide = dst->octave[o];
-        for (unsigned i = 0; i < bins; i++) {
-            wide[i] += octave.count[i] * times;
-            wide[bins + i] += octave.low[i] * times;
-        }
-    }
+    for (unsigned o = 0; o < TMK_OCTAVES; o++)
+        if (tmk_stats_octave(src, o, &octave))
+            tmk_stats_add_octave(dst, o, &octave, times);
     dst->count += src->count * times;
     dst->nan += src->nan * times;
     dst->posinf += src->posinf * times;

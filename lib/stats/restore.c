@@ -159,14 +159,10 @@ static enum tmk_status fill(struct tmk_stats *stats, const struct tmk_summary *f
         stats->max = (struct tmk_extreme){tmk_key_of_float(facts->max), facts->max_at};
         TMK_TRY(check_extremes(stats, facts, bin, count, low, diag));
     }
-    unsigned bins = tmk_stats_bins_an_octave(facts->level);
-    for (uint32_t i = 0; i < facts->bins_used; i++) {
-        uint64_t *wide = tmk_stats_wide(stats, bin[i] / TMK_OCTAVE);
-        if (!wide)
-            return tmk_nomem(diag);
-        wide[bin[i] % bins] = count[i];
-        wide[bins + bin[i] % bins] = low[i];
-    }
+    if (facts->bins_used && !tmk_stats_reserve(stats, facts->bins_used))
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < facts->bins_used; i++)
+        tmk_stats_add_bin(stats, bin[i], count[i], low[i]);
     if (facts->channel_conflict && facts->count == 0)
         return unbalanced(diag, "a channel conflict without elements");
     if (facts->channels == 0) {

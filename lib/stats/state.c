@@ -2,6 +2,7 @@
 #include "stats/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -38,28 +39,101 @@ enum tmk_status tmk_stats_create(enum tmk_stats_level level, struct tmk_stats **
     return tmk_stats_create_with(level, tmk_stats_kernel_at(0), out, diag);
 }
 
+static void unmap_table(struct tmk_stats *stats) {
+    if (!stats->table)
+        return;
+    munmap(stats->table, table_bytes);
+    tmk_memory_give(stats->table_counted);
+    stats->table = NULL;
+}
+
 void tmk_stats_destroy(struct tmk_stats **stats) {
     struct tmk_stats *s = *stats;
     if (!s)
         return;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++)
-        tmk_memory_free(s->octave[o]);
-    if (s->table) {
-        munmap(s->table, table_bytes);
-        tmk_memory_give(s->table_counted);
-    }
+    tmk_memory_free(s->wide);
+    unmap_table(s);
     tmk_channels_finish(&s->channels);
     free(s);
     *stats = NULL;
 }
 
-uint64_t *tmk_stats_wide(struct tmk_stats *stats, unsigned octave) {
-    uint64_t **wide = &stats->octave[octave];
-    if (!*wide)
-        *wide =
-            tmk_memory_zeroed(2 * (size_t)tmk_stats_bins_an_octave(stats->level) * sizeof **wide);
-    return *wide;
+/* ---- wide counters ---- */
+
+bool tmk_stats_reserve(struct tmk_stats *stats, size_t more) {
+    size_t need = stats->n_wide + more;
+    if (need <= stats->wide_size)
+        return true;
+    size_t size = more > 1 ? need : need + need / 4 + 3;
+    if (size > TMK_TABLE)
+        size = TMK_TABLE;
+    struct tmk_wide *wide = tmk_memory_resized(stats->wide, size * sizeof *wide);
+    if (!wide)
+        return false;
+    stats->wide = wide;
+    stats->wide_size = (uint32_t)size;
+    return true;
 }
+
+/* The first counter that is not before the bin's place. */
+static uint32_t place_of(const struct tmk_stats *stats, unsigned bin) {
+    uint32_t low = 0, high = stats->n_wide;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (stats->wide[middle].bin < bin)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void note_octave(struct tmk_stats *stats, unsigned octave) {
+    stats->octaves[octave / 64] |= UINT64_C(1) << octave % 64;
+}
+
+void tmk_stats_add_bin(struct tmk_stats *stats, unsigned bin, uint64_t count, uint64_t low) {
+    uint32_t at = place_of(stats, bin);
+    struct tmk_wide *wide = stats->wide + at;
+    if (at == stats->n_wide || wide->bin != bin) {
+        memmove(wide + 1, wide, (stats->n_wide++ - at) * sizeof *wide);
+        *wide = (struct tmk_wide){.bin = (uint16_t)bin};
+        note_octave(stats, bin / TMK_OCTAVE);
+    }
+    wide->count += count;
+    wide->low += low;
+}
+
+void tmk_stats_add_octave(struct tmk_stats *stats, unsigned octave, const struct tmk_octave *from,
+                          uint64_t times) {
+    const unsigned bins = tmk_stats_bins_an_octave(stats->level), first = octave * TMK_OCTAVE;
+    uint32_t begin = place_of(stats, first), end = place_of(stats, first + TMK_OCTAVE), fresh = 0;
+    struct tmk_wide *wide = stats->wide;
+    for (unsigned i = 0, at = begin; i < bins; i++) {
+        while (at < end && wide[at].bin < first + i)
+            at++;
+        fresh += from->count[i] && (at == end || wide[at].bin != first + i);
+    }
+    if (end < stats->n_wide)
+        memmove(wide + end + fresh, wide + end, (stats->n_wide - end) * sizeof *wide);
+    stats->n_wide += fresh;
+    for (unsigned i = bins, to = end + fresh;
+         i-- > 0;) { /* from the last, so that each is moved once */
+        if (!from->count[i])
+            continue;
+        while (end > begin && wide[end - 1].bin > first + i)
+            wide[--to] = wide[--end];
+        if (end > begin && wide[end - 1].bin == first + i)
+            wide[--to] = wide[--end];
+        else
+            wide[--to] = (struct tmk_wide){.bin = (uint16_t)(first + i)};
+        wide[to].count += from->count[i] * times;
+        wide[to].low += from->low[i] * times;
+        note_octave(stats, octave);
+    }
+}
+
+/* ---- the table ---- */
 
 static bool is_used(const uint64_t *entries) {
     uint64_t any = 0;
@@ -79,42 +153,70 @@ static void unpack(enum tmk_stats_level level, const uint64_t *entries, uint64_t
     }
 }
 
-bool tmk_stats_octave(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *out) {
-    if (octave % 256 == TMK_SPECIAL)
-        return false;
+/* Of the table, where it holds something in the octave. */
+static const uint64_t *packed_of(const struct tmk_stats *stats, unsigned octave) {
     const uint64_t *entries = stats->in_table ? stats->table + (size_t)octave * TMK_OCTAVE : NULL;
-    const uint64_t *wide = stats->octave[octave];
-    bool packed = entries && is_used(entries);
+    return entries && octave % 256 != TMK_SPECIAL && is_used(entries) ? entries : NULL;
+}
+
+bool tmk_stats_octave_held(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *out) {
+    const uint64_t *packed = packed_of(stats, octave);
+    bool wide = tmk_stats_has_octave(stats, octave);
     if (!packed && !wide)
         return false;
     unsigned bins = tmk_stats_bins_an_octave(stats->level);
-    for (unsigned i = 0; i < bins; i++) {
-        out->count[i] = wide ? wide[i] : 0;
-        out->low[i] = wide ? wide[bins + i] : 0;
+    memset(out->count, 0, bins * sizeof *out->count);
+    memset(out->low, 0, bins * sizeof *out->low);
+    for (uint32_t at = wide ? place_of(stats, octave * TMK_OCTAVE) : stats->n_wide;
+         at < stats->n_wide && stats->wide[at].bin / TMK_OCTAVE == octave; at++) {
+        out->count[stats->wide[at].bin % TMK_OCTAVE] = stats->wide[at].count;
+        out->low[stats->wide[at].bin % TMK_OCTAVE] = stats->wide[at].low;
     }
     if (packed)
-        unpack(stats->level, entries, out->count, out->low);
+        unpack(stats->level, packed, out->count, out->low);
     return true;
+}
+
+static size_t used_in(const struct tmk_stats *stats, const struct tmk_octave *octave) {
+    size_t used = 0;
+    for (unsigned i = 0; i < tmk_stats_bins_an_octave(stats->level); i++)
+        used += octave->count[i] > 0;
+    return used;
+}
+
+size_t tmk_stats_used(const struct tmk_stats *stats) {
+    struct tmk_octave octave;
+    size_t used = 0;
+    if (!stats->in_table)
+        return stats->n_wide;
+    for (unsigned o = 0; o < TMK_OCTAVES; o++)
+        used += tmk_stats_octave(stats, o, &octave) ? used_in(stats, &octave) : 0;
+    return used;
 }
 
 enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) {
     if (!stats->in_table)
         return TMK_OK;
-    unsigned bins = tmk_stats_bins_an_octave(stats->level);
     for (unsigned o = 0; o < TMK_OCTAVES; o++) {
         uint64_t *entries = stats->table + (size_t)o * TMK_OCTAVE;
+        struct tmk_octave octave = {{0}, {0}};
         if (!is_used(entries))
             continue;
         if (o % 256 != TMK_SPECIAL) {
-            uint64_t *wide = tmk_stats_wide(stats, o);
-            if (!wide)
+            unpack(stats->level, entries, octave.count, octave.low);
+            if (!tmk_stats_reserve(stats, used_in(stats, &octave)))
                 return tmk_nomem(diag);
-            unpack(stats->level, entries, wide, wide + bins);
+            tmk_stats_add_octave(stats, o, &octave, 1);
         }
-        for (unsigned i = 0; i < TMK_OCTAVE; i++)
-            entries[i] = 0;
+        memset(entries, 0, TMK_OCTAVE * sizeof *entries);
     }
     stats->in_table = 0;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_stats_settle(struct tmk_stats *stats, struct tmk_diag *diag) {
+    TMK_TRY(tmk_stats_drain(stats, diag));
+    unmap_table(stats);
     return TMK_OK;
 }
 
@@ -123,10 +225,8 @@ enum tmk_stats_level tmk_stats_level_of(const struct tmk_stats *stats) {
 }
 
 size_t tmk_stats_bytes(const struct tmk_stats *stats) {
-    size_t bytes = sizeof *stats + stats->channels.count * 2 * sizeof(float);
-    for (unsigned o = 0; o < TMK_OCTAVES; o++)
-        if (stats->octave[o])
-            bytes += 2 * (size_t)tmk_stats_bins_an_octave(stats->level) * sizeof(uint64_t);
+    size_t bytes = sizeof *stats + stats->channels.count * 2 * sizeof(float) +
+                   stats->wide_size * sizeof *stats->wide;
     long page = sysconf(_SC_PAGESIZE);
     unsigned char resident[TMK_TABLE * sizeof(uint64_t) / 4096];
     if (!stats->table)

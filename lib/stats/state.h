@@ -11,6 +11,7 @@ enum {
     TMK_OCTAVE = 128,  /* histogram bins in an octave */
     TMK_OCTAVES = 512, /* sign, exponent */
     TMK_SPECIAL = 255, /* the exponent of NaN and infinities */
+    TMK_FEW = 2048,    /* elements that need no table yet */
 };
 
 struct tmk_extreme {
@@ -32,6 +33,13 @@ struct tmk_channels {
     float *min, *max; /* [count], one allocation, owned; +inf and -inf where nothing finite was */
 };
 
+/* A used bin, for good: a wide counter, and a wide sum of dropped bits. At RANGE an octave has one,
+ * its first. */
+struct tmk_wide {
+    uint64_t count, low;
+    uint16_t bin;
+};
+
 struct tmk_stats {
     enum tmk_stats_level level;
     const struct tmk_stats_kernel *kernel;
@@ -42,14 +50,15 @@ struct tmk_stats {
         max; /* keys TMK_KEY_POSINF and TMK_KEY_NEGINF when nothing finite was */
     struct tmk_where first_nonfinite;
     struct tmk_channels channels;
-    uint64_t *table; /* [TMK_TABLE] packed entries, mapped at the first update; NULL before, and
-                        always at MINMAX, which has no wide counters either */
-    size_t table_counted; /* of it against the memory limit */
-    uint32_t in_table;    /* elements since the last drain */
-    bool sparse;          /* the last tile held many zeros */
-    /* Wide counters of octave (sign << 8 | exponent), NULL while empty: counts, then sums of
-     * dropped bits, of 128 bins each at HISTOGRAM, of one at RANGE. */
-    uint64_t *octave[TMK_OCTAVES];
+    uint64_t *table; /* [TMK_TABLE] packed entries, mapped once more than TMK_FEW elements come;
+                        NULL before, and always at MINMAX, which has no wide counters either */
+    size_t table_counted;  /* of it against the memory limit */
+    uint32_t in_table;     /* elements since the last drain */
+    bool sparse;           /* the last tile held many zeros */
+    struct tmk_wide *wide; /* [n_wide], ascending by bin; counted against the memory limit */
+    uint32_t n_wide, wide_size;
+    uint64_t
+        octaves[TMK_OCTAVES / 64]; /* a bit each (sign << 8 | exponent): `wide` has bins of it */
 };
 
 /* One octave's bins: what the table and the wide counters hold together. At RANGE only entry 0 is
@@ -67,14 +76,37 @@ TMK_NODISCARD enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
                                                     const struct tmk_stats_kernel *kernel,
                                                     struct tmk_stats **out, struct tmk_diag *diag);
 
-/* False when nothing was ever counted in the octave; *out is then not written. */
-bool tmk_stats_octave(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *out);
+bool tmk_stats_octave_held(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *out);
 
-/* The octave's wide counters, made when absent; NULL when memory ran out. */
-uint64_t *tmk_stats_wide(struct tmk_stats *stats, unsigned octave);
+static inline bool tmk_stats_has_octave(const struct tmk_stats *stats, unsigned octave) {
+    return stats->octaves[octave / 64] >> octave % 64 & 1;
+}
+
+/* False when nothing was ever counted in the octave; *out is then not written. */
+static inline bool tmk_stats_octave(const struct tmk_stats *stats, unsigned octave,
+                                    struct tmk_octave *out) {
+    return (stats->in_table || tmk_stats_has_octave(stats, octave)) &&
+           tmk_stats_octave_held(stats, octave, out);
+}
+
+/* Used bins, of the table and the wide counters together. */
+size_t tmk_stats_used(const struct tmk_stats *stats);
+
+/* Room for so many wide counters more; false when memory ran out. */
+bool tmk_stats_reserve(struct tmk_stats *stats, size_t more);
+
+/* Add to the wide counters, for which there is room: one bin; what is counted of an octave, so many
+ * times. */
+void tmk_stats_add_bin(struct tmk_stats *stats, unsigned bin, uint64_t count, uint64_t low);
+void tmk_stats_add_octave(struct tmk_stats *stats, unsigned octave, const struct tmk_octave *from,
+                          uint64_t times);
 
 /* Moves the table's entries to the wide counters. */
 TMK_NODISCARD enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag);
+
+/* For a state that is only read from now on, or merged into: gives the table's memory back, which
+ * reading would go through each time. */
+TMK_NODISCARD enum tmk_status tmk_stats_settle(struct tmk_stats *stats, struct tmk_diag *diag);
 
 static inline unsigned tmk_stats_bins_an_octave(enum tmk_stats_level level) {
     return level == TMK_STATS_HISTOGRAM ? TMK_OCTAVE : 1;

@@ -12,6 +12,8 @@
 static enum tmk_status map_table(struct tmk_stats *stats, size_t elements, struct tmk_diag *diag) {
     if (stats->table)
         return TMK_OK;
+    if (elements <= TMK_FEW && stats->count <= TMK_FEW - elements)
+        return TMK_OK;
     size_t counted = tmk_stats_table_bytes(elements);
     if (!tmk_memory_take(counted))
         return tmk_nomem(diag);
@@ -113,6 +115,25 @@ static enum tmk_status make_room(struct tmk_stats *stats, size_t n, struct tmk_d
     return TMK_OK;
 }
 
+/* One by one: a table would cost far more than so few elements. */
+static enum tmk_status take_few(struct tmk_stats *stats, const tmk_loose_bits *x, size_t n,
+                                struct tmk_diag *diag) {
+    const uint32_t dropped = stats->level == TMK_STATS_HISTOGRAM ? 0xffffu : 0x7fffffu;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = x[i], kept = bits & ~dropped;
+        if ((bits & 0x7fffffffu) == 0 || (bits & 0x7f800000u) == 0x7f800000u)
+            continue;
+        if (!tmk_stats_reserve(stats, 1))
+            return tmk_nomem(diag);
+        tmk_stats_add_bin(stats, kept >> 16, 1, bits & dropped);
+    }
+    return TMK_OK;
+}
+
+static bool takes_few(const struct tmk_stats *stats) {
+    return tmk_stats_has_bins(stats->level) && !stats->table;
+}
+
 /* At most TMK_TILE elements. */
 static enum tmk_status measure(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                                const struct tmk_lanes *lanes, struct tmk_facts *facts,
@@ -123,6 +144,8 @@ static enum tmk_status measure(struct tmk_stats_pass *pass, const struct tmk_til
         stats->kernel->tile(tile->x, tile->n, stats->sparse, lanes, stats->table, facts);
     else
         stats->kernel->survey(tile->x, tile->n, lanes, facts);
+    if (takes_few(stats))
+        TMK_TRY(take_few(stats, tile->x, tile->n, diag));
     return take_facts(pass, tile, facts, diag);
 }
 
@@ -177,6 +200,8 @@ static enum tmk_status take_runs(struct tmk_stats_pass *pass, const struct tmk_t
     }
     if (stats->table)
         stats->kernel->scatter(tile->x, tile->n, &all, stats->table);
+    if (takes_few(stats))
+        TMK_TRY(take_few(stats, tile->x, tile->n, diag));
     return take_facts(pass, tile, &all, diag);
 }
 

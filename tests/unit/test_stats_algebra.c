@@ -234,6 +234,50 @@ static void a_listing_restores_its_state(void **state) {
         }
 }
 
+static bool same_bins(const struct tmk_stats *a, const struct tmk_stats *b) {
+    struct listing x = list(a), y = list(b);
+    size_t n = x.facts.bins_used;
+    bool same = n == y.facts.bins_used && x.facts.zeros == y.facts.zeros &&
+                x.facts.nan == y.facts.nan && !memcmp(x.bin, y.bin, n * sizeof *x.bin) &&
+                !memcmp(x.count, y.count, n * sizeof *x.count) &&
+                !memcmp(x.low, y.low, n * sizeof *x.low);
+    finish(&x);
+    finish(&y);
+    return same;
+}
+
+/* A table is mapped once there are many, and given back when the state is settled. */
+static void few_at_a_time_are_counted_as_many_at_once(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    enum { N = 4 * TMK_FEW };
+    for (each_family(f))
+        for (size_t l = 0; l < 2; l++) {
+            float *x = data_of(f, N);
+            struct tmk_stats *whole = empty(levels[l]), *parts = empty(levels[l]);
+            for (size_t done = 0, n; done < N; done += n) {
+                struct tmk_stats_at at = {done, 1, -1, false, 0};
+                n = 1 + next() % 40;
+                n = n < N - done ? n : N - done;
+                assert_ok(tmk_stats_update(parts, x + done, &(struct tmk_shape){1, {(int64_t)n}},
+                                           &at, &diag),
+                          &diag);
+                assert_int_equal(parts->table != NULL, done + n > TMK_FEW);
+            }
+            assert_ok(tmk_stats_update(whole, x, &(struct tmk_shape){1, {N}},
+                                       &(struct tmk_stats_at){0, 1, -1, false, 0}, &diag),
+                      &diag);
+            assert_non_null(whole->table);
+            assert_true(same_bins(whole, parts));
+            assert_ok(tmk_stats_settle(parts, &diag), &diag);
+            assert_null(parts->table);
+            assert_true(same_bins(whole, parts));
+            tmk_stats_destroy(&whole);
+            tmk_stats_destroy(&parts);
+            free(x);
+        }
+}
+
 static void books_that_do_not_balance_are_refused(void **state) {
     (void)state;
     struct tmk_diag diag = {0};
@@ -290,6 +334,7 @@ int main(void) {
         cmocka_unit_test(channels_that_disagree_are_dropped_in_any_order),
         cmocka_unit_test(hostile_bytes_are_refused),
         cmocka_unit_test(a_listing_restores_its_state),
+        cmocka_unit_test(few_at_a_time_are_counted_as_many_at_once),
         cmocka_unit_test(books_that_do_not_balance_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

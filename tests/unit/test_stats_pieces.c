@@ -84,11 +84,9 @@ static struct tmk_stats *naive(enum tmk_stats_level level, const float *x,
             counts->zeros += key == 0;
             counts->negative_zeros += key == -1;
         } else if (level != TMK_STATS_MINMAX) {
-            unsigned bins = tmk_stats_bins_an_octave(level), bin = v >> 16;
-            uint64_t *counter = tmk_stats_wide(counts, bin / TMK_OCTAVE);
-            assert_non_null(counter);
-            counter[bin % bins]++;
-            counter[bins + bin % bins] += level == TMK_STATS_HISTOGRAM ? v & 0xffff : v & 0x7fffff;
+            const uint32_t dropped = level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
+            assert_true(tmk_stats_reserve(counts, 1));
+            tmk_stats_add_bin(counts, (v & ~dropped) >> 16, 1, v & dropped);
         }
     }
     counts->samples = at->again ? 0 : at->samples;
