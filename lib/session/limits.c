@@ -14,7 +14,8 @@
 #include "session/batching.h"
 #include "stats/state.h"
 
-enum { PAGE = 4096, READ_AHEAD_A_WORKER = 3 };
+/* STATE: about what holds a value's statistics, without bins. */
+enum { STATE = 1024, READ_AHEAD_A_WORKER = 3 };
 
 /* What the process holds now: the program, its libraries, the graph. */
 static uint64_t resident(void) {
@@ -29,7 +30,7 @@ static uint64_t resident(void) {
 }
 
 static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
-                              uint32_t n, const struct tmk_slot_config *slots) {
+                              uint32_t n, const struct tmk_slot_config *slots, uint64_t times) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_plan_value *value = &plan->values[taps[i].value];
@@ -39,7 +40,7 @@ static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan
             continue;
         (void)tmk_shape_count(&value->shape, &count);
         bool bins = slot->level != TMK_STATS_MINMAX;
-        bytes += bins ? tmk_stats_table_bytes(count) : PAGE;
+        bytes += bins ? tmk_stats_bins_bytes(count, times) + STATE : STATE;
     }
     return bytes;
 }
@@ -139,9 +140,10 @@ static enum tmk_status weigh(const struct tmk_memory_request *r,
     m->worker = plan->arena_bytes + plan->scratch_bytes;
     for (uint32_t i = 0; i < batch->n_inputs; i++)
         m->read_ahead += READ_AHEAD_A_WORKER * tmk_tensor_bytes(&batch->inputs[i]);
-    m->statistics = statistics_of(plan, plan->taps, plan->n_taps, r->slots) +
-                    statistics_of(plan, plan->input_taps, plan->n_input_taps, r->slots);
-    m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, r->slots);
+    const uint64_t calls = tmk_session_feed_batches(feed);
+    m->statistics = statistics_of(plan, plan->taps, plan->n_taps, r->slots, calls) +
+                    statistics_of(plan, plan->input_taps, plan->n_input_taps, r->slots, calls);
+    m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, r->slots, 1);
     const uint64_t strata = strata_of(r->options);
     m->whole = strata > 1 ? m->statistics + m->constants : 0;
     m->statistics *= strata;

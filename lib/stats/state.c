@@ -17,6 +17,13 @@ size_t tmk_stats_table_bytes(size_t elements) {
     return elements < MOST / PAGE - 1 ? PAGE * (elements + 1) : MOST;
 }
 
+size_t tmk_stats_bins_bytes(size_t elements, uint64_t times) {
+    uint64_t all;
+    if (__builtin_mul_overflow((uint64_t)elements, times, &all) || all > TMK_FEW)
+        return tmk_stats_table_bytes(elements);
+    return (size_t)all * sizeof(struct tmk_wide);
+}
+
 enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
                                       const struct tmk_stats_kernel *kernel, struct tmk_stats **out,
                                       struct tmk_diag *diag) {

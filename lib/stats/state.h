@@ -70,6 +70,8 @@ struct tmk_octave {
 /* About what a table of bins, and the counters behind it, take for a tensor of so many elements:
  * pages that are touched, as measured on ResNet-50, DenseNet-121 and BERT over 256 samples. */
 size_t tmk_stats_table_bytes(size_t elements);
+/* What a state's bins take that is shown such a tensor so many times. */
+size_t tmk_stats_bins_bytes(size_t elements, uint64_t times);
 
 /* As tmk_stats_create, with a kernel of the caller's choice (tmk_stats_kernel_at). */
 TMK_NODISCARD enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
