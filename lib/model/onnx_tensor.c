@@ -31,7 +31,7 @@ static enum tmk_status read_header(const TmkPb__Tensor *pb, struct header *out,
     struct header h = {.dtype = pb->data_type};
     if (pb->data_type < TMK_FLOAT32 || pb->data_type > TMK_FLOAT4E2M1)
         return tmk_fail(diag, pb->data_type ? TMK_UNSUPPORTED : TMK_FORMAT,
-                        "element type %d is not supported", (int)pb->data_type);
+                        "field data_type: element type %d is not supported", (int)pb->data_type);
     if (h.dtype == TMK_STRING)
         return tmk_fail(diag, TMK_UNSUPPORTED, "string tensors are not supported");
     if (pb->n_dims > TMK_MAX_RANK)

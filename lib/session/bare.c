@@ -37,7 +37,7 @@ enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
     struct tmk_running run = {.options = options};
     enum tmk_status status = tmk_running_graph(&run, model, observe, diag);
     if (status == TMK_OK) {
-        const struct tmk_memory_request request = tmk_running_memory(&run);
+        const struct tmk_memory_request request = tmk_running_memory(&run, model);
         status = tmk_memory_planned(&request, out, diag);
     }
     tmk_running_finish(&run);

@@ -134,7 +134,8 @@ static enum tmk_status weigh(const struct tmk_memory_request *r,
                              const struct tmk_session_feed *feed, const struct tmk_batch *batch,
                              struct tmk_memory_plan *m, struct tmk_diag *diag) {
     struct tmk_plan *plan = NULL;
-    TMK_TRY(plan_batch(r, batch->inputs, &plan, diag));
+    TMK_TRY(tmk_in(diag, plan_batch(r, batch->inputs, &plan, diag), "%s: sample %llu", r->path,
+                   (unsigned long long)batch->sample));
     tmk_graph_each(tmk_graph_root(r->graph), find_views, &m->model);
     m->packed = packed_bytes(plan);
     m->worker = plan->arena_bytes + plan->scratch_bytes;
@@ -208,10 +209,11 @@ enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
             TMK_TRY(plan_once(request, &options, held, &plan, diag));
         snprintf(plan.batch_why, sizeof plan.batch_why, "more would not keep the limit");
         if (batch <= 1 || plan.batch >= batch)
-            return tmk_fail(diag, TMK_LIMIT,
-                            "one worker is expected to need %llu MiB, more than the limit of %llu",
-                            (unsigned long long)(plan.total >> 20),
-                            (unsigned long long)(limit >> 20));
+            return tmk_fail(
+                diag, TMK_LIMIT,
+                "%s: one worker is expected to need %llu MiB, more than the limit of %llu",
+                request->path, (unsigned long long)(plan.total >> 20),
+                (unsigned long long)(limit >> 20));
     }
     *out = plan;
     return TMK_OK;

@@ -10,6 +10,7 @@
 
 /* What is to run. */
 struct tmk_memory_request {
+    const char *path;              /* of the model, for errors */
     const struct tmk_graph *graph; /* as tmk_plan_create wants it; with observers, or bare */
     const struct tmk_run_options *options;
     const struct tmk_slot_config *slots;

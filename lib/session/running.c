@@ -100,16 +100,19 @@ struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run, bool o
         .feedback = tmk_session_feed_loops(run->feed)};
 }
 
-struct tmk_memory_request tmk_running_memory(const struct tmk_running *run) {
-    return (struct tmk_memory_request){.graph = run->graph,
+struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
+                                             const struct tmk_model *model) {
+    return (struct tmk_memory_request){.path = model->path,
+                                       .graph = run->graph,
                                        .options = run->options,
                                        .slots = run->slots,
                                        .n_slots = run->n_slots,
                                        .threads = run->report.threads};
 }
 
-static enum tmk_status keep_memory_limit(struct tmk_running *run, struct tmk_diag *diag) {
-    const struct tmk_memory_request request = tmk_running_memory(run);
+static enum tmk_status keep_memory_limit(struct tmk_running *run, const struct tmk_model *model,
+                                         struct tmk_diag *diag) {
+    const struct tmk_memory_request request = tmk_running_memory(run, model);
     struct tmk_memory_plan plan;
     TMK_TRY(tmk_memory_planned(&request, &plan, diag));
     run->limited = *run->options;
@@ -144,7 +147,7 @@ enum tmk_status tmk_running_prepare(struct tmk_running *run, const struct tmk_mo
                                     const struct tmk_observe *observe, struct tmk_diag *diag) {
     TMK_TRY(tmk_running_graph(run, model, observe, diag));
     if (run->options->memory_limit)
-        TMK_TRY(keep_memory_limit(run, diag));
+        TMK_TRY(keep_memory_limit(run, model, diag));
     TMK_TRY(tmk_session_feed_open_batched(run->graph, run->options, &run->feed, NULL, diag));
     run->to_run = tmk_session_feed_plan(run->feed).run;
     run->report.threads = tmk_session_feed_workers(run->feed, run->report.threads);

@@ -39,7 +39,8 @@ TMK_NODISCARD enum tmk_status tmk_running_prepare(struct tmk_running *run,
                                                   struct tmk_diag *diag);
 /* Of what is prepared; `run` must outlive what they are given to. */
 struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run, bool observe);
-struct tmk_memory_request tmk_running_memory(const struct tmk_running *run);
+struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
+                                             const struct tmk_model *model);
 /* Adds what ran, and took so many seconds, to the report. */
 void tmk_running_note(struct tmk_running *run, double seconds);
 void tmk_running_finish(struct tmk_running *run);

@@ -3,7 +3,8 @@
 
 usage: test_memory.py PROGRAM SOURCE_ROOT FEATURES
 """
-from cli import DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, tidemark
+import onnx_bytes as onnx
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, npy_bytes, tidemark
 
 RUN = ["profile", DIGITS, "--data", PICTURES, "--limit", 60]
 
@@ -55,8 +56,19 @@ def test_a_limit_changes_no_number():
 def test_what_does_not_fit_is_refused_before_it_runs():
     with folder() as here:
         done = tidemark(*RUN, "--memory-limit", "2M", "-o", here / "p.json")
-        assert done.status == 3 and "limit" in done.err and "MiB" in done.err and len(done.err.splitlines()) == 1, done
+        assert done.status == 3 and "digits.onnx: one worker" in done.err and "limit" in done.err and "MiB" in done.err and len(done.err.splitlines()) == 1, done
         assert not (here / "p.json").exists()
+
+
+def test_what_cannot_be_planned_is_named():
+    model = onnx.model([onnx.node("Add", ["x", "w"], ["y"], "sum")], [onnx.value("x", ["N", 3])], [onnx.value("y", ["N", 3])],
+                       [onnx.tensor("w", [4], [1, 2, 3, 4])])
+    with folder() as here:
+        (here / "m.onnx").write_bytes(model)
+        (here / "x.npy").write_bytes(npy_bytes([2, 3]))
+        for more in ([], ["--memory-limit", "1G"], ["--plan"]):
+            tidemark("profile", here / "m.onnx", "--data", here / "x.npy", "--batch", 1, *more,
+                     *([] if "--plan" in more else ["-o", here / "p.json"])).refuses(BAD_INPUT, "m.onnx: sample 0: node Add 'sum'")
 
 
 def test_sizes_that_are_none_are_refused():

@@ -27,7 +27,7 @@ PLACE = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|\b(bytes?|line|offset|column|nod
                    r"member|dataset|samples?|graph|opset|function|histogram|header|key|row|bin|checksum|metadata|array|version|operators?)\b|/\w+|@?\bp\d+|"
                    r"\b\d+ of \d+|:\d+:|\[\d+\]|--\w+|\beof\b")
 # What can be said of the whole file only.
-WHOLE = re.compile(r"is no readable zip archive|names no images|the HDF5 file is damaged|neither a JSON object nor HDF5|not a JSON object|\bempty\b|the checkpoint is damaged: its checksum|not a checkpoint|holds no ranges in a form")
+WHOLE = re.compile(r"is no readable zip archive|names no images|the HDF5 file is damaged|neither a JSON object nor HDF5|not a JSON object|\bempty\b|the checkpoint is damaged: its checksum|not a checkpoint|holds no ranges in a form|holds no arrays")
 
 WANTS_DATA = re.compile(r"say INPUT=|add --data")
 
