@@ -232,9 +232,9 @@ def test_nested_json_is_refused():
 
 def test_trees_of_json_count():
     """A tree takes forty times as much as its text, at worst."""
-    numbers, part, most = "[" + "1," * 4000000 + "1]", "[" + "1," * 250000 + "1]", 64
+    numbers, part, most = "[" + "1," * 1000000 + "1]", "[" + "1," * 62500 + "1]", 64
     head = '{"format":"tidemark-profile","version":{"major":1,"minor":0},'
-    texts = {"config": '{"rules":[],"x-a":' + numbers + "}", "strings": '{"rules":[],"x-a":[' + '"",' * 2500000 + "1]}",
+    texts = {"config": '{"rules":[],"x-a":' + numbers + "}", "strings": '{"rules":[],"x-a":[' + '"",' * 1000000 + "1]}",
              "encodings": '{"format":"tidemark-encodings","encodings":' + numbers + "}", "header": head + '"model":' + numbers + ',"tensors":[]}',
              "headers": head + "".join(f'"model":{part},' for _ in range(30)) + '"tensors":[]}',
              "lineage": '{"format":"tidemark-lineage","originals":' + numbers + "}"}
