@@ -25,7 +25,7 @@ enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_st
     if (times == 0)
         return TMK_OK;
     /* memory first: room for counters and channels without elements change no state */
-    if (!tmk_stats_reserve(dst, tmk_stats_used(src)))
+    if (!tmk_stats_reserve(dst, tmk_stats_fresh(dst, src)))
         return tmk_nomem(diag);
     const struct tmk_channels *channels = &src->channels;
     if (src->count > 0) {

@@ -191,14 +191,21 @@ static size_t used_in(const struct tmk_stats *stats, const struct tmk_octave *oc
     return used;
 }
 
-size_t tmk_stats_used(const struct tmk_stats *stats) {
+size_t tmk_stats_fresh(const struct tmk_stats *dst, const struct tmk_stats *src) {
     struct tmk_octave octave;
-    size_t used = 0;
-    if (!stats->in_table)
-        return stats->n_wide;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++)
-        used += tmk_stats_octave(stats, o, &octave) ? used_in(stats, &octave) : 0;
-    return used;
+    size_t fresh = 0;
+    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
+        if (!tmk_stats_octave(src, o, &octave))
+            continue;
+        const unsigned first = o * TMK_OCTAVE;
+        uint32_t at = place_of(dst, first);
+        for (unsigned i = 0; i < tmk_stats_bins_an_octave(src->level); i++) {
+            while (at < dst->n_wide && dst->wide[at].bin < first + i)
+                at++;
+            fresh += octave.count[i] && (at == dst->n_wide || dst->wide[at].bin != first + i);
+        }
+    }
+    return fresh;
 }
 
 enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) {

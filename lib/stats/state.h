@@ -91,8 +91,8 @@ static inline bool tmk_stats_octave(const struct tmk_stats *stats, unsigned octa
            tmk_stats_octave_held(stats, octave, out);
 }
 
-/* Used bins, of the table and the wide counters together. */
-size_t tmk_stats_used(const struct tmk_stats *stats);
+/* How many wide counters `dst` lacks for the used bins of `src`, of the same level. */
+size_t tmk_stats_fresh(const struct tmk_stats *dst, const struct tmk_stats *src);
 
 /* Room for so many wide counters more; false when memory ran out. */
 bool tmk_stats_reserve(struct tmk_stats *stats, size_t more);
