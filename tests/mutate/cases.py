@@ -191,7 +191,7 @@ def _encodings(dice, every, folder):
         [["diff", "--quiet", *dice.sample([path, model.encodings], 2)]],
         [["report", model.profile, "--encodings", path, "-o", f"{out}.html", "--quiet"]],
         [["check", model.profile, "--against", path]]))
-    return Case(f"encodings {kind}", commands, [path])
+    return Case(f"encodings {kind}", commands, [path, model.path])
 
 
 def _lineage(dice, every, folder):
