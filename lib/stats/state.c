@@ -95,6 +95,19 @@ static uint32_t place_of(const struct tmk_stats *stats, unsigned bin) {
     return low;
 }
 
+/* How many wide counters are missing for the used bins of an octave. */
+static uint32_t fresh_in(const struct tmk_stats *stats, unsigned octave,
+                         const struct tmk_octave *from) {
+    const unsigned bins = tmk_stats_bins_an_octave(stats->level), first = octave * TMK_OCTAVE;
+    uint32_t at = place_of(stats, first), fresh = 0;
+    for (unsigned i = 0; i < bins; i++) {
+        while (at < stats->n_wide && stats->wide[at].bin < first + i)
+            at++;
+        fresh += from->count[i] && (at == stats->n_wide || stats->wide[at].bin != first + i);
+    }
+    return fresh;
+}
+
 static void note_octave(struct tmk_stats *stats, unsigned octave) {
     stats->octaves[octave / 64] |= UINT64_C(1) << octave % 64;
 }
@@ -114,13 +127,9 @@ void tmk_stats_add_bin(struct tmk_stats *stats, unsigned bin, uint64_t count, ui
 void tmk_stats_add_octave(struct tmk_stats *stats, unsigned octave, const struct tmk_octave *from,
                           uint64_t times) {
     const unsigned bins = tmk_stats_bins_an_octave(stats->level), first = octave * TMK_OCTAVE;
-    uint32_t begin = place_of(stats, first), end = place_of(stats, first + TMK_OCTAVE), fresh = 0;
+    const uint32_t begin = place_of(stats, first), fresh = fresh_in(stats, octave, from);
+    uint32_t end = place_of(stats, first + TMK_OCTAVE);
     struct tmk_wide *wide = stats->wide;
-    for (unsigned i = 0, at = begin; i < bins; i++) {
-        while (at < end && wide[at].bin < first + i)
-            at++;
-        fresh += from->count[i] && (at == end || wide[at].bin != first + i);
-    }
     if (end < stats->n_wide)
         memmove(wide + end + fresh, wide + end, (stats->n_wide - end) * sizeof *wide);
     stats->n_wide += fresh;
@@ -184,27 +193,12 @@ bool tmk_stats_octave_held(const struct tmk_stats *stats, unsigned octave, struc
     return true;
 }
 
-static size_t used_in(const struct tmk_stats *stats, const struct tmk_octave *octave) {
-    size_t used = 0;
-    for (unsigned i = 0; i < tmk_stats_bins_an_octave(stats->level); i++)
-        used += octave->count[i] > 0;
-    return used;
-}
-
 size_t tmk_stats_fresh(const struct tmk_stats *dst, const struct tmk_stats *src) {
     struct tmk_octave octave;
     size_t fresh = 0;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
-        if (!tmk_stats_octave(src, o, &octave))
-            continue;
-        const unsigned first = o * TMK_OCTAVE;
-        uint32_t at = place_of(dst, first);
-        for (unsigned i = 0; i < tmk_stats_bins_an_octave(src->level); i++) {
-            while (at < dst->n_wide && dst->wide[at].bin < first + i)
-                at++;
-            fresh += octave.count[i] && (at == dst->n_wide || dst->wide[at].bin != first + i);
-        }
-    }
+    for (unsigned o = 0; o < TMK_OCTAVES; o++)
+        if (tmk_stats_octave(src, o, &octave))
+            fresh += fresh_in(dst, o, &octave);
     return fresh;
 }
 
@@ -218,7 +212,7 @@ enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) 
             continue;
         if (o % 256 != TMK_SPECIAL) {
             unpack(stats->level, entries, octave.count, octave.low);
-            if (!tmk_stats_reserve(stats, used_in(stats, &octave)))
+            if (!tmk_stats_reserve(stats, fresh_in(stats, o, &octave)))
                 return tmk_nomem(diag);
             tmk_stats_add_octave(stats, o, &octave, 1);
         }
