@@ -4,8 +4,9 @@
  * oneDNN pools quickly in blocked layouts only. It skips NaN and gives -FLT_MAX for windows of
  * -infinity, where the plain kernels keep both; so a maximum looks at its input first, and runs the
  * plain kernel when there is a NaN or an infinity in it. Averages over large windows stay with the
- * plain kernel, which adds in double precision; so do the global pools, whose plain kernels are as
- * fast as the reorder alone (measured on 2048 channels of 7x7).
+ * plain kernel, which adds in double precision, and those whose sums in float32 overflow are taken
+ * again by it; so do the global pools stay, whose plain kernels are as fast as the reorder alone
+ * (measured on 2048 channels of 7x7).
  */
 #include "kernel/onednn.h"
 
@@ -128,9 +129,13 @@ static enum tmk_status run_plain(const struct tmk_accel *accel, const struct tmk
 
 static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
                            struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
-    if (tmk_is_max_pool(accel->node) && !all_finite(in[0]->data, tmk_tensor_count(in[0])))
+    const bool averages = !tmk_is_max_pool(accel->node);
+    if (!averages && !all_finite(in[0]->data, tmk_tensor_count(in[0])))
         return run_plain(accel, in, out, diag);
-    return tmk_dn_run_once(accel, in, out, scratch, diag);
+    TMK_TRY(tmk_dn_run_once(accel, in, out, scratch, diag));
+    if (averages && !all_finite(out[0]->data, tmk_tensor_count(out[0])))
+        return run_plain(accel, in, out, diag);
+    return TMK_OK;
 }
 
 static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {

@@ -624,6 +624,27 @@ static void maxima_keep_nan_and_infinities(void **state) {
         }
 }
 
+/* Their sum is beyond float32, their mean is not. */
+static void averages_of_huge_numbers_are_finite(void **state) {
+    (void)state;
+    static const char node[] = "graph \"g\" opset 17 {\n input %x : f32[1,9,6,6]\n"
+                               " %y = AveragePool(%x) {kernel_shape=[3,3], strides=[3,3]}\n"
+                               " output %y\n}\n";
+    tmk_kernel_enter_thread();
+    for (size_t i = 0; i < TMK_COUNT(all_blocks); i++) {
+        struct fixture f;
+        if (all_blocks[i] == 0 && !with_library())
+            continue;
+        assert_true(set_up(&f, node, 0));
+        assert_true(prepare(&f, (struct tmk_accel_layout){all_blocks[i], all_blocks[i]}));
+        for (size_t k = 0; k < 36; k++)
+            ((float *)f.operand[0].data)[k] = 1e38f;
+        check_prepared(&f, node);
+        assert_float_equal(((const float *)f.expected[0].data)[0], 1e38f, 1e32f);
+        tear_down(&f);
+    }
+}
+
 static void nan_reaches_its_sums_only(void **state) {
     (void)state;
     static const char *const nodes[] = {
@@ -777,6 +798,7 @@ int main(void) {
         cmocka_unit_test(a_transposed_convolution_pads_its_output),
         cmocka_unit_test(what_does_not_map_is_left_to_the_plain_kernel),
         cmocka_unit_test(maxima_keep_nan_and_infinities),
+        cmocka_unit_test(averages_of_huge_numbers_are_finite),
         cmocka_unit_test(nan_reaches_its_sums_only),
         cmocka_unit_test(infinite_weights_under_padding_are_left_to_the_plain_kernel),
         cmocka_unit_test(accels_share_copies_of_the_same_weights),
@@ -787,6 +809,7 @@ int main(void) {
         cmocka_unit_test(global_pools_agree),
         cmocka_unit_test(what_does_not_map_is_left_to_the_plain_kernel),
         cmocka_unit_test(maxima_keep_nan_and_infinities),
+        cmocka_unit_test(averages_of_huge_numbers_are_finite),
     };
     if (!with_library())
         return cmocka_run_group_tests(own, NULL, NULL);
