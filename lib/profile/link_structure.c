@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/map.h"
 #include "profile/link.h"
 
 enum {
@@ -81,34 +82,40 @@ static bool next_group(const struct entries *entries, uint32_t *at, struct group
 
 /* ---- equal weights ---- */
 
-static void take_names(struct tmk_linking *l, const struct group *g, const bool *wanted) {
-    for (uint32_t i = 0; i < g->n_originals; i++) {
+/* Those of a group that kept their names. */
+static enum tmk_status take_names(struct tmk_linking *l, const struct group *g,
+                                  const bool *wanted) {
+    struct tmk_map named = {0};
+    bool fits = true;
+    for (uint32_t k = g->n_values; fits && k-- > 0;) { /* of equal names the first stays */
+        uint32_t v = g->values[k].id;
+        if (l->original_of[v] == TMK_UNLINKED && *l->to->tensors[v].name)
+            fits = tmk_map_put(&named, l->to->tensors[v].name, (void *)&g->values[k]);
+    }
+    for (uint32_t i = 0; fits && i < g->n_originals; i++) {
         uint32_t o = g->originals[i].id;
         if (l->value_of[o] != TMK_UNLINKED || (wanted && !wanted[o]))
             continue;
-        for (uint32_t k = 0; k < g->n_values; k++) {
-            uint32_t v = g->values[k].id;
-            const char *name = l->from->tensors[o].name;
-            if (l->original_of[v] == TMK_UNLINKED && *name &&
-                strcmp(name, l->to->tensors[v].name) == 0) {
-                tmk_linking_take(l, o, v, TMK_LINK_CONTENT);
-                break;
-            }
-        }
+        const struct entry *value = tmk_map_get(&named, l->from->tensors[o].name);
+        if (value && l->original_of[value->id] == TMK_UNLINKED)
+            tmk_linking_take(l, o, value->id, TMK_LINK_CONTENT);
     }
+    tmk_map_finish(&named);
+    return fits ? TMK_OK : tmk_nomem(l->diag);
 }
 
 /* Numbers of a group are equal, so it does not matter which is which; but bodies of different nodes
  * may compute alike from different operands. */
-static void take_group(struct tmk_linking *l, const struct group *g, const bool *wanted) {
+static enum tmk_status take_group(struct tmk_linking *l, const struct group *g,
+                                  const bool *wanted) {
     bool inside = false;
     uint32_t next = 0;
     for (uint32_t i = 0; i < g->n_originals; i++)
         inside = inside || *l->from->tensors[g->originals[i].id].path;
-    if (!g->n_values || (inside && g->n_originals != g->n_values))
-        return;
+    if (!g->n_originals || !g->n_values || (inside && g->n_originals != g->n_values))
+        return TMK_OK;
     if (!inside)
-        take_names(l, g, wanted);
+        TMK_TRY(take_names(l, g, wanted));
     for (uint32_t i = 0; i < g->n_originals; i++) {
         uint32_t o = g->originals[i].id;
         if (l->value_of[o] != TMK_UNLINKED || (wanted && !wanted[o]))
@@ -118,6 +125,7 @@ static void take_group(struct tmk_linking *l, const struct group *g, const bool 
         uint32_t k = inside ? i : next < g->n_values ? next : g->n_values - 1;
         tmk_linking_take(l, o, g->values[k].id, TMK_LINK_CONTENT);
     }
+    return TMK_OK;
 }
 
 enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted) {
@@ -125,10 +133,11 @@ enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted) {
     struct group group;
     uint32_t at = 0;
     TMK_TRY(list_entries(l, true, &entries));
-    while (next_group(&entries, &at, &group))
-        take_group(l, &group, wanted);
+    enum tmk_status status = TMK_OK;
+    while (status == TMK_OK && next_group(&entries, &at, &group))
+        status = take_group(l, &group, wanted);
     free(entries.all);
-    return TMK_OK;
+    return status;
 }
 
 /* ---- other weights ---- */
