@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 
 static bool reserve(struct tmk_text *text, size_t more) {
@@ -18,8 +19,14 @@ static bool reserve(struct tmk_text *text, size_t more) {
     size_t size = text->size ? text->size : 256;
     while (size < need && tmk_mul_size(size, 2, &size)) {
     }
-    char *data = size >= need ? realloc(text->data, size) : NULL;
+    const size_t grown = size - text->size;
+    if (size < need || !tmk_memory_take(grown)) {
+        text->failed = true;
+        return false;
+    }
+    char *data = realloc(text->data, size);
     if (!data) {
+        tmk_memory_give(grown);
         text->failed = true;
         return false;
     }
@@ -58,9 +65,15 @@ void tmk_text_printf(struct tmk_text *text, const char *fmt, ...) {
     va_end(args);
 }
 
-void tmk_text_finish(struct tmk_text *text) {
-    free(text->data);
+char *tmk_text_release(struct tmk_text *text) {
+    char *data = text->data;
+    tmk_memory_give(text->size);
     *text = (struct tmk_text){0};
+    return data;
+}
+
+void tmk_text_finish(struct tmk_text *text) {
+    free(tmk_text_release(text));
 }
 
 void tmk_pass_remark(void (*remark)(void *context, const char *text), void *context,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A string that grows. Not thread-safe. */
+/* A string that grows; it counts against the memory limit. Not thread-safe. */
 #ifndef TMK_BASE_TEXT_H
 #define TMK_BASE_TEXT_H
 
@@ -21,6 +21,9 @@ void tmk_text_append(struct tmk_text *text, const char *bytes, size_t len);
 void tmk_text_puts(struct tmk_text *text, const char *string);
 void tmk_text_printf(struct tmk_text *text, const char *fmt, ...) TMK_PRINTF(2, 3);
 void tmk_text_finish(struct tmk_text *text);
+/* The text's own data, to be freed with free and counted no more; NULL: nothing was appended. The
+ * text is empty then. */
+char *tmk_text_release(struct tmk_text *text);
 
 /* Passes a line, as printf would make it, to `remark`; NULL: nobody asks. */
 void tmk_pass_remark(void (*remark)(void *context, const char *text), void *context,

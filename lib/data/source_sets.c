@@ -59,7 +59,7 @@ static enum tmk_status join(const char *path, const char *folder, const char *na
         tmk_text_finish(&text);
         return tmk_nomem(diag);
     }
-    *out = text.data;
+    *out = tmk_text_release(&text);
     return TMK_OK;
 }
 

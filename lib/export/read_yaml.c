@@ -6,7 +6,99 @@
 #include <yaml.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "export/yaml_forms.h"
+
+enum { MOST_NESTED = 64, MOST_LOOKS = 1 << 26 };
+
+static enum tmk_status not_yaml(const yaml_parser_t *parser, struct tmk_diag *diag) {
+    if (parser->error == YAML_MEMORY_ERROR)
+        return tmk_nomem(diag);
+    return tmk_fail(diag, TMK_FORMAT, "line %zu: not YAML: %s", parser->problem_mark.line + 1,
+                    parser->problem ? parser->problem : "damaged");
+}
+
+/* ---- what the documents of a text will take ---- */
+
+struct survey {
+    size_t depth, anchors, tags; /* anchors: and aliases; tags: in bytes */
+    size_t bytes;                /* of the documents' trees, at most */
+};
+
+static size_t length(const yaml_char_t *text) {
+    return text ? strlen((const char *)text) : 0;
+}
+
+/* One event, looked at before libyaml's tree is built: which takes 300 times as much as the text,
+ * compares each anchor with all others, copies tags as often as they are named, and slows down with
+ * each level of lists in lists. */
+static enum tmk_status look_at(struct survey *s, const yaml_event_t *event, size_t len,
+                               struct tmk_diag *diag) {
+    /* sizes of libyaml 0.2.5's nodes, lists' first rooms, and heap blocks; lists double */
+    enum { NODE = 2 * sizeof(yaml_node_t) + 48, ROOM = 160, BLOCK = 32, TAG_OF_TEXT = 8 };
+    const size_t line = event->start_mark.line + 1;
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        anchor = event->data.scalar.anchor;
+        tag = event->data.scalar.tag;
+        s->bytes += NODE + BLOCK + event->data.scalar.length;
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        anchor = event->data.sequence_start.anchor;
+        tag = event->data.sequence_start.tag;
+        s->bytes += NODE + ROOM;
+        s->depth++;
+        break;
+    case YAML_MAPPING_START_EVENT:
+        anchor = event->data.mapping_start.anchor;
+        tag = event->data.mapping_start.tag;
+        s->bytes += NODE + ROOM;
+        s->depth++;
+        break;
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        s->depth--;
+        break;
+    default:
+        break;
+    }
+    s->anchors += anchor || event->type == YAML_ALIAS_EVENT;
+    s->tags += length(tag);
+    s->bytes += length(tag) + length(anchor);
+    if (s->depth > MOST_NESTED)
+        return tmk_fail(diag, TMK_FORMAT, "line %zu: lists are nested deeper than %d", line,
+                        MOST_NESTED);
+    if (s->anchors && s->anchors > MOST_LOOKS / len)
+        return tmk_fail(diag, TMK_FORMAT, "line %zu: too many anchors and aliases for %zu bytes",
+                        line, len);
+    if (s->tags / TAG_OF_TEXT > len)
+        return tmk_fail(diag, TMK_FORMAT, "line %zu: its tags are longer than its text", line);
+    return TMK_OK;
+}
+
+static enum tmk_status survey_text(const char *text, size_t len, size_t *bytes,
+                                   struct tmk_diag *diag) {
+    struct survey survey = {0};
+    yaml_parser_t parser;
+    enum tmk_status status = TMK_OK;
+    if (!yaml_parser_initialize(&parser))
+        return tmk_nomem(diag);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    for (bool more = true; status == TMK_OK && more;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&parser, &event)) {
+            status = not_yaml(&parser, diag);
+            break;
+        }
+        more = event.type != YAML_STREAM_END_EVENT && event.type != YAML_NO_EVENT;
+        status = look_at(&survey, &event, len, diag);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    *bytes = survey.bytes;
+    return status;
+}
 
 /* ---- a document as a tree ---- */
 
@@ -47,8 +139,8 @@ static enum tmk_status bad_at(struct tmk_diag *diag, const yaml_node_t *node, co
 typedef enum tmk_status document_fn(yaml_document_t *document, yaml_node_t *root,
                                     struct tmk_ranges *out, struct tmk_diag *diag);
 
-static enum tmk_status read_documents(const char *text, size_t len, document_fn *fn,
-                                      struct tmk_ranges *out, struct tmk_diag *diag) {
+static enum tmk_status each_document(const char *text, size_t len, document_fn *fn,
+                                     struct tmk_ranges *out, struct tmk_diag *diag) {
     yaml_parser_t parser;
     yaml_document_t document;
     enum tmk_status status = TMK_OK;
@@ -57,11 +149,7 @@ static enum tmk_status read_documents(const char *text, size_t len, document_fn 
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     for (bool more = true; status == TMK_OK && more;) {
         if (!yaml_parser_load(&parser, &document)) {
-            status = parser.error == YAML_MEMORY_ERROR
-                         ? tmk_nomem(diag)
-                         : tmk_fail(diag, TMK_FORMAT, "line %zu: not YAML: %s",
-                                    parser.problem_mark.line + 1,
-                                    parser.problem ? parser.problem : "damaged");
+            status = not_yaml(&parser, diag);
             break;
         }
         yaml_node_t *root = yaml_document_get_root_node(&document);
@@ -71,6 +159,17 @@ static enum tmk_status read_documents(const char *text, size_t len, document_fn 
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);
+    return status;
+}
+
+static enum tmk_status read_documents(const char *text, size_t len, document_fn *fn,
+                                      struct tmk_ranges *out, struct tmk_diag *diag) {
+    size_t bytes;
+    TMK_TRY(survey_text(text, len, &bytes, diag));
+    if (!tmk_memory_take(bytes))
+        return tmk_memory_lacks(diag, bytes, "YAML of %zu bytes as a tree", len);
+    enum tmk_status status = each_document(text, len, fn, out, diag);
+    tmk_memory_give(bytes);
     if (status == TMK_OK && !out->n)
         status = tmk_fail(diag, TMK_FORMAT, "it has no ranges");
     return status;

@@ -191,7 +191,7 @@ enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, cha
         tmk_text_finish(&text);
         return tmk_nomem(diag);
     }
-    *out = text.data;
+    *out = tmk_text_release(&text);
     if (unsupported)
         *unsupported = c.unsupported;
     return TMK_OK;
@@ -244,6 +244,6 @@ enum tmk_status tmk_model_print_lineage(const struct tmk_model *model,
         tmk_text_finish(&text);
         return tmk_nomem(diag);
     }
-    *out = text.data;
+    *out = tmk_text_release(&text);
     return TMK_OK;
 }

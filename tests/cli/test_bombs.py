@@ -225,7 +225,7 @@ def test_nested_json_is_refused():
             (here / "bad.yaml").write_text(text)
             for words in (["show", "bad.json"], ["calibrate", "bad.json"], ["calibrate", "p.json", "--config", "bad.json"],
                           ["export", "bad.json", "--to", "csv", "-o", "o.csv"], ["diff", "p.json", "bad.json"], ["diff", "p.json", "bad.yaml"],
-                          ["diff", "p.json", "glow=bad.yaml"], ["diff", "p.json", "rknn=bad.yaml"]):
+                          ["diff", "p.json", "bad.yaml", "--format", "glow"], ["diff", "p.json", "bad.yaml", "--format", "rknn"]):
                 said = within(LIMIT, *words, cwd=here)
                 said.refuses((BAD_INPUT, WRONG_CALL))
 
@@ -249,6 +249,24 @@ def test_trees_of_json_count():
                       ["check", "p.json", "--against", "encodings.json"], ["show", "header.json"], ["show", "headers.json"], ["show", "values.json"],
                       ["graph", DIGITS.resolve(), "--lineage", "lineage.json"], ["export", "e.json", "--to", "csv", "--names", "config.json", "-o", "o.csv"]):
             within(most, *words, cwd=here).refuses(BAD_INPUT, ".json", "JSON of ", "limit")
+
+
+def test_trees_of_yaml_count():
+    """Besides, libyaml compares each anchor with all others, and copies what a handle of tags stands for wherever it is named."""
+    texts = {"lists are nested deeper": ("[" * 1000000, "{a: " * 300000, "? " * 300000, "- " * 300000, '["]",' * 300000),
+             "as a tree takes": ("{" + "a," * 300000 + "}", "[" + "[]," * 300000 + "]", "---\n" * 400000),
+             "tags are longer": ("%TAG ! tag:" + "a" * 1000000 + "\n---\n[" + "!x a," * 30000 + "]",),
+             "too many anchors": ("".join(f"- &a{i} x\n" for i in range(300000)),
+                                  "- &a {" + ",".join(f"a{i}: 1" for i in range(100000)) + "}\n" + "- *a\n" * 100000)}
+    if "yaml" not in FEATURES:
+        return
+    with folder() as here:
+        within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
+        for says, cases in texts.items():
+            for text in cases:
+                (here / "bad.yaml").write_text(text)
+                for form in ("glow", "rknn"):
+                    within(64, "diff", "p.json", "bad.yaml", "--format", form, cwd=here).refuses(BAD_INPUT, "bad.yaml", says)
 
 
 def function(name, called):

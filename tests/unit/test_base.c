@@ -199,6 +199,14 @@ static void a_memory_limit_is_kept_and_named(void **state) {
     assert_non_null(aligned);
     assert_int_equal((uintptr_t)aligned % 64, 0);
     tmk_memory_free(aligned);
+    struct tmk_text text = {0};
+    while (!text.failed)
+        tmk_text_puts(&text, "0123456789abcdef");
+    assert_true(text.len > 1000 && text.len < 4096);
+    assert_int_equal(tmk_memory_used(), before + text.size);
+    assert_int_equal(tmk_nomem(NULL), TMK_LIMIT);
+    free(tmk_text_release(&text));
+    assert_int_equal(tmk_memory_used(), before);
     tmk_memory_set_limit(0);
     assert_int_equal(tmk_nomem(NULL), TMK_NOMEM);
 }
