@@ -56,6 +56,20 @@ def test_archives_unpack_to_what_they_say():
             profile(here, DIGITS.resolve(), "x.npz", says=["x.npz"])
 
 
+def test_directories_of_archives_count():
+    name, n = b"a.npy", 200000
+    entry = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 0, 0, 0, 0, len(name), 0, 0, 0, 0, 0, 0) + name
+    directory = entry * n
+    end64 = struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, n, n, len(directory), 0)
+    ends = {"large": end64 + struct.pack("<4sIQI", b"PK\6\7", 0, len(directory), 1) + struct.pack("<4s4H2IH", b"PK\5\6", *[0] * 2, *[0xffff] * 2, *[0xffffffff] * 2, 0),
+            "small": struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, n & 0xffff, n & 0xffff, len(directory), 0, 0)}
+    with folder() as here:
+        for kind, end in ends.items():
+            (here / "x.npz").write_bytes(directory + end)
+            said = within(64, "profile", DIGITS.resolve(), "--data", "x.npz", "-o", "p.json", cwd=here)
+            said.refuses(BAD_INPUT, "x.npz", *(("directory takes", "limit") if kind == "large" else ()))
+
+
 def chunk(kind, content):
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
