@@ -35,6 +35,7 @@
 
 /* glibc's own, under the names that it keeps for replacements of malloc, and AddressSanitizer's,
  * where it is there. */
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): their names */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
@@ -43,6 +44,7 @@ void *__interceptor_malloc(size_t size) __attribute__((weak));
 void *__interceptor_calloc(size_t count, size_t size) __attribute__((weak));
 void *__interceptor_realloc(void *old, size_t size) __attribute__((weak));
 void *__interceptor_memalign(size_t alignment, size_t size) __attribute__((weak));
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 enum { MOST_SECONDS = 10 };
 
@@ -232,7 +234,8 @@ static int counted_main(int argc, char **argv, char **environment) {
 typedef int start_main(int (*main)(int, char **, char **), int argc, char **argv,
                        void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
                        void *stack_end);
-start_main __libc_start_main;
+start_main __libc_start_main; /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp):
+                                 glibc's name */
 
 int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
                       void (*fini)(void), void (*rtld_fini)(void), void *stack_end) {

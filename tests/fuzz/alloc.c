@@ -15,8 +15,10 @@
 
 enum { POINTS = 2 };
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): --wrap's names */
 int __real_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* the target's */
 int __wrap_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 static atomic_ulong calls;
 static unsigned long failing; /* from 1; 0: none */
@@ -32,6 +34,7 @@ static bool fails(void) {
     return yes;
 }
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): --wrap's names */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
@@ -47,6 +50,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t size);
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 void *__wrap_malloc(size_t size) {
     return fails() ? NULL : __real_malloc(size);

@@ -223,7 +223,7 @@ static const char *check_params(struct bytes bytes, bool *good, struct tmk_diag 
     else if (status != TMK_OK)
         wrong = status == TMK_FORMAT && has_place(diag->text, "damaged: byte ") ? NULL : "no place";
     else if (tmk_relay_params_print(params, &printed, diag) != TMK_OK || printed.len != bytes.len ||
-             memcmp(printed.data, bytes.data, bytes.len))
+             memcmp(printed.data, bytes.data, bytes.len) != 0)
         wrong = "prints other bytes";
     tmk_text_finish(&printed);
     tmk_relay_params_destroy(&params);

@@ -182,7 +182,7 @@ static bool is_exact(const struct tmk_node *node) {
 }
 
 static float *row_major(const struct fixture *f, const float *x) {
-    float *out = malloc(f->count * sizeof *out);
+    float *out = malloc((f->count + 1) * sizeof *out);
     assert_non_null(out);
     if (f->block > 1)
         tmk_from_blocks(x, out, &f->space, f->block);

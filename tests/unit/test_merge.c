@@ -142,8 +142,9 @@ static void run(struct tmk_profile *p, const struct batch *b) {
     look(&t[INPUT], TMK_STATS_HISTOGRAM, b->x, &b->shape, &b->at);
     if (t[INPUT].sample_min)
         keep_samples(p, b);
+    const uint64_t ninth = b->sample / 9;
     for (uint32_t k = 0; k < BATCH * WIDTH; k++)
-        other[k] = (float)(b->sample / 9) + 1;
+        other[k] = (float)ninth + 1;
     look(&t[STEPS], TMK_STATS_HISTOGRAM, other, &b->shape, &b->at);
     memset(other, 0, sizeof other);
     look(&t[DEAD], TMK_STATS_RANGE, other, &b->shape, &b->at);

@@ -137,7 +137,7 @@ static void responses_are_normalised_with_any_power(void **state) {
                     if (k >= 0 && k < CHANNELS)
                         sum += pow((double)in_values[0][k * AREA + j], 2);
                 double want = (double)in_values[0][c * AREA + j] / pow(2 + 0.5 / SIZE * sum, beta);
-                near(&y, (size_t)(c * AREA + j), want, 5e-7 * fabs(want));
+                near(&y, (size_t)c * AREA + (size_t)j, want, 5e-7 * fabs(want));
             }
         tmk_tensor_finish(&y);
     }

@@ -275,7 +275,8 @@ static void versions_of_an_operator_follow_each_other(void **state) {
     for (const struct tmk_op *const *p = tmk_op_list(); *p; p++) {
         const struct tmk_op *row = *p, *next = NULL;
         for (const struct tmk_op *const *q = tmk_op_list(); *q; q++) {
-            if (*q == row || strcmp((*q)->name, row->name) || strcmp((*q)->domain, row->domain))
+            if (*q == row || strcmp((*q)->name, row->name) != 0 ||
+                strcmp((*q)->domain, row->domain) != 0)
                 continue;
             if ((*q)->since <= row->until && row->since <= (*q)->until)
                 fail_msg("%s: versions %d and %d overlap", row->name, row->since, (*q)->since);

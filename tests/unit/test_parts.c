@@ -106,8 +106,9 @@ static void open_stage(struct stage *stage, uint32_t batch, uint64_t skip) {
     struct tmk_diag diag = {0};
     struct tmk_text file = {0};
     float x[SAMPLES * WIDTH];
-    for (int i = 0; i < SAMPLES * WIDTH; i++)
-        x[i] = (float)(i / WIDTH);
+    for (int i = 0; i < SAMPLES; i++)
+        for (int k = 0; k < WIDTH; k++)
+            x[i * WIDTH + k] = (float)i;
     compose(&file, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (40, 3), }", x, sizeof x);
     put("x.npy", file.data, file.len);
     tmk_text_finish(&file);

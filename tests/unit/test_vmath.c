@@ -123,7 +123,7 @@ static void functions_are_near_libm_over_all_floats(void **state) {
                 check_value(v, &functions[f], x[i], y[i]);
             /* where networks have their values */
             for (n = 0; n < ROOM; n++)
-                x[n] = ((float)n - ROOM / 2) * (20.0f / ROOM);
+                x[n] = ((float)n - 0.5f * ROOM) * (20.0f / ROOM);
             map_of(v, &functions[f])(x, y, n);
             for (size_t i = 0; i < n; i++)
                 check_value(v, &functions[f], x[i], y[i]);
@@ -203,6 +203,12 @@ static float element(void) {
     return ((float)(r >> 8) - 0x1p23f) * 0x1p-20f;
 }
 
+/* A whole number, of either sign. */
+static float seventh(void) {
+    const int32_t seventh = (int32_t)next() / 7;
+    return (float)seventh;
+}
+
 static void results_depend_on_the_element_alone(void **state) {
     (void)state;
     enum { MOST = 70 };
@@ -241,7 +247,7 @@ static void sums_and_extremes_have_one_set_of_bits(void **state) {
         for (size_t n = 0; n < 4 * MOST; n++) {
             size_t count = n % MOST;
             for (size_t i = 0; i < count; i++) {
-                x[i] = n < 2 * MOST ? (float)((int32_t)next() / 7) * 0x1p-20f : element();
+                x[i] = n < 2 * MOST ? seventh() * 0x1p-20f : element();
                 s[i] = (float)i;
                 b[i] = element();
             }
@@ -335,9 +341,9 @@ static void dot_products_have_one_set_of_bits(void **state) {
     static float a[ROWS * DEPTH], b[COLUMNS * DEPTH], want[ROWS * COLUMNS], c[ROWS * COLUMNS];
     const struct tmk_vmath *v;
     for (size_t i = 0; i < TMK_COUNT(a); i++)
-        a[i] = (float)((int32_t)next() / 7) * 0x1p-28f;
+        a[i] = seventh() * 0x1p-28f;
     for (size_t i = 0; i < TMK_COUNT(b); i++)
-        b[i] = (float)((int32_t)next() / 7) * 0x1p-28f;
+        b[i] = seventh() * 0x1p-28f;
     for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++)
         for (size_t n = 0; n < 600; n++) {
             size_t rows = next() % (ROWS + 1), columns = next() % (COLUMNS + 1), depth = n % DEPTH;
