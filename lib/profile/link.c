@@ -173,65 +173,54 @@ bool tmk_linking_same_op(const struct tmk_profile_tensor *a, const struct tmk_pr
 
 /* ---- ending ---- */
 
-/* For walks towards results: who is computed from whom. */
-struct readers {
-    uint32_t *begin, *ids; /* those of value i: ids[begin[i]] to ids[begin[i + 1]] */
-    bool *seen;            /* scratch */
-    uint32_t *stack;
+/* Where each original that is not matched went: the one value at which all ways from it towards
+ * results first meet a match. */
+struct ways {
+    uint32_t *to; /* [original]: TMK_UNLINKED: none meets one */
+    bool *fork;   /* [original]: they meet several */
+    uint32_t *stack, n;
 };
 
-static void finish_readers(struct readers *r) {
-    free(r->begin);
-    free(r->ids);
-    free(r->seen);
-    free(r->stack);
+static void finish_ways(struct ways *w) {
+    free(w->to);
+    free(w->fork);
+    free(w->stack);
 }
 
-static bool init_readers(struct readers *r, const struct tmk_profile *profile) {
-    size_t n = profile->n_tensors, edges = 0;
-    for (size_t i = 0; i < n; i++)
-        edges += profile->tensors[i].n_operands;
-    r->begin = calloc(n + 2, sizeof *r->begin);
-    r->ids = malloc((edges + 1) * sizeof *r->ids);
-    r->seen = calloc(n + 1, sizeof *r->seen);
-    r->stack = malloc((n + 1) * sizeof *r->stack);
-    if (!r->begin || !r->ids || !r->seen || !r->stack)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < profile->tensors[i].n_operands; k++)
-            if (profile->tensors[i].operands[k] < n)
-                r->begin[profile->tensors[i].operands[k] + 2]++;
-    for (size_t i = 2; i < n + 2; i++)
-        r->begin[i] += r->begin[i - 1];
-    for (size_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < profile->tensors[i].n_operands; k++)
-            if (profile->tensors[i].operands[k] < n)
-                r->ids[r->begin[profile->tensors[i].operands[k] + 1]++] = (uint32_t)i;
-    return true;
+/* A way from this original meets `value`, or several where fork. */
+static void add_way(struct ways *w, uint32_t original, uint32_t value, bool fork) {
+    if (w->fork[original] || (!fork && w->to[original] == value))
+        return;
+    w->fork[original] = fork || w->to[original] != TMK_UNLINKED;
+    w->to[original] = value;
+    w->stack[w->n++] = original;
 }
 
-/* The one value at which all ways from the original towards results first meet a match;
- * TMK_UNLINKED: there are several, or none. */
-static uint32_t where_it_went(const struct tmk_linking *l, struct readers *r, uint32_t original) {
-    uint32_t found = TMK_UNLINKED, n = 0;
-    bool several = false;
-    memset(r->seen, 0, l->from->n_tensors * sizeof *r->seen);
-    r->stack[n++] = original;
-    r->seen[original] = true;
-    while (n && !several) {
-        uint32_t at = r->stack[--n];
-        for (uint32_t k = r->begin[at]; k < r->begin[at + 1]; k++) {
-            uint32_t reader = r->ids[k], value = l->value_of[reader];
-            if (value != TMK_UNLINKED) {
-                several |= found != TMK_UNLINKED && found != value;
-                found = value;
-            } else if (!r->seen[reader]) {
-                r->seen[reader] = true;
-                r->stack[n++] = reader;
-            }
+/* All that a reader reads goes where it goes. */
+static void add_ways_of(const struct tmk_linking *l, struct ways *w, uint32_t reader,
+                        uint32_t value, bool fork) {
+    const struct tmk_profile_tensor *t = &l->from->tensors[reader];
+    for (uint32_t k = 0; k < t->n_operands; k++)
+        if (t->operands[k] < l->from->n_tensors && l->value_of[t->operands[k]] == TMK_UNLINKED)
+            add_way(w, t->operands[k], value, fork);
+}
+
+static enum tmk_status find_ways(const struct tmk_linking *l, struct ways *w) {
+    const uint32_t n = l->from->n_tensors;
+    w->to = unlinked(n);
+    w->fork = calloc((size_t)n + 1, sizeof *w->fork);
+    w->stack = malloc(((size_t)n * 2 + 1) * sizeof *w->stack); /* first one value, then several */
+    if (!w->to || !w->fork || !w->stack)
+        return tmk_nomem(l->diag);
+    for (uint32_t i = n; i-- > 0;) {
+        if (l->value_of[i] != TMK_UNLINKED)
+            add_ways_of(l, w, i, l->value_of[i], false);
+        while (w->n) {
+            uint32_t at = w->stack[--w->n];
+            add_ways_of(l, w, at, w->to[at], w->fork[at]);
         }
     }
-    return several ? TMK_UNLINKED : found;
+    return TMK_OK;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -300,32 +289,28 @@ static void mark_constants(const struct tmk_profile *profile, bool *constant) {
     }
 }
 
-static enum tmk_status tell_the_rest(struct tmk_linking *l, struct readers *r, bool *constant) {
+static enum tmk_status tell_the_rest(struct tmk_linking *l, const struct ways *ways,
+                                     bool *constant) {
     mark_constants(l->from, constant);
     for (uint32_t i = 0; i < l->from->n_tensors; i++) {
-        struct tmk_lineage_original *o = &l->link->record->originals[i];
         if (l->value_of[i] != TMK_UNLINKED)
             continue;
-        if (constant[i]) {
-            o->verdict = TMK_LINEAGE_CONSTANT;
-            continue;
-        }
-        uint32_t value = where_it_went(l, r, i);
-        if (value != TMK_UNLINKED)
-            TMK_TRY(absorb(l, i, value));
+        if (constant[i])
+            l->link->record->originals[i].verdict = TMK_LINEAGE_CONSTANT;
+        else if (ways->to[i] != TMK_UNLINKED && !ways->fork[i])
+            TMK_TRY(absorb(l, i, ways->to[i]));
     }
     return TMK_OK;
 }
 
 enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass, struct tmk_link **out) {
     struct tmk_lineage_record *record = l->link->record;
-    struct readers readers = {0};
+    struct ways ways = {0};
     bool *constant = calloc((size_t)l->from->n_tensors + 1, sizeof *constant);
-    enum tmk_status status =
-        constant && init_readers(&readers, l->from) ? TMK_OK : tmk_nomem(l->diag);
+    enum tmk_status status = constant ? find_ways(l, &ways) : tmk_nomem(l->diag);
     if (status == TMK_OK)
-        status = tell_the_rest(l, &readers, constant);
-    finish_readers(&readers);
+        status = tell_the_rest(l, &ways, constant);
+    finish_ways(&ways);
     free(constant);
     TMK_TRY(status);
     const char *text = tmk_lineage_record_text(record, pass);

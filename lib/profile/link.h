@@ -48,6 +48,7 @@ bool tmk_linking_same_op(const struct tmk_profile_tensor *a, const struct tmk_pr
 TMK_NODISCARD enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted);
 /* Matches those of the marked originals and values that have one name, one operator, and operands
  * that are all matched. */
-void tmk_linking_namesakes(struct tmk_linking *l, const bool *originals, const bool *values);
+TMK_NODISCARD enum tmk_status tmk_linking_namesakes(struct tmk_linking *l, const bool *originals,
+                                                    const bool *values);
 
 #endif

@@ -2,18 +2,13 @@
 /* Matching without numbers: by fingerprints, and where an edit upstream changed these, by what a
  * value is made of. Every rule takes a pair only if nothing else on either side would do as well.
  */
-#include <ctype.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "base/map.h"
-#include "profile/link.h"
+#include "profile/link_index.h"
 
-enum {
-    MOST_CANDIDATES = 16, /* listed of an ambiguous original */
-    TELLING_WEIGHT = 16   /* elements from which on equal weights are no coincidence */
-};
+enum { MOST_CANDIDATES = 16 }; /* listed of an ambiguous original */
 
 /* ---- values that are computed alike, side by side ---- */
 
@@ -142,58 +137,61 @@ enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted) {
 
 /* ---- other weights ---- */
 
-static bool is_free(const struct tmk_linking *l, uint32_t original, uint32_t value) {
-    return original < l->from->n_tensors && value < l->to->n_tensors &&
-           l->value_of[original] == TMK_UNLINKED && l->original_of[value] == TMK_UNLINKED;
-}
-
 /* Results whose whole past is alike, as often on either side. Of weights a fingerprint knows the
  * shape only. */
-static bool take_alone(struct tmk_linking *l, const struct entries *entries) {
+static void take_alone(struct tmk_linking *l, const struct entries *entries) {
     struct group g;
-    bool progress = false;
     for (uint32_t at = 0; next_group(entries, &at, &g);)
         if (g.n_originals == 1 && g.n_values == 1 &&
-            is_free(l, g.originals[0].id, g.values[0].id) &&
-            l->from->tensors[g.originals[0].id].kind != TMK_PROFILE_WEIGHT) {
+            tmk_link_is_free(l, g.originals[0].id, g.values[0].id) &&
+            l->from->tensors[g.originals[0].id].kind != TMK_PROFILE_WEIGHT)
             tmk_linking_take(l, g.originals[0].id, g.values[0].id, TMK_LINK_STRUCTURE);
-            progress = true;
-        }
-    return progress;
 }
 
 /* What a matched pair is computed from: operand by operand. */
-static bool take_operands(struct tmk_linking *l) {
+static bool take_operands_of(struct tmk_link_index *x, uint32_t original) {
+    const struct tmk_linking *l = x->l;
+    const struct tmk_profile_tensor *o = &l->from->tensors[original],
+                                    *v = &l->to->tensors[l->value_of[original]];
     bool progress = false;
-    for (uint32_t i = l->from->n_tensors; i-- > 0;) {
-        if (l->value_of[i] == TMK_UNLINKED)
-            continue;
-        const struct tmk_profile_tensor *o = &l->from->tensors[i],
-                                        *v = &l->to->tensors[l->value_of[i]];
-        if (o->fingerprint != v->fingerprint || o->n_operands != v->n_operands)
-            continue;
-        for (uint32_t k = 0; k < o->n_operands; k++) {
-            uint32_t a = o->operands[k], b = v->operands[k];
-            if (is_free(l, a, b) &&
-                l->from->tensors[a].fingerprint == l->to->tensors[b].fingerprint) {
-                tmk_linking_take(l, a, b, TMK_LINK_STRUCTURE);
-                progress = true;
-            }
+    if (o->fingerprint != v->fingerprint || o->n_operands != v->n_operands)
+        return false;
+    for (uint32_t k = 0; k < o->n_operands; k++) {
+        uint32_t a = o->operands[k], b = v->operands[k];
+        if (tmk_link_is_free(l, a, b) &&
+            l->from->tensors[a].fingerprint == l->to->tensors[b].fingerprint) {
+            tmk_link_index_take(x, a, b, TMK_LINK_STRUCTURE);
+            progress = true;
         }
     }
     return progress;
 }
 
+/* Of all pairs that were matched since the last time, results first. */
+static bool take_operands(struct tmk_link_index *x) {
+    uint32_t n = x->l->from->n_tensors;
+    bool progress = false;
+    for (uint32_t i = n; i-- > 0;) {
+        i = tmk_idset_down(&x->matched, i);
+        if (i == TMK_NO_ID)
+            break;
+        tmk_idset_remove(&x->matched, i);
+        progress = take_operands_of(x, i) || progress;
+    }
+    return progress;
+}
+
 /* Two files of one network: IDs mean the same. */
-static bool take_ordinals(struct tmk_linking *l, const struct entries *entries) {
+static bool take_ordinals(struct tmk_link_index *x, const struct entries *entries) {
+    const struct tmk_linking *l = x->l;
     struct group g;
     bool progress = false;
     if (l->from->model.fingerprint != l->to->model.fingerprint)
         return false;
     for (uint32_t at = 0; next_group(entries, &at, &g);)
         for (uint32_t i = 0; g.n_originals == g.n_values && i < g.n_originals; i++)
-            if (is_free(l, g.originals[i].id, g.values[i].id)) {
-                tmk_linking_take(l, g.originals[i].id, g.values[i].id, TMK_LINK_STRUCTURE);
+            if (tmk_link_is_free(l, g.originals[i].id, g.values[i].id)) {
+                tmk_link_index_take(x, g.originals[i].id, g.values[i].id, TMK_LINK_STRUCTURE);
                 progress = true;
             }
     return progress;
@@ -201,158 +199,90 @@ static bool take_ordinals(struct tmk_linking *l, const struct entries *entries) 
 
 /* ---- behind an edit ---- */
 
-typedef bool (*likeness)(const struct tmk_linking *l, uint32_t original, uint32_t value);
-
-static bool same_maker(const struct tmk_linking *l, uint32_t original, uint32_t value) {
-    const struct tmk_profile_tensor *o = &l->from->tensors[original], *v = &l->to->tensors[value];
-    return tmk_linking_same_op(o, v) && !tmk_linking_shapes_differ(o, v) &&
-           !*o->path == !*v->path && o->n_operands == v->n_operands;
-}
-
-static bool by_operands(const struct tmk_linking *l, uint32_t original, uint32_t value) {
-    const struct tmk_profile_tensor *o = &l->from->tensors[original], *v = &l->to->tensors[value];
-    if (!o->n_operands || !same_maker(l, original, value))
-        return false;
-    for (uint32_t k = 0; k < o->n_operands; k++)
-        if (o->operands[k] >= l->from->n_tensors || l->value_of[o->operands[k]] == TMK_UNLINKED ||
-            l->value_of[o->operands[k]] != v->operands[k])
-            return false;
-    return true;
-}
-
-static bool is_telling(const struct tmk_profile_tensor *weight) {
-    size_t n;
-    return weight->has_shape && tmk_shape_count(&weight->shape, &n) && n >= TELLING_WEIGHT;
-}
-
-static bool by_weights(const struct tmk_linking *l, uint32_t original, uint32_t value) {
-    const struct tmk_profile_tensor *o = &l->from->tensors[original], *v = &l->to->tensors[value];
-    bool telling = false;
-    if (!same_maker(l, original, value))
-        return false;
-    for (uint32_t k = 0; k < o->n_operands; k++) {
-        if (o->operands[k] >= l->from->n_tensors)
-            return false;
-        const struct tmk_profile_tensor *weight = &l->from->tensors[o->operands[k]];
-        if (weight->kind != TMK_PROFILE_WEIGHT)
+static bool take_like(struct tmk_link_index *x, enum tmk_link_rule rule,
+                      enum tmk_link_evidence evidence) {
+    struct tmk_idset *pending = &x->pending[rule];
+    bool progress = false;
+    for (uint32_t o = 0; (o = tmk_idset_up(pending, o)) != TMK_NO_ID; o++) {
+        tmk_idset_remove(pending, o);
+        uint32_t v = tmk_link_index_find(x, rule, o);
+        if (v == TMK_UNLINKED)
             continue;
-        if (l->value_of[weight->id] == TMK_UNLINKED || l->value_of[weight->id] != v->operands[k])
-            return false;
-        telling = telling || is_telling(weight);
-    }
-    return telling;
-}
-
-/* Exporters number what has no name, and number it anew after an edit. */
-static bool is_name(const char *name) {
-    while (*name && !isalpha((unsigned char)*name))
-        name++;
-    return *name;
-}
-
-/* Does what they are made of speak against it? */
-static bool operands_differ(const struct tmk_linking *l, const struct tmk_profile_tensor *o,
-                            const struct tmk_profile_tensor *v) {
-    for (uint32_t k = 0; k < o->n_operands && k < v->n_operands; k++) {
-        uint32_t a = o->operands[k], b = v->operands[k];
-        if (a < l->from->n_tensors && b < l->to->n_tensors && l->value_of[a] != TMK_UNLINKED &&
-            l->original_of[b] != TMK_UNLINKED && l->value_of[a] != b)
-            return true;
-    }
-    return false;
-}
-
-static bool by_name(const struct tmk_linking *l, uint32_t original, uint32_t value) {
-    const struct tmk_profile_tensor *o = &l->from->tensors[original], *v = &l->to->tensors[value];
-    return is_name(o->name) && strcmp(o->name, v->name) == 0 && strcmp(o->path, v->path) == 0 &&
-           (tmk_linking_same_op(o, v) || (!o->has_producer && !v->has_producer)) &&
-           (o->kind == TMK_PROFILE_WEIGHT) == (v->kind == TMK_PROFILE_WEIGHT) &&
-           !tmk_linking_shapes_differ(o, v) && !operands_differ(l, o, v);
-}
-
-void tmk_linking_namesakes(struct tmk_linking *l, const bool *originals, const bool *values) {
-    for (uint32_t o = 0; o < l->from->n_tensors; o++)
-        for (uint32_t v = 0; originals[o] && v < l->to->n_tensors; v++)
-            if (values[v] && is_free(l, o, v) && by_operands(l, o, v) && by_name(l, o, v))
-                tmk_linking_take(l, o, v, TMK_LINK_OPERANDS);
-}
-
-/* The only free value that is like the original; TMK_UNLINKED: none, or *several. */
-static uint32_t only_value(const struct tmk_linking *l, uint32_t original, likeness like,
-                           bool *several) {
-    uint32_t found = TMK_UNLINKED;
-    for (uint32_t v = 0; v < l->to->n_tensors; v++)
-        if (is_free(l, original, v) && like(l, original, v)) {
-            if (found != TMK_UNLINKED) {
-                *several = true;
-                return TMK_UNLINKED;
-            }
-            found = v;
-        }
-    return found;
-}
-
-static bool is_only_original(const struct tmk_linking *l, uint32_t original, uint32_t value,
-                             likeness like) {
-    for (uint32_t o = 0; o < l->from->n_tensors; o++)
-        if (o != original && is_free(l, o, value) && like(l, o, value))
-            return false;
-    return true;
-}
-
-static bool take_like(struct tmk_linking *l, likeness like, enum tmk_link_evidence evidence) {
-    bool progress = false, several = false;
-    for (uint32_t o = 0; o < l->from->n_tensors; o++) {
-        if (l->value_of[o] != TMK_UNLINKED)
-            continue;
-        uint32_t v = only_value(l, o, like, &several);
-        if (v == TMK_UNLINKED || !is_only_original(l, o, v, like))
-            continue;
-        tmk_linking_take(l, o, v, evidence);
+        tmk_link_index_take(x, o, v, evidence);
         progress = true;
     }
     return progress;
 }
 
+static void take_all(struct tmk_link_index *x, const struct entries *entries) {
+    /* a weaker rule only where the stronger ones have nothing more to say */
+    while (take_operands(x) || take_like(x, TMK_LINK_BY_OPERANDS, TMK_LINK_OPERANDS) ||
+           take_like(x, TMK_LINK_BY_WEIGHTS, TMK_LINK_WEIGHTS) ||
+           take_like(x, TMK_LINK_BY_NAME, TMK_LINK_NAME) || take_ordinals(x, entries)) {
+    }
+}
+
+enum tmk_status tmk_linking_namesakes(struct tmk_linking *l, const bool *originals,
+                                      const bool *values) {
+    struct tmk_link_shelves names;
+    enum tmk_status status = tmk_link_shelves_init(&names, l, TMK_LINK_BY_NAME, NULL);
+    for (uint32_t o = 0; status == TMK_OK && o < l->from->n_tensors; o++) {
+        uint32_t at, n = tmk_link_shelf(&names, tmk_link_name_key(&l->from->tensors[o]), &at);
+        for (; originals[o] && l->value_of[o] == TMK_UNLINKED && n; n--, at++) {
+            uint32_t v = names.all[at].value;
+            if (values[v] && tmk_link_is_free(l, o, v) &&
+                tmk_link_is_like(l, TMK_LINK_BY_OPERANDS, o, v) &&
+                tmk_link_is_like(l, TMK_LINK_BY_NAME, o, v))
+                tmk_linking_take(l, o, v, TMK_LINK_OPERANDS);
+        }
+    }
+    tmk_link_shelves_finish(&names);
+    return status;
+}
+
 /* ---- what could not be told ---- */
 
-static enum tmk_status list_like(struct tmk_linking *l, uint32_t original, likeness like) {
-    struct tmk_link_match *match = &l->link->matches[original];
-    for (uint32_t v = 0; v < l->to->n_tensors && match->n_candidates < MOST_CANDIDATES; v++)
-        if (is_free(l, original, v) && like(l, original, v))
-            TMK_TRY(tmk_linking_add_candidate(l, original, v));
-    match->ambiguous = match->n_candidates > 0;
+/* Free values of a group, for all of its originals. */
+static enum tmk_status list_group(struct tmk_linking *l, const struct group *g) {
+    uint32_t free_ones[MOST_CANDIDATES], n = 0;
+    for (uint32_t i = 0; i < g->n_values && n < MOST_CANDIDATES; i++)
+        if (l->original_of[g->values[i].id] == TMK_UNLINKED)
+            free_ones[n++] = g->values[i].id;
+    for (uint32_t i = 0; i < g->n_originals; i++)
+        for (uint32_t k = 0; k < n && l->value_of[g->originals[i].id] == TMK_UNLINKED; k++)
+            TMK_TRY(tmk_linking_add_candidate(l, g->originals[i].id, free_ones[k]));
     return TMK_OK;
 }
 
-static bool by_fingerprint(const struct tmk_linking *l, uint32_t original, uint32_t value) {
-    uint64_t fingerprint = l->from->tensors[original].fingerprint;
-    return fingerprint && fingerprint == l->to->tensors[value].fingerprint;
-}
-
-static enum tmk_status list_ambiguous(struct tmk_linking *l) {
-    for (uint32_t o = 0; o < l->from->n_tensors; o++) {
-        if (l->value_of[o] != TMK_UNLINKED)
+static enum tmk_status list_ambiguous(struct tmk_link_index *x, const struct entries *entries) {
+    struct group g;
+    for (uint32_t at = 0; next_group(entries, &at, &g);)
+        TMK_TRY(list_group(x->l, &g));
+    for (uint32_t o = 0; o < x->l->from->n_tensors; o++) {
+        struct tmk_link_match *match = &x->l->link->matches[o];
+        if (x->l->value_of[o] != TMK_UNLINKED)
             continue;
-        TMK_TRY(list_like(l, o, by_fingerprint));
-        if (!l->link->matches[o].ambiguous)
-            TMK_TRY(list_like(l, o, by_operands));
+        if (!match->n_candidates)
+            TMK_TRY(tmk_link_index_list(x, o, MOST_CANDIDATES));
+        match->ambiguous = match->n_candidates > 0;
     }
     return TMK_OK;
 }
 
 static enum tmk_status match(struct tmk_linking *l) {
     struct entries entries;
+    struct tmk_link_index index;
     TMK_TRY(tmk_linking_content(l, NULL));
     TMK_TRY(list_entries(l, false, &entries));
-    /* a weaker rule only where the stronger ones have nothing more to say */
-    while (take_alone(l, &entries) || take_operands(l) ||
-           take_like(l, by_operands, TMK_LINK_OPERANDS) ||
-           take_like(l, by_weights, TMK_LINK_WEIGHTS) || take_like(l, by_name, TMK_LINK_NAME) ||
-           take_ordinals(l, &entries)) {
+    take_alone(l, &entries);
+    enum tmk_status status = tmk_link_index_init(&index, l);
+    if (status == TMK_OK) {
+        take_all(&index, &entries);
+        status = list_ambiguous(&index, &entries);
     }
+    tmk_link_index_finish(&index);
     free(entries.all);
-    return list_ambiguous(l);
+    return status;
 }
 
 enum tmk_status tmk_link_by_fingerprint(const struct tmk_profile *from,

@@ -128,12 +128,11 @@ static enum tmk_status match_bytes(struct tmk_linking *l, const struct sides *s)
 static enum tmk_status match_unseen(struct tmk_linking *l, const struct sides *s) {
     bool *originals = mark_unseen(&s->originals, l->from, false),
          *values = mark_unseen(&s->values, l->to, false);
-    bool ok = originals && values;
-    if (ok)
-        tmk_linking_namesakes(l, originals, values);
+    enum tmk_status status =
+        originals && values ? tmk_linking_namesakes(l, originals, values) : tmk_nomem(l->diag);
     free(originals);
     free(values);
-    return ok ? TMK_OK : tmk_nomem(l->diag);
+    return status;
 }
 
 static enum tmk_status match(struct tmk_linking *l, const struct tmk_link_numbers *numbers,

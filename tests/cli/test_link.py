@@ -152,6 +152,29 @@ def test_a_lineage_of_other_models_is_refused():
         assert not (path / "out.json").exists()
 
 
+def test_a_long_chain_and_a_crowd_of_readers_take_seconds():
+    """Behind an edit a chain of other operators, and readers of one value, half of them by another operator: with nothing alike,
+    or all, each value tried for each original would take minutes."""
+    def large(p, ops, edit, steps=12000):
+        nodes = [ob.node(edit, ["x"], [p + "first"]), ob.node("MatMul", [p + "first", p + "telling"], [p + "e"])]
+        nodes += [ob.node(ops[2 * i // steps], [p + "e", p + "s"], [f"{p}h{i}"]) for i in range(steps)]
+        nodes += [ob.node(ops[1], [f"{p}c{i - 1}" if i else p + "e", p + "s"], [f"{p}c{i}"]) for i in range(steps)]
+        nodes += [ob.node("Sum", [f"{p}h{i}" for i in range(at, at + 500)], [f"{p}t{at}"]) for at in range(0, steps, 500)]
+        nodes.append(ob.node("Sum", [f"{p}t{at}" for at in range(0, steps, 500)] + [f"{p}c{steps - 1}"], ["y"]))
+        weights = [ob.tensor(p + "s", [1], [0.5]), ob.tensor(p + "telling", [4, 4], numbers(16, 3))]
+        return ob.model(nodes, [ob.value("x", [1, 4])], [ob.value("y", [1, 4])], weights)
+
+    with folder() as path:
+        (path / "a.onnx").write_bytes(large("", ["Mul", "Add"], "Neg"))
+        (path / "b.onnx").write_bytes(large("z", ["Mul", "Sub"], "Abs"))
+        (path / "x.npy").write_bytes(npy_bytes((1, 1, 4), [1.0, 2.0, 3.0, 4.0]))
+        tidemark("profile", path / "a.onnx", "--data", path / "x.npy", "-o", path / "a.json").expect(DONE)
+        _, report = link(path, "b.onnx")
+        assert pairs(report) == {"x": "x", "s": "zs", "telling": "ztelling", "e": "ze", "y": "y"}, report["counts"]
+        assert {m["name"] for m in report["ambiguous"]} == {f"h{i}" for i in range(6000)}, report["counts"]
+        assert all(len(m["candidates"]) == 16 for m in report["ambiguous"])
+
+
 # ---- by numbers ----
 
 GAMMA, BETA, MEAN, VAR, EPSILON = [0.5, -2.0, 3.0], [0.1, 0.2, -0.3], [0.05, -0.1, 0.2], [0.25, 4.0, 1.0], 1e-5
