@@ -97,7 +97,7 @@ static enum tmk_status note_type(struct tmk_account *account, enum tmk_dtype dty
         TMK_TRY(tmk_stats_create(config->level, &account->floats, diag));
     if (dtype == TMK_FLOAT32 && !account->shadow && config->shadowed)
         TMK_TRY(tmk_stats_shadow_create(&config->shadow, &account->shadow, diag));
-    if (dtype == TMK_FLOAT32 && !account->shadow && config->rule == TMK_RULE_CONCAT)
+    if (dtype == TMK_FLOAT32 && !account->shadow && config->rule >= TMK_RULE_CONCAT)
         TMK_TRY(tmk_stats_shadow_create(NULL, &account->shadow, diag));
     account->dtype = dtype;
     return TMK_OK;
@@ -117,6 +117,7 @@ static enum tmk_status note(struct tmk_account *account, const struct tmk_shape 
     account->elements += count;
     account->runs++;
     account->shape = *shape;
+    account->channel_axis = at->channel_axis;
     account->last_sample = at->sample;
     return TMK_OK;
 }
@@ -222,6 +223,8 @@ enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_acco
     for (uint32_t i = 0; i < src->n_shapes; i++)
         TMK_TRY(note_shape(dst, &src->shapes[i].shape, src->shapes[i].runs * times, diag));
     dst->more_shapes |= src->more_shapes;
+    dst->other_channels |= src->other_channels;
+    dst->some_channels |= src->some_channels;
     dst->elements += elements;
     dst->runs += runs;
     return TMK_OK;

@@ -10,7 +10,13 @@
 #include "exec/samples.h"
 
 /* Rules by which a value's statistics follow from others' (see derive.h). */
-enum tmk_rule { TMK_RULE_NONE, TMK_RULE_CLAMP, TMK_RULE_CONCAT };
+enum tmk_rule {
+    TMK_RULE_NONE,
+    TMK_RULE_CLAMP,
+    TMK_RULE_CONCAT,
+    TMK_RULE_VIEW,     /* the same elements in the same order */
+    TMK_RULE_TRANSPOSE /* the same in another */
+};
 
 /* What to do at a slot. */
 struct tmk_slot_config {
@@ -30,6 +36,7 @@ struct tmk_slot_config {
     int64_t axis;      /* CONCAT: of the result; may count from the end */
     uint32_t *sources; /* slots, in order of the node's operands; malloc'ed */
     uint32_t n_sources;
+    uint32_t root;           /* VIEW, TRANSPOSE: whose elements they are, in the end */
     bool shadowed;           /* a clamp of this value has a rule: */
     struct tmk_clamp shadow; /* this one */
 };
@@ -57,13 +64,17 @@ enum { TMK_MOST_SHAPES = 16 };
 
 /* One slot's account. Zero-initialised is empty: nothing was ever seen. */
 struct tmk_account {
-    struct tmk_stats *floats;        /* float32 values, else NULL */
-    struct tmk_int_stats ints;       /* integers and bools */
-    enum tmk_dtype dtype;            /* TMK_UNDEFINED: never seen */
-    uint64_t elements;               /* of the shapes that ran: what the statistics must count */
-    uint64_t runs;                   /* tensors seen */
-    struct tmk_shape shape;          /* of the last one */
-    struct tmk_stats_shadow *shadow; /* as config->shadowed or a CONCAT rule wants, else NULL */
+    struct tmk_stats *floats;  /* float32 values, else NULL */
+    struct tmk_int_stats ints; /* integers and bools */
+    enum tmk_dtype dtype;      /* TMK_UNDEFINED: never seen */
+    uint64_t elements;         /* of the shapes that ran: what the statistics must count */
+    uint64_t runs;             /* tensors seen */
+    struct tmk_shape shape;    /* of the last one */
+    int32_t channel_axis;      /* of the last one */
+    /* With a rule: there were elements whose channels, by the axis, are not the source's; that had
+     * any. */
+    bool other_channels, some_channels;
+    struct tmk_stats_shadow *shadow; /* as config->shadowed or the rule wants, else NULL */
     struct tmk_stats_pass pass;      /* between begin and end */
     struct tmk_samples samples;      /* float32 values with config->per_sample, else empty */
     struct tmk_tops tops;            /* float32 values with config->tops, without a rule */

@@ -6,6 +6,8 @@
 
 #include "base/diag.h"
 #include "base/ptrmap.h"
+#include "graph/rewrite.h"
+#include "stats/shadow.h"
 #include "tensor/shape.h"
 
 /* ---- which ---- */
@@ -22,22 +24,16 @@ static const struct tmk_value *observed(const struct tmk_observer *observer) {
     return tmk_value_source(observer->node->outputs[0]);
 }
 
+static const struct tmk_tensor *constant(const struct tmk_value *value) {
+    return value ? tmk_value_constant(tmk_value_source(value)) : NULL;
+}
+
 /* The constant scalar that an operand is; NAN where it is none. */
 static float scalar(const struct tmk_value *value) {
-    const struct tmk_value *source = tmk_value_source(value);
-    const struct tmk_tensor *data = &source->data;
-    if (source->kind == TMK_VALUE_RESULT &&
-        tmk_node_is(source->producer, TMK_DOMAIN_ONNX, "Constant")) {
-        const struct tmk_attr *held = tmk_node_attr(source->producer, "value");
-        if (!held || held->kind != TMK_ATTR_TENSOR)
-            return NAN;
-        data = held->tensors;
-    } else if (source->kind != TMK_VALUE_INITIALIZER) {
-        return NAN;
-    }
-    if (data->dtype != TMK_FLOAT32 || tmk_tensor_count(data) != 1 || !data->data)
-        return NAN;
-    return *(const float *)data->data;
+    const struct tmk_tensor *data = constant(value);
+    return data && data->dtype == TMK_FLOAT32 && tmk_tensor_count(data) == 1
+               ? *(const float *)data->data
+               : NAN;
 }
 
 /* Up to operator set 10 the limits are attributes. An upper limit that is not given is the largest
@@ -64,7 +60,7 @@ static uint32_t source_of(const struct deriving *d, uint32_t slot,
                           const struct tmk_value *operand) {
     const struct tmk_value *value = tmk_value_source(operand);
     size_t source = (size_t)tmk_ptrmap_get(&d->slots, value);
-    if (!source || !tmk_ptrmap_get(&d->varies, value) ||
+    if (!source || source > slot || !tmk_ptrmap_get(&d->varies, value) ||
         d->configs[source - 1].level != d->configs[slot].level)
         return UINT32_MAX;
     return (uint32_t)source - 1;
@@ -120,23 +116,80 @@ static bool keeps_samples(const struct tmk_node *concat, const struct tmk_value 
     return false;
 }
 
+static enum tmk_status derive_concat(struct deriving *d, uint32_t slot, const struct tmk_node *node,
+                                     const struct tmk_value *value) {
+    const struct tmk_attr *axis = tmk_node_attr(node, "axis");
+    if (!axis || !keeps_samples(node, value, axis->i))
+        return TMK_OK;
+    d->configs[slot].axis = axis->i;
+    return set_rule(d, slot, TMK_RULE_CONCAT, node, node->n_inputs);
+}
+
+/* Integers that a node has as an attribute or, later, as its second operand; NULL: not known. */
+static const int64_t *integers(const struct tmk_node *node, const char *name, size_t *n) {
+    const struct tmk_tensor *operand = node->n_inputs > 1 ? constant(node->inputs[1]) : NULL;
+    if (!operand)
+        return tmk_node_ints(node, name, n);
+    *n = tmk_tensor_count(operand);
+    return operand->dtype == TMK_INT64 ? operand->data : NULL;
+}
+
+/* Is the first axis of a view that of its operand, whatever the shapes? */
+static bool keeps_first(const struct tmk_node *node) {
+    const bool squeezes = tmk_node_is(node, TMK_DOMAIN_ONNX, "Squeeze");
+    size_t n = 0;
+    if (node->row->channel == TMK_CHANNEL_INHERIT) /* and all others */
+        return true;
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Flatten"))
+        return tmk_node_int(node, "axis", 1) == 1;
+    if (squeezes || tmk_node_is(node, TMK_DOMAIN_ONNX, "Unsqueeze")) {
+        const int64_t *axes = integers(node, "axes", &n);
+        for (size_t i = 0; axes && i < n; i++)
+            if (axes[i] < 1)
+                return false;
+        return axes && n;
+    }
+    const int64_t *shape = integers(node, "shape", &n);
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "Reshape") && shape && n && shape[0] == 0 &&
+           !tmk_node_int(node, "allowzero", 0);
+}
+
+static uint32_t root_of(const struct tmk_slot_config *configs, uint32_t slot) {
+    return configs[slot].rule >= TMK_RULE_VIEW ? configs[slot].root : slot;
+}
+
+static enum tmk_status derive_moved(struct deriving *d, uint32_t slot, const struct tmk_node *node,
+                                    enum tmk_rule rule, bool samples_stay) {
+    struct tmk_slot_config *config = &d->configs[slot];
+    if (config->per_sample && !samples_stay)
+        return TMK_OK;
+    TMK_TRY(set_rule(d, slot, rule, node, 1));
+    if (config->rule == rule)
+        config->root = root_of(d->configs, config->sources[0]);
+    return TMK_OK;
+}
+
 static enum tmk_status derive_one(struct deriving *d, uint32_t slot) {
     const struct tmk_slot_config *config = &d->configs[slot];
     const struct tmk_observer *observer = &d->observers[slot];
     const struct tmk_value *value = observed(observer);
+    const struct tmk_node *node = value->producer;
     struct tmk_clamp clamp;
-    if (observer->in_subgraph || config->guard || config->print || config->see ||
-        !value->producer || value->producer->graph->parent || !tmk_ptrmap_get(&d->slots, value) ||
-        value->producer->n_inputs < 1 || !value->producer->inputs[0])
+    if (observer->in_subgraph || config->guard || config->print || config->see || !node ||
+        node->graph->parent || value->output != 0 || node->n_inputs < 1 || !node->inputs[0])
         return TMK_OK;
-    if (clamp_of(value->producer, &clamp))
-        return derive_clamp(d, slot, value->producer, &clamp);
-    const struct tmk_attr *axis = tmk_node_attr(value->producer, "axis");
-    if (!tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Concat") || !axis ||
-        !keeps_samples(value->producer, value, axis->i))
-        return TMK_OK;
-    d->configs[slot].axis = axis->i;
-    return set_rule(d, slot, TMK_RULE_CONCAT, value->producer, value->producer->n_inputs);
+    if (clamp_of(node, &clamp))
+        return derive_clamp(d, slot, node, &clamp);
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Concat"))
+        return derive_concat(d, slot, node, value);
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Transpose")) {
+        size_t n = 0;
+        const int64_t *perm = tmk_node_ints(node, "perm", &n);
+        return derive_moved(d, slot, node, TMK_RULE_TRANSPOSE, n && perm[0] == 0);
+    }
+    if (node->row->flags & TMK_OP_VIEW)
+        return derive_moved(d, slot, node, TMK_RULE_VIEW, keeps_first(node));
+    return TMK_OK;
 }
 
 /* What follows from constants and shapes alone may be folded, and is then observed elsewhere. */
@@ -178,6 +231,24 @@ enum tmk_status tmk_derive_rules(const struct tmk_graph *graph,
 
 /* ---- while running ---- */
 
+static bool has_rule(const struct tmk_account *account, const struct tmk_slot_config *config) {
+    return config->rule != TMK_RULE_NONE && account->dtype == TMK_FLOAT32 && account->runs;
+}
+
+static bool seen_in(const struct tmk_account *account, const struct tmk_stats_at *at) {
+    return account->runs && account->last_sample == at->sample;
+}
+
+/* What is known of a slot's value so far. */
+static struct tmk_stats_operand operand_of(const struct tmk_account *accounts,
+                                           const struct tmk_slot_config *configs, uint32_t slot) {
+    const struct tmk_slot_config *config = &configs[slot];
+    const struct tmk_account *known =
+        &accounts[config->rule == TMK_RULE_CLAMP ? config->sources[0] : slot];
+    return (struct tmk_stats_operand){
+        .x = known->floats, .shadow = config->rule == TMK_RULE_NONE ? NULL : known->shadow};
+}
+
 static void note_concat(struct tmk_account *accounts, const struct tmk_slot_config *configs,
                         uint32_t slot, const struct tmk_stats_at *at) {
     const struct tmk_slot_config *config = &configs[slot];
@@ -186,33 +257,88 @@ static void note_concat(struct tmk_account *accounts, const struct tmk_slot_conf
     struct tmk_stats_operand operands[TMK_MAX_INPUTS];
     size_t offset = 0;
     for (uint32_t i = 0; i < config->n_sources; i++) {
-        const struct tmk_account *source = &accounts[config->sources[i]];
-        const struct tmk_slot_config *rule = &configs[config->sources[i]];
-        size_t elements = tmk_shape_part(&source->shape, axis, source->shape.rank);
-        operands[i] = (struct tmk_stats_operand){source->floats, NULL, elements,
-                                                 tmk_shape_part(shape, axis, shape->rank), offset};
-        if (rule->rule == TMK_RULE_CLAMP) {
-            operands[i].x = accounts[rule->sources[0]].floats;
-            operands[i].shadow = accounts[rule->sources[0]].shadow;
-        } else if (rule->rule == TMK_RULE_CONCAT) {
-            operands[i].shadow = source->shadow;
-        }
-        offset += elements;
+        const struct tmk_shape *part = &accounts[config->sources[i]].shape;
+        operands[i] = operand_of(accounts, configs, config->sources[i]);
+        operands[i].elements = tmk_shape_part(part, axis, part->rank);
+        operands[i].stride = tmk_shape_part(shape, axis, shape->rank);
+        operands[i].offset = offset;
+        offset += operands[i].elements;
     }
     tmk_stats_shadow_concat(accounts[slot].shadow, operands, config->n_sources, at);
 }
 
+/* An operator may lose the channels of its operand, or never have had them, in some shapes. */
+static void note_channels(struct tmk_account *account, const struct tmk_account *source) {
+    size_t elements = 0;
+    (void)tmk_shape_count(&account->shape, &elements);
+    account->other_channels |= elements && account->channel_axis != source->channel_axis;
+    account->some_channels |= elements && account->channel_axis >= 0;
+}
+
 void tmk_derive_note(struct tmk_account *accounts, const struct tmk_slot_config *configs,
                      uint32_t n, const struct tmk_stats_at *at) {
-    for (uint32_t s = 0; s < n; s++) /* operands come before results */
-        if (configs[s].rule == TMK_RULE_CONCAT && accounts[s].dtype == TMK_FLOAT32 &&
-            accounts[s].runs && accounts[s].last_sample == at->sample)
+    for (uint32_t s = 0; s < n; s++) { /* operands come before results */
+        const struct tmk_slot_config *config = &configs[s];
+        if (!has_rule(&accounts[s], config) || !seen_in(&accounts[s], at))
+            continue;
+        const struct tmk_account *source = &accounts[config->sources[0]];
+        if (config->rule == TMK_RULE_CONCAT) {
             note_concat(accounts, configs, s, at);
+            continue;
+        }
+        note_channels(&accounts[s], source);
+        if (config->rule != TMK_RULE_VIEW)
+            continue;
+        const struct tmk_stats_operand operand = operand_of(accounts, configs, config->sources[0]);
+        tmk_stats_shadow_view(accounts[s].shadow, &operand, &source->shape, &accounts[s].shape, at);
+    }
+}
+
+/* The places that this batch has set in a value which is looked at, or clamped; false: it is not
+ * known yet. */
+static bool set_in_one(const struct tmk_account *accounts, const struct tmk_slot_config *configs,
+                       uint32_t slot, const struct tmk_stats_at *at, struct tmk_places *out) {
+    const struct tmk_slot_config *config = &configs[slot];
+    const bool clamped = config->rule == TMK_RULE_CLAMP;
+    if (config->rule > TMK_RULE_CLAMP ||
+        !seen_in(&accounts[clamped ? config->sources[0] : slot], at))
+        return false;
+    const struct tmk_stats_operand operand = operand_of(accounts, configs, slot);
+    *out = tmk_places_set(&operand, at);
+    return true;
+}
+
+/* Might there be a place in a transposed value that its shadow lacks? */
+static bool may_be_news(const struct tmk_account *accounts, const struct tmk_slot_config *configs,
+                        uint32_t slot, const struct tmk_stats_at *at) {
+    const struct tmk_slot_config *root = &configs[configs[slot].root];
+    const uint32_t *parts = root->rule == TMK_RULE_CONCAT ? root->sources : &configs[slot].root;
+    const uint32_t n = root->rule == TMK_RULE_CONCAT ? root->n_sources : 1;
+    for (uint32_t i = 0; i < n; i++) {
+        struct tmk_places set;
+        if (!set_in_one(accounts, configs, root_of(configs, parts[i]), at, &set) ||
+            tmk_stats_shadow_lacks(accounts[slot].shadow, &set, at))
+            return true;
+    }
+    return false;
+}
+
+enum tmk_status tmk_derive_look(struct tmk_account *accounts, const struct tmk_slot_config *configs,
+                                uint32_t slot, const struct tmk_tensor *tensor,
+                                const struct tmk_stats_at *at, struct tmk_diag *diag) {
+    const struct tmk_slot_config *config = &configs[slot];
+    struct tmk_account *account = &accounts[slot];
+    TMK_TRY(tmk_account_look(account, config, tensor, at, diag));
+    if (config->rule != TMK_RULE_TRANSPOSE || !has_rule(account, config) ||
+        !may_be_news(accounts, configs, slot, at))
+        return TMK_OK;
+    return tmk_stats_shadow_look(account->shadow, tensor->data, &tensor->shape, at, config->exclude,
+                                 config->n_exclude, diag);
 }
 
 /* ---- in the end ---- */
 
-static enum tmk_status derive_concat(struct tmk_account *accounts,
+static enum tmk_status add_up_concat(struct tmk_account *accounts,
                                      const struct tmk_slot_config *config,
                                      struct tmk_account *account, struct tmk_diag *diag) {
     const struct tmk_stats **operands = calloc(config->n_sources, sizeof *operands);
@@ -237,21 +363,29 @@ static enum tmk_status derive_samples(struct tmk_account *accounts,
     return TMK_OK;
 }
 
+static enum tmk_status derive_state(struct tmk_account *accounts,
+                                    const struct tmk_slot_config *config,
+                                    struct tmk_account *account, struct tmk_diag *diag) {
+    const struct tmk_account *source = &accounts[config->sources[0]];
+    if (config->rule == TMK_RULE_CONCAT)
+        return add_up_concat(accounts, config, account, diag);
+    if (config->rule == TMK_RULE_CLAMP)
+        TMK_TRY(tmk_stats_derive_clamp(source->floats, source->shadow, &account->floats, diag));
+    else
+        TMK_TRY(tmk_stats_derive_moved(source->floats, account->shadow, &account->floats, diag));
+    if (account->other_channels)
+        tmk_stats_drop_channels(account->floats, account->some_channels);
+    return TMK_OK;
+}
+
 enum tmk_status tmk_derive_all(struct tmk_account *accounts, const struct tmk_slot_config *configs,
                                uint32_t n, struct tmk_diag *diag) {
     for (uint32_t s = 0; s < n; s++) {
-        struct tmk_account *account = &accounts[s];
-        const struct tmk_slot_config *config = &configs[s];
-        if (config->rule == TMK_RULE_NONE || account->dtype != TMK_FLOAT32 || !account->runs)
+        if (!has_rule(&accounts[s], &configs[s]))
             continue;
-        if (config->per_sample)
-            TMK_TRY(derive_samples(accounts, config, account, diag));
-        if (config->rule == TMK_RULE_CONCAT)
-            TMK_TRY(derive_concat(accounts, config, account, diag));
-        else
-            TMK_TRY(tmk_stats_derive_clamp(accounts[config->sources[0]].floats,
-                                           accounts[config->sources[0]].shadow, &account->floats,
-                                           diag));
+        if (configs[s].per_sample)
+            TMK_TRY(derive_samples(accounts, &configs[s], &accounts[s], diag));
+        TMK_TRY(derive_state(accounts, &configs[s], &accounts[s], diag));
     }
     return TMK_OK;
 }

@@ -129,7 +129,7 @@ static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tenso
         const struct tmk_sight sight = {crew->number, config->id, at.sample, at.samples, tensor};
         TMK_TRY(options->print.see(options->print.see_context, &sight, diag));
     }
-    return tmk_account_look(&crew->accounts[slot], config, tensor, &at, diag);
+    return tmk_derive_look(crew->accounts, options->slots, slot, tensor, &at, diag);
 }
 
 static enum tmk_status begin(void *context, uint32_t slot, const struct tmk_tensor *tensor,

@@ -104,7 +104,8 @@ struct tmk_plan {
 enum tmk_tap_need {
     TMK_TAP_PIECES, /* every element once, in any layout and order */
     TMK_TAP_WHOLE,  /* the whole tensor in memory, row-major */
-    TMK_TAP_SHAPE   /* float32: only its shape, once it was made; else WHOLE */
+    TMK_TAP_SHAPE   /* float32: only its shape, once it was made, and with it the elements as they
+                       lie, unless a chain made it; else WHOLE */
 };
 
 struct tmk_plan_options {

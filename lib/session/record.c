@@ -270,8 +270,11 @@ static enum tmk_status move_account(const struct tmk_profile *profile, struct tm
     return lay_out_samples(profile, &account->samples, tensor, diag);
 }
 
-static const char *const rule_names[] = {
-    [TMK_RULE_NONE] = "", [TMK_RULE_CLAMP] = "clip", [TMK_RULE_CONCAT] = "concat"};
+static const char *const rule_names[] = {[TMK_RULE_NONE] = "",
+                                         [TMK_RULE_CLAMP] = "clip",
+                                         [TMK_RULE_CONCAT] = "concat",
+                                         [TMK_RULE_VIEW] = "view",
+                                         [TMK_RULE_TRANSPOSE] = "transpose"};
 
 static enum tmk_status describe_rule(struct tmk_profile *profile,
                                      const struct tmk_observed *observed,

@@ -164,40 +164,23 @@ enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
     return status;
 }
 
-static struct tmk_where map(struct tmk_where at, const struct tmk_stats_operand *operand) {
-    at.index = at.index / operand->elements * operand->stride + operand->offset +
-               at.index % operand->elements;
-    return at;
+static void map(struct tmk_where *at, const struct tmk_stats_operand *operand) {
+    if (at->sample != TMK_NOWHERE)
+        at->index = at->index / operand->elements * operand->stride + operand->offset +
+                    at->index % operand->elements;
 }
 
 void tmk_stats_shadow_concat(struct tmk_stats_shadow *shadow,
                              const struct tmk_stats_operand *operands, size_t n,
                              const struct tmk_stats_at *at) {
     for (size_t i = 0; i < n; i++) {
-        const struct tmk_stats_operand *operand = &operands[i];
-        if (operand->elements == 0)
+        if (operands[i].elements == 0)
             continue;
-        struct tmk_extreme min, max;
-        struct tmk_where first;
-        if (!operand->x || !operand->shadow) {
-            min = operand->x ? operand->x->min : operand->shadow->min;
-            max = operand->x ? operand->x->max : operand->shadow->max;
-            first = operand->x ? operand->x->first_nonfinite : operand->shadow->first_nonfinite;
-        } else {
-            tmk_shadow_extremes(operand->shadow, operand->x, &min, &max);
-            first = operand->shadow->first_nonfinite;
-        }
-        /* an extreme of an earlier batch was mapped then, by that batch's shapes */
-        if (min.at.sample - at->sample < at->samples) {
-            min.at = map(min.at, operand);
-            tmk_extreme_lower(&shadow->min, min);
-        }
-        if (max.at.sample - at->sample < at->samples) {
-            max.at = map(max.at, operand);
-            tmk_extreme_raise(&shadow->max, max);
-        }
-        if (first.sample - at->sample < at->samples)
-            tmk_where_earlier(&shadow->first_nonfinite, map(first, operand));
+        struct tmk_places set = tmk_places_set(&operands[i], at);
+        map(&set.min.at, &operands[i]);
+        map(&set.max.at, &operands[i]);
+        map(&set.first_nonfinite, &operands[i]);
+        tmk_shadow_join(shadow, &set);
     }
 }
 

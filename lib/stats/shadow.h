@@ -15,8 +15,14 @@ struct tmk_stats_shadow {
     struct tmk_where first_low, first_high; /* the earliest that becomes lo, hi */
     uint64_t negatives;           /* counts_signs, at MINMAX: elements with the sign bit, but NaN */
     struct tmk_channels infinite; /* the ends that infinities became, by channel; known or none */
-    /* Concat: of the whole; clamp: what stays NaN or infinite only */
+    /* Concat, and what was moved: of the whole; clamp: what stays NaN or infinite only */
     struct tmk_extreme min, max;
+    struct tmk_where first_nonfinite;
+};
+
+/* Where a value's extremes stand. */
+struct tmk_places {
+    struct tmk_extreme min, max; /* keys as of nothing, and nowhere, where there are none */
     struct tmk_where first_nonfinite;
 };
 
@@ -28,5 +34,40 @@ TMK_NODISCARD enum tmk_status tmk_shadow_take(const struct tmk_stats_pass *pass,
 /* The extremes of the clamped value; keys as of nothing when no element is finite. */
 void tmk_shadow_extremes(const struct tmk_stats_shadow *shadow, const struct tmk_stats *x,
                          struct tmk_extreme *min, struct tmk_extreme *max);
+
+/* Of an operand's, those that this batch set. */
+struct tmk_places tmk_places_set(const struct tmk_stats_operand *operand,
+                                 const struct tmk_stats_at *at);
+/* Widens the shadow's by these. */
+void tmk_shadow_join(struct tmk_stats_shadow *shadow, const struct tmk_places *places);
+
+/* ---- values with the elements of another, which stand elsewhere ----
+ *
+ * Their shadow is one for which clamp is NULL. */
+
+/* To be called once for each batch, after the operand was observed: the same elements in the same
+ * order, in a tensor of shape `to` where the operand's was `from`. */
+void tmk_stats_shadow_view(struct tmk_stats_shadow *shadow, const struct tmk_stats_operand *operand,
+                           const struct tmk_shape *from, const struct tmk_shape *to,
+                           const struct tmk_stats_at *at);
+
+/* The same for elements in another order: is there something in `set`, the places that the batch
+ * set of the operands, that the shadow doesn't know of? Then, or always, the tensor is to be looked
+ * at, for places only. */
+bool tmk_stats_shadow_lacks(const struct tmk_stats_shadow *shadow, const struct tmk_places *set,
+                            const struct tmk_stats_at *at);
+TMK_NODISCARD enum tmk_status tmk_stats_shadow_look(struct tmk_stats_shadow *shadow, const float *x,
+                                                    const struct tmk_shape *shape,
+                                                    const struct tmk_stats_at *at,
+                                                    const uint32_t *exclude, size_t n_exclude,
+                                                    struct tmk_diag *diag);
+
+/* The state of such a value from x's, whole. Its channels are x's. */
+TMK_NODISCARD enum tmk_status tmk_stats_derive_moved(const struct tmk_stats *x,
+                                                     const struct tmk_stats_shadow *shadow,
+                                                     struct tmk_stats **out, struct tmk_diag *diag);
+
+/* What becomes of channels that were not kept in all batches, or in none. */
+void tmk_stats_drop_channels(struct tmk_stats *stats, bool in_some);
 
 #endif

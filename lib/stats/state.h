@@ -153,6 +153,13 @@ static inline void tmk_extreme_raise(struct tmk_extreme *max, struct tmk_extreme
 
 static const struct tmk_where tmk_nowhere = {TMK_NOWHERE, TMK_NOWHERE};
 
+/* As tmk_stats_update, but for elements with these bits (see tmk_stats_exclude). */
+TMK_NODISCARD enum tmk_status tmk_stats_update_but(struct tmk_stats *stats, const float *x,
+                                                   const struct tmk_shape *shape,
+                                                   const struct tmk_stats_at *at,
+                                                   const uint32_t *exclude, size_t n_exclude,
+                                                   struct tmk_diag *diag);
+
 /* Channels: see channel.c. */
 
 /* Makes *channels (of a state with `seen` elements so far) agree with non-empty data of axis and

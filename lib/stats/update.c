@@ -473,15 +473,23 @@ enum tmk_status tmk_stats_end(struct tmk_stats_pass *pass, struct tmk_diag *diag
     return TMK_OK;
 }
 
-enum tmk_status tmk_stats_update(struct tmk_stats *stats, const float *x,
-                                 const struct tmk_shape *shape, const struct tmk_stats_at *at,
-                                 struct tmk_diag *diag) {
+enum tmk_status tmk_stats_update_but(struct tmk_stats *stats, const float *x,
+                                     const struct tmk_shape *shape, const struct tmk_stats_at *at,
+                                     const uint32_t *exclude, size_t n_exclude,
+                                     struct tmk_diag *diag) {
     struct tmk_stats_pass pass;
     TMK_TRY(tmk_stats_begin(stats, shape, at, NULL, &pass, diag));
+    tmk_stats_exclude(&pass, exclude, n_exclude);
     size_t places = pass.elements;
     if (at->block > 1 && places > 0)
         places = places / pass.blocked * ((pass.blocked + at->block - 1) / at->block * at->block);
     if (places > 0)
         TMK_TRY(tmk_stats_piece(&pass, x, 0, places, diag));
     return tmk_stats_end(&pass, diag);
+}
+
+enum tmk_status tmk_stats_update(struct tmk_stats *stats, const float *x,
+                                 const struct tmk_shape *shape, const struct tmk_stats_at *at,
+                                 struct tmk_diag *diag) {
+    return tmk_stats_update_but(stats, x, shape, at, NULL, 0, diag);
 }

@@ -9,7 +9,8 @@
 
 struct recount {
     uint64_t count, nan, posinf, neginf, zeros, negative_zeros, denormals, negatives, samples,
-        updates;
+        updates, excluded;
+    const struct tmk_slot_config *config;
     double low, high; /* ties of zeros: -0 is below +0 */
     bool low_negative, high_negative, any;
     struct tmk_where low_at, high_at, bad_at;
@@ -55,6 +56,16 @@ static void take_extremes(struct recount *r, double x, bool negative, const stru
     r->any = true;
 }
 
+/* Constants that are there once are never left out. */
+static bool left_out(const struct recount *r, float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    for (size_t i = 0; i < r->config->n_exclude; i++)
+        if (bits == r->config->exclude[i])
+            return true;
+    return false;
+}
+
 static void take_channels(struct recount *r, const struct seen *s) {
     const struct tmk_shape *shape = &s->tensor.shape;
     const int32_t axis = s->axis >= 0 && s->axis < shape->rank ? s->axis : -1;
@@ -82,9 +93,11 @@ static void take_channels(struct recount *r, const struct seen *s) {
     for (size_t i = 0; i < n; i++) {
         const float x = ((const float *)s->tensor.data)[i];
         const size_t k = i / inner % channels;
-        if (isfinite(x) && x < r->channel_low[k])
+        if (!isfinite(x) || left_out(r, x))
+            continue;
+        if (x < r->channel_low[k])
             r->channel_low[k] = x;
-        if (isfinite(x) && x > r->channel_high[k])
+        if (x > r->channel_high[k])
             r->channel_high[k] = x;
     }
 }
@@ -95,6 +108,10 @@ static void take_floats(struct recount *r, const struct seen *s) {
         const float x = ((const float *)s->tensor.data)[i];
         const struct tmk_where at = place(s, n, i);
         r->count++;
+        if (left_out(r, x)) {
+            r->excluded++;
+            continue;
+        }
         r->nan += isnan(x);
         r->posinf += isinf(x) && x > 0;
         r->neginf += isinf(x) && x < 0;
@@ -231,6 +248,7 @@ static bool floats_agree(struct check *c, uint32_t slot, const struct tmk_accoun
     HOLDS("NaN", s.nan, r->nan);
     HOLDS("infinities", s.posinf, r->posinf);
     HOLDS("negative infinities", s.neginf, r->neginf);
+    HOLDS("left out", s.excluded, r->excluded);
     HOLDS("zeros", s.zeros, r->zeros);
     HOLDS("negative zeros", s.negative_zeros, r->negative_zeros);
     HOLDS("samples", s.samples, r->samples);
@@ -268,6 +286,70 @@ static bool floats_agree(struct check *c, uint32_t slot, const struct tmk_accoun
     return bins_agree(c, slot, account->floats, &s, r);
 }
 
+/* ---- samples ---- */
+
+/* What each sample of the run holds of a value. Constants belong to no sample. */
+struct each {
+    struct tmk_extent *extent;
+    bool *there;
+    uint64_t n;
+};
+
+static struct each each_of(const struct recount *r, const struct slot_log *log) {
+    const struct seen *last = &log->items[log->n - 1];
+    struct each each = {.n = last->sample + last->samples};
+    each.extent = calloc((size_t)each.n + 1, sizeof *each.extent);
+    each.there = calloc((size_t)each.n + 1, sizeof *each.there);
+    for (uint64_t i = 0; i < each.n; i++)
+        each.extent[i] = tmk_extent_empty();
+    for (uint32_t k = 0; k < log->n; k++) {
+        const struct seen *s = &log->items[k];
+        const size_t n = tmk_tensor_count(&s->tensor);
+        if (s->whole)
+            continue;
+        for (uint64_t i = 0; i < s->samples; i++)
+            each.there[s->sample + i] = true;
+        for (size_t i = 0; i < n; i++) {
+            const float x = ((const float *)s->tensor.data)[i];
+            const uint64_t own = place(s, n, i).sample;
+            const bool cut = n && place(s, n, n - 1).sample != s->sample;
+            struct tmk_extent one = tmk_extent_empty();
+            if (isfinite(x))
+                one.min = one.max = x;
+            one.neginf = isinf(x) && x < 0;
+            one.posinf = isinf(x) && x > 0;
+            if (left_out(r, x) || isnan(x))
+                continue;
+            for (uint64_t t = 0; t < s->samples; t++)
+                if (!cut || s->sample + t == own)
+                    tmk_extent_widen(&each.extent[s->sample + t], &one);
+        }
+    }
+    return each;
+}
+
+static bool samples_agree(struct check *c, uint32_t slot, const struct tmk_account *account,
+                          const struct each *each) {
+    const struct tmk_samples *s = &account->samples;
+    size_t at = 0;
+    for (uint64_t i = 0; i < each->n; i++) {
+        const struct tmk_extent *want = &each->extent[i];
+        if (!each->there[i])
+            continue;
+        HOLDS("samples with extremes", at < s->n, true);
+        HOLDS("a sample", s->sample[at], i);
+        HOLDS("a sample's min", s->extent[at].min, want->min);
+        HOLDS("a sample's max", s->extent[at].max, want->max);
+        HOLDS("a sample's sign of min", signbit(s->extent[at].min) != 0, signbit(want->min) != 0);
+        HOLDS("a sample's sign of max", signbit(s->extent[at].max) != 0, signbit(want->max) != 0);
+        HOLDS("a sample's -infinity", s->extent[at].neginf, want->neginf);
+        HOLDS("a sample's infinity", s->extent[at].posinf, want->posinf);
+        at++;
+    }
+    HOLDS("number of samples with extremes", s->n, at);
+    return true;
+}
+
 bool recount_agrees(struct check *c, uint32_t slot, const struct slot_log *log,
                     const struct tmk_account *account) {
     struct recount r = {.bad_at = {TMK_NOWHERE, TMK_NOWHERE}};
@@ -289,10 +371,17 @@ bool recount_agrees(struct check *c, uint32_t slot, const struct slot_log *log,
     if (account->dtype != TMK_FLOAT32)
         return integers_agree(c, slot, log, account, r.samples, places);
     r.updates = log->n;
+    r.config = &c->scene.configs[slot];
     r.bits = malloc((elements + 1) * sizeof *r.bits);
     for (uint32_t i = 0; i < log->n; i++)
         take_floats(&r, &log->items[i]);
-    const bool good = floats_agree(c, slot, account, &r, places);
+    bool good = floats_agree(c, slot, account, &r, places);
+    if (good && r.config->per_sample) {
+        const struct each each = each_of(&r, log);
+        good = samples_agree(c, slot, account, &each);
+        free(each.extent);
+        free(each.there);
+    }
     free(r.bits);
     free(r.channel_low);
     free(r.channel_high);

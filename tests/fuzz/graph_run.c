@@ -57,13 +57,18 @@ static bool open_scene(struct check *c) {
     s->needs = need(calloc(s->n_slots + 1u, 1));
     static const enum tmk_stats_level levels[] = {TMK_STATS_HISTOGRAM, TMK_STATS_HISTOGRAM,
                                                   TMK_STATS_RANGE, TMK_STATS_MINMAX};
-    const bool mixed = s->made->how % 5 == 4;
-    for (uint32_t i = 0; i < s->n_slots; i++)
-        s->configs[i] =
-            (struct tmk_slot_config){.level = levels[(s->made->how + (mixed ? i / 3 : 0)) % 4],
-                                     .per_sample = s->made->how >> 5 & 1,
-                                     .tops = s->made->how >> 6 & 1,
-                                     .label = "a value"};
+    static const uint32_t excluded[] = {0, 0x80000000, 0x7f800000, 0x477fe000}; /* 65504 */
+    const bool mixed = s->made->how % 5 == 4, excludes = (s->made->how >> 12 & 3) == 3;
+    for (uint32_t i = 0; i < s->n_slots; i++) {
+        const struct tmk_value *value = tmk_value_source(s->observers[i].node->outputs[0]);
+        s->configs[i] = (struct tmk_slot_config){
+            .level = levels[(s->made->how + (mixed ? i / 3 : 0)) % 4],
+            .per_sample = s->made->how >> 5 & 1,
+            .tops = s->made->how >> 6 & 1,
+            .exclude = excluded,
+            .n_exclude = excludes && value->kind != TMK_VALUE_INITIALIZER ? TMK_COUNT(excluded) : 0,
+            .label = "a value"};
+    }
     if (!GOES(tmk_derive_rules(s->graph, s->observers, s->configs, s->n_slots, &diag)))
         return false;
     for (uint32_t i = 0; i < s->n_slots; i++)

@@ -106,7 +106,7 @@ static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tenso
                             int32_t axis, uint32_t block, struct tmk_diag *diag) {
     struct scene *s = context;
     const struct tmk_stats_at at = at_of(s, axis, block);
-    return tmk_account_look(&s->accounts[slot], &s->configs[slot], tensor, &at, diag);
+    return tmk_derive_look(s->accounts, s->configs, slot, tensor, &at, diag);
 }
 
 static enum tmk_status first(void *context, uint32_t slot, const struct tmk_tensor *tensor,
@@ -399,6 +399,66 @@ static void a_concatenation_of_samples(void **state) {
     compare(m, &(struct tmk_shape){4, {5, 3, 19, 17}});
 }
 
+static uint32_t count_rules(const char *text, const struct tmk_shape *shape, enum tmk_rule rule) {
+    struct scene *s = play(text, DERIVED, shape, false);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_slots; i++)
+        n += s->configs[i].rule == rule;
+    drop(s);
+    return n;
+}
+
+/* Some put samples together or cut them anew. */
+static void the_same_elements_in_other_shapes(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    say(m, " %s = Sin(%x)\n %f1 = Flatten(%s)\n %f2 = Flatten(%s) {axis=2}\n"
+           " %f0 = Flatten(%f2) {axis=0}\n init %rows : i64[2] = {-1, 17}\n"
+           " %r1 = Reshape(%x, %rows)\n init %back : i64[4] = {-1, 3, 19, 17}\n"
+           " %r2 = Reshape(%r1, %back)\n init %zero : i64[1] = {0}\n"
+           " %u = Unsqueeze(%r2, %zero)\n %q = Squeeze(%u, %zero)\n %j = Concat(%q, %s) {axis=1}\n"
+           " %f3 = Flatten(%j) {axis=3}\n %n = Relu(%q)\n %f4 = Flatten(%n) {axis=3}");
+    conv(m, "c", "s", 20, 3, 3, 1, 1);
+    say(m, " %i = Identity(%c)\n %d = Dropout(%i)\n %r = Relu(%c)\n %v = Identity(%r)\n"
+           " %w = Concat(%v, %d) {axis=1}\n output %f0\n output %f1\n output %f3\n output %f4\n"
+           " output %w\n}");
+    compare_batches(m, image);
+    assert_int_equal(count_rules(m->text, &image, TMK_RULE_VIEW), 12);
+}
+
+/* Of what lies in blocks, was clamped, joined, or has another shape; ties of zeros among them. */
+static void the_same_elements_in_another_order(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    say(m, " %t0 = Transpose(%x)\n %t1 = Transpose(%x) {perm=[1,0,3,2]}\n"
+           " %t2 = Transpose(%t1) {perm=[1,2,3,0]}\n %f = Flatten(%t2) {axis=3}\n"
+           " %t3 = Transpose(%f)\n %r = Relu(%x)\n %t4 = Transpose(%r) {perm=[0,3,1,2]}\n"
+           " %j = Concat(%r, %x, %r) {axis=1}\n %t5 = Transpose(%j) {perm=[2,0,1,3]}\n"
+           " %k = Concat(%j, %x) {axis=1}\n %t6 = Transpose(%k) {perm=[0,2,1,3]}\n"
+           " %z = Relu(%t6)\n %l = Concat(%t4, %t4) {axis=2}");
+    conv(m, "c", "x", 20, 3, 3, 1, 1);
+    norm(m, "b", "c", 20);
+    say(m, " %e = Relu(%b)\n %t7 = Transpose(%e) {perm=[0,2,3,1]}\n"
+           " %t8 = Transpose(%c) {perm=[3,1,0,2]}\n output %t0\n output %t3\n output %t5\n"
+           " output %z\n output %l\n output %t7\n output %t8\n}");
+    compare_batches(m, image);
+    assert_int_equal(count_rules(m->text, &image, TMK_RULE_TRANSPOSE), 9);
+}
+
+/* A product has channels whenever its shape is known, what only hands them on has not. */
+static void shapes_that_nobody_knows_beforehand(void **state) {
+    (void)state;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    weight(m, "w", "17,5", -1, 1);
+    say(m, " %top = ReduceMax(%x) {axes=[1,2,3], keepdims=0}\n init %most : f32[] = {9}\n"
+           " %low = Less(%top, %most)\n %some = Compress(%x, %low) {axis=0}\n"
+           " %p = MatMul(%some, %w)\n %i = Identity(%p)\n %r = Relu(%i)\n %a = Relu(%p)\n"
+           " %t = Transpose(%p) {perm=[2,1,0,3]}\n %f = Flatten(%t)\n %v = Identity(%a)\n"
+           " output %r\n output %f\n output %v\n}");
+    compare_batches(m, image);
+    assert_int_equal(count_rules(m->text, &image, TMK_RULE_VIEW), 3);
+}
+
 static void a_node_without_operands_comes_first(void **state) {
     (void)state;
     begin(m, " input %x : f32[\"N\",3,19,17]");
@@ -417,6 +477,9 @@ int main(void) {
         cmocka_unit_test(a_transformer_block),
         cmocka_unit_test(values_that_others_want),
         cmocka_unit_test(a_concatenation_of_samples),
+        cmocka_unit_test(the_same_elements_in_other_shapes),
+        cmocka_unit_test(the_same_elements_in_another_order),
+        cmocka_unit_test(shapes_that_nobody_knows_beforehand),
         cmocka_unit_test(a_node_without_operands_comes_first),
     };
     int failed = cmocka_run_group_tests_name("arrange", tests, NULL, NULL);

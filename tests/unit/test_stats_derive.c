@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* States that follow from others, against observing the result itself. */
+#include "stats/shadow.h"
 #include "stats_data.h"
 
 enum { WORKERS = 3 };
@@ -252,11 +253,90 @@ static void the_state_of_a_concat_follows_from_its_operands(void **state) {
     }
 }
 
+/* The same elements, cut by samples where the first axis counts those, in any shape. */
+static struct tmk_shape other_shape(const struct tmk_shape *from) {
+    const int64_t a = from->dim[0], b = from->dim[1], c = from->dim[2];
+    const struct tmk_shape shapes[] = {{3, {a, b, c}}, {2, {a, b * c}},  {2, {a * b, c}},
+                                       {3, {b, c, a}}, {1, {a * b * c}}, {4, {1, a, b, c}}};
+    return shapes[next() % TMK_COUNT(shapes)];
+}
+
+/* Axes in reverse. */
+static float *turned(const float *x, const struct tmk_shape *from, struct tmk_shape *to) {
+    const size_t a = (size_t)from->dim[0], b = (size_t)from->dim[1], c = (size_t)from->dim[2];
+    float *y = malloc(a * b * c * sizeof *y);
+    assert_non_null(y);
+    *to = (struct tmk_shape){3, {(int64_t)c, (int64_t)b, (int64_t)a}};
+    for (size_t i = 0; i < a; i++)
+        for (size_t j = 0; j < b; j++)
+            for (size_t k = 0; k < c; k++)
+                y[(k * b + j) * a + i] = x[(i * b + j) * c + k];
+    return y;
+}
+
+/* A view of x, and that transposed. */
+static void the_state_of_what_was_moved_follows(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    size_t looks = 0, all = 0;
+    for (int round = 0; round < 900; round++) {
+        enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
+        struct tmk_stats *x[WORKERS], *y = empty(level), *z = empty(level), *derived = NULL;
+        struct tmk_stats_shadow *view[WORKERS], *turn[WORKERS];
+        for (size_t w = 0; w < WORKERS; w++) {
+            x[w] = empty(level);
+            view[w] = new_shadow(NULL);
+            turn[w] = new_shadow(NULL);
+        }
+        size_t f = next() % TMK_COUNT(families), batches = 1 + next() % 5, order[5];
+        shuffle(order, batches);
+        for (size_t b = 0; b < batches; b++) {
+            const struct tmk_shape shape = random_shape();
+            struct tmk_shape seen = other_shape(&shape), last;
+            size_t n, w = worker_of(b);
+            assert_true(tmk_shape_count(&shape, &n));
+            float *data = data_of(f, n), *other = turned(data, &shape, &last);
+            const uint64_t samples[] = {1, (uint64_t)shape.dim[0], (uint64_t)seen.dim[0],
+                                        (uint64_t)last.dim[0]};
+            const struct tmk_stats_at at = {10000 * order[b], samples[next() % 4], -1, false, 0};
+            const struct tmk_stats_operand from_x = {.x = x[w]}, from_view = {.shadow = view[w]};
+            observe_with(x[w], data, &shape, &at, NULL);
+            assert_ok(tmk_stats_update(y, data, &seen, &at, &diag), &diag);
+            assert_ok(tmk_stats_update(z, other, &last, &at, &diag), &diag);
+            tmk_stats_shadow_view(view[w], &from_x, &shape, &seen, &at);
+            const struct tmk_places set = tmk_places_set(&from_view, &at);
+            all++;
+            if (tmk_stats_shadow_lacks(turn[w], &set, &at)) {
+                looks++;
+                assert_ok(tmk_stats_shadow_look(turn[w], other, &last, &at, NULL, 0, &diag), &diag);
+            }
+            free(data);
+            free(other);
+        }
+        fold(x, view);
+        fold(NULL, turn);
+        assert_ok(tmk_stats_derive_moved(x[0], view[0], &derived, &diag), &diag);
+        assert_true(equal(y, derived));
+        tmk_stats_destroy(&derived);
+        assert_ok(tmk_stats_derive_moved(x[0], turn[0], &derived, &diag), &diag);
+        assert_true(equal(z, derived));
+        reencode(&derived);
+        tmk_stats_destroy(&derived);
+        tmk_stats_destroy(&x[0]);
+        tmk_stats_destroy(&y);
+        tmk_stats_destroy(&z);
+        tmk_stats_shadow_destroy(&view[0]);
+        tmk_stats_shadow_destroy(&turn[0]);
+    }
+    assert_true(looks > 0 && looks < all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_state_of_a_clamp_follows_from_its_input),
         cmocka_unit_test(ends_that_begin_a_bin_follow),
         cmocka_unit_test(the_state_of_a_concat_follows_from_its_operands),
+        cmocka_unit_test(the_state_of_what_was_moved_follows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
