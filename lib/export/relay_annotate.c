@@ -297,7 +297,7 @@ static void name_values(struct annotating *a) {
     const struct tmk_graph *graph = a->job->graph;
     for (uint32_t i = 0; i < graph->n_values; i++) {
         struct tmk_value *value = graph->values[i];
-        if (value->kind != TMK_VALUE_RESULT && value->name[0] &&
+        if (tmk_value_alive(value) && value->kind != TMK_VALUE_RESULT && value->name[0] &&
             !tmk_map_put(&a->by_name, value->name, value))
             a->say.nomem = true;
     }

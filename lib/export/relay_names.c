@@ -55,6 +55,8 @@ static struct tmk_value *bias_behind(const struct tmk_value *codes) {
  * reads.
  */
 static bool lives(const struct tmk_value *value) {
+    if (value->kind == TMK_VALUE_DROPPED)
+        return false;
     if (!is_weight(value) || value->n_graph_outputs)
         return true;
     for (uint32_t i = 0; i < value->n_uses; i++) {

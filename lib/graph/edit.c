@@ -92,13 +92,8 @@ void tmk_node_remove(struct tmk_node *node) {
 }
 
 void tmk_graph_drop_initializer(struct tmk_value *initializer) {
-    struct tmk_graph *graph = initializer->graph;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (graph->values[i] != initializer)
-            graph->values[kept++] = graph->values[i];
-    graph->n_values = kept;
     tmk_tensor_finish(&initializer->data);
+    initializer->kind = TMK_VALUE_DROPPED;
     initializer->graph = NULL;
 }
 

@@ -40,7 +40,12 @@ struct tmk_type {
     const char *symbol[TMK_MAX_RANK]; /* a free dimension's name, or NULL */
 };
 
-enum tmk_value_kind { TMK_VALUE_INPUT, TMK_VALUE_INITIALIZER, TMK_VALUE_RESULT };
+enum tmk_value_kind {
+    TMK_VALUE_INPUT,
+    TMK_VALUE_INITIALIZER,
+    TMK_VALUE_RESULT,
+    TMK_VALUE_DROPPED /* an initializer that was taken out; not alive */
+};
 
 struct tmk_use {
     struct tmk_node *node;
@@ -199,7 +204,8 @@ TMK_NODISCARD enum tmk_status tmk_value_replace(struct tmk_value *from, struct t
                                                 struct tmk_diag *diag);
 /* Takes the node out; its outputs must have no uses left. Memory goes with the graph. */
 void tmk_node_remove(struct tmk_node *node);
-/* Takes an initializer that has no uses left out of its graph, and drops its tensor. */
+/* Takes an initializer that has no uses left out of its graph, and drops its tensor. As a removed
+ * node's results it stays among the values, and is not alive. */
 void tmk_graph_drop_initializer(struct tmk_value *initializer);
 /* Replaces what is known of the value's type (copied). */
 TMK_NODISCARD enum tmk_status
