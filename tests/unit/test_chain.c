@@ -366,11 +366,11 @@ static void print_other(struct sketch *s, struct tmk_text *text, bool constant, 
     for (int32_t i = 0; i < rank; i++)
         if (i < from || i >= to)
             shape.dim[i] = 1;
-    for (int drop = pick(0, 1) ? from : 0; drop > 0; drop--) {
-        shape.rank--;
-        memmove(shape.dim, shape.dim + 1, (size_t)shape.rank * sizeof *shape.dim);
-    }
-    uint32_t at = declare(s, &shape, constant || pick(0, 1));
+    const int32_t drop = pick(0, 1) ? from : 0;
+    struct tmk_shape kept = {.rank = rank - drop};
+    for (int32_t i = 0; i < kept.rank; i++)
+        kept.dim[i] = shape.dim[i + drop];
+    uint32_t at = declare(s, &kept, constant || pick(0, 1));
     tmk_text_printf(text, "%%%c%u", s->kind[at], at);
 }
 

@@ -208,8 +208,11 @@ static void a_machine_without_means_is_told(void **state) {
     struct tmk_diag diag = {0};
     struct tmk_hdf5 *file = NULL;
     struct rlimit before, limit;
-    int next = dup(0);
+    const char *preloaded = getenv("LD_PRELOAD");
     (void)state;
+    if (preloaded && strstr(preloaded, "vgpreload")) /* valgrind keeps descriptors of its own */
+        return;
+    int next = dup(0);
     close(next);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     limit = (struct rlimit){(rlim_t)next + 1, before.rlim_max}; /* the file itself, and no more */
