@@ -143,18 +143,18 @@ static enum tmk_status add_listed(struct tmk_source *source, struct tmk_image_fi
 /* ---- all ---- */
 
 bool tmk_image_files_claim(const struct tmk_source_probe *probe) {
-    bool found = false;
-    if (probe->inside || probe->stream)
-        return false;
-    if (!probe->folder)
-        return memcmp(probe->start, "\x89PNG\r\n\x1a\n", 8) == 0 ||
-               memcmp(probe->start, "\xff\xd8\xff", 3) == 0 || has_image_name(probe->path) ||
-               tmk_source_ends_in(probe->path, ".txt");
+    return !probe->inside && !probe->stream &&
+           (memcmp(probe->start, "\x89PNG\r\n\x1a\n", 8) == 0 ||
+            memcmp(probe->start, "\xff\xd8\xff", 3) == 0 || has_image_name(probe->path) ||
+            tmk_source_ends_in(probe->path, ".txt"));
+}
+
+enum tmk_status tmk_image_files_claim_folder(const char *path, bool *out, struct tmk_diag *diag) {
     struct tmk_arena arena = {0};
-    if (walk(&arena, probe->path, "", 0, NULL, &found, NULL) != TMK_OK)
-        found = false;
+    *out = false;
+    enum tmk_status status = walk(&arena, path, "", 0, NULL, out, diag);
     tmk_arena_finish(&arena);
-    return found;
+    return status;
 }
 
 enum tmk_status tmk_image_files_list(struct tmk_source *source, struct tmk_image_files *files,

@@ -18,6 +18,9 @@ struct tmk_image_files {
 
 /* Does the path mean images? Says nothing of what is in the files. */
 bool tmk_image_files_claim(const struct tmk_source_probe *probe);
+/* Has the folder, or one within, files that are called images? */
+TMK_NODISCARD enum tmk_status tmk_image_files_claim_folder(const char *path, bool *out,
+                                                           struct tmk_diag *diag);
 /* `files` is zeroed; free files->file in any case. */
 TMK_NODISCARD enum tmk_status tmk_image_files_list(struct tmk_source *source,
                                                    struct tmk_image_files *files,

@@ -29,6 +29,7 @@ const struct tmk_source_kind tmk_source_images = {
     .name = "images",
     .takes = "(images in a build with libpng and libjpeg)",
     .claims = tmk_image_files_claim,
+    .claims_folder = tmk_image_files_claim_folder,
     .open = open_none,
     .read = read_none,
     .close = close_none,

@@ -30,7 +30,9 @@ struct tmk_source_probe {
 struct tmk_source_kind {
     const char *name;
     const char *takes; /* for the message that lists what there is */
-    bool (*claims)(const struct tmk_source_probe *probe);
+    bool (*claims)(const struct tmk_source_probe *probe); /* of files and streams; NULL: none */
+    /* Is the folder one of this kind? NULL: none is. */
+    enum tmk_status (*claims_folder)(const char *path, bool *out, struct tmk_diag *diag);
     /* Fills info.arrays, info.n_arrays and own; info.path, file and inside are there.
      * After a failure, close is called. */
     enum tmk_status (*open)(struct tmk_source *source, const struct tmk_source_options *options,

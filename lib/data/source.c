@@ -134,9 +134,15 @@ static enum tmk_status open_path(struct tmk_source *source,
     struct tmk_source_probe probe;
     const struct tmk_source_kind *kind = NULL;
     TMK_TRY(look(source, &probe, diag));
-    for (size_t i = 0; i < TMK_COUNT(kinds) && !kind; i++)
-        if (kinds[i]->claims(&probe))
+    for (size_t i = 0; i < TMK_COUNT(kinds) && !kind; i++) {
+        bool claimed = false;
+        if (!probe.folder)
+            claimed = kinds[i]->claims && kinds[i]->claims(&probe);
+        else if (kinds[i]->claims_folder)
+            TMK_TRY(kinds[i]->claims_folder(probe.path, &claimed, diag));
+        if (claimed)
             kind = kinds[i];
+    }
     if (!kind)
         return no_kind(source->info.path, diag);
     source->info.label = label_of(source);

@@ -30,7 +30,7 @@ struct hdf5 {
 };
 
 static bool claims(const struct tmk_source_probe *probe) {
-    return !probe->folder && !probe->stream &&
+    return !probe->stream &&
            (memcmp(probe->start, "\x89HDF\r\n\x1a\n", 8) == 0 || probe->inside ||
             tmk_source_ends_in(probe->path, ".h5") || tmk_source_ends_in(probe->path, ".hdf5"));
 }

@@ -151,6 +151,7 @@ const struct tmk_source_kind tmk_source_images = {
     .name = "images",
     .takes = "a folder of PNG and JPEG files, a .txt that lists them, or one of them",
     .claims = tmk_image_files_claim,
+    .claims_folder = tmk_image_files_claim_folder,
     .open = open_images,
     .ahead = ahead,
     .read = read_images,

@@ -19,7 +19,7 @@ struct npy {
 
 static bool claims(const struct tmk_source_probe *probe) {
     static const char magic[] = "\x93NUMPY";
-    return !probe->folder && !probe->inside && !probe->stream &&
+    return !probe->inside && !probe->stream &&
            (memcmp(probe->start, magic, sizeof magic - 1) == 0 ||
             tmk_source_ends_in(probe->path, ".npy"));
 }

@@ -34,7 +34,7 @@ struct npz {
 };
 
 static bool claims(const struct tmk_source_probe *probe) {
-    return !probe->folder && !probe->inside && !probe->stream &&
+    return !probe->inside && !probe->stream &&
            (memcmp(probe->start, "PK\3\4", 4) == 0 || memcmp(probe->start, "PK\5\6", 4) == 0 ||
             tmk_source_ends_in(probe->path, ".npz"));
 }

@@ -12,7 +12,7 @@ struct raw {
 };
 
 static bool claims(const struct tmk_source_probe *probe) {
-    return !probe->folder && !probe->inside && tmk_source_ends_in(probe->path, ".bin");
+    return !probe->inside && tmk_source_ends_in(probe->path, ".bin");
 }
 
 static enum tmk_status open_raw(struct tmk_source *source, const struct tmk_source_options *options,

@@ -63,15 +63,18 @@ static enum tmk_status join(const char *path, const char *folder, const char *na
     return TMK_OK;
 }
 
-static bool claims(const struct tmk_source_probe *probe) {
-    DIR *directory = probe->folder ? opendir(probe->path) : NULL;
+static enum tmk_status claims_folder(const char *path, bool *out, struct tmk_diag *diag) {
+    DIR *directory = opendir(path);
+    if (!directory)
+        return tmk_cannot_read(diag, path);
     bool found = false;
     const struct dirent *entry;
-    while (directory && !found && (entry = readdir(directory)))
+    while (!found && (errno = 0, entry = readdir(directory)))
         found = is_input(entry->d_name) || is_set(entry->d_name);
-    if (directory)
-        closedir(directory);
-    return found;
+    enum tmk_status status = found || !errno ? TMK_OK : tmk_cannot_read(diag, path);
+    closedir(directory);
+    *out = found;
+    return status;
 }
 
 static enum tmk_status add_set(struct sets *sets, const char *folder, struct tmk_diag *diag) {
@@ -317,7 +320,7 @@ static void close_sets(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_sets = {
     .name = "onnx-sets",
     .takes = "a folder of input_N.pb or of test_data_set_* folders (ONNX test sets)",
-    .claims = claims,
+    .claims_folder = claims_folder,
     .open = open_sets,
     .read = read_sets,
     .entry_name = entry_name,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/diag.h"
 #include "data_files.h"
@@ -173,9 +175,28 @@ static void the_hash_follows_names_and_bytes_but_not_the_place(void **state) {
     assert_string_not_equal(a, b);
 }
 
+/* Else the folder would be of another kind, or of none. */
+static void a_folder_that_cannot_be_listed_is_told(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_source *source = NULL;
+    struct rlimit before, limit;
+    make_set("sets", "input_0.pb", "image 5");
+    const int next = dup(0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = (struct rlimit){(rlim_t)next, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const enum tmk_status status = open_folder("sets", &source, &diag);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, TMK_MACHINE);
+    assert_non_null(strstr(diag.text, "sets: cannot be read: "));
+}
+
 int main(void) {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
+        ROW(a_folder_that_cannot_be_listed_is_told),
         ROW(one_folder_of_inputs_is_one_entry),
         ROW(sets_come_in_the_order_of_their_numbers),
         ROW(gaps_and_unequal_sets_are_refused),
