@@ -46,30 +46,40 @@ static uint64_t number(const unsigned char *at, int bytes) {
     return n;
 }
 
+enum {
+    END = 22,
+    LOCATOR = 20,
+    END64 = 56,
+    COMMENT = 65535,
+    ENTRY = 46
+}; /* bytes, in APPNOTE.TXT */
+
+/* What libzip takes, as the record at `at`, behind the directory, says. */
+static uint64_t said_by(const unsigned char *file, size_t size, size_t at) {
+    enum { OF_LIBZIP = 384 };
+    const unsigned char *locator = at < LOCATOR ? NULL : file + at - LOCATOR;
+    uint64_t members = number(file + at + 10, 2), bytes = number(file + at + 12, 4);
+    const bool large = locator && memcmp(locator, "PK\6\7", 4) == 0;
+    const uint64_t end = large ? number(locator + 8, 8) : 0;
+    if (large && size >= END64 && end <= size - END64) {
+        members = number(file + end + 32, 8);
+        bytes = number(file + end + 40, 8);
+    }
+    members = members < size / ENTRY ? members : size / ENTRY;
+    return members * OF_LIBZIP + 2 * (bytes < size ? bytes : size);
+}
+
 /* What libzip makes of the directory, which it reads before anybody can ask for its size: a record
  * and a place in a table for each member, and names twice. Records at the archive's end tell how
  * many; of several such, libzip takes what fits. (APPNOTE.TXT 6.3.10, 4.3.14 to 4.3.16) */
 static size_t directory_bytes(const unsigned char *file, size_t size) {
-    enum { END = 22, LOCATOR = 20, END64 = 56, COMMENT = 65535, ENTRY = 46, OF_LIBZIP = 384 };
     uint64_t most = 0;
-    for (size_t at = size < END ? 0 : size - END; size >= END; at--) {
-        if (memcmp(file + at, "PK\5\6", 4) == 0) {
-            uint64_t members = number(file + at + 10, 2), bytes = number(file + at + 12, 4);
-            const unsigned char *locator = at < LOCATOR ? NULL : file + at - LOCATOR;
-            if (locator && memcmp(locator, "PK\6\7", 4) == 0) {
-                const uint64_t end = number(locator + 8, 8);
-                if (size >= END64 && end <= size - END64) {
-                    members = number(file + end + 32, 8);
-                    bytes = number(file + end + 40, 8);
-                }
-            }
-            members = members < size / ENTRY ? members : size / ENTRY;
-            bytes = bytes < size ? bytes : size;
-            const uint64_t takes = members * OF_LIBZIP + 2 * bytes;
-            most = takes > most ? takes : most;
-        }
-        if (at == 0 || size - at >= COMMENT + END)
-            break;
+    for (size_t back = END; back <= size && back <= COMMENT + END; back++) {
+        const size_t at = size - back;
+        if (memcmp(file + at, "PK\5\6", 4) != 0)
+            continue;
+        const uint64_t takes = said_by(file, size, at);
+        most = takes > most ? takes : most;
     }
     return (size_t)most;
 }

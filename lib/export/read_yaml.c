@@ -47,14 +47,10 @@ static enum tmk_status look_at(struct survey *s, const yaml_event_t *event, size
     case YAML_SEQUENCE_START_EVENT:
         anchor = event->data.sequence_start.anchor;
         tag = event->data.sequence_start.tag;
-        s->bytes += NODE + ROOM;
-        s->depth++;
         break;
     case YAML_MAPPING_START_EVENT:
         anchor = event->data.mapping_start.anchor;
         tag = event->data.mapping_start.tag;
-        s->bytes += NODE + ROOM;
-        s->depth++;
         break;
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
@@ -62,6 +58,10 @@ static enum tmk_status look_at(struct survey *s, const yaml_event_t *event, size
         break;
     default:
         break;
+    }
+    if (event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT) {
+        s->bytes += NODE + ROOM;
+        s->depth++;
     }
     s->anchors += anchor || event->type == YAML_ALIAS_EVENT;
     s->tags += length(tag);

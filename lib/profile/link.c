@@ -80,7 +80,7 @@ static enum tmk_status describe(struct tmk_lineage_record *record, const struct 
     return TMK_OK;
 }
 
-static uint32_t *unlinked(uint32_t n) {
+uint32_t *tmk_linking_none(uint32_t n) {
     uint32_t *ids = malloc(((size_t)n + 1) * sizeof *ids);
     for (uint32_t i = 0; ids && i < n; i++)
         ids[i] = TMK_UNLINKED;
@@ -94,8 +94,8 @@ enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
     TMK_TRY(check_dense(from, diag));
     TMK_TRY(check_dense(to, diag));
     l->link = calloc(1, sizeof *l->link);
-    l->value_of = unlinked(from->n_tensors);
-    l->original_of = unlinked(to->n_tensors);
+    l->value_of = tmk_linking_none(from->n_tensors);
+    l->original_of = tmk_linking_none(to->n_tensors);
     if (!l->link || !l->value_of || !l->original_of)
         return tmk_nomem(diag);
     l->link->method = method;
@@ -207,7 +207,7 @@ static void add_ways_of(const struct tmk_linking *l, struct ways *w, uint32_t re
 
 static enum tmk_status find_ways(const struct tmk_linking *l, struct ways *w) {
     const uint32_t n = l->from->n_tensors;
-    w->to = unlinked(n);
+    w->to = tmk_linking_none(n);
     w->fork = calloc((size_t)n + 1, sizeof *w->fork);
     w->stack = malloc(((size_t)n * 2 + 1) * sizeof *w->stack); /* first one value, then several */
     if (!w->to || !w->fork || !w->stack)

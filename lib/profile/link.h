@@ -15,6 +15,9 @@ struct tmk_linking {
     struct tmk_diag *diag;
 };
 
+/* n times TMK_UNLINKED, malloc'ed; NULL: no memory. */
+uint32_t *tmk_linking_none(uint32_t n);
+
 /* Nothing is matched yet. Both profiles must have every value of their models (TMK_MISMATCH) and
  * outlive *l. End with tmk_linking_finish in any case. */
 TMK_NODISCARD enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,

@@ -234,13 +234,6 @@ static void count_missing(struct tmk_link_index *x, const struct tmk_profile_ten
     }
 }
 
-static uint32_t *none_of(size_t n) {
-    uint32_t *ids = malloc((n + 1) * sizeof *ids);
-    for (size_t i = 0; ids && i < n; i++)
-        ids[i] = TMK_UNLINKED;
-    return ids;
-}
-
 static uint64_t *maker_keys(const struct tmk_link_known *known, const struct tmk_profile *profile) {
     uint64_t *keys = calloc((size_t)profile->n_tensors + 1, sizeof *keys);
     for (uint32_t i = 0; keys && i < profile->n_tensors; i++)
@@ -263,8 +256,8 @@ static enum tmk_status allocate(struct tmk_link_index *x) {
     for (int rule = 0; rule < TMK_LINK_RULES; rule++) {
         TMK_TRY(
             tmk_link_shelves_init(&x->shelves[rule], l, (enum tmk_link_rule)rule, x->value_makers));
-        x->at[rule] = none_of(x->shelves[rule].n);
-        x->of[rule] = none_of(n);
+        x->at[rule] = tmk_linking_none(x->shelves[rule].n);
+        x->of[rule] = tmk_linking_none(l->from->n_tensors);
         x->missing[rule] = calloc(n + 1, sizeof *x->missing[rule]);
         if (!x->at[rule] || !x->of[rule] || !x->missing[rule] ||
             !tmk_idset_init(&x->pending[rule], l->from->n_tensors))
