@@ -337,8 +337,14 @@ static enum tmk_status make(const struct tmk_dn_request *r, struct tmk_dn **out)
     return tmk_convolution_create(r, read_conv, out);
 }
 
-static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+enum tmk_status tmk_conv_create_direct(const struct tmk_request *r, struct tmk_accel **out) {
     return tmk_dn_create(r, make, out);
+}
+
+static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+    if (!is_fused(r->node))
+        TMK_TRY(tmk_winograd_create(r, read_conv, out));
+    return *out ? TMK_OK : tmk_conv_create_direct(r, out);
 }
 
 const struct tmk_family tmk_family_conv = {matches, wants, create, tmk_convolution_run,

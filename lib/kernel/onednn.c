@@ -64,13 +64,14 @@ static tmk_md wanted(dnnl_primitive_desc_t desc, int role) {
     }
 }
 
-/* *fits becomes false too when the reorder would need scratch memory of its own. */
+/* *fits becomes false too when the reorder would need scratch memory of its own in each run; what
+ * runs `once` has the library's. */
 static enum tmk_status make_reorder(const struct tmk_dn_request *r, tmk_md from, tmk_md to,
-                                    dnnl_primitive_t *out, bool *fits) {
+                                    bool once, dnnl_primitive_t *out, bool *fits) {
     dnnl_primitive_desc_t desc;
-    TMK_TRY(tmk_dn_fits(
-        dnnl_reorder_primitive_desc_create(&desc, from, r->engine, to, r->engine, r->attr), fits,
-        r->base.diag));
+    TMK_TRY(tmk_dn_fits(dnnl_reorder_primitive_desc_create(&desc, from, r->engine, to, r->engine,
+                                                           once ? NULL : r->attr),
+                        fits, r->base.diag));
     if (!*fits)
         return TMK_OK;
     enum tmk_status status = TMK_OK;
@@ -135,6 +136,13 @@ static enum tmk_status fill_pack(const struct tmk_dn *dn, const struct tmk_argum
     return tmk_dn_ran(status, diag);
 }
 
+/* What was needed once: it may hold scratch memory of the library's. */
+static void drop_reorder(struct tmk_argument *argument) {
+    if (argument->reorder)
+        dnnl_primitive_destroy(argument->reorder);
+    argument->reorder = NULL;
+}
+
 /* Brings a constant operand into the layout wanted. Its own bytes serve where they lie well. */
 static enum tmk_status settle_constant(const struct tmk_request *r, struct tmk_dn *dn,
                                        struct tmk_argument *argument, const void *data) {
@@ -147,10 +155,12 @@ static enum tmk_status settle_constant(const struct tmk_request *r, struct tmk_d
                          &argument->pack, &made, r->diag));
     void *bytes = tmk_pack_bytes(argument->pack);
     argument->constant = bytes;
-    if (!made)
-        return TMK_OK;
-    dn->base.held += dnnl_memory_desc_get_size(argument->wanted);
-    return fill_pack(dn, argument, data, bytes, r->diag);
+    if (made) {
+        dn->base.held += dnnl_memory_desc_get_size(argument->wanted);
+        TMK_TRY(fill_pack(dn, argument, data, bytes, r->diag));
+    }
+    drop_reorder(argument);
+    return TMK_OK;
 }
 
 static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tmk_dn *dn,
@@ -160,14 +170,14 @@ static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tm
     argument->wanted = wanted(dn->desc, argument->role);
     *fits = true;
     bool same = dnnl_memory_desc_equal(outside, argument->wanted);
+    const float *data = result || argument->moves ? NULL : r->base.in[argument->operand]->data;
     if (!same)
         TMK_TRY(make_reorder(r, result ? argument->wanted : outside,
-                             result ? outside : argument->wanted, &argument->reorder, fits));
+                             result ? outside : argument->wanted, data, &argument->reorder, fits));
     if (!*fits)
         return TMK_OK;
-    const void *data = result || argument->moves ? NULL : r->base.in[argument->operand]->data;
     if (data)
-        return settle_constant(&r->base, dn, argument, data);
+        return settle_constant(&r->base, dn, argument, data + argument->first);
     if (same)
         return TMK_OK;
     return reserve(dn, dnnl_memory_desc_get_size(argument->wanted), &argument->at, r->base.diag);
@@ -299,8 +309,7 @@ void tmk_dn_destroy(struct tmk_accel *accel) {
     struct tmk_dn *dn = (struct tmk_dn *)accel;
     tmk_dn_pool_destroy(dn->pool);
     for (uint32_t i = 0; i < dn->n_arguments; i++) {
-        if (dn->arguments[i].reorder)
-            dnnl_primitive_destroy(dn->arguments[i].reorder);
+        drop_reorder(&dn->arguments[i]);
         tmk_layout_finish(&dn->arguments[i].outside);
         tmk_pack_release(dn->arguments[i].pack);
     }

@@ -26,6 +26,7 @@ enum { TMK_RESULT = -1 };       /* "operand" that is output 0 */
 struct tmk_argument {
     int role;        /* DNNL_ARG_SRC ... */
     int32_t operand; /* position among the node's inputs, or TMK_RESULT */
+    size_t first;    /* element of the operand with which it begins, where it is constant */
     bool moves;      /* a run takes several parts of the operand in turn: never constant */
     struct tmk_layout outside; /* how the operand's bytes lie; owned by the accel */
     tmk_md wanted;             /* how the primitive wants them; belongs to its descriptor */
@@ -87,7 +88,7 @@ dnnl_status_t tmk_layout_form(struct tmk_layout *layout, int rank, const dnnl_di
                               int32_t block);
 
 /* Makes an accel of `size` bytes (a struct that begins with struct tmk_dn; the rest is zero)
- * from a descriptor and its arguments (role, operand, moves and outside are set). Takes the
+ * from a descriptor and its arguments (role, operand, first, moves and outside are set). Takes the
  * descriptor and the arguments' layouts over, on failure too. Leaves *out alone when a reorder that
  * is needed does not exist. */
 TMK_NODISCARD enum tmk_status tmk_dn_build(const struct tmk_dn_request *request, size_t size,
@@ -139,6 +140,14 @@ TMK_NODISCARD enum tmk_status tmk_convolution_run(const struct tmk_accel *accel,
                                                   const struct tmk_tensor *const *in,
                                                   struct tmk_tensor *const *out, void *scratch,
                                                   struct tmk_diag *diag);
+
+/* Conv by Winograd's algorithm; leaves *out alone where it does not suit. */
+TMK_NODISCARD enum tmk_status tmk_winograd_create(const struct tmk_request *request,
+                                                  tmk_convolution_read *read,
+                                                  struct tmk_accel **out);
+/* Conv in any case directly: `create` of its family but for Winograd. */
+TMK_NODISCARD enum tmk_status tmk_conv_create_direct(const struct tmk_request *request,
+                                                     struct tmk_accel **out);
 
 /* ---- running ---- */
 

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/shim.h"
 
+#include <string.h>
+
 static tmk_md md_or_null(const struct tmk_layout *layout) {
     return layout ? tmk_layout_md(layout) : NULL;
+}
+
+static bool is_small_winograd(dnnl_primitive_desc_t desc) {
+    const char *info = "";
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &info) == dnnl_success &&
+           strstr(info, "wino_2x3");
 }
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -52,6 +60,26 @@ dnnl_status_t tmk_desc_convolution(dnnl_engine_t engine, dnnl_primitive_attr_t a
     return dnnl_convolution_forward_primitive_desc_create(
         out, engine, dnnl_forward_inference, dnnl_convolution_direct, src, weights, bias, dst,
         sliding->stride, sliding->dilation, sliding->begin, sliding->end, attr);
+}
+
+dnnl_status_t tmk_desc_winograd(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                                const struct tmk_operands *operands,
+                                const struct tmk_sliding *sliding, dnnl_primitive_desc_t *out) {
+    dnnl_primitive_desc_t desc;
+    dnnl_status_t status = dnnl_convolution_forward_primitive_desc_create(
+        &desc, engine, dnnl_forward_inference, dnnl_convolution_winograd,
+        tmk_layout_md(operands->src), tmk_layout_md(operands->weights), md_or_null(operands->bias),
+        tmk_layout_md(operands->dst), sliding->stride, sliding->dilation, sliding->begin,
+        sliding->end, attr);
+    if (status != dnnl_success)
+        return status;
+    while (status == dnnl_success && !is_small_winograd(desc))
+        status = dnnl_primitive_desc_next_impl(desc);
+    if (status == dnnl_success)
+        *out = desc;
+    else
+        dnnl_primitive_desc_destroy(desc);
+    return status == dnnl_last_impl_reached ? dnnl_unimplemented : status;
 }
 
 dnnl_status_t tmk_desc_pooling(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
@@ -130,6 +158,33 @@ dnnl_status_t tmk_desc_convolution(dnnl_engine_t engine, dnnl_primitive_attr_t a
                   dst, sliding->stride, sliding->dilation, sliding->begin, sliding->end);
     return status == dnnl_success ? dnnl_primitive_desc_create(out, &op, attr, engine, NULL)
                                   : status;
+}
+
+dnnl_status_t tmk_desc_winograd(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                                const struct tmk_operands *operands,
+                                const struct tmk_sliding *sliding, dnnl_primitive_desc_t *out) {
+    dnnl_convolution_desc_t op;
+    dnnl_primitive_desc_iterator_t each;
+    dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
+        &op, dnnl_forward_inference, dnnl_convolution_winograd, tmk_layout_md(operands->src),
+        tmk_layout_md(operands->weights), md_or_null(operands->bias), tmk_layout_md(operands->dst),
+        sliding->stride, sliding->dilation, sliding->begin, sliding->end);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_iterator_create(&each, &op, attr, engine, NULL);
+    if (status != dnnl_success)
+        return status;
+    for (bool found = false; status == dnnl_success && !found;) {
+        dnnl_primitive_desc_t desc = dnnl_primitive_desc_iterator_fetch(each);
+        found = desc && is_small_winograd(desc);
+        if (found)
+            *out = desc;
+        else if (desc)
+            dnnl_primitive_desc_destroy(desc);
+        if (!found)
+            status = desc ? dnnl_primitive_desc_iterator_next(each) : dnnl_out_of_memory;
+    }
+    dnnl_primitive_desc_iterator_destroy(each);
+    return status == dnnl_iterator_ends ? dnnl_unimplemented : status;
 }
 
 dnnl_status_t tmk_desc_pooling(dnnl_engine_t engine, dnnl_primitive_attr_t attr,

@@ -45,11 +45,16 @@ struct tmk_sliding {
 };
 
 /* All are for inference; end *out with dnnl_primitive_desc_destroy. Convolutions run the direct
- * algorithm: Winograd's rounds worse. */
+ * algorithm. */
 dnnl_status_t tmk_desc_convolution(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
                                    const struct tmk_operands *operands,
                                    const struct tmk_sliding *sliding, bool transposed,
                                    dnnl_primitive_desc_t *out);
+/* Winograd's F(2x2, 3x3) and no other of his: see winograd.c. dnnl_unimplemented where the library
+ * has none that fits. */
+dnnl_status_t tmk_desc_winograd(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
+                                const struct tmk_operands *operands,
+                                const struct tmk_sliding *sliding, dnnl_primitive_desc_t *out);
 dnnl_status_t tmk_desc_pooling(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
                                dnnl_alg_kind_t kind, const struct tmk_operands *operands,
                                const struct tmk_sliding *sliding, dnnl_primitive_desc_t *out);

@@ -7,8 +7,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 
-/* Columns in one go. */
-enum { WIDTH = 512 };
+enum { WIDTH = TMK_COLUMNS }; /* in one go */
 
 void tmk_channels_finish(struct tmk_channels *channels) {
     free(channels->min); /* max is in the same block */
@@ -50,20 +49,29 @@ void tmk_channels_widen(struct tmk_channels *channels, size_t channel, int32_t m
         channels->max[channel] = tmk_float_of_key(max);
 }
 
-typedef void columns_kernel(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
-                            int32_t *min, int32_t *max);
+struct columns {
+    const struct tmk_stats_kernel *kernel;
+    bool all_finite; /* the elements */
+};
 
 /* Columns of the rows, from column `first` on, at which x stands; column c is of channel c / inner
  * % channels->count. */
-static void take_columns(struct tmk_channels *channels, columns_kernel *columns,
+static void take_columns(struct tmk_channels *channels, struct columns columns,
                          const tmk_loose_bits *x, size_t rows, size_t stride, size_t inner,
                          size_t first, size_t width) {
+    bool direct = inner == 1 && first + width <= channels->count;
+    tmk_loose_bits *low = (void *)(channels->min + first), *high = (void *)(channels->max + first);
     int32_t min[WIDTH], max[WIDTH];
+    if (direct && columns.all_finite) {
+        columns.kernel->widen_columns(x, rows, stride, width, low, high);
+        return;
+    }
     for (size_t i = 0; i < width; i++) {
         min[i] = TMK_KEY_POSINF;
         max[i] = TMK_KEY_NEGINF;
     }
-    columns(x, rows, stride, width, min, max);
+    (columns.all_finite ? columns.kernel->finite_columns
+                        : columns.kernel->columns)(x, rows, stride, width, min, max);
     for (size_t row = channels->count * inner; first == 0 && width % (2 * row) == 0;) {
         width /= 2; /* rows that were joined, one on the other */
         for (size_t i = 0; i < width; i++) {
@@ -71,9 +79,8 @@ static void take_columns(struct tmk_channels *channels, columns_kernel *columns,
             max[i] = max[i + width] > max[i] ? max[i + width] : max[i];
         }
     }
-    if (inner == 1 && first + width <= channels->count) {
-        tmk_widen((void *)(channels->min + first), (void *)(channels->max + first), min, max,
-                  width);
+    if (direct) {
+        tmk_widen(low, high, min, max, width);
         return;
     }
     size_t channel = first / inner % channels->count, left = inner - first % inner;
@@ -87,8 +94,8 @@ static void take_columns(struct tmk_channels *channels, columns_kernel *columns,
 }
 
 /* Elements from column `first` on, of a few rows. */
-static void take_row(struct tmk_channels *channels, columns_kernel *columns,
-                     const tmk_loose_bits *x, size_t n, size_t inner, size_t first) {
+static void take_row(struct tmk_channels *channels, struct columns columns, const tmk_loose_bits *x,
+                     size_t n, size_t inner, size_t first) {
     for (size_t done = 0, width; done < n; done += width) {
         width = n - done < WIDTH ? n - done : WIDTH;
         take_columns(channels, columns, x + done, 1, 0, inner, first + done, width);
@@ -99,7 +106,7 @@ static void take_row(struct tmk_channels *channels, columns_kernel *columns,
 void tmk_channels_take(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
                        const tmk_loose_bits *x, size_t first, size_t n, size_t inner,
                        bool all_finite) {
-    columns_kernel *columns = all_finite ? kernel->finite_columns : kernel->columns;
+    const struct columns columns = {kernel, all_finite};
     size_t row = channels->count * inner, begin = first % row;
     if (begin > 0) {
         size_t head = row - begin < n ? row - begin : n;

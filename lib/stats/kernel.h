@@ -8,7 +8,8 @@
 #include "stats/key.h"
 
 enum {
-    TMK_LANES = 16,  /* columns in which elements are reduced */
+    TMK_LANES = 16, /* columns in which elements are reduced */
+    TMK_COLUMNS = 512,
     TMK_TILE = 2048, /* elements a tile: 8 KiB stay in the first-level cache between its passes */
     TMK_TABLE = 1 << 16,         /* entries of the packed table */
     TMK_COUNT_SHIFT = 40,        /* entry: count in the upper 24 bits, sum of dropped bits below */
@@ -69,6 +70,9 @@ struct tmk_stats_kernel {
     /* The same where all elements are finite. */
     void (*finite_columns)(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
                            int32_t *min, int32_t *max);
+    /* The same once more, of width <= TMK_COLUMNS, on floats: +inf and -inf are nothing so far. */
+    void (*widen_columns)(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
+                          tmk_loose_bits *min, tmk_loose_bits *max);
 };
 
 /* 12 % zeros: beyond it, packing costs less than the collisions of zeros in one table entry. */

@@ -223,3 +223,18 @@ TARGET static inline void finite_key(uint32_t v, int32_t *low, int32_t *high) {
 
 COLUMNS(columns, key_range)
 COLUMNS(finite_columns, finite_key)
+
+/* Floats become keys on the way in and back on the way out, by this kernel's vectors. */
+TARGET static void widen_columns(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
+                                 tmk_loose_bits *min, tmk_loose_bits *max) {
+    int32_t low[TMK_COLUMNS], high[TMK_COLUMNS];
+    for (size_t i = 0; i < width; i++) {
+        low[i] = tmk_key_of_bits(min[i]);
+        high[i] = tmk_key_of_bits(max[i]);
+    }
+    finite_columns(x, rows, stride, width, low, high);
+    for (size_t i = 0; i < width; i++) {
+        min[i] = tmk_bits_of_key(low[i]);
+        max[i] = tmk_bits_of_key(high[i]);
+    }
+}

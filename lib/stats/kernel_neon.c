@@ -142,5 +142,5 @@ static inline size_t pack(const tmk_loose_bits *x, uint32_t *out) {
 
 #include "stats/kernel_body.h"
 
-const struct tmk_stats_kernel tmk_stats_kernel_neon = {"neon", survey,  tile,          scatter,
-                                                       signs,  columns, finite_columns};
+const struct tmk_stats_kernel tmk_stats_kernel_neon = {
+    "neon", survey, tile, scatter, signs, columns, finite_columns, widen_columns};

@@ -195,7 +195,7 @@ static void compare(const struct fixture *f, const float *y, const char *text) {
         range = fmax(range, fabs(e));
         worst = fmax(worst, fabs(d));
     }
-    if (worst > 1e-5 * range)
+    if (worst > (f->exact ? 0 : 1e-5 * range))
         fail_msg("%s: off by %g in a range of %g, {%u, %u}\n%s", tmk_accel_name(f->accel), worst,
                  range, f->layout.in, f->layout.out, text);
 }

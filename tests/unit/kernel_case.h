@@ -21,6 +21,7 @@ struct fixture {
     struct tmk_infer_result type[2];
     struct tmk_tensor expected[2];
     struct tmk_accel *accel;
+    bool exact; /* the accelerated result is the plain one, to the bit but for the sign of 0 */
 };
 
 /* Built with a library of kernels, or only with those of our own? */

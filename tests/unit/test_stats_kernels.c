@@ -201,6 +201,7 @@ static void columns_are_the_plain_ones(void **state) {
                 size_t rows = next() % 24, stride = width + next() % 5;
                 const tmk_loose_bits *x = fill(&g, family, rows * stride, next() % 64);
                 int32_t min[3][WIDEST + 1], max[3][WIDEST + 1];
+                uint32_t low[WIDEST + 1], high[WIDEST + 1];
                 bool finite = true;
                 for (size_t i = 0; i < 3 * (WIDEST + 1); i++) {
                     min[i / (WIDEST + 1)][i % (WIDEST + 1)] = TMK_KEY_POSINF;
@@ -222,6 +223,18 @@ static void columns_are_the_plain_ones(void **state) {
                 tmk_stats_kernel_at(k)->finite_columns(x, rows, stride, width, min[2], max[2]);
                 assert_memory_equal(min[0], min[2], sizeof min[0]);
                 assert_memory_equal(max[0], max[2], sizeof max[0]);
+                for (size_t c = 0; c <= WIDEST; c++) {
+                    low[c] = tmk_bits_of_key(TMK_KEY_POSINF);
+                    high[c] = tmk_bits_of_key(TMK_KEY_NEGINF);
+                }
+                for (size_t done = 0; done < rows; done += 7) /* added to what is there */
+                    tmk_stats_kernel_at(k)->widen_columns(x + done * stride,
+                                                          rows - done < 7 ? rows - done : 7, stride,
+                                                          width, low, high);
+                for (size_t c = 0; c <= WIDEST; c++) {
+                    assert_int_equal(tmk_key_of_bits(low[c]), min[0][c]);
+                    assert_int_equal(tmk_key_of_bits(high[c]), max[0][c]);
+                }
             }
 }
 

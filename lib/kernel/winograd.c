@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conv of 3x3 windows without strides, by Winograd's F(2x2, 3x3): 16 multiplications where the
+ * direct sum has 36 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015).
+ *
+ * Of his algorithms only this one, since it keeps what a profile tells of a value. Its transforms
+ * add, and halve; each result is made of its own window's elements alone. So windows of zeros give
+ * exact zeros, small integers stay integers, and nothing that is not finite reaches beyond the
+ * windows that see it; it rounds about as the direct sum does. F(4x4, 3x3) divides by 6 and 24 and
+ * mixes neighbours, and rounds five times as badly.
+ *
+ * What is not finite, or becomes so on the way, is not what the direct sum would give (an infinity
+ * becomes NaN); such a result is made again, directly.
+ *
+ * oneDNN takes the algorithm only where it thinks that weights fit its cache; so many are cut into
+ * parts, each of which makes some of the result's channels.
+ */
+#include "kernel/onednn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum {
+    BLOCK = 16,      /* of oneDNN's only implementation */
+    MAX_PARTS = 8,   /* each transforms the source again */
+    FEW_PLACES = 100 /* where more bytes of weights cost what fewer multiplications save */
+};
+
+struct winograd {
+    struct tmk_accel base;
+    dnnl_engine_t engine;
+    struct tmk_dn *parts[MAX_PARTS]; /* each for one sample */
+    uint32_t n_parts;
+    bool biased;
+    size_t batch, src, dst; /* elements of a sample */
+};
+
+static bool suits(const struct tmk_convolution *c, const struct tmk_request *r) {
+    const struct tmk_sliding *s = &c->spatial.sliding;
+    if (c->group != 1 || c->spatial.rank != 2 || c->in % BLOCK || c->out % BLOCK ||
+        r->layout.in != BLOCK || r->layout.out != BLOCK || !r->in[1]->data ||
+        c->spatial.out[0] * c->spatial.out[1] < FEW_PLACES)
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (s->kernel[i] != 3 || s->stride[i] != 1 || s->dilation[i] || s->begin[i] > 1 ||
+            s->begin[i] != s->end[i])
+            return false;
+    return true;
+}
+
+/* The primitive that makes `channels` of the result; the arguments get how the operands lie. */
+static dnnl_status_t describe(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                              int64_t channels, struct tmk_argument *a, uint32_t n,
+                              dnnl_primitive_desc_t *out) {
+    struct tmk_layout any = {0};
+    dnnl_dims_t src = {0}, dst = {0}, bias = {channels}, weights = {channels, c->in, 3, 3};
+    tmk_spatial_dims(&c->spatial, 1, c->in, c->spatial.in, src);
+    tmk_spatial_dims(&c->spatial, 1, channels, c->spatial.out, dst);
+    bool biased = n == TMK_MAX_ARGUMENTS;
+    struct tmk_operands operands = {&a[0].outside, &any, biased ? &a[2].outside : NULL,
+                                    &a[n - 1].outside};
+    dnnl_status_t status = tmk_layout_form(&a[0].outside, 4, src, BLOCK);
+    if (status == dnnl_success)
+        status = tmk_layout_tag(&a[1].outside, 4, weights, dnnl_oihw);
+    if (status == dnnl_success && biased)
+        status = tmk_layout_tag(&a[2].outside, 1, bias, dnnl_x);
+    if (status == dnnl_success)
+        status = tmk_layout_form(&a[n - 1].outside, 4, dst, BLOCK);
+    if (status == dnnl_success)
+        status = tmk_layout_tag(&any, 4, weights, dnnl_format_tag_any);
+    if (status == dnnl_success)
+        status = tmk_desc_winograd(r->engine, r->attr, &operands, &c->spatial.sliding, out);
+    tmk_layout_finish(&any);
+    return status;
+}
+
+/* Makes the channels from `first` on. *out stays NULL where the library has nothing for that. */
+static enum tmk_status make_part(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                                 int64_t first, int64_t channels, bool biased,
+                                 struct tmk_dn **out) {
+    struct tmk_argument a[TMK_MAX_ARGUMENTS] = {
+        {.role = DNNL_ARG_SRC, .operand = 0, .moves = true},
+        {.role = DNNL_ARG_WEIGHTS, .operand = 1, .first = (size_t)(first * c->in * 9)}};
+    uint32_t n = 2;
+    if (biased)
+        a[n++] = (struct tmk_argument){.role = DNNL_ARG_BIAS, .operand = 2, .first = (size_t)first};
+    a[n++] = (struct tmk_argument){.role = DNNL_ARG_DST, .operand = TMK_RESULT};
+    dnnl_primitive_desc_t desc = NULL;
+    bool fits;
+    enum tmk_status answer =
+        tmk_dn_fits(describe(r, c, channels, a, n, &desc), &fits, r->base.diag);
+    /* transforming takes as much memory again, of the library's */
+    size_t again = desc ? dnnl_memory_desc_get_size(
+                              dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0))
+                        : 0;
+    if (desc && !tmk_memory_take(again)) {
+        answer = tmk_memory_lacks(r->base.diag, again, "transforming weights");
+        dnnl_primitive_desc_destroy(desc);
+        desc = NULL;
+    }
+    if (desc) {
+        answer = tmk_dn_build(r, sizeof **out, desc, a, n, out);
+        tmk_memory_give(again);
+        return answer;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        tmk_layout_finish(&a[i].outside);
+    return answer;
+}
+
+static void destroy_parts(struct winograd *w) {
+    while (w->n_parts > 0)
+        tmk_dn_destroy(&w->parts[--w->n_parts]->base);
+}
+
+/* All of `parts` parts, or none. */
+static enum tmk_status make_parts(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                                  int64_t parts, struct winograd *w) {
+    for (int64_t i = 0; i < parts; i++) {
+        struct tmk_dn *dn = NULL;
+        TMK_TRY(make_part(r, c, i * (c->out / parts), c->out / parts, w->biased, &dn));
+        if (!dn) {
+            destroy_parts(w);
+            return TMK_OK;
+        }
+        w->parts[w->n_parts++] = dn;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status fill(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                            struct winograd *w) {
+    w->base.family = r->base.family;
+    w->base.node = r->base.node;
+    w->biased = r->base.node->n_inputs > 2 && r->base.in[2];
+    w->batch = (size_t)c->batch;
+    w->src = (size_t)(c->in * c->spatial.in[0] * c->spatial.in[1]);
+    w->dst = (size_t)(c->out * c->spatial.out[0] * c->spatial.out[1]);
+    for (int64_t parts = 1; parts <= MAX_PARTS && !w->n_parts; parts++)
+        if (c->out % (parts * BLOCK) == 0)
+            TMK_TRY(make_parts(r, c, parts, w));
+    for (uint32_t i = 0; i < w->n_parts; i++) {
+        const struct tmk_accel *part = &w->parts[i]->base;
+        w->base.held += part->held;
+        w->base.scratch = part->scratch > w->base.scratch ? part->scratch : w->base.scratch;
+        memcpy(w->base.name, part->name, sizeof w->base.name);
+    }
+    return TMK_OK;
+}
+
+static void destroy(struct tmk_accel *accel) {
+    struct winograd *w = (struct winograd *)accel;
+    destroy_parts(w);
+    if (w->engine)
+        dnnl_engine_destroy(w->engine);
+    free(w);
+}
+
+/* ---- running ---- */
+
+static bool all_finite(const float *x, size_t n) {
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffffu;
+        most = bits > most ? bits : most;
+    }
+    return most < 0x7f800000u;
+}
+
+/* The same node once more, made and run directly. */
+static enum tmk_status run_directly(const struct winograd *w, const struct tmk_tensor *const *in,
+                                    struct tmk_tensor *const *out, struct tmk_diag *diag) {
+    struct tmk_tensor source = *in[0];
+    const struct tmk_tensor *described[3] = {&source, in[1], w->biased ? in[2] : NULL};
+    struct tmk_infer_result result = {
+        .known = true, .dtype = out[0]->dtype, .shape = out[0]->shape};
+    struct tmk_request request = {.family = &tmk_family_conv,
+                                  .node = w->base.node,
+                                  .in = described,
+                                  .result = &result,
+                                  .layout = {BLOCK, BLOCK},
+                                  .diag = diag};
+    struct tmk_accel *accel = NULL;
+    source.data = NULL; /* else it is taken for a constant */
+    TMK_TRY(tmk_conv_create_direct(&request, &accel));
+    if (!accel)
+        return tmk_fail(diag, TMK_MACHINE, "%s", "oneDNN has no direct convolution");
+    void *scratch = tmk_memory_aligned(accel->scratch);
+    enum tmk_status status =
+        scratch ? tmk_convolution_run(accel, in, out, scratch, diag) : tmk_nomem(diag);
+    tmk_memory_free(scratch);
+    tmk_accel_destroy(&accel);
+    return status;
+}
+
+static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
+                           struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
+    const struct winograd *w = (const struct winograd *)accel;
+    float *x = in[0]->data, *y = out[0]->data;
+    for (uint32_t i = 0; i < w->n_parts; i++)
+        for (size_t sample = 0; sample < w->batch; sample++) {
+            const struct tmk_dn *part = w->parts[i];
+            void *data[TMK_MAX_ARGUMENTS] = {x + sample * w->src};
+            data[part->n_arguments - 1] = y + sample * w->dst + w->dst / w->n_parts * i;
+            TMK_TRY(tmk_dn_execute(part, data, scratch, TMK_PART_ALL, diag));
+        }
+    return all_finite(y, w->batch * w->dst) ? TMK_OK : run_directly(w, in, out, diag);
+}
+
+static const struct tmk_family family = {NULL, NULL, NULL, run, destroy};
+
+/* Where something comes of it, *out has the engine. */
+static enum tmk_status create(const struct tmk_dn_request *r, tmk_convolution_read *read,
+                              struct tmk_accel **out) {
+    struct tmk_convolution c = {0};
+    bool fits;
+    TMK_TRY(read(&r->base, &c, &fits));
+    if (!fits || !suits(&c, &r->base))
+        return TMK_OK;
+    struct winograd *w = calloc(1, sizeof *w);
+    if (!w)
+        return tmk_nomem(r->base.diag);
+    enum tmk_status status = fill(r, &c, w);
+    if (status == TMK_OK && w->n_parts > 0) {
+        w->engine = r->engine;
+        *out = &w->base;
+    } else {
+        destroy(&w->base);
+    }
+    return status;
+}
+
+/* Where there is no memory for it, it fails, though there may be enough for the direct sum: which
+ * of the two runs must not depend on what else has memory at the time. */
+enum tmk_status tmk_winograd_create(const struct tmk_request *request, tmk_convolution_read *read,
+                                    struct tmk_accel **out) {
+    struct tmk_request own = *request;
+    struct tmk_dn_request r;
+    bool fits;
+    own.family = &family;
+    TMK_TRY(tmk_dn_open(&own, &r, &fits));
+    if (!fits)
+        return TMK_OK;
+    enum tmk_status status = create(&r, read, out);
+    if (*out)
+        dnnl_primitive_attr_destroy(r.attr);
+    else
+        tmk_dn_close(&r);
+    return status;
+}
