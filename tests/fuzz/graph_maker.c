@@ -215,10 +215,10 @@ struct tmk_shape maker_broadcast(struct maker *m, const struct thing *x) {
     for (int32_t i = 0; i < shape.rank; i++)
         if (i == 0 || one_in(m, 3))
             shape.dim[i] = 1;
-    for (int drop = shape.rank ? (int)draw(m, (unsigned)shape.rank + 1) : 0; drop > 0; drop--) {
-        shape.rank--;
-        memmove(shape.dim, shape.dim + 1, (size_t)shape.rank * sizeof *shape.dim);
-    }
+    int32_t drop = shape.rank ? (int32_t)draw(m, (unsigned)shape.rank + 1) : 0;
+    shape.rank -= drop;
+    for (int32_t i = 0; i < shape.rank; i++)
+        shape.dim[i] = shape.dim[i + drop];
     return shape;
 }
 
