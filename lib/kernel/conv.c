@@ -293,16 +293,19 @@ static void rank_candidates(struct tmk_convolution *c, const struct tmk_window *
     c->candidates[c->n_candidates++] = plain;
 }
 
-/* Padding is made of zeros, and 0 times an infinite weight is NaN; oneDNN leaves padding out. */
-static bool padding_shows(const struct tmk_window *w, const struct tmk_tensor *weights) {
-    bool padded = false, finite = true;
-    for (int32_t i = 0; i < w->n; i++)
-        padded = padded || w->begin[i] || w->end[i];
-    const float *x = weights->data;
-    const size_t n = padded && x ? tmk_tensor_count(weights) : 0;
+bool tmk_all_finite(const float *x, size_t n) {
+    bool finite = true;
     for (size_t i = 0; i < n; i++) /* without a way out, so that it becomes a vector's */
         finite &= fabsf(x[i]) <= FLT_MAX;
-    return !finite;
+    return finite;
+}
+
+/* Padding is made of zeros, and 0 times an infinite weight is NaN; oneDNN leaves padding out. */
+static bool padding_shows(const struct tmk_window *w, const struct tmk_tensor *weights) {
+    bool padded = false;
+    for (int32_t i = 0; i < w->n; i++)
+        padded = padded || w->begin[i] || w->end[i];
+    return padded && weights->data && !tmk_all_finite(weights->data, tmk_tensor_count(weights));
 }
 
 static enum tmk_status read_conv(const struct tmk_request *r, struct tmk_convolution *out,

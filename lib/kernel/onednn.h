@@ -141,6 +141,7 @@ TMK_NODISCARD enum tmk_status tmk_convolution_run(const struct tmk_accel *accel,
                                                   struct tmk_tensor *const *out, void *scratch,
                                                   struct tmk_diag *diag);
 
+bool tmk_all_finite(const float *x, size_t n);
 /* Conv by Winograd's algorithm; leaves *out alone where it does not suit. */
 TMK_NODISCARD enum tmk_status tmk_winograd_create(const struct tmk_request *request,
                                                   tmk_convolution_read *read,

@@ -36,10 +36,16 @@ struct winograd {
     size_t batch, src, dst; /* elements of a sample */
 };
 
-static bool suits(const struct tmk_convolution *c, const struct tmk_request *r) {
+/* Asked first: it costs nothing, and reading a convolution looks at all its weights. */
+static bool may_suit(const struct tmk_request *r) {
+    const struct tmk_shape *w = &r->in[1]->shape;
+    return r->layout.in == BLOCK && r->layout.out == BLOCK && r->in[1]->data && w->rank == 4 &&
+           w->dim[2] == 3 && w->dim[3] == 3;
+}
+
+static bool suits(const struct tmk_convolution *c) {
     const struct tmk_sliding *s = &c->spatial.sliding;
     if (c->group != 1 || c->spatial.rank != 2 || c->in % BLOCK || c->out % BLOCK ||
-        r->layout.in != BLOCK || r->layout.out != BLOCK || !r->in[1]->data ||
         c->spatial.out[0] * c->spatial.out[1] < FEW_PLACES)
         return false;
     for (int i = 0; i < 2; i++)
@@ -159,17 +165,6 @@ static void destroy(struct tmk_accel *accel) {
 
 /* ---- running ---- */
 
-static bool all_finite(const float *x, size_t n) {
-    uint32_t most = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        bits &= 0x7fffffffu;
-        most = bits > most ? bits : most;
-    }
-    return most < 0x7f800000u;
-}
-
 /* The same node once more, made and run directly. */
 static enum tmk_status run_directly(const struct winograd *w, const struct tmk_tensor *const *in,
                                     struct tmk_tensor *const *out, struct tmk_diag *diag) {
@@ -207,7 +202,7 @@ static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tenso
             data[part->n_arguments - 1] = y + sample * w->dst + w->dst / w->n_parts * i;
             TMK_TRY(tmk_dn_execute(part, data, scratch, TMK_PART_ALL, diag));
         }
-    return all_finite(y, w->batch * w->dst) ? TMK_OK : run_directly(w, in, out, diag);
+    return tmk_all_finite(y, w->batch * w->dst) ? TMK_OK : run_directly(w, in, out, diag);
 }
 
 static const struct tmk_family family = {NULL, NULL, NULL, run, destroy};
@@ -218,7 +213,7 @@ static enum tmk_status create(const struct tmk_dn_request *r, tmk_convolution_re
     struct tmk_convolution c = {0};
     bool fits;
     TMK_TRY(read(&r->base, &c, &fits));
-    if (!fits || !suits(&c, &r->base))
+    if (!fits || !suits(&c))
         return TMK_OK;
     struct winograd *w = calloc(1, sizeof *w);
     if (!w)
@@ -241,6 +236,8 @@ enum tmk_status tmk_winograd_create(const struct tmk_request *request, tmk_convo
     struct tmk_dn_request r;
     bool fits;
     own.family = &family;
+    if (!may_suit(request))
+        return TMK_OK;
     TMK_TRY(tmk_dn_open(&own, &r, &fits));
     if (!fits)
         return TMK_OK;

@@ -60,7 +60,8 @@ static void take_columns(struct tmk_channels *channels, struct columns columns,
                          const tmk_loose_bits *x, size_t rows, size_t stride, size_t inner,
                          size_t first, size_t width) {
     bool direct = inner == 1 && first + width <= channels->count;
-    tmk_loose_bits *low = (void *)(channels->min + first), *high = (void *)(channels->max + first);
+    tmk_loose_bits *low = direct ? (void *)(channels->min + first) : NULL,
+                   *high = direct ? (void *)(channels->max + first) : NULL;
     int32_t min[WIDTH], max[WIDTH];
     if (direct && columns.all_finite) {
         columns.kernel->widen_columns(x, rows, stride, width, low, high);

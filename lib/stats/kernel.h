@@ -8,9 +8,9 @@
 #include "stats/key.h"
 
 enum {
-    TMK_LANES = 16, /* columns in which elements are reduced */
-    TMK_COLUMNS = 512,
-    TMK_TILE = 2048, /* elements a tile: 8 KiB stay in the first-level cache between its passes */
+    TMK_LANES = 16,    /* columns in which elements are reduced */
+    TMK_COLUMNS = 512, /* that widen_columns takes in one go */
+    TMK_TILE = 2048,   /* elements a tile: 8 KiB stay in the first-level cache between its passes */
     TMK_TABLE = 1 << 16,         /* entries of the packed table */
     TMK_COUNT_SHIFT = 40,        /* entry: count in the upper 24 bits, sum of dropped bits below */
     TMK_PACK_MAX = (1 << 24) - 1 /* elements until an entry could overflow; 65535 * this < 2^40 */
