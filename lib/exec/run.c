@@ -12,6 +12,7 @@
 #include "exec/derive.h"
 #include "exec/queue.h"
 #include "exec/worker.h"
+#include "stats/state.h"
 
 enum { IDLE_PLANS_KEPT = 8, PROGRESS_MS = 200 };
 
@@ -210,8 +211,22 @@ static bool work_one(struct crew *crew, struct tmk_planned **held) {
     return true;
 }
 
+/* While others still work: what was counted takes its last form, which is quick to add up. */
+static enum tmk_status settle(struct crew *crew, struct tmk_diag *diag) {
+    const struct tmk_exec_options *options = crew->run->options;
+    for (uint32_t g = 0; g < options->groups; g++) {
+        struct tmk_account *accounts = accounts_of(options, crew->all, g);
+        for (uint32_t s = 0; crew->tallies[g].batches && s < options->n_slots; s++)
+            if (accounts[s].floats)
+                TMK_TRY(tmk_stats_settle(accounts[s].floats, diag));
+    }
+    return TMK_OK;
+}
+
 static void end_work(struct crew *crew, struct tmk_planned *held) {
     struct tmk_diag diag = {0};
+    if (settle(crew, &diag) != TMK_OK)
+        report(crew->run, diag.status, UINT64_MAX, &diag);
     tmk_worker_forget(crew->worker); /* between legs a plan may go, and another take its address */
     if (tmk_cache_release(crew->run->cache, held, &diag) != TMK_OK)
         report(crew->run, diag.status, UINT64_MAX, &diag);

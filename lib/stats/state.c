@@ -169,10 +169,24 @@ static void unpack(enum tmk_stats_level level, const uint64_t *entries, uint64_t
     }
 }
 
+/* Whether finite elements so far can lie there: looking at what was never touched costs a fault a
+ * page. */
+static bool is_within(const struct tmk_stats *stats, unsigned octave) {
+    if (octave % 256 == TMK_SPECIAL)
+        return false;
+    const int32_t end = octave < 256 ? stats->max.key : stats->min.key;
+    if (!tmk_key_is_finite(end))
+        return false;
+    const uint32_t bits = tmk_bits_of_key(end);
+    return bits >> 31 == octave / 256 && octave <= bits >> 23;
+}
+
 /* Of the table, where it holds something in the octave. */
 static const uint64_t *packed_of(const struct tmk_stats *stats, unsigned octave) {
-    const uint64_t *entries = stats->in_table ? stats->table + (size_t)octave * TMK_OCTAVE : NULL;
-    return entries && octave % 256 != TMK_SPECIAL && is_used(entries) ? entries : NULL;
+    const uint64_t *entries = stats->in_table && is_within(stats, octave)
+                                  ? stats->table + (size_t)octave * TMK_OCTAVE
+                                  : NULL;
+    return entries && is_used(entries) ? entries : NULL;
 }
 
 bool tmk_stats_octave_held(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *out) {
@@ -202,19 +216,33 @@ size_t tmk_stats_fresh(const struct tmk_stats *dst, const struct tmk_stats *src)
     return fresh;
 }
 
+/* How many wide counters the table's entries will need that are not there. */
+static size_t fresh_of_table(const struct tmk_stats *stats) {
+    size_t fresh = 0;
+    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
+        struct tmk_octave octave = {{0}, {0}};
+        const uint64_t *entries = packed_of(stats, o);
+        if (!entries)
+            continue;
+        unpack(stats->level, entries, octave.count, octave.low);
+        fresh += fresh_in(stats, o, &octave);
+    }
+    return fresh;
+}
+
 enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) {
     if (!stats->in_table)
         return TMK_OK;
+    if (!tmk_stats_reserve(stats, fresh_of_table(stats)))
+        return tmk_nomem(diag);
     for (unsigned o = 0; o < TMK_OCTAVES; o++) {
         uint64_t *entries = stats->table + (size_t)o * TMK_OCTAVE;
-        struct tmk_octave octave = {{0}, {0}};
-        if (!is_used(entries))
-            continue;
-        if (o % 256 != TMK_SPECIAL) {
+        if (packed_of(stats, o)) {
+            struct tmk_octave octave = {{0}, {0}};
             unpack(stats->level, entries, octave.count, octave.low);
-            if (!tmk_stats_reserve(stats, fresh_in(stats, o, &octave)))
-                return tmk_nomem(diag);
             tmk_stats_add_octave(stats, o, &octave, 1);
+        } else if (o % 256 != TMK_SPECIAL || !is_used(entries)) {
+            continue;
         }
         memset(entries, 0, TMK_OCTAVE * sizeof *entries);
     }
