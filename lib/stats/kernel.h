@@ -11,10 +11,17 @@ enum {
     TMK_LANES = 16,    /* columns in which elements are reduced */
     TMK_COLUMNS = 512, /* that widen_columns takes in one go */
     TMK_TILE = 2048,   /* elements a tile: 8 KiB stay in the first-level cache between its passes */
-    TMK_TABLE = 1 << 16,         /* entries of the packed table */
-    TMK_COUNT_SHIFT = 40,        /* entry: count in the upper 24 bits, sum of dropped bits below */
-    TMK_PACK_MAX = (1 << 24) - 1 /* elements until an entry could overflow; 65535 * this < 2^40 */
+    TMK_TABLE = 1 << 16, /* entries of the packed table */
+    /* elements until an entry could overflow, or its sum of dropped bits reach a unit */
+    TMK_PACK_MAX = (1 << 24) - (1 << 16)
 };
+
+/* What an element adds to its entry of the packed table: 2^40 and its bits as they are, since
+ * taking only the dropped ones would cost an instruction more for each. So an entry is its count
+ * times this unit of the bin, and the sum of dropped bits, which is less than a unit. */
+static inline uint64_t tmk_pack_unit(uint32_t bin) {
+    return (UINT64_C(1) << 40) + ((uint64_t)bin << 16);
+}
 
 /* What one tile or run held. From three integer reductions follow both extremes, and whether a NaN
  * or an infinity is there: the largest as signed integers (largest positive), the largest and

@@ -83,19 +83,19 @@ TARGET static void survey(const tmk_loose_bits *x, size_t n, const struct tmk_la
     conclude(x, n, &g, lanes, facts);
 }
 
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-/* Two loads of half words: shifting and masking one word takes more instructions, and their number
- * is what bounds this loop. */
-typedef uint16_t __attribute__((may_alias, aligned(1))) half_word;
-TARGET static inline void add(uint64_t *table, const tmk_loose_bits *x) {
-    const half_word *halves = (const half_word *)x;
-    table[halves[1]] += (UINT64_C(1) << TMK_COUNT_SHIFT) + halves[0];
-}
+/* One instruction: left alone, gcc keeps the addresses of a whole row on the stack. */
+static inline void increase(uint64_t *entry, uint64_t by) {
+#ifdef __x86_64__
+    __asm__("addq %1, %0" : "+m"(*entry) : "r"(by) : "cc");
 #else
-TARGET static inline void add(uint64_t *table, const tmk_loose_bits *x) {
-    table[*x >> 16] += (UINT64_C(1) << TMK_COUNT_SHIFT) + (*x & 0xffffu);
-}
+    *entry += by;
 #endif
+}
+
+TARGET static inline void add(uint64_t *table, const tmk_loose_bits *x) {
+    uint64_t bits = *x;
+    increase(&table[bits >> 16], tmk_pack_unit(0) + bits);
+}
 
 TARGET static inline void add_lanes(const tmk_loose_bits *x, uint64_t *table) {
     add(table, x), add(table, x + 1), add(table, x + 2), add(table, x + 3);
@@ -113,8 +113,8 @@ TARGET static void add_all(const tmk_loose_bits *x, size_t n, uint64_t *table) {
 }
 
 TARGET static inline void take_zeros_back(const struct tmk_facts *facts, uint64_t *table) {
-    table[0] -= (uint64_t)facts->zeros << TMK_COUNT_SHIFT;
-    table[0x8000] -= (uint64_t)facts->negative_zeros << TMK_COUNT_SHIFT;
+    table[0] -= facts->zeros * tmk_pack_unit(0);
+    table[0x8000] -= facts->negative_zeros * tmk_pack_unit(0x8000);
 }
 
 TARGET static inline size_t pack_rest(const tmk_loose_bits *x, size_t n, uint32_t *out) {

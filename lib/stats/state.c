@@ -10,7 +10,6 @@
 #include "base/memory.h"
 
 static const size_t table_bytes = TMK_TABLE * sizeof(uint64_t);
-static const uint64_t low_mask = (UINT64_C(1) << TMK_COUNT_SHIFT) - 1;
 
 size_t tmk_stats_table_bytes(size_t elements) {
     enum { MOST = 160 << 10, PAGE = 4096 };
@@ -159,13 +158,14 @@ static bool is_used(const uint64_t *entries) {
 }
 
 /* Adds the packed entries of one octave to counters of the level's resolution. */
-static void unpack(enum tmk_stats_level level, const uint64_t *entries, uint64_t *count,
-                   uint64_t *low) {
-    bool fold = level == TMK_STATS_RANGE;
+static void unpack(const struct tmk_stats *stats, unsigned octave, const uint64_t *entries,
+                   struct tmk_octave *to) {
+    bool fold = stats->level == TMK_STATS_RANGE;
     for (unsigned i = 0; i < TMK_OCTAVE; i++) {
-        uint64_t n = entries[i] >> TMK_COUNT_SHIFT, dropped = entries[i] & low_mask;
-        count[fold ? 0 : i] += n;
-        low[fold ? 0 : i] += dropped + (fold ? n * i << 16 : 0);
+        uint64_t unit = tmk_pack_unit(octave * TMK_OCTAVE + i), n = entries[i] / unit,
+                 dropped = entries[i] % unit;
+        to->count[fold ? 0 : i] += n;
+        to->low[fold ? 0 : i] += dropped + (fold ? n * i << 16 : 0);
     }
 }
 
@@ -203,7 +203,7 @@ bool tmk_stats_octave_held(const struct tmk_stats *stats, unsigned octave, struc
         out->low[stats->wide[at].bin % TMK_OCTAVE] = stats->wide[at].low;
     }
     if (packed)
-        unpack(stats->level, packed, out->count, out->low);
+        unpack(stats, octave, packed, out);
     return true;
 }
 
@@ -224,7 +224,7 @@ static size_t fresh_of_table(const struct tmk_stats *stats) {
         const uint64_t *entries = packed_of(stats, o);
         if (!entries)
             continue;
-        unpack(stats->level, entries, octave.count, octave.low);
+        unpack(stats, o, entries, &octave);
         fresh += fresh_in(stats, o, &octave);
     }
     return fresh;
@@ -239,7 +239,7 @@ enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) 
         uint64_t *entries = stats->table + (size_t)o * TMK_OCTAVE;
         if (packed_of(stats, o)) {
             struct tmk_octave octave = {{0}, {0}};
-            unpack(stats->level, entries, octave.count, octave.low);
+            unpack(stats, o, entries, &octave);
             tmk_stats_add_octave(stats, o, &octave, 1);
         } else if (o % 256 != TMK_SPECIAL || !is_used(entries)) {
             continue;

@@ -125,28 +125,33 @@ static void a_constant_has_no_variance(void **state) {
     }
 }
 
+/* The largest sum of dropped bits, in the largest words, in usual ones and in the smallest. */
 static void packed_words_never_overflow(void **state) {
     (void)state;
+    static const uint32_t values[] = {0xff7fffffu, 0xbfffffffu, 0x0000ffffu};
     size_t n = ((size_t)1 << 24) + 4099;
     float *x = malloc(n * sizeof *x);
     assert_non_null(x);
-    for (size_t i = 0; i < n; i++)
-        x[i] = bits(0xbfffffffu); /* the largest sum of dropped bits */
-    for (size_t l = 0; l < 2; l++) {
-        struct tmk_stats *stats = state_of(levels[l], x, n);
-        observe(stats, x, n, 1);
-        observe(stats, x, 77, 2);
-        uint64_t count, low, elements = 2 * (uint64_t)n + 77;
-        uint16_t bin;
-        struct tmk_summary s;
-        tmk_stats_summary(stats, &s);
-        assert_int_equal(s.bins_used, 1);
-        tmk_stats_bins(stats, &bin, &count, &low);
-        assert_int_equal(bin, levels[l] == TMK_STATS_HISTOGRAM ? 0xbfff : 0xbf80);
-        assert_int_equal(count, elements);
-        assert_int_equal(low, elements * (levels[l] == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff));
-        assert_true(s.sum == (double)elements * (double)x[0]);
-        tmk_stats_destroy(&stats);
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+        for (size_t i = 0; i < n; i++)
+            x[i] = bits(values[v]);
+        for (size_t l = 0; l < 2; l++) {
+            struct tmk_stats *stats = state_of(levels[l], x, n);
+            observe(stats, x, n, 1);
+            observe(stats, x, 77, 2);
+            const uint32_t dropped = levels[l] == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
+            uint64_t count, low, elements = 2 * (uint64_t)n + 77;
+            uint16_t bin;
+            struct tmk_summary s;
+            tmk_stats_summary(stats, &s);
+            assert_int_equal(s.bins_used, 1);
+            tmk_stats_bins(stats, &bin, &count, &low);
+            assert_int_equal(bin, (values[v] & ~dropped) >> 16);
+            assert_int_equal(count, elements);
+            assert_int_equal(low, elements * (values[v] & dropped));
+            assert_true(s.sum == (double)elements * (double)x[0]);
+            tmk_stats_destroy(&stats);
+        }
     }
     free(x);
 }
