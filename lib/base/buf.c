@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "base/spare.h"
 
 struct tmk_buf {
     atomic_size_t refs;
@@ -38,6 +39,8 @@ static void give_back(void *data, size_t size) {
         return;
     if (size < LARGE)
         free(data);
+    else if (tmk_spare_keep(data, total))
+        return;
     else
         munmap(data, total);
     tmk_memory_give(total);
@@ -53,20 +56,33 @@ static struct tmk_buf *wrap(void *data, size_t size) {
     return buf;
 }
 
+static void *map(size_t total) {
+    void *data;
+    do
+        data = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    while (data == MAP_FAILED && tmk_spare_drop());
+    return data == MAP_FAILED ? NULL : data;
+}
+
+static void *zeroed(size_t total) {
+    void *data = aligned_alloc(ALIGN, total);
+    return data ? memset(data, 0, total) : NULL;
+}
+
 struct tmk_buf *tmk_buf_create(size_t size) {
     size_t total;
-    if (!padded(size, &total) || !tmk_memory_take(total))
+    if (!padded(size, &total))
         return NULL;
-    bool large = size >= LARGE;
-    void *data = large
-                     ? mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                     : aligned_alloc(ALIGN, total);
-    if (!data || data == MAP_FAILED) {
+    void *data = size < LARGE ? NULL : tmk_spare_take(total);
+    if (!data) {
+        if (!tmk_memory_take(total))
+            return NULL;
+        data = size < LARGE ? zeroed(total) : map(total);
+    }
+    if (!data) {
         tmk_memory_give(total);
         return NULL;
     }
-    if (!large)
-        memset(data, 0, total);
     struct tmk_buf *buf = wrap(data, size);
     if (!buf)
         give_back(data, size);

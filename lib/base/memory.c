@@ -9,6 +9,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "base/spare.h"
 
 /* The process's, as is what malloc keeps; see <tidemark/memory.h>. */
 static _Atomic uint64_t limit, used, refused;
@@ -32,13 +33,19 @@ static bool fits(uint64_t now, size_t bytes) {
     return !most || (now <= most && bytes <= most - now);
 }
 
-bool tmk_memory_take(size_t bytes) {
-    if (bytes > PTRDIFF_MAX) /* so that no sum of what is counted can wrap */
-        return false;
+static bool take(size_t bytes) {
     uint64_t before = atomic_fetch_add_explicit(&used, bytes, memory_order_relaxed);
     if (fits(before, bytes))
         return true;
     tmk_memory_give(bytes);
+    return false;
+}
+
+bool tmk_memory_take(size_t bytes) {
+    if (bytes > PTRDIFF_MAX) /* so that no sum of what is counted can wrap */
+        return false;
+    if (take(bytes) || (tmk_spare_drop() && take(bytes)))
+        return true;
     atomic_store_explicit(&refused, bytes, memory_order_relaxed);
     return false;
 }
@@ -51,8 +58,12 @@ uint64_t tmk_memory_refused(void) {
     return atomic_load_explicit(&refused, memory_order_relaxed);
 }
 
-bool tmk_memory_has(size_t bytes) {
+static bool has(size_t bytes) {
     return fits(atomic_load_explicit(&used, memory_order_relaxed), bytes);
+}
+
+bool tmk_memory_has(size_t bytes) {
+    return has(bytes) || (tmk_spare_drop() && has(bytes));
 }
 
 /* ---- blocks that know their size ---- */

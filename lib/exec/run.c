@@ -9,6 +9,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "base/spare.h"
 #include "exec/derive.h"
 #include "exec/queue.h"
 #include "exec/worker.h"
@@ -479,6 +480,7 @@ void tmk_exec_close(struct tmk_exec **slot) {
         return;
     *slot = NULL;
     dismiss(&exec->options, exec->crew);
+    (void)tmk_spare_drop();
     tmk_cache_destroy(&exec->run.cache);
     pthread_cond_destroy(&exec->run.changed);
     pthread_mutex_destroy(&exec->run.lock);

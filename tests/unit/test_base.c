@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -16,6 +17,7 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "base/spare.h"
 #include "base/text.h"
 
 static void the_first_error_wins_and_gathers_places(void **state) {
@@ -240,6 +242,49 @@ static void json_is_known_without_a_tree(void **state) {
     assert_false(tmk_json_is_valid(deep, sizeof deep));
 }
 
+/* Without AddressSanitizer, that is. */
+static void large_blocks_are_used_again_and_count_until_they_go(void **state) {
+    (void)state;
+    enum { LARGE = 1 << 20, MORE = 3 << 19, HUGE_ONE = 1 << 25 };
+    (void)tmk_spare_drop();
+    const uint64_t before = tmk_memory_used();
+    struct tmk_buf *buf = tmk_buf_create(LARGE);
+    assert_non_null(buf);
+    memset(tmk_buf_data(buf), 7, LARGE);
+    tmk_buf_unref(&buf);
+    const uint64_t kept = tmk_memory_used() - before;
+    assert_true(kept == 0 || kept >= LARGE);
+    buf = tmk_buf_create(LARGE);
+    assert_non_null(buf);
+    const unsigned char *bytes = tmk_buf_data(buf);
+    for (size_t i = 0; i < LARGE; i++)
+        assert_int_equal(bytes[i], 0);
+    assert_true(!kept || tmk_memory_used() == before + kept);
+    tmk_buf_unref(&buf);
+    /* what is kept gives way to others, of other sizes too */
+    tmk_memory_set_limit(before + MORE + 4096);
+    buf = tmk_buf_create(MORE);
+    assert_non_null(buf);
+    assert_null(tmk_buf_create(LARGE));
+    assert_int_equal(tmk_memory_refused(), LARGE + 64);
+    tmk_buf_unref(&buf);
+    assert_true(tmk_memory_has(MORE));
+    tmk_memory_set_limit(0);
+    /* many sizes, of which a few are kept, and nothing too large */
+    for (size_t i = 0; i < 20; i++) {
+        buf = tmk_buf_create(LARGE + i * 4096);
+        assert_non_null(buf);
+        tmk_buf_unref(&buf);
+        assert_true(tmk_memory_used() <= before + 5 * MORE);
+    }
+    (void)tmk_spare_drop();
+    buf = tmk_buf_create(HUGE_ONE);
+    assert_non_null(buf);
+    tmk_buf_unref(&buf);
+    assert_int_equal(tmk_memory_used(), before);
+    assert_false(tmk_spare_drop());
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_wins_and_gathers_places),
@@ -253,6 +298,7 @@ int main(void) {
         cmocka_unit_test(json_is_known_without_a_tree),
         cmocka_unit_test(files_appear_whole_or_not_at_all),
         cmocka_unit_test(a_memory_limit_is_kept_and_named),
+        cmocka_unit_test(large_blocks_are_used_again_and_count_until_they_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A few mapped blocks that were given back, for whoever wants one of the same size next: the system
+ * would take each page away and give it back by a fault. Thread-safe, and safe in a process that
+ * was forked while another thread was in here. */
+#ifndef TMK_BASE_SPARE_H
+#define TMK_BASE_SPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A block of so many bytes, zeroed, which the caller unmaps or keeps again; NULL: there is none. It
+ * was counted against the memory limit all the time. */
+void *tmk_spare_take(size_t bytes);
+/* Keeps a counted block of at least a page, perhaps in place of another. False: it stays the
+ * caller's. */
+bool tmk_spare_keep(void *block, size_t bytes);
+/* Unmaps what is kept, and counts it no more. Was there something? */
+bool tmk_spare_drop(void);
+
+#endif
