@@ -77,17 +77,6 @@ static enum tmk_status make(const struct tmk_dn_request *r, struct tmk_dn **out)
     return tmk_dn_fits(status, &fits, r->base.diag);
 }
 
-static bool all_finite(const float *x, size_t n) {
-    enum { EXPONENT = 0x7f800000 };
-    uint32_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        found |= (bits & EXPONENT) == EXPONENT;
-    }
-    return !found;
-}
-
 /* Scratch memory of a plain kernel: blocks in a list. */
 struct block {
     struct block *next;
@@ -130,10 +119,10 @@ static enum tmk_status run_plain(const struct tmk_accel *accel, const struct tmk
 static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
                            struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
     const bool averages = !tmk_is_max_pool(accel->node);
-    if (!averages && !all_finite(in[0]->data, tmk_tensor_count(in[0])))
+    if (!averages && !tmk_all_finite(in[0]->data, tmk_tensor_count(in[0])))
         return run_plain(accel, in, out, diag);
     TMK_TRY(tmk_dn_run_once(accel, in, out, scratch, diag));
-    if (averages && !all_finite(out[0]->data, tmk_tensor_count(out[0])))
+    if (averages && !tmk_all_finite(out[0]->data, tmk_tensor_count(out[0])))
         return run_plain(accel, in, out, diag);
     return TMK_OK;
 }

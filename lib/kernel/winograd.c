@@ -194,15 +194,18 @@ static enum tmk_status run_directly(const struct winograd *w, const struct tmk_t
 static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
                            struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
     const struct winograd *w = (const struct winograd *)accel;
-    float *x = in[0]->data, *y = out[0]->data;
+    const size_t n = w->dst / w->n_parts;
     for (uint32_t i = 0; i < w->n_parts; i++)
         for (size_t sample = 0; sample < w->batch; sample++) {
             const struct tmk_dn *part = w->parts[i];
-            void *data[TMK_MAX_ARGUMENTS] = {x + sample * w->src};
-            data[part->n_arguments - 1] = y + sample * w->dst + w->dst / w->n_parts * i;
+            float *y = (float *)out[0]->data + sample * w->dst + n * i;
+            void *data[TMK_MAX_ARGUMENTS] = {(float *)in[0]->data + sample * w->src};
+            data[part->n_arguments - 1] = y;
             TMK_TRY(tmk_dn_execute(part, data, scratch, TMK_PART_ALL, diag));
+            if (!tmk_all_finite(y, n))
+                return run_directly(w, in, out, diag);
         }
-    return tmk_all_finite(y, w->batch * w->dst) ? TMK_OK : run_directly(w, in, out, diag);
+    return TMK_OK;
 }
 
 static const struct tmk_family family = {NULL, NULL, NULL, run, destroy};
