@@ -6,21 +6,18 @@
 enum { MANTISSA = 53 };
 
 void tmk_exact_add(struct tmk_exact *sum, tmk_u128 value, unsigned shift, bool negative) {
-    uint64_t addend[TMK_EXACT_WORDS] = {0};
     unsigned at = shift / 64, by = shift % 64;
-    uint64_t low = (uint64_t)value, high = (uint64_t)(value >> 64);
+    uint64_t low = (uint64_t)value, high = (uint64_t)(value >> 64), carry = 0;
     uint64_t part[3] = {low << by, high << by, 0};
     if (by) {
         part[1] |= low >> (64 - by);
         part[2] = high >> (64 - by);
     }
-    for (unsigned i = 0; i < 3 && at + i < TMK_EXACT_WORDS; i++)
-        addend[at + i] = part[i];
-    tmk_u128 carry = negative; /* a - b = a + ~b + 1 */
-    for (unsigned i = 0; i < TMK_EXACT_WORDS; i++) {
-        carry += (tmk_u128)sum->word[i] + (negative ? ~addend[i] : addend[i]);
-        sum->word[i] = (uint64_t)carry;
-        carry >>= 64;
+    for (unsigned i = at; i < TMK_EXACT_WORDS && (i < at + 3 || carry); i++) {
+        tmk_u128 word = sum->word[i], more = (tmk_u128)carry + (i < at + 3 ? part[i - at] : 0);
+        word = negative ? word - more : word + more;
+        sum->word[i] = (uint64_t)word;
+        carry = (uint64_t)(word >> 64) & 1;
     }
 }
 
