@@ -19,7 +19,6 @@
 #include "kernel/chain.h"
 #include "kernel/onednn.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include "kernel/onednn.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernel/pool_node.h"
 
