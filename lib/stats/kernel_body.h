@@ -8,7 +8,8 @@
  * gauge_whole: fills signed_max, unsigned_max, and both signs' zeros as `zeros`.
  * gauge_columns: the columns.
  * lowest: the least of each column, and of all, as unsigned integers.
- * pack: copies the nonzero ones of TMK_LANES elements to out[TMK_LANES] in order; how many. */
+ * pack: copies the nonzero ones of TMK_LANES elements to out[TMK_LANES] in order; how many.
+ * OWN_WIDEN_COLUMNS: defined where the file has a widen_columns of its own. */
 
 TARGET static void widen_lanes(const tmk_loose_bits *x, size_t n, const struct gauge *g,
                                const struct tmk_lanes *lanes) {
@@ -224,6 +225,7 @@ TARGET static inline void finite_key(uint32_t v, int32_t *low, int32_t *high) {
 COLUMNS(columns, key_range)
 COLUMNS(finite_columns, finite_key)
 
+#ifndef OWN_WIDEN_COLUMNS
 /* Floats become keys on the way in and back on the way out, by this kernel's vectors. */
 TARGET static void widen_columns(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
                                  tmk_loose_bits *min, tmk_loose_bits *max) {
@@ -238,3 +240,4 @@ TARGET static void widen_columns(const tmk_loose_bits *x, size_t rows, size_t st
         max[i] = tmk_bits_of_key(high[i]);
     }
 }
+#endif
