@@ -12,6 +12,8 @@
 const struct tmk_raise_row *tmk_raise_find(const struct tmk_node *node) {
     static const struct tmk_raise_row *const tables[] = {tmk_raise_nn, tmk_raise_math,
                                                          tmk_raise_shapes, tmk_raise_quantized};
+    if (!node->row) /* kept, though nobody knows it: its operands may be any */
+        return NULL;
     for (size_t i = 0; i < TMK_COUNT(tables); i++)
         for (const struct tmk_raise_row *row = tables[i]; row->op; row++)
             if (tmk_node_is(node, row->domain, row->op))
