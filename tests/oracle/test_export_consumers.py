@@ -7,11 +7,13 @@ examples, with encodings by hand and by `calibrate`; figures in decibels are tho
 import importlib
 import json
 
-import numpy as np
-import onnx.utils
+# First: it leaves the test out where packages are missing.
 import oracle
 from oracle import LeftOut, folder
 from twoconv import EXAMPLES, MODEL, SAMPLES, export, sqnr
+
+import numpy as np
+import onnx.utils
 
 
 def need(*modules):

@@ -4,11 +4,13 @@ import json
 import re
 import struct
 
-import numpy as np
-import onnx
+# First: it leaves the test out where packages are missing.
 import oracle
 from oracle import folder
 from twoconv import EXAMPLES, MODEL, RANGES, export
+
+import numpy as np
+import onnx
 
 
 def same(ours, theirs, where="", derived=()):

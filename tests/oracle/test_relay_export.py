@@ -8,11 +8,12 @@ import struct
 import subprocess
 import sys
 
-import numpy as np
-import onnx
-
+# First: it leaves the test out where packages are missing.
 from oracle import SHARED, folder, graph_inputs, main, model_of, samples, sources, tidemark
 from relay_reference import Module
+
+import numpy as np
+import onnx
 
 INTEGER_GRAPH = sys.argv[4]
 SAMPLES = 3

@@ -3,10 +3,11 @@
 activations in 8 bits, evaluated by the reference reader on real digits; then with dense left out, as a config asks."""
 import json
 
-import numpy as np
-
+# First: it leaves the test out where packages are missing.
 from oracle import MODELS, folder, main, skip, tidemark
 from relay_reference import Module
+
+import numpy as np
 
 MLP = MODELS / "mnist_mlp"
 TEXTS = [MLP / "relay" / f"initial_v{version}.relay" for version in ("0.0.5", "0.0.4")]
