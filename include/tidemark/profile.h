@@ -70,8 +70,9 @@ struct tmk_profile_source {
     const char *input;  /* the input's name */
     const char *source; /* as a person named it, without directories */
     uint64_t samples;   /* how many it holds */
-    const char *
-        hash; /* of its bytes, as "xxh64:<hex>" or "sha256:<hex>"; "" when it has none (a stream) */
+    /* of its bytes: "xxh128:<hex>", XXH3 as xxh128sum prints it; in earlier files and those of
+     * others "sha256:<hex>"; "" when it has none (a stream that did not end) */
+    const char *hash;
 };
 
 /* One setting that bears on the numbers. What must not change them (threads, say) is not recorded.

@@ -135,27 +135,56 @@ void tmk_infile_close(struct tmk_infile *file) {
     file->fd = -1;
 }
 
-enum tmk_status tmk_file_sha256(const char *path, const atomic_bool *stop, char hex[65],
-                                struct tmk_diag *diag) {
+/* Gives all of a file's bytes to `take`, in order. */
+static enum tmk_status read_all(const char *path, const atomic_bool *stop,
+                                void (*take)(void *context, const void *bytes, size_t n),
+                                void *context, struct tmk_diag *diag) {
     enum { CHUNK = 1 << 18 };
     struct tmk_infile file = {.fd = -1};
-    struct tmk_sha256 *hash = tmk_sha256_create();
     unsigned char *bytes = malloc(CHUNK);
-    enum tmk_status status = hash && bytes ? tmk_infile_open(path, &file, diag) : tmk_nomem(diag);
+    enum tmk_status status = bytes ? tmk_infile_open(path, &file, diag) : tmk_nomem(diag);
     for (uint64_t at = 0; status == TMK_OK && at < file.size; at += CHUNK) {
         size_t n = file.size - at < CHUNK ? (size_t)(file.size - at) : CHUNK;
         status = tmk_in(diag, tmk_infile_read(&file, at, bytes, n, diag), "%s", path);
         if (status == TMK_OK)
-            tmk_sha256_update(hash, bytes, n);
+            take(context, bytes, n);
         if (status == TMK_OK && stop && atomic_load(stop))
             status = tmk_fail(diag, TMK_INTERRUPTED, "%s: stopped while it was hashed", path);
     }
-    char digest[TMK_SHA256_HEX];
-    if (hash)
-        tmk_sha256_finish(&hash, digest);
-    if (status == TMK_OK)
-        memcpy(hex, digest, sizeof digest);
     free(bytes);
     tmk_infile_close(&file);
+    return status;
+}
+
+static void take_sha256(void *hash, const void *bytes, size_t n) {
+    tmk_sha256_update(hash, bytes, n);
+}
+
+enum tmk_status tmk_file_sha256(const char *path, char hex[TMK_SHA256_HEX], struct tmk_diag *diag) {
+    struct tmk_sha256 *hash = tmk_sha256_create();
+    if (!hash)
+        return tmk_nomem(diag);
+    enum tmk_status status = read_all(path, NULL, take_sha256, hash, diag);
+    char digest[TMK_SHA256_HEX];
+    tmk_sha256_finish(&hash, digest);
+    if (status == TMK_OK)
+        memcpy(hex, digest, sizeof digest);
+    return status;
+}
+
+static void take_hash128(void *hash, const void *bytes, size_t n) {
+    tmk_hash128_update(hash, bytes, n);
+}
+
+enum tmk_status tmk_file_hash128(const char *path, const atomic_bool *stop,
+                                 char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
+    struct tmk_hash128 *hash = tmk_hash128_create();
+    if (!hash)
+        return tmk_nomem(diag);
+    enum tmk_status status = read_all(path, stop, take_hash128, hash, diag);
+    char digest[TMK_HASH128_HEX];
+    tmk_hash128_finish(&hash, digest);
+    if (status == TMK_OK)
+        memcpy(hex, digest, sizeof digest);
     return status;
 }

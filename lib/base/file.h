@@ -11,6 +11,7 @@
 #include <tidemark/status.h>
 
 #include "base/buf.h"
+#include "base/hash.h"
 
 /* "PATH: cannot be read: " and what errno says: TMK_READ, or TMK_MACHINE where it is not the file's
  * fault (too many are open, no memory). */
@@ -41,9 +42,12 @@ TMK_NODISCARD enum tmk_status tmk_infile_check(const struct tmk_infile *file,
 /* Harmless on one that was never opened (fd -1). */
 void tmk_infile_close(struct tmk_infile *file);
 
-/* SHA-256 of a file's bytes, in hex. TMK_INTERRUPTED once *stop is true (NULL: never). */
-TMK_NODISCARD enum tmk_status tmk_file_sha256(const char *path, const atomic_bool *stop,
-                                              char hex[65], struct tmk_diag *diag);
+/* SHA-256 of a file's bytes, in hex. */
+TMK_NODISCARD enum tmk_status tmk_file_sha256(const char *path, char hex[TMK_SHA256_HEX],
+                                              struct tmk_diag *diag);
+/* XXH3 of 128 bits, in hex. TMK_INTERRUPTED once *stop is true (NULL: never). */
+TMK_NODISCARD enum tmk_status tmk_file_hash128(const char *path, const atomic_bool *stop,
+                                               char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
 
 /* A file that appears whole or not at all: its bytes lie in the same folder without a name, or
  * where the file system knows no such files under one that begins with TMK_TEMPORARY, until commit

@@ -16,6 +16,15 @@ uint64_t tmk_hash64(const void *bytes, size_t len, uint64_t seed) {
     return XXH64(bytes, len, seed);
 }
 
+static void write_hex(const unsigned char *digest, size_t n, char *hex) {
+    static const char digit[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        hex[2 * i] = digit[digest[i] >> 4];
+        hex[2 * i + 1] = digit[digest[i] & 15];
+    }
+    hex[2 * n] = '\0';
+}
+
 struct tmk_sha256 *tmk_sha256_create(void) {
     struct tmk_sha256 *hash = malloc(sizeof *hash);
     if (!hash)
@@ -29,14 +38,28 @@ void tmk_sha256_update(struct tmk_sha256 *hash, const void *bytes, size_t len) {
 }
 
 void tmk_sha256_finish(struct tmk_sha256 **hash, char hex[TMK_SHA256_HEX]) {
-    static const char digit[] = "0123456789abcdef";
     unsigned char digest[SHA256_DIGEST_LENGTH];
     SHA256_Final(digest, &(*hash)->ctx);
     free(*hash);
     *hash = NULL;
-    for (int i = 0; i < SHA256_DIGEST_LENGTH; i++) {
-        hex[2 * i] = digit[digest[i] >> 4];
-        hex[2 * i + 1] = digit[digest[i] & 15];
-    }
-    hex[64] = '\0';
+    write_hex(digest, sizeof digest, hex);
+}
+
+struct tmk_hash128 *tmk_hash128_create(void) {
+    XXH3_state_t *state = XXH3_createState();
+    if (state)
+        (void)XXH3_128bits_reset(state);
+    return (struct tmk_hash128 *)state;
+}
+
+void tmk_hash128_update(struct tmk_hash128 *hash, const void *bytes, size_t len) {
+    (void)XXH3_128bits_update((XXH3_state_t *)hash, bytes, len);
+}
+
+void tmk_hash128_finish(struct tmk_hash128 **hash, char hex[TMK_HASH128_HEX]) {
+    XXH128_canonical_t digest;
+    XXH128_canonicalFromHash(&digest, XXH3_128bits_digest((XXH3_state_t *)*hash));
+    XXH3_freeState((XXH3_state_t *)*hash);
+    *hash = NULL;
+    write_hex(digest.digest, sizeof digest.digest, hex);
 }

@@ -178,7 +178,7 @@ enum tmk_status tmk_image_files_list(struct tmk_source *source, struct tmk_image
     return TMK_OK;
 }
 
-static void hash_file(struct tmk_sha256 *hash, const struct tmk_image_file *file,
+static void hash_file(struct tmk_hash128 *hash, const struct tmk_image_file *file,
                       unsigned char *bytes) {
     struct tmk_infile in = {.fd = -1};
     bool there = tmk_infile_open(file->path, &in, NULL) == TMK_OK;
@@ -186,22 +186,22 @@ static void hash_file(struct tmk_sha256 *hash, const struct tmk_image_file *file
     unsigned char head[8];
     for (int i = 0; i < 8; i++)
         head[i] = (unsigned char)(size >> 8 * i);
-    tmk_sha256_update(hash, file->name, strlen(file->name) + 1);
-    tmk_sha256_update(hash, head, sizeof head);
+    tmk_hash128_update(hash, file->name, strlen(file->name) + 1);
+    tmk_hash128_update(hash, head, sizeof head);
     for (uint64_t at = 0; there && at < size; at += CHUNK) {
         size_t n = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
         there = tmk_infile_read(&in, at, bytes, n, NULL) == TMK_OK;
         if (there)
-            tmk_sha256_update(hash, bytes, n);
+            tmk_hash128_update(hash, bytes, n);
     }
     tmk_infile_close(&in);
 }
 
 enum tmk_status tmk_image_files_hash(const struct tmk_source *source,
                                      const struct tmk_image_files *files, const atomic_bool *stop,
-                                     char hex[65], struct tmk_diag *diag) {
-    char digest[TMK_SHA256_HEX];
-    struct tmk_sha256 *hash = tmk_sha256_create();
+                                     char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
+    char digest[TMK_HASH128_HEX];
+    struct tmk_hash128 *hash = tmk_hash128_create();
     unsigned char *bytes = malloc(CHUNK);
     enum tmk_status status = hash && bytes ? TMK_OK : tmk_nomem(diag);
     for (size_t i = 0; status == TMK_OK && i < files->n; i++) {
@@ -209,7 +209,7 @@ enum tmk_status tmk_image_files_hash(const struct tmk_source *source,
         status = tmk_source_hash_stopped(source, stop, diag);
     }
     if (hash)
-        tmk_sha256_finish(&hash, digest);
+        tmk_hash128_finish(&hash, digest);
     if (status == TMK_OK)
         memcpy(hex, digest, sizeof digest);
     free(bytes);

@@ -53,8 +53,8 @@ struct tmk_source_kind {
     /* NULL: nothing changes. */
     void (*end)(struct tmk_source *source);
     /* As tmk_source_hash. NULL: that of the file. */
-    enum tmk_status (*hash)(const struct tmk_source *source, const atomic_bool *stop, char hex[65],
-                            struct tmk_diag *diag);
+    enum tmk_status (*hash)(const struct tmk_source *source, const atomic_bool *stop,
+                            char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
     /* Releases own, which may be NULL or half made. */
     void (*close)(struct tmk_source *source);
 };

@@ -237,10 +237,10 @@ enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source, const a
 }
 
 enum tmk_status tmk_source_hash(const struct tmk_source *source, const atomic_bool *stop,
-                                char hex[65], struct tmk_diag *diag) {
+                                char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
     if (source->kind->hash)
         return source->kind->hash(source, stop, hex, diag);
-    return tmk_file_sha256(source->file, stop, hex, diag);
+    return tmk_file_hash128(source->file, stop, hex, diag);
 }
 
 /* Of the file's size, its first bytes and its last. */

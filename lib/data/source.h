@@ -18,6 +18,8 @@
 #include <tidemark/pull.h>
 #include <tidemark/tensor.h>
 
+#include "base/hash.h"
+
 struct tmk_source;
 struct tmk_image_spec;
 
@@ -115,11 +117,11 @@ const char *tmk_source_entry_name(const struct tmk_source *source, uint64_t entr
 /* Nothing more will be read: the info of a stream becomes final. */
 void tmk_source_end(struct tmk_source *source);
 
-/* Of the bytes that the entries are made of: SHA-256 in hex; of a stream "" before tmk_source_end,
- * then of the bytes that were read. Reads all of them, and may do so on a thread of its own while
- * another uses the source, until *stop is true (TMK_INTERRUPTED; NULL: never). */
+/* Of the bytes that the entries are made of: XXH3 of 128 bits in hex; of a stream "" before
+ * tmk_source_end, then of the bytes that were read. Reads all of them, and may do so on a thread of
+ * its own while another uses the source, until *stop is true (TMK_INTERRUPTED; NULL: never). */
 TMK_NODISCARD enum tmk_status tmk_source_hash(const struct tmk_source *source,
-                                              const atomic_bool *stop, char hex[65],
+                                              const atomic_bool *stop, char hex[TMK_HASH128_HEX],
                                               struct tmk_diag *diag);
 /* What can be told of them at once: where this differs the bytes do. */
 uint64_t tmk_source_glance(const struct tmk_source *source);

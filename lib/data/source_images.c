@@ -133,8 +133,8 @@ static const char *entry_name(const struct tmk_source *source, uint64_t entry) {
     return entry < images->files.n ? images->files.file[entry].name : "";
 }
 
-static enum tmk_status hash(const struct tmk_source *source, const atomic_bool *stop, char hex[65],
-                            struct tmk_diag *diag) {
+static enum tmk_status hash(const struct tmk_source *source, const atomic_bool *stop,
+                            char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
     const struct images *images = source->own;
     return tmk_image_files_hash(source, &images->files, stop, hex, diag);
 }

@@ -185,7 +185,7 @@ static enum tmk_status path_of(const struct tmk_source *source, size_t set, uint
 
 /* The hash is over each file's name, its size and its bytes, so that a byte cannot move from one to
  * another. */
-static enum tmk_status hash_file(const struct tmk_source *source, struct tmk_sha256 *hash,
+static enum tmk_status hash_file(const struct tmk_source *source, struct tmk_hash128 *hash,
                                  size_t set, uint32_t input, struct tmk_diag *diag) {
     struct tmk_buf *buf = NULL;
     char *path = NULL;
@@ -196,9 +196,9 @@ static enum tmk_status hash_file(const struct tmk_source *source, struct tmk_sha
         unsigned char size[8];
         for (int i = 0; i < 8; i++)
             size[i] = (unsigned char)((uint64_t)tmk_buf_size(buf) >> 8 * i);
-        tmk_sha256_update(hash, name, strlen(name) + 1);
-        tmk_sha256_update(hash, size, sizeof size);
-        tmk_sha256_update(hash, tmk_buf_data(buf), tmk_buf_size(buf));
+        tmk_hash128_update(hash, name, strlen(name) + 1);
+        tmk_hash128_update(hash, size, sizeof size);
+        tmk_hash128_update(hash, tmk_buf_data(buf), tmk_buf_size(buf));
         tmk_buf_unref(&buf);
     }
     free(path);
@@ -206,10 +206,10 @@ static enum tmk_status hash_file(const struct tmk_source *source, struct tmk_sha
 }
 
 static enum tmk_status hash_all(const struct tmk_source *source, const atomic_bool *stop,
-                                char hex[65], struct tmk_diag *diag) {
+                                char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
     const struct sets *sets = source->own;
-    char digest[TMK_SHA256_HEX];
-    struct tmk_sha256 *hash = tmk_sha256_create();
+    char digest[TMK_HASH128_HEX];
+    struct tmk_hash128 *hash = tmk_hash128_create();
     if (!hash)
         return tmk_nomem(diag);
     enum tmk_status status = TMK_OK;
@@ -219,7 +219,7 @@ static enum tmk_status hash_all(const struct tmk_source *source, const atomic_bo
         if (status == TMK_OK)
             status = tmk_source_hash_stopped(source, stop, diag);
     }
-    tmk_sha256_finish(&hash, digest);
+    tmk_hash128_finish(&hash, digest);
     if (status == TMK_OK)
         memcpy(hex, digest, sizeof digest);
     return status;

@@ -44,8 +44,8 @@ struct stream {
     const char *called;          /* in messages */
     struct tmk_source_array *arrays;
     struct line *lines; /* one an array */
-    struct tmk_sha256 *hash;
-    char hex[TMK_SHA256_HEX]; /* once it has ended */
+    struct tmk_hash128 *hash;
+    char hex[TMK_HASH128_HEX]; /* once it has ended */
     uint64_t records;
     bool ended;
 };
@@ -59,7 +59,7 @@ static enum tmk_status open_stream(struct tmk_source *source,
                                    struct tmk_diag *diag) {
     struct stream *stream = tmk_arena_alloc(&source->arena, sizeof *stream);
     source->own = stream;
-    if (!stream || !(stream->hash = tmk_sha256_create()))
+    if (!stream || !(stream->hash = tmk_hash128_create()))
         return tmk_nomem(diag);
     stream->pull = options->pull;
     stream->called = "standard input";
@@ -80,7 +80,7 @@ static enum tmk_status take_bytes(struct stream *stream, void *bytes, size_t len
     *got = fread(bytes, 1, len, stdin);
     if (*got < len && ferror(stdin))
         return tmk_fail(diag, TMK_READ, "cannot be read: %s", strerror(errno));
-    tmk_sha256_update(stream->hash, bytes, *got);
+    tmk_hash128_update(stream->hash, bytes, *got);
     return TMK_OK;
 }
 
@@ -264,10 +264,10 @@ static enum tmk_status pull_record(struct tmk_source *source, uint32_t array,
     if (end)
         return TMK_OK;
     TMK_TRY(wrap_record(&record, &tensor, diag));
-    tmk_sha256_update(stream->hash, &tensor.shape.rank, sizeof tensor.shape.rank);
-    tmk_sha256_update(stream->hash, tensor.shape.dim,
-                      (size_t)tensor.shape.rank * sizeof tensor.shape.dim[0]);
-    tmk_sha256_update(stream->hash, tensor.data, tmk_tensor_bytes(&tensor));
+    tmk_hash128_update(stream->hash, &tensor.shape.rank, sizeof tensor.shape.rank);
+    tmk_hash128_update(stream->hash, tensor.shape.dim,
+                       (size_t)tensor.shape.rank * sizeof tensor.shape.dim[0]);
+    tmk_hash128_update(stream->hash, tensor.data, tmk_tensor_bytes(&tensor));
     enum tmk_status status = admit(source, array, want, tensor.dtype, &tensor.shape, diag);
     if (status == TMK_OK)
         *out = tensor;
@@ -430,29 +430,29 @@ static void end_stream(struct tmk_source *source) {
     struct stream *stream = source->own;
     if (!stream->hash)
         return;
-    tmk_sha256_finish(&stream->hash, stream->hex);
+    tmk_hash128_finish(&stream->hash, stream->hex);
     for (uint32_t a = 0; a < source->info.n_arrays; a++)
         stream->arrays[a].n_entries = stream->lines[a].pulled;
 }
 
-static enum tmk_status hash(const struct tmk_source *source, const atomic_bool *stop, char hex[65],
-                            struct tmk_diag *diag) {
+static enum tmk_status hash(const struct tmk_source *source, const atomic_bool *stop,
+                            char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
     (void)stop;
     (void)diag;
-    memcpy(hex, ((const struct stream *)source->own)->hex, TMK_SHA256_HEX);
+    memcpy(hex, ((const struct stream *)source->own)->hex, TMK_HASH128_HEX);
     return TMK_OK;
 }
 
 static void close_stream(struct tmk_source *source) {
     struct stream *stream = source->own;
-    char hex[TMK_SHA256_HEX];
+    char hex[TMK_HASH128_HEX];
     if (!stream)
         return;
     for (uint32_t a = 0; stream->lines && a < source->info.n_arrays; a++)
         while (stream->lines[a].first)
             drop_first(&stream->lines[a]);
     if (stream->hash)
-        tmk_sha256_finish(&stream->hash, hex);
+        tmk_hash128_finish(&stream->hash, hex);
 }
 
 const struct tmk_source_kind tmk_source_stream = {

@@ -107,11 +107,11 @@ static enum tmk_status describe_data(struct tmk_profile *profile, const struct t
     bool images = false;
     for (uint32_t i = 0; i < leg->original->n_inputs; i++) {
         const struct tmk_source_info *info = tmk_session_feed_source(leg->feed, i);
-        char hash[80];
+        char hash[sizeof "xxh128:" + TMK_HASH128_HEX];
         if (!info)
             continue;
         images |= strcmp(info->kind, "images") == 0;
-        snprintf(hash, sizeof hash, "sha256:%s",
+        snprintf(hash, sizeof hash, "xxh128:%s",
                  leg->hashes[tmk_session_feed_source_of(leg->feed, i)]);
         TMK_TRY(tmk_profile_add_source(profile, leg->original->inputs[i]->name, info->label,
                                        tmk_session_feed_entries(leg->feed, i), hash, diag));

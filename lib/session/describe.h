@@ -6,6 +6,7 @@
 #include <tidemark/profile.h>
 #include <tidemark/session.h>
 
+#include "base/hash.h"
 #include "exec/run.h"
 #include "session/exclude.h"
 #include "session/feed.h"
@@ -25,8 +26,8 @@ struct tmk_leg {
     const struct tmk_graph *original;  /* without observers */
     const struct tmk_excluded *excluded;
     const struct tmk_session_feed *feed;
-    const char (*hashes)[65];             /* of the data, one a source */
-    const struct tmk_exec_tally *tallies; /* of what ran, one a stratum; NULL: nothing did */
+    const char (*hashes)[TMK_HASH128_HEX]; /* of the data, one a source */
+    const struct tmk_exec_tally *tallies;  /* of what ran, one a stratum; NULL: nothing did */
 };
 
 /* A profile without values, of a stratum's samples; `label` is that stratum's, NULL: there are

@@ -130,9 +130,10 @@ uint64_t tmk_session_feed_steps(const struct tmk_session_feed *feed);
 uint32_t tmk_session_feed_workers(const struct tmk_session_feed *feed, uint32_t workers);
 
 /* Begins to hash the data, on a thread of its own, beside whatever runs; to be said once. When all
- * hashes are there that thread tells them: SHA-256 in hex, one a source. */
+ * hashes are there that thread tells them: XXH3 of 128 bits in hex, one a source. */
 struct tmk_feed_hashed {
-    void (*tell)(void *context, const char (*hex)[65], uint32_t n); /* NULL: nobody is to be told */
+    /* NULL: nobody is to be told */
+    void (*tell)(void *context, const char (*hex)[TMK_HASH128_HEX], uint32_t n);
     void *context;
 };
 TMK_NODISCARD enum tmk_status tmk_session_feed_hash(struct tmk_session_feed *feed,
@@ -142,7 +143,7 @@ TMK_NODISCARD enum tmk_status tmk_session_feed_hash(struct tmk_session_feed *fee
 bool tmk_session_feed_hash_failed(const struct tmk_session_feed *feed);
 /* Waits for them. *hex is the feed's; one a source, "" for a stream that has not ended. */
 TMK_NODISCARD enum tmk_status tmk_session_feed_hashes(struct tmk_session_feed *feed,
-                                                      const char (**hex)[65],
+                                                      const char (**hex)[TMK_HASH128_HEX],
                                                       struct tmk_diag *diag);
 /* What can be told of the data at once: where this differs the data does. */
 uint64_t tmk_session_feed_glance(const struct tmk_session_feed *feed);

@@ -21,7 +21,8 @@ static void *hash_all(void *context) {
     if (hashing->status != TMK_OK)
         atomic_store(&hashing->failed, true);
     else if (hashing->then.tell)
-        hashing->then.tell(hashing->then.context, (const char(*)[65])hashing->hex, feed->n_sources);
+        hashing->then.tell(hashing->then.context, (const char(*)[TMK_HASH128_HEX])hashing->hex,
+                           feed->n_sources);
     return NULL;
 }
 
@@ -52,7 +53,8 @@ static void join(struct feed_hashing *hashing) {
     hashing->runs = false;
 }
 
-enum tmk_status tmk_session_feed_hashes(struct tmk_session_feed *feed, const char (**hex)[65],
+enum tmk_status tmk_session_feed_hashes(struct tmk_session_feed *feed,
+                                        const char (**hex)[TMK_HASH128_HEX],
                                         struct tmk_diag *diag) {
     struct feed_hashing *hashing = &feed->hashing;
     join(hashing);
@@ -61,7 +63,7 @@ enum tmk_status tmk_session_feed_hashes(struct tmk_session_feed *feed, const cha
     for (uint32_t i = 0; i < feed->n_sources; i++)
         if (is_stream(feed->sources[i]))
             TMK_TRY(tmk_source_hash(feed->sources[i], NULL, hashing->hex[i], diag));
-    *hex = (const char(*)[65])hashing->hex;
+    *hex = (const char(*)[TMK_HASH128_HEX])hashing->hex;
     return TMK_OK;
 }
 

@@ -59,7 +59,7 @@ struct feed_hashing {
     pthread_t thread;
     bool runs; /* to be joined */
     atomic_bool stop, failed;
-    char (*hex)[65]; /* by source */
+    char (*hex)[TMK_HASH128_HEX]; /* by source */
     struct tmk_feed_hashed then;
     enum tmk_status status;
     struct tmk_diag diag;

@@ -189,7 +189,7 @@ static enum tmk_status add_array(struct tmk_profile *profile, uint32_t id,
 static enum tmk_status add_arrays(struct tmk_profile *profile, const char *path,
                                   const struct tmk_source_info *info, struct tmk_diag *diag) {
     char sha256[TMK_SHA256_HEX];
-    TMK_TRY(tmk_file_sha256(path, NULL, sha256, diag));
+    TMK_TRY(tmk_file_sha256(path, sha256, diag));
     profile->producer.name = "tidemark";
     profile->producer.version = TMK_VERSION;
     profile->model.file = tmk_profile_text(profile, tmk_base_name(path));

@@ -22,10 +22,10 @@ const char *tmk_version(void) {
 static enum tmk_status hash_files(const char *path, const char *params, char hex[TMK_SHA256_HEX],
                                   struct tmk_diag *diag) {
     char of_params[TMK_SHA256_HEX];
-    TMK_TRY(tmk_file_sha256(path, NULL, hex, diag));
+    TMK_TRY(tmk_file_sha256(path, hex, diag));
     if (!params)
         return TMK_OK;
-    TMK_TRY(tmk_file_sha256(params, NULL, of_params, diag));
+    TMK_TRY(tmk_file_sha256(params, of_params, diag));
     struct tmk_sha256 *hash = tmk_sha256_create();
     if (!hash)
         return tmk_nomem(diag);

@@ -29,7 +29,7 @@ struct story {
     struct tmk_profile *profile; /* of all of them, in the end */
     struct tmk_meter *meter;     /* NULL: no snapshots are wanted */
     double leg_began;
-    char (*heard)[65]; /* the data's hashes, where another part tells them */
+    char (*heard)[TMK_HASH128_HEX]; /* the data's hashes, where another part tells them */
     bool stopped;
 };
 
@@ -59,14 +59,14 @@ static enum tmk_status begin_hashing(struct story *story, struct tmk_diag *diag)
 }
 
 /* One a source. */
-static enum tmk_status hashes(const struct story *story, const char (**out)[65],
+static enum tmk_status hashes(const struct story *story, const char (**out)[TMK_HASH128_HEX],
                               struct tmk_diag *diag) {
     if (!story->heard)
         return tmk_session_feed_hashes(story->run.feed, out, diag);
     if (!story->heard[0][0])
         TMK_TRY(story->parts->hear_hashes(story->parts->context, story->heard,
                                           tmk_session_feed_sources(story->run.feed), diag));
-    *out = (const char(*)[65])story->heard;
+    *out = (const char(*)[TMK_HASH128_HEX])story->heard;
     return TMK_OK;
 }
 
@@ -201,7 +201,7 @@ static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
         return stopped_for_good(diag);
     if (tmk_session_feed_hash_failed(
             story->run.feed)) { /* which would be told at the end, otherwise */
-        const char(*none)[65];
+        const char(*none)[TMK_HASH128_HEX];
         return tmk_session_feed_hashes(story->run.feed, &none, diag);
     }
     if (wish == TMK_WISH_NOTHING && keeps_checkpoint(story) &&

@@ -20,8 +20,8 @@ struct tmk_parts {
                               struct tmk_diag *diag);
     /* The leader tells the hashes of the data, on any thread; the others do not make them, but wait
      * until they hear them. */
-    void (*tell_hashes)(void *context, const char (*hex)[65], uint32_t n);
-    enum tmk_status (*hear_hashes)(void *context, char (*hex)[65], uint32_t n,
+    void (*tell_hashes)(void *context, const char (*hex)[TMK_HASH128_HEX], uint32_t n);
+    enum tmk_status (*hear_hashes)(void *context, char (*hex)[TMK_HASH128_HEX], uint32_t n,
                                    struct tmk_diag *diag);
     bool leads;    /* keeps the checkpoint; the others end up without a profile */
     void *context; /* of all these and of the hand-out: must outlive the call */

@@ -76,12 +76,12 @@ static enum tmk_status gather(void *context, struct tmk_profile **profile, enum 
     return tmk_team_gather(job->options->team, profile, round, diag);
 }
 
-static void tell_hashes(void *context, const char (*hex)[65], uint32_t n) {
+static void tell_hashes(void *context, const char (*hex)[TMK_HASH128_HEX], uint32_t n) {
     const struct job *job = context;
     tmk_team_tell(job->options->team, hex, n * sizeof *hex);
 }
 
-static enum tmk_status hear_hashes(void *context, char (*hex)[65], uint32_t n,
+static enum tmk_status hear_hashes(void *context, char (*hex)[TMK_HASH128_HEX], uint32_t n,
                                    struct tmk_diag *diag) {
     const struct job *job = context;
     return tmk_team_hear(job->options->team, hex, n * sizeof *hex, diag);

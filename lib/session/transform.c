@@ -228,7 +228,7 @@ static enum tmk_status describe_models(struct transforming *t, const struct tmk_
                                        const char *path, const struct tmk_graph *file,
                                        struct tmk_lineage_record *record) {
     char sha256[65];
-    TMK_TRY(tmk_file_sha256(path, NULL, sha256, t->diag));
+    TMK_TRY(tmk_file_sha256(path, sha256, t->diag));
     record->producer = tmk_lineage_record_text(record, TMK_VERSION);
     record->original = (struct tmk_lineage_model){
         tmk_lineage_record_text(record, tmk_base_name(model->path)),

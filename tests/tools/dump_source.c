@@ -49,7 +49,7 @@ static enum tmk_status print_all(struct tmk_source *source, uint64_t step, struc
         if (status != TMK_OK)
             printf("%s\tundefined\t%s\n", info->arrays[a].name, reason.text);
     }
-    char hex[65];
+    char hex[TMK_HASH128_HEX];
     enum tmk_status status = tmk_source_hash(source, NULL, hex, diag);
     if (status == TMK_OK)
         printf("%s\n", hex);

@@ -113,6 +113,22 @@ static void sha256_is_the_standards(void **state) {
     assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+/* As xxHash's own xxh128sum prints them: of nothing, and of 1,000 bytes, here one by one. */
+static void hash128_is_that_of_xxh128sum(void **state) {
+    (void)state;
+    char hex[TMK_HASH128_HEX];
+    struct tmk_hash128 *hash = tmk_hash128_create();
+    assert_non_null(hash);
+    tmk_hash128_finish(&hash, hex);
+    assert_string_equal(hex, "99aa06d3014798d86001c324468d497f");
+    hash = tmk_hash128_create();
+    assert_non_null(hash);
+    for (int i = 0; i < 1000; i++)
+        tmk_hash128_update(hash, "tidemark" + i % 8, 1);
+    tmk_hash128_finish(&hash, hex);
+    assert_string_equal(hex, "d0e4b61f3f678ff3c6ff0506f31c0f43");
+}
+
 static void floats_print_so_that_they_read_back(void **state) {
     (void)state;
     uint32_t seed = 1;
@@ -293,6 +309,7 @@ int main(void) {
         cmocka_unit_test(maps_find_what_was_put),
         cmocka_unit_test(sizes_say_when_they_overflow),
         cmocka_unit_test(sha256_is_the_standards),
+        cmocka_unit_test(hash128_is_that_of_xxh128sum),
         cmocka_unit_test(floats_print_so_that_they_read_back),
         cmocka_unit_test(globs_treat_slashes_as_letters),
         cmocka_unit_test(json_is_known_without_a_tree),

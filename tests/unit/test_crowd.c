@@ -155,7 +155,7 @@ static enum tmk_status hash_of(struct tmk_profile **profile, const char *path, c
                                struct tmk_diag *diag) {
     enum tmk_status status = tmk_profile_write(*profile, path, diag);
     tmk_profile_destroy(profile);
-    return status == TMK_OK ? tmk_file_sha256(path, NULL, hex, diag) : status;
+    return status == TMK_OK ? tmk_file_sha256(path, hex, diag) : status;
 }
 
 static void run_to_hash(const struct tmk_run_options *options, char hex[65]) {
@@ -275,7 +275,7 @@ static void snapshots_and_their_end_are_those_of_one_worker(void **state) {
         assert_ok(run(&options, NULL, &profile, &report, &diag), &diag);
         assert_true(tmk_meter_snapshots(report.meter) > 2);
         assert_ok(tmk_meter_write(report.meter, in_folder("meter.json"), &diag), &diag);
-        assert_ok(tmk_file_sha256(in_folder("meter.json"), NULL, hex[i], &diag), &diag);
+        assert_ok(tmk_file_sha256(in_folder("meter.json"), hex[i], &diag), &diag);
         tmk_meter_destroy(&report.meter);
         tmk_profile_destroy(&profile);
     }

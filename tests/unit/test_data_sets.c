@@ -141,18 +141,18 @@ static void tensors_that_cannot_be_decoded_are_named(void **state) {
     assert_null(source);
 }
 
-static void hash_of(const char *name, char hex[65]) {
+static void hash_of(const char *name, char hex[TMK_HASH128_HEX]) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     assert_ok(open_folder(name, &source, &diag), &diag);
     assert_ok(tmk_source_hash(source, NULL, hex, &diag), &diag);
-    assert_int_equal(strlen(hex), 64);
+    assert_int_equal(strlen(hex), TMK_HASH128_HEX - 1);
     tmk_source_close(&source);
 }
 
 static void the_hash_follows_names_and_bytes_but_not_the_place(void **state) {
     (void)state;
-    char a[65], b[65];
+    char a[TMK_HASH128_HEX], b[TMK_HASH128_HEX];
     make_set("a", "input_0.pb", "a 1");
     make_set("a", "input_1.pb", "a 2");
     make_set("a", "output_0.pb", "a 3");
