@@ -256,5 +256,6 @@ enum tmk_status tmk_hdf5_rows_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset 
         return tmk_fail(diag, TMK_ARGUMENT, "too many columns");
     TMK_TRY(tmk_hdf5_call(file, &ask, letter.bytes, letter.len, NULL, 0, diag));
     set->size = row;
+    set->direct = false;
     return TMK_OK;
 }

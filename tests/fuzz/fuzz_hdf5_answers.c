@@ -80,13 +80,10 @@ static void look_around(struct game *g) {
     forget(g);
 }
 
-static void read_set(struct game *g, struct tmk_hdf5_dataset *set) {
+static void read_some(struct game *g, struct tmk_hdf5_dataset *set) {
     struct tmk_diag diag = {0};
     uint8_t first, count;
     size_t bytes;
-    say(g, TMK_HDF5_READ_AS, sizeof(struct tmk_hdf5_direct));
-    if (!fuzz_ok(tmk_hdf5_read_as(&g->file, set, TMK_HDF5_F32, 0, &diag), &diag))
-        return;
     take(g, &first, 1);
     take(g, &count, 1);
     if (!tmk_hdf5_size(set, count, &bytes) || bytes > MOST_BYTES)
@@ -97,6 +94,24 @@ static void read_set(struct game *g, struct tmk_hdf5_dataset *set) {
     if (to && fuzz_ok(tmk_hdf5_read(&g->file, set, first, count, to, &diag), &diag))
         fuzz_check(!set->rank || first + (uint64_t)count <= set->dim[0], &diag);
     free(to);
+}
+
+/* Its elements, then rows of them. */
+static void read_set(struct game *g, struct tmk_hdf5_dataset *set) {
+    static const struct tmk_hdf5_field field = {"a", TMK_HDF5_F32, 0, 8};
+    struct tmk_diag diag = {0};
+    say(g, TMK_HDF5_READ_AS, sizeof(struct tmk_hdf5_direct));
+    if (!fuzz_ok(tmk_hdf5_read_as(&g->file, set, TMK_HDF5_F32, 0, &diag), &diag))
+        return;
+    read_some(g, set);
+    forget(g);
+    say(g, TMK_HDF5_ROWS_AS, 0);
+    if (fuzz_ok(tmk_hdf5_rows_as(&g->file, set, &field, 1, 12, &diag), &diag))
+        read_some(g, set);
+    forget(g);
+    tmk_diag_reset(&diag);
+    say(g, TMK_HDF5_SHUT, 0);
+    (void)fuzz_ok(tmk_hdf5_shut(&g->file, set, &diag), &diag);
 }
 
 static void open_sets(struct game *g) {
