@@ -124,7 +124,7 @@ static void hash128_is_that_of_xxh128sum(void **state) {
     hash = tmk_hash128_create();
     assert_non_null(hash);
     for (int i = 0; i < 1000; i++)
-        tmk_hash128_update(hash, "tidemark" + i % 8, 1);
+        tmk_hash128_update(hash, &"tidemark"[i % 8], 1);
     tmk_hash128_finish(&hash, hex);
     assert_string_equal(hex, "d0e4b61f3f678ff3c6ff0506f31c0f43");
 }
