@@ -131,7 +131,7 @@ static enum tmk_status no_kind(const char *path, struct tmk_diag *diag) {
 
 static enum tmk_status open_path(struct tmk_source *source,
                                  const struct tmk_source_options *options, struct tmk_diag *diag) {
-    struct tmk_source_probe probe;
+    struct tmk_source_probe probe = {0};
     const struct tmk_source_kind *kind = NULL;
     TMK_TRY(look(source, &probe, diag));
     for (size_t i = 0; i < TMK_COUNT(kinds) && !kind; i++) {
