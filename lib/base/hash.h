@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes: xxHash64 for fingerprints (https://xxhash.com), SHA-256 (FIPS 180-4) for naming models,
- * XXH3 of 128 bits for data: of many gigabytes, where SHA-256 costs up to a tenth of the run. */
+ * XXH3 of 128 bits for data: of many gigabytes, where SHA-256 takes a good part of a run. */
 #ifndef TMK_BASE_HASH_H
 #define TMK_BASE_HASH_H
 

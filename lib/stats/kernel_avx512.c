@@ -73,46 +73,39 @@ TARGET static inline __m512 greater(__m512 a, __m512 b) {
     return _mm512_range_ps(a, b, 5);
 }
 
-TARGET static inline void widen_some(const tmk_loose_bits *x, size_t rows, size_t stride,
-                                     __mmask16 some, tmk_loose_bits *min, tmk_loose_bits *max) {
-    __m512 low = _mm512_maskz_loadu_ps(some, (const void *)min),
-           high = _mm512_maskz_loadu_ps(some, (const void *)max);
-    for (size_t r = 0; r < rows; r++, x += stride) {
-        __m512 v = _mm512_maskz_loadu_ps(some, (const void *)x);
-        low = lesser(low, v);
-        high = greater(high, v);
+enum { VECTORS = 4 };
+
+/* Of `vectors` vectors beside each other, VECTORS at most, the columns of each that `some` has. */
+TARGET static inline __attribute__((always_inline)) void
+widen_vectors(const tmk_loose_bits *x, size_t rows, size_t stride, size_t vectors, __mmask16 some,
+              tmk_loose_bits *min, tmk_loose_bits *max) {
+    __m512 low[VECTORS], high[VECTORS];
+    for (size_t k = 0; k < vectors; k++) {
+        low[k] = _mm512_maskz_loadu_ps(some, (const void *)(min + k * TMK_LANES));
+        high[k] = _mm512_maskz_loadu_ps(some, (const void *)(max + k * TMK_LANES));
     }
-    _mm512_mask_storeu_ps((void *)min, some, low);
-    _mm512_mask_storeu_ps((void *)max, some, high);
+    for (size_t r = 0; r < rows; r++, x += stride)
+        for (size_t k = 0; k < vectors; k++) {
+            __m512 v = _mm512_maskz_loadu_ps(some, (const void *)(x + k * TMK_LANES));
+            low[k] = lesser(low[k], v);
+            high[k] = greater(high[k], v);
+        }
+    for (size_t k = 0; k < vectors; k++) {
+        _mm512_mask_storeu_ps((void *)(min + k * TMK_LANES), some, low[k]);
+        _mm512_mask_storeu_ps((void *)(max + k * TMK_LANES), some, high[k]);
+    }
 }
 
-/* Four vectors at a time, since each row waits for the one before. */
+/* Several vectors at a time, since each row waits for the one before. */
 TARGET static void widen_columns(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
                                  tmk_loose_bits *min, tmk_loose_bits *max) {
-    enum { VECTORS = 4 };
     size_t i = 0;
-    for (; i + VECTORS * TMK_LANES <= width; i += VECTORS * TMK_LANES) {
-        const tmk_loose_bits *row = x + i;
-        __m512 low[VECTORS], high[VECTORS];
-        for (size_t k = 0; k < VECTORS; k++) {
-            low[k] = _mm512_loadu_ps((const void *)(min + i + k * TMK_LANES));
-            high[k] = _mm512_loadu_ps((const void *)(max + i + k * TMK_LANES));
-        }
-        for (size_t r = 0; r < rows; r++, row += stride)
-            for (size_t k = 0; k < VECTORS; k++) {
-                __m512 v = _mm512_loadu_ps((const void *)(row + k * TMK_LANES));
-                low[k] = lesser(low[k], v);
-                high[k] = greater(high[k], v);
-            }
-        for (size_t k = 0; k < VECTORS; k++) {
-            _mm512_storeu_ps((void *)(min + i + k * TMK_LANES), low[k]);
-            _mm512_storeu_ps((void *)(max + i + k * TMK_LANES), high[k]);
-        }
-    }
+    for (; i + VECTORS * TMK_LANES <= width; i += VECTORS * TMK_LANES)
+        widen_vectors(x + i, rows, stride, VECTORS, 0xffff, min + i, max + i);
     for (; i < width; i += TMK_LANES) {
         const size_t left = width - i;
         const __mmask16 some = (__mmask16)(left < TMK_LANES ? (1u << left) - 1 : 0xffffu);
-        widen_some(x + i, rows, stride, some, min + i, max + i);
+        widen_vectors(x + i, rows, stride, 1, some, min + i, max + i);
     }
 }
 
