@@ -93,6 +93,16 @@ static enum tmk_status reserve(struct tmk_dn *dn, size_t bytes, size_t *at, stru
     return TMK_OK;
 }
 
+static void finish_argument(struct tmk_argument *argument) {
+    tmk_layout_finish(&argument->outside);
+    tmk_layout_finish(&argument->gathered);
+}
+
+/* How bytes lie that the reorder reads, or, of a result, writes. */
+static tmk_md reordered_md(const struct tmk_argument *argument) {
+    return tmk_layout_md(argument->gathered.made ? &argument->gathered : &argument->outside);
+}
+
 /* Once, while making. */
 static dnnl_status_t run_reorder(const struct tmk_dn *dn, dnnl_stream_t stream,
                                  dnnl_primitive_t reorder, tmk_md from, tmk_md to, void *source,
@@ -119,21 +129,51 @@ enum tmk_status tmk_dn_ran(dnnl_status_t status, struct tmk_diag *diag) {
                : tmk_fail(diag, TMK_MACHINE, "oneDNN answers %d while running", (int)status);
 }
 
-static enum tmk_status fill_pack(const struct tmk_dn *dn, const struct tmk_argument *argument,
-                                 const void *data, void *to, struct tmk_diag *diag) {
-    if (!argument->reorder) {
-        memcpy(to, data, dnnl_memory_desc_get_size(argument->wanted));
-        return TMK_OK;
-    }
+static enum tmk_status fill_from(const struct tmk_dn *dn, dnnl_primitive_t reorder, tmk_md from,
+                                 tmk_md wanted, const void *data, void *to, struct tmk_diag *diag) {
     dnnl_stream_t stream;
     TMK_TRY(tmk_dn_ran(dnnl_stream_create(&stream, dn->engine, dnnl_stream_default_flags), diag));
-    dnnl_status_t status =
-        run_reorder(dn, stream, argument->reorder, tmk_layout_md(&argument->outside),
-                    argument->wanted, (void *)data, to);
+    dnnl_status_t status = run_reorder(dn, stream, reorder, from, wanted, (void *)data, to);
     if (status == dnnl_success)
         status = dnnl_stream_wait(stream);
     dnnl_stream_destroy(stream);
     return tmk_dn_ran(status, diag);
+}
+
+/* In two steps. */
+static enum tmk_status fill_gathered(const struct tmk_dn_request *r, const struct tmk_dn *dn,
+                                     const struct tmk_argument *argument, const void *data,
+                                     void *to) {
+    tmk_md outside = tmk_layout_md(&argument->outside), between = reordered_md(argument);
+    const size_t bytes = dnnl_memory_desc_get_size(between);
+    dnnl_primitive_t gather = NULL;
+    bool fits;
+    TMK_TRY(make_reorder(r, outside, between, true, &gather, &fits));
+    if (!fits)
+        return tmk_fail(r->base.diag, TMK_MACHINE, "%s", "oneDNN has no copy of weights");
+    void *dense = tmk_memory_aligned(bytes);
+    enum tmk_status status =
+        dense ? TMK_OK
+              : tmk_memory_lacks(r->base.diag, bytes, "a copy of weights to be transformed");
+    if (status == TMK_OK)
+        status = fill_from(dn, gather, outside, between, data, dense, r->base.diag);
+    if (status == TMK_OK)
+        status =
+            fill_from(dn, argument->reorder, between, argument->wanted, dense, to, r->base.diag);
+    tmk_memory_free(dense);
+    dnnl_primitive_destroy(gather);
+    return status;
+}
+
+static enum tmk_status fill_pack(const struct tmk_dn_request *r, const struct tmk_dn *dn,
+                                 const struct tmk_argument *argument, const void *data, void *to) {
+    if (argument->gathered.made)
+        return fill_gathered(r, dn, argument, data, to);
+    if (argument->reorder)
+        return fill_from(dn, argument->reorder, tmk_layout_md(&argument->outside), argument->wanted,
+                         data, to, r->base.diag);
+    memcpy(to, data, dnnl_memory_desc_get_size(argument->wanted));
+    return TMK_OK;
 }
 
 /* What was needed once: it may hold scratch memory of the library's. */
@@ -144,20 +184,20 @@ static void drop_reorder(struct tmk_argument *argument) {
 }
 
 /* Brings a constant operand into the layout wanted. Its own bytes serve where they lie well. */
-static enum tmk_status settle_constant(const struct tmk_request *r, struct tmk_dn *dn,
+static enum tmk_status settle_constant(const struct tmk_dn_request *r, struct tmk_dn *dn,
                                        struct tmk_argument *argument, const void *data) {
     if (!argument->reorder && (uintptr_t)data % ALIGNMENT == 0) {
         argument->constant = data;
         return TMK_OK;
     }
     bool made;
-    TMK_TRY(tmk_pack_get(r->packs, data, tmk_layout_md(&argument->outside), argument->wanted,
-                         &argument->pack, &made, r->diag));
+    TMK_TRY(tmk_pack_get(r->base.packs, data, tmk_layout_md(&argument->outside), argument->wanted,
+                         &argument->pack, &made, r->base.diag));
     void *bytes = tmk_pack_bytes(argument->pack);
     argument->constant = bytes;
     if (made) {
         dn->base.held += dnnl_memory_desc_get_size(argument->wanted);
-        TMK_TRY(fill_pack(dn, argument, data, bytes, r->diag));
+        TMK_TRY(fill_pack(r, dn, argument, data, bytes));
     }
     drop_reorder(argument);
     return TMK_OK;
@@ -166,7 +206,7 @@ static enum tmk_status settle_constant(const struct tmk_request *r, struct tmk_d
 static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tmk_dn *dn,
                                        struct tmk_argument *argument, bool *fits) {
     bool result = argument->operand == TMK_RESULT;
-    tmk_md outside = tmk_layout_md(&argument->outside);
+    tmk_md outside = reordered_md(argument);
     argument->wanted = wanted(dn->desc, argument->role);
     *fits = true;
     bool same = dnnl_memory_desc_equal(outside, argument->wanted);
@@ -177,7 +217,7 @@ static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tm
     if (!*fits)
         return TMK_OK;
     if (data)
-        return settle_constant(&r->base, dn, argument, data + argument->first);
+        return settle_constant(r, dn, argument, data + argument->first);
     if (same)
         return TMK_OK;
     return reserve(dn, dnnl_memory_desc_get_size(argument->wanted), &argument->at, r->base.diag);
@@ -211,7 +251,7 @@ enum tmk_status tmk_dn_build(const struct tmk_dn_request *r, size_t size,
     if (!dn) {
         dnnl_primitive_desc_destroy(desc);
         for (uint32_t i = 0; i < n; i++)
-            tmk_layout_finish(&arguments[i].outside);
+            finish_argument(&arguments[i]);
         return tmk_nomem(r->base.diag);
     }
     dn->base.family = r->base.family;
@@ -310,7 +350,7 @@ void tmk_dn_destroy(struct tmk_accel *accel) {
     tmk_dn_pool_destroy(dn->pool);
     for (uint32_t i = 0; i < dn->n_arguments; i++) {
         drop_reorder(&dn->arguments[i]);
-        tmk_layout_finish(&dn->arguments[i].outside);
+        finish_argument(&dn->arguments[i]);
         tmk_pack_release(dn->arguments[i].pack);
     }
     if (dn->primitive)

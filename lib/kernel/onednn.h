@@ -29,6 +29,9 @@ struct tmk_argument {
     size_t first;    /* element of the operand with which it begins, where it is constant */
     bool moves;      /* a run takes several parts of the operand in turn: never constant */
     struct tmk_layout outside; /* how the operand's bytes lie; owned by the accel */
+    /* Where it is constant, and no reorder reads `outside`: how its bytes are to lie before the
+     * reorder; empty: as outside. Owned too. */
+    struct tmk_layout gathered;
     tmk_md wanted;             /* how the primitive wants them; belongs to its descriptor */
     dnnl_primitive_t reorder;  /* from the one to the other (of the result: back); NULL: the same */
     size_t at;                 /* where in the scratch memory the reordered bytes are */

@@ -13,6 +13,31 @@ static bool is_small_winograd(dnnl_primitive_desc_t desc) {
            strstr(info, "wino_2x3");
 }
 
+static dnnl_status_t append_sum(dnnl_post_ops_t ops) {
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
+#else
+    return dnnl_post_ops_append_sum(ops, 1);
+#endif
+}
+
+dnnl_status_t tmk_attr_adding(const_dnnl_primitive_attr_t like, dnnl_primitive_attr_t *out) {
+    dnnl_post_ops_t ops;
+    dnnl_status_t status = dnnl_post_ops_create(&ops);
+    if (status != dnnl_success)
+        return status;
+    status = append_sum(ops);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_clone(out, like);
+    if (status == dnnl_success) {
+        status = dnnl_primitive_attr_set_post_ops(*out, ops);
+        if (status != dnnl_success)
+            dnnl_primitive_attr_destroy(*out);
+    }
+    dnnl_post_ops_destroy(ops);
+    return status;
+}
+
 #if DNNL_VERSION_MAJOR >= 3
 
 dnnl_status_t tmk_layout_tag(struct tmk_layout *layout, int rank, const dnnl_dims_t dims,

@@ -44,6 +44,10 @@ struct tmk_sliding {
     dnnl_dims_t kernel, stride, dilation, begin, end;
 };
 
+/* The same attributes, of primitives that add their result to what is there; end *out with
+ * dnnl_primitive_attr_destroy. */
+dnnl_status_t tmk_attr_adding(const_dnnl_primitive_attr_t like, dnnl_primitive_attr_t *out);
+
 /* All are for inference; end *out with dnnl_primitive_desc_destroy. Convolutions run the direct
  * algorithm. */
 dnnl_status_t tmk_desc_convolution(dnnl_engine_t engine, dnnl_primitive_attr_t attr,

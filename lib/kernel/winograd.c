@@ -11,8 +11,9 @@
  * What is not finite, or becomes so on the way, is not what the direct sum would give (an infinity
  * becomes NaN); such a result is made again, directly.
  *
- * oneDNN takes the algorithm only where it thinks that weights fit its cache; so many are cut into
- * parts, each of which makes some of the result's channels.
+ * oneDNN takes the algorithm only where it thinks that weights and a stretch of the result fit its
+ * caches; so the work is cut into parts, each of which makes some of the result's channels from
+ * some of the source's, and adds them to what the part before has made of the others.
  */
 #include "kernel/onednn.h"
 
@@ -23,17 +24,24 @@
 
 enum {
     BLOCK = 16,      /* of oneDNN's only implementation */
-    MAX_PARTS = 8,   /* each transforms the source again */
+    MAX_PARTS = 16,  /* each transforms its source again, and its result */
     FEW_PLACES = 100 /* where more bytes of weights cost what fewer multiplications save */
 };
 
 struct winograd {
     struct tmk_accel base;
     dnnl_engine_t engine;
-    struct tmk_dn *parts[MAX_PARTS]; /* each for one sample */
-    uint32_t n_parts;
+    /* Each for one sample. Those that make the same channels follow each other. */
+    struct tmk_dn *parts[MAX_PARTS];
+    uint32_t n_parts, results,
+        sources; /* n_parts: ranges of the result times ranges of the source */
     bool biased;
     size_t batch, src, dst; /* elements of a sample */
+};
+
+/* The channels of one part: of the source, of the result. */
+struct cut {
+    int64_t in, n_in, out, n_out;
 };
 
 /* Asked first: it costs nothing, and reading a convolution looks at all its weights. */
@@ -55,20 +63,23 @@ static bool suits(const struct tmk_convolution *c) {
     return true;
 }
 
-/* The primitive that makes `channels` of the result; the arguments get how the operands lie. */
+/* The primitive of a part; the arguments get how the operands lie. */
 static dnnl_status_t describe(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                              int64_t channels, struct tmk_argument *a, uint32_t n,
+                              const struct cut *cut, struct tmk_argument *a, uint32_t n,
                               dnnl_primitive_desc_t *out) {
     struct tmk_layout any = {0};
-    dnnl_dims_t src = {0}, dst = {0}, bias = {channels}, weights = {channels, c->in, 3, 3};
-    tmk_spatial_dims(&c->spatial, 1, c->in, c->spatial.in, src);
-    tmk_spatial_dims(&c->spatial, 1, channels, c->spatial.out, dst);
+    dnnl_dims_t src = {0}, dst = {0}, bias = {cut->n_out}, weights = {cut->n_out, cut->n_in, 3, 3},
+                strides = {c->in * 9, 9, 3, 1};
+    tmk_spatial_dims(&c->spatial, 1, cut->n_in, c->spatial.in, src);
+    tmk_spatial_dims(&c->spatial, 1, cut->n_out, c->spatial.out, dst);
     bool biased = n == TMK_MAX_ARGUMENTS;
     struct tmk_operands operands = {&a[0].outside, &any, biased ? &a[2].outside : NULL,
                                     &a[n - 1].outside};
     dnnl_status_t status = tmk_layout_form(&a[0].outside, 4, src, BLOCK);
     if (status == dnnl_success)
-        status = tmk_layout_tag(&a[1].outside, 4, weights, dnnl_oihw);
+        status = tmk_layout_strided(&a[1].outside, 4, weights, strides);
+    if (status == dnnl_success && cut->n_in < c->in)
+        status = tmk_layout_tag(&a[1].gathered, 4, weights, dnnl_oihw);
     if (status == dnnl_success && biased)
         status = tmk_layout_tag(&a[2].outside, 1, bias, dnnl_x);
     if (status == dnnl_success)
@@ -81,21 +92,22 @@ static dnnl_status_t describe(const struct tmk_dn_request *r, const struct tmk_c
     return status;
 }
 
-/* Makes the channels from `first` on. *out stays NULL where the library has nothing for that. */
+/* *out stays NULL where the library has nothing for that. */
 static enum tmk_status make_part(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                                 int64_t first, int64_t channels, bool biased,
-                                 struct tmk_dn **out) {
+                                 const struct cut *cut, bool biased, struct tmk_dn **out) {
     struct tmk_argument a[TMK_MAX_ARGUMENTS] = {
         {.role = DNNL_ARG_SRC, .operand = 0, .moves = true},
-        {.role = DNNL_ARG_WEIGHTS, .operand = 1, .first = (size_t)(first * c->in * 9)}};
+        {.role = DNNL_ARG_WEIGHTS,
+         .operand = 1,
+         .first = (size_t)((cut->out * c->in + cut->in) * 9)}};
     uint32_t n = 2;
     if (biased)
-        a[n++] = (struct tmk_argument){.role = DNNL_ARG_BIAS, .operand = 2, .first = (size_t)first};
+        a[n++] =
+            (struct tmk_argument){.role = DNNL_ARG_BIAS, .operand = 2, .first = (size_t)cut->out};
     a[n++] = (struct tmk_argument){.role = DNNL_ARG_DST, .operand = TMK_RESULT};
     dnnl_primitive_desc_t desc = NULL;
     bool fits;
-    enum tmk_status answer =
-        tmk_dn_fits(describe(r, c, channels, a, n, &desc), &fits, r->base.diag);
+    enum tmk_status answer = tmk_dn_fits(describe(r, c, cut, a, n, &desc), &fits, r->base.diag);
     /* transforming takes as much memory again, of the library's */
     size_t again = desc ? dnnl_memory_desc_get_size(
                               dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0))
@@ -112,6 +124,7 @@ static enum tmk_status make_part(const struct tmk_dn_request *r, const struct tm
     }
     for (uint32_t i = 0; i < n; i++)
         tmk_layout_finish(&a[i].outside);
+    tmk_layout_finish(&a[1].gathered);
     return answer;
 }
 
@@ -120,12 +133,16 @@ static void destroy_parts(struct winograd *w) {
         tmk_dn_destroy(&w->parts[--w->n_parts]->base);
 }
 
-/* All of `parts` parts, or none. */
-static enum tmk_status make_parts(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                                  int64_t parts, struct winograd *w) {
-    for (int64_t i = 0; i < parts; i++) {
+/* All parts, or none. `adding`: as r, for those that add to what is there. */
+static enum tmk_status make_parts(const struct tmk_dn_request *r,
+                                  const struct tmk_dn_request *adding,
+                                  const struct tmk_convolution *c, struct winograd *w) {
+    const int64_t n_in = c->in / w->sources, n_out = c->out / w->results;
+    for (uint32_t i = 0; i < w->results * w->sources; i++) {
+        const uint32_t source = i % w->sources, result = i / w->sources;
+        const struct cut cut = {source * n_in, n_in, result * n_out, n_out};
         struct tmk_dn *dn = NULL;
-        TMK_TRY(make_part(r, c, i * (c->out / parts), c->out / parts, w->biased, &dn));
+        TMK_TRY(make_part(source ? adding : r, c, &cut, w->biased && !source, &dn));
         if (!dn) {
             destroy_parts(w);
             return TMK_OK;
@@ -133,6 +150,29 @@ static enum tmk_status make_parts(const struct tmk_dn_request *r, const struct t
         w->parts[w->n_parts++] = dn;
     }
     return TMK_OK;
+}
+
+/* As few parts as the library takes; of as many, those with more of the result's ranges, which add
+ * up less. */
+static enum tmk_status cut(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                           struct winograd *w) {
+    struct tmk_dn_request adding = *r;
+    bool fits;
+    TMK_TRY(tmk_dn_fits(tmk_attr_adding(r->attr, &adding.attr), &fits, r->base.diag));
+    if (!fits)
+        return TMK_OK;
+    enum tmk_status status = TMK_OK;
+    for (uint32_t n = 1; n <= MAX_PARTS && status == TMK_OK && !w->n_parts; n++)
+        for (uint32_t results = n; results > 0 && status == TMK_OK && !w->n_parts; results--) {
+            const uint32_t sources = n / results;
+            if (n % results || c->out % (results * BLOCK) || c->in % (sources * BLOCK))
+                continue;
+            w->results = results;
+            w->sources = sources;
+            status = make_parts(r, &adding, c, w);
+        }
+    dnnl_primitive_attr_destroy(adding.attr);
+    return status;
 }
 
 static enum tmk_status fill(const struct tmk_dn_request *r, const struct tmk_convolution *c,
@@ -143,9 +183,7 @@ static enum tmk_status fill(const struct tmk_dn_request *r, const struct tmk_con
     w->batch = (size_t)c->batch;
     w->src = (size_t)(c->in * c->spatial.in[0] * c->spatial.in[1]);
     w->dst = (size_t)(c->out * c->spatial.out[0] * c->spatial.out[1]);
-    for (int64_t parts = 1; parts <= MAX_PARTS && !w->n_parts; parts++)
-        if (c->out % (parts * BLOCK) == 0)
-            TMK_TRY(make_parts(r, c, parts, w));
+    TMK_TRY(cut(r, c, w));
     for (uint32_t i = 0; i < w->n_parts; i++) {
         const struct tmk_accel *part = &w->parts[i]->base;
         w->base.held += part->held;
@@ -194,15 +232,18 @@ static enum tmk_status run_directly(const struct winograd *w, const struct tmk_t
 static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
                            struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
     const struct winograd *w = (const struct winograd *)accel;
-    const size_t n = w->dst / w->n_parts;
-    for (uint32_t i = 0; i < w->n_parts; i++)
+    const size_t n_in = w->src / w->sources, n_out = w->dst / w->results;
+    for (uint32_t result = 0; result < w->results; result++)
         for (size_t sample = 0; sample < w->batch; sample++) {
-            const struct tmk_dn *part = w->parts[i];
-            float *y = (float *)out[0]->data + sample * w->dst + n * i;
-            void *data[TMK_MAX_ARGUMENTS] = {(float *)in[0]->data + sample * w->src};
-            data[part->n_arguments - 1] = y;
-            TMK_TRY(tmk_dn_execute(part, data, scratch, TMK_PART_ALL, diag));
-            if (!tmk_all_finite(y, n))
+            float *y = (float *)out[0]->data + sample * w->dst + n_out * result;
+            for (uint32_t source = 0; source < w->sources; source++) {
+                const struct tmk_dn *part = w->parts[result * w->sources + source];
+                void *data[TMK_MAX_ARGUMENTS] = {(float *)in[0]->data + sample * w->src +
+                                                 n_in * source};
+                data[part->n_arguments - 1] = y;
+                TMK_TRY(tmk_dn_execute(part, data, scratch, TMK_PART_ALL, diag));
+            }
+            if (!tmk_all_finite(y, n_out))
                 return run_directly(w, in, out, diag);
         }
     return TMK_OK;

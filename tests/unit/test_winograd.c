@@ -19,6 +19,11 @@ static const char *const nodes[] = {
     /* in parts */
     "graph \"g\" opset 17 {\n input %x : f32[2,128,28,28]\n input %w : f32[128,128,3,3]\n"
     " input %b : f32[128]\n %y = Conv(%x, %w, %b) {pads=[1,1,1,1]}\n output %y\n}\n",
+    /* in parts that add up */
+    "graph \"g\" opset 17 {\n input %x : f32[2,512,10,10]\n input %w : f32[16,512,3,3]\n"
+    " input %b : f32[16]\n %y = Conv(%x, %w, %b) {pads=[1,1,1,1]}\n output %y\n}\n",
+    "graph \"g\" opset 17 {\n input %x : f32[1,512,12,12]\n input %w : f32[32,512,3,3]\n"
+    " %y = Conv(%x, %w) {pads=[1,1,1,1]}\n output %y\n}\n",
     /* with more bytes of weights than of anything else */
     "graph \"g\" opset 17 {\n input %x : f32[2,128,10,12]\n input %w : f32[192,128,3,3]\n"
     " %y = Conv(%x, %w) {pads=[1,1,1,1]}\n output %y\n}\n",
