@@ -17,6 +17,7 @@
  * Where the choice has no fast implementation, the others are tried.
  */
 #include "kernel/chain.h"
+#include "kernel/lanes.h"
 #include "kernel/onednn.h"
 
 #include <math.h>
@@ -292,16 +293,8 @@ static void rank_candidates(struct tmk_convolution *c, const struct tmk_window *
     c->candidates[c->n_candidates++] = plain;
 }
 
-/* In integers, and without a way out: so it becomes a vector's loop. */
 bool tmk_all_finite(const float *x, size_t n) {
-    enum { EXPONENT = 0x7f800000 };
-    uint32_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        found |= (bits & EXPONENT) == EXPONENT;
-    }
-    return !found;
+    return tmk_lanes_find(tmk_kernel_block())->all_finite(x, n);
 }
 
 /* Padding is made of zeros, and 0 times an infinite weight is NaN; oneDNN leaves padding out. */

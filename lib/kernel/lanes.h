@@ -27,6 +27,8 @@ struct tmk_pool_blocked {
 typedef void tmk_global_fn(const float *x, float *y, size_t batch, size_t channels, size_t places);
 /* x, y: [planes][places][block] */
 typedef void tmk_pool_fn(const struct tmk_pool_blocked *pool, const float *x, float *y);
+/* Of n floats, wherever they are from: is none NaN or infinite? */
+typedef bool tmk_finite_fn(const float *x, size_t n);
 
 /* NaN is the greatest number, and no window whose maximum is asked for is empty. Means are of sums
  * in double precision; 0 of nothing. */
@@ -35,6 +37,7 @@ struct tmk_lanes {
     const char *processor;
     tmk_global_fn *global_mean, *global_max;
     tmk_pool_fn *pool_mean, *pool_max;
+    tmk_finite_fn *all_finite;
 };
 
 /* The best for this machine; block is 8 or 16. */

@@ -108,8 +108,23 @@ TARGET static void NAME(pool_mean)(const struct tmk_pool_blocked *p, const float
     })
 }
 
-static const struct tmk_lanes NAME(lanes) = {
-    BLOCK, PROCESSOR, NAME(global_mean), NAME(global_max), NAME(pool_mean), NAME(pool_max)};
+/* In integers, and without a way out: so it becomes a vector's loop. */
+TARGET static bool NAME(all_finite)(const float *x, size_t n) {
+    enum { EXPONENT = 0x7f800000 };
+    const uint32_t __attribute__((may_alias)) *bits = (const void *)x;
+    uint32_t found = 0;
+    for (size_t i = 0; i < n; i++)
+        found |= (bits[i] & EXPONENT) == EXPONENT;
+    return !found;
+}
+
+static const struct tmk_lanes NAME(lanes) = {BLOCK,
+                                             PROCESSOR,
+                                             NAME(global_mean),
+                                             NAME(global_max),
+                                             NAME(pool_mean),
+                                             NAME(pool_max),
+                                             NAME(all_finite)};
 
 #undef WINDOWS
 #undef ADD
