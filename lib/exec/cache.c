@@ -133,8 +133,13 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
     /* without slots nobody watches, though the graph may have observers */
     const struct tmk_plan_options options = {.needs = cache->n_slots ? cache->needs : NULL,
                                              .packs = cache->packs};
+    struct tmk_diag closing = {0};
+    tmk_packs_open(cache->packs);
     enum tmk_status status =
         tmk_plan_create(cache->graph, entry->signature, &options, &entry->planned.plan, diag);
+    enum tmk_status closed = tmk_packs_close(cache->packs, &closing);
+    if (status == TMK_OK && closed != TMK_OK)
+        status = tmk_fail(diag, closed, "%s", closing.text);
     if (status != TMK_OK) {
         free_entry(entry);
         return status;
@@ -249,6 +254,7 @@ static struct entry *take(struct tmk_cache *cache, const struct tmk_tensor *inpu
 enum tmk_status tmk_cache_get(struct tmk_cache *cache, const struct tmk_tensor *inputs,
                               struct tmk_planned **out, struct tmk_diag *diag) {
     enum tmk_status status = TMK_OK;
+    tmk_packs_help(cache->packs); /* instead of waiting for whoever makes a plan */
     pthread_mutex_lock(&cache->lock);
     struct entry *entry = take(cache, inputs);
     if (!entry) {

@@ -19,6 +19,15 @@ struct tmk_packs;
 TMK_NODISCARD enum tmk_status tmk_packs_create(struct tmk_packs **out, struct tmk_diag *diag);
 /* After all accels that share them. *packs NULL is allowed. */
 void tmk_packs_destroy(struct tmk_packs **packs);
+/* Copying weights takes far longer than all else that making accels does, and others may help with
+ * it: between open and close, accels are made whose copies are still to be filled, and other
+ * threads' tmk_packs_help (thread-safe) fills them until close, which fills what is left and waits
+ * for all. No accel may run before that. It answers the first failure; accels may only be destroyed
+ * then. */
+void tmk_packs_open(struct tmk_packs *packs);
+TMK_NODISCARD enum tmk_status tmk_packs_close(struct tmk_packs *packs, struct tmk_diag *diag);
+/* Returns at once when nothing is open. Of a thread that entered (tmk_kernel_enter_thread). */
+void tmk_packs_help(struct tmk_packs *packs);
 
 /* How a node's activations lie: 0 row-major, else blocks of so many channels (see chain.h). */
 struct tmk_accel_layout {

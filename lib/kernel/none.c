@@ -15,6 +15,20 @@ void tmk_packs_destroy(struct tmk_packs **packs) {
     (void)packs;
 }
 
+void tmk_packs_open(struct tmk_packs *packs) {
+    (void)packs;
+}
+
+enum tmk_status tmk_packs_close(struct tmk_packs *packs, struct tmk_diag *diag) {
+    (void)packs;
+    (void)diag;
+    return TMK_OK;
+}
+
+void tmk_packs_help(struct tmk_packs *packs) {
+    (void)packs;
+}
+
 uint32_t tmk_kernel_block(void) {
     return 0;
 }

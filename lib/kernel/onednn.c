@@ -64,14 +64,14 @@ static tmk_md wanted(dnnl_primitive_desc_t desc, int role) {
     }
 }
 
-/* *fits becomes false too when the reorder would need scratch memory of its own in each run; what
- * runs `once` has the library's. */
+/* Of what runs again and again; `*fits` becomes false too where it would need scratch memory of its
+ * own in each run. */
 static enum tmk_status make_reorder(const struct tmk_dn_request *r, tmk_md from, tmk_md to,
-                                    bool once, dnnl_primitive_t *out, bool *fits) {
+                                    dnnl_primitive_t *out, bool *fits) {
     dnnl_primitive_desc_t desc;
-    TMK_TRY(tmk_dn_fits(dnnl_reorder_primitive_desc_create(&desc, from, r->engine, to, r->engine,
-                                                           once ? NULL : r->attr),
-                        fits, r->base.diag));
+    TMK_TRY(tmk_dn_fits(
+        dnnl_reorder_primitive_desc_create(&desc, from, r->engine, to, r->engine, r->attr), fits,
+        r->base.diag));
     if (!*fits)
         return TMK_OK;
     enum tmk_status status = TMK_OK;
@@ -80,6 +80,22 @@ static enum tmk_status make_reorder(const struct tmk_dn_request *r, tmk_md from,
     if (*fits)
         status = tmk_dn_fits(dnnl_primitive_create(out, desc), fits, r->base.diag);
     dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+/* Of what runs once: in the library's scratch memory, which is the thread's. */
+static dnnl_status_t describe_once(dnnl_engine_t engine, tmk_md from, tmk_md to,
+                                   dnnl_primitive_desc_t *out) {
+    return dnnl_reorder_primitive_desc_create(out, from, engine, to, engine, NULL);
+}
+
+static enum tmk_status can_reorder_once(const struct tmk_dn_request *r, tmk_md from, tmk_md to,
+                                        bool *fits) {
+    dnnl_primitive_desc_t desc = NULL;
+    enum tmk_status status =
+        tmk_dn_fits(describe_once(r->engine, from, to, &desc), fits, r->base.diag);
+    if (desc)
+        dnnl_primitive_desc_destroy(desc);
     return status;
 }
 
@@ -103,24 +119,6 @@ static tmk_md reordered_md(const struct tmk_argument *argument) {
     return tmk_layout_md(argument->gathered.made ? &argument->gathered : &argument->outside);
 }
 
-/* Once, while making. */
-static dnnl_status_t run_reorder(const struct tmk_dn *dn, dnnl_stream_t stream,
-                                 dnnl_primitive_t reorder, tmk_md from, tmk_md to, void *source,
-                                 void *target) {
-    dnnl_memory_t memory[2] = {NULL, NULL};
-    dnnl_status_t status = dnnl_memory_create(&memory[0], from, dn->engine, source);
-    if (status == dnnl_success)
-        status = dnnl_memory_create(&memory[1], to, dn->engine, target);
-    if (status == dnnl_success) {
-        const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, memory[0]}, {DNNL_ARG_TO, memory[1]}};
-        status = dnnl_primitive_execute(reorder, stream, 2, args);
-    }
-    for (size_t i = 0; i < TMK_COUNT(memory); i++)
-        if (memory[i])
-            dnnl_memory_destroy(memory[i]);
-    return status;
-}
-
 enum tmk_status tmk_dn_ran(dnnl_status_t status, struct tmk_diag *diag) {
     if (status == dnnl_success)
         return TMK_OK;
@@ -129,78 +127,98 @@ enum tmk_status tmk_dn_ran(dnnl_status_t status, struct tmk_diag *diag) {
                : tmk_fail(diag, TMK_MACHINE, "oneDNN answers %d while running", (int)status);
 }
 
-static enum tmk_status fill_from(const struct tmk_dn *dn, dnnl_primitive_t reorder, tmk_md from,
-                                 tmk_md wanted, const void *data, void *to, struct tmk_diag *diag) {
-    dnnl_stream_t stream;
-    TMK_TRY(tmk_dn_ran(dnnl_stream_create(&stream, dn->engine, dnnl_stream_default_flags), diag));
-    dnnl_status_t status = run_reorder(dn, stream, reorder, from, wanted, (void *)data, to);
+static dnnl_status_t execute_once(dnnl_engine_t engine, dnnl_primitive_t reorder, tmk_md from,
+                                  tmk_md to, const void *source, void *target) {
+    dnnl_memory_t memory[2] = {NULL, NULL};
+    dnnl_stream_t stream = NULL;
+    dnnl_status_t status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
+    if (status == dnnl_success)
+        status = dnnl_memory_create(&memory[0], from, engine, (void *)source);
+    if (status == dnnl_success)
+        status = dnnl_memory_create(&memory[1], to, engine, target);
+    if (status == dnnl_success) {
+        const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, memory[0]}, {DNNL_ARG_TO, memory[1]}};
+        status = dnnl_primitive_execute(reorder, stream, TMK_COUNT(args), args);
+    }
     if (status == dnnl_success)
         status = dnnl_stream_wait(stream);
-    dnnl_stream_destroy(stream);
+    for (size_t i = 0; i < TMK_COUNT(memory); i++)
+        if (memory[i])
+            dnnl_memory_destroy(memory[i]);
+    if (stream)
+        dnnl_stream_destroy(stream);
+    return status;
+}
+
+static enum tmk_status reorder_once(dnnl_engine_t engine, tmk_md from, tmk_md to,
+                                    const void *source, void *target, struct tmk_diag *diag) {
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_primitive_t reorder = NULL;
+    dnnl_status_t status = describe_once(engine, from, to, &desc);
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(&reorder, desc);
+    if (status == dnnl_success)
+        status = execute_once(engine, reorder, from, to, source, target);
+    if (reorder)
+        dnnl_primitive_destroy(reorder);
+    if (desc)
+        dnnl_primitive_desc_destroy(desc);
     return tmk_dn_ran(status, diag);
 }
 
 /* In two steps. */
-static enum tmk_status fill_gathered(const struct tmk_dn_request *r, const struct tmk_dn *dn,
-                                     const struct tmk_argument *argument, const void *data,
-                                     void *to) {
-    tmk_md outside = tmk_layout_md(&argument->outside), between = reordered_md(argument);
+static enum tmk_status fill_gathered(const struct tmk_argument *argument, void *to,
+                                     struct tmk_diag *diag) {
+    tmk_md outside = tmk_layout_md(&argument->outside),
+           between = tmk_layout_md(&argument->gathered);
     const size_t bytes = dnnl_memory_desc_get_size(between);
-    dnnl_primitive_t gather = NULL;
-    bool fits;
-    TMK_TRY(make_reorder(r, outside, between, true, &gather, &fits));
-    if (!fits)
-        return tmk_fail(r->base.diag, TMK_MACHINE, "%s", "oneDNN has no copy of weights");
     void *dense = tmk_memory_aligned(bytes);
-    enum tmk_status status =
-        dense ? TMK_OK
-              : tmk_memory_lacks(r->base.diag, bytes, "a copy of weights to be transformed");
+    if (!dense)
+        return tmk_memory_lacks(diag, bytes, "a copy of weights to be transformed");
+    dnnl_engine_t engine = argument->dn->engine;
+    enum tmk_status status = reorder_once(engine, outside, between, argument->source, dense, diag);
     if (status == TMK_OK)
-        status = fill_from(dn, gather, outside, between, data, dense, r->base.diag);
-    if (status == TMK_OK)
-        status =
-            fill_from(dn, argument->reorder, between, argument->wanted, dense, to, r->base.diag);
+        status = reorder_once(engine, between, argument->wanted, dense, to, diag);
     tmk_memory_free(dense);
-    dnnl_primitive_destroy(gather);
     return status;
 }
 
-static enum tmk_status fill_pack(const struct tmk_dn_request *r, const struct tmk_dn *dn,
-                                 const struct tmk_argument *argument, const void *data, void *to) {
+/* tmk_pack_writer.write */
+static enum tmk_status fill_pack(void *context, void *to, struct tmk_diag *diag) {
+    const struct tmk_argument *argument = context;
+    tmk_md outside = tmk_layout_md(&argument->outside);
+    if (!tmk_memory_take(argument->workspace))
+        return tmk_memory_lacks(diag, argument->workspace, "transforming weights");
+    enum tmk_status status = TMK_OK;
     if (argument->gathered.made)
-        return fill_gathered(r, dn, argument, data, to);
-    if (argument->reorder)
-        return fill_from(dn, argument->reorder, tmk_layout_md(&argument->outside), argument->wanted,
-                         data, to, r->base.diag);
-    memcpy(to, data, dnnl_memory_desc_get_size(argument->wanted));
-    return TMK_OK;
-}
-
-/* What was needed once: it may hold scratch memory of the library's. */
-static void drop_reorder(struct tmk_argument *argument) {
-    if (argument->reorder)
-        dnnl_primitive_destroy(argument->reorder);
-    argument->reorder = NULL;
+        status = fill_gathered(argument, to, diag);
+    else if (argument->as_it_is)
+        memcpy(to, argument->source, dnnl_memory_desc_get_size(argument->wanted));
+    else
+        status = reorder_once(argument->dn->engine, outside, argument->wanted, argument->source, to,
+                              diag);
+    tmk_memory_give(argument->workspace);
+    return status;
 }
 
 /* Brings a constant operand into the layout wanted. Its own bytes serve where they lie well. */
-static enum tmk_status settle_constant(const struct tmk_dn_request *r, struct tmk_dn *dn,
+static enum tmk_status settle_constant(const struct tmk_request *r, struct tmk_dn *dn,
                                        struct tmk_argument *argument, const void *data) {
-    if (!argument->reorder && (uintptr_t)data % ALIGNMENT == 0) {
+    if (argument->as_it_is && (uintptr_t)data % ALIGNMENT == 0) {
         argument->constant = data;
         return TMK_OK;
     }
     bool made;
-    TMK_TRY(tmk_pack_get(r->base.packs, data, tmk_layout_md(&argument->outside), argument->wanted,
-                         &argument->pack, &made, r->base.diag));
-    void *bytes = tmk_pack_bytes(argument->pack);
-    argument->constant = bytes;
-    if (made) {
-        dn->base.held += dnnl_memory_desc_get_size(argument->wanted);
-        TMK_TRY(fill_pack(r, dn, argument, data, bytes));
-    }
-    drop_reorder(argument);
-    return TMK_OK;
+    TMK_TRY(tmk_pack_get(r->packs, data, tmk_layout_md(&argument->outside), argument->wanted,
+                         &argument->pack, &made, r->diag));
+    argument->constant = tmk_pack_bytes(argument->pack);
+    if (!made)
+        return TMK_OK;
+    dn->base.held += dnnl_memory_desc_get_size(argument->wanted);
+    argument->source = data;
+    argument->dn = dn;
+    const struct tmk_pack_writer writer = {fill_pack, argument};
+    return tmk_pack_write(argument->pack, &writer, r->diag);
 }
 
 static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tmk_dn *dn,
@@ -208,17 +226,19 @@ static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tm
     bool result = argument->operand == TMK_RESULT;
     tmk_md outside = reordered_md(argument);
     argument->wanted = wanted(dn->desc, argument->role);
+    argument->as_it_is = dnnl_memory_desc_equal(outside, argument->wanted);
     *fits = true;
-    bool same = dnnl_memory_desc_equal(outside, argument->wanted);
     const float *data = result || argument->moves ? NULL : r->base.in[argument->operand]->data;
-    if (!same)
-        TMK_TRY(make_reorder(r, result ? argument->wanted : outside,
-                             result ? outside : argument->wanted, data, &argument->reorder, fits));
-    if (!*fits)
+    if (data) {
+        if (!argument->as_it_is)
+            TMK_TRY(can_reorder_once(r, outside, argument->wanted, fits));
+        return *fits ? settle_constant(&r->base, dn, argument, data + argument->first) : TMK_OK;
+    }
+    if (argument->as_it_is)
         return TMK_OK;
-    if (data)
-        return settle_constant(r, dn, argument, data + argument->first);
-    if (same)
+    TMK_TRY(make_reorder(r, result ? argument->wanted : outside,
+                         result ? outside : argument->wanted, &argument->reorder, fits));
+    if (!*fits)
         return TMK_OK;
     return reserve(dn, dnnl_memory_desc_get_size(argument->wanted), &argument->at, r->base.diag);
 }
@@ -349,7 +369,9 @@ void tmk_dn_destroy(struct tmk_accel *accel) {
     struct tmk_dn *dn = (struct tmk_dn *)accel;
     tmk_dn_pool_destroy(dn->pool);
     for (uint32_t i = 0; i < dn->n_arguments; i++) {
-        drop_reorder(&dn->arguments[i]);
+        tmk_pack_settle(dn->arguments[i].pack);
+        if (dn->arguments[i].reorder)
+            dnnl_primitive_destroy(dn->arguments[i].reorder);
         finish_argument(&dn->arguments[i]);
         tmk_pack_release(dn->arguments[i].pack);
     }

@@ -32,11 +32,16 @@ struct tmk_argument {
     /* Where it is constant, and no reorder reads `outside`: how its bytes are to lie before the
      * reorder; empty: as outside. Owned too. */
     struct tmk_layout gathered;
-    tmk_md wanted;             /* how the primitive wants them; belongs to its descriptor */
-    dnnl_primitive_t reorder;  /* from the one to the other (of the result: back); NULL: the same */
-    size_t at;                 /* where in the scratch memory the reordered bytes are */
-    const void *constant;      /* bytes as wanted, when they are known; else NULL */
-    struct tmk_pack *pack;     /* of `constant` when it is a copy */
+    tmk_md wanted;            /* how the primitive wants them; belongs to its descriptor */
+    bool as_it_is;            /* in the same way, or, where it is gathered, as that is */
+    dnnl_primitive_t reorder; /* of what is no constant, from the one to the other, of the result
+                                 back; NULL: none is needed */
+    size_t at;                /* where in the scratch memory the reordered bytes are */
+    const void *constant;     /* bytes as wanted, when they are known; else NULL */
+    struct tmk_pack *pack;    /* of `constant` when it is a copy */
+    const void *source;       /* of the copy, for whoever writes it: */
+    const struct tmk_dn *dn;  /* that has the argument */
+    size_t workspace;         /* bytes that the library takes meanwhile, as far as they count */
 };
 
 struct tmk_dn {

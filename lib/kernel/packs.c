@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/packs.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,22 +16,145 @@ struct tmk_pack {
     const void *source;
     struct tmk_layout from, to;
     void *bytes;
+    size_t n_bytes;
     uint32_t users;
+    struct tmk_packs *packs; /* NULL: none */
+    /* Under the lock of `packs`: */
+    enum { SETTLED, WAITING, WRITING } state;
+    struct tmk_pack_writer writer;
+    struct tmk_pack *next_waiting;
 };
 
 struct tmk_packs {
     struct tmk_pack *bucket[BUCKETS];
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    bool open;
+    uint32_t writing;
+    struct tmk_pack *waiting, **last; /* in the order of coming */
+    enum tmk_status status;           /* the first failure since the opening */
+    struct tmk_diag diag;
 };
 
 enum tmk_status tmk_packs_create(struct tmk_packs **out, struct tmk_diag *diag) {
-    *out = calloc(1, sizeof **out);
-    return *out ? TMK_OK : tmk_nomem(diag);
+    struct tmk_packs *packs = calloc(1, sizeof *packs);
+    if (!packs)
+        return tmk_nomem(diag);
+    pthread_mutex_init(&packs->lock, NULL);
+    pthread_cond_init(&packs->changed, NULL);
+    packs->last = &packs->waiting;
+    *out = packs;
+    return TMK_OK;
 }
 
-void tmk_packs_destroy(struct tmk_packs **packs) {
-    free(*packs);
-    *packs = NULL;
+void tmk_packs_destroy(struct tmk_packs **slot) {
+    struct tmk_packs *packs = *slot;
+    if (!packs)
+        return;
+    *slot = NULL;
+    pthread_cond_destroy(&packs->changed);
+    pthread_mutex_destroy(&packs->lock);
+    free(packs);
 }
+
+/* ---- writing ---- */
+
+static enum tmk_status write_now(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
+                                 struct tmk_diag *diag) {
+    memset(pack->bytes, 0, pack->n_bytes);
+    return writer->write(writer->context, pack->bytes, diag);
+}
+
+/* One that waits, which leaves the list. Under the lock, which it lets go meanwhile. */
+static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
+    struct tmk_pack *pack = *link;
+    struct tmk_diag diag = {0};
+    *link = pack->next_waiting;
+    if (!*link)
+        packs->last = link;
+    pack->state = WRITING;
+    packs->writing++;
+    pthread_mutex_unlock(&packs->lock);
+    enum tmk_status status = write_now(pack, &pack->writer, &diag);
+    pthread_mutex_lock(&packs->lock);
+    pack->state = SETTLED;
+    packs->writing--;
+    if (status != TMK_OK && packs->status == TMK_OK) {
+        packs->status = status;
+        packs->diag = diag;
+    }
+    pthread_cond_broadcast(&packs->changed);
+}
+
+enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
+                               struct tmk_diag *diag) {
+    struct tmk_packs *packs = pack->packs;
+    if (packs)
+        pthread_mutex_lock(&packs->lock);
+    const bool waits = packs && packs->open;
+    if (waits) {
+        pack->writer = *writer;
+        pack->state = WAITING;
+        *packs->last = pack;
+        packs->last = &pack->next_waiting;
+        pthread_cond_broadcast(&packs->changed);
+    }
+    if (packs)
+        pthread_mutex_unlock(&packs->lock);
+    return waits ? TMK_OK : write_now(pack, writer, diag);
+}
+
+void tmk_pack_settle(struct tmk_pack *pack) {
+    struct tmk_packs *packs = pack ? pack->packs : NULL;
+    if (!packs)
+        return;
+    pthread_mutex_lock(&packs->lock);
+    while (pack->state != SETTLED) {
+        struct tmk_pack **link = &packs->waiting;
+        while (*link && *link != pack)
+            link = &(*link)->next_waiting;
+        if (*link)
+            write_waiting(packs, link);
+        else
+            pthread_cond_wait(&packs->changed, &packs->lock);
+    }
+    pthread_mutex_unlock(&packs->lock);
+}
+
+void tmk_packs_open(struct tmk_packs *packs) {
+    pthread_mutex_lock(&packs->lock);
+    packs->open = true;
+    packs->status = TMK_OK;
+    pthread_mutex_unlock(&packs->lock);
+}
+
+enum tmk_status tmk_packs_close(struct tmk_packs *packs, struct tmk_diag *diag) {
+    pthread_mutex_lock(&packs->lock);
+    while (packs->waiting || packs->writing) {
+        if (packs->waiting)
+            write_waiting(packs, &packs->waiting);
+        else
+            pthread_cond_wait(&packs->changed, &packs->lock);
+    }
+    packs->open = false;
+    pthread_cond_broadcast(&packs->changed);
+    enum tmk_status status = packs->status;
+    pthread_mutex_unlock(&packs->lock);
+    return status == TMK_OK ? TMK_OK : tmk_fail(diag, status, "%s", packs->diag.text);
+}
+
+void tmk_packs_help(struct tmk_packs *packs) {
+    pthread_mutex_lock(&packs->lock);
+    while (packs->open) {
+        if (packs->waiting)
+            write_waiting(packs, &packs->waiting);
+        else
+            pthread_cond_wait(&packs->changed, &packs->lock);
+    }
+    pthread_mutex_unlock(&packs->lock);
+}
+
+/* ---- sharing ---- */
 
 static struct tmk_pack **bucket_of(struct tmk_packs *packs, const void *source) {
     return &packs->bucket[tmk_hash64(&source, sizeof source, 0) % BUCKETS];
@@ -74,7 +198,8 @@ enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md
         free(pack);
         return tmk_memory_lacks(diag, bytes, "a copy of its weights for oneDNN");
     }
-    memset(pack->bytes, 0, bytes);
+    pack->n_bytes = bytes;
+    pack->packs = packs;
     if (packs && tmk_layout_copy(&pack->from, from) == dnnl_success &&
         tmk_layout_copy(&pack->to, to) == dnnl_success)
         keep(packs, pack, source);

@@ -10,12 +10,22 @@
 struct tmk_pack;
 
 /* The pack of the operand whose elements are at `source`, which lie as `from` says, in the layout
- * `to`; one user more. *made: it is new, and its bytes (64-byte aligned, zero) are to be written.
- * packs NULL: always a new one. TMK_NOMEM, TMK_LIMIT. */
+ * `to`; one user more. *made: it is new, and its bytes (64-byte aligned) are to be written, by
+ * tmk_pack_write. packs NULL: always a new one. TMK_NOMEM, TMK_LIMIT. */
 TMK_NODISCARD enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md from,
                                            tmk_md to, struct tmk_pack **out, bool *made,
                                            struct tmk_diag *diag);
 void *tmk_pack_bytes(const struct tmk_pack *pack);
+/* Writes the bytes of a new pack, which it finds zero. Called once, by any thread. */
+struct tmk_pack_writer {
+    enum tmk_status (*write)(void *context, void *bytes, struct tmk_diag *diag);
+    void *context;
+};
+/* Has the bytes written, now or, while packs are open, before they are closed. */
+TMK_NODISCARD enum tmk_status
+tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer, struct tmk_diag *diag);
+/* To be called before a writer's context goes: afterwards it has written. */
+void tmk_pack_settle(struct tmk_pack *pack);
 /* One user less; the last one ends it. NULL is allowed. */
 void tmk_pack_release(struct tmk_pack *pack);
 

@@ -108,19 +108,11 @@ static enum tmk_status make_part(const struct tmk_dn_request *r, const struct tm
     dnnl_primitive_desc_t desc = NULL;
     bool fits;
     enum tmk_status answer = tmk_dn_fits(describe(r, c, cut, a, n, &desc), &fits, r->base.diag);
-    /* transforming takes as much memory again, of the library's */
-    size_t again = desc ? dnnl_memory_desc_get_size(
-                              dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0))
-                        : 0;
-    if (desc && !tmk_memory_take(again)) {
-        answer = tmk_memory_lacks(r->base.diag, again, "transforming weights");
-        dnnl_primitive_desc_destroy(desc);
-        desc = NULL;
-    }
     if (desc) {
-        answer = tmk_dn_build(r, sizeof **out, desc, a, n, out);
-        tmk_memory_give(again);
-        return answer;
+        /* transforming takes as much memory again */
+        a[1].workspace =
+            dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0));
+        return tmk_dn_build(r, sizeof **out, desc, a, n, out);
     }
     for (uint32_t i = 0; i < n; i++)
         tmk_layout_finish(&a[i].outside);

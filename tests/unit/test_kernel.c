@@ -362,10 +362,15 @@ static void infinite_weights_under_padding_are_left_to_the_plain_kernel(void **s
     }
 }
 
+static void *help(void *packs) {
+    tmk_kernel_enter_thread();
+    tmk_packs_help(packs);
+    return NULL;
+}
+
 /* The second accel has a copy of its own exactly where the first had made one, and nothing to
- * share; and outlives the first. */
-static void accels_share_copies_of_the_same_weights(void **state) {
-    (void)state;
+ * share; and outlives the first. helpers > 0: so many threads write the copies meanwhile. */
+static void share_copies(size_t helpers) {
     static const char *const text[] = {
         "graph \"g\" opset 17 {\n input %x : f32[1,32,9,9]\n input %w : f32[48,32,3,3]\n"
         " input %b : f32[48]\n %y = Conv(%x, %w, %b) {pads=[1,1,1,1]}\n output %y\n}\n",
@@ -377,8 +382,13 @@ static void accels_share_copies_of_the_same_weights(void **state) {
     struct tmk_packs *packs = NULL;
     struct fixture f[3];
     size_t held[3] = {0};
+    pthread_t threads[2];
     tmk_kernel_enter_thread();
     assert_ok(tmk_packs_create(&packs, &diag), &diag);
+    if (helpers)
+        tmk_packs_open(packs);
+    for (size_t i = 0; i < helpers; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, help, packs), 0);
     for (size_t i = 0; i < TMK_COUNT(f); i++) { /* the last has weights of its own */
         assert_true(set_up(&f[i], text[i ? 1 : 0], 6));
         for (size_t k = 1; k < 3 && i == 1; k++) {
@@ -393,6 +403,11 @@ static void accels_share_copies_of_the_same_weights(void **state) {
         assert_non_null(f[i].accel);
         held[i] = tmk_accel_bytes(f[i].accel);
     }
+    if (helpers)
+        assert_ok(tmk_packs_close(packs, &diag), &diag);
+    for (size_t i = 0; i < helpers; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    tmk_packs_help(packs); /* there is nothing to wait for */
     assert_true(held[0] >= copy);
     assert_true(held[1] + copy <= held[0]);
     assert_int_equal(held[2], held[0]);
@@ -402,6 +417,17 @@ static void accels_share_copies_of_the_same_weights(void **state) {
     for (size_t i = 0; i < TMK_COUNT(f); i++)
         tear_down(&f[i]);
     tmk_packs_destroy(&packs);
+}
+
+static void accels_share_copies_of_the_same_weights(void **state) {
+    (void)state;
+    share_copies(0);
+}
+
+static void threads_write_copies_together(void **state) {
+    (void)state;
+    for (size_t round = 0; round < 8; round++)
+        share_copies(1 + round % 2);
 }
 
 static size_t threads_of_this_process(void) {
@@ -466,6 +492,7 @@ int main(void) {
         cmocka_unit_test(nan_reaches_its_sums_only),
         cmocka_unit_test(infinite_weights_under_padding_are_left_to_the_plain_kernel),
         cmocka_unit_test(accels_share_copies_of_the_same_weights),
+        cmocka_unit_test(threads_write_copies_together),
         cmocka_unit_test(kernels_have_names),
     };
     const struct CMUnitTest own[] = {
