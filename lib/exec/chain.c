@@ -34,22 +34,67 @@ static enum tmk_status begin_all(const struct tmk_worker *worker, const struct t
     return TMK_OK;
 }
 
+/* A chain's operands and results, whose samples may stand apart. */
+struct places {
+    const float *in[TMK_MAX_INPUTS];
+    float *out[TMK_MAX_OUTPUTS];
+    bool apart;
+};
+
+static bool apart(const struct tmk_worker *worker, uint32_t ref) {
+    return ref != TMK_NO_VALUE && worker->plan->values[ref].pitch;
+}
+
+/* From where a value's places [sample * length, ...) are found by these numbers. */
+static size_t shift_of(const struct tmk_worker *worker, uint32_t ref, size_t sample,
+                       size_t length) {
+    return apart(worker, ref) ? sample * (worker->plan->values[ref].pitch - length) : 0;
+}
+
+static void find_places(const struct tmk_worker *worker, const struct tmk_plan_step *step,
+                        size_t sample, size_t length, struct places *out) {
+    const uint32_t *in = worker->plan->refs + step->first_in,
+                   *results = worker->plan->refs + step->first_out;
+    out->apart = false;
+    for (uint32_t i = 0; i < step->n_in; i++) {
+        const float *data = worker->in[i]->data;
+        out->apart |= apart(worker, in[i]);
+        out->in[i] = data + shift_of(worker, in[i], sample, length);
+    }
+    for (uint32_t i = 0; i < step->n_out; i++) {
+        float *data = worker->out[i]->data;
+        out->apart |= apart(worker, results[i]);
+        out->out[i] = data + shift_of(worker, results[i], sample, length);
+    }
+}
+
+static enum tmk_status run_all(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                               const struct tmk_chain_watcher *watcher, struct tmk_diag *diag) {
+    const size_t samples = tmk_chain_samples(step->chain), count = tmk_chain_count(step->chain),
+                 length = count / samples;
+    struct places places;
+    find_places(worker, step, 0, length, &places);
+    if (!places.apart)
+        return tmk_chain_run(step->chain, places.in, places.out, worker->step_scratch, watcher,
+                             diag);
+    for (size_t i = 0; i < samples; i++) {
+        find_places(worker, step, i, length, &places);
+        TMK_TRY(tmk_chain_run_part(step->chain, i * length, length, places.in, places.out,
+                                   worker->step_scratch, watcher, diag));
+    }
+    return TMK_OK;
+}
+
 enum tmk_status tmk_worker_chain(struct tmk_worker *worker, const struct tmk_plan_step *step,
                                  const struct tmk_watch *watch, struct tmk_diag *diag) {
     const struct tmk_plan *plan = worker->plan;
-    const float *in[TMK_MAX_INPUTS];
-    float *out[TMK_MAX_OUTPUTS];
-    for (uint32_t i = 0; i < step->n_in; i++)
-        in[i] = worker->in[i]->data;
-    for (uint32_t i = 0; i < step->n_out; i++)
-        out[i] = worker->out[i]->data;
     if (!watch || !step->n_seen)
-        return tmk_chain_run(step->chain, in, out, worker->step_scratch, NULL, diag);
+        return run_all(worker, step, NULL, diag);
     struct watching watching = {watch, plan->taps + step->first_seen,
                                 plan->which + step->first_which, worker->timing};
     const struct tmk_chain_watcher watcher = {see, &watching};
     TMK_TRY(begin_all(worker, step, watch, diag));
-    TMK_TRY(tmk_chain_run(step->chain, in, out, worker->step_scratch, &watcher, diag));
+    TMK_TRY(run_all(worker, step, &watcher, diag));
     for (uint32_t t = step->first_seen; t < step->first_seen + step->n_seen; t++)
         TMK_TRY(watch->end(watch->context, plan->taps[t].slot, diag));
     return TMK_OK;

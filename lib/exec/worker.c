@@ -205,19 +205,29 @@ static void arrange_step(const struct tmk_worker *worker, const struct tmk_plan_
         worker->out[i] = out[i] == TMK_NO_VALUE ? NULL : &worker->values[out[i]];
 }
 
+/* Bytes from one sample of a value to the next, where it has so many in each. */
+static size_t stride_of(const struct tmk_plan_value *value, size_t bytes) {
+    return value->pitch ? value->pitch * sizeof(float) : bytes;
+}
+
 /* Operands that were made in their place are there already. */
 static void run_join(const struct tmk_worker *worker, const struct tmk_plan_step *step) {
-    const struct tmk_plan_value *value = &worker->plan->values[worker->plan->refs[step->first_out]];
-    size_t rounds = value->block ? (size_t)value->shape.dim[0] : 1;
-    unsigned char *to = worker->out[0]->data;
-    for (size_t r = 0; r < rounds; r++)
+    const struct tmk_plan *plan = worker->plan;
+    const struct tmk_plan_value *result = &plan->values[plan->refs[step->first_out]];
+    const size_t rounds = result->block ? (size_t)result->shape.dim[0] : 1,
+                 stride = stride_of(result, tmk_tensor_bytes(worker->out[0]) / rounds);
+    for (size_t r = 0; r < rounds; r++) {
+        unsigned char *to = (unsigned char *)worker->out[0]->data + r * stride;
         for (uint32_t i = 0; i < step->n_in; i++) {
-            size_t bytes = tmk_tensor_bytes(worker->in[i]) / rounds;
-            const unsigned char *from = worker->in[i]->data;
-            if (bytes && from + r * bytes != to)
-                memcpy(to, from + r * bytes, bytes);
+            const struct tmk_plan_value *value = &plan->values[plan->refs[step->first_in + i]];
+            const size_t bytes = tmk_tensor_bytes(worker->in[i]) / rounds;
+            const unsigned char *from =
+                (const unsigned char *)worker->in[i]->data + r * stride_of(value, bytes);
+            if (bytes && from != to)
+                memcpy(to, from, bytes);
             to += bytes;
         }
+    }
 }
 
 static enum tmk_status run_step(struct tmk_worker *worker, const struct tmk_plan_step *step,

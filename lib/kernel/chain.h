@@ -85,6 +85,16 @@ TMK_NODISCARD enum tmk_status tmk_chain_run(const struct tmk_chain *chain,
                                             void *scratch, const struct tmk_chain_watcher *watcher,
                                             struct tmk_diag *diag);
 
+/* The same for places [first, first + n) only, which are whole samples (indices of dim 0). */
+TMK_NODISCARD enum tmk_status tmk_chain_run_part(const struct tmk_chain *chain, size_t first,
+                                                 size_t n, const float *const *operands,
+                                                 float *const *results, void *scratch,
+                                                 const struct tmk_chain_watcher *watcher,
+                                                 struct tmk_diag *diag);
+/* Places of the space, and its samples. */
+size_t tmk_chain_count(const struct tmk_chain *chain);
+size_t tmk_chain_samples(const struct tmk_chain *chain);
+
 /* ---- layouts ---- */
 
 /* Elements that a tensor of this shape takes in blocks (block 0 or 1: as many as it has); false on

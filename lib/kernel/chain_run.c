@@ -207,10 +207,20 @@ static void run_window(struct run *run, size_t n) {
     }
 }
 
-enum tmk_status tmk_chain_run(const struct tmk_chain *chain, const float *const *operands,
-                              float *const *results, void *scratch,
-                              const struct tmk_chain_watcher *watcher, struct tmk_diag *diag) {
+size_t tmk_chain_count(const struct tmk_chain *chain) {
+    return chain->count;
+}
+
+size_t tmk_chain_samples(const struct tmk_chain *chain) {
+    return chain->groups / chain->channel_blocks;
+}
+
+enum tmk_status tmk_chain_run_part(const struct tmk_chain *chain, size_t first, size_t count,
+                                   const float *const *operands, float *const *results,
+                                   void *scratch, const struct tmk_chain_watcher *watcher,
+                                   struct tmk_diag *diag) {
     struct run run = {.chain = chain,
+                      .window = first,
                       .operands = operands,
                       .results = results,
                       .slots = scratch,
@@ -229,11 +239,17 @@ enum tmk_status tmk_chain_run(const struct tmk_chain *chain, const float *const 
         after += (size_t)chain->n_windows * chain->window;
     }
     run.live = after;
-    for (; run.window < chain->count; run.window += chain->window) {
-        size_t left = chain->count - run.window, n = left < chain->window ? left : chain->window;
+    for (; run.window < first + count; run.window += chain->window) {
+        size_t left = first + count - run.window, n = left < chain->window ? left : chain->window;
         TMK_TRY(see_operands(&run, n));
         run_window(&run, n);
         TMK_TRY(see_members(&run, n));
     }
     return TMK_OK;
+}
+
+enum tmk_status tmk_chain_run(const struct tmk_chain *chain, const float *const *operands,
+                              float *const *results, void *scratch,
+                              const struct tmk_chain_watcher *watcher, struct tmk_diag *diag) {
+    return tmk_chain_run_part(chain, 0, chain->count, operands, results, scratch, watcher, diag);
 }

@@ -12,7 +12,7 @@ enum { NO_BLOCK = UINT32_MAX, FOR_EVER = UINT32_MAX };
 /* A value that is made where a larger one wants it: a Concat's operand. */
 struct inside {
     uint32_t parent; /* value; TMK_NO_VALUE: none */
-    size_t offset;   /* bytes */
+    size_t offset;   /* bytes, in each of its samples */
 };
 
 struct memory {
@@ -87,7 +87,8 @@ static void join(struct memory *m, uint32_t value, uint32_t block, size_t offset
 }
 
 static bool same_lie(const struct tmk_plan_value *a, const struct tmk_plan_value *b) {
-    return a->dtype == b->dtype && a->block == b->block && tmk_shape_equal(&a->shape, &b->shape);
+    return a->dtype == b->dtype && a->block == b->block && a->pitch == b->pitch &&
+           tmk_shape_equal(&a->shape, &b->shape);
 }
 
 /* Do other operands of a node stand in this block in another way than element by element? */
@@ -197,16 +198,67 @@ static bool reads_once(const struct tmk_plan *plan, const struct tmk_plan_step *
     return true;
 }
 
+/* Samples that a Concat puts together one by one: those of a batch in blocks of channels. */
+static size_t rounds_of(const struct tmk_plan_value *value) {
+    return value->block ? (size_t)value->shape.dim[0] : 1;
+}
+
+static bool reads(const struct tmk_plan *plan, const struct tmk_plan_step *step, uint32_t value) {
+    const uint32_t *in = refs_in(plan, step);
+    for (uint32_t i = 0; i < step->n_in; i++)
+        if (in[i] == value)
+            return true;
+    return false;
+}
+
+/* Is it looked at as a whole, with its elements? */
+static bool looked_at(const struct tmk_planning *p, const struct tmk_plan_step *step,
+                      uint32_t value) {
+    for (uint32_t t = step->first_tap; t < step->first_tap + step->n_taps; t++) {
+        const struct tmk_plan_tap *tap = &p->plan->taps[t];
+        if (tap->value == value &&
+            (!p->options->needs || p->options->needs[tap->slot] != TMK_TAP_SHAPE))
+            return true;
+    }
+    return false;
+}
+
+/* May other values' elements stand between its samples? Only if nobody but chains and joins makes
+ * and reads it. */
+static bool can_part(const struct memory *m, uint32_t value) {
+    const struct tmk_planning *p = m->p;
+    const enum tmk_step_kind maker = p->plan->steps[p->made_by[value]].kind;
+    if (p->kept[value] || (maker != TMK_STEP_CHAIN && maker != TMK_STEP_JOIN))
+        return false;
+    for (uint32_t s = 0; s < p->plan->n_steps; s++) {
+        const struct tmk_plan_step *step = &p->plan->steps[s];
+        bool knows = step->kind == TMK_STEP_CHAIN || step->kind == TMK_STEP_JOIN;
+        if ((!knows && reads(p->plan, step, value)) || looked_at(p, step, value) ||
+            (step->kind == TMK_STEP_NODE && step->node->row->flags & TMK_OP_RUNS_GRAPHS))
+            return false;
+    }
+    return true;
+}
+
 static void move_operands(struct memory *m, const struct tmk_plan_step *step) {
     const struct tmk_plan *plan = m->p->plan;
     const uint32_t *in = refs_in(plan, step);
     uint32_t out = refs_out(plan, step)[0];
-    if (plan->values[out].block && plan->values[out].shape.dim[0] != 1)
-        return;
-    size_t offset = 0;
-    for (uint32_t i = 0; i < step->n_in; offset += tmk_plan_bytes(&plan->values[in[i++]]))
-        if (offset % TMK_PLAN_ALIGN == 0 && reads_once(plan, step, i) && can_move(m, in[i]))
+    size_t offset = 0, rounds = rounds_of(&plan->values[out]);
+    for (uint32_t i = 0; i < step->n_in; offset += tmk_plan_bytes(&plan->values[in[i++]]) / rounds)
+        if (offset % TMK_PLAN_ALIGN == 0 && reads_once(plan, step, i) && can_move(m, in[i]) &&
+            (rounds == 1 || can_part(m, in[i])))
             m->inside[in[i]] = (struct inside){out, offset};
+}
+
+static void find_pitches(struct memory *m) {
+    struct tmk_plan *plan = m->p->plan;
+    for (uint32_t i = 0; i < plan->n_values; i++) {
+        size_t unused;
+        const struct tmk_plan_value *whole = &plan->values[outermost(m, i, &unused)];
+        if (m->inside[i].parent != TMK_NO_VALUE && rounds_of(whole) > 1)
+            plan->values[i].pitch = tmk_plan_bytes(whole) / rounds_of(whole) / sizeof(float);
+    }
 }
 
 /* ---- all ---- */
@@ -220,6 +272,7 @@ static enum tmk_status place_all(struct memory *m) {
     for (uint32_t s = 0; s < plan->n_steps; s++)
         if (plan->steps[s].kind == TMK_STEP_JOIN)
             move_operands(m, &plan->steps[s]);
+    find_pitches(m);
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         const struct tmk_plan_step *step = &plan->steps[s];
         for (uint32_t i = 0; i < step->n_out; i++) {
@@ -239,6 +292,7 @@ static enum tmk_status place_all(struct memory *m) {
             plan->values[i].place = under->place;
             plan->values[i].offset = under->offset;
             plan->values[i].block = under->block;
+            plan->values[i].pitch = under->pitch;
         }
     return TMK_OK;
 }

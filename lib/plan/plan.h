@@ -12,7 +12,8 @@
  * then it stands where the last of them stood, and values that only the chain itself reads are
  * never written to memory. Activations lie row-major or in blocks of channels, as the kernels that
  * make and read them like it; where they disagree, a step of its own reorders. Concat costs nothing
- * for those operands that could be made right where it wants them.
+ * for those operands that could be made right where it wants them; of a batch, sample by sample, so
+ * that their samples stand apart.
  *
  * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` says that it is
  * to be looked at. Taps know slots (observer_slots below), not profile IDs.
@@ -43,8 +44,11 @@ struct tmk_plan_value {
     enum tmk_dtype dtype;
     struct tmk_shape shape; /* not for DYNAMIC; the logical one, however it lies */
     uint32_t block;         /* 0: row-major; else in blocks of so many channels */
-    int32_t channel_axis;   /* -1: none */
-    bool initializer;       /* constant, and there once, not once a run */
+    /* Elements from one index of dim 0 to the next, where others' stand between them; 0: they
+     * follow each other. Only chains and joins make such values and read them. */
+    size_t pitch;
+    int32_t channel_axis; /* -1: none */
+    bool initializer;     /* constant, and there once, not once a run */
     struct tmk_tensor constant;
 };
 

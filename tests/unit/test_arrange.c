@@ -334,6 +334,49 @@ static void a_dense_network(void **state) {
     compare_batches(m, image);
 }
 
+/* Values of a plan whose samples stand apart. */
+static uint32_t count_apart(const char *text, const struct tmk_shape *shape) {
+    struct tmk_diag diag = {0};
+    struct tmk_plan *plan = NULL;
+    struct tmk_tensor typed;
+    struct scene *s = play(text, DERIVED, shape, false);
+    const struct tmk_plan_options options = {.needs = s->needs};
+    uint32_t n = 0;
+    tmk_tensor_borrow(&typed, TMK_FLOAT32, shape, NULL);
+    assert_ok(tmk_plan_create(s->graph, &typed, &options, &plan, &diag), &diag);
+    for (uint32_t i = 0; i < s->graph->n_values; i++)
+        n += plan->values[i].pitch > 0 && plan->values[i].place == TMK_PLACE_ARENA;
+    tmk_plan_destroy(&plan);
+    drop(s);
+    return n;
+}
+
+/* Of the parts of a batch's Concats, those stand apart that chains and Concats alone make and read:
+ * r1 and r2, the joined of them, a part of it again. */
+static void parts_of_a_batch_are_made_in_their_places(void **state) {
+    (void)state;
+    struct tmk_shape two = image;
+    two.dim[0] = 2;
+    begin(m, " input %x : f32[\"N\",3,19,17]");
+    conv(m, "c0", "x", 32, 3, 3, 1, 1);
+    say(m, " %r0 = Relu(%c0)");
+    conv(m, "c1", "r0", 16, 32, 1, 1, 1);
+    conv(m, "c2", "r0", 32, 32, 3, 1, 1);
+    conv(m, "c3", "r0", 16, 32, 1, 1, 1);
+    conv(m, "c4", "r0", 16, 32, 1, 1, 1);
+    say(m, " %r1 = Relu(%c1)\n %r2 = Tanh(%c2)\n %j1 = Concat(%r1, %r2) {axis=1}");
+    norm(m, "b1", "j1", 48);
+    say(m, " %r3 = Relu(%b1)\n %r4 = Relu(%c3)\n %r5 = Relu(%c4)");
+    say(m, " %j2 = Concat(%r5, %j1, %r4) {axis=1}");
+    conv(m, "c5", "r3", 80, 48, 1, 1, 1);
+    conv(m, "c6", "r4", 16, 16, 1, 1, 1); /* which reads r4 */
+    say(m, " %s = Add(%c5, %j2)\n %y = Sigmoid(%s)\n output %y\n output %c6\n output %r5\n}");
+    compare_batches(m, image);
+    assert_int_equal(count_apart(m->text, &image), 0);
+    if (tmk_kernel_block())
+        assert_true(count_apart(m->text, &two) >= 3);
+}
+
 static void squeeze_and_excite(void **state) {
     (void)state;
     begin(m, " input %x : f32[\"N\",3,19,17]");
@@ -473,6 +516,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_residual_network),
         cmocka_unit_test(a_dense_network),
+        cmocka_unit_test(parts_of_a_batch_are_made_in_their_places),
         cmocka_unit_test(squeeze_and_excite),
         cmocka_unit_test(a_transformer_block),
         cmocka_unit_test(values_that_others_want),
