@@ -33,8 +33,8 @@ struct winograd {
     dnnl_engine_t engine;
     /* Each for one sample. Those that make the same channels follow each other. */
     struct tmk_dn *parts[MAX_PARTS];
-    uint32_t n_parts, results,
-        sources; /* n_parts: ranges of the result times ranges of the source */
+    uint32_t n_parts;
+    uint32_t results, sources; /* ranges of channels of either, n_parts together */
     bool biased;
     size_t batch, src, dst; /* elements of a sample */
 };
