@@ -29,7 +29,7 @@ struct tmk_packs {
     struct tmk_pack *bucket[BUCKETS];
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
-    bool open;
+    bool open, begun;
     uint32_t writing;
     struct tmk_pack *waiting, **last; /* in the order of coming */
     enum tmk_status status;           /* the first failure since the opening */
@@ -86,12 +86,14 @@ static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
     pthread_cond_broadcast(&packs->changed);
 }
 
+/* The first is written at once: what the library sets up when it first runs is there then, before
+ * several threads run it. */
 enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
                                struct tmk_diag *diag) {
     struct tmk_packs *packs = pack->packs;
     if (packs)
         pthread_mutex_lock(&packs->lock);
-    const bool waits = packs && packs->open;
+    const bool waits = packs && packs->open && packs->begun;
     if (waits) {
         pack->writer = *writer;
         pack->state = WAITING;
@@ -99,8 +101,10 @@ enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writ
         packs->last = &pack->next_waiting;
         pthread_cond_broadcast(&packs->changed);
     }
-    if (packs)
+    if (packs) {
+        packs->begun = true;
         pthread_mutex_unlock(&packs->lock);
+    }
     return waits ? TMK_OK : write_now(pack, writer, diag);
 }
 
