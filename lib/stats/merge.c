@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The algebra: sums of states. */
+#include <stdlib.h>
+
 #include "base/diag.h"
 #include "stats/state.h"
 
@@ -18,25 +20,26 @@ static enum tmk_status check(const struct tmk_stats *dst, const struct tmk_stats
     return TMK_OK;
 }
 
-enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_stats *src,
-                                      uint64_t times, struct tmk_diag *diag) {
-    struct tmk_octave octave;
-    TMK_TRY(check(dst, src, times, diag));
-    if (times == 0)
-        return TMK_OK;
-    /* memory first: room for counters and channels without elements change no state */
-    if (!tmk_stats_reserve(dst, tmk_stats_fresh(dst, src)))
-        return tmk_nomem(diag);
+/* Memory first: room for counters, and channels without elements, change no state. */
+static enum tmk_status make_room(struct tmk_stats *dst, const struct tmk_stats *src,
+                                 const struct tmk_wide *packed, size_t n, struct tmk_diag *diag) {
     const struct tmk_channels *channels = &src->channels;
-    if (src->count > 0) {
-        TMK_TRY(tmk_channels_join(&dst->channels, dst->count, channels->kind, channels->axis,
-                                  channels->count, diag));
-        if (dst->channels.kind == TMK_CHANNELS_KNOWN)
-            tmk_channels_merge(&dst->channels, channels);
-    }
-    for (unsigned o = 0; o < TMK_OCTAVES; o++)
-        if (tmk_stats_octave(src, o, &octave))
-            tmk_stats_add_octave(dst, o, &octave, times);
+    const size_t fresh =
+        (size_t)tmk_stats_fresh(dst, src->wide, src->n_wide) + tmk_stats_fresh(dst, packed, n);
+    if (!tmk_stats_reserve(dst, fresh))
+        return tmk_nomem(diag);
+    return src->count > 0 ? tmk_channels_join(&dst->channels, dst->count, channels->kind,
+                                              channels->axis, channels->count, diag)
+                          : TMK_OK;
+}
+
+static void add(struct tmk_stats *dst, const struct tmk_stats *src, const struct tmk_wide *packed,
+                size_t n, uint64_t times) {
+    const uint64_t before = tmk_stats_outside(dst);
+    tmk_stats_add_bins(dst, src->wide, src->n_wide, times);
+    tmk_stats_add_bins(dst, packed, n, times);
+    if (src->count > 0 && dst->channels.kind == TMK_CHANNELS_KNOWN)
+        tmk_channels_merge(&dst->channels, &src->channels);
     dst->count += src->count * times;
     dst->nan += src->nan * times;
     dst->posinf += src->posinf * times;
@@ -44,12 +47,28 @@ enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_st
     dst->excluded += src->excluded * times;
     dst->zeros += src->zeros * times;
     dst->negative_zeros += src->negative_zeros * times;
+    dst->outside += tmk_stats_outside(dst) - before;
     dst->samples += src->samples * times;
     dst->updates += src->updates * times;
     tmk_extreme_lower(&dst->min, src->min);
     tmk_extreme_raise(&dst->max, src->max);
     tmk_where_earlier(&dst->first_nonfinite, src->first_nonfinite);
-    return TMK_OK;
+}
+
+enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_stats *src,
+                                      uint64_t times, struct tmk_diag *diag) {
+    struct tmk_wide *packed = NULL;
+    size_t n = 0;
+    TMK_TRY(check(dst, src, times, diag));
+    if (times == 0)
+        return TMK_OK;
+    if (src->in_table)
+        TMK_TRY(tmk_stats_list(src, &packed, &n, diag));
+    enum tmk_status status = make_room(dst, src, packed, n, diag);
+    if (status == TMK_OK)
+        add(dst, src, packed, n, times);
+    free(packed);
+    return status;
 }
 
 enum tmk_status tmk_stats_merge(struct tmk_stats *dst, const struct tmk_stats *src,

@@ -54,6 +54,7 @@ struct tmk_stats {
                         NULL before, and always at MINMAX, which has no wide counters either */
     size_t table_counted;  /* of it against the memory limit */
     uint32_t in_table;     /* elements since the last drain */
+    uint64_t outside;      /* elements in no bin (tmk_stats_outside) that are none of those */
     bool sparse;           /* the last tile held many zeros */
     struct tmk_wide *wide; /* [n_wide], ascending by bin; counted against the memory limit */
     uint32_t n_wide, wide_size;
@@ -84,6 +85,11 @@ static inline bool tmk_stats_has_octave(const struct tmk_stats *stats, unsigned 
     return stats->octaves[octave / 64] >> octave % 64 & 1;
 }
 
+static inline void tmk_stats_note_octave(struct tmk_stats *stats, unsigned bin) {
+    const unsigned octave = bin / TMK_OCTAVE;
+    stats->octaves[octave / 64] |= UINT64_C(1) << octave % 64;
+}
+
 /* False when nothing was ever counted in the octave; *out is then not written. */
 static inline bool tmk_stats_octave(const struct tmk_stats *stats, unsigned octave,
                                     struct tmk_octave *out) {
@@ -91,17 +97,34 @@ static inline bool tmk_stats_octave(const struct tmk_stats *stats, unsigned octa
            tmk_stats_octave_held(stats, octave, out);
 }
 
-/* How many wide counters `dst` lacks for the used bins of `src`, of the same level. */
-size_t tmk_stats_fresh(const struct tmk_stats *dst, const struct tmk_stats *src);
-
 /* Room for so many wide counters more; false when memory ran out. */
 bool tmk_stats_reserve(struct tmk_stats *stats, size_t more);
+/* The first counter that is not before the bin's place. */
+uint32_t tmk_stats_place_of(const struct tmk_stats *stats, unsigned bin);
 
-/* Add to the wide counters, for which there is room: one bin; what is counted of an octave, so many
- * times. */
+/* Adds to the wide counters, for which there is room. */
 void tmk_stats_add_bin(struct tmk_stats *stats, unsigned bin, uint64_t count, uint64_t low);
-void tmk_stats_add_octave(struct tmk_stats *stats, unsigned octave, const struct tmk_octave *from,
-                          uint64_t times);
+/* How many of these, ascending, have no counter yet; and all of them added, so many times each, for
+ * which there is room. `more` are not the state's own. */
+uint32_t tmk_stats_fresh(const struct tmk_stats *stats, const struct tmk_wide *more, size_t n);
+void tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, size_t n,
+                        uint64_t times);
+
+/* Puts n <= TMK_TILE elements, by their bits, in the order of their bins. */
+void tmk_sort_by_bin(uint32_t *bits, size_t n);
+
+/* The table, for tensors of about so many elements; there is none yet. Counted is what a table was
+ * seen to touch, not its address space. TMK_NOMEM, TMK_LIMIT. */
+TMK_NODISCARD enum tmk_status tmk_stats_map(struct tmk_stats *stats, size_t elements,
+                                            struct tmk_diag *diag);
+void tmk_stats_unmap(struct tmk_stats *stats);
+/* Bytes of it that are in memory. */
+size_t tmk_stats_touched(const struct tmk_stats *stats);
+/* Adds what the table holds of an octave. */
+void tmk_stats_unpack(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *to);
+/* What the whole table holds, ascending; malloc'ed. */
+TMK_NODISCARD enum tmk_status tmk_stats_list(const struct tmk_stats *stats, struct tmk_wide **out,
+                                             size_t *n, struct tmk_diag *diag);
 
 /* Moves the table's entries to the wide counters. */
 TMK_NODISCARD enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag);
@@ -124,6 +147,12 @@ static inline uint64_t tmk_stats_limit(enum tmk_stats_level level) {
 
 static inline uint64_t tmk_stats_finite(const struct tmk_stats *stats) {
     return stats->count - stats->nan - stats->posinf - stats->neginf - stats->excluded;
+}
+
+/* Elements that are in no bin. */
+static inline uint64_t tmk_stats_outside(const struct tmk_stats *stats) {
+    return stats->zeros + stats->negative_zeros + stats->nan + stats->posinf + stats->neginf +
+           stats->excluded;
 }
 
 /* Is a tensor that stands there cut by samples along its first dimension? */

@@ -1,37 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observing a tensor: tile by tile through the kernel; a tile is looked at again only when it holds
  * a NaN or an infinity, or a better extreme than any before (then to find where). */
-#include <sys/mman.h>
-
 #include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
 #include "stats/extent.h"
 #include "stats/shadow.h"
-
-/* Counted is what a table was seen to touch, not its address space. */
-static enum tmk_status map_table(struct tmk_stats *stats, size_t elements, struct tmk_diag *diag) {
-    if (stats->table)
-        return TMK_OK;
-    if (elements <= TMK_FEW && stats->count <= TMK_FEW - elements)
-        return TMK_OK;
-    size_t counted = tmk_stats_table_bytes(elements);
-    if (!tmk_memory_take(counted))
-        return tmk_nomem(diag);
-    size_t bytes = TMK_TABLE * sizeof *stats->table;
-    void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (table == MAP_FAILED) {
-        tmk_memory_give(counted);
-        return tmk_nomem(diag);
-    }
-#ifdef MADV_NOHUGEPAGE
-    (void)madvise(table, bytes, MADV_NOHUGEPAGE); /* most of a table is never touched */
-#endif
-    stats->table = table;
-    stats->table_counted = counted;
-    return TMK_OK;
-}
 
 /* Since the batch before, other values' tables were in the caches. What is rare costs most then:
  * it misses a line at a time, and waits each time. So all octaves in which a batch is likely to
@@ -136,18 +110,29 @@ static enum tmk_status make_room(struct tmk_stats *stats, size_t n, struct tmk_d
     return TMK_OK;
 }
 
-/* One by one: a table would cost far more than so few elements. */
+/* Into the wide counters: a table would cost far more than so few elements. At most TMK_TILE. */
 static enum tmk_status take_few(struct tmk_stats *stats, const tmk_loose_bits *x, size_t n,
                                 struct tmk_diag *diag) {
     const uint32_t dropped = stats->level == TMK_STATS_HISTOGRAM ? 0xffffu : 0x7fffffu;
+    uint32_t kept[TMK_TILE];
+    struct tmk_wide bins[TMK_TILE];
+    size_t n_kept = 0, n_bins = 0;
     for (size_t i = 0; i < n; i++) {
-        const uint32_t bits = x[i], kept = bits & ~dropped;
-        if ((bits & 0x7fffffffu) == 0 || (bits & 0x7f800000u) == 0x7f800000u)
-            continue;
-        if (!tmk_stats_reserve(stats, 1))
-            return tmk_nomem(diag);
-        tmk_stats_add_bin(stats, kept >> 16, 1, bits & dropped);
+        const uint32_t bits = x[i];
+        kept[n_kept] = bits;
+        n_kept += (bits & 0x7fffffffu) != 0 && (bits & 0x7f800000u) != 0x7f800000u;
     }
+    tmk_sort_by_bin(kept, n_kept);
+    for (size_t i = 0; i < n_kept; i++) {
+        const uint16_t bin = (uint16_t)((kept[i] & ~dropped) >> 16);
+        if (n_bins == 0 || bins[n_bins - 1].bin != bin)
+            bins[n_bins++] = (struct tmk_wide){.bin = bin};
+        bins[n_bins - 1].count++;
+        bins[n_bins - 1].low += kept[i] & dropped;
+    }
+    if (!tmk_stats_reserve(stats, tmk_stats_fresh(stats, bins, n_bins)))
+        return tmk_nomem(diag);
+    tmk_stats_add_bins(stats, bins, n_bins, 1);
     return TMK_OK;
 }
 
@@ -435,8 +420,9 @@ enum tmk_status tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape 
         pass->blocked = (size_t)shape->dim[1];
         pass->rows = elements_behind(shape, 1);
     }
-    if (tmk_stats_has_bins(stats->level))
-        TMK_TRY(map_table(stats, n, diag));
+    if (tmk_stats_has_bins(stats->level) && !stats->table &&
+        (n > TMK_FEW || stats->count > TMK_FEW - n))
+        TMK_TRY(tmk_stats_map(stats, n, diag));
     if (stats->table && n >= TMK_TILE)
         fetch_table(stats);
     TMK_TRY(tmk_channels_join(&stats->channels, stats->count,

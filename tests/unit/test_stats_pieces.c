@@ -200,6 +200,64 @@ static void batches_come_in_any_order(void **state) {
     }
 }
 
+/* Sums of what is in the table, what has left it and what never was there, of data with zeros and
+ * infinities: however they come together, nothing is lost at the lower end. */
+static void tables_give_back_all_they_hold(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    enum { STEPS = 7, MOST = 6000 };
+    for (int round = 0; round < 200; round++) {
+        const enum tmk_stats_level level = levels[round % TMK_COUNT(levels)];
+        struct tmk_stats *truth = empty(level), *stats = empty(level);
+        for (uint64_t i = 0; i < STEPS; i++) {
+            const size_t n = 1 + next() % MOST;
+            float *x = data_of(next() % TMK_COUNT(families), n);
+            const struct tmk_shape shape = flat(n);
+            const struct tmk_stats_at at = {i, 1, -1, false, 0};
+            struct tmk_stats *one = naive(level, x, &shape, &at), *other = empty(level);
+            merge(truth, one);
+            observe(next() % 3 ? stats : other, x, n, i);
+            if (next() % 2)
+                assert_ok(tmk_stats_drain(other, &diag), &diag);
+            if (next() % 3 == 0)
+                assert_ok(tmk_stats_drain(stats, &diag), &diag);
+            merge(stats, other);
+            if (next() % 5 == 0)
+                assert_ok(tmk_stats_settle(stats, &diag), &diag);
+            tmk_stats_destroy(&one);
+            tmk_stats_destroy(&other);
+            free(x);
+        }
+        assert_true(equal(truth, stats));
+        assert_ok(tmk_stats_settle(stats, &diag), &diag);
+        assert_true(equal(truth, stats));
+        tmk_stats_destroy(&truth);
+        tmk_stats_destroy(&stats);
+    }
+}
+
+/* As many zeros from elsewhere as there are elements in the lowest octave: none of them are its
+ * own.
+ */
+static void zeros_of_others_hide_nothing(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    enum { N = 4000 };
+    float x[N], zeros[N / 4] = {0};
+    for (size_t i = 0; i < N; i++)
+        x[i] = i % 4 ? 5 : 0.001f;
+    struct tmk_stats *stats = state_of(TMK_STATS_HISTOGRAM, x, N),
+                     *other = state_of(TMK_STATS_HISTOGRAM, zeros, N / 4);
+    struct tmk_summary s;
+    merge(stats, other);
+    assert_ok(tmk_stats_drain(stats, &diag), &diag);
+    tmk_stats_summary(stats, &s);
+    assert_int_equal(s.bins_used, 2);
+    assert_int_equal(s.zeros, N / 4);
+    tmk_stats_destroy(&stats);
+    tmk_stats_destroy(&other);
+}
+
 static void extremes_alone_have_no_moments(void **state) {
     (void)state;
     const float x[] = {3, -1, 0, -0.0f, 7, 3};
@@ -234,6 +292,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_layouts_and_kernels_do_not_show),
         cmocka_unit_test(batches_come_in_any_order),
+        cmocka_unit_test(tables_give_back_all_they_hold),
+        cmocka_unit_test(zeros_of_others_hide_nothing),
         cmocka_unit_test(extremes_alone_have_no_moments),
         cmocka_unit_test(only_axis_1_is_cut),
     };
