@@ -9,20 +9,34 @@ struct moments {
     struct tmk_exact squares_lo, squares_hi; /* in units of 2^-298 */
 };
 
+/* Of one octave, whose bins share sign and shift: a state holds too few elements for an overflow.
+ */
+struct octave_moments {
+    tmk_u128 sum, squares_lo, squares_hi;
+};
+
 /* Adds one bin: elements v = edge + l with edge = base + first, whole l in [0, width] and known sum
  * of l. Then sum v^2 = count edge^2 + 2 edge (sum l) + sum l^2, and the last term is least when the
  * l are as equal as whole numbers can be, and greatest when all but one are 0 or width. */
-static void add_bin(struct moments *m, const struct tmk_span *span, uint64_t count, uint64_t low) {
+static void add_bin(struct octave_moments *m, const struct tmk_span *span, uint64_t count,
+                    uint64_t low) {
     uint64_t edge = (uint64_t)span->base + span->first, width = span->last - span->first;
     uint64_t l = low - count * span->first;
-    tmk_exact_add(&m->sum, (tmk_u128)count * edge + l, span->shift, span->negative);
+    m->sum += (tmk_u128)count * edge + l;
     tmk_u128 known = (tmk_u128)count * edge * edge + (tmk_u128)2 * edge * l;
     uint64_t each = l / count, more = l % count;
     tmk_u128 least = (tmk_u128)each * ((tmk_u128)l + more) + more;
     uint64_t full = width ? l / width : 0, left = width ? l % width : 0;
     tmk_u128 greatest = (tmk_u128)full * width * width + (tmk_u128)left * left;
-    tmk_exact_add(&m->squares_lo, known + least, 2 * span->shift, false);
-    tmk_exact_add(&m->squares_hi, known + greatest, 2 * span->shift, false);
+    m->squares_lo += known + least;
+    m->squares_hi += known + greatest;
+}
+
+static void add_octave(struct moments *m, const struct octave_moments *more,
+                       const struct tmk_span *span) {
+    tmk_exact_add(&m->sum, more->sum, span->shift, span->negative);
+    tmk_exact_add(&m->squares_lo, more->squares_lo, 2 * span->shift, false);
+    tmk_exact_add(&m->squares_hi, more->squares_hi, 2 * span->shift, false);
 }
 
 static void fill_moments(const struct moments *m, struct tmk_summary *s) {
@@ -83,17 +97,19 @@ void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out) {
     for (unsigned o = 0; o < TMK_OCTAVES; o++) {
         if (!tmk_stats_octave(stats, o, &octave))
             continue;
+        struct octave_moments together = {0};
+        struct tmk_span span = {0};
         for (unsigned i = 0; i < bins; i++) {
             uint64_t count = octave.count[i];
-            struct tmk_span span;
             if (!count || !tmk_span_of(stats->level, (uint16_t)(o * TMK_OCTAVE + i), &stats->min,
                                        &stats->max, &span))
                 continue;
             s.bins_used++;
             s.denormals += o % (TMK_OCTAVES / 2) == 0 ? count : 0;
             s.negatives += span.negative ? count : 0;
-            add_bin(&moments, &span, count, octave.low[i]);
+            add_bin(&together, &span, count, octave.low[i]);
         }
+        add_octave(&moments, &together, &span);
     }
     if (tmk_stats_has_bins(stats->level))
         fill_moments(&moments, &s);
