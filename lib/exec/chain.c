@@ -42,7 +42,7 @@ struct places {
 };
 
 static bool apart(const struct tmk_worker *worker, uint32_t ref) {
-    return ref != TMK_NO_VALUE && worker->plan->values[ref].pitch;
+    return worker->plan->values[ref].pitch > 0;
 }
 
 /* From where a value's places [sample * length, ...) are found by these numbers. */

@@ -214,7 +214,7 @@ static size_t stride_of(const struct tmk_plan_value *value, size_t bytes) {
 static void run_join(const struct tmk_worker *worker, const struct tmk_plan_step *step) {
     const struct tmk_plan *plan = worker->plan;
     const struct tmk_plan_value *result = &plan->values[plan->refs[step->first_out]];
-    const size_t rounds = result->block ? (size_t)result->shape.dim[0] : 1,
+    const size_t rounds = tmk_plan_rounds(result),
                  stride = stride_of(result, tmk_tensor_bytes(worker->out[0]) / rounds);
     for (size_t r = 0; r < rounds; r++) {
         unsigned char *to = (unsigned char *)worker->out[0]->data + r * stride;

@@ -217,7 +217,7 @@ static enum tmk_status settle_constant(const struct tmk_request *r, struct tmk_d
     dn->base.held += dnnl_memory_desc_get_size(argument->wanted);
     argument->source = data;
     argument->dn = dn;
-    const struct tmk_pack_writer writer = {fill_pack, argument};
+    const struct tmk_pack_writer writer = {fill_pack, argument, r->node};
     return tmk_pack_write(argument->pack, &writer, r->diag);
 }
 

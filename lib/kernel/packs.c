@@ -69,6 +69,7 @@ static enum tmk_status write_now(struct tmk_pack *pack, const struct tmk_pack_wr
 static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
     struct tmk_pack *pack = *link;
     struct tmk_diag diag = {0};
+    char label[256];
     *link = pack->next_waiting;
     if (!*link)
         packs->last = link;
@@ -76,6 +77,9 @@ static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
     packs->writing++;
     pthread_mutex_unlock(&packs->lock);
     enum tmk_status status = write_now(pack, &pack->writer, &diag);
+    if (status != TMK_OK)
+        status = tmk_in(&diag, status, "node %s",
+                        tmk_node_label(pack->writer.node, label, sizeof label));
     pthread_mutex_lock(&packs->lock);
     pack->state = SETTLED;
     packs->writing--;

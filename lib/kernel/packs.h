@@ -20,6 +20,7 @@ void *tmk_pack_bytes(const struct tmk_pack *pack);
 struct tmk_pack_writer {
     enum tmk_status (*write)(void *context, void *bytes, struct tmk_diag *diag);
     void *context;
+    const struct tmk_node *node; /* whose operand it is, for the message when it fails later */
 };
 /* Has the bytes written, now or, while packs are open, before they are closed. */
 TMK_NODISCARD enum tmk_status

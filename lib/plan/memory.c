@@ -198,11 +198,6 @@ static bool reads_once(const struct tmk_plan *plan, const struct tmk_plan_step *
     return true;
 }
 
-/* Samples that a Concat puts together one by one: those of a batch in blocks of channels. */
-static size_t rounds_of(const struct tmk_plan_value *value) {
-    return value->block ? (size_t)value->shape.dim[0] : 1;
-}
-
 static bool reads(const struct tmk_plan *plan, const struct tmk_plan_step *step, uint32_t value) {
     const uint32_t *in = refs_in(plan, step);
     for (uint32_t i = 0; i < step->n_in; i++)
@@ -244,7 +239,7 @@ static void move_operands(struct memory *m, const struct tmk_plan_step *step) {
     const struct tmk_plan *plan = m->p->plan;
     const uint32_t *in = refs_in(plan, step);
     uint32_t out = refs_out(plan, step)[0];
-    size_t offset = 0, rounds = rounds_of(&plan->values[out]);
+    size_t offset = 0, rounds = tmk_plan_rounds(&plan->values[out]);
     for (uint32_t i = 0; i < step->n_in; offset += tmk_plan_bytes(&plan->values[in[i++]]) / rounds)
         if (offset % TMK_PLAN_ALIGN == 0 && reads_once(plan, step, i) && can_move(m, in[i]) &&
             (rounds == 1 || can_part(m, in[i])))
@@ -256,8 +251,8 @@ static void find_pitches(struct memory *m) {
     for (uint32_t i = 0; i < plan->n_values; i++) {
         size_t unused;
         const struct tmk_plan_value *whole = &plan->values[outermost(m, i, &unused)];
-        if (m->inside[i].parent != TMK_NO_VALUE && rounds_of(whole) > 1)
-            plan->values[i].pitch = tmk_plan_bytes(whole) / rounds_of(whole) / sizeof(float);
+        if (m->inside[i].parent != TMK_NO_VALUE && tmk_plan_rounds(whole) > 1)
+            plan->values[i].pitch = tmk_plan_bytes(whole) / tmk_plan_rounds(whole) / sizeof(float);
     }
 }
 

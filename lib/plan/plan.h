@@ -52,6 +52,12 @@ struct tmk_plan_value {
     struct tmk_tensor constant;
 };
 
+/* Samples that a JOIN which makes the value puts together one by one: those of a batch in blocks of
+ * channels. */
+static inline size_t tmk_plan_rounds(const struct tmk_plan_value *value) {
+    return value->block ? (size_t)value->shape.dim[0] : 1;
+}
+
 enum tmk_step_kind {
     TMK_STEP_NODE,  /* the row's plain kernel */
     TMK_STEP_ACCEL, /* an accelerated one */

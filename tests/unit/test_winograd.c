@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 
 static const char *const nodes[] = {
@@ -124,12 +125,41 @@ static void others_run_directly(void **state) {
     tear_down(&f);
 }
 
+/* Their copies wait to be written, and need memory that is gone by then. */
+static void what_fails_later_names_its_node(void **state) {
+    (void)state;
+    struct fixture f[2]; /* the first copy is written at once */
+    struct tmk_packs *packs = NULL;
+    struct tmk_diag diag = {0};
+    if (!has_winograd()) /* nothing else takes memory while it copies */
+        return;
+    tmk_kernel_enter_thread();
+    assert_ok(tmk_packs_create(&packs, &diag), &diag);
+    tmk_packs_open(packs);
+    for (size_t i = 0; i < TMK_COUNT(f); i++) {
+        assert_true(set_up(&f[i], nodes[0], 2));
+        f[i].layout = tmk_accel_wants(f[i].node, f[i].in_known, f[i].type, 0);
+        assert_ok(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs,
+                                   &f[i].accel, &diag),
+                  &diag);
+    }
+    tmk_memory_set_limit(1);
+    const enum tmk_status status = tmk_packs_close(packs, &diag);
+    tmk_memory_set_limit(0);
+    assert_int_equal(status, TMK_LIMIT);
+    assert_non_null(strstr(diag.text, "Conv"));
+    for (size_t i = 0; i < TMK_COUNT(f); i++)
+        tear_down(&f[i]);
+    tmk_packs_destroy(&packs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_agree),
         cmocka_unit_test(zeros_and_integers_stay_exact),
         cmocka_unit_test(infinities_are_those_of_the_direct_sum),
         cmocka_unit_test(others_run_directly),
+        cmocka_unit_test(what_fails_later_names_its_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
