@@ -109,7 +109,7 @@ struct extent {
     size_t bins;                 /* entries, at most */
 };
 
-static void measure(const struct tmk_stats *stats, struct extent *out) {
+static void find_extent(const struct tmk_stats *stats, struct extent *out) {
     uint64_t left = stats->in_table - (tmk_stats_outside(stats) - stats->outside);
     struct tmk_wide one;
     *out = (struct extent){.high = {highest(stats, 0), highest(stats, 1)}};
@@ -160,7 +160,7 @@ static size_t list(const struct tmk_stats *stats, const struct extent *extent,
 enum tmk_status tmk_stats_list(const struct tmk_stats *stats, struct tmk_wide **out, size_t *n,
                                struct tmk_diag *diag) {
     struct extent extent;
-    measure(stats, &extent);
+    find_extent(stats, &extent);
     struct tmk_wide *bins = malloc((extent.bins + 1) * sizeof *bins);
     if (!bins)
         return tmk_nomem(diag);
@@ -203,7 +203,7 @@ enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) 
     struct extent extent;
     if (!stats->in_table)
         return TMK_OK;
-    measure(stats, &extent);
+    find_extent(stats, &extent);
     TMK_TRY(move(stats, &extent, diag));
     for (int sign = 0; sign < SIGNS; sign++) {
         clear(stats->table, extent.low[sign], extent.high[sign]);
@@ -219,7 +219,7 @@ enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) 
 enum tmk_status tmk_stats_settle(struct tmk_stats *stats, struct tmk_diag *diag) {
     struct extent extent;
     if (stats->in_table) {
-        measure(stats, &extent);
+        find_extent(stats, &extent);
         TMK_TRY(move(stats, &extent, diag));
     }
     stats->in_table = 0;
