@@ -46,7 +46,7 @@ void tmk_stats_add_bin(struct tmk_stats *stats, unsigned bin, uint64_t count, ui
 }
 
 uint32_t tmk_stats_fresh(const struct tmk_stats *stats, const struct tmk_wide *more, size_t n) {
-    uint32_t at = 0, fresh = 0;
+    uint32_t at = n ? tmk_stats_place_of(stats, more[0].bin) : 0, fresh = 0;
     for (size_t i = 0; i < n; i++) {
         while (at < stats->n_wide && stats->wide[at].bin < more[i].bin)
             at++;
@@ -55,10 +55,13 @@ uint32_t tmk_stats_fresh(const struct tmk_stats *stats, const struct tmk_wide *m
     return fresh;
 }
 
-void tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, size_t n,
+bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, size_t n,
                         uint64_t times) {
+    const uint32_t fresh = tmk_stats_fresh(stats, more, n);
+    if (!tmk_stats_reserve(stats, fresh))
+        return false;
     struct tmk_wide *wide = stats->wide;
-    uint32_t from = stats->n_wide, to = from + tmk_stats_fresh(stats, more, n);
+    uint32_t from = stats->n_wide, to = from + fresh;
     stats->n_wide = to;
     while (n-- > 0) { /* from the last, so that each is moved once */
         while (from > 0 && wide[from - 1].bin > more[n].bin)
@@ -71,6 +74,7 @@ void tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, si
         wide[to].low += more[n].low * times;
         tmk_stats_note_octave(stats, more[n].bin);
     }
+    return true;
 }
 
 /* ---- few elements ---- */

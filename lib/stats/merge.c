@@ -36,8 +36,8 @@ static enum tmk_status make_room(struct tmk_stats *dst, const struct tmk_stats *
 static void add(struct tmk_stats *dst, const struct tmk_stats *src, const struct tmk_wide *packed,
                 size_t n, uint64_t times) {
     const uint64_t before = tmk_stats_outside(dst);
-    tmk_stats_add_bins(dst, src->wide, src->n_wide, times);
-    tmk_stats_add_bins(dst, packed, n, times);
+    (void)tmk_stats_add_bins(dst, src->wide, src->n_wide, times); /* there is room */
+    (void)tmk_stats_add_bins(dst, packed, n, times);
     if (src->count > 0 && dst->channels.kind == TMK_CHANNELS_KNOWN)
         tmk_channels_merge(&dst->channels, &src->channels);
     dst->count += src->count * times;

@@ -104,10 +104,11 @@ uint32_t tmk_stats_place_of(const struct tmk_stats *stats, unsigned bin);
 
 /* Adds to the wide counters, for which there is room. */
 void tmk_stats_add_bin(struct tmk_stats *stats, unsigned bin, uint64_t count, uint64_t low);
-/* How many of these, ascending, have no counter yet; and all of them added, so many times each, for
- * which there is room. `more` are not the state's own. */
+/* How many of these, ascending, have no counter yet. */
 uint32_t tmk_stats_fresh(const struct tmk_stats *stats, const struct tmk_wide *more, size_t n);
-void tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, size_t n,
+/* Adds them all, so many times each; false, and nothing is added, when memory for counters ran out.
+ * `more` are not the state's own. */
+bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, size_t n,
                         uint64_t times);
 
 /* Puts n <= TMK_TILE elements, by their bits, in the order of their bins. */

@@ -89,51 +89,9 @@ static bool unpack_bin(const struct tmk_stats *stats, unsigned bin, struct tmk_w
     return true;
 }
 
-void tmk_stats_unpack(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *to) {
-    const bool fold = stats->level == TMK_STATS_RANGE;
-    const unsigned first = octave * TMK_OCTAVE;
-    struct tmk_wide one;
-    if (!stats->in_table || (int)octave > highest(stats, octave / EXPONENTS) ||
-        octave % EXPONENTS == TMK_SPECIAL)
-        return;
-    for (unsigned i = 0; i < TMK_OCTAVE; i++)
-        if (unpack_bin(stats, first + i, &one)) {
-            to->count[fold ? 0 : i] += one.count;
-            to->low[fold ? 0 : i] += one.low + (fold ? one.count * i << 16 : 0);
-        }
-}
-
-/* What the table has in use. */
-struct extent {
-    int low[SIGNS], high[SIGNS]; /* octaves; low > high: none */
-    size_t bins;                 /* entries, at most */
-};
-
-static void find_extent(const struct tmk_stats *stats, struct extent *out) {
-    uint64_t left = stats->in_table - (tmk_stats_outside(stats) - stats->outside);
-    struct tmk_wide one;
-    *out = (struct extent){.high = {highest(stats, 0), highest(stats, 1)}};
-    for (int sign = 0; sign < SIGNS; sign++)
-        out->low[sign] = out->high[sign] + 1;
-    for (int exponent = TMK_SPECIAL; left > 0 && exponent-- > 0;)
-        for (int sign = 0; sign < SIGNS; sign++) {
-            const int octave = sign * EXPONENTS + exponent;
-            size_t used = 0;
-            if (octave > out->high[sign])
-                continue;
-            out->low[sign] = octave;
-            for (unsigned i = 0; i < TMK_OCTAVE; i++)
-                if (unpack_bin(stats, (unsigned)octave * TMK_OCTAVE + i, &one)) {
-                    used++;
-                    left -= one.count;
-                }
-            out->bins += stats->level == TMK_STATS_RANGE ? used > 0 : used;
-        }
-}
-
 /* The used bins of one octave, ascending; how many. */
-static size_t list_octave(const struct tmk_stats *stats, int octave, struct tmk_wide *out) {
-    const unsigned first = (unsigned)octave * TMK_OCTAVE;
+static size_t list_octave(const struct tmk_stats *stats, unsigned octave, struct tmk_wide *out) {
+    const unsigned first = octave * TMK_OCTAVE;
     struct tmk_wide one, all = {.bin = (uint16_t)first};
     size_t n = 0;
     for (unsigned i = 0; i < TMK_OCTAVE; i++)
@@ -148,50 +106,82 @@ static size_t list_octave(const struct tmk_stats *stats, int octave, struct tmk_
     return n;
 }
 
-static size_t list(const struct tmk_stats *stats, const struct extent *extent,
-                   struct tmk_wide *out) {
-    size_t n = 0;
+void tmk_stats_unpack(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *to) {
+    struct tmk_wide bins[TMK_OCTAVE];
+    if (!stats->in_table || (int)octave > highest(stats, octave / EXPONENTS) ||
+        octave % EXPONENTS == TMK_SPECIAL)
+        return;
+    for (size_t n = list_octave(stats, octave, bins); n-- > 0;) {
+        to->count[bins[n].bin % TMK_OCTAVE] += bins[n].count;
+        to->low[bins[n].bin % TMK_OCTAVE] += bins[n].low;
+    }
+}
+
+/* What the table has in use. */
+struct extent {
+    int low[SIGNS], high[SIGNS]; /* octaves; low > high: none */
+    size_t bins;                 /* counters for them */
+};
+
+static void find_extent(const struct tmk_stats *stats, struct extent *out) {
+    uint64_t left = stats->in_table - (tmk_stats_outside(stats) - stats->outside);
+    struct tmk_wide bins[TMK_OCTAVE];
+    *out = (struct extent){.high = {highest(stats, 0), highest(stats, 1)}};
+    for (int sign = 0; sign < SIGNS; sign++)
+        out->low[sign] = out->high[sign] + 1;
+    for (int exponent = TMK_SPECIAL; left > 0 && exponent-- > 0;)
+        for (int sign = 0; sign < SIGNS; sign++) {
+            const int octave = sign * EXPONENTS + exponent;
+            if (octave > out->high[sign])
+                continue;
+            const size_t used = list_octave(stats, (unsigned)octave, bins);
+            for (size_t i = 0; i < used; i++)
+                left -= bins[i].count;
+            out->low[sign] = octave;
+            out->bins += used;
+        }
+}
+
+/* All used bins, ascending. */
+static void list(const struct tmk_stats *stats, const struct extent *extent, struct tmk_wide *out) {
     for (int sign = 0; sign < SIGNS; sign++)
         for (int octave = extent->low[sign]; octave <= extent->high[sign]; octave++)
-            n += list_octave(stats, octave, out + n);
-    return n;
+            out += list_octave(stats, (unsigned)octave, out);
+}
+
+static struct tmk_wide *list_apart(const struct tmk_stats *stats, const struct extent *extent) {
+    struct tmk_wide *bins = malloc((extent->bins + 1) * sizeof *bins);
+    if (bins)
+        list(stats, extent, bins);
+    return bins;
 }
 
 enum tmk_status tmk_stats_list(const struct tmk_stats *stats, struct tmk_wide **out, size_t *n,
                                struct tmk_diag *diag) {
     struct extent extent;
     find_extent(stats, &extent);
-    struct tmk_wide *bins = malloc((extent.bins + 1) * sizeof *bins);
-    if (!bins)
-        return tmk_nomem(diag);
-    *n = list(stats, &extent, bins);
-    *out = bins;
-    return TMK_OK;
+    *n = extent.bins;
+    *out = list_apart(stats, &extent);
+    return *out ? TMK_OK : tmk_nomem(diag);
 }
 
 /* ---- emptying ---- */
 
-static enum tmk_status move_among(struct tmk_stats *stats, struct tmk_diag *diag) {
-    struct tmk_wide *bins;
-    size_t n;
-    TMK_TRY(tmk_stats_list(stats, &bins, &n, diag));
-    const bool ok = tmk_stats_reserve(stats, tmk_stats_fresh(stats, bins, n));
-    if (ok)
-        tmk_stats_add_bins(stats, bins, n, 1);
-    free(bins);
-    return ok ? TMK_OK : tmk_nomem(diag);
-}
-
-static enum tmk_status move(struct tmk_stats *stats, const struct extent *extent,
-                            struct tmk_diag *diag) {
-    if (stats->n_wide)
-        return move_among(stats, diag);
+/* To the wide counters: right there, where there are none yet. */
+static bool move(struct tmk_stats *stats, const struct extent *extent) {
+    if (stats->n_wide) {
+        struct tmk_wide *bins = list_apart(stats, extent);
+        const bool added = bins && tmk_stats_add_bins(stats, bins, extent->bins, 1);
+        free(bins);
+        return added;
+    }
     if (!tmk_stats_reserve(stats, extent->bins))
-        return tmk_nomem(diag);
-    stats->n_wide = (uint32_t)list(stats, extent, stats->wide);
+        return false;
+    list(stats, extent, stats->wide);
+    stats->n_wide = (uint32_t)extent->bins;
     for (uint32_t i = 0; i < stats->n_wide; i++)
         tmk_stats_note_octave(stats, stats->wide[i].bin);
-    return TMK_OK;
+    return true;
 }
 
 static void clear(uint64_t *table, int first, int last) {
@@ -204,7 +194,8 @@ enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) 
     if (!stats->in_table)
         return TMK_OK;
     find_extent(stats, &extent);
-    TMK_TRY(move(stats, &extent, diag));
+    if (!move(stats, &extent))
+        return tmk_nomem(diag);
     for (int sign = 0; sign < SIGNS; sign++) {
         clear(stats->table, extent.low[sign], extent.high[sign]);
         const int special = sign * EXPONENTS + TMK_SPECIAL;
@@ -220,7 +211,8 @@ enum tmk_status tmk_stats_settle(struct tmk_stats *stats, struct tmk_diag *diag)
     struct extent extent;
     if (stats->in_table) {
         find_extent(stats, &extent);
-        TMK_TRY(move(stats, &extent, diag));
+        if (!move(stats, &extent))
+            return tmk_nomem(diag);
     }
     stats->in_table = 0;
     tmk_stats_unmap(stats);

@@ -2,7 +2,6 @@
 /* Observing a tensor: tile by tile through the kernel; a tile is looked at again only when it holds
  * a NaN or an infinity, or a better extreme than any before (then to find where). */
 #include "base/diag.h"
-#include "base/memory.h"
 #include "base/size.h"
 #include "stats/extent.h"
 #include "stats/shadow.h"
@@ -130,10 +129,7 @@ static enum tmk_status take_few(struct tmk_stats *stats, const tmk_loose_bits *x
         bins[n_bins - 1].count++;
         bins[n_bins - 1].low += kept[i] & dropped;
     }
-    if (!tmk_stats_reserve(stats, tmk_stats_fresh(stats, bins, n_bins)))
-        return tmk_nomem(diag);
-    tmk_stats_add_bins(stats, bins, n_bins, 1);
-    return TMK_OK;
+    return tmk_stats_add_bins(stats, bins, n_bins, 1) ? TMK_OK : tmk_nomem(diag);
 }
 
 static bool takes_few(const struct tmk_stats *stats) {
