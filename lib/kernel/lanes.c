@@ -5,6 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Have these windows as many taps each, and lie equally far apart? */
+static inline bool tmk_pool_alike(const struct tmk_pool_span *u, int n) {
+    for (int i = 2; i < n; i++)
+        if (u[i].first - u[i - 1].first != u[1].first - u[0].first)
+            return false;
+    for (int i = 1; i < n; i++)
+        if (u[i].count != u[0].count)
+            return false;
+    return true;
+}
+
 #define TARGET
 #define PROCESSOR "any processor"
 #define FLOATS 4
@@ -23,6 +34,7 @@
 #undef TARGET
 
 #ifdef __x86_64__
+#include <immintrin.h>
 
 #define TARGET __attribute__((target("avx2")))
 #define PROCESSOR "avx2"
@@ -58,23 +70,26 @@
 #undef PROCESSOR
 #undef TARGET
 
-const struct tmk_lanes *tmk_lanes_find(uint32_t block) {
+#endif
+
+const struct tmk_lanes *tmk_lanes_at(uint32_t block, size_t i) {
+    const struct tmk_lanes *usable[3];
+    size_t n = 0;
+#ifdef __x86_64__
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq"))
-        return block == 8 ? &lanes_avx512_8 : &lanes_avx512_16;
+        usable[n++] = block == 8 ? &lanes_avx512_8 : &lanes_avx512_16;
     if (__builtin_cpu_supports("avx2"))
-        return block == 8 ? &lanes_avx2_8 : &lanes_avx2_16;
-    return block == 8 ? &lanes_any_8 : &lanes_any_16;
+        usable[n++] = block == 8 ? &lanes_avx2_8 : &lanes_avx2_16;
+#endif
+    usable[n++] = block == 8 ? &lanes_any_8 : &lanes_any_16;
+    return i < n ? usable[i] : NULL;
 }
-
-#else
 
 const struct tmk_lanes *tmk_lanes_find(uint32_t block) {
-    return block == 8 ? &lanes_any_8 : &lanes_any_16;
+    return tmk_lanes_at(block, 0);
 }
-
-#endif
 
 void tmk_lanes_name(const struct tmk_lanes *lanes, char *text, size_t size) {
     snprintf(text, size, "blocks of %u, %s", lanes->block, lanes->processor);

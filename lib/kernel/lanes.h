@@ -40,7 +40,9 @@ struct tmk_lanes {
     tmk_finite_fn *all_finite;
 };
 
-/* The best for this machine; block is 8 or 16. */
+/* The i-th that this machine runs, best first; NULL after the last. block is 8 or 16. */
+const struct tmk_lanes *tmk_lanes_at(uint32_t block, size_t i);
+/* The best of them. */
 const struct tmk_lanes *tmk_lanes_find(uint32_t block);
 /* "blocks of 16, avx512" */
 void tmk_lanes_name(const struct tmk_lanes *lanes, char *text, size_t size);

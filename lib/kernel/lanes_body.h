@@ -14,14 +14,27 @@ typedef int32_t NAME(bits) __attribute__((vector_size(PART * 4), aligned(4), may
 typedef float NAME(half) __attribute__((vector_size(HALF * 4), aligned(4), may_alias));
 typedef double NAME(doubles) __attribute__((vector_size(HALF * 8)));
 
-/* best[i] = from[i] where it is greater, or NaN. (No function: a vector argument's way into it
- * depends on the processor.) */
+/* The value where it is greater than the best so far, or NaN; else the best. The instruction gives
+ * its second operand when they are equal or either is NaN. (No function: a vector argument's way
+ * into it depends on the processor.) */
+#if PART == 16
+#define GREATER(value, best)                                                                       \
+    _mm512_mask_mov_ps(_mm512_max_ps(value, best), _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q), \
+                       value)
+#elif PART == 8
+#define GREATER(value, best)                                                                       \
+    _mm256_blendv_ps(_mm256_max_ps(value, best), value, _mm256_cmp_ps(value, value, _CMP_UNORD_Q))
+#else
+#define GREATER(value, best)                                                                       \
+    ((NAME(part))(((NAME(bits))(value)&TAKEN(value, best)) |                                       \
+                  ((NAME(bits))(best) & ~TAKEN(value, best))))
+#define TAKEN(value, best) (NAME(bits))(((value) > (best)) | ((value) != (value)))
+#endif
+/* best: [PARTS]; from: [BLOCK] */
 #define RAISE(best, from)                                                                          \
     for (int k_ = 0; k_ < PARTS; k_++) {                                                           \
         NAME(part) value_ = PART_AT(from, k_);                                                     \
-        NAME(bits) taken_ = (NAME(bits))((value_ > (best)[k_]) | (value_ != value_));              \
-        (best)[k_] =                                                                               \
-            (NAME(part))(((NAME(bits))value_ & taken_) | ((NAME(bits))(best)[k_] & ~taken_));      \
+        (best)[k_] = GREATER(value_, (best)[k_]);                                                  \
     }
 #define PART_AT(from, k) (((const NAME(part) *)(const void *)(from))[k])
 
@@ -68,40 +81,60 @@ TARGET static void NAME(global_max)(const float *x, float *y, size_t batch, size
         }
 }
 
-/* `each` on every tap in the input of every window, `begin` before and `end` behind. */
-#define WINDOWS(begin, each, end)                                                                  \
+/* The next windows of a row, TOGETHER at most or one, by their place g among them: `begin` before
+ * their taps, `each` on every tap in the input, `end` behind. Several at a time, since each tap
+ * waits for the one before. */
+#define TAPS(together, begin, each, end)                                                           \
+    {                                                                                              \
+        for (int g = 0; g < (together); g++)                                                       \
+            begin;                                                                                 \
+        for (int64_t i = 0; i < s.count; i++)                                                      \
+            for (int64_t j = 0; j < t.count; j++) {                                                \
+                const float *from =                                                                \
+                    x + (((s.first + i * p->step[0]) * p->in[1] + t.first + j * p->step[1]) *      \
+                             p->in[2] +                                                            \
+                         u->first) *                                                               \
+                            BLOCK;                                                                 \
+                for (int64_t k = 0; k < u->count; k++, from += p->step[2] * BLOCK)                 \
+                    for (int g = 0; g < (together); g++)                                           \
+                        each(from + g * jump);                                                     \
+            }                                                                                      \
+        for (int g = 0; g < (together); g++, y += BLOCK)                                           \
+            end;                                                                                   \
+    }
+#define WINDOWS(together, begin, each, end)                                                        \
     int64_t area = p->in[0] * p->in[1] * p->in[2];                                                 \
     for (size_t plane = 0; plane < p->planes; plane++, x += area * BLOCK)                          \
         for (int64_t a = 0; a < p->out[0]; a++)                                                    \
             for (int64_t b = 0; b < p->out[1]; b++)                                                \
-                for (int64_t c = 0; c < p->out[2]; c++, y += BLOCK) {                              \
-                    struct tmk_pool_span s = p->span[0][a], t = p->span[1][b], u = p->span[2][c];  \
-                    begin;                                                                         \
-                    for (int64_t i = 0; i < s.count; i++)                                          \
-                        for (int64_t j = 0; j < t.count; j++) {                                    \
-                            const float *from = x + (((s.first + i * p->step[0]) * p->in[1] +      \
-                                                      t.first + j * p->step[1]) *                  \
-                                                         p->in[2] +                                \
-                                                     u.first) *                                    \
-                                                        BLOCK;                                     \
-                            for (int64_t k = 0; k < u.count; k++, from += p->step[2] * BLOCK)      \
-                                each;                                                              \
-                        }                                                                          \
-                    end;                                                                           \
+                for (int64_t c = 0, n; c < p->out[2]; c += n) {                                    \
+                    const struct tmk_pool_span s = p->span[0][a], t = p->span[1][b],               \
+                                               *u = p->span[2] + c;                                \
+                    int64_t jump = 0;                                                              \
+                    n = p->out[2] - c >= (together) && tmk_pool_alike(u, (together)) ? (together)  \
+                                                                                     : 1;          \
+                    if (n > 1) {                                                                   \
+                        jump = (u[1].first - u[0].first) * BLOCK;                                  \
+                        TAPS(together, begin, each, end)                                           \
+                    } else                                                                         \
+                        TAPS(1, begin, each, end)                                                  \
                 }
 
+#define TOGETHER (PARTS <= 2 ? 4 : 2)
+#define BEST(from) RAISE(best[g], from)
 TARGET static void NAME(pool_max)(const struct tmk_pool_blocked *p, const float *x, float *y) {
-    NAME(part) best[PARTS];
-    WINDOWS(for (int k = 0; k < PARTS; k++) best[k] = (NAME(part)){0} - INFINITY, RAISE(best, from),
-            memcpy(y, best, sizeof best))
+    NAME(part) best[TOGETHER][PARTS];
+    WINDOWS(TOGETHER, for (int k = 0; k < PARTS; k++) best[g][k] = (NAME(part)){0} - INFINITY, BEST,
+            memcpy(y, best[g], sizeof best[g]))
 }
 
+#define SUM(from) ADD(sum, from)
 TARGET static void NAME(pool_mean)(const struct tmk_pool_blocked *p, const float *x, float *y) {
     NAME(doubles) sum[HALVES];
-    WINDOWS(for (int k = 0; k < HALVES; k++) sum[k] = (NAME(doubles)){0}, ADD(sum, from), {
-        double taps = (double)s.count * (double)t.count * (double)u.count;
+    WINDOWS(1, for (int k = 0; k < HALVES; k++) sum[k] = (NAME(doubles)){0}, SUM, {
+        double taps = (double)s.count * (double)t.count * (double)u->count;
         double count =
-            p->padding_counts ? (double)s.padded * (double)t.padded * (double)u.padded : taps;
+            p->padding_counts ? (double)s.padded * (double)t.padded * (double)u->padded : taps;
         for (int k = 0; k < HALVES; k++)
             ((NAME(half) *)(void *)y)[k] =
                 __builtin_convertvector(sum[k] / (count > 0 ? count : 1), NAME(half));
@@ -118,17 +151,19 @@ TARGET static bool NAME(all_finite)(const float *x, size_t n) {
     return !found;
 }
 
-static const struct tmk_lanes NAME(lanes) = {BLOCK,
-                                             PROCESSOR,
-                                             NAME(global_mean),
-                                             NAME(global_max),
-                                             NAME(pool_mean),
-                                             NAME(pool_max),
-                                             NAME(all_finite)};
+static const struct tmk_lanes NAME(lanes) = {
+    BLOCK,           PROCESSOR,      NAME(global_mean), NAME(global_max),
+    NAME(pool_mean), NAME(pool_max), NAME(all_finite)};
 
+#undef SUM
+#undef BEST
+#undef TOGETHER
 #undef WINDOWS
+#undef TAPS
 #undef ADD
 #undef RAISE
+#undef TAKEN
+#undef GREATER
 #undef PART_AT
 #undef HALVES
 #undef HALF
