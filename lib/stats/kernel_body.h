@@ -9,47 +9,84 @@
  * gauge_columns: the columns.
  * lowest: the least of each column, and of all, as unsigned integers.
  * pack: copies the nonzero ones of TMK_LANES elements to out[TMK_LANES] in order; how many.
- * OWN_WIDEN_COLUMNS: defined where the file has a widen_columns of its own. */
+ * OWN_GAUGE_TAKE_ALL: defined where the file has a gauge_take_all of its own, which takes whole
+ * rows of TMK_LANES. OWN_WIDEN_COLUMNS: defined where the file has a widen_columns of its own. */
+
+#ifndef OWN_GAUGE_TAKE_ALL
+TARGET static inline void gauge_take_all(struct gauge *g, const tmk_loose_bits *x, size_t n) {
+    for (size_t i = 0; i < n; i += TMK_LANES)
+        gauge_take(g, x + i);
+}
+#endif
+
+/* A column of one sign has its other extreme nearest to zero, which another look at the elements
+ * would tell: only worth it where that could widen what is known. */
+TARGET static inline void widen_columns_of(const tmk_loose_bits *x, size_t n, int32_t *signed_max,
+                                           uint32_t *unsigned_max, tmk_loose_bits *min,
+                                           tmk_loose_bits *max, size_t width) {
+    int32_t low[TMK_LANES], high[TMK_LANES];
+    uint32_t unsigned_min[TMK_LANES], asked = 0;
+    for (size_t i = 0; i < width; i++) {
+        const uint32_t positive = unsigned_max[i] < 0x80000000u, negative = signed_max[i] < 0;
+        low[i] = tmk_key_of_bits(min[i]);
+        high[i] = tmk_key_of_bits(max[i]);
+        const uint32_t above = low[i] > tmk_key_of_bits(0),
+                       beneath = high[i] < tmk_key_of_bits(0x80000000u);
+        asked |= (positive & above) | (negative & beneath);
+        unsigned_min[i] = negative ? 0x80000000u : 0;
+    }
+    if (asked) {
+        (void)lowest(x, n, unsigned_min);
+        for (size_t i = width; i < TMK_LANES; i++)
+            unsigned_min[i - width] = unsigned_min[i] < unsigned_min[i - width]
+                                          ? unsigned_min[i]
+                                          : unsigned_min[i - width];
+    }
+    for (size_t i = 0; i < width; i++) {
+        const uint32_t a = unsigned_max[i] >> 31 ? unsigned_max[i] : unsigned_min[i];
+        const uint32_t b = signed_max[i] >= 0 ? (uint32_t)signed_max[i] : unsigned_min[i];
+        const int32_t least = tmk_key_of_bits(a), greatest = tmk_key_of_bits(b);
+        min[i] = tmk_bits_of_key(least < low[i] ? least : low[i]);
+        max[i] = tmk_bits_of_key(greatest > high[i] ? greatest : high[i]);
+    }
+}
 
 TARGET static void widen_lanes(const tmk_loose_bits *x, size_t n, const struct gauge *g,
                                const struct tmk_lanes *lanes) {
-    int32_t signed_max[TMK_LANES], low[TMK_LANES], high[TMK_LANES];
-    uint32_t unsigned_max[TMK_LANES], unsigned_min[TMK_LANES];
+    int32_t signed_max[TMK_LANES];
+    uint32_t unsigned_max[TMK_LANES];
     gauge_columns(g, signed_max, unsigned_max);
-    if (lanes->width < TMK_LANES)
-        for (size_t i = 0; i < TMK_LANES / 2; i++) {
-            size_t j = i + TMK_LANES / 2;
-            signed_max[i] = signed_max[j] > signed_max[i] ? signed_max[j] : signed_max[i];
-            unsigned_max[i] = unsigned_max[j] > unsigned_max[i] ? unsigned_max[j] : unsigned_max[i];
-        }
-    uint32_t one_sign = 0;
-    for (size_t i = 0; i < lanes->width; i++)
-        one_sign |= ((uint32_t)signed_max[i] >> 31) | (~unsigned_max[i] >> 31);
-    if (one_sign) {
-        (void)lowest(x, n, unsigned_min);
-        for (size_t i = 0; i < TMK_LANES / 2 && lanes->width < TMK_LANES; i++) {
-            size_t j = i + TMK_LANES / 2;
-            unsigned_min[i] = unsigned_min[j] < unsigned_min[i] ? unsigned_min[j] : unsigned_min[i];
-        }
-    } else {
-        for (size_t i = 0; i < TMK_LANES; i++)
-            unsigned_min[i] = 0;
+    if (lanes->width == TMK_LANES) {
+        widen_columns_of(x, n, signed_max, unsigned_max, lanes->min, lanes->max, TMK_LANES);
+        return;
     }
-    for (size_t i = 0; i < lanes->width; i++) {
-        uint32_t a = unsigned_max[i] >> 31 ? unsigned_max[i] : unsigned_min[i];
-        uint32_t b = signed_max[i] >= 0 ? (uint32_t)signed_max[i] : unsigned_min[i];
-        low[i] = tmk_key_of_bits(a);
-        high[i] = tmk_key_of_bits(b);
+    for (size_t i = 0, j = TMK_LANES / 2; j < TMK_LANES; i++, j++) {
+        signed_max[i] = signed_max[j] > signed_max[i] ? signed_max[j] : signed_max[i];
+        unsigned_max[i] = unsigned_max[j] > unsigned_max[i] ? unsigned_max[j] : unsigned_max[i];
     }
-    tmk_widen(lanes->min, lanes->max, low, high, lanes->width);
+    widen_columns_of(x, n, signed_max, unsigned_max, lanes->min, lanes->max, TMK_LANES / 2);
 }
 
-TARGET static uint32_t count_negative_zeros(const tmk_loose_bits *x, size_t n) {
-    uint32_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += x[i] == 0x80000000u;
-    return count;
-}
+/* How many of n elements have `one`, which is 0 or 1 of each; in sums that don't wait for
+ * each other. */
+#define COUNT(name, one)                                                                           \
+    TARGET static uint32_t name(const tmk_loose_bits *x, size_t n) {                               \
+        enum { SUMS = 2 * TMK_LANES };                                                             \
+        uint32_t sums[SUMS] = {0}, count = 0;                                                      \
+        size_t i = 0;                                                                              \
+        for (; i + SUMS <= n; i += SUMS)                                                           \
+            for (size_t k = 0; k < SUMS; k++)                                                      \
+                sums[k] += one(x[i + k]);                                                          \
+        for (; i < n; i++)                                                                         \
+            count += one(x[i]);                                                                    \
+        for (size_t k = 0; k < SUMS; k++)                                                          \
+            count += sums[k];                                                                      \
+        return count;                                                                              \
+    }
+#define SIGN(v) ((v) >> 31)
+#define NEGATIVE_ZERO(v) ((v) == 0x80000000u)
+COUNT(signs, SIGN)
+COUNT(count_negative_zeros, NEGATIVE_ZERO)
 
 /* What the gauge does not tell: looked for only when the answer is not plain. */
 TARGET static inline void conclude(const tmk_loose_bits *x, size_t n, const struct gauge *g,
@@ -76,11 +113,10 @@ TARGET static void survey(const tmk_loose_bits *x, size_t n, const struct tmk_la
                           struct tmk_facts *facts) {
     struct gauge g;
     gauge_start(&g);
-    size_t i = 0;
-    for (; i + TMK_LANES <= n; i += TMK_LANES)
-        gauge_take(&g, x + i);
-    if (i < n)
-        gauge_take_some(&g, x + i, n - i);
+    const size_t rest = n % TMK_LANES, whole = n - rest;
+    gauge_take_all(&g, x, whole);
+    if (rest)
+        gauge_take_some(&g, x + whole, rest);
     conclude(x, n, &g, lanes, facts);
 }
 
@@ -169,13 +205,6 @@ TARGET static void scatter(const tmk_loose_bits *x, size_t n, const struct tmk_f
         add_all(x, n, table);
         take_zeros_back(facts, table);
     }
-}
-
-TARGET static uint32_t signs(const tmk_loose_bits *x, size_t n) {
-    uint32_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += x[i] >> 31;
-    return count;
 }
 
 /* Extremes of keys, column by column, four rows for one round trip of min and max. */

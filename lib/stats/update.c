@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observing a tensor: tile by tile through the kernel; a tile is looked at again only when it holds
  * a NaN or an infinity, or a better extreme than any before (then to find where). */
+#include <string.h>
+
 #include "base/diag.h"
 #include "base/size.h"
 #include "stats/extent.h"
@@ -256,6 +258,15 @@ static enum tmk_status take_lanes(struct tmk_stats_pass *pass, const struct tmk_
     return TMK_OK;
 }
 
+static void gather(const tmk_loose_bits *x, size_t rows, size_t block, size_t lanes, uint32_t *to) {
+    if (lanes == TMK_LANES / 2) /* of a size that is known: some instructions instead of a call */
+        for (size_t r = 0; r < rows; r++)
+            memcpy(to + r * (TMK_LANES / 2), x + r * block, TMK_LANES / 2 * sizeof *to);
+    else
+        for (size_t r = 0; r < rows; r++)
+            memcpy(to + r * lanes, x + r * block, lanes * sizeof *to);
+}
+
 /* Rows of which only the first `valid` of `block` elements count. */
 static enum tmk_status take_padded(struct tmk_stats_pass *pass, const tmk_loose_bits *x,
                                    size_t rows, size_t valid, size_t first, size_t first_lane,
@@ -267,9 +278,7 @@ static enum tmk_status take_padded(struct tmk_stats_pass *pass, const tmk_loose_
         size_t most = TMK_TILE / lanes;
         for (size_t row = 0, m; row < rows; row += m) {
             m = rows - row < most ? rows - row : most;
-            for (size_t r = 0; r < m; r++)
-                for (size_t lane = 0; lane < lanes; lane++)
-                    kept[r * lanes + lane] = x[(row + r) * block + done + lane];
+            gather(x + row * block + done, m, block, lanes, kept);
             struct tmk_tile tile = {kept, m * lanes, first + done * pass->rows + row, lanes,
                                     pass->rows};
             TMK_TRY(take_lanes(pass, &tile, first_lane + done, diag));

@@ -17,7 +17,7 @@ static uint32_t next(void) {
     return (uint32_t)(random_state >> 32);
 }
 
-enum { FAMILIES = 10, ROOM = 6000 };
+enum { FAMILIES = 12, ROOM = 6000 };
 
 static uint32_t element(int family) {
     static const uint32_t special[] = {0,           0x80000000u, 1,           0x80000001u,
@@ -43,6 +43,10 @@ static uint32_t element(int family) {
         return 0;
     case 8:
         return 0x80000000u;
+    case 9:
+        return 0xbf000000u + (r & 0x1ffffffu); /* of one sign, no zero */
+    case 10:
+        return 0x3f000000u + (r & 0x1ffffffu);
     default:
         return r % 50 ? 0 : special[r / 50 % TMK_COUNT(special)];
     }
@@ -131,9 +135,14 @@ static void lanes_are_those_of_naive_scanning(void **state) {
                 const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
                 tmk_loose_bits min[TMK_LANES], max[TMK_LANES];
                 int32_t low[TMK_LANES], high[TMK_LANES];
-                for (size_t i = 0; i < width; i++) {
-                    low[i] = next() % 2 ? TMK_KEY_POSINF : (int32_t)(next() % 1000);
-                    high[i] = low[i] == TMK_KEY_POSINF ? TMK_KEY_NEGINF : low[i];
+                for (size_t i = 0; i < width; i++) { /* known already: nothing, or a range */
+                    static const int32_t ends[] = {-0x7f000000, -1000, -2,   -1,
+                                                   0,           1,     1000, 0x7f000000};
+                    const size_t first = next() % TMK_COUNT(ends);
+                    const bool nothing = next() % 8 == 0;
+                    low[i] = nothing ? TMK_KEY_POSINF : ends[first];
+                    high[i] =
+                        nothing ? TMK_KEY_NEGINF : ends[first + next() % (TMK_COUNT(ends) - first)];
                     min[i] = tmk_bits_of_key(low[i]);
                     max[i] = tmk_bits_of_key(high[i]);
                 }
