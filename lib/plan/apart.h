@@ -41,8 +41,8 @@ enum { TMK_MOST_A_CALL = 32 };
  * for which the work outweighs what a call and its nodes cost beside it, and each weight that is
  * brought into the cache is used often enough there. Fewer where the largest value of such a call
  * would leave the cache of one core; but up to four of a model with so many weights that each call
- * brings them from memory, and two of one with so many values that it brings their tables. *enough
- * (may be NULL): whether that many are worth it. */
+ * brings them from memory, as long as its values are few beside them, and two of one with so many
+ * values that it brings their tables. *enough (may be NULL): whether that many are worth it. */
 uint32_t tmk_samples_a_call(const struct tmk_sample_cost *cost, bool *enough);
 
 #endif

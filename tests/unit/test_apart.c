@@ -478,6 +478,7 @@ static void small_samples_share_a_call(void **state) {
     struct tmk_sample_cost densenet = {2834161664, 7894208, 54000000, 802816, 490};
     const struct tmk_sample_cost perceptron = {668672, 668672, 3862, 784, 6},
                                  resnet = {4089184256, 25502912, 33000000, 802816, 176},
+                                 mobilenet = {300774272, 3469760, 20000000, 1204224, 152},
                                  encoder = {1434451968, 10626048, 21289472, 196608, 305},
                                  tiny = {10, 10, 20, 10, 2}, wide = {10, 10, 1 << 18, 1 << 18, 2};
     assert_int_equal(tmk_samples_a_call(&perceptron, &enough), TMK_MOST_A_CALL);
@@ -485,7 +486,8 @@ static void small_samples_share_a_call(void **state) {
     assert_int_equal(tmk_samples_a_call(&resnet, &enough), 4); /* for its weights */
     assert_true(enough);
     assert_int_equal(tmk_samples_a_call(&encoder, &enough), 4);
-    assert_int_equal(tmk_samples_a_call(&densenet, &enough), 2); /* for its tables */
+    assert_int_equal(tmk_samples_a_call(&mobilenet, &enough), 2); /* few weights for its values */
+    assert_int_equal(tmk_samples_a_call(&densenet, &enough), 2);  /* for its tables */
     assert_true(enough);
     densenet.nodes = 200; /* larger values */
     assert_int_equal(tmk_samples_a_call(&densenet, &enough), 1);
