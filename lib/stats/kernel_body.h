@@ -51,11 +51,8 @@ TARGET static inline void widen_columns_of(const tmk_loose_bits *x, size_t n, in
     }
 }
 
-TARGET static void widen_lanes(const tmk_loose_bits *x, size_t n, const struct gauge *g,
-                               const struct tmk_lanes *lanes) {
-    int32_t signed_max[TMK_LANES];
-    uint32_t unsigned_max[TMK_LANES];
-    gauge_columns(g, signed_max, unsigned_max);
+TARGET static void widen_lanes(const tmk_loose_bits *x, size_t n, int32_t *signed_max,
+                               uint32_t *unsigned_max, const struct tmk_lanes *lanes) {
     if (lanes->width == TMK_LANES) {
         widen_columns_of(x, n, signed_max, unsigned_max, lanes->min, lanes->max, TMK_LANES);
         return;
@@ -88,9 +85,12 @@ TARGET static void widen_lanes(const tmk_loose_bits *x, size_t n, const struct g
 COUNT(signs, SIGN)
 COUNT(count_negative_zeros, NEGATIVE_ZERO)
 
-/* What the gauge does not tell: looked for only when the answer is not plain. */
-TARGET static inline void conclude(const tmk_loose_bits *x, size_t n, const struct gauge *g,
-                                   const struct tmk_lanes *lanes, struct tmk_facts *facts) {
+/* What the gauge does not tell: looked for only when the answer is not plain. Never called: a gauge
+ * whose address is given away would be kept in memory, which costs stores where these are dear. */
+TARGET static inline __attribute__((always_inline)) void conclude(const tmk_loose_bits *x, size_t n,
+                                                                  const struct gauge *g,
+                                                                  const struct tmk_lanes *lanes,
+                                                                  struct tmk_facts *facts) {
     gauge_whole(g, facts);
     bool positives = facts->signed_max >= 0, negatives = facts->unsigned_max >> 31;
     facts->unsigned_min = 0;
@@ -105,8 +105,12 @@ TARGET static inline void conclude(const tmk_loose_bits *x, size_t n, const stru
         uint32_t columns[TMK_LANES], zero = negatives ? 0x80000000u : 0;
         facts->unsigned_min = facts->zeros + facts->negative_zeros ? zero : lowest(x, n, columns);
     }
-    if (lanes)
-        widen_lanes(x, n, g, lanes);
+    if (lanes) {
+        int32_t signed_max[TMK_LANES];
+        uint32_t unsigned_max[TMK_LANES];
+        gauge_columns(g, signed_max, unsigned_max);
+        widen_lanes(x, n, signed_max, unsigned_max, lanes);
+    }
 }
 
 TARGET static void survey(const tmk_loose_bits *x, size_t n, const struct tmk_lanes *lanes,
