@@ -6,12 +6,9 @@
 #include <string.h>
 
 /* Have these windows as many taps each, and lie equally far apart? */
-static inline bool tmk_pool_alike(const struct tmk_pool_span *u, int n) {
-    for (int i = 2; i < n; i++)
-        if (u[i].first - u[i - 1].first != u[1].first - u[0].first)
-            return false;
+static inline bool alike(const struct tmk_pool_span *u, int n) {
     for (int i = 1; i < n; i++)
-        if (u[i].count != u[0].count)
+        if (u[i].count != u[0].count || u[i].first - u[i - 1].first != u[1].first - u[0].first)
             return false;
     return true;
 }

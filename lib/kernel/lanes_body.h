@@ -111,8 +111,7 @@ TARGET static void NAME(global_max)(const float *x, float *y, size_t batch, size
                     const struct tmk_pool_span s = p->span[0][a], t = p->span[1][b],               \
                                                *u = p->span[2] + c;                                \
                     int64_t jump = 0;                                                              \
-                    n = p->out[2] - c >= (together) && tmk_pool_alike(u, (together)) ? (together)  \
-                                                                                     : 1;          \
+                    n = p->out[2] - c >= (together) && alike(u, (together)) ? (together) : 1;      \
                     if (n > 1) {                                                                   \
                         jump = (u[1].first - u[0].first) * BLOCK;                                  \
                         TAPS(together, begin, each, end)                                           \
