@@ -56,14 +56,6 @@ static struct tmk_buf *wrap(void *data, size_t size) {
     return buf;
 }
 
-static void *map(size_t total) {
-    void *data;
-    do
-        data = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    while (data == MAP_FAILED && tmk_spare_drop());
-    return data == MAP_FAILED ? NULL : data;
-}
-
 static void *zeroed(size_t total) {
     void *data = aligned_alloc(ALIGN, total);
     return data ? memset(data, 0, total) : NULL;
@@ -77,7 +69,7 @@ struct tmk_buf *tmk_buf_create(size_t size) {
     if (!data) {
         if (!tmk_memory_take(total))
             return NULL;
-        data = size < LARGE ? zeroed(total) : map(total);
+        data = size < LARGE ? zeroed(total) : tmk_spare_map(total);
     }
     if (!data) {
         tmk_memory_give(total);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/diag.h"
 #include "base/size.h"
@@ -68,24 +69,26 @@ bool tmk_memory_has(size_t bytes) {
 
 /* ---- blocks that know their size ---- */
 
-enum { ALIGN = 64 };
+enum { ALIGN = 64, LARGE = 1 << 18 };
 
 /* Stands before the block, and keeps its alignment. */
 struct head {
     size_t bytes; /* with the head */
-    unsigned char fill[ALIGN - sizeof(size_t)];
+    bool mapped;
+    unsigned char fill[ALIGN - sizeof(size_t) - sizeof(bool)];
 };
 
 static struct head *head_of(void *memory) {
     return (struct head *)memory - 1;
 }
 
-static void *behind(struct head *head, size_t bytes) {
+static void *behind(struct head *head, size_t bytes, bool mapped) {
     if (!head) {
         tmk_memory_give(bytes);
         return NULL;
     }
     head->bytes = bytes;
+    head->mapped = mapped;
     return head + 1;
 }
 
@@ -102,14 +105,23 @@ void *tmk_memory_zeroed(size_t bytes) {
     size_t total;
     if (!take_whole(bytes, &total))
         return NULL;
-    return behind(calloc(1, total), total);
+    return behind(calloc(1, total), total, false);
 }
 
 void *tmk_memory_aligned(size_t bytes) {
     size_t total;
     if (!take_whole(bytes, &total))
         return NULL;
-    return behind(aligned_alloc(ALIGN, total), total);
+    return behind(aligned_alloc(ALIGN, total), total, false);
+}
+
+void *tmk_memory_mapped(size_t bytes) {
+    size_t total;
+    if (bytes < LARGE || TMK_UNDER_ASAN)
+        return tmk_memory_aligned(bytes);
+    if (!take_whole(bytes, &total))
+        return NULL;
+    return behind(tmk_spare_map(total), total, true);
 }
 
 void *tmk_memory_resized(void *old, size_t bytes) {
@@ -122,15 +134,19 @@ void *tmk_memory_resized(void *old, size_t bytes) {
         return NULL;
     }
     tmk_memory_give(before);
-    head->bytes = total;
-    return head + 1;
+    return behind(head, total, false);
 }
 
 void tmk_memory_free(void *memory) {
     if (!memory)
         return;
-    tmk_memory_give(head_of(memory)->bytes);
-    free(head_of(memory));
+    struct head *head = head_of(memory);
+    const size_t bytes = head->bytes;
+    if (head->mapped)
+        munmap(head, bytes);
+    else
+        free(head);
+    tmk_memory_give(bytes);
 }
 
 /* ---- messages ---- */

@@ -7,18 +7,6 @@
 
 #include "base/memory.h"
 
-/* AddressSanitizer should see the use of what was freed. */
-#if defined __SANITIZE_ADDRESS__
-#define SEEN 1
-#elif defined __has_feature
-#if __has_feature(address_sanitizer)
-#define SEEN 1
-#endif
-#endif
-#ifndef SEEN
-#define SEEN 0
-#endif
-
 enum { SPARES = 4, MOST = 1 << 24 };
 
 /* The first word of a block that is kept tells its size. */
@@ -49,7 +37,7 @@ void *tmk_spare_take(size_t bytes) {
 }
 
 bool tmk_spare_keep(void *block, size_t bytes) {
-    if (SEEN || bytes > MOST)
+    if (TMK_UNDER_ASAN || bytes > MOST)
         return false;
     *(size_t *)block = bytes;
     for (unsigned i = 0; i < SPARES; i++) {
@@ -73,4 +61,12 @@ bool tmk_spare_drop(void) {
         dropped = true;
     }
     return dropped;
+}
+
+void *tmk_spare_map(size_t bytes) {
+    void *data;
+    do
+        data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    while (data == MAP_FAILED && tmk_spare_drop());
+    return data == MAP_FAILED ? NULL : data;
 }

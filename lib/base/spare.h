@@ -8,6 +8,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* AddressSanitizer should see the use of what was freed, and steps beyond an end. */
+#if defined __SANITIZE_ADDRESS__
+#define TMK_UNDER_ASAN 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define TMK_UNDER_ASAN 1
+#endif
+#endif
+#ifndef TMK_UNDER_ASAN
+#define TMK_UNDER_ASAN 0
+#endif
+
 /* A block of so many bytes, zeroed, which the caller unmaps or keeps again; NULL: there is none. It
  * was counted against the memory limit all the time. */
 void *tmk_spare_take(size_t bytes);
@@ -16,5 +28,9 @@ void *tmk_spare_take(size_t bytes);
 bool tmk_spare_keep(void *block, size_t bytes);
 /* Unmaps what is kept, and counts it no more. Was there something? */
 bool tmk_spare_drop(void);
+
+/* Zeroed pages, for which what is kept makes room; NULL when there are none left. To be unmapped by
+ * munmap; not counted against the memory limit. */
+void *tmk_spare_map(size_t bytes);
 
 #endif

@@ -49,7 +49,7 @@ static bool enlarge(void **bytes, size_t *size, size_t need) {
     if (need <= *size)
         return true;
     tmk_memory_free(*bytes);
-    *bytes = tmk_memory_aligned(need);
+    *bytes = tmk_memory_mapped(need);
     *size = *bytes ? need : 0;
     return *bytes != NULL;
 }

@@ -172,7 +172,7 @@ static enum tmk_status fill_gathered(const struct tmk_argument *argument, void *
     tmk_md outside = tmk_layout_md(&argument->outside),
            between = tmk_layout_md(&argument->gathered);
     const size_t bytes = dnnl_memory_desc_get_size(between);
-    void *dense = tmk_memory_aligned(bytes);
+    void *dense = tmk_memory_mapped(bytes);
     if (!dense)
         return tmk_memory_lacks(diag, bytes, "a copy of weights to be transformed");
     dnnl_engine_t engine = argument->dn->engine;

@@ -201,7 +201,7 @@ enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md
         return tmk_nomem(diag);
     pack->source = source;
     pack->users = 1;
-    pack->bytes = tmk_memory_aligned(bytes);
+    pack->bytes = tmk_memory_mapped(bytes);
     if (!pack->bytes) {
         free(pack);
         return tmk_memory_lacks(diag, bytes, "a copy of its weights for oneDNN");

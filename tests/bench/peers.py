@@ -171,7 +171,7 @@ class Bench:
         if case not in self.passes:
             model, inputs, batch = self.files(case)
             said, found = spawn([self.args.tidemark, "bench", model, "--data", inputs, "--threads", THREADS, *batch_words(batch),
-                                 "--limit", FEW * batch, "--repeat", 1, "--seconds", 0, "--json"])
+                                 "--limit", SOME * batch, "--repeat", 1, "--seconds", 0, "--json"])
             if "error" in found:
                 sys.exit(f"{self.args.tidemark} bench {model}: {found['error']}")
             rates = {figure["what"]: figure["samples_per_s"] for figure in json.loads(said)["figures"]}
