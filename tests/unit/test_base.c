@@ -318,7 +318,8 @@ static void what_large_blocks_took_the_system_has_again(void **state) {
     (void)state;
     enum { SEEN_FREED = 24 << 20, BLOCK = 8 << 20, BLOCKS = 8 };
     void *blocks[BLOCKS];
-    if (TMK_UNDER_ASAN || !resident_bytes()) /* cmocka's skip() is a failure to those who read TAP */
+    if (TMK_UNDER_ASAN ||
+        !resident_bytes()) /* cmocka's skip() is a failure to those who read TAP */
         return;
     void *volatile first = malloc(SEEN_FREED);
     assert_non_null(first);
