@@ -28,20 +28,18 @@ TARGET static inline void gauge_join(struct gauge *g, const struct gauge *other)
     g->zeros = _mm512_add_epi32(g->zeros, other->zeros);
 }
 
-/* Two gauges, since each vector waits for the one before. */
+/* With another gauge, since each vector waits for the one before. */
 TARGET static inline void gauge_take_all(struct gauge *g, const tmk_loose_bits *x, size_t n) {
-    struct gauge a, b;
+    struct gauge other;
     size_t i = 0;
-    gauge_start(&a);
-    gauge_start(&b);
+    gauge_start(&other);
     for (; i + 2 * TMK_LANES <= n; i += 2 * TMK_LANES) {
-        gauge_take(&a, x + i);
-        gauge_take(&b, x + i + TMK_LANES);
+        gauge_take(g, x + i);
+        gauge_take(&other, x + i + TMK_LANES);
     }
     if (i < n)
-        gauge_take(&a, x + i);
-    gauge_join(&a, &b);
-    gauge_join(g, &a);
+        gauge_take(g, x + i);
+    gauge_join(g, &other);
 }
 
 TARGET static inline void gauge_take_some(struct gauge *g, const tmk_loose_bits *x, size_t n) {

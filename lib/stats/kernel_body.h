@@ -28,10 +28,8 @@ TARGET static inline void widen_columns_of(const tmk_loose_bits *x, size_t n, in
     uint32_t unsigned_min[TMK_LANES], asked = 0;
     for (size_t i = 0; i < width; i++) {
         const uint32_t positive = unsigned_max[i] < 0x80000000u, negative = signed_max[i] < 0;
-        low[i] = tmk_key_of_bits(min[i]);
-        high[i] = tmk_key_of_bits(max[i]);
-        const uint32_t above = low[i] > tmk_key_of_bits(0),
-                       beneath = high[i] < tmk_key_of_bits(0x80000000u);
+        const uint32_t above = tmk_key_of_bits(min[i]) > tmk_key_of_bits(0),
+                       beneath = tmk_key_of_bits(max[i]) < tmk_key_of_bits(0x80000000u);
         asked |= (positive & above) | (negative & beneath);
         unsigned_min[i] = negative ? 0x80000000u : 0;
     }
@@ -45,10 +43,10 @@ TARGET static inline void widen_columns_of(const tmk_loose_bits *x, size_t n, in
     for (size_t i = 0; i < width; i++) {
         const uint32_t a = unsigned_max[i] >> 31 ? unsigned_max[i] : unsigned_min[i];
         const uint32_t b = signed_max[i] >= 0 ? (uint32_t)signed_max[i] : unsigned_min[i];
-        const int32_t least = tmk_key_of_bits(a), greatest = tmk_key_of_bits(b);
-        min[i] = tmk_bits_of_key(least < low[i] ? least : low[i]);
-        max[i] = tmk_bits_of_key(greatest > high[i] ? greatest : high[i]);
+        low[i] = tmk_key_of_bits(a);
+        high[i] = tmk_key_of_bits(b);
     }
+    tmk_widen(min, max, low, high, width);
 }
 
 TARGET static void widen_lanes(const tmk_loose_bits *x, size_t n, int32_t *signed_max,
