@@ -21,9 +21,7 @@ struct tmk_buf {
     void *lender;
 };
 
-/* Large buffers come and go with every batch: they are mapped, since a heap keeps what was freed in
- * pieces, and the process would grow with the number of batches. */
-enum { ALIGN = 64, LARGE = 1 << 18 };
+enum { ALIGN = 64 };
 
 /* What is taken for `size` bytes: whole lines, and one more to read beyond the end. */
 static bool padded(size_t size, size_t *total) {
@@ -37,7 +35,7 @@ static void give_back(void *data, size_t size) {
     size_t total;
     if (!padded(size, &total))
         return;
-    if (size < LARGE)
+    if (size < TMK_SPARE_LARGE)
         free(data);
     else if (tmk_spare_keep(data, total))
         return;
@@ -65,11 +63,11 @@ struct tmk_buf *tmk_buf_create(size_t size) {
     size_t total;
     if (!padded(size, &total))
         return NULL;
-    void *data = size < LARGE ? NULL : tmk_spare_take(total);
+    void *data = size < TMK_SPARE_LARGE ? NULL : tmk_spare_take(total);
     if (!data) {
         if (!tmk_memory_take(total))
             return NULL;
-        data = size < LARGE ? zeroed(total) : tmk_spare_map(total);
+        data = size < TMK_SPARE_LARGE ? zeroed(total) : tmk_spare_map(total);
     }
     if (!data) {
         tmk_memory_give(total);

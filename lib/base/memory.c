@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/diag.h"
 #include "base/size.h"
@@ -67,9 +68,20 @@ bool tmk_memory_has(size_t bytes) {
     return has(bytes) || (tmk_spare_drop() && has(bytes));
 }
 
+uint64_t tmk_memory_resident(void) {
+    unsigned long long pages = 0, all;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file) {
+        if (fscanf(file, "%llu %llu", &all, &pages) != 2)
+            pages = 0;
+        fclose(file);
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* ---- blocks that know their size ---- */
 
-enum { ALIGN = 64, LARGE = 1 << 18 };
+enum { ALIGN = 64 };
 
 /* Stands before the block, and keeps its alignment. */
 struct head {
@@ -117,8 +129,10 @@ void *tmk_memory_aligned(size_t bytes) {
 
 void *tmk_memory_mapped(size_t bytes) {
     size_t total;
-    if (bytes < LARGE || TMK_UNDER_ASAN)
-        return tmk_memory_aligned(bytes);
+    if (bytes < TMK_SPARE_LARGE || TMK_UNDER_ASAN) {
+        void *block = tmk_memory_aligned(bytes);
+        return block ? memset(block, 0, bytes) : NULL;
+    }
     if (!take_whole(bytes, &total))
         return NULL;
     return behind(tmk_spare_map(total), total, true);

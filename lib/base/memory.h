@@ -18,14 +18,17 @@ bool tmk_memory_has(size_t bytes);
 /* What was refused last since the limit was set, in bytes; 0: nothing. */
 uint64_t tmk_memory_refused(void);
 
+/* Bytes of memory that the process holds now, counted or not: the program and its libraries, too. 0
+ * where the system does not tell. */
+uint64_t tmk_memory_resident(void);
+
 /* calloc, 64-byte aligned malloc, and a free that knows all of these, with their bytes counted.
  * NULL when there is none left, or none that may be taken. */
 void *tmk_memory_zeroed(size_t bytes);
 void *tmk_memory_aligned(size_t bytes);
-/* As tmk_memory_aligned, but the system has a large one again as soon as it is freed: for packed
- * weights, activations and the like, which come and go with every run. A heap keeps what is freed
- * in pieces, and the process would grow with its runs. What lives for a moment is faster on the
- * heap, whose pages are there. */
+/* Zeroed, too; and the system has a large one again as soon as it is freed (TMK_SPARE_LARGE): for
+ * packed weights, activations and the like, which come and go with every run. What lives for a
+ * moment is faster on the heap, whose pages are there. */
 void *tmk_memory_mapped(size_t bytes);
 /* realloc of what tmk_memory_zeroed or this made; NULL leaves `old` as it was. */
 void *tmk_memory_resized(void *old, size_t bytes);

@@ -29,6 +29,10 @@ bool tmk_spare_keep(void *block, size_t bytes);
 /* Unmaps what is kept, and counts it no more. Was there something? */
 bool tmk_spare_drop(void);
 
+/* From so many bytes on a block that comes and goes is worth pages of its own: a heap keeps what
+ * was freed in pieces, and the process would grow with the number of its batches and runs. */
+enum { TMK_SPARE_LARGE = 1 << 18 };
+
 /* Zeroed pages, for which what is kept makes room; NULL when there are none left. To be unmapped by
  * munmap; not counted against the memory limit. */
 void *tmk_spare_map(size_t bytes);

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "base/hash.h"
@@ -16,7 +15,6 @@ struct tmk_pack {
     const void *source;
     struct tmk_layout from, to;
     void *bytes;
-    size_t n_bytes;
     uint32_t users;
     struct tmk_packs *packs; /* NULL: none */
     /* Under the lock of `packs`: */
@@ -59,12 +57,6 @@ void tmk_packs_destroy(struct tmk_packs **slot) {
 
 /* ---- writing ---- */
 
-static enum tmk_status write_now(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
-                                 struct tmk_diag *diag) {
-    memset(pack->bytes, 0, pack->n_bytes);
-    return writer->write(writer->context, pack->bytes, diag);
-}
-
 /* One that waits, which leaves the list. Under the lock, which it lets go meanwhile. */
 static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
     struct tmk_pack *pack = *link;
@@ -76,7 +68,7 @@ static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
     pack->state = WRITING;
     packs->writing++;
     pthread_mutex_unlock(&packs->lock);
-    enum tmk_status status = write_now(pack, &pack->writer, &diag);
+    enum tmk_status status = pack->writer.write(pack->writer.context, pack->bytes, &diag);
     if (status != TMK_OK)
         status = tmk_in(&diag, status, "node %s",
                         tmk_node_label(pack->writer.node, label, sizeof label));
@@ -109,7 +101,7 @@ enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writ
         packs->begun = true;
         pthread_mutex_unlock(&packs->lock);
     }
-    return waits ? TMK_OK : write_now(pack, writer, diag);
+    return waits ? TMK_OK : writer->write(writer->context, pack->bytes, diag);
 }
 
 void tmk_pack_settle(struct tmk_pack *pack) {
@@ -206,7 +198,6 @@ enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md
         free(pack);
         return tmk_memory_lacks(diag, bytes, "a copy of its weights for oneDNN");
     }
-    pack->n_bytes = bytes;
     pack->packs = packs;
     if (packs && tmk_layout_copy(&pack->from, from) == dnnl_success &&
         tmk_layout_copy(&pack->to, to) == dnnl_success)

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/diag.h"
+#include "base/memory.h"
 #include "exec/queue.h"
 #include "kernel/accel.h"
 #include "plan/plan.h"
@@ -16,18 +16,6 @@
 
 /* STATE: about what holds a value's statistics, without bins. */
 enum { STATE = 1024, READ_AHEAD_A_WORKER = 3 };
-
-/* What the process holds now: the program, its libraries, the graph. */
-static uint64_t resident(void) {
-    unsigned long long pages = 0, all;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file) {
-        if (fscanf(file, "%llu %llu", &all, &pages) != 2)
-            pages = 0;
-        fclose(file);
-    }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
                               uint32_t n, const struct tmk_slot_config *slots, uint64_t times) {
@@ -188,7 +176,7 @@ static bool is_stream(const char *source) {
 enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
                                    struct tmk_memory_plan *out, struct tmk_diag *diag) {
     struct tmk_run_options options = *request->options;
-    uint64_t limit = options.memory_limit, held = resident();
+    uint64_t limit = options.memory_limit, held = tmk_memory_resident();
     struct tmk_memory_plan plan;
     options.memory_limit = 0;
     for (size_t i = 0; i < options.n_data; i++)
