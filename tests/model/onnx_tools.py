@@ -3,6 +3,7 @@
 
 Exit status 77 when the Python packages are missing.
 """
+import atexit
 import os
 import shutil
 import subprocess
@@ -22,7 +23,13 @@ except ImportError as missing:
     sys.exit(77)
 
 ROUNDTRIP, SOURCE = sys.argv[1], Path(sys.argv[2])
-MODELS = Path(os.environ.get("TIDEMARK_MODELS", SOURCE.parent / "shared" / "models"))
+MODELS = Path(os.environ.get("TIDEMARK_SHARED") or SOURCE.parent / "shared") / "models"
+if not MODELS.is_dir():
+    sys.path.insert(0, str(SOURCE / "tests/tools"))
+    import small_models
+    MODELS = Path(tempfile.mkdtemp(prefix="tidemark-models-"))
+    atexit.register(shutil.rmtree, MODELS, True)
+    small_models.write(MODELS)
 FLOAT = TensorProto.FLOAT
 onnxruntime.set_default_logger_severity(4)
 

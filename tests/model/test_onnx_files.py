@@ -3,8 +3,8 @@
 
 usage: test_onnx_files.py ROUNDTRIP SOURCE_ROOT
 
-ROUNDTRIP is tests/tools/roundtrip. Real models are taken from $TIDEMARK_MODELS, or from ../shared/models beside the
-source; without them those tests are left out.
+ROUNDTRIP is tests/tools/roundtrip. Real models are taken from the folder that TIDEMARK_SHARED names, or from ../shared beside the
+source; without it the small networks of tests/tools/small_models.py are taken.
 """
 import shutil
 import subprocess

@@ -128,8 +128,8 @@ def model_case(dice, every, folder):
         commands = [["export", known.encodings, "--model", path, *params, "--to", form, "-o", target, "--quiet"]]
         commands += [["graph", target]] if form == "qdq" else []
     elif verb == "verify":
-        commands = [["verify", path, *params, model.sets or every.shared, "--quiet"]]
-        subjects += [f"{folder}/{name}" for name in ("test_data_set_0", "input_0.pb", "output_0.pb")] + [model.sets or every.shared]
+        commands = [["verify", path, *params, model.sets or every.sets, "--quiet"]]
+        subjects += [f"{folder}/{name}" for name in ("test_data_set_0", "input_0.pb", "output_0.pb")] + [model.sets or every.sets]
     elif verb == "link":
         subjects.append(known.profile)
         commands = [["link", known.profile, path, *params, "-o", f"{out}.json", "--quiet"], ["check", f"{out}.json"]]

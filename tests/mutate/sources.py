@@ -2,12 +2,16 @@
 """What is damaged: real models with data that fits them, and the files that the program makes of them."""
 import re
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import helper
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import small_models
 
 TESTDATA = Path("/usr/share/libonnx-testdata/data")  # Debian's libonnx-testdata
 # Folder of ../shared/models: how often it is taken.
@@ -71,6 +75,10 @@ class Sources:
         self.models = [Model(self.root / "bundle/digits.onnx", 20)]
         self.models += [Model(path, weight, sets=path.parent) for name, weight in REAL.items()
                         for path in [self.shared / "models" / name / "model.onnx"] if path.exists() and not (small and path.stat().st_size > 200_000)]
+        small_models.write(self.folder / "networks")
+        made = sorted((self.folder / "networks").glob("*/model.onnx"))
+        self.models += [Model(path, 2, sets=path.parent) for path in made]
+        self.sets = made[0].parent  # for `verify` of a model that has none
         examples = self.shared / "formats/examples"
         self.tables = [examples / name for name in TABLES if (examples / name).exists()]
         self.templates = {form: examples / name for form, name in TEMPLATES.items() if (examples / name).exists()}

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from oracle import FEATURES, MODELS, SHARED, LeftOut, folder, main, model_of, np, profile, sources, tidemark
+from oracle import FEATURES, SHARED, LeftOut, folder, main, model_of, np, present, profile, sources, tidemark
 
 TOOL = sys.argv[4]
 NETWORKS = ["mnist_cnn", "mlperf_ic_resnet8", "char_gpt"]
@@ -155,9 +155,7 @@ def brute_force(x, dtype, flags):
 
 
 def each_network():
-    for name in NETWORKS:
-        if not (MODELS / name / "model.onnx").is_file():
-            continue
+    for name in present(*NETWORKS):
         with folder() as here:
             data = [word for one in sources(name) for word in ("--data", one)]
             made = profile(model_of(name), sources(name), here / "p.json", "--limit", 4)
@@ -226,15 +224,17 @@ def test_methods_on_real_activations():
 def test_moving_average_is_that_of_the_samples():
     if "hdf5" not in FEATURES:
         raise LeftOut("built without HDF5")
+    network, = present("mnist_cnn")
     with folder() as here:
-        tidemark("profile", model_of("mnist_cnn"), "--data", sources("mnist_cnn")[0], "--limit", 16, "--per-sample", "--quiet",
+        tidemark("profile", model_of(network), "--data", sources(network)[0], "--limit", 16, "--per-sample", "--quiet",
                  "-o", here / "p.h5", "-o", here / "p.json")
-        tidemark("run", model_of("mnist_cnn"), "--data", sources("mnist_cnn")[0], "--limit", 16, "--values",
-                 "Plus112_Output_0", "--quiet", "-o", here / "values.npz")
         made = json.loads((here / "p.json").read_text())
-        id = next(int(t["id"][1:]) for t in made["tensors"] if t["name"] == "Plus112_Output_0")
+        sums = [t for t in made["tensors"] if (t["producer"] or {}).get("op") == "Add"]
+        id, name = int(sums[1]["id"][1:]), sums[1]["name"]
+        tidemark("run", model_of(network), "--data", sources(network)[0], "--limit", 16, "--values", name, "--quiet",
+                 "-o", here / "values.npz")
         with np.load(here / "values.npz") as arrays:
-            x = arrays["Plus112_Output_0"].reshape(16, -1)
+            x = arrays[name].reshape(16, -1)
         low, high = x[0].min(), x[0].max()
         for sample in x[1:]:
             low, high = low + np.float32(0.1) * (sample.min() - low), high + np.float32(0.1) * (sample.max() - high)

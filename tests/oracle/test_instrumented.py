@@ -3,7 +3,7 @@
 
 usage: test_instrumented.py PROGRAM SOURCE_ROOT FEATURES
 """
-from oracle import (folder, main, model_names, model_of, np, onnx, samples, session, tidemark)
+from oracle import folder, main, model_names, model_of, np, onnx, present, samples, session, tidemark
 
 DOMAIN, OBSERVER = "ai.tidemark", "EdgeObserver"
 
@@ -68,7 +68,7 @@ def test_every_value_of_every_model_is_observed():
 
 def test_every_kind_and_choice_runs_elsewhere():
     with folder() as path:
-        for name in ("digits", "squeezenet10", "char_gpt"):
+        for name in present("digits", "squeezenet10", "char_gpt"):
             for words in (["--kind", "range"], ["--kind", "guard"], ["--kind", "print"], ["--observe", "weights"],
                           ["--observe", "activations"]):
                 target = path / "observed.onnx"

@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from oracle import LeftOut, folder, main, model_names, model_of, np, onnx, onnxruntime, samples, session, tidemark
+from oracle import LeftOut, folder, main, model_of, np, onnx, onnxruntime, present, samples, session, tidemark
 
 MODELS = ["super_resolution", "mlperf_ic_resnet8", "squeezenet10", "mlperf_vww_mobilenet", "mnist_cnn", "ultraface_rfb320", "char_gpt"]
 MORE = [Path(word) for word in sys.argv[4:]]
@@ -223,7 +223,7 @@ def link_all(how, names):
 
 
 def models():
-    return [name for name in MODELS if name in model_names()] + [str(path) for path in MORE[::2]]
+    return present(*MODELS) + [str(path) for path in MORE[::2]]
 
 
 def test_what_onnxruntime_optimised_is_found_again():
@@ -236,7 +236,7 @@ def test_what_onnxsim_simplified_is_found_again():
 
 def test_tensors_that_onnxruntime_dumped_stand_for_its_model():
     """What it ran is not even shown: names and numbers are all there is."""
-    for name in ("mlperf_ic_resnet8", "squeezenet10"):
+    for name in present("mlperf_ic_resnet8", "squeezenet10"):
         with folder() as path:
             case, target, dump = Case(name, path), path / "optimised.onnx", path / "dump.npz"
             by_onnxruntime(case.file, target)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from oracle import PROGRAM, LeftOut, MODELS, folder, main, profile, samples, skip, sources, tidemark
+from oracle import PROGRAM, LeftOut, MODELS, folder, main, model_of, present, profile, samples, skip, sources, tidemark
 
 import numpy as np
 import onnx
@@ -239,7 +239,7 @@ class Case:
 
     def __init__(self, path, name, form, per_channel):
         self.name, self.form, self.per_channel, self.path = name, form, per_channel, path
-        self.source = MODELS / name / "model.onnx"
+        self.source = model_of(name)
         if name not in Case.recorded:
             Case.recorded[name] = profile(self.source, sources(name), path / "profile.json")
         model = onnx.load(self.source)
@@ -279,6 +279,7 @@ CASES = [("mnist_cnn", form, by_channel) for form in MAIN_FORMS for by_channel i
 if EVERYTHING:
     CASES = [(path.parent.name, form, by_channel) for path in sorted(MODELS.glob("*/model.onnx")) for form in FORMS
              for by_channel in (True, False)]
+CASES = [(found, *how) for name, *how in CASES for found in present(name)]
 FEW = 8
 
 
@@ -308,16 +309,16 @@ def test_models_equal_those_of_onnxruntime():
 
 # What ONNX Runtime's quantizer does not do.
 PLAIN = {"built_in": {"bias-add": False, "concat-inputs-share": False, "masks-stay-float": False, "bias-fits": False}}
-CALIBRATED = ["mlperf_vww_mobilenet", "char_gpt"]
+CALIBRATED = present("mlperf_vww_mobilenet", "char_gpt")
 if EVERYTHING:
     CALIBRATED = [path.parent.name for path in sorted(MODELS.glob("*/model.onnx"))]
 # A weight behind Reshape becomes an initializer of ours, of 8-bit codes by channel; ONNX Runtime quantizes it like an activation.
-NOT_EQUAL = {"mnist_cnn"}
+NOT_EQUAL = {"mnist_cnn", "small_cnn"}
 
 
 def calibrated(path, name, config):
     """Ours, the cache, and the options of quantize_static that the cache tells."""
-    source = MODELS / name / "model.onnx"
+    source = model_of(name)
     if not (path / "profile.json").exists():
         profile(source, sources(name), path / "profile.json")
     (path / "config.json").write_text(json.dumps(config))
@@ -349,7 +350,7 @@ def test_calibrated_models_equal_those_of_onnxruntime_too():
             quantize_as_told(path, calibrated(path, name, PLAIN))
             comparison = Comparison(onnx.load(path / "ours.onnx"), onnx.load(path / "theirs.onnx"))
             feeds = samples(name, FEW)
-            reference = run(MODELS / name / "model.onnx", feeds, precise=False)
+            reference = run(model_of(name), feeds, precise=False)
             theirs = sqnr(reference, run(path / "theirs.onnx", feeds))
             quantize_as_told(path, calibrated(path, name, {}))
             ours = sqnr(reference, run(path / "ours.onnx", feeds))
@@ -364,7 +365,7 @@ def test_calibrated_models_equal_those_of_onnxruntime_too():
 
 # ---- who else reads them ----
 
-READ = [("mnist_cnn", "u8s8", True), ("mlperf_ic_resnet8", "u8s8", True)]
+READ = [(name, "u8s8", True) for name in present("mnist_cnn", "mlperf_ic_resnet8")]
 if EVERYTHING:  # yunet_dynamic's samples are of several sizes, which `run` does not join
     READ = [case for case in CASES if case[1:] == ("u8s8", True) and case[0] != "yunet_dynamic"]
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 # First: it leaves the test out where packages are missing.
-from oracle import SHARED, folder, graph_inputs, main, model_of, samples, sources, tidemark
+from oracle import SHARED, folder, graph_inputs, main, model_of, present, samples, sources, tidemark
 from relay_reference import Module
 
 import numpy as np
@@ -26,6 +26,8 @@ NETWORKS = {
     "mlperf_vww_mobilenet": [[]],
     "mlperf_ad_autoencoder": [[]],
 }
+NETWORKS = {found: how for name, how in NETWORKS.items() for found in present(name)}
+MLP, = present("mnist_mlp")
 RELAY = ["mlp", "cnn", "resblock", "attn"]
 
 
@@ -122,7 +124,7 @@ def test_annotations_change_no_number_and_say_the_encodings():
 
 def test_tables_lead_from_names_to_edges():
     with folder() as path:
-        network = of_onnx("mnist_mlp")
+        network = of_onnx(MLP)
         module, edges, params = network.exported(path, network.calibrated(path))
         lines = dict(re.findall(r"^ *(%\d+) = (.*)$", module.text, re.M))
         for name, profile_id in edges["names"].items():
@@ -131,7 +133,7 @@ def test_tables_lead_from_names_to_edges():
             if re.match(r"%\d", entry["relay_name"]):
                 assert entry["relay_name"] in lines and edges["relay_names"][entry["relay_name"]] == profile_id
         assert set(params["params"]) == set(module.params)
-        stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(model_of("mnist_mlp")).graph.initializer}
+        stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(model_of(MLP)).graph.initializer}
         assert {entry["name"] for entry in params["params"].values()} == set(stored)
         for key, entry in params["params"].items():
             array = module.params[key]
@@ -181,7 +183,7 @@ def test_integer_graphs_agree_code_for_code():
 
 def test_no_float_is_multiplied_between_the_first_code_and_the_last():
     with folder() as path:
-        network = of_onnx("mnist_mlp")
+        network = of_onnx(MLP)
         module, edges, _ = network.exported(path, network.calibrated(path), "--set", "form=integer")
         names = [name for name, _, _ in module.run(*network.feeds[0])[1]]
         first = names.index(edges["values"]["p0"]["relay_name"])
@@ -191,7 +193,7 @@ def test_no_float_is_multiplied_between_the_first_code_and_the_last():
 
 
 def test_our_own_reader_computes_the_same_from_it():
-    for name in ("digits", "mnist_cnn"):
+    for name in present("digits", "mnist_cnn"):
         for settings in (["form=integer"], ["form=annotated"], ["form=annotated", "weights=codes"]):
             with folder() as path:
                 network = of_onnx(name)
@@ -224,9 +226,9 @@ def test_weights_may_be_codes_that_the_text_dequantizes():
 
 def test_weights_are_codes_under_their_own_names():
     with folder() as path:
-        network = of_onnx("mnist_mlp")
+        network = of_onnx(MLP)
         module, _, params = network.exported(path, network.calibrated(path), "--set", "form=integer")
-        stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(model_of("mnist_mlp")).graph.initializer}
+        stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(model_of(MLP)).graph.initializer}
         named = {entry["name"]: key for key, entry in params["params"].items() if entry["holds_codes"]}
         assert set(named) == set(stored), f"{sorted(named)} of {sorted(stored)}"
         for name, key in named.items():
