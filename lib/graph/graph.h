@@ -38,6 +38,9 @@ struct tmk_type {
     bool has_shape;         /* false: not even the rank is known */
     struct tmk_shape shape; /* -1: a dimension that is not known */
     const char *symbol[TMK_MAX_RANK]; /* a free dimension's name, or NULL */
+    /* The shape is what a file declares of its outputs, which nothing checks, or was guessed
+     * (ops/shapes.h). */
+    bool unsure;
 };
 
 enum tmk_value_kind {

@@ -198,6 +198,17 @@ static enum tmk_status write_outputs(struct tmk_onnx_writer *w, const struct tmk
     return TMK_OK;
 }
 
+/* A runtime shares memory between values whose sizes are declared to be equal. So nothing unsure is
+ * declared of a value inside the graph, and no name of a free dimension: in some files values of
+ * different sizes share one. */
+static enum tmk_status write_inner_info(struct tmk_onnx_writer *w, const struct tmk_value *value,
+                                        TmkPb__ValueInfo **out) {
+    struct tmk_value inner = *value;
+    memset(inner.type.symbol, 0, sizeof inner.type.symbol);
+    inner.type.has_shape = value->type.has_shape && !value->type.unsure;
+    return write_info(w, &inner, tmk_onnx_name_of(w, value), out);
+}
+
 static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
                                          TmkPb__Graph *pb) {
     pb->value_info = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->value_info);
@@ -207,8 +218,7 @@ static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             const struct tmk_value *value = node->outputs[i];
             if (value && value->type.dtype != TMK_UNDEFINED && !value->n_graph_outputs)
-                TMK_TRY(write_info(w, value, tmk_onnx_name_of(w, value),
-                                   &pb->value_info[pb->n_value_info++]));
+                TMK_TRY(write_inner_info(w, value, &pb->value_info[pb->n_value_info++]));
         }
     return TMK_OK;
 }

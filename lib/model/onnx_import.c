@@ -147,6 +147,7 @@ enum tmk_status tmk_onnx_set_types(struct tmk_onnx_builder *b, struct tmk_onnx_s
         if (!value || value->kind != TMK_VALUE_RESULT || value->type.dtype)
             continue;
         TMK_TRY(tmk_in(b->diag, tmk_onnx_type(infos[i]->type, &type, b->diag), "value '%s'", name));
+        type.unsure = value->n_graph_outputs != 0;
         TMK_TRY(tmk_value_set_type(value, &type, b->diag));
     }
     return TMK_OK;

@@ -210,13 +210,16 @@ static void settle(const struct typing *t, struct tmk_value *value) {
         return;
     type->has_shape = true;
     type->shape.rank = f->shape.rank;
+    type->unsure |= t->guessed && !declared;
     for (int32_t i = 0; i < f->shape.rank; i++) {
         /* what came out of one guess alone could be anything */
-        const int64_t dim = t->guessed && f->n == 1 ? -1 : f->shape.dim[i];
-        if (declared && (dim < 0 || dim == type->shape.dim[i]))
+        const bool one = t->guessed && f->n == 1;
+        const int64_t dim = one ? -1 : f->shape.dim[i];
+        if (declared && (one || dim == type->shape.dim[i]))
             continue;
         type->shape.dim[i] = dim;
         type->symbol[i] = NULL;
+        type->unsure |= t->guessed;
     }
 }
 

@@ -123,15 +123,6 @@ static const char *own_name(const struct tmk_value *value) {
     return value->name;
 }
 
-/* Names of an output's free dimensions may be mere labels: files exist whose outputs of different
- * sizes share one. For a value inside the graph they would be a promise that runtimes share memory
- * by. */
-static enum tmk_status forget_symbols(struct tmk_value *value, struct tmk_diag *diag) {
-    struct tmk_type type = value->type;
-    memset(type.symbol, 0, sizeof type.symbol);
-    return tmk_value_set_type(value, &type, diag);
-}
-
 static enum tmk_status observe(const struct tmk_observation *as, struct tmk_diag *diag) {
     struct tmk_value *value = as->value;
     struct tmk_graph *graph = value->graph;
@@ -155,8 +146,6 @@ static enum tmk_status observe(const struct tmk_observation *as, struct tmk_diag
         status = tmk_value_replace(value, node->outputs[0], node, takes_name, diag);
     if (status == TMK_OK && takes_name)
         status = tmk_value_rename(value, raw, diag);
-    if (status == TMK_OK && takes_name)
-        status = forget_symbols(value, diag);
     free(observed);
     free(raw);
     return status;

@@ -2,7 +2,8 @@
 """`tidemark export --to qdq` and `--to ort-cache`: settings, refusals, and what the cache tells beside ranges."""
 import json
 
-from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, files, folder, main, tidemark
+import onnx_bytes as ob
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, files, folder, main, npy_bytes, tidemark
 
 
 def start(path):
@@ -67,6 +68,33 @@ def test_the_cache_tells_how_to_call():
         call = json.loads((path / "out").read_text())["tidemark"]["quantize_static"]
         assert (call["activation_type"], call["per_channel"]) == ("QInt8", False)
         assert call["extra_options"] == {"ActivationSymmetric": True, "WeightSymmetric": True}
+
+
+def outputs_of_several_sizes(path):
+    """Outputs that call dimensions of different sizes by one name; one declares a batch of 1, which runs are free to exceed."""
+    nodes = [ob.node("Conv", ["x", "w"], ["a"], "conv"), ob.node("Sigmoid", ["a"], ["b"], "first"),
+             ob.node("MaxPool", ["b"], ["c"], "pool", kernel_shape=[2, 2], strides=[2, 2]), ob.node("Sigmoid", ["c"], ["d"], "second")]
+    outputs = [ob.value("b", ["N", 2, "dim", "dim"]), ob.value("c", ["N", 2, "dim", "dim"]), ob.value("d", [1, 2, "dim", "dim"])]
+    weights = [ob.tensor("w", [2, 1, 1, 1], [1.0, -2.0])]
+    (path / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", ["N", 1, "H", "W"])], outputs, weights))
+    (path / "x.npy").write_bytes(npy_bytes((4, 1, 4, 4), [i / 64 - 0.25 for i in range(64)]))
+    tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "--quiet", "-o", path / "p.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--quiet").expect(DONE)
+
+
+def test_no_name_of_a_dimension_goes_from_an_output_to_another_value():
+    with folder() as path:
+        outputs_of_several_sizes(path)
+        tidemark("export", path / "enc.json", "--model", path / "m.onnx", "--to", "qdq", "-o", path / "q.onnx").expect(DONE)
+        tidemark("instrument", path / "m.onnx", "-o", path / "i.onnx").expect(DONE)
+        tidemark("transform", path / "q.onnx", "--passes", "fuse-qdq", "--lineage", path / "l.json", "-o", path / "t.onnx").expect(DONE)
+        declared = (path / "m.onnx").read_bytes().count(b"\x12\x03dim")
+        assert declared == 6
+        for name in ("q.onnx", "i.onnx", "t.onnx"):
+            assert (path / name).read_bytes().count(b"\x12\x03dim") == declared, name
+        # Where d was is an inner value now, whose batch is not the 1 that d declares.
+        assert ob.value("d", [1, 2, "dim", "dim"]) in (path / "q.onnx").read_bytes()
+        assert b"d_QuantizeLinear_Input\x12\x04\x0a\x02\x08\x01" in (path / "q.onnx").read_bytes()
 
 
 main(globals())
