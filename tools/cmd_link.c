@@ -135,6 +135,7 @@ static int link_them(const struct job *job) {
         status = find(job, &l, &diag);
     if (status == TMK_OK)
         status = write_all(job, &l, &diag);
+    end_progress();
     if (status == TMK_OK && job->json)
         put_json(&l);
     if (status == TMK_OK)

@@ -45,7 +45,6 @@ static void print_value(void *context, const char *label, uint64_t sample,
             len = snprintf(to, left, " %d", ((const uint8_t *)tensor->data)[i]);
         used += (size_t)len;
     }
-    end_progress();
     say(LEVEL_INFO, "value", NULL, "sample %llu %s %s%s:%s%s", (unsigned long long)sample, label,
         tmk_dtype_name(tensor->dtype), tmk_shape_text(&tensor->shape, shape, sizeof shape),
         elements, n > PRINTED_ELEMENTS ? " ..." : "");

@@ -173,6 +173,7 @@ static enum tmk_status rank(struct tmk_model *model, const struct tmk_encodings 
     struct tmk_ranking *ranking = NULL;
     enum tmk_status status =
         tmk_model_rank(model, encodings, run, (uint32_t)args->rank.n, &ranking, diag);
+    end_progress();
     if (status == TMK_OK)
         put_ranking(ranking, args->json);
     tmk_ranking_destroy(&ranking);
@@ -214,6 +215,7 @@ static enum tmk_status search(struct tmk_model *model, const struct tmk_encoding
         status = tmk_model_search(model, encodings, run, &options, &better, &result, diag);
     if (status == TMK_OK)
         status = tmk_encodings_write(better, args->output, diag);
+    end_progress();
     if (status == TMK_OK) {
         put_search(&result, args->json);
         remark("wrote %s", args->output);

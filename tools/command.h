@@ -149,11 +149,11 @@ struct tmk_profile;
 TMK_NODISCARD enum tmk_status write_profiles(const struct tmk_profile *profile,
                                              const struct words *files, struct tmk_diag *diag);
 
-/* For tmk_run_options.progress: one line that is rewritten when stderr is a terminal, milestones
- * else: at every tenth, as JSON at every hundredth, and where the end is not known whenever the
- * samples have doubled. */
+/* For tmk_run_options.progress: one line that is rewritten when stderr is a terminal; else a line
+ * every ten seconds, as JSON every second, and so none for short work. */
 void show_progress(void *context, uint64_t samples_done, uint64_t total);
-/* Ends the line, if one is open. */
+/* Erases the line, if one is there. Messages do so themselves; what prints to stdout after a run
+ * calls this first. */
 void end_progress(void);
 /* The same in a signal handler. */
 void drop_progress(void);

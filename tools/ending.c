@@ -107,6 +107,7 @@ static bool nobody_reads(int fd) {
 }
 
 int end_program(int status) {
+    end_progress();
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     if (nobody_reads(STDOUT_FILENO))

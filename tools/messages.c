@@ -130,6 +130,8 @@ static void put_line(enum level level, const char *event, const struct figures *
                      const char *text) {
     static const char *const names[] = {"info", "warning", "error"};
     flockfile(stderr);
+    end_progress();
+    fflush(stdout); /* where both go to one file, what was printed before stands before */
     if (as_json) {
         fprintf(stderr, "{\"event\": \"%s\", \"level\": \"%s\"", event, names[level]);
         if (figures)
@@ -166,7 +168,6 @@ int wrong_call(const struct command *command, const char *fmt, ...) {
 }
 
 int complain(enum tmk_status status, const struct tmk_diag *diag) {
-    end_progress();
     if (!hushed)
         say(LEVEL_ERROR, "error", NULL, "tidemark: %s",
             diag->text[0] ? diag->text : tmk_status_text(status));

@@ -7,14 +7,14 @@
 #include "command.h"
 #include "memory.h"
 
-enum { REDRAW_MS = 100 };
+/* Seconds from one to the next: a line that is rewritten, an object of JSON, a plain line. */
+static const double redraw = 0.1, json_interval = 1, plain_interval = 10;
 
 static struct {
-    struct timespec begin, drawn;
+    struct timespec begin, told;
     bool begun;
     atomic_bool open;
-    uint64_t before;    /* samples that an earlier run did */
-    uint64_t milestone; /* the last one told: a fraction of the total, or samples */
+    uint64_t before; /* samples that an earlier run did */
 } line;
 
 static double seconds_since(const struct timespec *begin) {
@@ -51,17 +51,6 @@ static const char *describe(const struct figures *f, char *text, size_t size) {
     return text;
 }
 
-/* Is it time for another line? Then that is noted. */
-static bool is_milestone(uint64_t samples, uint64_t total) {
-    const uint64_t parts = logs_json() ? 100 : 10;
-    uint64_t reached =
-        total ? (uint64_t)((double)samples / (double)total * (double)parts) : samples;
-    bool is = total ? reached > line.milestone : reached && reached / 2 >= line.milestone;
-    if (is)
-        line.milestone = reached;
-    return is;
-}
-
 static struct figures figures_now(uint64_t samples, uint64_t total) {
     double seconds = seconds_since(&line.begin);
     return (struct figures){
@@ -71,34 +60,45 @@ static struct figures figures_now(uint64_t samples, uint64_t total) {
 void show_progress(void *context, uint64_t samples_done, uint64_t total) {
     (void)context;
     char text[160];
+    const bool rewrites = !logs_json() && isatty(STDERR_FILENO);
     if (is_quiet())
         return;
     if (!line.begun) {
         clock_gettime(CLOCK_MONOTONIC, &line.begin);
         line.begun = true;
         line.before = samples_done;
+        if (!rewrites)
+            line.told = line.begin;
         return;
     }
-    if (!logs_json() && isatty(STDERR_FILENO)) {
-        if (seconds_since(&line.drawn) * 1000 < REDRAW_MS)
-            return;
-        clock_gettime(CLOCK_MONOTONIC, &line.drawn);
-        const struct figures figures = figures_now(samples_done, total);
-        fprintf(stderr, "\r%s\033[K", describe(&figures, text, sizeof text));
-        fflush(stderr);
-        line.open = true;
-    } else if (is_milestone(samples_done, total)) {
-        const struct figures figures = figures_now(samples_done, total);
-        say(LEVEL_INFO, "progress", &figures, "%s", describe(&figures, text, sizeof text));
+    if (seconds_since(&line.told) < (rewrites      ? redraw
+                                     : logs_json() ? json_interval
+                                                   : plain_interval))
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &line.told);
+    const struct figures figures = figures_now(samples_done, total);
+    describe(&figures, text, sizeof text);
+    if (!rewrites) {
+        say(LEVEL_INFO, "progress", &figures, "%s", text);
+        return;
     }
+    flockfile(stderr);
+    fprintf(stderr, "\r%s\033[K", text);
+    fflush(stderr);
+    line.open = true;
+    funlockfile(stderr);
 }
 
 static const char erase[] = "\r\033[K";
 
 void end_progress(void) {
-    if (line.open)
+    flockfile(stderr);
+    if (line.open) {
         fputs(erase, stderr);
+        fflush(stderr); /* it ends no line, and the next thing may go to stdout */
+    }
     line.open = false;
+    funlockfile(stderr);
 }
 
 void drop_progress(void) {

@@ -89,6 +89,7 @@ static void tell(int number, siginfo_t *info, void *context) {
     append_path(&line, path);
     append(&line, what, sizeof what - 1);
     append(&line, logs_json() ? "\"}\n" : "\n", logs_json() ? 3 : 1);
+    drop_progress();
     (void)!write(STDERR_FILENO, line.text, line.len);
     _exit(EXIT_BAD_INPUT);
 }

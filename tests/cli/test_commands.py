@@ -16,7 +16,7 @@ import zipfile
 
 import onnx_bytes as onnx
 from cli import (ANSWER_NO, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, SOURCE, WRONG_CALL, files,
-                 folder, main, npy_bytes, on_terminal, tidemark)
+                 folder, main, npy_bytes, tidemark)
 from merge_shards import make_shards
 
 RUNNING = ["params", "data", "dim", "limit", "threads", "batch"]
@@ -211,20 +211,6 @@ def test_quiet_says_nothing():
             for flag in ("--quiet", "-q"):
                 done = tidemark(*words, flag).expect(DONE)
                 assert not done.err and not done.out, done
-
-
-def test_progress_is_a_line_on_a_terminal_and_milestones_elsewhere():
-    with folder() as path:
-        words = ["profile", DIGITS, "--data", PICTURES, "-o", path / "p.json"]
-        try:
-            status, said = on_terminal(*words)
-        except OSError as error:
-            return f"no terminal to try it on: {error}"
-        assert status == DONE
-        if "samples, " in said:  # too fast a machine tells nothing
-            assert "\rwrote" not in said
-        done = tidemark(*words)
-        assert "\r" not in done.err and "\033" not in done.err, done
 
 
 def test_limit_batch_and_threads_are_obeyed():

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a run is: a line that is rewritten on a terminal, milestones elsewhere, JSON for machines.
+"""How far a run is: a line that is rewritten on a terminal, now and then a line elsewhere, JSON for machines.
 
 usage: test_progress.py PROGRAM SOURCE_ROOT FEATURES
 """
+import contextlib
 import json
 import os
 import pty
 import re
 import subprocess
+import time
 
 import onnx_bytes as onnx
 from cli import BAD_INPUT, DIGITS, DONE, PICTURES, PROGRAM, SECONDS, WRONG_CALL, folder, main, npy_bytes, tidemark
 
 TOTAL, FIRST = 100, 57
+INTERVAL = 10  # seconds between plain lines
 PLAIN = re.compile(r"(\d+)( of \d+)? samples, \d+\.\d a second(, (\d+ (s|min|h) ?)+left)?, peak \d+ MiB")
 
 
@@ -25,15 +28,22 @@ class Fed:
 
     def __init__(self, words, stderr=subprocess.PIPE):
         self.process = subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=stderr)
-        self.process.stdin.write(b"".join(entry(i) for i in range(FIRST)))
+        self.fed = 0
+        self.feed(FIRST)
+
+    def feed(self, until):
+        self.process.stdin.write(b"".join(entry(i) for i in range(self.fed, until)))
         self.process.stdin.flush()
+        self.fed = until
 
     def feed_the_rest(self):
-        self.process.stdin.write(b"".join(entry(i) for i in range(FIRST, TOTAL)))
+        self.feed(TOTAL)
         self.process.stdin.close()
 
-    def lines(self):
-        """Those of the whole run; the rest is fed after the first of them."""
+    def lines(self, wait=0):
+        """Those of the whole run; after the time one more sample is fed, and the rest after the first line."""
+        time.sleep(wait)
+        self.feed(FIRST + 1)
         first = self.process.stderr.readline()
         self.feed_the_rest()
         rest = self.process.stderr.read()
@@ -52,17 +62,26 @@ def words(path, *more, verb="profile", known=True):
             path / ("p.json" if verb == "profile" else "p.npz"), *more]
 
 
-def test_milestones():
-    for verb in ("profile", "run"):
-        for known in (True, False):
-            if verb == "run" and not known:
-                continue
-            with folder() as path:
-                lines = Fed(words(path, verb=verb, known=known)).lines()
-                seen = PLAIN.fullmatch(lines[0])
-                assert seen and int(seen[1]) <= FIRST and (seen[2] == f" of {TOTAL}") == known, lines
-                assert bool(seen[3]) == known and "\r" not in "".join(lines), lines
-                assert sum(bool(PLAIN.fullmatch(line)) for line in lines) <= 10, lines
+def test_long_work_has_a_line_now_and_then():
+    with contextlib.ExitStack() as stack:  # each waits for ten seconds, all of them at once
+        begin = time.monotonic()
+        cases = [(known, Fed(words(stack.enter_context(folder()), verb=verb, known=known)))
+                 for verb, known in (("profile", True), ("profile", False), ("run", True))]
+        for known, fed in cases:
+            lines = fed.lines(max(begin + INTERVAL + 1 - time.monotonic(), 0))
+            seen = PLAIN.fullmatch(lines[0])
+            assert seen and int(seen[1]) <= FIRST + 1 and (seen[2] == f" of {TOTAL}") == known, lines
+            assert bool(seen[3]) == known and "\r" not in "".join(lines), lines
+            assert sum(bool(PLAIN.fullmatch(line)) for line in lines) <= 1 + (time.monotonic() - begin) / INTERVAL, lines
+
+
+def test_short_work_has_no_line_of_progress():
+    with folder() as path:
+        for verb in ("profile", "run"):
+            run = [verb, DIGITS, "--data", PICTURES, "--limit", 200, "-o", path / ("p.json" if verb == "profile" else "p.npz")]
+            begin = time.monotonic()
+            done = tidemark(*run).expect(DONE)
+            assert not any(map(PLAIN.fullmatch, done.err.splitlines())) or time.monotonic() - begin > INTERVAL, done
 
 
 def test_a_line_on_a_terminal():
@@ -100,7 +119,7 @@ def test_json():
         seen = records("\n".join(Fed(words(path, "--log-json", "--nan", "warn")).lines()))
         first, done = seen[0], next(record for record in seen if record["event"] == "done")
         assert first["event"] == "progress" and first["level"] == "info", first
-        assert first["total"] == TOTAL and 0 < first["samples"] <= FIRST and first["rate"] > 0 and first["seconds_left"] > 0, first
+        assert first["total"] == TOTAL and 0 < first["samples"] <= FIRST + 1 and first["rate"] > 0 and first["seconds_left"] > 0, first
         assert first["peak_bytes"] > 1 << 20 and PLAIN.fullmatch(first["message"]), first
         assert done["samples"] == TOTAL and done["peak_bytes"] >= first["peak_bytes"] and done["rate"] > 0, done
         assert seen[-1]["message"] == f"wrote {path / 'p.json'}" and seen[-1]["event"] == "remark", seen[-1]

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every command leaves on a screen, and in a file that takes both of its streams.
+
+usage: test_terminal.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import contextlib
+import re
+import subprocess
+
+from cli import ANSWER_NO, DIGITS, DONE, PICTURES, PROGRAM, folder, main, on_terminal, tidemark
+
+PROGRESS = re.compile(r"\d samples, [0-9.]+ a second")
+RUN = ["--data", PICTURES, "--limit", 12, "--batch", 1]
+
+
+@contextlib.contextmanager
+def inputs():
+    with folder() as here:
+        for n, name in ((20, "p.json"), (6, "q.json")):
+            tidemark("profile", DIGITS, "--data", PICTURES, "--limit", n, "-o", here / name).expect(DONE)
+        tidemark("calibrate", here / "p.json", "-o", here / "e.json").expect(DONE)
+        tidemark("transform", DIGITS, "--passes", "fold-constant", "-o", here / "t.onnx").expect(DONE)
+        yield here
+
+
+def running(here):
+    """Commands that run a model for a while, and show how far they are."""
+    profile, encodings = here / "p.json", here / "e.json"
+    simulate = ["simulate", DIGITS, encodings, *RUN]
+    return [
+        ["profile", DIGITS, *RUN, "-o", here / "new.json"],
+        ["profile", DIGITS, *RUN, "-o", here / "new.json", "--kind", "print", "--observe", "probabilities"],
+        ["run", DIGITS, *RUN, "-o", here / "new.npz"],
+        simulate, [*simulate, "--json"], [*simulate, "--rank=3"],
+        [*simulate, "--search", "--profile", profile, "--budget", "2", "-o", here / "new.json"],
+        ["bench", DIGITS, *RUN, "--repeat", 1, "--seconds", 0.01],
+        ["link", profile, here / "t.onnx", "-o", here / "new.json", "--numbers", "--original", DIGITS, "--json", *RUN],
+    ]
+
+
+def looking(here):
+    """Commands that print what they find, and the statuses that they end with."""
+    profile = here / "p.json"
+    return [
+        (["show", profile], DONE), (["show", profile, "--outliers"], DONE), (["show", profile, "--nodes"], DONE),
+        (["diff", profile, here / "q.json"], ANSWER_NO), (["check", profile, "--against", DIGITS], DONE),
+        (["calibrate", profile, "-o", here / "new.json"], DONE), (["calibrate", profile, "-o", here / "new.json", "--list"], DONE),
+        (["transform", DIGITS, "--passes", "all", "-o", here / "new.onnx"], DONE),
+        (["transform", DIGITS, "--passes", "all", "-o", here / "new.onnx", "--print-after"], DONE),
+        (["export", here / "e.json", "--to", "csv", "-o", here / "new.csv", "--json"], DONE),
+        (["link", profile, here / "t.onnx", "-o", here / "new.json", "--json"], DONE),
+    ]
+
+
+def screen(said):
+    """The lines that are left on a terminal after all of it."""
+    lines = [""]
+    column = 0
+    for piece in re.split(r"(\r|\n|\x1b\[[0-9;]*[A-Za-z])", said):
+        if piece == "\n":
+            lines.append("")
+        elif piece == "\r":
+            column = 0
+        elif piece == "\x1b[K":
+            lines[-1] = lines[-1][:column]
+        elif not piece.startswith("\x1b"):
+            lines[-1] = lines[-1][:column] + piece + lines[-1][column + len(piece):]
+        column = 0 if piece == "\n" else column + (len(piece) if piece[:1] not in ("\r", "\x1b") else 0)
+    return lines
+
+
+def stable(text):
+    """Without the figures that no two runs share: those of time, and the columns that they widen."""
+    return re.sub(r" +", " ", re.sub(r"-?[0-9.]+ (s\b|samples/s|%|MiB)|\"seconds\":[0-9.]+", "", text))
+
+
+def test_progress_is_gone_before_anything_else_is_there():
+    with inputs() as here:
+        drawn = set()
+        for words in running(here):
+            try:
+                status, said = on_terminal(*words, columns=80)
+            except OSError as error:
+                return f"no terminal to try it on: {error}"
+            assert status == DONE, (words, said)
+            if PROGRESS.search(said):
+                drawn.add(words[0])
+            left = [line for line in screen(said) if PROGRESS.search(line)]
+            assert not left, (words, left)
+            for before in said.split("\r\x1b[K")[:-1]:  # between drawing and erasing nothing else was printed
+                drawing = before.rsplit("\r", 1)[-1]
+                assert "\n" not in drawing.split("\x1b[K", 1)[0] or not PROGRESS.search(drawing), (words, said)
+        assert {"run", "simulate"} <= drawn, f"no progress was drawn by the others: {drawn}"
+
+
+def test_streams_keep_their_order_in_one_file():
+    """What goes to stdout stays together, and what is said before and after it stands before and after it."""
+    with inputs() as here:
+        for words in [*running(here), *(words for words, _ in looking(here))]:
+            apart = tidemark(*words)
+            with (here / "both").open("w+") as both:
+                subprocess.run([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=both, stderr=both)
+                both.seek(0)
+                together = both.read()
+            assert stable(apart.out) in stable(together), (words, together)
+            assert len(together.splitlines()) == len((apart.out + apart.err).splitlines()), (words, together)
+            said = [line for line in apart.err.splitlines() if not re.search(r"[0-9] s\b", line)]
+            if apart.out and said and "--search" not in words:
+                assert together.index(said[-1]) > together.index(apart.out.splitlines()[0][:8]), (words, together)
+
+
+if __name__ == "__main__":
+    main(globals())
