@@ -40,8 +40,9 @@ static void put_json(const struct linking *l) {
     tmk_link_count(l->link, &counts);
     tmk_lineage_record_count(l->link->record, verdicts);
     printf("{\"method\":\"%s\",\"originals\":%u,\"values\":%u,\"values_found\":%u,\"ambiguous\":%u,"
-           "\"evidence\":{",
-           l->link->method, counts.originals, counts.values, counts.found, counts.ambiguous);
+           "\"left_out\":%u,\"evidence\":{",
+           l->link->method, counts.originals, counts.values, counts.found, counts.ambiguous,
+           counts.left_out);
     for (int e = 0; e < TMK_LINK_EVIDENCES; e++)
         printf("%s\"%s\":%u", e ? "," : "", tmk_link_evidence_name((enum tmk_link_evidence)e),
                counts.by[e]);
@@ -76,9 +77,12 @@ static void summarize(const struct linking *l) {
     if (counts.ambiguous)
         remark("%u originals are ambiguous, and were left out; --report lists them",
                counts.ambiguous);
-    if (counts.by[TMK_LINK_STRUCTURE])
-        remark("%u matches are of values that other weights make: the numbers are the original's",
-               counts.by[TMK_LINK_STRUCTURE]);
+    if (counts.left_out)
+        remark(
+            "%u originals were left out: their counterparts are computed from other weights or "
+            "inputs, so their numbers may differ; --report lists them, and --numbers finds those "
+            "that are equal",
+            counts.left_out);
 }
 
 static enum tmk_status can_write(const struct job *job, struct tmk_diag *diag) {
@@ -225,7 +229,7 @@ const struct command command_link = {
     "Finds for each value of the profiled model the value of MODEL that is the same, and writes\n"
     "the profile of MODEL. By default by fingerprint: names and the order in the file don't "
     "count,\n"
-    "and what lies behind an edit is matched by its operands, its weights or its name. With\n"
+    "and what other weights make, or what lies behind an edit, is left out. With\n"
     "--numbers MODEL may be what a compiler made of the network: both run on the same samples, "
     "and\n"
     "values are matched that are equal, in another layout, or scaled and shifted by channel. What\n"

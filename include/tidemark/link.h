@@ -21,14 +21,16 @@
 extern "C" {
 #endif
 
-/* What says that a value is an original's, strongest first. X(NAME, "name", help) */
+/* What says that a value is an original's, strongest first. STRUCTURE and what follows say which
+ * value it is, but not that it has the original's numbers: such matches are left out, but those of
+ * inputs by name. X(NAME, "name", help) */
 #define TMK_LINK_EVIDENCE_LIST(X)                                                                  \
     X(NONE, "none", "not matched")                                                                 \
     X(LINEAGE, "lineage", "a lineage says so")                                                     \
     X(CONTENT, "content", "computed alike, from equal weights")                                    \
     X(EQUAL, "equal", "equal numbers")                                                             \
     X(AFFINE, "affine", "numbers that differ by a scale and a shift")                              \
-    X(STRUCTURE, "structure", "computed alike, from other weights")                                \
+    X(STRUCTURE, "structure", "computed alike, from other weights or inputs")                      \
     X(OPERANDS, "operands", "the same operator, all operands matched")                             \
     X(WEIGHTS, "weights", "the same operator, weights of its own matched")                         \
     X(NAME, "name", "the same name, operator and shape")
@@ -45,6 +47,8 @@ struct tmk_link_match {
     enum tmk_link_evidence evidence;
     /* Not matched, for several values would do, or several originals for one value. */
     bool ambiguous;
+    /* By the evidence candidates[0] is this value, made from other contents: not matched. */
+    bool left_out;
     /* IDs of those values, or of those that were passed over for the one that was taken. */
     uint32_t *candidates;
     uint32_t n_candidates;
@@ -63,10 +67,11 @@ TMK_API const char *tmk_link_evidence_name(enum tmk_link_evidence evidence);
 
 /* ---- finding ---- */
 
-/* By fingerprint: values computed alike. `from` is the profile of the original; `to` are the
- * records of the other model (tmk_model_skeleton), both with every value of theirs. Names and the
- * order in the file don't count; what lies behind an edit is matched by its operands, its weights
- * or its name. End with tmk_link_destroy. */
+/* By fingerprint: values computed alike, from equal weights and the same inputs. `from` is the
+ * profile of the original; `to` are the records of the other model (tmk_model_skeleton), both with
+ * every value of theirs. Names and the order in the file don't count. Of what is computed from
+ * other contents (other weights, or what lies behind an edit) the counterpart is told, by
+ * structure, operands, weights or name, and left out. End with tmk_link_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_fingerprint(const struct tmk_profile *from,
                                                               const struct tmk_profile *to,
                                                               struct tmk_link **out,
@@ -112,9 +117,11 @@ TMK_API void tmk_link_destroy(struct tmk_link **link);
 
 struct tmk_link_counts {
     uint32_t originals, values;
-    uint32_t by[TMK_LINK_EVIDENCES]; /* originals; they add up; NONE: with the ambiguous */
-    uint32_t ambiguous;              /* originals */
-    uint32_t found;                  /* values that stand for an original */
+    /* Originals; they add up. NONE: with the ambiguous, and what was left out. */
+    uint32_t by[TMK_LINK_EVIDENCES];
+    uint32_t ambiguous; /* originals */
+    uint32_t left_out;  /* originals */
+    uint32_t found;     /* values that stand for an original */
 };
 TMK_API void tmk_link_count(const struct tmk_link *link, struct tmk_link_counts *out);
 /* JSON: counts, each match with its evidence, what is ambiguous, and what was not matched on either

@@ -103,13 +103,15 @@ enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
     l->link->matches = calloc((size_t)from->n_tensors + 1, sizeof *l->link->matches);
     if (!l->link->matches)
         return tmk_nomem(diag);
-    return describe(l->link->record, from, to, diag);
+    TMK_TRY(describe(l->link->record, from, to, diag));
+    return tmk_linking_mark_unlike(l);
 }
 
 void tmk_linking_finish(struct tmk_linking *l) {
     tmk_link_destroy(&l->link);
     free(l->value_of);
     free(l->original_of);
+    free(l->unlike);
     *l = (struct tmk_linking){0};
 }
 
@@ -370,8 +372,9 @@ void tmk_link_count(const struct tmk_link *link, struct tmk_link_counts *out) {
     *out = (struct tmk_link_counts){.originals = link->record->n_originals,
                                     .values = link->record->n_values};
     for (uint32_t i = 0; i < out->originals; i++) {
-        out->by[link->matches[i].evidence]++;
+        out->by[link->matches[i].left_out ? TMK_LINK_NONE : link->matches[i].evidence]++;
         out->ambiguous += link->matches[i].ambiguous;
+        out->left_out += link->matches[i].left_out;
     }
     for (uint32_t i = 0; i < out->values; i++)
         out->found += link->record->values[i].n_originals > 0;

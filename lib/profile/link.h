@@ -12,6 +12,7 @@ struct tmk_linking {
     struct tmk_link *link;
     uint32_t *value_of;    /* [original]: its value; TMK_UNLINKED: none */
     uint32_t *original_of; /* [value]: the original that it is SAME, VIEW or AFFINE to first */
+    bool *unlike; /* [original]: it may have other numbers than a value that is computed alike */
     struct tmk_diag *diag;
 };
 
@@ -46,8 +47,22 @@ bool tmk_linking_shapes_differ(const struct tmk_profile_tensor *a,
 /* The same operator and output, and there is one. */
 bool tmk_linking_same_op(const struct tmk_profile_tensor *a, const struct tmk_profile_tensor *b);
 
-/* Matches what is computed alike from equal weights; with `wanted` only originals that are marked
- * there. */
+/* Fills l->unlike: what depends on inputs that get other data in the other file, or on chance. */
+TMK_NODISCARD enum tmk_status tmk_linking_mark_unlike(struct tmk_linking *l);
+/* Takes inputs of one name that are in other places. */
+void tmk_linking_inputs(struct tmk_linking *l);
+/* Undoes matches that do not prove equal numbers: all but CONTENT, and inputs of one name. */
+TMK_NODISCARD enum tmk_status tmk_linking_leave_out(struct tmk_linking *l);
+
+#define TMK_LINK_NO_CONTEXT 0
+#define TMK_LINK_MAIN_GRAPH 1
+/* Of each value a hash of the nodes that run the body it is in; TMK_LINK_NO_CONTEXT: not known. To
+ * be freed, also on failure (TMK_NOMEM). */
+TMK_NODISCARD enum tmk_status tmk_link_contexts(const struct tmk_profile *profile, uint64_t **out,
+                                                struct tmk_diag *diag);
+
+/* Matches what is computed alike from equal weights and inputs; with `wanted` only originals that
+ * are marked there. */
 TMK_NODISCARD enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted);
 /* Matches those of the marked originals and values that have one name, one operator, and operands
  * that are all matched. */

@@ -37,15 +37,16 @@ static enum tmk_status put_original(const struct tmk_link *link, uint32_t id, st
     tmk_json_put_text(&to, "name", o->is.name);
     tmk_json_put_text(&to, "verdict", tmk_lineage_verdict_name(o->verdict));
     if (match->evidence != TMK_LINK_NONE) {
-        put_id(&to, "value", (uint64_t)o->value);
-        tmk_json_put_text(&to, "value_name", link->record->values[o->value].is.name);
+        uint32_t value = match->left_out ? match->candidates[0] : (uint32_t)o->value;
+        put_id(&to, "value", value);
+        tmk_json_put_text(&to, "value_name", link->record->values[value].is.name);
         tmk_json_put_text(&to, "evidence", tmk_link_evidence_name(match->evidence));
     }
     if (match->points) {
         tmk_json_put_double(&to, "residual", match->residual);
         tmk_json_put_u64(&to, "points", match->points);
     }
-    if (match->n_candidates)
+    if (match->n_candidates && !match->left_out)
         put_candidates(&to, match->evidence == TMK_LINK_NONE ? "candidates" : "alternatives",
                        match);
     return tmk_json_finish(&to, out, diag);
@@ -60,10 +61,13 @@ static enum tmk_status put_value(const struct tmk_link *link, uint32_t id, struc
     return tmk_json_finish(&to, out, diag);
 }
 
-enum part { MATCHES, AMBIGUOUS, UNMATCHED };
+enum part { MATCHES, LEFT_OUT, AMBIGUOUS, UNMATCHED };
 
 static enum part part_of(const struct tmk_link_match *match) {
-    return match->evidence != TMK_LINK_NONE ? MATCHES : match->ambiguous ? AMBIGUOUS : UNMATCHED;
+    return match->left_out                    ? LEFT_OUT
+           : match->evidence != TMK_LINK_NONE ? MATCHES
+           : match->ambiguous                 ? AMBIGUOUS
+                                              : UNMATCHED;
 }
 
 static enum tmk_status put_originals(const struct tmk_link *link, enum part part, const char *key,
@@ -107,6 +111,7 @@ static enum tmk_status put_header(const struct tmk_link *link, struct tmk_text *
     tmk_json_put_u64(&numbers, "values", counts.values);
     tmk_json_put_u64(&numbers, "values_found", counts.found);
     tmk_json_put_u64(&numbers, "ambiguous", counts.ambiguous);
+    tmk_json_put_u64(&numbers, "left_out", counts.left_out);
     for (int e = 0; e < TMK_LINK_EVIDENCES; e++)
         tmk_json_put_u64(&numbers, tmk_link_evidence_name((enum tmk_link_evidence)e), counts.by[e]);
     tmk_text_printf(out, "{\n\"method\": \"%s\",\n\"models\": ", link->method);
@@ -121,6 +126,7 @@ static enum tmk_status print(const struct tmk_link *link, struct tmk_text *out,
                              struct tmk_diag *diag) {
     TMK_TRY(put_header(link, out, diag));
     TMK_TRY(put_originals(link, MATCHES, "matches", out, diag));
+    TMK_TRY(put_originals(link, LEFT_OUT, "left_out", out, diag));
     TMK_TRY(put_originals(link, AMBIGUOUS, "ambiguous", out, diag));
     TMK_TRY(put_originals(link, UNMATCHED, "unmatched", out, diag));
     TMK_TRY(put_values(link, out, diag));

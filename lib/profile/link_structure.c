@@ -40,21 +40,41 @@ static int by_computation(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* content false: by structure alone. */
+/* Of one side. contexts NULL: by structure alone; else only values whose content tells their
+ * numbers, in a body together with what runs it. */
+static void list_side(const struct tmk_linking *l, bool original, const uint64_t *contexts,
+                      struct entries *out) {
+    const struct tmk_profile *side = original ? l->from : l->to;
+    for (uint32_t i = 0; i < side->n_tensors; i++) {
+        const struct tmk_profile_tensor *t = &side->tensors[i];
+        if (!t->fingerprint ||
+            (contexts && (contexts[i] == TMK_LINK_NO_CONTEXT || (original && l->unlike[i]))))
+            continue;
+        uint64_t content = !contexts                            ? 0
+                           : contexts[i] == TMK_LINK_MAIN_GRAPH ? t->content
+                                                                : t->content ^ contexts[i];
+        out->all[out->n++] = (struct entry){t->fingerprint, content, i, original};
+    }
+}
+
 static enum tmk_status list_entries(const struct tmk_linking *l, bool content,
                                     struct entries *out) {
-    const struct tmk_profile *sides[] = {l->from, l->to};
+    uint64_t *contexts[2] = {0};
+    enum tmk_status status = TMK_OK;
     out->n = 0;
     out->all = malloc(((size_t)l->from->n_tensors + l->to->n_tensors + 1) * sizeof *out->all);
     if (!out->all)
         return tmk_nomem(l->diag);
-    for (int side = 0; side < 2; side++)
-        for (uint32_t i = 0; i < sides[side]->n_tensors; i++) {
-            const struct tmk_profile_tensor *t = &sides[side]->tensors[i];
-            if (t->fingerprint)
-                out->all[out->n++] =
-                    (struct entry){t->fingerprint, content ? t->content : 0, i, side == 0};
-        }
+    for (int side = 0; content && side < 2 && status == TMK_OK; side++)
+        status = tmk_link_contexts(side ? l->to : l->from, &contexts[side], l->diag);
+    for (int side = 0; side < 2 && status == TMK_OK; side++)
+        list_side(l, side == 0, contexts[side], out);
+    free(contexts[0]);
+    free(contexts[1]);
+    if (status != TMK_OK) {
+        free(out->all);
+        return status;
+    }
     if (out->n)
         qsort(out->all, out->n, sizeof *out->all, by_computation);
     return TMK_OK;
@@ -99,25 +119,20 @@ static enum tmk_status take_names(struct tmk_linking *l, const struct group *g,
     return fits ? TMK_OK : tmk_nomem(l->diag);
 }
 
-/* Numbers of a group are equal, so it does not matter which is which; but bodies of different nodes
- * may compute alike from different operands. */
+/* Numbers of a group are equal, so it does not matter which is which. */
 static enum tmk_status take_group(struct tmk_linking *l, const struct group *g,
                                   const bool *wanted) {
-    bool inside = false;
     uint32_t next = 0;
-    for (uint32_t i = 0; i < g->n_originals; i++)
-        inside = inside || *l->from->tensors[g->originals[i].id].path;
-    if (!g->n_originals || !g->n_values || (inside && g->n_originals != g->n_values))
+    if (!g->n_originals || !g->n_values)
         return TMK_OK;
-    if (!inside)
-        TMK_TRY(take_names(l, g, wanted));
+    TMK_TRY(take_names(l, g, wanted));
     for (uint32_t i = 0; i < g->n_originals; i++) {
         uint32_t o = g->originals[i].id;
         if (l->value_of[o] != TMK_UNLINKED || (wanted && !wanted[o]))
             continue;
-        while (!inside && next < g->n_values && l->original_of[g->values[next].id] != TMK_UNLINKED)
+        while (next < g->n_values && l->original_of[g->values[next].id] != TMK_UNLINKED)
             next++;
-        uint32_t k = inside ? i : next < g->n_values ? next : g->n_values - 1;
+        uint32_t k = next < g->n_values ? next : g->n_values - 1;
         tmk_linking_take(l, o, g->values[k].id, TMK_LINK_CONTENT);
     }
     return TMK_OK;
@@ -272,6 +287,7 @@ static enum tmk_status list_ambiguous(struct tmk_link_index *x, const struct ent
 static enum tmk_status match(struct tmk_linking *l) {
     struct entries entries;
     struct tmk_link_index index;
+    tmk_linking_inputs(l);
     TMK_TRY(tmk_linking_content(l, NULL));
     TMK_TRY(list_entries(l, false, &entries));
     take_alone(l, &entries);
@@ -280,6 +296,8 @@ static enum tmk_status match(struct tmk_linking *l) {
         take_all(&index, &entries);
         status = list_ambiguous(&index, &entries);
     }
+    if (status == TMK_OK)
+        status = tmk_linking_leave_out(l);
     tmk_link_index_finish(&index);
     free(entries.all);
     return status;

@@ -56,8 +56,28 @@ def named(profile):
     return {t["name"]: t for t in profile["tensors"]}
 
 
-def pairs(report):
-    return {m["name"]: m["value_name"] for m in report["matches"]}
+def pairs(report, part="matches"):
+    return {m["name"]: m["value_name"] for m in report[part]}
+
+
+def both(report):
+    return {**pairs(report), **pairs(report, "left_out")}
+
+
+def never(out):
+    return {name for name, t in named(out).items() if t["status"] == "never"}
+
+
+def hold_against_a_run(path, model, out, *data):
+    """What was carried is what a run of the other file finds; returns its names."""
+    tidemark("profile", path / model, *data, "-o", path / "run.json").expect(DONE)
+    want, carried = named(json.loads((path / "run.json").read_text())), []
+    for name, tensor in named(out).items():
+        if tensor["status"] != "never" and tensor["kind"] != "weight":
+            carried.append(name)
+            for field in ("min", "max", "sum", "count", "zeros"):
+                assert tensor.get(field) == want[name].get(field), (name, field, tensor.get(field), want[name].get(field))
+    return sorted(carried)
 
 
 def renamed(prefix):
@@ -80,28 +100,88 @@ def test_other_names_and_another_order_are_the_same_network():
                 assert got[name].get(field) == tensor.get(field), (name, field)
 
 
-def test_other_weights_are_matched_by_structure_and_said_so():
+def test_other_weights_make_counterparts_that_are_left_out():
     with folder() as path:
         start(path)
         (path / "b.onnx").write_bytes(network("other_", factor=1.25))
-        done = tidemark("link", path / "a.json", path / "b.onnx", "--json", "--report", path / "report.json")
-        done.expect(DONE, "other weights")
+        done = tidemark("link", path / "a.json", path / "b.onnx", "--json", "--report", path / "report.json", "-o", path / "out.json")
+        done.expect(DONE, "other weights", "--numbers")
         summary, report = json.loads(done.out), json.loads((path / "report.json").read_text())
-        assert pairs(report) == renamed("other_")
-        by = {m["name"]: m["evidence"] for m in report["matches"]}
-        assert by["x"] == by["pads"] == "content" and by["c1"] == by["w1"] == by["y"] == "structure", by
-        assert summary["evidence"]["structure"] == 9 and summary["evidence"]["content"] == 2, summary
+        assert pairs(report) == {"x": "x", "pads": "other_pads"}, pairs(report)
+        assert both(report) == renamed("other_"), report
+        assert {m["evidence"] for m in report["left_out"]} == {"structure"}, report["left_out"]
+        assert summary["evidence"]["structure"] == 0 and summary["evidence"]["content"] == 2 and summary["left_out"] == 9, summary
+        out = json.loads((path / "out.json").read_text())
+        assert never(out) == set(renamed("other_").values()) - {"x", "other_pads", "other_w1", "other_w2"}, never(out)
 
 
-def test_behind_an_edit_weights_and_operands_speak():
+def test_behind_an_edit_weights_and_operands_tell_counterparts():
     with folder() as path:
         start(path)
         (path / "b.onnx").write_bytes(network("other_", scaled=True))
-        _, report = link(path, "b.onnx")
-        assert pairs(report) == renamed("other_"), pairs(report)
-        by = {m["name"]: m["evidence"] for m in report["matches"]}
+        out, report = link(path, "b.onnx")
+        assert both(report) == renamed("other_"), both(report)
+        assert set(pairs(report)) == {"x", "w1", "w2", "pads"}, pairs(report)
+        assert hold_against_a_run(path, "b.onnx", out, "--data", path / "x.npy") == ["x"]
+        by = {m["name"]: m["evidence"] for part in ("matches", "left_out") for m in report[part]}
         assert by["c1"] == "weights" and by["r1"] == "operands" and by["w1"] == "content", by
-        assert sorted(v["name"] for v in report["unmatched_values"]) == ["other_half", "other_scaled"]
+        unmatched = {v["name"] for v in report["unmatched_values"]}
+        assert unmatched == set(pairs(report, "left_out").values()) | {"other_half", "other_scaled"}, unmatched
+
+
+def test_names_are_no_numbers():
+    """A batch norm was folded into the convolution before it, and every name was kept."""
+    with folder() as path:
+        start_numbers(path)
+        weights = {"t1": "w", "t2": "b", "t5": "k"}
+        (path / "b.onnx").write_bytes(compiled(names={"in0": "x", "t3": "c", "t4": "r", "t6": "y", **weights}))
+        out, report = link(path, "b.onnx")
+        assert pairs(report) == {"x": "x", "k": "k"}, pairs(report)
+        assert {"c", "r", "y"} <= set(pairs(report, "left_out")) and {"c", "r", "y"} == never(out), report
+        assert hold_against_a_run(path, "b.onnx", out, "--data", path / "x.npy") == ["x"]
+
+
+BOOL = 9
+
+
+def loop(before, count=2, step="Add"):
+    """A loop over what an operator makes of x."""
+    body = ob.graph([ob.node("Identity", ["on"], ["still"]), ob.node(step, ["s", "s"], ["t"])],
+                    [ob.value("i", [], ob.INT64), ob.value("on", [], BOOL), ob.value("s", [1, 4])],
+                    [ob.value("still", [], BOOL), ob.value("t", [1, 4])])
+    return ob.model([ob.node(before, ["x"], ["h"]), ob.node("Loop", ["m", "", "h"], ["y"], body=body)], [ob.value("x", [1, 4])],
+                    [ob.value("y", [1, 4])], [ob.tensor("m", [], [count], ob.INT64)])
+
+
+def test_what_a_body_computes_depends_on_what_runs_it():
+    with folder() as path:
+        (path / "x.npy").write_bytes(npy_bytes((SAMPLES, 1, 4), numbers(SAMPLES * 4, 3)))
+        (path / "a.onnx").write_bytes(loop("Relu"))
+        tidemark("profile", path / "a.onnx", "--data", path / "x.npy", "-o", path / "a.json").expect(DONE)
+        for other, carried in ((loop("Relu"), {"x", "h", "s", "t", "y"}), (loop("Abs"), {"x"}), (loop("Relu", count=3), {"x", "h"}),
+                               (loop("Relu", step="Mul"), {"x", "h"})):
+            (path / "b.onnx").write_bytes(other)
+            out, report = link(path, "b.onnx")
+            found = set(hold_against_a_run(path, "b.onnx", out, "--data", path / "x.npy"))
+            assert {"x", "h", "s", "t", "y"} & found == carried, (found, report["matches"])
+
+
+def test_inputs_in_another_order_are_told_by_name():
+    def difference(first, second):
+        return ob.model([ob.node("Sub", [first, second], ["d"]), ob.node("Relu", ["d"], ["y"])],
+                        [ob.value(n, [1, 4]) for n in (first, second)], [ob.value("y", [1, 4])])
+
+    with folder() as path:
+        data = []
+        for seed, name in enumerate("pq"):
+            (path / f"{name}.npy").write_bytes(npy_bytes((SAMPLES, 1, 4), [(seed + 1) * n for n in numbers(SAMPLES * 4, seed)]))
+            data += ["--data", f"{name}={path / name}.npy"]
+        (path / "a.onnx").write_bytes(difference("p", "q"))
+        (path / "b.onnx").write_bytes(difference("q", "p"))
+        tidemark("profile", path / "a.onnx", *data, "-o", path / "a.json").expect(DONE)
+        out, report = link(path, "b.onnx")
+        assert pairs(report) == {"p": "p", "q": "q"}, report
+        assert hold_against_a_run(path, "b.onnx", out, *data) == ["p", "q"]
 
 
 def test_twins_are_not_told_apart_by_guessing():
@@ -170,7 +250,8 @@ def test_a_long_chain_and_a_crowd_of_readers_take_seconds():
         (path / "x.npy").write_bytes(npy_bytes((1, 1, 4), [1.0, 2.0, 3.0, 4.0]))
         tidemark("profile", path / "a.onnx", "--data", path / "x.npy", "-o", path / "a.json").expect(DONE)
         _, report = link(path, "b.onnx")
-        assert pairs(report) == {"x": "x", "s": "zs", "telling": "ztelling", "e": "ze", "y": "y"}, report["counts"]
+        assert pairs(report) == {"x": "x", "s": "zs", "telling": "ztelling"}, report["counts"]
+        assert pairs(report, "left_out") == {"e": "ze", "y": "y"}, report["counts"]
         assert {m["name"] for m in report["ambiguous"]} == {f"h{i}" for i in range(6000)}, report["counts"]
         assert all(len(m["candidates"]) == 16 for m in report["ambiguous"])
 
@@ -189,16 +270,17 @@ def with_batch_norm(lift=0.0):
     return ob.model(nodes, [ob.value("x", [1, 1, SIDE, SIDE])], [ob.value("y", [1, CHANNELS, SIDE - 2, SIDE - 2])], weights)
 
 
-def compiled(lift=0.0, relu=True):
-    """The same by another compiler: no batch norm, no identity, no name of before."""
+def compiled(lift=0.0, relu=True, names=None):
+    """The same by another compiler: no batch norm, no identity, and no name of before, or `names` instead."""
+    n = lambda name: (names or {}).get(name, name)
     scale = [g / math.sqrt(v + EPSILON) for g, v in zip(GAMMA, VAR)]
     kernel = numbers(CHANNELS * 9, 1)
     folded = [x * scale[i // 9] for i, x in enumerate(kernel)]
     shift = [b + lift - m * s for b, m, s in zip(BETA, MEAN, scale)]
-    nodes = [ob.node("Conv", ["in0", "t1", "t2"], ["t3"])] + ([ob.node("Relu", ["t3"], ["t4"])] if relu else []) + \
-        [ob.node("Add", ["t4" if relu else "t3", "t5"], ["t6"])]
-    weights = [ob.tensor("t1", [CHANNELS, 1, 3, 3], folded), ob.tensor("t2", [CHANNELS], shift), ob.tensor("t5", [1], [0.75])]
-    return ob.model(nodes, [ob.value("in0", [1, 1, SIDE, SIDE])], [ob.value("t6", [1, CHANNELS, SIDE - 2, SIDE - 2])], weights)
+    nodes = [ob.node("Conv", [n("in0"), n("t1"), n("t2")], [n("t3")])] + ([ob.node("Relu", [n("t3")], [n("t4")])] if relu else []) + \
+        [ob.node("Add", [n("t4" if relu else "t3"), n("t5")], [n("t6")])]
+    weights = [ob.tensor(n("t1"), [CHANNELS, 1, 3, 3], folded), ob.tensor(n("t2"), [CHANNELS], shift), ob.tensor(n("t5"), [1], [0.75])]
+    return ob.model(nodes, [ob.value(n("in0"), [1, 1, SIDE, SIDE])], [ob.value(n("t6"), [1, CHANNELS, SIDE - 2, SIDE - 2])], weights)
 
 
 def start_numbers(path, lift=0.0, relu=True):
