@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized networks where they arrive: a table network x setting x consumer, made by running the consumer.
+
+Each row has the decibels of ONNX Runtime's own quantize_static (MinMax) with the same settings, and ours, against the float network, on
+samples that nothing was calibrated on. Exit status 1 where ONNX Runtime's works and ours does not, or is more than 0.5 dB below.
+"""
+import argparse
+import contextlib
+import hashlib
+import io
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from pathlib import Path
+
+import cases
+
+SLACK = 0.5  # decibels
+SECONDS = 1200
+QUANTIZABLE = ("Conv", "MatMul", "Gemm", "ConvTranspose")
+
+
+def settings_of(ort, model):
+    """Name: (what quantize_static gets, what `tidemark calibrate` gets, its config), the latter None where it has no such setting."""
+    types, minmax = ort.QuantType, ["--method", "minmax", "--scheme", "asymmetric"]
+    int8 = [*minmax, "--dtype", "int8", "--weights-per-tensor"]
+    wanted = ["MatMul", "Conv", "Gemm"]
+    named = [node.name for node in model.graph.node if node.op_type in QUANTIZABLE]
+    three = list(dict.fromkeys([named[0], named[len(named) // 2], named[-1]])) if named else []
+    others = sorted({node.op_type for node in model.graph.node} - set(wanted))
+    def left(key, values):
+        return {"rules": [{"match": {key: value}, "quantize": False} for value in values]}
+    return {
+        "defaults": ({}, int8, {}),
+        "int8 symmetric": ({"activation_type": types.QInt8, "weight_type": types.QInt8, "extra_options": {"ActivationSymmetric": True}},
+                           ["--method", "minmax", "--scheme", "symmetric", "--dtype", "int8", "--weights-per-tensor"], {}),
+        "uint16": ({"activation_type": types.QUInt16}, [*minmax, "--dtype", "uint16", "--weights-per-tensor"], {}),
+        "int16 x int8": ({"activation_type": types.QInt16, "weight_type": types.QInt8},
+                         [*minmax, "--dtype", "int16", "--weights-per-tensor"], {}),
+        "per_channel": ({"per_channel": True}, [*minmax, "--dtype", "int8"], {}),
+        "reduce_range": ({"reduce_range": True}, None, {}),
+        "op_types": ({"op_types_to_quantize": wanted}, int8, left("op", others)),
+        "nodes_to_exclude": ({"nodes_to_exclude": three}, int8, left("node", three)),
+        "QOperator": ({"quant_format": ort.QuantFormat.QOperator}, None, {}),
+    }
+
+
+# ---- running ----
+
+class Reader:
+    """ONNX Runtime's CalibrationDataReader."""
+
+    def __init__(self, feeds):
+        self.feeds, self.left = feeds, iter(feeds)
+
+    def get_next(self):
+        return next(self.left, None)
+
+    def rewind(self):
+        self.left = iter(self.feeds)
+
+    def __len__(self):
+        return len(self.feeds)
+
+    def set_range(self, start_index, end_index):
+        self.left = iter(self.feeds[start_index:end_index])
+
+
+def run(model, feeds, optimised):
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    return [session.run(None, feed) for feed in feeds]
+
+
+def decibels(wanted, got):
+    """Of the mean, over float outputs, of noise's share of the signal. Outputs whose shapes depend on numbers are left out where they
+    differ, and infinities that both have."""
+    import numpy as np
+    shares = []
+    for outputs in zip(zip(*wanted), zip(*got)):
+        signal = noise = 0.0
+        for a, b in zip(*outputs):
+            if not isinstance(a, np.ndarray) or a.dtype.kind != "f" or a.shape != b.shape:
+                continue
+            a, b = a.astype(np.float64), b.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                noise += np.where(a == b, 0, (a - b) ** 2).sum()
+            signal += (a[np.isfinite(a)] ** 2).sum()
+        if signal > 0:
+            shares.append(noise / signal)
+    if not shares:
+        return None
+    share = float(np.mean(shares))
+    return -100.0 if not np.isfinite(share) else round(float(-10 * np.log10(max(share, 1e-20))), 2)
+
+
+def one_line(error):
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:300]
+
+
+class Network:
+    """What one worker does: a network, all settings, one consumer after the other."""
+
+    def __init__(self, options, name, scratch):
+        import onnx
+        from onnxruntime import quantization
+        self.options, self.name, self.scratch, self.ort = options, name, Path(scratch), quantization
+        self.folder = options.networks / name
+        self.model = self.folder / "model.onnx"
+        proto = onnx.load(self.model)
+        nameless = [node for node in proto.graph.node if not node.name]
+        if nameless:  # both sides get the same names, since nodes_to_exclude needs some
+            for i, node in enumerate(proto.graph.node):
+                node.name = node.name or f"node_{i}"
+            self.named = self.scratch / "named.onnx"
+            onnx.save(proto, self.named)
+        else:
+            self.named = self.model
+        self.settings = settings_of(quantization, proto)
+        self.calibrate, self.check = (cases.read(options.networks, name, kind) for kind in ("calibrate", "check"))
+        self.wanted = run(self.model, self.check, False)
+        self.sources = {}
+
+    def source(self, setting):
+        return self.named if setting == "nodes_to_exclude" else self.model
+
+    def figure(self, path):
+        """Decibels as loaded optimised and as written, or the reason that there are none."""
+        found = {}
+        for key, optimised in (("optimised", True), ("plain", False)):
+            try:
+                found[key] = decibels(self.wanted, run(path, self.check, optimised))
+            except Exception as error:
+                found[key] = "does not run: " + one_line(error)
+        return found
+
+    def made(self, make, path):
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                make(path)
+        except Exception as error:
+            if self.options.traceback:
+                traceback.print_exc()
+            return dict.fromkeys(("optimised", "plain"), one_line(error))
+        return self.figure(path)
+
+    def theirs(self, setting):
+        """ONNX Runtime's own; kept beside the network, since it is always the same."""
+        import onnxruntime
+        words, _, _ = self.settings[setting]
+        key = hashlib.sha256(repr((onnxruntime.__version__, len(self.calibrate), len(self.check), setting, words)).encode()
+                             + self.model.read_bytes()).hexdigest()
+        path = self.folder / "onnxruntime.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+        if key not in known:
+            known[key] = self.made(lambda out: self.ort.quantize_static(self.source(setting), out, Reader(self.calibrate), **words),
+                                   self.scratch / "theirs.onnx")
+            path.write_text(json.dumps(known))
+        return known[key]
+
+    def drop_in(self, setting):
+        import tidemark.ort
+        words, _, _ = self.settings[setting]
+        return self.made(lambda out: tidemark.ort.quantize_static(self.source(setting), out, Reader(self.calibrate), **words),
+                         self.scratch / "ours.onnx")
+
+    def qdq(self, setting):
+        _, words, config = self.settings[setting]
+        if words is None:
+            return dict.fromkeys(("optimised", "plain"), "no such setting")
+        def make(out):
+            model = self.source(setting)
+            if model not in self.sources:
+                self.sources[model] = self.scratch / f"profile{len(self.sources)}.json"
+                self.program("profile", model, "--data", self.folder / "calibrate", "-o", self.sources[model], "--quiet")
+            (self.scratch / "config.json").write_text(json.dumps(config))
+            self.program("calibrate", self.sources[model], "-o", self.scratch / "enc.json", *words, "--config", self.scratch / "config.json")
+            self.program("export", self.scratch / "enc.json", "--model", model, "--to", "qdq", "-o", out)
+        return self.made(make, self.scratch / "qdq.onnx")
+
+    def program(self, *words):
+        done = subprocess.run([self.options.program, *map(str, words)], capture_output=True, encoding="utf-8", errors="replace",
+                              timeout=SECONDS)
+        if done.returncode:
+            raise RuntimeError(f"tidemark {words[0]}: status {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
+
+    def rows(self, skip):
+        """(row number, row) of those that are not among the first `skip`."""
+        at = 0
+        for setting in self.settings:
+            for consumer, make in (("quantize_static", self.drop_in), ("qdq", self.qdq)):
+                if self.options.setting and setting not in self.options.setting:
+                    continue
+                if self.options.consumer and consumer not in self.options.consumer:
+                    continue
+                if at >= skip:
+                    theirs, ours = self.theirs(setting), make(setting)
+                    for load in ours:
+                        yield {"network": self.name, "setting": setting, "consumer": f"{consumer}, {load}", "theirs": theirs[load],
+                               "ours": ours[load]}
+                    yield None  # one more is done
+                at += 1
+
+
+def work(options, name, skip):
+    """The worker: rows as lines of JSON."""
+    import onnxruntime
+    onnxruntime.set_default_logger_severity(4)
+    logging.disable(logging.CRITICAL)
+    with tempfile.TemporaryDirectory() as scratch:
+        network = Network(options, name, scratch)
+        print('\n@"began"')
+        for row in network.rows(skip):
+            print("\n@" + json.dumps(row), flush=True)
+
+
+def worker_rows(options, name):
+    """A network in a process of its own; where that dies, the cell is told, and another goes on behind it."""
+    done, status = 0, None
+    while status != 0:
+        words = [sys.executable, "-B", *sys.argv, "--worker", name, "--skip", str(done)]
+        began, text = False, []
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace") as process:
+            timer = threading.Timer(SECONDS, process.kill)
+            timer.start()
+            for line in process.stdout:
+                if not line.startswith("@"):
+                    text += [line] if line.strip() else []
+                    continue
+                row = json.loads(line[1:])
+                if row == "began":
+                    began = True
+                elif row:
+                    yield row
+                else:
+                    done += 1
+            timer.cancel()
+        status = process.returncode
+        if options.traceback:
+            print("".join(text))
+        if status:
+            yield {"network": name, "setting": f"cell {done}", "consumer": "worker", "theirs": 0.0,
+                   "ours": f"status {status}: {text[-1].strip() if text else 'no word'}"}
+            if not began:
+                return
+            done += 1
+
+
+# ---- the table ----
+
+def verdict(row):
+    theirs, ours = row["theirs"], row["ours"]
+    if ours == "no such setting":
+        return "n/a"
+    if not isinstance(theirs, (int, float)):
+        return "ok" if isinstance(ours, (int, float)) else "neither"
+    if not isinstance(ours, (int, float)):
+        return "FAILS"
+    return "BELOW" if ours < theirs - SLACK else "ok"
+
+
+def show(row):
+    def text(value):
+        return f"{value:.2f}" if isinstance(value, (int, float)) else str(value)
+    theirs = text(row["theirs"]) if isinstance(row["theirs"], (int, float)) else "-"
+    return f"{row['verdict']:7} {row['network']:24} {row['setting']:17} {row['consumer']:26} {theirs:>8}  {text(row['ours'])}"
+
+
+def summary(rows):
+    counts = {}
+    for row in rows:
+        at = counts.setdefault(row["consumer"], dict.fromkeys(("ok", "BELOW", "FAILS", "neither", "n/a"), 0))
+        at[row["verdict"]] += 1
+    for consumer, at in counts.items():
+        print(f"{consumer:28} " + "  ".join(f"{key} {value}" for key, value in at.items()))
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program", type=Path, help="tidemark")
+    parser.add_argument("source", type=Path, help="the source tree, for its Python package")
+    parser.add_argument("extension", type=Path, help="tidemark._core as it was built")
+    parser.add_argument("--networks", type=Path, help="a folder of networks.py's; without it, small networks are made")
+    parser.add_argument("--network", action="append", help="only these (default: all)")
+    parser.add_argument("--setting", action="append", help="only these (default: all)")
+    parser.add_argument("--consumer", action="append", help="only these: quantize_static, qdq")
+    parser.add_argument("--json", type=Path, help="where to write all rows")
+    parser.add_argument("--failures", action="store_true", help="print rows that fail, no others")
+    parser.add_argument("--traceback", action="store_true", help="print what was raised")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def package(options, folder):
+    """The Python package over the extension that was built."""
+    shutil.copytree(options.source / "python" / "tidemark", Path(folder) / "tidemark", ignore=shutil.ignore_patterns("*.c", "*.h"))
+    shutil.copy(options.extension, Path(folder) / "tidemark")
+    library = options.extension.resolve().parent.parent / "lib"
+    for key, value in (("PYTHONPATH", folder), ("LD_LIBRARY_PATH", library)):
+        os.environ[key] = os.pathsep.join(filter(None, [str(value), os.environ.get(key)]))
+
+
+def main():
+    options = parse()
+    if options.worker:
+        return work(options, options.worker, options.skip)
+    with tempfile.TemporaryDirectory() as folder:
+        package(options, folder)
+        if not options.networks:
+            options.networks = Path(folder) / "networks"
+            cases.write_small(options.networks)
+            sys.argv += ["--networks", str(options.networks)]
+        names = options.network or sorted(path.parent.name for path in options.networks.glob("*/model.onnx"))
+        rows = []
+        for name in names:
+            for row in worker_rows(options, name):
+                row["verdict"] = verdict(row)
+                rows.append(row)
+                if not options.failures or row["verdict"] in ("FAILS", "BELOW"):
+                    print(show(row), flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(rows, indent=1))
+    summary(rows)
+    if not rows:
+        print("no rows")
+    bad = sum(row["verdict"] in ("FAILS", "BELOW") for row in rows)
+    print(f"{bad} of {len(rows)} cells fail")
+    sys.exit(1 if bad or not rows else 0)
+
+
+try:
+    import numpy
+    import onnx
+    import onnxruntime
+except ImportError as missing:
+    print(f"skipped: {missing} (TIDEMARK_TEST_PYTHON names the interpreter that has it)")
+    sys.exit(77)
+if __name__ == "__main__":
+    main()
