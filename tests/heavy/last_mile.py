@@ -22,8 +22,18 @@ from pathlib import Path
 import cases
 
 SLACK = 0.5  # decibels
+NOTHING = "no such setting"
 SECONDS = 1200
 QUANTIZABLE = ("Conv", "MatMul", "Gemm", "ConvTranspose")
+# Consumers in interpreters of their own: what is exported for them, and the settings that they are tried with.
+ELSEWHERE = {
+    "openvino": ("qdq", ("defaults", "int8 symmetric", "per_channel", "op_types", "nodes_to_exclude")),
+    "tvm": ("qdq", ("defaults", "per_channel")),
+    "qnn": ("qdq", ("defaults", "uint16")),
+    "aimet": ("aimet", ("int8 symmetric", "uint16")),
+    "quark": ("quark", ("defaults",)),
+    "modelopt": ("tensorrt-cache", ("int8 symmetric",)),
+}
 
 
 def settings_of(ort, model):
@@ -175,19 +185,61 @@ class Network:
         return self.made(lambda out: tidemark.ort.quantize_static(self.source(setting), out, Reader(self.calibrate), **words),
                          self.scratch / "ours.onnx")
 
-    def qdq(self, setting):
+    def exported(self, setting, kind, out):
+        """What calibrate and export make of a profile."""
         _, words, config = self.settings[setting]
         if words is None:
-            return dict.fromkeys(("optimised", "plain"), "no such setting")
-        def make(out):
-            model = self.source(setting)
-            if model not in self.sources:
-                self.sources[model] = self.scratch / f"profile{len(self.sources)}.json"
-                self.program("profile", model, "--data", self.folder / "calibrate", "-o", self.sources[model], "--quiet")
-            (self.scratch / "config.json").write_text(json.dumps(config))
-            self.program("calibrate", self.sources[model], "-o", self.scratch / "enc.json", *words, "--config", self.scratch / "config.json")
-            self.program("export", self.scratch / "enc.json", "--model", model, "--to", "qdq", "-o", out)
-        return self.made(make, self.scratch / "qdq.onnx")
+            raise LookupError(NOTHING)
+        model = self.source(setting)
+        if model not in self.sources:
+            self.sources[model] = self.scratch / f"profile{len(self.sources)}.json"
+            self.program("profile", model, "--data", self.folder / "calibrate", "-o", self.sources[model], "--quiet")
+        (self.scratch / "config.json").write_text(json.dumps(config))
+        self.program("calibrate", self.sources[model], "-o", self.scratch / "enc.json", *words, "--config", self.scratch / "config.json")
+        self.program("export", self.scratch / "enc.json", "--model", model, "--to", kind, "-o", out)
+
+    def qdq(self, setting):
+        return self.made(lambda out: self.exported(setting, "qdq", out), self.scratch / "qdq.onnx")
+
+    def elsewhere(self, consumer, setting):
+        """(what the consumer makes by itself, or of ONNX Runtime's model; what it makes of ours), in decibels."""
+        kind, _ = ELSEWHERE[consumer]
+        ours, theirs = self.scratch / f"ours-{kind}.onnx", None
+        if kind == "qdq":
+            theirs = self.scratch / "theirs.onnx"
+        def attempt(make, job):
+            try:
+                make()
+                return self.run_elsewhere(consumer, job)
+            except Exception as error:
+                return one_line(error)
+        def quantize():
+            self.ort.quantize_static(self.source(setting), theirs, Reader(self.calibrate), **self.settings[setting][0])
+        bits = 16 if "16" in setting else 8
+        if kind == "qdq":
+            return (attempt(quantize, {"model": str(theirs)}),
+                    attempt(lambda: self.exported(setting, kind, ours), {"model": str(ours)}))
+        job = {"model": str(self.source(setting)), "bits": bits, "file": None}
+        return (attempt(lambda: None, job), attempt(lambda: self.exported(setting, kind, ours), {**job, "file": str(ours)}))
+
+    def run_elsewhere(self, consumer, job):
+        import numpy as np
+        for kind, feeds in (("calibrate", self.calibrate), ("check", self.check)):
+            path = self.scratch / f"{kind}.npz"
+            if not path.exists():
+                np.savez(path, **{f"{i}/{key}": array for i, feed in enumerate(feeds) for key, array in feed.items()})
+            job[kind] = str(path)
+        out = self.scratch / "out.npz"
+        out.unlink(missing_ok=True)
+        (self.scratch / "job.json").write_text(json.dumps({**job, "out": str(out)}))
+        python = dict(word.split("=", 1) for word in self.options.python)[consumer]
+        environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
+        done = subprocess.run([python, "-B", Path(__file__).with_name("consumer_run.py"), consumer, self.scratch / "job.json"],
+                              capture_output=True, encoding="utf-8", errors="replace", timeout=SECONDS / 4, env=environment)
+        if done.returncode:
+            raise RuntimeError(f"{consumer}: status {done.returncode}: {(done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]}")
+        with np.load(out) as arrays:
+            return decibels(self.wanted, [[arrays[f"{i}/{k}"] for k in range(len(outputs))] for i, outputs in enumerate(self.wanted)])
 
     def program(self, *words):
         done = subprocess.run([self.options.program, *map(str, words)], capture_output=True, encoding="utf-8", errors="replace",
@@ -195,22 +247,30 @@ class Network:
         if done.returncode:
             raise RuntimeError(f"tidemark {words[0]}: status {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
 
-    def rows(self, skip):
-        """(row number, row) of those that are not among the first `skip`."""
-        at = 0
+    def cells(self):
+        """(setting, consumer) of all that is asked for."""
+        here = ["quantize_static", "qdq"] + [word.split("=")[0] for word in self.options.python]
         for setting in self.settings:
-            for consumer, make in (("quantize_static", self.drop_in), ("qdq", self.qdq)):
+            for consumer in here:
                 if self.options.setting and setting not in self.options.setting:
                     continue
                 if self.options.consumer and consumer not in self.options.consumer:
                     continue
-                if at >= skip:
-                    theirs, ours = self.theirs(setting), make(setting)
-                    for load in ours:
-                        yield {"network": self.name, "setting": setting, "consumer": f"{consumer}, {load}", "theirs": theirs[load],
-                               "ours": ours[load]}
-                    yield None  # one more is done
-                at += 1
+                if consumer not in ELSEWHERE or setting in ELSEWHERE[consumer][1]:
+                    yield setting, consumer
+
+    def rows(self, skip):
+        """Of the cells behind the first `skip`; None at the end of each cell."""
+        for setting, consumer in list(self.cells())[skip:]:
+            row = {"network": self.name, "setting": setting}
+            if consumer in ELSEWHERE:
+                theirs, ours = self.elsewhere(consumer, setting)
+                yield {**row, "consumer": f"{ELSEWHERE[consumer][0]} in {consumer}", "theirs": theirs, "ours": ours}
+            else:
+                theirs, ours = self.theirs(setting), (self.drop_in if consumer == "quantize_static" else self.qdq)(setting)
+                for load in ours:
+                    yield {**row, "consumer": f"{consumer}, {load}", "theirs": theirs[load], "ours": ours[load]}
+            yield None
 
 
 def work(options, name, skip):
@@ -261,7 +321,7 @@ def worker_rows(options, name):
 
 def verdict(row):
     theirs, ours = row["theirs"], row["ours"]
-    if ours == "no such setting":
+    if str(ours).endswith(NOTHING):
         return "n/a"
     if not isinstance(theirs, (int, float)):
         return "ok" if isinstance(ours, (int, float)) else "neither"
@@ -294,7 +354,9 @@ def parse():
     parser.add_argument("--networks", type=Path, help="a folder of networks.py's; without it, small networks are made")
     parser.add_argument("--network", action="append", help="only these (default: all)")
     parser.add_argument("--setting", action="append", help="only these (default: all)")
-    parser.add_argument("--consumer", action="append", help="only these: quantize_static, qdq")
+    parser.add_argument("--python", action="append", default=[], metavar="CONSUMER=PYTHON",
+                        help=f"an interpreter that has one of {', '.join(ELSEWHERE)}")
+    parser.add_argument("--consumer", action="append", help="only these: quantize_static, qdq (in ONNX Runtime), and those of --python")
     parser.add_argument("--json", type=Path, help="where to write all rows")
     parser.add_argument("--failures", action="store_true", help="print rows that fail, no others")
     parser.add_argument("--traceback", action="store_true", help="print what was raised")
