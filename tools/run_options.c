@@ -85,6 +85,14 @@ static void warn_of_fewer_threads(void *context, enum tmk_thread_work work, uint
     told[work] = true;
 }
 
+static void warn_of_data(void *context, const char *text) {
+    static bool told; /* some commands run more than once */
+    (void)context;
+    if (!told)
+        warn_of("%s", text);
+    told = true;
+}
+
 bool make_run_options(const struct command *command, struct run_args *args,
                       const struct words *rest, size_t from, struct tmk_run_options *out,
                       int *exit_status) {
@@ -142,7 +150,8 @@ bool make_run_options(const struct command *command, struct run_args *args,
                                     .threads = (uint32_t)args->threads,
                                     .batch = (uint32_t)args->batch,
                                     .progress = is_quiet() ? NULL : show_progress,
-                                    .fewer_threads = warn_of_fewer_threads};
+                                    .fewer_threads = warn_of_fewer_threads,
+                                    .remark = warn_of_data};
     return true;
 }
 

@@ -122,12 +122,17 @@ int64_t tmk_graph_opset(const struct tmk_graph *graph, const char *domain) {
     return 0;
 }
 
+/* Exporters write "?" for what has no name. */
+static bool names(const char *symbol) {
+    return symbol && *symbol && strcmp(symbol, "?") != 0;
+}
+
 static enum tmk_status copy_type(struct tmk_graph *graph, const struct tmk_type *from,
                                  struct tmk_type *to, struct tmk_diag *diag) {
     *to = *from;
     for (int i = 0; i < TMK_MAX_RANK; i++) {
         to->symbol[i] = NULL;
-        if (from->has_shape && i < from->shape.rank && from->symbol[i]) {
+        if (from->has_shape && i < from->shape.rank && names(from->symbol[i])) {
             to->symbol[i] = tmk_arena_strdup(graph->arena, from->symbol[i]);
             if (!to->symbol[i])
                 return tmk_nomem(diag);

@@ -233,7 +233,7 @@ static enum tmk_status read_shape(const TmkPb__Shape *pb, struct tmk_type *out,
     for (size_t i = 0; i < pb->n_dim; i++) {
         const TmkPb__Dim *dim = pb->dim[i];
         out->shape.dim[i] = dim->has_dim_value && dim->dim_value >= 0 ? dim->dim_value : -1;
-        if (!dim->has_dim_value && dim->dim_param && *dim->dim_param)
+        if (!dim->has_dim_value)
             out->symbol[i] = dim->dim_param;
     }
     return TMK_OK;

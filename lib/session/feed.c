@@ -327,6 +327,8 @@ struct tmk_feed_plan tmk_session_feed_plan(const struct tmk_session_feed *feed) 
 
 bool tmk_session_feed_sample(const struct tmk_session_feed *feed, uint32_t input,
                              struct tmk_tensor *out) {
+    if (!feed->bound[input].taken)
+        return false;
     const struct tmk_source_array *array = tmk_feed_array(feed, &feed->bound[input]);
     const struct tmk_type *type = &feed->graph->inputs[input]->type;
     struct tmk_shape shape = array->shape;

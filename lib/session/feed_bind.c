@@ -44,6 +44,8 @@ static enum tmk_status take(struct tmk_session_feed *feed, uint32_t input, uint3
     feed->bound[input].source = source;
     feed->bound[input].array = array;
     feed->bound[input].taken = true;
+    if (feed->bound[input].empty) /* but is read all the same */
+        feed->bound[input].empty = feed->bound[input].fed_back = false;
     return TMK_OK;
 }
 
@@ -143,6 +145,18 @@ static struct tmk_source_want want_of(const struct tmk_session_feed *feed, uint3
     return want;
 }
 
+/* A tensor of no elements has one value: nobody needs to give it. */
+static void find_empty(struct tmk_session_feed *feed) {
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
+        const struct tmk_source_want want = want_of(feed, i);
+        if (feed->graph->inputs[i]->type.kind != TMK_TYPE_TENSOR)
+            continue;
+        for (int32_t k = 0; want.has_shape && k < want.shape.rank && !feed->bound[i].fed_back; k++)
+            if (want.shape.dim[k] == 0)
+                feed->bound[i].empty = feed->bound[i].fed_back = true;
+    }
+}
+
 /* Such a source feeds the input that it was given for, or all that nobody else feeds. */
 static enum tmk_status settle(struct tmk_session_feed *feed, uint32_t source, int32_t input,
                               struct tmk_diag *diag) {
@@ -199,9 +213,17 @@ enum tmk_status tmk_feed_bind(struct tmk_session_feed *feed, struct tmk_diag *di
     feed->sources = calloc(options->n_data + 1, sizeof(struct tmk_source *));
     if (!feed->sources)
         return tmk_nomem(diag);
+    bool counted = feed->graph->n_inputs == 0;
+    find_empty(feed);
     TMK_TRY(open_sources(feed, diag));
     for (int turn = 0; turn < N_TURNS; turn++)
         TMK_TRY(bind_in_turn(feed, turn, diag));
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
+        counted |= !feed->bound[i].fed_back;
+    if (!counted)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "every input is empty or fed back, so that no data says how many samples "
+                        "there are");
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
         if (!feed->bound[i].taken && !feed->bound[i].fed_back)
             return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has no data; add --data '%s=FILE'",

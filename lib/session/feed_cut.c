@@ -11,13 +11,6 @@ const struct tmk_source_array *tmk_feed_array(const struct tmk_session_feed *fee
     return &tmk_source_info(feed->sources[bound->source])->arrays[bound->array];
 }
 
-static bool is_empty(const struct tmk_shape *shape) {
-    for (int32_t i = 0; i < shape->rank; i++)
-        if (shape->dim[i] == 0)
-            return true;
-    return false;
-}
-
 /* The array as it is cut: without the axis that counts sequences. */
 static enum tmk_status look_inside(const struct tmk_session_feed *feed, uint32_t input,
                                    struct tmk_source_array *array, struct tmk_diag *diag) {
@@ -52,11 +45,6 @@ static enum tmk_status choose_cut(const struct tmk_session_feed *feed, uint32_t 
                         tmk_source_info(feed->sources[bound->source])->path,
                         feed->graph->inputs[input]->name, tmk_dtype_name(type->dtype),
                         tmk_dtype_name(array->dtype));
-    if (!array->whole && is_empty(&array->shape))
-        return tmk_fail(diag, TMK_SHAPE, "%s: the array for input '%s' has no elements: shape %s",
-                        tmk_source_info(feed->sources[bound->source])->path,
-                        feed->graph->inputs[input]->name,
-                        tmk_shape_text(&array->shape, have, sizeof have));
     if (array->whole) {
         bound->cut = CUT_WHOLE;
     } else if (type->has_shape && array->shape.rank == type->shape.rank + 1) {

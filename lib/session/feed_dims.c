@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Free dimensions by their names. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/diag.h"
@@ -21,6 +22,13 @@ enum tmk_status tmk_feed_check_dims(const struct tmk_session_feed *feed, struct 
     return TMK_OK;
 }
 
+bool tmk_feed_dim_is(const struct tmk_session_feed *feed, uint32_t input,
+                     const struct tmk_shape *shape, int32_t k, const char *symbol) {
+    const struct tmk_type *type = &feed->graph->inputs[input]->type;
+    return type->has_shape && type->shape.rank == shape->rank && type->symbol[k] &&
+           strcmp(type->symbol[k], symbol) == 0;
+}
+
 static enum tmk_status check_given(const struct tmk_session_feed *feed, const char *symbol,
                                    const struct tmk_value *input, int64_t size,
                                    struct tmk_diag *diag) {
@@ -33,37 +41,58 @@ static enum tmk_status check_given(const struct tmk_session_feed *feed, const ch
     return TMK_OK;
 }
 
-struct sized_dim {
-    const char *symbol;
-    int64_t size;
-    const struct tmk_value *input;
-};
+/* Does a tensor use the name for different sizes? Then it is no name, whoever else uses it. */
+static bool is_anonymous(const struct tmk_session_feed *feed, const struct tmk_tensor *inputs,
+                         const char *symbol) {
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
+        const struct tmk_shape *shape = &inputs[i].shape;
+        int64_t size = -1;
+        for (int32_t k = 0; k < shape->rank; k++) {
+            if (!tmk_feed_dim_is(feed, i, shape, k, symbol))
+                continue;
+            if (size >= 0 && size != shape->dim[k])
+                return true;
+            size = shape->dim[k];
+        }
+    }
+    return false;
+}
 
-enum tmk_status tmk_feed_check_symbols(const struct tmk_session_feed *feed,
+static void tell_of(struct tmk_session_feed *feed, const char *symbol, const struct tmk_value *one,
+                    int64_t size, const struct tmk_value *other, int64_t other_size) {
+    char text[512];
+    feed->told_of_dims = true;
+    if (!feed->options->remark)
+        return;
+    snprintf(text, sizeof text,
+             "dimension '%s' is %lld in input '%s' and %lld in '%s'; going on, as long as the "
+             "operators take these sizes",
+             symbol, (long long)size, one->name, (long long)other_size, other->name);
+    feed->options->remark(feed->options->context, text);
+}
+
+/* The first dimension of this name that has another size, of the inputs before `input`. */
+static void compare(struct tmk_session_feed *feed, const struct tmk_tensor *inputs, uint32_t input,
+                    const char *symbol, int64_t size) {
+    for (uint32_t i = 0; i < input && !feed->told_of_dims; i++)
+        for (int32_t k = 0; k < inputs[i].shape.rank && !feed->told_of_dims; k++)
+            if (tmk_feed_dim_is(feed, i, &inputs[i].shape, k, symbol) &&
+                inputs[i].shape.dim[k] != size && !is_anonymous(feed, inputs, symbol))
+                tell_of(feed, symbol, feed->graph->inputs[i], inputs[i].shape.dim[k],
+                        feed->graph->inputs[input], size);
+}
+
+enum tmk_status tmk_feed_check_symbols(struct tmk_session_feed *feed,
                                        const struct tmk_tensor *inputs, struct tmk_diag *diag) {
-    enum { MOST_SYMBOLS = 64 }; /* distinct names; models have a handful */
-    struct sized_dim seen[MOST_SYMBOLS];
-    size_t n = 0;
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         const struct tmk_value *input = feed->graph->inputs[i];
         const struct tmk_shape *shape = &inputs[i].shape;
-        if (!input->type.has_shape || input->type.shape.rank != shape->rank)
-            continue;
         for (int32_t k = 0; k < shape->rank; k++) {
-            const char *symbol = input->type.symbol[k];
-            size_t at = 0;
-            if (!symbol)
+            const char *symbol = k < input->type.shape.rank ? input->type.symbol[k] : NULL;
+            if (!symbol || !tmk_feed_dim_is(feed, i, shape, k, symbol))
                 continue;
             TMK_TRY(check_given(feed, symbol, input, shape->dim[k], diag));
-            while (at < n && strcmp(seen[at].symbol, symbol) != 0)
-                at++;
-            if (at < n && seen[at].size != shape->dim[k])
-                return tmk_fail(diag, TMK_SHAPE,
-                                "dimension '%s' is %lld in input '%s' and %lld in '%s'", symbol,
-                                (long long)seen[at].size, seen[at].input->name,
-                                (long long)shape->dim[k], input->name);
-            if (at == n && n < MOST_SYMBOLS)
-                seen[n++] = (struct sized_dim){symbol, shape->dim[k], input};
+            compare(feed, inputs, i, symbol, shape->dim[k]);
         }
     }
     return TMK_OK;

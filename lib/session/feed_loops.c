@@ -219,20 +219,24 @@ bool tmk_feed_goes_on_at(const struct tmk_session_feed *feed, uint64_t sample) {
 
 /* ---- before the first step ---- */
 
-/* A free dimension is as --dim says, or as where else its name stands in the batch; -1: unknown. */
+/* A free dimension is as --dim says, or as wherever its name stands in the batch; -1: unknown. */
 static int64_t size_of(const struct tmk_session_feed *feed, const struct tmk_batch *batch,
                        const char *symbol) {
+    int64_t size = -1;
     for (size_t d = 0; symbol && d < feed->options->n_dims; d++)
         if (strcmp(feed->options->dims[d].name, symbol) == 0)
             return feed->options->dims[d].value;
     for (uint32_t i = 0; symbol && i < batch->n_inputs; i++) {
-        const struct tmk_type *type = &feed->graph->inputs[i]->type;
-        for (int32_t k = 0; batch->inputs[i].data && k < type->shape.rank; k++)
-            if (type->symbol[k] && strcmp(type->symbol[k], symbol) == 0 &&
-                k < batch->inputs[i].shape.rank)
-                return batch->inputs[i].shape.dim[k];
+        const struct tmk_shape *shape = &batch->inputs[i].shape;
+        for (int32_t k = 0; batch->inputs[i].data && k < shape->rank; k++) {
+            if (!tmk_feed_dim_is(feed, i, shape, k, symbol))
+                continue;
+            if (size >= 0 && size != shape->dim[k])
+                return -1; /* the name means nothing */
+            size = shape->dim[k];
+        }
     }
-    return -1;
+    return size;
 }
 
 static enum tmk_status make_zeros(const struct tmk_session_feed *feed, uint32_t input,
@@ -250,12 +254,21 @@ static enum tmk_status make_zeros(const struct tmk_session_feed *feed, uint32_t 
             shape.dim[k] = size_of(feed, batch, symbol);
         if (shape.dim[k] < 0)
             return tmk_fail(diag, TMK_ARGUMENT,
-                            "dimension %d of '%s' is free, and nothing says how large it is at "
-                            "first; add %s%s%s--data '%s=FILE'",
-                            (int)k, value->name, symbol ? "--dim " : "", symbol ? symbol : "",
-                            symbol ? "=N, or " : "", value->name);
+                            "dimension %d of '%s' is free, and nothing says how large it is%s; "
+                            "add %s%s%s--data '%s=FILE'",
+                            (int)k, value->name, feed->bound[input].empty ? "" : " at first",
+                            symbol ? "--dim " : "", symbol ? symbol : "", symbol ? "=N, or " : "",
+                            value->name);
     }
     return tmk_tensor_init(&batch->inputs[input], value->type.dtype, &shape, diag);
+}
+
+enum tmk_status tmk_feed_make_empty(const struct tmk_session_feed *feed, struct tmk_batch *batch,
+                                    struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < batch->n_inputs; i++)
+        if (feed->bound[i].empty)
+            TMK_TRY(make_zeros(feed, i, batch, diag));
+    return TMK_OK;
 }
 
 enum tmk_status tmk_feed_first_states(const struct tmk_session_feed *feed, struct tmk_batch *batch,

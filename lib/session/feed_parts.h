@@ -19,6 +19,7 @@ struct feed_bound {
     bool taken;    /* false: nothing does, but it is fed back */
     bool fed_back; /* if taken, only its first entry is read: */
     struct tmk_tensor state;
+    bool empty;     /* nothing feeds it, and it has no elements; fed_back is set too */
     uint64_t inner; /* entries a sequence, where the first axis counts those; else 0 */
     enum feed_cut cut;
     uint64_t step;          /* entries a batch */
@@ -98,6 +99,7 @@ struct tmk_session_feed {
     uint64_t n_parts;    /* so far */
     bool in_part, paused;
     bool told;               /* that threads that read ahead are missing */
+    bool told_of_dims;       /* that dimensions of one name differ */
     bool went_on;            /* there were books before these */
     uint64_t at, until;      /* samples of the batch at hand that are left */
     bool separate;           /* what failed last was a file of its own, */
@@ -126,6 +128,9 @@ TMK_NODISCARD enum tmk_status tmk_feed_cut_sequences(struct tmk_session_feed *fe
                                                      struct tmk_diag *diag);
 /* Does the batch that begins at `sample` go on with the sequence of the one that ran before? */
 bool tmk_feed_goes_on_at(const struct tmk_session_feed *feed, uint64_t sample);
+/* The inputs that are empty; the batch's other inputs are there. */
+TMK_NODISCARD enum tmk_status tmk_feed_make_empty(const struct tmk_session_feed *feed,
+                                                  struct tmk_batch *batch, struct tmk_diag *diag);
 /* The states before the first step of a sequence; the batch's other inputs are there. */
 TMK_NODISCARD enum tmk_status tmk_feed_first_states(const struct tmk_session_feed *feed,
                                                     struct tmk_batch *batch, struct tmk_diag *diag);
@@ -134,8 +139,12 @@ TMK_NODISCARD enum tmk_status tmk_feed_cut(struct tmk_session_feed *feed, struct
 /* --dim names dimensions that are there. */
 TMK_NODISCARD enum tmk_status tmk_feed_check_dims(const struct tmk_session_feed *feed,
                                                   struct tmk_diag *diag);
-/* Equal names of free dimensions must be equal sizes, within a batch and with --dim. */
-TMK_NODISCARD enum tmk_status tmk_feed_check_symbols(const struct tmk_session_feed *feed,
+/* Is dimension k of the input's data, which has this shape, of that name? */
+bool tmk_feed_dim_is(const struct tmk_session_feed *feed, uint32_t input,
+                     const struct tmk_shape *shape, int32_t k, const char *symbol);
+/* Free dimensions must be as --dim says. Equal names of different sizes in a batch are remarked on:
+ * exporters call dimensions alike that are not. */
+TMK_NODISCARD enum tmk_status tmk_feed_check_symbols(struct tmk_session_feed *feed,
                                                      const struct tmk_tensor *inputs,
                                                      struct tmk_diag *diag);
 

@@ -170,6 +170,8 @@ enum tmk_status tmk_feed_read(struct tmk_session_feed *feed, uint64_t first, uin
     for (uint32_t i = 0; status == TMK_OK && i < batch.n_inputs; i++)
         if (feed->bound[i].cut == CUT_ENTRIES && !feed->bound[i].fed_back)
             tmk_shape_drop_first(&batch.inputs[i].shape);
+    if (status == TMK_OK && batch.samples)
+        status = tmk_feed_make_empty(feed, &batch, diag);
     batch.goes_on = tmk_feed_goes_on_at(feed, first);
     if (status == TMK_OK && batch.samples && !batch.goes_on)
         status = tmk_feed_first_states(feed, &batch, diag);

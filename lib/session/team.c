@@ -103,6 +103,11 @@ static void fewer_threads(void *context, enum tmk_thread_work work, uint32_t mis
     job->options->fewer_threads(job->options->context, work, missing, wanted, why);
 }
 
+static void remark(void *context, const char *text) {
+    const struct job *job = context;
+    job->options->remark(job->options->context, text);
+}
+
 /* What all ranks have done; which batches those were does not matter. */
 static void progress(void *context, uint64_t samples_done, uint64_t total) {
     const struct job *job = context;
@@ -166,6 +171,7 @@ enum tmk_status tmk_team_profile(struct tmk_model *model, const struct tmk_run_o
     mine.stop = options->stop ? stop : NULL;
     mine.resumed = options->resumed ? resumed : NULL;
     mine.fewer_threads = options->fewer_threads ? fewer_threads : NULL;
+    mine.remark = options->remark ? remark : NULL;
     mine.progress = leads && options->progress ? progress : NULL;
     mine.print = options->print ? print : NULL;
     mine.context = &job;

@@ -305,7 +305,7 @@ def test_what_is_refused():
         refuses([*LOOP, "--data", "before=-"], "'before' is fed back", data=f"x={data}")
         save(path / "s.npy", [[1, 2, 3]])
         refuses([*LOOP, "--data", f"before={path / 's.npy'}"], "before", data=f"x={data}", status=BAD_INPUT)
-        refuses([*LOOP, "--reset", "source"], "two.npy: the array for input 'x' has no elements", status=BAD_INPUT,
+        refuses([*LOOP, "--reset", "source"], "input 'x' has shape [?,2], but the data has [1,0]", status=BAD_INPUT,
                 data=save(path / "two.npy", [], [2, 3, 0]))
 
 

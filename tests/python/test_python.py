@@ -49,6 +49,19 @@ def raises(kind, text, call):
     raise AssertionError(f"no {kind.__name__}")
 
 
+def test_an_array_may_be_empty():
+    sys.path.insert(0, str(SOURCE / "tests" / "cli"))
+    import onnx_bytes as onnx
+    join = onnx.node("Concat", ["past", "x"], ["y"], "join", axis=1)
+    model = PACKAGE / "join.onnx"
+    model.write_bytes(onnx.model([join], [onnx.value("x", ["b", "s", 4]), onnx.value("past", ["b", "p", 4])],
+                                 [onnx.value("y", ["b", "t", 4])]))
+    x, past = np.arange(24, dtype="f4").reshape(2, 3, 4), np.zeros((2, 0, 4), "f4")
+    for data in ({"x": x, "past": past}, [{"x": x[i:i + 1], "past": past[i:i + 1]} for i in range(2)]):
+        seen = {t.name: t.as_dict() for t in tidemark.profile(str(model), data).tensors}
+        assert seen["past"]["count"] == 0 and seen["y"]["max"] == 23, seen
+
+
 def test_arrays_give_what_files_give():
     wanted = figures(tidemark.profile(DIGITS, PICTURES))
     assert figures(tidemark.profile(DIGITS, DATA)) == wanted
