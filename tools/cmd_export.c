@@ -11,6 +11,7 @@ struct told {
     struct skipped {
         uint32_t id;
         char *name, *why;
+        bool listed; /* with another of the same reason */
     } * skipped;
     char **remarks;
     size_t n_skipped, n_remarks;
@@ -23,7 +24,7 @@ static void hear_skip(void *context, uint32_t id, const char *name, const char *
     if (grown) {
         told->skipped = grown;
         struct skipped *last = &grown[told->n_skipped++];
-        *last = (struct skipped){id, strdup(name), strdup(why)};
+        *last = (struct skipped){.id = id, .name = strdup(name), .why = strdup(why)};
         told->failed = told->failed || !last->name || !last->why;
     } else {
         told->failed = true;
@@ -67,8 +68,8 @@ static void put_json(const struct told *told, const struct tmk_export_options *o
     put_quoted(stdout, options->format);
     printf(",\"file\":");
     put_quoted(stdout, options->path);
-    printf(",\"encodings\":%u,\"left_float\":%u,\"skipped\":[", encodings->n_items,
-           encodings->n_left);
+    printf(",\"encodings\":%u,\"written\":%zu,\"left_float\":%u,\"skipped\":[", encodings->n_items,
+           encodings->n_items - told->n_skipped, encodings->n_left);
     for (size_t i = 0; i < told->n_skipped; i++) {
         printf("%s{\"id\":\"p%u\",\"name\":", i ? "," : "", told->skipped[i].id);
         put_quoted(stdout, told->skipped[i].name);
@@ -84,15 +85,32 @@ static void put_json(const struct told *told, const struct tmk_export_options *o
     printf("]}\n");
 }
 
-static void tell(const struct told *told) {
-    enum { FIRST = 5 };
+/* The first few that were left out for the reason of this one. */
+static void tell_reason(struct told *told, const struct skipped *first) {
+    enum { FIRST = 3 };
+    char names[256] = "";
+    size_t n = 0, len = 0;
+    for (size_t i = 0; i < told->n_skipped; i++) {
+        struct skipped *one = &told->skipped[i];
+        if (strcmp(one->why, first->why) != 0)
+            continue;
+        one->listed = true;
+        if (n++ < FIRST && len < sizeof names)
+            len += (size_t)snprintf(names + len, sizeof names - len, "%sp%u '%.60s'",
+                                    n > 1 ? ", " : "", one->id, one->name);
+    }
+    remark("%zu left out: %s (%s%s)", n, first->why, names, n > FIRST ? ", ..." : "");
+}
+
+static void tell(struct told *told, const struct tmk_encodings *encodings) {
     for (size_t i = 0; i < told->n_remarks; i++)
         remark("%s", told->remarks[i]);
-    for (size_t i = 0; i < told->n_skipped && i < FIRST; i++)
-        remark("p%u '%s' was left out: %s", told->skipped[i].id, told->skipped[i].name,
-               told->skipped[i].why);
-    if (told->n_skipped > FIRST)
-        remark("%zu in all were left out; --json lists them", told->n_skipped);
+    for (size_t i = 0; !told->failed && i < told->n_skipped; i++)
+        if (!told->skipped[i].listed)
+            tell_reason(told, &told->skipped[i]);
+    if (told->n_skipped)
+        remark("%zu of %u encodings were left out; --json lists them", told->n_skipped,
+               encodings->n_items);
 }
 
 struct job {
@@ -121,14 +139,14 @@ static int export_them(const struct job *job) {
     if (status == TMK_OK && told.failed)
         status = TMK_NOMEM;
     bool written = status == TMK_OK;
-    if (encodings && (written || status == TMK_NOTFOUND)) {
-        if (job->json)
-            put_json(&told, &options, encodings);
-        tell(&told);
+    if (encodings && (written || status == TMK_NOTFOUND) && job->json)
+        put_json(&told, &options, encodings);
+    if (written && encodings) {
+        tell(&told, encodings);
+        remark("%s for %s: %zu of %u encodings; %u values stay float", job->options.path,
+               job->options.format, encodings->n_items - told.n_skipped, encodings->n_items,
+               encodings->n_left);
     }
-    if (written && encodings)
-        remark("%s for %s, from %u encodings; %u values stay float", job->options.path,
-               job->options.format, encodings->n_items, encodings->n_left);
     int exit_status = written ? EXIT_DONE : complain(status, &diag);
     if (status == TMK_NOTFOUND)
         exit_status = EXIT_ANSWER_NO;
@@ -191,9 +209,9 @@ const struct command command_export = {
     "export",
     "write encodings as the files that quantizers and compilers read",
     "ENC.json --to FORMAT -o OUT [--model MODEL] [--names MAP.json] [--template FILE]",
-    "Writes what `tidemark calibrate` chose in a consumer's own format. A value that the format\n"
-    "can't hold, or that the consumer has no name for, is left out and named, with the reason.\n"
-    "The exit status is 1 where nothing at all could be written.",
+    "Writes what `tidemark calibrate` chose in a consumer's own format. What the format can't\n"
+    "hold, or the consumer has no name for, is left out, and counted by reason; --json lists\n"
+    "it. The exit status is 1, and there is no file, where nothing at all could be written.",
     "tidemark export enc.json --to csv -o enc.csv",
     run_export,
 };

@@ -39,15 +39,15 @@ struct tmk_export_options {
     bool keep_names;             /* values that the map does not have keep their original name */
     const char *const *settings; /* "KEY=VALUE" */
     size_t n_settings;
-    /* Called for each value that was not written, with the reason, and for other remarks, a line
-     * each. NULL: nobody asks. */
+    /* skip is called once for each encoding that was not written, with the reason, also where none
+     * was; remark for whatever else should be known, a line each. NULL: nobody asks. */
     void (*skip)(void *context, uint32_t id, const char *name, const char *why);
     void (*remark)(void *context, const char *text);
     void *context;
 };
 
 /* Writes the files, whole or not at all. `model` (may be NULL) is the one that was profiled, or
- * the same with observers. TMK_NOTFOUND: no value could be written, and no file was. TMK_MISMATCH
+ * the same with observers. TMK_NOTFOUND: no encoding could be written, and no file was. TMK_MISMATCH
  * says in what the model differs from the encodings'. TMK_ARGUMENT: no such format or setting, or
  * the format needs a model or a template. TMK_FORMAT: the map or the template, with the place. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_export(const struct tmk_encodings *encodings,

@@ -171,15 +171,10 @@ static enum tmk_status put_list(const struct tmk_export_rows *rows, struct tmk_t
     return TMK_OK;
 }
 
-static const char *unfit(const struct tmk_encoding *e) {
-    if (e->role == TMK_ENCODING_ACTIVATION && e->axis >= 0)
-        return "the format's readers take one scale for an activation, not one a channel";
-    return tmk_export_unfit_codes(e);
-}
-
 static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_diag *diag) {
     const char *version = tmk_export_setting(job, "version", "0.6.1");
-    const struct tmk_export_wants wants = {.weights = true, .fused = true, .unfit = unfit};
+    const struct tmk_export_wants wants = {
+        .weights = true, .fused = true, .unfit = tmk_export_unfit_codes};
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};
     bool is_200 = strcmp(version, "2.0.0") == 0;
@@ -194,7 +189,7 @@ static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_
         is_200 ? put_list(&rows, &out, diag) : put_sections(&rows, version, &out, diag);
     tmk_text_puts(&out, "}\n");
     if (status == TMK_OK)
-        status = tmk_export_write(job->path, &out, diag);
+        status = tmk_export_write(job, &out, diag);
     tmk_text_finish(&out);
     tmk_export_rows_finish(&rows);
     return status;
@@ -204,5 +199,8 @@ const struct tmk_exporter tmk_exporter_aimet = {
     .name = "aimet",
     .consumer = "AIMET, and the converters of QNN and SNPE (--quantization_overrides)",
     .settings = "version=0.6.1|1.0.0|2.0.0",
+    .limits = {.activations = TMK_EXPORT_INTEGERS,
+               .weights = TMK_EXPORT_INTEGERS,
+               .one_scale = true},
     .write = write_aimet,
 };

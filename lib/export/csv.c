@@ -45,8 +45,9 @@ static enum tmk_status write_csv(const struct tmk_export_job *job, struct tmk_di
         const struct tmk_encoding *e = &job->encodings->items[i];
         const char *name = tmk_export_name(job, e->id, e->name);
         put_rows(&out, e, name ? name : e->name);
+        tmk_export_wrote(job, e);
     }
-    enum tmk_status status = tmk_export_write(job->path, &out, diag);
+    enum tmk_status status = tmk_export_write(job, &out, diag);
     tmk_text_finish(&out);
     return status;
 }

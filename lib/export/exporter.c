@@ -66,12 +66,6 @@ const char *tmk_export_setting(const struct tmk_export_job *job, const char *key
     return otherwise;
 }
 
-void tmk_export_skip(const struct tmk_export_job *job, uint32_t id, const char *name,
-                     const char *why) {
-    if (job->skip)
-        job->skip(job->context, id, name, why);
-}
-
 void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
@@ -79,9 +73,10 @@ void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) {
     va_end(args);
 }
 
-enum tmk_status tmk_export_write(const char *path, const struct tmk_text *text,
+enum tmk_status tmk_export_write(const struct tmk_export_job *job, const struct tmk_text *text,
                                  struct tmk_diag *diag) {
     if (text->failed)
         return tmk_nomem(diag);
-    return tmk_file_write(path, text->data ? text->data : "", text->len, diag);
+    TMK_TRY(tmk_export_ready(job, diag));
+    return tmk_file_write(job->path, text->data ? text->data : "", text->len, diag);
 }

@@ -3,8 +3,9 @@
  * format in its own file, named once in export/list.inc.
  *
  * No exporter writes 0, an infinity or NaN as a scale, or a number that does not read back to the
- * same bits. Each says of every encoding that it could not write why (`skip`), so that absence is
- * never silent. Files are written whole or not at all (base/file.h). */
+ * same bits. Each says of every encoding that it wrote it (tmk_export_wrote), or why it could not
+ * (tmk_export_skip); whatever it says nothing of counts as left out. Files are written whole or not
+ * at all (base/file.h), and not where nothing was written (tmk_export_ready). */
 #ifndef TMK_EXPORT_EXPORTER_H
 #define TMK_EXPORT_EXPORTER_H
 
@@ -17,8 +18,11 @@
 struct tmk_relay_module;
 struct tmk_relay_params;
 
+struct tmk_export_ledger;
+
 struct tmk_export_job {
-    const struct tmk_encodings *encodings;
+    const struct tmk_encodings *encodings; /* for the writer: within the row's limits */
+    const struct tmk_encodings *given;     /* for the writer: all of them */
     const struct tmk_graph
         *graph; /* identified: its IDs are the encodings'; NULL: none was given */
     /* Of a model that was read from Relay: its text, whose expressions know their values (of a
@@ -32,11 +36,25 @@ struct tmk_export_job {
     /* "KEY=VALUE" settings of the format ("version=1.0.0"); the row lists the keys it knows. */
     const char *const *settings;
     size_t n_settings;
-    /* What was not written, and why; called by the exporter. NULL: nobody asks. */
+    /* What was not written, and why, once an encoding. NULL: nobody asks. */
     void (*skip)(void *context, uint32_t id, const char *name, const char *why);
     /* Other remarks, a line each. NULL: nobody asks. */
     void (*remark)(void *context, const char *text);
     void *context;
+    struct tmk_export_ledger *ledger; /* tmk_export_run's own; NULL: nobody counts */
+};
+
+#define TMK_EXPORT_TYPE(dtype) (UINT32_C(1) << (dtype))
+#define TMK_EXPORT_8 (TMK_EXPORT_TYPE(TMK_INT8) | TMK_EXPORT_TYPE(TMK_UINT8))
+#define TMK_EXPORT_16 (TMK_EXPORT_TYPE(TMK_INT16) | TMK_EXPORT_TYPE(TMK_UINT16))
+#define TMK_EXPORT_4 (TMK_EXPORT_TYPE(TMK_INT4) | TMK_EXPORT_TYPE(TMK_UINT4))
+#define TMK_EXPORT_INTEGERS (TMK_EXPORT_4 | TMK_EXPORT_8 | TMK_EXPORT_16)
+
+/* What the consumer can hold of activations and weights. Encodings of other types are left out. */
+struct tmk_export_limits {
+    uint32_t activations, weights; /* sets of TMK_EXPORT_TYPE; 0: every type */
+    bool one_scale; /* for an activation: those with scales by channel get one for all */
+    bool symmetric; /* scales of activations: the writer goes by the largest magnitude */
 };
 
 struct tmk_exporter {
@@ -45,6 +63,7 @@ struct tmk_exporter {
         *consumer; /* "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)" */
     const char *settings; /* "version=0.6.1|1.0.0|2.0.0 other=...", words; "": it knows none */
     bool needs_graph, needs_template;
+    struct tmk_export_limits limits;
     bool wants_relay; /* looks at the job's Relay, where there is one */
     enum tmk_status (*write)(const struct tmk_export_job *job, struct tmk_diag *diag);
 };
@@ -65,11 +84,25 @@ const char *tmk_export_name_at(const struct tmk_export_job *job, uint32_t id, co
 /* The value of a setting, or `otherwise`. */
 const char *tmk_export_setting(const struct tmk_export_job *job, const char *key,
                                const char *otherwise);
-/* Writes the text to the file, whole or not at all. */
-TMK_NODISCARD enum tmk_status tmk_export_write(const char *path, const struct tmk_text *text,
-                                               struct tmk_diag *diag);
-void tmk_export_skip(const struct tmk_export_job *job, uint32_t id, const char *name,
-                     const char *why);
+/* Writes the text to the job's file, whole or not at all. */
+TMK_NODISCARD enum tmk_status tmk_export_write(const struct tmk_export_job *job,
+                                               const struct tmk_text *text, struct tmk_diag *diag);
 void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) TMK_PRINTF(2, 3);
+
+/* ---- limits.c ---- */
+
+/* Runs the row's writer on what its limits let through, and tells job->skip of every encoding that
+ * was not written. `job` as its caller fills it in: without given and ledger. */
+TMK_NODISCARD enum tmk_status tmk_export_run(const struct tmk_exporter *row,
+                                             const struct tmk_export_job *job,
+                                             struct tmk_diag *diag);
+/* Of one of the job's encodings, the last of the two said counts. Others are passed over. */
+void tmk_export_wrote(const struct tmk_export_job *job, const struct tmk_encoding *e);
+void tmk_export_skip(const struct tmk_export_job *job, const struct tmk_encoding *e,
+                     const char *why);
+bool tmk_export_is_written(const struct tmk_export_job *job, const struct tmk_encoding *e);
+/* Before a file is written. TMK_NOTFOUND: no encoding was. */
+TMK_NODISCARD enum tmk_status tmk_export_ready(const struct tmk_export_job *job,
+                                               struct tmk_diag *diag);
 
 #endif

@@ -53,7 +53,7 @@ static enum tmk_status write_glow(const struct tmk_export_job *job, struct tmk_d
                     hash);
     put_rows(&rows, &out);
     tmk_text_puts(&out, "...\n");
-    enum tmk_status status = tmk_export_write(job->path, &out, diag);
+    enum tmk_status status = tmk_export_write(job, &out, diag);
     tmk_text_finish(&out);
     tmk_export_rows_finish(&rows);
     return status;
@@ -63,5 +63,6 @@ const struct tmk_exporter tmk_exporter_glow = {
     .name = "glow",
     .consumer = "Glow-style YAML (ranges without histograms): -load-profile",
     .settings = "hash=0x0000000000000000",
+    .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},
     .write = write_glow,
 };

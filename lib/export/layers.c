@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "base/size.h"
 #include "export/rows.h"
 
 const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value) {
@@ -116,6 +117,21 @@ enum tmk_status tmk_export_layers_make(const struct tmk_export_job *job,
 void tmk_export_layers_finish(struct tmk_export_layers *layers) {
     free(layers->items);
     *layers = (struct tmk_export_layers){0};
+}
+
+void tmk_export_layer_wrote(const struct tmk_export_job *job,
+                            const struct tmk_export_layer *layer) {
+    tmk_export_wrote(job, layer->in);
+    tmk_export_wrote(job, layer->by);
+    tmk_export_wrote(job, layer->out);
+}
+
+void tmk_export_layer_skip(const struct tmk_export_job *job, const struct tmk_export_layer *layer,
+                           const char *why) {
+    const struct tmk_encoding *all[] = {layer->in, layer->by, layer->out};
+    for (size_t i = 0; i < TMK_COUNT(all); i++)
+        if (!tmk_export_is_written(job, all[i]))
+            tmk_export_skip(job, all[i], why);
 }
 
 float tmk_export_weight_magnitude(const struct tmk_export_layer *layer, uint32_t channel) {

@@ -29,6 +29,12 @@ TMK_NODISCARD enum tmk_status tmk_export_layers_make(const struct tmk_export_job
                                                      struct tmk_diag *diag);
 void tmk_export_layers_finish(struct tmk_export_layers *layers);
 
+/* The encodings of its input, its weights and its output are written; or, as far as no other layer
+ * has written them, are not. */
+void tmk_export_layer_wrote(const struct tmk_export_job *job, const struct tmk_export_layer *layer);
+void tmk_export_layer_skip(const struct tmk_export_job *job, const struct tmk_export_layer *layer,
+                           const char *why);
+
 /* The constant behind a value: an initializer's data, or a Constant node's; NULL: it is none. */
 const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value);
 /* Largest magnitude of the weights of an output channel as the encoding has it; > 0. */

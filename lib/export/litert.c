@@ -24,5 +24,6 @@ const struct tmk_exporter tmk_exporter_litert = {
     .name = "litert",
     .consumer = "LiteRT's AI Edge Quantizer: calibration_utils.load_calibration_results",
     .settings = "",
+    .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},
     .write = write_litert,
 };

@@ -37,10 +37,8 @@ static const char *unfit(const struct tmk_export_layer *layer, const char *const
                    : i == 1 ? "the layer's weights are left float, or are not encoded by output "
                               "channel"
                             : "the layer's output is left float";
-        if (tmk_export_unfit_int8(all[i]) || tmk_export_unfit_codes(all[i]))
-            return "MNN's layers know 8 bits only, and scales that are no denormals";
-        if (i != 1 && all[i]->axis >= 0)
-            return "MNN has one scale for an activation, not one a channel";
+        if (tmk_export_unfit_codes(all[i]))
+            return tmk_export_unfit_codes(all[i]);
         if (!names[i])
             return "MNN's names of its tensors are not known";
     }
@@ -73,16 +71,15 @@ static enum tmk_status put_layers(const struct tmk_export_job *job,
             names[k] = tmk_export_name(job, (uint32_t)values[k]->profile_id, values[k]->name);
         const char *why = unfit(layer, names);
         if (why) {
-            tmk_export_skip(job, (uint32_t)layer->output->profile_id, layer->output->name, why);
+            tmk_export_layer_skip(job, layer, why);
             continue;
         }
+        tmk_export_layer_wrote(job, layer);
         tmk_text_puts(out, n++ ? ",\n" : "");
         TMK_TRY(put_layer(layer, names, out, diag));
     }
     tmk_text_puts(out, "\n]}}]}\n");
-    return n ? tmk_export_write(job->path, out, diag)
-             : tmk_fail(diag, TMK_NOTFOUND, "none of %zu layers could be written; nothing was",
-                        layers->n);
+    return tmk_export_write(job, out, diag);
 }
 
 static enum tmk_status write_mnn(const struct tmk_export_job *job, struct tmk_diag *diag) {
@@ -100,5 +97,6 @@ const struct tmk_exporter tmk_exporter_mnn = {
     .consumer = "MNN's converter: --compressionParamsFile OUT.json",
     .settings = "",
     .needs_graph = true,
+    .limits = {.activations = TMK_EXPORT_8, .weights = TMK_EXPORT_8, .one_scale = true},
     .write = write_mnn,
 };

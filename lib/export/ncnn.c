@@ -18,8 +18,6 @@ const char *tmk_ncnn_unfit(const struct tmk_export_layer *layer) {
         return "the layer's input is left float";
     if (!layer->by)
         return "the layer's weights are left float, or are not encoded by output channel";
-    if (tmk_export_bits(layer->in) != 8 || tmk_export_bits(layer->by) != 8)
-        return "ncnn's layers know 8 bits only";
     if (!layer->by->symmetric)
         return "ncnn's weights have no zero point";
     if (!isnormal(127 / tmk_export_magnitude(layer->in)))

@@ -91,7 +91,7 @@ static enum tmk_status put_layer(struct writing *w, const struct tmk_ncnn_layer 
     if (ours && !why)
         why = tmk_ncnn_unfit(ours);
     if (ours && why)
-        tmk_export_skip(w->job, (uint32_t)ours->output->profile_id, ours->output->name, why);
+        tmk_export_layer_skip(w->job, ours, why);
     if (layer->quantizable && !ours)
         tmk_export_remark(w->job, "'%s' stays float: no value of ours is called '%s'", layer->name,
                           layer->top ? layer->top : "");
@@ -102,6 +102,7 @@ static enum tmk_status put_layer(struct writing *w, const struct tmk_ncnn_layer 
     TMK_TRY(tmk_ncnn_scales_make(ours, w->six_bits, &scales, w->diag));
     enum tmk_status status = put_quantized(w, layer, &scales);
     tmk_ncnn_scales_finish(&scales);
+    tmk_export_layer_wrote(w->job, ours);
     return status;
 }
 
@@ -143,7 +144,7 @@ static enum tmk_status write_int8(const struct tmk_export_job *job, struct tmk_d
     if (status == TMK_OK)
         status = put_all(&w);
     if (status == TMK_OK)
-        status = tmk_export_write_pair(job->path, ".param", &w.param, &w.bin, diag);
+        status = tmk_export_write_pair(job, ".param", &w.param, &w.bin, diag);
     tmk_map_finish(&w.by_blob);
     tmk_export_layers_finish(&w.layers);
     tmk_ncnn_model_finish(&w.model);
@@ -158,5 +159,9 @@ const struct tmk_exporter tmk_exporter_ncnn_int8 = {
     .settings = "winograd=8bit|6bit",
     .needs_graph = true,
     .needs_template = true,
+    .limits = {.activations = TMK_EXPORT_8,
+               .weights = TMK_EXPORT_8,
+               .one_scale = true,
+               .symmetric = true},
     .write = write_int8,
 };

@@ -25,7 +25,6 @@ struct writing {
     const struct tmk_export_job *job;
     struct tmk_map names;
     struct tmk_text weights, inputs;
-    size_t n;
     bool six_bits;
     struct tmk_diag *diag;
 };
@@ -39,7 +38,7 @@ static enum tmk_status put_layer(struct writing *w, const struct tmk_export_laye
     if (!why && tmk_map_get(&w->names, name))
         why = "another layer has the same name";
     if (why) {
-        tmk_export_skip(w->job, (uint32_t)layer->output->profile_id, layer->output->name, why);
+        tmk_export_layer_skip(w->job, layer, why);
         return TMK_OK;
     }
     if (!tmk_map_put(&w->names, name, (void *)layer))
@@ -55,19 +54,16 @@ static enum tmk_status put_layer(struct writing *w, const struct tmk_export_laye
     tmk_json_float_text(&w->inputs, scales.input);
     tmk_text_puts(&w->inputs, "\n");
     tmk_ncnn_scales_finish(&scales);
-    w->n++;
+    tmk_export_layer_wrote(w->job, layer);
     return TMK_OK;
 }
 
 static enum tmk_status put_layers(struct writing *w, const struct tmk_export_layers *layers) {
     for (size_t i = 0; i < layers->n; i++)
         TMK_TRY(put_layer(w, &layers->items[i]));
-    if (!w->n)
-        return tmk_fail(w->diag, TMK_NOTFOUND, "none of %zu layers could be written; nothing was",
-                        layers->n);
     tmk_text_append(&w->weights, w->inputs.data ? w->inputs.data : "", w->inputs.len);
     w->weights.failed = w->weights.failed || w->inputs.failed;
-    return tmk_export_write(w->job->path, &w->weights, w->diag);
+    return tmk_export_write(w->job, &w->weights, w->diag);
 }
 
 static enum tmk_status write_table(const struct tmk_export_job *job, struct tmk_diag *diag) {
@@ -88,5 +84,9 @@ const struct tmk_exporter tmk_exporter_ncnn_table = {
     .consumer = "ncnn2int8; --names has ncnn's name of a layer under the value that it makes",
     .settings = "winograd=8bit|6bit",
     .needs_graph = true,
+    .limits = {.activations = TMK_EXPORT_8,
+               .weights = TMK_EXPORT_8,
+               .one_scale = true,
+               .symmetric = true},
     .write = write_table,
 };

@@ -7,12 +7,6 @@ static const char *data_type(const struct tmk_encoding *e) {
     return tmk_export_bits(e) == 16 ? "i16" : tmk_export_is_signed(e) ? "i8" : "u8";
 }
 
-static const char *unfit(const struct tmk_encoding *e) {
-    return tmk_export_bits(e) == 8 || e->dtype == TMK_INT16
-               ? NULL
-               : "the format knows int8, uint8 and int16 only";
-}
-
 static enum tmk_status put_nncase(const struct tmk_export_row *row, struct tmk_text *out,
                                   struct tmk_diag *diag) {
     const struct tmk_encoding *e = row->encoding;
@@ -36,7 +30,7 @@ static enum tmk_status write_nncase(const struct tmk_export_job *job, struct tmk
                                                   ",\n",
                                                   "\n]}\n",
                                                   put_nncase,
-                                                  {.weights = true, .fused = true, .unfit = unfit}};
+                                                  {.weights = true, .fused = true}};
     return tmk_export_rows_write(job, &shape, diag);
 }
 
@@ -44,5 +38,7 @@ const struct tmk_exporter tmk_exporter_nncase = {
     .name = "nncase",
     .consumer = "nncase: ptq_options.quant_scheme",
     .settings = "",
+    .limits = {.activations = TMK_EXPORT_8 | TMK_EXPORT_TYPE(TMK_INT16),
+               .weights = TMK_EXPORT_8 | TMK_EXPORT_TYPE(TMK_INT16)},
     .write = write_nncase,
 };

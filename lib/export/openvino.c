@@ -218,7 +218,7 @@ static enum tmk_status put_rows(struct writing *w) {
         size_t port;
         const char *why = find_port(w, row, &port);
         if (why)
-            tmk_export_skip(w->job, row->encoding->id, row->encoding->name, why);
+            tmk_export_skip(w->job, row->encoding, why);
         else
             put_fake_quantize(w, row->encoding, port);
     }
@@ -266,7 +266,7 @@ static enum tmk_status write_openvino(const struct tmk_export_job *job, struct t
         status = put_xml(&w, &xml);
     if (status == TMK_OK) {
         remark_16_bits(&w);
-        status = tmk_export_write_pair(job->path, ".xml", &xml, &w.bin, diag);
+        status = tmk_export_write_pair(job, ".xml", &xml, &w.bin, diag);
     }
     tmk_export_rows_finish(&w.rows);
     tmk_ir_finish(&w.ir);
@@ -286,5 +286,6 @@ const struct tmk_exporter tmk_exporter_openvino = {
         ".bin (ov.save_model)",
     .settings = "",
     .needs_template = true,
+    .limits = {.activations = TMK_EXPORT_INTEGERS, .weights = TMK_EXPORT_INTEGERS},
     .write = write_openvino,
 };

@@ -256,10 +256,12 @@ static enum tmk_status put_others(const struct tmk_export_job *job, const struct
             const char *name = value && value->profile_id >= 0
                                    ? tmk_export_name(job, (uint32_t)value->profile_id, value->name)
                                    : NULL;
-            if (name && e && e->role != TMK_ENCODING_ACTIVATION)
+            if (name && e && e->role != TMK_ENCODING_ACTIVATION) {
                 TMK_TRY(put_encoding(name, e, false, out, diag));
-            else if (name && accumulator_range(job->encodings, value, &low, &high))
+                tmk_export_wrote(job, e);
+            } else if (name && accumulator_range(job->encodings, value, &low, &high)) {
                 TMK_TRY(put_range(name, low, high, false, out, diag));
+            }
         }
     return TMK_OK;
 }
@@ -288,7 +290,7 @@ static enum tmk_status write_rows(const struct tmk_export_job *job, const struct
         cJSON_Delete(ours.item);
     TMK_TRY(status);
     tmk_text_puts(out, "}\n");
-    TMK_TRY(tmk_export_write(job->path, out, diag));
+    TMK_TRY(tmk_export_write(job, out, diag));
     remark_on_others(job, rows, &m);
     return TMK_OK;
 }
@@ -314,5 +316,6 @@ const struct tmk_exporter tmk_exporter_ort_cache = {
     .name = "ort-cache",
     .consumer = "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)",
     .settings = "",
+    .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},
     .write = write_ort_cache,
 };

@@ -18,12 +18,13 @@ char *tmk_export_bin_path(const char *path, const char *suffix) {
     return out;
 }
 
-enum tmk_status tmk_export_write_pair(const char *path, const char *suffix,
+enum tmk_status tmk_export_write_pair(const struct tmk_export_job *job, const char *suffix,
                                       const struct tmk_text *text, const struct tmk_text *bin,
                                       struct tmk_diag *diag) {
-    char *beside = text->failed || bin->failed ? NULL : tmk_export_bin_path(path, suffix);
+    TMK_TRY(tmk_export_ready(job, diag));
+    char *beside = text->failed || bin->failed ? NULL : tmk_export_bin_path(job->path, suffix);
     const struct tmk_file_content files[] = {{beside, bin->data, bin->len},
-                                             {path, text->data, text->len}};
+                                             {job->path, text->data, text->len}};
     enum tmk_status status = beside ? tmk_files_write(files, 2, diag) : tmk_nomem(diag);
     free(beside);
     return status;

@@ -57,12 +57,45 @@ static enum tmk_status find_opset(const struct tmk_export_job *job, bool microso
 }
 
 /* The parts of the job that speak to people, for tmk_quantize_graph. */
-static void pass_skip(void *context, uint32_t id, const char *name, const char *why) {
-    tmk_export_skip(context, id, name, why);
+static void pass_tell(void *context, const struct tmk_encoding *encoding, const char *why) {
+    if (why)
+        tmk_export_skip(context, encoding, why);
+    else
+        tmk_export_wrote(context, encoding);
 }
 
 static void pass_remark(void *context, const char *text) {
     tmk_export_remark(context, "%s", text);
+}
+
+/* Of an int8 initializer that must become uint8 there, whose sums of products could overflow. */
+static bool is_beyond_seven_bits(const struct tmk_tensor *codes) {
+    const int8_t *code = codes->data;
+    for (size_t i = 0; i < tmk_tensor_count(codes); i++)
+        if (code[i] < -64 || code[i] > 64)
+            return true;
+    return false;
+}
+
+/* ONNX Runtime's option against that overflow makes a copy for each reader, under one name. */
+static void remark_on_precision(const struct tmk_export_job *job, const struct tmk_graph *made) {
+    const char *first = NULL;
+    uint32_t n = 0;
+    for (const struct tmk_node *node = made->first; node; node = node->next) {
+        const struct tmk_value *codes = node->n_inputs ? node->inputs[0] : NULL;
+        if (strcmp(node->op, "DequantizeLinear") != 0 || !codes ||
+            codes->kind != TMK_VALUE_INITIALIZER || codes->data.dtype != TMK_INT8 ||
+            node->outputs[0]->n_uses + node->outputs[0]->n_graph_outputs < 2 ||
+            !is_beyond_seven_bits(&codes->data))
+            continue;
+        first = n++ ? first : codes->name;
+    }
+    if (n)
+        tmk_export_remark(job,
+                          "session.x64quantprecision=1 keeps optimised ONNX Runtime from loading "
+                          "this model: %u int8 initializers with codes beyond -64 ... 64 have "
+                          "several readers ('%s' is the first); load it without that option",
+                          n, first);
 }
 
 static void remark_on_consumers(const struct tmk_export_job *job, int64_t from, int64_t to) {
@@ -77,12 +110,16 @@ static void remark_on_consumers(const struct tmk_export_job *job, int64_t from, 
 static enum tmk_status write_raised(const struct tmk_export_job *job, struct tmk_graph *graph,
                                     bool microsoft, struct tmk_diag *diag) {
     const struct tmk_quantize_options options = {.microsoft = microsoft,
-                                                 .skip = pass_skip,
+                                                 .tell = pass_tell,
                                                  .remark = pass_remark,
                                                  .context = (void *)(uintptr_t)job};
     struct tmk_quantized_graph made = {0};
     TMK_TRY(tmk_quantize_graph(graph, job->encodings, &options, &made, diag));
-    enum tmk_status status = tmk_onnx_save(made.graph, job->path, diag);
+    enum tmk_status status = job->encodings->n_items ? tmk_export_ready(job, diag) : TMK_OK;
+    if (status == TMK_OK)
+        status = tmk_onnx_save(made.graph, job->path, diag);
+    if (status == TMK_OK)
+        remark_on_precision(job, made.graph);
     tmk_quantized_finish(&made);
     return status;
 }
@@ -107,7 +144,8 @@ const struct tmk_exporter tmk_exporter_qdq = {
     .name = "qdq",
     .consumer = "ONNX Runtime, QNN, OpenVINO, TensorRT and TVM: QuantizeLinear and "
                 "DequantizeLinear, as quantize_static places them",
-    .settings = "opset=13|21|... domain=onnx|com.microsoft",
+    .settings = "opset=13|21|... domain=onnx|com.microsoft activations=tensor|channel",
     .needs_graph = true,
+    .limits = {.one_scale = true},
     .write = write_qdq,
 };

@@ -87,8 +87,8 @@ void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) {
 
 enum tmk_status tmk_qdq_tell(struct tmk_qdq *q, const struct tmk_encoding *encoding,
                              const char *why) {
-    if (why && q->options->skip)
-        q->options->skip(q->options->context, encoding->id, encoding->name, why);
+    if (q->options->tell)
+        q->options->tell(q->options->context, encoding, why);
     return tmk_ptrmap_put(&q->told, encoding, q) ? TMK_OK : tmk_nomem(q->diag);
 }
 

@@ -34,8 +34,8 @@ struct tmk_quantize_options {
     /* With `integer`: how accumulators become codes. pow2: by shifts alone. */
     enum tmk_rounding rounding;
     bool pow2;
-    /* Of each encoding that is not in the graph, why. NULL: nobody asks. */
-    void (*skip)(void *context, uint32_t id, const char *name, const char *why);
+    /* QDQ: of each encoding that it is in the graph (`why` NULL), or why not. NULL: nobody asks. */
+    void (*tell)(void *context, const struct tmk_encoding *encoding, const char *why);
     /* Other remarks, a line each. NULL: nobody asks. */
     void (*remark)(void *context, const char *text);
     void *context;

@@ -19,5 +19,6 @@ const struct tmk_exporter tmk_exporter_quark = {
     .name = "quark",
     .consumer = "AMD Quark for ONNX: extra_options[\"SaveAndRestore\"]",
     .settings = "",
+    .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},
     .write = write_quark,
 };

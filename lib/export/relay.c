@@ -87,14 +87,16 @@ static enum tmk_status write_files(const struct tmk_export_job *job, const struc
     return status;
 }
 
-static void tell_unwritten(const struct tmk_export_job *job, const struct tmk_relay_edges *edges) {
+static void tell_edges(const struct tmk_export_job *job, const struct tmk_relay_edges *edges) {
     const struct tmk_encodings *encodings = job->encodings;
     for (uint32_t i = 0; i < encodings->n_items; i++) {
         bool there = false;
         for (size_t k = 0; !there && k < edges->n; k++)
-            there = edges->items[k].id == encodings->items[i].id;
-        if (!there)
-            tmk_export_skip(job, encodings->items[i].id, encodings->items[i].name,
+            there = edges->items[k].encoding == &encodings->items[i];
+        if (there)
+            tmk_export_wrote(job, &encodings->items[i]);
+        else
+            tmk_export_skip(job, &encodings->items[i],
                             "the text has no edge for it: it was computed beforehand, or stands in "
                             "an inner function");
     }
@@ -121,9 +123,9 @@ static enum tmk_status write_annotated(const struct tmk_export_job *job, struct 
     if (codes)
         files.params = coding.to;
     if (status == TMK_OK)
-        status = write_files(job, &files, diag);
+        tell_edges(job, &files.edges);
     if (status == TMK_OK)
-        tell_unwritten(job, &files.edges);
+        status = write_files(job, &files, diag);
     tmk_relay_edges_finish(&files.edges);
     tmk_relay_module_destroy(&files.module);
     tmk_relay_module_destroy(&raised);
@@ -239,6 +241,8 @@ static enum tmk_status write_integer(const struct tmk_export_job *job, struct tm
     files.params = params;
     if (status == TMK_OK)
         status = find_edges(job, files.module, &quantized, &arena, &files.edges, diag);
+    if (status == TMK_OK)
+        tell_edges(job, &files.edges);
     if (status == TMK_OK)
         status = write_files(job, &files, diag);
     if (status == TMK_OK)

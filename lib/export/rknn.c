@@ -163,7 +163,7 @@ static enum tmk_status patch(struct writing *w, const char *at, const char *end)
 static void tell_missing(struct writing *w, const struct tmk_export_rows *rows) {
     for (size_t i = 0; i < rows->n; i++)
         if (!tmk_map_get(&w->found, rows->items[i].name))
-            tmk_export_skip(w->job, rows->items[i].encoding->id, rows->items[i].encoding->name,
+            tmk_export_skip(w->job, rows->items[i].encoding,
                             "the template has no tensor of this name");
 }
 
@@ -177,7 +177,7 @@ static enum tmk_status patch_template(struct writing *w, const struct tmk_export
     tmk_buf_unref(&file);
     if (status == TMK_OK) {
         tell_missing(w, rows);
-        status = tmk_export_write(w->job->path, &w->out, w->diag);
+        status = tmk_export_write(w->job, &w->out, w->diag);
     }
     return status;
 }
@@ -203,5 +203,6 @@ const struct tmk_exporter tmk_exporter_rknn = {
         "step1",
     .settings = "",
     .needs_template = true,
+    .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},
     .write = write_rknn,
 };

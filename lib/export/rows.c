@@ -17,13 +17,8 @@ struct making {
     struct tmk_export_rows rows;
     size_t size; /* of rows.items */
     struct tmk_map taken;
-    uint32_t weights, biases, before; /* that the format does not hold */
     struct tmk_diag *diag;
 };
-
-static void skip(const struct making *m, const struct tmk_encoding *e, const char *why) {
-    tmk_export_skip(m->job, e->id, e->name, why);
-}
 
 /* Of the value's encodings, from `first` on, the one for all readers, else the first. */
 static const struct tmk_encoding *for_most(const struct tmk_encodings *encodings, uint32_t first,
@@ -38,17 +33,17 @@ static const struct tmk_encoding *for_most(const struct tmk_encodings *encodings
 }
 
 static bool is_held(struct making *m, const struct tmk_encoding *e) {
-    bool other_weight = e->role == TMK_ENCODING_WEIGHT && !m->wants->weights;
-    bool other_bias = e->role == TMK_ENCODING_BIAS && !m->wants->biases;
-    m->weights += other_weight;
-    m->biases += other_bias;
-    bool before = m->wants->fused && tmk_export_is_before_activation(e);
-    m->before += before;
-    if (other_weight || other_bias || before)
-        return false;
-    const char *why = m->wants->unfit ? m->wants->unfit(e) : NULL;
+    const char *why = NULL;
+    if (e->role == TMK_ENCODING_WEIGHT && !m->wants->weights)
+        why = "a weight: the format holds activations only";
+    else if (e->role == TMK_ENCODING_BIAS && !m->wants->biases)
+        why = "a bias: its scale is input times weight";
+    else if (m->wants->fused && tmk_export_is_before_activation(e))
+        why = "it goes by what is behind its Relu or Clip";
+    else if (m->wants->unfit)
+        why = m->wants->unfit(e);
     if (why)
-        skip(m, e, why);
+        tmk_export_skip(m->job, e, why);
     return !why;
 }
 
@@ -59,7 +54,7 @@ static enum tmk_status add_name(struct making *m, const struct tmk_encoding *e, 
     else if (!why && tmk_map_get(&m->taken, name))
         why = "another value has the same name";
     if (why) {
-        skip(m, e, why);
+        tmk_export_skip(m->job, e, why);
         return TMK_OK;
     }
     struct tmk_export_row *grown = tmk_grown(m->rows.items, m->rows.n, &m->size, sizeof *grown);
@@ -72,13 +67,17 @@ static enum tmk_status add_name(struct making *m, const struct tmk_encoding *e, 
 }
 
 static enum tmk_status add_value(struct making *m, const struct tmk_encoding *e) {
+    const size_t before = m->rows.n;
     const char *name;
     if (!is_held(m, e))
         return TMK_OK;
     for (uint32_t i = 0; (name = tmk_export_name_at(m->job, e->id, e->name, i)) != NULL; i++)
         TMK_TRY(add_name(m, e, name));
-    if (!tmk_export_name(m->job, e->id, e->name))
-        skip(m, e, m->job->names ? "the name map has no name for it" : "it has no name");
+    if (m->rows.n > before)
+        tmk_export_wrote(m->job, e);
+    else if (!tmk_export_name(m->job, e->id, e->name))
+        tmk_export_skip(m->job, e,
+                        m->job->names ? "the name map has no name for it" : "it has no name");
     return TMK_OK;
 }
 
@@ -89,7 +88,8 @@ static enum tmk_status add_all(struct making *m) {
         TMK_TRY(add_value(m, e));
         for (uint32_t k = i; k < end; k++)
             if (&all->items[k] != e)
-                skip(m, &all->items[k], "the format has one encoding a value, not one a reader");
+                tmk_export_skip(m->job, &all->items[k],
+                                "the format has one encoding a value, not one a reader");
     }
     return TMK_OK;
 }
@@ -100,18 +100,8 @@ enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
     struct making m = {.job = job, .wants = wants, .diag = diag};
     enum tmk_status status = add_all(&m);
     tmk_map_finish(&m.taken);
-    if (status == TMK_OK && m.weights)
-        tmk_export_remark(job, "%u weights are not written: the format holds activations only",
-                          m.weights);
-    if (status == TMK_OK && m.biases)
-        tmk_export_remark(job, "%u biases are not written: their scale is input times weight",
-                          m.biases);
-    if (status == TMK_OK && m.before)
-        tmk_export_remark(job, "%u values in front of Relu or Clip go by what is behind it",
-                          m.before);
-    if (status == TMK_OK && !m.rows.n)
-        status = tmk_fail(diag, TMK_NOTFOUND, "none of %u encodings could be written; nothing was",
-                          job->encodings->n_items);
+    if (status == TMK_OK)
+        status = tmk_export_ready(job, diag);
     if (status == TMK_OK)
         *out = m.rows;
     else
@@ -137,7 +127,7 @@ enum tmk_status tmk_export_rows_write(const struct tmk_export_job *job,
     }
     tmk_text_puts(&out, shape->tail);
     if (status == TMK_OK)
-        status = tmk_export_write(job->path, &out, diag);
+        status = tmk_export_write(job, &out, diag);
     tmk_text_finish(&out);
     tmk_export_rows_finish(&rows);
     return status;
@@ -207,11 +197,7 @@ const char *tmk_export_unfit_codes(const struct tmk_encoding *encoding) {
     for (uint32_t i = 0; i < encoding->n; i++)
         if (!isnormal(encoding->scale[i]))
             return "its scale is so small that readers take it for 0";
-    return tmk_export_bits(encoding) ? NULL : "the format knows integers of 4, 8 and 16 bits only";
-}
-
-const char *tmk_export_unfit_int8(const struct tmk_encoding *encoding) {
-    return tmk_export_bits(encoding) == 8 ? NULL : "the format knows 8 bits only";
+    return NULL;
 }
 
 const char *tmk_export_unfit_line(const char *name) {

@@ -31,7 +31,7 @@ struct tmk_export_rows {
 
 /* One row for each value and each of its names; what can't be one is skipped, with the reason. Of
  * several encodings of a value the one for most readers counts. TMK_NOTFOUND: no row is left. End
- * with tmk_export_rows_finish. */
+ * with tmk_export_rows_finish. What has a row counts as written, unless the writer says other. */
 TMK_NODISCARD enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
                                                    const struct tmk_export_wants *wants,
                                                    struct tmk_export_rows *out,
@@ -69,10 +69,8 @@ uint32_t tmk_export_bits(const struct tmk_encoding *encoding);
 bool tmk_export_is_signed(const struct tmk_encoding *encoding);
 
 /* Common answers of `unfit` and `unfit_name`. */
-const char *tmk_export_unfit_codes(
-    const struct tmk_encoding *encoding); /* not 4, 8 or 16 bits; denormal scales */
-const char *tmk_export_unfit_int8(const struct tmk_encoding *encoding); /* not 8 bits */
-const char *tmk_export_unfit_line(const char *name);                    /* control characters */
+const char *tmk_export_unfit_codes(const struct tmk_encoding *encoding); /* denormal scales */
+const char *tmk_export_unfit_line(const char *name);                     /* control characters */
 const char *tmk_export_unfit_word(const char *name); /* and blanks, and '#' in front */
 
 /* A JSON string. */

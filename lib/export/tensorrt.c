@@ -29,8 +29,7 @@ static float scale_of(const struct tmk_encoding *encoding) {
 }
 
 static const char *unfit(const struct tmk_encoding *encoding) {
-    return isnormal(scale_of(encoding)) ? tmk_export_unfit_int8(encoding)
-                                        : "its range is too small for a scale";
+    return isnormal(scale_of(encoding)) ? NULL : "its range is too small for a scale";
 }
 
 static enum tmk_status write_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
@@ -56,7 +55,7 @@ static enum tmk_status write_cache(const struct tmk_export_job *job, struct tmk_
     if (colons)
         tmk_export_remark(job, "names hold ':': TensorRT reads them, ONNX Runtime's reader of "
                                "native tables does not");
-    enum tmk_status status = tmk_export_write(job->path, &out, diag);
+    enum tmk_status status = tmk_export_write(job, &out, diag);
     tmk_text_finish(&out);
     tmk_export_rows_finish(&rows);
     return status;
@@ -66,5 +65,6 @@ const struct tmk_exporter tmk_exporter_tensorrt_cache = {
     .name = "tensorrt-cache",
     .consumer = "TensorRT up to 10 (calibration cache), ModelOpt: calibration_cache_path",
     .settings = "header=TRT-8601-EntropyCalibration2",
+    .limits = {.activations = TMK_EXPORT_8, .one_scale = true, .symmetric = true},
     .write = write_cache,
 };

@@ -29,5 +29,6 @@ const struct tmk_exporter tmk_exporter_tensorrt_ranges = {
     .name = "tensorrt-ranges",
     .consumer = "TensorRT up to 10, by setDynamicRange (sampleINT8API): NAME: LARGEST MAGNITUDE",
     .settings = "",
+    .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true, .symmetric = true},
     .write = write_tensorrt_ranges,
 };

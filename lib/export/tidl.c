@@ -137,7 +137,7 @@ static void put_row(struct writing *w, const struct tmk_export_row *row,
                        : value->kind == TMK_VALUE_RESULT ? type_of(value->producer)
                                                          : NULL;
     if (!type || (layer && !layer->by)) {
-        tmk_export_skip(w->job, e->id, e->name,
+        tmk_export_skip(w->job, e,
                         !value  ? "it is in a sub-graph"
                         : !type ? "TIDL's name of the layer that makes it is not known"
                                 : "the layer's weights are left float, or are not encoded by "
@@ -146,6 +146,7 @@ static void put_row(struct writing *w, const struct tmk_export_row *row,
     }
     begin_layer(w, row->name, type, e);
     if (layer) {
+        tmk_export_layer_wrote(w->job, layer);
         const struct tmk_tensor *bias = layer->bias ? tmk_export_constant(layer->bias) : NULL;
         put_range(&w->layers, "weights", fminf(layer->by->observed_min, 0),
                   fmaxf(layer->by->observed_max, 0), 1);
@@ -169,11 +170,8 @@ static enum tmk_status write_tidl(const struct tmk_export_job *job, struct tmk_d
     tmk_text_printf(&out, "num_layers: %zu\nquant_type: SYMMETRIC\ncalib_type: PERTENSOR\n", w.n);
     tmk_text_append(&out, w.layers.data ? w.layers.data : "", w.layers.len);
     out.failed = out.failed || w.layers.failed;
-    if (status == TMK_OK && !w.n)
-        status = tmk_fail(diag, TMK_NOTFOUND, "none of %zu encodings could be written; nothing was",
-                          rows.n);
     if (status == TMK_OK)
-        status = tmk_export_write(job->path, &out, diag);
+        status = tmk_export_write(job, &out, diag);
     tmk_text_finish(&w.layers);
     tmk_text_finish(&out);
     tmk_export_rows_finish(&rows);
@@ -186,5 +184,9 @@ const struct tmk_exporter tmk_exporter_tidl = {
     .consumer = "TI's TIDL: advanced_options:quant_params_proto_path",
     .settings = "",
     .needs_graph = true,
+    .limits = {.activations = TMK_EXPORT_INTEGERS,
+               .weights = TMK_EXPORT_INTEGERS,
+               .one_scale = true,
+               .symmetric = true},
     .write = write_tidl,
 };

@@ -25,5 +25,6 @@ const struct tmk_exporter tmk_exporter_tpu_mlir = {
     .name = "tpu-mlir",
     .consumer = "Sophgo's TPU-MLIR: model_deploy.py --calibration_table",
     .settings = "",
+    .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},
     .write = write_tpu_mlir,
 };

@@ -90,12 +90,9 @@ static enum tmk_status put_head(const struct tmk_encodings *encodings, struct tm
     return TMK_OK;
 }
 
-static const char *unfit(const struct tmk_encoding *e) {
-    return e->role == TMK_ENCODING_BIAS && e->dtype == TMK_INT32 ? NULL : tmk_export_unfit_codes(e);
-}
-
 static enum tmk_status write_tvm(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    const struct tmk_export_wants wants = {.weights = true, .biases = true, .unfit = unfit};
+    const struct tmk_export_wants wants = {
+        .weights = true, .biases = true, .unfit = tmk_export_unfit_codes};
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};
     TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
@@ -106,7 +103,7 @@ static enum tmk_status write_tvm(const struct tmk_export_job *job, struct tmk_di
     }
     tmk_text_puts(&out, "\n]}\n");
     if (status == TMK_OK)
-        status = tmk_export_write(job->path, &out, diag);
+        status = tmk_export_write(job, &out, diag);
     tmk_text_finish(&out);
     tmk_export_rows_finish(&rows);
     return status;
@@ -116,5 +113,6 @@ const struct tmk_exporter tmk_exporter_tvm = {
     .name = "tvm",
     .consumer = "a calibration hook of TVM's relay.quantize: quantize_info by profile ID and name",
     .settings = "",
+    .limits = {.activations = TMK_EXPORT_INTEGERS, .weights = TMK_EXPORT_INTEGERS},
     .write = write_tvm,
 };

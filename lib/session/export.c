@@ -125,7 +125,7 @@ static enum tmk_status write_in_c_locale(const struct tmk_exporter *row,
                                          const struct tmk_export_job *job, struct tmk_diag *diag) {
     locale_t saved[2];
     TMK_TRY(tmk_locale_begin(saved, diag));
-    enum tmk_status status = row->write(job, diag);
+    enum tmk_status status = tmk_export_run(row, job, diag);
     tmk_locale_end(saved);
     return status;
 }

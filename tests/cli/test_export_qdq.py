@@ -97,4 +97,35 @@ def test_no_name_of_a_dimension_goes_from_an_output_to_another_value():
         assert b"d_QuantizeLinear_Input\x12\x04\x0a\x02\x08\x01" in (path / "q.onnx").read_bytes()
 
 
+def one_constant_of_two_operators(path, constant):
+    """Mul by it, and by it again; the constant's codes are 127 where it is one number."""
+    nodes = [ob.node("Mul", ["x", "c"], ["a"], "first"), ob.node("Mul", ["a", "c"], ["y"], "second")]
+    (path / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", [1, 4])], [ob.value("y", [1, 4])], [ob.tensor("c", [1], [constant])]))
+    (path / "x.npy").write_bytes(npy_bytes((4, 4), [i / 8 - 1 for i in range(16)]))
+    tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "--quiet", "-o", path / "p.json").expect(DONE)
+
+
+def test_where_the_option_against_overflow_makes_it_fail():
+    with folder() as path:
+        one_constant_of_two_operators(path, 0.5)
+        words = ["export", path / "enc.json", "--model", path / "m.onnx", "--to", "qdq", "-o", path / "q.onnx"]
+        for kind, said in (("int8", True), ("uint8", False)):
+            scheme = ["--scheme", "symmetric"] if kind == "int8" else []
+            tidemark("calibrate", path / "p.json", "--dtype", kind, *scheme, "-o", path / "enc.json", "--quiet").expect(DONE)
+            done = tidemark(*words).expect(DONE)
+            assert ("x64quantprecision" in done.err and "'c_quantized'" in done.err) == said, done
+
+
+def test_activations_have_one_scale_unless_asked_otherwise():
+    with folder() as path:
+        words = [*start(path), "--to", "qdq"]
+        tidemark("calibrate", path / "p.json", "--per-channel", "-o", path / "enc.json", "--quiet").expect(DONE)
+        document = json.loads((path / "enc.json").read_text())
+        wide = [e["name"] for e in document["encodings"] if e["role"] == "activation" and e["axis"] is not None]
+        tidemark(*words).expect(DONE, f"{len(wide)} of", "one scale", "activations=channel")
+        shared = (path / "out").read_bytes()
+        done = tidemark(*words, "--set", "activations=channel").expect(DONE)
+        assert wide and "one scale" not in done.err and (path / "out").read_bytes() != shared
+
+
 main(globals())

@@ -99,7 +99,7 @@ static inline enum tmk_status run_export(struct tmk_export_job *job, const char 
     text[0] = '\0';
     unlink(path);
     assert_non_null(tmk_exporter_find(format));
-    enum tmk_status status = tmk_exporter_find(format)->write(job, diag);
+    enum tmk_status status = tmk_export_run(tmk_exporter_find(format), job, diag);
     if (status == TMK_OK) {
         assert_ok(tmk_file_map(path, &file, diag), diag);
         assert_true(tmk_buf_size(file) < size);

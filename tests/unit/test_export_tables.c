@@ -15,6 +15,10 @@ static const struct made plain[] = {
 };
 enum { N_PLAIN = sizeof plain / sizeof *plain };
 
+/* Biases, and weights where the format holds activations only, are left out and counted. */
+#define NO_BIAS "p2: a bias: its scale is input times weight\n"
+#define NO_WEIGHT "p1: a weight: the format holds activations only\n"
+
 static void expect_settings(const char *format, const char *const *settings, size_t n_settings,
                             const char *want) {
     struct tmk_diag diag = {0};
@@ -24,7 +28,7 @@ static void expect_settings(const char *format, const char *const *settings, siz
     struct tmk_export_job job = {.encodings = e, .settings = settings, .n_settings = n_settings};
     assert_ok(run_export(&job, format, &said, text, sizeof text, &diag), &diag);
     assert_string_equal(text, want);
-    assert_string_equal(said.skips, "");
+    assert_string_equal(said.skips, strstr(want, "\"w\"") ? NO_BIAS : NO_WEIGHT NO_BIAS);
     tmk_encodings_destroy(&e);
 }
 
@@ -176,10 +180,10 @@ static void test_name_maps(void **state) {
     assert_ok(run_export(&job, "tensorrt-ranges", &said, text, sizeof text, &diag), &diag);
     assert_string_equal(text, "in: 0.74609375\nin_int8: 0.74609375\nout: 1020\n");
     assert_ok(run_export(&job, "aimet", &said, text, sizeof text, &diag), &diag);
-    assert_string_equal(said.skips, "p1: the name map has no name for it\n");
+    assert_string_equal(said.skips, "p1: the name map has no name for it\n" NO_BIAS);
     names.keep = true;
     assert_ok(run_export(&job, "aimet", &said, text, sizeof text, &diag), &diag);
-    assert_string_equal(said.skips, "");
+    assert_string_equal(said.skips, NO_BIAS);
     tmk_export_names_finish(&names);
     tmk_encodings_destroy(&e);
 }

@@ -90,19 +90,23 @@ static void encode_u8(struct qdq_case *c, const char *name, float scale, int32_t
     encode(c, name, TMK_UINT8, -1, 1, &scale, zero);
 }
 
-static void said(void *context, uint32_t id, const char *name, const char *why) {
+static void said(void *context, const char *name, const char *why) {
     struct qdq_case *c = context;
-    (void)id;
     size_t used = strlen(c->said);
     snprintf(c->said + used, sizeof c->said - used, "%s: %s; ", name, why);
 }
 
 static void remarked(void *context, const char *text) {
-    said(context, 0, "remark", text);
+    said(context, "remark", text);
+}
+
+static void told(void *context, const struct tmk_encoding *encoding, const char *why) {
+    if (why)
+        said(context, encoding->name, why);
 }
 
 static enum tmk_status quantize(struct qdq_case *c) {
-    const struct tmk_quantize_options options = {.skip = said, .remark = remarked, .context = c};
+    const struct tmk_quantize_options options = {.tell = told, .remark = remarked, .context = c};
     return tmk_quantize_graph(c->graph, c->encodings, &options, &c->made, &c->diag);
 }
 

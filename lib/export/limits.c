@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every exporter's way in and out: what the consumer can't hold is taken out or changed before the
+ * writer sees it, and of every encoding that was given it is known whether it was written, or why
+ * not. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "calib/grid.h"
+#include "calib/item.h"
+#include "export/exporter.h"
+
+struct tmk_export_ledger {
+    struct tmk_encodings held; /* what the writer sees: without what the consumer can't hold */
+    uint32_t *given;           /* [held.n_items]: the number among those given */
+    const char **why;          /* [n given]: why not; NULL: it was written, or nothing was said */
+    bool *written;             /* [n given] */
+    uint32_t one_scale, asymmetric, activations;
+    struct tmk_arena arena;
+};
+
+/* ---- what the writer says ---- */
+
+/* The encoding's number among those given; false: it is none of them. */
+static bool find(const struct tmk_export_job *job, const struct tmk_encoding *e, uint32_t *out) {
+    const struct tmk_export_ledger *ledger = job->ledger;
+    const uintptr_t first = ledger ? (uintptr_t)ledger->held.items : 0;
+    if (!ledger || (uintptr_t)e < first ||
+        (uintptr_t)e >= (uintptr_t)(ledger->held.items + ledger->held.n_items))
+        return false;
+    *out = ledger->given[e - ledger->held.items];
+    return true;
+}
+
+void tmk_export_wrote(const struct tmk_export_job *job, const struct tmk_encoding *e) {
+    uint32_t at;
+    if (find(job, e, &at))
+        job->ledger->written[at] = true;
+}
+
+void tmk_export_skip(const struct tmk_export_job *job, const struct tmk_encoding *e,
+                     const char *why) {
+    uint32_t at;
+    if (!find(job, e, &at))
+        return;
+    job->ledger->written[at] = false;
+    job->ledger->why[at] = tmk_arena_strdup(&job->ledger->arena, why);
+}
+
+bool tmk_export_is_written(const struct tmk_export_job *job, const struct tmk_encoding *e) {
+    uint32_t at;
+    return find(job, e, &at) && job->ledger->written[at];
+}
+
+static uint32_t count_written(const struct tmk_export_job *job, uint32_t n) {
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < n; i++)
+        written += job->ledger->written[i];
+    return written;
+}
+
+static enum tmk_status nothing(const struct tmk_encodings *given,
+                               const struct tmk_export_ledger *ledger, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < given->n_items; i++)
+        if (ledger->why[i])
+            return tmk_fail(diag, TMK_NOTFOUND,
+                            "none of %u encodings could be written; nothing was (p%u '%s': %s)",
+                            given->n_items, given->items[i].id, given->items[i].name,
+                            ledger->why[i]);
+    return tmk_fail(diag, TMK_NOTFOUND, "none of %u encodings could be written; nothing was",
+                    given->n_items);
+}
+
+enum tmk_status tmk_export_ready(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    if (!job->ledger || count_written(job, job->given->n_items))
+        return TMK_OK;
+    return nothing(job->given, job->ledger, diag);
+}
+
+/* ---- what the consumer can hold ---- */
+
+/* "int8 and uint8" */
+static const char *list_types(uint32_t types, struct tmk_arena *arena) {
+    struct tmk_text text = {0};
+    uint32_t left = 0, done = 0;
+    for (uint32_t t = 0; t < 32; t++)
+        left += types >> t & 1;
+    tmk_text_puts(&text, "the format knows ");
+    for (uint32_t t = 0; t < 32; t++)
+        if (types >> t & 1)
+            tmk_text_printf(&text, "%s%s",
+                            !done++        ? ""
+                            : done == left ? " and "
+                                           : ", ",
+                            tmk_dtype_name((enum tmk_dtype)t));
+    tmk_text_puts(&text, " only");
+    const char *out = text.failed ? NULL : tmk_arena_strdup(arena, text.data);
+    tmk_text_finish(&text);
+    return out;
+}
+
+/* One scale for the range over all channels. */
+static enum tmk_status join_channels(struct tmk_encoding *e, struct tmk_arena *arena,
+                                     struct tmk_diag *diag) {
+    const struct tmk_grid grid = {e->dtype, e->symmetric, e->narrow, e->pow2};
+    float *numbers = tmk_arena_array(arena, 5, sizeof *numbers), low = 0, high = 0;
+    int32_t *zero_point = tmk_arena_alloc(arena, sizeof *zero_point);
+    if (!numbers || !zero_point)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < e->n; i++) { /* a range of nothing adds nothing */
+        low = fminf(low, e->low[i]);
+        high = fmaxf(high, e->high[i]);
+    }
+    numbers[0] = low;
+    numbers[1] = high;
+    TMK_TRY(tmk_grid_fit(&grid, low, high, &numbers[2], zero_point, diag));
+    e->axis = -1;
+    e->n = 1;
+    e->low = numbers;
+    e->high = numbers + 1;
+    e->scale = numbers + 2;
+    e->clip_min = numbers + 3;
+    e->clip_max = numbers + 4;
+    e->zero_point = zero_point;
+    tmk_encoding_set_clip(e);
+    return TMK_OK;
+}
+
+static bool keeps_channels(const struct tmk_exporter *row, const struct tmk_export_job *job) {
+    return !row->limits.one_scale ||
+           strcmp(tmk_export_setting(job, "activations", "tensor"), "channel") == 0;
+}
+
+static enum tmk_status hold(const struct tmk_exporter *row, const struct tmk_export_job *job,
+                            uint32_t at, struct tmk_export_ledger *ledger, struct tmk_diag *diag) {
+    const struct tmk_encoding *e = &job->encodings->items[at];
+    const uint32_t types = e->role == TMK_ENCODING_BIAS     ? 0
+                           : e->role == TMK_ENCODING_WEIGHT ? row->limits.weights
+                                                            : row->limits.activations;
+    if (types && !(types & TMK_EXPORT_TYPE(e->dtype))) {
+        ledger->why[at] = list_types(types, &ledger->arena);
+        return ledger->why[at] ? TMK_OK : tmk_nomem(diag);
+    }
+    struct tmk_encoding *held = &ledger->held.items[ledger->held.n_items];
+    ledger->given[ledger->held.n_items++] = at;
+    *held = *e;
+    if (e->role != TMK_ENCODING_ACTIVATION)
+        return TMK_OK;
+    ledger->activations++;
+    ledger->asymmetric += !e->symmetric;
+    if (e->axis < 0 || keeps_channels(row, job))
+        return TMK_OK;
+    ledger->one_scale++;
+    return join_channels(held, &ledger->arena, diag);
+}
+
+static enum tmk_status begin(const struct tmk_exporter *row, const struct tmk_export_job *job,
+                             struct tmk_export_ledger *out, struct tmk_diag *diag) {
+    const uint32_t n = job->encodings->n_items;
+    out->held = *job->encodings;
+    out->held.n_items = 0;
+    out->held.items = tmk_arena_array(&out->arena, n + 1u, sizeof *out->held.items);
+    out->given = tmk_arena_array(&out->arena, n + 1u, sizeof *out->given);
+    out->why = tmk_arena_array(&out->arena, n + 1u, sizeof *out->why);
+    out->written = tmk_arena_array(&out->arena, n + 1u, sizeof *out->written);
+    if (!out->held.items || !out->given || !out->why || !out->written)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < n; i++)
+        TMK_TRY(hold(row, job, i, out, diag));
+    return n && !out->held.n_items ? nothing(job->encodings, out, diag) : TMK_OK;
+}
+
+/* ---- all together ---- */
+
+static void tell_left_out(const struct tmk_export_job *job,
+                          const struct tmk_export_ledger *ledger) {
+    for (uint32_t i = 0; job->skip && ledger->written && i < job->encodings->n_items; i++)
+        if (!ledger->written[i])
+            job->skip(job->context, job->encodings->items[i].id, job->encodings->items[i].name,
+                      ledger->why[i] ? ledger->why[i] : "the format has no place for it");
+}
+
+static void tell_changes(const struct tmk_exporter *row, const struct tmk_export_job *job,
+                         const struct tmk_export_ledger *ledger) {
+    if (ledger->one_scale)
+        tmk_export_remark(
+            job,
+            "%u of %u activations had scales by channel, which the readers of %s "
+            "can't take: each has one scale here, for the range over its channels%s",
+            ledger->one_scale, ledger->activations, row->name,
+            strstr(row->settings, "activations=") ? "; --set activations=channel keeps them" : "");
+    if (row->limits.symmetric && ledger->asymmetric)
+        tmk_export_remark(job,
+                          "%u of %u activations are asymmetric, and %s has symmetric scales only: "
+                          "each gets that of its largest magnitude; calibrate with --dtype int8 "
+                          "--scheme symmetric to choose ranges for it",
+                          ledger->asymmetric, ledger->activations, row->name);
+}
+
+enum tmk_status tmk_export_run(const struct tmk_exporter *row, const struct tmk_export_job *asked,
+                               struct tmk_diag *diag) {
+    struct tmk_export_ledger ledger = {0};
+    struct tmk_export_job job = *asked;
+    enum tmk_status status = begin(row, asked, &ledger, diag);
+    job.encodings = &ledger.held;
+    job.given = asked->encodings;
+    job.ledger = &ledger;
+    if (status == TMK_OK)
+        status = row->write(&job, diag);
+    if (status == TMK_OK)
+        tell_changes(row, asked, &ledger);
+    if (status == TMK_OK || status == TMK_NOTFOUND)
+        tell_left_out(asked, &ledger);
+    tmk_arena_finish(&ledger.arena);
+    return status;
+}
