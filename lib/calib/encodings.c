@@ -2,6 +2,8 @@
 /* Encodings as data: their memory, their names, finding one. */
 #include <tidemark/encodings.h>
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,12 +109,18 @@ enum tmk_status tmk_encoding_room(struct tmk_encodings *encodings, struct tmk_en
     return TMK_OK;
 }
 
+/* Where a range ends near the end of float32, its outermost codes stand for more than that: a
+ * rounded scale times their distance. Such an end is that of float32. */
+static float real(double scale, double distance) {
+    return (float)fmin(fmax(scale * distance, -FLT_MAX), FLT_MAX);
+}
+
 void tmk_encoding_reals(const struct tmk_encoding *e, uint32_t i, float *lowest, float *highest) {
     int32_t low, high;
-    double most = tmk_grid_float8_most(e->dtype);
+    double most = tmk_grid_float8_most(e->dtype), scale = (double)e->scale[i];
     tmk_encoding_codes(e, &low, &high);
-    *lowest = (float)((double)e->scale[i] * (most > 0 ? -most : (double)low - e->zero_point[i]));
-    *highest = (float)((double)e->scale[i] * (most > 0 ? most : (double)high - e->zero_point[i]));
+    *lowest = real(scale, most > 0 ? -most : (double)low - e->zero_point[i]);
+    *highest = real(scale, most > 0 ? most : (double)high - e->zero_point[i]);
 }
 
 void tmk_encoding_set_clip(struct tmk_encoding *e) {

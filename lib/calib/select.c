@@ -56,7 +56,9 @@ static const char *why_masked(const struct tmk_profile_tensor *t) {
     tmk_stats_facts(t->stats, &facts);
     if (facts.posinf || facts.neginf)
         return "it holds infinities, as masks do, which no code stands for";
-    if (tmk_profile_flags(t, &flags, NULL) == TMK_OK && (flags.min_is || flags.max_is))
+    bool stands_for = tmk_sentinel(facts.min) || tmk_sentinel(facts.max); /* also of a constant */
+    if (stands_for ||
+        (tmk_profile_flags(t, &flags, NULL) == TMK_OK && (flags.min_is || flags.max_is)))
         return "its extreme is a number that masks are made of, and would take all codes";
     return NULL;
 }

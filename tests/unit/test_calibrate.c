@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -424,17 +425,44 @@ static void test_constants_are_what_they_are_behind_a_reshape(void **state) {
 
 /* ---- what stays float ---- */
 
+static void test_ranges_to_the_ends_of_float32_are_written_and_read(void **state) {
+    (void)state;
+    static const float wide[] = {-FLT_MAX, -1, 0, 1, 2, 3, 4, FLT_MAX};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "w", "w", "Tanh", wide, 0, TMK_NET_NONE);
+    static const char *const types[] = {"uint8", "int8", "uint16", "int16"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char config[200];
+        for (int symmetric = 0; symmetric < 2; symmetric++) {
+            snprintf(config, sizeof config,
+                     "{\"built_in\":{\"masks-stay-float\":false},\"defaults\":{\"dtype\":\"%s\","
+                     "\"method\":\"minmax\",\"scheme\":\"%s\"}}",
+                     types[i], symmetric ? "symmetric" : "asymmetric");
+            struct tmk_encodings *all = calibrated(p, NULL, config);
+            assert_true(isfinite(item(all, 1)->clip_min[0]) && isfinite(item(all, 1)->clip_max[0]));
+            tmk_encodings_destroy(&all);
+        }
+    }
+    tmk_profile_destroy(&p);
+}
+
 static void test_masks_stay_float(void **state) {
     (void)state;
     static const float masked[] = {-INFINITY, -1, 0, 1, 2, 3, 4, 5};
     static const float sentinel[] = {-1e9f, -1, 0, 1, 2, 3, 4, 5};
+    static const float lowest[N] = {-FLT_MAX};
     struct tmk_profile *p = new_profile();
     input(p, "x");
     result(p, "i", "i", "Tanh", masked, 0, TMK_NET_NONE);
     result(p, "s", "s", "Sin", sentinel, 0, TMK_NET_NONE);
+    add(p, "c", TMK_PROFILE_WEIGHT, lowest, N, -1);
+    result(p, "m", "m", "Mul", ramp, 0, 3);
     struct tmk_encodings *all = calibrated(p, NULL, NULL);
     assert_non_null(strstr(reason(all, 1), "infinities"));
     assert_non_null(strstr(reason(all, 2), "masks"));
+    assert_non_null(strstr(reason(all, 3), "masks"));
+    assert_int_equal(item(all, 4)->dtype, TMK_UINT8);
     tmk_encodings_destroy(&all);
     all = calibrated(p, NULL, "{\"built_in\":{\"masks-stay-float\":false}}");
     assert_true(item(all, 1)->observed_min == -1);
@@ -524,6 +552,7 @@ int main(void) {
         cmocka_unit_test(test_a_bias_that_would_overflow_enlarges_the_weights_scale),
         cmocka_unit_test(test_constants_are_what_they_are_behind_a_reshape),
         cmocka_unit_test(test_masks_stay_float),
+        cmocka_unit_test(test_ranges_to_the_ends_of_float32_are_written_and_read),
         cmocka_unit_test(test_arithmetic_on_shapes_stays_float),
         cmocka_unit_test(test_operators_have_other_names_elsewhere),
         cmocka_unit_test(test_what_makes_no_sense_is_an_argument),
