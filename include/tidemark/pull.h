@@ -34,6 +34,7 @@ struct tmk_pull {
                             struct tmk_diag *diag);
     void *context;
     const char *label; /* what messages and the profile call it; NULL: "-" */
+    bool whole; /* each record is one sample: the input itself, whatever its rank and shape */
 };
 
 #ifdef __cplusplus

@@ -28,6 +28,7 @@ struct tmk_image_spec;
 struct tmk_source_array {
     const char *name; /* of the input it is for, or "" when the source does not say */
     bool whole;
+    bool entries; /* the first axis counts samples, each of them an input of any rank and shape */
     uint64_t n_entries; /* TMK_SOURCE_ENDLESS becomes a number with tmk_source_end */
     enum tmk_dtype
         dtype; /* !whole: as handed out (float16 and float64 are widened to float32); TMK_UNDEFINED:

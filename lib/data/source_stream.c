@@ -152,8 +152,9 @@ static enum tmk_status admit(const struct tmk_source *source, uint32_t array,
     struct stream *stream = source->own;
     struct tmk_source_array *is = &stream->arrays[array];
     struct line *line = &stream->lines[array];
+    const bool whole = stream->pull && stream->pull->whole;
     if (want)
-        line->single = !shape->rank || (want->has_shape && shape->rank < want->shape.rank);
+        line->single = whole || !shape->rank || (want->has_shape && shape->rank < want->shape.rank);
     if (line->single && shape->rank == TMK_MAX_RANK)
         return tmk_fail(diag, TMK_SHAPE, "has too many axes");
     if (line->single) {
@@ -162,9 +163,12 @@ static enum tmk_status admit(const struct tmk_source *source, uint32_t array,
         shape->rank++;
     }
     if (want)
-        *is = (struct tmk_source_array){
-            .name = want->input, .n_entries = TMK_SOURCE_ENDLESS, .dtype = dtype, .shape = *shape};
-    else if (dtype != is->dtype || shape->rank != is->shape.rank)
+        *is = (struct tmk_source_array){.name = want->input,
+                                        .entries = whole,
+                                        .n_entries = TMK_SOURCE_ENDLESS,
+                                        .dtype = dtype,
+                                        .shape = *shape};
+    else if (dtype != is->dtype || (!whole && shape->rank != is->shape.rank))
         return tmk_fail(diag, TMK_SHAPE,
                         "is %s of rank %d, but the first record for '%s' was %s of rank %d",
                         tmk_dtype_name(dtype), shape->rank, is->name, tmk_dtype_name(is->dtype),

@@ -47,7 +47,7 @@ static enum tmk_status choose_cut(const struct tmk_session_feed *feed, uint32_t 
                         tmk_dtype_name(array->dtype));
     if (array->whole) {
         bound->cut = CUT_WHOLE;
-    } else if (type->has_shape && array->shape.rank == type->shape.rank + 1) {
+    } else if (array->entries || (type->has_shape && array->shape.rank == type->shape.rank + 1)) {
         bound->cut = CUT_ENTRIES;
     } else if ((!type->has_shape || array->shape.rank == type->shape.rank) && array->shape.rank) {
         bound->cut = CUT_SLICES;
@@ -76,7 +76,7 @@ static enum tmk_status cut_all(struct tmk_session_feed *feed, struct tmk_diag *d
         if (feed->bound[i].fed_back)
             continue;
         TMK_TRY(look_inside(feed, i, &array, diag));
-        if (!array.whole && type->has_shape && type->shape.rank &&
+        if (!array.whole && !array.entries && type->has_shape && type->shape.rank &&
             array.shape.rank == type->shape.rank && type->shape.dim[0] > 0) {
             batch = (uint64_t)type->shape.dim[0];
             break;

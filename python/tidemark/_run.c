@@ -185,20 +185,20 @@ static enum tmk_status profile_model(const char *path, const char *params,
 
 PyObject *py_run_profile(PyObject *self, PyObject *args, PyObject *named) {
     (void)self;
-    static char *keys[] = {
-        "model",      "params",      "data",  "next",     "label", "observe",
-        "kind",       "threads",     "batch", "limit",    "skip",  "memory_limit",
-        "per_sample", "fail_on_nan", "image", "progress", NULL};
+    static char *keys[] = {"model",    "params",       "data",       "next",        "label",
+                           "observe",  "kind",         "threads",    "batch",       "limit",
+                           "skip",     "memory_limit", "per_sample", "fail_on_nan", "image",
+                           "progress", "whole",        NULL};
     const char *path, *params = NULL, *label = NULL, *kind = NULL, *image = NULL;
     PyObject *data = NULL, *next = Py_None, *observe = NULL;
     unsigned int threads = 0, batch = 0;
     unsigned long long limit = 0, skip = 0, memory_limit = 0;
-    int per_sample = 0, fail_on_nan = 0;
+    int per_sample = 0, fail_on_nan = 0, whole = 0;
     struct run run = {.progress = Py_None};
-    if (!PyArg_ParseTupleAndKeywords(args, named, "s|zOOzOzIIKKKppzO", keys, &path, &params, &data,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "s|zOOzOzIIKKKppzOp", keys, &path, &params, &data,
                                      &next, &label, &observe, &kind, &threads, &batch, &limit,
                                      &skip, &memory_limit, &per_sample, &fail_on_nan, &image,
-                                     &run.progress))
+                                     &run.progress, &whole))
         return NULL;
     PyObject *sources = PySequence_Fast(data, "data is a list of texts");
     PyObject *patterns = sources ? PySequence_Fast(observe, "observe is a list of texts") : NULL;
@@ -218,7 +218,7 @@ PyObject *py_run_profile(PyObject *self, PyObject *args, PyObject *named) {
     const char **globs = texts ? texts_of(patterns, &what.n_patterns) : NULL;
     PyObject *result = NULL;
     if (globs) {
-        const struct tmk_pull pull = {next_record, &run, label};
+        const struct tmk_pull pull = {next_record, &run, label, whole != 0};
         struct tmk_profile *profile = NULL;
         struct tmk_diag diag = {0};
         enum tmk_status status;

@@ -1,35 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drop-in for ONNX Runtime's static quantization, with ranges that Tidemark measures and chooses.
+"""A drop-in for onnxruntime.quantization: ONNX Runtime quantizes, from ranges that Tidemark measures.
 
     -from onnxruntime.quantization import quantize_static
     +from tidemark.ort import quantize_static
 
-The data pass through the network once, in bounded memory; ONNX Runtime (1.27 and later) then quantizes from the ranges. Its own
-`calibrate_method` is not used: `method` is Tidemark's (mean squared error unless said otherwise).
+What this module does not define is ONNX Runtime's own.
 """
 from __future__ import annotations
 
+import functools
+import importlib
+import inspect
+import json
 import os
-import tempfile
+import types
+from collections.abc import Callable
 from typing import Any
 
-from ._run import profile
+from . import _core
+from ._ort_calibrater import Grid, calibrater_class
+
+__all__ = ["create_calibrator", "quantize", "quantize_static"]
 
 
-def calibration_cache(model: Any, reader: Any, path: str | os.PathLike[str], *, method: str | None = None, **settings: Any) -> None:
-    """Writes the ranges as ONNX Runtime's calibration cache. settings: those of tidemark.profile."""
-    profile(model, reader, **settings).calibrate(method).export("ort-cache", path)
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from onnxruntime import quantization
+    try:
+        return getattr(quantization, name)
+    except AttributeError:
+        raise AttributeError(f"neither tidemark.ort nor onnxruntime.quantization has '{name}'") from None
 
 
-def quantize_static(model_input: Any, model_output: Any, calibration_data_reader: Any, *args: Any, method: str | None = None,
-                    threads: int = 0, **settings: Any) -> None:
-    """As onnxruntime.quantization.quantize_static, with Tidemark's ranges. Every other argument goes to ONNX Runtime."""
-    from onnxruntime import quantization as ort
-    settings.pop("calibrate_method", None)
-    if "calibration_cache_path" in settings:
-        raise TypeError("calibration_cache_path is what this function makes; give it to ONNX Runtime's own")
-    with tempfile.TemporaryDirectory() as folder:
-        cache = os.path.join(folder, "ranges.json")
-        calibration_cache(model_input, calibration_data_reader, cache, method=method, threads=threads)
-        ort.quantize_static(model_input, model_output, None, *args, calibrate_method=ort.CalibrationMethod.MinMax,
-                            calibration_cache_path=cache, **settings)
+def __dir__() -> list[str]:
+    from onnxruntime import quantization
+    return sorted({*__all__, *(name for name in dir(quantization) if not name.startswith("_"))})
+
+
+def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any = None,
+                      augmented_model_path: Any = "augmented_model.onnx", calibrate_method: Any = None,
+                      use_external_data_format: bool = False, providers: Any = None,
+                      extra_options: dict[str, Any] | None = None, *, method: str | None = None,
+                      activation_type: Any = None, activation_symmetric: bool = False, threads: int = 0,
+                      overrides: dict[str, list[dict[str, Any]]] | None = None) -> Any:
+    """As onnxruntime.quantization.create_calibrator: an object with collect_data(reader) and compute_data(), which answers
+    with TensorsData for this very model. No augmented model is written.
+
+    calibrate_method: MinMax (the default), Entropy, Percentile, Distribution. method: a name of
+        tidemark.calibration_methods(), in its place.
+    activation_type (a QuantType, else QUInt8), activation_symmetric, overrides (TensorQuantOverrides): what the ranges are
+        for. Methods that look at the error of quantization need it; MinMax, Percentile and Distribution do not.
+    threads: 0 is one a processor.
+    """
+    from onnxruntime.quantization import CalibrationMethod
+    if method is not None and method not in dict(_core.methods()):
+        raise ValueError(f"method={method!r}: there are {', '.join(dict(_core.methods()))}")
+    if calibrate_method is None:
+        calibrate_method = CalibrationMethod.MinMax
+    if calibrate_method not in list(CalibrationMethod):
+        raise ValueError(f"Unsupported calibration method {calibrate_method}")
+    if method is not None and calibrate_method == CalibrationMethod.Distribution:
+        raise ValueError(f"method={method!r}: Distribution is about means and deviations, for which there is one method only")
+    default = (_dtype(activation_type) if activation_type is not None else "uint8", bool(activation_symmetric))
+    by_name = {name: (_dtype(of[0]["quant_type"]) if "quant_type" in of[0] else default[0],
+                      bool(of[0].get("symmetric", default[1]))) for name, of in (overrides or {}).items() if of}
+    calibrater = calibrater_class()(model, op_types_to_calibrate, augmented_model_path, calibrate_method,
+                                    use_external_data_format, dict(extra_options or {}), method,
+                                    Grid(*default, by_name), threads)
+    calibrater.augment_graph()
+    if providers:
+        calibrater.execution_providers = providers
+    calibrater.create_inference_session()
+    return calibrater
+
+
+def quantize_static(*args: Any, method: str | None = None, threads: int = 0, **settings: Any) -> None:
+    """onnxruntime.quantization.quantize_static, with its own arguments; ranges are measured by Tidemark.
+
+    method: a name of tidemark.calibration_methods(), in place of `calibrate_method`. threads: 0 is one a processor.
+    """
+    theirs = importlib.import_module("onnxruntime.quantization.quantize")  # the package has a function of this name
+    bound = inspect.signature(theirs.quantize_static).bind(*args, **settings)
+    bound.apply_defaults()
+    given = bound.arguments
+    options = given.get("extra_options") or {}
+    _check_cache(given.get("calibration_cache_path"), method)
+
+    def create(*words: Any, **named: Any) -> Any:
+        return create_calibrator(*words, **named, method=method, threads=threads, activation_type=given["activation_type"],
+                                 activation_symmetric=options.get("ActivationSymmetric", False),
+                                 overrides=options.get("TensorQuantOverrides"))
+    _with(theirs.quantize_static, create_calibrator=create)(*args, **settings)
+
+
+def quantize(*args: Any, method: str | None = None, threads: int = 0, **settings: Any) -> None:
+    """onnxruntime.quantization.quantize; with a StaticQuantConfig, ranges are measured by Tidemark. See quantize_static."""
+    theirs = importlib.import_module("onnxruntime.quantization.quantize")  # the package has a function of this name
+    _with(theirs.quantize, quantize_static=functools.partial(quantize_static, method=method, threads=threads))(*args, **settings)
+
+
+def _with(function: Any, **replaced: Any) -> Callable[..., None]:
+    """The same function, for this call alone, that finds other functions under these names of its module."""
+    function = inspect.unwrap(function)
+    for name in replaced:
+        if name not in function.__code__.co_names or name not in function.__globals__:
+            import onnxruntime
+            raise RuntimeError(f"{function.__name__} of onnxruntime {onnxruntime.__version__} does not call {name}: "
+                               "tidemark.ort does not know this version")
+    made = types.FunctionType(function.__code__, {**function.__globals__, **replaced}, function.__name__,
+                              function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def _dtype(kind: Any) -> str:
+    """Of a QuantType: "QUInt8" is uint8."""
+    return str(kind.name)[1:].lower()
+
+
+def _check_cache(path: Any, method: str | None) -> None:
+    """ONNX Runtime compares its own method with the cache's; of ours it does not know."""
+    if path is None or not os.path.isfile(path):
+        return
+    with open(path, encoding="utf-8") as file:
+        made = json.load(file).get("tidemark_method")
+    if made != method:
+        raise ValueError(f"Calibration cache at {path} was produced with method={made!r}, but quantize_static was called with "
+                         f"method={method!r}. Delete the cache or pass a matching method.")

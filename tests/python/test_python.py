@@ -157,9 +157,6 @@ def test_the_drop_in_for_onnx_runtime():
     except ImportError as error:
         print(f"  without the drop-in: {error}")
         return
-    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 27):
-        print(f"  without the drop-in: ONNX Runtime {onnxruntime.__version__} takes no ranges")
-        return
     labels = np.load(LABELS)
 
     class Reader(ort.CalibrationDataReader):

@@ -132,6 +132,31 @@ static void test_inputs_take_turns(void **state) {
     tmk_source_close(&source);
 }
 
+static void test_whole_records_are_samples(void **state) {
+    (void)state;
+    const struct tmk_record records[] = {{TMK_FLOAT32, {2, {4, 3}}, numbers, NULL, NULL},
+                                         {TMK_FLOAT32, {2, {1, 3}}, numbers + 3, NULL, NULL},
+                                         {TMK_FLOAT32, {2, {0, 3}}, NULL, NULL, NULL}};
+    struct given given = {.records = records, .n = 3};
+    struct tmk_pull pull = {next, &given, "camera", .whole = true};
+    const struct tmk_source_options options = {.pull = &pull};
+    struct tmk_diag diag = {0};
+    struct tmk_source *source = NULL;
+    struct tmk_tensor got = {0};
+    assert_ok(tmk_source_open("-", &options, &source, &diag), &diag);
+    assert_ok(tmk_source_settle(source, &want, 1, &diag), &diag);
+    assert_true(tmk_source_info(source)->arrays[0].entries);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(tmk_source_read(source, 0, (uint64_t)i, 1, &got, &diag), &diag);
+        assert_int_equal(got.shape.rank, 3);
+        assert_int_equal(got.shape.dim[0], 1);
+        assert_int_equal(got.shape.dim[1], records[i].shape.dim[0]);
+        assert_ptr_equal(got.data, records[i].data);
+        tmk_tensor_finish(&got);
+    }
+    tmk_source_close(&source);
+}
+
 static void test_what_is_refused(void **state) {
     (void)state;
     int released = 0;
@@ -179,6 +204,7 @@ int main(void) {
         cmocka_unit_test(test_records_are_joined),
         cmocka_unit_test(test_types_are_made_float32),
         cmocka_unit_test(test_inputs_take_turns),
+        cmocka_unit_test(test_whole_records_are_samples),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_a_failure_is_the_runs),
     };

@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A calibrater of ONNX Runtime's kind whose ranges Tidemark measures."""
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import queue
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._profile import Profile, Tensor
+
+_LOG = logging.getLogger("tidemark")
+_WAITING = 4      # items of a reader that wait for the run
+_SMALL = 1 << 16  # bytes of an initializer that shape inference may look at
+# Settings of ONNX Runtime's calibraters, with their defaults, that only those can honour
+_ONLY_THEIRS: dict[str, dict[str, Any]] = {"MinMax": {"per_channel": False},
+                                           "Entropy": {"num_bins": 128, "num_quantized_bins": 128},
+                                           "Percentile": {"num_bins": 2048}, "Distribution": {}}
+_BINS = {"Entropy": 128, "Percentile": 2048, "Distribution": 2048}
+_METHODS = {"Entropy": "entropy", "Percentile": "percentile"}  # those of the same meaning
+# Rules of `calibrate` that ONNX Runtime's quantizer applies itself, or does not know
+_RULES = ("activation-after-relu", "pass-through-shares", "concat-inputs-share", "residual-adds-share", "softmax-output",
+          "sigmoid-output", "bias-add", "bias-fits", "masks-stay-float")
+
+
+class _Run:
+    """A run over items that come one by one, on a thread of its own: the caller's thread asks the reader."""
+
+    def __init__(self, path: str, settings: dict[str, Any]):
+        self._path, self._settings = path, settings
+        self._items: queue.Queue[dict[str, np.ndarray] | None] = queue.Queue(_WAITING)
+        self._item: dict[str, np.ndarray] | None = None
+        self._asked: set[str] = set()
+        self._result: _core.Profile | None = None
+        self._error: BaseException | None = None
+        self._stop = False
+        self.count = 0  # items that were given
+        self.unproven: list[dict[str, np.ndarray]] | None = []  # the items, until one of them went through
+        self._thread = threading.Thread(target=self._work, name="tidemark", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._result = _core.profile(self._path, data=["-"], next=self._next, label="the reader", whole=True,
+                                         progress=self._progress, **self._settings)
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that gives the items
+            self._error = error
+
+    def _next(self, name: str) -> np.ndarray | None:
+        if self._item is None or name in self._asked:
+            self._item, self._asked = self._items.get(), set()
+        if self._item is None or self._stop:
+            return None
+        self._asked.add(name)
+        return self._item[name]
+
+    def _progress(self, done: int, total: int) -> None:
+        if self._stop:
+            raise KeyboardInterrupt
+        if done:
+            self.unproven = None
+
+    def _put(self, item: dict[str, np.ndarray] | None) -> None:
+        while True:
+            if self._error is not None:
+                raise self._error
+            try:
+                self._items.put(item, timeout=0.05)
+                return
+            except queue.Full:
+                pass
+
+    def give(self, item: dict[str, np.ndarray]) -> None:
+        """Raises what the run raised."""
+        if (unproven := self.unproven) is not None:
+            unproven.append(item)
+        self.count += 1
+        self._put(item)
+
+    def finish(self) -> Profile:
+        """Raises what the run raised."""
+        try:
+            self._put(None)
+            self._thread.join()
+        except KeyboardInterrupt:
+            self.abandon()
+            raise
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
+        self.unproven = None
+        return Profile(self._result)
+
+    def abandon(self) -> None:
+        """Ends the run; what it saw is lost."""
+        self._stop = True
+        while self._thread.is_alive():
+            try:
+                self._items.put_nowait(None)
+            except queue.Full:
+                pass
+            self._thread.join(0.05)
+
+
+def _skeleton(path: str) -> Any:
+    """The model without its large weights, with shapes inferred: ONNX Runtime chooses values by what inference finds."""
+    import onnx
+    model = onnx.load(path, load_external_data=False)
+    inputs = {value.name for value in model.graph.input}
+    small, large = [], []
+    for weight in model.graph.initializer:
+        (large if weight.data_location == weight.EXTERNAL or weight.ByteSize() > _SMALL else small).append(weight)
+    stand_ins = [onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in large if w.name not in inputs]
+    names = [w.name for w in large]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(small)
+    model.graph.input.extend(stand_ins)
+    model = onnx.shape_inference.infer_shapes(model)
+    if stand_ins:
+        del model.graph.input[-len(stand_ins):]
+    model.graph.initializer.extend(onnx.TensorProto(name=name) for name in names)
+    return model
+
+
+def _extremes(tensor: Tensor) -> tuple[float, float]:
+    """As numpy.nanmin and nanmax tell them, infinities included; (0, 0) where there is no number."""
+    low, high = tensor.min, tensor.max
+    if tensor.neginf:
+        low = -np.inf
+        high = high if high is not None else -np.inf
+    if tensor.posinf:
+        high = np.inf
+        low = low if low is not None else np.inf
+    return (0.0, 0.0) if low is None or high is None else (low, high)
+
+
+class _Again:
+    """A reader: items that were read before, then the rest."""
+
+    def __init__(self, items: list[dict[str, np.ndarray]], rest: Any = None):
+        self._items, self._rest = iter(items), rest
+
+    def get_next(self) -> Any:
+        item = next(self._items, None)
+        return self._rest.get_next() if item is None and self._rest is not None else item
+
+
+class Grid:
+    """What an activation is quantized to: the methods that look at errors need it. by_name: values with another one."""
+
+    def __init__(self, dtype: str = "uint8", symmetric: bool = False, by_name: dict[str, tuple[str, bool]] | None = None):
+        self.default, self.by_name = (dtype, symmetric), by_name or {}
+
+
+@functools.lru_cache(maxsize=None)
+def calibrater_class() -> Any:
+    """The class; made when it is first asked for, since onnxruntime and onnx need not be there."""
+    import onnx
+    from onnxruntime.quantization import calibrate as theirs
+    from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
+
+    class Ranges(theirs.TensorsData):  # type: ignore[misc]
+        """TensorsData that say by which method of Tidemark they were chosen, in ONNX Runtime's cache too."""
+
+        def __init__(self, calibrate_method: Any, data: dict[str, Any], method: str | None):
+            super().__init__(calibrate_method, data)
+            self.method = method
+
+        def to_dict(self) -> dict[str, Any]:
+            return {**super().to_dict(), "tidemark_method": self.method}
+
+    class TidemarkCalibrater(theirs.CalibraterBase):  # type: ignore[misc]
+        """See tidemark.ort.create_calibrator."""
+
+        def __init__(self, model_path: Any, op_types_to_calibrate: Any, augmented_model_path: Any, calibrate_method: Any,
+                     use_external_data_format: bool, extra_options: dict[str, Any], method: str | None, grid: Grid,
+                     threads: int):
+            if not isinstance(model_path, (str, os.PathLike)):
+                raise ValueError("model_path should be model path.")
+            self.op_types_to_calibrate = op_types_to_calibrate
+            self.augmented_model_path = augmented_model_path
+            self.use_external_data_format = use_external_data_format
+            self.symmetric = bool(extra_options.get("symmetric", calibrate_method.name == "Percentile" and method is None))
+            self.per_channel = bool(extra_options.get("per_channel", False))
+            self.augment_model = self.infer_session = None
+            self.execution_providers = ["CPUExecutionProvider"]
+            self.model_path, self.calibrate_method, self.method = os.fspath(model_path), calibrate_method, method
+            self._options, self._grid, self._threads = extra_options, grid, threads
+            self._moving = calibrate_method.name == "MinMax" and method is None and bool(extra_options.get("moving_average"))
+            self._share = extra_options.get("averaging_constant", 0.01)
+            if self._moving and not 0 <= self._share <= 1:
+                raise ValueError("Invalid averaging constant, which should not be < 0 or > 1.")
+            self._types: dict[str, Any] = {}
+            self._run: _Run | None = None
+            self._ends: list[int] = []  # of the run's items, where each call of collect_data ended
+            self._ranges: dict[str, Any] | None = None
+            self._instead: Any = None  # ONNX Runtime's own calibrater, where Tidemark can't do it
+            reason = [f"'{key}' is a setting of ONNX Runtime's own histograms or of ranges by channel"
+                      for key, default in _ONLY_THEIRS[calibrate_method.name].items()
+                      if extra_options.get(key, default) != default and (method is None or key == "per_channel")]
+            self._reason = reason[0] if reason else ""
+
+        # ---- what ONNX Runtime's calibraters have ----
+
+        @functools.cached_property
+        def model(self) -> Any:
+            """The model with shapes inferred, as ONNX Runtime's calibraters hold it; read when somebody asks."""
+            return load_model_with_shape_infer(Path(self.model_path))
+
+        def augment_graph(self) -> None:
+            """Nothing is added to the graph: chooses the values that are measured, and writes no file."""
+            skeleton = _skeleton(self.model_path)
+            weights = {w.name for w in skeleton.graph.initializer}
+            names, infos = self.select_tensors_to_calibrate(skeleton)
+            self._types = {name: onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+                           for name, info in infos.items() if name in names}
+            self._inputs = [value.name for value in skeleton.graph.input if value.name not in weights]
+            self._constants = [out for node in skeleton.graph.node if node.op_type == "Constant" for out in node.output
+                               if out in self._types]
+
+        def create_inference_session(self) -> None:
+            """There is no session: Tidemark runs the network itself, on the processor."""
+            others = [p for p in self.execution_providers or [] if (p if isinstance(p, str) else p[0]) != "CPUExecutionProvider"]
+            if others:
+                _LOG.warning("execution providers %s have no effect: Tidemark runs the network on the processor", others)
+
+        def collect_data(self, data_reader: Any) -> None:
+            """Runs the network over what the reader gives, each item as it is; may be called again for more. The reader is
+            asked by the calling thread; a few of its items are kept at a time."""
+            if self._instead is None and self._reason:
+                self._give_up(self._reason)
+            if self._instead is not None:
+                self._instead.collect_data(data_reader)
+                return
+            try:
+                self._collect(data_reader)
+            except _core.Error as error:
+                self._instead_of(error).collect_data(_Again(self._unproven, data_reader))
+            except BaseException:
+                if self._run is not None:
+                    self._run.abandon()
+                    self._run = None
+                raise
+
+        def compute_data(self) -> Any:
+            """The ranges of the values, as TensorsData."""
+            if self._instead is None and self._run is not None:
+                try:
+                    profile = self._run.finish()
+                    self._merge(self._ranges_of(profile))
+                    self._run, self._ends = None, []
+                except _core.Error as error:
+                    self._instead_of(error).collect_data(_Again(self._unproven))
+            if self._instead is not None:
+                return self._instead.compute_data()
+            if self._ranges is None:
+                raise ValueError("No data is collected.")
+            return Ranges(self.calibrate_method, dict(self._ranges), self.method)
+
+        # ---- the run ----
+
+        def _collect(self, reader: Any) -> None:
+            while item := reader.get_next():
+                if self._run is None:
+                    self._run = self._begin()
+                self._run.give(self._checked(item))
+            if self._run is None and self._ranges is None:
+                raise ValueError("No data is collected.")
+            if self._run is not None:
+                self._ends.append(self._run.count)
+
+        def _begin(self) -> _Run:
+            extremes = self.method in ("minmax", "moving-average") or (not self.method and self.calibrate_method.name == "MinMax")
+            run = _Run(self.model_path, {"kind": "minmax" if extremes else "histogram", "threads": self._threads,
+                                         "observe": ["activations", *map(_literally, self._constants)],
+                                         "per_sample": self._moving or self.method == "moving-average"})
+            weakref.finalize(self, run.abandon)
+            return run
+
+        def _checked(self, item: Any) -> dict[str, np.ndarray]:
+            """Copies: ONNX Runtime is done with an item before it asks for the next, so a reader may fill one buffer again."""
+            for name in item:
+                if name not in self._inputs:
+                    raise ValueError(f"the reader gives '{name}', but the model's inputs are {self._inputs}")
+            for name in self._inputs:
+                if name not in item:
+                    raise ValueError(f"the reader gives nothing for input '{name}', only {sorted(item)}")
+            return {name: np.array(item[name], order="C", copy=True) for name in self._inputs}
+
+        def _instead_of(self, error: _core.Error) -> Any:
+            """ONNX Runtime's own calibrater, where what the run was given is still there; else raises the error."""
+            run, self._run = self._run, None
+            if run is None or run.unproven is None or self._ranges is not None:
+                raise error
+            self._unproven = run.unproven
+            self._give_up(str(error), error)
+            return self._instead
+
+        def _give_up(self, reason: str, error: BaseException | None = None) -> None:
+            if self.method is not None:
+                raise error or ValueError(f"method={self.method!r}: {reason}")
+            _LOG.warning("ONNX Runtime's own calibrater measures the ranges: %s", reason)
+            self._instead = theirs.create_calibrator(
+                Path(self.model_path), self.op_types_to_calibrate, augmented_model_path=self.augmented_model_path,
+                calibrate_method=self.calibrate_method, use_external_data_format=self.use_external_data_format,
+                providers=self.execution_providers, extra_options=self._options)
+
+        # ---- ranges ----
+
+        def _ranges_of(self, profile: Profile) -> dict[str, Any]:
+            found = {t.name: t for t in profile.tensors if not t.path and t.name in self._types}
+            chosen = self._chosen(profile)
+            made, odd = {}, []
+            for name, dtype in self._types.items():
+                tensor = found[name]
+                if tensor.neginf or tensor.posinf or tensor.nan:
+                    odd.append(name)
+                made[name] = self._range_of(tensor, dtype, chosen.get(tensor.id))
+            if odd:
+                _LOG.warning("%d values hold NaN or infinities, as masks do, and %s: quantized, they lose their meaning; "
+                             "exclude the nodes around them (nodes_to_exclude)", len(odd), ", ".join(sorted(odd)[:5]))
+            return made
+
+        def _chosen(self, profile: Profile) -> dict[str, tuple[float, float]]:
+            """(low, high) by ID, where a method chooses them."""
+            method = self.method or _METHODS.get(self.calibrate_method.name)
+            if method in (None, "minmax"):
+                return {}
+            parameter = 0.0  # the method's default
+            if method == "percentile":
+                parameter = float(self._options.get("percentile", 0.0 if self.method else 99.999))
+            grids = dict.fromkeys([self._grid.default, *self._grid.by_name.values()])
+            made: dict[str, tuple[float, float]] = {}
+            with tempfile.TemporaryDirectory() as folder:
+                config = os.path.join(folder, "config.json")
+                with open(config, "w", encoding="utf-8") as file:
+                    json.dump({"built_in": dict.fromkeys(_RULES, False)}, file)
+                for dtype, symmetric in grids:
+                    scheme = "symmetric" if symmetric or self.symmetric else "asymmetric"
+                    for e in profile.calibrate(method, parameter=parameter, dtype=dtype, scheme=scheme, config=config).values():
+                        if self._grid.by_name.get(e.name, self._grid.default) == (dtype, symmetric):
+                            made[e.id] = (float(e.low[0]), float(e.high[0]))
+            return made
+
+        def _range_of(self, tensor: Tensor, dtype: Any, chosen: tuple[float, float] | None) -> Any:
+            low, high = chosen or _extremes(tensor)
+            more = {}
+            if self.calibrate_method.name in _BINS and self.method is None:
+                hist, edges = self._histogram_of(tensor, dtype)
+                more = {"hist": hist, "bins": edges}
+                if self.calibrate_method.name == "Distribution":
+                    power = {"same": 1, "p3": 1.0 / 3.0}[self._options.get("scenario", "same")]
+                    avg, std = theirs.HistogramCollector._avg_std(hist, edges, power=power)
+                    return theirs.TensorData(avg=avg, std=std, hist=hist, hist_edges=edges, lowest=edges.min(),
+                                             highest=edges.max())
+            extremes = self.calibrate_method.name == "MinMax"
+            if self._moving and tensor.samples is not None and np.isfinite([low, high]).all():
+                low, high = self._moving_average(tensor)
+            elif self.symmetric and (self.method or extremes):
+                low, high = _symmetric(low, high)
+            shape = (1,) if extremes else ()  # of ONNX Runtime's
+            return theirs.TensorData(lowest=np.full(shape, low).astype(dtype), highest=np.full(shape, high).astype(dtype), **more)
+
+        def _moving_average(self, tensor: Tensor) -> tuple[float, float]:
+            """Of each call of collect_data the mean of its items' extremes; of the calls an exponential mean."""
+            calls = [tuple(float(np.nanmean(part)) for part in parts)
+                     for parts in zip(*(np.split(each, self._ends[:-1]) for each in tensor.samples or ()))]
+            if self.symmetric:
+                calls = [_symmetric(*call) for call in calls]
+            low, high = (functools.reduce(lambda old, new: old + self._share * (new - old), ends) for ends in zip(*calls))
+            return low, high
+
+        def _histogram_of(self, tensor: Tensor, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+            """As ONNX Runtime lays it out: zero is in the middle."""
+            far = max(abs(tensor.min or 0.0), abs(tensor.max or 0.0))
+            counts, edges = tensor.histogram(self._options.get("num_bins", _BINS[self.calibrate_method.name]), (-far, far))
+            return np.rint(counts).astype(np.int64), edges.astype(dtype)
+
+        def _merge(self, more: dict[str, Any]) -> None:
+            """With the ranges of data that were computed before."""
+            if self._ranges is None:
+                self._ranges = more
+                return
+            if self.calibrate_method.name != "MinMax" or self.method not in (None, "minmax"):
+                raise ValueError("collect_data was called after compute_data: histograms of before are gone; collect all data first")
+            for name, new in more.items():
+                old = self._ranges[name]
+                pairs = ((old.lowest, new.lowest, np.minimum), (old.highest, new.highest, np.maximum))
+                low, high = (a + self._share * (b - a) if self._moving else f(a, b) for a, b, f in pairs)
+                self._ranges[name] = theirs.TensorData(lowest=low, highest=high)
+
+    return TidemarkCalibrater
+
+
+def _symmetric(low: float, high: float) -> tuple[float, float]:
+    far = max(abs(low), abs(high))
+    return -far, far
+
+
+def _literally(name: str) -> str:
+    """A glob that is exactly this name."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)

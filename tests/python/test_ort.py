@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tidemark.ort in place of onnxruntime.quantization: the same values, the same ranges, the same files, over networks that are
+made here.
+
+usage: test_ort.py SOURCE_ROOT EXTENSION
+"""
+import contextlib
+import importlib
+import io
+import logging
+import shutil
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+SOURCE, EXTENSION = Path(sys.argv[1]), Path(sys.argv[2])
+PACKAGE = Path(tempfile.mkdtemp())
+shutil.copytree(SOURCE / "python" / "tidemark", PACKAGE / "tidemark", ignore=shutil.ignore_patterns("*.c", "*.h"))
+shutil.copy(EXTENSION, PACKAGE / "tidemark")
+sys.path.insert(0, str(PACKAGE))
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+    from onnxruntime import quantization as ort
+    from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType
+    import tidemark.ort
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+CALIBRATE = importlib.import_module("onnxruntime.quantization.calibrate")
+QUANTIZE = importlib.import_module("onnxruntime.quantization.quantize")
+RANDOM = np.random.default_rng(7)
+onnxruntime.set_default_logger_severity(4)
+logging.getLogger().setLevel(logging.ERROR)
+
+
+# ---- networks ----
+
+class Net:
+    """Builds a graph; weights are random."""
+
+    def __init__(self, name, opset, inputs, outputs):
+        self.nodes, self.weights, self.name, self.opset = [], [], name, opset
+        self.inputs = [helper.make_tensor_value_info(n, t, s) for n, t, s in inputs]
+        self.outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs]
+
+    def weight(self, name, *shape, values=None):
+        array = RANDOM.standard_normal(shape).astype("f4") / 3 if values is None else np.asarray(values)
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def add(self, op, inputs, output, **attributes):
+        self.nodes.append(helper.make_node(op, inputs, output if isinstance(output, list) else [output],
+                                           name=f"n{len(self.nodes)}_{op}", **attributes))
+        return output
+
+    def model(self):
+        graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset),
+                                                       helper.make_opsetid("com.microsoft", 1)], ir_version=8)
+
+
+def convolutions():
+    """Gemm with a bias, a residual Add, BatchNormalization, a Constant, a name like a glob, a result that nobody reads."""
+    net = Net("convolutions", 11, [("x[0]*", TensorProto.FLOAT, ["N", 3, 12, 12])], [("y", ["N", 5])])
+    net.add("Conv", ["x[0]*", net.weight("w1", 8, 3, 3, 3), net.weight("b1", 8)], "c1", pads=[1, 1, 1, 1])
+    net.add("BatchNormalization", ["c1", net.weight("s", 8), net.weight("t", 8), net.weight("m", 8),
+                                   net.weight("v", values=np.full(8, 0.7, "f4"))], "bn")
+    net.add("Relu", ["bn"], "r1")
+    net.add("Conv", ["r1", net.weight("w2", 8, 8, 3, 3)], "c2", pads=[1, 1, 1, 1])
+    net.add("Add", ["c2", "r1"], "sum")
+    net.add("Constant", [], "half", value=numpy_helper.from_array(np.array([0.5], "f4")))
+    net.add("Mul", ["sum", "half"], "scaled")
+    net.add("Tanh", ["scaled"], "unread")
+    net.add("MaxPool", ["scaled"], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    net.add("Flatten", ["pool"], "flat")
+    net.add("Gemm", ["flat", net.weight("w3", 288, 5), net.weight("b3", 5)], "y")
+    return net.model(), [{"x[0]*": RANDOM.standard_normal((n, 3, 12, 12)).astype("f4") * n} for n in (1, 2, 1, 3)]
+
+
+def recurrent():
+    """The first axis is time; of another length in each item."""
+    net = Net("recurrent", 14, [("x", TensorProto.FLOAT, ["T", 1, 6])], [("y", None)])
+    net.add("LSTM", ["x", net.weight("w", 1, 32, 6), net.weight("r", 1, 32, 8), net.weight("b", 1, 64)], ["h", "last"],
+            hidden_size=8)
+    net.add("Squeeze", ["h", net.weight("axes", values=np.array([1], "i8"))], "flat")
+    net.add("MatMul", ["flat", net.weight("w2", 1, 8, 4)], "y")
+    return net.model(), [{"x": RANDOM.standard_normal((n, 1, 6)).astype("f4")} for n in (3, 5, 4, 7)]
+
+
+def encoder():
+    """One layer of a transformer's encoder with a mask, of free batch and length."""
+    net = Net("encoder", 17, [("tokens", TensorProto.INT64, ["B", "L"]), ("mask", TensorProto.FLOAT, ["B", "L"])],
+              [("y", ["B", "L", 16])])
+    net.add("Gather", [net.weight("words", 50, 16), "tokens"], "embedded")
+    shape = net.weight("split", values=np.array([0, 0, 2, 8], "i8"))
+    for part in "qkv":
+        net.add("MatMul", ["embedded", net.weight(f"w_{part}", 16, 16)], f"m_{part}")
+        net.add("Add", [f"m_{part}", net.weight(f"b_{part}", 16)], f"a_{part}")
+        net.add("Reshape", [f"a_{part}", shape], f"r_{part}")
+        net.add("Transpose", [f"r_{part}"], part, perm=[0, 2, 3, 1] if part == "k" else [0, 2, 1, 3])
+    net.add("MatMul", ["q", "k"], "scores")
+    net.add("Sub", [net.weight("one", values=np.float32(1)), "mask"], "hidden")
+    net.add("Mul", ["hidden", net.weight("much", values=np.float32(-10))], "far")
+    net.add("Unsqueeze", ["far", net.weight("axes", values=np.array([1, 2], "i8"))], "wide")
+    net.add("Add", ["scores", "wide"], "masked")
+    net.add("Softmax", ["masked"], "p", axis=-1)
+    net.add("MatMul", ["p", "v"], "mixed")
+    net.add("Transpose", ["mixed"], "back", perm=[0, 2, 1, 3])
+    net.add("Reshape", ["back", net.weight("join", values=np.array([0, 0, 16], "i8"))], "joined")
+    net.add("Add", ["joined", "embedded"], "residual")
+    net.add("LayerNormalization", ["residual", net.weight("g", 16), net.weight("h", 16)], "normed")
+    net.add("MatMul", ["normed", net.weight("w_o", 16, 16)], "y")
+    items = [{"tokens": RANDOM.integers(0, 50, (b, n)), "mask": (np.arange(n) < n - k).astype("f4")[None].repeat(b, 0)}
+             for b, n, k in ((1, 5, 0), (2, 7, 2), (1, 4, 1), (3, 6, 3))]
+    return net.model(), items
+
+
+def branches():
+    """An If of which one branch runs."""
+    def branch(name, op):
+        return helper.make_graph([helper.make_node(op, ["a"], [f"{name}_out"], name=name)], name, [],
+                                 [helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, None)])
+    net = Net("branches", 13, [("x", TensorProto.FLOAT, [2, 6]), ("flag", TensorProto.BOOL, [])], [("y", [2, 3])])
+    net.add("MatMul", ["x", net.weight("w", 6, 6)], "a")
+    net.add("If", ["flag"], "b", then_branch=branch("then", "Relu"), else_branch=branch("else", "Sigmoid"))
+    net.add("Gemm", ["b", net.weight("w2", 3, 6), net.weight("b2", 3)], "y", transB=1)
+    return net.model(), [{"x": RANDOM.standard_normal((2, 6)).astype("f4"), "flag": np.array(True)} for _ in range(4)]
+
+
+class Reader(ort.CalibrationDataReader):
+    """Fills the same arrays again where shapes allow it, as readers may that are asked by ONNX Runtime."""
+
+    def __init__(self, items):
+        self.items, self.at, self.end, self.buffers = items, 0, len(items), {}
+
+    def get_next(self):
+        if self.at >= self.end:
+            return None
+        item = {}
+        for name, array in self.items[self.at].items():
+            buffer = self.buffers.setdefault((name, array.shape), np.empty_like(array))
+            buffer[...] = array
+            item[name] = buffer
+        self.at += 1
+        return item
+
+    def __len__(self):
+        return len(self.items)
+
+    def set_range(self, start_index, end_index):
+        self.at, self.end = start_index, end_index
+
+
+NETWORKS = {}
+
+
+def network(build, folder=Path(tempfile.mkdtemp(dir=PACKAGE))):
+    """Its file, and items to calibrate with."""
+    if build not in NETWORKS:
+        model, items = build()
+        path = folder / f"{build.__name__}.onnx"
+        onnx.save(model, path)
+        NETWORKS[build] = str(path), items
+    return NETWORKS[build]
+
+
+ALL = (convolutions, recurrent, encoder, branches)
+
+
+# ---- comparing ----
+
+def silently(call, *args, **settings):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return call(*args, **settings)
+
+
+def ranges(create, path, items, calls=1, **settings):
+    with tempfile.TemporaryDirectory() as folder:
+        calibrater = create(Path(path), augmented_model_path=f"{folder}/augmented.onnx", **settings)
+        for i in range(calls):
+            silently(calibrater.collect_data, Reader(items[i::calls]))
+        return silently(calibrater.compute_data)
+
+
+def same_ranges(ours, theirs, what, tolerance=2e-5):
+    assert ours.calibration_method == theirs.calibration_method and ours.keys() == theirs.keys(), \
+        (what, set(ours.keys()) ^ set(theirs.keys()))
+    for name, want in theirs.items():
+        for got, expected in zip(ours[name].range_value, want.range_value):
+            assert got.dtype == expected.dtype and np.shape(got) == np.shape(expected), (what, name)
+            far = max(abs(float(np.ravel(x)[0])) for x in want.range_value)
+            assert abs(float(np.ravel(got)[0]) - float(np.ravel(expected)[0])) <= tolerance * far, (what, name, got, expected)
+
+
+def same_files(ours, theirs, what):
+    """The same nodes on the same values, types and shapes; scales and biases but for rounding."""
+    ours, theirs = onnx.load(ours), onnx.load(theirs)
+    assert [(n.op_type, n.input, n.output) for n in ours.graph.node] == \
+        [(n.op_type, n.input, n.output) for n in theirs.graph.node], what
+    got, want = ({w.name: w for w in m.graph.initializer} for m in (ours, theirs))
+    assert got.keys() == want.keys(), (what, got.keys() ^ want.keys())
+    for name, weight in want.items():
+        assert weight.data_type == got[name].data_type and weight.dims == got[name].dims, (what, name)
+        a, b = (numpy_helper.to_array(w).astype("f8") for w in (got[name], weight))
+        near = np.abs(a - b) <= (1e-4 * np.abs(b) if weight.data_type == TensorProto.FLOAT else 1 + 1e-5 * np.abs(b))
+        assert near.all(), (what, name, a, b)
+
+
+def runs(path, items):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return [session.run(None, item)[0] for item in items]
+
+
+def raises(kind, text, call, *args, **settings):
+    try:
+        silently(call, *args, **settings)
+    except kind as error:
+        assert text in str(error), error
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+@contextlib.contextmanager
+def told():
+    """What is logged meanwhile."""
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger = logging.getLogger("tidemark")
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.WARNING)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = True
+        logger.setLevel(logging.NOTSET)
+
+
+# ---- tests ----
+
+def test_min_and_max_are_onnx_runtimes():
+    for build in ALL:
+        path, items = network(build)
+        for options in ({}, {"symmetric": True}, {"moving_average": True, "averaging_constant": 0.3},
+                        {"moving_average": True, "symmetric": True}):
+            for calls in (1, 2):
+                got, want = (ranges(create, path, items, calls, extra_options=options)
+                             for create in (tidemark.ort.create_calibrator, CALIBRATE.create_calibrator))
+                same_ranges(got, want, (build.__name__, options, calls))
+    path, items = network(convolutions)
+    got, want = (ranges(create, path, items, op_types_to_calibrate=["Conv"])
+                 for create in (tidemark.ort.create_calibrator, CALIBRATE.create_calibrator))
+    same_ranges(got, want, "Conv")
+    assert set(got.keys()) == {"x[0]*", "c1", "r1", "c2"}
+
+
+def test_more_data_may_come_after_the_ranges():
+    path, items = network(convolutions)
+    calibrater = tidemark.ort.create_calibrator(path)
+    raises(ValueError, "No data is collected", calibrater.collect_data, Reader([]))
+    raises(ValueError, "No data is collected", calibrater.compute_data)
+    calibrater.collect_data(Reader(items[:2]))
+    calibrater.compute_data()
+    calibrater.collect_data(Reader(items[2:]))
+    same_ranges(calibrater.compute_data(), ranges(CALIBRATE.create_calibrator, path, items), "in two parts")
+    assert isinstance(calibrater, ort.CalibraterBase) and calibrater.get_augment_model().graph.node
+
+
+def test_distributions_are_onnx_runtimes():
+    path, items = network(recurrent)
+    items = items[:1]  # ONNX Runtime's cannot have items of other shapes
+    for scenario in ("same", "p3"):
+        got, want = (ranges(create, path, items, calibrate_method=CalibrationMethod.Distribution,
+                            extra_options={"scenario": scenario, "num_bins": 512})
+                     for create in (tidemark.ort.create_calibrator, CALIBRATE.create_calibrator))
+        same_ranges(got, want, scenario)
+        for name, data in want.items():
+            assert got[name].hist.shape == data.hist.shape and got[name].hist_edges.dtype == data.hist_edges.dtype
+            assert np.isclose(got[name].std, data.std, rtol=0.05) and got[name].std.dtype == data.std.dtype, (name, scenario)
+
+
+def test_methods_mean_what_they_say():
+    path, items = network(recurrent)
+    items = [{"x": RANDOM.laplace(size=(4000, 1, 6)).astype("f4")}]
+    items[0]["x"][7, 0, 3] = 60
+    of = {}
+    for name in ("MinMax", "Entropy", "Percentile"):
+        of[name] = ranges(tidemark.ort.create_calibrator, path, items, calibrate_method=CalibrationMethod[name])["x"].range_value
+    for symmetric in (False, True):
+        for percentile in (90.0, 99.0):
+            got, want = (ranges(create, path, items, calibrate_method=CalibrationMethod.Percentile,
+                                extra_options={"percentile": percentile, "symmetric": symmetric})["x"]
+                         for create in (tidemark.ort.create_calibrator, CALIBRATE.create_calibrator))
+            assert np.allclose(got.range_value, want.range_value, rtol=0.02) and got.lowest.shape == (), (percentile, got.range_value, want.range_value)
+    for kind in (QuantType.QInt4, QuantType.QUInt16):
+        of[kind] = ranges(tidemark.ort.create_calibrator, path, items, method="mse", activation_type=kind)["x"].range_value
+    wide = of["MinMax"][1]
+    assert of["Entropy"][1] < wide and of["Percentile"][1] <= wide and of[QuantType.QInt4][1] < 0.5 * wide
+    assert of[QuantType.QUInt16][1] > 2 * of[QuantType.QInt4][1]
+    both = ranges(tidemark.ort.create_calibrator, path, items, method="mse",
+                  overrides={"x": [{"quant_type": QuantType.QUInt16}]})
+    assert both["x"].highest == of[QuantType.QUInt16][1]
+    raises(ValueError, "there are", tidemark.ort.create_calibrator, path, method="best")
+    calibrater = tidemark.ort.create_calibrator(path, method="mse")
+    calibrater.collect_data(Reader(items))
+    calibrater.compute_data()
+    calibrater.collect_data(Reader(items))
+    raises(ValueError, "after compute_data", calibrater.compute_data)
+
+
+SETTINGS = {
+    "defaults": {},
+    "int8, symmetric": dict(activation_type=QuantType.QInt8, extra_options={"ActivationSymmetric": True}),
+    "uint16": dict(activation_type=QuantType.QUInt16),
+    "int16 and int8": dict(activation_type=QuantType.QInt16, weight_type=QuantType.QInt8),
+    "by channel, reduced": dict(per_channel=True, reduce_range=True),
+    "op types": dict(op_types_to_quantize=["MatMul", "Conv", "Gemm"]),
+    "excluded": dict(nodes_to_exclude=["n0_Conv", "n4_Add", "n2_MatMul", "n13_MatMul"]),
+    "QOperator": dict(quant_format=QuantFormat.QOperator),
+    "calibration": dict(extra_options={"CalibMovingAverage": True, "CalibStridedMinMax": 2, "CalibTensorRangeSymmetric": True,
+                                       "CalibMaxIntermediateOutputs": 5}),
+}
+
+
+def test_files_are_onnx_runtimes():
+    for build in ALL:
+        path, items = network(build)
+        for what, settings in SETTINGS.items():
+            if build is branches and what == "QOperator":
+                continue  # ONNX Runtime's quantizer raises
+            with tempfile.TemporaryDirectory() as folder:
+                theirs, ours = f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
+                silently(ort.quantize_static, path, theirs, Reader(items), **settings)
+                silently(tidemark.ort.quantize_static, path, ours, Reader(items), **settings)
+                same_files(ours, theirs, (build.__name__, what))
+                if what != "by channel, reduced" or build is not convolutions:  # operator sets below 13 have no axis
+                    runs(ours, items)
+
+
+def test_everything_else_is_onnx_runtimes():
+    from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
+    path, items = network(encoder)
+    assert tidemark.ort.QuantType is QuantType and "quant_pre_process" in dir(tidemark.ort)
+    raises(AttributeError, "no_such", getattr, tidemark.ort, "no_such")
+    for make in (lambda: ort.StaticQuantConfig(Reader(items)),
+                 lambda: tidemark.ort.get_qdq_config(path, Reader(items), activation_type=QuantType.QUInt16),
+                 lambda: get_qnn_qdq_config(path, Reader(items), activation_type=QuantType.QUInt16, stride=2)):
+        with tempfile.TemporaryDirectory() as folder:
+            theirs, ours = f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
+            silently(ort.quantize, path, theirs, make())
+            silently(tidemark.ort.quantize, path, ours, make())
+            same_files(ours, theirs, "a configuration")
+    with tempfile.TemporaryDirectory() as folder:  # what a script with a quantizer of its own does
+        theirs, ours = f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
+        for output, create in ((theirs, CALIBRATE.create_calibrator), (ours, tidemark.ort.create_calibrator)):
+            quantizer = ort.QDQQuantizer(onnx.load(path), False, False, QuantType.QInt8, QuantType.QUInt8,
+                                         ranges(create, path, items), [], [], ["MatMul", "Add"], {})
+            quantizer.quantize_model()
+            quantizer.model.save_model_to_file(output)
+        same_files(ours, theirs, "QDQQuantizer")
+
+
+def test_models_in_memory_and_beside_their_weights():
+    path, items = network(encoder)
+    model = onnx.load(path)
+    with tempfile.TemporaryDirectory() as folder:
+        apart, theirs, ours = f"{folder}/apart.onnx", f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
+        silently(ort.quantize_static, path, theirs, Reader(items))
+        silently(tidemark.ort.quantize_static, model, ours, Reader(items))
+        same_files(ours, theirs, "in memory")
+        onnx.save(onnx.load(path), apart, save_as_external_data=True, size_threshold=256, location="weights")
+        silently(ort.quantize_static, apart, theirs, Reader(items), use_external_data_format=True)
+        silently(tidemark.ort.quantize_static, apart, ours, Reader(items), use_external_data_format=True)
+        same_files(ours, theirs, "weights in a file of their own")
+
+
+def test_the_cache_knows_the_method():
+    path, items = network(recurrent)
+    if "calibration_cache_path" not in QUANTIZE.quantize_static.__code__.co_varnames:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        first, second, cache = (f"{folder}/{name}" for name in ("1.onnx", "2.onnx", "cache.json"))
+        silently(tidemark.ort.quantize_static, path, first, Reader(items), method="mse", calibration_cache_path=cache)
+        silently(tidemark.ort.quantize_static, path, second, None, method="mse", calibration_cache_path=cache)
+        assert Path(first).read_bytes() == Path(second).read_bytes()
+        raises(ValueError, "method='mse'", tidemark.ort.quantize_static, path, second, None, calibration_cache_path=cache)
+
+
+def test_readers_fail_and_say_too_much():
+    path, items = network(convolutions)
+
+    class Broken(Reader):
+        def get_next(self):
+            if self.at == 2:
+                raise OSError("the disk is gone")
+            return super().get_next()
+    threads = threading.active_count()
+    for create in (tidemark.ort.create_calibrator, CALIBRATE.create_calibrator):
+        with tempfile.TemporaryDirectory() as folder:
+            calibrater = create(Path(path), augmented_model_path=f"{folder}/augmented.onnx")
+            raises(OSError, "the disk is gone", calibrater.collect_data, Broken(items))
+    assert threading.active_count() == threads, "a run goes on"
+    raises(ValueError, "'z'", tidemark.ort.create_calibrator(path).collect_data, Reader([{**items[0], "z": items[0]["x[0]*"]}]))
+    raises(ValueError, "'x[0]*'", tidemark.ort.create_calibrator(path).collect_data, Reader([{"x": np.zeros(1, "f4")}]))
+
+
+def test_what_tidemark_cannot_run_onnx_runtime_does():
+    net = Net("foreign", 13, [("x", TensorProto.FLOAT, [4, 4])], [("y", [4, 4])])
+    net.nodes.append(helper.make_node("Inverse", ["x"], ["g"], domain="com.microsoft"))
+    net.add("MatMul", ["g", net.weight("w", 4, 4)], "y")
+    items = [{"x": RANDOM.standard_normal((4, 4)).astype("f4")} for _ in range(3)]
+    with tempfile.TemporaryDirectory() as folder:
+        path, theirs, ours = (f"{folder}/{name}.onnx" for name in ("model", "theirs", "ours"))
+        onnx.save(net.model(), path)
+        silently(ort.quantize_static, path, theirs, Reader(items))
+        with told() as lines:
+            silently(tidemark.ort.quantize_static, path, ours, Reader(items))
+        assert len(lines) == 1 and "Inverse" in lines[0], lines
+        same_files(ours, theirs, "foreign")
+        raises(tidemark.Error, "Inverse", tidemark.ort.quantize_static, path, ours, Reader(items), method="mse")
+        path, items = network(convolutions)
+        with told() as lines:
+            got = ranges(tidemark.ort.create_calibrator, path, items[:1], extra_options={"per_channel": True})
+        assert "per_channel" in lines[0] and got["c1"].lowest.shape == (8,), lines
+
+
+def test_infinities_are_told():
+    net = Net("masked", 13, [("x", TensorProto.FLOAT, [1, 4]), ("keep", TensorProto.BOOL, [1, 4])], [("y", [1, 4])])
+    net.add("Where", ["keep", "x", net.weight("never", values=np.float32(-np.inf))], "masked")
+    net.add("Softmax", ["masked"], "p")
+    net.add("MatMul", ["p", net.weight("w", 4, 4)], "y")
+    items = [{"x": RANDOM.standard_normal((1, 4)).astype("f4"), "keep": np.array([[True, True, False, k]])} for k in (True, False)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/masked.onnx"
+        onnx.save(net.model(), path)
+        with told() as lines:
+            got = ranges(tidemark.ort.create_calibrator, path, items)
+        want = ranges(CALIBRATE.create_calibrator, path, items)
+        assert "masked" in lines[0] and got["masked"].lowest == want["masked"].lowest == -np.inf, lines
+        assert got["masked"].highest == want["masked"].highest
+
+
+def test_other_threads_have_onnx_runtimes_calibrater():
+    path, items = network(branches)
+    seen = []
+
+    class Looking(Reader):
+        def get_next(self):
+            thread = threading.Thread(target=lambda: seen.append(QUANTIZE.create_calibrator))
+            thread.start()
+            thread.join()
+            return super().get_next()
+    with tempfile.TemporaryDirectory() as folder:
+        silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Looking(items))
+    assert len(seen) == 5 and set(seen) == {CALIBRATE.create_calibrator}
+
+
+def main():
+    failures = 0
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            try:
+                test()
+                print("ok:", name)
+            except Exception:  # noqa: BLE001 - every test is run
+                import traceback
+                traceback.print_exc(file=sys.stdout)
+                print("FAILED:", name)
+                failures += 1
+    shutil.rmtree(PACKAGE)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
