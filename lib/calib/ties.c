@@ -22,11 +22,15 @@ uint32_t tmk_tie_root(const struct tmk_ties *ties, uint32_t pick) {
 }
 
 /* Only activations with one scale for all of their readers are tied. */
-static bool can_be_tied(const struct tie *t, uint32_t pick) {
+static bool has_one_scale(const struct tie *t, uint32_t pick) {
     if (pick == TMK_NET_NONE)
         return false;
     const struct tmk_pick *p = &t->selection->picks[pick];
-    return p->general && p->role == TMK_ENCODING_ACTIVATION && !p->terms.channels;
+    return p->role == TMK_ENCODING_ACTIVATION && !p->terms.channels;
+}
+
+static bool can_be_tied(const struct tie *t, uint32_t pick) {
+    return has_one_scale(t, pick) && t->selection->picks[pick].general;
 }
 
 static uint32_t of_output(const struct tie *t, uint32_t node, uint32_t output) {
@@ -80,11 +84,26 @@ static bool is_residual_add(const struct tie *t, uint32_t node) {
     return n > 1 && (strcmp(it->op, "Add") == 0 || strcmp(it->op, "Sum") == 0);
 }
 
+/* Of a node's result: the pick for all readers, or for all of those that do not read it as float.
+ */
+static uint32_t only_pick(const struct tie *t, uint32_t node) {
+    uint32_t y = tmk_net_output(t->net, node, 0), found = of_output(t, node, 0);
+    if (y == TMK_NET_NONE || found != TMK_NET_NONE)
+        return found;
+    for (uint32_t k = t->net->first_use[y]; k < t->net->first_use[y + 1]; k++) {
+        uint32_t pick = t->selection->use_pick[k];
+        if (found != TMK_NET_NONE && pick != TMK_NET_NONE && pick != found)
+            return TMK_NET_NONE;
+        found = pick != TMK_NET_NONE ? pick : found;
+    }
+    return found;
+}
+
 /* The value in front of Relu or Clip, if nobody else reads it, needs no codes for what is cut off.
  */
 static void take_over(const struct tie *t, uint32_t node) {
-    uint32_t x = tmk_pick_of_input(t->selection, node, 0), y = of_output(t, node, 0);
-    if (!can_be_tied(t, x) || !can_be_tied(t, y) || !alike(t, x, y))
+    uint32_t x = tmk_pick_of_input(t->selection, node, 0), y = only_pick(t, node);
+    if (!can_be_tied(t, x) || !has_one_scale(t, y) || !alike(t, x, y))
         return;
     uint32_t v = t->selection->picks[x].value;
     if (t->net->profile->tensors[v].kind == TMK_PROFILE_OUTPUT || tmk_net_readers(t->net, v) != 1 ||

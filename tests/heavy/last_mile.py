@@ -25,6 +25,7 @@ SLACK = 0.5  # decibels
 NOTHING = "no such setting"
 SECONDS = 1200
 QUANTIZABLE = ("Conv", "MatMul", "Gemm", "ConvTranspose")
+PASSING = ("Relu", "Clip", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Resize", "MaxPool", "AveragePool")
 # Consumers in interpreters of their own: what is exported for them, and the settings that they are tried with.
 ELSEWHERE = {
     "openvino": ("qdq", ("defaults", "int8 symmetric", "per_channel", "op_types", "nodes_to_exclude")),
@@ -36,6 +37,23 @@ ELSEWHERE = {
 }
 
 
+def left_float(model, excluded):
+    """As ONNX Runtime has it: operators that give their input on stay float behind one that does."""
+    names = set(excluded)
+    makers = {out: node.name for node in model.graph.node for out in node.output}
+    for node in model.graph.node:
+        if node.op_type in PASSING and node.input and makers.get(node.input[0]) in names:
+            names.add(node.name)
+    return sorted(names)
+
+
+def reshaped_constants(model):
+    """Constants behind Reshape and the like, which ONNX Runtime takes for activations."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    nodes = [node for node in model.graph.node if node.op_type in PASSING and node.input and node.input[0] in stored]
+    return sorted({node.input[0] for node in nodes} | {node.output[0] for node in nodes})
+
+
 def settings_of(ort, model):
     """Name: (what quantize_static gets, what `tidemark calibrate` gets, its config), the latter None where it has no such setting."""
     types, minmax = ort.QuantType, ["--method", "minmax", "--scheme", "asymmetric"]
@@ -44,20 +62,24 @@ def settings_of(ort, model):
     named = [node.name for node in model.graph.node if node.op_type in QUANTIZABLE]
     three = list(dict.fromkeys([named[0], named[len(named) // 2], named[-1]])) if named else []
     others = sorted({node.op_type for node in model.graph.node} - set(wanted))
+    def config(rules=()):
+        return {"rules": list(rules), "built_in": {"concat-inputs-share": False}}
     def left(key, values):
-        return {"rules": [{"match": {key: value}, "quantize": False} for value in values]}
+        return config({"match": {key: value}, "quantize": False} for value in values)
+    def wide(dtype):
+        return config({"match": {"name": name}, "dtype": dtype, "scheme": "asymmetric"} for name in reshaped_constants(model))
     return {
-        "defaults": ({}, int8, {}),
+        "defaults": ({}, int8, config()),
         "int8 symmetric": ({"activation_type": types.QInt8, "weight_type": types.QInt8, "extra_options": {"ActivationSymmetric": True}},
-                           ["--method", "minmax", "--scheme", "symmetric", "--dtype", "int8", "--weights-per-tensor"], {}),
-        "uint16": ({"activation_type": types.QUInt16}, [*minmax, "--dtype", "uint16", "--weights-per-tensor"], {}),
+                           ["--method", "minmax", "--scheme", "symmetric", "--dtype", "int8", "--weights-per-tensor"], config()),
+        "uint16": ({"activation_type": types.QUInt16}, [*minmax, "--dtype", "uint16", "--weights-per-tensor"], wide("uint16")),
         "int16 x int8": ({"activation_type": types.QInt16, "weight_type": types.QInt8},
-                         [*minmax, "--dtype", "int16", "--weights-per-tensor"], {}),
-        "per_channel": ({"per_channel": True}, [*minmax, "--dtype", "int8"], {}),
-        "reduce_range": ({"reduce_range": True}, None, {}),
+                         [*minmax, "--dtype", "int16", "--weights-per-tensor"], wide("int16")),
+        "per_channel": ({"per_channel": True}, [*minmax, "--dtype", "int8"], config()),
+        "reduce_range": ({"reduce_range": True}, None, None),
         "op_types": ({"op_types_to_quantize": wanted}, int8, left("op", others)),
-        "nodes_to_exclude": ({"nodes_to_exclude": three}, int8, left("node", three)),
-        "QOperator": ({"quant_format": ort.QuantFormat.QOperator}, None, {}),
+        "nodes_to_exclude": ({"nodes_to_exclude": three}, int8, left("node", left_float(model, three))),
+        "QOperator": ({"quant_format": ort.QuantFormat.QOperator}, None, None),
     }
 
 

@@ -287,6 +287,14 @@ static void test_in_front_of_relu_its_range_is_enough(void **state) {
     assert_share(item(all, 1), item(all, 2));
     assert_int_equal(item(all, 1)->zero_point[0], 0);
     tmk_encodings_destroy(&all);
+    /* some readers of what is behind it stay float: the others' encoding */
+    result(p, "e", "e", "Exp", positive, 2, TMK_NET_NONE);
+    result(p, "g", "g", "Tanh", positive, 2, TMK_NET_NONE);
+    all = calibrated(p, NULL, "{\"rules\":[{\"match\":{\"op\":\"Exp\"},\"quantize\":false}]}");
+    const struct tmk_encoding *behind = tmk_encodings_find(all, 2, "g", 0);
+    assert_int_equal(behind->n_uses, 1);
+    assert_share(item(all, 1), behind);
+    tmk_encodings_destroy(&all);
     /* somebody else reads it: it keeps its own */
     result(p, "s", "s", "Sin", ramp, 1, TMK_NET_NONE);
     all = calibrated(p, NULL, NULL);
