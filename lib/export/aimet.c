@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "export/rows.h"
 
 static double first_code(const struct tmk_encoding *e) {
@@ -171,6 +172,74 @@ static enum tmk_status put_list(const struct tmk_export_rows *rows, struct tmk_t
     return TMK_OK;
 }
 
+/* ---- tensors that AIMET has no quantizer for ---- */
+
+/* Its list of operators that keep the grid of their operand. */
+static bool keeps_grid(const struct tmk_node *node) {
+    static const char *const ops[] = {
+        "Col2Im", "Compress",       "DepthToSpace", "Dropout",  "Expand",    "Flatten",
+        "Gather", "GatherElements", "GatherND",     "Identity", "MaxPool",   "MaxRoiPool",
+        "Pad",    "ReduceMax",      "ReduceMin",    "Reshape",  "Slice",     "SpaceToDepth",
+        "Split",  "Squeeze",        "Tile",         "TopK",     "Transpose", "Unsqueeze"};
+    for (size_t i = 0; node && i < TMK_COUNT(ops); i++)
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, ops[i]))
+            return true;
+    return false;
+}
+
+static bool same_grid(const struct tmk_encoding *a, const struct tmk_encoding *b) {
+    return a->dtype == b->dtype && a->scale[0] == b->scale[0] &&
+           a->zero_point[0] == b->zero_point[0];
+}
+
+/* Reading a name that AIMET's graph has not, it fails; with 2.0.0 also at an encoding where it has
+ * no quantizer, unless it finds the same behind the operators that keep the grid. */
+static const char *why_no_quantizer(const struct tmk_export_job *job, const struct tmk_value *value,
+                                    const struct tmk_encoding *e, bool is_200) {
+    if (!value->n_uses && !value->n_graph_outputs)
+        return "nothing reads it: AIMET's graph does not have it";
+    for (const struct tmk_value *v = value; is_200 && v && keeps_grid(v->producer);) {
+        v = v->producer->inputs[0];
+        const struct tmk_encoding *theirs =
+            v && v->profile_id >= 0
+                ? tmk_encodings_find(job->encodings, (uint32_t)v->profile_id, NULL, 0)
+                : NULL;
+        if (!theirs || theirs->axis >= 0 || !same_grid(theirs, e))
+            return "AIMET has no quantizer behind an operator that keeps the grid of an operand "
+                   "that is float or has another encoding; version=1.0.0 can hold it";
+    }
+    return NULL;
+}
+
+static const struct tmk_value *result(const struct tmk_graph *graph, uint32_t id, uint32_t *hint) {
+    for (uint32_t i = 0; i < graph->n_values; i++) { /* IDs mostly ascend */
+        const struct tmk_value *value = graph->values[(*hint + i) % graph->n_values];
+        if (value->profile_id != (int64_t)id || !tmk_value_alive(value))
+            continue;
+        *hint = (*hint + i) % graph->n_values;
+        return value->kind == TMK_VALUE_RESULT ? value : NULL;
+    }
+    return NULL;
+}
+
+/* Takes their rows out. */
+static void drop_unquantized(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                             bool is_200) {
+    size_t kept = 0;
+    uint32_t hint = 0;
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct tmk_encoding *e = rows->items[i].encoding;
+        const struct tmk_value *value =
+            is_weight(&rows->items[i]) ? NULL : result(job->graph, e->id, &hint);
+        const char *why = value ? why_no_quantizer(job, value, e, is_200) : NULL;
+        if (why)
+            tmk_export_skip(job, e, why);
+        else
+            rows->items[kept++] = rows->items[i];
+    }
+    rows->n = kept;
+}
+
 static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_diag *diag) {
     const char *version = tmk_export_setting(job, "version", "0.6.1");
     const struct tmk_export_wants wants = {
@@ -182,6 +251,11 @@ static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_
         return tmk_fail(diag, TMK_ARGUMENT, "there is no version '%s' of it: 0.6.1, 1.0.0, 2.0.0",
                         version);
     TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
+    if (job->graph)
+        drop_unquantized(job, &rows, is_200);
+    else if (is_200)
+        tmk_export_remark(job, "AIMET refuses 2.0.0 where it has no quantizer for an encoding: "
+                               "with --model such encodings are left out");
     tmk_text_puts(&out, "{\"version\":\"");
     tmk_text_puts(&out, version);
     tmk_text_puts(&out, "\",\n");

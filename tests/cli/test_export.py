@@ -187,6 +187,25 @@ def test_what_a_consumer_can_not_hold_is_left_out_or_changed_with_a_remark():
         assert all(len(entries[name]) == 1 for name in wide if name in entries) and symmetric
 
 
+def test_aimet_gets_no_encoding_where_it_has_no_quantizer():
+    """Behind Reshape, whose operand is float; and where nobody reads what is encoded."""
+    nodes = [ob.node("Relu", ["x"], ["r"], "relu"), ob.node("Flatten", ["r"], ["f"], "flat"), ob.node("MatMul", ["f", "w"], ["y"], "product"),
+             ob.node("Sigmoid", ["y"], ["unread"], "unread")]
+    config = {"defaults": {"quantize": False}, "rules": [{"match": {"op": op}, "quantize": True} for op in ("MatMul", "Sigmoid")]}
+    with folder() as path:
+        (path / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", [1, 2, 2])], [ob.value("y", [1, 2])],
+                                               [ob.tensor("w", [4, 2], [1, 2, 3, 4, 5, 6, 7, 8])]))
+        (path / "x.npy").write_bytes(npy_bytes((2, 2, 2), [-1, 1, 0.5, 0.25, 0, 0.75, -0.5, 1]))
+        (path / "c.json").write_text(json.dumps(config))
+        tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-o", path / "p.json", "--quiet").expect(DONE)
+        tidemark("calibrate", path / "p.json", "--config", path / "c.json", "-o", path / "enc.json", "--quiet").expect(DONE)
+        for version, left_out in (("1.0.0", {"unread"}), ("2.0.0", {"unread", "f"})):
+            words = ["export", path / "enc.json", "--to", "aimet", "--set", f"version={version}", "-o", path / "out", "--json"]
+            told = json.loads(tidemark(*words, "--model", path / "m.onnx").expect(DONE).out)
+            assert {skip["name"] for skip in told["skipped"]} == left_out, told
+        tidemark(*words).expect(DONE, "--model")
+
+
 def test_a_format_that_needs_more_says_what():
     with folder() as path:
         start(path)

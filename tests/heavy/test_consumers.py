@@ -5,6 +5,7 @@ usage: test_consumers.py PROGRAM SOURCE_ROOT FEATURES CONSUMER; tools/check-cons
 network is the two-convolution one of the worked examples; the figures beside ours are those that FORMATS measured (Quark and MNN in uint8: ours, before).
 """
 import importlib
+import json
 import os
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "oracle"))
 
 import numpy as np
 import oracle
-from oracle import LeftOut, folder, onnx
+from oracle import LeftOut, folder, onnx, tidemark
 from twoconv import MODEL, RANGES, SAMPLES, export, sqnr
 
 
@@ -51,6 +52,33 @@ def test_aimet():
             report(f"aimet {version}, simulation", sqnr(got), 36.74)
             converted = quantsim.encodings_to_onnx_qdq(onnx.load(MODEL), str(file))
             report(f"aimet {version}, as QDQ in onnxruntime", sqnr(run_model(converted)), 36.66, 0.3)
+    check_aimet_of_products_alone(quantsim, definitions)
+
+
+def check_aimet_of_products_alone(quantsim, definitions):
+    """What Reshape makes has an encoding, what it reads has none: AIMET has no quantizer there."""
+    helper, rng = onnx.helper, np.random.default_rng(7)
+    weights = {"w": rng.standard_normal((2, 1, 3, 3)), "m": rng.standard_normal((32, 4)), "s": np.array([1, 32])}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("Relu", ["c"], ["r"], "relu"),
+             helper.make_node("Reshape", ["r", "s"], ["f"], "flat"), helper.make_node("MatMul", ["f", "m"], ["y"], "product"),
+             helper.make_node("Sigmoid", ["c"], ["unread"], "unread")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, [1, 1, 6, 6])],
+                              [helper.make_tensor_value_info("y", 1, [1, 4])],
+                              [onnx.numpy_helper.from_array(a if k == "s" else a.astype(np.float32), k) for k, a in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    config = {"defaults": {"quantize": False}, "rules": [{"match": {"op": op}, "quantize": True} for op in ("Conv", "MatMul", "Sigmoid")]}
+    with folder() as path:
+        onnx.save(model, path / "m.onnx")
+        np.save(path / "x.npy", rng.standard_normal((4, 1, 6, 6)).astype(np.float32))
+        (path / "c.json").write_text(json.dumps(config))
+        tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "--quiet", "-o", path / "p.json")
+        tidemark("calibrate", path / "p.json", "--config", path / "c.json", "--quiet", "-o", path / "e.json")
+        for version in ("0.6.1", "1.0.0", "2.0.0"):
+            tidemark("export", path / "e.json", "--model", path / "m.onnx", "--to", "aimet", "--set", f"version={version}", "-o",
+                     path / "a.json")
+            simulation = quantsim.QuantizationSimModel(model, quant_scheme=definitions.QuantScheme.min_max, config_file="htp_v73")
+            quantsim.load_encodings_to_sim(simulation, str(path / "a.json"), strict=False)
+            simulation.session.run(None, {"x": np.zeros((1, 1, 6, 6), np.float32)})
 
 
 def wide_model():
