@@ -43,13 +43,15 @@ def read(folder, name, kind):
     return [{key: load(path / f"input_{k}.pb") for k, key in enumerate(inputs)} for path in sets]
 
 
-def halves(feeds, most=16):
+def halves(feeds):
     """Every other sample calibrates, those between check."""
-    feeds = feeds[:2 * most]
     return feeds[::2], feeds[1::2]
 
 
 # ---- small networks ----
+
+FEEDS = 48
+
 
 class Builder:
     """A graph, node by node; weights come from a seeded generator."""
@@ -101,7 +103,7 @@ def residual_network():
     x = add("Concat", x, add("MaxPool", y, kernel_shape=[3, 3], pads=[1] * 4), axis=1)
     x = add("Flatten", add("GlobalAveragePool", x))
     add("Softmax", add("Gemm", x, add.weight(10, 16, scale=.5), add.weight(10), transB=1), out="y")
-    return add.model({"x": ["N", 3, 16, 16]}, {"y": ["N", 10]}), [{"x": smooth(add.rng, 1, 3, 16)} for _ in range(16)]
+    return add.model({"x": ["N", 3, 16, 16]}, {"y": ["N", 10]}), [{"x": smooth(add.rng, 1, 3, 16)} for _ in range(FEEDS)]
 
 
 def masked_attention():
@@ -125,7 +127,7 @@ def masked_attention():
                                      add.constant(np.float32(1)))), add.constant(np.float32(.5)))
     add("Identity", norm(add("Add", x, dense(y, 64, width))), out="y")
     feeds = []
-    for i in range(16):
+    for i in range(FEEDS):
         mask = (np.arange(12) < 12 - i % 4).astype(np.float32)[None]
         feeds.append({"ids": add.rng.integers(0, 40, (1, 12)), "mask": mask})
     return add.model({"ids": (["N", "L"], onnx.TensorProto.INT64), "mask": ["N", "L"]}, {"y": ["N", "L", width]}), feeds
@@ -149,7 +151,7 @@ def any_size():
         node.name = ""
     sizes = [(16, 16), (16, 24), (24, 16), (32, 32)]
     model = add.model({"x": ["N", 3, "H", "W"]}, {"fine": ["N", "cells", 4], "coarse": ["N", "cells", 4]}, opset=11)
-    return model, [{"x": smooth(add.rng, 1, 3, *sizes[i % 4])} for i in range(16)]
+    return model, [{"x": smooth(add.rng, 1, 3, *sizes[i % 4])} for i in range(FEEDS)]
 
 
 def recurrent():
@@ -163,7 +165,7 @@ def recurrent():
     x = add("Squeeze", x, add.constant(np.array([1])))
     add("Sigmoid", add("Add", add("MatMul", x, add.weight(16, 20, scale=.5)), add.weight(20)), out="y")
     model = add.model({"x": [steps, 1, 20]}, {"y": [steps, 1, 20]})
-    return model, [{"x": add.rng.standard_normal((steps, 1, 20)).astype(np.float32)} for _ in range(16)]
+    return model, [{"x": add.rng.standard_normal((steps, 1, 20)).astype(np.float32)} for _ in range(FEEDS)]
 
 
 def smooth(rng, batch, channels, height, width=None):
@@ -182,4 +184,3 @@ def write_small(folder):
     for name, make in SMALL.items():
         model, feeds = make()
         write(folder, name, model, *halves(feeds))
-    return list(SMALL)

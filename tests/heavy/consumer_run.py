@@ -2,8 +2,7 @@
 """A consumer reads and runs what was exported for it: consumer_run.py CONSUMER JOB.json, with the interpreter that has the consumer.
 
 The job: `model` (ONNX; quantized already for those that read QDQ), `calibrate` and `check` (.npz, arrays called "sample/input"), `file`
-(what was exported for the consumer; null: it calibrates by itself), `symmetric`, `per_channel`, `bits`, and `out` (.npz, arrays called
-"sample/output").
+(what was exported for the consumer; null: it calibrates by itself), and `out` (.npz, arrays called "sample/output").
 """
 import json
 import os
@@ -87,8 +86,7 @@ def aimet(job, feeds):
     import onnx
     from aimet_onnx import quantsim
     from aimet_onnx.common.defs import QuantScheme
-    simulation = quantsim.QuantizationSimModel(onnx.load(job["model"]), quant_scheme=QuantScheme.min_max, config_file="htp_v73",
-                                               activation_type=f"int{job['bits']}")
+    simulation = quantsim.QuantizationSimModel(onnx.load(job["model"]), quant_scheme=QuantScheme.min_max, config_file="htp_v73")
     if job["file"]:
         mismatches = quantsim.load_encodings_to_sim(simulation, job["file"], strict=False)
         if mismatches:

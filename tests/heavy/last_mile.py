@@ -31,7 +31,7 @@ ELSEWHERE = {
     "openvino": ("qdq", ("defaults", "int8 symmetric", "per_channel", "op_types", "nodes_to_exclude")),
     "tvm": ("qdq", ("defaults", "per_channel")),
     "qnn": ("qdq", ("defaults", "uint16")),
-    "aimet": ("aimet", ("int8 symmetric", "uint16")),
+    "aimet": ("aimet", ("per_channel",)),
     "quark": ("quark", ("defaults",)),
     "modelopt": ("tensorrt-cache", ("int8 symmetric",)),
 }
@@ -237,11 +237,10 @@ class Network:
                 return one_line(error)
         def quantize():
             self.ort.quantize_static(self.source(setting), theirs, Reader(self.calibrate), **self.settings[setting][0])
-        bits = 16 if "16" in setting else 8
         if kind == "qdq":
             return (attempt(quantize, {"model": str(theirs)}),
                     attempt(lambda: self.exported(setting, kind, ours), {"model": str(ours)}))
-        job = {"model": str(self.source(setting)), "bits": bits, "file": None}
+        job = {"model": str(self.source(setting)), "file": None}
         return (attempt(lambda: None, job), attempt(lambda: self.exported(setting, kind, ours), {**job, "file": str(ours)}))
 
     def run_elsewhere(self, consumer, job):
@@ -368,6 +367,24 @@ def summary(rows):
         print(f"{consumer:28} " + "  ".join(f"{key} {value}" for key, value in at.items()))
 
 
+def markdown(rows):
+    """A table a consumer: ours, and in brackets ONNX Runtime's (or the consumer's) own where it differs."""
+    def text(value):
+        return f"{value:.1f}" if isinstance(value, (int, float)) else "–"
+    def cell(row):
+        ours, theirs = text(row["ours"]), text(row["theirs"])
+        return ours if ours == theirs else f"{ours} ({theirs})"
+    lines = []
+    for consumer in dict.fromkeys(row["consumer"] for row in rows):
+        chosen = [row for row in rows if row["consumer"] == consumer and row["verdict"] != "n/a"]
+        settings = list(dict.fromkeys(row["setting"] for row in chosen))
+        found = {(row["network"], row["setting"]): cell(row) for row in chosen}
+        lines += ["", f"### {consumer}", "", "| network | " + " | ".join(settings) + " |", "| --- |" + " --- |" * len(settings)]
+        for network in dict.fromkeys(row["network"] for row in chosen):
+            lines.append(f"| {network} | " + " | ".join(found.get((network, setting), "") for setting in settings) + " |")
+    return "\n".join(lines[1:]) + "\n"
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path, help="tidemark")
@@ -380,6 +397,7 @@ def parse():
                         help=f"an interpreter that has one of {', '.join(ELSEWHERE)}")
     parser.add_argument("--consumer", action="append", help="only these: quantize_static, qdq (in ONNX Runtime), and those of --python")
     parser.add_argument("--json", type=Path, help="where to write all rows")
+    parser.add_argument("--markdown", type=Path, help="where to write a table of all figures")
     parser.add_argument("--failures", action="store_true", help="print rows that fail, no others")
     parser.add_argument("--traceback", action="store_true", help="print what was raised")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -416,6 +434,8 @@ def main():
                     print(show(row), flush=True)
             if options.json:
                 options.json.write_text(json.dumps(rows, indent=1))
+            if options.markdown:
+                options.markdown.write_text(markdown(rows), encoding="utf-8")
     summary(rows)
     if not rows:
         print("no rows")

@@ -399,7 +399,7 @@ def main():
             continue
         try:
             model, feeds = job()
-            cases.write(options.folder, name, model, *halves(feeds, MOST))
+            cases.write(options.folder, name, model, *halves(feeds[:2 * MOST]))
             print(f"made {name}", flush=True)
         except Exception as error:
             failed += 1
