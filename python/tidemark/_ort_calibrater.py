@@ -116,7 +116,8 @@ def _skeleton(path: str) -> Any:
     import onnx
     model = onnx.load(path, load_external_data=False)
     inputs = {value.name for value in model.graph.input}
-    small, large = [], []
+    small: list[Any] = []
+    large: list[Any] = []
     for weight in model.graph.initializer:
         (large if weight.data_location == weight.EXTERNAL or weight.ByteSize() > _SMALL else small).append(weight)
     stand_ins = [onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in large if w.name not in inputs]
@@ -309,10 +310,12 @@ def calibrater_class() -> Any:
             if self.method is not None:
                 raise error or ValueError(f"method={self.method!r}: {reason}")
             _LOG.warning("ONNX Runtime's own calibrater measures the ranges: %s", reason)
+            # before 1.21 it has no such argument
+            providers = {} if self.execution_providers == ["CPUExecutionProvider"] else {"providers": self.execution_providers}
             self._instead = theirs.create_calibrator(
                 Path(self.model_path), self.op_types_to_calibrate, augmented_model_path=self.augmented_model_path,
                 calibrate_method=self.calibrate_method, use_external_data_format=self.use_external_data_format,
-                providers=self.execution_providers, extra_options=self._options)
+                extra_options=self._options, **providers)
 
         # ---- ranges ----
 
