@@ -184,7 +184,7 @@ def calibrater_class() -> Any:
 
         def __init__(self, model_path: Any, op_types_to_calibrate: Any, augmented_model_path: Any, calibrate_method: Any,
                      use_external_data_format: bool, extra_options: dict[str, Any], method: str | None, grid: Grid,
-                     threads: int):
+                     threads: int, excluded: Any):
             if not isinstance(model_path, (str, os.PathLike)):
                 raise ValueError("model_path should be model path.")
             self.op_types_to_calibrate = op_types_to_calibrate
@@ -200,6 +200,7 @@ def calibrater_class() -> Any:
             self._share = extra_options.get("averaging_constant", 0.01)
             if self._moving and not 0 <= self._share <= 1:
                 raise ValueError("Invalid averaging constant, which should not be < 0 or > 1.")
+            self._excluded = set(excluded or ())
             self._types: dict[str, Any] = {}
             self._run: _Run | None = None
             self._ends: list[int] = []  # of the run's items, where each call of collect_data ended
@@ -225,6 +226,8 @@ def calibrater_class() -> Any:
             self._types = {name: onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
                            for name, info in infos.items() if name in names}
             self._inputs = [value.name for value in skeleton.graph.input if value.name not in weights]
+            self._around = [(node.name, {*node.input, *node.output}) for node in skeleton.graph.node
+                            if node.op_type != "Constant" and node.name not in self._excluded]
             self._constants = [out for node in skeleton.graph.node if node.op_type == "Constant" for out in node.output
                                if out in self._types]
 
@@ -322,16 +325,23 @@ def calibrater_class() -> Any:
         def _ranges_of(self, profile: Profile) -> dict[str, Any]:
             found = {t.name: t for t in profile.tensors if not t.path and t.name in self._types}
             chosen = self._chosen(profile)
-            made, odd = {}, []
+            made, odd = {}, set()
             for name, dtype in self._types.items():
                 tensor = found[name]
-                if tensor.neginf or tensor.posinf or tensor.nan:
-                    odd.append(name)
+                if tensor.neginf or tensor.posinf or tensor.nan or tensor.sentinel:
+                    odd.add(name)
                 made[name] = self._range_of(tensor, dtype, chosen.get(tensor.id))
-            if odd:
-                _LOG.warning("%d values hold NaN or infinities, as masks do, and %s: quantized, they lose their meaning; "
-                             "exclude the nodes around them (nodes_to_exclude)", len(odd), ", ".join(sorted(odd)[:5]))
+            self._tell_of_masks(odd)
             return made
+
+        def _tell_of_masks(self, names: set[str]) -> None:
+            around = [node for node, values in self._around if not names.isdisjoint(values)]
+            if around:
+                named = [node for node in around if node]
+                unnamed = "" if len(named) == len(around) else ", once all nodes have names"
+                _LOG.warning("%d values hold NaN, infinities or numbers that stand for them, as masks do (%s): over such a range "
+                             "nothing else is told apart. Keep the nodes around them float: nodes_to_exclude=%s%s", len(names),
+                             ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else ""), named, unnamed)
 
         def _chosen(self, profile: Profile) -> dict[str, tuple[float, float]]:
             """(low, high) by ID, where a method chooses them."""
@@ -394,7 +404,8 @@ def calibrater_class() -> Any:
                 self._ranges = more
                 return
             if self.calibrate_method.name != "MinMax" or self.method not in (None, "minmax"):
-                raise ValueError("collect_data was called after compute_data: histograms of before are gone; collect all data first")
+                raise ValueError("collect_data was called after compute_data: what was counted before is gone; "
+                                 "collect all data first")
             for name, new in more.items():
                 old = self._ranges[name]
                 pairs = ((old.lowest, new.lowest, np.minimum), (old.highest, new.highest, np.maximum))

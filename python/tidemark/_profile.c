@@ -69,6 +69,12 @@ static PyObject *number(double value) {
     return PyFloat_FromDouble(value);
 }
 
+/* What its extremes look as if they stood for, as in masks; None: they were measured. */
+static PyObject *sentinel_of(const struct tmk_summary *s) {
+    const char *text = tmk_sentinel(s->min) ? tmk_sentinel(s->min) : tmk_sentinel(s->max);
+    return text ? py_text(text) : Py_NewRef(Py_None);
+}
+
 static bool put_floats(PyObject *dict, const struct tmk_profile_tensor *t) {
     struct tmk_summary s;
     tmk_stats_summary(t->stats, &s);
@@ -76,7 +82,8 @@ static bool put_floats(PyObject *dict, const struct tmk_profile_tensor *t) {
            py_put(dict, "min", number((double)s.min)) &&
            py_put(dict, "max", number((double)s.max)) &&
            py_put(dict, "min_at", place_of(&s.min_at)) &&
-           py_put(dict, "max_at", place_of(&s.max_at)) && py_put(dict, "mean", number(s.mean)) &&
+           py_put(dict, "max_at", place_of(&s.max_at)) &&
+           py_put(dict, "sentinel", sentinel_of(&s)) && py_put(dict, "mean", number(s.mean)) &&
            py_put(dict, "std", number(s.std)) && py_put(dict, "sum", number(s.sum)) &&
            py_put(dict, "zeros", PyLong_FromUnsignedLongLong(s.zeros)) &&
            py_put(dict, "nan", PyLong_FromUnsignedLongLong(s.nan)) &&

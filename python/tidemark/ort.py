@@ -43,7 +43,7 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
                       use_external_data_format: bool = False, providers: Any = None,
                       extra_options: dict[str, Any] | None = None, *, method: str | None = None,
                       activation_type: Any = None, activation_symmetric: bool = False, threads: int = 0,
-                      overrides: dict[str, list[dict[str, Any]]] | None = None) -> Any:
+                      overrides: dict[str, list[dict[str, Any]]] | None = None, nodes_to_exclude: Any = None) -> Any:
     """As onnxruntime.quantization.create_calibrator: an object with collect_data(reader) and compute_data(), which answers
     with TensorsData for this very model. No augmented model is written.
 
@@ -51,7 +51,7 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
         tidemark.calibration_methods(), in its place.
     activation_type (a QuantType, else QUInt8), activation_symmetric, overrides (TensorQuantOverrides): what the ranges are
         for. Methods that look at the error of quantization need it; MinMax, Percentile and Distribution do not.
-    threads: 0 is one a processor.
+    threads: 0 is one a processor. nodes_to_exclude: names of nodes that will stay float, about which nothing need be told.
     """
     from onnxruntime.quantization import CalibrationMethod
     if method is not None and method not in dict(_core.methods()):
@@ -67,7 +67,7 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
                       bool(of[0].get("symmetric", default[1]))) for name, of in (overrides or {}).items() if of}
     calibrater = calibrater_class()(model, op_types_to_calibrate, augmented_model_path, calibrate_method,
                                     use_external_data_format, dict(extra_options or {}), method,
-                                    Grid(*default, by_name), threads)
+                                    Grid(*default, by_name), threads, nodes_to_exclude)
     calibrater.augment_graph()
     if providers:
         calibrater.execution_providers = providers
@@ -90,7 +90,7 @@ def quantize_static(*args: Any, method: str | None = None, threads: int = 0, **s
     def create(*words: Any, **named: Any) -> Any:
         return create_calibrator(*words, **named, method=method, threads=threads, activation_type=given["activation_type"],
                                  activation_symmetric=options.get("ActivationSymmetric", False),
-                                 overrides=options.get("TensorQuantOverrides"))
+                                 overrides=options.get("TensorQuantOverrides"), nodes_to_exclude=given.get("nodes_to_exclude"))
     _with(theirs.quantize_static, create_calibrator=create)(*args, **settings)
 
 
