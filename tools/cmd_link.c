@@ -77,6 +77,10 @@ static void summarize(const struct linking *l) {
     if (counts.ambiguous)
         remark("%u originals are ambiguous, and were left out; --report lists them",
                counts.ambiguous);
+    if (l->link->tolerance > 0)
+        remark("a file has types narrower than float32: numbers are equal here if the root mean "
+               "square of their difference is at most %g of their standard deviation",
+               l->link->tolerance);
     if (counts.left_out)
         remark(
             "%u originals were left out: their counterparts are computed from other weights or "

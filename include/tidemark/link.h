@@ -52,12 +52,17 @@ struct tmk_link_match {
     /* IDs of those values, or of those that were passed over for the one that was taken. */
     uint32_t *candidates;
     uint32_t n_candidates;
-    double residual; /* EQUAL, AFFINE: the largest difference, of the range that was sampled */
+    /* EQUAL, AFFINE: the largest difference, of the range that was sampled; with a tolerance EQUAL
+     * has the root mean square of the difference, of the standard deviation. */
+    double residual;
     uint64_t points; /* numbers that were compared; 0: none */
 };
 
 struct tmk_link {
     const char *method; /* "fingerprint", "lineage" or "numbers" */
+    /* By numbers: 0, or where a file has types narrower than float32 the largest residual of EQUAL.
+     */
+    double tolerance;
     struct tmk_lineage_record *record;
     struct tmk_link_match *matches; /* [record->n_originals] */
 };
@@ -99,7 +104,10 @@ struct tmk_link_numbers {
  * Equal numbers are SAME, MERGED or VIEW (reshaped, or with channels last instead of first);
  * numbers that differ by a scale and a shift, or these by channel, are AFFINE. Where samples can't
  * tell values apart, names, operators or their order do, or nothing does. Weights, integers and
- * constants are matched by their bytes. Neither model is changed. TMK_MISMATCH: `from` is of
+ * constants are matched by their bytes. If one of the files has types narrower than float32 (half
+ * types, or 8-bit integers between QuantizeLinear and DequantizeLinear), floats and weights are
+ * equal up to the tolerance that follows from these types, and only if neither end has a match that
+ * is twice as good. Neither model is changed. TMK_MISMATCH: `from` is of
  * another model than `original`. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from,
                                                           const struct tmk_profile *to,

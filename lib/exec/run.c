@@ -113,6 +113,25 @@ static struct tmk_stats_at at_of(const struct crew *crew, int32_t channel_axis, 
     return at;
 }
 
+static void print(struct crew *crew, uint32_t slot, const struct tmk_tensor *tensor) {
+    const struct tmk_exec_options *options = crew->run->options;
+    if (!options->slots[slot].print || !options->print.print)
+        return;
+    pthread_mutex_lock(&crew->run->lock);
+    options->print.print(options->print.context, options->slots[slot].label, crew->at.sample,
+                         tensor);
+    pthread_mutex_unlock(&crew->run->lock);
+}
+
+/* What nodes make of constants was made while planning. */
+static void print_constants(struct crew *crew, const struct tmk_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_constant_taps; i++) {
+        const struct tmk_plan_tap *tap = &plan->constant_taps[i];
+        if (!plan->values[tap->value].initializer)
+            print(crew, tap->slot, &plan->values[tap->value].constant);
+    }
+}
+
 static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
                             int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
     struct crew *crew = context;
@@ -122,11 +141,7 @@ static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tenso
         return TMK_OK;
     const struct tmk_slot_config *config = &options->slots[slot];
     const struct tmk_stats_at at = at_of(crew, channel_axis, block);
-    if (config->print && options->print.print) {
-        pthread_mutex_lock(&crew->run->lock);
-        options->print.print(options->print.context, config->label, at.sample, tensor);
-        pthread_mutex_unlock(&crew->run->lock);
-    }
+    print(crew, slot, tensor);
     if (config->see && options->print.see) {
         const struct tmk_sight sight = {crew->number, config->id, at.sample, at.samples, tensor};
         TMK_TRY(options->print.see(options->print.see_context, &sight, diag));
@@ -177,6 +192,8 @@ static enum tmk_status run_batch(struct crew *crew, const struct tmk_batch *batc
     const struct tmk_watch watch = {look, begin, piece, end, crew};
     enum tmk_status status = tmk_worker_run(crew->worker, planned->plan, batch->inputs,
                                             run->options->observe ? &watch : NULL, diag);
+    if (status == TMK_OK && run->options->observe)
+        print_constants(crew, planned->plan);
     if (status == TMK_OK)
         status = tmk_carried_keep(&crew->carried, feedback, run->graph, crew->worker, diag);
     if (status == TMK_OK && run->options->observe)

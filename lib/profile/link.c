@@ -279,25 +279,24 @@ static enum tmk_status absorb(struct tmk_linking *l, uint32_t original, uint32_t
     return TMK_OK;
 }
 
-/* Does it follow from weights alone? Operands have lesser IDs, but in loops. */
-static void mark_constants(const struct tmk_profile *profile, bool *constant) {
+/* Operands have lesser IDs, but in loops. */
+void tmk_linking_mark_fixed(const struct tmk_profile *profile, bool *fixed) {
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
         const struct tmk_profile_tensor *t = &profile->tensors[i];
-        constant[i] = t->kind != TMK_PROFILE_INPUT && t->n_operands > 0 && !*t->path;
-        for (uint32_t k = 0; k < t->n_operands && constant[i]; k++)
-            constant[i] =
-                t->operands[k] < i && (constant[t->operands[k]] ||
-                                       profile->tensors[t->operands[k]].kind == TMK_PROFILE_WEIGHT);
+        fixed[i] = t->kind == TMK_PROFILE_WEIGHT ||
+                   (t->kind != TMK_PROFILE_INPUT && t->n_operands > 0 && !*t->path);
+        for (uint32_t k = 0; k < t->n_operands && fixed[i]; k++)
+            fixed[i] = t->operands[k] < i && fixed[t->operands[k]];
     }
 }
 
 static enum tmk_status tell_the_rest(struct tmk_linking *l, const struct ways *ways,
                                      bool *constant) {
-    mark_constants(l->from, constant);
+    tmk_linking_mark_fixed(l->from, constant);
     for (uint32_t i = 0; i < l->from->n_tensors; i++) {
         if (l->value_of[i] != TMK_UNLINKED)
             continue;
-        if (constant[i])
+        if (constant[i] && l->from->tensors[i].kind != TMK_PROFILE_WEIGHT)
             l->link->record->originals[i].verdict = TMK_LINEAGE_CONSTANT;
         else if (ways->to[i] != TMK_UNLINKED && !ways->fork[i])
             TMK_TRY(absorb(l, i, ways->to[i]));

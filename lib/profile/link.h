@@ -41,6 +41,8 @@ void tmk_linking_relate(struct tmk_linking *l, uint32_t original, uint32_t value
 /* Notes a value that would do, too. */
 TMK_NODISCARD enum tmk_status tmk_linking_add_candidate(struct tmk_linking *l, uint32_t original,
                                                         uint32_t value);
+/* Marks values that follow from weights alone, and weights. */
+void tmk_linking_mark_fixed(const struct tmk_profile *profile, bool *fixed);
 /* Are both known, and do they exclude each other? */
 bool tmk_linking_shapes_differ(const struct tmk_profile_tensor *a,
                                const struct tmk_profile_tensor *b);

@@ -114,7 +114,10 @@ static enum tmk_status put_header(const struct tmk_link *link, struct tmk_text *
     tmk_json_put_u64(&numbers, "left_out", counts.left_out);
     for (int e = 0; e < TMK_LINK_EVIDENCES; e++)
         tmk_json_put_u64(&numbers, tmk_link_evidence_name((enum tmk_link_evidence)e), counts.by[e]);
-    tmk_text_printf(out, "{\n\"method\": \"%s\",\n\"models\": ", link->method);
+    tmk_text_printf(out, "{\n\"method\": \"%s\",\n", link->method);
+    if (link->tolerance > 0)
+        tmk_text_printf(out, "\"tolerance\": %.9g,\n", link->tolerance);
+    tmk_text_puts(out, "\"models\": ");
     enum tmk_status status = tmk_json_finish(&models, out, diag);
     tmk_text_puts(out, ",\n\"counts\": ");
     enum tmk_status then = tmk_json_finish(&numbers, out, diag);

@@ -178,7 +178,8 @@ static uint32_t distance(const struct tmk_choosing *c, uint32_t original, uint32
 
 static bool may_be(const struct tmk_choosing *c, uint32_t original, uint32_t value) {
     uint32_t other = c->l->original_of[value];
-    if (!tmk_link_is_sampled(c->values, value))
+    if (!tmk_link_is_sampled(c->values, value) ||
+        c->l->to->tensors[value].kind == TMK_PROFILE_WEIGHT)
         return false;
     if (other == TMK_UNLINKED || c->l->link->record->originals[other].verdict ==
                                      TMK_LINEAGE_AFFINE) /* then it is nobody's own */
@@ -219,7 +220,7 @@ static enum tmk_status find_one(const struct tmk_choosing *c, uint32_t original)
 enum tmk_status tmk_link_choose_affine(const struct tmk_choosing *c) {
     for (uint32_t o = 0; o < c->originals->n; o++)
         if (tmk_link_is_sampled(c->originals, o) && c->l->value_of[o] == TMK_UNLINKED &&
-            !c->l->link->matches[o].ambiguous)
+            c->l->from->tensors[o].kind != TMK_PROFILE_WEIGHT && !c->l->link->matches[o].ambiguous)
             TMK_TRY(find_one(c, o));
     return TMK_OK;
 }
@@ -252,7 +253,8 @@ enum tmk_status tmk_link_choose_integers(const struct tmk_choosing *c) {
     for (uint32_t o = 0; o < c->originals->n; o++)
         for (uint32_t v = 0; v < c->values->n; v++) {
             struct tmk_link_match *match = &c->l->link->matches[o];
-            if (!same_bytes(c, o, v) || match->n_candidates == MOST_CANDIDATES)
+            if (c->fixed_originals[o] || !same_bytes(c, o, v) ||
+                match->n_candidates == MOST_CANDIDATES)
                 continue;
             match->ambiguous = true; /* few integers are often equal by chance */
             TMK_TRY(tmk_linking_add_candidate(c->l, o, v));

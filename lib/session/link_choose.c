@@ -50,6 +50,12 @@ bool tmk_link_moves(const struct tmk_profile_tensor *t) {
 
 /* ---- who is equal to whom ---- */
 
+static bool same_numbers(const struct knots *k, const float *x, const float *y, size_t n,
+                         double *residual) {
+    return k->c->noise > 0 ? tmk_link_near(x, y, n, k->c->noise, residual)
+                           : tmk_link_same(x, y, n, residual);
+}
+
 static const struct tmk_link_matrix *layout_of(const struct tmk_signature *s,
                                                enum tmk_link_layout layout) {
     return &s->by[layout];
@@ -58,7 +64,7 @@ static const struct tmk_link_matrix *layout_of(const struct tmk_signature *s,
 static bool same_matrix(const struct knots *k, const struct tmk_link_matrix *x,
                         const struct tmk_link_matrix *y, double *residual) {
     return x->channels && x->channels == y->channels && x->rows == y->rows &&
-           tmk_link_same(x->x, y->x, x->channels * x->kept * k->c->batches, residual);
+           same_numbers(k, x->x, y->x, x->channels * x->kept * k->c->batches, residual);
 }
 
 /* Axis i of the value is axis perm[i] of the original. */
@@ -87,7 +93,7 @@ static bool perm_fits(const struct tmk_shape *original, const struct tmk_shape *
 static bool is_equal(const struct knots *k, uint32_t original, uint32_t value, struct edge *out) {
     const struct tmk_signature *o = &k->c->originals->all[original], *v = &k->c->values->all[value];
     *out = (struct edge){original, value, FLAT, 0};
-    if (tmk_link_same(o->flat, v->flat, (size_t)o->n_flat * k->c->batches, &out->residual))
+    if (same_numbers(k, o->flat, v->flat, (size_t)o->n_flat * k->c->batches, &out->residual))
         return true;
     out->how = TO_LAST;
     if (perm_fits(&o->shape, &v->shape, TO_LAST) &&
@@ -100,6 +106,13 @@ static bool is_equal(const struct knots *k, uint32_t original, uint32_t value, s
                        layout_of(v, TMK_LINK_CHANNELS_FIRST), &out->residual);
 }
 
+static bool may_be_equal(const struct tmk_choosing *c, uint32_t original, uint32_t value) {
+    return tmk_link_is_sampled(c->values, value) &&
+           c->values->all[value].count == c->originals->all[original].count &&
+           (!(c->noise > 0) || (c->l->original_of[value] == TMK_UNLINKED &&
+                                c->fixed_originals[original] == c->fixed_values[value]));
+}
+
 static enum tmk_status find_edges(struct knots *k) {
     const struct tmk_choosing *c = k->c;
     for (uint32_t o = 0; o < k->n_originals; o++) {
@@ -107,8 +120,7 @@ static enum tmk_status find_edges(struct knots *k) {
             continue;
         for (uint32_t v = 0; v < c->values->n; v++) {
             struct edge edge;
-            if (!tmk_link_is_sampled(c->values, v) ||
-                c->values->all[v].count != c->originals->all[o].count || !is_equal(k, o, v, &edge))
+            if (!may_be_equal(c, o, v) || !is_equal(k, o, v, &edge))
                 continue;
             struct edge *edges = tmk_grown(k->edges, k->n_edges, &k->size, sizeof *edges);
             if (!edges)
@@ -120,11 +132,10 @@ static enum tmk_status find_edges(struct knots *k) {
     return TMK_OK;
 }
 
-/* What is a hundred times worse than the best of either end is another value, that happens to be
- * near: a sum with a small bias. */
+/* What is much worse than the best of either end is another value, that happens to be near: a sum
+ * with a small bias. */
 static enum tmk_status drop_near_misses(struct knots *k) {
-    enum { MUCH_WORSE = 16 };
-    const double as_good = 4e-6;
+    const double as_good = 4e-6, much_worse = k->c->noise > 0 ? 2 : 16;
     double *best = malloc(((size_t)k->n + 1) * sizeof *best);
     size_t kept = 0;
     if (!best)
@@ -140,7 +151,7 @@ static enum tmk_status drop_near_misses(struct knots *k) {
     for (size_t i = 0; i < k->n_edges; i++) {
         const struct edge *e = &k->edges[i];
         double other = fmin(best[e->original], best[k->n_originals + e->value]);
-        if (e->residual <= fmax(MUCH_WORSE * other, as_good))
+        if (e->residual <= fmax(much_worse * other, as_good))
             k->edges[kept++] = *e;
     }
     k->n_edges = kept;
@@ -173,13 +184,29 @@ static bool same_name(const struct knots *k, uint32_t original, uint32_t value) 
     return *name && strcmp(name, k->c->l->to->tensors[value].name) == 0;
 }
 
+static bool quantizes(const struct tmk_profile_tensor *t) {
+    return t->has_producer && t->n_operands && strstr(t->producer.op, "QuantizeLinear");
+}
+
+/* Is it the other one moved, or quantized and back? */
+static bool comes_of(const struct knots *k, uint32_t member, uint32_t other) {
+    enum { STEPS = 4 };
+    const struct tmk_profile *p = member < k->n_originals ? k->c->l->from : k->c->l->to;
+    const struct tmk_profile_tensor *t = tensor_of(k, member), *of = tensor_of(k, other);
+    for (int i = 0; i < STEPS && t != of; i++) {
+        if (!(tmk_link_moves(t) || quantizes(t)) || t->operands[0] >= p->n_tensors)
+            return false;
+        t = &p->tensors[t->operands[0]];
+    }
+    return t == of;
+}
+
 /* Members of one knot and one side: is there a reason for them to be equal? */
 static bool is_reason(const struct knots *k, uint32_t a, uint32_t b) {
     const struct tmk_profile_tensor *x = tensor_of(k, a), *y = tensor_of(k, b);
     return (x->content == y->content && x->fingerprint == y->fingerprint && !*x->path &&
             !*y->path) ||
-           (tmk_link_moves(x) && x->operands[0] == y->id) ||
-           (tmk_link_moves(y) && y->operands[0] == x->id);
+           comes_of(k, a, b) || comes_of(k, b, a);
 }
 
 /* The strand of the original in this knot that has the value's name; k->n: there is none. */
@@ -309,10 +336,15 @@ static void take_edge(const struct knots *k, const struct edge *e) {
 static const struct edge *best_edge(const struct knots *k, uint32_t original,
                                     const uint32_t *values, uint32_t n) {
     const struct edge *best = NULL;
+    double least = INFINITY;
     int most = -1;
     for (uint32_t i = 0; i < n; i++) {
         const struct edge *e = edge_of(k, original, values[i] - k->n_originals);
-        if (!e)
+        least = e ? fmin(least, e->residual) : least;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct edge *e = edge_of(k, original, values[i] - k->n_originals);
+        if (!e || (k->c->noise > 0 && e->residual > 1.25 * least)) /* its name may be another's */
             continue;
         int score = 16 * lies_alike(k, e) + 8 * same_name(k, original, e->value) +
                     4 * (k->c->l->original_of[e->value] == TMK_UNLINKED) +
@@ -375,12 +407,14 @@ static bool operators_agree(const struct knots *k, const struct strand *a, const
     return same_op(k, a->members[0], b->members[0] - k->n_originals);
 }
 
-/* The only one of n strands that is left and agrees; NULL: none, or several. */
+/* The only one of n strands that is left (or any) and agrees; NULL: none, or several. */
 static struct strand *only_strand(const struct knots *k, const struct strand *one,
-                                  struct strand *all, uint32_t n, bool originals, support agree) {
+                                  struct strand *all, uint32_t n, bool originals, support agree,
+                                  bool any) {
     struct strand *found = NULL;
     for (uint32_t i = 0; i < n; i++)
-        if (!all[i].done && (originals ? agree(k, &all[i], one) : agree(k, one, &all[i]))) {
+        if ((any || !all[i].done) &&
+            (originals ? agree(k, &all[i], one) : agree(k, one, &all[i]))) {
             if (found)
                 return NULL;
             found = &all[i];
@@ -413,18 +447,21 @@ static enum tmk_status match_knot(const struct knots *k, struct strand *original
         pair(k, &originals[0], &values[0]);
     for (size_t s = 0; s < TMK_COUNT(supports); s++)
         for (uint32_t i = 0; i < n_a; i++) {
-            struct strand *b = originals[i].done
-                                   ? NULL
-                                   : only_strand(k, &originals[i], values, n_b, false, supports[s]);
-            if (b && only_strand(k, b, originals, n_a, true, supports[s]))
-                pair(k, &originals[i], b);
+            /* rounding makes values alike that differ, and have names of their own */
+            bool many = k->c->noise > 0 && supports[s] == names_agree;
+            struct strand *a = &originals[i],
+                          *b = a->done ? NULL
+                                       : only_strand(k, a, values, n_b, false, supports[s], many);
+            if (b && (many || only_strand(k, b, originals, n_a, true, supports[s], false)))
+                pair(k, a, b);
         }
     uint32_t left_a = 0, left_b = 0;
     for (uint32_t i = 0; i < n_a; i++)
         left_a += !originals[i].done;
     for (uint32_t i = 0; i < n_b; i++)
         left_b += !values[i].done;
-    for (uint32_t i = 0, j = 0; k->c->made && left_a == left_b && i < n_a; i++) {
+    bool in_order = k->c->made && left_a == left_b && !(k->c->noise > 0);
+    for (uint32_t i = 0, j = 0; in_order && i < n_a; i++) {
         while (j < n_b && values[j].done)
             j++;
         if (!originals[i].done && j < n_b)

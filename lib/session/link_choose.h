@@ -11,6 +11,10 @@ struct tmk_choosing {
     const struct tmk_signatures *originals, *values; /* by ID */
     uint32_t batches;                                /* of both */
     bool made; /* values have operators and an order; those of a dump don't */
+    /* One of the files rounds to narrow types: what tmk_link_near tolerates. 0: none does. */
+    double noise;
+    /* [id]: does it follow from weights alone? With noise weights are sampled, too. */
+    const bool *fixed_originals, *fixed_values;
 };
 
 /* Floats that were sampled on this side. */

@@ -33,6 +33,28 @@ bool tmk_link_same(const float *x, const float *y, size_t n, double *residual) {
     return true;
 }
 
+bool tmk_link_near(const float *x, const float *y, size_t n, double tolerance, double *residual) {
+    double first = NAN, sum = 0, squares = 0, off = 0, count = 0;
+    for (size_t i = 0; i < n; i++) {
+        double a = (double)x[i], b = (double)y[i];
+        if (!isfinite(a) || !isfinite(b)) {
+            if (!(a == b || (isnan(a) && isnan(b))))
+                return false;
+            continue;
+        }
+        first = isnan(first) ? a : first; /* near the mean: squares keep their digits */
+        sum += a - first;
+        squares += (a - first) * (a - first);
+        off += (a - b) * (a - b);
+        count++;
+    }
+    double variance = count > 0 ? (squares - sum * sum / count) / count : 0;
+    if (!(variance > 0))
+        return false;
+    *residual = sqrt(off / count / variance);
+    return *residual <= tolerance;
+}
+
 /* ---- affine ---- */
 
 struct channel {

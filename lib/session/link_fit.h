@@ -12,6 +12,10 @@
  * is one number all the time, which says nothing. */
 bool tmk_link_same(const float *x, const float *y, size_t n, double *residual);
 
+/* As tmk_link_same where numbers were rounded to narrow types on the way: *residual is the root
+ * mean square of x - y, of the standard deviation of x, and at most `tolerance`. */
+bool tmk_link_near(const float *x, const float *y, size_t n, double tolerance, double *residual);
+
 /* Is [least, most] more than what rounding makes of one number, in a tensor with such numbers? */
 bool tmk_link_varies(double least, double most, double largest);
 

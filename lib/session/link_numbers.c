@@ -9,6 +9,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/size.h"
 #include "data/source.h"
 #include "session/link_choose.h"
 #include "session/link_weights.h"
@@ -64,13 +65,17 @@ static enum tmk_status sample_model(const struct tmk_link_numbers *numbers,
 
 struct sides {
     struct tmk_signatures originals, values;
-    struct tmk_graph *original; /* without observers */
+    struct tmk_graph *original, *model;   /* without observers; model NULL: of a dump */
+    bool *fixed_originals, *fixed_values; /* [id]: does it follow from weights alone? */
 };
 
 static void finish(struct sides *s) {
     tmk_signatures_finish(&s->originals);
     tmk_signatures_finish(&s->values);
     tmk_graph_destroy(&s->original);
+    tmk_graph_destroy(&s->model);
+    free(s->fixed_originals);
+    free(s->fixed_values);
 }
 
 static enum tmk_status sample(const struct tmk_linking *l, const struct tmk_link_numbers *numbers,
@@ -79,6 +84,8 @@ static enum tmk_status sample(const struct tmk_linking *l, const struct tmk_link
     uint32_t most = run.limit && run.limit < UINT32_MAX ? (uint32_t)run.limit : SAMPLES;
     run.limit = most;
     TMK_TRY(tmk_original(numbers->original, &s->original, l->diag));
+    if (numbers->model)
+        TMK_TRY(tmk_original(numbers->model, &s->model, l->diag));
     TMK_TRY(tmk_signatures_init(&s->originals, l->from->n_tensors, most, l->diag));
     TMK_TRY(tmk_signatures_init(&s->values, l->to->n_tensors, most, l->diag));
     TMK_TRY(tmk_signatures_of_run(numbers->original, s->original->n_inputs, &run, &s->originals,
@@ -106,28 +113,28 @@ static enum tmk_status check_original(const struct tmk_profile *from, struct tmk
                     original->path, from->model.file);
 }
 
-/* Marks what has no numbers of its own: what never ran while it was watched, and `weights`. */
-static bool *mark_unseen(const struct tmk_signatures *side, const struct tmk_profile *profile,
-                         bool weights) {
-    bool *marks = calloc((size_t)side->n + 1, sizeof *marks);
-    for (uint32_t i = 0; marks && i < side->n; i++)
-        marks[i] = !tmk_link_is_sampled(side, i) &&
-                   (weights || profile->tensors[i].kind != TMK_PROFILE_WEIGHT);
-    return marks;
-}
-
-/* Weights have no other numbers than their bytes; what is constant for shapes as they are isn't
- * seen to run. */
+/* Weights have no other numbers than their bytes, and what follows from them is told by them. */
 static enum tmk_status match_bytes(struct tmk_linking *l, const struct sides *s) {
-    bool *wanted = mark_unseen(&s->originals, l->from, true);
+    bool *wanted = calloc((size_t)l->from->n_tensors + 1, sizeof *wanted);
+    for (uint32_t i = 0; wanted && i < l->from->n_tensors; i++)
+        wanted[i] = s->fixed_originals[i] || !tmk_link_is_sampled(&s->originals, i);
     enum tmk_status status = wanted ? tmk_linking_content(l, wanted) : tmk_nomem(l->diag);
     free(wanted);
     return status;
 }
 
+/* Marks what is no weight and has no numbers to compare: it did not run in all batches, or in
+ * several shapes. */
+static bool *mark_unseen(const struct tmk_signatures *side, const struct tmk_profile *profile) {
+    bool *marks = calloc((size_t)side->n + 1, sizeof *marks);
+    for (uint32_t i = 0; marks && i < side->n; i++)
+        marks[i] = (side->all[i].uneven || side->all[i].batches < side->batches) &&
+                   profile->tensors[i].kind != TMK_PROFILE_WEIGHT;
+    return marks;
+}
+
 static enum tmk_status match_unseen(struct tmk_linking *l, const struct sides *s) {
-    bool *originals = mark_unseen(&s->originals, l->from, false),
-         *values = mark_unseen(&s->values, l->to, false);
+    bool *originals = mark_unseen(&s->originals, l->from), *values = mark_unseen(&s->values, l->to);
     enum tmk_status status =
         originals && values ? tmk_linking_namesakes(l, originals, values) : tmk_nomem(l->diag);
     free(originals);
@@ -135,11 +142,75 @@ static enum tmk_status match_unseen(struct tmk_linking *l, const struct sides *s
     return status;
 }
 
+/* Half a unit in the last place. 0: of float32 and wider types, and of what is no float. */
+static double rounding_of_type(enum tmk_dtype type) {
+    switch (type) {
+    case TMK_FLOAT16:
+        return 0x1p-11;
+    case TMK_BFLOAT16:
+        return 0x1p-8;
+    case TMK_FLOAT8E4M3FN:
+    case TMK_FLOAT8E4M3FNUZ:
+        return 0x1p-4;
+    case TMK_FLOAT8E5M2:
+    case TMK_FLOAT8E5M2FNUZ:
+        return 0x1p-3;
+    default:
+        return 0;
+    }
+}
+
+/* What rounding to the coarsest type of the file makes of a number, of that number, or of the range
+ * where that is held in 8 bits. */
+static double rounding_of(const struct tmk_profile *profile) {
+    static const char *const integer_ops[] = {"QuantizeLinear", "QLinear", "Integer",
+                                              "MatMulNBits"};
+    double most = 0;
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[i];
+        double rounding = rounding_of_type(t->origin);
+        for (size_t k = 0; t->has_producer && k < TMK_COUNT(integer_ops); k++)
+            if (strstr(t->producer.op, integer_ops[k]))
+                rounding = 0x1p-8;
+        most = rounding > most ? rounding : most;
+    }
+    return most;
+}
+
+/* Roundings add up over the depth of a network, to some tens of them; a quarter of the signal is as
+ * much as values can lose and be told from others. */
+static double noise_of(const struct tmk_linking *l) {
+    const double depth = 64, largest = 0.25;
+    double a = rounding_of(l->from), b = rounding_of(l->to), noise = depth * (a > b ? a : b);
+    return noise < largest ? noise : largest;
+}
+
+static enum tmk_status mark_fixed(const struct tmk_linking *l, struct sides *s) {
+    s->fixed_originals = calloc((size_t)l->from->n_tensors + 1, sizeof *s->fixed_originals);
+    s->fixed_values = calloc((size_t)l->to->n_tensors + 1, sizeof *s->fixed_values);
+    if (!s->fixed_originals || !s->fixed_values)
+        return tmk_nomem(l->diag);
+    tmk_linking_mark_fixed(l->from, s->fixed_originals);
+    tmk_linking_mark_fixed(l->to, s->fixed_values);
+    return TMK_OK;
+}
+
+/* Weights have no equal bytes in other types: they are compared as all other values are. */
+static enum tmk_status sample_weights(struct tmk_linking *l, struct sides *s) {
+    TMK_TRY(tmk_link_sample_weights(l, s->original, true, &s->originals));
+    return s->model ? tmk_link_sample_weights(l, s->model, false, &s->values) : TMK_OK;
+}
+
 static enum tmk_status match(struct tmk_linking *l, const struct tmk_link_numbers *numbers,
                              struct sides *s) {
     TMK_TRY(check_original(l->from, numbers->original, l->diag));
     TMK_TRY(sample(l, numbers, s));
+    TMK_TRY(mark_fixed(l, s));
+    l->link->tolerance = noise_of(l);
     const struct tmk_choosing choosing = {.l = l,
+                                          .noise = l->link->tolerance,
+                                          .fixed_originals = s->fixed_originals,
+                                          .fixed_values = s->fixed_values,
                                           .originals = &s->originals,
                                           .values = &s->values,
                                           .batches = s->originals.batches < s->values.batches
@@ -149,11 +220,13 @@ static enum tmk_status match(struct tmk_linking *l, const struct tmk_link_number
     if (!choosing.batches)
         return tmk_fail(l->diag, TMK_ARGUMENT, "there is no sample to compare the models by");
     TMK_TRY(match_bytes(l, s));
+    if (choosing.noise > 0)
+        TMK_TRY(sample_weights(l, s));
     TMK_TRY(tmk_link_choose_equal(&choosing));
     TMK_TRY(tmk_link_choose_integers(&choosing));
     TMK_TRY(tmk_link_choose_affine(&choosing));
     TMK_TRY(match_unseen(l, s));
-    return numbers->model ? tmk_link_weights(l, s->original, numbers->model) : TMK_OK;
+    return s->model ? tmk_link_weights(l, s->original, s->model) : TMK_OK;
 }
 
 enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from, const struct tmk_profile *to,

@@ -52,6 +52,19 @@ static enum tmk_status list_weights(struct tmk_graph *graph, uint32_t n,
     return TMK_OK;
 }
 
+enum tmk_status tmk_link_sample_weights(const struct tmk_linking *l, struct tmk_graph *graph,
+                                        bool originals, struct tmk_signatures *out) {
+    const struct tmk_tensor **weights = NULL;
+    const uint32_t *match_of = originals ? l->value_of : l->original_of;
+    enum tmk_status status = list_weights(graph, out->n, &weights, l->diag);
+    for (uint32_t i = 0; status == TMK_OK && i < out->n; i++)
+        for (uint32_t b = 0;
+             status == TMK_OK && weights[i] && match_of[i] == TMK_UNLINKED && b < out->batches; b++)
+            status = tmk_signature_add(out, i, b, weights[i], l->diag);
+    free(weights);
+    return status;
+}
+
 static bool is_reshaped(const struct tmk_tensor *a, const struct tmk_tensor *b) {
     return tmk_tensor_count(a) == tmk_tensor_count(b) &&
            memcmp(a->data, b->data, tmk_tensor_bytes(a)) == 0;
@@ -211,18 +224,15 @@ static enum tmk_status find_with_room(const struct weights *w, uint32_t original
 }
 
 enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *original,
-                                 const struct tmk_model *model) {
+                                 struct tmk_graph *model) {
     struct weights w = {.l = l};
-    struct tmk_graph *graph = NULL;
-    TMK_TRY(tmk_original(model, &graph, l->diag));
     enum tmk_status status = list_weights(original, l->from->n_tensors, &w.originals, l->diag);
     if (status == TMK_OK)
-        status = list_weights(graph, l->to->n_tensors, &w.values, l->diag);
+        status = list_weights(model, l->to->n_tensors, &w.values, l->diag);
     for (uint32_t o = 0; status == TMK_OK && o < l->from->n_tensors; o++)
         if (w.originals[o] && l->value_of[o] == TMK_UNLINKED)
             status = find_with_room(&w, o);
     free(w.originals);
     free(w.values);
-    tmk_graph_destroy(&graph);
     return status;
 }

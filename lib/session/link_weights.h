@@ -5,10 +5,14 @@
 
 #include "graph/graph.h"
 #include "profile/link.h"
-#include "session/model.h"
+#include "session/link_signature.h"
 
-/* Matches float weights that are left. `original` is without observers. */
+/* Adds signatures of float weights that are not matched, as if they were seen in each batch. */
+TMK_NODISCARD enum tmk_status tmk_link_sample_weights(const struct tmk_linking *l,
+                                                      struct tmk_graph *graph, bool originals,
+                                                      struct tmk_signatures *out);
+/* Matches float weights that are left. Both graphs are without observers. */
 TMK_NODISCARD enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *original,
-                                               const struct tmk_model *model);
+                                               struct tmk_graph *model);
 
 #endif

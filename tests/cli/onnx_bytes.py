@@ -2,7 +2,8 @@
 """Writes ONNX files byte by byte, so that a test can write wrong ones. Field numbers are those of the ONNX format."""
 import struct
 
-FLOAT, INT64 = 1, 7
+FLOAT, UINT8, INT8, INT64, FLOAT16 = 1, 2, 3, 7, 10
+FORMATS = {FLOAT: "f", UINT8: "B", INT8: "b", INT64: "q", FLOAT16: "e"}
 
 
 def _varint(number):
@@ -28,7 +29,7 @@ def tensor(name, dims, values, dtype=FLOAT, external=None):
     """An initializer; with `external`, a dictionary such as {"location": "weights.bin"}, its bytes are elsewhere."""
     out = b"".join(number(1, d) for d in dims) + number(2, dtype) + block(8, name)
     if external is None:
-        return out + block(9, struct.pack(f"<{len(values)}{'f' if dtype == FLOAT else 'q'}", *values))
+        return out + block(9, struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values))
     for key, value in external.items():
         out += block(13, block(1, key) + block(2, str(value)))
     return out + number(14, 1)

@@ -332,6 +332,103 @@ def test_what_samples_cannot_tell_apart_is_said_to_be_ambiguous():
         assert pairs(report)["r"] == "t4" and not report["ambiguous"], report
 
 
+# ---- by numbers that were rounded ----
+
+def plain():
+    """conv, relu, conv."""
+    nodes = [ob.node("Conv", ["x", "w1"], ["c1"]), ob.node("Relu", ["c1"], ["r1"]), ob.node("Conv", ["r1", "w2"], ["y"])]
+    weights = [conv_weights("w1", 1, 1), conv_weights("w2", CHANNELS, 2)]
+    return ob.model(nodes, [ob.value("x", [1, 1, SIDE, SIDE])], [ob.value("y", [1, CHANNELS, SIDE - 4, SIDE - 4])], weights)
+
+
+def halved(p):
+    """The same in float16, with float32 outside; p: a prefix of inner names."""
+    nodes = [ob.node("Cast", ["x"], [p + "xh"], to=ob.FLOAT16), ob.node("Conv", [p + "xh", p + "w1"], [p + "c1"]),
+             ob.node("Relu", [p + "c1"], [p + "r1"]), ob.node("Conv", [p + "r1", p + "w2"], [p + "yh"]),
+             ob.node("Cast", [p + "yh"], ["y"], to=ob.FLOAT)]
+    weights = [ob.tensor(p + name, [CHANNELS, n, 3, 3], numbers(CHANNELS * n * 9, seed), ob.FLOAT16)
+               for name, n, seed in (("w1", 1, 1), ("w2", CHANNELS, 2))]
+    return ob.model(nodes, [ob.value("x", [1, 1, SIDE, SIDE])], [ob.value("y", [1, CHANNELS, SIDE - 4, SIDE - 4])], weights)
+
+
+def quantized(p, top):
+    """The same between QuantizeLinear and DequantizeLinear, as ONNX Runtime writes it: what feeds a Relu has the Relu's name, and its
+    zero point does the Relu's work. top: the largest number behind the Relu."""
+    nodes, weights = [], []
+
+    def rounded(name, scale, zero, result):
+        weights.extend([ob.tensor(p + name + "_s", [], [scale]), ob.tensor(p + name + "_z", [], [zero], ob.UINT8)])
+        ends = [p + name + "_s", p + name + "_z"]
+        nodes.extend([ob.node("QuantizeLinear", [name if name == "x" else p + name, *ends], [p + name + "_q"]),
+                      ob.node("DequantizeLinear", [p + name + "_q", *ends], [result])])
+
+    def weight(name, n, seed):
+        values = numbers(CHANNELS * n * 9, seed)
+        scale = max(map(abs, values)) / 127
+        weights.extend([ob.tensor(p + name + "_q", [CHANNELS, n, 3, 3], [round(v / scale) for v in values], ob.INT8),
+                        ob.tensor(p + name + "_s", [], [scale])])
+        nodes.append(ob.node("DequantizeLinear", [p + name + "_q", p + name + "_s"], [p + name + "_dq"]))
+
+    rounded("x", 2 / 255, 128, p + "x_dq")
+    weight("w1", 1, 1)
+    nodes.append(ob.node("Conv", [p + "x_dq", p + "w1_dq"], [p + "r1"]))
+    rounded("r1", top / 255, 0, p + "r1_dq")
+    weight("w2", CHANNELS, 2)
+    nodes.append(ob.node("Conv", [p + "r1_dq", p + "w2_dq"], ["y"]))
+    return ob.model(nodes, [ob.value("x", [1, 1, SIDE, SIDE])], [ob.value("y", [1, CHANNELS, SIDE - 4, SIDE - 4])], weights)
+
+
+def start_plain(path):
+    (path / "a.onnx").write_bytes(plain())
+    (path / "x.npy").write_bytes(npy_bytes((SAMPLES, 1, SIDE, SIDE), numbers(SAMPLES * SIDE * SIDE, 7)))
+    tidemark("profile", path / "a.onnx", "--data", path / "x.npy", "-o", path / "a.json").expect(DONE)
+
+
+def test_half_types_are_the_same_numbers_to_their_precision():
+    for prefix in ("", "h_"):
+        with folder() as path:
+            start_plain(path)
+            (path / "b.onnx").write_bytes(halved(prefix))
+            _, report, _ = by_numbers(path, path / "b.onnx")
+            assert pairs(report) == {"x": "x", "y": "y", **{name: prefix + name for name in ("w1", "w2", "c1", "r1")}}, pairs(report)
+            assert report["tolerance"] == 1 / 32 and all(m.get("residual", 0) < 0.01 for m in report["matches"]), report
+
+
+def test_a_value_is_told_from_its_clipped_and_quantized_copy():
+    for prefix in ("", "q_"):
+        with folder() as path:
+            start_plain(path)
+            top = named(json.loads((path / "a.json").read_text()))["r1"]["max"]
+            (path / "b.onnx").write_bytes(quantized(prefix, top))
+            _, report, _ = by_numbers(path, path / "b.onnx")
+            assert pairs(report) == {"x": "x", "y": "y", "w1": prefix + "w1_dq", "w2": prefix + "w2_dq", "c1": prefix + "r1",
+                                     "r1": prefix + "r1_dq"}, pairs(report)
+            assert report["tolerance"] == 0.25, report
+
+
+def test_what_rounding_hides_is_ambiguous():
+    """Two sums that differ by less than 8 bits hold; of the copy's, one is gone."""
+    def sums(prefix, count, quantize):
+        names = [prefix + f"s{i}" for i in range(count)]
+        first = prefix + "dq" if quantize else "x"
+        nodes = [ob.node("QuantizeLinear", ["x", "s", "z"], [prefix + "q"]), ob.node("DequantizeLinear", [prefix + "q", "s", "z"], [prefix + "dq"])]
+        nodes = (nodes if quantize else []) + [ob.node("Add", [before, "k0" if i == 0 else "k1"], [name])
+                                               for i, (before, name) in enumerate(zip([first, *names], names))]
+        nodes.append(ob.node("Exp", [names[-1]], ["y"]))
+        weights = [ob.tensor("k0", [1], [0.75]), ob.tensor("k1", [1], [0.0005]), ob.tensor("s", [], [2 / 255]), ob.tensor("z", [], [128], ob.UINT8)]
+        shape = [1, 1, SIDE, SIDE]
+        return ob.model(nodes, [ob.value("x", shape)], [ob.value("y", shape)], weights[:4 if quantize else 2])
+
+    with folder() as path:
+        start_plain(path)
+        (path / "a.onnx").write_bytes(sums("", 2, False))
+        (path / "b.onnx").write_bytes(sums("q_", 1, True))
+        tidemark("profile", path / "a.onnx", "--data", path / "x.npy", "-o", path / "a.json").expect(DONE)
+        _, report, _ = by_numbers(path, path / "b.onnx")
+        assert not {"s0", "s1"} & set(pairs(report)), pairs(report)
+        assert {m["name"] for m in report["ambiguous"]} == {"s0", "s1"}, report["ambiguous"]
+
+
 def test_tensors_of_any_runtime_stand_for_the_model():
     with folder() as path:
         start_numbers(path)

@@ -71,6 +71,31 @@ static void infinities_must_be_the_same(void **state) {
     assert_false(tmk_link_same(x, y, NUMBERS, &residual));
 }
 
+static void rounded_numbers_are_near(void **state) {
+    (void)state;
+    float x[NUMBERS], y[NUMBERS];
+    double residual = -1;
+    scatter(x, NUMBERS, 8);
+    for (size_t i = 0; i < NUMBERS; i++)
+        y[i] = roundf(x[i] * 128) / 128;
+    assert_false(tmk_link_same(x, y, NUMBERS, &residual));
+    assert_true(tmk_link_near(x, y, NUMBERS, 0.01, &residual));
+    assert_true(residual > 0.001);
+    assert_false(tmk_link_near(x, y, NUMBERS, 0.001, &residual));
+    for (size_t i = 0; i < NUMBERS; i++) { /* of the deviation, not of the numbers */
+        x[i] += 4096;
+        y[i] += 4096;
+    }
+    assert_false(tmk_link_near(x, y, NUMBERS, 0.001, &residual));
+    y[5] = x[5] = NAN;
+    assert_true(tmk_link_near(x, y, NUMBERS, 0.01, &residual));
+    y[6] = INFINITY;
+    assert_false(tmk_link_near(x, y, NUMBERS, 0.01, &residual));
+    for (size_t i = 0; i < NUMBERS; i++)
+        x[i] = y[i] = 1;
+    assert_false(tmk_link_near(x, y, NUMBERS, 0.01, &residual));
+}
+
 /* ---- affine ---- */
 
 static void channels_have_scales_of_their_own(void **state) {
@@ -223,6 +248,7 @@ int main(void) {
         cmocka_unit_test(numbers_are_the_same_up_to_rounding),
         cmocka_unit_test(one_number_all_the_time_is_no_evidence),
         cmocka_unit_test(infinities_must_be_the_same),
+        cmocka_unit_test(rounded_numbers_are_near),
         cmocka_unit_test(channels_have_scales_of_their_own),
         cmocka_unit_test(one_scale_for_all_is_said_once),
         cmocka_unit_test(half_of_the_channels_must_show_something),
