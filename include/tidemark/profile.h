@@ -49,7 +49,8 @@ enum tmk_profile_kind {
     X(NEVER, 0, "never")       /* nothing was seen: its branch never ran */                        \
     X(OBSERVED, 1, "observed") /* float numbers were seen */                                       \
     X(CONSTANT, 2, "constant") /* a weight: an initializer, counted once, or a Constant's value */ \
-    X(INTEGER, 3, "integer")   /* integers or booleans: no range to quantize */                    \
+    X(INTEGER, 3, "integer")   /* no range to quantize: integers, booleans, and types that are not \
+                                  computed with (complex, 8-bit floats) */                         \
     X(DEAD, 4, "dead")         /* it ran, and was only zeros, or one and the same number */        \
     X(DERIVED, 5, "derived")   /* not looked at: follows exactly from `sources` by `rule` */
 

@@ -364,6 +364,8 @@ struct tmk_int_stats {
     struct tmk_where min_at, max_at;
 };
 
+/* Booleans and integers of any width are counted so. */
+TMK_API bool tmk_int_stats_takes(enum tmk_dtype dtype);
 /* As tmk_stats_update; channel_axis is not looked at. `data` at any alignment. TMK_TYPE for other
  * types. After any failure the state is as it was. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats,

@@ -18,48 +18,58 @@
 extern "C" {
 #endif
 
-/* Element types, with ONNX's numbers (TensorProto.DataType) and NumPy's names.
- * X(name, number, text, bytes an element; 0: not held in memory) */
+/* Element types, with ONNX's numbers (TensorProto.DataType) and NumPy's names: everything that is
+ * told by the type alone is told here.
+ * X(name, number, text, bytes an element in memory (0: not held), kind, bits an element in files)
+ */
 #define TMK_DTYPE_LIST(X)                                                                          \
-    X(UNDEFINED, 0, "undefined", 0)                                                                \
-    X(FLOAT32, 1, "float32", 4)                                                                    \
-    X(UINT8, 2, "uint8", 1)                                                                        \
-    X(INT8, 3, "int8", 1)                                                                          \
-    X(UINT16, 4, "uint16", 2)                                                                      \
-    X(INT16, 5, "int16", 2)                                                                        \
-    X(INT32, 6, "int32", 4)                                                                        \
-    X(INT64, 7, "int64", 8)                                                                        \
-    X(STRING, 8, "string", 0)                                                                      \
-    X(BOOL, 9, "bool", 1)                                                                          \
-    X(FLOAT16, 10, "float16", 2)                                                                   \
-    X(FLOAT64, 11, "float64", 8)                                                                   \
-    X(UINT32, 12, "uint32", 4)                                                                     \
-    X(UINT64, 13, "uint64", 8)                                                                     \
-    X(COMPLEX64, 14, "complex64", 8)                                                               \
-    X(COMPLEX128, 15, "complex128", 16)                                                            \
-    X(BFLOAT16, 16, "bfloat16", 2)                                                                 \
-    X(FLOAT8E4M3FN, 17, "float8_e4m3fn", 1)                                                        \
-    X(FLOAT8E4M3FNUZ, 18, "float8_e4m3fnuz", 1)                                                    \
-    X(FLOAT8E5M2, 19, "float8_e5m2", 1)                                                            \
-    X(FLOAT8E5M2FNUZ, 20, "float8_e5m2fnuz", 1)                                                    \
-    X(UINT4, 21, "uint4", 1)                                                                       \
-    X(INT4, 22, "int4", 1)                                                                         \
-    X(FLOAT4E2M1, 23, "float4_e2m1", 1)
+    X(UNDEFINED, 0, "undefined", 0, NONE, 0)                                                       \
+    X(FLOAT32, 1, "float32", 4, FLOAT, 32)                                                         \
+    X(UINT8, 2, "uint8", 1, INTEGER, 8)                                                            \
+    X(INT8, 3, "int8", 1, INTEGER, 8)                                                              \
+    X(UINT16, 4, "uint16", 2, INTEGER, 16)                                                         \
+    X(INT16, 5, "int16", 2, INTEGER, 16)                                                           \
+    X(INT32, 6, "int32", 4, INTEGER, 32)                                                           \
+    X(INT64, 7, "int64", 8, INTEGER, 64)                                                           \
+    X(STRING, 8, "string", 0, NONE, 0)                                                             \
+    X(BOOL, 9, "bool", 1, BOOL, 8)                                                                 \
+    X(FLOAT16, 10, "float16", 2, FLOAT, 16)                                                        \
+    X(FLOAT64, 11, "float64", 8, FLOAT, 64)                                                        \
+    X(UINT32, 12, "uint32", 4, INTEGER, 32)                                                        \
+    X(UINT64, 13, "uint64", 8, INTEGER, 64)                                                        \
+    X(COMPLEX64, 14, "complex64", 8, COMPLEX, 64)                                                  \
+    X(COMPLEX128, 15, "complex128", 16, COMPLEX, 128)                                              \
+    X(BFLOAT16, 16, "bfloat16", 2, FLOAT, 16)                                                      \
+    X(FLOAT8E4M3FN, 17, "float8_e4m3fn", 1, FLOAT, 8)                                              \
+    X(FLOAT8E4M3FNUZ, 18, "float8_e4m3fnuz", 1, FLOAT, 8)                                          \
+    X(FLOAT8E5M2, 19, "float8_e5m2", 1, FLOAT, 8)                                                  \
+    X(FLOAT8E5M2FNUZ, 20, "float8_e5m2fnuz", 1, FLOAT, 8)                                          \
+    X(UINT4, 21, "uint4", 1, INTEGER, 4)                                                           \
+    X(INT4, 22, "int4", 1, INTEGER, 4)                                                             \
+    X(FLOAT4E2M1, 23, "float4_e2m1", 1, FLOAT, 4)                                                  \
+    X(FLOAT8E8M0, 24, "float8_e8m0fnu", 1, FLOAT, 8)                                               \
+    X(UINT2, 25, "uint2", 1, INTEGER, 2)                                                           \
+    X(INT2, 26, "int2", 1, INTEGER, 2)
 
 enum tmk_dtype {
-#define TMK_DTYPE_ENUM(name, number, text, size) TMK_##name = number,
+#define TMK_DTYPE_ENUM(name, number, text, size, kind, bits) TMK_##name = number,
     TMK_DTYPE_LIST(TMK_DTYPE_ENUM)
 #undef TMK_DTYPE_ENUM
 };
+#define TMK_DTYPE_ONE(name, number, text, size, kind, bits) +1
+enum { TMK_N_DTYPES = TMK_DTYPE_LIST(TMK_DTYPE_ONE) }; /* numbers are below this */
+#undef TMK_DTYPE_ONE
 
-/* Bytes an element; 0 for types that are not held in memory. 4-bit types are held one an element.
- */
+/* Bytes an element; 0 for types that are not held in memory. Types of 2 and 4 bits are held one an
+ * element, signed ones with their sign. */
 TMK_API size_t tmk_dtype_size(enum tmk_dtype dtype);
+/* Bits an element in files: 2 and 4 for types that are packed there, else 8 times the size. */
+TMK_API unsigned tmk_dtype_bits(enum tmk_dtype dtype);
 /* NumPy's name; "undefined" for anything unknown. Never NULL. */
 TMK_API const char *tmk_dtype_name(enum tmk_dtype dtype);
 /* TMK_UNDEFINED when no type has this name. */
 TMK_API enum tmk_dtype tmk_dtype_by_name(const char *name);
-/* float16, bfloat16, float32, float64 and the 8-bit floats. */
+/* float16, bfloat16, float32, float64 and the narrower floats. */
 TMK_API bool tmk_dtype_is_float(enum tmk_dtype dtype);
 /* Signed and unsigned integers of any width; not bool. */
 TMK_API bool tmk_dtype_is_integer(enum tmk_dtype dtype);

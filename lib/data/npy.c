@@ -419,9 +419,15 @@ enum tmk_status tmk_npy_slice(const struct tmk_npy *npy, struct tmk_buf *file, u
 
 enum tmk_status tmk_npy_write_header(const struct tmk_tensor *tensor, struct tmk_text *out,
                                      struct tmk_diag *diag) {
-    const char *code = NULL;
+    const enum tmk_dtype dtype = tensor->dtype, by_width[] = {TMK_UINT8, TMK_INT8};
+    const bool narrow = tmk_dtype_is_integer(dtype) && tmk_dtype_bits(dtype) < 8;
+    const bool is_signed = dtype == TMK_INT4 || dtype == TMK_INT2;
+    const char *code = dtype == TMK_COMPLEX64       ? "c8"
+                       : dtype == TMK_COMPLEX128    ? "c16"
+                       : tmk_dtype_size(dtype) == 1 ? "V1" /* as ml_dtypes' floats */
+                                                    : NULL;
     for (size_t i = 0; i < TMK_COUNT(types); i++)
-        if (types[i].dtype == tensor->dtype)
+        if (types[i].dtype == (narrow ? by_width[is_signed] : dtype))
             code = types[i].code;
     if (!code)
         return tmk_fail(diag, TMK_TYPE, "NumPy files have no element type %s",

@@ -191,7 +191,7 @@ enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_s
         return tmk_account_end(account, config, diag);
     }
     TMK_TRY(note_type(account, tensor->dtype, config, diag));
-    if (tensor->dtype != TMK_FLOAT32) {
+    if (tmk_int_stats_takes(tensor->dtype)) { /* of others only shapes are noted */
         const struct tmk_stats_at where = here(account, at);
         TMK_TRY(tmk_int_stats_update(&account->ints, tensor->dtype, tensor->data, &tensor->shape,
                                      &where, diag));

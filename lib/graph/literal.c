@@ -35,6 +35,9 @@ static const struct {
     {TMK_UINT4, "u4"},
     {TMK_INT4, "i4"},
     {TMK_FLOAT4E2M1, "f4e2m1"},
+    {TMK_FLOAT8E8M0, "f8e8m0"},
+    {TMK_UINT2, "u2"},
+    {TMK_INT2, "i2"},
 };
 
 const char *tmk_literal_dtype(enum tmk_dtype dtype) {
@@ -61,12 +64,14 @@ static enum spelling spelling_of(enum tmk_dtype dtype) {
     case TMK_INT32:
     case TMK_INT64:
     case TMK_INT4:
+    case TMK_INT2:
         return SIGNED;
     case TMK_UINT8:
     case TMK_UINT16:
     case TMK_UINT32:
     case TMK_UINT64:
     case TMK_UINT4:
+    case TMK_UINT2:
     case TMK_BOOL:
         return UNSIGNED;
     case TMK_FLOAT16:

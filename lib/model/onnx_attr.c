@@ -68,7 +68,7 @@ static bool names_a_dtype(const struct tmk_node *node, const char *name) {
 
 static int64_t widened_int(const struct tmk_node *node, const TmkPb__Attribute *pb,
                            const char *name) {
-    if (pb->i > TMK_UNDEFINED && pb->i <= TMK_FLOAT4E2M1 && names_a_dtype(node, name))
+    if (pb->i > TMK_UNDEFINED && pb->i < TMK_N_DTYPES && names_a_dtype(node, name))
         return tmk_onnx_widened((enum tmk_dtype)pb->i);
     return pb->i;
 }

@@ -313,7 +313,9 @@ static int64_t ir_version_for(const struct tmk_onnx_writer *w, int64_t opset) {
     int64_t ir = w->has_observers ? 8 : 4; /* functions */
     for (size_t i = 0; i < w->n_initializers; i++) {
         int32_t type = w->initializers[i]->data_type;
-        int64_t since = type == TMK_FLOAT4E2M1     ? 11
+        int64_t since = type >= TMK_UINT2          ? 13
+                        : type == TMK_FLOAT8E8M0   ? 12
+                        : type == TMK_FLOAT4E2M1   ? 11
                         : type >= TMK_UINT4        ? 10
                         : type >= TMK_FLOAT8E4M3FN ? 9
                                                    : 4;

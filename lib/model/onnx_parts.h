@@ -30,6 +30,12 @@ enum { TMK_ONNX_EXTERNAL = 1 }; /* TensorProto.data_location */
 
 struct tmk_onnx_external;
 
+/* Of elements that are narrower than a byte, in a file. */
+static inline size_t tmk_packed_bytes(enum tmk_dtype dtype, size_t count) {
+    const size_t each = 8 / tmk_dtype_bits(dtype);
+    return count / each + (count % each != 0);
+}
+
 /* A mapped file with what its tensors may refer to. */
 struct tmk_onnx_file {
     struct tmk_buf *bytes;

@@ -10,13 +10,15 @@
 #include "model/wire.h"
 
 static bool is_packed(enum tmk_dtype dtype) {
-    return dtype == TMK_UINT4 || dtype == TMK_INT4 || dtype == TMK_FLOAT4E2M1;
+    return tmk_dtype_bits(dtype) < 8;
 }
 
 static void unpack(enum tmk_dtype dtype, const unsigned char *from, size_t n, unsigned char *to) {
+    const unsigned bits = tmk_dtype_bits(dtype), each = 8 / bits, mask = (1u << bits) - 1;
+    const unsigned sign = dtype == TMK_INT4 || dtype == TMK_INT2 ? 1u << (bits - 1) : 0;
     for (size_t i = 0; i < n; i++) {
-        unsigned nibble = i & 1 ? from[i / 2] >> 4 : from[i / 2] & 15u;
-        to[i] = (unsigned char)(dtype == TMK_INT4 && nibble > 7 ? nibble | 0xf0u : nibble);
+        unsigned code = from[i / each] >> (i % each * bits) & mask;
+        to[i] = (unsigned char)(code & sign ? code | ~mask : code);
     }
 }
 
@@ -29,7 +31,7 @@ struct header {
 static enum tmk_status read_header(const TmkPb__Tensor *pb, struct header *out,
                                    struct tmk_diag *diag) {
     struct header h = {.dtype = pb->data_type};
-    if (pb->data_type < TMK_FLOAT32 || pb->data_type > TMK_FLOAT4E2M1)
+    if (pb->data_type < TMK_FLOAT32 || pb->data_type >= TMK_N_DTYPES)
         return tmk_fail(diag, pb->data_type ? TMK_UNSUPPORTED : TMK_FORMAT,
                         "field data_type: element type %d is not supported", (int)pb->data_type);
     if (h.dtype == TMK_STRING)
@@ -50,7 +52,7 @@ static enum tmk_status read_header(const TmkPb__Tensor *pb, struct header *out,
                         tmk_shape_text(&h.shape, text, sizeof text));
     }
     if (is_packed(h.dtype))
-        h.bytes = h.count / 2 + h.count % 2;
+        h.bytes = tmk_packed_bytes(h.dtype, h.count);
     *out = h;
     return TMK_OK;
 }
@@ -152,10 +154,11 @@ static enum tmk_status from_fields(const struct header *h, const TmkPb__Tensor *
         for (size_t i = 0; i < n; i++)
             ((uint32_t *)tensor.data)[i] = (uint32_t)pb->uint64_data[i];
     } else if (is_packed(h->dtype)) {
-        for (size_t i = 0; i < h->count; i++) {
-            unsigned char byte = (unsigned char)pb->int32_data[i / 2];
-            unsigned char shifted = i & 1 ? byte >> 4 : byte;
-            unpack(h->dtype, &shifted, 1, (unsigned char *)tensor.data + i);
+        const size_t each = 8 / tmk_dtype_bits(h->dtype);
+        for (size_t i = 0; i < n; i++) {
+            const unsigned char byte = (unsigned char)pb->int32_data[i];
+            const size_t at = i * each, left = h->count - at;
+            unpack(h->dtype, &byte, left < each ? left : each, (unsigned char *)tensor.data + at);
         }
     } else if (field == pb->int32_data && tmk_dtype_size(h->dtype) < 4) {
         narrow(h->dtype, pb->int32_data, n, tensor.data);
@@ -259,7 +262,7 @@ enum tmk_status tmk_onnx_type(const TmkPb__Type *pb, struct tmk_type *out, struc
                         "sequences and optionals of anything but tensors are not supported");
     if (pb && pb->tensor_type) {
         int32_t number = pb->tensor_type->elem_type;
-        if (number < TMK_UNDEFINED || number > TMK_FLOAT4E2M1)
+        if (number < TMK_UNDEFINED || number >= TMK_N_DTYPES)
             return tmk_fail(diag, TMK_UNSUPPORTED, "element type %d is not supported", (int)number);
         type.origin = (enum tmk_dtype)number;
         type.dtype = tmk_onnx_widened(type.origin);

@@ -16,16 +16,18 @@ static void *borrowed(const void *bytes) {
     return (void *)(uintptr_t)bytes;
 }
 
-static enum tmk_status pack_nibbles(struct tmk_onnx_writer *w, const struct tmk_tensor *tensor,
-                                    ProtobufCBinaryData *out) {
+static enum tmk_status pack(struct tmk_onnx_writer *w, const struct tmk_tensor *tensor,
+                            ProtobufCBinaryData *out) {
     size_t n = tmk_tensor_count(tensor);
     const uint8_t *from = tensor->data;
-    uint8_t *to = tmk_arena_alloc(&w->arena, n / 2 + 1);
+    const unsigned bits = tmk_dtype_bits(tensor->dtype), each = 8 / bits;
+    uint8_t *to = tmk_arena_alloc(&w->arena, n / each + 1);
     if (!to)
         return tmk_nomem(w->diag);
     for (size_t i = 0; i < n; i++)
-        to[i / 2] = (uint8_t)(to[i / 2] | (from[i] & 15u) << (i % 2 * 4));
-    *out = (ProtobufCBinaryData){n / 2 + n % 2, to};
+        to[i / each] =
+            (uint8_t)(to[i / each] | (from[i] & ((1u << bits) - 1)) << (i % each * bits));
+    *out = (ProtobufCBinaryData){tmk_packed_bytes(tensor->dtype, n), to};
     return TMK_OK;
 }
 
@@ -43,8 +45,8 @@ enum tmk_status tmk_onnx_write_tensor(struct tmk_onnx_writer *w, const struct tm
     pb->data_type = (int32_t)tensor->dtype;
     pb->name = borrowed(name);
     pb->has_raw_data = true;
-    if (tensor->dtype == TMK_UINT4 || tensor->dtype == TMK_INT4 || tensor->dtype == TMK_FLOAT4E2M1)
-        TMK_TRY(pack_nibbles(w, tensor, &pb->raw_data));
+    if (tmk_dtype_bits(tensor->dtype) < 8)
+        TMK_TRY(pack(w, tensor, &pb->raw_data));
     else
         pb->raw_data = (ProtobufCBinaryData){tmk_tensor_bytes(tensor), tensor->data};
     *out = pb;

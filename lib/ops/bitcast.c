@@ -10,13 +10,13 @@
 
 static bool is_held(enum tmk_dtype dtype) {
     return dtype == TMK_FLOAT32 || dtype == TMK_BOOL ||
-           (tmk_dtype_is_integer(dtype) && dtype != TMK_INT4 && dtype != TMK_UINT4);
+           (tmk_dtype_is_integer(dtype) && tmk_dtype_bits(dtype) >= 8);
 }
 
 static enum tmk_status infer_bitcast(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0];
     int64_t to = tmk_node_int(infer->node, "to", 0);
-    bool named = to > 0 && to <= TMK_FLOAT4E2M1;
+    bool named = to > 0 && to < TMK_N_DTYPES;
     enum tmk_dtype target = named ? (enum tmk_dtype)to : TMK_UNDEFINED;
     enum tmk_dtype from =
         x->origin != TMK_UNDEFINED && x->origin != x->dtype ? x->origin : x->dtype;

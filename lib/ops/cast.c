@@ -70,9 +70,17 @@ static enum tmk_dtype runtime_type(enum tmk_dtype to) {
     return to == TMK_FLOAT16 || to == TMK_BFLOAT16 || to == TMK_FLOAT64 ? TMK_FLOAT32 : to;
 }
 
+/* Integers narrower than a byte are held as these. */
+static enum tmk_dtype source_type(enum tmk_dtype from) {
+    return from == TMK_INT4 || from == TMK_INT2     ? TMK_INT8
+           : from == TMK_UINT4 || from == TMK_UINT2 ? TMK_UINT8
+                                                    : from;
+}
+
 static enum tmk_status infer_to(struct tmk_infer *infer, enum tmk_dtype to) {
     enum tmk_dtype from = infer->in[0]->dtype, target = runtime_type(to);
-    if ((unsigned)from >= TMK_DTYPES || (unsigned)target >= TMK_DTYPES || !casts[from][target])
+    if ((unsigned)from >= TMK_DTYPES || (unsigned)target >= TMK_DTYPES ||
+        !casts[source_type(from)][target])
         return tmk_fail(infer->diag, TMK_UNSUPPORTED, "a cast from %s to %s is not supported",
                         tmk_dtype_name(from), tmk_dtype_name(to));
     tmk_infer_set(infer, 0, target, &infer->in[0]->shape);
@@ -83,7 +91,7 @@ static enum tmk_status run_to(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
     if (y)
-        casts[x->dtype][y->dtype](tmk_tensor_count(x), x->data, y->data);
+        casts[source_type(x->dtype)][y->dtype](tmk_tensor_count(x), x->data, y->data);
     return TMK_OK;
 }
 

@@ -41,7 +41,7 @@ static enum tmk_status eye_infer(struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_SHAPE, "the input has %d axes instead of 2",
                         in->shape.rank);
     enum tmk_dtype dtype =
-        asked >= 0 && asked <= TMK_FLOAT4E2M1 ? (enum tmk_dtype)asked : TMK_UNDEFINED;
+        asked >= 0 && asked < TMK_N_DTYPES ? (enum tmk_dtype)asked : TMK_UNDEFINED;
     dtype = tmk_held_dtype(dtype);
     if (!one(dtype, scratch))
         return tmk_fail(infer->diag, TMK_TYPE, "type %lld is not possible here", (long long)asked);

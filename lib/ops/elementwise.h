@@ -27,7 +27,7 @@
 /* An entry of a table of loops by element type: [TMK_INT8] = row_ADD_INT8. */
 #define TMK_ROW_ENTRY(op, dtype, T, U) [TMK_##dtype] = row_##op##_##dtype,
 
-enum { TMK_DTYPES = TMK_FLOAT4E2M1 + 1 }; /* length of such a table */
+enum { TMK_DTYPES = TMK_N_DTYPES }; /* length of such a table */
 
 /* TMK_TYPE unless table[dtype of the tensor] is there; "what" names the input. */
 #define TMK_WANT_ENTRY(table, tensor, what, diag)                                                  \

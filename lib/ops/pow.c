@@ -122,8 +122,7 @@ static enum tmk_status want_types(const struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_TYPE, "a base of type %s is not float32, int32 or int64",
                         tmk_dtype_name(base->dtype));
     if (exponent->dtype != TMK_FLOAT32 &&
-        (!tmk_dtype_is_integer(exponent->dtype) || exponent->dtype == TMK_INT4 ||
-         exponent->dtype == TMK_UINT4))
+        (!tmk_dtype_is_integer(exponent->dtype) || tmk_dtype_bits(exponent->dtype) < 8))
         return tmk_fail(infer->diag, TMK_TYPE, "an exponent of type %s is not a number's",
                         tmk_dtype_name(exponent->dtype));
     return TMK_OK;

@@ -168,6 +168,7 @@ static const quant_row dequantize[TMK_DTYPES] = {
     [TMK_INT8] = dequantize_INT8,   [TMK_UINT8] = dequantize_UINT8,
     [TMK_INT16] = dequantize_INT16, [TMK_UINT16] = dequantize_UINT16,
     [TMK_INT4] = dequantize_INT8,   [TMK_UINT4] = dequantize_UINT8,
+    [TMK_INT2] = dequantize_INT8,   [TMK_UINT2] = dequantize_UINT8,
     [TMK_INT32] = dequantize_INT32,
 };
 

@@ -52,7 +52,7 @@ static double draw(uint64_t key, uint64_t i) {
 static enum tmk_status read_dtype(const struct tmk_node *node, enum tmk_dtype otherwise,
                                   enum tmk_dtype *out, struct tmk_diag *diag) {
     int64_t asked = tmk_node_int(node, "dtype", otherwise);
-    if (asked <= TMK_UNDEFINED || asked > TMK_FLOAT4E2M1)
+    if (asked <= TMK_UNDEFINED || asked >= TMK_N_DTYPES)
         return tmk_fail(diag, TMK_RANGE, "attribute 'dtype' is %lld, which is no type",
                         (long long)asked);
     *out = tmk_held_dtype((enum tmk_dtype)asked);

@@ -71,7 +71,7 @@ static enum tmk_status construct_run(struct tmk_run *run) {
 
 static enum tmk_status empty_infer(struct tmk_infer *infer) {
     int64_t dtype = tmk_node_int(infer->node, "dtype", TMK_FLOAT32);
-    if (dtype < TMK_UNDEFINED || dtype > TMK_FLOAT4E2M1 || !tmk_dtype_size((enum tmk_dtype)dtype))
+    if (dtype < TMK_UNDEFINED || dtype >= TMK_N_DTYPES || !tmk_dtype_size((enum tmk_dtype)dtype))
         return tmk_fail(infer->diag, TMK_TYPE, "sequences of element type %lld are not supported",
                         (long long)dtype);
     return TMK_OK;

@@ -11,7 +11,7 @@ static enum tmk_status infer_taper(struct tmk_infer *infer) {
     const struct tmk_tensor *size = infer->in[0];
     int64_t asked = tmk_node_int(infer->node, "output_datatype", TMK_FLOAT32), n;
     size_t count;
-    if (asked < 0 || asked > TMK_FLOAT4E2M1 || tmk_held_dtype((enum tmk_dtype)asked) != TMK_FLOAT32)
+    if (asked < 0 || asked >= TMK_N_DTYPES || tmk_held_dtype((enum tmk_dtype)asked) != TMK_FLOAT32)
         return tmk_fail(infer->diag, TMK_UNSUPPORTED,
                         "attribute 'output_datatype' is %lld; windows are made in float32 only",
                         (long long)asked);

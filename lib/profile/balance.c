@@ -163,27 +163,10 @@ static enum tmk_status balance_stats(const struct tmk_profile_tensor *t,
     return balance_count(t, is.count, diag);
 }
 
-static bool is_counted_as_integer(enum tmk_dtype dtype) {
-    switch (dtype) {
-    case TMK_BOOL:
-    case TMK_INT8:
-    case TMK_UINT8:
-    case TMK_INT16:
-    case TMK_UINT16:
-    case TMK_INT32:
-    case TMK_UINT32:
-    case TMK_INT64:
-    case TMK_UINT64:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static enum tmk_status balance_int_stats(const struct tmk_profile_tensor *t,
                                          struct tmk_diag *diag) {
     const struct tmk_int_stats *is = &t->int_stats;
-    if (!is_counted_as_integer(t->dtype))
+    if (!tmk_int_stats_takes(t->dtype))
         return tmk_fail(diag, TMK_MISMATCH, "integers were counted, but its type is %s",
                         tmk_dtype_name(t->dtype));
     if (is->zeros > is->count || is->saturated > is->count || (is->count && is->min > is->max))
@@ -205,7 +188,7 @@ static enum tmk_status balance_status(const struct tmk_profile *profile,
                         t->expected_count);
     bool needs = t->status == TMK_PROFILE_OBSERVED || t->status == TMK_PROFILE_DEAD ||
                  t->status == TMK_PROFILE_DERIVED ||
-                 (t->status == TMK_PROFILE_INTEGER && is_counted_as_integer(t->dtype));
+                 (t->status == TMK_PROFILE_INTEGER && tmk_int_stats_takes(t->dtype));
     if (needs && !counted)
         return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but has no statistics", status);
     if (t->status == TMK_PROFILE_INTEGER && t->stats)

@@ -281,7 +281,9 @@ enum tmk_status tmk_profile_add_runs(struct tmk_profile_tensor *tensor,
 
 enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_tensor *tensor) {
     if (!tensor->stats && !tensor->has_int_stats)
-        return TMK_PROFILE_NEVER;
+        return tensor->n_runs && tensor->dtype != TMK_FLOAT32 && !tmk_int_stats_takes(tensor->dtype)
+                   ? TMK_PROFILE_INTEGER
+                   : TMK_PROFILE_NEVER;
     if (tensor->has_int_stats)
         return TMK_PROFILE_INTEGER;
     if (tensor->kind == TMK_PROFILE_WEIGHT)

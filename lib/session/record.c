@@ -262,7 +262,7 @@ static enum tmk_status move_account(const struct tmk_profile *profile, struct tm
         TMK_TRY(tmk_stats_settle(account->floats, diag));
     tensor->stats = account->floats;
     account->floats = NULL;
-    tensor->has_int_stats = account->dtype != TMK_FLOAT32;
+    tensor->has_int_stats = tmk_int_stats_takes(account->dtype);
     tensor->int_stats = account->ints;
     tensor->tops = account->tops;
     if (!per_sample || !tensor->stats || tensor->kind == TMK_PROFILE_WEIGHT)

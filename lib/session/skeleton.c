@@ -24,8 +24,7 @@ static void finish(struct weights *w) {
 }
 
 static bool is_counted(enum tmk_dtype dtype) {
-    return dtype == TMK_FLOAT32 || dtype == TMK_BOOL ||
-           (tmk_dtype_is_integer(dtype) && dtype != TMK_INT4 && dtype != TMK_UINT4);
+    return dtype == TMK_FLOAT32 || tmk_int_stats_takes(dtype);
 }
 
 /* As a run does: an initializer is there once, whatever runs. */

@@ -61,9 +61,11 @@ static void (*run_of(enum tmk_dtype dtype))(const char *, size_t, struct run *) 
     switch (dtype) {
     case TMK_BOOL:
         return run_bool;
+    case TMK_INT2:
     case TMK_INT4:
     case TMK_INT8:
         return run_i8;
+    case TMK_UINT2:
     case TMK_UINT4:
     case TMK_UINT8:
         return run_u8;
@@ -82,6 +84,10 @@ static void (*run_of(enum tmk_dtype dtype))(const char *, size_t, struct run *) 
     default:
         return NULL;
     }
+}
+
+bool tmk_int_stats_takes(enum tmk_dtype dtype) {
+    return run_of(dtype) != NULL;
 }
 
 enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats, enum tmk_dtype dtype,

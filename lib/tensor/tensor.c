@@ -12,7 +12,7 @@
 
 size_t tmk_dtype_size(enum tmk_dtype dtype) {
     switch (dtype) {
-#define TMK_DTYPE_SIZE(name, number, text, size)                                                   \
+#define TMK_DTYPE_SIZE(name, number, text, size, kind, bits)                                       \
     case TMK_##name:                                                                               \
         return size;
         TMK_DTYPE_LIST(TMK_DTYPE_SIZE)
@@ -23,7 +23,7 @@ size_t tmk_dtype_size(enum tmk_dtype dtype) {
 
 const char *tmk_dtype_name(enum tmk_dtype dtype) {
     switch (dtype) {
-#define TMK_DTYPE_NAME(name, number, text, size)                                                   \
+#define TMK_DTYPE_NAME(name, number, text, size, kind, bits)                                       \
     case TMK_##name:                                                                               \
         return text;
         TMK_DTYPE_LIST(TMK_DTYPE_NAME)
@@ -33,7 +33,7 @@ const char *tmk_dtype_name(enum tmk_dtype dtype) {
 }
 
 enum tmk_dtype tmk_dtype_by_name(const char *name) {
-#define TMK_DTYPE_FIND(dtype, number, text, size)                                                  \
+#define TMK_DTYPE_FIND(dtype, number, text, size, kind, bits)                                      \
     if (strcmp(name, text) == 0)                                                                   \
         return TMK_##dtype;
     TMK_DTYPE_LIST(TMK_DTYPE_FIND)
@@ -41,39 +41,36 @@ enum tmk_dtype tmk_dtype_by_name(const char *name) {
     return TMK_UNDEFINED;
 }
 
-bool tmk_dtype_is_float(enum tmk_dtype dtype) {
+enum kind { NONE, FLOAT, INTEGER, BOOL, COMPLEX };
+
+static enum kind kind_of(enum tmk_dtype dtype) {
     switch (dtype) {
-    case TMK_FLOAT32:
-    case TMK_FLOAT16:
-    case TMK_BFLOAT16:
-    case TMK_FLOAT64:
-    case TMK_FLOAT8E4M3FN:
-    case TMK_FLOAT8E4M3FNUZ:
-    case TMK_FLOAT8E5M2:
-    case TMK_FLOAT8E5M2FNUZ:
-    case TMK_FLOAT4E2M1:
-        return true;
-    default:
-        return false;
+#define TMK_DTYPE_KIND(name, number, text, size, kind, bits)                                       \
+    case TMK_##name:                                                                               \
+        return kind;
+        TMK_DTYPE_LIST(TMK_DTYPE_KIND)
+#undef TMK_DTYPE_KIND
     }
+    return NONE;
+}
+
+unsigned tmk_dtype_bits(enum tmk_dtype dtype) {
+    switch (dtype) {
+#define TMK_DTYPE_BITS(name, number, text, size, kind, bits)                                       \
+    case TMK_##name:                                                                               \
+        return bits;
+        TMK_DTYPE_LIST(TMK_DTYPE_BITS)
+#undef TMK_DTYPE_BITS
+    }
+    return 0;
+}
+
+bool tmk_dtype_is_float(enum tmk_dtype dtype) {
+    return kind_of(dtype) == FLOAT;
 }
 
 bool tmk_dtype_is_integer(enum tmk_dtype dtype) {
-    switch (dtype) {
-    case TMK_UINT8:
-    case TMK_INT8:
-    case TMK_UINT16:
-    case TMK_INT16:
-    case TMK_INT32:
-    case TMK_INT64:
-    case TMK_UINT32:
-    case TMK_UINT64:
-    case TMK_UINT4:
-    case TMK_INT4:
-        return true;
-    default:
-        return false;
-    }
+    return kind_of(dtype) == INTEGER;
 }
 
 bool tmk_shape_count(const struct tmk_shape *shape, size_t *out) {

@@ -21,7 +21,8 @@ The operators that Tidemark runs: {operators} of them, in {rows} rows, one a mea
 A model that uses another operator or version is refused, with a line that names every such node.
 
 All of them compute in float32, the integers from 8 to 64 bits, and booleans. float16, bfloat16 and double tensors are widened or narrowed
-to float32 when a model is read; strings, maps, and types narrower than a byte are not computed with. Sequences of tensors, and optional
+to float32 when a model is read. Of narrower types, integers of 2 and 4 bits go through Cast and DequantizeLinear, and all go through what moves
+elements; strings and maps are not held. Sequences of tensors, and optional
 tensors and sequences, go through the operators that say so; no range is kept of them, only of the tensors that are put in and taken out.
 
 Random operators draw by their attribute `seed`, or, without it, by a fixed seed of their own place in the graph: the same numbers in

@@ -54,6 +54,10 @@ ALL_TYPES = {
 }
 
 
+if hasattr(TensorProto, "INT2"):
+    ALL_TYPES |= {TensorProto.UINT2: [0, 3, 2], TensorProto.INT2: [-2, 1, -1], TensorProto.FLOAT8E8M0: [1.0, 2.0, 0.5]}
+
+
 def check_tensors(tensors):
     outputs = [value(f"{t.name}_y", list(t.dims), t.data_type) for t in tensors]
     nodes = [helper.make_node("Identity", [t.name], [f"{t.name}_y"]) for t in tensors]

@@ -314,8 +314,8 @@ static uint32_t draw_bits(void) {
 
 static struct tmk_type draw_type(char symbol[8]) {
     struct tmk_type type = {.kind = (enum tmk_type_kind)draw(4)};
-    type.dtype = (enum tmk_dtype)draw(TMK_FLOAT4E2M1 + 1);
-    type.origin = draw(3) ? type.dtype : (enum tmk_dtype)draw(TMK_FLOAT4E2M1 + 1);
+    type.dtype = (enum tmk_dtype)draw(TMK_N_DTYPES);
+    type.origin = draw(3) ? type.dtype : (enum tmk_dtype)draw(TMK_N_DTYPES);
     type.has_shape = draw(2);
     type.shape.rank = type.has_shape ? (int32_t)draw(TMK_MAX_RANK + 1) : 0;
     for (int32_t i = 0; i < type.shape.rank; i++) {
@@ -334,7 +334,7 @@ static struct tmk_tensor draw_tensor(void) {
         shape.dim[i] = draw(4);
     enum tmk_dtype dtype;
     do
-        dtype = (enum tmk_dtype)draw(TMK_FLOAT4E2M1 + 1);
+        dtype = (enum tmk_dtype)draw(TMK_N_DTYPES);
     while (!tmk_dtype_size(dtype));
     assert_ok(tmk_tensor_init(&tensor, dtype, &shape, &diag), &diag);
     if (!draw(3))
