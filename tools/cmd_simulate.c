@@ -70,7 +70,7 @@ static void put_json_codes(const char *key, const struct tmk_code_difference *d)
 }
 
 static void put_json(const struct tmk_simulation *s) {
-    printf("{\"samples\":%llu,\"seconds\":%.3f", (unsigned long long)s->samples, s->seconds);
+    printf("{\"samples\":%llu", (unsigned long long)s->samples);
     if (s->predictions)
         printf(",\"predictions\":%llu,\"agreement\":%.9g", (unsigned long long)s->predictions,
                share(s->agree, s->predictions));
@@ -109,7 +109,8 @@ static void put_table(const struct tmk_simulation *s) {
            "max error", "clipped");
     for (uint32_t i = 0; i < s->n_values; i++)
         put_row(&s->values[i]);
-    printf("%llu samples in %.2f s\n", (unsigned long long)s->samples, s->seconds);
+    printf("%llu samples\n", (unsigned long long)s->samples);
+    remark("ran for %.2f s", s->seconds);
     if (s->labelled)
         printf("accuracy: float %.2f%%, quantized %.2f%% of %llu\n",
                100 * share(s->right_float, s->predictions),

@@ -38,6 +38,17 @@ enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype 
     X(UINT16, uint16_t)                                                                            \
     X(INT32, int32_t)
 
+bool tmk_is_quantized(enum tmk_dtype dtype) {
+    switch (dtype) {
+#define IS(dtype, T) case TMK_##dtype:
+        INTEGERS(IS)
+#undef IS
+        return true;
+    default:
+        return false;
+    }
+}
+
 int32_t tmk_quantized_at(const struct tmk_tensor *tensor, size_t i) {
     switch (tensor ? tensor->dtype : TMK_UNDEFINED) {
 #define AT(dtype, T)                                                                               \

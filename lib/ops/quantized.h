@@ -14,12 +14,14 @@ TMK_NODISCARD enum tmk_status tmk_want_quantized(const struct tmk_tensor *tensor
 TMK_NODISCARD enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                               const char *what, struct tmk_diag *diag);
 
-/* Element i of a tensor of integers of at most 32 bits, not uint32; NULL: 0. */
+/* Integers of at most 32 bits, not uint32: what the three functions below read and write. */
+bool tmk_is_quantized(enum tmk_dtype dtype);
+/* Element i of a tensor; NULL: 0. */
 int32_t tmk_quantized_at(const struct tmk_tensor *tensor, size_t i);
-/* to[i] = tensor[first + i] - zero for i < n, wrapping; types as above. */
+/* to[i] = tensor[first + i] - zero for i < n, wrapping. */
 void tmk_quantized_widen(const struct tmk_tensor *tensor, size_t first, size_t n, int32_t zero,
                          int32_t *to);
-/* tensor[first + i] = from[i] for i < n; types as above, which hold the numbers. */
+/* tensor[first + i] = from[i] for i < n; the type holds the numbers. */
 void tmk_quantized_narrow(const int32_t *from, size_t n, struct tmk_tensor *tensor, size_t first);
 /* Element i of y = saturate(round-half-even(sum * scale) + zero); y is int8 or uint8. NaN saturates
  * low. */

@@ -18,6 +18,8 @@ struct tmk_beside_value {
 
 /* What was seen of a pair's elements. Zero-initialised is nothing. */
 struct tmk_unlike {
+    bool numbers;                /* both were float numbers, or codes with an encoding */
+    uint64_t reshaped;           /* batches in which the shapes differ: nothing is compared there */
     uint64_t n;                  /* elements that are finite in both */
     double left, right, product; /* sums of squares, and of products */
     double error, most;          /* sum of squared differences, the largest one */
@@ -32,7 +34,8 @@ struct tmk_pair {
     struct tmk_unlike unlike;
 };
 
-/* Adds a pair's tensors. */
+/* Adds a pair's tensors, whatever they are: only float numbers and codes are compared. Types are
+ * known only here, since a model need not declare them. */
 void tmk_unlike_add(struct tmk_unlike *sum, const struct tmk_tensor *left,
                     const struct tmk_encoding *left_encoding, const struct tmk_tensor *right,
                     const struct tmk_encoding *right_encoding);

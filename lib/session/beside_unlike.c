@@ -6,10 +6,16 @@
 
 #include "ops/quantized.h"
 #include "session/beside.h"
+#include "tensor/shape.h"
 
 enum { BLOCK = 512 };
 
-/* Elements [first, first + n) as numbers; codes (may be NULL) as integers. */
+/* Float, or codes that an encoding turns into numbers. */
+static bool has_numbers(const struct tmk_tensor *t, const struct tmk_encoding *e) {
+    return t->dtype == TMK_FLOAT32 || (e && tmk_is_quantized(t->dtype));
+}
+
+/* Elements [first, first + n) of float32 or of codes: as numbers, and codes as integers. */
 static void read_block(const struct tmk_tensor *t, const struct tmk_encoding *e, size_t inner,
                        size_t first, size_t n, float *numbers, int32_t *codes) {
     if (t->dtype == TMK_FLOAT32) {
@@ -57,6 +63,15 @@ static void add_code(struct tmk_unlike *sum, int32_t x, int32_t y) {
 void tmk_unlike_add(struct tmk_unlike *sum, const struct tmk_tensor *left,
                     const struct tmk_encoding *left_encoding, const struct tmk_tensor *right,
                     const struct tmk_encoding *right_encoding) {
+    const bool codes = tmk_is_quantized(left->dtype) && tmk_is_quantized(right->dtype),
+               numbers = has_numbers(left, left_encoding) && has_numbers(right, right_encoding);
+    if (left->kind != TMK_TYPE_TENSOR || right->kind != TMK_TYPE_TENSOR || (!codes && !numbers))
+        return;
+    sum->numbers = sum->numbers || numbers;
+    if (!tmk_shape_equal(&left->shape, &right->shape)) {
+        sum->reshaped++;
+        return;
+    }
     const size_t count = tmk_tensor_count(left), left_inner = inner_of(left, left_encoding),
                  right_inner = inner_of(right, right_encoding);
     float x[BLOCK], y[BLOCK];
@@ -73,13 +88,15 @@ void tmk_unlike_add(struct tmk_unlike *sum, const struct tmk_tensor *left,
             if (right_encoding)
                 sum->clipped +=
                     x[i] < right_encoding->clip_min[c] || x[i] > right_encoding->clip_max[c];
-            if (left->dtype != TMK_FLOAT32 && right->dtype != TMK_FLOAT32)
+            if (codes)
                 add_code(sum, p[i], q[i]);
         }
     }
 }
 
 void tmk_unlike_merge(struct tmk_unlike *sum, const struct tmk_unlike *more) {
+    sum->numbers = sum->numbers || more->numbers;
+    sum->reshaped += more->reshaped;
     sum->n += more->n;
     sum->left += more->left;
     sum->right += more->right;

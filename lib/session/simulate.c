@@ -3,6 +3,7 @@
  * float, the one that rounds in float: side by side. */
 #include "session/simulate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -30,6 +31,7 @@ struct simulating {
     struct tmk_labels labels;
     struct tmk_predictions predictions;
     struct tmk_simulation *out;
+    uint32_t remarks_size;
     bool nomem;
     struct tmk_diag *diag;
 };
@@ -38,16 +40,20 @@ struct simulating {
 
 static void add_remark(void *context, const char *text) {
     struct simulating *s = context;
-    const char **list = tmk_arena_array(s->out->arena, s->out->n_remarks + 1, sizeof *list);
-    const char *copy = tmk_arena_strdup(s->out->arena, text);
-    if (!list || !copy) {
-        s->nomem = true;
-        return;
+    struct tmk_simulation *out = s->out;
+    const char *copy = tmk_arena_strdup(out->arena, text);
+    if (out->n_remarks == s->remarks_size) {
+        const uint32_t size = 2 * s->remarks_size + 8;
+        const char **list = tmk_arena_array(out->arena, size, sizeof *list);
+        if (list && out->n_remarks)
+            memcpy(list, out->remarks, out->n_remarks * sizeof *list);
+        out->remarks = list ? list : out->remarks;
+        s->remarks_size = list ? size : s->remarks_size;
     }
-    if (s->out->n_remarks)
-        memcpy(list, s->out->remarks, s->out->n_remarks * sizeof *list);
-    list[s->out->n_remarks++] = copy;
-    s->out->remarks = list;
+    if (copy && out->n_remarks < s->remarks_size)
+        out->remarks[out->n_remarks++] = copy;
+    else
+        s->nomem = true;
 }
 
 static enum tmk_status make_lanes(struct simulating *s, const struct tmk_encodings *encodings,
@@ -99,7 +105,8 @@ static struct tmk_beside_value beside_value(uint32_t lane, const struct tmk_quan
                     : (struct tmk_beside_value){lane, v->real, NULL};
 }
 
-/* A constant that nobody quantizes is the same in both, and so is an input. */
+/* A constant that nobody quantizes is the same in both, and so is an input. What has no type in the
+ * file may turn out not to be float: tell() leaves that out. */
 static bool is_worth_it(const struct tmk_value *value, const struct tmk_quantized_value *v) {
     return value && value->type.kind == TMK_TYPE_TENSOR &&
            (value->type.dtype == TMK_FLOAT32 || value->type.dtype == TMK_UNDEFINED) &&
@@ -215,11 +222,25 @@ static void add_up(const struct tmk_pair *pairs, uint32_t n, struct tmk_code_dif
     }
 }
 
+static void tell_of_shapes(struct simulating *s, const struct tmk_simulated *item,
+                           uint64_t batches) {
+    char line[512];
+    snprintf(line, sizeof line, "p%u '%.400s': another shape than in float in %llu batches, %s",
+             item->id, item->name, (unsigned long long)batches, "which are not compared");
+    add_remark(s, line);
+}
+
 static void tell(struct simulating *s) {
     struct tmk_simulation *out = s->out;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct tmk_unlike *unlike = &s->pairs[i].unlike;
-        struct tmk_simulated *item = &s->items[i];
+        struct tmk_simulated *item = &s->items[out->n_values];
+        if (!unlike->numbers)
+            continue;
+        *item = s->items[i];
+        out->n_values++;
+        if (unlike->reshaped)
+            tell_of_shapes(s, item, unlike->reshaped);
         item->elements = unlike->n;
         item->sqnr = tmk_unlike_sqnr(unlike);
         item->cosine = tmk_unlike_cosine(unlike);
@@ -230,7 +251,6 @@ static void tell(struct simulating *s) {
     add_up(&s->pairs[s->n + s->n_whole], s->n_alone, &out->alone);
     out->compared = s->beside.n_lanes > ROUNDED;
     out->values = s->items;
-    out->n_values = s->n;
     out->samples = s->beside.samples;
     out->predictions = s->predictions.n;
     out->agree = s->predictions.agree;
@@ -240,7 +260,7 @@ static void tell(struct simulating *s) {
 }
 
 static enum tmk_status copy_names(struct simulating *s) {
-    for (uint32_t i = 0; i < s->n; i++) {
+    for (uint32_t i = 0; i < s->out->n_values; i++) {
         s->items[i].name = tmk_arena_strdup(s->out->arena, s->items[i].name);
         if (!s->items[i].name)
             return tmk_nomem(s->diag);
@@ -268,7 +288,7 @@ static enum tmk_status simulate(struct simulating *s, struct tmk_model *model,
     clock_gettime(CLOCK_MONOTONIC, &end);
     s->out->seconds =
         (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
-    return copy_names(s);
+    return s->nomem ? tmk_nomem(s->diag) : copy_names(s);
 }
 
 enum tmk_status tmk_model_simulate(struct tmk_model *model, const struct tmk_encodings *encodings,

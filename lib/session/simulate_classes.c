@@ -132,7 +132,7 @@ enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tm
         axis--;
     const size_t count = tmk_tensor_count(left);
     const size_t classes = axis > 0 ? (size_t)left->shape.dim[axis] : 0;
-    if (classes < 2 || !count || left->dtype != TMK_FLOAT32 ||
+    if (classes < 2 || !count || left->dtype != TMK_FLOAT32 || right->dtype != TMK_FLOAT32 ||
         !tmk_shape_equal(&left->shape, &right->shape))
         return TMK_OK;
     const uint64_t positions = count / classes, each = positions / samples;

@@ -25,11 +25,17 @@ static uint32_t pair_outputs(struct tmk_graph *const *lanes, uint32_t lane,
     return n;
 }
 
+/* Outputs of another shape than in float are all noise. */
 static void add_up(const struct tmk_pair *pairs, uint32_t n, struct tmk_loss *loss) {
+    uint32_t floats = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_unlike *u = &pairs[i].unlike;
-        loss->noise += (u->left > 0 ? u->error / u->left : u->error > 0) / n;
+        const double noise = u->left > 0 ? u->error / u->left : u->error > 0;
+        floats += u->numbers;
+        loss->noise += u->reshaped ? fmax(noise, 1) : noise;
     }
+    if (floats)
+        loss->noise /= floats;
 }
 
 /* Lanes 1 ... n are the candidates'. */
