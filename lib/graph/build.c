@@ -196,6 +196,7 @@ enum tmk_status tmk_graph_add_output(struct tmk_graph *graph, struct tmk_value *
     if (!outputs)
         return tmk_nomem(diag);
     graph->outputs = outputs;
+    value->output_at = graph->n_outputs;
     graph->outputs[graph->n_outputs++] = value;
     value->n_graph_outputs++;
     return TMK_OK;
@@ -223,6 +224,7 @@ enum tmk_status tmk_use_add(struct tmk_value *value, struct tmk_node *node, uint
     if (!uses)
         return tmk_nomem(diag);
     value->uses = uses;
+    node->use_at[input] = value->n_uses;
     value->uses[value->n_uses++] = (struct tmk_use){node, input};
     return TMK_OK;
 }
@@ -251,8 +253,10 @@ enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *bef
     node->name = tmk_arena_strdup(arena, name);
     node->version = version;
     node->inputs = tmk_arena_array(arena, n_inputs, sizeof *node->inputs);
+    node->use_at = tmk_arena_array(arena, n_inputs, sizeof *node->use_at);
     node->outputs = tmk_arena_array(arena, n_outputs, sizeof *node->outputs);
-    if (!node->domain || !node->op || !node->name || !node->inputs || !node->outputs)
+    if (!node->domain || !node->op || !node->name || !node->inputs || !node->use_at ||
+        !node->outputs)
         return tmk_nomem(diag);
     node->n_inputs = n_inputs;
     node->n_outputs = n_outputs;

@@ -8,28 +8,29 @@
 #include "base/grow.h"
 #include "base/size.h"
 
-static void use_remove(struct tmk_value *value, const struct tmk_node *node, uint32_t input) {
-    const struct tmk_use *last = value->n_uses ? &value->uses[value->n_uses - 1] : NULL;
-    if (last && last->node == node && last->input == input) { /* whoever removes all begins there */
-        value->n_uses--;
+/* Takes use `at` of a value out, if it is this one. The last use takes its place: a value may have
+ * very many. */
+static void use_remove(struct tmk_value *value, uint32_t at, const struct tmk_node *node,
+                       uint32_t input) {
+    if (at >= value->n_uses || value->uses[at].node != node || value->uses[at].input != input)
         return;
+    const struct tmk_use moved = value->uses[--value->n_uses];
+    if (at < value->n_uses) {
+        value->uses[at] = moved;
+        moved.node->use_at[moved.input] = at;
     }
-    for (uint32_t i = 0; i < value->n_uses; i++)
-        if (value->uses[i].node == node && value->uses[i].input == input) {
-            value->uses[i] = value->uses[--value->n_uses];
-            return;
-        }
 }
 
 enum tmk_status tmk_node_set_input(struct tmk_node *node, uint32_t input, struct tmk_value *value,
                                    struct tmk_diag *diag) {
     struct tmk_value *old = node->inputs[input];
+    const uint32_t at = node->use_at[input];
     if (old == value)
         return TMK_OK;
     if (value)
         TMK_TRY(tmk_use_add(value, node, input, diag));
     if (old)
-        use_remove(old, node, input);
+        use_remove(old, at, node, input);
     node->inputs[input] = value;
     return TMK_OK;
 }
@@ -38,24 +39,32 @@ struct replacement {
     struct tmk_value *from, *to;
 };
 
+static void replace_output(struct tmk_graph *graph, uint32_t i, const struct replacement *r) {
+    if (i >= graph->n_outputs || graph->outputs[i] != r->from)
+        return;
+    graph->outputs[i] = r->to;
+    r->from->n_graph_outputs--;
+    r->to->n_graph_outputs++;
+    r->to->output_at = i;
+}
+
 static void replace_outputs(struct tmk_graph *graph, void *context) {
-    struct replacement *r = context;
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i] == r->from) {
-            graph->outputs[i] = r->to;
-            r->from->n_graph_outputs--;
-            r->to->n_graph_outputs++;
-        }
+    const struct replacement *r = context;
+    for (uint32_t i = 0; i < graph->n_outputs && r->from->n_graph_outputs; i++)
+        replace_output(graph, i, r);
 }
 
 enum tmk_status tmk_value_replace(struct tmk_value *from, struct tmk_value *to,
                                   const struct tmk_node *except, bool outputs,
                                   struct tmk_diag *diag) {
+    const struct replacement replacement = {from, to};
     for (uint32_t i = from->n_uses; i-- > 0;)
         if (from->uses[i].node != except)
             TMK_TRY(tmk_node_set_input(from->uses[i].node, from->uses[i].input, to, diag));
+    if (outputs)
+        replace_output(from->graph, from->output_at, &replacement);
     if (outputs && from->n_graph_outputs)
-        tmk_graph_each(from->graph, replace_outputs, &(struct replacement){from, to});
+        tmk_graph_each(from->graph, replace_outputs, (void *)(uintptr_t)&replacement);
     return TMK_OK;
 }
 
@@ -67,7 +76,7 @@ static void remove_inside(struct tmk_graph *graph, void *context) {
     for (struct tmk_node *node = graph->first; node; node = node->next) {
         for (uint32_t i = 0; i < node->n_inputs; i++)
             if (node->inputs[i])
-                use_remove(node->inputs[i], node, i);
+                use_remove(node->inputs[i], node->use_at[i], node, i);
         tmk_node_each_graph(node, remove_inside, NULL);
         node->removed = true;
     }
@@ -81,7 +90,7 @@ void tmk_node_remove(struct tmk_node *node) {
     struct tmk_graph *graph = node->graph;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i])
-            use_remove(node->inputs[i], node, i);
+            use_remove(node->inputs[i], node->use_at[i], node, i);
     tmk_node_each_graph(node, remove_inside, NULL);
     tmk_node_drop_attrs(node);
     *(node->prev ? &node->prev->next : &graph->first) = node->next;

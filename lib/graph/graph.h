@@ -66,6 +66,7 @@ struct tmk_value {
     struct tmk_use *uses;      /* by nodes, of this graph and of sub-graphs below it; any order */
     uint32_t n_uses, uses_size;
     uint32_t n_graph_outputs; /* how many times the value stands among graphs' outputs */
+    uint32_t output_at;       /* among its graph's, where it was put last; it may be gone there */
     int64_t profile_id;       /* -1: none was given */
     uint64_t fingerprint;     /* how the value is computed: see identify.h */
     uint64_t content;         /* the same, with the bytes of initializers */
@@ -112,6 +113,7 @@ struct tmk_node {
     int64_t version;                /* of the domain's operator set that the model asks for */
     const struct tmk_op *row;   /* set by tmk_ops_bind; NULL before, and for unknown operators */
     struct tmk_value **inputs;  /* NULL: an optional input that is absent */
+    uint32_t *use_at;           /* [n_inputs] of each input, this use's position in its `uses` */
     struct tmk_value **outputs; /* NULL: an optional output that nobody wants */
     uint32_t n_inputs, n_outputs;
     struct tmk_attr *attrs;
