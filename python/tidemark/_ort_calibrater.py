@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import mmap
 import os
 import queue
 import tempfile
 import threading
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,24 +113,75 @@ class _Run:
             self._thread.join(0.05)
 
 
+_MODEL_GRAPH, _GRAPH_INITIALIZER = 7, 5            # numbers of fields in onnx.proto
+_TENSOR_DATA = frozenset((4, 5, 6, 7, 9, 10, 11))  # the elements, in a field for each way to store them
+
+
+def _fields(data: Any, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Of a serialized message: each field's number, where it and its value begin, and where it ends."""
+    def varint(at: int) -> tuple[int, int]:
+        value = shift = 0
+        while True:
+            byte = data[at]
+            value |= (byte & 127) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 128:
+                return value, at
+    while at < end:
+        begin = at
+        tag, at = varint(at)
+        value, kind = at, tag & 7
+        if kind == 0:
+            at = varint(at)[1]
+        elif kind == 2:
+            size, value = varint(at)
+            at = value + size
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        if kind not in (0, 1, 2, 5) or at > end:
+            raise ValueError("damaged or truncated")
+        yield tag >> 3, begin, value, at
+
+
+def _without_weights(path: str) -> tuple[Any, set[str]]:
+    """The model without the elements of its large initializers, whose names these are. They are never in memory."""
+    import onnx
+    model, names = onnx.ModelProto(), set()
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for number, begin, value, end in _fields(data, 0, len(data)):
+            if number != _MODEL_GRAPH:
+                model.MergeFromString(data[begin:end])
+                continue
+            for part, first, inside, last in _fields(data, value, end):
+                if part != _GRAPH_INITIALIZER or last - first <= _SMALL:
+                    model.graph.MergeFromString(data[first:last])
+                    continue
+                weight = b"".join(data[i:k] for n, i, _, k in _fields(data, inside, last) if n not in _TENSOR_DATA)
+                model.graph.initializer.append(onnx.TensorProto.FromString(weight))
+                names.add(model.graph.initializer[-1].name)
+    return model, names
+
+
 def _skeleton(path: str) -> Any:
     """The model without its large weights, with shapes inferred: ONNX Runtime chooses values by what inference finds."""
     import onnx
-    model = onnx.load(path, load_external_data=False)
+    from google.protobuf.message import DecodeError
+    try:
+        model, names = _without_weights(path)
+    except (ValueError, IndexError, DecodeError) as error:
+        raise ValueError(f"{path}: cannot be read as an ONNX model: {error}") from error
+    names |= {w.name for w in model.graph.initializer if w.data_location == w.EXTERNAL}
     inputs = {value.name for value in model.graph.input}
-    small: list[Any] = []
-    large: list[Any] = []
-    for weight in model.graph.initializer:
-        (large if weight.data_location == weight.EXTERNAL or weight.ByteSize() > _SMALL else small).append(weight)
-    stand_ins = [onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in large if w.name not in inputs]
-    names = [w.name for w in large]
+    small = [w for w in model.graph.initializer if w.name not in names]
+    stand_ins = [onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in model.graph.initializer
+                 if w.name in names - inputs]
     del model.graph.initializer[:]
     model.graph.initializer.extend(small)
     model.graph.input.extend(stand_ins)
     model = onnx.shape_inference.infer_shapes(model)
     if stand_ins:
         del model.graph.input[-len(stand_ins):]
-    model.graph.initializer.extend(onnx.TensorProto(name=name) for name in names)
+    model.graph.initializer.extend(onnx.TensorProto(name=name) for name in sorted(names))
     return model
 
 

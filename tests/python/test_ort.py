@@ -391,8 +391,8 @@ def test_models_in_memory_and_beside_their_weights():
 
 
 def test_memory_does_not_grow_with_the_data():
-    net = Net("wide", 13, [("x", TensorProto.FLOAT, ["N", 512])], [("y", ["N", 8])])
-    net.add("MatMul", ["x", net.weight("w", 512, 8)], "y")
+    net = Net("wide", 13, [("x", TensorProto.FLOAT, ["N", 512])], [("y", ["N", 64])])
+    net.add("MatMul", ["x", net.weight("w", 512, 64)], "y")  # large enough to be left aside where values are chosen
     item = {"x": np.ones((512, 512), "f4")}
     with tempfile.TemporaryDirectory() as folder:
         onnx.save(net.model(), f"{folder}/wide.onnx")
@@ -401,7 +401,10 @@ def test_memory_does_not_grow_with_the_data():
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         calibrater.collect_data(Reader([item] * 500))
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-        calibrater.compute_data()
+        same_ranges(calibrater.compute_data(), ranges(CALIBRATE.create_calibrator, f"{folder}/wide.onnx", [item]), "wide")
+        for size in (0, 7, 40, 70000):
+            Path(f"{folder}/broken.onnx").write_bytes(Path(f"{folder}/wide.onnx").read_bytes()[:size])
+            raises(ValueError, "broken.onnx: cannot be read", tidemark.ort.create_calibrator, f"{folder}/broken.onnx")
     assert grown < 100, f"{grown:.0f} MiB for 500 MiB of data"
 
 
