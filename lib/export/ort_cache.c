@@ -6,8 +6,10 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "calib/grid.h"
 #include "export/qdq.h"
 #include "export/rows.h"
@@ -142,69 +144,226 @@ static bool accumulator_range(const struct tmk_encodings *all, const struct tmk_
     return isfinite(*low) && isfinite(*high) && *low <= *high;
 }
 
-/* ---- nodes that stay float ---- */
+/* ---- which nodes ---- */
 
-static bool stays_float(const struct tmk_encodings *all, const struct tmk_value *value) {
-    if (!value || value->profile_id < 0 || value->type.dtype != TMK_FLOAT32)
-        return false;
-    float low, high;
-    for (uint32_t i = 0; i < all->n_items; i++)
-        if (all->items[i].id == value->profile_id)
-            return false;
-    return !accumulator_range(all, value, &low, &high);
+static bool is_computed(const struct tmk_value *value) {
+    return value->kind != TMK_VALUE_INITIALIZER;
 }
 
-/* ONNX Runtime has no range for what is computed and stays float; of initializers those that are
- * multiplied by count. */
-static bool is_left_out(const struct tmk_encodings *all, const struct tmk_node *node) {
-    const bool product = is_product(node);
-    for (uint32_t i = 0; i < node->n_outputs; i++)
-        if (stays_float(all, node->outputs[i]))
+static bool is_float(const struct tmk_value *value) {
+    return value && value->profile_id >= 0 && value->type.dtype == TMK_FLOAT32;
+}
+
+/* ONNX Runtime quantizes these initializers, too, where it quantizes the node. */
+static bool is_operand(const struct tmk_node *node, uint32_t at) {
+    static const char *const all[] = {"Add", "Mul", "Concat"};
+    for (size_t i = 0; i < TMK_COUNT(all); i++)
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, all[i]))
             return true;
+    return at == 1 && is_product(node);
+}
+
+/* Everything that it reads has an encoding for it. */
+static bool reads_codes(const struct tmk_encodings *all, const struct tmk_node *node) {
+    float low, high;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const struct tmk_value *value = node->inputs[i];
-        if (value && (value->kind != TMK_VALUE_INITIALIZER || (product && i == 1)) &&
-            stays_float(all, value))
-            return true;
+        if (is_float(value) && (is_computed(value) || is_operand(node, i)) &&
+            !tmk_export_encoding(all, node, i) && !accumulator_range(all, value, &low, &high))
+            return false;
     }
+    return true;
+}
+
+static bool makes_float(const struct tmk_encodings *all, const struct tmk_node *node) {
+    float low, high;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (is_float(node->outputs[i]) && !encoding_of(all, node->outputs[i]) &&
+            !accumulator_range(all, node->outputs[i], &low, &high))
+            return true;
     return false;
 }
 
-static void put_left_out(const struct tmk_export_job *job, const struct tmk_graph *typed,
-                         struct tmk_json_out *to) {
-    struct tmk_json_out list = tmk_json_new_array();
-    uint32_t nameless = 0;
+struct plan {
+    const struct tmk_encodings *all;
+    bool by_channel; /* scales of weights */
+    bool converts;   /* to an operator set where Softmax is another */
+};
+
+/* ONNX Runtime (1.32) fails over the bias, which has more elements than the weight has scales. */
+static bool is_beyond_it(const struct plan *plan, const struct tmk_node *node) {
+    return plan->by_channel && tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose") &&
+           tmk_node_int(node, "group", 1) > 1 && node->n_inputs > 2 && node->inputs[2];
+}
+
+/* Of the older Softmax the converter makes Flatten, Softmax and Reshape, unless it finds that the
+ * last dimension is meant. What Flatten makes has a name of its own, and only the range of its
+ * operand. */
+static bool is_flattened(const struct plan *plan, const struct tmk_node *node) {
+    return plan->converts && tmk_node_is(node, TMK_DOMAIN_ONNX, "Softmax");
+}
+
+/* Operators that only move elements are quantized for their result alone. */
+static bool is_wanted(const struct plan *plan, const struct tmk_node *node) {
+    if (!tmk_qdq_knows(node) || !reads_codes(plan->all, node) || is_beyond_it(plan, node) ||
+        (tmk_qdq_moves(node) && makes_float(plan->all, node)))
+        return false;
+    const struct tmk_node *before = node->inputs[0] ? node->inputs[0]->producer : NULL;
+    return !is_flattened(plan, node) || !before ||
+           (tmk_qdq_knows(before) && reads_codes(plan->all, before));
+}
+
+/* Of the operators of this kind, those that are to be quantized, and are not. */
+struct kind {
+    uint32_t wanted, unwanted, float_results, lost;
+};
+
+/* Will some reader have it quantized? */
+static bool is_read_as_codes(const struct plan *plan, const struct tmk_value *value) {
+    for (uint32_t i = 0; i < value->n_uses; i++)
+        if (!tmk_qdq_moves(value->uses[i].node) && is_wanted(plan, value->uses[i].node))
+            return true;
+    return false;
+}
+
+static struct kind kind_of(const struct plan *plan, const struct tmk_graph *typed, const char *op) {
+    struct kind kind = {0};
     for (const struct tmk_node *node = typed->first; node; node = node->next) {
-        if (!tmk_qdq_knows(node) || !is_left_out(job->encodings, node))
+        if (!tmk_qdq_knows(node) || strcmp(node->op, op) != 0)
             continue;
-        if (node->name[0])
-            tmk_json_put_text(&list, NULL, node->name);
-        else
-            nameless++;
+        const bool wanted = is_wanted(plan, node);
+        kind.wanted += wanted;
+        kind.unwanted += !wanted;
+        kind.float_results += wanted && makes_float(plan->all, node);
+        kind.lost += wanted && is_float(node->outputs[0]) &&
+                     encoding_of(plan->all, node->outputs[0]) &&
+                     !is_read_as_codes(plan, node->outputs[0]);
     }
-    tmk_json_put_child(to, "nodes_to_exclude", &list);
-    if (nameless)
+    return kind;
+}
+
+static bool stood_before(const struct tmk_graph *graph, const struct tmk_node *node) {
+    for (const struct tmk_node *one = graph->first; one != node; one = one->next)
+        if (strcmp(one->op, node->op) == 0 && strcmp(one->domain, node->domain) == 0)
+            return true;
+    return false;
+}
+
+struct choice {
+    struct tmk_json_out types, without_output, exclude;
+    uint32_t nameless, lost, beyond;
+};
+
+/* op_types_to_quantize, OpTypesToExcludeOutputQuantization and nodes_to_exclude. */
+static struct choice choose_nodes(const struct plan *plan, const struct tmk_graph *typed) {
+    struct choice choice = {
+        tmk_json_new_array(), tmk_json_new_array(), tmk_json_new_array(), 0, 0, 0};
+    for (const struct tmk_node *node = typed->first; node; node = node->next) {
+        if (!tmk_qdq_knows(node) || stood_before(typed, node))
+            continue;
+        const struct kind kind = kind_of(plan, typed, node->op);
+        if (!kind.wanted)
+            continue;
+        tmk_json_put_text(&choice.types, NULL, node->op);
+        if (kind.float_results) {
+            tmk_json_put_text(&choice.without_output, NULL, node->op);
+            choice.lost += kind.lost;
+        }
+        for (const struct tmk_node *one = node; kind.unwanted && one; one = one->next) {
+            if (!tmk_qdq_knows(one) || strcmp(one->op, node->op) != 0 || is_wanted(plan, one))
+                continue;
+            choice.beyond += is_beyond_it(plan, one);
+            if (one->name[0])
+                tmk_json_put_text(&choice.exclude, NULL, one->name);
+            else
+                choice.nameless++;
+        }
+    }
+    return choice;
+}
+
+static void remark_on_choice(const struct tmk_export_job *job, const struct choice *choice) {
+    uint32_t for_some = 0;
+    for (uint32_t i = 0; i < job->encodings->n_items; i++)
+        for_some += job->encodings->items[i].n_uses != 0;
+    if (choice->nameless)
         tmk_export_remark(job,
                           "%u nodes that stay float have no name, so that quantize_static can't "
                           "be told to leave them out: --to qdq leaves them out",
-                          nameless);
+                          choice->nameless);
+    if (choice->beyond)
+        tmk_export_remark(job,
+                          "%u grouped ConvTranspose stay float: ONNX Runtime (1.32) fails to "
+                          "quantize their bias where weights have scales by channel",
+                          choice->beyond);
+    if (choice->lost)
+        tmk_export_remark(job,
+                          "%u results that have an encoding stay float: quantize_static leaves "
+                          "out results by type of operator only; --to qdq keeps them",
+                          choice->lost);
+    if (for_some)
+        tmk_export_remark(job,
+                          "%u encodings are for some readers only: quantize_static gives one to "
+                          "all of them; --to qdq keeps them apart",
+                          for_some);
+}
+
+/* ---- operator sets ---- */
+
+enum { BY_CHANNEL = 13, WIDE = 21, LEAST = 10, CONVERTED = 11 };
+
+/* That quantize_static converts the model to. */
+static int64_t converted_opset(const struct tmk_graph *graph, const struct most *m) {
+    const int64_t has = tmk_graph_opset(graph, TMK_DOMAIN_ONNX);
+    if (TMK_EXPORT_TYPE(m->activation) & TMK_EXPORT_16 ||
+        TMK_EXPORT_TYPE(m->weight) & TMK_EXPORT_16)
+        return has > WIDE ? has : WIDE;
+    return has < LEAST ? CONVERTED : has;
+}
+
+static bool has_bias_encodings(const struct tmk_encodings *all) {
+    bool any = false;
+    for (uint32_t i = 0; i < all->n_items; i++)
+        any = any || all->items[i].role == TMK_ENCODING_BIAS;
+    return any;
 }
 
 /* ---- the file ---- */
 
-/* typed: the graph with the types of its values; NULL: none was given. */
+/* typed: the graph with the types of its values. */
 static void put_call(const struct tmk_export_job *job, const struct tmk_graph *typed,
                      const struct most *m, struct tmk_json_out *to) {
     struct tmk_json_out call = tmk_json_new_object(), extra = tmk_json_new_object();
+    const int64_t opset = converted_opset(typed, m);
+    const bool by_channel = m->by_channel && opset >= BY_CHANNEL;
+    const struct plan plan = {job->encodings, by_channel,
+                              opset >= BY_CHANNEL &&
+                                  tmk_graph_opset(typed, TMK_DOMAIN_ONNX) < BY_CHANNEL};
+    struct choice choice = choose_nodes(&plan, typed);
+    for (const struct tmk_node *node = typed->first; node; node = node->next)
+        if (is_flattened(&plan, node)) {
+            tmk_json_put_text(&choice.types, NULL, "Flatten");
+            tmk_json_put_text(&choice.types, NULL, "Reshape");
+            break;
+        }
     tmk_json_put_text(&call, "activation_type", type_name(m->activation));
     tmk_json_put_text(&call, "weight_type", type_name(m->weight));
-    tmk_json_put(&call, "per_channel", cJSON_CreateBool(m->by_channel));
+    tmk_json_put(&call, "per_channel", cJSON_CreateBool(by_channel));
     tmk_json_put(&extra, "ActivationSymmetric", cJSON_CreateBool(m->activation_symmetric));
     tmk_json_put(&extra, "WeightSymmetric", cJSON_CreateBool(m->weight_symmetric));
+    tmk_json_put(&extra, "QuantizeBias", cJSON_CreateBool(has_bias_encodings(job->encodings)));
+    tmk_json_put_child(&extra, "OpTypesToExcludeOutputQuantization", &choice.without_output);
     tmk_json_put_child(&call, "extra_options", &extra);
-    if (typed)
-        put_left_out(job, typed, &call);
+    tmk_json_put_child(&call, "op_types_to_quantize", &choice.types);
+    tmk_json_put_child(&call, "nodes_to_exclude", &choice.exclude);
     tmk_json_put_child(to, "quantize_static", &call);
+    remark_on_choice(job, &choice);
+    if (m->by_channel && !by_channel)
+        tmk_export_remark(job,
+                          "weights get one scale: the model is of operator set %lld, and scales by "
+                          "channel need 13; convert it (onnx.version_converter) and profile it "
+                          "again, or take --to qdq",
+                          (long long)tmk_graph_opset(typed, TMK_DOMAIN_ONNX));
 }
 
 static struct tmk_json_out make_tidemark(const struct tmk_export_job *job,
@@ -245,24 +404,70 @@ static enum tmk_status put_encoding(const char *name, const struct tmk_encoding 
     return put_range(name, low, high, first, out, diag);
 }
 
-/* A weight that an operator makes is no initializer: ONNX Runtime wants a range of it too. */
+static const struct tmk_left_float *left_of(const struct tmk_encodings *all, uint32_t id) {
+    uint32_t low = 0, high = all->n_left;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (all->left[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < all->n_left && all->left[low].id == id ? &all->left[low] : NULL;
+}
+
+/* The converter to a newer operator set calls by it what Softmax makes of a flattened operand. */
+static enum tmk_status put_intermediate(const struct tmk_value *value, const char *name, float low,
+                                        float high, struct tmk_text *out, struct tmk_diag *diag) {
+    struct tmk_text longer = {0};
+    if (!value->producer || !tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Softmax") ||
+        value->producer->version >= BY_CHANNEL)
+        return TMK_OK;
+    tmk_text_printf(&longer, "%s_intermediate", name);
+    enum tmk_status status =
+        longer.failed ? tmk_nomem(diag) : put_range(longer.data, low, high, false, out, diag);
+    tmk_text_finish(&longer);
+    return status;
+}
+
+/* ONNX Runtime wants a range of whatever is computed: a weight that an operator makes is no
+ * initializer there, and what stays float here may be asked for. */
+static enum tmk_status put_other(const struct tmk_export_job *job, const struct tmk_value *value,
+                                 struct tmk_text *out, struct tmk_diag *diag) {
+    const struct tmk_encoding *e =
+        value->profile_id >= 0 ? encoding_of(job->encodings, value) : NULL;
+    const struct tmk_left_float *left =
+        value->profile_id >= 0 ? left_of(job->encodings, (uint32_t)value->profile_id) : NULL;
+    const char *name = value->profile_id >= 0
+                           ? tmk_export_name(job, (uint32_t)value->profile_id, value->name)
+                           : NULL;
+    float low, high;
+    if (!name || !is_float(value))
+        return TMK_OK;
+    if (e)
+        tmk_export_range(e, &low, &high);
+    else if (!accumulator_range(job->encodings, value, &low, &high)) {
+        if (!left || isnan(left->observed_min))
+            return TMK_OK;
+        low = left->observed_min;
+        high = left->observed_max;
+    }
+    TMK_TRY(put_intermediate(value, name, low, high, out, diag));
+    if (e && e->role == TMK_ENCODING_ACTIVATION)
+        return TMK_OK;
+    if (e)
+        tmk_export_wrote(job, e);
+    return put_range(name, low, high, false, out, diag);
+}
+
 static enum tmk_status put_others(const struct tmk_export_job *job, const struct tmk_graph *typed,
                                   struct tmk_text *out, struct tmk_diag *diag) {
-    for (const struct tmk_node *node = typed ? typed->first : NULL; node; node = node->next)
-        for (uint32_t i = 0; i < node->n_outputs; i++) {
-            const struct tmk_value *value = node->outputs[i];
-            const struct tmk_encoding *e = encoding_of(job->encodings, value);
-            float low, high;
-            const char *name = value && value->profile_id >= 0
-                                   ? tmk_export_name(job, (uint32_t)value->profile_id, value->name)
-                                   : NULL;
-            if (name && e && e->role != TMK_ENCODING_ACTIVATION) {
-                TMK_TRY(put_encoding(name, e, false, out, diag));
-                tmk_export_wrote(job, e);
-            } else if (name && accumulator_range(job->encodings, value, &low, &high)) {
-                TMK_TRY(put_range(name, low, high, false, out, diag));
-            }
-        }
+    for (uint32_t i = 0; i < typed->n_inputs; i++)
+        TMK_TRY(put_other(job, typed->inputs[i], out, diag));
+    for (const struct tmk_node *node = typed->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            if (node->outputs[i])
+                TMK_TRY(put_other(job, node->outputs[i], out, diag));
     return TMK_OK;
 }
 
@@ -301,8 +506,8 @@ static enum tmk_status write_ort_cache(const struct tmk_export_job *job, struct 
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};
     TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
-    enum tmk_status status = job->graph ? tmk_graph_clone(job->graph, &typed, diag) : TMK_OK;
-    if (status == TMK_OK && typed)
+    enum tmk_status status = tmk_graph_clone(job->graph, &typed, diag);
+    if (status == TMK_OK)
         status = tmk_fill_types(typed, diag);
     if (status == TMK_OK)
         status = write_rows(job, typed, &rows, &out, diag);
@@ -316,6 +521,7 @@ const struct tmk_exporter tmk_exporter_ort_cache = {
     .name = "ort-cache",
     .consumer = "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)",
     .settings = "",
+    .needs_graph = true,
     .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},
     .write = write_ort_cache,
 };

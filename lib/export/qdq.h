@@ -64,6 +64,8 @@ TMK_NODISCARD enum tmk_status tmk_qdq_prepare(struct tmk_qdq *q);
 TMK_NODISCARD enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q);
 /* Does ONNX Runtime quantize operators of this kind? */
 bool tmk_qdq_knows(const struct tmk_node *node);
+/* Only for their results, and where the operand is quantized already? */
+bool tmk_qdq_moves(const struct tmk_node *node);
 /* NULL: the value is not to be quantized. */
 struct tmk_qdq_mark *tmk_qdq_marked(const struct tmk_qdq *q, const struct tmk_value *value);
 /* Of a value as this reader sees it; NULL: as most do. NULL: it stays float for it. */

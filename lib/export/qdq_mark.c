@@ -437,6 +437,11 @@ bool tmk_qdq_knows(const struct tmk_node *node) {
     return find_operator(node) != NULL;
 }
 
+bool tmk_qdq_moves(const struct tmk_node *node) {
+    mark_fn *fn = find_operator(node);
+    return fn == mark_moving || fn == mark_clipping || fn == mark_gather || fn == mark_where;
+}
+
 enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q) {
     struct tmk_node *next = NULL;
     for (struct tmk_node *node = q->graph->first; node; node = next) {

@@ -65,7 +65,7 @@ static enum tmk_status check_request(const struct tmk_exporter *row,
                             options->settings[i], row->name,
                             row->settings[0] ? "it has " : "it has none", row->settings);
     if (row->needs_graph && !model)
-        return tmk_fail(diag, TMK_ARGUMENT, "%s needs the model that was profiled", row->name);
+        return tmk_fail(diag, TMK_ARGUMENT, "%s needs the model that was profiled: --model", row->name);
     if (row->needs_template && !options->template_file)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s needs a template: the consumer's own file, whose numbers it changes",

@@ -67,7 +67,10 @@ def test_the_cache_tells_how_to_call():
         tidemark(*words, "--to", "ort-cache").expect(DONE, "makes another scale")
         call = json.loads((path / "out").read_text())["tidemark"]["quantize_static"]
         assert (call["activation_type"], call["per_channel"]) == ("QInt8", False)
-        assert call["extra_options"] == {"ActivationSymmetric": True, "WeightSymmetric": True}
+        assert call["extra_options"] == {"ActivationSymmetric": True, "WeightSymmetric": True, "QuantizeBias": True,
+                                         "OpTypesToExcludeOutputQuantization": []}
+        tidemark("export", path / "enc.json", "--to", "ort-cache", "-o", path / "none").refuses(WRONG_CALL, "--model")
+        assert "none" not in files(path)
 
 
 def outputs_of_several_sizes(path):

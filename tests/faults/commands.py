@@ -10,8 +10,8 @@ from cli import DIGITS, DONE, FEATURES, PICTURES, tidemark
 
 LIMIT = 8
 HAS_HDF5 = "hdf5" in FEATURES
-WITHOUT_MODEL = ["ort-cache", "aimet", "litert", "tensorrt-cache", "tensorrt-ranges", "quark", "tpu-mlir", "tvm", "glow", "nncase", "csv"]
-WITH_MODEL = ["qdq", "ncnn-table", "mnn", "tidl"]
+WITHOUT_MODEL = ["aimet", "litert", "tensorrt-cache", "tensorrt-ranges", "quark", "tpu-mlir", "tvm", "glow", "nncase", "csv"]
+WITH_MODEL = ["qdq", "ort-cache", "ncnn-table", "mnn", "tidl"]
 RELAY_FILES = ["out.relay", "out.params", "out.params.json", "out.edges.json"]
 
 

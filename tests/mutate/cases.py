@@ -9,8 +9,8 @@ import damage_onnx
 import onnx
 import sources
 
-EXPORTS = ("ort-cache", "aimet", "litert", "tensorrt-cache", "tensorrt-ranges", "quark", "tpu-mlir", "tvm", "glow", "nncase", "csv")
-MODEL_EXPORTS = ("qdq", "relay", "ncnn-table", "mnn", "tidl")
+EXPORTS = ("aimet", "litert", "tensorrt-cache", "tensorrt-ranges", "quark", "tpu-mlir", "tvm", "glow", "nncase", "csv")
+MODEL_EXPORTS = ("qdq", "ort-cache", "relay", "ncnn-table", "mnn", "tidl")
 
 
 class Case:

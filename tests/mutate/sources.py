@@ -93,7 +93,7 @@ class Sources:
         self.checkpoint = self._checkpoint()
         self.lineages = [self._lineage(model, form) for model in self.small[:4] for form in ("json", "h5")]
         self.config = CONFIG.search((self.root / "docs/calibrate.md").read_text())[1].encode()
-        self.tables += [made for model in self.small for form in ("csv", "ort-cache", "aimet", "glow") for made in [self._export(model, form)] if made]
+        self.tables += [made for model in self.small for form in ("csv", "quark", "aimet", "glow") for made in [self._export(model, form)] if made]
 
     def tell(self, *words, check=True, **options):
         done = subprocess.run([self.program, *map(str, words)], capture_output=True, text=True, errors="replace", **options)

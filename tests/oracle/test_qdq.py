@@ -341,7 +341,8 @@ def quantize_as_told(path, asked):
     name_nodes(model)
     quantize_static(model, path / "theirs.onnx", None, quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8, per_channel=True, nodes_to_exclude=asked["nodes_to_exclude"],
-                    calibration_cache_path=path / "cache.json", extra_options=asked["extra_options"])
+                    calibration_cache_path=path / "cache.json", extra_options=asked["extra_options"],
+                    op_types_to_quantize=asked["op_types_to_quantize"])
 
 
 def test_calibrated_models_equal_those_of_onnxruntime_too():
