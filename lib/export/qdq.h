@@ -42,7 +42,8 @@ struct tmk_qdq {
     struct tmk_ptrmap by_value;  /* struct tmk_qdq_mark */
     struct tmk_ptrmap enlarged;  /* weight value -> struct tmk_qdq_scales */
     struct tmk_ptrmap derived;   /* initializer -> struct tmk_encoding in the place of its own */
-    struct tmk_ptrmap told;      /* encodings that were placed, or of which it was said why not */
+    struct tmk_ptrmap folded;    /* encoding -> that of the constant whose codes are its codes */
+    struct tmk_ptrmap told;      /* encodings: placed (the struct tmk_qdq), or said why not */
     struct tmk_qdq_mark **marks; /* in the order in which they were made */
     uint32_t n_marks, marks_size;
     struct tmk_diag *diag;

@@ -146,6 +146,8 @@ const struct tmk_exporter tmk_exporter_qdq = {
                 "DequantizeLinear, as quantize_static places them",
     .settings = "opset=13|21|... domain=onnx|com.microsoft activations=tensor|channel",
     .needs_graph = true,
-    .limits = {.one_scale = true},
+    .limits = {.activations = TMK_EXPORT_INTEGERS,
+               .weights = TMK_EXPORT_INTEGERS,
+               .one_scale = true},
     .write = write_qdq,
 };

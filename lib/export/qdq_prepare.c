@@ -42,6 +42,13 @@ static bool is_constant(const struct tmk_value *value, int depth) {
 
 static enum tmk_status fold(struct tmk_qdq *q, struct tmk_value *value, struct tmk_value **out);
 
+static const struct tmk_encoding *encoding_of(const struct tmk_qdq *q,
+                                              const struct tmk_value *value) {
+    return value && value->profile_id >= 0
+               ? tmk_encodings_find(q->encodings, (uint32_t)value->profile_id, NULL, 0)
+               : NULL;
+}
+
 static enum tmk_status run_folded(struct tmk_qdq *q, struct tmk_node *node,
                                   struct tmk_tensor *out) {
     const struct tmk_tensor **in = tmk_arena_array(&q->arena, node->n_inputs, sizeof *in);
@@ -51,12 +58,10 @@ static enum tmk_status run_folded(struct tmk_qdq *q, struct tmk_node *node,
         struct tmk_value *operand = node->inputs[i];
         if (operand && operand->kind != TMK_VALUE_INITIALIZER)
             TMK_TRY(fold(q, operand, &operand));
-        const struct tmk_encoding *e =
-            operand && operand->profile_id >= 0
-                ? tmk_encodings_find(q->encodings, (uint32_t)operand->profile_id, NULL, 0)
-                : NULL;
-        if (e) /* the codes of the result are its codes */
-            TMK_TRY(tmk_qdq_tell(q, e, NULL));
+        const struct tmk_encoding *e = encoding_of(q, operand),
+                                  *result = encoding_of(q, node->outputs[0]);
+        if (e && result && !tmk_ptrmap_put(&q->folded, e, (void *)(uintptr_t)result))
+            return tmk_nomem(q->diag);
         in[i] = operand ? &operand->data : NULL;
     }
     return tmk_op_run(node, in, out, q->diag);

@@ -89,15 +89,14 @@ enum tmk_status tmk_qdq_tell(struct tmk_qdq *q, const struct tmk_encoding *encod
                              const char *why) {
     if (q->options->tell)
         q->options->tell(q->options->context, encoding, why);
-    return tmk_ptrmap_put(&q->told, encoding, q) ? TMK_OK : tmk_nomem(q->diag);
+    void *how = why ? (void *)(uintptr_t)encoding : q;
+    return tmk_ptrmap_put(&q->told, encoding, how) ? TMK_OK : tmk_nomem(q->diag);
 }
 
 /* Of an encoding that nobody told anything of yet. */
 static const char *why_not(const struct tmk_qdq *q, const struct originals *all,
                            const struct tmk_encoding *e) {
     const struct tmk_value *value = e->id < all->n ? all->list[e->id] : NULL;
-    if (!tmk_dtype_is_integer(e->dtype))
-        return "8-bit floats have no QuantizeLinear here";
     for (uint32_t i = 0; i < q->n_marks; i++)
         if (q->marks[i]->id == e->id)
             return q->marks[i]->value ? "nothing reads the value under this encoding"
@@ -113,8 +112,13 @@ static enum tmk_status tell_the_rest(struct tmk_qdq *q) {
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < q->encodings->n_items; i++) {
         const struct tmk_encoding *e = &q->encodings->items[i];
+        const struct tmk_encoding *result = tmk_ptrmap_get(&q->folded, e);
+        for (const struct tmk_encoding *next = result; next;
+             next = tmk_ptrmap_get(&q->folded, next))
+            result = next;
+        const bool in_result = result && tmk_ptrmap_get(&q->told, result) == q;
         if (!tmk_ptrmap_get(&q->told, e))
-            status = tmk_qdq_tell(q, e, why_not(q, &all, e));
+            status = tmk_qdq_tell(q, e, in_result ? NULL : why_not(q, &all, e));
     }
     free(all.list);
     return status;
@@ -179,6 +183,7 @@ static enum tmk_status quantize_qdq(const struct tmk_graph *graph,
     tmk_ptrmap_finish(&q.by_value);
     tmk_ptrmap_finish(&q.enlarged);
     tmk_ptrmap_finish(&q.derived);
+    tmk_ptrmap_finish(&q.folded);
     tmk_ptrmap_finish(&q.told);
     tmk_arena_finish(&q.arena);
     if (status == TMK_OK)

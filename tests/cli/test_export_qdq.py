@@ -3,7 +3,7 @@
 import json
 
 import onnx_bytes as ob
-from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, files, folder, main, npy_bytes, tidemark
+from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, files, folder, main, npy_bytes, tidemark
 
 
 def start(path):
@@ -117,6 +117,23 @@ def test_where_the_option_against_overflow_makes_it_fail():
             tidemark("calibrate", path / "p.json", "--dtype", kind, *scheme, "-o", path / "enc.json", "--quiet").expect(DONE)
             done = tidemark(*words).expect(DONE)
             assert ("x64quantprecision" in done.err and "'c_quantized'" in done.err) == said, done
+
+
+def test_float8_is_no_success():
+    """Nor with a weight that an operator makes, which becomes an initializer."""
+    nodes = [ob.node("Reshape", ["w", "s"], ["v"], "shape"), ob.node("MatMul", ["x", "v"], ["y"], "product")]
+    weights = [ob.tensor("w", [8], [1, 2, 3, 4, 5, 6, 7, 8]), ob.tensor("s", [2], [4, 2], ob.INT64)]
+    with folder() as path:
+        (path / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", [1, 4])], [ob.value("y", [1, 2])], weights))
+        (path / "x.npy").write_bytes(npy_bytes((4, 4), [i / 8 - 1 for i in range(16)]))
+        tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "--quiet", "-o", path / "p.json").expect(DONE)
+        words = ["export", path / "enc.json", "--model", path / "m.onnx", "--to", "qdq", "-o", path / "q.onnx"]
+        for weight, status in (("float8_e4m3fn", ANSWER_NO), ("int8", DONE)):
+            tidemark("calibrate", path / "p.json", "--dtype", "float8_e4m3fn", "--weights-dtype", weight, "-o", path / "enc.json",
+                     "--quiet").expect(DONE)
+            done = tidemark(*words)
+            assert done.status == status and ("q.onnx" in files(path)) == (status == DONE) and "only" in done.err, done
+        assert "left out" in done.err and b"DequantizeLinear" in (path / "q.onnx").read_bytes(), done
 
 
 def test_activations_have_one_scale_unless_asked_otherwise():

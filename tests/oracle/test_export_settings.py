@@ -2,10 +2,11 @@
 """Exports of encodings of many kinds, read by ONNX Runtime: QDQ models load and run, optimised and not, and quantize_static does
 what the calibration cache tells to call. Real networks, and small ones made here for what is known to go wrong."""
 import json
+import shutil
 import subprocess
 import warnings
 
-from oracle import PROGRAM, folder, main, model_of, onnx, onnxruntime, present, profile, samples, skip, sources, tidemark
+from oracle import PROGRAM, SHARED, LeftOut, folder, main, model_of, onnx, onnxruntime, present, profile, samples, skip, sources, tidemark
 
 import numpy as np
 from onnx import helper
@@ -183,6 +184,32 @@ def test_the_cache_holds_what_other_settings_ask_for():
                 export(path, model, "ort-cache", "cache.json")
                 quantize_static(str(model), str(path / "theirs.onnx"), None, calibration_cache_path=str(path / "cache.json"))
                 assert run(path / "theirs.onnx", feeds), name
+
+
+# ---- formats that change a file of the consumer's own ----
+
+TEMPLATES = {"openvino": "openvino/twoconv.xml", "ncnn-int8": "ncnn/twoconv.param", "rknn": "rknn/twoconv.quantization.cfg"}
+
+
+def test_formats_with_a_template_count_what_they_were_given():
+    examples = SHARED / "formats" / "examples"
+    if not examples.is_dir():
+        raise LeftOut(f"there is no {examples}")
+    model = examples / "twoconv.onnx"
+    with folder() as path:
+        profile(model, examples / "calib_x.npy", path / "p.json")
+        for kind in KINDS:
+            calibrate(path, kind)
+            given = len(json.loads((path / "enc.json").read_text())["encodings"])
+            for name, template in TEMPLATES.items():
+                (path / "out").mkdir()
+                done = subprocess.run([PROGRAM, "export", path / "enc.json", "--model", model, "--to", name, "--template", examples / template,
+                                       "-o", path / "out" / template.split("/")[1], "--json"], capture_output=True, text=True, check=False)
+                told, where = json.loads(done.stdout), f"{name}, {kind}: {done.stderr}"
+                assert done.returncode == (0 if told["written"] else 1) and bool(told["written"]) == any((path / "out").iterdir()), where
+                assert told["encodings"] == given == told["written"] + len(told["skipped"]), where
+                assert all(skip["why"] for skip in told["skipped"]), where
+                shutil.rmtree(path / "out")
 
 
 if __name__ == "__main__":
