@@ -106,7 +106,7 @@ static void put_floats(const struct tmk_stats *stats, struct cells *cells) {
         snprintf(cells->text[MIN], 32, "%.5g", (double)s.min);
         snprintf(cells->text[MAX], 32, "%.5g", (double)s.max);
         snprintf(cells->text[MEAN], 32, "%.4g", s.mean);
-        snprintf(cells->text[STD], 32, "%.4g", s.std);
+        snprintf(cells->text[STD], 32, "%s%.4g", tmk_summary_std_is_close(&s) ? "" : "~", s.std);
     } else {
         for (int c = MIN; c <= STD; c++)
             snprintf(cells->text[c], 32, "-");
@@ -225,8 +225,10 @@ static void print_statistics(const struct tmk_stats *stats) {
     if (s.finite) {
         print_where("min", s.min, s.min_at);
         print_where("max", s.max, s.max_at);
-        printf("  %-18s %.9g\n  %-18s %.9g\n  %-18s %.17g\n", "mean", s.mean, "std", s.std, "sum",
-               s.sum);
+        printf("  %-18s %.9g\n  %-18s %.9g", "mean", s.mean, "std", s.std);
+        if (!tmk_summary_std_is_close(&s))
+            printf(" (estimated; between %.9g and %.9g)", s.std_lo, s.std_hi);
+        printf("\n  %-18s %.17g\n", "sum", s.sum);
     }
     printf("  %-18s %llu (%llu of them -0), %llu negative, %llu denormal\n", "zeros",
            (unsigned long long)s.zeros, (unsigned long long)s.negative_zeros,
@@ -395,6 +397,8 @@ static void print_json_figures(const struct tmk_profile_tensor *tensor) {
     if (s.finite)
         printf(", \"min\": %.9g, \"max\": %.9g, \"mean\": %.17g, \"std\": %.17g", (double)s.min,
                (double)s.max, s.mean, s.std);
+    if (s.finite && !tmk_summary_std_is_close(&s))
+        printf(", \"std_bracket\": {\"low\": %.17g, \"high\": %.17g}", s.std_lo, s.std_hi);
     print_json_tops(&tensor->tops);
 }
 

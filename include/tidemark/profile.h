@@ -28,7 +28,7 @@ extern "C" {
 
 #define TMK_PROFILE_FORMAT "tidemark-profile"
 /* A file of the same major version always reads; see docs/profile-format.md, "Versions". */
-enum { TMK_PROFILE_MAJOR = 1, TMK_PROFILE_MINOR = 3 };
+enum { TMK_PROFILE_MAJOR = 1, TMK_PROFILE_MINOR = 4 };
 
 /* What a value is to its network. X(name, number, text) */
 #define TMK_PROFILE_KIND_LIST(X)                                                                   \

@@ -11,6 +11,9 @@
  * bfloat16's truncation), 65,536 of them, each under 0.8 % wide. Per bin the state keeps how many
  * nonzero finite elements fell there, and the exact sum `low` of their 16 dropped mantissa bits; so
  * sums and bin means are exact. Zeros, NaN and infinities are counted apart and are in no bin.
+ * While at most 192 bins are used, and no sum exceeds 64 bits, it also keeps the exact sum of the
+ * squares of those 16 bits: so the sum of squares is exact where values lie close together, which
+ * is where bins tell too little of the standard deviation.
  *
  * Order of values: by sign and magnitude, and -0 below +0. NaN and infinities are never an extreme.
  *
@@ -34,7 +37,8 @@ extern "C" {
 /* How finely elements are told apart. All levels keep every count, and the extremes with their
  * places. HISTOGRAM keeps the 65,536 bins. RANGE costs the same while observing and stores one bin
  * an octave (a sign and an exponent; `low` sums all 23 mantissa bits): a state of about a hundred
- * numbers; the exact sum, no quantile, and the bracket of the sum of squares is some per cent wide.
+ * numbers; the exact sum, no quantile, and the bracket of the sum of squares is some per cent wide
+ * (no squares are kept).
  * MINMAX has no bins, so no moments either, and costs a fifth of the others. */
 enum tmk_stats_level { TMK_STATS_RANGE = 1, TMK_STATS_HISTOGRAM = 2, TMK_STATS_MINMAX = 3 };
 
@@ -213,7 +217,8 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_sh
                                                              const struct tmk_stats_shadow *src,
                                                              struct tmk_diag *diag);
 /* The state of y from x's, which was observed with this shadow from its first element on (or its
- * merges with those of others so observed). Equal to observing y, bit for bit, encoding included.
+ * merges with those of others so observed). Equal to observing y, bit for bit, encoding included,
+ * but that squares are kept only where x's are.
  * TMK_UNSUPPORTED: it does not follow at this level, or elements of x were excluded; TMK_NOMEM. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
                                                              const struct tmk_stats_shadow *shadow,
@@ -261,7 +266,7 @@ TMK_API void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *ou
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_stats_decode(const void *bytes, size_t len, struct tmk_stats **out, struct tmk_diag *diag);
 
-/* A state in numbers. The fields down to `channel_max` are the state itself (with tmk_stats_bins
+/* A state in numbers. The fields down to `squares` are the state itself (with tmk_stats_bins
  * they rebuild it); the rest follows from them, by arithmetic in a fixed order: equal states give
  * equal bits. */
 struct tmk_summary {
@@ -281,10 +286,13 @@ struct tmk_summary {
     bool channel_conflict;
     size_t channels; /* 0: no channels */
     const float *channel_min,
-        *channel_max; /* [channels], the state's memory, valid until it changes;
-                         +inf and -inf for a channel without finite elements */
+        *channel_max;        /* [channels], the state's memory, valid until it changes;
+                                +inf and -inf for a channel without finite elements */
+    const uint64_t *squares; /* [bins_used], for tmk_stats_restore: what tmk_stats_squares writes;
+                                NULL: not kept. tmk_stats_summary leaves it NULL */
 
-    uint64_t finite; /* count - nan - posinf - neginf - excluded */
+    bool squares_kept; /* tmk_stats_squares has them */
+    uint64_t finite;   /* count - nan - posinf - neginf - excluded */
     /* at MINMAX, what follows is not known: 0 here, and NaN from `sum` on */
     uint64_t denormals; /* finite, not zero, below 2^-126 in magnitude */
     uint64_t negatives; /* finite and below zero; -0 is not */
@@ -293,10 +301,15 @@ struct tmk_summary {
     double sumsq_lo; /* the sum of squares lies in [sumsq_lo, sumsq_hi]: proven, rounded outwards */
     double sumsq_hi; /* at HISTOGRAM, hi <= lo * (1 + 2^-15) when no element is denormal */
     double sumsq_est; /* for elements spread evenly inside each bin */
-    double variance;  /* sumsq_est / finite - mean^2, at least 0; NaN when there are none */
+    double variance;  /* for the same; NaN when there are none */
     double std;       /* its root */
+    double
+        std_lo; /* std of the elements lies in [std_lo, std_hi]: proven, from the same integers. */
+    double std_hi; /* Within 2^-48 of each other where squares are kept. */
 };
 TMK_API void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out);
+/* Is `std` proven to be within a relative error of 1e-5? Also true where there is none. */
+TMK_API bool tmk_summary_std_is_close(const struct tmk_summary *summary);
 /* The same without reading the bins: `bins_used`, `denormals`, `negatives` and all from `sum` on
  * are 0. */
 TMK_API void tmk_stats_facts(const struct tmk_stats *stats, struct tmk_summary *out);
@@ -307,11 +320,15 @@ TMK_API void tmk_stats_facts(const struct tmk_stats *stats, struct tmk_summary *
 TMK_API void tmk_stats_bins(const struct tmk_stats *stats, uint16_t *bin, uint64_t *count,
                             uint64_t *low);
 
+/* The sums of squares of the dropped bits, bin by bin in the order of tmk_stats_bins; `squares`
+ * holds summary.bins_used entries. False, and nothing is written, where they are not kept. */
+TMK_API bool tmk_stats_squares(const struct tmk_stats *stats, uint64_t *squares);
+
 /* A state from a summary's first part and the rows of tmk_stats_bins (facts->bins_used of them),
  * for readers of profiles. Derived fields are not looked at. TMK_FORMAT, with what is wrong, unless
  * the books balance: counts add up; bins ascend, are finite and not empty; each `low` is possible
- * for its count; the extremes are the ends of the lowest and the highest bin; the channels'
- * extremes are those of the whole. TMK_NOMEM. */
+ * for its count, and each entry of `squares` for its count and `low`; the extremes are the ends of
+ * the lowest and the highest bin; the channels' extremes are those of the whole. TMK_NOMEM. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_stats_restore(const struct tmk_summary *facts,
                                                         const uint16_t *bin, const uint64_t *count,
                                                         const uint64_t *low, struct tmk_stats **out,

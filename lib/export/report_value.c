@@ -153,6 +153,10 @@ static enum tmk_status put_numbers(const struct tmk_profile_tensor *t, const str
     tmk_json_put_float(out, "max", s->max);
     tmk_json_put_double(out, "mean", s->mean);
     tmk_json_put_double(out, "std", s->std);
+    if (!tmk_summary_std_is_close(s)) {
+        tmk_json_put_double(out, "std_low", s->std_lo);
+        tmk_json_put_double(out, "std_high", s->std_hi);
+    }
     tmk_json_put_u64(out, "zeros", s->zeros);
     if (s->nan)
         tmk_json_put_u64(out, "nan", s->nan);

@@ -109,6 +109,7 @@ static enum tmk_status carry_state(struct tmk_carrying *c, const struct tmk_line
     struct tmk_summary is;
     tmk_stats_summary(teller->stats, &is);
     tmk_stats_bins(teller->stats, c->bins.bin, c->bins.count, c->bins.low);
+    is.squares = tmk_stats_squares(teller->stats, c->bins.squares) ? c->bins.squares : NULL;
     if (view->reshaped || view->rank) {
         forget_index(&is.min_at);
         forget_index(&is.max_at);

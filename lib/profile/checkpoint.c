@@ -16,7 +16,7 @@
 
 static const char magic[] = {'T', 'M', 'K', 'C', 'H', 'K', 'P', 'T'};
 enum {
-    VERSION = 2,
+    VERSION = 3,
     HEAD_BYTES = sizeof magic + 4 + 8, /* before what is checked field by field */
     TAIL_BYTES = 8,
     VALUE_BYTES = 16 /* a value takes so many or more */

@@ -16,8 +16,9 @@ enum tmk_status tmk_profile_bins_init(struct tmk_profile_bins *bins, struct tmk_
         malloc(TMK_PROFILE_MAX_BINS * sizeof *bins->bin),
         malloc(TMK_PROFILE_MAX_BINS * sizeof *bins->count),
         malloc(TMK_PROFILE_MAX_BINS * sizeof *bins->low),
+        malloc(TMK_PROFILE_MAX_BINS * sizeof *bins->squares),
     };
-    if (bins->bin && bins->count && bins->low)
+    if (bins->bin && bins->count && bins->low && bins->squares)
         return TMK_OK;
     tmk_profile_bins_finish(bins);
     return tmk_nomem(diag);
@@ -27,7 +28,8 @@ void tmk_profile_bins_finish(struct tmk_profile_bins *bins) {
     free(bins->bin);
     free(bins->count);
     free(bins->low);
-    *bins = (struct tmk_profile_bins){NULL, NULL, NULL};
+    free(bins->squares);
+    *bins = (struct tmk_profile_bins){0};
 }
 
 const char *tmk_profile_level_name(const struct tmk_profile_tensor *tensor) {

@@ -15,7 +15,7 @@ enum { TMK_PROFILE_MAX_BINS = 65536 };
 /* Room for one histogram at a time. */
 struct tmk_profile_bins {
     uint16_t *bin; /* [TMK_PROFILE_MAX_BINS], as the others */
-    uint64_t *count, *low;
+    uint64_t *count, *low, *squares;
 };
 TMK_NODISCARD enum tmk_status tmk_profile_bins_init(struct tmk_profile_bins *bins,
                                                     struct tmk_diag *diag);

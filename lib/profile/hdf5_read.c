@@ -88,7 +88,8 @@ static enum tmk_status check_words(struct tmk_h5_reader *r, struct tmk_h5_tensor
 
 /* The flat parts that belong to the rows of /tensors, in their order. */
 struct parts {
-    struct tmk_h5_in bin_offsets, bins, counts, low;
+    struct tmk_h5_in bin_offsets, bins, counts, low, squares;
+    bool has_squares; /* since 1.4 */
     struct tmk_h5_in channel_offsets, channel_min, channel_max;
 };
 
@@ -97,6 +98,9 @@ static enum tmk_status open_parts(struct tmk_h5_reader *r, struct parts *p) {
     TMK_TRY(tmk_h5_open_column(r, "histograms/bins", TMK_HDF5_U16, &p->bins));
     TMK_TRY(tmk_h5_open_column(r, "histograms/counts", TMK_HDF5_U64, &p->counts));
     TMK_TRY(tmk_h5_open_column(r, "histograms/low", TMK_HDF5_U64, &p->low));
+    TMK_TRY(tmk_h5_has(r, "histograms/squares", &p->has_squares));
+    if (p->has_squares)
+        TMK_TRY(tmk_h5_open_column(r, "histograms/squares", TMK_HDF5_U64, &p->squares));
     TMK_TRY(tmk_h5_open_column(r, "channels/offsets", TMK_HDF5_U64, &p->channel_offsets));
     TMK_TRY(tmk_h5_open_column(r, "channels/min", TMK_HDF5_F32, &p->channel_min));
     return tmk_h5_open_column(r, "channels/max", TMK_HDF5_F32, &p->channel_max);
@@ -167,10 +171,13 @@ static enum tmk_status read_stats(struct tmk_h5_reader *r, const struct tmk_h5_t
         .std = row->std,
         .sumsq_lo = row->sum_squares_low,
         .sumsq_hi = row->sum_squares_high,
+        .squares = p->has_squares && row->squares_kept && n_bins ? r->bins.squares : NULL,
     };
     TMK_TRY(tmk_h5_take(r, &p->bins, r->bins.bin, n_bins));
     TMK_TRY(tmk_h5_take(r, &p->counts, r->bins.count, n_bins));
     TMK_TRY(tmk_h5_take(r, &p->low, r->bins.low, n_bins));
+    if (p->has_squares)
+        TMK_TRY(tmk_h5_take(r, &p->squares, r->bins.squares, n_bins));
     enum tmk_status status = take_channels(r, p, (size_t)n_channels, &facts, &channels);
     if (status == TMK_OK)
         status = tmk_profile_set_stats(t, &facts, &r->bins, r->diag);
@@ -227,8 +234,9 @@ static enum tmk_status read_row(struct tmk_h5_reader *r, void *bytes, void *cont
 
 static enum tmk_status check_ends(struct tmk_h5_reader *r, const struct cursor *c) {
     const struct parts *p = &c->parts;
-    const struct tmk_h5_in *all[] = {&p->bin_offsets,     &p->bins,        &p->counts,     &p->low,
-                                     &p->channel_offsets, &p->channel_min, &p->channel_max};
+    const struct tmk_h5_in *all[] = {&p->bin_offsets, &p->bins,       &p->counts,
+                                     &p->low,         &p->squares,    &p->channel_offsets,
+                                     &p->channel_min, &p->channel_max};
     for (size_t i = 0; i < TMK_COUNT(all); i++)
         if (all[i]->at != all[i]->size)
             return tmk_fail(r->diag, TMK_FORMAT, "'%s' holds more than the values need",

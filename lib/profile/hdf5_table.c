@@ -62,6 +62,9 @@ static const struct tmk_h5_column tensor_columns[] = {
     TMK_H5_COLUMN(U8, channel_conflict, "",
                   "1: updates disagreed on the channels, which were dropped"),
     LATER_COLUMN(U64, excluded, "elements", "elements that were left out, see the setting exclude"),
+    LATER_COLUMN(F64, std_low, "1", "the standard deviation is at least this"),
+    LATER_COLUMN(F64, std_high, "1", "the standard deviation is at most this"),
+    LATER_COLUMN(U8, squares_kept, "", "1: /histograms/squares are known of the value"),
 };
 #undef ROW
 

@@ -64,6 +64,8 @@ struct tmk_h5_tensor {
     int32_t channel_axis; /* -1: none */
     uint8_t channel_conflict;
     uint64_t excluded;
+    double std_low, std_high;
+    uint8_t squares_kept;
 };
 
 /* A row of /consumers: one reader of one value. */

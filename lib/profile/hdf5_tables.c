@@ -52,8 +52,11 @@ static void put_summary(struct tmk_h5_tensor *row, const struct tmk_stats *stats
     row->sum = is.sum;
     row->mean = is.mean;
     row->std = is.std;
+    row->std_low = is.std_lo;
+    row->std_high = is.std_hi;
     row->sum_squares_low = is.sumsq_lo;
     row->sum_squares_high = is.sumsq_hi;
+    row->squares_kept = is.squares_kept;
     row->channel_axis = is.channels ? is.channel_axis : -1;
     row->channel_conflict = is.channel_conflict;
 }
@@ -61,6 +64,7 @@ static void put_summary(struct tmk_h5_tensor *row, const struct tmk_stats *stats
 static void put_numbers(struct tmk_h5_tensor *row, const struct tmk_profile_tensor *t) {
     row->min = row->max = NAN;
     row->sum = row->mean = row->std = row->sum_squares_low = row->sum_squares_high = NAN;
+    row->std_low = row->std_high = NAN;
     row->min_sample = row->min_index = row->max_sample = row->max_index = TMK_NOWHERE;
     row->first_nonfinite_sample = row->first_nonfinite_index = TMK_NOWHERE;
     row->channel_axis = -1;

@@ -63,10 +63,14 @@ static enum tmk_status write_histograms(struct tmk_h5_writer *w) {
                       counts = tmk_h5_new_column(h, group, "counts", H5T_STD_U64LE,
                                                  H5T_NATIVE_UINT64, total, TMK_H5_CHUNK_ELEMENTS),
                       low = tmk_h5_new_column(h, group, "low", H5T_STD_U64LE, H5T_NATIVE_UINT64,
-                                              total, TMK_H5_CHUNK_ELEMENTS);
+                                              total, TMK_H5_CHUNK_ELEMENTS),
+                      squares = tmk_h5_new_column(h, group, "squares", H5T_STD_U64LE,
+                                                  H5T_NATIVE_UINT64, total, TMK_H5_CHUNK_ELEMENTS);
     tmk_h5_describe(h, bins.dataset, "", "upper 16 bits of the float32: position in /bin_edges");
     tmk_h5_describe(h, counts.dataset, "elements", "elements in the bin");
     tmk_h5_describe(h, low.dataset, "", "sum of the mantissa bits that the bin drops");
+    tmk_h5_describe(h, squares.dataset, "",
+                    "sum of their squares, of values with squares_kept; else 0");
     for (uint32_t i = 0; i < p->n_tensors; i++) {
         struct tmk_summary is;
         if (!p->tensors[i].stats)
@@ -76,6 +80,9 @@ static enum tmk_status write_histograms(struct tmk_h5_writer *w) {
         tmk_h5_append(h, &bins, w->bins.bin, is.bins_used);
         tmk_h5_append(h, &counts, w->bins.count, is.bins_used);
         tmk_h5_append(h, &low, w->bins.low, is.bins_used);
+        if (!tmk_stats_squares(p->tensors[i].stats, w->bins.squares))
+            memset(w->bins.squares, 0, is.bins_used * sizeof *w->bins.squares);
+        tmk_h5_append(h, &squares, w->bins.squares, is.bins_used);
     }
     return TMK_OK;
 }

@@ -108,8 +108,9 @@ static enum tmk_status get_counts(const cJSON *object, const char *key, uint64_t
     return TMK_OK;
 }
 
-static enum tmk_status get_histogram(struct reader *r, const cJSON *item, uint32_t *n) {
-    static const char *const keys[] = {"bins", "counts", "low"};
+static enum tmk_status get_histogram(struct reader *r, const cJSON *item,
+                                     struct tmk_summary *facts) {
+    static const char *const keys[] = {"bins", "counts", "low", "squares"};
     const cJSON *bins, *bin;
     uint32_t i = 0;
     TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), tmk_profile_is_strict(r->profile), r->diag));
@@ -122,8 +123,11 @@ static enum tmk_status get_histogram(struct reader *r, const cJSON *item, uint32
     }
     TMK_TRY(get_counts(item, "counts", r->bins.count, i, r->diag));
     TMK_TRY(get_counts(item, "low", r->bins.low, i, r->diag));
-    *n = i;
-    return TMK_OK;
+    facts->bins_used = i;
+    if (!tmk_json_member(item, "squares"))
+        return TMK_OK;
+    facts->squares = r->bins.squares;
+    return get_counts(item, "squares", r->bins.squares, i, r->diag);
 }
 
 static enum tmk_status get_extremes(const cJSON *object, const char *key, float nothing,
@@ -222,6 +226,7 @@ static enum tmk_status get_stats(struct reader *r, const cJSON *item, enum tmk_s
         "channels",    "channel_conflict",
         "histogram",   "nonfinite",
         "top_samples", "excluded",
+        "std_bracket",
     };
     struct tmk_summary facts = {.level = level, .channel_axis = -1};
     float *min = NULL, *max = NULL;
@@ -229,7 +234,7 @@ static enum tmk_status get_stats(struct reader *r, const cJSON *item, enum tmk_s
                 *tops = tmk_json_member(item, "top_samples");
     TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), tmk_profile_is_strict(r->profile), r->diag));
     TMK_TRY(get_facts(item, &facts, r->diag));
-    TMK_TRY(tmk_in(r->diag, get_histogram(r, tmk_json_member(item, "histogram"), &facts.bins_used),
+    TMK_TRY(tmk_in(r->diag, get_histogram(r, tmk_json_member(item, "histogram"), &facts),
                    "'histogram'"));
     enum tmk_status status = TMK_OK;
     if (tops)

@@ -92,6 +92,8 @@ static void put_histogram(struct tmk_json_out *to, const struct tmk_stats *stats
     tmk_text_finish(&text);
     put_counts(&histogram, "counts", bins->count, n);
     put_counts(&histogram, "low", bins->low, n);
+    if (n && tmk_stats_squares(stats, bins->squares))
+        put_counts(&histogram, "squares", bins->squares, n);
     tmk_json_put_child(to, "histogram", &histogram);
 }
 
@@ -119,6 +121,14 @@ static void put_channels(struct tmk_json_out *to, const struct tmk_summary *is) 
     tmk_json_put_child(to, "channels", &channels);
 }
 
+static void put_bracket(struct tmk_json_out *to, const char *key, double low, double high) {
+    cJSON *item = cJSON_CreateObject();
+    struct tmk_json_out bracket = {item, !item};
+    tmk_json_put_double(&bracket, "low", low);
+    tmk_json_put_double(&bracket, "high", high);
+    tmk_json_put_child(to, key, &bracket);
+}
+
 static void put_stats(struct tmk_json_out *to, const struct tmk_stats *stats,
                       const struct tmk_profile_bins *bins) {
     struct tmk_summary is;
@@ -143,11 +153,9 @@ static void put_stats(struct tmk_json_out *to, const struct tmk_stats *stats,
     tmk_json_put_double(to, "sum", is.sum);
     tmk_json_put_double(to, "mean", is.mean);
     tmk_json_put_double(to, "std", is.std);
-    cJSON *item = cJSON_CreateObject();
-    struct tmk_json_out squares = {item, !item};
-    tmk_json_put_double(&squares, "low", is.sumsq_lo);
-    tmk_json_put_double(&squares, "high", is.sumsq_hi);
-    tmk_json_put_child(to, "sum_squares", &squares);
+    if (!tmk_summary_std_is_close(&is))
+        put_bracket(to, "std_bracket", is.std_lo, is.std_hi);
+    put_bracket(to, "sum_squares", is.sumsq_lo, is.sumsq_hi);
     put_channels(to, &is);
     put_histogram(to, stats, is.bins_used, bins);
 }

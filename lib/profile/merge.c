@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "profile/checkpoint.h"
 #include "profile/format.h"
+#include "stats/state.h"
 
 /* ---- are they of one run? ---- */
 
@@ -419,6 +420,25 @@ static enum tmk_status join_bad(struct tmk_profile *dst, const struct tmk_profil
     return status;
 }
 
+/* In one run, what follows from a value without squares has none. */
+static void coarsen_derived(struct tmk_profile *profile) {
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t i = 0; i < profile->n_tensors; i++) {
+            struct tmk_profile_tensor *t = &profile->tensors[i];
+            bool narrow = t->stats && tmk_stats_is_narrow(t->stats) && t->stats->n_wide;
+            for (uint32_t k = 0; k < t->n_sources && narrow; k++) {
+                const struct tmk_profile_tensor *from = tmk_profile_by_id(profile, t->sources[k]);
+                if (!from || !from->stats || tmk_stats_is_narrow(from->stats))
+                    continue;
+                tmk_stats_coarsen(t->stats);
+                narrow = false;
+                again = true;
+            }
+        }
+    }
+}
+
 static enum tmk_status add_up(struct tmk_profile *dst, const struct tmk_profile *src,
                               const struct tmk_profile_range *ranges, uint32_t n,
                               struct tmk_diag *diag) {
@@ -431,6 +451,7 @@ static enum tmk_status add_up(struct tmk_profile *dst, const struct tmk_profile 
             status = add_value(dst, t, &src->tensors[i], diag);
         TMK_TRY(tmk_in(diag, status, "p%" PRIu32 " '%s'", t->id, t->name));
     }
+    coarsen_derived(dst);
     TMK_TRY(add_header(dst, src, diag));
     TMK_TRY(join_bad(dst, src, diag));
     TMK_TRY(tmk_profile_set_ranges(dst, ranges, n, diag));

@@ -2,15 +2,16 @@
 /* A state as canonical bytes. After the magic, version and level (numbers, see wire.h): count, nan,
  * posinf, neginf, excluded, zeros, negative zeros, samples, updates; when something finite was seen
  * min, its place, max, its place; when something else was, its first place; channels (0 none, 2
- * conflict, or 1, axis, count and each one's min and max bits); used bins, each with the distance
- * from the one before (from -1 at first), count and low. */
+ * conflict, or 1, axis, count and each one's min and max bits); used bins and, where there are
+ * some, 1 if squares are kept, else 0; each with the distance from the one before (from -1 at
+ * first), count, low and, if they are kept, squares. */
 #include <stdlib.h>
 
 #include "base/diag.h"
 #include "stats/state.h"
 #include "stats/wire.h"
 
-static const char magic[] = {'T', 'M', 'K', 'S', 2}; /* and the version */
+static const char magic[] = {'T', 'M', 'K', 'S', 3}; /* and the version */
 enum { BIN_BYTES = 3 };                              /* a bin takes three bytes or more */
 
 static void put_channels(struct tmk_text *out, const struct tmk_channels *channels) {
@@ -34,6 +35,9 @@ static void put_bins(struct tmk_text *out, const struct tmk_stats *stats) {
             used += octave.count[i] > 0;
     }
     tmk_put_number(out, used);
+    const bool squares = used && tmk_stats_is_narrow(stats);
+    if (used)
+        tmk_put_number(out, squares);
     int before = -1;
     for (unsigned o = 0; o < TMK_OCTAVES; o++) {
         if (!tmk_stats_octave(stats, o, &octave))
@@ -45,6 +49,8 @@ static void put_bins(struct tmk_text *out, const struct tmk_stats *stats) {
             tmk_put_number(out, (uint64_t)(bin - before));
             tmk_put_number(out, octave.count[i]);
             tmk_put_number(out, octave.low[i]);
+            if (squares)
+                tmk_put_number(out, octave.squares[i]);
             before = bin;
         }
     }
@@ -78,7 +84,7 @@ void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *out) {
 /* What decoding allocates. */
 struct rows {
     float *channel_min, *channel_max;
-    uint64_t *count, *low;
+    uint64_t *count, *low, *squares;
     uint16_t *bin;
 };
 
@@ -147,8 +153,12 @@ static enum tmk_status get_bins(struct tmk_reader *in, struct tmk_summary *facts
     rows->bin = malloc((size_t)used * sizeof *rows->bin);
     rows->count = malloc((size_t)used * sizeof *rows->count);
     rows->low = malloc((size_t)used * sizeof *rows->low);
-    if (!rows->bin || !rows->count || !rows->low)
+    rows->squares = malloc((size_t)used * sizeof *rows->squares);
+    if (!rows->bin || !rows->count || !rows->low || !rows->squares)
         return tmk_nomem(diag);
+    const uint64_t squares = tmk_get_number(in);
+    in->failed |= squares > 1;
+    facts->squares = squares ? rows->squares : NULL;
     int64_t bin = -1;
     for (uint32_t i = 0; i < used; i++) {
         uint64_t distance = tmk_get_number(in);
@@ -159,6 +169,8 @@ static enum tmk_status get_bins(struct tmk_reader *in, struct tmk_summary *facts
         rows->bin[i] = (uint16_t)bin;
         rows->count[i] = tmk_get_number(in);
         rows->low[i] = tmk_get_number(in);
+        if (squares)
+            rows->squares[i] = tmk_get_number(in);
     }
     return TMK_OK;
 }
@@ -183,5 +195,6 @@ enum tmk_status tmk_stats_decode(const void *bytes, size_t len, struct tmk_stats
     free(rows.bin);
     free(rows.count);
     free(rows.low);
+    free(rows.squares);
     return status;
 }

@@ -33,16 +33,25 @@ uint32_t tmk_stats_place_of(const struct tmk_stats *stats, unsigned bin) {
     return low;
 }
 
-void tmk_stats_add_bin(struct tmk_stats *stats, unsigned bin, uint64_t count, uint64_t low) {
-    uint32_t at = tmk_stats_place_of(stats, bin);
+/* False: the sum of squares has left 64 bits. */
+static bool add(struct tmk_wide *to, const struct tmk_wide *more, uint64_t times) {
+    uint64_t squares;
+    to->count += more->count * times;
+    to->low += more->low * times;
+    return !__builtin_mul_overflow(more->squares, times, &squares) &&
+           !__builtin_add_overflow(to->squares, squares, &to->squares);
+}
+
+void tmk_stats_add_bin(struct tmk_stats *stats, const struct tmk_wide *more) {
+    uint32_t at = tmk_stats_place_of(stats, more->bin);
     struct tmk_wide *wide = stats->wide + at;
-    if (at == stats->n_wide || wide->bin != bin) {
+    if (at == stats->n_wide || wide->bin != more->bin) {
         memmove(wide + 1, wide, (stats->n_wide++ - at) * sizeof *wide);
-        *wide = (struct tmk_wide){.bin = (uint16_t)bin};
-        tmk_stats_note_octave(stats, bin);
+        *wide = (struct tmk_wide){.bin = more->bin};
+        tmk_stats_note_octave(stats, more->bin);
     }
-    wide->count += count;
-    wide->low += low;
+    if (!add(wide, more, 1) || stats->n_wide > TMK_NARROW)
+        tmk_stats_coarsen(stats);
 }
 
 uint32_t tmk_stats_fresh(const struct tmk_stats *stats, const struct tmk_wide *more, size_t n) {
@@ -62,6 +71,7 @@ bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, si
         return false;
     struct tmk_wide *wide = stats->wide;
     uint32_t from = stats->n_wide, to = from + fresh;
+    bool narrow = to <= TMK_NARROW;
     stats->n_wide = to;
     while (n-- > 0) { /* from the last, so that each is moved once */
         while (from > 0 && wide[from - 1].bin > more[n].bin)
@@ -70,10 +80,11 @@ bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, si
             wide[--to] = wide[--from];
         else
             wide[--to] = (struct tmk_wide){.bin = more[n].bin};
-        wide[to].count += more[n].count * times;
-        wide[to].low += more[n].low * times;
+        narrow &= add(&wide[to], &more[n], times);
         tmk_stats_note_octave(stats, more[n].bin);
     }
+    if (!narrow)
+        tmk_stats_coarsen(stats);
     return true;
 }
 

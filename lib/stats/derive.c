@@ -48,8 +48,8 @@ static enum tmk_status add_value(struct tmk_stats *stats, float value, uint64_t 
         return TMK_OK;
     if (!tmk_stats_reserve(stats, 1))
         return tmk_nomem(diag);
-    tmk_stats_add_bin(stats, bin - bin % (TMK_OCTAVE / tmk_stats_bins_an_octave(stats->level)),
-                      count, 0);
+    bin -= bin % (TMK_OCTAVE / tmk_stats_bins_an_octave(stats->level));
+    tmk_stats_add_bin(stats, &(struct tmk_wide){.count = count, .bin = (uint16_t)bin});
     return TMK_OK;
 }
 
@@ -84,7 +84,9 @@ static enum tmk_status clamp_bins(struct tmk_stats *dst, const struct tmk_stats 
                 continue;
             if (!tmk_stats_reserve(dst, 1))
                 return tmk_nomem(diag);
-            tmk_stats_add_bin(dst, o * TMK_OCTAVE + i, octave.count[i], octave.low[i]);
+            tmk_stats_add_bin(dst, &(struct tmk_wide){octave.count[i], octave.low[i],
+                                                      src->coarse ? 0 : octave.squares[i],
+                                                      (uint16_t)(o * TMK_OCTAVE + i)});
         }
     }
     return TMK_OK;
@@ -144,6 +146,8 @@ static enum tmk_status clamp(struct tmk_stats *dst, const struct tmk_stats *src,
     dst->updates = src->updates;
     dst->first_nonfinite = shadow->first_nonfinite;
     tmk_shadow_extremes(shadow, src, &dst->min, &dst->max);
+    if (dst->n_wide && !tmk_stats_is_narrow(src))
+        tmk_stats_coarsen(dst);
     return clamp_channels(dst, src, shadow, diag);
 }
 

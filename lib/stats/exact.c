@@ -21,31 +21,60 @@ void tmk_exact_add(struct tmk_exact *sum, tmk_u128 value, unsigned shift, bool n
     }
 }
 
+static void negate(struct tmk_exact *x) {
+    tmk_u128 carry = 1;
+    for (unsigned i = 0; i < TMK_EXACT_WORDS; i++) {
+        carry += (uint64_t)~x->word[i];
+        x->word[i] = (uint64_t)carry;
+        carry >>= 64;
+    }
+}
+
+static bool is_negative(const struct tmk_exact *x) {
+    return x->word[TMK_EXACT_WORDS - 1] >> 63;
+}
+
+struct tmk_exact tmk_exact_scatter(const struct tmk_exact *sum, const struct tmk_exact *squares,
+                                   uint64_t n) {
+    struct tmk_exact x = *sum, out;
+    tmk_u128 carry = 0;
+    if (is_negative(&x))
+        negate(&x);
+    for (unsigned i = 0; i < TMK_EXACT_WORDS; i++) {
+        carry += (tmk_u128)squares->word[i] * n;
+        out.word[i] = (uint64_t)carry;
+        carry >>= 64;
+    }
+    for (unsigned i = 0; i < TMK_EXACT_WORDS; i++)
+        for (unsigned j = 0; x.word[i] && i + j < TMK_EXACT_WORDS; j++)
+            tmk_exact_add(&out, (tmk_u128)x.word[i] * x.word[j], 64 * (i + j), true);
+    return out;
+}
+
 static bool bit(const struct tmk_exact *x, int i) {
     return x->word[i / 64] >> (i % 64) & 1;
 }
 
 double tmk_exact_round(const struct tmk_exact *sum, int unit, enum tmk_rounding rounding) {
     struct tmk_exact x = *sum;
-    bool negative = x.word[TMK_EXACT_WORDS - 1] >> 63;
-    if (negative) {
-        tmk_u128 carry = 1;
-        for (unsigned i = 0; i < TMK_EXACT_WORDS; i++) {
-            carry += (uint64_t)~x.word[i];
-            x.word[i] = (uint64_t)carry;
-            carry >>= 64;
-        }
-    }
-    int top = 64 * TMK_EXACT_WORDS - 1;
-    while (top >= 0 && !bit(&x, top))
-        top--;
+    bool negative = is_negative(&x);
+    if (negative)
+        negate(&x);
+    int word = TMK_EXACT_WORDS - 1;
+    while (word > 0 && !x.word[word])
+        word--;
+    int top = x.word[word] ? 64 * word + 63 - __builtin_clzll(x.word[word]) : -1;
     int lowest = top - (MANTISSA - 1) > 0 ? top - (MANTISSA - 1) : 0;
-    uint64_t mantissa = 0;
-    for (int i = top; i >= lowest; i--)
-        mantissa = mantissa << 1 | bit(&x, i);
-    bool half = lowest > 0 && bit(&x, lowest - 1), rest = false;
-    for (int i = 0; i < lowest - 1 && !rest; i++)
-        rest = bit(&x, i);
+    const int first = lowest / 64, by = lowest % 64;
+    uint64_t mantissa = x.word[first] >> by, below = 0;
+    if (by && first + 1 < TMK_EXACT_WORDS)
+        mantissa |= x.word[first + 1] << (64 - by);
+    /* the bit below the mantissa, and whether there is one below that */
+    const int last = lowest > 0 ? lowest - 1 : 0;
+    bool half = lowest > 0 && bit(&x, last);
+    for (int i = 0; i < last / 64; i++)
+        below |= x.word[i];
+    bool rest = below || (x.word[last / 64] & ((UINT64_C(1) << last % 64) - 1));
     if (rounding == TMK_TO_NEAREST)
         mantissa += half && (rest || (mantissa & 1));
     else if (rounding == TMK_UPWARDS)

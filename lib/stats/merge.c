@@ -38,6 +38,8 @@ static void add(struct tmk_stats *dst, const struct tmk_stats *src, const struct
     const uint64_t before = tmk_stats_outside(dst);
     (void)tmk_stats_add_bins(dst, src->wide, src->n_wide, times); /* there is room */
     (void)tmk_stats_add_bins(dst, packed, n, times);
+    if (src->coarse && src->n_wide + n > 0)
+        tmk_stats_coarsen(dst);
     if (src->count > 0 && dst->channels.kind == TMK_CHANNELS_KNOWN)
         tmk_channels_merge(&dst->channels, &src->channels);
     dst->count += src->count * times;

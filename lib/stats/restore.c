@@ -33,6 +33,8 @@ static enum tmk_status check_bins(const struct tmk_summary *facts, const uint16_
                                   const uint64_t *count, struct tmk_diag *diag) {
     if (facts->bins_used > 0 && !tmk_stats_has_bins(facts->level))
         return unbalanced(diag, "bins at a level without");
+    if (facts->squares && (facts->level != TMK_STATS_HISTOGRAM || facts->bins_used > TMK_NARROW))
+        return unbalanced(diag, "sums of squares of more bins than they are kept of");
     for (uint32_t i = 0; i < facts->bins_used; i++) {
         if ((bin[i] & 0x7fffu) >= 0x7f80u)
             return unbalanced(diag, "a bin of values that are not finite");
@@ -107,6 +109,8 @@ static enum tmk_status check_extremes(const struct tmk_stats *stats,
             !tmk_span_lows(&span, count[i], &least, &greatest) || low[i] < least ||
             low[i] > greatest)
             return unbalanced(diag, "a bin whose sum its elements cannot have");
+        if (facts->squares && !tmk_span_has_squares(&span, count[i], low[i], facts->squares[i]))
+            return unbalanced(diag, "a bin whose sum of squares its elements cannot have");
     }
     return TMK_OK;
 }
@@ -161,8 +165,12 @@ static enum tmk_status fill(struct tmk_stats *stats, const struct tmk_summary *f
     }
     if (facts->bins_used && !tmk_stats_reserve(stats, facts->bins_used))
         return tmk_nomem(diag);
+    if (facts->bins_used && !facts->squares)
+        tmk_stats_coarsen(stats);
     for (uint32_t i = 0; i < facts->bins_used; i++)
-        tmk_stats_add_bin(stats, bin[i], count[i], low[i]);
+        tmk_stats_add_bin(
+            stats,
+            &(struct tmk_wide){count[i], low[i], facts->squares ? facts->squares[i] : 0, bin[i]});
     if (facts->channel_conflict && facts->count == 0)
         return unbalanced(diag, "a channel conflict without elements");
     if (facts->channels == 0) {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stats/span.h"
 
-#include "stats/exact.h"
-
 bool tmk_span_of(enum tmk_stats_level level, uint16_t bin, const struct tmk_extreme *min,
                  const struct tmk_extreme *max, struct tmk_span *out) {
     uint32_t mask = level == TMK_STATS_HISTOGRAM ? 0xffffu : 0x7fffffu;
@@ -35,4 +33,13 @@ bool tmk_span_lows(const struct tmk_span *span, uint64_t count, uint64_t *least,
     *least = span->first * count + (span->last_seen ? width : 0);
     *greatest = span->last * count - (span->first_seen ? width : 0);
     return true;
+}
+
+bool tmk_span_has_squares(const struct tmk_span *span, uint64_t count, uint64_t low,
+                          uint64_t squares) {
+    const uint64_t l = low - count * span->first;
+    const tmk_u128 first = span->first, rest = first * (2 * (tmk_u128)l + count * first);
+    tmk_u128 least, greatest;
+    tmk_span_squares(span, count, l, &least, &greatest);
+    return squares >= rest + least && squares <= rest + greatest;
 }

@@ -4,6 +4,7 @@
 #ifndef TMK_STATS_SPAN_H
 #define TMK_STATS_SPAN_H
 
+#include "stats/exact.h"
 #include "stats/state.h"
 
 struct tmk_span {
@@ -23,5 +24,19 @@ bool tmk_span_of(enum tmk_stats_level level, uint16_t bin, const struct tmk_extr
  * contradict the extremes. */
 bool tmk_span_lows(const struct tmk_span *span, uint64_t count, uint64_t *least,
                    uint64_t *greatest);
+
+/* The least and greatest sum of squares of the l of `count` > 0 elements, which are the dropped
+ * bits less span->first and add up to `l`. */
+static inline void tmk_span_squares(const struct tmk_span *span, uint64_t count, uint64_t l,
+                                    tmk_u128 *least, tmk_u128 *greatest) {
+    const uint64_t width = span->last - span->first, each = l / count, more = l % count;
+    const uint64_t full = width ? l / width : 0, left = width ? l % width : 0;
+    *least = (tmk_u128)each * ((tmk_u128)l + more) + more;
+    *greatest = (tmk_u128)full * width * width + (tmk_u128)left * left;
+}
+
+/* Can elements whose dropped bits add up to a possible `low` have these squares' sum? */
+bool tmk_span_has_squares(const struct tmk_span *span, uint64_t count, uint64_t low,
+                          uint64_t squares);
 
 #endif

@@ -17,6 +17,7 @@ enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
         return tmk_nomem(diag);
     stats->level = level;
     stats->kernel = kernel;
+    stats->coarse = level != TMK_STATS_HISTOGRAM;
     stats->min = (struct tmk_extreme){TMK_KEY_POSINF, tmk_nowhere};
     stats->max = (struct tmk_extreme){TMK_KEY_NEGINF, tmk_nowhere};
     stats->first_nonfinite = tmk_nowhere;
@@ -45,10 +46,14 @@ bool tmk_stats_octave_held(const struct tmk_stats *stats, unsigned octave, struc
     uint64_t used = 0;
     memset(out->count, 0, bins * sizeof *out->count);
     memset(out->low, 0, bins * sizeof *out->low);
+    if (!stats->coarse)
+        memset(out->squares, 0, bins * sizeof *out->squares);
     for (uint32_t at = tmk_stats_place_of(stats, first);
          at < stats->n_wide && stats->wide[at].bin < first + TMK_OCTAVE; at++) {
         out->count[stats->wide[at].bin - first] = stats->wide[at].count;
         out->low[stats->wide[at].bin - first] = stats->wide[at].low;
+        if (!stats->coarse)
+            out->squares[stats->wide[at].bin - first] = stats->wide[at].squares;
     }
     tmk_stats_unpack(stats, octave, out);
     for (unsigned i = 0; i < bins; i++)

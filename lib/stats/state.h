@@ -12,6 +12,7 @@ enum {
     TMK_OCTAVES = 512, /* sign, exponent */
     TMK_SPECIAL = 255, /* the exponent of NaN and infinities */
     TMK_FEW = 2048,    /* elements that need no table yet */
+    TMK_NARROW = 192,  /* used bins up to which sums of squares are kept */
 };
 
 struct tmk_extreme {
@@ -33,10 +34,10 @@ struct tmk_channels {
     float *min, *max; /* [count], one allocation, owned; +inf and -inf where nothing finite was */
 };
 
-/* A used bin, for good: a wide counter, and a wide sum of dropped bits. At RANGE an octave has one,
- * its first. */
+/* A used bin, for good: a wide counter, and wide sums of dropped bits and of their squares, which
+ * mean nothing where they are not kept. At RANGE an octave has one, its first. */
 struct tmk_wide {
-    uint64_t count, low;
+    uint64_t count, low, squares;
     uint16_t bin;
 };
 
@@ -52,11 +53,16 @@ struct tmk_stats {
     struct tmk_channels channels;
     uint64_t *table; /* [TMK_TABLE] packed entries, mapped once more than TMK_FEW elements come;
                         NULL before, and always at MINMAX, which has no wide counters either */
-    size_t table_counted;  /* of it against the memory limit */
-    uint32_t in_table;     /* elements since the last drain */
-    uint64_t outside;      /* elements in no bin (tmk_stats_outside) that are none of those */
-    bool sparse;           /* the last tile held many zeros */
-    struct tmk_wide *wide; /* [n_wide], ascending by bin; counted against the memory limit */
+    size_t table_counted; /* of it against the memory limit */
+    uint32_t in_table;    /* elements since the last drain */
+    uint64_t outside;     /* elements in no bin (tmk_stats_outside) that are none of those */
+    bool coarse; /* sums of squares are not kept, for good: more than TMK_NARROW bins were used, a
+                    sum has left 64 bits, or some of the data came without. Always at other levels
+                    than HISTOGRAM; there never without bins */
+    uint64_t *squares;       /* [TMK_TABLE], of what is in the table; NULL: coarse, or no table */
+    uint64_t taken, look_at; /* elements since there is a table; when to count bins again */
+    bool sparse;             /* the last tile held many zeros */
+    struct tmk_wide *wide;   /* [n_wide], ascending by bin; counted against the memory limit */
     uint32_t n_wide, wide_size;
     uint64_t
         octaves[TMK_OCTAVES / 64]; /* a bit each (sign << 8 | exponent): `wide` has bins of it */
@@ -66,6 +72,7 @@ struct tmk_stats {
  * used. */
 struct tmk_octave {
     uint64_t count[TMK_OCTAVE], low[TMK_OCTAVE];
+    uint64_t squares[TMK_OCTAVE]; /* not written where the state is coarse */
 };
 
 /* About what a table of bins, and the counters behind it, take for a tensor of so many elements:
@@ -103,13 +110,23 @@ bool tmk_stats_reserve(struct tmk_stats *stats, size_t more);
 uint32_t tmk_stats_place_of(const struct tmk_stats *stats, unsigned bin);
 
 /* Adds to the wide counters, for which there is room. */
-void tmk_stats_add_bin(struct tmk_stats *stats, unsigned bin, uint64_t count, uint64_t low);
+void tmk_stats_add_bin(struct tmk_stats *stats, const struct tmk_wide *more);
 /* How many of these, ascending, have no counter yet. */
 uint32_t tmk_stats_fresh(const struct tmk_stats *stats, const struct tmk_wide *more, size_t n);
 /* Adds them all, so many times each; false, and nothing is added, when memory for counters ran out.
  * `more` are not the state's own. */
 bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, size_t n,
                         uint64_t times);
+
+/* The table has taken in n elements, and their zeros and specials have been counted: adds their
+ * squares, unless the state has become coarse. */
+TMK_NODISCARD enum tmk_status tmk_stats_take_squares(struct tmk_stats *stats,
+                                                     const tmk_loose_bits *x, size_t n,
+                                                     struct tmk_diag *diag);
+/* Makes the state coarse. */
+void tmk_stats_coarsen(struct tmk_stats *stats);
+/* Are they kept? Of a state with a table, its bins are counted for it. */
+bool tmk_stats_is_narrow(const struct tmk_stats *stats);
 
 /* Puts n <= TMK_TILE elements, by their bits, in the order of their bins. */
 void tmk_sort_by_bin(uint32_t *bits, size_t n);

@@ -15,19 +15,35 @@ struct octave_moments {
     tmk_u128 sum, squares_lo, squares_hi;
 };
 
+/* The bracket of the standard deviation, from that of the squares. */
+static void fill_spread(const struct moments *m, struct tmk_summary *s) {
+    const double n = (double)s->finite, rounding = 0x1p-50; /* of what is below */
+    const struct tmk_exact lo = tmk_exact_scatter(&m->sum, &m->squares_lo, s->finite),
+                           hi = tmk_exact_scatter(&m->sum, &m->squares_hi, s->finite);
+    const double least = tmk_exact_round(&lo, -298, TMK_DOWNWARDS),
+                 most = tmk_exact_round(&hi, -298, TMK_UPWARDS);
+    s->std_lo = sqrt(least) / n * (1 - rounding);
+    s->std_hi = sqrt(most) / n * (1 + rounding);
+    /* numbers spread evenly over a bin have a third of the variance that all at its ends would have
+     */
+    s->variance = (least + (most - least) / 3) / n / n;
+    s->std = sqrt(s->variance);
+}
+
 /* Adds one bin: elements v = edge + l with edge = base + first, whole l in [0, width] and known sum
  * of l. Then sum v^2 = count edge^2 + 2 edge (sum l) + sum l^2, and the last term is least when the
  * l are as equal as whole numbers can be, and greatest when all but one are 0 or width. */
 static void add_bin(struct octave_moments *m, const struct tmk_span *span, uint64_t count,
-                    uint64_t low) {
-    uint64_t edge = (uint64_t)span->base + span->first, width = span->last - span->first;
+                    uint64_t low, const uint64_t *squares) {
+    uint64_t edge = (uint64_t)span->base + span->first;
     uint64_t l = low - count * span->first;
     m->sum += (tmk_u128)count * edge + l;
     tmk_u128 known = (tmk_u128)count * edge * edge + (tmk_u128)2 * edge * l;
-    uint64_t each = l / count, more = l % count;
-    tmk_u128 least = (tmk_u128)each * ((tmk_u128)l + more) + more;
-    uint64_t full = width ? l / width : 0, left = width ? l % width : 0;
-    tmk_u128 greatest = (tmk_u128)full * width * width + (tmk_u128)left * left;
+    tmk_u128 least, greatest;
+    tmk_span_squares(span, count, l, &least, &greatest);
+    if (squares) /* of the dropped bits, which are l + first */
+        least = greatest =
+            *squares - span->first * (2 * (tmk_u128)l + (tmk_u128)count * span->first);
     m->squares_lo += known + least;
     m->squares_hi += known + greatest;
 }
@@ -43,17 +59,13 @@ static void fill_moments(const struct moments *m, struct tmk_summary *s) {
     s->sum = tmk_exact_round(&m->sum, -149, TMK_TO_NEAREST);
     s->sumsq_lo = tmk_exact_round(&m->squares_lo, -298, TMK_DOWNWARDS);
     s->sumsq_hi = tmk_exact_round(&m->squares_hi, -298, TMK_UPWARDS);
-    /* numbers spread evenly over a bin have a third of the variance that all at its ends would have
-     */
     s->sumsq_est = s->sumsq_lo + (s->sumsq_hi - s->sumsq_lo) / 3;
     if (s->finite == 0) {
-        s->mean = s->variance = s->std = NAN;
+        s->mean = s->variance = s->std = s->std_lo = s->std_hi = NAN;
         return;
     }
     s->mean = s->sum / (double)s->finite;
-    double variance = s->sumsq_est / (double)s->finite - s->mean * s->mean;
-    s->variance = variance > 0 && s->min < s->max ? variance : 0;
-    s->std = sqrt(s->variance);
+    fill_spread(m, s);
 }
 
 static void fill_facts(const struct tmk_stats *stats, struct tmk_summary *s) {
@@ -93,7 +105,9 @@ void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out) {
     struct moments moments = {0};
     struct tmk_octave octave;
     unsigned bins = tmk_stats_bins_an_octave(stats->level);
+    const bool narrow = tmk_stats_is_narrow(stats);
     fill_facts(stats, &s);
+    s.squares_kept = narrow;
     for (unsigned o = 0; o < TMK_OCTAVES; o++) {
         if (!tmk_stats_octave(stats, o, &octave))
             continue;
@@ -107,15 +121,21 @@ void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out) {
             s.bins_used++;
             s.denormals += o % (TMK_OCTAVES / 2) == 0 ? count : 0;
             s.negatives += span.negative ? count : 0;
-            add_bin(&together, &span, count, octave.low[i]);
+            add_bin(&together, &span, count, octave.low[i], narrow ? &octave.squares[i] : NULL);
         }
         add_octave(&moments, &together, &span);
     }
     if (tmk_stats_has_bins(stats->level))
         fill_moments(&moments, &s);
     else
-        s.sum = s.mean = s.sumsq_lo = s.sumsq_hi = s.sumsq_est = s.variance = s.std = NAN;
+        s.sum = s.mean = s.sumsq_lo = s.sumsq_hi = s.sumsq_est = s.variance = s.std = s.std_lo =
+            s.std_hi = NAN;
     *out = s;
+}
+
+bool tmk_summary_std_is_close(const struct tmk_summary *s) {
+    const double slack = 1e-5 * s->std_lo;
+    return !(s->std - s->std_lo > slack) && !(s->std_hi - s->std > slack);
 }
 
 void tmk_stats_bins(const struct tmk_stats *stats, uint16_t *bin, uint64_t *count, uint64_t *low) {
@@ -132,4 +152,19 @@ void tmk_stats_bins(const struct tmk_stats *stats, uint16_t *bin, uint64_t *coun
             low[used++] = octave.low[i];
         }
     }
+}
+
+bool tmk_stats_squares(const struct tmk_stats *stats, uint64_t *squares) {
+    struct tmk_octave octave;
+    size_t used = 0;
+    if (!tmk_stats_is_narrow(stats))
+        return false;
+    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
+        if (!tmk_stats_octave(stats, o, &octave))
+            continue;
+        for (unsigned i = 0; i < TMK_OCTAVE; i++)
+            if (octave.count[i])
+                squares[used++] = octave.squares[i];
+    }
+    return true;
 }

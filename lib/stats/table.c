@@ -12,7 +12,11 @@
 #include "base/diag.h"
 #include "base/memory.h"
 
-enum { SIGNS = 2, EXPONENTS = TMK_OCTAVES / SIGNS };
+enum {
+    SIGNS = 2,
+    EXPONENTS = TMK_OCTAVES / SIGNS,
+    SQUARES_COUNTED = 16 << 10 /* bytes: pages that so few bins touch */
+};
 
 static const size_t table_bytes = TMK_TABLE * sizeof(uint64_t);
 
@@ -28,23 +32,38 @@ size_t tmk_stats_bins_bytes(size_t elements, uint64_t times) {
     return (size_t)all * sizeof(struct tmk_wide);
 }
 
-enum tmk_status tmk_stats_map(struct tmk_stats *stats, size_t elements, struct tmk_diag *diag) {
-    const size_t counted = tmk_stats_table_bytes(elements);
+/* NULL: no memory. */
+static uint64_t *map(size_t counted) {
     if (!tmk_memory_take(counted))
-        return tmk_nomem(diag);
+        return NULL;
     void *table = mmap(NULL, table_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (table == MAP_FAILED) {
         tmk_memory_give(counted);
-        return tmk_nomem(diag);
+        return NULL;
     }
 #ifdef MADV_NOHUGEPAGE
     (void)madvise(table, table_bytes, MADV_NOHUGEPAGE); /* most of a table is never touched */
 #endif
-    stats->table = table;
-    stats->table_counted = counted;
+    return table;
+}
+
+enum tmk_status tmk_stats_map(struct tmk_stats *stats, size_t elements, struct tmk_diag *diag) {
+    stats->table_counted = tmk_stats_table_bytes(elements);
+    stats->table = map(stats->table_counted);
+    if (!stats->table)
+        return tmk_nomem(diag);
     stats->outside = tmk_stats_outside(stats);
+    stats->taken = stats->look_at = 0;
     return TMK_OK;
+}
+
+static void drop_squares(struct tmk_stats *stats) {
+    if (!stats->squares)
+        return;
+    munmap(stats->squares, table_bytes);
+    tmk_memory_give(SQUARES_COUNTED);
+    stats->squares = NULL;
 }
 
 void tmk_stats_unmap(struct tmk_stats *stats) {
@@ -53,6 +72,7 @@ void tmk_stats_unmap(struct tmk_stats *stats) {
     munmap(stats->table, table_bytes);
     tmk_memory_give(stats->table_counted);
     stats->table = NULL;
+    drop_squares(stats);
 }
 
 size_t tmk_stats_touched(const struct tmk_stats *stats) {
@@ -85,7 +105,8 @@ static bool unpack_bin(const struct tmk_stats *stats, unsigned bin, struct tmk_w
      * fractions multiples of 1 / (unit / 2^16), which is less than 2^25. */
     const double quotient = (double)(int64_t)(entry >> 16) / (double)(int64_t)(unit >> 16);
     const uint64_t count = (uint64_t)(int64_t)quotient;
-    *out = (struct tmk_wide){count, entry - count * unit, (uint16_t)bin};
+    *out = (struct tmk_wide){count, entry - count * unit, stats->squares ? stats->squares[bin] : 0,
+                             (uint16_t)bin};
     return true;
 }
 
@@ -114,6 +135,8 @@ void tmk_stats_unpack(const struct tmk_stats *stats, unsigned octave, struct tmk
     for (size_t n = list_octave(stats, octave, bins); n-- > 0;) {
         to->count[bins[n].bin % TMK_OCTAVE] += bins[n].count;
         to->low[bins[n].bin % TMK_OCTAVE] += bins[n].low;
+        if (stats->squares)
+            to->squares[bins[n].bin % TMK_OCTAVE] += bins[n].squares;
     }
 }
 
@@ -165,6 +188,55 @@ enum tmk_status tmk_stats_list(const struct tmk_stats *stats, struct tmk_wide **
     return *out ? TMK_OK : tmk_nomem(diag);
 }
 
+/* ---- squares ---- */
+
+void tmk_stats_coarsen(struct tmk_stats *stats) {
+    stats->coarse = true;
+    drop_squares(stats);
+}
+
+bool tmk_stats_is_narrow(const struct tmk_stats *stats) {
+    struct tmk_octave octave;
+    struct extent extent;
+    uint32_t used = 0;
+    if (stats->coarse || !stats->in_table)
+        return !stats->coarse;
+    find_extent(stats, &extent);
+    if (!stats->n_wide || extent.bins > TMK_NARROW)
+        return extent.bins <= TMK_NARROW;
+    for (unsigned o = 0; o < TMK_OCTAVES && used <= TMK_NARROW; o++) {
+        if (!tmk_stats_octave(stats, o, &octave))
+            continue;
+        for (unsigned i = 0; i < TMK_OCTAVE; i++)
+            used += octave.count[i] > 0;
+    }
+    return used <= TMK_NARROW;
+}
+
+/* Most values use too many bins from their first tile on: so the bins are counted before there is
+ * memory for squares, and again whenever the number of elements has doubled. */
+enum tmk_status tmk_stats_take_squares(struct tmk_stats *stats, const tmk_loose_bits *x, size_t n,
+                                       struct tmk_diag *diag) {
+    uint32_t dropped = 0;
+    stats->taken += n;
+    if (stats->taken > stats->look_at) {
+        stats->look_at = 2 * stats->taken;
+        if (!tmk_stats_is_narrow(stats)) {
+            tmk_stats_coarsen(stats);
+            return TMK_OK;
+        }
+    }
+    if (!stats->squares)
+        stats->squares = map(SQUARES_COUNTED);
+    if (!stats->squares)
+        return tmk_nomem(diag);
+    for (size_t i = 0; i < n; i++)
+        dropped |= x[i];
+    for (size_t i = 0; i < n && (dropped & 0xffffu); i++)
+        stats->squares[x[i] >> 16] += (uint64_t)(x[i] & 0xffffu) * (x[i] & 0xffffu);
+    return TMK_OK;
+}
+
 /* ---- emptying ---- */
 
 /* To the wide counters: right there, where there are none yet. */
@@ -181,6 +253,8 @@ static bool move(struct tmk_stats *stats, const struct extent *extent) {
     stats->n_wide = (uint32_t)extent->bins;
     for (uint32_t i = 0; i < stats->n_wide; i++)
         tmk_stats_note_octave(stats, stats->wide[i].bin);
+    if (stats->n_wide > TMK_NARROW)
+        tmk_stats_coarsen(stats);
     return true;
 }
 
@@ -198,6 +272,8 @@ enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) 
         return tmk_nomem(diag);
     for (int sign = 0; sign < SIGNS; sign++) {
         clear(stats->table, extent.low[sign], extent.high[sign]);
+        if (stats->squares)
+            clear(stats->squares, extent.low[sign], extent.high[sign]);
         const int special = sign * EXPONENTS + TMK_SPECIAL;
         if (stats->nan + stats->posinf + stats->neginf + stats->excluded > 0)
             clear(stats->table, special, special);

@@ -99,6 +99,8 @@ static enum tmk_status take_facts(struct tmk_stats_pass *pass, const struct tmk_
         take_special(pass, tile);
     if (pass->each)
         tmk_extents_take(pass, tile, facts);
+    if (stats->table && !stats->coarse)
+        TMK_TRY(tmk_stats_take_squares(stats, tile->x, tile->n, diag));
     return pass->shadow ? tmk_shadow_take(pass, tile, facts, diag) : TMK_OK;
 }
 
@@ -129,7 +131,9 @@ static enum tmk_status take_few(struct tmk_stats *stats, const tmk_loose_bits *x
         if (n_bins == 0 || bins[n_bins - 1].bin != bin)
             bins[n_bins++] = (struct tmk_wide){.bin = bin};
         bins[n_bins - 1].count++;
-        bins[n_bins - 1].low += kept[i] & dropped;
+        const uint64_t low = kept[i] & dropped;
+        bins[n_bins - 1].low += low;
+        bins[n_bins - 1].squares += low * low;
     }
     return tmk_stats_add_bins(stats, bins, n_bins, 1) ? TMK_OK : tmk_nomem(diag);
 }

@@ -84,7 +84,8 @@ static bool put_floats(PyObject *dict, const struct tmk_profile_tensor *t) {
            py_put(dict, "min_at", place_of(&s.min_at)) &&
            py_put(dict, "max_at", place_of(&s.max_at)) &&
            py_put(dict, "sentinel", sentinel_of(&s)) && py_put(dict, "mean", number(s.mean)) &&
-           py_put(dict, "std", number(s.std)) && py_put(dict, "sum", number(s.sum)) &&
+           py_put(dict, "std", number(s.std)) && py_put(dict, "std_low", number(s.std_lo)) &&
+           py_put(dict, "std_high", number(s.std_hi)) && py_put(dict, "sum", number(s.sum)) &&
            py_put(dict, "zeros", PyLong_FromUnsignedLongLong(s.zeros)) &&
            py_put(dict, "nan", PyLong_FromUnsignedLongLong(s.nan)) &&
            py_put(dict, "posinf", PyLong_FromUnsignedLongLong(s.posinf)) &&

@@ -38,8 +38,9 @@ class Quantile(NamedTuple):
 
 class Tensor:
     """What was seen of one value. Figures are attributes: id, name, kind, status, dtype, shape, op, node, fingerprint, path and,
-    where numbers were seen, count, min, max, min_at and max_at (sample, element), mean, std, sum, zeros, nan, posinf, neginf, and
-    sentinel: what min or max looks as if it stood for, as numbers in masks do."""
+    where numbers were seen, count, min, max, min_at and max_at (sample, element), mean, std, std_low and std_high (between which the
+    standard deviation is proven to lie), sum, zeros, nan, posinf, neginf, and sentinel: what min or max looks as if it stood for, as
+    numbers in masks do."""
 
     def __init__(self, core: Any, index: int):
         self._core, self._index = core, index
@@ -51,7 +52,7 @@ class Tensor:
             return record[name]
         if name in ("count", "zeros", "nan", "posinf", "neginf"):
             return 0
-        if name in ("min", "max", "mean", "std", "sum", "min_at", "max_at", "sentinel"):
+        if name in ("min", "max", "mean", "std", "std_low", "std_high", "sum", "min_at", "max_at", "sentinel"):
             return None
         raise AttributeError(name)
 

@@ -4,7 +4,9 @@
 usage: test_merge.py PROGRAM SOURCE_ROOT FEATURES
 """
 import json
+import math
 import random
+import struct
 
 import onnx_bytes as onnx
 from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, files, folder, main, npy_bytes, tidemark
@@ -34,6 +36,31 @@ def test_shards_of_a_real_run_merge_to_its_bytes():
         assert target.read_bytes() == whole
         tidemark("merge", target, "-o", path / "again.json", "--quiet").expect(DONE)
         assert (path / "again.json").read_bytes() == whole
+
+
+def tight_model(path):
+    path.write_bytes(onnx.model([onnx.node("Relu", ["x"], ["y"]), onnx.node("Identity", ["y"], ["z"])],
+                                [onnx.value("x", ["N", 3000])], [onnx.value("z", ["N", 3000])]))
+
+
+def test_squares_are_those_of_one_run():
+    """Each sample's negative numbers lie in bins of their own: each shard keeps the squares of x and of what follows from it, all of them don't."""
+    with folder() as path:
+        tight_model(path / "net.onnx")
+        values = [1.0 + 1e-4 * math.sin(i * i) if i % 2 else -(2.0 ** (i // 3000)) * (1 + i % 180 / 180) for i in range(12000)]
+        (path / "x.npy").write_bytes(npy_bytes((4, 3000), values))
+        shards = make_shards(path, path / "net.onnx", path / "x.npy", [1, 2, 3], limit=4)
+        tidemark("merge", *reversed(shards), "-o", path / "merged.json").expect(DONE)
+        assert (path / "merged.json").read_bytes() == (path / "whole.json").read_bytes()
+        by_name = {t["name"]: t for t in json.loads((path / "merged.json").read_text())["tensors"]}
+        assert "squares" not in by_name["x"]["histogram"] and "squares" not in by_name["y"]["histogram"]
+        one = {t["name"]: t for t in json.loads(shards[0].read_text())["tensors"]}
+        for name in "xyz":
+            assert "squares" in one[name]["histogram"] and "std_bracket" not in one[name]
+        numbers = [struct.unpack("f", struct.pack("f", max(v, 0)))[0] for v in values[:3000]]
+        mean = math.fsum(numbers) / 3000
+        std = math.sqrt(math.fsum((v - mean) ** 2 for v in numbers) / 3000)
+        assert abs(one["y"]["std"] / std - 1) < 1e-12
 
 
 def test_batches_and_ranges_merge_too():

@@ -11,6 +11,7 @@
 #include "exec/run.h"
 #include "graph/identify.h"
 #include "pass/instrument.h"
+#include "stats/state.h"
 
 bool says(struct check *c, const char *fmt, ...) {
     char text[1024];
@@ -488,6 +489,18 @@ static bool check_threads(struct check *c, const struct tmk_exec_result *one) {
     return good;
 }
 
+/* As merging profiles does: what follows from a value without squares has none. */
+static void coarsen_derived(const struct scene *s, struct tmk_account *accounts) {
+    for (uint32_t round = 0; round < s->n_slots; round++)
+        for (uint32_t i = 0; i < s->n_slots; i++)
+            for (uint32_t k = 0; k < s->configs[i].n_sources; k++) {
+                const struct tmk_stats *from = accounts[s->configs[i].sources[k]].floats;
+                if (accounts[i].floats && accounts[i].floats->n_wide && from &&
+                    !tmk_stats_is_narrow(from))
+                    tmk_stats_coarsen(accounts[i].floats);
+            }
+}
+
 /* In two legs, cut anywhere behind the first batch: a group of which nothing ran has no accounts.
  */
 static bool check_legs(struct check *c, const struct tmk_exec_result *whole) {
@@ -503,6 +516,8 @@ static bool check_legs(struct check *c, const struct tmk_exec_result *whole) {
                 GOES(tmk_exec_leg(exec, &(struct tmk_feed){feed, &second}, &b, &diag));
     for (uint32_t i = 0; good && i < s->n_slots; i++)
         good = GOES(tmk_account_merge(&a.accounts[i], &b.accounts[i], 1, &s->configs[i], &diag));
+    if (good)
+        coarsen_derived(s, a.accounts);
     good = good && same_states(c, whole->accounts, a.accounts, "in two legs");
     tmk_exec_result_finish(&a);
     tmk_exec_result_finish(&b);

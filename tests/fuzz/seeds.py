@@ -5,7 +5,7 @@ usage: seeds.py FOLDER      needs numpy, onnx, h5py and Pillow
 
 Not made here: the lineages (`tidemark transform --passes all` of onnx/conv and onnx/quantized without their first
 byte, the latter's as HDF5 too)
-and the checkpoint (of tests/golden/profile-1.3.json).
+and the checkpoint (of tests/golden/profile-1.4.json).
 """
 import ast
 import hashlib

@@ -159,7 +159,7 @@ class Floats(InFolder):
                 continue
             histogram = tensor["histogram"]
             total = 0
-            for number, count, low in zip(*histogram.values()):
+            for number, count, low in zip(*(histogram[key] for key in ("bins", "counts", "low"))):
                 sign = -1 if number >> 15 else 1
                 exponent, mantissa = number >> 7 & 255, (number & 127) << 16
                 lead = (1 << 23) if exponent else 0
@@ -185,7 +185,7 @@ class Hdf5(InFolder):
     def test_says_the_same_as_json(self):
         with h5py.File(self.path) as file:
             self.assertEqual(file.attrs["format"], "tidemark-profile")
-            self.assertEqual(list(file.attrs["version"]), [1, 3])
+            self.assertEqual(list(file.attrs["version"]), [1, 4])
             self.assertEqual(file.attrs["model_sha256"], self.profile["model"]["sha256"])
             self.assertEqual(file.attrs["samples_run"], self.profile["ledger"]["run"])
             header = json.loads(file["header"][()])
@@ -234,6 +234,11 @@ class Hdf5(InFolder):
             self.assertEqual(list(file["histograms/bins"][begin:end]), histogram["bins"])
             self.assertEqual(list(file["histograms/counts"][begin:end]), histogram["counts"])
             self.assertEqual(list(file["histograms/low"][begin:end]), histogram["low"])
+            kept = histogram.get("squares")
+            self.assertEqual(row["squares_kept"], tensor["level"] == "histogram")
+            self.assertEqual(list(file["histograms/squares"][begin:end]), kept or [0] * (end - begin))
+            bracket = tensor.get("std_bracket", {"low": row["std"] * (1 - 1e-5), "high": row["std"] * (1 + 1e-5)})
+            self.assertTrue(bracket["low"] <= row["std_low"] <= row["std"] <= row["std_high"] <= bracket["high"])
             self.check_channels(file, position, row, tensor)
         else:
             self.assertEqual(begin, end)

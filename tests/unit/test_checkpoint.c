@@ -244,11 +244,11 @@ static void other_versions_are_named(void **state) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample(false);
     struct tmk_text bytes = encoded(profile);
-    bytes.data[8] = 3;
+    bytes.data[8] = 4;
     reseal(bytes.data, bytes.len);
     assert_int_equal(refuse(bytes.data, bytes.len, &diag), TMK_UNSUPPORTED);
-    assert_non_null(strstr(diag.text, "version 3, but this program reads 2"));
-    bytes.data[8] = 2;
+    assert_non_null(strstr(diag.text, "version 4, but this program reads 3"));
+    bytes.data[8] = 3;
     char *minor = bytes.data + HEAD;
     while (memcmp(minor, "\"minor\":", 8) != 0)
         minor++;

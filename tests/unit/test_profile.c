@@ -116,7 +116,7 @@ static void a_profile_without_values_is_one(void **state) {
 
 static void every_released_version_still_reads(void **state) {
     (void)state;
-    static const char *const versions[] = {"1.0", "1.1", "1.2", "1.3"};
+    static const char *const versions[] = {"1.0", "1.1", "1.2", "1.3", "1.4"};
     char newest[16];
     snprintf(newest, sizeof newest, "%d.%d", TMK_PROFILE_MAJOR, TMK_PROFILE_MINOR);
     assert_string_equal(versions[TMK_COUNT(versions) - 1], newest);
@@ -252,7 +252,7 @@ static const struct {
     const char *from, *to, *word;
     enum tmk_status status;
 } replacements[] = {
-    {"\"minor\":3", "\"minor\":3,\"x\":1", "unknown key 'x'", TMK_FORMAT},
+    {"\"minor\":4", "\"minor\":3,\"x\":1", "unknown key 'x'", TMK_FORMAT},
     {"\"major\":1", "\"major\":2", "reads 1.x", TMK_UNSUPPORTED},
     {"tidemark-profile", "something", "'format'", TMK_FORMAT},
     {"\"offered\":6", "\"offered\":6,\"offered\":6", "stands twice", TMK_FORMAT},
@@ -354,7 +354,7 @@ static void newer_minor_versions_may_know_more(void **state) {
     (void)state;
     size_t len;
     char *text = sample_text(&len);
-    char *at = strstr(text, "\"minor\":3"), *key = strstr(text, "\"path\":");
+    char *at = strstr(text, "\"minor\":4"), *key = strstr(text, "\"path\":");
     assert_non_null(at);
     assert_non_null(key);
     struct tmk_diag diag = {0};

@@ -191,7 +191,7 @@ static void hostile_bytes_are_refused(void **state) {
 struct listing {
     struct tmk_summary facts;
     uint16_t *bin;
-    uint64_t *count, *low;
+    uint64_t *count, *low, *squares;
 };
 
 static struct listing list(const struct tmk_stats *stats) {
@@ -201,8 +201,11 @@ static struct listing list(const struct tmk_stats *stats) {
     list.bin = malloc(used * sizeof *list.bin);
     list.count = malloc(used * sizeof *list.count);
     list.low = malloc(used * sizeof *list.low);
-    assert_true(list.bin && list.count && list.low);
+    list.squares = malloc(used * sizeof *list.squares);
+    assert_true(list.bin && list.count && list.low && list.squares);
     tmk_stats_bins(stats, list.bin, list.count, list.low);
+    if (tmk_stats_squares(stats, list.squares))
+        list.facts.squares = list.squares;
     return list;
 }
 
@@ -210,6 +213,7 @@ static void finish(struct listing *list) {
     free(list->bin);
     free(list->count);
     free(list->low);
+    free(list->squares);
 }
 
 static void a_listing_restores_its_state(void **state) {

@@ -86,7 +86,9 @@ static struct tmk_stats *naive(enum tmk_stats_level level, const float *x,
         } else if (level != TMK_STATS_MINMAX) {
             const uint32_t dropped = level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
             assert_true(tmk_stats_reserve(counts, 1));
-            tmk_stats_add_bin(counts, (v & ~dropped) >> 16, 1, v & dropped);
+            const uint64_t low = v & dropped;
+            const struct tmk_wide one = {1, low, low * low, (uint16_t)((v & ~dropped) >> 16)};
+            tmk_stats_add_bin(counts, &one);
         }
     }
     counts->samples = at->again ? 0 : at->samples;

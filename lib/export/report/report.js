@@ -27,6 +27,8 @@ function number(x) {
   const size = Math.abs(x);
   return size >= 1e6 || size < 1e-3 ? x.toExponential(3) : String(Number(x.toPrecision(5)));
 }
+const exact = (x) => String(Number(x.toPrecision(9)));
+const deviation = (v) => (v.std_low === undefined ? "" : "~") + number(v.std);
 const percent = (x) => (x === null || x === undefined ? "" : x > 0 && x < 0.0001 ? "<0.01 %" : (100 * x).toFixed(2) + " %");
 const count = (n) => Number(n).toLocaleString("en");
 const label = (v) => v.name || v.id;
@@ -149,7 +151,8 @@ function facts_of(v) {
     put("least", number(v.min) + at(v.min_at));
     put("greatest", number(v.max) + at(v.max_at));
   }
-  if (v.mean !== undefined && v.mean !== null) put("mean, deviation", number(v.mean) + ", " + number(v.std));
+  if (v.mean !== undefined && v.mean !== null) put("mean, deviation", number(v.mean) + ", " + deviation(v) +
+    (v.std_low === undefined ? "" : " (estimated; between " + exact(v.std_low) + " and " + exact(v.std_high) + ")"));
   if (v.nan) put("NaN", make("span.bad", {}, count(v.nan)));
   if (v.inf) put("infinite", make("span.bad", {}, count(v.inf)));
   if (v.sentinel) put("looks like", make("span.bad", {}, v.sentinel));
@@ -208,7 +211,7 @@ const COLUMNS = [
   {key: "status", text: "status", by: (v) => v.status, cell: (v) => (is_bad(v) ? make("span.bad", {}, v.status) : is_odd(v) ? make("span.look", {}, v.status) : v.status), kind: "wide"},
   {key: "min", text: "least", by: (v) => v.min ?? Infinity, cell: (v) => number(v.min), kind: "num"},
   {key: "max", text: "greatest", by: (v) => v.max ?? -Infinity, cell: (v) => number(v.max), kind: "num"},
-  {key: "std", text: "deviation", by: (v) => v.std ?? -1, cell: (v) => number(v.std), kind: "num.wide"},
+  {key: "std", text: "deviation", by: (v) => v.std ?? -1, cell: deviation, kind: "num.wide"},
   {key: "zeros", text: "zeros", by: (v) => (v.count ? v.zeros / v.count : -1), cell: (v) => (v.count && v.zeros !== undefined ? percent(v.zeros / v.count) : ""), kind: "num.wide"},
   {key: "sqnr", text: "SQNR", by: (v) => (Number.isFinite(best(v)) ? best(v) : 999), cell: (v) => (Number.isFinite(best(v)) && best(v) < 200 ? best(v).toFixed(1) : ""), kind: "num"},
   {key: "histogram", text: "histogram", cell: spark, kind: "wide"},
