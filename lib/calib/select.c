@@ -45,6 +45,8 @@ static const char *why_unusable(const struct tmk_profile_tensor *t) {
     tmk_stats_facts(t->stats, &facts);
     if (!facts.count)
         return "it is empty";
+    if (facts.excluded)
+        return "numbers were left out of its range (profile --exclude), and codes would lose them";
     return facts.finite ? NULL : "it had no finite number";
 }
 

@@ -479,6 +479,43 @@ static void test_masks_stay_float(void **state) {
     tmk_profile_destroy(&p);
 }
 
+/* As `profile --exclude` leaves the value. */
+static void leave_out(struct tmk_profile_tensor *t, const float *x, float number) {
+    struct tmk_diag diag = {0};
+    struct tmk_stats_pass pass;
+    uint32_t bits;
+    const struct tmk_stats_at at = {.samples = 1, .channel_axis = -1, .whole = true};
+    memcpy(&bits, &number, sizeof bits);
+    tmk_stats_destroy(&t->stats);
+    assert_ok(tmk_stats_create(TMK_STATS_HISTOGRAM, &t->stats, &diag), &diag);
+    assert_ok(tmk_stats_begin(t->stats, &t->shape, &at, NULL, &pass, &diag), &diag);
+    tmk_stats_exclude(&pass, &bits, 1);
+    assert_ok(tmk_stats_piece(&pass, x, 0, N, &diag), &diag);
+    assert_ok(tmk_stats_end(&pass, &diag), &diag);
+}
+
+static void test_what_numbers_were_left_out_of_stays_float(void **state) {
+    (void)state;
+    static const float mask[N] = {-1e4f, 0, 0, -1e4f};
+    static const char *const configs[] = {
+        NULL, "{\"built_in\":{\"masks-stay-float\":false}}",
+        "{\"rules\":[{\"match\":{\"id\":\"p1\"},\"quantize\":true,\"range\":[-100,0]}]}"};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "m", "m", "Tanh", mask, 0, TMK_NET_NONE);
+    leave_out(&p->tensors[1], mask, -1e4f);
+    result(p, "both", "both", "Concat", ramp, 0, 1);
+    result(p, "sum", "sum", "Add", ramp, 0, 1);
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        struct tmk_encodings *all = calibrated(p, NULL, configs[i]);
+        assert_non_null(strstr(reason(all, 1), "left out"));
+        assert_int_equal(item(all, 0)->dtype, TMK_UINT8);
+        assert_int_equal(item(all, 3)->dtype, TMK_UINT8);
+        tmk_encodings_destroy(&all);
+    }
+    tmk_profile_destroy(&p);
+}
+
 static void test_arithmetic_on_shapes_stays_float(void **state) {
     (void)state;
     struct tmk_profile *p = new_profile();
@@ -560,6 +597,7 @@ int main(void) {
         cmocka_unit_test(test_a_bias_that_would_overflow_enlarges_the_weights_scale),
         cmocka_unit_test(test_constants_are_what_they_are_behind_a_reshape),
         cmocka_unit_test(test_masks_stay_float),
+        cmocka_unit_test(test_what_numbers_were_left_out_of_stays_float),
         cmocka_unit_test(test_ranges_to_the_ends_of_float32_are_written_and_read),
         cmocka_unit_test(test_arithmetic_on_shapes_stays_float),
         cmocka_unit_test(test_operators_have_other_names_elsewhere),
