@@ -125,7 +125,7 @@ TMK_UNARY(Softsign, 1, INT32_MAX, &soft_sign, tmk_attrs_none,
 TMK_UNARY(Mish, 18, INT32_MAX, &mish, tmk_attrs_none, TMK_UNARY_SAMPLE(Mish, 18, f32, ""))
 TMK_UNARY(Swish, 24, INT32_MAX, &swish, alpha_attrs,
           TMK_UNARY_SAMPLE(Swish, 24, f32, " {alpha=1.5f}"))
-TMK_UNARY(ThresholdedRelu, 10, INT32_MAX, &thresholded, alpha_attrs,
+TMK_UNARY(ThresholdedRelu, 1, INT32_MAX, &thresholded, alpha_attrs,
           TMK_UNARY_SAMPLE(ThresholdedRelu, 10, f32, " {alpha=0.25f}"))
 TMK_UNARY(Shrink, 9, INT32_MAX, &shrinking, shrink_attrs,
           TMK_UNARY_SAMPLE(Shrink, 9, f32, " {bias=0.25f, lambd=0.75f}"))

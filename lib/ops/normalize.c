@@ -59,12 +59,12 @@ static enum tmk_status run_lp_norm(struct tmk_run *run) {
 static enum tmk_status moment_strides(const struct tmk_node *node, const struct tmk_shape *x,
                                       int64_t stride[TMK_MAX_RANK], struct tmk_shape *moments,
                                       struct tmk_diag *diag) {
-    static const int64_t usual[] = {0, 2, 3};
+    static const int64_t usual[] = {0, 2, 3, 1}; /* the last one: before operator set 9, if asked */
     size_t n;
     const int64_t *axes = tmk_node_ints(node, "axes", &n);
     if (!axes) {
         axes = usual;
-        n = TMK_COUNT(usual);
+        n = tmk_node_int(node, "across_channels", 0) ? 4 : 3;
     }
     *moments = *x;
     for (size_t i = 0; i < n; i++) {
@@ -110,6 +110,7 @@ static enum tmk_status run_mvn(struct tmk_run *run) {
     if (!mean)
         return tmk_nomem(run->diag);
     double *deviation = mean + kept;
+    const bool scaled = tmk_node_int(run->node, "normalize_variance", 1) != 0;
     const float *x = run->in[0]->data;
     float *y = run->out[0]->data;
     for (size_t i = 0; i < 2 * kept; i++)
@@ -129,7 +130,7 @@ static enum tmk_status run_mvn(struct tmk_run *run) {
         }
     }
     for (size_t i = 0; i < kept; i++)
-        deviation[i] = sqrt(deviation[i] / n) + 1e-9;
+        deviation[i] = scaled ? sqrt(deviation[i] / n) + 1e-9 : 1;
     for (size_t r = 0; r < count / width; r++) {
         size_t at = moment_at(shape, stride, r);
         for (size_t j = 0; j < width; j++)
@@ -198,6 +199,8 @@ static enum tmk_status run_lrn(struct tmk_run *run) {
 
 static const struct tmk_attr_rule lp_norm_attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"p", TMK_ATTR_INT, false}, {NULL}};
+static const struct tmk_attr_rule mvn_1_attrs[] = {
+    {"across_channels", TMK_ATTR_INT, false}, {"normalize_variance", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule mvn_attrs[] = {{"axes", TMK_ATTR_INTS, false}, {NULL}};
 static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
                                                  {"beta", TMK_ATTR_FLOAT, false},
@@ -205,12 +208,12 @@ static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false
                                                  {"size", TMK_ATTR_INT, true},
                                                  {NULL}};
 
-#define TMK_NORMALIZE_ROW(op, version, rules, infers, runs, flag, rule, node)                      \
+#define TMK_NORMALIZE_ROW(op, version, last, opset, rules, infers, runs, flag, rule, node)         \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
         .domain = TMK_DOMAIN_ONNX,                                                                 \
         .name = #op,                                                                               \
         .since = version,                                                                          \
-        .until = INT32_MAX,                                                                        \
+        .until = last,                                                                             \
         .min_in = 1,                                                                               \
         .max_in = 1,                                                                               \
         .min_out = 1,                                                                              \
@@ -220,16 +223,19 @@ static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
         .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset 17 {\n"                                                  \
+        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
                   "  input %x : f32[2,6,4,5]\n"                                                    \
                   "  %y = " node "\n"                                                              \
                   "  output %y\n"                                                                  \
                   "}\n",                                                                           \
     };
 
-TMK_NORMALIZE_ROW(LpNormalization, 1, lp_norm_attrs, infer_lp_norm, run_lp_norm, TMK_OP_INPLACE,
-                  TMK_CHANNEL_INHERIT, "LpNormalization(%x) {axis=1, p=1}")
-TMK_NORMALIZE_ROW(MeanVarianceNormalization, 9, mvn_attrs, infer_mvn, run_mvn, TMK_OP_INPLACE,
-                  TMK_CHANNEL_AXIS1, "MeanVarianceNormalization(%x) {axes=[0,-1]}")
-TMK_NORMALIZE_ROW(LRN, 1, lrn_attrs, infer_lrn, run_lrn, 0, TMK_CHANNEL_AXIS1,
+TMK_NORMALIZE_ROW(LpNormalization, 1, INT32_MAX, 17, lp_norm_attrs, infer_lp_norm, run_lp_norm,
+                  TMK_OP_INPLACE, TMK_CHANNEL_INHERIT, "LpNormalization(%x) {axis=1, p=1}")
+TMK_NORMALIZE_ROW(MeanVarianceNormalization, 1, 8, 8, mvn_1_attrs, infer_mvn, run_mvn,
+                  TMK_OP_INPLACE, TMK_CHANNEL_AXIS1,
+                  "MeanVarianceNormalization(%x) {across_channels=1, normalize_variance=0}")
+TMK_NORMALIZE_ROW(MeanVarianceNormalization, 9, INT32_MAX, 17, mvn_attrs, infer_mvn, run_mvn,
+                  TMK_OP_INPLACE, TMK_CHANNEL_AXIS1, "MeanVarianceNormalization(%x) {axes=[0,-1]}")
+TMK_NORMALIZE_ROW(LRN, 1, INT32_MAX, 17, lrn_attrs, infer_lrn, run_lrn, 0, TMK_CHANNEL_AXIS1,
                   "LRN(%x) {alpha=0.001f, beta=0.5f, bias=2f, size=4}")

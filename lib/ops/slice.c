@@ -226,3 +226,28 @@ const struct tmk_op tmk_op_Slice_10 = {
               "  output %y\n"
               "}\n",
 };
+
+/* An experimental operator of the first releases; its axes, too, are an input. */
+const struct tmk_op tmk_op_DynamicSlice_1 = {
+    .domain = TMK_DOMAIN_ONNX,
+    .name = "DynamicSlice",
+    .since = 1,
+    .until = INT32_MAX,
+    .min_in = 3,
+    .max_in = 4,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = TMK_OP_PURE,
+    .channel = TMK_CHANNEL_NONE,
+    .attrs = attrs_10,
+    .infer = slice_10_infer,
+    .run = slice_10_run,
+    .sample = "graph \"slice\" opset 9 {\n"
+              "  input %x : f32[3,7,5]\n"
+              "  init %starts : i64[2] = {-3, 1}\n"
+              "  init %ends : i64[2] = {-1, 1000}\n"
+              "  init %axes : i64[2] = {1, 0}\n"
+              "  %y = DynamicSlice(%x, %starts, %ends, %axes)\n"
+              "  output %y\n"
+              "}\n",
+};

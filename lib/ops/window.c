@@ -216,10 +216,11 @@ enum tmk_status tmk_window_conv_transpose(const struct tmk_node *node, const str
     TMK_TRY(read_weights(node, x, w, &window, diag));
     TMK_TRY(read_common(node, x, &window, &padding, diag));
     size_t n = (size_t)window.n, n_shape;
-    int64_t extra[TMK_WINDOW_RANK], wanted[TMK_WINDOW_RANK];
+    int64_t extra[TMK_WINDOW_RANK], wanted[TMK_WINDOW_RANK + 2];
     TMK_TRY(read_ints(node, "output_padding", n, 0, 0, extra, diag));
     (void)tmk_node_ints(node, "output_shape", &n_shape);
-    TMK_TRY(read_ints(node, "output_shape", n, n_shape ? 0 : -1, -1, wanted, diag));
+    const size_t before = n_shape == n + 2 ? 2 : 0; /* the first releases counted N and C, too */
+    TMK_TRY(read_ints(node, "output_shape", n + before, n_shape ? 0 : -1, -1, wanted, diag));
     for (int32_t i = 0; i < window.n; i++) {
         int64_t limit =
             window.stride[i] > window.dilation[i] ? window.stride[i] : window.dilation[i];
@@ -228,7 +229,7 @@ enum tmk_status tmk_window_conv_transpose(const struct tmk_node *node, const str
                             "attribute 'output_padding' holds %lld, not less than stride or "
                             "dilation %lld",
                             (long long)extra[i], (long long)limit);
-        TMK_TRY(transpose_axis(&window, i, extra[i], wanted[i], padding, diag));
+        TMK_TRY(transpose_axis(&window, i, extra[i], wanted[before + (size_t)i], padding, diag));
     }
     *out = window;
     return TMK_OK;

@@ -451,6 +451,18 @@ static void the_best_of_overlapping_boxes_stays(void **state) {
     gives_int64(11, body, "[0,3]", NULL);
 }
 
+static void dynamic_slices_take_their_bounds_from_inputs(void **state) {
+    (void)state;
+    gives(9,
+          "init %x : f32[2,3] = {1, 2, 3, 4, 5, 6}\ninit %s : i64[2] = {0, 1}\n"
+          "init %e : i64[2] = {1, 1000}\n%y = DynamicSlice(%x, %s, %e)",
+          "[1,2]", FLOATS(2, 3));
+    gives(1,
+          "init %x : f32[2,3] = {1, 2, 3, 4, 5, 6}\ninit %s : i64[1] = {-2}\n"
+          "init %e : i64[1] = {-1}\ninit %a : i64[1] = {1}\n%y = DynamicSlice(%x, %s, %e, %a)",
+          "[2,1]", FLOATS(2, 5));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slice_walks_backwards_and_clamps),
@@ -474,6 +486,7 @@ int main(void) {
         cmocka_unit_test(blocks_that_overlap_add_up),
         cmocka_unit_test(grids_look_up_points_between_elements),
         cmocka_unit_test(the_best_of_overlapping_boxes_stays),
+        cmocka_unit_test(dynamic_slices_take_their_bounds_from_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

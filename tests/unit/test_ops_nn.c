@@ -408,6 +408,21 @@ static void quantized_results_round_to_even_and_saturate(void **state) {
                TMK_INT32, "[1,1,3]", FLOATS(2, 5, 2), 0);
 }
 
+static void the_wanted_shape_may_count_all_axes(void **state) {
+    (void)state;
+    const char *operands = "init %x : f32[1,1,2] = {1, 2}\ninit %w : f32[1,1,2] = {1, 10}\n";
+    char body[256];
+    snprintf(body, sizeof body,
+             "%s%%y = ConvTranspose(%%x, %%w) {output_shape=[1,1,3], strides=[2]}", operands);
+    gives(1, body, "[1,1,3]", FLOATS(10, 2, 20));
+    snprintf(body, sizeof body, "%s%%y = ConvTranspose(%%x, %%w) {output_shape=[3], strides=[2]}",
+             operands);
+    gives(11, body, "[1,1,3]", FLOATS(10, 2, 20));
+    snprintf(body, sizeof body, "%s%%y = ConvTranspose(%%x, %%w) {output_shape=[1,3], strides=[2]}",
+             operands);
+    refuses(11, body, TMK_SHAPE, "has 2 entries, not 1");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_padding_puts_the_odd_element_where_its_name_says),
@@ -434,6 +449,7 @@ int main(void) {
         cmocka_unit_test(gemm_scales_transposes_and_spreads),
         cmocka_unit_test(zero_points_go_by_row_and_column),
         cmocka_unit_test(quantized_results_round_to_even_and_saturate),
+        cmocka_unit_test(the_wanted_shape_may_count_all_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

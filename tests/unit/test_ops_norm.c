@@ -157,6 +157,85 @@ static void dropout_passes_everything_on(void **state) {
     refuses(13, D2 "%y = Dropout(%x, _, %t)", TMK_UNSUPPORTED, "'training_mode' is true");
 }
 
+static void n_grams_are_counted_and_weighed(void **state) {
+    (void)state;
+    /* 1-grams 5, 7 and the 2-gram 7 5, in the columns 2, 0 and 1 */
+#define GRAMS                                                                                      \
+    "min_gram_length=1, max_gram_length=2, ngram_counts=[0,2], ngram_indexes=[2,0,1], "            \
+    "pool_int64s=[5,7,7,5]"
+    const char *rows = "init %x : i64[2,4] = {7, 7, 5, 9, 5, 5, 5, 7}\n";
+    char body[512];
+    snprintf(body, sizeof body, "%s%%y = TfIdfVectorizer(%%x) {%s, max_skip_count=0, mode=\"TF\"}",
+             rows, GRAMS);
+    gives(9, body, "[2,3]", FLOATS(2, 1, 1, 1, 0, 3));
+    snprintf(body, sizeof body, "%s%%y = TfIdfVectorizer(%%x) {%s, max_skip_count=1, mode=\"TF\"}",
+             rows, GRAMS);
+    gives(9, body, "[2,3]", FLOATS(2, 2, 1, 1, 0, 3));
+    snprintf(body, sizeof body,
+             "%s%%y = TfIdfVectorizer(%%x) {%s, max_skip_count=1, mode=\"TFIDF\", "
+             "weights=[0.5f,2f,3f]}",
+             rows, GRAMS);
+    gives(9, body, "[2,3]", FLOATS(1, 4, 3, 0.5f, 0, 9));
+    snprintf(body, sizeof body,
+             "init %%x : i32[5] = {5, 7, 0, 0, 5}\n%%y = TfIdfVectorizer(%%x) {%s, "
+             "max_skip_count=1000000000000, mode=\"IDF\", weights=[0.5f,2f,3f]}",
+             GRAMS);
+    gives(9, body, "[3]", FLOATS(0.5f, 2, 3));
+    snprintf(body, sizeof body,
+             "init %%x : i64[0] = {}\n%%y = TfIdfVectorizer(%%x) {%s, max_skip_count=0, "
+             "mode=\"TF\"}",
+             GRAMS);
+    gives(9, body, "[3]", FLOATS(0, 0, 0));
+#undef GRAMS
+}
+
+static void pools_of_n_grams_must_add_up(void **state) {
+    (void)state;
+    static const struct {
+        const char *attrs, *why;
+    } cases[] = {
+        {"max_gram_length=3, ngram_counts=[0,1], ngram_indexes=[0], pool_int64s=[5]",
+         "of 2 lengths"},
+        {"max_gram_length=2, ngram_counts=[0,2], ngram_indexes=[0,1], pool_int64s=[5,6,7]",
+         "no whole number"},
+        {"max_gram_length=2, ngram_counts=[0,9], ngram_indexes=[0,1], pool_int64s=[5,6]",
+         "no whole number"},
+        {"max_gram_length=2, ngram_counts=[-1,0], ngram_indexes=[0], pool_int64s=[5,6]",
+         "no whole number"},
+        {"max_gram_length=1, ngram_counts=[0], ngram_indexes=[0], pool_int64s=[5,6]",
+         "1 entries for 2"},
+        {"max_gram_length=1, ngram_counts=[0], ngram_indexes=[0,-1], pool_int64s=[5,6]", "has -1"},
+        {"max_gram_length=1, ngram_counts=[0], ngram_indexes=[0,2], pool_int64s=[5,6], "
+         "weights=[1f,2f]",
+         "2 weights for 3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[512];
+        struct tmk_diag diag;
+        struct tmk_tensor out[OPERANDS];
+        snprintf(body, sizeof body,
+                 "init %%x : i64[2] = {5, 6}\n%%y = TfIdfVectorizer(%%x) {min_gram_length=1, "
+                 "max_skip_count=0, mode=\"TF\", %s}",
+                 cases[i].attrs);
+        assert_int_not_equal(run_node(9, body, out, &diag), TMK_OK);
+        if (!strstr(diag.text, cases[i].why))
+            fail_msg("%s: says '%s'", cases[i].attrs, diag.text);
+    }
+}
+
+static void the_first_mean_variance_normalization_may_leave_the_variance(void **state) {
+    (void)state;
+    const char *x = "init %x : f32[1,2,1,2] = {1, 3, 5, 11}\n";
+    char body[256];
+    snprintf(body, sizeof body, "%s%%y = MeanVarianceNormalization(%%x) {normalize_variance=0}", x);
+    gives(8, body, "[1,2,1,2]", FLOATS(-1, 1, -3, 3));
+    snprintf(body, sizeof body,
+             "%s%%y = MeanVarianceNormalization(%%x) {across_channels=1, normalize_variance=0}", x);
+    gives(8, body, "[1,2,1,2]", FLOATS(-4, -2, 0, 6));
+    snprintf(body, sizeof body, "%s%%y = MeanVarianceNormalization(%%x)", x);
+    gives_type(8, body, TMK_FLOAT32, "[1,2,1,2]", FLOATS(-1, 1, -1, 1), 1e-6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_norm_uses_what_was_learnt),
@@ -168,6 +247,9 @@ int main(void) {
         cmocka_unit_test(mean_and_variance_may_go_over_any_axes),
         cmocka_unit_test(an_even_neighbourhood_reaches_one_channel_further_up),
         cmocka_unit_test(dropout_passes_everything_on),
+        cmocka_unit_test(n_grams_are_counted_and_weighed),
+        cmocka_unit_test(pools_of_n_grams_must_add_up),
+        cmocka_unit_test(the_first_mean_variance_normalization_may_leave_the_variance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
