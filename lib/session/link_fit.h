@@ -30,8 +30,9 @@ struct tmk_link_fit {
 };
 /* Least squares, channel by channel, over so many batches. TMK_NOTFOUND, without a text in diag:
  * it does not fit in every channel, there are too few points for two unknowns, or in less than half
- * of the channels there is anything to be seen. Channels of which nothing is to be seen have scale
- * 1, as good as any other if they never vary. On success end with tmk_link_fit_finish. */
+ * of the channels there is anything to be seen, or y is x but for a thousandth. Channels of which
+ * nothing is to be seen have scale 1, as good as any other if they never vary. On success end with
+ * tmk_link_fit_finish. */
 TMK_NODISCARD enum tmk_status tmk_link_fit(const struct tmk_link_matrix *x,
                                            const struct tmk_link_matrix *y, uint32_t batches,
                                            struct tmk_link_fit *out, struct tmk_diag *diag);

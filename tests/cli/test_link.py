@@ -184,6 +184,23 @@ def test_inputs_in_another_order_are_told_by_name():
         assert hold_against_a_run(path, "b.onnx", out, *data) == ["p", "q"]
 
 
+def test_states_depend_on_what_is_fed_back():
+    def network_with_state(factor):
+        nodes = [ob.node("Add", ["x", "h"], ["a"]), ob.node("Mul", ["a", "k"], ["next"]), ob.node("Relu", ["x"], ["r"])]
+        return ob.model(nodes, [ob.value("x", [1, 4]), ob.value("h", [1, 4])], [ob.value("next", [1, 4]), ob.value("r", [1, 4])],
+                        [ob.tensor("k", [1], [factor])])
+
+    with folder() as path:
+        (path / "x.npy").write_bytes(npy_bytes((SAMPLES, 1, 4), numbers(SAMPLES * 4, 3)))
+        (path / "a.onnx").write_bytes(network_with_state(0.5))
+        data = ["--data", f"x={path / 'x.npy'}", "--feedback", "next=h"]
+        tidemark("profile", path / "a.onnx", *data, "-o", path / "a.json").expect(DONE)
+        for factor, carried in ((0.5, ["a", "h", "next", "r", "x"]), (0.25, ["r", "x"])):
+            (path / "b.onnx").write_bytes(network_with_state(factor))
+            out, _ = link(path, "b.onnx")
+            assert hold_against_a_run(path, "b.onnx", out, *data) == carried, factor
+
+
 def test_twins_are_not_told_apart_by_guessing():
     """Two convolutions of one input with retrained weights, of which one is gone: which is left?"""
     def twins(names, factor):

@@ -119,6 +119,16 @@ static void channels_have_scales_of_their_own(void **state) {
     assert_int_equal(fit(x, y, &found), TMK_NOTFOUND);
 }
 
+static void almost_the_same_is_no_scale(void **state) {
+    (void)state;
+    static const float scale[] = {1.0005f, 0.9995f, 1, 1}, shift[] = {0, 1e-4f, -1e-4f, 5e-4f};
+    float x[NUMBERS], y[NUMBERS];
+    struct tmk_link_fit found;
+    scatter(x, NUMBERS, 9);
+    relate(x, y, scale, shift);
+    assert_int_equal(fit(x, y, &found), TMK_NOTFOUND);
+}
+
 static void one_scale_for_all_is_said_once(void **state) {
     (void)state;
     static const float scale[] = {-1.5f, -1.5f, -1.5f, -1.5f}, shift[] = {2, 2, 2, 2};
@@ -250,6 +260,7 @@ int main(void) {
         cmocka_unit_test(infinities_must_be_the_same),
         cmocka_unit_test(rounded_numbers_are_near),
         cmocka_unit_test(channels_have_scales_of_their_own),
+        cmocka_unit_test(almost_the_same_is_no_scale),
         cmocka_unit_test(one_scale_for_all_is_said_once),
         cmocka_unit_test(half_of_the_channels_must_show_something),
         cmocka_unit_test(what_comes_of_nothing_is_no_match),
