@@ -11,7 +11,7 @@
 #include "show.h"
 #include "table.h"
 
-/* Either a profile or another file's ranges. */
+/* Either a profile or another file's ranges; or, where the other side has ranges, both. */
 struct side {
     struct tmk_profile *profile;
     struct tmk_ranges *ranges;
@@ -40,19 +40,17 @@ static void drop_side(struct side *side) {
     tmk_ranges_destroy(&side->ranges);
 }
 
-static enum tmk_status compare(const struct side *a, const struct side *b, struct tmk_diff **out,
+/* The result names values by what the sides hold. */
+static enum tmk_status compare(const struct side *a, struct side *b, struct tmk_diff **out,
                                struct tmk_diag *diag) {
     if (a->profile && b->profile)
         return tmk_diff_profiles(a->profile, b->profile, out, diag);
     if (a->profile)
         return tmk_diff_supply(a->profile, b->ranges, out, diag);
-    struct tmk_ranges *of_b = NULL;
     if (b->profile) {
-        enum tmk_status status = tmk_ranges_of_profile(b->profile, &of_b, diag);
-        if (status == TMK_OK)
-            status = tmk_diff_ranges(a->ranges, of_b, out, diag);
-        tmk_ranges_destroy(&of_b);
-        return status;
+        const enum tmk_status status = tmk_ranges_of_profile(b->profile, &b->ranges, diag);
+        if (status != TMK_OK)
+            return status;
     }
     return tmk_diff_ranges(a->ranges, b->ranges, out, diag);
 }

@@ -86,7 +86,10 @@ TMK_API void tmk_ranges_destroy(struct tmk_ranges **ranges);
 TMK_API const struct tmk_profile_tensor *tmk_range_record(const struct tmk_range *range,
                                                           const struct tmk_profile *profile);
 
-/* How far two ranges of one value are apart, by the weaker of their meanings. */
+/* How far two ranges of one value are apart, by the weaker of their meanings. Where one of them is
+ * for all channels, the other's channels are taken together. Of a symmetric grid (its ends are
+ * alike but for a step) only the larger end counts: what it covers beyond the other end of a value
+ * is no difference. With a grid on either side, a range of nothing but 0 differs from none. */
 struct tmk_range_difference {
     enum tmk_range_meaning meaning;
     double low_a, high_a, low_b, high_b; /* of the channel that differs most; LARGEST: magnitudes */

@@ -170,49 +170,85 @@ static enum tmk_status list_unnamed(struct build *b) {
     return TMK_OK;
 }
 
-/* The only node without a name that this use can be of, or, with `any`, the first. */
-static uint32_t unnamed_reader(const struct build *b, uint32_t v,
-                               const struct tmk_profile_consumer *use, bool any) {
-    uint32_t found = TMK_NET_NONE;
-    for (uint32_t i = b->first[v]; i < b->first[v + 1]; i++) {
-        const struct tmk_net_node *node = &b->net->nodes[b->unnamed[i]];
-        if (strcmp(node->op, use->op) != 0 || b->unnamed[i] == found ||
-            (use->input < node->n_inputs && node->inputs[use->input] != TMK_NET_NONE))
-            continue;
-        if (found != TMK_NET_NONE)
-            return TMK_NET_NONE;
-        found = b->unnamed[i];
-        if (any)
-            break;
-    }
-    return found;
-}
-
+/* Uses of one value as one input of nodes of one kind that have no names: which is of which node
+ * can't be told apart, and need not be. */
 struct pending {
-    uint32_t value;
+    uint32_t value, n;
     const struct tmk_profile_consumer *use;
 };
 
-/* Uses by nodes without names: those that can be of one node only are settled first, since that
- * leaves fewer for others; what is ambiguous then is alike. */
+static int by_use(const void *a, const void *b) {
+    const struct pending *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
+    const int order = strcmp(x->use->op, y->use->op);
+    return order ? order : (x->use->input > y->use->input) - (x->use->input < y->use->input);
+}
+
+static uint32_t gather(struct pending *pending, uint32_t n) {
+    uint32_t left = 0;
+    qsort(pending, n, sizeof *pending, by_use);
+    for (uint32_t i = 0; i < n; i++)
+        if (left && by_use(&pending[left - 1], &pending[i]) == 0)
+            pending[left - 1].n++;
+        else
+            pending[left++] = pending[i];
+    return left;
+}
+
+/* Whether unnamed reader i of the value has the input free. */
+static bool is_candidate(const struct build *b, const struct pending *p, uint32_t i) {
+    const struct tmk_net_node *node = &b->net->nodes[b->unnamed[i]];
+    return strcmp(node->op, p->use->op) == 0 &&
+           (i == b->first[p->value] || b->unnamed[i] != b->unnamed[i - 1]) &&
+           (p->use->input >= node->n_inputs || node->inputs[p->use->input] == TMK_NET_NONE);
+}
+
+/* Gives the uses to the nodes that they can be of, where there are no more of these than uses, or
+ * where `any`. */
+static enum tmk_status settle_one(struct build *b, const struct pending *p, bool any,
+                                  bool *settled) {
+    const uint32_t begin = b->first[p->value], end = b->first[p->value + 1];
+    uint32_t n = 0;
+    for (uint32_t i = begin; !any && i < end && n <= p->n; i++)
+        n += is_candidate(b, p, i);
+    *settled = any || (n && n <= p->n);
+    n = 0;
+    for (uint32_t i = begin; *settled && i < end && n < p->n; i++) {
+        if (!is_candidate(b, p, i))
+            continue;
+        struct tmk_net_node *node = &b->net->nodes[b->unnamed[i]];
+        TMK_TRY(set_port(b, &node->inputs, &node->n_inputs, p->use->input, p->value));
+        n++;
+    }
+    return TMK_OK;
+}
+
+/* Those that can be of one set of nodes only are settled first, since that leaves fewer for others;
+ * what is ambiguous then is alike. It is settled a few at a time, twice as many in each round, so
+ * that there are few rounds. */
 static enum tmk_status settle(struct build *b, struct pending *pending, uint32_t n) {
-    bool any = false;
+    uint32_t free_choices = 0, next_choices = 1;
+    n = gather(pending, n);
     while (n) {
         uint32_t left = 0;
-        bool settled = false;
+        bool progress = false;
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t node = unnamed_reader(b, pending[i].value, pending[i].use, any && !settled);
-            if (node == TMK_NET_NONE) {
-                pending[left++] = pending[i];
-                continue;
+            bool settled;
+            TMK_TRY(settle_one(b, &pending[i], false, &settled));
+            if (!settled && free_choices) {
+                free_choices--;
+                TMK_TRY(settle_one(b, &pending[i], true, &settled));
             }
-            settled = true;
-            TMK_TRY(set_port(b, &b->net->nodes[node].inputs, &b->net->nodes[node].n_inputs,
-                             pending[i].use->input, pending[i].value));
+            progress = progress || settled;
+            if (!settled)
+                pending[left++] = pending[i];
         }
-        if (!settled && any)
-            break;
-        any = !settled;
+        free_choices = 0;
+        if (!progress) {
+            free_choices = next_choices;
+            next_choices *= 2;
+        }
         n = left;
     }
     return TMK_OK;
@@ -231,7 +267,7 @@ static enum tmk_status make_inputs(struct build *b) {
             const struct tmk_profile_consumer *use = &tensor(b, v)->consumers[i];
             uint32_t node;
             if (!*use->node) {
-                pending[n++] = (struct pending){v, use};
+                pending[n++] = (struct pending){v, 1, use};
                 continue;
             }
             status = node_by_name(b, use->node, use->op, use->domain, &node);

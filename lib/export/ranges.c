@@ -233,48 +233,73 @@ static double magnitude(double low, double high) {
     return fmax(fabs(low), fabs(high));
 }
 
-/* One channel of each; where one has a single range for all channels, that. */
-static void compare_channel(const struct tmk_range *a, const struct tmk_range *b, uint32_t channel,
-                            struct tmk_range_difference *out) {
-    const uint32_t i = a->n > 1 ? channel : 0, k = b->n > 1 ? channel : 0;
-    *out =
-        (struct tmk_range_difference){.meaning = a->meaning > b->meaning ? a->meaning : b->meaning,
-                                      .low_a = a->low[i],
-                                      .high_a = a->high[i],
-                                      .low_b = b->low[k],
-                                      .high_b = b->high[k],
-                                      .channel = channel};
+/* One channel, or all of them as one. */
+struct ends {
+    double low, high, step;
+};
+
+static struct ends ends_of(const struct tmk_range *range, uint32_t channel, bool all) {
+    struct ends ends = {range->low[channel], range->high[channel], range->step[channel]};
+    for (uint32_t c = 0; all && c < range->n; c++) {
+        ends.low = fmin(ends.low, range->low[c]);
+        ends.high = fmax(ends.high, range->high[c]);
+        ends.step = fmax(ends.step, range->step[c]);
+    }
+    return ends;
+}
+
+/* A grid whose ends are alike but for a step: a value on one side of 0 leaves half of it unused. */
+static bool is_symmetric(const struct ends *e) {
+    return e->step > 0 && e->low < 0 && e->high > 0 && fabs(e->low + e->high) <= 1.001 * e->step;
+}
+
+static void compare_ends(const struct ends *a, const struct ends *b, uint32_t channel,
+                         struct tmk_range_difference *out) {
+    *out = (struct tmk_range_difference){.meaning = out->meaning,
+                                         .low_a = a->low,
+                                         .high_a = a->high,
+                                         .low_b = b->low,
+                                         .high_b = b->high,
+                                         .channel = channel};
+    const double size_a = magnitude(a->low, a->high), size_b = magnitude(b->low, b->high);
+    const bool sizes = out->meaning == TMK_RANGE_LARGEST || is_symmetric(a) || is_symmetric(b);
     if (out->meaning == TMK_RANGE_LARGEST) {
-        out->low_a = out->high_a = magnitude(a->low[i], a->high[i]);
-        out->low_b = out->high_b = magnitude(b->low[k], b->high[k]);
+        out->low_a = out->high_a = size_a;
+        out->low_b = out->high_b = size_b;
     } else if (out->meaning == TMK_RANGE_STEP) {
         /* A grid holds 0: so does what it was made of, as far as it could tell. */
         out->low_a = fmin(out->low_a, 0), out->high_a = fmax(out->high_a, 0);
         out->low_b = fmin(out->low_b, 0), out->high_b = fmax(out->high_b, 0);
     }
-    const double apart = fmax(fabs(out->low_a - out->low_b), fabs(out->high_a - out->high_b));
+    const double apart = sizes
+                             ? fabs(size_a - size_b)
+                             : fmax(fabs(out->low_a - out->low_b), fabs(out->high_a - out->high_b));
     const double whole = out->meaning == TMK_RANGE_LARGEST ? out->high_a : out->high_a - out->low_a;
-    const double step = fmax(a->step[i], b->step[k]);
-    out->share = apart == 0 ? 0 : whole > 0 ? apart / whole : HUGE_VAL;
-    const double outside = out->meaning == TMK_RANGE_LARGEST
-                               ? fmax(out->high_b - out->high_a, 0)
+    const double step = fmax(a->step, b->step);
+    /* Any grid has a code for nothing but 0. */
+    const bool nothing = out->meaning == TMK_RANGE_STEP && (size_a == 0 || size_b == 0);
+    out->share = apart == 0 || nothing ? 0 : whole > 0 ? apart / whole : HUGE_VAL;
+    const double outside = sizes
+                               ? fmax(size_b - size_a, 0)
                                : fmax(fmax(out->low_a - out->low_b, out->high_b - out->high_a), 0);
-    out->beyond = outside == 0 ? 0 : whole > 0 ? outside / whole : HUGE_VAL;
+    out->beyond = outside == 0 || nothing ? 0 : whole > 0 ? outside / whole : HUGE_VAL;
     out->steps = out->meaning == TMK_RANGE_STEP && step > 0 ? apart / step : 0;
-    out->equal = out->meaning == TMK_RANGE_STEP ? apart <= step * (1 + 1e-6) : out->share <= 1e-6;
+    out->equal =
+        out->meaning == TMK_RANGE_STEP ? nothing || apart <= step * (1 + 1e-6) : out->share <= 1e-6;
 }
 
 enum tmk_status tmk_range_compare(const struct tmk_range *a, const struct tmk_range *b,
                                   struct tmk_range_difference *out, struct tmk_diag *diag) {
     if (a->n != b->n && a->n > 1 && b->n > 1)
         return tmk_fail(diag, TMK_SHAPE, "'%s': %u channels, and %u", a->name, a->n, b->n);
-    struct tmk_range_difference worst, one;
-    const uint32_t n = a->n > b->n ? a->n : b->n;
-    compare_channel(a, b, 0, &worst);
-    for (uint32_t c = 1; c < n; c++) {
-        compare_channel(a, b, c, &one);
-        const bool equal = worst.equal && one.equal;
-        if (one.share > worst.share)
+    const bool all = a->n != b->n; /* one has a range for all channels */
+    struct tmk_range_difference worst = {0}, one;
+    for (uint32_t c = 0; c < (all ? 1 : a->n); c++) {
+        const struct ends of_a = ends_of(a, c, all), of_b = ends_of(b, c, all);
+        one.meaning = a->meaning > b->meaning ? a->meaning : b->meaning;
+        compare_ends(&of_a, &of_b, c, &one);
+        const bool equal = (c == 0 || worst.equal) && one.equal;
+        if (c == 0 || one.share > worst.share)
             worst = one;
         worst.equal = equal;
     }

@@ -17,13 +17,15 @@ static bool is_encodings(const char *path, const char *text, size_t len) {
     return begins_like(text, len, "\"" TMK_ENCODINGS_FORMAT "\"");
 }
 
+/* The range that was chosen: a symmetric grid, and that of a bias, reach further than anything that
+ * was asked of them. */
 static enum tmk_status put(const struct tmk_encoding *e, struct tmk_ranges *out,
                            struct tmk_diag *diag) {
     struct tmk_range *range;
     TMK_TRY(tmk_ranges_add(out, e->name, strlen(e->name), e->n, &range, diag));
     range->meaning = TMK_RANGE_STEP;
     for (uint32_t c = 0; c < e->n; c++)
-        TMK_TRY(tmk_range_set(range, c, (double)e->clip_min[c], (double)e->clip_max[c],
+        TMK_TRY(tmk_range_set(range, c, (double)e->low[c], (double)e->high[c],
                               (double)e->scale[c], diag));
     return TMK_OK;
 }

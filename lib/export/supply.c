@@ -42,12 +42,13 @@ static bool keeps_range(enum tmk_lineage_verdict verdict) {
            verdict == TMK_LINEAGE_CONSTANT;
 }
 
-/* Channel by channel; channels without a finite element, or others than the profile's, are not
- * compared. */
+/* Channel by channel; *fits: false where the profile has other channels, or one without a finite
+ * element. */
 static enum tmk_status compare_channels(const struct tmk_range *range,
                                         const struct tmk_summary *facts, struct tmk_supply *supply,
-                                        struct tmk_diag *diag) {
-    if (facts->channels != range->n)
+                                        bool *fits, struct tmk_diag *diag) {
+    *fits = facts->channels == range->n;
+    if (!*fits)
         return TMK_OK;
     double *numbers = calloc(range->n, 3 * sizeof *numbers);
     if (!numbers)
@@ -58,16 +59,15 @@ static enum tmk_status compare_channels(const struct tmk_range *range,
                              .low = numbers,
                              .high = numbers + range->n,
                              .step = numbers + 2 * (size_t)range->n};
-    bool finite = true;
     for (uint32_t c = 0; c < range->n; c++) {
         ours.low[c] = (double)facts->channel_min[c];
         ours.high[c] = (double)facts->channel_max[c];
-        finite = finite && isfinite(ours.low[c]);
+        *fits = *fits && isfinite(ours.low[c]);
     }
     enum tmk_status status = TMK_OK;
-    if (finite)
+    if (*fits)
         status = tmk_range_compare(&ours, range, &supply->difference, diag);
-    supply->compared = finite && status == TMK_OK;
+    supply->compared = *fits && status == TMK_OK;
     free(numbers);
     return status;
 }
@@ -80,8 +80,11 @@ static enum tmk_status compare(const struct tmk_range *range, struct tmk_supply 
     struct tmk_range ours = {range->name, range->subject, TMK_RANGE_EXACT, 1, &low, &high, &step};
     if (isnan(low))
         return TMK_OK;
+    bool fits = false;
     if (range->n > 1)
-        return compare_channels(range, &facts, supply, diag);
+        TMK_TRY(compare_channels(range, &facts, supply, &fits, diag));
+    if (fits)
+        return TMK_OK;
     supply->compared = true;
     return tmk_range_compare(&ours, range, &supply->difference, diag);
 }

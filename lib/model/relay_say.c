@@ -411,26 +411,39 @@ struct tmk_relay_expr *tmk_say_scalar(struct tmk_saying *b, enum tmk_dtype dtype
     return direct ? expr : tmk_say_cast(b, expr, dtype);
 }
 
-struct tmk_relay_expr *tmk_say_add_constant(struct tmk_saying *b, const struct tmk_tensor *tensor) {
+/* For one more constant of the module. The arena keeps what was outgrown, so that the room doubles.
+ */
+static bool make_room(struct tmk_saying *b) {
     struct tmk_relay_module *module = b->module;
-    struct tmk_relay_expr *expr = make_expr(b, TMK_RELAY_METADATA);
-    struct tmk_tensor *list = make(b, module->n_constants + 1u, sizeof *list);
-    const char **dtypes = make(b, module->n_constants + 1u, sizeof(char *));
-    if (!expr || !list || !dtypes)
-        return NULL;
+    const size_t size = 2 * (size_t)module->n_constants + 8;
+    if (module->n_constants < b->constants_size)
+        return true;
+    struct tmk_tensor *list = make(b, size, sizeof *list);
+    const char **dtypes = make(b, size, sizeof(char *));
+    if (!list || !dtypes)
+        return false;
     if (module->n_constants) {
         memcpy(list, module->constants, module->n_constants * sizeof *list);
         memcpy(dtypes, module->constant_dtypes, module->n_constants * sizeof(char *));
     }
-    tmk_tensor_share(&list[module->n_constants], tensor);
-    dtypes[module->n_constants] = tmk_dtype_name(tensor->dtype);
-    expr->text = "relay.Constant";
-    expr->index = module->n_constants;
-    expr->dtype = dtypes[module->n_constants++];
-    tmk_tensor_borrow(&expr->data, tensor->dtype, &tensor->shape, tensor->data);
-    expr->type = tmk_say_tensor_type(b->arena, tensor->dtype, &tensor->shape);
     module->constants = list;
     module->constant_dtypes = dtypes;
+    b->constants_size = size;
+    return true;
+}
+
+struct tmk_relay_expr *tmk_say_add_constant(struct tmk_saying *b, const struct tmk_tensor *tensor) {
+    struct tmk_relay_module *module = b->module;
+    struct tmk_relay_expr *expr = make_expr(b, TMK_RELAY_METADATA);
+    if (!expr || !make_room(b))
+        return NULL;
+    tmk_tensor_share(&module->constants[module->n_constants], tensor);
+    expr->text = "relay.Constant";
+    expr->index = module->n_constants;
+    expr->dtype = tmk_dtype_name(tensor->dtype);
+    module->constant_dtypes[module->n_constants++] = expr->dtype;
+    tmk_tensor_borrow(&expr->data, tensor->dtype, &tensor->shape, tensor->data);
+    expr->type = tmk_say_tensor_type(b->arena, tensor->dtype, &tensor->shape);
     module->has_metadata = true;
     return expr;
 }

@@ -17,7 +17,8 @@ struct tmk_saying {
     struct tmk_arena *arena; /* the module's */
     struct tmk_relay_binding **params, **bindings;
     size_t n_params, params_size, n_bindings, bindings_size;
-    uint32_t next; /* number of the next "%N" */
+    size_t constants_size; /* room of module->constants, once one was added */
+    uint32_t next;         /* number of the next "%N" */
     bool nomem;
 };
 void tmk_say_finish(struct tmk_saying *b);

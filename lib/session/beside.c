@@ -4,11 +4,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/diag.h"
 #include "exec/cache.h"
+#include "exec/feedback.h"
 #include "session/feed.h"
+#include "session/limits.h"
+#include "session/running.h"
 
 enum { IDLE_PLANS_KEPT = 4, MOST_THREADS = 256 };
 
@@ -18,6 +20,7 @@ struct side {
     const struct tmk_run_options *options;
     struct tmk_session_feed *feed;
     struct tmk_feed batches;
+    struct tmk_feedback feedback;
     struct tmk_cache **caches; /* one a lane */
     uint64_t total;
     pthread_mutex_t taking, giving;
@@ -34,6 +37,7 @@ struct seat {
     pthread_t thread;
     struct tmk_worker **workers;  /* one a lane */
     struct tmk_planned **planned; /* the same, while a batch runs */
+    struct tmk_carried carried;   /* of the one graph, where outputs are fed back */
     struct tmk_unlike *unlike;    /* one a pair */
     void *seen;
     struct tmk_diag diag;
@@ -67,6 +71,8 @@ static enum tmk_status run_batch(struct seat *seat, const struct tmk_batch *batc
     const struct side *side = seat->side;
     const struct tmk_beside *b = side->beside;
     enum tmk_status status = TMK_OK;
+    if (batch->goes_on)
+        tmk_carried_give(&seat->carried, &side->feedback, batch->inputs);
     for (uint32_t i = 0; status == TMK_OK && i < b->n_lanes; i++) {
         status = tmk_cache_get(side->caches[i], batch->inputs, &seat->planned[i], &seat->diag);
         if (status == TMK_OK)
@@ -80,13 +86,9 @@ static enum tmk_status run_batch(struct seat *seat, const struct tmk_batch *batc
         status = b->look(b->context, batch->sample, batch->samples, seat->workers, seat->seen,
                          &seat->diag);
     }
-    for (uint32_t i = 0; i < b->n_lanes; i++) {
-        tmk_worker_forget(seat->workers[i]);
-        enum tmk_status released =
-            tmk_cache_release(side->caches[i], seat->planned[i], &seat->diag);
-        seat->planned[i] = NULL;
-        status = status != TMK_OK ? status : released;
-    }
+    if (status == TMK_OK && side->feedback.n)
+        status = tmk_carried_keep(&seat->carried, &side->feedback, b->lanes[0], seat->workers[0],
+                                  &seat->diag);
     return tmk_in(&seat->diag, status, "sample %llu", (unsigned long long)batch->sample);
 }
 
@@ -107,29 +109,46 @@ static bool take(struct seat *seat, struct tmk_batch *batch, uint64_t *place,
     return *status != TMK_OK || more;
 }
 
+/* The values of a batch are there until then. */
+static enum tmk_status end_batch(struct seat *seat, enum tmk_status status) {
+    for (uint32_t i = 0; i < seat->side->beside->n_lanes; i++) {
+        tmk_worker_forget(seat->workers[i]);
+        enum tmk_status released =
+            !seat->planned[i]
+                ? TMK_OK
+                : tmk_cache_release(seat->side->caches[i], seat->planned[i], &seat->diag);
+        seat->planned[i] = NULL;
+        status = status != TMK_OK ? status : released;
+    }
+    return status;
+}
+
 /* Waits for the batches before. */
-static void give(struct seat *seat, uint64_t place, uint64_t samples, enum tmk_status status) {
+static enum tmk_status give(struct seat *seat, uint64_t place, const struct tmk_batch *batch,
+                            enum tmk_status status) {
     struct side *side = seat->side;
     struct tmk_beside *b = side->beside;
     pthread_mutex_lock(&side->giving);
     while (side->merged != place)
         pthread_cond_wait(&side->given, &side->giving);
+    if (side->status == TMK_OK && status == TMK_OK && b->merge)
+        status = tmk_in(&seat->diag, b->merge(b->context, seat->workers, seat->seen, &seat->diag),
+                        "sample %llu", (unsigned long long)batch->sample);
     if (side->status == TMK_OK && status == TMK_OK) {
         for (uint32_t i = 0; i < b->n_pairs; i++)
             tmk_unlike_merge(&b->pairs[i].unlike, &seat->unlike[i]);
-        if (b->merge)
-            b->merge(b->context, seat->seen);
-        b->samples += samples;
+        b->samples += batch->samples;
         if (side->options->progress)
             side->options->progress(side->options->context, b->samples, side->total);
     } else if (side->status == TMK_OK) {
-        side->status = status;
+        side->status = b->path ? tmk_in(&seat->diag, status, "%s", b->path) : status;
         if (side->diag)
             *side->diag = seat->diag;
     }
     side->merged++;
     pthread_cond_broadcast(&side->given);
     pthread_mutex_unlock(&side->giving);
+    return status;
 }
 
 static void *sit(void *context) {
@@ -144,7 +163,7 @@ static void *sit(void *context) {
             return NULL;
         if (status == TMK_OK)
             status = run_batch(seat, &batch);
-        give(seat, place, batch.samples, status);
+        status = end_batch(seat, give(seat, place, &batch, status));
         tmk_batch_finish(&batch);
         if (status != TMK_OK) {
             pthread_mutex_lock(&side->taking);
@@ -178,6 +197,7 @@ static void close_seat(struct side *side, struct seat *seat) {
         tmk_worker_destroy(&seat->workers[i]);
     free(seat->workers);
     free(seat->planned);
+    tmk_carried_finish(&seat->carried, &side->feedback);
     free(seat->unlike);
     free(seat->seen);
 }
@@ -234,6 +254,8 @@ static enum tmk_status open_side(struct side *side, const struct tmk_run_options
     TMK_TRY(tmk_session_feed_open(b->lanes[0], options, &side->feed, diag));
     side->batches = tmk_session_feed_of(side->feed);
     side->total = tmk_session_feed_plan(side->feed).run;
+    side->feedback = tmk_session_feed_loops(side->feed);
+    side->beside->slices = tmk_session_feed_plan(side->feed).slices;
     return TMK_OK;
 }
 
@@ -247,23 +269,34 @@ static void look_at_constants(struct tmk_beside *b) {
     }
 }
 
+/* As many as asked for; of one graph, as many as the memory limit has room for. */
+static uint32_t count_threads(const struct tmk_beside *beside,
+                              const struct tmk_run_options *options) {
+    uint32_t threads = options->threads ? options->threads : tmk_running_processors();
+    struct tmk_memory_plan plan;
+    struct tmk_diag ignored = {0};
+    if (options->n_feedback) /* each step needs the one before */
+        return 1;
+    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
+    const struct tmk_memory_request request = {
+        .path = beside->path, .graph = beside->lanes[0], .options = options, .threads = threads};
+    if (!beside->path || !options->memory_limit || threads == 1)
+        return threads;
+    return tmk_memory_planned(&request, &plan, &ignored) == TMK_OK ? plan.threads : 1;
+}
+
 enum tmk_status tmk_beside_run(struct tmk_beside *beside, const struct tmk_run_options *options,
                                struct tmk_diag *diag) {
     struct side side = {.beside = beside, .options = options, .diag = diag};
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t threads = options->threads ? options->threads
-                       : processors > 0 ? (uint32_t)processors
-                                        : 1;
-    if (options->n_feedback)
+    if (options->n_feedback && beside->n_lanes > 1)
         return tmk_fail(diag, TMK_UNSUPPORTED, "outputs can't be fed back here");
-    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
     pthread_mutex_init(&side.taking, NULL);
     pthread_mutex_init(&side.giving, NULL);
     pthread_cond_init(&side.given, NULL);
     enum tmk_status status = open_side(&side, options, diag);
     if (status == TMK_OK) {
         look_at_constants(beside);
-        status = run_seats(&side, threads, diag);
+        status = run_seats(&side, count_threads(beside, options), diag);
     }
     if (status == TMK_OK)
         status = side.status;

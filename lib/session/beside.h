@@ -45,18 +45,21 @@ double tmk_unlike_sqnr(const struct tmk_unlike *unlike);
 double tmk_unlike_cosine(const struct tmk_unlike *unlike);
 
 struct tmk_beside {
+    const char *path; /* of the model, for what is said of batches and for limits; or NULL */
     struct tmk_graph **lanes; /* bound, with the same inputs; values of pairs become outputs */
     uint32_t n_lanes;
     struct tmk_pair *pairs;
     uint32_t n_pairs;
-    /* Called after each batch, by several threads, and then, in the order of the batches, by one
-     * thread at a time with what `look` answered. NULL: never. */
+    /* Called after each batch, by several threads, and then `merge`, in the order of the batches,
+     * by one thread at a time with what `look` answered. NULL: never. */
     enum tmk_status (*look)(void *context, uint64_t sample, uint64_t samples,
                             struct tmk_worker *const *workers, void *seen, struct tmk_diag *diag);
-    void (*merge)(void *context, const void *seen);
+    enum tmk_status (*merge)(void *context, struct tmk_worker *const *workers, const void *seen,
+                             struct tmk_diag *diag);
     size_t seen_bytes; /* of *seen, which is zeroed */
     void *context;
     uint64_t samples; /* that ran */
+    bool slices;      /* as tmk_feed_plan has it; known once `look` or `merge` is called */
 };
 
 /* Runs all batches; pairs' sums are added to. */

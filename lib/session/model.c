@@ -11,7 +11,7 @@
 #include "graph/identify.h"
 #include "model/onnx.h"
 #include "model/reader.h"
-#include "pass/instrument.h"
+#include "plan/plan.h"
 #include "tmk_version.h"
 
 const char *tmk_version(void) {
@@ -109,6 +109,55 @@ enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **o
     enum tmk_status status = tmk_strip_observers(graph, &removed, diag);
     if (status == TMK_OK && removed)
         status = tmk_graph_identify(graph, NULL, diag);
+    if (status == TMK_OK)
+        *out = graph;
+    else
+        tmk_graph_destroy(&graph);
+    return status;
+}
+
+void tmk_watched_finish(struct tmk_watched *watched) {
+    free(watched->ids);
+    free(watched->kinds);
+    *watched = (struct tmk_watched){0};
+}
+
+/* IDs are given once the observers are out: the values stand in `sources` until then. */
+static enum tmk_status take_observers_out(struct tmk_graph *graph,
+                                          const struct tmk_observer *observers,
+                                          const struct tmk_value **sources,
+                                          struct tmk_watched *watched, struct tmk_diag *diag) {
+    uint32_t removed = 0;
+    for (uint32_t i = 0; i < watched->n; i++) {
+        sources[i] = tmk_value_source(observers[i].node->outputs[0]);
+        if (!tmk_observer_kind_by_name(observers[i].kind, &watched->kinds[i]))
+            return tmk_fail(diag, TMK_UNSUPPORTED,
+                            "the model holds an observer of kind '%s', which is not known",
+                            observers[i].kind);
+    }
+    TMK_TRY(tmk_strip_observers(graph, &removed, diag));
+    if (removed)
+        TMK_TRY(tmk_graph_identify(graph, NULL, diag));
+    for (uint32_t i = 0; i < watched->n; i++)
+        watched->ids[i] = (uint32_t)sources[i]->profile_id;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_original_watched(const struct tmk_model *model, struct tmk_graph **out,
+                                     struct tmk_watched *watched, struct tmk_diag *diag) {
+    struct tmk_observer *observers = NULL;
+    struct tmk_graph *graph = NULL;
+    TMK_TRY(tmk_graph_clone(model->graph, &graph, diag));
+    enum tmk_status status = tmk_observer_slots(graph, &observers, &watched->n, diag);
+    const struct tmk_value **sources = calloc(watched->n + 1u, sizeof(struct tmk_value *));
+    watched->ids = calloc(watched->n + 1u, sizeof *watched->ids);
+    watched->kinds = calloc(watched->n + 1u, sizeof *watched->kinds);
+    if (status == TMK_OK && !(sources && watched->ids && watched->kinds))
+        status = tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = take_observers_out(graph, observers, sources, watched, diag);
+    free(sources);
+    free(observers);
     if (status == TMK_OK)
         *out = graph;
     else

@@ -6,6 +6,7 @@
 #include <tidemark/session.h>
 
 #include "graph/graph.h"
+#include "pass/instrument.h"
 
 struct tmk_model {
     char *path;
@@ -24,6 +25,17 @@ uint64_t tmk_graph_fingerprint(const struct tmk_graph *graph);
  * graph that it was made from. Identified. */
 enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **out,
                              struct tmk_diag *diag);
+/* Whom the observers of a model watch: by the IDs of the graph without them, one each. */
+struct tmk_watched {
+    uint32_t *ids;
+    enum tmk_observer_kind *kinds;
+    uint32_t n;
+};
+/* The same copy, and who was watched. Finish *watched whatever the answer. TMK_UNSUPPORTED: an
+ * observer is of no kind that is known. */
+enum tmk_status tmk_original_watched(const struct tmk_model *model, struct tmk_graph **out,
+                                     struct tmk_watched *watched, struct tmk_diag *diag);
+void tmk_watched_finish(struct tmk_watched *watched);
 /* A copy of an identified graph with its observers, verified and bound. `observe` NULL: everything,
  * histograms. */
 enum tmk_status tmk_instrumented(const struct tmk_graph *original,

@@ -8,14 +8,10 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "data/npz_write.h"
-#include "exec/cache.h"
-#include "exec/feedback.h"
-#include "exec/worker.h"
+#include "session/beside.h"
 #include "session/feed.h"
 #include "session/model.h"
 #include "tensor/list.h"
-
-enum { IDLE_PLANS_KEPT = 8 };
 
 /* One value of all batches so far: the batches' tensors one behind the other. */
 struct gathered {
@@ -30,11 +26,7 @@ struct gathered {
 
 struct gathering {
     struct tmk_graph *graph;
-    struct tmk_session_feed *feed;
-    struct tmk_cache *cache;
-    struct tmk_worker *worker;
-    struct tmk_feedback feedback;
-    struct tmk_carried carried;
+    struct tmk_beside run;
     struct gathered *all;
     size_t n;
 };
@@ -130,44 +122,15 @@ static enum tmk_status append(struct gathered *gathered, const struct tmk_tensor
     return TMK_OK;
 }
 
-static enum tmk_status run_batch(struct gathering *g, const struct tmk_batch *batch, bool join,
-                                 struct tmk_diag *diag) {
-    struct tmk_planned *planned = NULL;
-    if (batch->goes_on)
-        tmk_carried_give(&g->carried, &g->feedback, batch->inputs);
-    TMK_TRY(tmk_cache_get(g->cache, batch->inputs, &planned, diag));
-    enum tmk_status status = tmk_worker_run(g->worker, planned->plan, batch->inputs, NULL, diag);
-    for (size_t i = 0; status == TMK_OK && i < g->n; i++) {
-        struct tmk_tensor tensor = tmk_worker_value(g->worker, g->all[i].value);
-        status = append(&g->all[i], &tensor, join, diag);
+static enum tmk_status gather(void *context, struct tmk_worker *const *workers, const void *seen,
+                              struct tmk_diag *diag) {
+    struct gathering *g = context;
+    (void)seen;
+    for (size_t i = 0; i < g->n; i++) {
+        struct tmk_tensor tensor = tmk_worker_value(workers[0], g->all[i].value);
+        TMK_TRY(append(&g->all[i], &tensor, g->run.slices, diag));
     }
-    if (status == TMK_OK)
-        status = tmk_carried_keep(&g->carried, &g->feedback, g->graph, g->worker, diag);
-    tmk_worker_forget(g->worker);
-    enum tmk_status released = tmk_cache_release(g->cache, planned, diag);
-    return status != TMK_OK ? status : released;
-}
-
-static enum tmk_status run_all(struct gathering *g, const struct tmk_run_options *options,
-                               struct tmk_diag *diag) {
-    struct tmk_feed feed = tmk_session_feed_of(g->feed);
-    const struct tmk_feed_plan plan = tmk_session_feed_plan(g->feed);
-    g->feedback = tmk_session_feed_loops(g->feed);
-    for (uint64_t done = 0;;) {
-        struct tmk_batch batch = {0};
-        bool more;
-        if (options->progress)
-            options->progress(options->context, done, plan.run);
-        TMK_TRY(feed.next(feed.context, &batch, &more, diag));
-        if (!more)
-            return TMK_OK;
-        uint64_t sample = batch.sample;
-        enum tmk_status status = run_batch(g, &batch, plan.slices, diag);
-        done += batch.samples;
-        tmk_batch_finish(&batch);
-        if (status != TMK_OK)
-            return tmk_in(diag, status, "sample %llu", (unsigned long long)sample);
-    }
+    return TMK_OK;
 }
 
 static enum tmk_status write_all(const struct gathering *g, const char *path,
@@ -175,7 +138,7 @@ static enum tmk_status write_all(const struct gathering *g, const char *path,
     struct tmk_tensor *tensors = calloc(g->n + 1, sizeof *tensors);
     struct tmk_npz_entry *entries = calloc(g->n + 1, sizeof *entries);
     enum tmk_status status = tensors && entries ? TMK_OK : tmk_nomem(diag);
-    bool join = tmk_session_feed_plan(g->feed).slices;
+    const bool join = g->run.slices;
     for (size_t i = 0; status == TMK_OK && i < g->n; i++) {
         struct tmk_shape shape = g->all[i].shape;
         if (!join || !shape.rank) { /* a new first axis counts the batches */
@@ -201,34 +164,21 @@ static enum tmk_status write_all(const struct gathering *g, const char *path,
 enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_options *options,
                               const char *const *patterns, size_t n_patterns, const char *path,
                               struct tmk_diag *diag) {
-    struct gathering g = {0};
-    tmk_kernel_enter_thread();
+    struct gathering g = {
+        .run = {
+            .path = model->path, .lanes = &g.graph, .n_lanes = 1, .merge = gather, .context = &g}};
     enum tmk_status status = tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path);
     if (status == TMK_OK)
         status = tmk_graph_clone(model->graph, &g.graph, diag);
     if (status == TMK_OK)
         status = choose(&g, patterns, n_patterns, diag);
-    if (status == TMK_OK) {
-        tmk_graph_number(g.graph);
-        status = tmk_session_feed_open(g.graph, options, &g.feed, diag);
-    }
     if (status == TMK_OK)
-        status = tmk_cache_create(g.graph, NULL, 0, 1, IDLE_PLANS_KEPT, &g.cache, diag);
-    if (status == TMK_OK)
-        status = tmk_worker_create(&g.worker, diag);
-    if (status == TMK_OK) {
-        tmk_worker_limit(g.worker, options->max_iterations);
-        status = tmk_in(diag, run_all(&g, options, diag), "%s", model->path);
-    }
+        status = tmk_beside_run(&g.run, options, diag);
     if (status == TMK_OK)
         status = write_all(&g, path, diag);
     for (size_t i = 0; i < g.n; i++)
         free(g.all[i].bytes);
     free(g.all);
-    tmk_carried_finish(&g.carried, &g.feedback);
-    tmk_worker_destroy(&g.worker);
-    tmk_cache_destroy(&g.cache);
-    tmk_session_feed_close(&g.feed);
     tmk_graph_destroy(&g.graph);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/diag.h"
+#include "base/ptrmap.h"
 #include "exec/derive.h"
 #include "pass/instrument.h"
 #include "session/batching.h"
@@ -19,7 +20,7 @@ double tmk_running_now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static uint32_t processors(void) {
+uint32_t tmk_running_processors(void) {
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return n > 0 ? (uint32_t)n : 1;
@@ -36,11 +37,34 @@ void tmk_running_finish(struct tmk_running *run) {
     free(run->slots);
     free(run->labels);
     tmk_excluded_finish(&run->excluded);
+    tmk_watched_finish(&run->watched);
+}
+
+/* An observer of the file that prints or guards does so here, where nobody asks for another kind.
+ */
+static enum tmk_status keep_kinds(struct tmk_running *run, struct tmk_diag *diag) {
+    const struct tmk_watched *watched = &run->watched;
+    struct tmk_ptrmap kinds = {0};
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; status == TMK_OK && i < watched->n; i++)
+        if ((watched->kinds[i] == TMK_OBSERVER_PRINT || watched->kinds[i] == TMK_OBSERVER_GUARD) &&
+            !tmk_ptrmap_put(&kinds, (void *)((uintptr_t)watched->ids[i] + 1), &watched->kinds[i]))
+            status = tmk_nomem(diag);
+    for (uint32_t i = 0; status == TMK_OK && i < run->n_slots; i++) {
+        const uintptr_t id = (uintptr_t)run->observers[i].profile_id;
+        const enum tmk_observer_kind *kind = tmk_ptrmap_get(&kinds, (void *)(id + 1));
+        if (kind)
+            run->observers[i].kind =
+                tmk_observer_kinds()[2 * (size_t)*kind] /* each with its help */;
+    }
+    tmk_ptrmap_finish(&kinds);
+    return status;
 }
 
 static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag *diag) {
     TMK_TRY(tmk_excluded_of(run->options, &run->excluded, diag));
     TMK_TRY(tmk_observer_slots(run->graph, &run->observers, &run->n_slots, diag));
+    TMK_TRY(keep_kinds(run, diag));
     run->slots = calloc(run->n_slots + 1u, sizeof *run->slots);
     run->labels = calloc(run->n_slots + 1u, sizeof *run->labels);
     if (!run->slots || !run->labels)
@@ -134,11 +158,14 @@ void tmk_running_note(struct tmk_running *run, double seconds) {
 enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_model *model,
                                   const struct tmk_observe *observe, struct tmk_diag *diag) {
     TMK_TRY(tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path));
-    TMK_TRY(tmk_original(model, observe ? &run->original : &run->graph, diag));
+    if (observe && !observe->kind)
+        TMK_TRY(tmk_original_watched(model, &run->original, &run->watched, diag));
+    else
+        TMK_TRY(tmk_original(model, observe ? &run->original : &run->graph, diag));
     if (observe)
         TMK_TRY(tmk_in(diag, tmk_instrumented(run->original, observe, &run->graph, NULL, diag),
                        "%s", model->path));
-    run->report.threads = run->options->threads ? run->options->threads : processors();
+    run->report.threads = run->options->threads ? run->options->threads : tmk_running_processors();
     tmk_graph_number(run->graph);
     return configure_slots(run, diag);
 }

@@ -21,6 +21,7 @@ struct tmk_running {
     struct tmk_slot_config *slots;
     char (*labels)[300];
     struct tmk_excluded excluded;
+    struct tmk_watched watched; /* by the model's own observers, unless `observe` names a kind */
     uint32_t n_slots;
     struct tmk_exec_result result;
     struct tmk_run_report report;
@@ -45,6 +46,8 @@ struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
 void tmk_running_note(struct tmk_running *run, double seconds);
 void tmk_running_finish(struct tmk_running *run);
 
+/* Those that this process may use. */
+uint32_t tmk_running_processors(void);
 /* Seconds, of a clock that never goes back. */
 double tmk_running_now(void);
 

@@ -201,14 +201,18 @@ static enum tmk_status look(void *context, uint64_t sample, uint64_t samples,
     return tmk_predictions_add(seen, &s->labels, sample, samples, &left, &right, diag);
 }
 
-static void merge(void *context, const void *seen) {
+static enum tmk_status merge(void *context, struct tmk_worker *const *workers, const void *seen,
+                             struct tmk_diag *diag) {
     struct simulating *s = context;
+    (void)workers;
+    (void)diag;
     const struct tmk_predictions *more = seen;
     s->predictions.n += more->n;
     s->predictions.agree += more->agree;
     s->predictions.labelled += more->labelled;
     s->predictions.right_left += more->right_left;
     s->predictions.right_right += more->right_right;
+    return TMK_OK;
 }
 
 /* ---- results ---- */

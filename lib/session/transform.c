@@ -45,9 +45,7 @@ struct transforming {
     struct tmk_lineage *lineage;
     const struct tmk_pass **passes;
     size_t n_passes;
-    uint32_t *watched; /* IDs that had an observer, one each */
-    enum tmk_observer_kind *kinds;
-    uint32_t n_watched;
+    struct tmk_watched watched;
     struct tmk_transform_report report;
     bool failed; /* to print */
     struct tmk_diag *diag;
@@ -58,8 +56,7 @@ static void finish(struct transforming *t) {
     tmk_graph_destroy(&t->graph);
     tmk_graph_destroy(&t->original);
     free(t->passes);
-    free(t->watched);
-    free(t->kinds);
+    tmk_watched_finish(&t->watched);
 }
 
 /* ---- which passes ---- */
@@ -103,43 +100,13 @@ static enum tmk_status choose_passes(struct transforming *t) {
 
 /* ---- observers, out and in ---- */
 
-/* The original without observers, and who was watched: IDs are given once the observers are out. */
-static enum tmk_status take_observers_out(struct transforming *t, const struct tmk_model *model) {
-    struct tmk_observer *observers = NULL;
-    uint32_t n = 0, removed = 0;
-    TMK_TRY(tmk_graph_clone(model->graph, &t->original, t->diag));
-    TMK_TRY(tmk_observer_slots(t->original, &observers, &n, t->diag));
-    const struct tmk_value **watched = calloc(n + 1u, sizeof(struct tmk_value *));
-    t->watched = calloc(n + 1u, sizeof *t->watched);
-    t->kinds = calloc(n + 1u, sizeof *t->kinds);
-    enum tmk_status status = watched && t->watched && t->kinds ? TMK_OK : tmk_nomem(t->diag);
-    for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
-        watched[i] = tmk_value_source(observers[i].node->outputs[0]);
-        if (!tmk_observer_kind_by_name(observers[i].kind, &t->kinds[i]))
-            status = tmk_fail(t->diag, TMK_UNSUPPORTED,
-                              "the model holds an observer of kind '%s', which is not known",
-                              observers[i].kind);
-    }
-    if (status == TMK_OK)
-        status = tmk_strip_observers(t->original, &removed, t->diag);
-    if (status == TMK_OK && removed)
-        status = tmk_graph_identify(t->original, NULL, t->diag);
-    for (uint32_t i = 0; status == TMK_OK && i < n; i++)
-        t->watched[i] = (uint32_t)watched[i]->profile_id;
-    t->n_watched = n;
-    t->report.observers_before = n;
-    free(watched);
-    free(observers);
-    return status;
-}
-
 static enum tmk_status put_observers_back(struct transforming *t) {
-    struct tmk_observation *list = calloc(t->n_watched + 1u, sizeof *list);
+    struct tmk_observation *list = calloc(t->watched.n + 1u, sizeof *list);
     uint32_t n = 0;
     if (!list)
         return tmk_nomem(t->diag);
-    for (uint32_t i = 0; i < t->n_watched; i++) {
-        const struct tmk_origin *origin = tmk_lineage_origin(t->lineage, t->watched[i]);
+    for (uint32_t i = 0; i < t->watched.n; i++) {
+        const struct tmk_origin *origin = tmk_lineage_origin(t->lineage, t->watched.ids[i]);
         if (!origin->value || origin->fate == TMK_FATE_ABSORBED)
             continue;
         /* a weight that nothing uses any more is not written */
@@ -147,7 +114,7 @@ static enum tmk_status put_observers_back(struct transforming *t) {
             !origin->value->n_graph_outputs)
             continue;
         bool same = origin->fate == TMK_FATE_SAME;
-        list[n++] = (struct tmk_observation){origin->value, origin->id, t->kinds[i],
+        list[n++] = (struct tmk_observation){origin->value, origin->id, t->watched.kinds[i],
                                              same ? NULL : tmk_fate_name(origin->fate)};
     }
     t->report.observers_after = n;
@@ -176,8 +143,8 @@ static void count_nodes(struct tmk_graph *graph, void *context) {
 
 static enum tmk_status run(struct transforming *t) {
     const struct tmk_pass_options options = {
-        .pinned = t->options->barrier ? t->watched : NULL,
-        .n_pinned = t->options->barrier ? t->n_watched : 0,
+        .pinned = t->options->barrier ? t->watched.ids : NULL,
+        .n_pinned = t->options->barrier ? t->watched.n : 0,
         .after = t->options->after ? print_after : NULL,
         .context = t,
     };
@@ -300,7 +267,8 @@ enum tmk_status tmk_model_transform(struct tmk_model *model,
     struct transforming t = {.options = options, .diag = diag};
     enum tmk_status status = choose_passes(&t);
     if (status == TMK_OK)
-        status = take_observers_out(&t, model);
+        status = tmk_original_watched(model, &t.original, &t.watched, diag);
+    t.report.observers_before = t.watched.n;
     if (status == TMK_OK)
         status = tmk_in(diag, run(&t), "%s", model->path);
     if (status == TMK_OK)

@@ -40,6 +40,24 @@ def test_the_same_and_another():
         assert len(tidemark("diff", a, few, "--limit", 2).out.splitlines()) == 1 + 2 + 1
 
 
+def test_encodings_of_a_profile_hold_it():
+    """A symmetric grid, one by channel and that of a bias reach further than anything was seen, and are no drift."""
+    with folder() as here:
+        a = profile(here / "a.json", "--limit", 32)
+        for words in ((), ("--per-channel",), ("--dtype", "int8", "--scheme", "symmetric")):
+            tidemark("calibrate", a, "-q", "--method", "minmax", *words, "-o", here / "e.json").expect(DONE)
+            made = {e["name"]: e for e in json.loads((here / "e.json").read_text())["encodings"]}
+            for sides in ((a, here / "e.json"), (here / "e.json", a)):
+                found = json.loads(tidemark("diff", *sides, "--json", "--all").out)
+                assert found["compared"] >= 10, found
+                for value in found["values"]:
+                    if not made[value["name"]]["rule"] and not made[value["name"]].get("group"):
+                        assert not value["drift"], (words, value)
+                    assert not (made[value["name"]]["role"] == "bias" and value["drift"]), (words, value)
+            names = json.loads(tidemark("diff", here / "e.json", a, "--json").out)["only_b"]
+            assert set(names) <= set(json.loads(a.read_text())["tensors"][i]["name"] for i in range(29)), names
+
+
 def test_renamed_values_are_found():
     with folder() as here:
         a = profile(here / "a.json", "--limit", 20)

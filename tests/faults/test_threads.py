@@ -29,6 +29,7 @@ def jobs(have, out):
         yield Job("profile-images", [*profile, "--data", have.png, "--image", IMAGE, *THREADS], [out / "p.json"])
     yield Job("simulate", ["simulate", have.net, have.encodings, *run])
     yield Job("simulate-rank", ["simulate", have.net, have.encodings, *run, "--rank=2"])
+    yield Job("run", ["run", have.net, *run, "-o", out / "o.npz"], [out / "o.npz"])
     yield Job("link-numbers", ["link", have.profiles[0], have.small, "--numbers", "--original", have.net, *run, "-o", out / "k.json"],
               [out / "k.json"])
     yield Job("bench", ["bench", have.net, *run, "--repeat", 1, "--seconds", 0.001, "--json"], figures=True)
