@@ -110,7 +110,6 @@ static void put_table(const struct tmk_simulation *s) {
     for (uint32_t i = 0; i < s->n_values; i++)
         put_row(&s->values[i]);
     printf("%llu samples\n", (unsigned long long)s->samples);
-    remark("ran for %.2f s", s->seconds);
     if (s->labelled)
         printf("accuracy: float %.2f%%, quantized %.2f%% of %llu\n",
                100 * share(s->right_float, s->predictions),
@@ -121,6 +120,7 @@ static void put_table(const struct tmk_simulation *s) {
         put_codes("of the same accumulators", &s->alone);
         put_codes("in the whole network", &s->whole);
     }
+    remark("ran for %.2f s", s->seconds);
     for (uint32_t i = 0; i < s->n_remarks; i++)
         remark("%s", s->remarks[i]);
 }
