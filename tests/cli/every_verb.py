@@ -13,7 +13,7 @@ def commands(model, data, sets=None, samples=4):
     feed = [word for source in data for word in ("--data", source)] + ["--limit", samples]
     few = feed[:-1] + [2]
     return [
-        ["profile", model, *feed, "--per-sample", "-o", "p.json"],
+        ["profile", model, *feed, "-o", "p.json"],
         ["profile", model, *feed, "--threads", 2, "-o", "p2.json"],
         ["profile", model, *feed, "--kind", "range", "-o", "range.json"],
         ["show", "p.json"], ["show", "p.json", "--json"], ["show", "p.json", "--outliers"],

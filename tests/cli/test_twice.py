@@ -20,7 +20,7 @@ def check_twice(model, data, sets=None, samples=4):
     (said, files), (again, more) = left_behind(model, data, sets, samples), left_behind(model, data, sets, samples)
     for (words, one), (_, other) in zip(said, again):
         assert one == other, f"two runs differ: {words}: {one[1][:300]!r} and {other[1][:300]!r}"
-        assert 0 <= one[0] < 4, f"status {one[0]} of {words}"
+        assert one[0] in (0, 1) or "same.relay" in words, f"status {one[0]} of {words}"  # Relay lacks some operators
     assert files.keys() == more.keys()
     for name in files:
         assert files[name] == more[name], f"{name} differs between two runs"
