@@ -122,6 +122,7 @@ static bool may_be_smaller(const struct tmk_session_feed *feed) {
 static enum tmk_status count_samples(struct tmk_session_feed *feed, const char **first,
                                      struct tmk_diag *diag) {
     uint64_t samples = TMK_SOURCE_ENDLESS;
+    char have[256];
     *first = "the data";
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         const struct feed_bound *bound = &feed->bound[i];
@@ -131,6 +132,10 @@ static enum tmk_status count_samples(struct tmk_session_feed *feed, const char *
         uint64_t here = tmk_feed_array(feed, bound)->n_entries * (bound->inner ? bound->inner : 1);
         if (here == TMK_SOURCE_ENDLESS)
             continue;
+        if (here == 0)
+            return tmk_fail(diag, TMK_SHAPE, "%s: no samples for input '%s': shape %s", info->path,
+                            feed->graph->inputs[i]->name,
+                            tmk_shape_text(&tmk_feed_array(feed, bound)->shape, have, sizeof have));
         if (!feed->plan.slices) /* one batch a sample, however many entries it takes */
             here /= bound->step;
         if (samples == TMK_SOURCE_ENDLESS) {

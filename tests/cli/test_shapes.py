@@ -120,7 +120,7 @@ def test_no_samples_are_still_refused():
         write_step(path / "step.onnx")
         (path / "x.npy").write_bytes(array([0, STEPS, WIDTH]))
         run = ["run", path / "step.onnx", "-o", path / "o.npz", "--data"]
-        tidemark(*run, path / "x.npy", "--dim", "p=0").refuses(BAD_INPUT, "holds no samples")
+        tidemark(*run, path / "x.npy", "--dim", "p=0").refuses(BAD_INPUT, "no samples for input")
         tidemark("run", path / "step.onnx", "-o", path / "o.npz", "--dim", "b=0").refuses(WRONG_CALL, "no data says how many")
         (path / "x.npy").write_bytes(array([SAMPLES, STEPS, WIDTH]))
         tidemark(*run, path / "x.npy").refuses(WRONG_CALL, "not clear which input")
