@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "table.h"
 
 struct kind {
     const struct tmk_step_cost *first; /* one of them */
@@ -42,14 +43,26 @@ bool print_costs(const struct tmk_costs *costs, uint64_t samples) {
         total += step->seconds;
         observing += step->observe_seconds;
     }
-    printf("\n%10s %10s %6s %6s  %-40s %s\n", "ms", "observing", "share", "steps", "operators",
-           "kernel");
+    static const struct table_column columns[] = {
+        {"ms", 10, .right = true},   {"observing", 10, .right = true}, {"share", 6, .right = true},
+        {"steps", 6, .right = true}, {"operators", 40, .least = 12},   {"kernel", 24, .least = 8},
+    };
+    enum { COLUMNS = sizeof columns / sizeof *columns, CELL = 32 };
+    struct table table;
+    printf("\n");
+    table_begin(&table, columns, COLUMNS);
     qsort(kinds, n, sizeof *kinds, dearest_first);
-    for (size_t k = 0; k < n; k++)
-        printf("%10.3f %10.3f %5.1f%% %6zu  %-40s %s\n", kinds[k].seconds * ms,
-               kinds[k].observe_seconds * ms,
-               100 * (kinds[k].seconds + kinds[k].observe_seconds) / (total + observing),
-               kinds[k].steps, kinds[k].first->what, kinds[k].first->kernel);
+    for (size_t k = 0; k < n; k++) {
+        char text[4][CELL];
+        const char *const cells[] = {
+            text[0], text[1], text[2], text[3], kinds[k].first->what, kinds[k].first->kernel};
+        snprintf(text[0], CELL, "%.3f", kinds[k].seconds * ms);
+        snprintf(text[1], CELL, "%.3f", kinds[k].observe_seconds * ms);
+        snprintf(text[2], CELL, "%.1f%%",
+                 100 * (kinds[k].seconds + kinds[k].observe_seconds) / (total + observing));
+        snprintf(text[3], CELL, "%zu", kinds[k].steps);
+        table_row(&table, cells, HUE_NONE);
+    }
     printf("%10.3f %10.3f  a sample, all threads together\n", total * ms, observing * ms);
     free(kinds);
     return true;

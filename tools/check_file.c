@@ -57,6 +57,8 @@ static void put_tally(const struct tmk_ranges *ranges, const struct tally *tally
         printf("}");
         return;
     }
+    if (is_quiet())
+        return;
     printf(
         "%s: %u matched, %u derived, %u unseen, %u missing: %.2f %% of %u names can be supplied\n",
         ranges->format, k[TMK_SUPPLY_MATCHED], k[TMK_SUPPLY_DERIVED], k[TMK_SUPPLY_UNSEEN],
@@ -98,7 +100,7 @@ double tell_of_file(const struct held_file *held, bool json) {
         tally.kinds[supply->kind]++;
         tally.compared += supply->compared;
         tally.equal += supply->compared && equal;
-        if (!json && (supply->kind != TMK_SUPPLY_MATCHED || !equal))
+        if (!json && !is_quiet() && (supply->kind != TMK_SUPPLY_MATCHED || !equal))
             tell(&ranges->items[i], supply);
     }
     count_unnamed(held, &tally);

@@ -10,6 +10,7 @@
 #include "command.h"
 #include "memory.h"
 #include "run_options.h"
+#include "table.h"
 
 /* Everything that can be measured: X(name, observer kind; NULL: nobody looks). In order of cost, so
  * that the peak of the process, which only grows, belongs to the figure beside it. */
@@ -158,13 +159,29 @@ static bool print_json(const struct bench *bench) {
 }
 
 static bool print_table(const struct bench *bench) {
+    static const struct table_column columns[] = {
+        {"", 12},
+        {"samples/s", 12, .right = true},
+        {"cost", 8, .right = true},
+        {"set up s", 8, .right = true},
+        {"MiB a worker", 12, .right = true},
+        {"peak MiB", 9, .right = true},
+    };
+    enum { COLUMNS = sizeof columns / sizeof *columns, CELL = 32 };
     const double mib = 1 << 20;
+    struct table table;
+    table_begin(&table, columns, COLUMNS);
     for (size_t i = 0; i < bench->n; i++) {
         const struct figure *f = &bench->figures[i];
         char cost[32];
-        printf("%-12s %12.2f samples/s %8s %%  set up %.2f s, %.1f MiB a worker, peak %.1f MiB\n",
-               f->name, f->best, cost_of(bench, f, "-", cost), f->report.setup_seconds,
-               (double)f->report.arena_bytes / mib, (double)f->peak_bytes / mib);
+        char text[COLUMNS][CELL];
+        const char *const cells[] = {f->name, text[1], text[2], text[3], text[4], text[5]};
+        snprintf(text[1], CELL, "%.2f", f->best);
+        snprintf(text[2], CELL, "%.29s %%", cost_of(bench, f, "-", cost));
+        snprintf(text[3], CELL, "%.2f", f->report.setup_seconds);
+        snprintf(text[4], CELL, "%.1f", (double)f->report.arena_bytes / mib);
+        snprintf(text[5], CELL, "%.1f", (double)f->peak_bytes / mib);
+        table_row(&table, cells, HUE_NONE);
     }
     return !bench->per_op ||
            print_costs(&bench->costs, bench->figures[bench->n - 1].report.samples);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <tidemark/encodings.h>
+#include <tidemark/guess.h>
 
 #include "command.h"
 #include "table.h"
@@ -12,7 +13,7 @@
 struct calibrate_args {
     const char *output, *dtype, *weights_dtype, *rounding;
     double percentile;
-    bool per_channel, weights_per_tensor, pow2, json;
+    bool per_channel, weights_per_tensor, pow2, json, list, wide;
     struct tmk_calibrate_options options;
 };
 
@@ -23,68 +24,152 @@ static void hear(void *context, const char *text) {
 
 /* ---- the table ---- */
 
-static void print_number(bool known, double value) {
+enum column { ID, NAME, ROLE, TYPE, SCHEME, SCALE, ZERO, LOW, HIGH, METHOD, SQNR, CLIP, RULE };
+static const struct table_column columns[] = {
+    [ID] = {"id", 5},
+    [NAME] = {"name", 32, .least = 12},
+    [ROLE] = {"role", 10, .leaves = 6},
+    [TYPE] = {"type", 6},
+    [SCHEME] = {"", 4, .leaves = 3},
+    [SCALE] = {"scale", 17, .leaves = 5},
+    [ZERO] = {"zero", 5, .leaves = 4, .right = true},
+    [LOW] = {"low", 11, .right = true},
+    [HIGH] = {"high", 11, .right = true},
+    [METHOD] = {"method", 10, .leaves = 1},
+    [SQNR] = {"SQNR dB", 7, .right = true},
+    [CLIP] = {"clip %", 7, .leaves = 2, .right = true},
+    [RULE] = {"rule", 0},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns, CELL = 64, RULE_CELL = 512 };
+
+static void put_number(bool known, double value, char out[CELL]) {
     if (!known)
-        printf(" %7s", "-");
+        snprintf(out, CELL, "-");
     else if (isinf(value))
-        printf(" %7s", "exact");
+        snprintf(out, CELL, "exact");
     else
-        printf(" %7.2f", value);
+        snprintf(out, CELL, "%.2f", value);
 }
 
-static void print_item(const struct tmk_encoding *e) {
+static void put_rule(const struct tmk_encoding *e, char out[RULE_CELL]) {
+    size_t used = (size_t)snprintf(out, RULE_CELL, "%s", e->rule);
+    if (e->group)
+        used +=
+            (size_t)snprintf(out + used, RULE_CELL - used, "%s#%u", *e->rule ? " " : "", e->group);
+    if (e->group && e->expected.known && e->expected.tying > 1.005)
+        used += (size_t)snprintf(out + used, RULE_CELL - used, " (tying: error x %.3g)",
+                                 e->expected.tying);
+    for (uint32_t i = 0; i < e->n_uses && used < RULE_CELL; i++)
+        used +=
+            (size_t)snprintf(out + used, RULE_CELL - used, "%s%s '%s' input %u", i ? ", " : " for ",
+                             e->uses[i].op, e->uses[i].node, e->uses[i].input);
+}
+
+static void print_item(const struct table *table, const struct tmk_encoding *e) {
     float low = e->low[0], high = e->high[0], least = e->scale[0], most = e->scale[0];
-    char scale[32], zero[16] = "", id[16];
+    char text[COLUMNS][CELL] = {{0}}, rule[RULE_CELL];
+    const char *cells[COLUMNS];
     for (uint32_t i = 1; i < e->n; i++) {
         low = fminf(low, e->low[i]);
         high = fmaxf(high, e->high[i]);
         least = fminf(least, e->scale[i]);
         most = fmaxf(most, e->scale[i]);
     }
+    for (int i = 0; i < COLUMNS; i++)
+        cells[i] = text[i];
+    snprintf(text[ID], CELL, "p%u", e->id);
     if (e->axis >= 0)
-        snprintf(scale, sizeof scale, "%.2g..%.2g", (double)least, (double)most);
+        snprintf(text[SCALE], CELL, "%.2g..%.2g", (double)least, (double)most);
     else
-        snprintf(scale, sizeof scale, "%.6g", (double)least);
+        snprintf(text[SCALE], CELL, "%.6g", (double)least);
     if (e->n == 1)
-        snprintf(zero, sizeof zero, "%d", e->zero_point[0]);
-    snprintf(id, sizeof id, "p%u", e->id);
-    printf("%-5s ", id);
-    print_name(e->name, 32);
-    printf(" %-10s %-6s %-4s %-17s %5s %11.5g %11.5g %-10s", tmk_encoding_role_name(e->role),
-           tmk_dtype_name(e->dtype), e->symmetric ? "sym" : "asym", scale, zero, (double)low,
-           (double)high, e->method);
-    print_number(e->expected.known, e->expected.sqnr);
-    print_number(e->expected.known, 100 * e->expected.clipped);
-    printf(" %s", e->rule);
-    if (e->group)
-        printf("%s#%u", *e->rule ? " " : "", e->group);
-    if (e->group && e->expected.known && e->expected.tying > 1.005)
-        printf(" (tying: error x %.3g)", e->expected.tying);
-    for (uint32_t i = 0; i < e->n_uses; i++) {
-        printf("%s%s '", i ? ", " : " for ", e->uses[i].op);
-        put_escaped(stdout, e->uses[i].node);
-        printf("' input %u", e->uses[i].input);
-    }
-    printf("\n");
+        snprintf(text[ZERO], CELL, "%d", e->zero_point[0]);
+    snprintf(text[LOW], CELL, "%.5g", (double)low);
+    snprintf(text[HIGH], CELL, "%.5g", (double)high);
+    put_number(e->expected.known, e->expected.sqnr, text[SQNR]);
+    put_number(e->expected.known, 100 * e->expected.clipped, text[CLIP]);
+    put_rule(e, rule);
+    cells[NAME] = e->name;
+    cells[ROLE] = tmk_encoding_role_name(e->role);
+    cells[TYPE] = tmk_dtype_name(e->dtype);
+    cells[SCHEME] = e->symmetric ? "sym" : "asym";
+    cells[METHOD] = e->method;
+    cells[RULE] = rule;
+    table_row(table, cells, HUE_NONE);
 }
 
-static void print_table(const struct tmk_encodings *all) {
-    printf("%-5s %-32s %-10s %-6s %-4s %-17s %5s %11s %11s %-10s %7s %7s %s\n", "id", "name",
-           "role", "type", "", "scale", "zero", "low", "high", "method", "SQNR dB", "clip %",
-           "rule");
-    for (uint32_t i = 0; i < all->n_items; i++)
-        print_item(&all->items[i]);
-    if (all->n_left)
-        printf("\nfloat:\n");
+/* ---- what stays float ---- */
+
+/* A reason without what it names: " 'conv1'". */
+static void generalize(const char *reason, char out[RULE_CELL]) {
+    size_t used = 0;
+    while (*reason && used + 1 < RULE_CELL) {
+        const char *end = strncmp(reason, " '", 2) == 0 ? strchr(reason + 2, '\'') : NULL;
+        if (end)
+            reason = end + 1;
+        else
+            out[used++] = *reason++;
+    }
+    out[used] = '\0';
+}
+
+struct reason {
+    char text[RULE_CELL];
+    uint32_t n;
+};
+
+static int most_first(const void *a, const void *b) {
+    const struct reason *x = a, *y = b;
+    return x->n == y->n ? strcmp(x->text, y->text) : x->n < y->n ? 1 : -1;
+}
+
+/* How many for which reason. */
+static void sum_up_left(const struct tmk_encodings *all) {
+    enum { MOST = 64, INDENT = 10 };
+    struct reason reasons[MOST];
+    uint32_t n = 0, others = 0;
+    for (uint32_t i = 0; i < all->n_left; i++) {
+        char text[RULE_CELL];
+        uint32_t at = 0;
+        generalize(all->left[i].reason, text);
+        while (at < n && strcmp(reasons[at].text, text) != 0)
+            at++;
+        if (at == n && n < MOST)
+            memcpy(reasons[n++].text, text, sizeof text), reasons[at].n = 0;
+        if (at < n)
+            reasons[at].n++;
+        else
+            others++;
+    }
+    qsort(reasons, n, sizeof *reasons, most_first);
+    printf("\n%u values stay float (--list names them):\n", all->n_left);
+    for (uint32_t i = 0; i < n; i++)
+        print_wrapped(reasons[i].text, printf("%8u  ", reasons[i].n), INDENT);
+    if (others)
+        printf("%8u  for other reasons\n", others);
+}
+
+static void list_left(const struct tmk_encodings *all) {
+    static const struct table_column of_left[] = {
+        {"id", 5}, {"stays float", 32, .least = 12}, {"why", 0}};
+    struct table table;
+    printf("\n");
+    table_begin(&table, of_left, sizeof of_left / sizeof *of_left);
     for (uint32_t i = 0; i < all->n_left; i++) {
         char id[16];
         snprintf(id, sizeof id, "p%u", all->left[i].id);
-        printf("%-5s ", id);
-        print_name(all->left[i].name, 32);
-        printf(" ");
-        put_escaped(stdout, all->left[i].reason);
-        printf("\n");
+        const char *const cells[] = {id, all->left[i].name, all->left[i].reason};
+        table_row(&table, cells, HUE_NONE);
     }
+}
+
+static void print_table(const struct tmk_encodings *all, bool list) {
+    struct table table;
+    table_begin(&table, columns, COLUMNS);
+    for (uint32_t i = 0; i < all->n_items; i++)
+        print_item(&table, &all->items[i]);
+    if (all->n_left)
+        (list ? list_left : sum_up_left)(all);
 }
 
 static void put_json(const struct tmk_encodings *all, const char *file) {
@@ -148,8 +233,8 @@ static int calibrate(const char *path, const struct calibrate_args *args) {
         status = tmk_encodings_write(all, args->output, &diag);
     if (status == TMK_OK && args->json)
         put_json(all, args->output);
-    else if (status == TMK_OK)
-        print_table(all);
+    else if (status == TMK_OK && (args->list || !is_quiet()))
+        print_table(all, args->list);
     if (status == TMK_OK)
         sum_up(all, args->output);
     tmk_encodings_destroy(&all);
@@ -157,12 +242,21 @@ static int calibrate(const char *path, const struct calibrate_args *args) {
     return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
 }
 
-static bool is_method(const char *wanted) {
+static bool is_method(const char *wanted, struct tmk_guess *guess) {
     const char *name, *help;
-    for (size_t i = 0; tmk_calibrate_method(i, &name, &help); i++)
+    for (size_t i = 0; tmk_calibrate_method(i, &name, &help); i++) {
+        tmk_guess_try(guess, name);
         if (strcmp(name, wanted) == 0)
             return true;
+    }
     return false;
+}
+
+static void describe_methods(char *out, size_t size) {
+    const char *name, *help;
+    size_t used = (size_t)snprintf(out, size, "how ranges of activations are found:");
+    for (size_t i = 0; tmk_calibrate_method(i, &name, &help) && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s %s, %s", i ? ";" : "", name, help);
 }
 
 static const char *methods(char *out, size_t size) {
@@ -182,10 +276,11 @@ static bool is_scheme(const char *scheme) {
 static bool check(const struct command *command, struct calibrate_args *args, int *exit_status) {
     struct tmk_calibrate_choice *a = &args->options.activations, *w = &args->options.weights;
     const char *schemes[] = {a->scheme, w->scheme};
-    char list[256];
-    if (a->method && !is_method(a->method)) {
-        *exit_status =
-            wrong_call(command, "--method %s: there are %s", a->method, methods(list, sizeof list));
+    char list[256], meant[TMK_GUESS_SIZE];
+    struct tmk_guess method = {.wanted = a->method ? a->method : ""};
+    if (a->method && !is_method(a->method, &method)) {
+        *exit_status = wrong_call(command, "--method %s%s: there are %s", a->method,
+                                  tmk_guess_text(&method, meant), methods(list, sizeof list));
         return false;
     }
     if (args->percentile > 0 && !(args->percentile > 50 && args->percentile <= 100)) {
@@ -208,8 +303,11 @@ static bool check(const struct command *command, struct calibrate_args *args, in
     for (int i = 0; i < 2; i++) {
         *out[i] = types[i] ? tmk_dtype_by_name(types[i]) : TMK_UNDEFINED;
         if (types[i] && *out[i] == TMK_UNDEFINED) {
-            *exit_status = wrong_call(command, "--%sdtype %s: there is no such type",
-                                      i ? "weights-" : "", types[i]);
+            struct tmk_guess type = {.wanted = types[i]};
+            for (int d = TMK_UNDEFINED + 1; d < TMK_N_DTYPES; d++)
+                tmk_guess_try(&type, tmk_dtype_name((enum tmk_dtype)d));
+            *exit_status = wrong_call(command, "--%sdtype %s%s: there is no such type",
+                                      i ? "weights-" : "", types[i], tmk_guess_text(&type, meant));
             return false;
         }
     }
@@ -233,10 +331,11 @@ static bool check(const struct command *command, struct calibrate_args *args, in
 static int run_calibrate(const struct command *command, int argc, char **argv) {
     struct calibrate_args args = {.options.remark = hear};
     struct words rest = {0};
+    char method_help[2048];
+    describe_methods(method_help, sizeof method_help);
     const struct option_row options[] = {
         {"output", 'o', OPTION_TEXT, "FILE", "where to write the encodings, a .json", &args.output},
-        {"method", 0, OPTION_TEXT, "NAME", "how ranges of activations are found",
-         &args.options.activations.method},
+        {"method", 0, OPTION_TEXT, "NAME", method_help, &args.options.activations.method},
         {"percentile", 0, OPTION_REAL, "P", "the method percentile, with P percent, such as 99.99",
          &args.percentile},
         {"dtype", 0, OPTION_TEXT, "TYPE", "of activations: uint8, int8, uint16, int16, int4 ...",
@@ -261,10 +360,14 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
          &args.options.pow2_requant},
         {"config", 0, OPTION_TEXT, "FILE", "choices by operator, name, ID and kind, in JSON",
          &args.options.config},
+        {"list", 0, OPTION_FLAG, NULL, "each value that stays float, with the reason", &args.list},
+        WIDE_OPTION_ROW(args.wide),
         {"json", 0, OPTION_FLAG, NULL, "what was done as JSON instead of the table", &args.json},
         {0}};
     int exit_status;
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
+        if (args.wide)
+            table_widen();
         if (rest.n != 1)
             exit_status = wrong_call(command, rest.n ? "one PROFILE at a time" : "which PROFILE?");
         else if (!args.output)

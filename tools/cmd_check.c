@@ -175,14 +175,14 @@ static void let_go(struct held *held) {
 /* The share of values with a range, 1 where there are none. */
 static double tell_of_model(const struct held *held, const struct tmk_profile *values, bool json) {
     struct coverage c = {0};
-    hold_against(&held->sorted, values, json, &c);
+    hold_against(&held->sorted, values, json || is_quiet(), &c);
     const unsigned all = c.matched + c.renamed + c.unseen + c.missing;
     const double covered = all ? (c.matched + c.renamed) / (double)all : 1;
     if (json)
         printf(",\"against\":{\"matched\":%u,\"renamed\":%u,\"unseen\":%u,\"missing\":%u,"
                "\"coverage\":%.6g}",
                c.matched, c.renamed, c.unseen, c.missing, covered);
-    else
+    else if (!is_quiet())
         printf("%u matched, %u renamed, %u unseen, %u missing: %.2f %% of %u values have a "
                "range\n",
                c.matched, c.renamed, c.unseen, c.missing, 100 * covered, all);
@@ -237,7 +237,8 @@ static enum tmk_status check_file(const char *path, const struct consumer *consu
     if (balances && status == TMK_OK)
         status = hold(profile, consumer, &held, diag);
     if (status == TMK_OK || !balances) {
-        (args->json ? put_books : say_books)(profile, path, balances ? NULL : diag->text);
+        if (args->json || !is_quiet())
+            (args->json ? put_books : say_books)(profile, path, balances ? NULL : diag->text);
         if (balances)
             covered = tell_of(consumer, &held, args->json);
         if (args->json)

@@ -20,7 +20,7 @@ struct side {
 struct diff_args {
     double range, distance; /* more than so much is drift */
     const char *format;
-    bool all, json, given; /* given: the user said how much of a range */
+    bool all, json, wide, given; /* given: the user said how much of a range */
     uint64_t limit;
     const char *sort;
     struct words filter;
@@ -310,7 +310,7 @@ static uint32_t put_diff(const struct tmk_diff *diff, const struct side *a, cons
         n += drifted(&diff->items[i], args, profiles);
     if (args->json)
         put_json(diff, args, profiles, n);
-    else
+    else if (!is_quiet())
         put_table(diff, a, b, args, n);
     return n;
 }
@@ -356,12 +356,15 @@ static int run_diff(const struct command *command, int argc, char **argv) {
         {"sort", 0, OPTION_TEXT, "KEY", "by this: worst, change, beyond, distance, name (worst)",
          &args.sort},
         FILTER_OPTION_ROW(args.filter),
+        WIDE_OPTION_ROW(args.wide),
         {"json", 0, OPTION_FLAG, NULL, "an object", &args.json},
         {0}};
     int exit_status;
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
         struct tmk_diag diag = {0};
         uint32_t drift = 0;
+        if (args.wide)
+            table_widen();
         args.given = args.range >= 0;
         args.range = args.given ? args.range : 0.1;
         if (rest.n != 2)
@@ -381,7 +384,7 @@ static int run_diff(const struct command *command, int argc, char **argv) {
 
 const struct command command_diff = {
     "diff",
-    "what moved between two profiles, or between a profile and a consumer's file",
+    "compare two profiles, or a profile and a consumer's file",
     "A B",
     "Compares ranges and histograms, value by value, worst first. A and B are profiles (values "
     "are\n"

@@ -194,8 +194,7 @@ static int run_link(const struct command *command, int argc, char **argv) {
          &job.original_params},
         {"tensors", 0, OPTION_TEXT, "FILE.npz",
          "with --numbers: MODEL's values by name, as any runtime dumped them, entry "
-         "k" RUN_HELP_INDENT
-         "of each first axis for sample k; MODEL is not run then, and may be left out",
+         "k of each first axis for sample k; MODEL is not run then, and may be left out",
          &job.tensors},
         {"samples", 0, OPTION_COUNT, "N", "with --numbers: how many (default: 16)", &samples},
         {"report", 0, OPTION_TEXT, "FILE.json",

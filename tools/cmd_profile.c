@@ -276,24 +276,24 @@ static int run_profile(const struct command *command, int argc, char **argv) {
         {"nan", 0, OPTION_TEXT, "WHAT",
          "warn (default): count and name where it began; fail: stop at the first NaN", &args.nan},
         {"per-sample", 0, OPTION_FLAG, NULL,
-         "keep each sample's min and max of each value; .h5 only. Takes memory for" RUN_HELP_INDENT
-         "every sample: about 20 bytes a value (10,000 samples, 300 values: 60 MB)",
+         "keep each sample's min and max of each value; .h5 only. Takes memory for every sample: "
+         "about 20 bytes a value (10,000 samples, 300 values: 60 MB)",
          &args.per_sample},
         {"strata", 0, OPTION_TEXT, "FILE.csv",
-         "a label a line, in the order of the samples, or both below the line" RUN_HELP_INDENT
-         "sample,label: counts each label's samples apart, too, and writes their" RUN_HELP_INDENT
-         "profiles beside the whole, as NAME.LABEL.json",
+         "a label a line, in the order of the samples, or both below the line sample,label: counts "
+         "each label's samples apart, too, and writes their profiles beside the whole, as "
+         "NAME.LABEL.json",
          &args.strata},
         {"exclude", 0, OPTION_TEXTS, "VALUE",
          "leave elements of inputs and activations that are exactly VALUE (-1e9, as "
-         "in" RUN_HELP_INDENT "masks) out of all numbers, and count them apart; may be repeated",
+         "in masks) out of all numbers, and count them apart; may be repeated",
          &args.exclude},
         {"snapshots", 0, OPTION_TEXT, "FILE.json",
          "write how far each value's thresholds moved from 1 to 2, 4, 8, ... samples",
          &args.snapshots},
         {"until-stable", 0, OPTION_TEXT, "SHARE",
          "stop at the first of these (8 or more) since which no threshold moved by "
-         "more" RUN_HELP_INDENT "than SHARE (0.5%) of its range; the result is that of --limit",
+         "more than SHARE (0.5%) of its range; the result is that of --limit",
          &args.until_stable},
         {"plan", 0, OPTION_FLAG, NULL, "say how much memory the run will take, and stop there",
          &args.plan},

@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
 #include <tidemark/session.h>
 
 #include "command.h"
 #include "pick.h"
 #include "show.h"
+#include "table.h"
 
 static int compare_ids(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -16,9 +18,9 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 /* Positions of the records that the patterns mean, ascending, each once; all without patterns. */
-static enum tmk_status choose(const struct tmk_profile *profile, const char *const *patterns,
-                              size_t n_patterns, uint32_t **out, uint32_t *n,
-                              struct tmk_diag *diag) {
+static enum tmk_status choose(const struct tmk_profile *profile, const char *path,
+                              const char *const *patterns, size_t n_patterns, uint32_t **out,
+                              uint32_t *n, struct tmk_diag *diag) {
     uint32_t *chosen = malloc(((size_t)profile->n_tensors * (n_patterns + 1) + 1) * sizeof *chosen);
     uint32_t used = 0;
     if (!chosen)
@@ -31,8 +33,13 @@ static enum tmk_status choose(const struct tmk_profile *profile, const char *con
              i++)
             chosen[used++] = i;
         if (used == before) {
-            snprintf(diag->text, sizeof diag->text, "'%s' names no value of the profile",
-                     patterns[p]);
+            struct tmk_guess guess = {.wanted = patterns[p]};
+            char meant[TMK_GUESS_SIZE];
+            for (uint32_t i = 0; i < profile->n_tensors; i++)
+                tmk_guess_try(&guess, profile->tensors[i].name);
+            snprintf(diag->text, sizeof diag->text,
+                     "'%.200s'%s names no value of the profile; `tidemark show %.300s` lists them",
+                     patterns[p], tmk_guess_text(&guess, meant), path);
             free(chosen);
             return TMK_NOTFOUND;
         }
@@ -48,7 +55,7 @@ static enum tmk_status choose(const struct tmk_profile *profile, const char *con
 }
 
 struct show_args {
-    bool json, convergence, nodes;
+    bool json, convergence, nodes, wide;
     struct some outliers;
     const char *sort;
     struct words filter;
@@ -78,7 +85,7 @@ static int show(const struct words *rest, const struct show_args *args) {
     uint32_t *chosen = NULL, n = 0;
     enum tmk_status status = tmk_profile_read(rest->items[0], &profile, &diag);
     if (status == TMK_OK)
-        status = choose(profile, rest->items + 1, rest->n - 1, &chosen, &n, &diag);
+        status = choose(profile, rest->items[0], rest->items + 1, rest->n - 1, &chosen, &n, &diag);
     if (status == TMK_OK)
         status = pick(profile, args, chosen, &n, &diag);
     if (status == TMK_OK && args->outliers.given)
@@ -112,9 +119,12 @@ static int run_show(const struct command *command, int argc, char **argv) {
         {"sort", 0, OPTION_TEXT, "KEY", "by this: numbers descend but for min, names ascend (id)",
          &args.sort},
         FILTER_OPTION_ROW(args.filter),
+        WIDE_OPTION_ROW(args.wide),
         {0}};
     int exit_status;
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
+        if (args.wide)
+            table_widen();
         if (!rest.n)
             exit_status = wrong_call(command, "which PROFILE?");
         else if (args.outliers.given + args.convergence + args.nodes > 1)

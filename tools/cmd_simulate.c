@@ -12,18 +12,20 @@
 struct simulate_args {
     struct run_args run;
     const char *requant, *rounding, *labels, *profile, *config, *output;
-    bool integer, json, sort, search;
+    bool integer, json, sort, search, wide;
     uint64_t budget;
     struct some rank;
 };
 
 /* ---- printing ---- */
 
-static void put_decibels(double sqnr, const char *otherwise) {
+enum { CELL = 32 };
+
+static void put_decibels(double sqnr, const char *otherwise, char out[CELL]) {
     if (isfinite(sqnr))
-        printf(" %8.2f", sqnr);
+        snprintf(out, CELL, "%.2f", sqnr);
     else
-        printf(" %8s", otherwise);
+        snprintf(out, CELL, "%s", otherwise);
 }
 
 static void put_number(double number) {
@@ -33,18 +35,18 @@ static void put_number(double number) {
         printf("null");
 }
 
-static void put_row(const struct tmk_simulated *v) {
-    enum { NAME = 36 };
-    char id[16];
-    snprintf(id, sizeof id, "p%u", v->id);
-    printf("%-6s ", id);
-    print_name(v->name, NAME);
-    printf(" %-7s", v->dtype ? tmk_dtype_name(v->dtype) : "float");
-    put_decibels(v->sqnr, "exact");
-    printf(" %10.7f %11.5g", v->cosine, v->max_error);
+static void put_row(const struct table *table, const struct tmk_simulated *v) {
+    char id[CELL], sqnr[CELL], cosine[CELL], error[CELL], clipped[CELL] = "";
+    const char *const cells[] = {
+        id,    v->name, v->dtype ? tmk_dtype_name(v->dtype) : "float",     sqnr, cosine,
+        error, clipped, v->output ? "output" : v->constant ? "weight" : ""};
+    snprintf(id, CELL, "p%u", v->id);
+    put_decibels(v->sqnr, "exact", sqnr);
+    snprintf(cosine, CELL, "%.7f", v->cosine);
+    snprintf(error, CELL, "%.5g", v->max_error);
     if (v->dtype)
-        printf(" %8.4f%%", 100 * v->clipped);
-    printf("%s\n", v->output ? "  output" : v->constant ? "  weight" : "");
+        snprintf(clipped, CELL, "%.4f%%", 100 * v->clipped);
+    table_row(table, cells, HUE_NONE);
 }
 
 static void put_json_row(const struct tmk_simulated *v) {
@@ -98,17 +100,27 @@ static void put_json(const struct tmk_simulation *s) {
 }
 
 static void put_codes(const char *where, const struct tmk_code_difference *d) {
-    printf("against float requantization %s: %.4f%% of %llu codes are equal, the largest "
-           "difference is %lld\n",
+    printf("against float requantization %s:\n"
+           "  %.4f%% of %llu codes are equal, the largest difference is %lld\n",
            where, 100 * share(d->equal, d->codes), (unsigned long long)d->codes,
            (long long)d->largest);
 }
 
 static void put_table(const struct tmk_simulation *s) {
-    printf("%-6s %-36s %-7s %8s %10s %11s %9s\n", "id", "value", "type", "SQNR dB", "cosine",
-           "max error", "clipped");
+    static const struct table_column columns[] = {
+        {"id", 6},
+        {"value", 36, .least = 12},
+        {"type", 7},
+        {"SQNR dB", 8, .right = true},
+        {"cosine", 10, .leaves = 1, .right = true},
+        {"max error", 11, .right = true},
+        {"clipped", 9, .right = true},
+        {"", 6},
+    };
+    struct table table;
+    table_begin(&table, columns, sizeof columns / sizeof *columns);
     for (uint32_t i = 0; i < s->n_values; i++)
-        put_row(&s->values[i]);
+        put_row(&table, &s->values[i]);
     printf("%llu samples\n", (unsigned long long)s->samples);
     if (s->labelled)
         printf("accuracy: float %.2f%%, quantized %.2f%% of %llu\n",
@@ -134,11 +146,17 @@ static int worst_first(const void *a, const void *b) {
 /* ---- ranking ---- */
 
 static void put_ranking(const struct tmk_ranking *ranking, bool json) {
+    static const struct table_column columns[] = {{"id", 6},
+                                                  {"value", 36, .least = 12},
+                                                  {"type", 7},
+                                                  {"outputs' dB", 12, .right = true},
+                                                  {"expected dB", 12, .right = true}};
+    struct table table;
     if (json)
         printf("{\"samples\":%llu,\"not_tried\":%u,\"ranking\":[",
                (unsigned long long)ranking->samples, ranking->left_out);
     else
-        printf("%-6s %-36s %-7s %14s %14s\n", "id", "value", "type", "outputs' dB", "expected dB");
+        table_begin(&table, columns, sizeof columns / sizeof *columns);
     for (uint32_t i = 0; i < ranking->n; i++) {
         const struct tmk_sensitivity *v = &ranking->values[i];
         if (json) {
@@ -150,15 +168,12 @@ static void put_ranking(const struct tmk_ranking *ranking, bool json) {
             put_number(v->expected);
             printf("}");
         } else {
-            char id[16];
-            snprintf(id, sizeof id, "p%u", v->id);
-            printf("%-6s ", id);
-            print_name(v->name, 36);
-            printf(" %-7s      ", tmk_dtype_name(v->dtype));
-            put_decibels(v->sqnr, "no change");
-            printf("      ");
-            put_decibels(v->expected, "?");
-            printf("\n");
+            char id[CELL], sqnr[CELL], expected[CELL];
+            const char *const cells[] = {id, v->name, tmk_dtype_name(v->dtype), sqnr, expected};
+            snprintf(id, CELL, "p%u", v->id);
+            put_decibels(v->sqnr, "no change", sqnr);
+            put_decibels(v->expected, "?", expected);
+            table_row(&table, cells, HUE_NONE);
         }
     }
     if (json)
@@ -218,7 +233,8 @@ static enum tmk_status search(struct tmk_model *model, const struct tmk_encoding
         status = tmk_encodings_write(better, args->output, diag);
     end_progress();
     if (status == TMK_OK) {
-        put_search(&result, args->json);
+        if (args->json || !is_quiet())
+            put_search(&result, args->json);
         remark("wrote %s", args->output);
     }
     tmk_encodings_destroy(&better);
@@ -243,7 +259,10 @@ static bool make_options(const struct command *command, const struct simulate_ar
             o.rounding = TMK_ROUNDING_SINGLE_HALF_UP;
     }
     if (args->rounding && !tmk_rounding_by_name(args->rounding, &o.rounding)) {
-        (void)wrong_call(command, "there is no rounding '%s'", args->rounding);
+        (void)wrong_call(command,
+                         "there is no rounding '%s'; there are single_half_up, single_half_away, "
+                         "gemmlowp_double and float_rne",
+                         args->rounding);
         return false;
     }
     *out = o;
@@ -300,36 +319,39 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
          "integer arithmetic (default: float operators between quantized values)", &args.integer},
         {"requant", 0, OPTION_TEXT, "HOW",
          "integer arithmetic whose sums become codes by float, fixed (a multiplier and "
-         "a" RUN_HELP_INDENT "shift) or pow2 (a shift); default: as the encodings say",
+         "a shift) or pow2 (a shift); default: as the encodings say",
          &args.requant},
         {"rounding", 0, OPTION_TEXT, "NAME",
-         "integer arithmetic rounded so: single_half_up, single_half_away," RUN_HELP_INDENT
-         "gemmlowp_double or float_rne",
+         "integer arithmetic rounded so: single_half_up, single_half_away, gemmlowp_double or "
+         "float_rne",
          &args.rounding},
         {"labels", 0, OPTION_TEXT, "WHICH",
-         "the right classes: a .npy, or the name of an array in an .npz of the" RUN_HELP_INDENT
-         "data (default: 'labels', where there is one)",
+         "the right classes: a .npy, or the name of an array in an .npz of the data (default: "
+         "'labels', where there is one)",
          &args.labels},
         {"sort", 0, OPTION_FLAG, NULL, "the values that lose most first", &args.sort},
         {"rank", 0, OPTION_SOME, "N",
          "instead: what each value costs the outputs when it alone is quantized, of the "
-         "N" RUN_HELP_INDENT "(64) of which most is expected, on --limit (8) samples",
+         "N (64) of which most is expected, on --limit (8) samples",
          &args.rank},
         {"search", 0, OPTION_FLAG, NULL,
          "instead: try other methods, and float, for what costs most, and write "
-         "better" RUN_HELP_INDENT "encodings to -o; on --limit (16) samples",
+         "better encodings to -o; on --limit (16) samples",
          &args.search},
         {"profile", 0, OPTION_TEXT, "FILE", "--search: that the encodings were made of",
          &args.profile},
         {"config", 0, OPTION_TEXT, "FILE", "--search: that they were made with", &args.config},
         {"budget", 0, OPTION_COUNT, "N", "--search: try at most N encodings (32)", &args.budget},
         {"output", 'o', OPTION_TEXT, "FILE", "--search: where to write them", &args.output},
+        WIDE_OPTION_ROW(args.wide),
         {"json", 0, OPTION_FLAG, NULL, "an object instead of the table", &args.json},
         {0}};
     struct tmk_run_options run;
     int exit_status;
     if (!parse_options(command, options, argc, argv, &rest, &exit_status))
         goto end;
+    if (args.wide)
+        table_widen();
     exit_status = EXIT_WRONG_CALL;
     if (rest.n < 2)
         wrong_call(command, rest.n < 1 ? "which MODEL?" : "which encodings? MODEL ENC.json");

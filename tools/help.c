@@ -4,7 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
 #include <tidemark/session.h>
+
+#include "table.h"
+
+enum { HELP_COLUMN = 29 };
 
 static enum help_form form = HELP_TEXT;
 
@@ -14,12 +19,12 @@ void choose_help(enum help_form chosen) {
 
 /* Options that every command has. */
 static const struct option_row common[] = {
-    {"quiet", 'q', OPTION_FLAG, NULL, "say nothing but errors and results", NULL},
+    {"quiet", 'q', OPTION_FLAG, NULL,
+     "errors only: no remarks, no table where -o or the exit status tells the result", NULL},
     {"log-json", 0, OPTION_FLAG, NULL, "what goes to stderr as JSON, an object a line", NULL},
     {"memory-limit", 0, OPTION_TEXT, "SIZE",
-     "the most memory that models and data may ask for (400M, 2G; default: 9/10 of "
-     "what\n                             the machine has left); `tidemark profile` runs fewer "
-     "workers, then smaller\n                             batches, to keep it",
+     "the most memory that models and data may ask for (400M, 2G; default: 9/10 of what the "
+     "machine has left); `tidemark profile` runs fewer workers, then smaller batches, to keep it",
      NULL},
     {"help", 'h', OPTION_FLAG, NULL, "this text", NULL},
     {0}};
@@ -42,14 +47,32 @@ static void print_row(const struct option_row *row) {
              : row->kind == OPTION_SOME ? "[="
                                         : " ",
              row->value ? row->value : "", row->kind == OPTION_SOME ? "]" : "");
-    printf("  %-26s %s\n", left, row->help);
+    print_wrapped(row->help, printf("  %-26s ", left), HELP_COLUMN);
+}
+
+/* As the shell takes it: a line that goes on ends in a backslash. */
+static void print_example(const char *words) {
+    enum { LINE = 80 - sizeof " \\" + 1 };
+    int used = printf("  ");
+    while (*words) {
+        const size_t len = strcspn(words, " ");
+        if (used + (int)len > LINE && used > 6)
+            used = printf(" \\\n     ") - 3;
+        used += printf("%s%.*s", used > 2 ? " " : "", (int)len, words);
+        words += len;
+        words += strspn(words, " ");
+    }
+    printf("\n");
 }
 
 static void print_text(const struct command *command, const struct option_row *options) {
-    printf("usage: tidemark %s %s\n\n%s\n\nOptions:\n", command->name, command->usage,
-           command->text);
+    print_wrapped(command->usage, printf("usage: tidemark %s ", command->name), 8);
+    printf("\n");
+    print_wrapped(command->text, 0, 0);
+    printf("\nOptions:\n");
     each_option(options, print_row);
-    printf("\nExample:\n  %s\n", command->example);
+    printf("\nExample:\n");
+    print_example(command->example);
 }
 
 /* ---- for man ---- */
@@ -129,9 +152,9 @@ void print_program_help(FILE *to, const struct command *const *commands, size_t 
                 "Commands:\n");
     for (size_t i = 0; i < n; i++)
         fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(to, "\n`tidemark COMMAND --help` explains one, with an example; `tidemark help --man "
-                "COMMAND` is\nits man page, `tidemark completion bash` (zsh, fish) words for the "
-                "shell, `tidemark --version`\nthe version and what was built in.\n");
+    fprintf(to, "\n`tidemark COMMAND --help` explains one, with an example; `tidemark help --man\n"
+                "COMMAND` is its man page, `tidemark completion bash` (zsh, fish) words for the\n"
+                "shell, `tidemark --version` the version and what was built in.\n");
 }
 
 static int help_of(const struct command *command) {
@@ -153,9 +176,14 @@ static void print_program_man(const struct command *const *commands, size_t n) {
     }
 }
 
-static int no_command(const char *name) {
-    say(LEVEL_ERROR, "error", NULL, "tidemark: '%s' is not a command; `tidemark --help` lists them",
-        name);
+int no_command(const struct command *const *commands, size_t n, const char *name) {
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (size_t i = 0; i < n; i++)
+        tmk_guess_try(&guess, commands[i]->name);
+    say(LEVEL_ERROR, "error", NULL,
+        "tidemark: '%s'%s is not a command; `tidemark --help` lists them", name,
+        tmk_guess_text(&guess, meant));
     return EXIT_WRONG_CALL;
 }
 
@@ -170,7 +198,7 @@ int run_help(const struct command *const *commands, size_t n, int argc, char **a
         if (strcmp(wanted, commands[i]->name) == 0)
             return help_of(commands[i]);
     if (wanted)
-        return no_command(wanted);
+        return no_command(commands, n, wanted);
     if (form == HELP_MAN)
         print_program_man(commands, n);
     else

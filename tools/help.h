@@ -16,6 +16,8 @@ void print_command_help(const struct command *command, const struct option_row *
  * "completion". The exit status. */
 int run_help(const struct command *const *commands, size_t n, int argc, char **argv);
 int run_completion(const struct command *const *commands, size_t n, int argc, char **argv);
+/* Says that there is no such command, and which may have been meant. EXIT_WRONG_CALL. */
+int no_command(const struct command *const *commands, size_t n, const char *name);
 /* The list of commands. */
 void print_program_help(FILE *to, const struct command *const *commands, size_t n);
 

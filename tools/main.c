@@ -36,9 +36,7 @@ static int run_program(int argc, char **argv) {
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(argv[1], commands[i]->name) == 0)
             return commands[i]->run(commands[i], argc - 1, argv + 1);
-    say(LEVEL_ERROR, "error", NULL, "tidemark: '%s' is not a command; `tidemark --help` lists them",
-        argv[1]);
-    return EXIT_WRONG_CALL;
+    return no_command(commands, N_COMMANDS, argv[1]);
 }
 
 int main(int argc, char **argv) {

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
 #include "command.h"
 #include "help.h"
 #include "memory.h"
@@ -65,6 +67,30 @@ static bool set_option(const struct option_row *row, const char *text) {
     return false;
 }
 
+static void no_option(const struct command *command, const struct option *longs, const char *word) {
+    char name[64], meant[TMK_GUESS_SIZE];
+    struct tmk_guess guess = {.wanted = name};
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    for (; strncmp(word, "--", 2) == 0 && longs->name; longs++) {
+        char known[64];
+        const size_t before = guess.best ? guess.distance : SIZE_MAX;
+        snprintf(known, sizeof known, "--%s", longs->name);
+        tmk_guess_try(&guess, known);
+        if (guess.best && guess.distance < before)
+            guess.best = longs->name; /* it stays */
+    }
+    char whole[64] = "";
+    if (guess.best) {
+        snprintf(whole, sizeof whole, "--%s", guess.best);
+        guess.best = whole;
+    }
+    wrong_call(command, "there is no option '%s'%s", word, tmk_guess_text(&guess, meant));
+}
+
+static bool is_number(const char *word) {
+    return *word && word[strspn(word, "0123456789")] == '\0';
+}
+
 bool parse_options(const struct command *command, const struct option_row *options, int argc,
                    char **argv, struct words *rest, int *exit_status) {
     struct option longs[MOST_OPTIONS + 5] = {{0}};
@@ -105,8 +131,10 @@ bool parse_options(const struct command *command, const struct option_row *optio
         if (c == 'q' || c == LOG_JSON || c == MEMORY_LIMIT)
             continue;
         if (c == ':' || c == '?') {
-            wrong_call(command, c == ':' ? "option '%s' needs a value" : "there is no option '%s'",
-                       argv[optind - 1]);
+            if (c == ':')
+                wrong_call(command, "option '%s' needs a value", argv[optind - 1]);
+            else
+                no_option(command, longs, argv[optind - 1]);
             return false;
         }
         int i = c - FIRST_LONG;
@@ -117,6 +145,11 @@ bool parse_options(const struct command *command, const struct option_row *optio
             if (add_word(options[i].target, optarg))
                 continue;
             *exit_status = out_of_memory();
+            return false;
+        }
+        if (options[i].kind == OPTION_SOME && !optarg && optind < argc && is_number(argv[optind])) {
+            wrong_call(command, "--%s %s: its number stands behind '=', as in --%s=%s",
+                       options[i].name, argv[optind], options[i].name, argv[optind]);
             return false;
         }
         if (!set_option(&options[i], optarg)) {

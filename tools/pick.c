@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
 /* ---- what can be asked of a value ---- */
 
 struct facts {
@@ -123,13 +125,18 @@ static const struct pick_key keys[] = {
 static enum tmk_status find_key(const char *option, const char *name, size_t length,
                                 const struct pick_key **out, struct tmk_diag *diag) {
     size_t used = 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    char wanted[64], meant[TMK_GUESS_SIZE];
+    struct tmk_guess guess = {.wanted = wanted};
+    snprintf(wanted, sizeof wanted, "%.*s", (int)(length < 60 ? length : 60), name);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        tmk_guess_try(&guess, keys[i].name);
         if (strlen(keys[i].name) == length && strncmp(keys[i].name, name, length) == 0) {
             *out = &keys[i];
             return TMK_OK;
         }
-    used += (size_t)snprintf(diag->text, sizeof diag->text, "%s: '%.*s' is none of", option,
-                             (int)(length < 60 ? length : 60), name);
+    }
+    used += (size_t)snprintf(diag->text, sizeof diag->text, "%s: '%s'%s is none of", option, wanted,
+                             tmk_guess_text(&guess, meant));
     for (size_t i = 0; i < sizeof keys / sizeof *keys && used < sizeof diag->text; i++)
         used += (size_t)snprintf(diag->text + used, sizeof diag->text - used, "%s %s", i ? "," : "",
                                  keys[i].name);

@@ -86,11 +86,18 @@ static void warn_of_fewer_threads(void *context, enum tmk_thread_work work, uint
 }
 
 static void warn_of_data(void *context, const char *text) {
-    static bool told; /* some commands run more than once */
+    enum { MOST = 8, LONGEST = 512 };
+    static char told[MOST][LONGEST]; /* some commands run more than once, and each says the same */
     (void)context;
-    if (!told)
-        warn_of("%s", text);
-    told = true;
+    for (int i = 0; i < MOST; i++) {
+        if (told[i][0] && strncmp(told[i], text, LONGEST - 1) == 0)
+            return;
+        if (!told[i][0]) {
+            snprintf(told[i], LONGEST, "%s", text);
+            break;
+        }
+    }
+    warn_of("%s", text);
 }
 
 bool make_run_options(const struct command *command, struct run_args *args,

@@ -14,35 +14,33 @@ struct run_args {
     struct tmk_dim *parsed_dims;
 };
 
-#define RUN_HELP_INDENT "\n                             "
 #define RUN_DATA_HELP                                                                              \
-    "calibration data, as often as wanted; INPUT=SRC binds it to an input. SRC is" RUN_HELP_INDENT \
-    "FILE.npy, FILE.npz, FILE.h5:/path, FILE.bin (float32 in the input's shape)," RUN_HELP_INDENT  \
-    "a folder of ONNX test sets, a folder of PNG and JPEG files (or one, or a" RUN_HELP_INDENT     \
-    "FILE.txt that lists them), or - for .npy records on standard input"
+    "calibration data, as often as wanted; INPUT=SRC binds it to an input. SRC is FILE.npy, "      \
+    "FILE.npz, FILE.h5:/path, FILE.bin (float32 in the input's shape), a folder of ONNX test "     \
+    "sets, a folder of PNG and JPEG files (or one, or a FILE.txt that lists them), or - for .npy " \
+    "records on standard input"
 #define RUN_IMAGE_HELP                                                                             \
-    "what is made of images: resize=SHORTER or WxH, crop=SIDE or WxH, color=rgb" RUN_HELP_INDENT   \
-    "or bgr or grey, scale=1/255, mean=R:G:B, std=R:G:B, layout=nchw or nhwc," RUN_HELP_INDENT     \
-    "type=float32 or uint8; joined by commas, done in this order"
+    "what is made of images: resize=SHORTER or WxH, crop=SIDE or WxH, color=rgb or bgr or grey, "  \
+    "scale=1/255, mean=R:G:B, std=R:G:B, layout=nchw or nhwc, type=float32 or uint8; joined by "   \
+    "commas, done in this order"
 
 #define RUN_FEEDBACK_HELP                                                                          \
     "output OUT of one step is input IN of the next: states of recurrent models "                  \
-    "and" RUN_HELP_INDENT                                                                          \
-    "caches of decoders; repeat for each. At first IN is its --data, or zeros"
+    "and caches of decoders; repeat for each. At first IN is its --data, or zeros"
 #define RUN_RESET_HELP                                                                             \
-    "where a sequence begins and states start anew: never (default), every=N" RUN_HELP_INDENT      \
-    "samples, or source: the data's first axis counts sequences, the next their" RUN_HELP_INDENT   \
-    "samples; each record of a stream is a sequence"
+    "where a sequence begins and states start anew: never (default), every=N samples, or source: " \
+    "the data's first axis counts sequences, the next their samples; each record of a stream is "  \
+    "a sequence"
 #define MAX_ITERATIONS_ROW(target)                                                                 \
     {                                                                                              \
         "max-iterations", 0, OPTION_COUNT, "N",                                                    \
             "how often bodies of loops and branches may run for one batch, all "                   \
-            "together" RUN_HELP_INDENT "(default: 10000000)",                                      \
+            "together (default: 10000000)",                                                        \
             &(target)                                                                              \
     }
 #define RUN_BATCH_HELP                                                                             \
-    "samples a call where the batch is free (default: 1; of a small model, or one" RUN_HELP_INDENT \
-    "of many weights, as many, up to 32, as make a call worth it; `tidemark run`: 1)"
+    "samples a call where the batch is free (default: 1; of a small model, or one of many "        \
+    "weights, as many, up to 32, as make a call worth it; `tidemark run`: 1)"
 
 /* Rows for an option table. `args` is a struct run_args. */
 #define RUN_OPTION_ROWS(args)                                                                        \

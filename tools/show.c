@@ -171,10 +171,7 @@ void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint3
     struct table table;
     (void)!tmk_profile_nonfinite(profile, &nonfinite, &n_nonfinite, NULL);
     const char *stratum = stratum_of(profile);
-    printf("%s: %llu of %llu samples%s%s%s, %u values; marks: N, n NaN or infinity begins, is "
-           "inherited; "
-           "C constant; D9 dead channels; S saturated; M reaches a mask's number; P is often one "
-           "number\n",
+    printf("%s: %llu of %llu samples%s%s%s, %u values; --help explains the marks\n",
            profile->model.file, (unsigned long long)profile->ledger.run,
            (unsigned long long)profile->ledger.offered, stratum ? " of the stratum '" : "",
            stratum ? stratum : "", stratum ? "'" : "", profile->n_tensors);

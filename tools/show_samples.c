@@ -168,18 +168,39 @@ static int worst_first(const void *a, const void *b) {
 static void print_culprits(const struct culprits *all, size_t n, uint32_t values, bool complete) {
     printf("%zu samples set the extremes of %" PRIu32 " values\n", all->n, values);
     if (!complete)
-        puts("how much they exceed the others is not known: the profile is of an earlier release");
-    printf("%12s %9s%s\n", "sample", "extremes", complete ? "   widens  most" : "");
+        puts("how much they exceed the others is not known: an earlier release made it");
+    static const struct table_column columns[] = {
+        {"sample", 10, .right = true},
+        {"extremes", 8, .right = true},
+        {"widens", 8, .right = true},
+        {"id", 6},
+        {"most", NAME_CELLS, .least = 12},
+        {"end", 3},
+        {"value", 11, .right = true},
+        {"then", 11, .right = true},
+        {"of sample", 10, .leaves = 1, .right = true},
+    };
+    enum { COLUMNS = sizeof columns / sizeof *columns, CELL = 32 };
+    struct table table;
+    table_begin(&table, columns, complete ? COLUMNS : 2);
     for (size_t i = 0; i < n; i++) {
         const struct culprit *c = &all->items[i];
-        printf("%12" PRIu64 " %9" PRIu32, c->sample, c->extremes);
+        char text[COLUMNS][CELL] = {{0}};
+        const char *cells[COLUMNS];
+        for (int k = 0; k < COLUMNS; k++)
+            cells[k] = text[k];
+        snprintf(text[0], CELL, "%" PRIu64, c->sample);
+        snprintf(text[1], CELL, "%" PRIu32, c->extremes);
         if (c->worst) {
-            printf(" %+7.1f%%  p%-5" PRIu32 " ", 100 * c->widens, c->worst->id);
-            print_name(c->worst->name, NAME_CELLS);
-            printf(" %s %.6g, then %.6g (sample %" PRIu64 ")", end_names[c->end], (double)c->value,
-                   (double)c->next, c->next_sample);
+            snprintf(text[2], CELL, "%+.1f%%", 100 * c->widens);
+            snprintf(text[3], CELL, "p%" PRIu32, c->worst->id);
+            cells[4] = c->worst->name;
+            cells[5] = end_names[c->end];
+            snprintf(text[6], CELL, "%.6g", (double)c->value);
+            snprintf(text[7], CELL, "%.6g", (double)c->next);
+            snprintf(text[8], CELL, "%" PRIu64, c->next_sample);
         }
-        putchar('\n');
+        table_row(&table, cells, HUE_NONE);
     }
 }
 

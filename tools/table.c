@@ -27,6 +27,34 @@ void hue_off(enum hue hue) {
         fputs("\033[0m", stdout);
 }
 
+/* ---- texts ---- */
+
+enum { LINE = 80 };
+
+void print_wrapped(const char *text, int used, int indent) {
+    const char *sep = "";
+    while (*text) {
+        const size_t len = strcspn(text, " \n");
+        if (len && used + (int)strlen(sep) + (int)len > LINE && used > indent) {
+            printf("\n%*s", indent, "");
+            used = indent;
+            sep = "";
+        }
+        if (len)
+            used += printf("%s%.*s", sep, (int)len, text);
+        sep = len ? " " : sep;
+        text += len;
+        if (text[0] == '\n' && text[1] == '\n') {
+            printf("\n\n%*s", indent, "");
+            used = indent;
+            sep = "";
+            text++;
+        }
+        text += *text != '\0';
+    }
+    putchar('\n');
+}
+
 /* ---- cells ---- */
 
 /* Bytes that don't continue a character. */
@@ -99,16 +127,32 @@ static void widen(struct table *table) {
     }
 }
 
-void table_begin(struct table *table, const struct table_column *columns, size_t n) {
+static bool wide;
+
+void table_widen(void) {
+    wide = true;
+}
+
+int table_room(void) {
     struct winsize size;
+    const char *columns = getenv("COLUMNS");
+    const int said = columns ? atoi(columns) : 0;
+    if (wide)
+        return 0;
+    if (said > 0)
+        return said;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+        return size.ws_col;
+    return LINE;
+}
+
+void table_begin(struct table *table, const struct table_column *columns, size_t n) {
     const char *titles[TABLE_MOST_COLUMNS];
-    *table = (struct table){columns, n, 0, {0}};
+    *table = (struct table){columns, n, table_room(), {0}};
     for (size_t i = 0; i < TABLE_MOST_COLUMNS; i++) {
         table->widths[i] = i < n ? columns[i].width : 0;
         titles[i] = i < n ? columns[i].title : "";
     }
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
-        table->room = size.ws_col;
     if (table->room) {
         shrink(table);
         leave_out(table);
@@ -119,10 +163,11 @@ void table_begin(struct table *table, const struct table_column *columns, size_t
 
 /* How wide the cell may be; 0: it is not there. */
 static int cell_width(const struct table *table, size_t i, const char *text) {
+    const int cells = text_cells(text);
     if (table->columns[i].width)
-        return table->widths[i];
+        return table->room || cells < table->widths[i] ? table->widths[i] : cells;
     const int left = table->room - line_width(table) - 1;
-    return !table->room || left >= text_cells(text) ? text_cells(text) : left > 0 ? left : 0;
+    return !table->room || left >= cells ? cells : left > 0 ? left : 0;
 }
 
 void table_row(const struct table *table, const char *const *cells, enum hue hue) {

@@ -30,11 +30,25 @@ struct table {
     int widths[TABLE_MOST_COLUMNS]; /* 0: left out */
 };
 
-/* Fits the columns (at most TABLE_MOST_COLUMNS, borrowed) into the terminal and prints their
- * titles. Where stdout is no terminal, every column has its full width. */
+/* Fits the columns (at most TABLE_MOST_COLUMNS, borrowed) into the line and prints their titles. */
 void table_begin(struct table *table, const struct table_column *columns, size_t n);
 /* One line: a text for each column, "" for an empty cell. */
 void table_row(const struct table *table, const char *const *cells, enum hue hue);
+
+/* From now on lines may be of any length, and cells are whole: --wide. */
+void table_widen(void);
+/* Characters a line: COLUMNS, or the terminal's, or 80 where stdout is none; 0: any number. */
+int table_room(void);
+#define WIDE_OPTION_ROW(target)                                                                    \
+    {                                                                                              \
+        "wide", 0, OPTION_FLAG, NULL, "tables with all columns and whole names, however wide",     \
+            &(target)                                                                              \
+    }
+
+/* Prints a text in lines of at most 80 characters that begin with `indent` blanks; the first goes
+ * on behind `used` characters. Blanks and single line ends of the text are one blank; an empty line
+ * stays one. */
+void print_wrapped(const char *text, int used, int indent);
 
 /* Characters of a UTF-8 text. */
 int text_cells(const char *text);

@@ -245,8 +245,8 @@ struct tmk_run_options {
      * the same. Told once a run for each work, by a thread of the run. NULL: never. */
     void (*fewer_threads)(void *context, enum tmk_thread_work work, uint32_t missing,
                           uint32_t wanted, const char *why);
-    /* Something about the data that is no error, but may be a mistake: a line without its end, once
-     * a run. Called by a thread of the run. NULL: never. */
+    /* Something about the data that is no error, but may be a mistake: a line without its end, a
+     * few a run at most. Called by a thread of the run. NULL: never. */
     void (*remark)(void *context, const char *text);
     void *context; /* of all these */
     /* An observer of your own, beside ours: called for every input and activation that is observed,

@@ -60,7 +60,15 @@ enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char
     va_end(args);
     if (n < 0)
         return status;
+    if (strncmp(diag->text, place, (size_t)n) == 0 && diag->text[n] == ':') /* it says so itself */
+        return status;
+    const char *colon = strstr(diag->text, ": ");
+    const size_t named = colon ? (size_t)(colon - diag->text) : 0;
+    const bool more = named && strncmp(place, diag->text, named) == 0 &&
+                      strncmp(place + named, " (", 2) == 0; /* it says less of the same place */
     memcpy(words, diag->text, sizeof words);
+    if (more)
+        memmove(words, words + named + 2, strlen(words + named + 2) + 1);
     const size_t room = sizeof diag->text, needed = strlen(words) + 1;
     const size_t for_words = needed < room / 2 ? needed : room / 2;
     put_shortened(diag->text, room - for_words - 2, place);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
 #include "base/diag.h"
 #include "base/memory.h"
 
@@ -226,6 +228,15 @@ static bool is_key(const char *text, const char *key) {
     return text[0] == key[0] && strcmp(text, key) == 0;
 }
 
+static enum tmk_status unknown_key(const char *key, const char *const *known, size_t n,
+                                   struct tmk_diag *diag) {
+    struct tmk_guess guess = {.wanted = key};
+    char meant[TMK_GUESS_SIZE];
+    for (size_t i = 0; i < n; i++)
+        tmk_guess_try(&guess, known[i]);
+    return tmk_fail(diag, TMK_FORMAT, "unknown key '%s'%s", key, tmk_guess_text(&guess, meant));
+}
+
 enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, size_t n, bool strict,
                               struct tmk_diag *diag) {
     uint64_t seen = 0;
@@ -238,7 +249,7 @@ enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, siz
             k = k + 1 < n ? k + 1 : 0;
         if (tried == n) {
             if (strict && strncmp(member->string, "x-", 2) != 0)
-                return tmk_fail(diag, TMK_FORMAT, "unknown key '%s'", member->string);
+                return unknown_key(member->string, known, n, diag);
             continue;
         }
         if (seen >> k & 1)

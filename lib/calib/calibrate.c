@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <tidemark/encodings.h>
+#include <tidemark/guess.h>
 
 #include "base/diag.h"
 #include "base/text.h"
@@ -172,11 +173,33 @@ static enum tmk_status keep_all(struct calibrate *c) {
     return TMK_OK;
 }
 
+/* What a rule that matches nothing may have meant. */
+static const char *meant_by(const struct calibrate *c, const struct tmk_config_rule *rule,
+                            char out[TMK_GUESS_SIZE]) {
+    struct tmk_guess guess = {.wanted = rule->op     ? rule->op
+                                        : rule->name ? rule->name
+                                        : rule->node ? rule->node
+                                                     : ""};
+    for (uint32_t v = 0; v < c->profile->n_tensors; v++) {
+        const struct tmk_profile_tensor *t = &c->profile->tensors[v];
+        if (!rule->op && rule->name)
+            tmk_guess_try(&guess, t->name);
+        for (uint32_t u = 0; (rule->op || !rule->name) && u < t->n_consumers; u++)
+            tmk_guess_try(&guess, rule->op ? t->consumers[u].op : t->consumers[u].node);
+        if (t->has_producer && (rule->op || !rule->name))
+            tmk_guess_try(&guess, rule->op ? t->producer.op : t->producer.node);
+    }
+    if (guess.best && strcmp(guess.best, guess.wanted) == 0) /* its other conditions fail */
+        guess.best = NULL;
+    return tmk_guess_text(&guess, out);
+}
+
 static void remark_on_rules(const struct calibrate *c) {
+    char meant[TMK_GUESS_SIZE];
     for (uint32_t i = 0; i < c->config.n_rules; i++)
         if (!c->selection.matched[i])
-            tmk_make_remark(&c->make, "%s: rules[%" PRIu32 "] matches nothing in this model",
-                            c->options->config, i);
+            tmk_make_remark(&c->make, "%s: rules[%" PRIu32 "] matches nothing in this model%s",
+                            c->options->config, i, meant_by(c, &c->config.rules[i], meant));
 }
 
 static enum tmk_status run(struct calibrate *c) {

@@ -5,7 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
 #include "base/diag.h"
+#include "base/filekind.h"
 #include "base/size.h"
 #include "calib/encodings_check.h"
 #include "calib/json_file.h"
@@ -66,20 +69,31 @@ static enum tmk_status set_method(const char *name, enum tmk_status wrong, struc
     if (wish->method)
         return TMK_OK;
     struct tmk_text list = {0};
-    for (const struct tmk_method *const *row = tmk_method_list(); *row; row++)
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (const struct tmk_method *const *row = tmk_method_list(); *row; row++) {
         tmk_text_printf(&list, "%s%s", row == tmk_method_list() ? "" : ", ", (*row)->name);
-    enum tmk_status status = tmk_fail(diag, wrong, "there is no method '%s'; there are %s", name,
-                                      list.failed ? "others" : list.data);
+        tmk_guess_try(&guess, (*row)->name);
+    }
+    enum tmk_status status =
+        tmk_fail(diag, wrong, "there is no method '%s'%s; there are %s", name,
+                 tmk_guess_text(&guess, meant), list.failed ? "others" : list.data);
     tmk_text_finish(&list);
     return status;
 }
 
 static enum tmk_status set_dtype(const char *name, enum tmk_status wrong, struct tmk_wish *wish,
                                  struct tmk_diag *diag) {
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
     wish->dtype = tmk_dtype_by_name(name);
-    if (!tmk_encoding_is_type(wish->dtype))
-        return tmk_fail(diag, wrong, "'%s' is no type that values are quantized to", name);
-    return TMK_OK;
+    if (tmk_encoding_is_type(wish->dtype))
+        return TMK_OK;
+    for (int dtype = TMK_UNDEFINED + 1; dtype < TMK_N_DTYPES; dtype++)
+        if (tmk_encoding_is_type((enum tmk_dtype)dtype))
+            tmk_guess_try(&guess, tmk_dtype_name((enum tmk_dtype)dtype));
+    return tmk_fail(diag, wrong, "'%s'%s is no type that values are quantized to", name,
+                    tmk_guess_text(&guess, meant));
 }
 
 enum tmk_status tmk_wish_of_choice(const struct tmk_calibrate_choice *choice, struct tmk_wish *out,
@@ -306,7 +320,7 @@ enum tmk_status tmk_config_init(struct tmk_config *config, const char *path,
     if (!path)
         return tmk_config_init_tree(config, NULL, diag);
     *config = (struct tmk_config){.n_rules = 0};
-    TMK_TRY(tmk_json_file_open(path, &file, diag));
+    TMK_TRY(tmk_tell_kind(diag, tmk_json_file_open(path, &file, diag), path, TMK_FILE_OTHER));
     enum tmk_status status =
         tmk_in(diag, tmk_config_init_tree(config, file.tree, diag), "%s", path);
     tmk_json_file_close(&file);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/filekind.h"
 #include "base/size.h"
 #include "calib/encodings_check.h"
 #include "calib/item.h"
@@ -468,10 +469,10 @@ enum tmk_status tmk_encodings_read(const char *path, struct tmk_encodings **out,
                                    struct tmk_diag *diag) {
     struct tmk_json_file file;
     struct tmk_encodings *encodings = NULL;
-    TMK_TRY(tmk_json_file_open(path, &file, diag));
+    TMK_TRY(tmk_in_file(diag, tmk_json_file_open(path, &file, diag), path, TMK_FILE_ENCODINGS));
     enum tmk_status status = tmk_encodings_create(&encodings, diag);
     if (status == TMK_OK)
-        status = tmk_in(diag, read_tree(file.tree, encodings, diag), "%s", path);
+        status = tmk_in_file(diag, read_tree(file.tree, encodings, diag), path, TMK_FILE_ENCODINGS);
     tmk_json_file_close(&file);
     if (status == TMK_OK)
         *out = encodings;

@@ -10,6 +10,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/filekind.h"
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -118,13 +119,14 @@ static enum tmk_status look(struct tmk_source *source, struct tmk_source_probe *
 
 static enum tmk_status no_kind(const char *path, struct tmk_diag *diag) {
     struct tmk_text text = {0};
+    const char *is = tmk_file_kind_text(tmk_file_kind(path));
     for (size_t i = 0; i < TMK_COUNT(kinds); i++)
         tmk_text_printf(&text, "%s%s", i ? ", " : "", kinds[i]->takes);
     enum tmk_status status =
-        text.failed
-            ? tmk_nomem(diag)
-            : tmk_fail(diag, TMK_UNSUPPORTED,
-                       "%s: is no source of data that is known; there are: %s", path, text.data);
+        text.failed ? tmk_nomem(diag)
+                    : tmk_fail(diag, TMK_UNSUPPORTED,
+                               "%s: is %s%sno source of data that is known; there are: %s", path,
+                               is, *is ? ", and " : "", text.data);
     tmk_text_finish(&text);
     return status;
 }

@@ -62,12 +62,13 @@ static enum tmk_status open_stream(struct tmk_source *source,
     if (!stream || !(stream->hash = tmk_hash128_create()))
         return tmk_nomem(diag);
     stream->pull = options->pull;
-    stream->called = "standard input";
+    stream->called = stream->pull ? "data" : "standard input";
     if (stream->pull && stream->pull->label) {
         stream->called = source->info.label = tmk_arena_strdup(&source->arena, stream->pull->label);
         if (!stream->called)
             return tmk_nomem(diag);
     }
+    source->info.path = stream->called;
     source->info.settles = true;
     return TMK_OK;
 }

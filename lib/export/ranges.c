@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges as data, told by their file's first bytes, and compared. */
+#include <tidemark/guess.h>
 #include <tidemark/ranges.h>
 
 #include <math.h>
@@ -10,6 +11,7 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/filekind.h"
 #include "base/grow.h"
 #include "base/json.h"
 #include "base/utf8.h"
@@ -124,20 +126,24 @@ bool tmk_reader_finds(const char *text, size_t len, const char *word) {
 static enum tmk_status find_reader(const char *path, const char *format, const char *text,
                                    size_t len, const struct tmk_reader **out,
                                    struct tmk_diag *diag) {
-    char known[400] = "";
+    char known[400] = "", meant[TMK_GUESS_SIZE];
+    struct tmk_guess guess = {.wanted = format ? format : ""};
     for (size_t i = 0; i < N_READERS; i++) {
         if (format ? strcmp(format, readers[i]->name) == 0 : readers[i]->is(path, text, len)) {
             *out = readers[i];
             return TMK_OK;
         }
+        tmk_guess_try(&guess, readers[i]->name);
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", readers[i]->name);
     }
     if (format)
-        return tmk_fail(diag, TMK_ARGUMENT, "there is no format '%s' of ranges; there are %s",
-                        format, known);
+        return tmk_fail(diag, TMK_ARGUMENT, "there is no format '%s'%s of ranges; there are %s",
+                        format, tmk_guess_text(&guess, meant), known);
+    const char *is = tmk_file_kind_text(tmk_file_kind_of(text, len));
     return tmk_fail(diag, TMK_UNSUPPORTED,
-                    "%s: holds no ranges in a form that is known; there are %s", path, known);
+                    "%s: is %s%sno ranges in a form that is known; there are %s", path, is,
+                    *is ? ", and holds " : "", known);
 }
 
 enum tmk_status tmk_ranges_tell(const char *path, const char **out, struct tmk_diag *diag) {

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/filekind.h"
 #include "base/map.h"
 #include "model/relay_record.h"
 
@@ -139,7 +140,7 @@ enum tmk_status tmk_relay_params_read(const char *path, struct tmk_relay_params 
     enum tmk_status status =
         tmk_relay_params_parse(tmk_buf_data(file), tmk_buf_size(file), path, out, diag);
     tmk_buf_unref(&file);
-    return status;
+    return tmk_tell_kind(diag, status, path, TMK_FILE_PARAMS);
 }
 
 enum tmk_status tmk_relay_params_print(const struct tmk_relay_params *params, struct tmk_text *out,

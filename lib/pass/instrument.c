@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
 #include "base/diag.h"
 #include "base/grow.h"
 #include "base/text.h"
@@ -151,6 +153,22 @@ static enum tmk_status observe(const struct tmk_observation *as, struct tmk_diag
     return status;
 }
 
+static void try_names(struct tmk_graph *graph, void *guess) {
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]))
+            tmk_guess_try(guess, graph->values[i]->name);
+}
+
+static enum tmk_status no_value(struct tmk_graph *graph, const char *pattern,
+                                struct tmk_diag *diag) {
+    struct tmk_guess guess = {.wanted = pattern};
+    char meant[TMK_GUESS_SIZE];
+    tmk_graph_each(graph, try_names, &guess);
+    return tmk_fail(diag, TMK_NOTFOUND,
+                    "'%s'%s names no value of the model; `tidemark graph` lists them", pattern,
+                    tmk_guess_text(&guess, meant));
+}
+
 enum tmk_status tmk_instrument(struct tmk_graph *graph,
                                const struct tmk_instrument_options *options, uint32_t *n_observers,
                                struct tmk_diag *diag) {
@@ -164,9 +182,7 @@ enum tmk_status tmk_instrument(struct tmk_graph *graph,
     }
     for (size_t i = 0; status == TMK_OK && i < options->n_patterns; i++)
         if (!in.matched[i])
-            status = tmk_fail(diag, TMK_NOTFOUND,
-                              "'%s' names no value of the model; `tidemark graph` lists them",
-                              options->patterns[i]);
+            status = no_value(graph, options->patterns[i], diag);
     if (status == TMK_OK)
         status = tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag);
     for (size_t i = 0; status == TMK_OK && i < in.n; i++) {

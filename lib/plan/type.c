@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Typing: shapes of all values, constants computed, steps and taps listed. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,9 +217,44 @@ static bool kind_fits(enum tmk_type_kind declared, enum tmk_type_kind given) {
     return given == declared;
 }
 
+static bool may_be(int64_t wanted, int64_t size) {
+    return wanted < 0 || wanted == size;
+}
+
+/* Would it fit with its channels, the axis `from`, moved to `to`? */
+static bool fits_moved(const struct tmk_shape *want, const struct tmk_shape *have, int from,
+                       int to) {
+    for (int i = 1, at = 1; i < want->rank; i++) {
+        at += at == from;
+        if (!may_be(want->dim[i], have->dim[i == to ? from : at]))
+            return false;
+        at += i != to;
+    }
+    return true;
+}
+
+/* What images mostly have wrong: the place of their channels, or their size. */
+static const char *shape_hint(const struct tmk_shape *want, const struct tmk_shape *have,
+                              char out[128]) {
+    const int last = want->rank - 1;
+    out[0] = '\0';
+    if (want->rank != 4 || have->rank != 4)
+        return out;
+    const bool first = want->dim[1] > 0 && want->dim[1] <= 4;
+    const int64_t height = want->dim[first ? 2 : 1], width = want->dim[first ? 3 : 2];
+    if (fits_moved(want, have, last, 1))
+        snprintf(out, 128, "; its channels are last: transpose it, or for images say layout=nchw");
+    else if (fits_moved(want, have, 1, last))
+        snprintf(out, 128, "; its channels are first: transpose it, or for images say layout=nhwc");
+    else if (may_be(want->dim[first ? 1 : 3], have->dim[first ? 1 : 3]) && height > 0 && width > 0)
+        snprintf(out, 128, "; --image resize=%lldx%lld makes images of this size", (long long)width,
+                 (long long)height);
+    return out;
+}
+
 static enum tmk_status check_input(const struct tmk_value *input, const struct tmk_tensor *given,
                                    struct tmk_diag *diag) {
-    char have[256], want[256];
+    char have[256], want[256], hint[128];
     const struct tmk_type *type = &input->type;
     if (!kind_fits(type->kind, given->kind))
         return tmk_fail(diag, TMK_TYPE, "input '%s' wants %s, but the data is %s", input->name,
@@ -235,9 +271,10 @@ static enum tmk_status check_input(const struct tmk_value *input, const struct t
         fits = type->shape.dim[i] < 0 || type->shape.dim[i] == given->shape.dim[i];
     if (fits)
         return TMK_OK;
-    return tmk_fail(diag, TMK_SHAPE, "input '%s' has shape %s, but the data has %s", input->name,
+    return tmk_fail(diag, TMK_SHAPE, "input '%s' has shape %s, but the data has %s%s", input->name,
                     tmk_shape_text(&type->shape, want, sizeof want),
-                    tmk_shape_text(&given->shape, have, sizeof have));
+                    tmk_shape_text(&given->shape, have, sizeof have),
+                    shape_hint(&type->shape, &given->shape, hint));
 }
 
 static enum tmk_status type_sources(struct tmk_planning *p, const struct tmk_tensor *inputs) {

@@ -17,7 +17,7 @@ static enum tmk_status is_written_as_hdf5(const struct tmk_artefact *artefact, c
     if (!json && !hdf5 && !tmk_path_is_stream(path)) /* which is JSON where it can't say */
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s: the name says no format; %s is written as .json, .h5 or .hdf5", path,
-                        artefact->what);
+                        tmk_file_kind_text(artefact->kind));
     if (hdf5 && !tmk_profile_has_hdf5())
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "%s: this build has no HDF5; write .json, or build with -Dhdf5=enabled",
@@ -87,5 +87,5 @@ tmk_artefact_read(const struct tmk_artefact *artefact, const char *path, void *s
     if (status == TMK_OK)
         status = check(subject, diag);
     tmk_locale_end(locale);
-    return tmk_in(diag, status, "%s", path);
+    return tmk_in_file(diag, status, path, artefact->kind);
 }

@@ -5,11 +5,12 @@
 #define TMK_PROFILE_ARTEFACT_H
 
 #include "base/file.h"
+#include "base/filekind.h"
 
 /* What differs from kind to kind. Writers append to an outfile that has begun; readers fill
  * `subject`. Numbers are printed and read in the C locale meanwhile. */
 struct tmk_artefact {
-    const char *what; /* for messages: "a profile" */
+    enum tmk_file_kind kind; /* for messages */
     enum tmk_status (*write_json)(const void *subject, struct tmk_outfile *out,
                                   struct tmk_diag *diag);
     enum tmk_status (*write_hdf5)(const void *subject, struct tmk_outfile *out,

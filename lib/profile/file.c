@@ -27,7 +27,7 @@ static enum tmk_status balance(const void *profile, struct tmk_diag *diag) {
     return tmk_profile_balance(profile, diag);
 }
 
-static const struct tmk_artefact artefact = {"a profile", write_json, write_hdf5, read_json,
+static const struct tmk_artefact artefact = {TMK_FILE_PROFILE, write_json, write_hdf5, read_json,
                                              read_hdf5};
 
 enum tmk_status tmk_profile_can_write(const char *path, struct tmk_diag *diag) {

@@ -27,7 +27,7 @@ static enum tmk_status check(const void *slot, struct tmk_diag *diag) {
     return tmk_lineage_record_check(*(struct tmk_lineage_record *const *)slot, diag);
 }
 
-static const struct tmk_artefact artefact = {"a lineage", write_json, write_hdf5, read_json,
+static const struct tmk_artefact artefact = {TMK_FILE_LINEAGE, write_json, write_hdf5, read_json,
                                              read_hdf5};
 
 enum tmk_status tmk_lineage_record_can_write(const char *path, struct tmk_diag *diag) {

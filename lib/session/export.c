@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodings, a model perhaps, names perhaps: everything that a format's row is handed. */
 #include <tidemark/export.h>
+#include <tidemark/guess.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,12 +35,16 @@ static enum tmk_status find_row(const char *name, const struct tmk_exporter **ou
     *out = tmk_exporter_find(name);
     if (*out)
         return TMK_OK;
-    for (size_t i = 0; tmk_exporter_list()[i]; i++)
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (size_t i = 0; tmk_exporter_list()[i]; i++) {
         tmk_text_printf(&known, "%s%s", i ? ", " : "", tmk_exporter_list()[i]->name);
+        tmk_guess_try(&guess, tmk_exporter_list()[i]->name);
+    }
     enum tmk_status status =
         known.failed ? tmk_nomem(diag)
-                     : tmk_fail(diag, TMK_ARGUMENT, "there is no format '%s'; there are %s", name,
-                                known.data);
+                     : tmk_fail(diag, TMK_ARGUMENT, "there is no format '%s'%s; there are %s", name,
+                                tmk_guess_text(&guess, meant), known.data);
     tmk_text_finish(&known);
     return status;
 }
@@ -65,7 +70,8 @@ static enum tmk_status check_request(const struct tmk_exporter *row,
                             options->settings[i], row->name,
                             row->settings[0] ? "it has " : "it has none", row->settings);
     if (row->needs_graph && !model)
-        return tmk_fail(diag, TMK_ARGUMENT, "%s needs the model that was profiled: --model", row->name);
+        return tmk_fail(diag, TMK_ARGUMENT, "%s needs the model that was profiled: --model",
+                        row->name);
     if (row->needs_template && !options->template_file)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s needs a template: the consumer's own file, whose numbers it changes",

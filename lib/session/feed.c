@@ -2,13 +2,17 @@
 /* Batch after batch, and the books on what became of each sample. */
 #include "session/feed.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "session/feed_parts.h"
+
+enum { TOLD_OF_BAD = 3 };
 
 /* ---- the books ---- */
 
@@ -44,6 +48,13 @@ static char *as_text(const char *name) {
     return copy;
 }
 
+static void TMK_PRINTF(2, 3) tell(const struct tmk_session_feed *feed, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    tmk_pass_remark(feed->options->remark, feed->options->context, fmt, args);
+    va_end(args);
+}
+
 static enum tmk_status note_bad(struct tmk_session_feed *feed, uint64_t sample,
                                 enum tmk_status status, const char *text, struct tmk_diag *diag) {
     struct tmk_feed_ledger *ledger = &feed->book->ledger;
@@ -52,6 +63,8 @@ static enum tmk_status note_bad(struct tmk_session_feed *feed, uint64_t sample,
     const char *file =
         tmk_source_entry_name(source, sample * (feed->plan.slices ? 1 : bound->step));
     ledger->failed++;
+    if (feed->passed_over++ < TOLD_OF_BAD)
+        tell(feed, "sample %llu is passed over: %s", (unsigned long long)sample, text);
     if (ledger->n_bad == TMK_FEED_MOST_BAD)
         return TMK_OK;
     struct tmk_bad_sample *bad =
@@ -98,6 +111,9 @@ static enum tmk_status close_books(struct tmk_session_feed *feed, struct tmk_dia
     if (feed->samples != TMK_SOURCE_ENDLESS && feed->choice.limit == UINT64_MAX)
         TMK_TRY(tmk_feed_goes_on(feed, feed->samples, diag));
     end_sources(feed);
+    if (feed->passed_over)
+        tell(feed, "%llu samples could not be read and were passed over",
+             (unsigned long long)feed->passed_over);
     if (feed->hand_out.next || feed->went_on) /* a part may be without samples */
         return TMK_OK;
     if (!ledger->run && ledger->n_bad)

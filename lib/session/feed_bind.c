@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which source feeds which input. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <tidemark/guess.h>
 
 #include "base/diag.h"
 #include "data/image_spec.h"
@@ -34,6 +38,45 @@ static int32_t split_binding(const struct tmk_graph *graph, const char *text, co
     return -1;
 }
 
+/* Adds to a message which inputs there are, and where the weights of a Relay module (which has no
+ * version of ONNX) come from. */
+static enum tmk_status with_inputs(const struct tmk_graph *graph, enum tmk_status status,
+                                   struct tmk_diag *diag) {
+    enum { TOLD = 6 };
+    char shape[256];
+    if (!diag)
+        return status;
+    for (uint32_t i = 0; i < graph->n_inputs && i < TOLD; i++) {
+        const size_t used = strlen(diag->text);
+        const struct tmk_type *type = &graph->inputs[i]->type;
+        snprintf(diag->text + used, sizeof diag->text - used, "%s'%.80s' %s%.80s",
+                 i ? ", " : "; the inputs are ", graph->inputs[i]->name,
+                 tmk_dtype_name(type->dtype),
+                 type->has_shape ? tmk_shape_text(&type->shape, shape, sizeof shape) : "");
+    }
+    const size_t used = strlen(diag->text);
+    snprintf(diag->text + used, sizeof diag->text - used, "%s%s",
+             graph->n_inputs > TOLD ? " and others" : "",
+             graph->n_inputs > 1 && !graph->ir_version
+                 ? "; the weights of a Relay module go with --params"
+                 : "");
+    return status;
+}
+
+/* INPUT=PATH whose INPUT is none, where there is no file of this name. */
+static enum tmk_status no_input(const struct tmk_graph *graph, const char *text, const char *equals,
+                                struct tmk_diag *diag) {
+    char name[128], meant[TMK_GUESS_SIZE];
+    struct tmk_guess guess = {.wanted = name};
+    snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        tmk_guess_try(&guess, graph->inputs[i]->name);
+    return with_inputs(graph,
+                       tmk_fail(diag, TMK_ARGUMENT, "--data %s: the model has no input '%s'%s",
+                                text, name, tmk_guess_text(&guess, meant)),
+                       diag);
+}
+
 static enum tmk_status take(struct tmk_session_feed *feed, uint32_t input, uint32_t source,
                             uint32_t array, struct tmk_diag *diag) {
     if (feed->bound[input].taken)
@@ -56,8 +99,12 @@ static enum tmk_status bind_to(struct tmk_session_feed *feed, uint32_t input, ui
     for (uint32_t a = 0; a < info->n_arrays; a++)
         if (info->n_arrays == 1 || strcmp(info->arrays[a].name, name) == 0)
             return take(feed, input, source, a, diag);
-    return tmk_fail(diag, TMK_ARGUMENT, "%s: holds %u arrays, none of them named '%s'", info->path,
-                    info->n_arrays, name);
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (uint32_t a = 0; a < info->n_arrays; a++)
+        tmk_guess_try(&guess, info->arrays[a].name);
+    return tmk_fail(diag, TMK_ARGUMENT, "%s: holds %u arrays, none of them named '%s'%s",
+                    info->path, info->n_arrays, name, tmk_guess_text(&guess, meant));
 }
 
 /* The one input that has nothing yet, or -1 when there are none or several. */
@@ -99,11 +146,11 @@ static enum tmk_status bind_by_name(struct tmk_session_feed *feed, uint32_t sour
         return TMK_OK;
     if (info->n_arrays == 1 && left >= 0)
         return take(feed, (uint32_t)left, source, 0, diag);
-    return tmk_fail(diag, TMK_ARGUMENT,
-                    "%s: it is not clear which input it is for; say INPUT=%s (the first input is "
-                    "'%s')",
-                    info->path, info->path,
-                    feed->graph->n_inputs ? feed->graph->inputs[0]->name : "");
+    return with_inputs(feed->graph,
+                       tmk_fail(diag, TMK_ARGUMENT,
+                                "%s: it is not clear which input it is for; say INPUT=%s",
+                                info->path, info->path),
+                       diag);
 }
 
 static enum tmk_status open_sources(struct tmk_session_feed *feed, struct tmk_diag *diag) {
@@ -116,6 +163,10 @@ static enum tmk_status open_sources(struct tmk_session_feed *feed, struct tmk_di
     for (size_t d = 0; d < options->n_data; d++) {
         const char *path;
         int32_t input = split_binding(feed->graph, options->data[d], &path);
+        const char *equals = strchr(path, '=');
+        if (input < 0 && equals && equals > path && access(path, F_OK) != 0 &&
+            (strcmp(equals + 1, "-") == 0 || access(equals + 1, F_OK) == 0))
+            return no_input(feed->graph, path, equals, diag);
         bool stream = strcmp(path, "-") == 0;
         if (stream && input >= 0 && feed->bound[input].fed_back)
             return tmk_fail(diag, TMK_ARGUMENT,
@@ -226,7 +277,10 @@ enum tmk_status tmk_feed_bind(struct tmk_session_feed *feed, struct tmk_diag *di
                         "there are");
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
         if (!feed->bound[i].taken && !feed->bound[i].fed_back)
-            return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has no data; add --data '%s=FILE'",
-                            feed->graph->inputs[i]->name, feed->graph->inputs[i]->name);
+            return with_inputs(feed->graph,
+                               tmk_fail(diag, TMK_ARGUMENT,
+                                        "input '%s' has no data; add --data '%s=FILE'",
+                                        feed->graph->inputs[i]->name, feed->graph->inputs[i]->name),
+                               diag);
     return TMK_OK;
 }

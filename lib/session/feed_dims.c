@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
 #include "base/diag.h"
 #include "session/feed_parts.h"
 
@@ -10,14 +12,18 @@ enum tmk_status tmk_feed_check_dims(const struct tmk_session_feed *feed, struct 
     const struct tmk_run_options *options = feed->options;
     for (size_t d = 0; d < options->n_dims; d++) {
         bool found = false;
+        struct tmk_guess guess = {.wanted = options->dims[d].name};
+        char meant[TMK_GUESS_SIZE];
         for (uint32_t i = 0; i < feed->graph->n_inputs && !found; i++)
             for (int k = 0; k < feed->graph->inputs[i]->type.shape.rank && !found; k++) {
                 const char *symbol = feed->graph->inputs[i]->type.symbol[k];
                 found = symbol && strcmp(symbol, options->dims[d].name) == 0;
+                if (symbol)
+                    tmk_guess_try(&guess, symbol);
             }
         if (!found)
-            return tmk_fail(diag, TMK_ARGUMENT, "--dim %s: no input has a dimension of this name",
-                            options->dims[d].name);
+            return tmk_fail(diag, TMK_ARGUMENT, "--dim %s%s: no input has a dimension of this name",
+                            options->dims[d].name, tmk_guess_text(&guess, meant));
     }
     return TMK_OK;
 }

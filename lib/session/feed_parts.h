@@ -100,6 +100,7 @@ struct tmk_session_feed {
     bool in_part, paused;
     bool told;               /* that threads that read ahead are missing */
     bool told_of_dims;       /* that dimensions of one name differ */
+    uint64_t passed_over;    /* samples that could not be read, of all books */
     bool went_on;            /* there were books before these */
     uint64_t at, until;      /* samples of the batch at hand that are left */
     bool separate;           /* what failed last was a file of its own, */

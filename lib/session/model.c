@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/filekind.h"
 #include "base/hash.h"
 #include "graph/identify.h"
 #include "model/onnx.h"
@@ -58,7 +61,8 @@ enum tmk_status tmk_model_open_params(const char *path, const char *params, bool
     if (status == TMK_OK)
         status = tmk_reader_find(path, &reader, diag);
     if (status == TMK_OK)
-        status = reader->load(path, params, keep_unknown, &model->graph, diag);
+        status = tmk_tell_kind(diag, reader->load(path, params, keep_unknown, &model->graph, diag),
+                               path, TMK_FILE_MODEL);
     if (status == TMK_OK)
         model->format = reader->name;
     if (status == TMK_OK)
@@ -165,6 +169,16 @@ enum tmk_status tmk_original_watched(const struct tmk_model *model, struct tmk_g
     return status;
 }
 
+static enum tmk_status no_kind(const char *name, struct tmk_diag *diag) {
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (const char *const *kind = tmk_observer_kinds(); *kind; kind += 2)
+        tmk_guess_try(&guess, *kind);
+    return tmk_fail(diag, TMK_ARGUMENT,
+                    "'%s'%s is no kind of observer; there are range, histogram, print and guard",
+                    name, tmk_guess_text(&guess, meant));
+}
+
 enum tmk_status tmk_instrumented(const struct tmk_graph *original,
                                  const struct tmk_observe *observe, struct tmk_graph **out,
                                  uint32_t *n_observers, struct tmk_diag *diag) {
@@ -172,9 +186,7 @@ enum tmk_status tmk_instrumented(const struct tmk_graph *original,
                                              observe ? observe->n_patterns : 0,
                                              TMK_OBSERVER_HISTOGRAM};
     if (observe && observe->kind && !tmk_observer_kind_by_name(observe->kind, &options.kind))
-        return tmk_fail(diag, TMK_ARGUMENT,
-                        "'%s' is no kind of observer; there are range, histogram, print and guard",
-                        observe->kind);
+        return no_kind(observe->kind, diag);
     struct tmk_graph *graph = NULL;
     TMK_TRY(tmk_graph_clone(original, &graph, diag));
     enum tmk_status status = tmk_instrument(graph, &options, n_observers, diag);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
 #include "base/diag.h"
 #include "base/grow.h"
 #include "base/size.h"
@@ -71,10 +73,16 @@ static enum tmk_status choose(struct gathering *g, const char *const *patterns, 
             ok = add_wanted(&c, graph->values[i]);
     enum tmk_status status = ok ? TMK_OK : tmk_nomem(diag);
     for (size_t i = 0; status == TMK_OK && i < n_patterns; i++)
-        if (!c.matched[i])
+        if (!c.matched[i]) {
+            struct tmk_guess guess = {.wanted = patterns[i]};
+            char meant[TMK_GUESS_SIZE];
+            for (uint32_t v = 0; v < graph->n_values; v++)
+                if (tmk_value_alive(graph->values[v]))
+                    tmk_guess_try(&guess, graph->values[v]->name);
             status = tmk_fail(diag, TMK_NOTFOUND,
-                              "'%s' names no value of the model; `tidemark graph` lists them",
-                              patterns[i]);
+                              "'%s'%s names no value of the model; `tidemark graph` lists them",
+                              patterns[i], tmk_guess_text(&guess, meant));
+        }
     for (size_t i = 0; status == TMK_OK && n_patterns && i < g->n; i++)
         status = tmk_graph_add_output(graph, (struct tmk_value *)(uintptr_t)g->all[i].value, diag);
     free(c.matched);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
 #include "base/diag.h"
 #include "base/file.h"
 #include "graph/identify.h"
@@ -63,13 +65,17 @@ static void finish(struct transforming *t) {
 
 static enum tmk_status unknown_pass(const char *name, struct tmk_diag *diag) {
     struct tmk_text known = {0};
-    for (size_t i = 0; tmk_pass_list()[i]; i++)
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (size_t i = 0; tmk_pass_list()[i]; i++) {
         tmk_text_printf(&known, "%s%s", i ? ", " : "", tmk_pass_list()[i]->name);
+        tmk_guess_try(&guess, tmk_pass_list()[i]->name);
+    }
     enum tmk_status status =
         known.failed
             ? tmk_nomem(diag)
-            : tmk_fail(diag, TMK_ARGUMENT, "there is no pass '%s'; there are %s, all and none",
-                       name, known.data);
+            : tmk_fail(diag, TMK_ARGUMENT, "there is no pass '%s'%s; there are %s, all and none",
+                       name, tmk_guess_text(&guess, meant), known.data);
     tmk_text_finish(&known);
     return status;
 }

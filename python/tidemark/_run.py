@@ -82,7 +82,7 @@ def profile(model: Any, data: Any, *, params: str | os.PathLike[str] | None = No
     if _is_paths(data):
         words["data"] = [os.fspath(path) for path in ([data] if isinstance(data, (str, os.PathLike)) else data)]
     else:
-        words.update(data=["-"], next=_Records(data), label="python")
+        words.update(data=["-"], next=_Records(data), label="data")
     if isinstance(model, (str, os.PathLike)):
         return Profile(_core.profile(os.fspath(model), **words))
     with tempfile.TemporaryDirectory() as folder:  # a ModelProto

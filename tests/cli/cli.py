@@ -63,6 +63,7 @@ class Done:
 def tidemark(*words, seconds=SECONDS, **options):
     options.setdefault("stdin", subprocess.DEVNULL)
     options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("env", {name: value for name, value in os.environ.items() if name != "COLUMNS"})
     process = subprocess.run([PROGRAM, *map(str, words)], stderr=subprocess.PIPE, timeout=seconds,
                              encoding="utf-8", errors="surrogateescape", **options)
     process.stdout = process.stdout or ""
@@ -74,7 +75,7 @@ def on_terminal(*words, columns=0, **environment):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     process = subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
-                               env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **environment})
+                               env={**{name: value for name, value in os.environ.items() if name != "COLUMNS"}, "TERM": "xterm", "NO_COLOR": "", **environment})
     os.close(slave)
     said = b""
     while True:

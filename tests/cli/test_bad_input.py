@@ -281,7 +281,7 @@ def test_data_of_another_shape_or_type_is_refused():
             given(shape).refuses(BAD_INPUT, "x.npy", "image", "rank")
         for shape in ([4, 1, 8, 9], [4, 2, 8, 8], [4, 1, 0, 8], [2, 4, 1, 8, 7]):
             given(shape).refuses(BAD_INPUT, "image", "8")
-        given([0, 1, 8, 8]).refuses(BAD_INPUT, "x.npy", "image", "[0,1,8,8]")
+        given([0, 1, 8, 8]).refuses(BAD_INPUT, "x.npy", "no samples")
         given([4, 1, 8, 8], "<i8").refuses(BAD_INPUT, "image", "int64")
         given([4, 1, 8, 8], "|u1").refuses(BAD_INPUT, "image", "uint8")
         given([4, 1, 8, 8], "<f8").expect(DONE)

@@ -52,7 +52,7 @@ def test_masks_are_found_and_said():
         assert masked["spike"] == MASK and masked["at_spike"] == hidden == masked["at_min"], masked
         assert "min_is" not in values["x"] and "at_spike" not in values["x"]
         assert "min_is" not in values["scale"], "weights are not looked at"
-        table = {line.split()[1]: line for line in tidemark("show", path / "p.json").out.splitlines()[2:]}
+        table = {line.split()[1]: line for line in tidemark("show", path / "p.json", "--wide").out.splitlines()[2:]}
         assert " SM " in table["masked"] and " M" not in table["x"]
         tidemark("show", path / "p.json", "masked").expect(DONE, "min is a power of ten", f"at least {hidden} elements are -1e+09")
 

@@ -97,12 +97,12 @@ def test_differences_are_sorted_and_filtered():
 def test_differences_have_both_histograms():
     with folder() as here:
         a, b = profile(here / "a.json", 64), profile(here / "b.json", 3)
-        line = next(line for line in tidemark("diff", a, b, "--all").out.splitlines() if " image " in line)
+        line = next(line for line in tidemark("diff", a, b, "--all", "--wide").out.splitlines() if " image " in line)
         # of one axis, 16 cells each: the same range has its ends in the same cells
         left, right = line[-33:-17], line[-16:]
         assert all(text[0] in BLOCKS and text[-1] in BLOCKS for text in (left, right)), line
         assert set(left + right) <= set(BLOCKS + " ") and left != right, line
-        line = next(line for line in tidemark("diff", a, b).out.splitlines() if " relu1_out " in line)
+        line = next(line for line in tidemark("diff", a, b, "--wide").out.splitlines() if " relu1_out " in line)
         assert line[-18] in BLOCKS and line[-2:] == "  ", f"B has nothing where A has its greatest: {line}"
 
 
@@ -112,7 +112,7 @@ def test_colours_are_for_terminals_only():
         (here / "nan.npy").write_bytes(npy_bytes([2, 1, 8, 8], spoilt))
         a, b = profile(here / "a.json", 20), profile(here / "b.json", 2, here / "nan.npy")
         try:
-            status, said = on_terminal("show", b)
+            status, said = on_terminal("show", b, columns=200)
         except OSError as error:
             return f"no terminal to try it on: {error}"
         red = [line for line in said.splitlines() if line.startswith(RED)]
@@ -137,7 +137,9 @@ def test_tables_fit_the_terminal():
             wide = plain(on_terminal("show", a, columns=300)[1])
         except OSError as error:
             return f"no terminal to try it on: {error}"
-        assert wide == tidemark("show", a).out.splitlines()
+        assert wide == tidemark("show", a, "--wide").out.splitlines() == plain(on_terminal("show", a, "--wide", columns=60)[1])
+        assert plain(on_terminal("show", a, columns=80)[1]) == tidemark("show", a).out.splitlines()
+        assert plain(on_terminal("show", a, columns=80, COLUMNS="300")[1]) == wide
         for columns in (60, 80, 100, 132, 170):
             lines = plain(on_terminal("show", a, columns=columns)[1])
             lines = lines[next(i for i, line in enumerate(lines) if line.startswith("id ")):]

@@ -72,7 +72,7 @@ def test_the_first_nan_is_named_and_who_inherits_it():
                              "q": {"origin": True}, "c": {"inherits": ["p3"]}}, found
         shown = {value["name"]: value.get("nonfinite") for value in json.loads(tidemark("show", path / "p.json", "--json").out)}
         assert shown == found
-        table = tidemark("show", path / "p.json").expect(DONE, "marks", " N ", " n")
+        table = tidemark("show", path / "p.json", "--wide").expect(DONE, "marks", " N ", " n")
         assert len(table.out.splitlines()) == len(found) + 2
         tidemark("show", path / "p.json", "c").expect(DONE, "from p3")
         tidemark("show", path / "p.json", "q").expect(DONE, "begins here")
@@ -158,7 +158,7 @@ def test_dead_channels_saturation_and_constants_are_marked():
         assert values["clipped"]["at_min"] == sum(x <= -1 for x in flat)
         assert values["zero"]["constant"] and not values["zero"]["saturated"]
         assert not values["x"]["saturated"] and not values["x"]["constant"]
-        table = {line.split()[1]: line for line in tidemark("show", path / "p.json").out.splitlines()[2:]}
+        table = {line.split()[1]: line for line in tidemark("show", path / "p.json", "--wide").out.splitlines()[2:]}
         assert " D2 " in table["g"] and " S " in table["clipped"] and " C" in table["zero"]
         tidemark("show", path / "p.json", "g").expect(DONE, "2 of 4 channels")
         tidemark("show", path / "p.json", "zero").expect(DONE, "constant")
@@ -278,7 +278,9 @@ def test_outliers_are_ranked():
         assert first["worst"] == {"id": "p0", "name": "x", "end": "max", "value": 20, "next": 10, "next_sample": 2}
         assert second["sample"] == 2 and abs(second["widens"] - (30 / 21.011 - 1)) < 1e-6
         assert len(json.loads(tidemark("show", path / "p.json", "--outliers=1", "--json").out)["samples"]) == 1
-        tidemark("show", path / "p.json", "x", "--outliers").expect(DONE, "+50.0%", "max 20, then 10 (sample 2)")
+        tidemark("show", path / "p.json", "x", "--outliers", "--wide").expect(DONE, "+50.0%")
+        row = tidemark("show", path / "p.json", "x", "--outliers=1", "--wide").out.splitlines()[-1].split()
+        assert row[-4:] == ["max", "20", "10", "2"], row
         tidemark("show", path / "p.json", "--outliers=many").refuses(WRONG_CALL, "many")
         tidemark("show", path / "p.json", "--outliers", "--convergence").refuses(WRONG_CALL, "one at a time")
 

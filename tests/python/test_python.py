@@ -111,7 +111,10 @@ def test_what_goes_wrong_is_raised():
     error = raises(tidemark.Error, "none.onnx", lambda: tidemark.profile("none.onnx", DATA))
     assert error.status and isinstance(error, ValueError)
     raises(tidemark.Error, "[1,1,4,8]", lambda: tidemark.profile(DIGITS, DATA[:, :, :4]))
-    raises(tidemark.Error, "python: is empty", lambda: tidemark.profile(DIGITS, []))
+    for data in (DATA.astype("u1"), DATA[:4].reshape(2, 2, 8, 2, 4)):
+        said = str(raises(tidemark.Error, "image", lambda data=data: tidemark.profile(DIGITS, data)))
+        assert "-:" not in said and "python:" not in said, said
+    raises(tidemark.Error, "data: is empty", lambda: tidemark.profile(DIGITS, []))
     raises(ZeroDivisionError, "", lambda: tidemark.profile(DIGITS, DATA, progress=lambda done, total: 1 / 0))
     raises(tidemark.Error, "no-such", lambda: tidemark.profile(DIGITS, DATA[:5]).calibrate("no-such"))
 

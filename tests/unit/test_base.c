@@ -8,10 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <tidemark/guess.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/filekind.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -47,7 +50,7 @@ static void long_places_and_words_both_keep_their_ends(void **state) {
         assert_int_equal(tmk_in(&diag, TMK_FORMAT, "model.onnx"), TMK_FORMAT);
         assert_int_equal(strlen(diag.text), most);
         assert_memory_equal(diag.text, "model.onnx: ", 12);
-        assert_non_null(strstr(diag.text, i ? ": model.onnx: first w" : ": first w"));
+        assert_memory_equal(diag.text + 10, ": first w", 9); /* a place is named once */
         assert_string_equal(diag.text + most - 6, "w last");
     }
     assert_int_equal(tmk_in(&diag, TMK_FORMAT, "file %s end", place), TMK_FORMAT);
@@ -59,6 +62,78 @@ static void long_places_and_words_both_keep_their_ends(void **state) {
     assert_int_equal(tmk_fail(&diag, TMK_FORMAT, "short"), TMK_FORMAT);
     assert_int_equal(tmk_in(&diag, TMK_FORMAT, "file %s end", place), TMK_FORMAT);
     assert_string_equal(diag.text + strlen(diag.text) - 12, "p end: short");
+}
+
+static void what_stands_in_front_is_not_put_there_again(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    assert_int_equal(tmk_fail(&diag, TMK_READ, "a.json: cannot be read"), TMK_READ);
+    (void)tmk_in(&diag, TMK_READ, "a.json");
+    assert_string_equal(diag.text, "a.json: cannot be read");
+    (void)tmk_in(&diag, TMK_READ, "a.js");
+    assert_string_equal(diag.text, "a.js: a.json: cannot be read");
+    diag = (struct tmk_diag){0};
+    assert_int_equal(tmk_fail(&diag, TMK_READ, "a.json: cut short: here"), TMK_READ);
+    (void)tmk_in(&diag, TMK_READ, "a.json (profile)");
+    assert_string_equal(diag.text, "a.json (profile): cut short: here");
+    (void)tmk_in(&diag, TMK_READ, "a.json");
+    assert_string_equal(diag.text, "a.json: a.json (profile): cut short: here");
+}
+
+static void the_nearest_name_is_guessed(void **state) {
+    (void)state;
+    static const char *const known[] = {"entropy", "percentile", "minmax", "mse", "/relu1/out", ""};
+    static const struct {
+        const char *wanted, *best;
+    } cases[] = {{"entrop", "entropy"},   {"precentile", "percentile"},
+                 {"MinMax", "minmax"},    {"mes", "mse"},
+                 {"relu1", "/relu1/out"}, {"x", NULL},
+                 {"quantize", NULL},      {"", NULL},
+                 {"minmax", "minmax"}};
+    char text[TMK_GUESS_SIZE], longest[300];
+    for (size_t i = 0; i < TMK_COUNT(cases); i++) {
+        struct tmk_guess guess = {.wanted = cases[i].wanted};
+        for (size_t k = 0; k < TMK_COUNT(known); k++)
+            tmk_guess_try(&guess, known[k]);
+        if (!cases[i].best) {
+            assert_null(guess.best);
+            assert_string_equal(tmk_guess_text(&guess, text), "");
+            continue;
+        }
+        assert_non_null(guess.best);
+        assert_string_equal(guess.best, cases[i].best);
+        assert_non_null(strstr(tmk_guess_text(&guess, text), cases[i].best));
+    }
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    struct tmk_guess guess = {.wanted = longest};
+    tmk_guess_try(&guess, longest);
+    assert_null(guess.best);
+}
+
+static void files_are_known_by_their_first_bytes(void **state) {
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t n;
+        enum tmk_file_kind kind;
+    } cases[] = {
+        {"\x08\x08\x12\x01p\x3a\x05graph", 11, TMK_FILE_MODEL},
+        {"\x08\x08\x12\x7fp", 5, TMK_FILE_OTHER},              /* ends inside a field */
+        {"\x08\x02\x10\x01\x3a\x05graph", 11, TMK_FILE_OTHER}, /* a tensor's fields */
+        {"\x08\xff\xff", 3, TMK_FILE_OTHER},
+        {"\x93NUMPY\x01", 7, TMK_FILE_NPY},
+        {"PK\x03\x04", 4, TMK_FILE_ZIP},
+        {"PK\x03", 3, TMK_FILE_OTHER},
+        {"{\"format\": \"tidemark-profile\"", 29, TMK_FILE_PROFILE},
+        {"{\"format\": \"tidemark-encodings\"", 31, TMK_FILE_ENCODINGS},
+        {"#[version = \"0.0.5\"]", 20, TMK_FILE_RELAY},
+        {"", 0, TMK_FILE_OTHER},
+    };
+    for (size_t i = 0; i < TMK_COUNT(cases); i++)
+        assert_int_equal(tmk_file_kind_of(cases[i].bytes, cases[i].n), cases[i].kind);
+    assert_int_equal(tmk_file_kind("/nowhere/at/all"), TMK_FILE_OTHER);
+    assert_int_equal(tmk_file_kind("/dev/zero"), TMK_FILE_OTHER);
 }
 
 static void arena_memory_is_zeroed_and_aligned(void **state) {
@@ -333,6 +408,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_wins_and_gathers_places),
         cmocka_unit_test(long_places_and_words_both_keep_their_ends),
+        cmocka_unit_test(what_stands_in_front_is_not_put_there_again),
+        cmocka_unit_test(the_nearest_name_is_guessed),
+        cmocka_unit_test(files_are_known_by_their_first_bytes),
         cmocka_unit_test(arena_memory_is_zeroed_and_aligned),
         cmocka_unit_test(maps_find_what_was_put),
         cmocka_unit_test(sizes_say_when_they_overflow),

@@ -189,7 +189,7 @@ static void test_found_by_reader(void **state) {
 static const struct {
     const char *old, *new, *says;
 } wrong[] = {
-    {"tidemark-encodings", "tidemark-profile", "'format' is"},
+    {"tidemark-encodings", "tidemark-profile", "is a profile, not a file of encodings"},
     {"\"major\":1", "\"major\":2", "version 2.0"},
     {"\"minor\":0", "\"minor\":-1", "'minor'"},
     {"\"rounding\":\"gemmlowp", "\"rounding\":\"gemm", "no rounding 'gemm_double'"},

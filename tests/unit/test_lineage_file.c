@@ -190,7 +190,7 @@ static void refuse(const char *from, const char *to, enum tmk_status status, con
 
 static void hostile_files_are_refused_with_the_place(void **state) {
     (void)state;
-    refuse("tidemark-lineage", "tidemark-profile", TMK_FORMAT, "'format'");
+    refuse("tidemark-lineage", "tidemark-profile", TMK_FORMAT, "is a profile, not a lineage");
     refuse("\"major\":1", "\"major\":2", TMK_UNSUPPORTED, "2.0");
     refuse("\"passes\"", "\"pusses\"", TMK_FORMAT, "unknown key 'pusses'");
     refuse("\"id\":\"p3\"", "\"id\":\"p4\"", TMK_FORMAT, "originals[3]");

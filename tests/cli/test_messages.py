@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said about files that are missing, or of another kind, and about names that are not known: for every command.
+
+usage: test_messages.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import contextlib
+import functools
+import json
+import shutil
+import struct
+import zlib
+
+import onnx_bytes as onnx
+from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, folder, main, npy_bytes, tidemark
+
+IS = {  # what a file of the other kinds is called
+    "m.onnx": "is an ONNX model", "m.relay": "is a Relay module", "x.npy": "is a NumPy array", "x.npz": "is a .npz",
+    "p.json": "is a profile", "e.json": "is a file of encodings", "l.json": "is a lineage", "x.png": "is an image",
+}
+MODELS, RANGES = {"m.onnx", "m.relay"}, {"p.json", "e.json", "m.onnx"}
+
+
+def png():
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 0)) + \
+        chunk(b"IDAT", zlib.compress(b"\0" * 72)) + chunk(b"IEND", b"")
+
+
+@contextlib.contextmanager
+def inputs():
+    with folder() as here:
+        shutil.copy(DIGITS, here / "m.onnx")
+        shutil.copy(PICTURES, here / "x.npy")
+        tidemark("profile", "m.onnx", "--data", "x.npy", "--limit", 8, "-o", "p.json", cwd=here).expect(DONE)
+        tidemark("calibrate", "p.json", "-o", "e.json", cwd=here).expect(DONE)
+        tidemark("transform", "m.onnx", "--passes", "all", "-o", "t.onnx", "--lineage", "l.json", cwd=here).expect(DONE)
+        tidemark("run", "m.onnx", "--data", "x.npy", "--limit", 2, "-o", "x.npz", cwd=here).expect(DONE)
+        (here / "m.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(2, 3), float32]) {\n  nn.relu(%x)\n}\n')
+        (here / "x.png").write_bytes(png())
+        yield here
+
+
+def slots():
+    """Words with FILE where a file is read, and the files that may stand there; every verb that reads files."""
+    data = ["--data", "x.npy", "--limit", "2"]
+    models = [["profile", "FILE", *data, "-o", "new.json"], ["instrument", "FILE", "-o", "new.onnx"], ["graph", "FILE"],
+              ["transform", "FILE", "--passes", "all", "-o", "new.onnx"], ["run", "FILE", *data, "-o", "new.npz"],
+              ["simulate", "FILE", "e.json", *data], ["verify", "FILE", "sets"], ["bench", "FILE", *data],
+              ["link", "p.json", "FILE", "-o", "new.json"], ["export", "e.json", "--model", "FILE", "--to", "qdq", "-o", "new.onnx"]]
+    profiles = [["show", "FILE"], ["check", "FILE"], ["calibrate", "FILE", "-o", "new.json"], ["merge", "FILE", "-o", "new.json"],
+                ["report", "FILE", "-o", "new.html"], ["report", "p.json", "--since", "FILE", "-o", "new.html"],
+                ["link", "FILE", "m.onnx", "-o", "new.json"],
+                ["simulate", "m.onnx", "e.json", *data, "--search", "--profile", "FILE", "-o", "new.json"]]
+    encodings = [["simulate", "m.onnx", "FILE", *data], ["export", "FILE", "--to", "csv", "-o", "new.csv"],
+                 ["report", "p.json", "--encodings", "FILE", "-o", "new.html"]]
+    lineages = [["graph", "m.onnx", "--lineage", "FILE"], ["link", "p.json", "t.onnx", "--lineage", "FILE", "-o", "new.json"],
+                ["check", "p.json", "--against", "e.json", "--lineage", "FILE"]]
+    sources = [["profile", "m.onnx", "--data", "FILE", "-o", "new.json"], ["run", "m.onnx", "--data", "FILE", "-o", "new.npz"],
+               ["simulate", "m.onnx", "e.json", "--data", "FILE"], ["bench", "m.onnx", "--data", "FILE"]]
+    found = [(words, MODELS) for words in models] + [(words, {"p.json"}) for words in profiles] + \
+        [(words, {"e.json"}) for words in encodings] + [(words, {"l.json"}) for words in lineages] + \
+        [(words, {"x.npy", "x.npz", "x.png"}) for words in sources]
+    return found + [(["diff", "FILE", "p.json"], RANGES), (["diff", "p.json", "FILE"], RANGES),
+                    (["calibrate", "p.json", "--config", "FILE", "-o", "new.json"], {"p.json", "e.json", "l.json"}),
+                    (["graph", "m.relay", "--params", "FILE"], set())]
+
+
+def said_of(words, name, here):
+    before = sorted(here.iterdir())
+    done = tidemark(*(name if word == "FILE" else word for word in words), cwd=here).refuses((BAD_INPUT, WRONG_CALL))
+    assert sorted(here.iterdir()) == before, f"something is left: {done}"
+    assert done.err.count(name) == 1, f"a file is named once: {done}"
+    return done
+
+
+def test_missing_files_are_named_once():
+    with inputs() as here:
+        for words, _ in slots():
+            for name in ("nope.json", "nope.onnx", "folder/nope.npy"):
+                done = said_of(words, name, here)
+                assert done.status == BAD_INPUT and "No such file" in done.err, done
+
+
+def test_files_of_another_kind_are_told_for_what_they_are():
+    with inputs() as here:
+        for words, fitting in slots():
+            for name, text in IS.items():
+                if name not in fitting:
+                    done = said_of(words, name, here)
+                    assert text in done.err, done
+                    assert "tidemark " in done.err[9:] or "--" in done.err or "there are" in done.err, f"and what now? {done}"
+
+
+def test_a_damaged_file_of_the_right_kind_is_not_another_kind():
+    with inputs() as here:
+        for name in IS:
+            whole = (here / name).read_bytes()
+            (here / f"cut-{name}").write_bytes(whole[:len(whole) * 2 // 3])
+        for words, fitting in slots():
+            for name in fitting if "--config" not in words else ():
+                assert IS[name] not in said_of(words, f"cut-{name}", here).err, (words, name)
+
+
+def test_a_name_that_is_nearly_right_brings_the_right_one():
+    with inputs() as here:
+        (here / "op.json").write_text(json.dumps({"rules": [{"match": {"op": "Cnov"}, "dtype": "int8"}]}))
+        (here / "key.json").write_text(json.dumps({"rules": [{"mtch": {"op": "Conv"}, "dtype": "int8"}]}))
+        (here / "type.json").write_text(json.dumps({"rules": [{"match": {"op": "Conv"}, "dtype": "unt8"}]}))
+        (here / "method.json").write_text(json.dumps({"defaults": {"method": "entrpoy"}}))
+        calibrate, run = ["calibrate", "p.json", "-o", "new.json"], ["--data", "x.npy", "--limit", "2"]
+        for words, meant in [
+                (["profil"], "profile"), (["help", "calbrate"], "calibrate"), (["show", "p.json", "--filtr", "a"], "--filter"),
+                (["show", "p.json", "imge"], "image"), (["show", "p.json", "--sort", "rnage"], "range"),
+                (["show", "p.json", "--filter", "knd=input"], "kind"), ([*calibrate, "--method", "entrop"], "entropy"),
+                ([*calibrate, "--dtype", "unt8"], "uint8"), ([*calibrate, "--weights-dtype", "in8"], "int8"),
+                ([*calibrate, "--config", "key.json"], "match"), ([*calibrate, "--config", "type.json"], "uint8"),
+                ([*calibrate, "--config", "method.json"], "entropy"),
+                (["transform", "m.onnx", "--passes", "fold-const", "-o", "new.onnx"], "fold-constant"),
+                (["export", "e.json", "--to", "ort-cahce", "-o", "new"], "ort-cache"),
+                (["diff", "p.json", "e.json", "--format", "encoding"], "encodings"),
+                (["instrument", "m.onnx", "--kind", "histgram", "-o", "new.onnx"], "histogram"),
+                (["instrument", "m.onnx", "--observe", "relu1_ou", "-o", "new.onnx"], "relu1_out"),
+                (["run", "m.onnx", *run, "--values", "relu1", "-o", "new.npz"], "relu1_out"),
+                (["profile", "m.onnx", "--data", "imag=x.npy", "-o", "new.json"], "image"),
+                (["profile", "m.onnx", *run, "--dim", "n=3", "-o", "new.json"], "N")]:
+            done = tidemark(*words, cwd=here).refuses((BAD_INPUT, WRONG_CALL), f"did you mean '{meant}'?")
+        done = tidemark(*calibrate, "--config", "op.json", cwd=here).expect(DONE, "rules[0] matches nothing", "did you mean 'Conv'?")
+        assert "did you mean" not in tidemark("quantize").refuses(WRONG_CALL).err
+
+
+def test_a_number_behind_an_option_that_may_have_one():
+    for words in (["simulate", DIGITS, "e.json", "--rank", "10"], ["show", "p.json", "--outliers", "10"]):
+        tidemark(*words).refuses(WRONG_CALL, f"{words[-2]}={words[-1]}")
+
+
+def test_data_that_no_input_takes():
+    with inputs() as here:
+        profile = functools.partial(tidemark, "profile", cwd=here)
+        images = "image' float32[?,1,8,8]"
+        profile("m.onnx", "--data", "image2=x.npy", "-o", "new.json").refuses(WRONG_CALL, "no input 'image2'", images)
+        profile("m.onnx", "--data", "image=x.npy", "--data", "x.npy", "-o", "new.json").refuses(WRONG_CALL, images)
+        (here / "a=b.npy").write_bytes((here / "x.npy").read_bytes())
+        profile("m.onnx", "--data", "a=b.npy", "--limit", 2, "-o", "new.json").expect(DONE)  # a name of a file
+        (here / "two.onnx").write_bytes(onnx.model([onnx.node("Add", ["a", "b"], ["y"])], [onnx.value(n, ["N", 3]) for n in "ab"],
+                                                   [onnx.value("y", ["N", 3])]))
+        (here / "a.npy").write_bytes(npy_bytes([2, 3]))
+        profile("two.onnx", "--data", "a=a.npy", "-o", "new.json").refuses(WRONG_CALL, "'b' has no data", "'a' float32[?,3]")
+        (here / "two.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(2, 3), float32], %w: Tensor[(2, 3), float32]) {\n'
+                                        '  add(%x, %w)\n}\n')
+        profile("two.relay", "--data", "a.npy", "-o", "new.json").refuses(WRONG_CALL, "'w'", "--params")
+        profile("two.relay", "--data", "x=a.npy", "-o", "new.json").refuses(WRONG_CALL, "'w'", "--params")
+
+
+def test_shapes_of_images_get_a_hint():
+    with inputs() as here:
+        profile = ["profile", "m.onnx", "-o", "new.json", "--data"]
+        for shape, hint in (([2, 8, 8, 1], "layout=nchw"), ([2, 1, 10, 12], "resize=8x8"), ([2, 10, 12, 1], ""), ([2, 5, 8, 8], "")):
+            (here / "y.npy").write_bytes(npy_bytes(shape))
+            done = tidemark(*profile, "y.npy", cwd=here).refuses(BAD_INPUT, "[?,1,8,8]", hint)
+            assert hint or "; " not in done.err, done
+        (here / "last.onnx").write_bytes(onnx.model([onnx.node("Relu", ["x"], ["y"])], [onnx.value("x", ["N", 6, 5, 3])],
+                                                    [onnx.value("y", ["N", 6, 5, 3])]))
+        for shape, hint in (([2, 3, 6, 5], "layout=nhwc"), ([2, 7, 7, 3], "resize=5x6")):
+            (here / "y.npy").write_bytes(npy_bytes(shape))
+            tidemark("profile", "last.onnx", "-o", "new.json", "--data", "y.npy", cwd=here).refuses(BAD_INPUT, hint)
+
+
+def test_samples_that_are_passed_over_are_told():
+    if "images" not in FEATURES:
+        return "left out: this build reads no images"
+    with inputs() as here:
+        (here / "photos").mkdir()
+        for i in range(9):
+            (here / "photos" / f"{i}.png").write_bytes(png() if i < 4 else png()[:40])
+        more = ["--data", "photos", "--image", "color=grey", "--on-bad-sample", "skip"]
+        for words in (["profile", "m.onnx", "-o", "new.json"], ["run", "m.onnx", "-o", "new.npz"], ["simulate", "m.onnx", "e.json"],
+                      ["simulate", "m.onnx", "e.json", "--rank", "--limit", 9], ["bench", "m.onnx", "--repeat", 2, "--seconds", 0.01]):
+            done = tidemark(*words, *more, cwd=here).expect(DONE, "5 samples could not be read and were passed over")
+            told = [line for line in done.err.splitlines() if ".png" in line]
+            assert len(told) == 3 and "sample 4" in told[0] and "4.png" in told[0], done
+            assert not tidemark(*words, *more, "-q", cwd=here).expect(DONE).err
+
+
+if __name__ == "__main__":
+    main(globals())
