@@ -18,7 +18,7 @@
 struct tmk_relay_module;
 struct tmk_relay_params;
 
-struct tmk_export_ledger;
+struct tmk_export_counts;
 
 struct tmk_export_job {
     const struct tmk_encodings *encodings; /* for the writer: within the row's limits */
@@ -41,7 +41,7 @@ struct tmk_export_job {
     /* Other remarks, a line each. NULL: nobody asks. */
     void (*remark)(void *context, const char *text);
     void *context;
-    struct tmk_export_ledger *ledger; /* tmk_export_run's own; NULL: nobody counts */
+    struct tmk_export_counts *counts; /* tmk_export_run's own; NULL: nothing is counted */
 };
 
 #define TMK_EXPORT_TYPE(dtype) (UINT32_C(1) << (dtype))
@@ -92,7 +92,7 @@ void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) T
 /* ---- limits.c ---- */
 
 /* Runs the row's writer on what its limits let through, and tells job->skip of every encoding that
- * was not written. `job` as its caller fills it in: without given and ledger. */
+ * was not written. `job` as its caller fills it in: without given and counts. */
 TMK_NODISCARD enum tmk_status tmk_export_run(const struct tmk_exporter *row,
                                              const struct tmk_export_job *job,
                                              struct tmk_diag *diag);

@@ -14,7 +14,7 @@
 #include "calib/item.h"
 #include "export/exporter.h"
 
-struct tmk_export_ledger {
+struct tmk_export_counts {
     struct tmk_encodings held; /* what the writer sees: without what the consumer can't hold */
     uint32_t *given;           /* [held.n_items]: the number among those given */
     const char **why;          /* [n given]: why not; NULL: it was written, or nothing was said */
@@ -27,19 +27,19 @@ struct tmk_export_ledger {
 
 /* The encoding's number among those given; false: it is none of them. */
 static bool find(const struct tmk_export_job *job, const struct tmk_encoding *e, uint32_t *out) {
-    const struct tmk_export_ledger *ledger = job->ledger;
-    const uintptr_t first = ledger ? (uintptr_t)ledger->held.items : 0;
-    if (!ledger || (uintptr_t)e < first ||
-        (uintptr_t)e >= (uintptr_t)(ledger->held.items + ledger->held.n_items))
+    const struct tmk_export_counts *counts = job->counts;
+    const uintptr_t first = counts ? (uintptr_t)counts->held.items : 0;
+    if (!counts || (uintptr_t)e < first ||
+        (uintptr_t)e >= (uintptr_t)(counts->held.items + counts->held.n_items))
         return false;
-    *out = ledger->given[e - ledger->held.items];
+    *out = counts->given[e - counts->held.items];
     return true;
 }
 
 void tmk_export_wrote(const struct tmk_export_job *job, const struct tmk_encoding *e) {
     uint32_t at;
     if (find(job, e, &at))
-        job->ledger->written[at] = true;
+        job->counts->written[at] = true;
 }
 
 void tmk_export_skip(const struct tmk_export_job *job, const struct tmk_encoding *e,
@@ -47,38 +47,38 @@ void tmk_export_skip(const struct tmk_export_job *job, const struct tmk_encoding
     uint32_t at;
     if (!find(job, e, &at))
         return;
-    job->ledger->written[at] = false;
-    job->ledger->why[at] = tmk_arena_strdup(&job->ledger->arena, why);
+    job->counts->written[at] = false;
+    job->counts->why[at] = tmk_arena_strdup(&job->counts->arena, why);
 }
 
 bool tmk_export_is_written(const struct tmk_export_job *job, const struct tmk_encoding *e) {
     uint32_t at;
-    return find(job, e, &at) && job->ledger->written[at];
+    return find(job, e, &at) && job->counts->written[at];
 }
 
 static uint32_t count_written(const struct tmk_export_job *job, uint32_t n) {
     uint32_t written = 0;
     for (uint32_t i = 0; i < n; i++)
-        written += job->ledger->written[i];
+        written += job->counts->written[i];
     return written;
 }
 
 static enum tmk_status nothing(const struct tmk_encodings *given,
-                               const struct tmk_export_ledger *ledger, struct tmk_diag *diag) {
+                               const struct tmk_export_counts *counts, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < given->n_items; i++)
-        if (ledger->why[i])
+        if (counts->why[i])
             return tmk_fail(diag, TMK_NOTFOUND,
                             "none of %u encodings could be written; nothing was (p%u '%s': %s)",
                             given->n_items, given->items[i].id, given->items[i].name,
-                            ledger->why[i]);
+                            counts->why[i]);
     return tmk_fail(diag, TMK_NOTFOUND, "none of %u encodings could be written; nothing was",
                     given->n_items);
 }
 
 enum tmk_status tmk_export_ready(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    if (!job->ledger || count_written(job, job->given->n_items))
+    if (!job->counts || count_written(job, job->given->n_items))
         return TMK_OK;
-    return nothing(job->given, job->ledger, diag);
+    return nothing(job->given, job->counts, diag);
 }
 
 /* ---- what the consumer can hold ---- */
@@ -136,30 +136,30 @@ static bool keeps_channels(const struct tmk_exporter *row, const struct tmk_expo
 }
 
 static enum tmk_status hold(const struct tmk_exporter *row, const struct tmk_export_job *job,
-                            uint32_t at, struct tmk_export_ledger *ledger, struct tmk_diag *diag) {
+                            uint32_t at, struct tmk_export_counts *counts, struct tmk_diag *diag) {
     const struct tmk_encoding *e = &job->encodings->items[at];
     const uint32_t types = e->role == TMK_ENCODING_BIAS     ? 0
                            : e->role == TMK_ENCODING_WEIGHT ? row->limits.weights
                                                             : row->limits.activations;
     if (types && !(types & TMK_EXPORT_TYPE(e->dtype))) {
-        ledger->why[at] = list_types(types, &ledger->arena);
-        return ledger->why[at] ? TMK_OK : tmk_nomem(diag);
+        counts->why[at] = list_types(types, &counts->arena);
+        return counts->why[at] ? TMK_OK : tmk_nomem(diag);
     }
-    struct tmk_encoding *held = &ledger->held.items[ledger->held.n_items];
-    ledger->given[ledger->held.n_items++] = at;
+    struct tmk_encoding *held = &counts->held.items[counts->held.n_items];
+    counts->given[counts->held.n_items++] = at;
     *held = *e;
     if (e->role != TMK_ENCODING_ACTIVATION)
         return TMK_OK;
-    ledger->activations++;
-    ledger->asymmetric += !e->symmetric;
+    counts->activations++;
+    counts->asymmetric += !e->symmetric;
     if (e->axis < 0 || keeps_channels(row, job))
         return TMK_OK;
-    ledger->one_scale++;
-    return join_channels(held, &ledger->arena, diag);
+    counts->one_scale++;
+    return join_channels(held, &counts->arena, diag);
 }
 
 static enum tmk_status begin(const struct tmk_exporter *row, const struct tmk_export_job *job,
-                             struct tmk_export_ledger *out, struct tmk_diag *diag) {
+                             struct tmk_export_counts *out, struct tmk_diag *diag) {
     const uint32_t n = job->encodings->n_items;
     out->held = *job->encodings;
     out->held.n_items = 0;
@@ -177,44 +177,44 @@ static enum tmk_status begin(const struct tmk_exporter *row, const struct tmk_ex
 /* ---- all together ---- */
 
 static void tell_left_out(const struct tmk_export_job *job,
-                          const struct tmk_export_ledger *ledger) {
-    for (uint32_t i = 0; job->skip && ledger->written && i < job->encodings->n_items; i++)
-        if (!ledger->written[i])
+                          const struct tmk_export_counts *counts) {
+    for (uint32_t i = 0; job->skip && counts->written && i < job->encodings->n_items; i++)
+        if (!counts->written[i])
             job->skip(job->context, job->encodings->items[i].id, job->encodings->items[i].name,
-                      ledger->why[i] ? ledger->why[i] : "the format has no place for it");
+                      counts->why[i] ? counts->why[i] : "the format has no place for it");
 }
 
 static void tell_changes(const struct tmk_exporter *row, const struct tmk_export_job *job,
-                         const struct tmk_export_ledger *ledger) {
-    if (ledger->one_scale)
+                         const struct tmk_export_counts *counts) {
+    if (counts->one_scale)
         tmk_export_remark(
             job,
             "%u of %u activations had scales by channel, which the readers of %s "
             "can't take: each has one scale here, for the range over its channels%s",
-            ledger->one_scale, ledger->activations, row->name,
+            counts->one_scale, counts->activations, row->name,
             strstr(row->settings, "activations=") ? "; --set activations=channel keeps them" : "");
-    if (row->limits.symmetric && ledger->asymmetric)
+    if (row->limits.symmetric && counts->asymmetric)
         tmk_export_remark(job,
                           "%u of %u activations are asymmetric, and %s has symmetric scales only: "
                           "each gets that of its largest magnitude; calibrate with --dtype int8 "
                           "--scheme symmetric to choose ranges for it",
-                          ledger->asymmetric, ledger->activations, row->name);
+                          counts->asymmetric, counts->activations, row->name);
 }
 
 enum tmk_status tmk_export_run(const struct tmk_exporter *row, const struct tmk_export_job *asked,
                                struct tmk_diag *diag) {
-    struct tmk_export_ledger ledger = {0};
+    struct tmk_export_counts counts = {0};
     struct tmk_export_job job = *asked;
-    enum tmk_status status = begin(row, asked, &ledger, diag);
-    job.encodings = &ledger.held;
+    enum tmk_status status = begin(row, asked, &counts, diag);
+    job.encodings = &counts.held;
     job.given = asked->encodings;
-    job.ledger = &ledger;
+    job.counts = &counts;
     if (status == TMK_OK)
         status = row->write(&job, diag);
     if (status == TMK_OK)
-        tell_changes(row, asked, &ledger);
+        tell_changes(row, asked, &counts);
     if (status == TMK_OK || status == TMK_NOTFOUND)
-        tell_left_out(asked, &ledger);
-    tmk_arena_finish(&ledger.arena);
+        tell_left_out(asked, &counts);
+    tmk_arena_finish(&counts.arena);
     return status;
 }

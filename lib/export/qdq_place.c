@@ -122,10 +122,13 @@ static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *n
     return TMK_OK;
 }
 
+/* What stands between the two has the shape of `like`, which a file may declare wrongly: a reader
+ * infers it. */
 static enum tmk_status set_type(struct tmk_qdq *q, struct tmk_value *value,
                                 const struct tmk_type *like, enum tmk_dtype dtype) {
     struct tmk_type type = *like;
     type.dtype = type.origin = dtype;
+    type.unsure = true;
     return tmk_value_set_type(value, &type, q->diag);
 }
 

@@ -34,7 +34,7 @@ struct tmk_quantize_options {
     /* With `integer`: how accumulators become codes. pow2: by shifts alone. */
     enum tmk_rounding rounding;
     bool pow2;
-    /* QDQ: of each encoding that it is in the graph (`why` NULL), or why not. NULL: nobody asks. */
+    /* QDQ: of each encoding that it is in the graph (`why` NULL), or why not. May be NULL. */
     void (*tell)(void *context, const struct tmk_encoding *encoding, const char *why);
     /* Other remarks, a line each. NULL: nobody asks. */
     void (*remark)(void *context, const char *text);

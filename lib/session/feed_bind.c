@@ -196,7 +196,7 @@ static struct tmk_source_want want_of(const struct tmk_session_feed *feed, uint3
     return want;
 }
 
-/* A tensor of no elements has one value: nobody needs to give it. */
+/* A tensor without elements has one value, so no data is needed for it. */
 static void find_empty(struct tmk_session_feed *feed) {
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         const struct tmk_source_want want = want_of(feed, i);

@@ -40,7 +40,7 @@ void tmk_running_finish(struct tmk_running *run) {
     tmk_watched_finish(&run->watched);
 }
 
-/* An observer of the file that prints or guards does so here, where nobody asks for another kind.
+/* An observer of the file that prints or guards does so here, where no other kind was asked for.
  */
 static enum tmk_status keep_kinds(struct tmk_running *run, struct tmk_diag *diag) {
     const struct tmk_watched *watched = &run->watched;

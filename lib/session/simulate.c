@@ -105,7 +105,7 @@ static struct tmk_beside_value beside_value(uint32_t lane, const struct tmk_quan
                     : (struct tmk_beside_value){lane, v->real, NULL};
 }
 
-/* A constant that nobody quantizes is the same in both, and so is an input. What has no type in the
+/* A constant that is not quantized is the same in both, and so is an input. What has no type in the
  * file may turn out not to be float: tell() leaves that out. */
 static bool is_worth_it(const struct tmk_value *value, const struct tmk_quantized_value *v) {
     return value && value->type.kind == TMK_TYPE_TENSOR &&

@@ -268,7 +268,7 @@ def calibrater_class() -> Any:
 
         @functools.cached_property
         def model(self) -> Any:
-            """The model with shapes inferred, as ONNX Runtime's calibraters hold it; read when somebody asks."""
+            """The model with shapes inferred, as ONNX Runtime's calibraters hold it; read at the first use."""
             return load_model_with_shape_infer(Path(self.model_path))
 
         def augment_graph(self) -> None:

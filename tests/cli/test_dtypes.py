@@ -68,7 +68,7 @@ def test_every_type_goes_through_every_command():
             tidemark("export", path / "e.json", "--to", "qdq", "--model", model, "-o", path / "q.onnx").expect(DONE)
             if name not in WIDENED:
                 kept = bytearray(raw)
-                kept[-1] &= 0xff >> -COUNT * bits % 8  # bits behind the last element are nobody's
+                kept[-1] &= 0xff >> -COUNT * bits % 8  # bits behind the last element are not used
                 assert bytes(kept) in (path / "q.onnx").read_bytes(), name
             tidemark("run", path / "q.onnx", *data, "-q", "-o", path / "o.npz").expect(DONE)
 

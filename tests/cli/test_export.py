@@ -188,7 +188,7 @@ def test_what_a_consumer_can_not_hold_is_left_out_or_changed_with_a_remark():
 
 
 def test_aimet_gets_no_encoding_where_it_has_no_quantizer():
-    """Behind Reshape, whose operand is float; and where nobody reads what is encoded."""
+    """Behind Reshape, whose operand is float; and where no node reads what is encoded."""
     nodes = [ob.node("Relu", ["x"], ["r"], "relu"), ob.node("Flatten", ["r"], ["f"], "flat"), ob.node("MatMul", ["f", "w"], ["y"], "product"),
              ob.node("Sigmoid", ["y"], ["unread"], "unread")]
     config = {"defaults": {"quantize": False}, "rules": [{"match": {"op": op}, "quantize": True} for op in ("MatMul", "Sigmoid")]}

@@ -67,7 +67,7 @@ class Net:
 
 
 def convolutions():
-    """Gemm with a bias, a residual Add, BatchNormalization, a Constant, a name like a glob, a result that nobody reads."""
+    """Gemm with a bias, a residual Add, BatchNormalization, a Constant, a name like a glob, a result that no node reads."""
     net = Net("convolutions", 11, [("x[0]*", TensorProto.FLOAT, ["N", 3, 12, 12])], [("y", ["N", 5])])
     net.add("Conv", ["x[0]*", net.weight("w1", 8, 3, 3, 3), net.weight("b1", 8)], "c1", pads=[1, 1, 1, 1])
     net.add("BatchNormalization", ["c1", net.weight("s", 8), net.weight("t", 8), net.weight("m", 8),

@@ -94,7 +94,7 @@ def pictures(seed, shape, channels_last=False):
 
 
 def small_resnet():
-    """Residual blocks with batch norms that nobody folded, channels last at the input, a free batch."""
+    """Residual blocks with unfolded batch norms, channels last at the input, a free batch."""
     net = Network(1)
     x = net.node("Transpose", "input_1", perm=[0, 3, 1, 2])
     x = net.node("Mul", x, net.constant(np.float32(1 / 64)))
