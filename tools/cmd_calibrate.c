@@ -126,7 +126,7 @@ static int most_first(const void *a, const void *b) {
 /* How many for which reason. */
 static void sum_up_left(const struct tmk_encodings *all) {
     enum { MOST = 64, INDENT = 10 };
-    struct reason reasons[MOST];
+    struct reason reasons[MOST] = {0};
     uint32_t n = 0, others = 0;
     for (uint32_t i = 0; i < all->n_left; i++) {
         char text[RULE_CELL];
@@ -135,7 +135,7 @@ static void sum_up_left(const struct tmk_encodings *all) {
         while (at < n && strcmp(reasons[at].text, text) != 0)
             at++;
         if (at == n && n < MOST)
-            memcpy(reasons[n++].text, text, sizeof text), reasons[at].n = 0;
+            memcpy(reasons[n++].text, text, sizeof text);
         if (at < n)
             reasons[at].n++;
         else

@@ -2,6 +2,7 @@
 /* What is said on stderr: lines for people, or one JSON object a line. */
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 
@@ -161,7 +162,9 @@ int wrong_call(const struct command *command, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    if (!hushed)
+    if (hushed)
+        sleep(1); /* a launcher ends all ranks when one exits: rank 0 speaks first */
+    else
         say(LEVEL_ERROR, "error", NULL, "tidemark %s: %s; see `tidemark %s --help`", command->name,
             text, command->name);
     return EXIT_WRONG_CALL;

@@ -142,8 +142,8 @@ static enum tmk_status find_reader(const char *path, const char *format, const c
                         format, tmk_guess_text(&guess, meant), known);
     const char *is = tmk_file_kind_text(tmk_file_kind_of(text, len));
     return tmk_fail(diag, TMK_UNSUPPORTED,
-                    "%s: is %s%sno ranges in a form that is known; there are %s", path, is,
-                    *is ? ", and holds " : "", known);
+                    "%s: %s%s%sholds no ranges in a form that is known; there are %s", path,
+                    *is ? "is " : "", is, *is ? ", and " : "", known);
 }
 
 enum tmk_status tmk_ranges_tell(const char *path, const char **out, struct tmk_diag *diag) {
