@@ -165,16 +165,20 @@ static bool fit_all(const struct tmk_link_matrix *x, const struct tmk_link_matri
     return seen > 0 && seen * 2 >= channels;
 }
 
-/* The same numbers, of which one side computes less exactly: no optimiser scales by so little. */
+/* The same numbers, of which one side computes less exactly: no optimiser scales by so little. A
+ * bias may be as small, but leaves the scale at 1. */
 static bool is_nearly_same(const struct tmk_link_matrix *y, size_t n,
                            const struct tmk_link_fit *fit) {
-    const double little = 1e-3;
+    const double little = 1e-3, exact = 1e-6;
     struct extent e = extent_of(y->x, n * y->channels, 1);
-    for (uint32_t c = 0; c < fit->n; c++)
+    bool scaled = false;
+    for (uint32_t c = 0; c < fit->n; c++) {
         if (fit->seen[c] && !(fabs(fit->scale[c] - 1) <= little &&
                               fabs(fit->shift[c]) <= little * (e.most - e.least)))
             return false;
-    return true;
+        scaled = scaled || (fit->seen[c] && fabs(fit->scale[c] - 1) > exact);
+    }
+    return scaled;
 }
 
 enum tmk_status tmk_link_fit(const struct tmk_link_matrix *x, const struct tmk_link_matrix *y,

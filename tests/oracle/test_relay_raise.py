@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 
 # What Relay has no words for: loops, and shapes that are computed from the data's.
-UNSAYABLE = {name: what for real, what in (("char_gpt", "Shape"), ("dtln_lstm", "LSTM"), ("yunet_dynamic", "Shape"), ("small_encoder", "MatMul"))
+UNSAYABLE = {name: what for real, what in (("char_gpt", "Shape"), ("dtln_lstm", "LSTM"), ("yunet_dynamic", "Shape"),
+                                               ("small_encoder", "MatMul"), ("gtcrn_gru", "GRU"), ("magika_filetype", "Shape"))
              for name in present(real)}
 SAYABLE = [name for name in model_names() if name not in UNSAYABLE]
 
