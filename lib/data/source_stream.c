@@ -365,7 +365,8 @@ static void view(struct line *line, uint64_t count, struct tmk_tensor *out) {
     const struct tmk_tensor *from = &line->first->tensor;
     const size_t entry = tmk_tensor_bytes(from) / (size_t)from->shape.dim[0];
     tmk_tensor_share(out, from);
-    out->data = (char *)from->data + line->used * entry;
+    if (from->data) /* NULL: a record without elements */
+        out->data = (char *)from->data + line->used * entry;
     out->shape.dim[0] = (int64_t)count;
     (void)advance(line, count);
 }
