@@ -17,14 +17,15 @@ struct runs_of_zeros {
     size_t *longest[THREADS]; /* [n_values] each, by profile ID */
 };
 
-static enum tmk_status look(void *context, const struct tmk_sight *sight, struct tmk_diag *diag) {
+static enum tmk_status look(void *context, const struct tmk_observation *seen,
+                            struct tmk_diag *diag) {
     struct runs_of_zeros *runs = context;
-    const struct tmk_tensor *tensor = sight->tensor;
+    const struct tmk_tensor *tensor = seen->tensor;
     (void)diag;
-    if (tensor->dtype != TMK_FLOAT32 || sight->id >= runs->n_values)
+    if (tensor->dtype != TMK_FLOAT32 || seen->id >= runs->n_values)
         return TMK_OK;
     const float *x = tensor->data;
-    size_t *longest = &runs->longest[sight->worker][sight->id];
+    size_t *longest = &runs->longest[seen->worker][seen->id];
     for (size_t i = 0, run = 0, n = tmk_tensor_count(tensor); i < n; i++) {
         run = x[i] == 0 ? run + 1 : 0;
         *longest = run > *longest ? run : *longest;
@@ -56,8 +57,9 @@ static enum tmk_status observe(const char *path, const char *data, struct runs_o
         if (!(runs->longest[t] = calloc(runs->n_values + 1, sizeof *runs->longest[t])))
             status = TMK_NOMEM;
     tmk_profile_destroy(&profile);
-    const struct tmk_run_options options = {
-        .data = &data, .n_data = 1, .threads = THREADS, .see = look, .see_context = runs};
+    const struct tmk_run_options options = {.data = {.sources = &data, .n_sources = 1},
+                                            .limits.threads = THREADS,
+                                            .observe = {look, runs}};
     if (status == TMK_OK)
         status = tmk_model_profile(model, &options, NULL, &profile, NULL, diag);
     if (status == TMK_OK)

@@ -43,7 +43,7 @@ static enum tmk_status profile(const char *path, const char *output, struct tmk_
     struct camera camera = {0};
     const struct tmk_pull pull = {next_picture, &camera, "camera"};
     const struct tmk_run_options options = {
-        .data = (const char *const[]){"-"}, .n_data = 1, .pull = &pull};
+        .data = {.sources = (const char *const[]){"-"}, .n_sources = 1, .pull = &pull}};
     enum tmk_status status = tmk_model_open(path, false, &model, diag);
     if (status == TMK_OK)
         status = tmk_model_profile(model, &options, NULL, &profile, NULL, diag);

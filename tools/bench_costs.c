@@ -14,7 +14,7 @@ struct kind {
     double seconds, observe_seconds;
 };
 
-static bool alike(const struct tmk_step_cost *a, const struct tmk_step_cost *b) {
+static bool is_same_kind(const struct tmk_step_cost *a, const struct tmk_step_cost *b) {
     return strcmp(a->what, b->what) == 0 && strcmp(a->kernel, b->kernel) == 0;
 }
 
@@ -33,7 +33,7 @@ bool print_costs(const struct tmk_costs *costs, uint64_t samples) {
     for (size_t i = 0; i < costs->n; i++) {
         const struct tmk_step_cost *step = &costs->steps[i];
         size_t k = 0;
-        while (k < n && !alike(kinds[k].first, step))
+        while (k < n && !is_same_kind(kinds[k].first, step))
             k++;
         n += k == n;
         kinds[k].first = step;

@@ -8,24 +8,24 @@
 #include "command.h"
 
 struct tally {
-    uint32_t kinds[TMK_SUPPLIES];
+    uint32_t kinds[TMK_N_COVERAGES];
     uint32_t compared, equal;
     uint32_t unnamed; /* values of the profile with numbers that the file does not name */
 };
 
-static void tell(const struct tmk_range *range, const struct tmk_supply *supply) {
-    printf("%-8s ", tmk_supply_name(supply->kind));
+static void print_value(const struct tmk_range *range, const struct tmk_range_coverage *coverage) {
+    printf("%-8s ", tmk_range_coverage_name(coverage->kind));
     put_escaped(stdout, range->name);
     if (range->subject == TMK_RANGE_OF_INPUT)
         printf(" (its input)");
     if (range->subject == TMK_RANGE_OF_PARAMETER)
         printf(" (its weight)");
-    if (supply->kind == TMK_SUPPLY_DERIVED) {
-        printf("  %s as p%u ", tmk_lineage_verdict_name(supply->verdict), supply->record->id);
-        put_escaped(stdout, supply->record->name);
+    if (coverage->kind == TMK_COVERAGE_DERIVED) {
+        printf("  %s as p%u ", tmk_lineage_verdict_name(coverage->verdict), coverage->record->id);
+        put_escaped(stdout, coverage->record->name);
     }
-    if (supply->compared && !supply->difference.equal) {
-        const struct tmk_range_difference *d = &supply->difference;
+    if (coverage->compared && !coverage->difference.equal) {
+        const struct tmk_range_difference *d = &coverage->difference;
         printf("  profile [%.6g, %.6g], file [%.6g, %.6g] (%s)", d->low_a, d->high_a, d->low_b,
                d->high_b, tmk_range_meaning_name(d->meaning));
     }
@@ -47,8 +47,8 @@ static void put_tally(const struct tmk_ranges *ranges, const struct tally *tally
     const uint32_t *k = tally->kinds;
     if (json) {
         printf(",\"against\":{\"format\":\"%s\"", ranges->format);
-        for (int i = 0; i < TMK_SUPPLIES; i++)
-            printf(",\"%s\":%u", tmk_supply_name((enum tmk_supply_kind)i), k[i]);
+        for (int i = 0; i < TMK_N_COVERAGES; i++)
+            printf(",\"%s\":%u", tmk_range_coverage_name((enum tmk_range_coverage_kind)i), k[i]);
         printf(",\"compared\":%u,\"equal\":%u,\"unnamed\":%u,\"coverage\":%.6g,\"missing_means\":",
                tally->compared, tally->equal, tally->unnamed, covered);
         put_quoted(stdout, ranges->unknown);
@@ -59,12 +59,11 @@ static void put_tally(const struct tmk_ranges *ranges, const struct tally *tally
     }
     if (is_quiet())
         return;
-    printf(
-        "%s: %u matched, %u derived, %u unseen, %u missing: %.2f %% of %u names can be supplied\n",
-        ranges->format, k[TMK_SUPPLY_MATCHED], k[TMK_SUPPLY_DERIVED], k[TMK_SUPPLY_UNSEEN],
-        k[TMK_SUPPLY_MISSING], 100 * covered, ranges->n);
+    printf("%s: %u matched, %u derived, %u unseen, %u missing: %.2f %% of %u names have a range\n",
+           ranges->format, k[TMK_COVERAGE_MATCHED], k[TMK_COVERAGE_DERIVED], k[TMK_COVERAGE_UNSEEN],
+           k[TMK_COVERAGE_MISSING], 100 * covered, ranges->n);
     printf("%u ranges compared, %u agree\n", tally->compared, tally->equal);
-    if (k[TMK_SUPPLY_MISSING])
+    if (k[TMK_COVERAGE_MISSING])
         printf("a name that its model does not have %s\n", ranges->unknown);
     if (tally->unnamed)
         printf("%u values of the profile are not in the file; such a tensor %s\n", tally->unnamed,
@@ -74,19 +73,19 @@ static void put_tally(const struct tmk_ranges *ranges, const struct tally *tally
 enum tmk_status hold_file(const struct tmk_profile *profile, const struct tmk_ranges *ranges,
                           const struct tmk_lineage_record *lineage, struct held_file *out,
                           struct tmk_diag *diag) {
-    *out = (struct held_file){profile, ranges, calloc(ranges->n + 1, sizeof *out->supply),
+    *out = (struct held_file){profile, ranges, calloc(ranges->n + 1, sizeof *out->coverage),
                               calloc(profile->n_tensors + 1, sizeof *out->named)};
-    if (!out->supply || !out->named)
+    if (!out->coverage || !out->named)
         return TMK_NOMEM;
-    enum tmk_status status = tmk_ranges_supply(ranges, profile, lineage, out->supply, diag);
+    enum tmk_status status = tmk_ranges_cover(ranges, profile, lineage, out->coverage, diag);
     for (uint32_t i = 0; status == TMK_OK && i < ranges->n; i++)
-        if (out->supply[i].record)
-            out->named[out->supply[i].record - profile->tensors] = true;
+        if (out->coverage[i].record)
+            out->named[out->coverage[i].record - profile->tensors] = true;
     return status;
 }
 
 void let_go_of_file(struct held_file *held) {
-    free(held->supply);
+    free(held->coverage);
     free(held->named);
     *held = (struct held_file){0};
 }
@@ -95,16 +94,16 @@ double tell_of_file(const struct held_file *held, bool json) {
     const struct tmk_ranges *ranges = held->ranges;
     struct tally tally = {0};
     for (uint32_t i = 0; i < ranges->n; i++) {
-        const struct tmk_supply *supply = &held->supply[i];
-        const bool equal = !supply->compared || supply->difference.equal;
-        tally.kinds[supply->kind]++;
-        tally.compared += supply->compared;
-        tally.equal += supply->compared && equal;
-        if (!json && !is_quiet() && (supply->kind != TMK_SUPPLY_MATCHED || !equal))
-            tell(&ranges->items[i], supply);
+        const struct tmk_range_coverage *coverage = &held->coverage[i];
+        const bool equal = !coverage->compared || coverage->difference.equal;
+        tally.kinds[coverage->kind]++;
+        tally.compared += coverage->compared;
+        tally.equal += coverage->compared && equal;
+        if (!json && !is_quiet() && (coverage->kind != TMK_COVERAGE_MATCHED || !equal))
+            print_value(&ranges->items[i], coverage);
     }
     count_unnamed(held, &tally);
-    const uint32_t supplied = tally.kinds[TMK_SUPPLY_MATCHED] + tally.kinds[TMK_SUPPLY_DERIVED];
+    const uint32_t supplied = tally.kinds[TMK_COVERAGE_MATCHED] + tally.kinds[TMK_COVERAGE_DERIVED];
     const double covered = ranges->n ? supplied / (double)ranges->n : 1;
     put_tally(ranges, &tally, covered, json);
     return covered;

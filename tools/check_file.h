@@ -12,8 +12,8 @@
 struct held_file {
     const struct tmk_profile *profile;
     const struct tmk_ranges *ranges;
-    struct tmk_supply *supply; /* [ranges->n], owned */
-    bool *named;               /* by the profile's value, owned: the file names it */
+    struct tmk_range_coverage *coverage; /* [ranges->n], owned */
+    bool *named;                         /* by the profile's value, owned: the file names it */
 };
 
 /* All that can fail; prints nothing. lineage NULL: names only. End with let_go_of_file, after a

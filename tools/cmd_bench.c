@@ -12,7 +12,7 @@
 #include "run_options.h"
 #include "table.h"
 
-/* Everything that can be measured: X(name, observer kind; NULL: nobody looks). In order of cost, so
+/* Everything that can be measured: X(name, observer kind; NULL: no observer). In order of cost, so
  * that the peak of the process, which only grows, belongs to the figure beside it. */
 #define BENCH_FIGURES(X)                                                                           \
     X("bare", NULL)                                                                                \
@@ -41,7 +41,7 @@ struct bench {
     struct tmk_costs costs; /* of the last figure */
 };
 
-static double now(void) {
+static double clock_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
@@ -62,8 +62,8 @@ static size_t place_of(const char *word, const struct figure *figures, size_t n)
     return i;
 }
 
-/* The figures that this library can measure, of these the ones asked for (none asked for: all).
- * NULL, or the first word that names no figure. */
+/* The figures that this library can measure, restricted to the requested ones (none requested:
+ * all). NULL, or the first word that names no figure. */
 static const char *choose_figures(const struct words *wanted, struct bench *bench) {
     const struct figure all[] = {
 #define FIGURE_ROW(text, observer) {.name = text, .kind = observer},
@@ -102,10 +102,10 @@ static enum tmk_status run_once(const struct bench *bench, const char *kind,
 
 /* One round: the data again and again until `seconds` have gone by. One run over few samples of a
  * small model is over before the clock can tell; all runs of the round together are not. */
-static enum tmk_status measure(const struct bench *bench, struct figure *figure, double seconds,
-                               struct tmk_diag *diag) {
+static enum tmk_status measure_figure(const struct bench *bench, struct figure *figure,
+                                      double seconds, struct tmk_diag *diag) {
     struct tmk_run_report report = {0};
-    double begin = now(), spent = 0;
+    double begin = clock_seconds(), spent = 0;
     uint64_t samples = 0;
     do {
         enum tmk_status status = run_once(bench, figure->kind, &report, diag);
@@ -113,7 +113,7 @@ static enum tmk_status measure(const struct bench *bench, struct figure *figure,
             return status;
         samples += report.samples;
         spent += report.seconds;
-    } while (now() - begin < seconds);
+    } while (clock_seconds() - begin < seconds);
     double rate = spent > 0 ? (double)samples / spent : 0;
     if (rate > figure->best) {
         figure->best = rate;
@@ -195,12 +195,12 @@ static enum tmk_status measure_steps(struct bench *bench, struct tmk_diag *diag)
 
 static enum tmk_status measure_all(struct bench *bench, const char *path, const char *params,
                                    uint64_t rounds, double seconds, struct tmk_diag *diag) {
-    double begin = now();
+    double begin = clock_seconds();
     enum tmk_status status = tmk_model_open_params(path, params, false, &bench->model, diag);
-    bench->open_seconds = now() - begin;
+    bench->open_seconds = clock_seconds() - begin;
     for (uint64_t r = 0; r < rounds; r++)
         for (size_t i = 0; status == TMK_OK && i < bench->n; i++)
-            status = measure(bench, &bench->figures[i], seconds / (double)rounds, diag);
+            status = measure_figure(bench, &bench->figures[i], seconds / (double)rounds, diag);
     if (status == TMK_OK && bench->per_op)
         status = measure_steps(bench, diag);
     tmk_model_close(&bench->model);
@@ -236,7 +236,7 @@ static int run_bench(const struct command *command, int argc, char **argv) {
         goto end;
     }
     if (!repeat) {
-        wrong_call(command, "--repeat must be 1 at least");
+        wrong_call(command, "--repeat must be at least 1");
         goto end;
     }
     const char *wrong_word = choose_figures(&wanted, &bench);
@@ -246,11 +246,11 @@ static int run_bench(const struct command *command, int argc, char **argv) {
     }
     if (!make_run_options(command, &args, &rest, 1, &bench.run, &exit_status))
         goto end;
-    bench.run.progress = NULL;
+    bench.run.events.progress = NULL;
     enum tmk_status status =
         measure_all(&bench, rest.items[0], args.params, repeat, seconds, &diag);
     if (status != TMK_OK)
-        exit_status = complain(status, &diag);
+        exit_status = report_error(status, &diag);
     else
         exit_status = (json ? print_json : print_table)(&bench) ? EXIT_DONE : out_of_memory();
 end:
@@ -265,10 +265,10 @@ const struct command command_bench = {
     "bench",
     "measure what observing costs",
     "MODEL.onnx --data SRC...",
-    "Runs the model bare, with extremes only, with ranges, and with histograms, in turn. Prints\n"
-    "the best rate of each, what observing cost over the bare run, and memory: a worker's "
-    "buffers,\n"
-    "and the most that the process has held by then (--figure WHAT: for one figure alone).",
+    "Runs the model without observers, with min and max only, with ranges, and with histograms,\n"
+    "in turn. Prints the best rate of each, its cost relative to the run without observers, a\n"
+    "worker's buffers, and the peak memory of the process so far (--figure WHAT: of one figure\n"
+    "alone).",
     "tidemark bench digits.onnx --data digits.npy",
     run_bench,
 };

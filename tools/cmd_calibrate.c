@@ -17,7 +17,7 @@ struct calibrate_args {
     struct tmk_calibrate_options options;
 };
 
-static void hear(void *context, const char *text) {
+static void print_warning(void *context, const char *text) {
     (void)context;
     warn_of("%s", text);
 }
@@ -101,7 +101,7 @@ static void print_item(const struct table *table, const struct tmk_encoding *e) 
 /* ---- what stays float ---- */
 
 /* A reason without what it names: " 'conv1'". */
-static void generalize(const char *reason, char out[RULE_CELL]) {
+static void generalize_reason(const char *reason, char out[RULE_CELL]) {
     size_t used = 0;
     while (*reason && used + 1 < RULE_CELL) {
         const char *end = strncmp(reason, " '", 2) == 0 ? strchr(reason + 2, '\'') : NULL;
@@ -131,7 +131,7 @@ static void sum_up_left(const struct tmk_encodings *all) {
     for (uint32_t i = 0; i < all->n_left; i++) {
         char text[RULE_CELL];
         uint32_t at = 0;
-        generalize(all->left[i].reason, text);
+        generalize_reason(all->left[i].reason, text);
         while (at < n && strcmp(reasons[at].text, text) != 0)
             at++;
         if (at == n && n < MOST)
@@ -211,18 +211,18 @@ static void sum_up(const struct tmk_encodings *all, const char *output) {
         roles[all->items[i].role]++;
     for (uint32_t i = 0; i < all->n_requants; i++)
         error = fmax(error, all->requants[i].error);
-    remark("%u activations, %u weights, %u biases quantized; %u values stay float",
-           roles[TMK_ENCODING_ACTIVATION], roles[TMK_ENCODING_WEIGHT], roles[TMK_ENCODING_BIAS],
-           all->n_left);
+    print_remark("%u activations, %u weights, %u biases quantized; %u values stay float",
+                 roles[TMK_ENCODING_ACTIVATION], roles[TMK_ENCODING_WEIGHT],
+                 roles[TMK_ENCODING_BIAS], all->n_left);
     if (all->n_requants)
-        remark("%u requantizations in fixed point, %s: at most %.6g codes off", all->n_requants,
-               tmk_rounding_name(all->rounding), error);
-    remark("wrote %s", output);
+        print_remark("%u requantizations in fixed point, %s: at most %.6g codes off",
+                     all->n_requants, tmk_rounding_name(all->rounding), error);
+    print_remark("wrote %s", output);
 }
 
 /* ---- the call ---- */
 
-static int calibrate(const char *path, const struct calibrate_args *args) {
+static int calibrate_profile(const char *path, const struct calibrate_args *args) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
     struct tmk_encodings *all = NULL;
@@ -239,7 +239,7 @@ static int calibrate(const char *path, const struct calibrate_args *args) {
         sum_up(all, args->output);
     tmk_encodings_destroy(&all);
     tmk_profile_destroy(&profile);
-    return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+    return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 }
 
 static bool is_method(const char *wanted, struct tmk_guess *guess) {
@@ -259,7 +259,7 @@ static void describe_methods(char *out, size_t size) {
         used += (size_t)snprintf(out + used, size - used, "%s %s, %s", i ? ";" : "", name, help);
 }
 
-static const char *methods(char *out, size_t size) {
+static const char *list_methods(char *out, size_t size) {
     const char *name, *help;
     size_t used = 0;
     out[0] = '\0';
@@ -273,14 +273,15 @@ static bool is_scheme(const char *scheme) {
 }
 
 /* What is wrong with the call's words; true: nothing. */
-static bool check(const struct command *command, struct calibrate_args *args, int *exit_status) {
+static bool check_arguments(const struct command *command, struct calibrate_args *args,
+                            int *exit_status) {
     struct tmk_calibrate_choice *a = &args->options.activations, *w = &args->options.weights;
     const char *schemes[] = {a->scheme, w->scheme};
     char list[256], meant[TMK_GUESS_SIZE];
     struct tmk_guess method = {.wanted = a->method ? a->method : ""};
     if (a->method && !is_method(a->method, &method)) {
         *exit_status = wrong_call(command, "--method %s%s: there are %s", a->method,
-                                  tmk_guess_text(&method, meant), methods(list, sizeof list));
+                                  tmk_guess_text(&method, meant), list_methods(list, sizeof list));
         return false;
     }
     if (args->percentile > 0 && !(args->percentile > 50 && args->percentile <= 100)) {
@@ -329,7 +330,7 @@ static bool check(const struct command *command, struct calibrate_args *args, in
 }
 
 static int run_calibrate(const struct command *command, int argc, char **argv) {
-    struct calibrate_args args = {.options.remark = hear};
+    struct calibrate_args args = {.options.remark = print_warning};
     struct words rest = {0};
     char method_help[2048];
     describe_methods(method_help, sizeof method_help);
@@ -372,8 +373,8 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
             exit_status = wrong_call(command, rest.n ? "one PROFILE at a time" : "which PROFILE?");
         else if (!args.output)
             exit_status = wrong_call(command, "where to? add -o FILE.json");
-        else if (check(command, &args, &exit_status))
-            exit_status = calibrate(rest.items[0], &args);
+        else if (check_arguments(command, &args, &exit_status))
+            exit_status = calibrate_profile(rest.items[0], &args);
     }
     free(rest.items);
     return exit_status;
@@ -385,9 +386,9 @@ const struct command command_calibrate = {
     "PROFILE -o ENC.json",
     "PROFILE is a .json or .h5 file that `tidemark profile` wrote, with histograms. Activations\n"
     "become uint8, asymmetric, weights int8 by channel, symmetric, biases int32, unless the\n"
-    "options or --config say otherwise; docs/calibrate.md tells the rules, and the config.\n"
-    "What stays float is listed with the reason. `simulate` tells what the encodings cost,\n"
-    "`export` writes them for other tools.",
+    "options or --config choose others; docs/calibrate.md documents the rules and the config.\n"
+    "Values that stay float are listed with the reason. `simulate` measures what the encodings\n"
+    "cost, `export` writes them for other tools.",
     "tidemark calibrate profile.json -o encodings.json --method mse",
     run_calibrate,
 };

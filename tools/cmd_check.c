@@ -40,10 +40,10 @@ static void put_books(const struct tmk_profile *profile, const char *path, const
 static void say_books(const struct tmk_profile *profile, const char *path, const char *wrong) {
     put_escaped(stdout, path);
     if (wrong) {
-        printf(": does not balance: %s\n", wrong);
+        printf(": invalid: %s\n", wrong);
         return;
     }
-    printf(": balances: %u values; %llu samples offered = %llu run + %llu skipped + %llu failed\n",
+    printf(": valid: %u values; %llu samples offered = %llu run + %llu skipped + %llu failed\n",
            profile->n_tensors, (unsigned long long)profile->ledger.offered,
            (unsigned long long)profile->ledger.run, (unsigned long long)profile->ledger.skipped,
            (unsigned long long)profile->ledger.failed);
@@ -86,8 +86,8 @@ static bool sort_computations(const struct tmk_profile *profile, struct by_compu
 }
 
 /* The first record of the same computation; NULL: there is none. */
-static const struct tmk_profile_tensor *find(const struct by_computation *sorted,
-                                             const struct tmk_profile_tensor *wanted) {
+static const struct tmk_profile_tensor *find_computation(const struct by_computation *sorted,
+                                                         const struct tmk_profile_tensor *wanted) {
     size_t low = 0, high = sorted->n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -101,7 +101,8 @@ static const struct tmk_profile_tensor *find(const struct by_computation *sorted
                : NULL;
 }
 
-static void tell(const struct tmk_profile_tensor *value, const char *what, const char *more) {
+static void print_value(const struct tmk_profile_tensor *value, const char *what,
+                        const char *more) {
     printf("%-8s p%-5u ", what, value->id);
     put_escaped(stdout, value->name);
     if (more) {
@@ -123,7 +124,7 @@ static void hold_against(const struct by_computation *sorted, const struct tmk_p
         const struct tmk_profile_tensor *value = &model->tensors[i];
         if (!wants_range(value))
             continue;
-        const struct tmk_profile_tensor *found = find(sorted, value);
+        const struct tmk_profile_tensor *found = find_computation(sorted, value);
         if (found && found->status == TMK_PROFILE_INTEGER)
             continue;
         const bool renamed = found && strcmp(found->name, value->name) != 0;
@@ -136,11 +137,11 @@ static void hold_against(const struct by_computation *sorted, const struct tmk_p
         else
             out->matched++;
         if (!quiet && (!found || !found->stats || renamed))
-            tell(value,
-                 !found         ? "missing"
-                 : found->stats ? "renamed"
-                                : "unseen",
-                 renamed ? found->name : NULL);
+            print_value(value,
+                        !found         ? "missing"
+                        : found->stats ? "renamed"
+                                       : "unseen",
+                        renamed ? found->name : NULL);
     }
 }
 
@@ -158,8 +159,9 @@ struct held {
 };
 
 /* All that can fail, before a word is printed; its end is let_go. */
-static enum tmk_status hold(const struct tmk_profile *profile, const struct consumer *consumer,
-                            struct held *out, struct tmk_diag *diag) {
+static enum tmk_status compare_consumer(const struct tmk_profile *profile,
+                                        const struct consumer *consumer, struct held *out,
+                                        struct tmk_diag *diag) {
     if (consumer->values && !sort_computations(profile, &out->sorted))
         return TMK_NOMEM;
     return consumer->ranges
@@ -225,7 +227,7 @@ static double tell_of(const struct consumer *consumer, const struct held *held, 
 
 /* ---- the command ---- */
 
-/* *good: the answer is yes. A file that can't be read, or is no profile, is an error. */
+/* *good: the result is positive. A file that can't be read, or is no profile, is an error. */
 static enum tmk_status check_file(const char *path, const struct consumer *consumer,
                                   const struct check_args *args, bool *good,
                                   struct tmk_diag *diag) {
@@ -235,7 +237,7 @@ static enum tmk_status check_file(const char *path, const struct consumer *consu
     struct held held = {0};
     double covered = 1;
     if (balances && status == TMK_OK)
-        status = hold(profile, consumer, &held, diag);
+        status = compare_consumer(profile, consumer, &held, diag);
     if (status == TMK_OK || !balances) {
         if (args->json || !is_quiet())
             (args->json ? put_books : say_books)(profile, path, balances ? NULL : diag->text);
@@ -281,7 +283,7 @@ static int run_check(const struct command *command, int argc, char **argv) {
         tmk_lineage_record_destroy(&consumer.lineage);
         tmk_profile_destroy(&consumer.values);
         if (rest.n)
-            exit_status = status != TMK_OK ? complain(status, &diag)
+            exit_status = status != TMK_OK ? report_error(status, &diag)
                           : good           ? EXIT_DONE
                                            : EXIT_ANSWER_NO;
     }
@@ -291,16 +293,13 @@ static int run_check(const struct command *command, int argc, char **argv) {
 
 const struct command command_check = {
     "check",
-    "balance a profile's books again, or hold a model against it",
+    "validate a profile, or compare a model with it",
     "PROFILE...",
-    "Reads each PROFILE and adds everything up: samples offered are those that ran, were skipped "
-    "and\n"
-    "failed; each value has as many elements as the shapes that ran; each histogram holds them "
-    "all.\n"
-    "With --against, says of each value of another model whether the profile has a range of the "
-    "same\n"
-    "computation, under its name or another. Exit status 1: something does not add up, or fewer\n"
-    "values than wanted have a range; 3: the file is damaged.",
+    "Validates the counts of each PROFILE: samples offered = run + skipped + failed; each value\n"
+    "has as many elements as the shapes that ran; each histogram counts all of them. With\n"
+    "--against, prints for each value of another model whether the profile has a range of the\n"
+    "same computation, under the same name or another. Exit status 1: a count is wrong, or fewer\n"
+    "values than required have a range; 3: the file is damaged.",
     "tidemark check profile.json --against model.onnx",
     run_check,
 };

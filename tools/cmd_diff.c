@@ -28,7 +28,7 @@ struct diff_args {
 
 static enum tmk_status read_side(const char *path, const char *format, struct side *out,
                                  struct tmk_diag *diag) {
-    const enum tmk_status status = format ? TMK_OK : tmk_ranges_tell(path, &format, diag);
+    const enum tmk_status status = format ? TMK_OK : tmk_ranges_detect_format(path, &format, diag);
     if (status != TMK_OK)
         return status;
     return strcmp(format, "profile") == 0 ? tmk_profile_read(path, &out->profile, diag)
@@ -41,12 +41,12 @@ static void drop_side(struct side *side) {
 }
 
 /* The result names values by what the sides hold. */
-static enum tmk_status compare(const struct side *a, struct side *b, struct tmk_diff **out,
-                               struct tmk_diag *diag) {
+static enum tmk_status compare_sides(const struct side *a, struct side *b, struct tmk_diff **out,
+                                     struct tmk_diag *diag) {
     if (a->profile && b->profile)
         return tmk_diff_profiles(a->profile, b->profile, out, diag);
     if (a->profile)
-        return tmk_diff_supply(a->profile, b->ranges, out, diag);
+        return tmk_diff_coverage(a->profile, b->ranges, out, diag);
     if (b->profile) {
         const enum tmk_status status = tmk_ranges_of_profile(b->profile, &b->ranges, diag);
         if (status != TMK_OK)
@@ -57,7 +57,8 @@ static enum tmk_status compare(const struct side *a, struct side *b, struct tmk_
 
 /* Two profiles may differ by a little; of a file that was made from one, only the meaning decides,
  * unless the user says otherwise. */
-static bool drifted(const struct tmk_diff_item *item, const struct diff_args *args, bool profiles) {
+static bool has_drifted(const struct tmk_diff_item *item, const struct diff_args *args,
+                        bool profiles) {
     if (item->change[0])
         return true;
     if (item->ranged && !profiles && !args->given)
@@ -66,13 +67,14 @@ static bool drifted(const struct tmk_diff_item *item, const struct diff_args *ar
 }
 
 /* NULL: the side is no profile. */
-static const struct tmk_profile_tensor *record(const struct side *side, int64_t id) {
+static const struct tmk_profile_tensor *find_record(const struct side *side, int64_t id) {
     return side->profile && id >= 0 ? tmk_profile_by_id(side->profile, (uint32_t)id) : NULL;
 }
 
-/* Keeps the values that the filter passes, as A's profile tells of them, or else B's. */
-static enum tmk_status sift(struct tmk_diff *diff, const struct side *a, const struct side *b,
-                            const struct words *texts, struct tmk_diag *diag) {
+/* Keeps the values that pass the filter, by their record in A, or else in B. */
+static enum tmk_status select_items(struct tmk_diff *diff, const struct side *a,
+                                    const struct side *b, const struct words *texts,
+                                    struct tmk_diag *diag) {
     struct filter filter;
     uint32_t kept = 0;
     enum tmk_status status = filter_init(&filter, texts, diag);
@@ -83,8 +85,8 @@ static enum tmk_status sift(struct tmk_diff *diff, const struct side *a, const s
     }
     for (uint32_t i = 0; status == TMK_OK && i < diff->n; i++) {
         const struct tmk_diff_item *item = &diff->items[i];
-        const struct tmk_profile_tensor *tensor = record(a, item->id_a);
-        tensor = tensor ? tensor : record(b, item->id_b);
+        const struct tmk_profile_tensor *tensor = find_record(a, item->id_a);
+        tensor = tensor ? tensor : find_record(b, item->id_b);
         if ((tensor || filter.only_names) && filter_passes(&filter, item->name, tensor))
             diff->items[kept++] = *item;
     }
@@ -101,25 +103,27 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-static int descend(double x, double y) {
+static int compare_descending(double x, double y) {
     return (x < y) - (x > y);
 }
 
 static int compare_changes(const void *a, const void *b) {
     const struct tmk_diff_item *x = a, *y = b;
-    int order = descend(x->ranged ? x->range.share : -1, y->ranged ? y->range.share : -1);
+    int order =
+        compare_descending(x->ranged ? x->range.share : -1, y->ranged ? y->range.share : -1);
     return order ? order : compare_names(a, b);
 }
 
 static int compare_reaches(const void *a, const void *b) {
     const struct tmk_diff_item *x = a, *y = b;
-    int order = descend(x->ranged ? x->range.beyond : -1, y->ranged ? y->range.beyond : -1);
+    int order =
+        compare_descending(x->ranged ? x->range.beyond : -1, y->ranged ? y->range.beyond : -1);
     return order ? order : compare_names(a, b);
 }
 
 static int compare_distances(const void *a, const void *b) {
     const struct tmk_diff_item *x = a, *y = b;
-    int order = descend(x->distance, y->distance);
+    int order = compare_descending(x->distance, y->distance);
     return order ? order : compare_names(a, b);
 }
 
@@ -189,11 +193,11 @@ static void put_histograms(const struct tmk_profile_tensor *a, const struct tmk_
     struct tmk_summary s, t;
     if (!a || !b || !a->stats || !b->stats)
         return;
-    tmk_stats_facts(a->stats, &s);
-    tmk_stats_facts(b->stats, &t);
+    tmk_stats_quick_summary(a->stats, &s);
+    tmk_stats_quick_summary(b->stats, &t);
     const double lo = fmin((double)s.min, (double)t.min), hi = fmax((double)s.max, (double)t.max);
-    sparkline(a->stats, lo, hi, out_a);
-    sparkline(b->stats, lo, hi, out_b);
+    draw_sparkline(a->stats, lo, hi, out_a);
+    draw_sparkline(b->stats, lo, hi, out_b);
 }
 
 static void put_row(const struct table *table, const struct tmk_diff_item *item,
@@ -216,7 +220,8 @@ static void put_row(const struct table *table, const struct tmk_diff_item *item,
     }
     if (item->distance >= 0)
         snprintf(text[JS], SPARK_BYTES, "%.3f", item->distance);
-    put_histograms(record(a, item->id_a), record(b, item->id_b), text[SPARK_A], text[SPARK_B]);
+    put_histograms(find_record(a, item->id_a), find_record(b, item->id_b), text[SPARK_A],
+                   text[SPARK_B]);
     table_row(table, cells, drift ? HUE_RED : HUE_NONE);
 }
 
@@ -260,9 +265,9 @@ static void tell_names(const char *what, const char **names, uint32_t n) {
     enum { TOLD = 3 };
     if (!n)
         return;
-    remark("%u only in %s: %s%s%s%s%s%s", n, what, names[0], n > 1 ? ", " : "",
-           n > 1 ? names[1] : "", n > 2 ? ", " : "", n > 2 ? names[2] : "",
-           n > TOLD ? ", ..." : "");
+    print_remark("%u only in %s: %s%s%s%s%s%s", n, what, names[0], n > 1 ? ", " : "",
+                 n > 1 ? names[1] : "", n > 2 ? ", " : "", n > 2 ? names[2] : "",
+                 n > TOLD ? ", ..." : "");
 }
 
 static void put_json(const struct tmk_diff *diff, const struct diff_args *args, bool profiles,
@@ -270,7 +275,7 @@ static void put_json(const struct tmk_diff *diff, const struct diff_args *args, 
     uint32_t shown = 0;
     printf("{\"compared\":%u,\"drifted\":%u,\"values\":[", diff->n, n_drifted);
     for (uint32_t i = 0; i < diff->n && (!args->limit || shown < args->limit); i++) {
-        const bool drift = drifted(&diff->items[i], args, profiles);
+        const bool drift = has_drifted(&diff->items[i], args, profiles);
         if (!drift && !args->all)
             continue;
         printf("%s", shown++ ? "," : "");
@@ -290,7 +295,7 @@ static void put_table(const struct tmk_diff *diff, const struct side *a, const s
     if (diff->n)
         table_begin(&table, columns, COLUMNS);
     for (uint32_t i = 0; i < diff->n && (!args->limit || shown < args->limit); i++) {
-        const bool drift = drifted(&diff->items[i], args, profiles);
+        const bool drift = has_drifted(&diff->items[i], args, profiles);
         if (!drift && !args->all)
             continue;
         put_row(&table, &diff->items[i], a, b, drift);
@@ -307,7 +312,7 @@ static uint32_t put_diff(const struct tmk_diff *diff, const struct side *a, cons
     const bool profiles = a->profile && b->profile;
     uint32_t n = 0;
     for (uint32_t i = 0; i < diff->n; i++)
-        n += drifted(&diff->items[i], args, profiles);
+        n += has_drifted(&diff->items[i], args, profiles);
     if (args->json)
         put_json(diff, args, profiles, n);
     else if (!is_quiet())
@@ -325,9 +330,9 @@ static enum tmk_status diff_files(const char *a, const char *b, const struct dif
     if (status == TMK_OK)
         status = read_side(b, args->format, &right, diag);
     if (status == TMK_OK)
-        status = compare(&left, &right, &diff, diag);
+        status = compare_sides(&left, &right, &diff, diag);
     if (status == TMK_OK)
-        status = sift(diff, &left, &right, &args->filter, diag);
+        status = select_items(diff, &left, &right, &args->filter, diag);
     if (status == TMK_OK && find_order(args->sort)->compare)
         qsort(diff->items, diff->n, sizeof *diff->items, find_order(args->sort)->compare);
     if (status == TMK_OK)
@@ -349,8 +354,8 @@ static int run_diff(const struct command *command, int argc, char **argv) {
         {"distance", 0, OPTION_REAL, "D",
          "a Jensen-Shannon distance of the histograms beyond this is drift, 0 to 1 (0.1)",
          &args.distance},
-        {"format", 0, OPTION_TEXT, "NAME", "what B is, where its first bytes don't tell",
-         &args.format},
+        {"format", 0, OPTION_TEXT, "NAME",
+         "the format of B, where its first bytes do not determine it", &args.format},
         {"all", 'a', OPTION_FLAG, NULL, "values that did not drift, too", &args.all},
         {"limit", 0, OPTION_COUNT, "N", "so many values at most, the first ones", &args.limit},
         {"sort", 0, OPTION_TEXT, "KEY", "by this: worst, change, beyond, distance, name (worst)",
@@ -373,7 +378,7 @@ static int run_diff(const struct command *command, int argc, char **argv) {
             exit_status = wrong_call(
                 command, "--sort is worst, change, beyond, distance or name, not '%s'", args.sort);
         else if (diff_files(rest.items[0], rest.items[1], &args, &drift, &diag) != TMK_OK)
-            exit_status = complain(diag.status, &diag);
+            exit_status = report_error(diag.status, &diag);
         else
             exit_status = drift ? EXIT_ANSWER_NO : EXIT_DONE;
     }

@@ -5,8 +5,9 @@
 #include <tidemark/export.h>
 
 #include "command.h"
+#include "table.h"
 
-/* What the library had to say while it wrote. */
+/* Messages of the library during an export. */
 struct told {
     struct skipped {
         uint32_t id;
@@ -43,7 +44,7 @@ static void hear_remark(void *context, const char *text) {
     }
 }
 
-static void finish(struct told *told) {
+static void finish_report(struct told *told) {
     for (size_t i = 0; i < told->n_skipped; i++) {
         free(told->skipped[i].name);
         free(told->skipped[i].why);
@@ -56,10 +57,14 @@ static void finish(struct told *told) {
 
 static void list_formats(void) {
     struct tmk_export_format f;
-    for (size_t i = 0; tmk_export_format(i, &f); i++)
-        printf("%-18s %s%s%s%s%s\n", f.name, f.consumer, f.needs_model ? "; needs --model" : "",
-               f.needs_template ? "; needs --template" : "", f.settings[0] ? "; --set " : "",
-               f.settings);
+    for (size_t i = 0; tmk_export_format(i, &f); i++) {
+        char text[512];
+        snprintf(text, sizeof text, "%s%s%s%s%s", f.consumer,
+                 f.needs_model ? "; needs --model" : "",
+                 f.needs_template ? "; needs --template" : "", f.settings[0] ? "; --set " : "",
+                 f.settings);
+        print_wrapped(text, printf("%-18s ", f.name), 19);
+    }
 }
 
 static void put_json(const struct told *told, const struct tmk_export_options *options,
@@ -99,18 +104,18 @@ static void tell_reason(struct told *told, const struct skipped *first) {
             len += (size_t)snprintf(names + len, sizeof names - len, "%sp%u '%.60s'",
                                     n > 1 ? ", " : "", one->id, one->name);
     }
-    remark("%zu left out: %s (%s%s)", n, first->why, names, n > FIRST ? ", ..." : "");
+    print_remark("%zu left out: %s (%s%s)", n, first->why, names, n > FIRST ? ", ..." : "");
 }
 
-static void tell(struct told *told, const struct tmk_encodings *encodings) {
+static void print_report(struct told *told, const struct tmk_encodings *encodings) {
     for (size_t i = 0; i < told->n_remarks; i++)
-        remark("%s", told->remarks[i]);
+        print_remark("%s", told->remarks[i]);
     for (size_t i = 0; !told->failed && i < told->n_skipped; i++)
         if (!told->skipped[i].listed)
             tell_reason(told, &told->skipped[i]);
     if (told->n_skipped)
-        remark("%zu of %u encodings were left out; --json lists them", told->n_skipped,
-               encodings->n_items);
+        print_remark("%zu of %u encodings were left out; --json lists them", told->n_skipped,
+                     encodings->n_items);
 }
 
 struct job {
@@ -142,17 +147,17 @@ static int export_them(const struct job *job) {
     if (encodings && (written || status == TMK_NOTFOUND) && job->json)
         put_json(&told, &options, encodings);
     if (written && encodings) {
-        tell(&told, encodings);
-        remark("%s for %s: %zu of %u encodings; %u values stay float", job->options.path,
-               job->options.format, encodings->n_items - told.n_skipped, encodings->n_items,
-               encodings->n_left);
+        print_report(&told, encodings);
+        print_remark("%s for %s: %zu of %u encodings; %u values stay float", job->options.path,
+                     job->options.format, encodings->n_items - told.n_skipped, encodings->n_items,
+                     encodings->n_left);
     }
-    int exit_status = written ? EXIT_DONE : complain(status, &diag);
+    int exit_status = written ? EXIT_DONE : report_error(status, &diag);
     if (status == TMK_NOTFOUND)
         exit_status = EXIT_ANSWER_NO;
     tmk_model_close(&model);
     tmk_encodings_destroy(&encodings);
-    finish(&told);
+    finish_report(&told);
     return exit_status;
 }
 
@@ -173,7 +178,7 @@ static int run_export(const struct command *command, int argc, char **argv) {
          "with --names: values that the map does not have keep their name",
          &job.options.keep_names},
         {"template", 0, OPTION_TEXT, "FILE",
-         "the consumer's own file, for formats that change the numbers in it",
+         "the consumer's own file, for formats that replace numbers in it",
          &job.options.template_file},
         {"set", 0, OPTION_TEXTS, "KEY=VALUE", "a setting of the format; may be repeated",
          &job.settings},
@@ -209,9 +214,10 @@ const struct command command_export = {
     "export",
     "write encodings as the files that quantizers and compilers read",
     "ENC.json --to FORMAT -o OUT [--model MODEL] [--names MAP.json] [--template FILE]",
-    "Writes what `tidemark calibrate` chose in a consumer's own format. What the format can't\n"
-    "hold, or the consumer has no name for, is left out, and counted by reason; --json lists\n"
-    "it. The exit status is 1, and there is no file, where nothing at all could be written.",
+    "Writes the encodings that `tidemark calibrate` chose in a consumer's own format. Encodings\n"
+    "that the format cannot represent, or of values that the consumer does not have, are left out\n"
+    "and counted by reason; --json lists them. If none can be written, no file is written and the\n"
+    "exit status is 1.",
     "tidemark export enc.json --to csv -o enc.csv",
     run_export,
 };

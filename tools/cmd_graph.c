@@ -24,7 +24,8 @@ static int run_graph(const struct command *command, int argc, char **argv) {
     const struct option_row options[] = {
         PARAMS_OPTION_ROW(params),
         {"dot", 0, OPTION_FLAG, NULL, "as a picture, in Graphviz's language", &dot},
-        {"ops", 0, OPTION_FLAG, NULL, "count operators and say which are unsupported", &ops},
+        {"ops", 0, OPTION_FLAG, NULL, "count operators and list those that are not supported",
+         &ops},
         {"json", 0, OPTION_FLAG, NULL, "values and nodes as JSON", &json},
         {"lineage", 0, OPTION_TEXT, "FILE",
          "what transform wrote: old and new values side by side; MODEL is either", &lineage},
@@ -55,7 +56,7 @@ static int run_graph(const struct command *command, int argc, char **argv) {
         put_lines(stdout, text);
     free(text);
     tmk_model_close(&model);
-    exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+    exit_status = status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 end:
     free(rest.items);
     return exit_status;

@@ -32,9 +32,9 @@ static int run_instrument(const struct command *command, int argc, char **argv) 
     if (status == TMK_OK)
         status = tmk_model_instrument(model, &observe, output, &observers, &diag);
     if (status == TMK_OK)
-        remark("%u observers in %s", observers, output);
+        print_remark("%u observers in %s", observers, output);
     tmk_model_close(&model);
-    exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+    exit_status = status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 end:
     free(rest.items);
     free(patterns.items);

@@ -26,7 +26,7 @@ struct linking {
     struct tmk_carry_report carried;
 };
 
-static void finish(struct linking *l) {
+static void finish_link(struct linking *l) {
     tmk_link_destroy(&l->link);
     tmk_model_close(&l->model);
     tmk_model_close(&l->original);
@@ -54,11 +54,11 @@ static void put_json(const struct linking *l) {
            l->carried.own, l->carried.same, l->carried.derived, l->carried.unknown);
 }
 
-static double percent(uint32_t part, uint32_t whole) {
+static double percent_of(uint32_t part, uint32_t whole) {
     return whole ? 100.0 * part / whole : 0;
 }
 
-static void summarize(const struct linking *l) {
+static void print_summary(const struct linking *l) {
     struct tmk_link_counts counts;
     char evidence[256] = "";
     tmk_link_count(l->link, &counts);
@@ -69,22 +69,23 @@ static void summarize(const struct linking *l) {
             snprintf(evidence + len, sizeof evidence - len, "%s%u by %s", len ? ", " : ": ",
                      counts.by[e], tmk_link_evidence_name((enum tmk_link_evidence)e));
     }
-    remark("%u of %u original values matched (%.1f %%)%s", matched, counts.originals,
-           percent(matched, counts.originals), evidence);
-    remark("%u of the model's %u values found (%.1f %%); %u have numbers, %u of these a range only",
-           counts.found, counts.values, percent(counts.found, counts.values),
-           counts.values - l->carried.unknown, l->carried.derived);
+    print_remark("%u of %u original values matched (%.1f %%)%s", matched, counts.originals,
+                 percent_of(matched, counts.originals), evidence);
+    print_remark(
+        "%u of the model's %u values found (%.1f %%); %u have statistics, %u of these a range only",
+        counts.found, counts.values, percent_of(counts.found, counts.values),
+        counts.values - l->carried.unknown, l->carried.derived);
     if (counts.ambiguous)
-        remark("%u originals are ambiguous, and were left out; --report lists them",
-               counts.ambiguous);
+        print_remark("%u originals are ambiguous, and were left out; --report lists them",
+                     counts.ambiguous);
     if (l->link->tolerance > 0)
-        remark("a file has types narrower than float32: numbers are equal here if the root mean "
-               "square of their difference is at most %g of their standard deviation",
-               l->link->tolerance);
+        print_remark("a file has types narrower than float32: values match if the root mean "
+                     "square of their difference is at most %g of their standard deviation",
+                     l->link->tolerance);
     if (counts.left_out)
-        remark(
+        print_remark(
             "%u originals were left out: their counterparts are computed from other weights or "
-            "inputs, so their numbers may differ; --report lists them, and --numbers finds those "
+            "inputs, so their values may differ; --report lists them, and --numbers finds those "
             "that are equal",
             counts.left_out);
 }
@@ -107,7 +108,8 @@ static enum tmk_status find_by_numbers(const struct job *job, struct linking *l,
                             : status;
 }
 
-static enum tmk_status find(const struct job *job, struct linking *l, struct tmk_diag *diag) {
+static enum tmk_status find_matches(const struct job *job, struct linking *l,
+                                    struct tmk_diag *diag) {
     enum tmk_status status = tmk_profile_read(job->profile, &l->from, diag);
     if (status == TMK_OK && !job->model)
         status = tmk_tensors_skeleton(job->tensors, &l->to, diag);
@@ -140,16 +142,16 @@ static int link_them(const struct job *job) {
     struct linking l = {0};
     enum tmk_status status = can_write(job, &diag);
     if (status == TMK_OK)
-        status = find(job, &l, &diag);
+        status = find_matches(job, &l, &diag);
     if (status == TMK_OK)
         status = write_all(job, &l, &diag);
     end_progress();
     if (status == TMK_OK && job->json)
         put_json(&l);
     if (status == TMK_OK)
-        summarize(&l);
-    finish(&l);
-    return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+        print_summary(&l);
+    finish_link(&l);
+    return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 }
 
 /* "-" or INPUT=-. */
@@ -167,10 +169,10 @@ static const char *what_is_wrong(const struct job *job, const struct words *rest
         return "choose one of --numbers and --lineage";
     if (job->numbers && !job->original)
         return "which model is the profile of? add --original";
-    if (job->numbers && !job->run.n_data)
+    if (job->numbers && !job->run.data.n_sources)
         return "which data? add --data";
-    for (size_t i = 0; job->numbers && i < job->run.n_data; i++)
-        if (is_stream(job->run.data[i]))
+    for (size_t i = 0; job->numbers && i < job->run.data.n_sources; i++)
+        if (is_stream(job->run.data.sources[i]))
             return "both models read the data, and standard input can't be read twice";
     if (!job->numbers && (job->original || job->tensors || runs))
         return "only --numbers runs models; add it";
@@ -186,7 +188,7 @@ static int run_link(const struct command *command, int argc, char **argv) {
         {"output", 'o', OPTION_TEXTS, "FILE",
          "where to write MODEL's profile; .json or .h5, as often as wanted", &job.outputs},
         {"lineage", 0, OPTION_TEXT, "FILE", "by this lineage, as transform wrote it", &job.lineage},
-        {"numbers", 0, OPTION_FLAG, NULL, "by the numbers that both models make of a few samples",
+        {"numbers", 0, OPTION_FLAG, NULL, "match values by running both models on a few samples",
          &job.numbers},
         {"original", 0, OPTION_TEXT, "MODEL", "with --numbers: the model that PROFILE is of",
          &job.original},
@@ -212,7 +214,7 @@ static int run_link(const struct command *command, int argc, char **argv) {
         goto end;
     job.params = args.params;
     if (samples)
-        job.run.limit = samples;
+        job.run.data.limit = samples;
     job.profile = rest.n > 0 ? rest.items[0] : NULL;
     job.model = rest.n > 1 ? rest.items[1] : NULL;
     const char *wrong = what_is_wrong(&job, &rest, samples || args.data.n);
@@ -227,16 +229,14 @@ end:
 
 const struct command command_link = {
     "link",
-    "re-key a profile to another file of the network",
+    "map a profile to another file of the network",
     "PROFILE MODEL.onnx -o OUT.json [--lineage L | --numbers --original A.onnx --data SRC...]",
-    "Finds for each value of the profiled model the value of MODEL that is the same, and writes\n"
-    "the profile of MODEL. By default by fingerprint: names and the order in the file don't "
-    "count,\n"
-    "and what other weights make, or what lies behind an edit, is left out. With\n"
-    "--numbers MODEL may be what a compiler made of the network: both run on the same samples, "
-    "and\n"
-    "values are matched that are equal, in another layout, or scaled and shifted by channel. What\n"
-    "samples can't tell apart is left out, and said to be ambiguous.",
+    "Finds the value of MODEL that equals each value of the profiled model, and writes the\n"
+    "profile of MODEL. By default it compares content hashes: names and order in the file do not\n"
+    "matter; values computed from other weights, or behind an edit, are left out. With --numbers\n"
+    "MODEL may be a compiler's output: both models run on the same samples, and values match that\n"
+    "are equal, in another layout, or scaled and shifted by channel. Values that the samples do\n"
+    "not distinguish are left out and reported as ambiguous.",
     "tidemark link profile.json small.onnx -o small.json --numbers --original digits.onnx --data "
     "digits.npy",
     run_link,

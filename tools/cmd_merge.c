@@ -24,13 +24,15 @@ static void remark_on(const struct tmk_profile *profile, size_t files) {
             used += (size_t)snprintf(list + used, sizeof list - used, ", ...");
     }
     if (tmk_profile_is_whole(profile))
-        remark("%zu profile%s, %llu samples: the whole run", files, files == 1 ? "" : "s", covered);
+        print_remark("%zu profile%s, %llu samples: the whole run", files, files == 1 ? "" : "s",
+                     covered);
     else
-        remark("%zu profile%s, with gaps: %llu of %llu samples (%s)", files, files == 1 ? "" : "s",
-               covered, (unsigned long long)tmk_profile_total(profile), covered ? list : "none");
+        print_remark("%zu profile%s, with gaps: %llu of %llu samples (%s)", files,
+                     files == 1 ? "" : "s", covered, (unsigned long long)tmk_profile_total(profile),
+                     covered ? list : "none");
 }
 
-static int merge(const struct words *files, const struct words *outputs) {
+static int merge_files(const struct words *files, const struct words *outputs) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
     enum tmk_status status = TMK_OK;
@@ -43,9 +45,9 @@ static int merge(const struct words *files, const struct words *outputs) {
     if (status == TMK_OK)
         remark_on(profile, files->n);
     for (size_t i = 0; status == TMK_OK && i < outputs->n; i++)
-        remark("wrote %s", outputs->items[i]);
+        print_remark("wrote %s", outputs->items[i]);
     tmk_profile_destroy(&profile);
-    return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+    return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 }
 
 static int run_merge(const struct command *command, int argc, char **argv) {
@@ -61,7 +63,7 @@ static int run_merge(const struct command *command, int argc, char **argv) {
         else if (!outputs.n)
             exit_status = wrong_call(command, "where to? add -o FILE.json or -o FILE.h5");
         else
-            exit_status = merge(&rest, &outputs);
+            exit_status = merge_files(&rest, &outputs);
     }
     free(outputs.items);
     free(rest.items);
@@ -70,12 +72,11 @@ static int run_merge(const struct command *command, int argc, char **argv) {
 
 const struct command command_merge = {
     "merge",
-    "put the profiles of shards together, exactly",
+    "merge the profiles of shards, exactly",
     "PROFILE... -o FILE...",
-    "Each PROFILE is of a part of one run: the same model, data and settings, other samples. The\n"
-    "result is the profile of all of them, the same bits in whatever order and grouping they "
-    "come.\n"
-    "Samples that are missing are told; samples that are there twice are an error.",
+    "Each PROFILE is a part of one run: the same model, data and settings, other samples. The\n"
+    "result is the profile of all samples, with the same bytes for any order and grouping.\n"
+    "Missing samples are reported; samples in two files are an error.",
     "tidemark merge shard-1.json shard-2.json -o profile.json",
     run_merge,
 };

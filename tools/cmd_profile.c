@@ -45,34 +45,36 @@ static void print_value(void *context, const char *label, uint64_t sample,
             len = snprintf(to, left, " %d", ((const uint8_t *)tensor->data)[i]);
         used += (size_t)len;
     }
-    say(LEVEL_INFO, "value", NULL, "sample %llu %s %s%s:%s%s", (unsigned long long)sample, label,
-        tmk_dtype_name(tensor->dtype), tmk_shape_text(&tensor->shape, shape, sizeof shape),
-        elements, n > PRINTED_ELEMENTS ? " ..." : "");
+    print_event(LEVEL_INFO, "value", NULL, "sample %llu %s %s%s:%s%s", (unsigned long long)sample,
+                label, tmk_dtype_name(tensor->dtype),
+                tmk_shape_text(&tensor->shape, shape, sizeof shape), elements,
+                n > PRINTED_ELEMENTS ? " ..." : "");
 }
 
-/* What a person wants to know at once. */
+/* The summary of a run. */
 static void remark_on(const struct tmk_profile *profile) {
     uint32_t by_status[16] = {0};
     for (uint32_t i = 0; i < profile->n_tensors; i++)
         by_status[profile->tensors[i].status]++;
     remark_on_numbers(profile);
-    remark("%u values: %u observed, %u derived, %u constant, %u integer, %u dead, %u never seen",
-           profile->n_tensors, by_status[TMK_PROFILE_OBSERVED], by_status[TMK_PROFILE_DERIVED],
-           by_status[TMK_PROFILE_CONSTANT], by_status[TMK_PROFILE_INTEGER],
-           by_status[TMK_PROFILE_DEAD], by_status[TMK_PROFILE_NEVER]);
+    print_remark(
+        "%u values: %u observed, %u derived, %u constant, %u integer, %u dead, %u never seen",
+        profile->n_tensors, by_status[TMK_PROFILE_OBSERVED], by_status[TMK_PROFILE_DERIVED],
+        by_status[TMK_PROFILE_CONSTANT], by_status[TMK_PROFILE_INTEGER],
+        by_status[TMK_PROFILE_DEAD], by_status[TMK_PROFILE_NEVER]);
 }
 
 static void remark_on_resuming(void *context, uint64_t samples_done, uint64_t total) {
     (void)context;
     if (total)
-        remark("going on from a checkpoint: %llu of %llu samples are done",
-               (unsigned long long)samples_done, (unsigned long long)total);
+        print_remark("resuming from a checkpoint: %llu of %llu samples are done",
+                     (unsigned long long)samples_done, (unsigned long long)total);
     else
-        remark("going on from a checkpoint: %llu samples are done",
-               (unsigned long long)samples_done);
+        print_remark("resuming from a checkpoint: %llu samples are done",
+                     (unsigned long long)samples_done);
 }
 
-/* Each file stands for itself: where one can't be written, the others are. */
+/* If one file cannot be written, the others still are. */
 static enum tmk_status write_all(const struct tmk_profile *profile, const struct words *outputs,
                                  const struct tmk_meter *meter, const char *snapshots,
                                  struct tmk_diag *diag) {
@@ -99,18 +101,19 @@ static void remark_on_run(const struct tmk_profile *profile, const struct tmk_ru
     else
         snprintf(where, sizeof where, "%u threads", report->threads);
     if (profile->ledger.skipped)
-        remark("%llu samples left over: they do not fill a batch",
-               (unsigned long long)profile->ledger.skipped);
+        print_remark("%llu samples left over: they do not fill a batch",
+                     (unsigned long long)profile->ledger.skipped);
     if (!is_quiet())
-        say(LEVEL_INFO, "done", &figures,
-            "%llu samples in %.2f s (%.1f a second) on %s, set up in %.2f s, peak %.0f MiB",
-            (unsigned long long)figures.samples, report->seconds, figures.rate, where,
-            report->setup_seconds, (double)figures.peak_bytes / (1 << 20));
+        print_event(LEVEL_INFO, "done", &figures,
+                    "%llu samples in %.2f s (%.1f a second) on %s, set up in %.2f s, peak %.0f MiB",
+                    (unsigned long long)figures.samples, report->seconds, figures.rate, where,
+                    report->setup_seconds, (double)figures.peak_bytes / (1 << 20));
     if (report->checkpoints)
-        remark("%u checkpoints took %.2f s of it", report->checkpoints, report->checkpoint_seconds);
+        print_remark("%u checkpoints took %.2f s of it", report->checkpoints,
+                     report->checkpoint_seconds);
 }
 
-/* Rank 0 of a team writes and tells; the others help. */
+/* Only rank 0 writes files and messages. */
 static enum tmk_status make_profile(const char *model_path, const struct profile_args *args,
                                     const struct tmk_run_options *options, struct tmk_diag *diag) {
     const struct tmk_observe observe = {args->observe.items, args->observe.n, args->kind};
@@ -144,9 +147,9 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
             remark_on_meter(report.meter, report.stable);
         remark_on_run(profile, &report, options->team);
         for (size_t i = 0; i < args->outputs.n; i++)
-            remark("wrote %s", args->outputs.items[i]);
+            print_remark("wrote %s", args->outputs.items[i]);
         if (args->snapshots)
-            remark("wrote %s", args->snapshots);
+            print_remark("wrote %s", args->snapshots);
         forget_checkpoint(args->run.checkpoint);
     }
     tmk_meter_destroy(&report.meter);
@@ -168,7 +171,7 @@ static bool parse_excluded(const struct command *command, struct profile_args *a
         args->excluded[i] = strtof(word, &end);
         if (end == word || *end || !isfinite(args->excluded[i])) {
             *exit_status =
-                wrong_call(command, "--exclude wants a finite float32 number, not '%s'", word);
+                wrong_call(command, "--exclude takes a finite float32 number, not '%s'", word);
             return false;
         }
     }
@@ -186,7 +189,7 @@ static bool parse_share(const struct command *command, const char *word, double 
         end++;
     }
     if (end == word || *end || !(*share > 0 && *share < 1)) {
-        wrong_call(command, "--until-stable wants a share such as 0.5%%, not '%s'", word);
+        wrong_call(command, "--until-stable takes a share such as 0.5%%, not '%s'", word);
         return false;
     }
     return true;
@@ -201,23 +204,24 @@ static int profile_model(const struct command *command, struct profile_args *arg
     if (!make_run_options(command, &args->run, rest, 1, &options, &exit_status) ||
         !parse_excluded(command, args, &exit_status))
         return exit_status;
-    if (!parse_share(command, args->until_stable, &options.until_stable))
+    if (!parse_share(command, args->until_stable, &options.snapshots.until_stable))
         return EXIT_WRONG_CALL;
-    options.snapshots = args->snapshots != NULL;
-    options.exclude = args->excluded;
-    options.n_exclude = args->exclude.n;
-    options.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
-    options.per_sample = args->per_sample;
-    options.print = print_value;
-    options.memory_limit = memory_limit_asked();
-    options.resumed = remark_on_resuming;
+    options.snapshots.take = args->snapshots != NULL;
+    options.statistics.exclude = args->excluded;
+    options.statistics.n_exclude = args->exclude.n;
+    options.statistics.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
+    options.statistics.per_sample = args->per_sample;
+    options.events.print = print_value;
+    options.limits.memory = memory_limit_asked();
+    options.events.resumed = remark_on_resuming;
     if (args->resume && access(args->run.checkpoint, F_OK) != 0)
-        remark("there is no checkpoint %s yet: starting anew", args->run.checkpoint);
-    options.stop = stop_was_asked;
-    enum tmk_status status = options.shards ? TMK_OK : tmk_team_join(&options.team, &diag);
+        print_remark("there is no checkpoint %s yet: starting from the first sample",
+                     args->run.checkpoint);
+    options.events.stop = stop_was_asked;
+    enum tmk_status status = options.shard.count ? TMK_OK : tmk_team_join(&options.team, &diag);
     const uint32_t rank = tmk_team_rank(options.team);
     if (status == TMK_OK) {
-        hush(rank != 0);
+        silence_remarks(rank != 0);
         watch_for_stop();
         status = open_strata(&strata, args->strata, &args->outputs, &options, &diag);
     }
@@ -225,9 +229,9 @@ static int profile_model(const struct command *command, struct profile_args *arg
         status = make_profile(rest->items[0], args, &options, &diag);
     close_strata(&strata);
     status = tmk_team_leave(&options.team, status, &diag);
-    if (status == TMK_OK || rank != 0) /* rank 0 says for all how it went */
+    if (status == TMK_OK || rank != 0) /* rank 0 reports for all */
         return EXIT_DONE;
-    exit_status = complain(status, &diag);
+    exit_status = report_error(status, &diag);
     return status == TMK_INTERRUPTED ? stop_exit_status() : exit_status;
 }
 
@@ -263,12 +267,12 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "the K-th of N parts of the samples only (from 1); `tidemark merge` puts them together",
          &args.run.shard},
         {"checkpoint", 0, OPTION_TEXT, "FILE",
-         "keep what is done there; where FILE exists, go on from it", &args.run.checkpoint},
+         "save progress in FILE; if FILE exists, resume from it", &args.run.checkpoint},
         {"resume", 0, OPTION_FLAG, NULL,
-         "go on from the checkpoint, as happens anyway; where there is none yet, say so and start "
-         "anew",
+         "make explicit that an existing checkpoint is resumed; without one, print a remark and "
+         "start",
          &args.resume},
-        {"every", 0, OPTION_TEXT, "TIME", "from one checkpoint to the next: 10s, 5m, 1h (60s)",
+        {"every", 0, OPTION_TEXT, "TIME", "time between checkpoints: 10s, 5m, 1h (60s)",
          &args.run.checkpoint_every},
         {"observe", 0, OPTION_TEXTS, "WHAT",
          "all (default), activations, weights, or a glob on names; may be repeated", &args.observe},
@@ -280,28 +284,27 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "about 20 bytes a value (10,000 samples, 300 values: 60 MB)",
          &args.per_sample},
         {"strata", 0, OPTION_TEXT, "FILE.csv",
-         "a label a line, in the order of the samples, or both below the line sample,label: counts "
-         "each label's samples apart, too, and writes their profiles beside the whole, as "
-         "NAME.LABEL.json",
+         "one label a line in the order of the samples, or sample,label lines below that header: "
+         "also profiles each label's samples, as NAME.LABEL.json",
          &args.strata},
         {"exclude", 0, OPTION_TEXTS, "VALUE",
-         "leave elements of inputs and activations that are exactly VALUE (-1e9, as "
-         "in masks) out of all numbers, and count them apart; may be repeated",
+         "leave elements of inputs and activations that equal VALUE (such as -1e9 in "
+         "masks) out of all statistics, and count them separately; may be repeated",
          &args.exclude},
         {"snapshots", 0, OPTION_TEXT, "FILE.json",
-         "write how far each value's thresholds moved from 1 to 2, 4, 8, ... samples",
-         &args.snapshots},
+         "write how far thresholds moved between 1, 2, 4, 8, ... samples", &args.snapshots},
         {"until-stable", 0, OPTION_TEXT, "SHARE",
-         "stop at the first of these (8 or more) since which no threshold moved by "
-         "more than SHARE (0.5%) of its range; the result is that of --limit",
+         "stop after 8, 16, 32, ... samples once no threshold moved by more than SHARE "
+         "(0.5%) of its range since half as many; the result equals that of --limit",
          &args.until_stable},
-        {"plan", 0, OPTION_FLAG, NULL, "say how much memory the run will take, and stop there",
+        {"plan", 0, OPTION_FLAG, NULL, "print how much memory the run will take, and exit",
          &args.plan},
         {0}};
     int exit_status;
-    hush(tmk_team_launched_as() != 0);
+    silence_remarks(tmk_team_launched_as() != 0);
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
-        hush(tmk_team_launched_as() != 0 && !args.run.shard); /* shards are on their own */
+        silence_remarks(tmk_team_launched_as() != 0 &&
+                        !args.run.shard); /* shards are on their own */
         if (rest.n < 1)
             exit_status = wrong_call(command, "which MODEL?");
         else if (!args.outputs.n && !args.plan)
@@ -318,7 +321,7 @@ static int run_profile(const struct command *command, int argc, char **argv) {
                  strcmp(args.nan, "record") != 0) /* warn, as it was called before */
             exit_status = wrong_call(command, "--nan takes warn or fail, not '%s'", args.nan);
         else if (args.per_sample && !args.plan && !has_hdf5(&args.outputs))
-            exit_status = wrong_call(command, "--per-sample is kept by HDF5 only: add -o FILE.h5");
+            exit_status = wrong_call(command, "--per-sample needs HDF5: add -o FILE.h5");
         else
             exit_status = profile_model(command, &args, &rest);
     }

@@ -9,7 +9,7 @@ struct report_args {
     const char *profile, *other, *encodings, *output, *title;
 };
 
-static enum tmk_status report(const struct report_args *args, struct tmk_diag *diag) {
+static enum tmk_status write_report(const struct report_args *args, struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL, *other = NULL;
     struct tmk_encodings *encodings = NULL;
     enum tmk_status status = tmk_profile_read(args->profile, &profile, diag);
@@ -21,7 +21,7 @@ static enum tmk_status report(const struct report_args *args, struct tmk_diag *d
     if (status == TMK_OK)
         status = tmk_report_write(profile, &options, args->output, diag);
     if (status == TMK_OK)
-        remark("%u values in %s", profile->n_tensors, args->output);
+        print_remark("%u values in %s", profile->n_tensors, args->output);
     tmk_encodings_destroy(&encodings);
     tmk_profile_destroy(&other);
     tmk_profile_destroy(&profile);
@@ -48,7 +48,8 @@ static int run_report(const struct command *command, int argc, char **argv) {
             exit_status = wrong_call(command, "where to? add -o");
         else {
             args.profile = rest.items[0];
-            exit_status = report(&args, &diag) == TMK_OK ? EXIT_DONE : complain(diag.status, &diag);
+            exit_status =
+                write_report(&args, &diag) == TMK_OK ? EXIT_DONE : report_error(diag.status, &diag);
         }
     }
     free(rest.items);

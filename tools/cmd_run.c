@@ -35,9 +35,9 @@ static int run_run(const struct command *command, int argc, char **argv) {
         status = tmk_model_run(model, &run, values.items, values.n, output, &diag);
     end_progress();
     if (status == TMK_OK)
-        remark("wrote %s", output);
+        print_remark("wrote %s", output);
     tmk_model_close(&model);
-    exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+    exit_status = status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 end:
     finish_run_args(&args);
     free(rest.items);

@@ -18,9 +18,9 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 /* Positions of the records that the patterns mean, ascending, each once; all without patterns. */
-static enum tmk_status choose(const struct tmk_profile *profile, const char *path,
-                              const char *const *patterns, size_t n_patterns, uint32_t **out,
-                              uint32_t *n, struct tmk_diag *diag) {
+static enum tmk_status choose_values(const struct tmk_profile *profile, const char *path,
+                                     const char *const *patterns, size_t n_patterns, uint32_t **out,
+                                     uint32_t *n, struct tmk_diag *diag) {
     uint32_t *chosen = malloc(((size_t)profile->n_tensors * (n_patterns + 1) + 1) * sizeof *chosen);
     uint32_t used = 0;
     if (!chosen)
@@ -61,9 +61,9 @@ struct show_args {
     struct words filter;
 };
 
-/* Leaves of the chosen those that the filter passes, in the order asked for. */
-static enum tmk_status pick(const struct tmk_profile *profile, const struct show_args *args,
-                            uint32_t *chosen, uint32_t *n, struct tmk_diag *diag) {
+/* Filters and sorts the chosen values. */
+static enum tmk_status pick_values(const struct tmk_profile *profile, const struct show_args *args,
+                                   uint32_t *chosen, uint32_t *n, struct tmk_diag *diag) {
     struct filter filter;
     uint32_t kept = 0;
     enum tmk_status status = filter_init(&filter, &args->filter, diag);
@@ -79,15 +79,16 @@ static enum tmk_status pick(const struct tmk_profile *profile, const struct show
     return status;
 }
 
-static int show(const struct words *rest, const struct show_args *args) {
+static int show_profile(const struct words *rest, const struct show_args *args) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
     uint32_t *chosen = NULL, n = 0;
     enum tmk_status status = tmk_profile_read(rest->items[0], &profile, &diag);
     if (status == TMK_OK)
-        status = choose(profile, rest->items[0], rest->items + 1, rest->n - 1, &chosen, &n, &diag);
+        status = choose_values(profile, rest->items[0], rest->items + 1, rest->n - 1, &chosen, &n,
+                               &diag);
     if (status == TMK_OK)
-        status = pick(profile, args, chosen, &n, &diag);
+        status = pick_values(profile, args, chosen, &n, &diag);
     if (status == TMK_OK && args->outliers.given)
         status = show_outliers(profile, chosen, n, args->outliers.n, args->json, &diag);
     else if (status == TMK_OK && args->convergence)
@@ -102,7 +103,7 @@ static int show(const struct words *rest, const struct show_args *args) {
         show_table(profile, chosen, n);
     free(chosen);
     tmk_profile_destroy(&profile);
-    return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+    return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 }
 
 static int run_show(const struct command *command, int argc, char **argv) {
@@ -115,9 +116,9 @@ static int run_show(const struct command *command, int argc, char **argv) {
         {"outliers", 0, OPTION_SOME, "N",
          "the samples that set the extremes, worst first (10, or N of them)", &args.outliers},
         {"convergence", 0, OPTION_FLAG, NULL,
-         "how many samples the ranges needed (wants `profile --per-sample`)", &args.convergence},
-        {"sort", 0, OPTION_TEXT, "KEY", "by this: numbers descend but for min, names ascend (id)",
-         &args.sort},
+         "how many samples the ranges needed (needs `profile --per-sample`)", &args.convergence},
+        {"sort", 0, OPTION_TEXT, "KEY",
+         "sort by KEY: numbers descend except min, names ascend (id)", &args.sort},
         FILTER_OPTION_ROW(args.filter),
         WIDE_OPTION_ROW(args.wide),
         {0}};
@@ -133,7 +134,7 @@ static int run_show(const struct command *command, int argc, char **argv) {
         else if (args.sort && (args.outliers.given || args.convergence || args.nodes))
             exit_status = wrong_call(command, "--sort is for the table and its JSON");
         else
-            exit_status = show(&rest, &args);
+            exit_status = show_profile(&rest, &args);
     }
     free(args.filter.items);
     free(rest.items);
@@ -142,22 +143,20 @@ static int run_show(const struct command *command, int argc, char **argv) {
 
 const struct command command_show = {
     "show",
-    "look at a profile: a table, or one value in full",
+    "print a profile as a table, or one value in full",
     "PROFILE [ID or name or pattern]...",
-    "PROFILE is a .json or .h5 file that `tidemark profile` wrote. A pattern that means one value\n"
-    "shows it in full.\n\n"
-    "Marks in the table: N, NaN or infinity begins here; n, it was inherited; C, constant: one\n"
-    "number all the time; D9, nine channels were 0 all the time; S, saturated: more than 1 % of\n"
-    "the elements (and 16) are proven to be the least or the greatest number, which is not 0;\n"
-    "M, the least or the greatest is a number that masks are made of, such as -1e9, or the end of "
-    "a\n"
-    "float type; P, more than 10 % of the elements (and 16) are proven to be one number, not 0.\n\n"
+    "PROFILE is a .json or .h5 file that `tidemark profile` wrote. A pattern that matches one\n"
+    "value prints it in full.\n\n"
+    "Marks in the table: N, NaN or infinity begins here; n, inherited from an operand; C,\n"
+    "constant: all elements are one number; D9, nine channels are 0 in all samples; S, saturated:\n"
+    "more than 1 % of the elements (and 16) are the min or the max, which is not 0; M, min or max\n"
+    "is a typical mask value, such as -1e9 or the end of a float type; P, more than 10 % of the\n"
+    "elements (and 16) are one number, not 0.\n\n"
     "--outliers ranks samples by how much wider the range of some value is by that sample alone\n"
     "(derived values follow theirs, unless there is `profile --per-sample`);\n"
-    "--convergence tells after how many samples a value's min and max stayed within 1 % and 5 % "
-    "of\n"
-    "its final range. Both go by the values that are chosen, without weights.\n\n"
-    "--sort and --filter go by keys. " FILTER_TEXT "\n"
+    "--convergence prints after how many samples a value's min and max stayed within 1 % and 5 %\n"
+    "of its final range. Both take the chosen values, without weights.\n\n"
+    "--sort and --filter take keys. " FILTER_TEXT "\n"
     "On a terminal lines with NaN or infinity are red, dead and saturated ones yellow, unless\n"
     "NO_COLOR is set.",
     "tidemark show profile.json --filter kind=activation --filter 'zeros>0.5' --sort range",

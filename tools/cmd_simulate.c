@@ -62,23 +62,24 @@ static void put_json_row(const struct tmk_simulated *v) {
            v->max_error, v->clipped, (unsigned long long)v->elements);
 }
 
-static double share(uint64_t part, uint64_t whole) {
+static double percent_of(uint64_t part, uint64_t whole) {
     return whole ? (double)part / (double)whole : 1;
 }
 
 static void put_json_codes(const char *key, const struct tmk_code_difference *d) {
     printf("\"%s\":{\"codes\":%llu,\"equal\":%.9g,\"largest_difference\":%lld}", key,
-           (unsigned long long)d->codes, share(d->equal, d->codes), (long long)d->largest);
+           (unsigned long long)d->codes, percent_of(d->equal, d->codes), (long long)d->largest);
 }
 
 static void put_json(const struct tmk_simulation *s) {
     printf("{\"samples\":%llu", (unsigned long long)s->samples);
     if (s->predictions)
         printf(",\"predictions\":%llu,\"agreement\":%.9g", (unsigned long long)s->predictions,
-               share(s->agree, s->predictions));
+               percent_of(s->agree, s->predictions));
     if (s->labelled)
         printf(",\"accuracy_float\":%.9g,\"accuracy_quantized\":%.9g",
-               share(s->right_float, s->predictions), share(s->right_quantized, s->predictions));
+               percent_of(s->right_float, s->predictions),
+               percent_of(s->right_quantized, s->predictions));
     if (s->compared) {
         printf(",\"against_float_requantization\":{");
         put_json_codes("alone", &s->alone);
@@ -102,7 +103,7 @@ static void put_json(const struct tmk_simulation *s) {
 static void put_codes(const char *where, const struct tmk_code_difference *d) {
     printf("against float requantization %s:\n"
            "  %.4f%% of %llu codes are equal, the largest difference is %lld\n",
-           where, 100 * share(d->equal, d->codes), (unsigned long long)d->codes,
+           where, 100 * percent_of(d->equal, d->codes), (unsigned long long)d->codes,
            (long long)d->largest);
 }
 
@@ -124,17 +125,18 @@ static void put_table(const struct tmk_simulation *s) {
     printf("%llu samples\n", (unsigned long long)s->samples);
     if (s->labelled)
         printf("accuracy: float %.2f%%, quantized %.2f%% of %llu\n",
-               100 * share(s->right_float, s->predictions),
-               100 * share(s->right_quantized, s->predictions), (unsigned long long)s->predictions);
+               100 * percent_of(s->right_float, s->predictions),
+               100 * percent_of(s->right_quantized, s->predictions),
+               (unsigned long long)s->predictions);
     if (s->predictions)
-        printf("same class: %.2f%%\n", 100 * share(s->agree, s->predictions));
+        printf("same class: %.2f%%\n", 100 * percent_of(s->agree, s->predictions));
     if (s->compared) {
         put_codes("of the same accumulators", &s->alone);
         put_codes("in the whole network", &s->whole);
     }
-    remark("ran for %.2f s", s->seconds);
+    print_remark("ran for %.2f s", s->seconds);
     for (uint32_t i = 0; i < s->n_remarks; i++)
-        remark("%s", s->remarks[i]);
+        print_remark("%s", s->remarks[i]);
 }
 
 static int worst_first(const void *a, const void *b) {
@@ -183,9 +185,9 @@ static void put_ranking(const struct tmk_ranking *ranking, bool json) {
                (unsigned long long)ranking->samples, ranking->left_out);
 }
 
-static enum tmk_status rank(struct tmk_model *model, const struct tmk_encodings *encodings,
-                            const struct tmk_run_options *run, const struct simulate_args *args,
-                            struct tmk_diag *diag) {
+static enum tmk_status rank_values(struct tmk_model *model, const struct tmk_encodings *encodings,
+                                   const struct tmk_run_options *run,
+                                   const struct simulate_args *args, struct tmk_diag *diag) {
     struct tmk_ranking *ranking = NULL;
     enum tmk_status status =
         tmk_model_rank(model, encodings, run, (uint32_t)args->rank.n, &ranking, diag);
@@ -200,7 +202,7 @@ static enum tmk_status rank(struct tmk_model *model, const struct tmk_encodings 
 
 static void tell_choice(void *context, const char *text) {
     (void)context;
-    remark("%s", text);
+    print_remark("%s", text);
 }
 
 static void put_search(const struct tmk_search_result *r, bool json) {
@@ -217,9 +219,10 @@ static void put_search(const struct tmk_search_result *r, bool json) {
     }
 }
 
-static enum tmk_status search(struct tmk_model *model, const struct tmk_encodings *encodings,
-                              const struct tmk_run_options *run, const struct simulate_args *args,
-                              struct tmk_diag *diag) {
+static enum tmk_status search_encodings(struct tmk_model *model,
+                                        const struct tmk_encodings *encodings,
+                                        const struct tmk_run_options *run,
+                                        const struct simulate_args *args, struct tmk_diag *diag) {
     struct tmk_search_options options = {
         .config = args->config, .budget = (uint32_t)args->budget, .tell = tell_choice};
     struct tmk_profile *profile = NULL;
@@ -235,7 +238,7 @@ static enum tmk_status search(struct tmk_model *model, const struct tmk_encoding
     if (status == TMK_OK) {
         if (args->json || !is_quiet())
             put_search(&result, args->json);
-        remark("wrote %s", args->output);
+        print_remark("wrote %s", args->output);
     }
     tmk_encodings_destroy(&better);
     tmk_profile_destroy(&profile);
@@ -244,7 +247,7 @@ static enum tmk_status search(struct tmk_model *model, const struct tmk_encoding
 
 /* ---- the command ---- */
 
-/* False after saying what is wrong. */
+/* False after an error message. */
 static bool make_options(const struct command *command, const struct simulate_args *args,
                          const struct tmk_encodings *encodings, struct tmk_simulate_options *out) {
     struct tmk_simulate_options o = {.integer = args->integer || args->requant || args->rounding,
@@ -269,10 +272,11 @@ static bool make_options(const struct command *command, const struct simulate_ar
     return true;
 }
 
-static enum tmk_status compare(struct tmk_model *model, const struct tmk_encodings *encodings,
-                               const struct tmk_run_options *run,
-                               const struct tmk_simulate_options *options,
-                               const struct simulate_args *args, struct tmk_diag *diag) {
+static enum tmk_status compare_models(struct tmk_model *model,
+                                      const struct tmk_encodings *encodings,
+                                      const struct tmk_run_options *run,
+                                      const struct tmk_simulate_options *options,
+                                      const struct simulate_args *args, struct tmk_diag *diag) {
     struct tmk_simulation *simulation = NULL;
     enum tmk_status status = tmk_model_simulate(model, encodings, run, options, &simulation, diag);
     end_progress();
@@ -284,8 +288,8 @@ static enum tmk_status compare(struct tmk_model *model, const struct tmk_encodin
     return status;
 }
 
-static int simulate(const struct command *command, const struct simulate_args *args,
-                    const struct words *rest, const struct tmk_run_options *run) {
+static int simulate_model(const struct command *command, const struct simulate_args *args,
+                          const struct words *rest, const struct tmk_run_options *run) {
     struct tmk_diag diag = {0};
     struct tmk_encodings *encodings = NULL;
     struct tmk_model *model = NULL;
@@ -298,12 +302,12 @@ static int simulate(const struct command *command, const struct simulate_args *a
     if (status == TMK_OK)
         status = tmk_model_open_params(rest->items[0], args->run.params, false, &model, &diag);
     if (status == TMK_OK)
-        status = args->search       ? search(model, encodings, run, args, &diag)
-                 : args->rank.given ? rank(model, encodings, run, args, &diag)
-                                    : compare(model, encodings, run, &options, args, &diag);
+        status = args->search       ? search_encodings(model, encodings, run, args, &diag)
+                 : args->rank.given ? rank_values(model, encodings, run, args, &diag)
+                                    : compare_models(model, encodings, run, &options, args, &diag);
     tmk_model_close(&model);
     tmk_encodings_destroy(&encodings);
-    return status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+    return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 }
 
 static bool is_requant(const char *word) {
@@ -319,7 +323,7 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
          "integer arithmetic (default: float operators between quantized values)", &args.integer},
         {"requant", 0, OPTION_TEXT, "HOW",
          "integer arithmetic whose sums become codes by float, fixed (a multiplier and "
-         "a shift) or pow2 (a shift); default: as the encodings say",
+         "a shift) or pow2 (a shift); default: as in the encodings",
          &args.requant},
         {"rounding", 0, OPTION_TEXT, "NAME",
          "integer arithmetic rounded so: single_half_up, single_half_away, gemmlowp_double or "
@@ -360,9 +364,9 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
     else if (args.search != (args.profile && args.output))
         wrong_call(command, "--search takes --profile and -o, and they go with --search");
     else if (args.budget > UINT32_MAX || args.rank.n > UINT32_MAX)
-        wrong_call(command, "--budget and --rank are smaller numbers");
+        wrong_call(command, "--budget and --rank are too large");
     else if (make_run_options(command, &args.run, &rest, 2, &run, &exit_status))
-        exit_status = simulate(command, &args, &rest, &run);
+        exit_status = simulate_model(command, &args, &rest, &run);
 end:
     finish_run_args(&args.run);
     free(rest.items);
@@ -371,12 +375,11 @@ end:
 
 const struct command command_simulate = {
     "simulate",
-    "run a model under encodings, beside the float one",
+    "compare the quantized model with the float one",
     "MODEL ENC.json --data SRC...",
-    "Says of each value how far the quantized numbers are from the float ones: the "
-    "signal-to-noise\n"
-    "ratio, the cosine, the largest error, the share that is clipped; and how often both networks\n"
-    "see the same class, and the right one.",
+    "Runs both and prints the error of each value: signal-to-noise ratio, cosine, largest error,\n"
+    "share of clipped elements; and how often both networks predict the same class, and the\n"
+    "right one.",
     "tidemark simulate digits.onnx encodings.json --data digits.npy --requant fixed --sort",
     run_simulate,
 };

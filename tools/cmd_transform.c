@@ -6,9 +6,10 @@
 #include <tidemark/session.h>
 
 #include "command.h"
+#include "table.h"
 
 /* The names of a list with commas; the words show into *copy. */
-static bool split(const char *list, struct words *names, char **copy) {
+static bool split_names(const char *list, struct words *names, char **copy) {
     char *rest, *name;
     *copy = strdup(list);
     if (!*copy)
@@ -19,12 +20,16 @@ static bool split(const char *list, struct words *names, char **copy) {
     return true;
 }
 
+static void list_pass(const char *name, const char *help) {
+    print_wrapped(help, printf("%-26s ", name), 27);
+}
+
 static void list_passes(void) {
     const char *name, *help;
     for (size_t i = 0; tmk_transform_pass(i, &name, &help); i++)
-        printf("%-26s %s\n", name, help);
-    printf("%-26s %s\n", "all", "all of them, in this order");
-    printf("%-26s %s\n", "none", "no pass: the model in the format of OUT");
+        list_pass(name, help);
+    list_pass("all", "all whose operators OUT's format has, in this order");
+    list_pass("none", "no pass: the model in the format of OUT");
 }
 
 static void print_after(void *context, const char *pass, bool progress, const char *text) {
@@ -45,21 +50,21 @@ static void put_json(const struct tmk_lineage_record *record,
            report->observers_after, report->progress ? "true" : "false");
 }
 
-/* What passes had to say of single values; the lineage has it all. */
+/* Remarks of passes on single values; the lineage has all of them. */
 static void tell_remarks(const struct tmk_lineage_record *record) {
     enum { TOLD = 3 };
     uint32_t n = 0;
     for (uint32_t i = 0; i < record->n_originals; i++) {
         const struct tmk_lineage_original *o = &record->originals[i];
         if (o->remark[0] && n++ < TOLD)
-            remark("p%u '%s': %s", i, o->is.name, o->remark);
+            print_remark("p%u '%s': %s", i, o->is.name, o->remark);
     }
     if (n > TOLD)
-        remark("and %u more with a remark in the lineage", n - TOLD);
+        print_remark("and %u more with a remark in the lineage", n - TOLD);
 }
 
-static void summarize(const struct tmk_lineage_record *record,
-                      const struct tmk_transform_report *report, const char *output) {
+static void print_summary(const struct tmk_lineage_record *record,
+                          const struct tmk_transform_report *report, const char *output) {
     uint32_t counts[TMK_LINEAGE_VERDICTS];
     char fates[256] = "";
     tmk_lineage_record_count(record, counts);
@@ -69,12 +74,12 @@ static void summarize(const struct tmk_lineage_record *record,
             snprintf(fates + len, sizeof fates - len, "%s%u %s", len ? ", " : "", counts[v],
                      tmk_lineage_verdict_name((enum tmk_lineage_verdict)v));
     }
-    remark("%u original values: %s", record->n_originals, fates);
+    print_remark("%u original values: %s", record->n_originals, fates);
     tell_remarks(record);
     if (report->observers_before)
-        remark("%u observers, of %u", report->observers_after, report->observers_before);
-    remark("%u nodes, of %u, in %s%s", report->nodes_after, report->nodes_before, output,
-           report->progress ? "" : "; nothing was there to change");
+        print_remark("%u observers, of %u", report->observers_after, report->observers_before);
+    print_remark("%u nodes, of %u, in %s%s", report->nodes_after, report->nodes_before, output,
+                 report->progress ? "" : "; nothing was there to change");
 }
 
 struct job {
@@ -84,7 +89,7 @@ struct job {
     bool json;
 };
 
-static enum tmk_status transform(const struct job *job, struct tmk_diag *diag) {
+static enum tmk_status transform_model(const struct job *job, struct tmk_diag *diag) {
     struct tmk_model *model = NULL;
     struct tmk_lineage_record *record = NULL;
     struct tmk_transform_report report;
@@ -101,7 +106,7 @@ static enum tmk_status transform(const struct job *job, struct tmk_diag *diag) {
     if (status == TMK_OK && job->json)
         put_json(record, &report);
     if (status == TMK_OK)
-        summarize(record, &report, job->output);
+        print_summary(record, &report, job->output);
     tmk_lineage_record_destroy(&record);
     return status;
 }
@@ -140,8 +145,6 @@ static int run_transform(const struct command *command, int argc, char **argv) {
                         : !job.output ? "where to? add -o"
                         : !job.options.barrier && strcmp(observers, "transparent") != 0
                             ? "--observers is transparent or barrier"
-                        : tmk_is_relay_path(job.output) && job.lineages.n
-                            ? "a lineage can't tell of Relay, whose operators are others"
                         : job.options.params_path && !tmk_is_relay_path(job.output)
                             ? "--params-out goes with -o OUT.relay"
                         : print && job.json ? "choose one of --print-after and --json"
@@ -152,7 +155,7 @@ static int run_transform(const struct command *command, int argc, char **argv) {
     }
     struct tmk_diag diag = {0};
     const bool none = strcmp(passes, "none") == 0;
-    enum tmk_status status = none || split(passes, &names, &copy) ? TMK_OK : TMK_NOMEM;
+    enum tmk_status status = none || split_names(passes, &names, &copy) ? TMK_OK : TMK_NOMEM;
     if (status == TMK_OK && !names.n && !none) {
         exit_status = wrong_call(command, "--passes names none");
         goto end;
@@ -162,8 +165,8 @@ static int run_transform(const struct command *command, int argc, char **argv) {
     job.options.n_passes = names.n;
     job.options.after = print ? print_after : NULL;
     if (status == TMK_OK)
-        status = transform(&job, &diag);
-    exit_status = status == TMK_OK ? EXIT_DONE : complain(status, &diag);
+        status = transform_model(&job, &diag);
+    exit_status = status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 end:
     free(copy);
     free(names.items);
@@ -174,10 +177,10 @@ end:
 
 const struct command command_transform = {
     "transform",
-    "run passes over a model and say which value became which",
+    "run graph passes over a model, write their lineage",
     "MODEL --passes LIST -o OUT.onnx|OUT.relay --lineage L.json",
-    "Runs graph passes and writes the model, and the lineage: for each value of the original\n"
-    "which value of the new model has its numbers and by which relation, or what became of it.\n"
+    "Runs graph passes and writes the model and the lineage: for each original value the value of\n"
+    "the new model that it equals, and the relation between them, or why there is none.\n"
     "`tidemark transform --passes help` lists the passes.",
     "tidemark transform digits.onnx --passes all -o small.onnx --lineage small.json",
     run_transform,

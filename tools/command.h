@@ -120,14 +120,14 @@ double seconds_left(const struct figures *figures);
 /* One line to stderr, whatever --quiet says: the text, or with --log-json an object that has it as
  * "message", beside "event", "level" and (unless NULL) the figures. */
 enum level { LEVEL_INFO, LEVEL_WARNING, LEVEL_ERROR };
-void say(enum level level, const char *event, const struct figures *figures, const char *fmt, ...)
-    TMK_PRINTF(4, 5);
+void print_event(enum level level, const char *event, const struct figures *figures,
+                 const char *fmt, ...) TMK_PRINTF(4, 5);
 /* From now on messages are JSON. */
 void log_json(void);
 bool logs_json(void);
 
 /* "tidemark: TEXT" to stderr; the exit status that goes with the library's. */
-int complain(enum tmk_status status, const struct tmk_diag *diag);
+int report_error(enum tmk_status status, const struct tmk_diag *diag);
 /* Says that there is no memory left; EXIT_MACHINE. */
 int out_of_memory(void);
 /* "tidemark NAME: TEXT; see `tidemark NAME --help`" to stderr; EXIT_WRONG_CALL. */
@@ -137,10 +137,10 @@ int wrong_call(const struct command *command, const char *fmt, ...) TMK_PRINTF(2
 void be_quiet(void);
 bool is_quiet(void);
 /* From now on, or no more: no message at all, since another process gives the same one. */
-void hush(bool yes);
+void silence_remarks(bool yes);
 /* A remark for people, to stderr, unless quiet. */
-void remark(const char *fmt, ...) TMK_PRINTF(1, 2);
-/* The same about numbers that somebody should look at. */
+void print_remark(const char *fmt, ...) TMK_PRINTF(1, 2);
+/* The same for suspicious numbers. */
 void warn_of(const char *fmt, ...) TMK_PRINTF(1, 2);
 
 /* Writes the profile to each of the files, also where it can't be written to one of the others.
@@ -149,7 +149,7 @@ struct tmk_profile;
 TMK_NODISCARD enum tmk_status write_profiles(const struct tmk_profile *profile,
                                              const struct words *files, struct tmk_diag *diag);
 
-/* For tmk_run_options.progress: one line that is rewritten when stderr is a terminal; else a line
+/* For tmk_run_events.progress: one line that is rewritten when stderr is a terminal; else a line
  * every ten seconds, as JSON every second, and so none for short work. */
 void show_progress(void *context, uint64_t samples_done, uint64_t total);
 /* Erases the line, if one is there. Messages do so themselves; what prints to stdout after a run

@@ -38,7 +38,7 @@ static void remove_if_temporary(int folder, const char *descriptor) {
         unlink(path);
 }
 
-/* They are open, and the system tells of each descriptor which file it is. */
+/* They are open; fstat tells which file each descriptor is. */
 static void remove_temporaries(void) {
     struct entry {
         uint64_t inode, offset;
@@ -98,7 +98,8 @@ static void fill_closed_streams(void) {
 void begin_program(void) {
     fill_closed_streams();
     watch_signals();
-    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is written at once, whoever else writes */
+    setvbuf(stderr, NULL, _IOLBF,
+            BUFSIZ); /* one write a line, so that lines of several processes do not mix */
 }
 
 static bool nobody_reads(int fd) {
@@ -112,6 +113,6 @@ int end_program(int status) {
         return status;
     if (nobody_reads(STDOUT_FILENO))
         die_of_signal(SIGPIPE);
-    say(LEVEL_ERROR, "error", NULL, "tidemark: cannot write to standard output");
+    print_event(LEVEL_ERROR, "error", NULL, "tidemark: cannot write to standard output");
     return status > EXIT_ANSWER_NO ? status : EXIT_MACHINE;
 }

@@ -12,8 +12,8 @@
  * are not flushed: what was printed so far is not the whole answer. */
 static void end_with_a_line(void) {
     static const struct tmk_diag diag = {
-        .text = "a library that it uses (oneDNN) gave up; most likely it ran out of memory"};
-    _exit(complain(TMK_NOMEM, &diag));
+        .text = "oneDNN ended the process, most likely for lack of memory"};
+    _exit(report_error(TMK_NOMEM, &diag));
 }
 
 static bool ended;

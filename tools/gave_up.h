@@ -3,7 +3,7 @@
 #ifndef TMK_TOOLS_GAVE_UP_H
 #define TMK_TOOLS_GAVE_UP_H
 
-/* From now on the end of a C++ library by an exception that nobody takes is one line and
+/* From now on an uncaught C++ exception of a library prints one line and
  * EXIT_MACHINE, and whoever calls exit gives that status. */
 void watch_for_giving_up(void);
 /* For the end of main: gives `status`, which is the program's own. */

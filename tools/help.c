@@ -20,13 +20,13 @@ void choose_help(enum help_form chosen) {
 /* Options that every command has. */
 static const struct option_row common[] = {
     {"quiet", 'q', OPTION_FLAG, NULL,
-     "errors only: no remarks, no table where -o or the exit status tells the result", NULL},
-    {"log-json", 0, OPTION_FLAG, NULL, "what goes to stderr as JSON, an object a line", NULL},
+     "errors only: no remarks, and no table where -o or the exit status has the result", NULL},
+    {"log-json", 0, OPTION_FLAG, NULL, "write stderr as JSON, one object a line", NULL},
     {"memory-limit", 0, OPTION_TEXT, "SIZE",
-     "the most memory that models and data may ask for (400M, 2G; default: 9/10 of what the "
-     "machine has left); `tidemark profile` runs fewer workers, then smaller batches, to keep it",
+     "the most memory that models and data may take (400M, 2G; default: 9/10 of what is "
+     "free); `tidemark profile` runs fewer workers, then smaller batches, to stay below it",
      NULL},
-    {"help", 'h', OPTION_FLAG, NULL, "this text", NULL},
+    {"help", 'h', OPTION_FLAG, NULL, "print this text", NULL},
     {0}};
 
 static void each_option(const struct option_row *options,
@@ -124,9 +124,8 @@ static void print_man(const struct command *command, const struct option_row *op
     put_roff(command->text);
     printf("\n.SH OPTIONS\n");
     each_option(options, man_row);
-    printf(
-        ".SH EXIT STATUS\n0: done. 1: it ran, and the answer is no. 2: the command line is wrong. "
-        "3: the input is bad. 4: the machine failed.\n.SH EXAMPLE\n.nf\n");
+    printf(".SH EXIT STATUS\n0: success. 1: the result is negative. 2: the command line is wrong. "
+           "3: the input is invalid. 4: a system error.\n.SH EXAMPLE\n.nf\n");
     put_roff(command->example);
     printf("\n.fi\n.SH SEE ALSO\n.BR tidemark (1)\n");
 }
@@ -181,9 +180,9 @@ int no_command(const struct command *const *commands, size_t n, const char *name
     char meant[TMK_GUESS_SIZE];
     for (size_t i = 0; i < n; i++)
         tmk_guess_try(&guess, commands[i]->name);
-    say(LEVEL_ERROR, "error", NULL,
-        "tidemark: '%s'%s is not a command; `tidemark --help` lists them", name,
-        tmk_guess_text(&guess, meant));
+    print_event(LEVEL_ERROR, "error", NULL,
+                "tidemark: '%s'%s is not a command; `tidemark --help` lists them", name,
+                tmk_guess_text(&guess, meant));
     return EXIT_WRONG_CALL;
 }
 
@@ -263,6 +262,6 @@ int run_completion(const struct command *const *commands, size_t n, int argc, ch
             shells[i].print(commands, n);
             return EXIT_DONE;
         }
-    say(LEVEL_ERROR, "error", NULL, "tidemark completion: for bash, zsh or fish?");
+    print_event(LEVEL_ERROR, "error", NULL, "tidemark completion: for bash, zsh or fish?");
     return EXIT_WRONG_CALL;
 }

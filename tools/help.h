@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a table of options says, as help for people, as a man page, and as words for a shell. */
+/* A table of options as help text, as a man page, and as shell completion. */
 #ifndef TMK_TOOLS_HELP_H
 #define TMK_TOOLS_HELP_H
 

@@ -60,7 +60,7 @@ static uint64_t left_in_group(const char *folder, const char *limit, const char 
     return used < most ? most - used : 0;
 }
 
-/* The least that this group and those around it leave. */
+/* The smallest limit of this group and its ancestors, minus usage. */
 static uint64_t left_in_groups(const char *mount, char *group, const char *limit, const char *usage,
                                const char *inactive) {
     uint64_t least = UINT64_MAX;
@@ -123,7 +123,7 @@ bool limit_memory(const struct command *command, const char *word) {
         end += strcasecmp(end + 1, "ib") == 0 ? 3 : strcasecmp(end + 1, "b") == 0 ? 2 : 1;
     }
     if (!(value >= 1) || value >= 0x1p63 || *end) {
-        wrong_call(command, "--memory-limit wants a size such as 400M or 2G, not '%s'", word);
+        wrong_call(command, "--memory-limit takes a size such as 400M or 2G, not '%s'", word);
         return false;
     }
     asked = (uint64_t)value;
@@ -143,13 +143,12 @@ void print_memory_plan(const struct tmk_memory_plan *plan) {
     printf("%u worker%s, batches of %llu (%s)", plan->threads, plan->threads == 1 ? "" : "s",
            (unsigned long long)plan->batch, plan->batch_why);
     if (tmk_memory_limit())
-        printf("; the limit, %s, is %llu MiB",
-               asked ? "as asked for" : "most of what the machine has left",
+        printf("; the limit, %s, is %llu MiB", asked ? "as given" : "9/10 of what is free",
                (unsigned long long)tmk_memory_limit() >> 20);
     putchar('\n');
-    print_row("the program, its libraries, the graph with its weights", plan->program, 0);
-    print_row("weights that are read from the file as they lie", plan->model, 0);
-    print_row("weights as the kernels want them, computed constants", plan->packed, 0);
+    print_row("program, libraries, graph", plan->program, 0);
+    print_row("weights in the mapped file", plan->model, 0);
+    print_row("packed weights, computed constants", plan->packed, 0);
     print_row("statistics of constants, an estimate", plan->constants, 0);
     print_row("activations", plan->worker, plan->threads);
     print_row("statistics of activations, an estimate", plan->statistics, plan->threads);
@@ -157,8 +156,8 @@ void print_memory_plan(const struct tmk_memory_plan *plan) {
     if (plan->whole)
         print_row("statistics of all strata together, an estimate", plan->whole, 0);
     if (plan->per_sample)
-        print_row("extremes of each sample", plan->per_sample, 0);
-    print_row("expected in all", plan->total, 0);
+        print_row("min and max of each sample", plan->per_sample, 0);
+    print_row("total, an estimate", plan->total, 0);
 }
 
 uint64_t peak_bytes(void) {

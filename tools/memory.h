@@ -15,10 +15,10 @@ void limit_memory_to_machine(void);
 /* Takes "400M", "2G", "1.5GiB" or "1000000" (bytes; K, M, G and T are powers of 1024) for it. False
  * after saying what is wrong. */
 bool limit_memory(const struct command *command, const char *word);
-/* What the last of these was told; 0: nothing. */
+/* The limit that was set last; 0: none. */
 uint64_t memory_limit_asked(void);
 void print_memory_plan(const struct tmk_memory_plan *plan);
-/* The most that this process has held so far (VmHWM); 0: the system does not say. */
+/* Peak memory of this process so far (VmHWM); 0: unknown. */
 uint64_t peak_bytes(void);
 
 #endif

@@ -18,7 +18,7 @@ bool is_quiet(void) {
     return quiet;
 }
 
-void hush(bool yes) {
+void silence_remarks(bool yes) {
     hushed = yes;
 }
 
@@ -31,7 +31,7 @@ bool logs_json(void) {
 }
 
 /* How many bytes of UTF-8 make the character here; 0: it is none. */
-static size_t character(const unsigned char *c) {
+static size_t utf8_length(const unsigned char *c) {
     size_t n = c[0] < 0x80                    ? 1
                : c[0] >= 0xc2 && c[0] < 0xe0  ? 2
                : c[0] >= 0xe0 && c[0] < 0xf0  ? 3
@@ -64,7 +64,7 @@ static bool is_control(const unsigned char *c, size_t n) {
 
 size_t text_character(const char *text, bool *harmless) {
     const unsigned char *c = (const unsigned char *)text;
-    size_t n = character(c);
+    size_t n = utf8_length(c);
     *harmless = n && !is_control(c, n);
     return n ? n : 1;
 }
@@ -92,7 +92,7 @@ void put_lines(FILE *to, const char *text) {
 }
 
 /* The code point of a control character. */
-static unsigned point(const unsigned char *c, size_t n) {
+static unsigned code_point(const unsigned char *c, size_t n) {
     return n == 1   ? c[0]
            : n == 2 ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu)
                     : (c[0] & 0x0fu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
@@ -102,11 +102,11 @@ void put_quoted(FILE *to, const char *text) {
     const unsigned char *c = (const unsigned char *)text;
     putc('"', to);
     while (*c) {
-        size_t n = character(c);
+        size_t n = utf8_length(c);
         if (*c == '"' || *c == '\\')
             fprintf(to, "\\%c", *c);
         else if (is_control(c, n))
-            fprintf(to, "\\u%04x", point(c, n));
+            fprintf(to, "\\u%04x", code_point(c, n));
         else if (n)
             fwrite(c, 1, n, to);
         else
@@ -132,7 +132,7 @@ static void put_line(enum level level, const char *event, const struct figures *
     static const char *const names[] = {"info", "warning", "error"};
     flockfile(stderr);
     end_progress();
-    fflush(stdout); /* where both go to one file, what was printed before stands before */
+    fflush(stdout); /* keeps the order where both go to one file */
     if (as_json) {
         fprintf(stderr, "{\"event\": \"%s\", \"level\": \"%s\"", event, names[level]);
         if (figures)
@@ -147,7 +147,8 @@ static void put_line(enum level level, const char *event, const struct figures *
     funlockfile(stderr);
 }
 
-void say(enum level level, const char *event, const struct figures *figures, const char *fmt, ...) {
+void print_event(enum level level, const char *event, const struct figures *figures,
+                 const char *fmt, ...) {
     char text[LONGEST_LINE];
     va_list args;
     va_start(args, fmt);
@@ -165,15 +166,15 @@ int wrong_call(const struct command *command, const char *fmt, ...) {
     if (hushed)
         sleep(1); /* a launcher ends all ranks when one exits: rank 0 speaks first */
     else
-        say(LEVEL_ERROR, "error", NULL, "tidemark %s: %s; see `tidemark %s --help`", command->name,
-            text, command->name);
+        print_event(LEVEL_ERROR, "error", NULL, "tidemark %s: %s; see `tidemark %s --help`",
+                    command->name, text, command->name);
     return EXIT_WRONG_CALL;
 }
 
-int complain(enum tmk_status status, const struct tmk_diag *diag) {
+int report_error(enum tmk_status status, const struct tmk_diag *diag) {
     if (!hushed)
-        say(LEVEL_ERROR, "error", NULL, "tidemark: %s",
-            diag->text[0] ? diag->text : tmk_status_text(status));
+        print_event(LEVEL_ERROR, "error", NULL, "tidemark: %s",
+                    diag->text[0] ? diag->text : tmk_status_text(status));
     switch (status) {
     case TMK_NOMEM:
     case TMK_WRITE:
@@ -189,7 +190,7 @@ int complain(enum tmk_status status, const struct tmk_diag *diag) {
 }
 
 int out_of_memory(void) {
-    return complain(TMK_NOMEM, &(struct tmk_diag){0});
+    return report_error(TMK_NOMEM, &(struct tmk_diag){0});
 }
 
 static void unless_quiet(enum level level, const char *event, const char *fmt, va_list args) {
@@ -200,7 +201,7 @@ static void unless_quiet(enum level level, const char *event, const char *fmt, v
     put_line(level, event, NULL, text);
 }
 
-void remark(const char *fmt, ...) {
+void print_remark(const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     unless_quiet(LEVEL_INFO, "remark", fmt, args);

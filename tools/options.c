@@ -148,8 +148,8 @@ bool parse_options(const struct command *command, const struct option_row *optio
             return false;
         }
         if (options[i].kind == OPTION_SOME && !optarg && optind < argc && is_number(argv[optind])) {
-            wrong_call(command, "--%s %s: its number stands behind '=', as in --%s=%s",
-                       options[i].name, argv[optind], options[i].name, argv[optind]);
+            wrong_call(command, "--%s %s: its number follows '=', as in --%s=%s", options[i].name,
+                       argv[optind], options[i].name, argv[optind]);
             return false;
         }
         if (!set_option(&options[i], optarg)) {

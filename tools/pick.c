@@ -8,7 +8,7 @@
 
 #include <tidemark/guess.h>
 
-/* ---- what can be asked of a value ---- */
+/* ---- properties of a value ---- */
 
 struct facts {
     const struct tmk_profile_tensor *tensor;
@@ -195,16 +195,18 @@ void filter_finish(struct filter *filter) {
     *filter = (struct filter){0};
 }
 
-static bool matches(const char *glob, const char *text) {
+static bool matches_glob(const char *glob, const char *text) {
     return strcmp(glob, text) == 0 || fnmatch(glob, text, 0) == 0;
 }
 
-static bool holds(const struct condition *c, const char *name, const struct facts *facts) {
+static bool condition_holds(const struct condition *c, const char *name,
+                            const struct facts *facts) {
     if (c->key->number) {
         const double number = c->key->number(facts);
         return c->sign == '<' ? number < c->number : number > c->number;
     }
-    return matches(c->glob, facts->tensor ? c->key->text(facts->tensor) : name) == (c->sign == '=');
+    return matches_glob(c->glob, facts->tensor ? c->key->text(facts->tensor) : name) ==
+           (c->sign == '=');
 }
 
 bool filter_passes(const struct filter *filter, const char *name,
@@ -213,7 +215,7 @@ bool filter_passes(const struct filter *filter, const char *name,
     if (tensor && !filter->only_names)
         facts = facts_of(tensor);
     for (size_t i = 0; i < filter->n; i++)
-        if (!holds(&filter->conditions[i], name, &facts))
+        if (!condition_holds(&filter->conditions[i], name, &facts))
             return false;
     return true;
 }

@@ -18,10 +18,10 @@ struct condition {
 struct filter {
     struct condition *conditions;
     size_t n;
-    bool only_names; /* no condition asks for anything else */
+    bool only_names; /* no condition uses anything else */
 };
 
-/* Reads conditions, all of which must hold. TMK_ARGUMENT says what is wrong; TMK_NOMEM. End with
+/* Reads conditions, all of which must hold. TMK_ARGUMENT with a message; TMK_NOMEM. End with
  * filter_finish, also after a failure. */
 TMK_NODISCARD enum tmk_status filter_init(struct filter *filter, const struct words *texts,
                                           struct tmk_diag *diag);
@@ -46,9 +46,9 @@ TMK_NODISCARD enum tmk_status sort_values(const char *key, const struct tmk_prof
             &(target)                                                                              \
     }
 #define FILTER_TEXT                                                                                \
-    "Of texts: name, kind, status, op\n"                                                           \
+    "Texts: name, kind, status, op\n"                                                              \
     "(the operator that makes the value), dtype, path;\n"                                          \
-    "of numbers: id, min, max, range (max - min), mean, std, zeros (a share, 0 to 1), count,\n"    \
+    "numbers: id, min, max, range (max - min), mean, std, zeros (a share, 0 to 1), count,\n"       \
     "nonfinite (elements), dead-channels, saturated (0 or 1)."
 
 #endif

@@ -28,7 +28,7 @@ double seconds_left(const struct figures *f) {
 }
 
 /* "1 h 05 min", "2 min 10 s", "7 s". */
-static const char *duration(double seconds, char text[32]) {
+static const char *format_duration(double seconds, char text[32]) {
     unsigned long long s = seconds < 1e9 ? (unsigned long long)(seconds + 0.5) : 1000000000;
     if (s >= 3600)
         snprintf(text, 32, "%llu h %02llu min", s / 3600, s / 60 % 60);
@@ -40,12 +40,12 @@ static const char *duration(double seconds, char text[32]) {
 }
 
 /* "300 of 1797 samples, 150.2 a second, 10 s left, peak 61 MiB". */
-static const char *describe(const struct figures *f, char *text, size_t size) {
+static const char *describe_progress(const struct figures *f, char *text, size_t size) {
     char of[32] = "", left[64] = "", time[32];
     if (f->total)
         snprintf(of, sizeof of, " of %llu", (unsigned long long)f->total);
     if (f->total && f->rate > 0)
-        snprintf(left, sizeof left, ", %s left", duration(seconds_left(f), time));
+        snprintf(left, sizeof left, ", %s left", format_duration(seconds_left(f), time));
     snprintf(text, size, "%llu%s samples, %.1f a second%s, peak %.0f MiB",
              (unsigned long long)f->samples, of, f->rate, left, (double)f->peak_bytes / (1 << 20));
     return text;
@@ -77,9 +77,9 @@ void show_progress(void *context, uint64_t samples_done, uint64_t total) {
         return;
     clock_gettime(CLOCK_MONOTONIC, &line.told);
     const struct figures figures = figures_now(samples_done, total);
-    describe(&figures, text, sizeof text);
+    describe_progress(&figures, text, sizeof text);
     if (!rewrites) {
-        say(LEVEL_INFO, "progress", &figures, "%s", text);
+        print_event(LEVEL_INFO, "progress", &figures, "%s", text);
         return;
     }
     flockfile(stderr);

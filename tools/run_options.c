@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 1024 };
-
 static bool parse_dim(const struct command *command, const char *word, struct tmk_dim *out,
                       int *exit_status) {
     const char *eq = strrchr(word, '=');
@@ -17,7 +15,7 @@ static bool parse_dim(const struct command *command, const char *word, struct tm
     errno = 0;
     long long value = eq ? strtoll(eq + 1, &end, 10) : 0;
     if (!eq || eq == word || errno || !end || *end || end == eq + 1 || value < 0) {
-        *exit_status = wrong_call(command, "--dim wants NAME=N, not '%s'", word);
+        *exit_status = wrong_call(command, "--dim takes NAME=N, not '%s'", word);
         return false;
     }
     char *name = strndup(word, (size_t)(eq - word));
@@ -35,7 +33,7 @@ static bool parse_shard(const struct command *command, const char *word, uint32_
                   n = *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
     if (errno || !isdigit((unsigned char)word[0]) || !end || !isdigit((unsigned char)slash[1]) ||
         *end || !k || k > n || n > UINT32_MAX) {
-        wrong_call(command, "--shard wants K/N, the K-th of N parts, from 1/N to N/N, not '%s'",
+        wrong_call(command, "--shard takes K/N, the K-th of N parts, from 1/N to N/N, not '%s'",
                    word);
         return false;
     }
@@ -53,7 +51,7 @@ static bool parse_duration(const struct command *command, const char *word, doub
                    : strcmp(unit, "h") == 0         ? 3600
                                                     : 0;
     if (unit == word || !scale || !isfinite(number) || number <= 0) {
-        wrong_call(command, "--every wants a time such as 10s, 5m or 1h, not '%s'", word);
+        wrong_call(command, "--every takes a time such as 10s, 5m or 1h, not '%s'", word);
         return false;
     }
     *seconds = number * scale;
@@ -80,14 +78,14 @@ static void warn_of_fewer_threads(void *context, enum tmk_thread_work work, uint
     static bool told[TMK_N_THREAD_WORKS]; /* some commands run more than once */
     (void)context;
     if (!told[work])
-        warn_of("%u of %u threads %s could not start (%s); going on with %u", missing, wanted,
+        warn_of("%u of %u threads %s could not start (%s); continuing with %u", missing, wanted,
                 what[work], why, wanted > missing ? wanted - missing : 1);
     told[work] = true;
 }
 
 static void warn_of_data(void *context, const char *text) {
     enum { MOST = 8, LONGEST = 512 };
-    static char told[MOST][LONGEST]; /* some commands run more than once, and each says the same */
+    static char told[MOST][LONGEST]; /* some commands run more than once and repeat messages */
     (void)context;
     for (int i = 0; i < MOST; i++) {
         if (told[i][0] && strncmp(told[i], text, LONGEST - 1) == 0)
@@ -109,8 +107,8 @@ bool make_run_options(const struct command *command, struct run_args *args,
             *exit_status = out_of_memory();
             return false;
         }
-    if (args->threads > MOST_THREADS || args->batch > UINT32_MAX) {
-        wrong_call(command, "--threads and --batch must be reasonable numbers");
+    if (args->threads > MAX_THREADS || args->batch > UINT32_MAX) {
+        wrong_call(command, "--threads or --batch is too large");
         return false;
     }
     uint32_t shard = 0, shards = 0;
@@ -137,28 +135,23 @@ bool make_run_options(const struct command *command, struct run_args *args,
     for (size_t i = 0; i < args->dims.n; i++)
         if (!parse_dim(command, args->dims.items[i], &args->parsed_dims[i], exit_status))
             return false;
-    *out = (struct tmk_run_options){.data = args->data.items,
-                                    .n_data = args->data.n,
-                                    .dims = args->parsed_dims,
-                                    .n_dims = args->dims.n,
-                                    .feedback = args->feedback.items,
-                                    .n_feedback = args->feedback.n,
-                                    .reset = args->reset,
-                                    .limit = args->limit,
-                                    .skip = args->skip,
-                                    .sample_every = args->every,
-                                    .shard = shard,
-                                    .shards = shards,
-                                    .checkpoint = args->checkpoint,
-                                    .checkpoint_seconds = seconds,
-                                    .image = args->image,
-                                    .skip_bad_samples = args->bad && strcmp(args->bad, "skip") == 0,
-                                    .max_iterations = args->max_iterations,
-                                    .threads = (uint32_t)args->threads,
-                                    .batch = (uint32_t)args->batch,
-                                    .progress = is_quiet() ? NULL : show_progress,
-                                    .fewer_threads = warn_of_fewer_threads,
-                                    .remark = warn_of_data};
+    *out = (struct tmk_run_options){
+        .data = {.sources = args->data.items,
+                 .n_sources = args->data.n,
+                 .dims = args->parsed_dims,
+                 .n_dims = args->dims.n,
+                 .recurrence = {args->feedback.items, args->feedback.n, args->reset},
+                 .limit = args->limit,
+                 .skip = args->skip,
+                 .every = args->every,
+                 .image = args->image,
+                 .skip_bad = args->bad && strcmp(args->bad, "skip") == 0,
+                 .batch = (uint32_t)args->batch},
+        .limits = {.threads = (uint32_t)args->threads, .iterations = args->max_iterations},
+        .notices = {.fewer_threads = warn_of_fewer_threads, .remark = warn_of_data},
+        .events.progress = is_quiet() ? NULL : show_progress,
+        .shard = {shard, shards},
+        .checkpoint = {args->checkpoint, seconds}};
     return true;
 }
 

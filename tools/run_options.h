@@ -7,6 +7,8 @@
 
 #include "command.h"
 
+enum { MAX_THREADS = 1024 }; /* that --threads takes */
+
 struct run_args {
     struct words data, dims, feedback;
     uint64_t limit, skip, every, threads, batch, max_iterations;
@@ -15,32 +17,33 @@ struct run_args {
 };
 
 #define RUN_DATA_HELP                                                                              \
-    "calibration data, as often as wanted; INPUT=SRC binds it to an input. SRC is FILE.npy, "      \
-    "FILE.npz, FILE.h5:/path, FILE.bin (float32 in the input's shape), a folder of ONNX test "     \
-    "sets, a folder of PNG and JPEG files (or one, or a FILE.txt that lists them), or - for .npy " \
-    "records on standard input"
+    "calibration data, one SRC for each input; INPUT=SRC names the input. SRC is FILE.npy, "       \
+    "FILE.npz, FILE.h5:/path, FILE.bin (float32 in the input's shape), a folder of input_N.pb "    \
+    "or of such folders (ONNX test sets), a folder of PNG and JPEG files (or one, or a FILE.txt "  \
+    "that lists them), or - for .npy records on standard input"
 #define RUN_IMAGE_HELP                                                                             \
-    "what is made of images: resize=SHORTER or WxH, crop=SIDE or WxH, color=rgb or bgr or grey, "  \
+    "how images are prepared: resize=SHORTER or WxH, crop=SIDE or WxH, color=rgb or bgr or grey, " \
     "scale=1/255, mean=R:G:B, std=R:G:B, layout=nchw or nhwc, type=float32 or uint8; joined by "   \
-    "commas, done in this order"
+    "commas, applied in this order"
 
 #define RUN_FEEDBACK_HELP                                                                          \
     "output OUT of one step is input IN of the next: states of recurrent models "                  \
     "and caches of decoders; repeat for each. At first IN is its --data, or zeros"
 #define RUN_RESET_HELP                                                                             \
-    "where a sequence begins and states start anew: never (default), every=N samples, or source: " \
+    "where a sequence begins and states are reset: never (default), every=N samples, or source: "  \
     "the data's first axis counts sequences, the next their samples; each record of a stream is "  \
     "a sequence"
 #define MAX_ITERATIONS_ROW(target)                                                                 \
     {                                                                                              \
         "max-iterations", 0, OPTION_COUNT, "N",                                                    \
-            "how often bodies of loops and branches may run for one batch, all "                   \
-            "together (default: 10000000)",                                                        \
+            "most runs of loop and branch bodies for one batch, in total "                         \
+            "(default: 10000000)",                                                                 \
             &(target)                                                                              \
     }
 #define RUN_BATCH_HELP                                                                             \
-    "samples a call where the batch is free (default: 1; of a small model, or one of many "        \
-    "weights, as many, up to 32, as make a call worth it; `tidemark run`: 1)"
+    "samples a call where the batch is free (default: 1; up to 32 for small models and for "       \
+    "models "                                                                                      \
+    "with many weights; `tidemark run`: 1)"
 
 /* Rows for an option table. `args` is a struct run_args. */
 #define RUN_OPTION_ROWS(args)                                                                        \
@@ -51,7 +54,7 @@ struct run_args {
          0,                                                                                          \
          OPTION_TEXT,                                                                                \
          "WHAT",                                                                                     \
-         "stop (default) at a file that can't be read, or skip it: count and list it",               \
+         "stop (default) at a file that cannot be read, or skip it: count and list it",              \
          &(args).bad},                                                                               \
         {"dim", 0, OPTION_TEXTS, "NAME=N", "a free dimension of the model must be N", &(args).dims}, \
         {"feedback", 0, OPTION_TEXTS, "OUT=IN", RUN_FEEDBACK_HELP, &(args).feedback},                \
@@ -70,8 +73,8 @@ struct run_args {
         "batch", 'b', OPTION_COUNT, "N", RUN_BATCH_HELP, &(args).batch                               \
     }
 
-/* The options as the library wants them, with progress shown; more words of data may stand among
- * `rest` from position `from` on. False after saying what is wrong, with the exit status. */
+/* The library's options, with progress shown; more words of data may be among
+ * `rest` from position `from` on. False after an error message, with the exit status. */
 bool make_run_options(const struct command *command, struct run_args *args,
                       const struct words *rest, size_t from, struct tmk_run_options *out,
                       int *exit_status);

@@ -2,6 +2,7 @@
 #include "show.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static void shape_text(const struct tmk_profile_tensor *tensor, char *out, size_
         strcat(out, " …");
 }
 
-void sparkline(const struct tmk_stats *stats, double lo, double hi, char out[SPARK_BYTES]) {
+void draw_sparkline(const struct tmk_stats *stats, double lo, double hi, char out[SPARK_BYTES]) {
     static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     double cells[SPARK_CELLS], most = 0;
     out[0] = '\0';
@@ -101,7 +102,7 @@ struct cells {
 static void put_floats(const struct tmk_stats *stats, struct cells *cells) {
     struct tmk_summary s;
     tmk_stats_summary(stats, &s);
-    sparkline(stats, (double)s.min, (double)s.max, cells->text[HISTOGRAM]);
+    draw_sparkline(stats, (double)s.min, (double)s.max, cells->text[HISTOGRAM]);
     if (s.finite) {
         snprintf(cells->text[MIN], 32, "%.5g", (double)s.min);
         snprintf(cells->text[MAX], 32, "%.5g", (double)s.max);
@@ -184,6 +185,26 @@ void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint3
 
 /* ---- one value ---- */
 
+void print_entry(const char *label, const char *fmt, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    print_wrapped(text, printf("  %-18s ", label), 21);
+}
+
+void print_item(int *used, const char *fmt, ...) {
+    char text[64];
+    va_list args;
+    va_start(args, fmt);
+    const int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (*used + 1 + n > 80)
+        *used = printf("\n%20s", "") - 1;
+    *used += printf(" %s", text);
+}
+
 static void print_where(const char *label, float value, struct tmk_where at) {
     printf("  %-18s %.9g", label, (double)value);
     if (at.sample != TMK_NOWHERE)
@@ -217,28 +238,31 @@ static void print_statistics(const struct tmk_stats *stats) {
     struct tmk_summary s;
     char spark[SPARK_BYTES];
     tmk_stats_summary(stats, &s);
-    printf("  %-18s %llu elements in %llu samples\n", "count", (unsigned long long)s.count,
-           (unsigned long long)s.samples);
+    print_entry("count", "%llu elements in %llu samples", (unsigned long long)s.count,
+                (unsigned long long)s.samples);
     if (s.finite) {
         print_where("min", s.min, s.min_at);
         print_where("max", s.max, s.max_at);
-        printf("  %-18s %.9g\n  %-18s %.9g", "mean", s.mean, "std", s.std);
-        if (!tmk_summary_std_is_close(&s))
-            printf(" (estimated; between %.9g and %.9g)", s.std_lo, s.std_hi);
-        printf("\n  %-18s %.17g\n", "sum", s.sum);
+        print_entry("mean", "%.9g", s.mean);
+        if (tmk_summary_std_is_close(&s))
+            print_entry("std", "%.9g", s.std);
+        else
+            print_entry("std", "%.9g (estimated; between %.9g and %.9g)", s.std, s.std_lo,
+                        s.std_hi);
+        print_entry("sum", "%.17g", s.sum);
     }
-    printf("  %-18s %llu (%llu of them -0), %llu negative, %llu denormal\n", "zeros",
-           (unsigned long long)s.zeros, (unsigned long long)s.negative_zeros,
-           (unsigned long long)s.negatives, (unsigned long long)s.denormals);
-    printf("  %-18s %llu NaN, %llu +inf, %llu -inf\n", "not finite", (unsigned long long)s.nan,
-           (unsigned long long)s.posinf, (unsigned long long)s.neginf);
+    print_entry("zeros", "%llu (%llu of them -0), %llu negative, %llu denormal",
+                (unsigned long long)s.zeros, (unsigned long long)s.negative_zeros,
+                (unsigned long long)s.negatives, (unsigned long long)s.denormals);
+    print_entry("not finite", "%llu NaN, %llu +inf, %llu -inf", (unsigned long long)s.nan,
+                (unsigned long long)s.posinf, (unsigned long long)s.neginf);
     if (s.excluded)
-        printf("  %-18s %llu\n", "excluded", (unsigned long long)s.excluded);
+        print_entry("excluded", "%llu", (unsigned long long)s.excluded);
     if (s.first_nonfinite.sample != TMK_NOWHERE)
-        printf("  %-18s sample %llu, element %llu\n", "first not finite",
-               (unsigned long long)s.first_nonfinite.sample,
-               (unsigned long long)s.first_nonfinite.index);
-    sparkline(stats, (double)s.min, (double)s.max, spark);
+        print_entry("first not finite", "sample %llu, element %llu",
+                    (unsigned long long)s.first_nonfinite.sample,
+                    (unsigned long long)s.first_nonfinite.index);
+    draw_sparkline(stats, (double)s.min, (double)s.max, spark);
     if (spark[0])
         printf("  %-18s %s  %u bins used\n", "histogram", spark, s.bins_used);
     print_quantiles(stats);
@@ -249,27 +273,29 @@ static void print_flags(const struct tmk_profile_tensor *tensor,
                         const struct tmk_nonfinite *nonfinite) {
     struct tmk_flags flags;
     if (nonfinite && !nonfinite->n_from)
-        printf("  %-18s NaN or infinity begins here: no operand had any before\n", "warning");
-    for (uint32_t i = 0; nonfinite && i < nonfinite->n_from; i++)
-        printf("%s p%u%s", i ? "," : "  warning            has its NaN or infinity from",
-               nonfinite->from[i], i + 1 == nonfinite->n_from ? "\n" : "");
+        print_entry("warning", "NaN or infinity begins here: no operand had any before");
+    if (nonfinite && nonfinite->n_from) {
+        int used = printf("  %-18s inherits NaN or infinity from", "warning");
+        for (uint32_t i = 0; i < nonfinite->n_from; i++)
+            print_item(&used, "p%u%s", nonfinite->from[i], i + 1 < nonfinite->n_from ? "," : "\n");
+    }
     if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
         return;
     if (flags.constant)
-        printf("  %-18s constant: one number all the time\n", "warning");
+        print_entry("warning", "constant: one number all the time");
     if (flags.dead_channels)
-        printf("  %-18s %zu of %zu channels were 0 all the time\n", "warning", flags.dead_channels,
-               flags.channels);
+        print_entry("warning", "%zu of %zu channels are 0 in all samples", flags.dead_channels,
+                    flags.channels);
     if (flags.saturated)
-        printf("  %-18s saturated: at least %llu elements are min, %llu are max\n", "warning",
-               (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);
+        print_entry("warning", "saturated: at least %llu elements are min, %llu are max",
+                    (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);
     if (flags.min_is)
-        printf("  %-18s min is %s\n", "warning", flags.min_is);
+        print_entry("warning", "min is %s", flags.min_is);
     if (flags.max_is)
-        printf("  %-18s max is %s\n", "warning", flags.max_is);
+        print_entry("warning", "max is %s", flags.max_is);
     if (flags.at_spike)
-        printf("  %-18s at least %llu elements are %.9g\n", "warning",
-               (unsigned long long)flags.at_spike, (double)flags.spike);
+        print_entry("warning", "at least %llu elements are %.9g",
+                    (unsigned long long)flags.at_spike, (double)flags.spike);
 }
 
 /* How often it was seen: of a branch, how often that was taken; of a loop's body, all rounds
@@ -280,9 +306,9 @@ static void print_runs(const struct tmk_profile_tensor *tensor) {
     if (tensor->kind == TMK_PROFILE_WEIGHT)
         return;
     if (tensor->stats)
-        tmk_stats_facts(tensor->stats, &s);
-    printf("  %-18s %llu times in %llu samples\n", "seen", (unsigned long long)s.updates,
-           (unsigned long long)s.samples);
+        tmk_stats_quick_summary(tensor->stats, &s);
+    print_entry("seen", "%llu times in %llu samples", (unsigned long long)s.updates,
+                (unsigned long long)s.samples);
 }
 
 static void print_text(const char *what, const char *text) {
@@ -291,22 +317,26 @@ static void print_text(const char *what, const char *text) {
     putchar('\n');
 }
 
+/* A name that does not fit behind the rest stands on a line of its own. */
 static void print_end(const char *what, const char *end, uint32_t number, const char *op,
                       const char *node) {
-    printf("  %-18s %s %u of ", what, end, number);
+    const int used = printf("  %-18s %s %u of ", what, end, number) + text_cells(op);
     put_escaped(stdout, op);
-    fputs(" '", stdout);
+    if (used + text_cells(node) + 3 > 80)
+        printf("\n%21s'", "");
+    else
+        fputs(" '", stdout);
     put_escaped(stdout, node);
     fputs("'\n", stdout);
 }
 
 static void print_ends(const struct tmk_profile_tensor *tensor) {
     if (tensor->has_producer)
-        print_end("made by", "output", tensor->producer.output, tensor->producer.op,
+        print_end("produced by", "output", tensor->producer.output, tensor->producer.op,
                   tensor->producer.node);
     for (uint32_t i = 0; i < tensor->n_consumers; i++)
-        print_end(i ? "" : "read by", "input", tensor->consumers[i].input, tensor->consumers[i].op,
-                  tensor->consumers[i].node);
+        print_end(i ? "" : "consumed by", "input", tensor->consumers[i].input,
+                  tensor->consumers[i].op, tensor->consumers[i].node);
 }
 
 void show_value(const struct tmk_profile *profile, const struct tmk_profile_tensor *tensor) {
@@ -317,14 +347,15 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
     shape_text(tensor, shape, sizeof shape);
     printf("p%u ", tensor->id);
     print_name(tensor->name, text_cells(tensor->name));
-    printf("\n  %-18s %s, %s, %s%s\n", "is", tmk_profile_kind_name(tensor->kind),
-           tmk_profile_status_name(tensor->status), tmk_dtype_name(tensor->dtype), shape);
+    putchar('\n');
+    print_entry("is", "%s, %s, %s%s", tmk_profile_kind_name(tensor->kind),
+                tmk_profile_status_name(tensor->status), tmk_dtype_name(tensor->dtype), shape);
     if (tensor->origin != tensor->dtype)
-        printf("  %-18s %s\n", "type in the file", tmk_dtype_name(tensor->origin));
+        print_entry("type in the file", "%s", tmk_dtype_name(tensor->origin));
     if (tensor->path[0])
         print_text("inside", tensor->path);
-    printf("  %-18s %016llx, number %u of its kind\n", "fingerprint",
-           (unsigned long long)tensor->fingerprint, tensor->ordinal);
+    print_entry("fingerprint", "%016llx, number %u of its kind",
+                (unsigned long long)tensor->fingerprint, tensor->ordinal);
     print_ends(tensor);
     print_runs(tensor);
     const struct tmk_nonfinite *own = nonfinite_of(nonfinite, n, tensor->id);
@@ -338,9 +369,9 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
     if (tensor->stats)
         print_tops(tensor);
     if (tensor->has_int_stats && tensor->int_stats.count)
-        printf("  %-18s %llu elements, %lld to %lld, %llu zeros\n", "integers",
-               (unsigned long long)tensor->int_stats.count, (long long)tensor->int_stats.min,
-               (long long)tensor->int_stats.max, (unsigned long long)tensor->int_stats.zeros);
+        print_entry("integers", "%llu elements, %lld to %lld, %llu zeros",
+                    (unsigned long long)tensor->int_stats.count, (long long)tensor->int_stats.min,
+                    (long long)tensor->int_stats.max, (unsigned long long)tensor->int_stats.zeros);
 }
 
 /* ---- JSON ---- */
@@ -369,11 +400,11 @@ static void print_json_flags(const struct tmk_profile_tensor *tensor,
         printf(", \"channels\": %zu, \"dead_channels\": %zu", flags.channels, flags.dead_channels);
 }
 
-static void print_json_tops(const struct tmk_tops *tops) {
-    const struct tmk_top *const ends[] = {tops->min, tops->max};
-    for (int end = 0; end < 2 && tops->n; end++) {
+static void print_json_tops(const struct tmk_topk *topk) {
+    const struct tmk_topk_entry *const ends[] = {topk->min, topk->max};
+    for (int end = 0; end < 2 && topk->n; end++) {
         printf("%s", end ? ", \"max\": [" : ", \"top_samples\": {\"min\": [");
-        for (uint32_t i = 0; i < tops->n; i++)
+        for (uint32_t i = 0; i < topk->n; i++)
             printf("%s{\"value\": %.9g, \"sample\": %llu}", i ? ", " : "",
                    (double)ends[end][i].value, (unsigned long long)ends[end][i].sample);
         printf("%s", end ? "]}" : "]");
@@ -396,7 +427,7 @@ static void print_json_figures(const struct tmk_profile_tensor *tensor) {
                (double)s.max, s.mean, s.std);
     if (s.finite && !tmk_summary_std_is_close(&s))
         printf(", \"std_bracket\": {\"low\": %.17g, \"high\": %.17g}", s.std_lo, s.std_hi);
-    print_json_tops(&tensor->tops);
+    print_json_tops(&tensor->topk);
 }
 
 void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n) {

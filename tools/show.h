@@ -19,17 +19,22 @@ TMK_NODISCARD enum tmk_status show_nodes(const struct tmk_profile *profile, cons
 TMK_NODISCARD enum tmk_status show_outliers(const struct tmk_profile *profile,
                                             const uint32_t *chosen, uint32_t n, uint64_t most,
                                             bool json, struct tmk_diag *diag);
-/* How many samples the chosen values' ranges needed. TMK_NOTFOUND: the profile can't tell. */
+/* How many samples the chosen values' ranges needed. TMK_NOTFOUND: the profile lacks per-sample
+ * data. */
 TMK_NODISCARD enum tmk_status show_convergence(const struct tmk_profile *profile,
                                                const uint32_t *chosen, uint32_t n, bool json,
                                                struct tmk_diag *diag);
 
+/* One line of what is known of a value; wrapped at 80 characters. */
+void print_entry(const char *label, const char *fmt, ...) TMK_PRINTF(2, 3);
+/* A blank and an item of a list behind `*used` characters, or on a line of its own. */
+void print_item(int *used, const char *fmt, ...) TMK_PRINTF(2, 3);
 /* The samples in which one value reaches furthest, and its range without the worst of them. */
 void print_tops(const struct tmk_profile_tensor *tensor);
 
 enum { SPARK_CELLS = 16, SPARK_BYTES = SPARK_CELLS * 4 + 1 };
 /* A histogram from lo to hi, a block of eight heights a cell; "" where lo < hi does not hold or
  * there is no histogram. */
-void sparkline(const struct tmk_stats *stats, double lo, double hi, char out[SPARK_BYTES]);
+void draw_sparkline(const struct tmk_stats *stats, double lo, double hi, char out[SPARK_BYTES]);
 
 #endif

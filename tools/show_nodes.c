@@ -7,7 +7,7 @@
 #include "show.h"
 #include "table.h"
 
-/* A node, told by its name and operator; a nameless one, which only its results tell of, has no
+/* A node, identified by name and operator; a nameless one, known by its results only, has no
  * inputs here. */
 struct node {
     const char *name, *op, *domain;
@@ -18,12 +18,12 @@ static bool is_node(const struct node *node, const char *name, const char *op) {
     return !node->result && strcmp(node->name, name) == 0 && strcmp(node->op, op) == 0;
 }
 
-static bool makes(const struct node *node, const struct tmk_profile_tensor *t) {
+static bool is_output_of(const struct node *node, const struct tmk_profile_tensor *t) {
     return t->has_producer &&
            (node->result ? node->result == t : is_node(node, t->producer.node, t->producer.op));
 }
 
-/* Each node once, in the order of the first value that tells of it. nodes: room for n. */
+/* Each node once, in the order of its first value. nodes: space for n. */
 static size_t list_nodes(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
                          struct node *nodes) {
     size_t used = 0;
@@ -45,7 +45,7 @@ static size_t list_nodes(const struct tmk_profile *profile, const uint32_t *chos
 static bool range_of(const struct tmk_profile_tensor *t, double *min, double *max) {
     struct tmk_summary s = {0};
     if (t->stats)
-        tmk_stats_facts(t->stats, &s);
+        tmk_stats_quick_summary(t->stats, &s);
     *min = t->stats ? (double)s.min : (double)t->int_stats.min;
     *max = t->stats ? (double)s.max : (double)t->int_stats.max;
     return t->stats ? s.finite > 0 : t->has_int_stats && t->int_stats.count > 0;
@@ -90,7 +90,7 @@ static void each_output(const struct tmk_profile *profile, const struct node *no
     bool first = true;
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
         const struct tmk_profile_tensor *t = &profile->tensors[i];
-        if (!makes(node, t))
+        if (!is_output_of(node, t))
             continue;
         if (json)
             put_port(t->producer.output, t, first);

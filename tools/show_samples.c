@@ -18,7 +18,7 @@ static bool has_samples(const struct tmk_profile_tensor *t) {
 
 /* By how much its furthest samples exceed the others. */
 static bool can_tell(const struct tmk_profile_tensor *t) {
-    return has_samples(t) || t->tops.n;
+    return has_samples(t) || t->topk.n;
 }
 
 static enum tmk_status no_memory(struct tmk_diag *diag) {
@@ -63,37 +63,37 @@ static struct culprit *culprit_of(struct culprits *all, uint64_t sample) {
     return &all->items[all->n++];
 }
 
-static struct tmk_tops tops_of(const struct tmk_profile *profile,
+static struct tmk_topk tops_of(const struct tmk_profile *profile,
                                const struct tmk_profile_tensor *t) {
-    struct tmk_tops tops = {0};
+    struct tmk_topk topk = {0};
     if (!has_samples(t))
-        return t->tops;
+        return t->topk;
     for (uint64_t i = 0; i < t->n_samples; i++) {
-        const struct tmk_extent extent = {t->sample_min[i], t->sample_max[i], false, false};
-        tmk_tops_take(&tops, profile->ledger.first_sample + i, &extent);
+        const struct tmk_minmax range = {t->sample_min[i], t->sample_max[i], false, false};
+        tmk_topk_add(&topk, profile->ledger.first_sample + i, &range);
     }
-    return tops;
+    return topk;
 }
 
 /* How much wider the range is by this sample; NAN: the others have none. */
-static double widening(const struct tmk_tops *tops, uint64_t sample) {
+static double range_growth(const struct tmk_topk *topk, uint64_t sample) {
     float min, max;
-    if (!tmk_tops_without(tops, sample, &min, &max) || !(min < max))
+    if (!tmk_topk_without(topk, sample, &min, &max) || !(min < max))
         return NAN;
-    return ((double)tops->max[0].value - (double)tops->min[0].value) / ((double)max - (double)min) -
+    return ((double)topk->max[0].value - (double)topk->min[0].value) / ((double)max - (double)min) -
            1;
 }
 
-static bool blame(struct culprits *all, const struct tmk_profile_tensor *t, enum end end,
-                  const struct tmk_tops *tops) {
-    const struct tmk_top *top = end == MIN ? tops->min : tops->max;
-    if (top[0].value == top[1].value) /* nobody's own */
+static bool add_sample(struct culprits *all, const struct tmk_profile_tensor *t, enum end end,
+                       const struct tmk_topk *topk) {
+    const struct tmk_topk_entry *top = end == MIN ? topk->min : topk->max;
+    if (top[0].value == top[1].value) /* reached by more than one sample */
         return true;
     struct culprit *c = culprit_of(all, top[0].sample);
     if (!c)
         return false;
     c->extremes++;
-    double widens = widening(tops, top[0].sample);
+    double widens = range_growth(topk, top[0].sample);
     if (isnan(widens) || c->widens >= widens)
         return true;
     c->widens = widens;
@@ -107,36 +107,36 @@ static bool blame(struct culprits *all, const struct tmk_profile_tensor *t, enum
 
 static bool blame_samples(struct culprits *all, const struct tmk_profile *profile,
                           const struct tmk_profile_tensor *t) {
-    const struct tmk_tops tops = tops_of(profile, t);
-    if (tops.n < 2)
+    const struct tmk_topk topk = tops_of(profile, t);
+    if (topk.n < 2)
         return true; /* one sample, or none: there is nothing to compare */
-    return blame(all, t, MIN, &tops) && blame(all, t, MAX, &tops);
+    return add_sample(all, t, MIN, &topk) && add_sample(all, t, MAX, &topk);
 }
 
-static void print_end(const char *label, const struct tmk_top *top, uint32_t n) {
-    printf("  %-18s", label);
+static void print_end(const char *label, const struct tmk_topk_entry *top, uint32_t n) {
+    int used = printf("  %-18s", label);
     for (uint32_t i = 0; i < n; i++)
-        printf("%s %.6g in %" PRIu64, i ? "," : "", (double)top[i].value, top[i].sample);
-    putchar('\n');
+        print_item(&used, "%.6g in %" PRIu64 "%s", (double)top[i].value, top[i].sample,
+                   i + 1 < n ? "," : "\n");
 }
 
 void print_tops(const struct tmk_profile_tensor *t) {
-    const struct tmk_tops *tops = &t->tops;
+    const struct tmk_topk *topk = &t->topk;
     float min, max;
-    if (!tops->n) {
+    if (!topk->n) {
         if (t->n_sources)
-            printf("  %-18s follow from those of p%" PRIu32 "%s\n", "top samples", t->sources[0],
-                   t->n_sources > 1 ? " and the others that it derives from" : "");
+            print_entry("top samples", "follow from those of p%" PRIu32 "%s", t->sources[0],
+                        t->n_sources > 1 ? " and the others that it derives from" : "");
         return;
     }
-    print_end("least, by sample", tops->min, tops->n);
-    print_end("most, by sample", tops->max, tops->n);
-    uint64_t low = tops->min[0].sample, high = tops->max[0].sample;
-    double by_low = widening(tops, low), by_high = widening(tops, high);
+    print_end("min, by sample", topk->min, topk->n);
+    print_end("max, by sample", topk->max, topk->n);
+    uint64_t low = topk->min[0].sample, high = topk->max[0].sample;
+    double by_low = range_growth(topk, low), by_high = range_growth(topk, high);
     uint64_t worst = !(by_high > by_low) && !isnan(by_low) ? low : high;
-    if (tmk_tops_without(tops, worst, &min, &max))
-        printf("  %-18s [%.6g, %.6g] without sample %" PRIu64 "\n", "range", (double)min,
-               (double)max, worst);
+    if (tmk_topk_without(topk, worst, &min, &max))
+        print_entry("range", "[%.6g, %.6g] without sample %" PRIu64, (double)min, (double)max,
+                    worst);
 }
 
 /* Only the places of the extremes are there. */
@@ -281,8 +281,8 @@ static uint64_t count_ran(const struct tmk_profile *profile, const uint32_t *cho
     return ran;
 }
 
-static bool settle(const struct tmk_profile_tensor *t, const uint64_t *number,
-                   struct settled *out) {
+static bool find_convergence(const struct tmk_profile_tensor *t, const uint64_t *number,
+                             struct settled *out) {
     float min = INFINITY, max = -INFINITY;
     for (uint64_t s = 0; s < t->n_samples; s++) {
         min = t->sample_min[s] < min ? t->sample_min[s] : min;
@@ -321,7 +321,7 @@ static int by_count(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The smallest number that at least this share of the values needed no more than. */
+/* The smallest count that is enough for this share of the values. */
 static void find_quantiles(const struct settled *settled, uint32_t n, uint64_t *sorted,
                            uint64_t out[TOLERANCES][QUANTILES]) {
     for (int k = 0; k < TOLERANCES; k++) {
@@ -392,7 +392,7 @@ enum tmk_status show_convergence(const struct tmk_profile *profile, const uint32
         uint64_t ran = count_ran(profile, chosen, n, number, span);
         for (uint32_t i = 0; i < n; i++)
             if (has_samples(&profile->tensors[chosen[i]]))
-                values += settle(&profile->tensors[chosen[i]], number, &settled[values]);
+                values += find_convergence(&profile->tensors[chosen[i]], number, &settled[values]);
         qsort(settled, values, sizeof *settled, slowest_first);
         find_quantiles(settled, values, sorted, summary);
         if (json)

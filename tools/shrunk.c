@@ -18,14 +18,14 @@ struct line {
     size_t len;
 };
 
-static void append(struct line *line, const char *text, size_t len) {
+static void append_text(struct line *line, const char *text, size_t len) {
     if (len > sizeof line->text - line->len)
         len = sizeof line->text - line->len;
     memcpy(line->text + line->len, text, len);
     line->len += len;
 }
 
-static const char *number(const char *at, uintptr_t *out) {
+static const char *parse_number(const char *at, uintptr_t *out) {
     static const char digits[] = "0123456789abcdef";
     const char *digit;
     for (*out = 0; *at && (digit = strchr(digits, *at)); at++)
@@ -37,9 +37,9 @@ static const char *number(const char *at, uintptr_t *out) {
  * in no file. */
 static const char *path_around(const char *mapping, uintptr_t address) {
     uintptr_t begin, end = 0;
-    const char *at = number(mapping, &begin);
+    const char *at = parse_number(mapping, &begin);
     if (*at == '-')
-        at = number(at + 1, &end);
+        at = parse_number(at + 1, &end);
     return *at == ' ' && begin <= address && address < end ? strchr(at, '/') : NULL;
 }
 
@@ -67,12 +67,12 @@ static const char *file_at(uintptr_t address, struct line *mapping) {
 static void append_path(struct line *line, const char *path) {
     for (; *path; path++) {
         if (logs_json() && (*path == '"' || *path == '\\'))
-            append(line, "\\", 1);
-        append(line, path, 1);
+            append_text(line, "\\", 1);
+        append_text(line, path, 1);
     }
 }
 
-static void tell(int number, siginfo_t *info, void *context) {
+static void report_and_exit(int number, siginfo_t *info, void *context) {
     (void)context;
     static const char what[] =
         ": cannot be read any more: it has become shorter, or its disk fails";
@@ -85,17 +85,17 @@ static void tell(int number, siginfo_t *info, void *context) {
         signal(number, SIG_DFL); /* and it happens again */
         return;
     }
-    append(&line, logs_json() ? begin_json : begin, strlen(logs_json() ? begin_json : begin));
+    append_text(&line, logs_json() ? begin_json : begin, strlen(logs_json() ? begin_json : begin));
     append_path(&line, path);
-    append(&line, what, sizeof what - 1);
-    append(&line, logs_json() ? "\"}\n" : "\n", logs_json() ? 3 : 1);
+    append_text(&line, what, sizeof what - 1);
+    append_text(&line, logs_json() ? "\"}\n" : "\n", logs_json() ? 3 : 1);
     drop_progress();
     (void)!write(STDERR_FILENO, line.text, line.len);
     _exit(EXIT_BAD_INPUT);
 }
 
 void watch_for_shrinking(void) {
-    struct sigaction action = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO};
+    struct sigaction action = {.sa_sigaction = report_and_exit, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
 }

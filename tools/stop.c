@@ -10,7 +10,7 @@
 
 static atomic_int asked; /* the signal; 0: none */
 
-static void ask(int number) {
+static void request_stop(int number) {
     int none = 0;
     if (!atomic_compare_exchange_strong(&asked, &none, number))
         die_of_signal(number);
@@ -19,7 +19,7 @@ static void ask(int number) {
 void watch_for_stop(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction action = {.sa_handler = ask, .sa_flags = SA_RESTART}, before;
+        struct sigaction action = {.sa_handler = request_stop, .sa_flags = SA_RESTART}, before;
         sigemptyset(&action.sa_mask);
         if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(numbers[i], &action, NULL);
@@ -33,5 +33,5 @@ bool stop_was_asked(void *context) {
 
 int stop_exit_status(void) {
     int number = atomic_load(&asked);
-    return EXIT_BY_SIGNAL + (number ? number : SIGTERM); /* another rank was asked */
+    return EXIT_BY_SIGNAL + (number ? number : SIGTERM); /* another rank got the signal */
 }

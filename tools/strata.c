@@ -7,7 +7,7 @@
 
 enum { STRATA_SAID = 20 };
 
-static enum tmk_status fail(struct tmk_diag *diag, enum tmk_status status, const char *text) {
+static enum tmk_status fail_with(struct tmk_diag *diag, enum tmk_status status, const char *text) {
     diag->status = status;
     snprintf(diag->text, sizeof diag->text, "%s", text);
     return status;
@@ -50,7 +50,7 @@ static enum tmk_status check_file(const char *file, const char *label, const str
         return tmk_profile_can_write(file, diag);
     snprintf(text, sizeof text, "%s names %s, where the profile of the stratum '%s' goes", same,
              file, label);
-    return fail(diag, TMK_ARGUMENT, text);
+    return fail_with(diag, TMK_ARGUMENT, text);
 }
 
 typedef enum tmk_status each_file(struct strata *strata, const char *file, const char *label,
@@ -62,14 +62,14 @@ static enum tmk_status for_each_file(struct strata *strata, const char *label, e
     for (size_t i = 0; status == TMK_OK && i < strata->outputs->n; i++) {
         char *file = file_of(strata->outputs->items[i], label);
         status = file ? call(strata, file, label, context, diag)
-                      : fail(diag, TMK_NOMEM, "out of memory");
+                      : fail_with(diag, TMK_NOMEM, "out of memory");
         free(file);
     }
     return status;
 }
 
-static enum tmk_status check(struct strata *strata, const char *file, const char *label,
-                             const void *context, struct tmk_diag *diag) {
+static enum tmk_status check_name(struct strata *strata, const char *file, const char *label,
+                                  const void *context, struct tmk_diag *diag) {
     return check_file(file, label, strata->outputs, context, diag);
 }
 
@@ -78,19 +78,20 @@ static enum tmk_status write_file(struct strata *strata, const char *file, const
     const struct tmk_profile *profile = context;
     enum tmk_status status = tmk_profile_write(profile, file, diag);
     if (status == TMK_OK && strata->written < STRATA_SAID)
-        remark("stratum '%s': %llu sample%s, wrote %s", label,
-               (unsigned long long)profile->ledger.run, profile->ledger.run == 1 ? "" : "s", file);
+        print_remark("stratum '%s': %llu sample%s, wrote %s", label,
+                     (unsigned long long)profile->ledger.run, profile->ledger.run == 1 ? "" : "s",
+                     file);
     return status;
 }
 
-/* For tmk_strata_options.take. */
-static enum tmk_status take(void *context, const char *label, const struct tmk_profile *profile,
-                            struct tmk_diag *diag) {
+/* For tmk_strata_options. */
+static enum tmk_status write_stratum(void *context, const char *label,
+                                     const struct tmk_profile *profile, struct tmk_diag *diag) {
     struct strata *strata = context;
     end_progress();
     enum tmk_status status = for_each_file(strata, label, write_file, profile, diag);
     if (status == TMK_OK && strata->written++ == STRATA_SAID)
-        remark("more strata are written and not listed");
+        print_remark("more strata are written and not listed");
     return status;
 }
 
@@ -102,15 +103,15 @@ enum tmk_status open_strata(struct strata *out, const char *path, const struct w
     enum tmk_status status = tmk_strata_read(path, &strata.labels, diag);
     uint32_t n = status == TMK_OK ? tmk_strata_count(strata.labels) : 0;
     for (uint32_t i = 0; status == TMK_OK && i < n; i++)
-        status = for_each_file(&strata, tmk_strata_label(strata.labels, i), check,
-                               options->checkpoint, diag);
+        status = for_each_file(&strata, tmk_strata_label(strata.labels, i), check_name,
+                               options->checkpoint.path, diag);
     if (status != TMK_OK) {
         close_strata(&strata);
         return status;
     }
     *out = strata;
-    out->options = (struct tmk_strata_options){strata.labels, take, out};
-    options->strata = &out->options;
+    options->data.strata = strata.labels;
+    options->strata = (struct tmk_strata_options){write_stratum, out};
     return TMK_OK;
 }
 

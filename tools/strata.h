@@ -11,7 +11,6 @@
 struct strata {
     struct tmk_strata *labels;
     const struct words *outputs;
-    struct tmk_strata_options options;
     uint32_t written;
 };
 

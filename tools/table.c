@@ -101,7 +101,7 @@ static int line_width(const struct table *table) {
     return width;
 }
 
-static void shrink(struct table *table) {
+static void shrink_columns(struct table *table) {
     for (size_t i = 0; i < table->n; i++) {
         const struct table_column *column = &table->columns[i];
         const int excess = line_width(table) - table->room;
@@ -118,7 +118,7 @@ static void leave_out(struct table *table) {
                 table->widths[i] = 0;
 }
 
-static void widen(struct table *table) {
+static void grow_columns(struct table *table) {
     for (size_t i = 0; i < table->n; i++) {
         const int spare = table->room - line_width(table);
         const int most = table->columns[i].width - table->widths[i];
@@ -154,9 +154,9 @@ void table_begin(struct table *table, const struct table_column *columns, size_t
         titles[i] = i < n ? columns[i].title : "";
     }
     if (table->room) {
-        shrink(table);
+        shrink_columns(table);
         leave_out(table);
-        widen(table);
+        grow_columns(table);
     }
     table_row(table, titles, HUE_BOLD);
 }

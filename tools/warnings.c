@@ -35,7 +35,7 @@ static void remark_on_nonfinite(const struct tmk_profile *profile) {
     const struct tmk_profile_tensor *t = tmk_profile_by_id(profile, all[first].id);
     struct tmk_summary s;
     char what[512], more[96] = "";
-    tmk_stats_facts(t->stats, &s);
+    tmk_stats_quick_summary(t->stats, &s);
     if (began > 1)
         snprintf(more, sizeof more, "; more begins in %" PRIu32 " other%s", began - 1,
                  began == 2 ? "" : "s");
@@ -55,8 +55,8 @@ struct example {
     uint32_t n; /* it and the others */
 };
 
-static void count(struct example *example, bool is, const struct tmk_profile_tensor *tensor,
-                  const struct tmk_flags *flags) {
+static void count_example(struct example *example, bool is, const struct tmk_profile_tensor *tensor,
+                          const struct tmk_flags *flags) {
     if (is && !example->n++) {
         example->tensor = tensor;
         example->flags = *flags;
@@ -67,7 +67,7 @@ static void remark_on_sentinels(const struct example *like) {
     const struct tmk_profile_tensor *t = like->tensor;
     struct tmk_summary s;
     char more[48] = "", exclude[64] = "";
-    tmk_stats_facts(t->stats, &s);
+    tmk_stats_quick_summary(t->stats, &s);
     float value = like->flags.min_is ? s.min : s.max;
     if (like->n > 1)
         snprintf(more, sizeof more, ", and %" PRIu32 " more value%s like it", like->n - 1,
@@ -87,8 +87,8 @@ static void remark_on_flags(const struct tmk_profile *profile) {
         struct tmk_flags flags;
         if (t->kind == TMK_PROFILE_WEIGHT || tmk_profile_flags(t, &flags, NULL) != TMK_OK)
             continue;
-        count(&sentinel, flags.min_is || flags.max_is, t, &flags);
-        count(&spike, flags.at_spike && !flags.saturated, t, &flags);
+        count_example(&sentinel, flags.min_is || flags.max_is, t, &flags);
+        count_example(&spike, flags.at_spike && !flags.saturated, t, &flags);
         saturated += flags.saturated;
         with_dead += !flags.constant && flags.dead_channels > 0;
         dead += flags.constant ? 0 : flags.dead_channels;
@@ -125,13 +125,14 @@ void remark_on_meter(const struct tmk_meter *meter, bool stable) {
     uint64_t from = tmk_meter_offered(meter, before), to = tmk_meter_offered(meter, last);
     uint32_t n = tmk_meter_moved(meter, before, last, STILL_MOVING, &worst);
     if (stable)
-        remark("stable: enough after %" PRIu64 " samples", to);
+        print_remark("stable: enough after %" PRIu64 " samples", to);
     if (worst.share > 0)
-        remark("from %" PRIu64 " to %" PRIu64 " samples, thresholds of %" PRIu32 " of %" PRIu32
-               " values moved by more than %g %% of their range; most that of p%" PRIu32
-               " '%s': its %s by %.2g %%",
-               from, to, n, tmk_meter_values(meter, last), 100 * STILL_MOVING, worst.id, worst.name,
-               worst.threshold, 100 * worst.share);
+        print_remark("from %" PRIu64 " to %" PRIu64 " samples, thresholds of %" PRIu32
+                     " of %" PRIu32
+                     " values moved by more than %g %% of their range; most that of p%" PRIu32
+                     " '%s': its %s by %.2g %%",
+                     from, to, n, tmk_meter_values(meter, last), 100 * STILL_MOVING, worst.id,
+                     worst.name, worst.threshold, 100 * worst.share);
     else
-        remark("from %" PRIu64 " to %" PRIu64 " samples, no threshold moved", from, to);
+        print_remark("from %" PRIu64 " to %" PRIu64 " samples, no threshold moved", from, to);
 }

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* One value that both have. */
+/* A value that is in both. */
 struct tmk_diff_item {
     const char *name;   /* as in a */
     int64_t id_a, id_b; /* profile IDs; -1: not a profile's */
@@ -28,15 +28,15 @@ struct tmk_diff_item {
 };
 
 struct tmk_diff {
-    struct tmk_diff_item *items; /* worst first: by the greater of range.share and distance */
+    struct tmk_diff_item *items; /* worst first: by the larger of range.share and distance */
     uint32_t n;
-    const char **only_a, **only_b; /* names of values that one has and the other has not */
+    const char **only_a, **only_b; /* names of values in one only */
     uint32_t n_only_a, n_only_b;
-    uint32_t integers; /* values that both have, without float numbers in either: not compared */
+    uint32_t integers; /* values in both that are not float in either: not compared */
 };
 
-/* Values are the same by fingerprint and ordinal (weights of different graphs: by their numbers),
- * or, where there is none such, by name. */
+/* Values are the same by fingerprint and ordinal (weights of different graphs: by contents),
+ * else by name. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_diff_profiles(const struct tmk_profile *a,
                                                         const struct tmk_profile *b,
                                                         struct tmk_diff **out,
@@ -46,9 +46,10 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_diff_ranges(const struct tmk_ranges *a
                                                       const struct tmk_ranges *b,
                                                       struct tmk_diff **out, struct tmk_diag *diag);
 /* Of a profile and a consumer's entries, which may be of nodes' inputs. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_diff_supply(const struct tmk_profile *a,
-                                                      const struct tmk_ranges *b,
-                                                      struct tmk_diff **out, struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_diff_coverage(const struct tmk_profile *a,
+                                                        const struct tmk_ranges *b,
+                                                        struct tmk_diff **out,
+                                                        struct tmk_diag *diag);
 /* Frees and sets *diff to NULL; NULL is allowed. */
 TMK_API void tmk_diff_destroy(struct tmk_diff **diff);
 

@@ -43,14 +43,14 @@ enum tmk_encoding_role {
 #undef TMK_ENCODING_ROLE_ENUM
 };
 
-/* The node input that reads a value, where only some of its readers are meant. `node` is the node's
- * name, or, where it has none, the ID of its first output, such as "p12". */
+/* The node input that reads a value, where only some of its consumers are meant. `node` is the
+ * node's name, or, where it has none, the ID of its first output, such as "p12". */
 struct tmk_encoding_use {
     const char *node, *op;
     uint32_t input;
 };
 
-/* How one value is quantized, for all its readers or for some. */
+/* How one value is quantized, for all its consumers or for some. */
 struct tmk_encoding {
     uint32_t id; /* the profile ID: 12 is "p12" */
     uint64_t fingerprint;
@@ -64,19 +64,20 @@ struct tmk_encoding {
     uint32_t n;           /* 1, or the length of that axis */
     float *scale;         /* [n], > 0 and finite */
     int32_t *zero_point;  /* [n] */
-    float *low, *high;    /* [n]: the range that was chosen, before zero and the grid widen it */
+    float *low,
+        *high; /* [n]: the range that was chosen, before zero is included and the grid extends it */
     float *clip_min, *clip_max; /* [n]: the reals of the lowest and the highest code */
     float observed_min, observed_max;
     const char *method;  /* "mse"; "given" for what was not chosen from the histogram */
-    const char *rule;    /* why it is not what the method alone says ("concat-inputs-share",
+    const char *rule;    /* why it differs from the method's choice ("concat-inputs-share",
                             "softmax-output", "input-times-weight"); "" */
     uint32_t group;      /* values with the same number other than 0 share scale and zero point */
     uint32_t sources[2]; /* BIAS: IDs of the input and the weight */
     uint32_t n_sources;
-    struct tmk_encoding_use *uses; /* NULL: for all of its readers */
+    struct tmk_encoding_use *uses; /* NULL: for all of its consumers */
     uint32_t n_uses;
 
-    /* What the histogram says will come of it; known = false for what has none. */
+    /* The effect as predicted from the histogram; known = false without one. */
     struct {
         bool known;
         double mse; /* mean squared error, of the reals, within [mse_low, mse_high] */
@@ -85,10 +86,10 @@ struct tmk_encoding {
         /* Share of the elements beyond the lowest and highest code by more than half a step, within
          * [clipped_low, clipped_high]. */
         double clipped, clipped_low, clipped_high;
-        uint32_t codes;             /* of the type's that are used at least once, at least */
+        uint32_t codes;             /* a lower bound of codes of the type that are used */
         bool flat;                  /* other thresholds, 5 % off and more, are as good within 1 % */
         double flat_low, flat_high; /* between which largest magnitudes that holds */
-        /* The thresholds asked for (percentiles) are proven to lie in [low_from, low_to] and
+        /* The requested thresholds (percentiles) are proven to lie in [low_from, low_to] and
          * [high_from, high_to]; low and high where they are these very numbers. */
         double low_from, low_to, high_from, high_to;
         double tying; /* mse over what it would be without the group; 1: costs nothing */
@@ -100,7 +101,7 @@ struct tmk_left_float {
     uint32_t id;
     const char *name;
     const char *reason; /* "softmax is left float by the config", for people */
-    /* For consumers that want a range of everything; NaN: no finite number was seen. */
+    /* For formats that need a range of every value; NaN: no finite number was seen. */
     float observed_min, observed_max;
 };
 
@@ -119,7 +120,7 @@ struct tmk_requant {
                             accumulators that do not saturate: proven */
 };
 
-/* Settings of calibrate that a file tells. */
+/* A setting of calibrate, as the file has it. */
 struct tmk_encodings_setting {
     const char *key, *value;
 };
@@ -163,8 +164,8 @@ TMK_API const char *tmk_encodings_text(struct tmk_encodings *encodings, const ch
 /* `size` zeroed bytes that live as long as the encodings; NULL when memory ran out. */
 TMK_API void *tmk_encodings_make(struct tmk_encodings *encodings, size_t count, size_t size);
 
-/* Of a value as this reader (node as in tmk_encoding_use, input) sees it, or, with node NULL, as
- * most do. NULL: it stays float. */
+/* Of a value at this consumer (node as in tmk_encoding_use, input), or, with node NULL, at most
+ * consumers. NULL: it stays float. */
 TMK_API const struct tmk_encoding *tmk_encodings_find(const struct tmk_encodings *encodings,
                                                       uint32_t id, const char *node,
                                                       uint32_t input);
@@ -183,7 +184,7 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_encodings_write(const struct tmk_encod
 
 /* ---- making them ---- */
 
-/* What a value, or a kind of values, is to have. */
+/* Choices for a value, or for a kind of values. */
 struct tmk_calibrate_choice {
     const char *method;   /* "mse"; NULL: the default */
     double parameter;     /* of percentile: 99.99; 0: the method's default */
@@ -200,14 +201,14 @@ struct tmk_calibrate_options {
     enum tmk_rounding rounding;
     bool pow2_requant;
     const char *config; /* a file of choices by operator, name, ID and kind; NULL: none */
-    /* What somebody should know: a rule of the config that matches nothing, a weight's scale that
-     * was enlarged. A line each. NULL: nobody asks. */
+    /* Remarks, one line each: a rule of the config that matches nothing, a weight's scale that was
+     * enlarged. May be NULL. */
     void (*remark)(void *context, const char *text);
     void *context;
 };
 
 /* TMK_ARGUMENT: no such method or scheme, or a type that has no codes. TMK_FORMAT, with the entry:
- * the config. TMK_UNSUPPORTED: the profile has no histograms, and the method wants them. */
+ * the config. TMK_UNSUPPORTED: the profile has no histograms, and the method needs them. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_calibrate(const struct tmk_profile *profile,
                                                     const struct tmk_calibrate_options *options,
                                                     struct tmk_encodings **out,

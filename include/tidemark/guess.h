@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was meant by a name that is not known. */
+/* Suggestions for unknown names. */
 #ifndef TIDEMARK_GUESS_H
 #define TIDEMARK_GUESS_H
 
@@ -17,7 +17,7 @@ struct tmk_guess {
     const char *wanted, *best; /* best NULL: none is similar enough */
     size_t distance;           /* edits from wanted to best */
 };
-/* `known` may be the one that was meant. Names over 100 bytes are passed over. */
+/* Considers one known name. Names over 100 bytes are ignored. */
 TMK_API void tmk_guess_try(struct tmk_guess *guess, const char *known);
 enum { TMK_GUESS_SIZE = 128 };
 /* " (did you mean 'NAME'?)", or "" where there is no best. Returns `out`. */

@@ -171,8 +171,8 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_lineage_record_add_pass(struct tmk_lin
 TMK_API void *tmk_lineage_record_array(struct tmk_lineage_record *record, size_t count,
                                        size_t size);
 /* Makes the values' lists of originals, then tmk_lineage_record_check. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_lineage_record_settle(struct tmk_lineage_record *record,
-                                                                struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_lineage_record_finalize(struct tmk_lineage_record *record,
+                                                                  struct tmk_diag *diag);
 
 /* ---- asking ---- */
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory this process may take for what models and data ask for.
+/* The limit on memory that models and data may take in this process.
  *
- * Memory is the process's, so its limit is, too: the one thing that the library keeps for all of
- * its objects together. Counted are tensors, activations, scratch memory, graphs, statistics, what
- * a loop piles up and what data becomes when it is read; not the program itself, nor files that are
- * mapped. All calls are thread-safe.
+ * The limit is global, for all objects of the library together. Counted are tensors, activations,
+ * scratch memory, graphs, statistics, results of loops and data that were read; not the program
+ * itself, nor mapped files. All calls are thread-safe.
  */
 #ifndef TIDEMARK_MEMORY_H
 #define TIDEMARK_MEMORY_H
@@ -17,12 +16,12 @@
 extern "C" {
 #endif
 
-/* From now on what would make more than so many bytes is refused: TMK_LIMIT, with its sizes, where
- * a model or data asked for it. 0, as at the start: no limit. What was taken before stays. */
+/* From now on allocations beyond so many bytes fail with TMK_LIMIT, and a text with the sizes.
+ * 0 (the default): no limit. Memory in use stays. */
 TMK_API void tmk_memory_set_limit(uint64_t bytes);
 /* 0: none. */
 TMK_API uint64_t tmk_memory_limit(void);
-/* Bytes that are counted now. */
+/* Bytes counted at present. */
 TMK_API uint64_t tmk_memory_used(void);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Was it enough? How far the thresholds of each value still moved from one snapshot of a run to the
- * next. Snapshots are taken after 1, 2, 4, 8, ... samples (at the end of the batch that holds the
- * last of them) and at the end, each of exactly the samples up to there, whatever the threads.
+/* Convergence: how far the thresholds of each value moved from one snapshot of a run to the next.
+ * Snapshots are taken after 1, 2, 4, 8, ... samples (at the end of the batch that holds the last of
+ * them) and at the end, each of exactly the samples up to there, whatever the threads.
  *
- * A value's thresholds are its least and its greatest finite element and, where it has a histogram,
+ * A value's thresholds are its min and max over finite elements and, where it has a histogram,
  * the two ends between which 99.99 % of its elements lie: its quantiles 0.00005 and 0.99995. How
- * far one moved is a share of the value's range, greatest less least, at the later snapshot; a
- * value that had no number at the earlier one moved by 1. Weights have no part in it.
+ * far one moved is a share of the value's range (max - min) at the later snapshot; a
+ * value that had no number at the earlier one moved by 1. Weights are left out.
  *
  * Calls that take a const meter only read it.
  */
@@ -41,10 +41,10 @@ struct tmk_movement {
     double share;          /* by which it moved; 0: none did */
 };
 /* How many values have a threshold that moved by more than `share` from the one snapshot to the
- * other, and what moved most (of equal movements the least ID's); `worst` may be NULL. */
+ * other, and what moved most (of equal movements the lowest ID); `worst` may be NULL. */
 TMK_API uint32_t tmk_meter_moved(const struct tmk_meter *meter, size_t from, size_t to,
                                  double share, struct tmk_movement *worst);
-/* The values that had a number at that snapshot. */
+/* The count of values that had a finite number at that snapshot. */
 TMK_API uint32_t tmk_meter_values(const struct tmk_meter *meter, size_t snapshot);
 
 /* Writes everything as JSON, whole or not at all; docs/profile-format.md, "Snapshots". */

@@ -109,7 +109,7 @@ struct tmk_profile_coverage {
     uint32_t n_ranges;
 };
 
-enum { TMK_PROFILE_MOST_BAD = 100 }; /* listed of those that failed: the first */
+enum { TMK_PROFILE_MAX_BAD = 100 }; /* listed of those that failed: the first */
 
 /* A sample that failed, and was passed over. */
 struct tmk_profile_bad {
@@ -174,7 +174,7 @@ struct tmk_profile_tensor {
     uint32_t n_sources;
 
     struct tmk_stats *stats; /* owned; NULL where no floats were counted */
-    struct tmk_tops tops;    /* of `stats`; none for weights, for what was derived and for what does
+    struct tmk_topk topk;    /* of `stats`; none for weights, for what was derived and for what does
                                 not depend on the data */
     bool has_int_stats;      /* integers were counted */
     struct tmk_int_stats int_stats;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calibration data that the program itself holds or makes, record by record. */
+/* Calibration data from the caller's memory, record by record. */
 #ifndef TIDEMARK_PULL_H
 #define TIDEMARK_PULL_H
 
@@ -15,16 +15,16 @@ extern "C" {
 /* Numbers for one input, row-major. Of the input's own rank (or one more) it holds as many entries
  * as its first axis says; of a rank less it is a single entry. */
 struct tmk_record {
-    enum tmk_dtype dtype; /* float16 and float64 are widened or narrowed to float32, by copying */
+    enum tmk_dtype dtype; /* float16 and float64 are copied as float32 */
     struct tmk_shape shape;
-    const void *data; /* read in place, aligned as its type wants; NULL only without elements */
+    const void *data; /* read in place, aligned for its type; NULL only without elements */
     /* Called once, by any thread, when the numbers are not needed any more. NULL: they stay until
      * the run is over. */
     void (*release)(void *owner);
     void *owner;
 };
 
-/* Takes the place of standard input as what the data source "-" reads. */
+/* The records that the data source "-" reads instead of standard input. */
 struct tmk_pull {
     /* Writes the next record for the input, or sets *end: there is none. Inputs take turns, in the
      * order of the model's; only before the first of a turn may it end. Called by the thread that

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a consumer's file says of ranges: calibration caches, encodings, tables, quantized models.
- * Read to be held against a profile.
+/* Ranges in consumers' files (calibration caches, encodings, tables, quantized models), to be
+ * compared with a profile.
  *
- * Thread-safety: one thread at a time for ranges while they are read, any number afterwards; HDF5
- * may be a library without locks.
+ * Thread-safety: one thread at a time for ranges while they are read, any number afterwards; the
+ * HDF5 library may be built without locks.
  */
 #ifndef TIDEMARK_RANGES_H
 #define TIDEMARK_RANGES_H
@@ -22,7 +22,7 @@ extern "C" {
 
 /* How much of a range a format keeps. X(NAME, "name", help) */
 #define TMK_RANGE_MEANING_LIST(X)                                                                  \
-    X(EXACT, "exact", "least and greatest number")                                                 \
+    X(EXACT, "exact", "min and max")                                                               \
     X(STEP, "step", "the ends of a grid of codes: within one step")                                \
     X(LARGEST, "largest", "the largest magnitude only")
 
@@ -64,16 +64,16 @@ struct tmk_ranges {
 /* Name, what it is, and whether this build has it, of the i-th format; false behind the last. */
 TMK_API bool tmk_ranges_format(size_t i, const char **name, const char **help);
 
-/* Reads a file of any of the formats, told by its first bytes (and .onnx by its name), or of the
- * one named (NULL: told). TMK_FORMAT: damaged, with the entry; TMK_UNSUPPORTED: none of them, with
+/* Reads a file of any of the formats, found by its first bytes (and .onnx by its name), or of the
+ * named one. TMK_FORMAT: damaged, with the entry; TMK_UNSUPPORTED: none of them, with
  * a list. End with tmk_ranges_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_read(const char *path, const char *format,
                                                       struct tmk_ranges **out,
                                                       struct tmk_diag *diag);
-/* Which format such a file is of, without reading more of it than that takes: *out is a name of the
- * list. Errors as of tmk_ranges_read. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_tell(const char *path, const char **out,
-                                                      struct tmk_diag *diag);
+/* The format of such a file, from its first bytes: *out is a name of the list. Errors as of
+ * tmk_ranges_read. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_detect_format(const char *path, const char **out,
+                                                               struct tmk_diag *diag);
 /* The ranges of a profile's values (EXACT, by name; values without numbers are left out), or of
  * encodings' (STEP). */
 TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile,
@@ -86,7 +86,7 @@ TMK_API void tmk_ranges_destroy(struct tmk_ranges **ranges);
 TMK_API const struct tmk_profile_tensor *tmk_range_record(const struct tmk_range *range,
                                                           const struct tmk_profile *profile);
 
-/* How far two ranges of one value are apart, by the weaker of their meanings. Where one of them is
+/* The difference of two ranges of one value, by the weaker of their meanings. Where one of them is
  * for all channels, the other's channels are taken together. Of a symmetric grid (its ends are
  * alike but for a step) only the larger end counts: what it covers beyond the other end of a value
  * is no difference. With a grid on either side, a range of nothing but 0 differs from none. */
@@ -109,36 +109,36 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_range_compare(const struct tmk_range *
 
 /* ---- what a profile can give a consumer ---- */
 
-/* How a profile has what a name of the file asks for. X(NAME, "name", help) */
-#define TMK_SUPPLY_LIST(X)                                                                         \
-    X(MATCHED, "matched", "the profile has its numbers, under this name")                          \
-    X(DERIVED, "derived", "a lineage says which value's numbers it has, and how")                  \
-    X(UNSEEN, "unseen", "the profile has the value, but saw no number of it")                      \
-    X(MISSING, "missing", "the profile knows no such value")
+/* How a profile covers a name of the file. X(NAME, "name", help) */
+#define TMK_COVERAGE_LIST(X)                                                                       \
+    X(MATCHED, "matched", "the profile has its statistics, under this name")                       \
+    X(DERIVED, "derived", "a lineage relates it to a value of the profile")                        \
+    X(UNSEEN, "unseen", "the profile has the value, but never observed it")                        \
+    X(MISSING, "missing", "the profile has no such value")
 
-enum tmk_supply_kind {
-#define TMK_SUPPLY_ENUM(name, text, help) TMK_SUPPLY_##name,
-    TMK_SUPPLY_LIST(TMK_SUPPLY_ENUM)
-#undef TMK_SUPPLY_ENUM
-        TMK_SUPPLIES
+enum tmk_range_coverage_kind {
+#define TMK_COVERAGE_ENUM(name, text, help) TMK_COVERAGE_##name,
+    TMK_COVERAGE_LIST(TMK_COVERAGE_ENUM)
+#undef TMK_COVERAGE_ENUM
+        TMK_N_COVERAGES
 };
-TMK_API const char *tmk_supply_name(enum tmk_supply_kind kind);
+TMK_API const char *tmk_range_coverage_name(enum tmk_range_coverage_kind kind);
 
-struct tmk_supply {
-    enum tmk_supply_kind kind;
+struct tmk_range_coverage {
+    enum tmk_range_coverage_kind kind;
     const struct tmk_profile_tensor *record; /* NULL: MISSING */
     enum tmk_lineage_verdict verdict;        /* DERIVED */
-    bool compared;                           /* difference holds: the numbers are the same kind */
+    bool compared;                           /* difference is valid: both are of the same kind */
     struct tmk_range_difference difference;  /* a: the profile's range; b: the file's */
 };
 /* What the profile has for each entry: out [ranges->n]. lineage: from the profile's model to the
  * consumer's, as `transform` and `link` write it; NULL: names only. TMK_MISMATCH: the lineage is of
  * another model than the profile. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_supply(const struct tmk_ranges *ranges,
-                                                        const struct tmk_profile *profile,
-                                                        const struct tmk_lineage_record *lineage,
-                                                        struct tmk_supply *out,
-                                                        struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_cover(const struct tmk_ranges *ranges,
+                                                       const struct tmk_profile *profile,
+                                                       const struct tmk_lineage_record *lineage,
+                                                       struct tmk_range_coverage *out,
+                                                       struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

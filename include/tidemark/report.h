@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile as one HTML page that needs nothing else: no network, no other file. Names from the
- * model are only ever text in it.
+/* A profile as one self-contained HTML page. Names from the model are escaped.
  *
  * Thread-safety: as of profiles.
  */

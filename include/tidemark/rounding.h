@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The named roundings with which engines of integers multiply by a real number. Thread-safe. */
+/* The named roundings with which integer engines multiply by a real number. Thread-safe. */
 #ifndef TIDEMARK_ROUNDING_H
 #define TIDEMARK_ROUNDING_H
 

@@ -90,9 +90,9 @@ struct tmk_ranking {
     struct tmk_arena *arena;
 };
 
-enum { TMK_RANK_MOST = 64, TMK_RANK_SAMPLES = 8 };
+enum { TMK_RANK_MAX = 64, TMK_RANK_SAMPLES = 8 };
 
-/* Tries at most `most` values (0: TMK_RANK_MOST), those that the encodings expect most error of, on
+/* Tries at most `most` values (0: TMK_RANK_MAX), those that the encodings expect most error of, on
  * at most run->limit samples (0: TMK_RANK_SAMPLES). End with tmk_ranking_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_rank(struct tmk_model *model,
                                                      const struct tmk_encodings *encodings,

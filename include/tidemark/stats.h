@@ -108,18 +108,18 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_stats_update(struct tmk_stats *stats, 
  * `shadow` must stay, and are not to be used otherwise, until the end. After a failure the state is
  * only good for destroying; there is nothing to undo in the pass itself. */
 struct tmk_stats_shadow;
-struct tmk_extent;
+struct tmk_minmax;
 struct tmk_stats_pass {
     struct tmk_stats *stats;
     struct tmk_stats_shadow *shadow;
     struct tmk_stats_at at;
-    size_t elements, part;       /* of the tensor; of one sample in it */
-    size_t inner, channels;      /* elements in a run of one channel; 0 channels: none are kept */
-    size_t rows, blocked;        /* elements behind one index of the axis that is cut; its length */
-    int32_t least, greatest;     /* keys of the finite elements so far */
-    struct tmk_extent *each;     /* see tmk_stats_each */
-    int32_t dull_low, dull_high; /* keys between which nothing need be noted there */
-    const uint32_t *excluded;    /* see tmk_stats_exclude */
+    size_t elements, part;    /* of the tensor; of one sample in it */
+    size_t inner, channels;   /* elements in a run of one channel; 0 channels: none are kept */
+    size_t rows, blocked;     /* elements behind one index of the axis that is cut; its length */
+    int32_t min_key, max_key; /* keys of the finite elements so far */
+    struct tmk_minmax *each;  /* see tmk_stats_each */
+    int32_t skip_above, skip_below; /* keys between which nothing need be noted there */
+    const uint32_t *excluded;       /* see tmk_stats_exclude */
     size_t n_excluded;
 };
 /* shadow NULL: none (see below). Errors as tmk_stats_update; TMK_SHAPE when there is no axis 1 to
@@ -137,57 +137,57 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_stats_end(struct tmk_stats_pass *pass,
                                                     struct tmk_diag *diag);
 
 /* To be called right after tmk_stats_begin: elements with exactly one of these bit patterns (not of
- * NaN) are counted as `excluded` and are in nothing else: no range, channel, sample's extent, zero,
+ * NaN) are counted as `excluded` and are in nothing else: no range, channel, sample's range, zero,
  * moment or bin. `bits` [n] must stay until the end. Costs a copy of the elements. */
 TMK_API void tmk_stats_exclude(struct tmk_stats_pass *pass, const uint32_t *bits, size_t n);
 
 /* ---- extremes of each sample ---- */
 
 /* What one sample's elements of a value span. */
-struct tmk_extent {
+struct tmk_minmax {
     float min, max;      /* of the finite ones; +inf and -inf: there are none */
     bool neginf, posinf; /* an infinity was there */
 };
 /* Without elements. */
-TMK_API struct tmk_extent tmk_extent_empty(void);
+TMK_API struct tmk_minmax tmk_minmax_empty(void);
 /* Both together. */
-TMK_API void tmk_extent_widen(struct tmk_extent *extent, const struct tmk_extent *other);
+TMK_API void tmk_minmax_merge(struct tmk_minmax *range, const struct tmk_minmax *other);
 /* To be called right after tmk_stats_begin: until the end, the pass widens each[i] by what the i-th
  * sample of the batch holds. `each` [at->samples] is the caller's. A tensor that is not cut by
  * samples along its first axis belongs to all samples of the batch. */
-TMK_API void tmk_stats_each(struct tmk_stats_pass *pass, struct tmk_extent *each);
-/* The same where only samples are of interest that are to be taken into `tops`: elements that reach
- * less far than all of those may be left out of the extents. */
-struct tmk_tops;
-TMK_API void tmk_stats_each_beyond(struct tmk_stats_pass *pass, struct tmk_extent *each,
-                                   const struct tmk_tops *tops);
+TMK_API void tmk_stats_each(struct tmk_stats_pass *pass, struct tmk_minmax *each);
+/* The same where only samples are of interest that are to be taken into `topk`: elements that reach
+ * less far than all of those may be left out of the ranges. */
+struct tmk_topk;
+TMK_API void tmk_stats_each_beyond(struct tmk_stats_pass *pass, struct tmk_minmax *each,
+                                   const struct tmk_topk *topk);
 /* What the finite elements span that the pass has seen; infinities are not told. Costs nothing
  * beforehand, but is of the whole tensor. */
-TMK_API struct tmk_extent tmk_stats_span(const struct tmk_stats_pass *pass);
+TMK_API struct tmk_minmax tmk_stats_pass_minmax(const struct tmk_stats_pass *pass);
 
 /* ---- the samples that reach furthest ---- */
 
-enum { TMK_TOPS = 4 }; /* kept at each end */
-struct tmk_top {
+enum { TMK_TOPK = 4 }; /* kept at each end */
+struct tmk_topk_entry {
     float value; /* of one sample: its least, or its greatest finite element */
     uint64_t sample;
 };
 /* Of the samples with finite elements those whose min is least and those whose max is greatest,
  * furthest first, of equal ones the earliest first; no sample twice at one end. Plain data:
  * zero-initialised is empty. A function of the set of samples seen, and of nothing else. */
-struct tmk_tops {
-    uint32_t n; /* at either end: the number of samples, up to TMK_TOPS; 0 beside a state with
+struct tmk_topk {
+    uint32_t n; /* at either end: the number of samples, up to TMK_TOPK; 0 beside a state with
                    finite elements: the samples are not known */
-    struct tmk_top min[TMK_TOPS], max[TMK_TOPS];
+    struct tmk_topk_entry min[TMK_TOPK], max[TMK_TOPK];
 };
 /* Takes in what a sample spans, or a part of it: a sample may come more than once. */
-TMK_API void tmk_tops_take(struct tmk_tops *tops, uint64_t sample, const struct tmk_extent *extent);
+TMK_API void tmk_topk_add(struct tmk_topk *topk, uint64_t sample, const struct tmk_minmax *range);
 /* What all samples but this one span; false where there is no other, or they are not known. */
-TMK_API bool tmk_tops_without(const struct tmk_tops *tops, uint64_t sample, float *min, float *max);
-/* dst becomes the tops of both; each belongs to a state (NULL: nothing was seen), as it is before
+TMK_API bool tmk_topk_without(const struct tmk_topk *topk, uint64_t sample, float *min, float *max);
+/* dst becomes the topk of both; each belongs to a state (NULL: nothing was seen), as it is before
  * those are merged. Where samples of one are not known, none are of both. */
-TMK_API void tmk_tops_merge(struct tmk_tops *dst, const struct tmk_stats *of_dst,
-                            const struct tmk_tops *src, const struct tmk_stats *of_src);
+TMK_API void tmk_topk_merge(struct tmk_topk *dst, const struct tmk_stats *of_dst,
+                            const struct tmk_topk *src, const struct tmk_stats *of_src);
 
 /* ---- states that follow from others ----
  *
@@ -202,8 +202,8 @@ struct tmk_clamp {
 /* Does y's state follow at this level? At HISTOGRAM the ends that are finite must begin a bin, at
  * RANGE an octave (0 does both); at MINMAX always. */
 TMK_API bool tmk_clamp_follows(const struct tmk_clamp *clamp, enum tmk_stats_level level);
-/* The extent of y from x's. */
-TMK_API void tmk_extent_clamp(struct tmk_extent *extent, const struct tmk_clamp *clamp);
+/* The range of y from x's. */
+TMK_API void tmk_minmax_clamp(struct tmk_minmax *range, const struct tmk_clamp *clamp);
 
 /* What the state of x does not tell about a clamped y, or, for Concat (clamp NULL), about the
  * whole. Opaque. TMK_ARGUMENT: not lo < hi. */
@@ -312,7 +312,7 @@ TMK_API void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary
 TMK_API bool tmk_summary_std_is_close(const struct tmk_summary *summary);
 /* The same without reading the bins: `bins_used`, `denormals`, `negatives` and all from `sum` on
  * are 0. */
-TMK_API void tmk_stats_facts(const struct tmk_stats *stats, struct tmk_summary *out);
+TMK_API void tmk_stats_quick_summary(const struct tmk_stats *stats, struct tmk_summary *out);
 
 /* Writes the used bins in ascending order of their number: bin, elements in it, sum of their
  * dropped bits; each array holds summary.bins_used entries. At RANGE a row is an octave, under the
@@ -382,7 +382,7 @@ struct tmk_int_stats {
 };
 
 /* Booleans and integers of any width are counted so. */
-TMK_API bool tmk_int_stats_takes(enum tmk_dtype dtype);
+TMK_API bool tmk_int_stats_supports(enum tmk_dtype dtype);
 /* As tmk_stats_update; channel_axis is not looked at. `data` at any alignment. TMK_TYPE for other
  * types. After any failure the state is as it was. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call may answer, and the text that goes with a failure.
+/* Status codes, and the text that goes with a failure.
  *
  * Every fallible function of the library returns enum tmk_status. Results go to out-parameters,
- * which are written only when the answer is TMK_OK. The numbers are frozen: they never change
- * meaning between releases.
+ * which are written only on TMK_OK. The numbers never change meaning between releases.
  */
 #ifndef TIDEMARK_STATUS_H
 #define TIDEMARK_STATUS_H
@@ -37,10 +36,10 @@ extern "C" {
     X(NOTFOUND, 10, "no such thing")                                                               \
     X(ARGUMENT, 11, "an argument is wrong")                                                        \
     X(MISMATCH, 12, "two things that must agree do not")                                           \
-    X(GUARD, 13, "a guard saw a value it was told to stop at")                                     \
+    X(GUARD, 13, "a guard observed a value that stops the run")                                    \
     X(INTERRUPTED, 14, "stopped on request")                                                       \
-    X(MACHINE, 15, "the machine refused (threads, limits)")                                        \
-    X(LIMIT, 16, "more is asked for than a limit allows")
+    X(MACHINE, 15, "the system refused (threads, limits)")                                         \
+    X(LIMIT, 16, "a limit was exceeded")
 
 enum tmk_status {
 #define TMK_STATUS_ENUM(name, number, text) TMK_##name = number,
@@ -52,8 +51,8 @@ enum tmk_status {
  *
  * A diag belongs to its caller and is used by one thread at a time. Zero-initialise it (or
  * tmk_diag_reset) before the first call. The first failure writes the text; later ones leave it
- * alone; callers further out may put their place in front of it. Passing NULL where a diag is asked
- * for is allowed: no text then.
+ * alone; callers may put their place in front of it. A diag may be NULL: then
+ * there is no text.
  */
 struct tmk_diag {
     enum tmk_status status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strata: which kind each sample is of, as a file of labels says.
+/* Strata: a label for each sample, from a file.
  *
  * The file is CSV (RFC 4180, UTF-8), in one of two forms: one label a line, in the order of the
  * samples; or a first line "sample,label", and then the absolute index (from 0) and the label of a
@@ -19,11 +19,11 @@ extern "C" {
 #endif
 
 /* Different labels of a file, and bytes of one. */
-enum { TMK_MOST_STRATA = 1000, TMK_MOST_LABEL = 128 };
+enum { TMK_MAX_STRATA = 1000, TMK_MAX_LABEL = 128 };
 
 struct tmk_strata;
 
-/* TMK_FORMAT, with file and line, for what is no such CSV: another number of fields, quotes that
+/* TMK_FORMAT, with file and line, for invalid CSV: another number of fields, quotes that
  * are never closed or out of place, an empty or too long label, one with control characters or that
  * is no UTF-8, too many different ones, a sample that is listed twice, no label at all. TMK_RANGE
  * for a file of more than 256 MiB. End with tmk_strata_destroy. */
@@ -32,8 +32,7 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_strata_read(const char *path, struct t
 /* Frees and sets *strata to NULL; NULL is allowed. */
 TMK_API void tmk_strata_destroy(struct tmk_strata **strata);
 
-/* How many different labels there are, and the i-th of them, in the order in which the file names
- * them first. */
+/* The count of different labels, and the i-th, in the order of first appearance. */
 TMK_API uint32_t tmk_strata_count(const struct tmk_strata *strata);
 TMK_API const char *tmk_strata_label(const struct tmk_strata *strata, uint32_t i);
 

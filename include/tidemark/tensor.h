@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers with a type and a shape, and what is made of such: sequences and optionals.
+/* Arrays with a type and a shape, and sequences and optionals of them.
  *
  * A tensor is a dense row-major array. It holds a reference to the bytes it shows (heap, or a
  * mapped file), so copying a tensor is cheap and its bytes are read-only once shared. All calls are
@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-/* Element types, with ONNX's numbers (TensorProto.DataType) and NumPy's names: everything that is
- * told by the type alone is told here.
+/* Element types, with ONNX's numbers (TensorProto.DataType) and NumPy's names: all properties
+ * of a type are in this list.
  * X(name, number, text, bytes an element in memory (0: not held), kind, bits an element in files)
  */
 #define TMK_DTYPE_LIST(X)                                                                          \
@@ -110,7 +110,7 @@ struct tmk_tensor {
     enum tmk_dtype
         origin; /* the type in the file, where it was widened to float32; else == dtype */
     struct tmk_shape shape;
-    struct tmk_buf *buf; /* keeps data alive; NULL when the memory is somebody else's */
+    struct tmk_buf *buf; /* keeps data alive; NULL when the memory is borrowed */
     void *data;
     enum tmk_type_kind kind;
     struct tmk_list *list; /* of a sequence: never NULL, one reference is ours; else NULL */

@@ -24,7 +24,7 @@ struct tmk_buf {
 enum { ALIGN = 64 };
 
 /* What is taken for `size` bytes: whole lines, and one more to read beyond the end. */
-static bool padded(size_t size, size_t *total) {
+static bool padded_size(size_t size, size_t *total) {
     if (!tmk_add_size(size, 2 * ALIGN - 1, total))
         return false;
     *total &= ~(size_t)(ALIGN - 1);
@@ -33,7 +33,7 @@ static bool padded(size_t size, size_t *total) {
 
 static void give_back(void *data, size_t size) {
     size_t total;
-    if (!padded(size, &total))
+    if (!padded_size(size, &total))
         return;
     if (size < TMK_SPARE_LARGE)
         free(data);
@@ -41,10 +41,10 @@ static void give_back(void *data, size_t size) {
         return;
     else
         munmap(data, total);
-    tmk_memory_give(total);
+    tmk_memory_uncharge(total);
 }
 
-static struct tmk_buf *wrap(void *data, size_t size) {
+static struct tmk_buf *wrap_buf(void *data, size_t size) {
     struct tmk_buf *buf = calloc(1, sizeof *buf);
     if (!buf)
         return NULL;
@@ -54,33 +54,33 @@ static struct tmk_buf *wrap(void *data, size_t size) {
     return buf;
 }
 
-static void *zeroed(size_t total) {
+static void *alloc_zeroed(size_t total) {
     void *data = aligned_alloc(ALIGN, total);
     return data ? memset(data, 0, total) : NULL;
 }
 
 struct tmk_buf *tmk_buf_create(size_t size) {
     size_t total;
-    if (!padded(size, &total))
+    if (!padded_size(size, &total))
         return NULL;
     void *data = size < TMK_SPARE_LARGE ? NULL : tmk_spare_take(total);
     if (!data) {
-        if (!tmk_memory_take(total))
+        if (!tmk_memory_charge(total))
             return NULL;
-        data = size < TMK_SPARE_LARGE ? zeroed(total) : tmk_spare_map(total);
+        data = size < TMK_SPARE_LARGE ? alloc_zeroed(total) : tmk_spare_map(total);
     }
     if (!data) {
-        tmk_memory_give(total);
+        tmk_memory_uncharge(total);
         return NULL;
     }
-    struct tmk_buf *buf = wrap(data, size);
+    struct tmk_buf *buf = wrap_buf(data, size);
     if (!buf)
         give_back(data, size);
     return buf;
 }
 
 struct tmk_buf *tmk_buf_view(const void *bytes, size_t size, struct tmk_buf *owner) {
-    struct tmk_buf *buf = wrap((void *)(size_t)bytes, size);
+    struct tmk_buf *buf = wrap_buf((void *)(size_t)bytes, size);
     if (!buf)
         return NULL;
     buf->kind = VIEW;
@@ -89,7 +89,7 @@ struct tmk_buf *tmk_buf_view(const void *bytes, size_t size, struct tmk_buf *own
 }
 
 struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size) {
-    struct tmk_buf *buf = wrap(bytes, size);
+    struct tmk_buf *buf = wrap_buf(bytes, size);
     if (buf)
         buf->kind = MAPPED;
     return buf;
@@ -97,7 +97,7 @@ struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size) {
 
 struct tmk_buf *tmk_buf_borrowed(const void *bytes, size_t size, void (*release)(void *owner),
                                  void *owner) {
-    struct tmk_buf *buf = wrap((void *)(size_t)bytes, size);
+    struct tmk_buf *buf = wrap_buf((void *)(size_t)bytes, size);
     if (!buf)
         return NULL;
     buf->kind = BORROWED;

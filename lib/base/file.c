@@ -44,8 +44,8 @@ static enum tmk_status read_whole(const char *path, int fd, size_t size, struct 
     return status;
 }
 
-static enum tmk_status map(const char *path, int fd, size_t size, struct tmk_buf **out,
-                           struct tmk_diag *diag) {
+static enum tmk_status map_file(const char *path, int fd, size_t size, struct tmk_buf **out,
+                                struct tmk_diag *diag) {
     void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (bytes == MAP_FAILED)
         return read_whole(path, fd, size, out, diag);
@@ -73,7 +73,7 @@ enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_
         buf = tmk_buf_create(0);
         status = buf ? TMK_OK : tmk_nomem(diag);
     } else {
-        status = map(path, fd, (size_t)st.st_size, &buf, diag);
+        status = map_file(path, fd, (size_t)st.st_size, &buf, diag);
     }
     close(fd);
     if (status == TMK_OK)

@@ -13,11 +13,11 @@
 
 enum { BEGINNING = 4096 };
 
-static bool begins(const char *bytes, size_t n, const char *with, size_t len) {
+static bool begins_with(const char *bytes, size_t n, const char *with, size_t len) {
     return n >= len && memcmp(bytes, with, len) == 0;
 }
 
-static bool holds(const char *bytes, size_t n, const char *word) {
+static bool holds_word(const char *bytes, size_t n, const char *word) {
     return memmem(bytes, n, word, strlen(word)) != NULL;
 }
 
@@ -65,7 +65,7 @@ static enum tmk_file_kind kind_of_text(const char *text, size_t n) {
                  {"#[version = ", TMK_FILE_RELAY},
                  {"def @main", TMK_FILE_RELAY}};
     for (size_t i = 0; i < TMK_COUNT(words); i++)
-        if (holds(text, n, words[i].word))
+        if (holds_word(text, n, words[i].word))
             return words[i].kind;
     return TMK_FILE_OTHER;
 }
@@ -82,9 +82,9 @@ enum tmk_file_kind tmk_file_kind_of(const char *bytes, size_t n) {
                   {"\xff\xd8\xff", 3, TMK_FILE_IMAGE},
                   {"\xb7\x9c\x04\x05\x4f\x8d\xe5\xf7", 8, TMK_FILE_PARAMS}};
     for (size_t i = 0; i < TMK_COUNT(magics); i++)
-        if (begins(bytes, n, magics[i].magic, magics[i].len))
+        if (begins_with(bytes, n, magics[i].magic, magics[i].len))
             return magics[i].kind;
-    if (n > 8 && begins(bytes + 4, n - 4, "TFL3", 4))
+    if (n > 8 && begins_with(bytes + 4, n - 4, "TFL3", 4))
         return TMK_FILE_TFLITE;
     return is_onnx(bytes, n) ? TMK_FILE_MODEL : kind_of_text(bytes, n);
 }
@@ -116,8 +116,8 @@ const char *tmk_file_kind_text(enum tmk_file_kind kind) {
     return texts[kind].is;
 }
 
-enum tmk_status tmk_tell_kind(struct tmk_diag *diag, enum tmk_status status, const char *path,
-                              enum tmk_file_kind wanted) {
+enum tmk_status tmk_explain_file_kind(struct tmk_diag *diag, enum tmk_status status,
+                                      const char *path, enum tmk_file_kind wanted) {
     if (!diag || status == TMK_OK || status == TMK_NOMEM || status == TMK_LIMIT)
         return status;
     const enum tmk_file_kind kind = tmk_file_kind(path);
@@ -135,5 +135,5 @@ enum tmk_status tmk_tell_kind(struct tmk_diag *diag, enum tmk_status status, con
 
 enum tmk_status tmk_in_file(struct tmk_diag *diag, enum tmk_status status, const char *path,
                             enum tmk_file_kind wanted) {
-    return tmk_in(diag, tmk_tell_kind(diag, status, path, wanted), "%s", path);
+    return tmk_in(diag, tmk_explain_file_kind(diag, status, path, wanted), "%s", path);
 }

@@ -40,8 +40,8 @@ const char *tmk_file_kind_text(enum tmk_file_kind kind);
 /* For a reader of one kind of file that failed: where the file is of another kind, the text says
  * that instead, and what such a file is for. Returns `status`. TMK_FILE_OTHER: the reader's kind
  * has no mark of its own. */
-enum tmk_status tmk_tell_kind(struct tmk_diag *diag, enum tmk_status status, const char *path,
-                              enum tmk_file_kind wanted);
+enum tmk_status tmk_explain_file_kind(struct tmk_diag *diag, enum tmk_status status,
+                                      const char *path, enum tmk_file_kind wanted);
 /* The same, and then tmk_in with the path. */
 enum tmk_status tmk_in_file(struct tmk_diag *diag, enum tmk_status status, const char *path,
                             enum tmk_file_kind wanted);

@@ -9,16 +9,16 @@
 
 enum { LONGEST = 100, WITHIN = 1000 }; /* WITHIN: farther than any number of edits */
 
-static bool same(char a, char b) {
+static bool same_letter(char a, char b) {
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-static size_t least(size_t a, size_t b) {
+static size_t min_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
 /* How many characters to put in, leave out, replace or swap with their neighbour; case is free. */
-static size_t edits(const char *a, size_t n, const char *b, size_t m) {
+static size_t edit_distance(const char *a, size_t n, const char *b, size_t m) {
     size_t rows[3][LONGEST + 1];
     size_t *before = rows[0], *last = rows[1], *now = rows[2];
     for (size_t j = 0; j <= m; j++)
@@ -26,9 +26,11 @@ static size_t edits(const char *a, size_t n, const char *b, size_t m) {
     for (size_t i = 1; i <= n; i++) {
         now[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            now[j] = least(least(last[j], now[j - 1]) + 1, last[j - 1] + !same(a[i - 1], b[j - 1]));
-            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
-                now[j] = least(now[j], before[j - 2] + 1);
+            now[j] = min_size(min_size(last[j], now[j - 1]) + 1,
+                              last[j - 1] + !same_letter(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+                same_letter(a[i - 2], b[j - 1]))
+                now[j] = min_size(now[j], before[j - 2] + 1);
         }
         size_t *const free_row = before;
         before = last;
@@ -42,7 +44,7 @@ void tmk_guess_try(struct tmk_guess *guess, const char *known) {
     const size_t n = strlen(guess->wanted), m = strlen(known);
     if (!n || !m || n > LONGEST || m > LONGEST)
         return;
-    size_t distance = edits(guess->wanted, n, known, m);
+    size_t distance = edit_distance(guess->wanted, n, known, m);
     if (distance > (n < 3 ? 1 : (n + 2) / 3)) {
         if (n < 3 || !strstr(known, guess->wanted))
             return;

@@ -96,7 +96,7 @@ bool tmk_json_is_valid(const char *text, size_t len);
 TMK_NODISCARD enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out,
                                              struct tmk_diag *diag);
 /* The same of a tree that stays while more memory is taken: what it takes is counted and added to
- * *held, which is to be given back (tmk_memory_give) when it is deleted. */
+ * *held, which is to be given back (tmk_memory_uncharge) when it is deleted. */
 TMK_NODISCARD enum tmk_status tmk_json_parse_held(const char *text, size_t len, cJSON **out,
                                                   size_t *held, struct tmk_diag *diag);
 

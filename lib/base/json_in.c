@@ -29,8 +29,8 @@ bool tmk_json_rest_is_blank(const struct tmk_json_scan *scan) {
 }
 
 /* Says what is wrong and where; NULL, for those who return a place. */
-static const char *wrong(const struct tmk_json_scan *scan, const char *at, struct tmk_diag *diag,
-                         const char *what) {
+static const char *syntax_error(const struct tmk_json_scan *scan, const char *at,
+                                struct tmk_diag *diag, const char *what) {
     tmk_diag_set(diag, TMK_FORMAT, "byte %zu: %s", (size_t)(at - scan->begin), what);
     return NULL;
 }
@@ -42,16 +42,17 @@ static const char *skip_string(const struct tmk_json_scan *scan, const char *at,
     const char *end = scan->end;
     for (at++; at < end && *at != '"'; at++) {
         if ((unsigned char)*at < 0x20)
-            return wrong(scan, at, diag, "a control character in a string");
+            return syntax_error(scan, at, diag, "a control character in a string");
         if (*at != '\\')
             continue;
         if (end - at >= 6 && memcmp(at, "\\u0000", 6) == 0)
-            return wrong(scan, at, diag, "a zero character in a string");
+            return syntax_error(scan, at, diag, "a zero character in a string");
         if (++at == end)
             break;
     }
     if (at >= end)
-        return wrong(scan, end, diag, "the text ends inside a string: the file is cut short");
+        return syntax_error(scan, end, diag,
+                            "the text ends inside a string: the file is cut short");
     return at + 1;
 }
 
@@ -77,13 +78,13 @@ static const char *skip_value(const struct tmk_json_scan *scan, struct tmk_diag 
         else if ((c == '}' || c == ']') && (depth == 0 || --depth == 0))
             return at;
     }
-    return wrong(scan, at, diag, "the text ends inside a value: the file is cut short");
+    return syntax_error(scan, at, diag, "the text ends inside a value: the file is cut short");
 }
 
 static enum tmk_status next_key(struct tmk_json_scan *scan, char **key, struct tmk_diag *diag) {
-    const char *start = scan->at, *at = *start == '"'
-                                            ? skip_string(scan, start, diag)
-                                            : wrong(scan, start, diag, "a member without a name");
+    const char *start = scan->at,
+               *at = *start == '"' ? skip_string(scan, start, diag)
+                                   : syntax_error(scan, start, diag, "a member without a name");
     if (!at)
         return TMK_FORMAT;
     cJSON *item;
@@ -95,7 +96,7 @@ static enum tmk_status next_key(struct tmk_json_scan *scan, char **key, struct t
         return tmk_nomem(diag);
     at = skip_blank(at, scan->end);
     if (at == scan->end || *at != ':') {
-        wrong(scan, at, diag, "a member's name without ':' after it");
+        syntax_error(scan, at, diag, "a member's name without ':' after it");
         free(*key);
         return TMK_FORMAT;
     }
@@ -121,7 +122,7 @@ enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **k
     scan->first = false;
     char *name = NULL;
     if (scan->at == scan->end) {
-        wrong(scan, scan->at, diag, "the text ends early: the file is cut short");
+        syntax_error(scan, scan->at, diag, "the text ends early: the file is cut short");
         return TMK_FORMAT;
     }
     if (bracket == '{')
@@ -140,7 +141,7 @@ enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **k
 }
 
 /* What the C library's heap makes of so many bytes. */
-static size_t block(size_t bytes) {
+static size_t block_size(size_t bytes) {
     enum { HEAD = 8, STEP = 16, LEAST = 32 };
     const size_t whole = (bytes + HEAD + STEP - 1) / STEP * STEP;
     return whole > LEAST ? whole : LEAST;
@@ -150,7 +151,7 @@ static size_t block(size_t bytes) {
  * is an item for two characters. */
 static size_t tree_bytes(const char *text, size_t len) {
     enum { NOT_WORTH_COUNTING = 1 << 14 };
-    const size_t item = block(sizeof(cJSON));
+    const size_t item = block_size(sizeof(cJSON));
     size_t bytes = item;
     if (len < NOT_WORTH_COUNTING)
         return item + len / 2 * item;
@@ -162,12 +163,13 @@ static size_t tree_bytes(const char *text, size_t len) {
         const char *begin = at;
         for (at++; at < end && *at != '"'; at++)
             at += *at == '\\';
-        bytes += block((size_t)(at - begin));
+        bytes += block_size((size_t)(at - begin));
     }
     return bytes;
 }
 
-static enum tmk_status parse(const char *text, size_t len, cJSON **out, struct tmk_diag *diag) {
+static enum tmk_status parse_counted(const char *text, size_t len, cJSON **out,
+                                     struct tmk_diag *diag) {
     const char *end = NULL;
     cJSON *tree = cJSON_ParseWithLengthOpts(text, len, &end, 0);
     if (!tree && tmk_json_is_valid(text, len)) /* cJSON does not say why */
@@ -186,20 +188,20 @@ static enum tmk_status parse(const char *text, size_t len, cJSON **out, struct t
 enum tmk_status tmk_json_parse_held(const char *text, size_t len, cJSON **out, size_t *held,
                                     struct tmk_diag *diag) {
     const size_t bytes = tree_bytes(text, len);
-    if (!tmk_memory_take(bytes))
-        return tmk_memory_lacks(diag, bytes, "JSON of %zu bytes as a tree", len);
-    enum tmk_status status = parse(text, len, out, diag);
+    if (!tmk_memory_charge(bytes))
+        return tmk_memory_fail(diag, bytes, "JSON of %zu bytes as a tree", len);
+    enum tmk_status status = parse_counted(text, len, out, diag);
     if (status == TMK_OK)
         *held += bytes;
     else
-        tmk_memory_give(bytes);
+        tmk_memory_uncharge(bytes);
     return status;
 }
 
 enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out, struct tmk_diag *diag) {
     size_t held = 0;
     enum tmk_status status = tmk_json_parse_held(text, len, out, &held, diag);
-    tmk_memory_give(held);
+    tmk_memory_uncharge(held);
     return status;
 }
 
@@ -219,7 +221,7 @@ enum tmk_status tmk_json_parse_object(const char *text, size_t len, cJSON **out,
     return tmk_json_parse_held(text, len, out, held, diag);
 }
 
-static enum tmk_status expected(struct tmk_diag *diag, const char *key, const char *what) {
+static enum tmk_status fail_expected(struct tmk_diag *diag, const char *key, const char *what) {
     return tmk_fail(diag, TMK_FORMAT, "'%s' is missing or is not %s", key, what);
 }
 
@@ -270,7 +272,7 @@ enum tmk_status tmk_json_object(const cJSON *object, const char *key, const cJSO
                                 struct tmk_diag *diag) {
     const cJSON *item = tmk_json_member(object, key);
     if (!cJSON_IsObject(item))
-        return expected(diag, key, "an object");
+        return fail_expected(diag, key, "an object");
     *out = item;
     return TMK_OK;
 }
@@ -279,7 +281,7 @@ enum tmk_status tmk_json_array(const cJSON *object, const char *key, const cJSON
                                struct tmk_diag *diag) {
     const cJSON *item = tmk_json_member(object, key);
     if (!cJSON_IsArray(item))
-        return expected(diag, key, "an array");
+        return fail_expected(diag, key, "an array");
     *out = item;
     return TMK_OK;
 }
@@ -288,7 +290,7 @@ enum tmk_status tmk_json_text(const cJSON *object, const char *key, const char *
                               struct tmk_diag *diag) {
     const cJSON *item = tmk_json_member(object, key);
     if (!cJSON_IsString(item))
-        return expected(diag, key, "a string");
+        return fail_expected(diag, key, "a string");
     *out = item->valuestring;
     return TMK_OK;
 }
@@ -301,7 +303,7 @@ enum tmk_status tmk_json_text_or(const cJSON *object, const char *key, const cha
     return TMK_OK;
 }
 
-static bool digits(const char *text, uint64_t *out) {
+static bool parse_digits(const char *text, uint64_t *out) {
     uint64_t value = 0;
     if (!*text)
         return false;
@@ -315,7 +317,7 @@ static bool digits(const char *text, uint64_t *out) {
 
 bool tmk_json_as_u64(const cJSON *item, uint64_t *out) {
     if (cJSON_IsString(item))
-        return digits(item->valuestring, out);
+        return parse_digits(item->valuestring, out);
     double value = cJSON_IsNumber(item) ? item->valuedouble : -1;
     if (!(value >= 0 && value <= 0x1p53 && value == floor(value)))
         return false;
@@ -327,7 +329,7 @@ bool tmk_json_as_i64(const cJSON *item, int64_t *out) {
     if (cJSON_IsString(item)) {
         bool negative = item->valuestring[0] == '-';
         uint64_t value;
-        if (!digits(item->valuestring + negative, &value) ||
+        if (!parse_digits(item->valuestring + negative, &value) ||
             value > (uint64_t)INT64_MAX + (negative ? 1 : 0))
             return false;
         *out = negative ? (int64_t)(0 - value) : (int64_t)value;
@@ -356,29 +358,30 @@ enum tmk_status tmk_json_u64(const cJSON *object, const char *key, uint64_t *out
                              struct tmk_diag *diag) {
     return tmk_json_as_u64(tmk_json_member(object, key), out)
                ? TMK_OK
-               : expected(diag, key, "a count (an integer, or its digits as a string)");
+               : fail_expected(diag, key, "a count (an integer, or its digits as a string)");
 }
 
 enum tmk_status tmk_json_u32(const cJSON *object, const char *key, uint32_t *out,
                              struct tmk_diag *diag) {
     uint64_t value;
     if (!tmk_json_as_u64(tmk_json_member(object, key), &value) || value > UINT32_MAX)
-        return expected(diag, key, "an integer of 32 bits");
+        return fail_expected(diag, key, "an integer of 32 bits");
     *out = (uint32_t)value;
     return TMK_OK;
 }
 
 enum tmk_status tmk_json_i64(const cJSON *object, const char *key, int64_t *out,
                              struct tmk_diag *diag) {
-    return tmk_json_as_i64(tmk_json_member(object, key), out) ? TMK_OK
-                                                              : expected(diag, key, "an integer");
+    return tmk_json_as_i64(tmk_json_member(object, key), out)
+               ? TMK_OK
+               : fail_expected(diag, key, "an integer");
 }
 
 enum tmk_status tmk_json_bool_or(const cJSON *object, const char *key, bool *out, bool otherwise,
                                  struct tmk_diag *diag) {
     const cJSON *item = tmk_json_member(object, key);
     if (item && !cJSON_IsBool(item))
-        return expected(diag, key, "true or false");
+        return fail_expected(diag, key, "true or false");
     *out = item ? cJSON_IsTrue(item) : otherwise;
     return TMK_OK;
 }
@@ -387,14 +390,14 @@ enum tmk_status tmk_json_float(const cJSON *object, const char *key, float *out,
                                struct tmk_diag *diag) {
     return tmk_json_as_float(tmk_json_member(object, key), out)
                ? TMK_OK
-               : expected(diag, key, "a float32 number or null");
+               : fail_expected(diag, key, "a float32 number or null");
 }
 
 enum tmk_status tmk_json_double(const cJSON *object, const char *key, double *out,
                                 struct tmk_diag *diag) {
     const cJSON *item = tmk_json_member(object, key);
     if (!cJSON_IsNull(item) && !(cJSON_IsNumber(item) && isfinite(item->valuedouble)))
-        return expected(diag, key, "a number or null");
+        return fail_expected(diag, key, "a number or null");
     *out = cJSON_IsNull(item) ? NAN : item->valuedouble;
     return TMK_OK;
 }
@@ -404,7 +407,7 @@ enum tmk_status tmk_json_hex64(const cJSON *object, const char *key, uint64_t *o
     const cJSON *item = tmk_json_member(object, key);
     const char *text = cJSON_IsString(item) ? item->valuestring : "";
     if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
-        return expected(diag, key, "16 hex digits");
+        return fail_expected(diag, key, "16 hex digits");
     *out = strtoull(text, NULL, 16);
     return TMK_OK;
 }

@@ -11,7 +11,7 @@ struct cursor {
     const char *at, *end;
 };
 
-static bool take(struct cursor *c, const char *text) {
+static bool skip_text(struct cursor *c, const char *text) {
     size_t n = strlen(text);
     if ((size_t)(c->end - c->at) < n || memcmp(c->at, text, n) != 0)
         return false;
@@ -47,18 +47,18 @@ static bool take_escape(struct cursor *c) {
     if (!take_hex4(c, &high) || (high >= 0xdc00 && high <= 0xdfff))
         return false;
     return high < 0xd800 || high > 0xdbff ||
-           (take(c, "\\u") && take_hex4(c, &low) && low >= 0xdc00 && low <= 0xdfff);
+           (skip_text(c, "\\u") && take_hex4(c, &low) && low >= 0xdc00 && low <= 0xdfff);
 }
 
 static bool take_string(struct cursor *c) {
-    if (!take(c, "\""))
+    if (!skip_text(c, "\""))
         return false;
     while (c->at < c->end && *c->at != '"') {
         unsigned char byte = (unsigned char)*c->at++;
         if (byte < 0x20 || (byte == '\\' && !take_escape(c)))
             return false;
     }
-    return take(c, "\"");
+    return skip_text(c, "\"");
 }
 
 static bool take_digits(struct cursor *c) {
@@ -70,14 +70,14 @@ static bool take_digits(struct cursor *c) {
 
 static bool take_number(struct cursor *c) {
     const char *start = c->at;
-    (void)take(c, "-");
-    if (!take(c, "0") && !take_digits(c))
+    (void)skip_text(c, "-");
+    if (!skip_text(c, "0") && !take_digits(c))
         return false;
-    if (take(c, ".") && !take_digits(c))
+    if (skip_text(c, ".") && !take_digits(c))
         return false;
-    if (take(c, "e") || take(c, "E")) {
-        if (!take(c, "-"))
-            (void)take(c, "+");
+    if (skip_text(c, "e") || skip_text(c, "E")) {
+        if (!skip_text(c, "-"))
+            (void)skip_text(c, "+");
         if (!take_digits(c))
             return false;
     }
@@ -89,7 +89,7 @@ static bool take_scalar(struct cursor *c) {
         return false;
     if (*c->at == '"')
         return take_string(c);
-    return take(c, "null") || take(c, "true") || take(c, "false") || take_number(c);
+    return skip_text(c, "null") || skip_text(c, "true") || skip_text(c, "false") || take_number(c);
 }
 
 static bool take_name(struct cursor *c) {
@@ -97,7 +97,7 @@ static bool take_name(struct cursor *c) {
     if (!take_string(c))
         return false;
     take_blank(c);
-    return take(c, ":");
+    return skip_text(c, ":");
 }
 
 bool tmk_json_is_valid(const char *text, size_t len) {
@@ -106,7 +106,7 @@ bool tmk_json_is_valid(const char *text, size_t len) {
     struct cursor c = {text, text + len};
     for (;;) { /* a value stands here */
         take_blank(&c);
-        bool object = take(&c, "{"), opened = object || take(&c, "[");
+        bool object = skip_text(&c, "{"), opened = object || skip_text(&c, "[");
         if (opened) {
             if (depth == CJSON_NESTING_LIMIT)
                 return false;
@@ -125,7 +125,7 @@ bool tmk_json_is_valid(const char *text, size_t len) {
             }
             if (!depth)
                 return c.at == c.end;
-            if (!first && !take(&c, ","))
+            if (!first && !skip_text(&c, ","))
                 return false;
             if (closing[depth - 1] == '}' && !take_name(&c))
                 return false;

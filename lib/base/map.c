@@ -12,21 +12,21 @@ struct tmk_map_slot {
     void *value;
 };
 
-static struct tmk_map_slot *find(struct tmk_map_slot *slots, size_t size, const char *key) {
+static struct tmk_map_slot *find_slot(struct tmk_map_slot *slots, size_t size, const char *key) {
     size_t i = (size_t)tmk_hash64(key, strlen(key), 0) & (size - 1);
     while (slots[i].key && strcmp(slots[i].key, key) != 0)
         i = (i + 1) & (size - 1);
     return &slots[i];
 }
 
-static bool grow(struct tmk_map *map) {
+static bool grow_table(struct tmk_map *map) {
     size_t size = map->size ? map->size * 2 : 64;
     struct tmk_map_slot *slots = calloc(size, sizeof *slots);
     if (!slots)
         return false;
     for (size_t i = 0; i < map->size; i++)
         if (map->slots[i].key)
-            *find(slots, size, map->slots[i].key) = map->slots[i];
+            *find_slot(slots, size, map->slots[i].key) = map->slots[i];
     free(map->slots);
     map->slots = slots;
     map->size = size;
@@ -34,9 +34,9 @@ static bool grow(struct tmk_map *map) {
 }
 
 bool tmk_map_put(struct tmk_map *map, const char *key, void *value) {
-    if (map->used * 4 >= map->size * 3 && !grow(map))
+    if (map->used * 4 >= map->size * 3 && !grow_table(map))
         return false;
-    struct tmk_map_slot *slot = find(map->slots, map->size, key);
+    struct tmk_map_slot *slot = find_slot(map->slots, map->size, key);
     if (!slot->key)
         map->used++;
     slot->key = key;
@@ -45,7 +45,7 @@ bool tmk_map_put(struct tmk_map *map, const char *key, void *value) {
 }
 
 void *tmk_map_get(const struct tmk_map *map, const char *key) {
-    return map->size ? find(map->slots, map->size, key)->value : NULL;
+    return map->size ? find_slot(map->slots, map->size, key)->value : NULL;
 }
 
 void tmk_map_finish(struct tmk_map *map) {

@@ -30,29 +30,29 @@ uint64_t tmk_memory_used(void) {
 }
 
 /* Would `now` used bytes and so many more keep the limit? */
-static bool fits(uint64_t now, size_t bytes) {
+static bool fits_limit(uint64_t now, size_t bytes) {
     uint64_t most = atomic_load_explicit(&limit, memory_order_relaxed);
     return !most || (now <= most && bytes <= most - now);
 }
 
-static bool take(size_t bytes) {
+static bool charge_system(size_t bytes) {
     uint64_t before = atomic_fetch_add_explicit(&used, bytes, memory_order_relaxed);
-    if (fits(before, bytes))
+    if (fits_limit(before, bytes))
         return true;
-    tmk_memory_give(bytes);
+    tmk_memory_uncharge(bytes);
     return false;
 }
 
-bool tmk_memory_take(size_t bytes) {
+bool tmk_memory_charge(size_t bytes) {
     if (bytes > PTRDIFF_MAX) /* so that no sum of what is counted can wrap */
         return false;
-    if (take(bytes) || (tmk_spare_drop() && take(bytes)))
+    if (charge_system(bytes) || (tmk_spare_drop() && charge_system(bytes)))
         return true;
     atomic_store_explicit(&refused, bytes, memory_order_relaxed);
     return false;
 }
 
-void tmk_memory_give(size_t bytes) {
+void tmk_memory_uncharge(size_t bytes) {
     atomic_fetch_sub_explicit(&used, bytes, memory_order_relaxed);
 }
 
@@ -60,12 +60,12 @@ uint64_t tmk_memory_refused(void) {
     return atomic_load_explicit(&refused, memory_order_relaxed);
 }
 
-static bool has(size_t bytes) {
-    return fits(atomic_load_explicit(&used, memory_order_relaxed), bytes);
+static bool system_has(size_t bytes) {
+    return fits_limit(atomic_load_explicit(&used, memory_order_relaxed), bytes);
 }
 
-bool tmk_memory_has(size_t bytes) {
-    return has(bytes) || (tmk_spare_drop() && has(bytes));
+bool tmk_memory_fits(size_t bytes) {
+    return system_has(bytes) || (tmk_spare_drop() && system_has(bytes));
 }
 
 uint64_t tmk_memory_resident(void) {
@@ -94,9 +94,9 @@ static struct head *head_of(void *memory) {
     return (struct head *)memory - 1;
 }
 
-static void *behind(struct head *head, size_t bytes, bool mapped) {
+static void *fill_head(struct head *head, size_t bytes, bool mapped) {
     if (!head) {
-        tmk_memory_give(bytes);
+        tmk_memory_uncharge(bytes);
         return NULL;
     }
     head->bytes = bytes;
@@ -110,21 +110,21 @@ static bool take_whole(size_t bytes, size_t *total) {
     if (!tmk_add_size(bytes, sizeof(struct head) + ALIGN - 1, &padded))
         return false;
     *total = padded & ~(size_t)(ALIGN - 1);
-    return tmk_memory_take(*total);
+    return tmk_memory_charge(*total);
 }
 
 void *tmk_memory_zeroed(size_t bytes) {
     size_t total;
     if (!take_whole(bytes, &total))
         return NULL;
-    return behind(calloc(1, total), total, false);
+    return fill_head(calloc(1, total), total, false);
 }
 
 void *tmk_memory_aligned(size_t bytes) {
     size_t total;
     if (!take_whole(bytes, &total))
         return NULL;
-    return behind(aligned_alloc(ALIGN, total), total, false);
+    return fill_head(aligned_alloc(ALIGN, total), total, false);
 }
 
 void *tmk_memory_mapped(size_t bytes) {
@@ -135,7 +135,7 @@ void *tmk_memory_mapped(size_t bytes) {
     }
     if (!take_whole(bytes, &total))
         return NULL;
-    return behind(tmk_spare_map(total), total, true);
+    return fill_head(tmk_spare_map(total), total, true);
 }
 
 void *tmk_memory_resized(void *old, size_t bytes) {
@@ -144,11 +144,11 @@ void *tmk_memory_resized(void *old, size_t bytes) {
         return NULL;
     struct head *head = realloc(old ? head_of(old) : NULL, total);
     if (!head) {
-        tmk_memory_give(total);
+        tmk_memory_uncharge(total);
         return NULL;
     }
-    tmk_memory_give(before);
-    return behind(head, total, false);
+    tmk_memory_uncharge(before);
+    return fill_head(head, total, false);
 }
 
 void tmk_memory_free(void *memory) {
@@ -160,7 +160,7 @@ void tmk_memory_free(void *memory) {
         munmap(head, bytes);
     else
         free(head);
-    tmk_memory_give(bytes);
+    tmk_memory_uncharge(bytes);
 }
 
 /* ---- messages ---- */
@@ -183,7 +183,7 @@ bool tmk_nomem_by_limit(struct tmk_diag *diag) {
     return tmk_memory_refused() != 0;
 }
 
-enum tmk_status tmk_memory_lacks(struct tmk_diag *diag, size_t bytes, const char *fmt, ...) {
+enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t bytes, const char *fmt, ...) {
     char what[512], need[32], most[32], now[32];
     va_list args;
     va_start(args, fmt);
@@ -191,7 +191,7 @@ enum tmk_status tmk_memory_lacks(struct tmk_diag *diag, size_t bytes, const char
     va_end(args);
     size_text(bytes, need);
     const size_t block = bytes < PTRDIFF_MAX ? bytes + sizeof(struct head) + ALIGN : bytes;
-    if (tmk_memory_has(block))
+    if (tmk_memory_fits(block))
         return tmk_fail(diag, TMK_NOMEM, "out of memory for %s (%s)", what, need);
     return tmk_fail(diag, TMK_LIMIT,
                     "%s takes %s, and with the %s that are in use that is more than the memory "

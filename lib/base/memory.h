@@ -9,11 +9,11 @@
 #include <tidemark/memory.h>
 
 /* Counts so many bytes; false, and nothing is counted, where that would be more than the limit. */
-bool tmk_memory_take(size_t bytes);
+bool tmk_memory_charge(size_t bytes);
 /* What was taken, once it is freed. */
-void tmk_memory_give(size_t bytes);
+void tmk_memory_uncharge(size_t bytes);
 /* Could so many bytes be taken now? */
-bool tmk_memory_has(size_t bytes);
+bool tmk_memory_fits(size_t bytes);
 
 /* What was refused last since the limit was set, in bytes; 0: nothing. */
 uint64_t tmk_memory_refused(void);
@@ -35,7 +35,7 @@ void *tmk_memory_resized(void *old, size_t bytes);
 void tmk_memory_free(void *memory);
 
 /* Why there were no `bytes` bytes: TMK_LIMIT or TMK_NOMEM. The format says of what: "a tensor". */
-TMK_NODISCARD enum tmk_status tmk_memory_lacks(struct tmk_diag *diag, size_t bytes, const char *fmt,
-                                               ...) TMK_PRINTF(3, 4);
+TMK_NODISCARD enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t bytes, const char *fmt,
+                                              ...) TMK_PRINTF(3, 4);
 
 #endif

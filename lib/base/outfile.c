@@ -71,7 +71,7 @@ static char *read_link(const char *path) {
 }
 
 /* The path behind all links; there need be nothing. NULL with errno. */
-static char *follow(const char *path) {
+static char *follow_links(const char *path) {
     char *at = strdup(path);
     for (int links = 0; at && own_descriptor(at) < 0; links++) {
         char *next = links < MOST_LINKS ? read_link(at) : NULL;
@@ -191,7 +191,7 @@ static bool is_shown(int fd) {
     return access(bytes, F_OK) == 0;
 }
 
-static bool create(struct tmk_outfile *out, mode_t mode) {
+static bool create_temporary(struct tmk_outfile *out, mode_t mode) {
     out->fd = open_again(out->folder, ".", O_TMPFILE | O_WRONLY, mode);
     if (out->fd >= 0 && is_shown(out->fd))
         return true;
@@ -222,7 +222,7 @@ static bool begin_file(const char *target, const struct stat *st, struct tmk_out
     out->folder = folder && out->name ? open_again(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0) : -1;
     free(folder);
     const mode_t mode = st ? st->st_mode & 0777 : ALL_MODES;
-    if (out->folder < 0 || !create(out, mode))
+    if (out->folder < 0 || !create_temporary(out, mode))
         return false;
     int answer = 0;
     if (st)
@@ -240,9 +240,9 @@ static bool begin_stream(const char *target, const struct stat *st, struct tmk_o
     return out->fd >= 0;
 }
 
-static bool begin(const char *path, struct tmk_outfile *out) {
+static bool begin_temporary(const char *path, struct tmk_outfile *out) {
     struct stat st;
-    char *target = follow(path);
+    char *target = follow_links(path);
     if (!target)
         return false;
     const int own = own_descriptor(target);
@@ -260,7 +260,7 @@ static bool begin(const char *path, struct tmk_outfile *out) {
     return done;
 }
 
-static void end(struct tmk_outfile *out) {
+static void end_temporary(struct tmk_outfile *out) {
     int error = errno;
     if (out->fd >= 0)
         close(out->fd);
@@ -277,12 +277,12 @@ enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
     struct tmk_outfile file = {.path = strdup(path), .fd = -1, .folder = -1};
     if (!file.path)
         return tmk_nomem(diag);
-    if (begin(path, &file)) {
+    if (begin_temporary(path, &file)) {
         *out = file;
         return TMK_OK;
     }
     enum tmk_status status = errno == ENOMEM ? tmk_nomem(diag) : cannot_write(&file, diag);
-    end(&file);
+    end_temporary(&file);
     return status;
 }
 
@@ -390,7 +390,7 @@ static enum tmk_status take_all_back(struct tmk_outfile *files, const enum befor
     return status;
 }
 
-static void forget(struct tmk_outfile *out) {
+static void forget_names(struct tmk_outfile *out) {
     if (out->temporary[0])
         (void)remove_name(out->folder, out->temporary);
     out->temporary[0] = '\0';
@@ -407,7 +407,7 @@ static enum tmk_status put_all_in_place(struct tmk_outfile *files, enum before *
         if (!put_in_place(&files[i], n > 1, &before[i]))
             status = take_all_back(files, before, i, diag);
     for (size_t i = 0; i < n; i++)
-        forget(&files[i]); /* what keeps a temporary name now is not wanted */
+        forget_names(&files[i]); /* what keeps a temporary name now is not wanted */
     pthread_sigmask(SIG_SETMASK, &kept, NULL);
     return status;
 }
@@ -415,8 +415,8 @@ static enum tmk_status put_all_in_place(struct tmk_outfile *files, enum before *
 void tmk_outfile_abort(struct tmk_outfile *out) {
     if (!out->path)
         return;
-    forget(out);
-    end(out);
+    forget_names(out);
+    end_temporary(out);
 }
 
 enum tmk_status tmk_outfiles_commit(struct tmk_outfile *files, size_t n, struct tmk_diag *diag) {
@@ -446,7 +446,7 @@ enum tmk_status tmk_outfile_commit(struct tmk_outfile *out, struct tmk_diag *dia
 
 bool tmk_path_is_stream(const char *path) {
     struct stat st;
-    char *target = follow(path);
+    char *target = follow_links(path);
     const bool own = target && own_descriptor(target) >= 0;
     free(target);
     return own || (stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)));

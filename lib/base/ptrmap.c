@@ -9,7 +9,8 @@ struct tmk_ptrmap_slot {
     void *value;
 };
 
-static struct tmk_ptrmap_slot *find(struct tmk_ptrmap_slot *slots, size_t size, const void *key) {
+static struct tmk_ptrmap_slot *find_slot(struct tmk_ptrmap_slot *slots, size_t size,
+                                         const void *key) {
     /* Fibonacci hashing: pointers differ in their middle bits */
     size_t i = (size_t)(((uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u) >> 20) & (size - 1);
     while (slots[i].key && slots[i].key != key)
@@ -17,14 +18,14 @@ static struct tmk_ptrmap_slot *find(struct tmk_ptrmap_slot *slots, size_t size, 
     return &slots[i];
 }
 
-static bool grow(struct tmk_ptrmap *map) {
+static bool grow_table(struct tmk_ptrmap *map) {
     size_t size = map->size ? map->size * 2 : 64;
     struct tmk_ptrmap_slot *slots = calloc(size, sizeof *slots);
     if (!slots)
         return false;
     for (size_t i = 0; i < map->size; i++)
         if (map->slots[i].key)
-            *find(slots, size, map->slots[i].key) = map->slots[i];
+            *find_slot(slots, size, map->slots[i].key) = map->slots[i];
     free(map->slots);
     map->slots = slots;
     map->size = size;
@@ -32,9 +33,9 @@ static bool grow(struct tmk_ptrmap *map) {
 }
 
 bool tmk_ptrmap_put(struct tmk_ptrmap *map, const void *key, void *value) {
-    if (map->used * 4 >= map->size * 3 && !grow(map))
+    if (map->used * 4 >= map->size * 3 && !grow_table(map))
         return false;
-    struct tmk_ptrmap_slot *slot = find(map->slots, map->size, key);
+    struct tmk_ptrmap_slot *slot = find_slot(map->slots, map->size, key);
     if (!slot->key)
         map->used++;
     slot->key = key;
@@ -43,7 +44,7 @@ bool tmk_ptrmap_put(struct tmk_ptrmap *map, const void *key, void *value) {
 }
 
 void *tmk_ptrmap_get(const struct tmk_ptrmap *map, const void *key) {
-    return map->size && key ? find(map->slots, map->size, key)->value : NULL;
+    return map->size && key ? find_slot(map->slots, map->size, key)->value : NULL;
 }
 
 void tmk_ptrmap_finish(struct tmk_ptrmap *map) {

@@ -17,10 +17,10 @@ static size_t size_of(const void *block) {
     return *(const size_t *)block;
 }
 
-static void release(void *block) {
+static void release_block(void *block) {
     size_t bytes = size_of(block);
     munmap(block, bytes);
-    tmk_memory_give(bytes);
+    tmk_memory_uncharge(bytes);
 }
 
 void *tmk_spare_take(size_t bytes) {
@@ -31,7 +31,7 @@ void *tmk_spare_take(size_t bytes) {
         if (size_of(block) == bytes)
             return memset(block, 0, bytes);
         if (!atomic_compare_exchange_strong(&spares[i], &nothing, block))
-            release(block);
+            release_block(block);
     }
     return NULL;
 }
@@ -47,7 +47,7 @@ bool tmk_spare_keep(void *block, size_t bytes) {
     }
     void *other = atomic_exchange(&spares[atomic_fetch_add(&turn, 1) % SPARES], block);
     if (other)
-        release(other);
+        release_block(other);
     return true;
 }
 
@@ -57,7 +57,7 @@ bool tmk_spare_drop(void) {
         void *block = atomic_exchange(&spares[i], NULL);
         if (!block)
             continue;
-        release(block);
+        release_block(block);
         dropped = true;
     }
     return dropped;

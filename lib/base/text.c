@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 
-static bool reserve(struct tmk_text *text, size_t more) {
+static bool reserve_bytes(struct tmk_text *text, size_t more) {
     size_t need;
     if (text->failed || !tmk_add_size(text->len, more, &need) || !tmk_add_size(need, 1, &need))
         text->failed = true;
@@ -20,13 +20,13 @@ static bool reserve(struct tmk_text *text, size_t more) {
     while (size < need && tmk_mul_size(size, 2, &size)) {
     }
     const size_t grown = size - text->size;
-    if (size < need || !tmk_memory_take(grown)) {
+    if (size < need || !tmk_memory_charge(grown)) {
         text->failed = true;
         return false;
     }
     char *data = realloc(text->data, size);
     if (!data) {
-        tmk_memory_give(grown);
+        tmk_memory_uncharge(grown);
         text->failed = true;
         return false;
     }
@@ -36,7 +36,7 @@ static bool reserve(struct tmk_text *text, size_t more) {
 }
 
 void tmk_text_append(struct tmk_text *text, const char *bytes, size_t len) {
-    if (!reserve(text, len))
+    if (!reserve_bytes(text, len))
         return;
     if (len)
         memcpy(text->data + text->len, bytes, len);
@@ -54,7 +54,7 @@ void tmk_text_printf(struct tmk_text *text, const char *fmt, ...) {
     va_copy(again, args);
     const size_t room = text->failed ? 0 : text->size - text->len;
     int n = vsnprintf(room ? text->data + text->len : NULL, room, fmt, args);
-    if (n >= 0 && reserve(text, (size_t)n)) {
+    if (n >= 0 && reserve_bytes(text, (size_t)n)) {
         if ((size_t)n >= room)
             vsnprintf(text->data + text->len, (size_t)n + 1, fmt, again);
         text->len += (size_t)n;
@@ -67,7 +67,7 @@ void tmk_text_printf(struct tmk_text *text, const char *fmt, ...) {
 
 char *tmk_text_release(struct tmk_text *text) {
     char *data = text->data;
-    tmk_memory_give(text->size);
+    tmk_memory_uncharge(text->size);
     *text = (struct tmk_text){0};
     return data;
 }

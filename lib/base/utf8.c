@@ -4,7 +4,7 @@
 #include "base/diag.h"
 
 /* Bytes of the well-formed sequence that starts at s; 0 when there is none. */
-static size_t sequence(const unsigned char *s, size_t left) {
+static size_t sequence_length(const unsigned char *s, size_t left) {
     unsigned char lead = s[0], low = 0x80, high = 0xBF;
     size_t n;
     if (lead < 0x80)
@@ -39,7 +39,7 @@ static size_t sequence(const unsigned char *s, size_t left) {
 static size_t well_formed(const char *bytes, size_t len) {
     const unsigned char *s = (const unsigned char *)bytes;
     size_t at = 0, n;
-    while (at < len && (n = sequence(s + at, len - at)) > 0)
+    while (at < len && (n = sequence_length(s + at, len - at)) > 0)
         at += n;
     return at;
 }

@@ -8,7 +8,7 @@
 #include "calib/make.h"
 
 /* The encodings of the two operands of the bias's node; false: one of them has none. */
-static bool operands(const struct tmk_make *make, uint32_t pick, struct tmk_encoding *of[2]) {
+static bool find_operands(const struct tmk_make *make, uint32_t pick, struct tmk_encoding *of[2]) {
     uint32_t macc = make->selection->picks[pick].macc;
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t p = tmk_pick_of_input(make->selection, macc, i);
@@ -35,9 +35,9 @@ static const char *why_none(const struct tmk_make *make, uint32_t pick,
     return NULL;
 }
 
-static double magnitude(const struct tmk_make *make, uint32_t pick) {
+static double max_bias(const struct tmk_make *make, uint32_t pick) {
     struct tmk_summary facts;
-    tmk_stats_facts(tmk_make_tensor(make, pick)->stats, &facts);
+    tmk_stats_quick_summary(tmk_make_tensor(make, pick)->stats, &facts);
     return fmax(fabs((double)facts.min), fabs((double)facts.max));
 }
 
@@ -48,7 +48,7 @@ static double least_scale(double magnitude) {
 
 /* Where the bias would overflow, the weight's scale is enlarged. */
 static void make_it_fit(const struct tmk_make *make, uint32_t pick, struct tmk_encoding *of[2]) {
-    double least = least_scale(magnitude(make, pick));
+    double least = least_scale(max_bias(make, pick));
     struct tmk_encoding *w = of[1];
     uint32_t enlarged = 0;
     for (uint32_t i = 0; w->role == TMK_ENCODING_WEIGHT && of[0]->n == 1 && i < w->n; i++) {
@@ -110,12 +110,12 @@ enum tmk_status tmk_make_biases(struct tmk_make *make) {
             if (make->selection->picks[i].role != TMK_ENCODING_BIAS || make->dropped[i])
                 continue;
             if (pass == 0) {
-                make->dropped[i] = operands(make, i, of)
+                make->dropped[i] = find_operands(make, i, of)
                                        ? why_none(make, i, of)
                                        : "float: the input or the weight of its operator is";
                 if (!make->dropped[i] && make->config->built_in[TMK_RULE_BIAS_FITS])
                     make_it_fit(make, i, of);
-            } else if (operands(make, i, of)) {
+            } else if (find_operands(make, i, of)) {
                 TMK_TRY(make_bias(make, i, of));
             }
         }

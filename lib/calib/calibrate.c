@@ -34,28 +34,28 @@ static enum tmk_status set_defaults(struct calibrate *c) {
     };
     for (int role = 0; role < 3; role++) {
         bool weight = role == TMK_ENCODING_WEIGHT, bias = role == TMK_ENCODING_BIAS;
-        struct tmk_wish wish = {.quantize = TMK_YES,
-                                .symmetric = weight ? TMK_YES : TMK_NO,
-                                .channels = weight ? TMK_YES : TMK_NO,
-                                .pow2 = TMK_NO,
-                                .dtype = weight ? TMK_INT8 : TMK_UINT8,
-                                .method =
-                                    weight ? tmk_method_find("minmax") : tmk_method_list()[0]};
-        struct tmk_wish said = {.by = 0};
+        struct tmk_quant_settings settings = {.quantize = TMK_YES,
+                                              .symmetric = weight ? TMK_YES : TMK_NO,
+                                              .channels = weight ? TMK_YES : TMK_NO,
+                                              .pow2 = TMK_NO,
+                                              .dtype = weight ? TMK_INT8 : TMK_UINT8,
+                                              .method = weight ? tmk_method_find("minmax")
+                                                               : tmk_method_list()[0]};
+        struct tmk_quant_settings given = {.by = 0};
         if (!bias)
-            TMK_TRY(tmk_wish_of_choice(choices[role], &said, c->diag));
+            TMK_TRY(tmk_quant_settings_of_choice(choices[role], &given, c->diag));
         if (c->options->pow2_requant)
-            said.pow2 = TMK_YES;
-        tmk_wish_overlay(&wish, &c->config.defaults[role]);
-        tmk_wish_overlay(&wish, &said);
-        if (!bias && wish.parameter > 0 && !(wish.method->parameter > 0))
+            given.pow2 = TMK_YES;
+        tmk_quant_settings_override(&settings, &c->config.defaults[role]);
+        tmk_quant_settings_override(&settings, &given);
+        if (!bias && settings.parameter > 0 && !(settings.method->parameter > 0))
             return tmk_fail(c->diag, TMK_ARGUMENT, "the method %s takes no number",
-                            wish.method->name);
-        c->config.defaults[role] = wish;
+                            settings.method->name);
+        c->config.defaults[role] = settings;
     }
     /* multipliers are powers of two only if all scales are */
     for (uint32_t i = 0; c->options->pow2_requant && i < c->config.n_rules; i++)
-        c->config.rules[i].wish.pow2 = TMK_UNSAID;
+        c->config.rules[i].settings.pow2 = TMK_UNSET;
     return TMK_OK;
 }
 
@@ -75,16 +75,16 @@ static const char *last_part(const char *path) {
 
 static enum tmk_status add_choice(struct calibrate *c, enum tmk_encoding_role role,
                                   const char *const keys[5]) {
-    const struct tmk_wish *wish = &c->config.defaults[role];
+    const struct tmk_quant_settings *settings = &c->config.defaults[role];
     char parameter[32];
-    TMK_TRY(add_setting(c, keys[0], wish->method->name));
-    if (wish->parameter > 0) {
-        tmk_format_double(wish->parameter, parameter);
+    TMK_TRY(add_setting(c, keys[0], settings->method->name));
+    if (settings->parameter > 0) {
+        tmk_format_double(settings->parameter, parameter);
         TMK_TRY(add_setting(c, keys[1], parameter));
     }
-    TMK_TRY(add_setting(c, keys[2], tmk_dtype_name(wish->dtype)));
-    TMK_TRY(add_setting(c, keys[3], wish->symmetric == TMK_YES ? "symmetric" : "asymmetric"));
-    return add_setting(c, keys[4], wish->channels == TMK_YES ? "channel" : "tensor");
+    TMK_TRY(add_setting(c, keys[2], tmk_dtype_name(settings->dtype)));
+    TMK_TRY(add_setting(c, keys[3], settings->symmetric == TMK_YES ? "symmetric" : "asymmetric"));
+    return add_setting(c, keys[4], settings->channels == TMK_YES ? "channel" : "tensor");
 }
 
 static enum tmk_status fill_header(struct calibrate *c) {
@@ -143,7 +143,7 @@ static enum tmk_status keep_left(struct calibrate *c, uint32_t v, const char *re
     TMK_TRY(tmk_encodings_keep(all, reason, &left->reason, c->diag));
     if (t->stats) {
         struct tmk_summary facts;
-        tmk_stats_facts(t->stats, &facts);
+        tmk_stats_quick_summary(t->stats, &facts);
         left->observed_min = facts.min;
         left->observed_max = facts.max;
     }
@@ -202,7 +202,7 @@ static void remark_on_rules(const struct calibrate *c) {
                             c->options->config, i, meant_by(c, &c->config.rules[i], meant));
 }
 
-static enum tmk_status run(struct calibrate *c) {
+static enum tmk_status run_steps(struct calibrate *c) {
     TMK_TRY(c->tree ? tmk_config_init_tree(&c->config, c->tree, c->diag)
                     : tmk_config_init(&c->config, c->options->config, c->diag));
     TMK_TRY(set_defaults(c));
@@ -241,7 +241,7 @@ enum tmk_status tmk_calibrate_by(const struct tmk_profile *profile,
                                  const struct tmk_calibrate_options *options, const cJSON *config,
                                  struct tmk_encodings **out, struct tmk_diag *diag) {
     struct calibrate c = {.profile = profile, .options = options, .tree = config, .diag = diag};
-    enum tmk_status status = run(&c);
+    enum tmk_status status = run_steps(&c);
     tmk_ties_finish(&c.ties);
     tmk_selection_finish(&c.selection);
     tmk_net_finish(&c.net);

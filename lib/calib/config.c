@@ -26,47 +26,48 @@ const char *tmk_built_in_name(enum tmk_built_in rule) {
     return built_in[rule].name;
 }
 
-void tmk_wish_overlay(struct tmk_wish *wish, const struct tmk_wish *over) {
+void tmk_quant_settings_override(struct tmk_quant_settings *settings,
+                                 const struct tmk_quant_settings *over) {
     if (over->quantize) {
-        wish->quantize = over->quantize;
-        wish->by = over->by;
+        settings->quantize = over->quantize;
+        settings->by = over->by;
     }
     if (over->symmetric)
-        wish->symmetric = over->symmetric;
+        settings->symmetric = over->symmetric;
     if (over->channels)
-        wish->channels = over->channels;
+        settings->channels = over->channels;
     if (over->pow2)
-        wish->pow2 = over->pow2;
+        settings->pow2 = over->pow2;
     if (over->dtype != TMK_UNDEFINED)
-        wish->dtype = over->dtype;
-    if (over->method && over->method != wish->method) {
-        wish->method = over->method;
-        wish->parameter = 0;
+        settings->dtype = over->dtype;
+    if (over->method && over->method != settings->method) {
+        settings->method = over->method;
+        settings->parameter = 0;
     }
     if (over->method)
-        wish->has_range = false;
+        settings->has_range = false;
     if (over->parameter > 0)
-        wish->parameter = over->parameter;
+        settings->parameter = over->parameter;
     if (over->has_range) {
-        wish->has_range = true;
-        wish->low = over->low;
-        wish->high = over->high;
+        settings->has_range = true;
+        settings->low = over->low;
+        settings->high = over->high;
     }
 }
 
-static enum tmk_status set_scheme(const char *scheme, enum tmk_status wrong, struct tmk_wish *wish,
-                                  struct tmk_diag *diag) {
+static enum tmk_status set_scheme(const char *scheme, enum tmk_status wrong,
+                                  struct tmk_quant_settings *settings, struct tmk_diag *diag) {
     if (strcmp(scheme, "symmetric") != 0 && strcmp(scheme, "asymmetric") != 0)
         return tmk_fail(diag, wrong,
                         "there is no scheme '%s'; there are 'symmetric' and 'asymmetric'", scheme);
-    wish->symmetric = *scheme == 's' ? TMK_YES : TMK_NO;
+    settings->symmetric = *scheme == 's' ? TMK_YES : TMK_NO;
     return TMK_OK;
 }
 
-static enum tmk_status set_method(const char *name, enum tmk_status wrong, struct tmk_wish *wish,
-                                  struct tmk_diag *diag) {
-    wish->method = tmk_method_find(name);
-    if (wish->method)
+static enum tmk_status set_method(const char *name, enum tmk_status wrong,
+                                  struct tmk_quant_settings *settings, struct tmk_diag *diag) {
+    settings->method = tmk_method_find(name);
+    if (settings->method)
         return TMK_OK;
     struct tmk_text list = {0};
     struct tmk_guess guess = {.wanted = name};
@@ -82,12 +83,12 @@ static enum tmk_status set_method(const char *name, enum tmk_status wrong, struc
     return status;
 }
 
-static enum tmk_status set_dtype(const char *name, enum tmk_status wrong, struct tmk_wish *wish,
-                                 struct tmk_diag *diag) {
+static enum tmk_status set_dtype(const char *name, enum tmk_status wrong,
+                                 struct tmk_quant_settings *settings, struct tmk_diag *diag) {
     struct tmk_guess guess = {.wanted = name};
     char meant[TMK_GUESS_SIZE];
-    wish->dtype = tmk_dtype_by_name(name);
-    if (tmk_encoding_is_type(wish->dtype))
+    settings->dtype = tmk_dtype_by_name(name);
+    if (tmk_encoding_is_type(settings->dtype))
         return TMK_OK;
     for (int dtype = TMK_UNDEFINED + 1; dtype < TMK_N_DTYPES; dtype++)
         if (tmk_encoding_is_type((enum tmk_dtype)dtype))
@@ -96,15 +97,16 @@ static enum tmk_status set_dtype(const char *name, enum tmk_status wrong, struct
                     tmk_guess_text(&guess, meant));
 }
 
-enum tmk_status tmk_wish_of_choice(const struct tmk_calibrate_choice *choice, struct tmk_wish *out,
-                                   struct tmk_diag *diag) {
-    struct tmk_wish wish = {.dtype = choice->dtype, .parameter = choice->parameter};
+enum tmk_status tmk_quant_settings_of_choice(const struct tmk_calibrate_choice *choice,
+                                             struct tmk_quant_settings *out,
+                                             struct tmk_diag *diag) {
+    struct tmk_quant_settings settings = {.dtype = choice->dtype, .parameter = choice->parameter};
     if (choice->method)
-        TMK_TRY(set_method(choice->method, TMK_ARGUMENT, &wish, diag));
+        TMK_TRY(set_method(choice->method, TMK_ARGUMENT, &settings, diag));
     if (choice->scheme)
-        TMK_TRY(set_scheme(choice->scheme, TMK_ARGUMENT, &wish, diag));
+        TMK_TRY(set_scheme(choice->scheme, TMK_ARGUMENT, &settings, diag));
     if (choice->dtype != TMK_UNDEFINED)
-        TMK_TRY(set_dtype(tmk_dtype_name(choice->dtype), TMK_ARGUMENT, &wish, diag));
+        TMK_TRY(set_dtype(tmk_dtype_name(choice->dtype), TMK_ARGUMENT, &settings, diag));
     if (choice->dtype == TMK_INT32)
         return tmk_fail(diag, TMK_ARGUMENT, "only a bias is int32");
     if (choice->scales && strcmp(choice->scales, "tensor") != 0 &&
@@ -112,19 +114,19 @@ enum tmk_status tmk_wish_of_choice(const struct tmk_calibrate_choice *choice, st
         return tmk_fail(diag, TMK_ARGUMENT, "scales are by 'tensor' or by 'channel', not by '%s'",
                         choice->scales);
     if (choice->scales)
-        wish.channels = *choice->scales == 'c' ? TMK_YES : TMK_NO;
-    wish.pow2 = choice->pow2 ? TMK_YES : TMK_UNSAID;
-    *out = wish;
+        settings.channels = *choice->scales == 'c' ? TMK_YES : TMK_NO;
+    settings.pow2 = choice->pow2 ? TMK_YES : TMK_UNSET;
+    *out = settings;
     return TMK_OK;
 }
 
 /* ---- the file ---- */
 
-#define WISH_KEYS                                                                                  \
+#define SETTING_KEYS                                                                               \
     "quantize", "dtype", "method", "percentile", "scheme", "per_channel", "pow2", "range"
 
-static enum tmk_status get_say(const cJSON *object, const char *key, enum tmk_say *out,
-                               struct tmk_diag *diag) {
+static enum tmk_status get_tristate(const cJSON *object, const char *key, enum tmk_tristate *out,
+                                    struct tmk_diag *diag) {
     bool yes;
     TMK_TRY(tmk_json_bool_or(object, key, &yes, false, diag));
     if (tmk_json_member(object, key))
@@ -132,21 +134,23 @@ static enum tmk_status get_say(const cJSON *object, const char *key, enum tmk_sa
     return TMK_OK;
 }
 
-static enum tmk_status get_range(const cJSON *item, struct tmk_wish *wish, struct tmk_diag *diag) {
+static enum tmk_status get_range(const cJSON *item, struct tmk_quant_settings *settings,
+                                 struct tmk_diag *diag) {
     const cJSON *low = cJSON_GetArrayItem(item, 0), *high = cJSON_GetArrayItem(item, 1);
     if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2 || !cJSON_IsNumber(low) ||
-        !cJSON_IsNumber(high) || !tmk_json_as_float(low, &wish->low) ||
-        !tmk_json_as_float(high, &wish->high) || !(wish->low < wish->high))
+        !cJSON_IsNumber(high) || !tmk_json_as_float(low, &settings->low) ||
+        !tmk_json_as_float(high, &settings->high) || !(settings->low < settings->high))
         return tmk_fail(diag, TMK_FORMAT, "'range' is not [low, high] with low < high");
-    wish->has_range = true;
+    settings->has_range = true;
     return TMK_OK;
 }
 
-static enum tmk_status get_wish(const cJSON *object, struct tmk_wish *wish, struct tmk_diag *diag) {
+static enum tmk_status get_quant_settings(const cJSON *object, struct tmk_quant_settings *settings,
+                                          struct tmk_diag *diag) {
     static const struct {
         const char *key;
-        enum tmk_status (*set)(const char *text, enum tmk_status wrong, struct tmk_wish *wish,
-                               struct tmk_diag *diag);
+        enum tmk_status (*set)(const char *text, enum tmk_status wrong,
+                               struct tmk_quant_settings *settings, struct tmk_diag *diag);
     } texts[] = {{"dtype", set_dtype}, {"method", set_method}, {"scheme", set_scheme}};
     const cJSON *percentile = tmk_json_member(object, "percentile"),
                 *range = tmk_json_member(object, "range");
@@ -154,25 +158,26 @@ static enum tmk_status get_wish(const cJSON *object, struct tmk_wish *wish, stru
         const char *text;
         TMK_TRY(tmk_json_text_or(object, texts[i].key, &text, "", diag));
         if (tmk_json_member(object, texts[i].key))
-            TMK_TRY(tmk_in(diag, texts[i].set(text, TMK_FORMAT, wish, diag), "'%s'", texts[i].key));
+            TMK_TRY(
+                tmk_in(diag, texts[i].set(text, TMK_FORMAT, settings, diag), "'%s'", texts[i].key));
     }
     if (percentile) {
         if (!cJSON_IsNumber(percentile) ||
             !(percentile->valuedouble > 50 && percentile->valuedouble <= 100))
             return tmk_fail(diag, TMK_FORMAT, "'percentile' is not a number above 50, up to 100");
-        wish->parameter = percentile->valuedouble;
-        if (!wish->method)
-            TMK_TRY(set_method("percentile", TMK_FORMAT, wish, diag));
+        settings->parameter = percentile->valuedouble;
+        if (!settings->method)
+            TMK_TRY(set_method("percentile", TMK_FORMAT, settings, diag));
     }
     if (range)
-        TMK_TRY(get_range(range, wish, diag));
-    TMK_TRY(get_say(object, "quantize", &wish->quantize, diag));
-    TMK_TRY(get_say(object, "per_channel", &wish->channels, diag));
-    return get_say(object, "pow2", &wish->pow2, diag);
+        TMK_TRY(get_range(range, settings, diag));
+    TMK_TRY(get_tristate(object, "quantize", &settings->quantize, diag));
+    TMK_TRY(get_tristate(object, "per_channel", &settings->channels, diag));
+    return get_tristate(object, "pow2", &settings->pow2, diag);
 }
 
-static enum tmk_status keep(struct tmk_config *config, const cJSON *object, const char *key,
-                            const char **out, struct tmk_diag *diag) {
+static enum tmk_status keep_text(struct tmk_config *config, const cJSON *object, const char *key,
+                                 const char **out, struct tmk_diag *diag) {
     const char *text;
     if (!tmk_json_member(object, key))
         return TMK_OK;
@@ -189,11 +194,11 @@ static enum tmk_status get_match(struct tmk_config *config, const cJSON *match,
     if (!match)
         return tmk_fail(diag, TMK_FORMAT, "missing: an object of op, name, id, kind and node");
     TMK_TRY(tmk_json_keys(match, keys, TMK_COUNT(keys), true, diag));
-    TMK_TRY(keep(config, match, "op", &rule->op, diag));
-    TMK_TRY(keep(config, match, "name", &rule->name, diag));
-    TMK_TRY(keep(config, match, "node", &rule->node, diag));
-    TMK_TRY(keep(config, match, "id", &id, diag));
-    TMK_TRY(keep(config, match, "kind", &kind, diag));
+    TMK_TRY(keep_text(config, match, "op", &rule->op, diag));
+    TMK_TRY(keep_text(config, match, "name", &rule->name, diag));
+    TMK_TRY(keep_text(config, match, "node", &rule->node, diag));
+    TMK_TRY(keep_text(config, match, "id", &id, diag));
+    TMK_TRY(keep_text(config, match, "kind", &kind, diag));
     rule->has_id = id != NULL;
     if (id && !tmk_profile_id_of_text(id, &rule->id))
         return tmk_fail(diag, TMK_FORMAT, "'id': '%s' is not an ID such as \"p12\"", id);
@@ -211,25 +216,25 @@ static enum tmk_status get_match(struct tmk_config *config, const cJSON *match,
 }
 
 /* What makes no sense together. */
-static enum tmk_status check_wish(const struct tmk_wish *wish, bool only_bias,
-                                  struct tmk_diag *diag) {
-    if (only_bias && wish->dtype != TMK_UNDEFINED && wish->dtype != TMK_INT32)
+static enum tmk_status check_quant_settings(const struct tmk_quant_settings *settings,
+                                            bool only_bias, struct tmk_diag *diag) {
+    if (only_bias && settings->dtype != TMK_UNDEFINED && settings->dtype != TMK_INT32)
         return tmk_fail(diag, TMK_FORMAT, "'dtype': a bias is int32 or stays float");
-    if (!only_bias && wish->dtype == TMK_INT32)
+    if (!only_bias && settings->dtype == TMK_INT32)
         return tmk_fail(diag, TMK_FORMAT, "'dtype': only a bias is int32");
-    if (wish->parameter > 0 && wish->method && !(wish->method->parameter > 0))
+    if (settings->parameter > 0 && settings->method && !(settings->method->parameter > 0))
         return tmk_fail(diag, TMK_FORMAT, "'percentile': the method %s takes none",
-                        wish->method->name);
+                        settings->method->name);
     return TMK_OK;
 }
 
 static enum tmk_status get_rule(struct tmk_config *config, const cJSON *item,
                                 struct tmk_config_rule *rule, struct tmk_diag *diag) {
-    static const char *const keys[] = {"match", WISH_KEYS};
+    static const char *const keys[] = {"match", SETTING_KEYS};
     TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(tmk_in(diag, get_match(config, tmk_json_member(item, "match"), rule, diag), "'match'"));
-    TMK_TRY(get_wish(item, &rule->wish, diag));
-    return check_wish(&rule->wish, rule->kind == TMK_CONFIG_BIAS, diag);
+    TMK_TRY(get_quant_settings(item, &rule->settings, diag));
+    return check_quant_settings(&rule->settings, rule->kind == TMK_CONFIG_BIAS, diag);
 }
 
 static enum tmk_status get_rules(struct tmk_config *config, const cJSON *tree,
@@ -246,33 +251,34 @@ static enum tmk_status get_rules(struct tmk_config *config, const cJSON *tree,
         struct tmk_config_rule *rule = &config->rules[config->n_rules];
         TMK_TRY(tmk_in(diag, get_rule(config, item, rule, diag), "rules[%" PRIu32 "]",
                        config->n_rules));
-        rule->wish.by = ++config->n_rules;
+        rule->settings.by = ++config->n_rules;
     }
     return TMK_OK;
 }
 
 static enum tmk_status get_defaults(struct tmk_config *config, const cJSON *object,
                                     struct tmk_diag *diag) {
-    static const char *const wishes[] = {WISH_KEYS};
-    static const char *const keys[] = {"activation", "weight", "bias", WISH_KEYS};
-    struct tmk_wish all = {0};
+    static const char *const own_keys[] = {SETTING_KEYS};
+    static const char *const keys[] = {"activation", "weight", "bias", SETTING_KEYS};
+    struct tmk_quant_settings all = {0};
     if (!object)
         return TMK_OK;
     TMK_TRY(tmk_json_keys(object, keys, TMK_COUNT(keys), true, diag));
-    TMK_TRY(get_wish(object, &all, diag));
-    TMK_TRY(check_wish(&all, false, diag));
+    TMK_TRY(get_quant_settings(object, &all, diag));
+    TMK_TRY(check_quant_settings(&all, false, diag));
     for (int role = 0; role < 3; role++) {
         const char *key = tmk_encoding_role_name((enum tmk_encoding_role)role);
         const cJSON *own = tmk_json_member(object, key);
-        struct tmk_wish wish = {0};
-        tmk_wish_overlay(&config->defaults[role], &all);
+        struct tmk_quant_settings settings = {0};
+        tmk_quant_settings_override(&config->defaults[role], &all);
         if (!own)
             continue;
-        TMK_TRY(
-            tmk_in(diag, tmk_json_keys(own, wishes, TMK_COUNT(wishes), true, diag), "'%s'", key));
-        TMK_TRY(tmk_in(diag, get_wish(own, &wish, diag), "'%s'", key));
-        TMK_TRY(tmk_in(diag, check_wish(&wish, role == TMK_ENCODING_BIAS, diag), "'%s'", key));
-        tmk_wish_overlay(&config->defaults[role], &wish);
+        TMK_TRY(tmk_in(diag, tmk_json_keys(own, own_keys, TMK_COUNT(own_keys), true, diag), "'%s'",
+                       key));
+        TMK_TRY(tmk_in(diag, get_quant_settings(own, &settings, diag), "'%s'", key));
+        TMK_TRY(tmk_in(diag, check_quant_settings(&settings, role == TMK_ENCODING_BIAS, diag),
+                       "'%s'", key));
+        tmk_quant_settings_override(&config->defaults[role], &settings);
     }
     return TMK_OK;
 }
@@ -320,7 +326,8 @@ enum tmk_status tmk_config_init(struct tmk_config *config, const char *path,
     if (!path)
         return tmk_config_init_tree(config, NULL, diag);
     *config = (struct tmk_config){.n_rules = 0};
-    TMK_TRY(tmk_tell_kind(diag, tmk_json_file_open(path, &file, diag), path, TMK_FILE_OTHER));
+    TMK_TRY(
+        tmk_explain_file_kind(diag, tmk_json_file_open(path, &file, diag), path, TMK_FILE_OTHER));
     enum tmk_status status =
         tmk_in(diag, tmk_config_init_tree(config, file.tree, diag), "%s", path);
     tmk_json_file_close(&file);

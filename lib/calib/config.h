@@ -11,11 +11,11 @@
 #include "calib/method.h"
 
 /* Yes, no, or not said. */
-enum tmk_say { TMK_UNSAID, TMK_NO, TMK_YES };
+enum tmk_tristate { TMK_UNSET, TMK_NO, TMK_YES };
 
 /* What somebody said of how values are to be quantized; what is not said stays as it is. */
-struct tmk_wish {
-    enum tmk_say quantize, symmetric, channels, pow2;
+struct tmk_quant_settings {
+    enum tmk_tristate quantize, symmetric, channels, pow2;
     enum tmk_dtype dtype;            /* TMK_UNDEFINED: not said */
     const struct tmk_method *method; /* NULL: not said */
     double parameter;                /* of a method; 0: not said */
@@ -24,10 +24,12 @@ struct tmk_wish {
     uint32_t by; /* who said whether to quantize: a rule's number + 1; 0: nobody */
 };
 /* What `over` says, in place of what *wish says. */
-void tmk_wish_overlay(struct tmk_wish *wish, const struct tmk_wish *over);
+void tmk_quant_settings_override(struct tmk_quant_settings *settings,
+                                 const struct tmk_quant_settings *over);
 /* TMK_ARGUMENT for a method, scheme or type that there is not. */
-TMK_NODISCARD enum tmk_status tmk_wish_of_choice(const struct tmk_calibrate_choice *choice,
-                                                 struct tmk_wish *out, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status
+tmk_quant_settings_of_choice(const struct tmk_calibrate_choice *choice,
+                             struct tmk_quant_settings *out, struct tmk_diag *diag);
 
 /* Values that a rule may be of. */
 enum tmk_config_kind {
@@ -45,7 +47,7 @@ struct tmk_config_rule {
     bool has_id;
     uint32_t id;
     enum tmk_config_kind kind;
-    struct tmk_wish wish;
+    struct tmk_quant_settings settings;
 };
 
 /* Rules that are built in, and can be switched off or on. X(NAME, "name", on) */
@@ -68,7 +70,7 @@ enum tmk_built_in {
 const char *tmk_built_in_name(enum tmk_built_in rule);
 
 struct tmk_config {
-    struct tmk_wish defaults[3]; /* by enum tmk_encoding_role */
+    struct tmk_quant_settings defaults[3]; /* by enum tmk_encoding_role */
     struct tmk_config_rule *rules;
     uint32_t n_rules;
     bool skip_first, skip_last;

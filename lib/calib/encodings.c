@@ -94,8 +94,8 @@ void tmk_encoding_codes(const struct tmk_encoding *encoding, int32_t *lowest, in
         *lowest = *highest = 0;
 }
 
-enum tmk_status tmk_encoding_room(struct tmk_encodings *encodings, struct tmk_encoding *e,
-                                  uint32_t n, struct tmk_diag *diag) {
+enum tmk_status tmk_encoding_allocate(struct tmk_encodings *encodings, struct tmk_encoding *e,
+                                      uint32_t n, struct tmk_diag *diag) {
     float **const floats[] = {&e->scale, &e->low, &e->high, &e->clip_min, &e->clip_max};
     for (size_t i = 0; i < TMK_COUNT(floats); i++) {
         *floats[i] = tmk_encodings_make(encodings, n, sizeof **floats[i]);
@@ -117,7 +117,7 @@ static float real(double scale, double distance) {
 
 void tmk_encoding_reals(const struct tmk_encoding *e, uint32_t i, float *lowest, float *highest) {
     int32_t low, high;
-    double most = tmk_grid_float8_most(e->dtype), scale = (double)e->scale[i];
+    double most = tmk_grid_float8_max(e->dtype), scale = (double)e->scale[i];
     tmk_encoding_codes(e, &low, &high);
     *lowest = real(scale, most > 0 ? -most : (double)low - e->zero_point[i]);
     *highest = real(scale, most > 0 ? most : (double)high - e->zero_point[i]);

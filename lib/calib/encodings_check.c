@@ -14,7 +14,7 @@
 bool tmk_encoding_is_type(enum tmk_dtype dtype) {
     int32_t lowest, highest;
     const struct tmk_grid grid = {.dtype = dtype};
-    return tmk_grid_float8_most(dtype) > 0 || tmk_grid_codes(&grid, &lowest, &highest);
+    return tmk_grid_float8_max(dtype) > 0 || tmk_grid_codes(&grid, &lowest, &highest);
 }
 
 static bool is_pow2(float scale) {

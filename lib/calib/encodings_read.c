@@ -126,7 +126,7 @@ static enum tmk_status get_axis(struct reader *r, const cJSON *item, struct tmk_
 static enum tmk_status get_scales(struct reader *r, const cJSON *item, struct tmk_encoding *e) {
     uint32_t n;
     TMK_TRY(length_of(r, item, "scale", &n));
-    TMK_TRY(tmk_encoding_room(r->e, e, n, r->diag));
+    TMK_TRY(tmk_encoding_allocate(r->e, e, n, r->diag));
     TMK_TRY(get_floats(r, item, "scale", e->scale, n));
     TMK_TRY(get_integers(r, item, "zero_point", e->zero_point, n));
     TMK_TRY(tmk_encoding_check_scales(e, r->diag));

@@ -45,7 +45,7 @@ static double x_log_x(double x) {
 }
 
 /* counts [n] of magnitudes. */
-static void count(const struct tmk_excess sides[2], double most, double *counts, uint32_t n) {
+static void count_bins(const struct tmk_excess sides[2], double most, double *counts, uint32_t n) {
     double least = most * 0x1p-1000;
     double before = tmk_excess_count(&sides[0], least) + tmk_excess_count(&sides[1], least);
     for (uint32_t i = 0; i < n; i++) {
@@ -57,7 +57,7 @@ static void count(const struct tmk_excess sides[2], double most, double *counts,
     }
 }
 
-static void fill(struct divergence *d, const double *counts) {
+static void fill_sums(struct divergence *d, const double *counts) {
     double around = 0, used = 0;
     for (uint32_t i = 0; i < AROUND && i < d->n; i++) {
         around += counts[i];
@@ -104,7 +104,7 @@ struct threshold {
     double divergence;
 };
 
-static void rank(struct threshold best[FINALISTS], struct threshold next) {
+static void rank_threshold(struct threshold best[FINALISTS], struct threshold next) {
     for (int i = 0; i < FINALISTS; i++)
         if (next.divergence < best[i].divergence) {
             struct threshold out = best[i];
@@ -114,14 +114,14 @@ static void rank(struct threshold best[FINALISTS], struct threshold next) {
 }
 
 /* From all bins downwards, first in strides. tried[i]: what was found for i bins, or 0 bins. */
-static struct threshold search(const struct divergence *d, struct threshold *tried) {
+static struct threshold search_thresholds(const struct divergence *d, struct threshold *tried) {
     struct threshold best[FINALISTS];
     uint32_t stride = d->n > STRIDES ? d->n / STRIDES : 1;
     for (int i = 0; i < FINALISTS; i++)
         best[i] = (struct threshold){d->n, HUGE_VAL};
     for (uint32_t i = d->n; i >= d->levels; i -= stride) {
         tried[i] = (struct threshold){i, divergence_at(d, i)};
-        rank(best, tried[i]);
+        rank_threshold(best, tried[i]);
     }
     struct threshold found = best[0];
     for (int b = 0; b < FINALISTS; b++)
@@ -160,9 +160,9 @@ static struct found search_variant(struct divergence *d, const struct tmk_excess
     double *counts = columns + 3 * (n + 1);
     memset(columns, 0, 4 * (n + 1) * sizeof *columns);
     memset(tried, 0, (n + 1) * sizeof *tried);
-    count(sides, most, counts, d->n);
-    fill(d, counts);
-    struct threshold best = search(d, tried);
+    count_bins(sides, most, counts, d->n);
+    fill_sums(d, counts);
+    struct threshold best = search_thresholds(d, tried);
     uint32_t from = best.bins, to = best.bins;
     for (uint32_t i = d->levels; i <= d->n; i++)
         if (tried[i].bins && tried[i].divergence <= best.divergence * 1.01) {
@@ -192,8 +192,9 @@ static enum tmk_status search_all(uint32_t levels, const struct tmk_excess sides
     return status;
 }
 
-static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_grid *grid,
-                              double parameter, struct tmk_choice *out, struct tmk_diag *diag) {
+static enum tmk_status choose_entropy(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                                      double parameter, struct tmk_clip_choice *out,
+                                      struct tmk_diag *diag) {
     (void)parameter;
     struct tmk_excess sides[2] = {{0}, {0}};
     uint32_t levels = spread->n ? levels_of(grid, spread) : 0;
@@ -213,14 +214,14 @@ static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_
         return status;
     float low = (float)fmax((double)spread->min, -found.to);
     float high = (float)fmin((double)spread->max, found.to);
-    *out = (struct tmk_choice){.low = low,
-                               .high = high,
-                               .low_from = (double)low,
-                               .low_to = (double)low,
-                               .high_from = (double)high,
-                               .high_to = (double)high,
-                               .flat_low = found.from,
-                               .flat_high = found.to};
+    *out = (struct tmk_clip_choice){.low = low,
+                                    .high = high,
+                                    .low_from = (double)low,
+                                    .low_to = (double)low,
+                                    .high_from = (double)high,
+                                    .high_to = (double)high,
+                                    .flat_low = found.from,
+                                    .flat_high = found.to};
     out->flat = levels > 0 && found.from <= 0.95 * found.to;
     return TMK_OK;
 }
@@ -231,5 +232,5 @@ const struct tmk_method tmk_method_entropy = {
     .wants_histogram = true,
     .searches = true,
     .parameter = 0,
-    .choose = choose,
+    .choose = choose_entropy,
 };

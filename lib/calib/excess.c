@@ -29,13 +29,13 @@ struct walk {
     uint32_t n;
 };
 
-static uint32_t at(const struct walk *walk, uint32_t i) {
+static uint32_t bin_at(const struct walk *walk, uint32_t i) {
     return walk->negative ? i : walk->spread->n - 1 - i;
 }
 
 static struct walk walk_of(const struct tmk_spread *spread, bool negative) {
     struct walk walk = {spread, negative, 0};
-    while (walk.n < spread->n && (spread->mean[at(&walk, walk.n)] < 0) == negative)
+    while (walk.n < spread->n && (spread->mean[bin_at(&walk, walk.n)] < 0) == negative)
         walk.n++;
     return walk;
 }
@@ -44,7 +44,7 @@ static void add_up(const struct walk *walk, struct tmk_excess *out) {
     struct tmk_excess_bin next = {0};
     uint32_t slot = out->n;
     for (uint32_t i = 0; i < walk->n; i++) {
-        uint32_t bin = at(walk, i);
+        uint32_t bin = bin_at(walk, i);
         double count = walk->spread->count[bin], mean = fabs(walk->spread->mean[bin]);
         double half = tmk_spread_half(walk->spread, bin);
         out->square += count * (mean * mean + half * half / 3);
@@ -71,8 +71,8 @@ enum tmk_status tmk_excess_make(const struct tmk_spread *spread, bool negative,
     struct tmk_excess made = {0};
     if (walk.n) {
         made.most = negative ? -(double)spread->min : (double)spread->max;
-        double least = fabs(spread->mean[at(&walk, walk.n - 1)]);
-        made.first = bin_of(fmax(least, made.most * TMK_EXCESS_LEAST));
+        double least = fabs(spread->mean[bin_at(&walk, walk.n - 1)]);
+        made.first = bin_of(fmax(least, made.most * TMK_EXCESS_MIN));
         made.n = (uint32_t)(bin_of(made.most) - made.first + 1);
         made.bins = calloc(made.n, sizeof *made.bins);
         if (!made.bins)
@@ -88,7 +88,7 @@ void tmk_excess_finish(struct tmk_excess *excess) {
     *excess = (struct tmk_excess){0};
 }
 
-static const struct tmk_excess_bin *find(const struct tmk_excess *excess, double b) {
+static const struct tmk_excess_bin *find_bin(const struct tmk_excess *excess, double b) {
     uint64_t number = bin_of(b);
     return &excess->bins[number > excess->first ? number - excess->first : 0];
 }
@@ -96,7 +96,7 @@ static const struct tmk_excess_bin *find(const struct tmk_excess *excess, double
 double tmk_excess_beyond(const struct tmk_excess *excess, double b) {
     if (b >= excess->most)
         return 0;
-    const struct tmk_excess_bin *bin = find(excess, b);
+    const struct tmk_excess_bin *bin = find_bin(excess, b);
     double reach = bin->mean + bin->half - b, inside = bin->count * (bin->mean - b);
     if (reach <= 0)
         inside = 0;
@@ -108,7 +108,7 @@ double tmk_excess_beyond(const struct tmk_excess *excess, double b) {
 double tmk_excess_square(const struct tmk_excess *excess, double b) {
     if (b >= excess->most)
         return 0;
-    const struct tmk_excess_bin *bin = find(excess, b);
+    const struct tmk_excess_bin *bin = find_bin(excess, b);
     double reach = bin->mean + bin->half - b, off = bin->mean - b;
     double inside = bin->count * (off * off + bin->half * bin->half / 3);
     if (reach <= 0)
@@ -121,7 +121,7 @@ double tmk_excess_square(const struct tmk_excess *excess, double b) {
 double tmk_excess_count(const struct tmk_excess *excess, double b) {
     if (b >= excess->most)
         return 0;
-    const struct tmk_excess_bin *bin = find(excess, b);
+    const struct tmk_excess_bin *bin = find_bin(excess, b);
     double reach = bin->mean + bin->half - b, inside = bin->count;
     if (reach <= 0)
         inside = 0;

@@ -25,7 +25,7 @@ struct tmk_excess {
 };
 
 /* Thresholds below this part of the largest magnitude are not looked up exactly. */
-#define TMK_EXCESS_LEAST 0x1p-25
+#define TMK_EXCESS_MIN 0x1p-25
 
 /* Of the positive elements, or of the negative ones. End with finish. */
 TMK_NODISCARD enum tmk_status tmk_excess_make(const struct tmk_spread *spread, bool negative,

@@ -21,7 +21,7 @@ static struct lattice lattice_of(const struct tmk_grid *grid, double scale, int3
     int32_t lowest, highest;
     lattice.is_float8 = !tmk_grid_codes(grid, &lowest, &highest);
     if (lattice.is_float8) {
-        lattice.most = tmk_grid_float8_most(grid->dtype);
+        lattice.most = tmk_grid_float8_max(grid->dtype);
         lattice.least = -lattice.most;
     } else {
         lattice.most = (double)highest - zero_point;
@@ -30,7 +30,7 @@ static struct lattice lattice_of(const struct tmk_grid *grid, double scale, int3
     return lattice;
 }
 
-static double nearest(const struct lattice *lattice, double x) {
+static double nearest_code(const struct lattice *lattice, double x) {
     double k = x / lattice->step;
     if (lattice->is_float8)
         return tmk_grid_float8_nearest(lattice->dtype, k) * lattice->step;
@@ -39,7 +39,7 @@ static double nearest(const struct lattice *lattice, double x) {
     return rint(k) * lattice->step;
 }
 
-static double square(double x) {
+static double square_of(double x) {
     return x * x;
 }
 
@@ -52,13 +52,13 @@ struct cells {
 
 /* Of float8, whose steps are wider than bins everywhere, no more than two cells are met. */
 static struct cells cells_of(const struct lattice *lattice, double a, double b) {
-    struct cells cells = {.from = nearest(lattice, a), .to = nearest(lattice, b)};
+    struct cells cells = {.from = nearest_code(lattice, a), .to = nearest_code(lattice, b)};
     if (lattice->is_float8) {
         cells.first = cells.last = (cells.from + cells.to) / 2;
     } else {
         cells.first = cells.from + lattice->step / 2;
         cells.last = cells.to - lattice->step / 2;
-        cells.inner = (cells.last - cells.first) * square(lattice->step) / 12;
+        cells.inner = (cells.last - cells.first) * square_of(lattice->step) / 12;
     }
     return cells;
 }
@@ -68,7 +68,7 @@ static double mean_error(const struct lattice *lattice, double mean, double half
     double a = mean - half, b = mean + half;
     struct cells cells = cells_of(lattice, a, b);
     if (cells.from == cells.to)
-        return square(mean - cells.from) + half * half / 3;
+        return square_of(mean - cells.from) + half * half / 3;
     double start = cells.first - cells.from, end = cells.last - cells.to;
     double a_off = a - cells.from, b_off = b - cells.to;
     double ends = (start * start * start - a_off * a_off * a_off) / 3 +
@@ -76,35 +76,35 @@ static double mean_error(const struct lattice *lattice, double mean, double half
     return (ends + cells.inner) / (2 * half);
 }
 
-static double chord(double x0, double y0, double x1, double y1, double x) {
+static double chord_at(double x0, double y0, double x1, double y1, double x) {
     return x1 > x0 ? y0 + (y1 - y0) * (x - x0) / (x1 - x0) : fmax(y0, y1);
 }
 
 static double hull_above(const struct cells *cells, double lo, double hi, double mean) {
-    double at_lo = square(lo - cells->from), at_hi = square(hi - cells->to);
+    double at_lo = square_of(lo - cells->from), at_hi = square_of(hi - cells->to);
     if (cells->from == cells->to)
-        return chord(lo, at_lo, hi, at_hi, mean);
-    double peak = square(cells->first - cells->from);
-    peak = fmax(peak, square(cells->last - cells->to));
+        return chord_at(lo, at_lo, hi, at_hi, mean);
+    double peak = square_of(cells->first - cells->from);
+    peak = fmax(peak, square_of(cells->last - cells->to));
     /* an end far out in a cell without end: max(peak, e) is convex */
     if (at_lo > peak || at_hi > peak)
-        return chord(lo, fmax(at_lo, peak), hi, fmax(at_hi, peak), mean);
+        return chord_at(lo, fmax(at_lo, peak), hi, fmax(at_hi, peak), mean);
     if (mean < cells->first)
-        return chord(lo, at_lo, cells->first, peak, mean);
+        return chord_at(lo, at_lo, cells->first, peak, mean);
     if (mean > cells->last)
-        return chord(cells->last, peak, hi, at_hi, mean);
+        return chord_at(cells->last, peak, hi, at_hi, mean);
     return peak;
 }
 
 /* A convex function below e; not always the greatest. */
 static double hull_below(const struct cells *cells, double lo, double hi, double mean) {
     if (cells->from == cells->to || mean < cells->from)
-        return square(mean - cells->from);
+        return square_of(mean - cells->from);
     if (mean > cells->to)
-        return square(mean - cells->to);
+        return square_of(mean - cells->to);
     bool holds_number = lo <= cells->from || hi >= cells->to ||
                         cells->last - cells->first > cells->first - cells->from;
-    return holds_number ? 0 : fmin(square(lo - cells->from), square(hi - cells->to));
+    return holds_number ? 0 : fmin(square_of(lo - cells->from), square_of(hi - cells->to));
 }
 
 double tmk_expect_mse(const struct tmk_spread *spread, const struct tmk_grid *grid, double scale,
@@ -123,8 +123,8 @@ struct clipped {
 };
 
 /* A bin [lo, hi], mirrored where the end is on the negative side. */
-static void clip(struct clipped *clipped, double lo, double hi, double mean, double half,
-                 double count) {
+static void add_clipped(struct clipped *clipped, double lo, double hi, double mean, double half,
+                        double count) {
     double end = clipped->end;
     if (hi <= end)
         return;
@@ -148,7 +148,7 @@ struct used {
     uint32_t n;
 };
 
-static void use(struct used *used, double from, double to) {
+static void mark_used(struct used *used, double from, double to) {
     if (used->n && from <= used->last)
         return;
     used->n++;
@@ -173,16 +173,16 @@ void tmk_expect(const struct tmk_spread *spread, const struct tmk_grid *grid, fl
         sum += count * mean_error(&lattice, mean, half);
         low += count * hull_below(&cells, lo, hi, mean);
         high += count * hull_above(&cells, lo, hi, mean);
-        clip(&above, lo, hi, mean, half, count);
-        clip(&below, -hi, -lo, -mean, half, count);
+        add_clipped(&above, lo, hi, mean, half, count);
+        add_clipped(&below, -hi, -lo, -mean, half, count);
         if (zeros_are_due && lo >= 0) {
-            use(&used, 0, 0);
+            mark_used(&used, 0, 0);
             zeros_are_due = false;
         }
-        use(&used, cells.from, cells.to);
+        mark_used(&used, cells.from, cells.to);
     }
     if (zeros_are_due)
-        use(&used, 0, 0);
+        mark_used(&used, 0, 0);
     /* Dividing and multiplying in float32 moves each element's error by no more than this; so the
      * root of the mean square too. The last factor stands for the sums above. */
     double most_off = fmax(fabs((double)spread->min), fabs((double)spread->max)) * 0x1p-22;

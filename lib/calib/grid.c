@@ -66,12 +66,12 @@ static struct float8 float8_of(enum tmk_dtype dtype) {
     }
 }
 
-double tmk_grid_float8_most(enum tmk_dtype dtype) {
+double tmk_grid_float8_max(enum tmk_dtype dtype) {
     return float8_of(dtype).most;
 }
 
 bool tmk_grid_is_centred(const struct tmk_grid *grid) {
-    return grid->symmetric || tmk_grid_float8_most(grid->dtype) > 0;
+    return grid->symmetric || tmk_grid_float8_max(grid->dtype) > 0;
 }
 
 double tmk_grid_float8_last_step(enum tmk_dtype dtype) {
@@ -103,7 +103,7 @@ enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high,
                              int32_t *zero_point, struct tmk_diag *diag) {
     int32_t lowest = 0, highest = 0;
     bool is_integer = tmk_grid_codes(grid, &lowest, &highest);
-    double most = tmk_grid_float8_most(grid->dtype);
+    double most = tmk_grid_float8_max(grid->dtype);
     if (!is_integer && !(most > 0))
         return tmk_fail(diag, TMK_ARGUMENT, "%s has no codes", tmk_dtype_name(grid->dtype));
     if (!isfinite(low) || !isfinite(high) || !(low <= high))
@@ -130,15 +130,6 @@ enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high,
         *zero_point = (int32_t)rint(lowest - from / made);
     *scale = (float)made;
     return TMK_OK;
-}
-
-float tmk_grid_weight_scale(const struct tmk_grid *grid, float absmax) {
-    struct tmk_grid symmetric = *grid;
-    float scale = 1;
-    int32_t zero_point;
-    symmetric.symmetric = true;
-    return tmk_grid_fit(&symmetric, -absmax, absmax, &scale, &zero_point, NULL) == TMK_OK ? scale
-                                                                                          : 1;
 }
 
 int32_t tmk_grid_code(float real, float scale, int32_t zero_point, int32_t lowest,

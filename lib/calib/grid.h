@@ -23,7 +23,7 @@ bool tmk_grid_codes(const struct tmk_grid *grid, int32_t *lowest, int32_t *highe
 /* Is zero in its middle: symmetric, or float8? */
 bool tmk_grid_is_centred(const struct tmk_grid *grid);
 /* Largest finite number of a float8 type; 0 for others. */
-double tmk_grid_float8_most(enum tmk_dtype dtype);
+double tmk_grid_float8_max(enum tmk_dtype dtype);
 /* How far the number before the largest is from it. */
 double tmk_grid_float8_last_step(enum tmk_dtype dtype);
 /* The float8 number nearest to x, ties to even, with what is larger clamped to the largest; the
@@ -42,9 +42,6 @@ double tmk_grid_float8_nearest(enum tmk_dtype dtype, double x);
 TMK_NODISCARD enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high,
                                            float *scale, int32_t *zero_point,
                                            struct tmk_diag *diag);
-/* ONNX Runtime's scale of a weight's channel: of the grid made symmetric, covering +-absmax
- * (finite, at least 0). */
-float tmk_grid_weight_scale(const struct tmk_grid *grid, float absmax);
 
 /* clamp(rint(real / scale) + zero_point), real / scale in float32; NaN gives the zero point. */
 int32_t tmk_grid_code(float real, float scale, int32_t zero_point, int32_t lowest, int32_t highest);

@@ -6,9 +6,9 @@
 #include <tidemark/encodings.h>
 
 /* Room for n scales and what stands beside them, zeroed; sets e->n. */
-TMK_NODISCARD enum tmk_status tmk_encoding_room(struct tmk_encodings *encodings,
-                                                struct tmk_encoding *e, uint32_t n,
-                                                struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_encoding_allocate(struct tmk_encodings *encodings,
+                                                    struct tmk_encoding *e, uint32_t n,
+                                                    struct tmk_diag *diag);
 /* The reals of the lowest and the highest code under the i-th scale. */
 void tmk_encoding_reals(const struct tmk_encoding *e, uint32_t i, float *lowest, float *highest);
 /* Fills clip_min and clip_max with them. */

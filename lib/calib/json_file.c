@@ -6,8 +6,8 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-static enum tmk_status parse(const char *text, size_t len, struct tmk_json_file *out,
-                             struct tmk_diag *diag) {
+static enum tmk_status parse_file(const char *text, size_t len, struct tmk_json_file *out,
+                                  struct tmk_diag *diag) {
     struct tmk_json_scan scan;
     TMK_TRY(tmk_utf8_check(text, len, diag));
     if (!tmk_json_enter(&scan, text, len, '{'))
@@ -22,7 +22,7 @@ enum tmk_status tmk_json_file_open(const char *path, struct tmk_json_file *out,
     TMK_TRY(tmk_file_map(path, &buf, diag));
     enum tmk_status status = tmk_locale_begin(file.locale, diag);
     if (status == TMK_OK) {
-        status = parse(tmk_buf_data(buf), tmk_buf_size(buf), &file, diag);
+        status = parse_file(tmk_buf_data(buf), tmk_buf_size(buf), &file, diag);
         if (status != TMK_OK)
             tmk_locale_end(file.locale);
         status = tmk_in(diag, status, "%s", path);
@@ -35,6 +35,6 @@ enum tmk_status tmk_json_file_open(const char *path, struct tmk_json_file *out,
 
 void tmk_json_file_close(struct tmk_json_file *file) {
     cJSON_Delete(file->tree);
-    tmk_memory_give(file->held);
+    tmk_memory_uncharge(file->held);
     tmk_locale_end(file->locale);
 }

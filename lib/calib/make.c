@@ -28,7 +28,7 @@ enum tmk_status tmk_make_begin(struct tmk_make *make, uint32_t pick, uint32_t n)
     const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
     struct tmk_encoding *e = &make->items[pick];
     struct tmk_summary facts;
-    tmk_stats_facts(t->stats, &facts);
+    tmk_stats_quick_summary(t->stats, &facts);
     *e = (struct tmk_encoding){
         .id = t->id,
         .fingerprint = t->fingerprint,
@@ -44,13 +44,13 @@ enum tmk_status tmk_make_begin(struct tmk_make *make, uint32_t pick, uint32_t n)
         .method = "given",
         .rule = "",
     };
-    return tmk_encoding_room(make->encodings, e, n, make->diag);
+    return tmk_encoding_allocate(make->encodings, e, n, make->diag);
 }
 
 /* ---- one scale a channel ---- */
 
 static bool by_channel(const struct tmk_make *make, uint32_t pick, struct tmk_summary *facts) {
-    tmk_stats_facts(tmk_make_tensor(make, pick)->stats, facts);
+    tmk_stats_quick_summary(tmk_make_tensor(make, pick)->stats, facts);
     return make->selection->picks[pick].terms.channels && facts->channels > 0 &&
            facts->channel_axis >= 0;
 }
@@ -80,7 +80,7 @@ struct group {
     uint32_t n;
     uint32_t *sources; /* whose numbers all others' are */
     uint32_t n_sources;
-    struct tmk_choice choice;
+    struct tmk_clip_choice choice;
     const char *method;
     float scale;
     int32_t zero_point;
@@ -102,7 +102,7 @@ static enum tmk_status spread_of(const struct tmk_make *make, const uint32_t *pi
     for (uint32_t i = 0; i < n; i++) {
         struct tmk_summary facts;
         stats[i] = tmk_make_tensor(make, picks[i])->stats;
-        tmk_stats_facts(stats[i], &facts);
+        tmk_stats_quick_summary(stats[i], &facts);
         out->min = fminf(out->min, facts.min);
         out->max = fmaxf(out->max, facts.max);
         all = all && has_histogram(make, picks[i]);
@@ -131,7 +131,7 @@ static const struct tmk_method *method_of(const struct tmk_make *make, uint32_t 
 }
 
 static enum tmk_status run_method(const struct tmk_make *make, uint32_t pick,
-                                  const struct tmk_spread *spread, struct tmk_choice *out) {
+                                  const struct tmk_spread *spread, struct tmk_clip_choice *out) {
     const struct tmk_terms *terms = &make->selection->picks[pick].terms;
     const struct tmk_method *method = method_of(make, pick);
     const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
@@ -145,13 +145,14 @@ static enum tmk_status run_method(const struct tmk_make *make, uint32_t pick,
                   "p%" PRIu32 " '%s'", t->id, t->name);
 }
 
-static struct tmk_choice fixed_range(float low, float high) {
-    return (struct tmk_choice){low, high, (double)low, (double)low, (double)high, (double)high};
+static struct tmk_clip_choice fixed_range(float low, float high) {
+    return (struct tmk_clip_choice){low,         high,         (double)low,
+                                    (double)low, (double)high, (double)high};
 }
 
 /* The range of the group, and its scale. */
-static enum tmk_status choose(const struct tmk_make *make, struct group *g,
-                              const struct tmk_spread *spread) {
+static enum tmk_status choose_range(const struct tmk_make *make, struct group *g,
+                                    const struct tmk_spread *spread) {
     const struct tmk_terms *terms = &make->selection->picks[g->sources[0]].terms;
     bool unit = true;
     for (uint32_t i = 0; i < g->n_sources; i++)
@@ -174,7 +175,7 @@ static enum tmk_status cost_of_tying(const struct tmk_make *make, uint32_t pick,
                                      const struct tmk_spread *spread, double mse, double *out) {
     const struct tmk_terms *terms = &make->selection->picks[pick].terms;
     static const double most = 1e9;
-    struct tmk_choice choice;
+    struct tmk_clip_choice choice;
     float scale;
     int32_t zero_point;
     TMK_TRY(run_method(make, pick, spread, &choice));
@@ -258,7 +259,7 @@ static enum tmk_status make_group(struct tmk_make *make, struct group *g, uint32
     struct tmk_spread spread;
     find_sources(make, g);
     TMK_TRY(spread_of(make, g->sources, g->n_sources, &spread));
-    enum tmk_status status = choose(make, g, &spread);
+    enum tmk_status status = choose_range(make, g, &spread);
     for (uint32_t i = 0; status == TMK_OK && i < g->n; i++)
         status = make_member(make, g->members[i], g, &spread, number);
     tmk_spread_finish(&spread);

@@ -51,23 +51,27 @@ static bool is_kind(const struct tmk_config_rule *rule, enum tmk_encoding_role r
     return false;
 }
 
-static void overlay(const struct tmk_match *m, uint32_t rule, bool quantize,
-                    enum tmk_encoding_role role, struct tmk_wish *wish) {
-    struct tmk_wish said = m->config->rules[rule].wish;
+static void override_by_rule(const struct tmk_match *m, uint32_t rule, bool quantize,
+                             enum tmk_encoding_role role, struct tmk_quant_settings *settings) {
+    struct tmk_quant_settings given = m->config->rules[rule].settings;
     if (!quantize)
-        said.quantize = TMK_UNSAID;
+        given.quantize = TMK_UNSET;
     if (role == TMK_ENCODING_BIAS)
-        said.dtype = TMK_UNDEFINED;
-    tmk_wish_overlay(wish, &said);
+        given.dtype = TMK_UNDEFINED;
+    tmk_quant_settings_override(settings, &given);
     m->matched[rule]++;
 }
 
-struct tmk_wish tmk_match_wish(const struct tmk_match *m, uint32_t value,
-                               enum tmk_encoding_role role, uint32_t reader) {
+struct tmk_quant_settings tmk_match_settings(const struct tmk_match *m, uint32_t value,
+                                             enum tmk_encoding_role role, uint32_t reader) {
     const struct tmk_profile_tensor *t = &m->net->profile->tensors[value];
-    struct tmk_wish wish = m->config->defaults[role];
+    struct tmk_quant_settings settings = m->config->defaults[role];
     if (reader != TMK_NET_NONE && (m->skipped_first[reader] || m->skipped_last[reader]))
-        wish.quantize = TMK_NO;
+        settings.quantize = TMK_NO;
+    const uint32_t node = reader == TMK_NET_NONE ? m->net->maker[value] : reader;
+    if (role == TMK_ENCODING_ACTIVATION && node != TMK_NET_NONE &&
+        m->behind_float[node] != TMK_NET_NONE)
+        settings.quantize = TMK_NO;
     for (uint32_t i = 0; i < m->config->n_rules; i++) {
         const struct tmk_config_rule *rule = &m->config->rules[i];
         bool of_nodes = rule->op || rule->node;
@@ -75,11 +79,11 @@ struct tmk_wish tmk_match_wish(const struct tmk_match *m, uint32_t value,
             !is_kind(rule, role, t->kind))
             continue;
         if (!of_nodes || is_node(m, rule, reader))
-            overlay(m, i, true, role, &wish);
+            override_by_rule(m, i, true, role, &settings);
         else if (is_node(m, rule, m->net->maker[value]))
-            overlay(m, i, reader == TMK_NET_NONE, role, &wish);
+            override_by_rule(m, i, reader == TMK_NET_NONE, role, &settings);
     }
-    return wish;
+    return settings;
 }
 
 /* A node that multiplies by a weight and accumulates. */
@@ -111,5 +115,33 @@ void tmk_match_first_and_last(const struct tmk_match *m) {
         bool layer = is_layer(net, i);
         behind[i] = m->config->skip_first && layer && !behind[i];
         ahead[i] = m->config->skip_last && layer && !ahead[i];
+    }
+}
+
+/* What rules of nodes, not of single values, state, or skip_first_layer and skip_last_layer. */
+static enum tmk_tristate is_node_quantized(const struct tmk_match *m, uint32_t node) {
+    enum tmk_tristate given = m->skipped_first[node] || m->skipped_last[node] ? TMK_NO : TMK_UNSET;
+    for (uint32_t i = 0; i < m->config->n_rules; i++) {
+        const struct tmk_config_rule *rule = &m->config->rules[i];
+        if ((rule->op || rule->node) && !rule->has_id && !rule->name &&
+            (rule->kind == TMK_CONFIG_ANY || rule->kind == TMK_CONFIG_ACTIVATION) &&
+            rule->settings.quantize != TMK_UNSET && is_node(m, rule, node))
+            given = rule->settings.quantize;
+    }
+    return given;
+}
+
+/* Nodes stand in the order of their results' IDs, so operands come first. */
+void tmk_match_behind_float(const struct tmk_match *m) {
+    for (uint32_t i = 0; i < m->net->n_nodes; i++) {
+        const struct tmk_net_node *n = &m->net->nodes[i];
+        const enum tmk_op_class class = tmk_op_class_of(n->domain, n->op)->class;
+        const uint32_t x = tmk_net_input(m->net, i, 0);
+        const uint32_t maker = x == TMK_NET_NONE ? TMK_NET_NONE : m->net->maker[x];
+        m->behind_float[i] = TMK_NET_NONE;
+        if ((class == TMK_OP_DIRECT || class == TMK_OP_CLAMP) && maker != TMK_NET_NONE &&
+            is_node_quantized(m, i) != TMK_YES)
+            m->behind_float[i] =
+                is_node_quantized(m, maker) == TMK_NO ? maker : m->behind_float[maker];
     }
 }

@@ -43,7 +43,7 @@ static inline double tmk_spread_half(const struct tmk_spread *spread, uint32_t i
 }
 
 /* What a method answers. */
-struct tmk_choice {
+struct tmk_clip_choice {
     float low, high;
     /* A quantile of the raw numbers is proven to lie in [from, to]. Other methods: low and high. */
     double low_from, low_to, high_from, high_to;
@@ -60,7 +60,7 @@ struct tmk_method {
      * method wants none. TMK_ARGUMENT: the parameter. TMK_UNSUPPORTED: the profile does not hold
      * what the method needs. */
     enum tmk_status (*choose)(const struct tmk_spread *spread, const struct tmk_grid *grid,
-                              double parameter, struct tmk_choice *out, struct tmk_diag *diag);
+                              double parameter, struct tmk_clip_choice *out, struct tmk_diag *diag);
 };
 
 const struct tmk_method *tmk_method_find(const char *name);

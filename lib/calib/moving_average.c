@@ -7,8 +7,9 @@
 #include "base/diag.h"
 #include "calib/method.h"
 
-static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_grid *grid,
-                              double parameter, struct tmk_choice *out, struct tmk_diag *diag) {
+static enum tmk_status choose_moving_average(const struct tmk_spread *spread,
+                                             const struct tmk_grid *grid, double parameter,
+                                             struct tmk_clip_choice *out, struct tmk_diag *diag) {
     (void)grid;
     float low = 0, high = 0, part = (float)parameter;
     bool any = false;
@@ -29,12 +30,12 @@ static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_
     }
     if (!any)
         return tmk_fail(diag, TMK_NOTFOUND, "no sample has a finite element");
-    *out = (struct tmk_choice){.low = low,
-                               .high = high,
-                               .low_from = (double)low,
-                               .low_to = (double)low,
-                               .high_from = (double)high,
-                               .high_to = (double)high};
+    *out = (struct tmk_clip_choice){.low = low,
+                                    .high = high,
+                                    .low_from = (double)low,
+                                    .low_to = (double)low,
+                                    .high_from = (double)high,
+                                    .high_to = (double)high};
     return TMK_OK;
 }
 
@@ -43,5 +44,5 @@ const struct tmk_method tmk_method_moving_average = {
     .help = "exponential means of the samples' extremes (a profile made with --per-sample)",
     .wants_histogram = false,
     .parameter = 0.01,
-    .choose = choose,
+    .choose = choose_moving_average,
 };

@@ -78,7 +78,7 @@ static struct trial try_narrow(const struct search *search, double scale) {
     return best;
 }
 
-static double clipped(const struct search *search, double up, double down) {
+static double clipped_error(const struct search *search, double up, double down) {
     return (up > 0 ? tmk_excess_square(&search->above, up) : search->above.square) +
            (down > 0 ? tmk_excess_square(&search->below, down) : search->below.square);
 }
@@ -89,7 +89,7 @@ static double best_reach(const struct search *search, double width) {
     double from = 0, to = width;
     for (int i = 0; i < 48; i++) {
         double a = from + (to - from) / 3, b = to - (to - from) / 3;
-        if (clipped(search, a, width - a) <= clipped(search, b, width - b))
+        if (clipped_error(search, a, width - a) <= clipped_error(search, b, width - b))
             to = b;
         else
             from = a;
@@ -100,12 +100,12 @@ static double best_reach(const struct search *search, double width) {
 /* The least that a grid with this scale can clip. */
 static double least_clipped(const struct search *search, double scale) {
     if (search->is_float8)
-        return clipped(search, search->codes / 2 * scale, search->codes / 2 * scale);
+        return clipped_error(search, search->codes / 2 * scale, search->codes / 2 * scale);
     if (search->grid->symmetric)
-        return clipped(search, (search->highest - search->fixed + 0.5) * scale,
-                       (search->fixed - search->lowest + 0.5) * scale);
+        return clipped_error(search, (search->highest - search->fixed + 0.5) * scale,
+                             (search->fixed - search->lowest + 0.5) * scale);
     double width = (search->codes + 1) * scale, reach = best_reach(search, width);
-    return clipped(search, reach, width - reach);
+    return clipped_error(search, reach, width - reach);
 }
 
 static struct trial try_wide(const struct search *search, double scale) {
@@ -128,7 +128,7 @@ static struct trial try_scale(const struct search *search, double scale) {
 }
 
 /* Keeps the best in order; of equal ones the first. */
-static void rank(struct trial best[FINALISTS], const struct trial *trial) {
+static void rank_trial(struct trial best[FINALISTS], const struct trial *trial) {
     struct trial next = *trial;
     for (int i = 0; i < FINALISTS; i++)
         if (next.cost < best[i].cost) {
@@ -139,8 +139,8 @@ static void rank(struct trial best[FINALISTS], const struct trial *trial) {
 }
 
 /* Between the neighbours of a scale that was best so far, evenly. */
-static struct trial refine(const struct search *search, struct trial best, double ratio,
-                           double widest) {
+static struct trial refine_trial(const struct search *search, struct trial best, double ratio,
+                                 double widest) {
     double from = best.scale * ratio, to = fmin(best.scale / ratio, widest);
     int steps = is_narrow(search) ? STEPS : WIDE_STEPS;
     for (int i = 0; i <= steps; i++) {
@@ -161,18 +161,18 @@ static struct trial search_scales(const struct search *search, double widest) {
         if (least_clipped(search, scale) > best[0].cost)
             break;
         struct trial trial = try_scale(search, scale);
-        rank(best, &trial);
+        rank_trial(best, &trial);
     }
     if (search->grid->pow2)
         return best[0];
     for (int i = 0; i < FINALISTS && best[i].cost < HUGE_VAL; i++)
-        best[i] = refine(search, best[i], coarse, widest);
+        best[i] = refine_trial(search, best[i], coarse, widest);
     struct trial found = best[0];
     for (int i = 1; i < FINALISTS; i++)
         if (best[i].cost < found.cost)
             found = best[i];
     int steps = is_narrow(search) ? STEPS : WIDE_STEPS;
-    return refine(search, found, 1 - (1 - coarse) * 2 / steps, widest);
+    return refine_trial(search, found, 1 - (1 - coarse) * 2 / steps, widest);
 }
 
 /* The largest magnitude that a grid has a code for. */
@@ -184,8 +184,8 @@ static double reach_of(const struct search *search, const struct trial *trial) {
 }
 
 /* The last scale on the way from the best to `end` until which all cost at most `allowed`. */
-static struct trial walk(const struct search *search, const struct trial *best, double ratio,
-                         double end, double allowed) {
+static struct trial walk_trials(const struct search *search, const struct trial *best, double ratio,
+                                double end, double allowed) {
     struct trial last = *best;
     while (ratio < 1 ? last.scale > end : last.scale < end) {
         double scale = last.scale * ratio;
@@ -199,18 +199,18 @@ static struct trial walk(const struct search *search, const struct trial *best, 
 }
 
 static void find_flat(const struct search *search, const struct trial *best, double widest,
-                      struct tmk_choice *out) {
+                      struct tmk_clip_choice *out) {
     double allowed = best->cost * 1.01, step = search->grid->pow2 ? 0.5 : 0.99;
-    struct trial low = walk(search, best, step, widest * fine_enough, allowed);
-    struct trial high = walk(search, best, 1 / step, widest, allowed);
+    struct trial low = walk_trials(search, best, step, widest * fine_enough, allowed);
+    struct trial high = walk_trials(search, best, 1 / step, widest, allowed);
     double at = reach_of(search, best);
     out->flat_low = reach_of(search, &low);
     out->flat_high = reach_of(search, &high);
     out->flat = out->flat_low <= 0.95 * at || out->flat_high >= 1.05 * at;
 }
 
-static struct tmk_choice range_of(const struct search *search, const struct trial *trial) {
-    struct tmk_choice choice = {0};
+static struct tmk_clip_choice range_of(const struct search *search, const struct trial *trial) {
+    struct tmk_clip_choice choice = {0};
     double low, high;
     if (tmk_grid_is_centred(search->grid)) {
         high = search->codes / 2 * trial->scale;
@@ -224,7 +224,7 @@ static struct tmk_choice range_of(const struct search *search, const struct tria
     return choice;
 }
 
-static double cost_of(const struct search *search, const struct tmk_choice *choice) {
+static double cost_of(const struct search *search, const struct tmk_clip_choice *choice) {
     float scale;
     int32_t zero_point;
     if (tmk_grid_fit(search->grid, choice->low, choice->high, &scale, &zero_point, NULL) != TMK_OK)
@@ -232,14 +232,15 @@ static double cost_of(const struct search *search, const struct tmk_choice *choi
     return tmk_expect_mse(search->spread, search->grid, (double)scale, zero_point);
 }
 
-static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_grid *grid,
-                              double parameter, struct tmk_choice *out, struct tmk_diag *diag) {
+static enum tmk_status choose_mse(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                                  double parameter, struct tmk_clip_choice *out,
+                                  struct tmk_diag *diag) {
     (void)parameter;
     struct search search = {.spread = spread, .grid = grid};
-    struct tmk_choice all = {.low = spread->min, .high = spread->max}, found = all;
+    struct tmk_clip_choice all = {.low = spread->min, .high = spread->max}, found = all;
     float widest;
     search.is_float8 = !tmk_grid_codes(grid, &search.lowest, &search.highest);
-    search.codes = search.is_float8 ? 2 * tmk_grid_float8_most(grid->dtype)
+    search.codes = search.is_float8 ? 2 * tmk_grid_float8_max(grid->dtype)
                                     : (double)search.highest - search.lowest;
     TMK_TRY(tmk_grid_fit(grid, spread->min, spread->max, &widest, &search.fixed, diag));
     enum tmk_status status = tmk_excess_make(spread, false, &search.above, diag);
@@ -270,5 +271,5 @@ const struct tmk_method tmk_method_mse = {
     .wants_histogram = true,
     .searches = true,
     .parameter = 0,
-    .choose = choose,
+    .choose = choose_mse,
 };

@@ -21,7 +21,7 @@ struct build {
     struct tmk_diag *diag;
 };
 
-static const struct tmk_profile_tensor *tensor(const struct build *b, uint32_t v) {
+static const struct tmk_profile_tensor *tensor_at(const struct build *b, uint32_t v) {
     return &b->net->profile->tensors[v];
 }
 
@@ -71,7 +71,7 @@ static enum tmk_status set_port(struct build *b, uint32_t **list, uint32_t *n, u
                                 uint32_t value) {
     if (at >= MOST_PORTS)
         return tmk_fail(b->diag, TMK_FORMAT, "p%" PRIu32 ": a node with %" PRIu32 " ports",
-                        tensor(b, value)->id, at);
+                        tensor_at(b, value)->id, at);
     if (at >= *n) {
         uint32_t size = at + 1 > 2 * *n ? at + 1 : 2 * *n;
         uint32_t *moved = tmk_arena_array(&b->net->arena, size, sizeof *moved);
@@ -94,14 +94,14 @@ static bool same_operands(const struct tmk_profile_tensor *a, const struct tmk_p
 
 /* Another output of the node without a name that was found last, if it is one. */
 static bool is_of_last(const struct build *b, uint32_t last, uint32_t v) {
-    const struct tmk_profile_tensor *t = tensor(b, v);
+    const struct tmk_profile_tensor *t = tensor_at(b, v);
     if (last == TMK_NET_NONE || t->producer.output == 0)
         return false;
     const struct tmk_net_node *node = &b->net->nodes[last];
     uint32_t first = TMK_NET_NONE;
     for (uint32_t i = 0; first == TMK_NET_NONE && i < node->n_outputs; i++)
         first = node->outputs[i];
-    return strcmp(node->op, t->producer.op) == 0 && same_operands(tensor(b, first), t) &&
+    return strcmp(node->op, t->producer.op) == 0 && same_operands(tensor_at(b, first), t) &&
            (t->producer.output >= node->n_outputs ||
             node->outputs[t->producer.output] == TMK_NET_NONE);
 }
@@ -110,7 +110,7 @@ static enum tmk_status make_nodes(struct build *b) {
     struct tmk_net *net = b->net;
     uint32_t last = TMK_NET_NONE;
     for (uint32_t v = 0; v < net->profile->n_tensors; v++) {
-        const struct tmk_profile_tensor *t = tensor(b, v);
+        const struct tmk_profile_tensor *t = tensor_at(b, v);
         uint32_t node = last;
         net->maker[v] = TMK_NET_NONE;
         if (!t->has_producer)
@@ -138,7 +138,7 @@ static uint32_t position_of(const struct tmk_profile *profile, uint32_t id) {
 }
 
 static bool is_unnamed_result(const struct build *b, uint32_t v) {
-    const struct tmk_profile_tensor *t = tensor(b, v);
+    const struct tmk_profile_tensor *t = tensor_at(b, v);
     return t->has_producer && !*t->producer.node;
 }
 
@@ -147,8 +147,8 @@ static enum tmk_status list_unnamed(struct build *b) {
     const struct tmk_profile *profile = b->net->profile;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t v = 0; v < profile->n_tensors; v++)
-            for (uint32_t i = 0; is_unnamed_result(b, v) && i < tensor(b, v)->n_operands; i++) {
-                uint32_t x = position_of(profile, tensor(b, v)->operands[i]);
+            for (uint32_t i = 0; is_unnamed_result(b, v) && i < tensor_at(b, v)->n_operands; i++) {
+                uint32_t x = position_of(profile, tensor_at(b, v)->operands[i]);
                 if (x == TMK_NET_NONE)
                     continue;
                 if (pass == 0)
@@ -185,7 +185,7 @@ static int by_use(const void *a, const void *b) {
     return order ? order : (x->use->input > y->use->input) - (x->use->input < y->use->input);
 }
 
-static uint32_t gather(struct pending *pending, uint32_t n) {
+static uint32_t gather_ready(struct pending *pending, uint32_t n) {
     uint32_t left = 0;
     qsort(pending, n, sizeof *pending, by_use);
     for (uint32_t i = 0; i < n; i++)
@@ -227,9 +227,9 @@ static enum tmk_status settle_one(struct build *b, const struct pending *p, bool
 /* Those that can be of one set of nodes only are settled first, since that leaves fewer for others;
  * what is ambiguous then is alike. It is settled a few at a time, twice as many in each round, so
  * that there are few rounds. */
-static enum tmk_status settle(struct build *b, struct pending *pending, uint32_t n) {
+static enum tmk_status finalize_pending(struct build *b, struct pending *pending, uint32_t n) {
     uint32_t free_choices = 0, next_choices = 1;
-    n = gather(pending, n);
+    n = gather_ready(pending, n);
     while (n) {
         uint32_t left = 0;
         bool progress = false;
@@ -259,12 +259,12 @@ static enum tmk_status make_inputs(struct build *b) {
     size_t all = 1;
     uint32_t n = 0;
     for (uint32_t v = 0; v < profile->n_tensors; v++)
-        all += tensor(b, v)->n_consumers;
+        all += tensor_at(b, v)->n_consumers;
     struct pending *pending = malloc(all * sizeof *pending);
     enum tmk_status status = pending ? TMK_OK : tmk_nomem(b->diag);
     for (uint32_t v = 0; status == TMK_OK && v < profile->n_tensors; v++)
-        for (uint32_t i = 0; status == TMK_OK && i < tensor(b, v)->n_consumers; i++) {
-            const struct tmk_profile_consumer *use = &tensor(b, v)->consumers[i];
+        for (uint32_t i = 0; status == TMK_OK && i < tensor_at(b, v)->n_consumers; i++) {
+            const struct tmk_profile_consumer *use = &tensor_at(b, v)->consumers[i];
             uint32_t node;
             if (!*use->node) {
                 pending[n++] = (struct pending){v, 1, use};
@@ -276,7 +276,7 @@ static enum tmk_status make_inputs(struct build *b) {
                                   use->input, v);
         }
     if (status == TMK_OK)
-        status = settle(b, pending, n);
+        status = finalize_pending(b, pending, n);
     free(pending);
     return status;
 }

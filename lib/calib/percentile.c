@@ -21,13 +21,13 @@ struct group {
     double from, to, count;
 };
 
-static struct group take(struct inward *inward, bool low) {
+static struct group take_group(struct inward *inward, bool low) {
     const struct tmk_spread *spread = inward->spread;
     int64_t i = low ? inward->low++ : inward->high--;
     return (struct group){spread->lo[i], spread->hi[i], spread->count[i]};
 }
 
-static struct group mirrored(struct group group) {
+static struct group mirror_group(struct group group) {
     return (struct group){-group.to, -group.from, group.count};
 }
 
@@ -41,7 +41,7 @@ static struct group next_signed(struct inward *inward) {
         inward->zeros_are_done = true;
         return (struct group){0, 0, spread->zeros};
     }
-    return take(inward, inward->is_low);
+    return take_group(inward, inward->is_low);
 }
 
 /* By magnitude: of a bin and its mirror image both. */
@@ -53,20 +53,20 @@ static struct group next_absolute(struct inward *inward) {
         return (struct group){0, 0, spread->zeros};
     struct group low = {0}, high = {0};
     if (has_low)
-        low = mirrored((struct group){spread->lo[inward->low], spread->hi[inward->low], 0});
+        low = mirror_group((struct group){spread->lo[inward->low], spread->hi[inward->low], 0});
     if (has_high)
         high = (struct group){spread->lo[inward->high], spread->hi[inward->high], 0};
     if (!has_low || (has_high && high.from >= low.to))
-        return take(inward, false);
+        return take_group(inward, false);
     if (!has_high || low.from >= high.to)
-        return mirrored(take(inward, true));
-    low = mirrored(take(inward, true));
-    high = take(inward, false);
+        return mirror_group(take_group(inward, true));
+    low = mirror_group(take_group(inward, true));
+    high = take_group(inward, false);
     return (struct group){fmin(low.from, high.from), fmax(low.to, high.to), low.count + high.count};
 }
 
 /* The group that holds the element with `beyond` elements further out. */
-static struct group find(struct inward *inward, double beyond) {
+static struct group find_group(struct inward *inward, double beyond) {
     struct group group;
     double seen = 0;
     do {
@@ -76,47 +76,48 @@ static struct group find(struct inward *inward, double beyond) {
     return group;
 }
 
-static double middle(const struct group *group) {
+static double group_middle(const struct group *group) {
     double sum = group->from + group->to;
     return group->from < group->to && sum != 0 ? 2 * group->from * group->to / sum : group->from;
 }
 
 /* A threshold, and the interval that it is proven to lie in. */
-static double threshold(const struct tmk_spread *spread, bool low, bool high, double share,
-                        double extreme, double *from, double *to) {
+static double find_threshold(const struct tmk_spread *spread, bool low, bool high, double share,
+                             double extreme, double *from, double *to) {
     struct inward inward = {
         .spread = spread, .low = 0, .high = (int64_t)spread->n - 1, .is_low = low, .is_high = high};
     double beyond = spread->finite - fmax(1, ceil(share * spread->finite));
     struct group group = {extreme, extreme, 0};
     if (beyond >= 1)
-        group = find(&inward, beyond);
+        group = find_group(&inward, beyond);
     *from = group.from;
     *to = group.to;
-    return middle(&group);
+    return group_middle(&group);
 }
 
-static enum tmk_status choose(const struct tmk_spread *spread, const struct tmk_grid *grid,
-                              double parameter, struct tmk_choice *out, struct tmk_diag *diag) {
-    struct tmk_choice choice = {0};
+static enum tmk_status choose_percentile(const struct tmk_spread *spread,
+                                         const struct tmk_grid *grid, double parameter,
+                                         struct tmk_clip_choice *out, struct tmk_diag *diag) {
+    struct tmk_clip_choice choice = {0};
     double share = parameter / 100, min = (double)spread->min, max = (double)spread->max;
     if (!(parameter > 0 && parameter <= 100))
         return tmk_fail(diag, TMK_ARGUMENT, "a percentile lies in (0, 100]; %g does not",
                         parameter);
     if (tmk_grid_is_centred(grid)) {
         double from, to, most = fmax(-min, max);
-        double at = threshold(spread, true, true, share, most, &from, &to);
-        choice = (struct tmk_choice){.low = (float)fmax(-at, min),
-                                     .high = (float)fmin(at, max),
-                                     .low_from = fmax(-to, min),
-                                     .low_to = fmax(-from, min),
-                                     .high_from = fmin(from, max),
-                                     .high_to = fmin(to, max)};
+        double at = find_threshold(spread, true, true, share, most, &from, &to);
+        choice = (struct tmk_clip_choice){.low = (float)fmax(-at, min),
+                                          .high = (float)fmin(at, max),
+                                          .low_from = fmax(-to, min),
+                                          .low_to = fmax(-from, min),
+                                          .high_from = fmin(from, max),
+                                          .high_to = fmin(to, max)};
     } else {
         share = 1 - (1 - share) / 2;
-        choice.low =
-            (float)threshold(spread, true, false, share, min, &choice.low_from, &choice.low_to);
-        choice.high =
-            (float)threshold(spread, false, true, share, max, &choice.high_from, &choice.high_to);
+        choice.low = (float)find_threshold(spread, true, false, share, min, &choice.low_from,
+                                           &choice.low_to);
+        choice.high = (float)find_threshold(spread, false, true, share, max, &choice.high_from,
+                                            &choice.high_to);
     }
     *out = choice;
     return TMK_OK;
@@ -127,5 +128,5 @@ const struct tmk_method tmk_method_percentile = {
     .help = "the range without the outermost elements, in all 100 - PARAMETER per cent of them",
     .wants_histogram = true,
     .parameter = 99.99,
-    .choose = choose,
+    .choose = choose_percentile,
 };

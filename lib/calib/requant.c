@@ -19,14 +19,14 @@ struct requants {
     size_t size;
 };
 
-static const struct tmk_encoding *item(const struct requants *r, uint32_t pick) {
+static const struct tmk_encoding *item_of(const struct requants *r, uint32_t pick) {
     const struct tmk_encoding *e = pick == TMK_NET_NONE ? NULL : &r->make->items[pick];
     return e && e->n && !tmk_dtype_is_float(e->dtype) ? e : NULL;
 }
 
 static const struct tmk_encoding *of_input(const struct requants *r, uint32_t node,
                                            uint32_t input) {
-    return item(r, tmk_pick_of_input(r->make->selection, node, input));
+    return item_of(r, tmk_pick_of_input(r->make->selection, node, input));
 }
 
 /* The one for all readers, or else for the first that has one. */
@@ -39,10 +39,10 @@ static const struct tmk_encoding *of_output(const struct requants *r, uint32_t n
     for (uint32_t k = r->net->first_use[y]; pick == TMK_NET_NONE && k < r->net->first_use[y + 1];
          k++)
         pick = s->use_pick[k];
-    return item(r, pick);
+    return item_of(r, pick);
 }
 
-static double scale(const struct tmk_encoding *e, uint32_t i) {
+static double scale_at(const struct tmk_encoding *e, uint32_t i) {
     return (double)e->scale[e->n > 1 ? i : 0];
 }
 
@@ -55,9 +55,9 @@ static double error_of(const struct requants *r, const struct tmk_requant *q, ui
 }
 
 /* x (times w, unless it is NULL) to y. */
-static enum tmk_status add(struct requants *r, uint32_t node, int32_t operand,
-                           const struct tmk_encoding *x, const struct tmk_encoding *w,
-                           const struct tmk_encoding *y) {
+static enum tmk_status add_requant(struct requants *r, uint32_t node, int32_t operand,
+                                   const struct tmk_encoding *x, const struct tmk_encoding *w,
+                                   const struct tmk_encoding *y) {
     struct tmk_encodings *all = r->make->encodings;
     uint32_t n = x->n;
     n = w && w->n > n ? w->n : n;
@@ -76,7 +76,7 @@ static enum tmk_status add(struct requants *r, uint32_t node, int32_t operand,
     if (!q.real || !q.multiplier || !q.shift || !grown)
         return tmk_nomem(r->make->diag);
     for (uint32_t i = 0; i < n; i++) {
-        q.real[i] = scale(x, i) * (w ? scale(w, i) : 1) / scale(y, i);
+        q.real[i] = scale_at(x, i) * (w ? scale_at(w, i) : 1) / scale_at(y, i);
         struct tmk_diag ignored = {0};
         enum tmk_status status =
             (all->pow2_requant ? tmk_fixed_from_real_pow2 : tmk_fixed_from_real)(
@@ -101,7 +101,7 @@ static enum tmk_status add_operand(struct requants *r, uint32_t node, uint32_t i
     const struct tmk_encoding *x = of_input(r, node, input);
     if (!x || (x->n == 1 && y->n == 1 && x->scale[0] == y->scale[0]))
         return TMK_OK;
-    return add(r, node, (int32_t)input, x, NULL, y);
+    return add_requant(r, node, (int32_t)input, x, NULL, y);
 }
 
 static enum tmk_status add_of_node(struct requants *r, uint32_t node) {
@@ -115,7 +115,7 @@ static enum tmk_status add_of_node(struct requants *r, uint32_t node) {
     case TMK_OP_MACC:
     case TMK_OP_PRODUCT: {
         const struct tmk_encoding *a = of_input(r, node, 0), *b = of_input(r, node, 1);
-        return a && b ? add(r, done, -1, a, b, y) : TMK_OK;
+        return a && b ? add_requant(r, done, -1, a, b, y) : TMK_OK;
     }
     case TMK_OP_SUM:
     case TMK_OP_CONCAT:

@@ -25,7 +25,7 @@ struct select {
 };
 enum { NOT_A_NUMBER = -1 };
 
-static const struct tmk_profile_tensor *tensor(const struct select *s, uint32_t v) {
+static const struct tmk_profile_tensor *tensor_at(const struct select *s, uint32_t v) {
     return &s->net->profile->tensors[v];
 }
 
@@ -42,7 +42,7 @@ static const char *why_unusable(const struct tmk_profile_tensor *t) {
         return "integers and the like have no scale";
     if (t->status == TMK_PROFILE_NEVER || !t->stats)
         return "it never ran: nothing was seen of it";
-    tmk_stats_facts(t->stats, &facts);
+    tmk_stats_quick_summary(t->stats, &facts);
     if (!facts.count)
         return "it is empty";
     if (facts.excluded)
@@ -55,7 +55,7 @@ static const char *why_unusable(const struct tmk_profile_tensor *t) {
 static const char *why_masked(const struct tmk_profile_tensor *t) {
     struct tmk_summary facts;
     struct tmk_flags flags;
-    tmk_stats_facts(t->stats, &facts);
+    tmk_stats_quick_summary(t->stats, &facts);
     if (facts.posinf || facts.neginf)
         return "it holds infinities, as masks do, which no code stands for";
     bool stands_for = tmk_sentinel(facts.min) || tmk_sentinel(facts.max); /* also of a constant */
@@ -87,7 +87,7 @@ static int role_of_constant(const struct select *s, struct tmk_net_use use, int 
         return TMK_ENCODING_BIAS;
     if (s->is_bias_add[use.node]) {
         uint32_t v = tmk_net_input(s->net, use.node, use.input);
-        bool no = tmk_match_wish(&s->match, v, TMK_ENCODING_BIAS, use.node).quantize == TMK_NO;
+        bool no = tmk_match_settings(&s->match, v, TMK_ENCODING_BIAS, use.node).quantize == TMK_NO;
         if (no || s->out->bias_of[use.node] != TMK_NET_NONE)
             return TMK_ENCODING_BIAS;
     }
@@ -110,11 +110,12 @@ static void find_roles(struct select *s) {
 
 /* ---- biases that are added by a node of their own ---- */
 
-static bool wants(const struct select *s, uint32_t v, enum tmk_encoding_role role, uint32_t node) {
+static bool is_quantized(const struct select *s, uint32_t v, enum tmk_encoding_role role,
+                         uint32_t node) {
     if (v != TMK_NET_NONE && s->net->varies[v])
         role = TMK_ENCODING_ACTIVATION;
     return v != TMK_NET_NONE && !s->unusable[v] &&
-           tmk_match_wish(&s->match, v, role, node).quantize != TMK_NO;
+           tmk_match_settings(&s->match, v, role, node).quantize != TMK_NO;
 }
 
 static bool is_one_axis(const struct tmk_profile_tensor *t) {
@@ -136,13 +137,14 @@ static uint32_t could_be_bias_add(const struct select *s, uint32_t add, bool and
             continue;
         uint32_t macc = net->maker[p];
         if (macc == TMK_NET_NONE || row_of(s, macc)->class != TMK_OP_MACC ||
-            tensor(s, p)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, p) != 1 ||
-            !is_one_axis(tensor(s, b)))
+            tensor_at(s, p)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, p) != 1 ||
+            !is_one_axis(tensor_at(s, b)))
             continue;
         if (!and_wanted ||
-            (wants(s, p, TMK_ENCODING_ACTIVATION, add) && wants(s, b, TMK_ENCODING_BIAS, add) &&
-             wants(s, tmk_net_input(net, macc, 0), TMK_ENCODING_ACTIVATION, macc) &&
-             wants(s, tmk_net_input(net, macc, 1), TMK_ENCODING_WEIGHT, macc)))
+            (is_quantized(s, p, TMK_ENCODING_ACTIVATION, add) &&
+             is_quantized(s, b, TMK_ENCODING_BIAS, add) &&
+             is_quantized(s, tmk_net_input(net, macc, 0), TMK_ENCODING_ACTIVATION, macc) &&
+             is_quantized(s, tmk_net_input(net, macc, 1), TMK_ENCODING_WEIGHT, macc)))
             return macc;
     }
     return TMK_NET_NONE;
@@ -155,6 +157,7 @@ static void find_bias_adds(struct select *s) {
         s->out->bias_of[i] = s->out->accumulates[i] = TMK_NET_NONE;
     for (uint32_t i = 0; s->config->built_in[TMK_RULE_BIAS_ADD] && i < net->n_nodes; i++)
         s->is_bias_add[i] = could_be_bias_add(s, i, false) != TMK_NET_NONE;
+    tmk_match_behind_float(&s->match);
     for (uint32_t i = 0; i < net->n_nodes; i++) {
         uint32_t macc = s->is_bias_add[i] ? could_be_bias_add(s, i, true) : TMK_NET_NONE;
         s->out->bias_of[i] = macc;
@@ -165,21 +168,22 @@ static void find_bias_adds(struct select *s) {
 
 /* ---- picks ---- */
 
-static struct tmk_terms terms_of(const struct tmk_wish *wish, enum tmk_encoding_role role) {
+static struct tmk_terms terms_of(const struct tmk_quant_settings *settings,
+                                 enum tmk_encoding_role role) {
     bool bias = role == TMK_ENCODING_BIAS;
-    enum tmk_dtype dtype = bias ? TMK_INT32 : wish->dtype;
-    bool symmetric = bias || wish->symmetric == TMK_YES || tmk_dtype_is_float(dtype);
+    enum tmk_dtype dtype = bias ? TMK_INT32 : settings->dtype;
+    bool symmetric = bias || settings->symmetric == TMK_YES || tmk_dtype_is_float(dtype);
     struct tmk_terms terms = {
         .grid = {dtype, symmetric,
                  symmetric && tmk_dtype_is_integer(dtype) && !bias &&
                      tmk_encoding_middle(dtype) == 0,
-                 wish->pow2 == TMK_YES},
-        .method = wish->method,
-        .parameter = wish->parameter,
-        .channels = wish->channels == TMK_YES,
-        .has_range = wish->has_range,
-        .low = wish->has_range ? wish->low : 0,
-        .high = wish->has_range ? wish->high : 0,
+                 settings->pow2 == TMK_YES},
+        .method = settings->method,
+        .parameter = settings->parameter,
+        .channels = settings->channels == TMK_YES,
+        .has_range = settings->has_range,
+        .low = settings->has_range ? settings->low : 0,
+        .high = settings->has_range ? settings->high : 0,
     };
     return terms;
 }
@@ -199,10 +203,11 @@ struct found {
     bool some_float;
 };
 
-static enum tmk_status say(struct select *s, uint32_t v, const char *fmt, ...) TMK_PRINTF(3, 4);
+static enum tmk_status set_reason(struct select *s, uint32_t v, const char *fmt, ...)
+    TMK_PRINTF(3, 4);
 
 /* The first reason stays. */
-static enum tmk_status say(struct select *s, uint32_t v, const char *fmt, ...) {
+static enum tmk_status set_reason(struct select *s, uint32_t v, const char *fmt, ...) {
     char text[512];
     va_list args;
     if (s->out->reason[v])
@@ -219,13 +224,19 @@ static enum tmk_status say_config(struct select *s, uint32_t v, uint32_t by, uin
     if (by)
         snprintf(who, sizeof who, "rules[%" PRIu32 "] of the config", by - 1);
     if (node == TMK_NET_NONE)
-        return say(s, v, "left float by %s", who);
+        return set_reason(s, v, "left float by %s", who);
+    if (!by && s->match.behind_float[node] != TMK_NET_NONE) {
+        const struct tmk_net_node *before = &s->net->nodes[s->match.behind_float[node]];
+        return set_reason(
+            s, v, "float for %s '%s': it moves or clips what %s '%s' computes in float",
+            s->net->nodes[node].op, s->net->nodes[node].name, before->op, before->name);
+    }
     if (s->match.skipped_first[node] && !by)
         snprintf(who, sizeof who, "skip_first_layer");
     else if (s->match.skipped_last[node] && !by)
         snprintf(who, sizeof who, "skip_last_layer");
-    return say(s, v, "float for %s '%s': left by %s", s->net->nodes[node].op,
-               s->net->nodes[node].name, who);
+    return set_reason(s, v, "float for %s '%s': left by %s", s->net->nodes[node].op,
+                      s->net->nodes[node].name, who);
 }
 
 static uint32_t add_class(struct found *f, enum tmk_encoding_role role,
@@ -244,11 +255,12 @@ static enum tmk_status macc_of_bias(struct select *s, uint32_t v, uint32_t node,
     uint32_t macc = s->out->bias_of[node] != TMK_NET_NONE ? s->out->bias_of[node] : node;
     uint32_t x = tmk_net_input(s->net, macc, 0), w = tmk_net_input(s->net, macc, 1);
     *out = macc;
-    if (wants(s, x, TMK_ENCODING_ACTIVATION, macc) && wants(s, w, TMK_ENCODING_WEIGHT, macc))
+    if (is_quantized(s, x, TMK_ENCODING_ACTIVATION, macc) &&
+        is_quantized(s, w, TMK_ENCODING_WEIGHT, macc))
         return TMK_OK;
     *out = TMK_NET_NONE;
-    return say(s, v, "float: the input or the weight of %s '%s' is, so that it has no scale",
-               s->net->nodes[macc].op, s->net->nodes[macc].name);
+    return set_reason(s, v, "float: the input or the weight of %s '%s' is, so that it has no scale",
+                      s->net->nodes[macc].op, s->net->nodes[macc].name);
 }
 
 static enum tmk_status pick_for_use(struct select *s, struct found *f, uint32_t v, uint32_t k) {
@@ -258,10 +270,10 @@ static enum tmk_status pick_for_use(struct select *s, struct found *f, uint32_t 
     if (s->role[k] == NOT_A_NUMBER)
         return TMK_OK;
     enum tmk_encoding_role role = (enum tmk_encoding_role)s->role[k];
-    struct tmk_wish wish = tmk_match_wish(&s->match, v, role, use.node);
-    if (wish.quantize == TMK_NO) {
+    struct tmk_quant_settings settings = tmk_match_settings(&s->match, v, role, use.node);
+    if (settings.quantize == TMK_NO) {
         f->some_float = true;
-        return say_config(s, v, wish.by, use.node);
+        return say_config(s, v, settings.by, use.node);
     }
     if (role == TMK_ENCODING_BIAS) {
         TMK_TRY(macc_of_bias(s, v, use.node, &macc));
@@ -270,7 +282,7 @@ static enum tmk_status pick_for_use(struct select *s, struct found *f, uint32_t 
             return TMK_OK;
         }
     }
-    struct tmk_terms terms = terms_of(&wish, role);
+    struct tmk_terms terms = terms_of(&settings, role);
     *of = add_class(f, role, &terms, macc);
     return TMK_OK;
 }
@@ -279,17 +291,18 @@ static enum tmk_status pick_for_use(struct select *s, struct found *f, uint32_t 
  * for those inside. */
 static enum tmk_status pick_for_maker(struct select *s, struct found *f, uint32_t v,
                                       uint32_t *general) {
-    bool read_outside = tensor(s, v)->kind == TMK_PROFILE_OUTPUT || !tmk_net_readers(s->net, v);
-    struct tmk_wish wish = tmk_match_wish(&s->match, v, TMK_ENCODING_ACTIVATION, TMK_NET_NONE);
-    struct tmk_terms terms = terms_of(&wish, TMK_ENCODING_ACTIVATION);
+    bool read_outside = tensor_at(s, v)->kind == TMK_PROFILE_OUTPUT || !tmk_net_readers(s->net, v);
+    struct tmk_quant_settings settings =
+        tmk_match_settings(&s->match, v, TMK_ENCODING_ACTIVATION, TMK_NET_NONE);
+    struct tmk_terms terms = terms_of(&settings, TMK_ENCODING_ACTIVATION);
     *general = TMK_NET_NONE;
     if (!s->net->varies[v])
         return TMK_OK;
-    if (wish.quantize == TMK_NO && read_outside) {
+    if (settings.quantize == TMK_NO && read_outside) {
         f->some_float = true;
-        return say_config(s, v, wish.by, s->net->maker[v]);
+        return say_config(s, v, settings.by, s->net->maker[v]);
     }
-    if (wish.quantize != TMK_NO && read_outside)
+    if (settings.quantize != TMK_NO && read_outside)
         *general = add_class(f, TMK_ENCODING_ACTIVATION, &terms, TMK_NET_NONE);
     for (uint32_t i = 0; *general == TMK_NET_NONE && i < f->n; i++)
         if (f->picks[i].role == TMK_ENCODING_ACTIVATION &&
@@ -299,18 +312,20 @@ static enum tmk_status pick_for_maker(struct select *s, struct found *f, uint32_
 }
 
 static enum tmk_status say_no_number(struct select *s, uint32_t v) {
-    const struct tmk_profile_tensor *t = tensor(s, v);
+    const struct tmk_profile_tensor *t = tensor_at(s, v);
     if (t->kind != TMK_PROFILE_WEIGHT)
-        return say(s, v, "it does not depend on the data: arithmetic on shapes or constants");
+        return set_reason(s, v,
+                          "it does not depend on the data: arithmetic on shapes or constants");
     if (!tmk_net_readers(s->net, v))
-        return say(s, v, "a constant that nothing reads");
+        return set_reason(s, v, "a constant that nothing reads");
     struct tmk_net_use use = s->net->uses[s->net->first_use[v]];
-    return say(s, v, "a parameter of %s '%s', which no arithmetic of integers has codes for",
-               s->net->nodes[use.node].op, s->net->nodes[use.node].name);
+    return set_reason(s, v, "a parameter of %s '%s', which no arithmetic of integers has codes for",
+                      s->net->nodes[use.node].op, s->net->nodes[use.node].name);
 }
 
 /* Hands the value's picks their uses; the general one comes last, and lists none. */
-static enum tmk_status settle(struct select *s, struct found *f, uint32_t v, uint32_t general) {
+static enum tmk_status finalize_value(struct select *s, struct found *f, uint32_t v,
+                                      uint32_t general) {
     const struct tmk_net *net = s->net;
     uint32_t first = net->first_use[v], n = tmk_net_readers(net, v);
     if (f->some_float)
@@ -338,17 +353,17 @@ static enum tmk_status pick_value(struct select *s, struct found *f, uint32_t v)
     f->some_float = false;
     f->picks = s->out->picks + s->out->n_picks;
     if (s->unusable[v])
-        return say(s, v, "%s", s->unusable[v]);
+        return set_reason(s, v, "%s", s->unusable[v]);
     if (maker != TMK_NET_NONE && s->out->accumulates[maker] != TMK_NET_NONE)
-        return say(s, v, "the accumulator that %s '%s' adds its bias to: it stays int32",
-                   s->net->nodes[s->out->accumulates[maker]].op,
-                   s->net->nodes[s->out->accumulates[maker]].name);
+        return set_reason(s, v, "the accumulator that %s '%s' adds its bias to: it stays int32",
+                          s->net->nodes[s->out->accumulates[maker]].op,
+                          s->net->nodes[s->out->accumulates[maker]].name);
     for (uint32_t k = s->net->first_use[v]; k < s->net->first_use[v + 1]; k++)
         TMK_TRY(pick_for_use(s, f, v, k));
     TMK_TRY(pick_for_maker(s, f, v, &general));
     if (!f->n && !f->some_float)
         return say_no_number(s, v);
-    TMK_TRY(settle(s, f, v, general));
+    TMK_TRY(finalize_value(s, f, v, general));
     s->out->n_picks += f->n;
     return TMK_OK;
 }
@@ -411,16 +426,17 @@ enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *c
     s.role = tmk_arena_array(arena, n_uses, sizeof *s.role);
     bool *first = tmk_arena_array(arena, net->n_nodes, sizeof *first),
          *last = tmk_arena_array(arena, net->n_nodes, sizeof *last);
+    uint32_t *behind = tmk_arena_array(arena, net->n_nodes, sizeof *behind);
     if (!out->picks || !out->general || !out->use_pick || !out->reason || !out->bias_of ||
         !out->accumulates || !out->matched || !s.is_bias_add || !s.unusable || !s.role || !first ||
-        !last)
+        !last || !behind)
         return tmk_nomem(diag);
-    s.match = (struct tmk_match){net, config, s.is_bias_add, first, last, out->matched};
+    s.match = (struct tmk_match){net, config, s.is_bias_add, first, last, behind, out->matched};
     tmk_match_first_and_last(&s.match);
     for (uint32_t v = 0; v < n; v++) {
-        s.unusable[v] = why_unusable(tensor(&s, v));
+        s.unusable[v] = why_unusable(tensor_at(&s, v));
         if (!s.unusable[v] && config->built_in[TMK_RULE_MASKS])
-            s.unusable[v] = why_masked(tensor(&s, v));
+            s.unusable[v] = why_masked(tensor_at(&s, v));
     }
     find_bias_adds(&s);
     find_roles(&s);

@@ -13,8 +13,8 @@ struct rows {
     uint64_t *count, *low;
 };
 
-static void place(const struct rows *rows, uint32_t row, const struct tmk_summary *facts,
-                  struct tmk_spread *out, double *const columns[4], uint32_t at) {
+static void place_row(const struct rows *rows, uint32_t row, const struct tmk_summary *facts,
+                      struct tmk_spread *out, double *const columns[4], uint32_t at) {
     double lo, hi;
     uint64_t count = rows->count[row];
     tmk_bin_edges(rows->bin[row], &lo, &hi);
@@ -26,8 +26,8 @@ static void place(const struct rows *rows, uint32_t row, const struct tmk_summar
     out->square += (double)count * (mean * mean + half * half / 3);
 }
 
-static enum tmk_status fill(const struct tmk_stats *stats, const struct tmk_summary *facts,
-                            struct tmk_spread *out, struct tmk_diag *diag) {
+static enum tmk_status fill_columns(const struct tmk_stats *stats, const struct tmk_summary *facts,
+                                    struct tmk_spread *out, struct tmk_diag *diag) {
     uint32_t negative = 0;
     size_t n = facts->bins_used;
     if (n == 0)
@@ -46,7 +46,7 @@ static enum tmk_status fill(const struct tmk_stats *stats, const struct tmk_summ
         for (uint32_t i = 0; i < out->n; i++)
             negative += rows.bin[i] >> 15;
         for (uint32_t i = 0; i < out->n; i++)
-            place(&rows, i < negative ? out->n - 1 - i : i - negative, facts, out, columns, i);
+            place_row(&rows, i < negative ? out->n - 1 - i : i - negative, facts, out, columns, i);
         out->square /= out->finite;
     }
     free(wide);
@@ -77,7 +77,7 @@ static enum tmk_status of_state(const struct tmk_stats *stats, struct tmk_spread
     made.zeros = (double)facts.zeros;
     made.min = facts.min;
     made.max = facts.max;
-    TMK_TRY(fill(stats, &facts, &made, diag));
+    TMK_TRY(fill_columns(stats, &facts, &made, diag));
     *out = made;
     return TMK_OK;
 }

@@ -38,12 +38,12 @@ static uint32_t of_output(const struct tie *t, uint32_t node, uint32_t output) {
     return y == TMK_NET_NONE ? TMK_NET_NONE : t->selection->general[y];
 }
 
-static bool alike(const struct tie *t, uint32_t a, uint32_t b) {
+static bool same_terms_of(const struct tie *t, uint32_t a, uint32_t b) {
     return tmk_same_terms(&t->selection->picks[a].terms, &t->selection->picks[b].terms);
 }
 
-static bool unite(const struct tie *t, uint32_t a, uint32_t b, enum tmk_built_in rule) {
-    if (!can_be_tied(t, a) || !can_be_tied(t, b) || !alike(t, a, b))
+static bool unite_picks(const struct tie *t, uint32_t a, uint32_t b, enum tmk_built_in rule) {
+    if (!can_be_tied(t, a) || !can_be_tied(t, b) || !same_terms_of(t, a, b))
         return false;
     uint32_t x = tmk_tie_root(t->out, a), y = tmk_tie_root(t->out, b);
     t->out->parent[x < y ? y : x] = x < y ? x : y;
@@ -58,7 +58,7 @@ static void tie_direct(const struct tie *t, uint32_t node) {
     uint32_t x = tmk_pick_of_input(t->selection, node, 0);
     for (uint32_t o = 0; o < t->net->nodes[node].n_outputs; o++) {
         uint32_t y = of_output(t, node, o);
-        if (unite(t, x, y, TMK_RULE_DIRECT)) {
+        if (unite_picks(t, x, y, TMK_RULE_DIRECT)) {
             t->out->covered[y] = true;
             t->out->rule[y] = tmk_built_in_name(TMK_RULE_DIRECT);
         }
@@ -70,7 +70,7 @@ static void tie_all(const struct tie *t, uint32_t node, enum tmk_built_in rule, 
     bool all = true;
     for (uint32_t i = 0; i < t->net->nodes[node].n_inputs; i++)
         if (tmk_net_input(t->net, node, i) != TMK_NET_NONE)
-            all = unite(t, tmk_pick_of_input(t->selection, node, i), y, rule) && all;
+            all = unite_picks(t, tmk_pick_of_input(t->selection, node, i), y, rule) && all;
     if (covers && all && y != TMK_NET_NONE)
         t->out->covered[y] = true;
 }
@@ -103,7 +103,7 @@ static uint32_t only_pick(const struct tie *t, uint32_t node) {
  */
 static void take_over(const struct tie *t, uint32_t node) {
     uint32_t x = tmk_pick_of_input(t->selection, node, 0), y = only_pick(t, node);
-    if (!can_be_tied(t, x) || !has_one_scale(t, y) || !alike(t, x, y))
+    if (!can_be_tied(t, x) || !has_one_scale(t, y) || !same_terms_of(t, x, y))
         return;
     uint32_t v = t->selection->picks[x].value;
     if (t->net->profile->tensors[v].kind == TMK_PROFILE_OUTPUT || tmk_net_readers(t->net, v) != 1 ||

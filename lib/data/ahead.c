@@ -50,7 +50,7 @@ static struct slot *next_slot(struct tmk_ahead *ahead) {
     return slot;
 }
 
-static void *work(void *argument) {
+static void *run_worker(void *argument) {
     struct tmk_ahead *ahead = argument;
     struct slot *slot;
     pthread_mutex_lock(&ahead->lock);
@@ -87,8 +87,8 @@ enum tmk_status tmk_ahead_create(tmk_ahead_make make, const void *context,
     pthread_mutex_init(&ahead->lock, NULL);
     pthread_cond_init(&ahead->changed, NULL);
     int error = 0;
-    while (ahead->n_threads < n &&
-           (error = pthread_create(&ahead->threads[ahead->n_threads], NULL, work, ahead)) == 0)
+    while (ahead->n_threads < n && (error = pthread_create(&ahead->threads[ahead->n_threads], NULL,
+                                                           run_worker, ahead)) == 0)
         ahead->n_threads++;
     *threads = (struct tmk_source_threads){n, n - ahead->n_threads, error};
     if (!ahead->n_threads)
@@ -117,7 +117,7 @@ void tmk_ahead_destroy(struct tmk_ahead **slot) {
 }
 
 /* Waits for the slot of the entry, and lets go of those before it. */
-static struct slot *find(struct tmk_ahead *ahead, uint64_t entry) {
+static struct slot *find_slot(struct tmk_ahead *ahead, uint64_t entry) {
     for (;;) {
         struct slot *slot = &ahead->slots[ahead->first];
         if (!ahead->used && ahead->over)
@@ -141,7 +141,7 @@ enum tmk_status tmk_ahead_take(struct tmk_ahead *ahead, uint64_t entry, bool *th
                                struct tmk_tensor *out, struct tmk_diag *diag) {
     enum tmk_status status = TMK_OK;
     pthread_mutex_lock(&ahead->lock);
-    const struct slot *slot = find(ahead, entry);
+    const struct slot *slot = find_slot(ahead, entry);
     *there = slot != NULL;
     if (slot && slot->status == TMK_OK)
         tmk_tensor_share(out, &slot->tensor);

@@ -17,24 +17,24 @@ void tmk_pixels_finish(struct tmk_pixels *pixels) {
 
 enum tmk_status tmk_pixels_init(struct tmk_pixels *pixels, uint64_t width, uint64_t height,
                                 uint32_t channels, struct tmk_diag *diag) {
-    if (!width || !height || width > TMK_IMAGE_MOST_PIXELS || height > TMK_IMAGE_MOST_PIXELS ||
-        width * height > TMK_IMAGE_MOST_PIXELS)
+    if (!width || !height || width > TMK_IMAGE_MAX_PIXELS || height > TMK_IMAGE_MAX_PIXELS ||
+        width * height > TMK_IMAGE_MAX_PIXELS)
         return tmk_fail(diag, TMK_FORMAT,
                         "a picture of %llu x %llu pixels is not read; the limit "
                         "is %d pixels",
                         (unsigned long long)width, (unsigned long long)height,
-                        TMK_IMAGE_MOST_PIXELS);
+                        TMK_IMAGE_MAX_PIXELS);
     const size_t bytes = (size_t)(width * height) * channels;
     unsigned char *data = tmk_memory_aligned(bytes);
     if (!data)
-        return tmk_memory_lacks(diag, bytes, "a picture of %llu x %llu pixels",
-                                (unsigned long long)width, (unsigned long long)height);
+        return tmk_memory_fail(diag, bytes, "a picture of %llu x %llu pixels",
+                               (unsigned long long)width, (unsigned long long)height);
     *pixels = (struct tmk_pixels){(uint32_t)width, (uint32_t)height, channels, data};
     return TMK_OK;
 }
 
-enum tmk_status tmk_image_decode(const unsigned char *bytes, size_t len, struct tmk_pixels *out,
-                                 struct tmk_diag *diag) {
+static enum tmk_status decode_image(const unsigned char *bytes, size_t len, struct tmk_pixels *out,
+                                    struct tmk_diag *diag) {
     if (len >= 8 && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0)
         return tmk_png_decode(bytes, len, out, diag);
     if (len >= 3 && memcmp(bytes, "\xff\xd8\xff", 3) == 0)
@@ -61,7 +61,7 @@ static void make_grey(struct tmk_pixels *pixels) {
 
 /* Half of an even number of pixels is cut off on either side; of an odd one, so that the offset is
  * even. That is where Python rounds to. */
-static uint32_t margin(uint32_t all, uint32_t kept) {
+static uint32_t crop_margin(uint32_t all, uint32_t kept) {
     uint32_t over = all - kept, half = over / 2;
     return over % 2 ? half + half % 2 : half;
 }
@@ -80,8 +80,8 @@ static enum tmk_status choose_view(const struct tmk_image_spec *spec,
         width = spec->width;
         height = spec->height;
     }
-    if (width > TMK_IMAGE_MOST_PIXELS || height > TMK_IMAGE_MOST_PIXELS ||
-        width * height > TMK_IMAGE_MOST_PIXELS)
+    if (width > TMK_IMAGE_MAX_PIXELS || height > TMK_IMAGE_MAX_PIXELS ||
+        width * height > TMK_IMAGE_MAX_PIXELS)
         return tmk_fail(diag, TMK_FORMAT, "resizing would make it %llu x %llu pixels",
                         (unsigned long long)width, (unsigned long long)height);
     struct tmk_image_view view = {(uint32_t)width, (uint32_t)height, 0, 0,
@@ -95,8 +95,8 @@ static enum tmk_status choose_view(const struct tmk_image_spec *spec,
                             spec->crop_height);
         view.columns = spec->crop_width;
         view.rows = spec->crop_height;
-        view.x = margin(view.width, view.columns);
-        view.y = margin(view.height, view.rows);
+        view.x = crop_margin(view.width, view.columns);
+        view.y = crop_margin(view.height, view.rows);
     }
     *out = view;
     return TMK_OK;
@@ -112,8 +112,8 @@ static enum tmk_status cut_out(const struct tmk_pixels *in, const struct tmk_ima
     return TMK_OK;
 }
 
-static enum tmk_status fit(const struct tmk_image_spec *spec, struct tmk_pixels *pixels,
-                           struct tmk_diag *diag) {
+static enum tmk_status fit_image(const struct tmk_image_spec *spec, struct tmk_pixels *pixels,
+                                 struct tmk_diag *diag) {
     struct tmk_image_view view;
     struct tmk_pixels fitted = {0};
     TMK_TRY(choose_view(spec, pixels, &view, diag));
@@ -176,7 +176,7 @@ static enum tmk_status read_bytes(const char *path, unsigned char **bytes, size_
     enum tmk_status status = TMK_OK;
     unsigned char *all = tmk_memory_aligned((size_t)file.size);
     if (!all)
-        status = tmk_memory_lacks(diag, (size_t)file.size, "%s", path);
+        status = tmk_memory_fail(diag, (size_t)file.size, "%s", path);
     else
         status = tmk_in(diag, tmk_infile_read(&file, 0, all, (size_t)file.size, diag), "%s", path);
     if (status == TMK_OK) {
@@ -195,12 +195,12 @@ enum tmk_status tmk_image_load(const char *path, const struct tmk_image_recipe *
     size_t len = 0;
     struct tmk_pixels pixels = {0};
     TMK_TRY(read_bytes(path, &bytes, &len, diag));
-    enum tmk_status status = tmk_image_decode(bytes, len, &pixels, diag);
+    enum tmk_status status = decode_image(bytes, len, &pixels, diag);
     tmk_memory_free(bytes);
     if (status == TMK_OK && recipe->spec.color == TMK_IMAGE_GREY)
         make_grey(&pixels);
     if (status == TMK_OK)
-        status = fit(&recipe->spec, &pixels, diag);
+        status = fit_image(&recipe->spec, &pixels, diag);
     if (status == TMK_OK)
         status = lay_out(recipe, &pixels, out, diag);
     tmk_pixels_finish(&pixels);

@@ -7,7 +7,7 @@
 #include "data/image_spec.h"
 
 /* 256 MiB as RGB. */
-enum { TMK_IMAGE_MOST_PIXELS = (1 << 28) / 3 };
+enum { TMK_IMAGE_MAX_PIXELS = (1 << 28) / 3 };
 
 /* Rows of 8-bit pixels without gaps, in memory that counts (base/memory.h). */
 struct tmk_pixels {
@@ -28,9 +28,6 @@ TMK_NODISCARD enum tmk_status tmk_png_decode(const unsigned char *bytes, size_t 
                                              struct tmk_pixels *out, struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_jpeg_decode(const unsigned char *bytes, size_t len,
                                               struct tmk_pixels *out, struct tmk_diag *diag);
-/* Whichever the bytes are. */
-TMK_NODISCARD enum tmk_status tmk_image_decode(const unsigned char *bytes, size_t len,
-                                               struct tmk_pixels *out, struct tmk_diag *diag);
 
 /* A part of a resized picture. */
 struct tmk_image_view {

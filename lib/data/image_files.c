@@ -21,7 +21,7 @@ static bool has_image_name(const char *path) {
            tmk_source_ends_in(path, ".jpeg");
 }
 
-static char *join(struct tmk_arena *arena, const char *folder, const char *name) {
+static char *join_path(struct tmk_arena *arena, const char *folder, const char *name) {
     size_t f = strlen(folder), n = strlen(name), size;
     char *path = tmk_add_size(f + 2, n, &size) ? tmk_arena_alloc(arena, size) : NULL;
     if (!path)
@@ -33,8 +33,8 @@ static char *join(struct tmk_arena *arena, const char *folder, const char *name)
     return path;
 }
 
-static enum tmk_status add(struct tmk_image_files *files, const char *path, const char *name,
-                           struct tmk_diag *diag) {
+static enum tmk_status add_file(struct tmk_image_files *files, const char *path, const char *name,
+                                struct tmk_diag *diag) {
     struct tmk_image_file *file = tmk_grown(files->file, files->n, &files->size, sizeof *file);
     if (!path || !name || !file)
         return tmk_nomem(diag);
@@ -63,15 +63,15 @@ static enum entry look_at(const char *path, const struct dirent *entry) {
 
 /* Adds what is in the folder, or (files NULL) stops at the first image. `inner` is the folder's
  * path within the source's. */
-static enum tmk_status walk(struct tmk_arena *arena, const char *folder, const char *inner,
-                            int depth, struct tmk_image_files *files, bool *found,
-                            struct tmk_diag *diag) {
+static enum tmk_status walk_folder(struct tmk_arena *arena, const char *folder, const char *inner,
+                                   int depth, struct tmk_image_files *files, bool *found,
+                                   struct tmk_diag *diag) {
     DIR *directory = opendir(folder);
     enum tmk_status status = directory ? TMK_OK : tmk_cannot_read(diag, folder);
     const struct dirent *entry;
     while (status == TMK_OK && (files || !*found) && (errno = 0, entry = readdir(directory))) {
-        char *path = join(arena, folder, entry->d_name);
-        char *name = join(arena, inner, entry->d_name);
+        char *path = join_path(arena, folder, entry->d_name);
+        char *name = join_path(arena, inner, entry->d_name);
         if (!path || !name) {
             status = tmk_nomem(diag);
             break;
@@ -80,9 +80,9 @@ static enum tmk_status walk(struct tmk_arena *arena, const char *folder, const c
         if (is == ENTRY_IMAGE) {
             *found = true;
             if (files)
-                status = add(files, path, name, diag);
+                status = add_file(files, path, name, diag);
         } else if (is == ENTRY_FOLDER && depth < DEEPEST) {
-            status = walk(arena, path, name, depth + 1, files, found, diag);
+            status = walk_folder(arena, path, name, depth + 1, files, found, diag);
         }
     }
     if (status == TMK_OK && (files || !*found) && errno)
@@ -110,10 +110,11 @@ static enum tmk_status add_line(struct tmk_source *source, const char *line, siz
     const char *name = tmk_arena_strndup(&source->arena, line, len);
     const char *slash = strrchr(source->info.path, '/');
     if (!name || *name == '/' || !slash)
-        return add(files, name, name, diag);
+        return add_file(files, name, name, diag);
     char *folder =
         tmk_arena_strndup(&source->arena, source->info.path, (size_t)(slash - source->info.path));
-    return folder ? add(files, join(&source->arena, *folder ? folder : "/", name), name, diag)
+    return folder ? add_file(files, join_path(&source->arena, *folder ? folder : "/", name), name,
+                             diag)
                   : tmk_nomem(diag);
 }
 
@@ -152,7 +153,7 @@ bool tmk_image_files_claim(const struct tmk_source_probe *probe) {
 enum tmk_status tmk_image_files_claim_folder(const char *path, bool *out, struct tmk_diag *diag) {
     struct tmk_arena arena = {0};
     *out = false;
-    enum tmk_status status = walk(&arena, path, "", 0, NULL, out, diag);
+    enum tmk_status status = walk_folder(&arena, path, "", 0, NULL, out, diag);
     tmk_arena_finish(&arena);
     return status;
 }
@@ -165,13 +166,13 @@ enum tmk_status tmk_image_files_list(struct tmk_source *source, struct tmk_image
     if (stat(path, &st) != 0)
         return tmk_cannot_read(diag, path);
     if (S_ISDIR(st.st_mode)) {
-        TMK_TRY(walk(&source->arena, path, "", 0, files, &found, diag));
+        TMK_TRY(walk_folder(&source->arena, path, "", 0, files, &found, diag));
         if (files->n)
             qsort(files->file, files->n, sizeof *files->file, by_name);
     } else if (tmk_source_ends_in(path, ".txt")) {
         TMK_TRY(add_listed(source, files, diag));
     } else {
-        TMK_TRY(add(files, path, slash ? slash + 1 : path, diag));
+        TMK_TRY(add_file(files, path, slash ? slash + 1 : path, diag));
     }
     if (!files->n)
         return tmk_fail(diag, TMK_FORMAT, "%s: names no images", path);

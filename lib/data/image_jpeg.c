@@ -27,7 +27,7 @@ struct reading {
     struct tmk_diag *diag;
 };
 
-static void stop(j_common_ptr jpeg) {
+static void stop_jpeg(j_common_ptr jpeg) {
     struct reading *r = jpeg->client_data;
     char why[JMSG_LENGTH_MAX];
     jpeg->err->format_message(jpeg, why);
@@ -39,7 +39,7 @@ static void stop(j_common_ptr jpeg) {
 }
 
 /* libjpeg makes up what is missing; here that is an error. */
-static void judge(j_common_ptr jpeg, int level) {
+static void count_warning(j_common_ptr jpeg, int level) {
     if (level >= 0)
         return;
     switch (jpeg->err->msg_code) {
@@ -48,7 +48,7 @@ static void judge(j_common_ptr jpeg, int level) {
     case JWRN_HUFF_BAD_CODE:
     case JWRN_MUST_RESYNC:
     case JWRN_BOGUS_PROGRESSION:
-        stop(jpeg);
+        stop_jpeg(jpeg);
         break;
     default:
         break;
@@ -69,7 +69,7 @@ static void count_scans(j_common_ptr jpeg) {
 }
 
 /* a * b / 255, rounded. */
-static unsigned scaled(unsigned a, unsigned b) {
+static unsigned scaled_size(unsigned a, unsigned b) {
     unsigned product = a * b + 128;
     return ((product >> 8) + product) >> 8;
 }
@@ -79,7 +79,7 @@ static void row_from_cmyk(const unsigned char *ink, unsigned char *rgb, size_t n
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < 3; c++) {
             unsigned key = ink[4 * i + 3];
-            rgb[3 * i + c] = (unsigned char)(key - scaled(255u - ink[4 * i + c], key));
+            rgb[3 * i + c] = (unsigned char)(key - scaled_size(255u - ink[4 * i + c], key));
         }
 }
 
@@ -93,14 +93,14 @@ static enum tmk_status count_coefficients(struct reading *r) {
                   ((size_t)c->height_in_blocks + (size_t)c->v_samp_factor);
     }
     const size_t bytes = blocks * sizeof(JBLOCK);
-    if (!tmk_memory_take(bytes))
-        return tmk_memory_lacks(r->diag, bytes, "a JPEG of %u x %u pixels in several scans",
-                                jpeg->image_width, jpeg->image_height);
+    if (!tmk_memory_charge(bytes))
+        return tmk_memory_fail(r->diag, bytes, "a JPEG of %u x %u pixels in several scans",
+                               jpeg->image_width, jpeg->image_height);
     r->coefficients = bytes;
     return TMK_OK;
 }
 
-static enum tmk_status prepare(struct reading *r) {
+static enum tmk_status prepare_jpeg(struct reading *r) {
     struct jpeg_decompress_struct *jpeg = &r->jpeg;
     (void)jpeg_read_header(jpeg, TRUE);
     switch (jpeg->num_components) {
@@ -134,7 +134,7 @@ static void read_all(struct reading *r, const unsigned char *bytes, size_t len) 
     jpeg->client_data = r;
     jpeg->progress = &r->progress;
     jpeg_mem_src(jpeg, bytes, (unsigned long)len);
-    r->status = prepare(r);
+    r->status = prepare_jpeg(r);
     if (r->status != TMK_OK)
         return;
     (void)jpeg_start_decompress(jpeg);
@@ -157,13 +157,13 @@ enum tmk_status tmk_jpeg_decode(const unsigned char *bytes, size_t len, struct t
     r->diag = diag;
     r->jpeg.err = jpeg_std_error(&r->errors);
     r->jpeg.client_data = r;
-    r->errors.error_exit = stop;
-    r->errors.emit_message = judge;
+    r->errors.error_exit = stop_jpeg;
+    r->errors.emit_message = count_warning;
     r->errors.output_message = say_nothing;
     r->progress.progress_monitor = count_scans;
     read_all(r, bytes, len);
     jpeg_destroy_decompress(&r->jpeg);
-    tmk_memory_give(r->coefficients);
+    tmk_memory_uncharge(r->coefficients);
     free(r->row);
     enum tmk_status status = r->status;
     if (status == TMK_OK)

@@ -29,15 +29,15 @@ static void take_bytes(png_structp png, png_bytep out, size_t len) {
     r->at += len;
 }
 
-static void stop(png_structp png, png_const_charp why) {
+static void stop_png(png_structp png, png_const_charp why) {
     struct reading *r = png_get_error_ptr(png);
     if (r->status == TMK_OK)
-        r->status = r->lacks ? tmk_memory_lacks(r->diag, r->lacks, "what libpng keeps")
+        r->status = r->lacks ? tmk_memory_fail(r->diag, r->lacks, "what libpng keeps")
                              : tmk_fail(r->diag, TMK_FORMAT, "is no readable PNG: %s", why);
     png_longjmp(png, 1);
 }
 
-static png_voidp allocate(png_structp png, png_alloc_size_t size) {
+static png_voidp allocate_png(png_structp png, png_alloc_size_t size) {
     struct reading *r = png_get_mem_ptr(png);
     void *bytes = tmk_memory_aligned(size);
     if (!bytes)
@@ -45,7 +45,7 @@ static png_voidp allocate(png_structp png, png_alloc_size_t size) {
     return bytes;
 }
 
-static void release(png_structp png, png_voidp bytes) {
+static void release_png(png_structp png, png_voidp bytes) {
     (void)png;
     tmk_memory_free(bytes);
 }
@@ -54,7 +54,7 @@ static void pass_over(png_structp png, png_const_charp what) {
     (void)png, (void)what;
 }
 
-static enum tmk_status prepare(struct reading *r) {
+static enum tmk_status prepare_png(struct reading *r) {
     png_uint_32 width, height;
     int depth, type, interlace, compression, filter;
     png_read_info(r->png, r->info);
@@ -77,8 +77,8 @@ static enum tmk_status prepare(struct reading *r) {
 }
 
 static void read_all(struct reading *r) {
-    r->png =
-        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, stop, pass_over, r, allocate, release);
+    r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, stop_png, pass_over, r,
+                                      allocate_png, release_png);
     r->info = r->png ? png_create_info_struct(r->png) : NULL;
     if (!r->info) {
         r->status = tmk_nomem(r->diag);
@@ -88,7 +88,7 @@ static void read_all(struct reading *r) {
         return;
     png_set_read_fn(r->png, r, take_bytes);
     png_set_user_limits(r->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* the product counts */
-    r->status = prepare(r);
+    r->status = prepare_png(r);
     if (r->status != TMK_OK)
         return;
     const size_t row = (size_t)r->pixels.width * r->pixels.channels;

@@ -23,8 +23,8 @@ static void finish_axis(struct axis *axis) {
 }
 
 /* The weights of one pixel, whose centre is at `centre` among pixels of width 1. */
-static uint32_t weigh(double centre, double reach, uint32_t from, uint32_t until, double *weight,
-                      int32_t *fixed) {
+static uint32_t fill_weights(double centre, double reach, uint32_t from, uint32_t until,
+                             double *weight, int32_t *fixed) {
     double sum = 0;
     uint32_t n = until - from;
     for (uint32_t i = 0; i < n; i++) {
@@ -51,7 +51,7 @@ static enum tmk_status init_axis(struct axis *axis, uint32_t in, uint32_t out, u
     axis->n = tmk_memory_zeroed(count * sizeof *axis->n);
     axis->weight = tmk_memory_aligned(bytes);
     if (!axis->weight)
-        return tmk_memory_lacks(diag, bytes, "resizing %u pixels to %u", in, out);
+        return tmk_memory_fail(diag, bytes, "resizing %u pixels to %u", in, out);
     double *weight = tmk_memory_aligned(axis->most * sizeof *weight);
     bool ok = axis->first && axis->n && axis->weight && weight;
     for (uint32_t i = 0; ok && i < count; i++) {
@@ -60,13 +60,13 @@ static enum tmk_status init_axis(struct axis *axis, uint32_t in, uint32_t out, u
         uint32_t begin = low > 0 ? (uint32_t)low : 0;
         uint32_t end = high < in ? (uint32_t)high : in;
         axis->first[i] = begin;
-        axis->n[i] = weigh(centre, reach, begin, end, weight, axis->weight + i * axis->most);
+        axis->n[i] = fill_weights(centre, reach, begin, end, weight, axis->weight + i * axis->most);
     }
     tmk_memory_free(weight);
     return ok ? TMK_OK : tmk_nomem(diag);
 }
 
-static unsigned char rounded(int32_t sum) {
+static unsigned char round_sum(int32_t sum) {
     int32_t value = (sum + HALF) >> BITS;
     return (unsigned char)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
@@ -89,7 +89,7 @@ static void resample_row(const unsigned char *in, const struct axis *axis, uint3
             for (uint32_t i = 0; i < n; i++)
                 sum[0] += weight[i] * from[i];
         for (uint32_t c = 0; c < channels; c++)
-            out[x * channels + c] = rounded(sum[c]);
+            out[x * channels + c] = round_sum(sum[c]);
     }
 }
 
@@ -101,12 +101,12 @@ static void mix_rows(const unsigned char *in, size_t row, const int32_t *weight,
         for (size_t k = 0; k < row; k++)
             sum[k] += weight[i] * in[i * row + k];
     for (size_t k = 0; k < row; k++)
-        out[k] = rounded(sum[k]);
+        out[k] = round_sum(sum[k]);
 }
 
-static enum tmk_status resample(const struct tmk_pixels *in, const struct tmk_image_view *view,
-                                const struct axis *across, const struct axis *down,
-                                struct tmk_pixels *out, struct tmk_diag *diag) {
+static enum tmk_status resample_axes(const struct tmk_pixels *in, const struct tmk_image_view *view,
+                                     const struct axis *across, const struct axis *down,
+                                     struct tmk_pixels *out, struct tmk_diag *diag) {
     uint32_t top = down->first[0], last = view->rows - 1, channels = in->channels;
     uint32_t bottom = down->first[last] + down->n[last];
     size_t row = (size_t)view->columns * channels, wide = (size_t)in->width * channels;
@@ -135,7 +135,7 @@ enum tmk_status tmk_image_resize(const struct tmk_pixels *in, const struct tmk_i
     if (status == TMK_OK)
         status = init_axis(&down, in->height, view->height, view->y, view->rows, diag);
     if (status == TMK_OK)
-        status = resample(in, view, &across, &down, out, diag);
+        status = resample_axes(in, view, &across, &down, out, diag);
     finish_axis(&across);
     finish_axis(&down);
     return status;

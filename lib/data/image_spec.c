@@ -17,8 +17,8 @@ struct reader {
     struct tmk_diag *diag;
 };
 
-static enum tmk_status wrong(struct reader *r, const char *key, const char *value,
-                             const char *wants) {
+static enum tmk_status fail_value(struct reader *r, const char *key, const char *value,
+                                  const char *wants) {
     return tmk_fail(r->diag, TMK_ARGUMENT, "--image: %s takes %s, not '%s'", key, wants, value);
 }
 
@@ -65,7 +65,7 @@ static uint32_t read_channels(const char *text, double out[3]) {
 static enum tmk_status set_resize(struct reader *r, const char *value) {
     uint32_t a, b;
     if (!read_sides(value, &a, &b))
-        return wrong(r, "resize", value, "the shorter side (256) or WIDTHxHEIGHT (320x240)");
+        return fail_value(r, "resize", value, "the shorter side (256) or WIDTHxHEIGHT (320x240)");
     r->spec.shorter = b ? 0 : a;
     r->spec.width = b ? a : 0;
     r->spec.height = b;
@@ -75,7 +75,7 @@ static enum tmk_status set_resize(struct reader *r, const char *value) {
 static enum tmk_status set_crop(struct reader *r, const char *value) {
     uint32_t a, b;
     if (!read_sides(value, &a, &b))
-        return wrong(r, "crop", value, "a side (224) or WIDTHxHEIGHT (320x240)");
+        return fail_value(r, "crop", value, "a side (224) or WIDTHxHEIGHT (320x240)");
     r->spec.crop_width = a;
     r->spec.crop_height = b ? b : a;
     return TMK_OK;
@@ -83,8 +83,9 @@ static enum tmk_status set_crop(struct reader *r, const char *value) {
 
 static enum tmk_status set_layout(struct reader *r, const char *value) {
     r->spec.nhwc = strcmp(value, "nhwc") == 0;
-    return r->spec.nhwc || strcmp(value, "nchw") == 0 ? TMK_OK
-                                                      : wrong(r, "layout", value, "nchw or nhwc");
+    return r->spec.nhwc || strcmp(value, "nchw") == 0
+               ? TMK_OK
+               : fail_value(r, "layout", value, "nchw or nhwc");
 }
 
 static enum tmk_status set_color(struct reader *r, const char *value) {
@@ -100,14 +101,14 @@ static enum tmk_status set_color(struct reader *r, const char *value) {
             r->spec.color = colors[i].color;
             return TMK_OK;
         }
-    return wrong(r, "color", value, "rgb, bgr or grey");
+    return fail_value(r, "color", value, "rgb, bgr or grey");
 }
 
 static enum tmk_status set_type(struct reader *r, const char *value) {
     r->spec.bytes = strcmp(value, "uint8") == 0;
     return r->spec.bytes || strcmp(value, "float32") == 0
                ? TMK_OK
-               : wrong(r, "type", value, "float32 or uint8");
+               : fail_value(r, "type", value, "float32 or uint8");
 }
 
 static enum tmk_status set_scale(struct reader *r, const char *value) {
@@ -119,7 +120,7 @@ static enum tmk_status set_scale(struct reader *r, const char *value) {
         ok = read_number(&text, &under) && under != 0;
     }
     if (!ok || *text || over == 0)
-        return wrong(r, "scale", value, "a number or a fraction (1/255)");
+        return fail_value(r, "scale", value, "a number or a fraction (1/255)");
     r->spec.scale = over / under;
     r->scaled = true;
     return TMK_OK;
@@ -128,7 +129,8 @@ static enum tmk_status set_scale(struct reader *r, const char *value) {
 static enum tmk_status set_mean(struct reader *r, const char *value) {
     r->n_mean = read_channels(value, r->spec.mean);
     r->scaled = true;
-    return r->n_mean ? TMK_OK : wrong(r, "mean", value, "one number, or three as in 0.5:0.5:0.5");
+    return r->n_mean ? TMK_OK
+                     : fail_value(r, "mean", value, "one number, or three as in 0.5:0.5:0.5");
 }
 
 static enum tmk_status set_deviation(struct reader *r, const char *value) {
@@ -137,9 +139,9 @@ static enum tmk_status set_deviation(struct reader *r, const char *value) {
     for (uint32_t i = 0; i < r->n_deviation; i++)
         if (r->spec.deviation[i] == 0)
             r->n_deviation = 0;
-    return r->n_deviation
-               ? TMK_OK
-               : wrong(r, "std", value, "one number that is not 0, or three as in 0.2:0.2:0.2");
+    return r->n_deviation ? TMK_OK
+                          : fail_value(r, "std", value,
+                                       "one number that is not 0, or three as in 0.2:0.2:0.2");
 }
 
 static const struct {
@@ -150,7 +152,7 @@ static const struct {
     {"type", set_type},     {"scale", set_scale}, {"mean", set_mean},     {"std", set_deviation},
 };
 
-static enum tmk_status set(struct reader *r, const char *text, size_t len, uint32_t *seen) {
+static enum tmk_status set_key(struct reader *r, const char *text, size_t len, uint32_t *seen) {
     char word[LONGEST_VALUE];
     if (len >= sizeof word)
         return tmk_fail(r->diag, TMK_ARGUMENT, "--image: '%.20s...' is too long", text);
@@ -173,7 +175,8 @@ static enum tmk_status set(struct reader *r, const char *text, size_t len, uint3
 }
 
 /* One number is for all channels. */
-static enum tmk_status spread(struct reader *r, const char *key, uint32_t n, double value[3]) {
+static enum tmk_status spread_values(struct reader *r, const char *key, uint32_t n,
+                                     double value[3]) {
     if (n == 3 && r->spec.color == TMK_IMAGE_GREY)
         return tmk_fail(r->diag, TMK_ARGUMENT, "--image: %s has three numbers for one channel",
                         key);
@@ -188,13 +191,13 @@ enum tmk_status tmk_image_spec_parse(const char *text, struct tmk_image_spec *ou
     uint32_t seen = 0;
     for (const char *at = text ? text : ""; *at;) {
         size_t len = strcspn(at, ",");
-        TMK_TRY(set(&r, at, len, &seen));
+        TMK_TRY(set_key(&r, at, len, &seen));
         at += len;
         if (*at == ',' && !*++at)
             return tmk_fail(diag, TMK_ARGUMENT, "--image: ends with a comma");
     }
-    TMK_TRY(spread(&r, "mean", r.n_mean, r.spec.mean));
-    TMK_TRY(spread(&r, "std", r.n_deviation, r.spec.deviation));
+    TMK_TRY(spread_values(&r, "mean", r.n_mean, r.spec.mean));
+    TMK_TRY(spread_values(&r, "std", r.n_deviation, r.spec.deviation));
     if (r.spec.bytes && r.scaled)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "--image: type=uint8 gives pixels as they are; scale, mean and std are "

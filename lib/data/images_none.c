@@ -4,7 +4,7 @@
 #include "data/image_files.h"
 #include "data/kind.h"
 
-static enum tmk_status refuse(const struct tmk_source *source, struct tmk_diag *diag) {
+static enum tmk_status fail_unsupported(const struct tmk_source *source, struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_UNSUPPORTED, "%s: this build reads no images (libpng and libjpeg)",
                     source->info.path);
 }
@@ -12,13 +12,13 @@ static enum tmk_status refuse(const struct tmk_source *source, struct tmk_diag *
 static enum tmk_status open_none(struct tmk_source *source,
                                  const struct tmk_source_options *options, struct tmk_diag *diag) {
     (void)options;
-    return refuse(source, diag);
+    return fail_unsupported(source, diag);
 }
 
 static enum tmk_status read_none(struct tmk_source *source, uint32_t array, uint64_t first,
                                  uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
     (void)array, (void)first, (void)count, (void)out;
-    return refuse(source, diag);
+    return fail_unsupported(source, diag);
 }
 
 static void close_none(struct tmk_source *source) {

@@ -37,9 +37,9 @@ struct tmk_source_kind {
      * After a failure, close is called. */
     enum tmk_status (*open)(struct tmk_source *source, const struct tmk_source_options *options,
                             struct tmk_diag *diag);
-    /* NULL unless info.settles. */
-    enum tmk_status (*settle)(struct tmk_source *source, const struct tmk_source_want *wants,
-                              uint32_t n, struct tmk_diag *diag);
+    /* NULL unless info.binds. */
+    enum tmk_status (*bind)(struct tmk_source *source, const struct tmk_source_input *wants,
+                            uint32_t n, struct tmk_diag *diag);
     /* NULL: there is nothing that could be done ahead. */
     enum tmk_status (*ahead)(struct tmk_source *source, const struct tmk_source_order *order,
                              struct tmk_source_threads *threads, struct tmk_diag *diag);
@@ -80,8 +80,9 @@ TMK_NODISCARD enum tmk_status tmk_source_hash_stopped(const struct tmk_source *s
 /* For what was not read by tmk_infile_read: a mapping, and HDF5, give zeros for bytes that a file
  * has lost meanwhile. *tensor becomes *out, or TMK_READ, and it is finished, where `file` is
  * shorter than it was. */
-TMK_NODISCARD enum tmk_status tmk_source_hand_out(const struct tmk_infile *file,
-                                                  struct tmk_tensor *tensor, struct tmk_tensor *out,
-                                                  struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_source_return_tensor(const struct tmk_infile *file,
+                                                       struct tmk_tensor *tensor,
+                                                       struct tmk_tensor *out,
+                                                       struct tmk_diag *diag);
 
 #endif

@@ -32,7 +32,7 @@ struct reader {
     struct tmk_diag *diag;
 };
 
-static enum tmk_status expected(const struct reader *r, const char *what) {
+static enum tmk_status fail_expected(const struct reader *r, const char *what) {
     return tmk_fail(r->diag, TMK_FORMAT, "byte %zu: the header should have %s here",
                     r->before + r->at, what);
 }
@@ -43,13 +43,13 @@ static void skip_blanks(struct reader *r) {
 }
 
 /* The next character that is no blank; '\0' at the end (which no header may contain). */
-static char peek(struct reader *r) {
+static char peek_char(struct reader *r) {
     skip_blanks(r);
     return r->at < r->len ? r->text[r->at] : '\0';
 }
 
-static bool accept(struct reader *r, char c) {
-    if (peek(r) != c)
+static bool accept_char(struct reader *r, char c) {
+    if (peek_char(r) != c)
         return false;
     r->at++;
     return true;
@@ -66,17 +66,17 @@ static bool accept_word(struct reader *r, const char *word) {
 
 /* A string without escapes; none is needed in a key or a simple type. */
 static enum tmk_status read_string(struct reader *r, const char **start, size_t *len) {
-    char quote = peek(r);
+    char quote = peek_char(r);
     if (quote != '\'' && quote != '"')
-        return expected(r, "a string");
+        return fail_expected(r, "a string");
     size_t from = ++r->at;
     while (r->at < r->len && r->text[r->at] != quote) {
         if (r->text[r->at] == '\\' || (unsigned char)r->text[r->at] < ' ')
-            return expected(r, "a string without escapes");
+            return fail_expected(r, "a string without escapes");
         r->at++;
     }
     if (r->at == r->len)
-        return expected(r, "the end of a string");
+        return fail_expected(r, "the end of a string");
     *start = r->text + from;
     *len = r->at++ - from;
     return TMK_OK;
@@ -88,18 +88,18 @@ static enum tmk_status read_bool(struct reader *r, bool *out) {
     else if (accept_word(r, "False"))
         *out = false;
     else
-        return expected(r, "True or False");
+        return fail_expected(r, "True or False");
     return TMK_OK;
 }
 
 static enum tmk_status read_dim(struct reader *r, int64_t *out) {
     int64_t value = 0;
-    char c = peek(r);
+    char c = peek_char(r);
     if (c == '-')
         return tmk_fail(r->diag, TMK_FORMAT, "byte %zu: a dimension is negative",
                         r->before + r->at);
     if (c < '0' || c > '9')
-        return expected(r, "a dimension");
+        return fail_expected(r, "a dimension");
     for (; r->at < r->len && r->text[r->at] >= '0' && r->text[r->at] <= '9'; r->at++)
         if (!tmk_mul_i64(value, 10, &value) || !tmk_add_i64(value, r->text[r->at] - '0', &value))
             return tmk_fail(r->diag, TMK_FORMAT, "byte %zu: a dimension is too large",
@@ -114,20 +114,20 @@ static enum tmk_status read_shape(struct reader *r, struct tmk_npy *npy) {
     struct tmk_shape shape = {0};
     bool comma = true;
     size_t rank = 0;
-    if (!accept(r, '('))
-        return expected(r, "a tuple");
-    while (!accept(r, ')')) {
+    if (!accept_char(r, '('))
+        return fail_expected(r, "a tuple");
+    while (!accept_char(r, ')')) {
         int64_t dim = 0;
         if (!comma)
-            return expected(r, "',' or ')'");
+            return fail_expected(r, "',' or ')'");
         TMK_TRY(read_dim(r, &dim));
         if (rank < TMK_MAX_RANK)
             shape.dim[rank] = dim;
         rank++;
-        comma = accept(r, ',');
+        comma = accept_char(r, ',');
     }
     if (rank == 1 && !comma)
-        return expected(r, "a tuple, (n,) and not (n),");
+        return fail_expected(r, "a tuple, (n,) and not (n),");
     if (rank > TMK_MAX_RANK) {
         npy->refusal = "arrays of more than 12 dimensions are not read";
         shape = (struct tmk_shape){0};
@@ -142,19 +142,19 @@ static enum tmk_status read_shape(struct reader *r, struct tmk_npy *npy) {
 static enum tmk_status skip_list(struct reader *r) {
     size_t depth = 0;
     do {
-        char c = peek(r);
+        char c = peek_char(r);
         if (c == '\'' || c == '"') {
             for (r->at++; r->at < r->len && r->text[r->at] != c; r->at++)
                 if (r->text[r->at] == '\\')
                     r->at++;
             if (r->at >= r->len)
-                return expected(r, "the end of a string");
+                return fail_expected(r, "the end of a string");
         } else if (c == '[' || c == '(') {
             depth++;
         } else if (c == ']' || c == ')') {
             depth--;
         } else if (c == '\0') {
-            return expected(r, "the end of a list");
+            return fail_expected(r, "the end of a list");
         }
         r->at++;
     } while (depth);
@@ -182,7 +182,7 @@ static const char *refusal_of(char kind) {
 }
 
 static enum tmk_status read_descr(struct reader *r, struct tmk_npy *npy) {
-    if (peek(r) == '[') {
+    if (peek_char(r) == '[') {
         npy->refusal = "structured elements are not read";
         return skip_list(r);
     }
@@ -190,7 +190,7 @@ static enum tmk_status read_descr(struct reader *r, struct tmk_npy *npy) {
     size_t len = 0;
     TMK_TRY(read_string(r, &text, &len));
     if (!len)
-        return expected(r, "an element type before this");
+        return fail_expected(r, "an element type before this");
     size_t kept = len < sizeof npy->descr ? len : sizeof npy->descr - 1;
     memcpy(npy->descr, text, kept);
     npy->descr[kept] = '\0';
@@ -209,16 +209,16 @@ static enum tmk_status read_descr(struct reader *r, struct tmk_npy *npy) {
 
 static enum tmk_status read_dict(struct reader *r, struct tmk_npy *npy) {
     bool have_descr = false, have_order = false, have_shape = false, comma = true;
-    if (!accept(r, '{'))
-        return expected(r, "a dict");
-    while (!accept(r, '}')) {
+    if (!accept_char(r, '{'))
+        return fail_expected(r, "a dict");
+    while (!accept_char(r, '}')) {
         const char *key = NULL;
         size_t len = 0, at = (skip_blanks(r), r->at);
         if (!comma)
-            return expected(r, "',' or '}'");
+            return fail_expected(r, "',' or '}'");
         TMK_TRY(read_string(r, &key, &len));
-        if (!accept(r, ':'))
-            return expected(r, "':'");
+        if (!accept_char(r, ':'))
+            return fail_expected(r, "':'");
         bool *have = NULL;
         enum tmk_status status = TMK_OK;
         if (len == 5 && memcmp(key, "descr", 5) == 0) {
@@ -237,7 +237,7 @@ static enum tmk_status read_dict(struct reader *r, struct tmk_npy *npy) {
                             (int)(len < 40 ? len : 40), key,
                             have ? "occurs twice" : "is none of descr, fortran_order, shape");
         *have = true;
-        comma = accept(r, ',');
+        comma = accept_char(r, ',');
     }
     const char *missing = !have_descr   ? "descr"
                           : !have_order ? "fortran_order"
@@ -245,8 +245,8 @@ static enum tmk_status read_dict(struct reader *r, struct tmk_npy *npy) {
                                         : NULL;
     if (missing)
         return tmk_fail(r->diag, TMK_FORMAT, "the header has no '%s'", missing);
-    if (peek(r) != '\0' || r->at < r->len)
-        return expected(r, "nothing but blanks");
+    if (peek_char(r) != '\0' || r->at < r->len)
+        return fail_expected(r, "nothing but blanks");
     return TMK_OK;
 }
 
@@ -265,7 +265,7 @@ enum tmk_status tmk_npy_header_size(const void *bytes, size_t len, size_t *out,
         length |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
         before = TMK_NPY_PREAMBLE;
     }
-    if (length > TMK_NPY_LONGEST_HEADER)
+    if (length > TMK_NPY_MAX_HEADER)
         return tmk_fail(diag, TMK_FORMAT, "byte 8: a header of %zu bytes is too long", length);
     *out = before + length;
     return TMK_OK;
@@ -315,8 +315,8 @@ uint64_t tmk_npy_entries(const struct tmk_npy *npy) {
 
 /* Elements of [first, first + count) in row-major order, from an array whose first axis is the
  * fastest. */
-static void gather(const struct tmk_npy *npy, const char *from, size_t first, size_t count,
-                   char *to) {
+static void gather_entries(const struct tmk_npy *npy, const char *from, size_t first, size_t count,
+                           char *to) {
     size_t size = tmk_dtype_size(npy->stored), stride[TMK_MAX_RANK], at[TMK_MAX_RANK] = {0};
     size_t inner = 1, source = first;
     stride[0] = 1;
@@ -358,7 +358,7 @@ static enum tmk_status copy_slice(const struct tmk_npy *npy, const char *element
     size_t count = tmk_tensor_count(&tensor), size = tmk_dtype_size(npy->stored);
     size_t entries = (size_t)shape->dim[0];
     if (count && npy->fortran)
-        gather(npy, elements, first, entries, tensor.data);
+        gather_entries(npy, elements, first, entries, tensor.data);
     else if (count)
         memcpy(tensor.data, elements + first * (count / entries) * size, count * size);
     if (npy->swapped)

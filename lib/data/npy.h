@@ -11,8 +11,8 @@
 #include "base/text.h"
 
 enum {
-    TMK_NPY_PREAMBLE = 12,           /* bytes that are enough to know the header's size */
-    TMK_NPY_LONGEST_HEADER = 1 << 20 /* NumPy itself warns from 10,000 bytes on */
+    TMK_NPY_PREAMBLE = 12,       /* bytes that are enough to know the header's size */
+    TMK_NPY_MAX_HEADER = 1 << 20 /* NumPy itself warns from 10,000 bytes on */
 };
 
 /* What a header says. Plain data. */

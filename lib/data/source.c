@@ -90,8 +90,8 @@ static const char *label_of(struct tmk_source *source) {
                                   : tmk_arena_strndup(&source->arena, path + begin, end - begin));
 }
 
-static enum tmk_status look(struct tmk_source *source, struct tmk_source_probe *out,
-                            struct tmk_diag *diag) {
+static enum tmk_status probe_path(struct tmk_source *source, struct tmk_source_probe *out,
+                                  struct tmk_diag *diag) {
     const char *path = source->info.path;
     struct stat st;
     source->file = path;
@@ -135,7 +135,7 @@ static enum tmk_status open_path(struct tmk_source *source,
                                  const struct tmk_source_options *options, struct tmk_diag *diag) {
     struct tmk_source_probe probe = {0};
     const struct tmk_source_kind *kind = NULL;
-    TMK_TRY(look(source, &probe, diag));
+    TMK_TRY(probe_path(source, &probe, diag));
     for (size_t i = 0; i < TMK_COUNT(kinds) && !kind; i++) {
         bool claimed = false;
         if (!probe.folder)
@@ -195,8 +195,8 @@ enum tmk_status tmk_source_read(struct tmk_source *source, uint32_t array, uint6
     return source->kind->read(source, array, first, count, out, diag);
 }
 
-enum tmk_status tmk_source_hand_out(const struct tmk_infile *file, struct tmk_tensor *tensor,
-                                    struct tmk_tensor *out, struct tmk_diag *diag) {
+enum tmk_status tmk_source_return_tensor(const struct tmk_infile *file, struct tmk_tensor *tensor,
+                                         struct tmk_tensor *out, struct tmk_diag *diag) {
     enum tmk_status status = tmk_infile_check(file, diag);
     if (status == TMK_OK)
         *out = *tensor;
@@ -205,9 +205,9 @@ enum tmk_status tmk_source_hand_out(const struct tmk_infile *file, struct tmk_te
     return status;
 }
 
-enum tmk_status tmk_source_settle(struct tmk_source *source, const struct tmk_source_want *wants,
-                                  uint32_t n, struct tmk_diag *diag) {
-    return source->kind->settle ? source->kind->settle(source, wants, n, diag) : TMK_OK;
+enum tmk_status tmk_source_bind(struct tmk_source *source, const struct tmk_source_input *wants,
+                                uint32_t n, struct tmk_diag *diag) {
+    return source->kind->bind ? source->kind->bind(source, wants, n, diag) : TMK_OK;
 }
 
 enum tmk_status tmk_source_ahead(struct tmk_source *source, const struct tmk_source_order *order,
@@ -258,7 +258,7 @@ static uint64_t glance_at_file(const char *path) {
     return tmk_hash64(ends, there ? 2 * n : 0, file.size);
 }
 
-uint64_t tmk_source_glance(const struct tmk_source *source) {
+uint64_t tmk_source_quick_hash(const struct tmk_source *source) {
     uint64_t hash = glance_at_file(source->file);
     uint64_t n = source->info.separate ? source->info.arrays[0].n_entries : 0;
     for (uint64_t i = 0; i < n; i++) {

@@ -43,7 +43,7 @@ struct tmk_source_info {
     const char *label; /* the path without directories, for the record */
     const struct tmk_source_array *arrays;
     uint32_t n_arrays;
-    bool settles;  /* has no arrays before tmk_source_settle */
+    bool binds;    /* has no arrays before tmk_source_bind */
     bool separate; /* entries are files of their own: one that is bad says nothing of the others */
 };
 
@@ -68,17 +68,17 @@ void tmk_source_close(struct tmk_source **source);
 const struct tmk_source_info *tmk_source_info(const struct tmk_source *source);
 
 /* An input that wants data. */
-struct tmk_source_want {
+struct tmk_source_input {
     const char *input;
     enum tmk_dtype dtype;
     bool has_shape;
     struct tmk_shape shape; /* first axis included; -1 is free */
 };
-/* For sources that take their arrays from what is wanted of them (info.settles): array i feeds
+/* For sources that take their arrays from what is wanted of them (info.binds): array i feeds
  * input i. To be called once, before reading. May wait for a stream. */
-TMK_NODISCARD enum tmk_status tmk_source_settle(struct tmk_source *source,
-                                                const struct tmk_source_want *wants, uint32_t n,
-                                                struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_source_bind(struct tmk_source *source,
+                                              const struct tmk_source_input *wants, uint32_t n,
+                                              struct tmk_diag *diag);
 
 /* The entries that will be read, in ascending order: gives the next one, or false after the last.
  * May be called by any thread, one at a time, until the source is closed. */
@@ -125,6 +125,6 @@ TMK_NODISCARD enum tmk_status tmk_source_hash(const struct tmk_source *source,
                                               const atomic_bool *stop, char hex[TMK_HASH128_HEX],
                                               struct tmk_diag *diag);
 /* What can be told of them at once: where this differs the bytes do. */
-uint64_t tmk_source_glance(const struct tmk_source *source);
+uint64_t tmk_source_quick_hash(const struct tmk_source *source);
 
 #endif

@@ -29,7 +29,7 @@ struct hdf5 {
     struct table *tables; /* one an array */
 };
 
-static bool claims(const struct tmk_source_probe *probe) {
+static bool claims_hdf5(const struct tmk_source_probe *probe) {
     return !probe->stream &&
            (memcmp(probe->start, "\x89HDF\r\n\x1a\n", 8) == 0 || probe->inside ||
             tmk_source_ends_in(probe->path, ".h5") || tmk_source_ends_in(probe->path, ".hdf5"));
@@ -219,7 +219,7 @@ static enum tmk_status read_hdf5(struct tmk_source *source, uint32_t a, uint64_t
     struct tmk_tensor tensor = {0};
     enum tmk_status status = read_entries(h, &h->tables[a], array, first, count, &tensor, diag);
     if (status == TMK_OK)
-        status = tmk_source_hand_out(tmk_hdf5_bytes(h->file), &tensor, out, diag);
+        status = tmk_source_return_tensor(tmk_hdf5_bytes(h->file), &tensor, out, diag);
     return *array->name ? tmk_in(diag, status, "%s: '%s'", source->info.path, array->name)
                         : tmk_in(diag, status, "%s", source->info.path);
 }
@@ -233,7 +233,7 @@ static void close_hdf5(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_hdf5 = {
     .name = "hdf5",
     .takes = "FILE.h5:/path (an HDF5 dataset, or the datasets of a group by name)",
-    .claims = claims,
+    .claims = claims_hdf5,
     .open = open_hdf5,
     .read = read_hdf5,
     .close = close_hdf5,

@@ -17,7 +17,7 @@ struct images {
 };
 
 /* What is known before a picture is read. */
-static void describe(const struct images *images, struct tmk_source_array *array) {
+static void describe_array(const struct images *images, struct tmk_source_array *array) {
     const struct tmk_image_spec *spec = &images->recipe.spec;
     int64_t channels = tmk_image_channels(spec), width = -1, height = -1;
     if (spec->crop_width) {
@@ -52,40 +52,40 @@ static enum tmk_status open_images(struct tmk_source *source,
     if (tmk_source_ends_in(source->info.path, ".txt"))
         images->list = source->info.path;
     TMK_TRY(tmk_image_files_list(source, &images->files, diag));
-    describe(images, array);
+    describe_array(images, array);
     source->info.arrays = array;
     source->info.n_arrays = 1;
     source->info.separate = true;
     return TMK_OK;
 }
 
-static enum tmk_status make(const void *context, uint64_t entry, struct tmk_tensor *out,
-                            struct tmk_diag *diag) {
+static enum tmk_status decode_image(const void *context, uint64_t entry, struct tmk_tensor *out,
+                                    struct tmk_diag *diag) {
     const struct images *images = context;
     enum tmk_status status =
         tmk_image_load(images->files.file[entry].path, &images->recipe, out, diag);
     return images->list ? tmk_in(diag, status, "%s", images->list) : status;
 }
 
-static enum tmk_status ahead(struct tmk_source *source, const struct tmk_source_order *order,
-                             struct tmk_source_threads *threads, struct tmk_diag *diag) {
+static enum tmk_status read_ahead(struct tmk_source *source, const struct tmk_source_order *order,
+                                  struct tmk_source_threads *threads, struct tmk_diag *diag) {
     struct images *images = source->own;
     tmk_ahead_destroy(&images->ahead);
-    return tmk_ahead_create(make, images, order, threads, &images->ahead, diag);
+    return tmk_ahead_create(decode_image, images, order, threads, &images->ahead, diag);
 }
 
-static enum tmk_status take(const struct images *images, uint64_t entry, struct tmk_tensor *out,
-                            struct tmk_diag *diag) {
+static enum tmk_status take_image(const struct images *images, uint64_t entry,
+                                  struct tmk_tensor *out, struct tmk_diag *diag) {
     bool there = false;
     if (images->ahead)
         TMK_TRY(tmk_ahead_take(images->ahead, entry, &there, out, diag));
-    return there ? TMK_OK : make(images, entry, out, diag);
+    return there ? TMK_OK : decode_image(images, entry, out, diag);
 }
 
 /* Behind the first entry, whose shape all of them have; up to one that is different, or bad. */
-static enum tmk_status gather(const struct images *images, const struct tmk_tensor *one,
-                              uint64_t first, uint64_t count, struct tmk_tensor *out,
-                              struct tmk_diag *diag) {
+static enum tmk_status gather_images(const struct images *images, const struct tmk_tensor *one,
+                                     uint64_t first, uint64_t count, struct tmk_tensor *out,
+                                     struct tmk_diag *diag) {
     struct tmk_tensor all = {0};
     struct tmk_shape shape = one->shape;
     size_t bytes = tmk_tensor_bytes(one);
@@ -95,7 +95,7 @@ static enum tmk_status gather(const struct images *images, const struct tmk_tens
     memcpy(all.data, one->data, bytes);
     for (; done < count; done++) {
         struct tmk_tensor next = {0};
-        if (take(images, first + done, &next, NULL) != TMK_OK)
+        if (take_image(images, first + done, &next, NULL) != TMK_OK)
             break;
         bool same = tmk_shape_equal(&next.shape, &one->shape);
         if (same)
@@ -118,12 +118,12 @@ static enum tmk_status read_images(struct tmk_source *source, uint32_t array, ui
         return tmk_fail(diag, TMK_RANGE, "%s: images %llu to %llu are wanted, of %zu",
                         source->info.path, (unsigned long long)first,
                         (unsigned long long)(first + count), images->files.n);
-    TMK_TRY(take(images, first, &one, diag));
+    TMK_TRY(take_image(images, first, &one, diag));
     if (count == 1) {
         *out = one;
         return TMK_OK;
     }
-    enum tmk_status status = gather(images, &one, first, count, out, diag);
+    enum tmk_status status = gather_images(images, &one, first, count, out, diag);
     tmk_tensor_finish(&one);
     return status;
 }
@@ -133,8 +133,8 @@ static const char *entry_name(const struct tmk_source *source, uint64_t entry) {
     return entry < images->files.n ? images->files.file[entry].name : "";
 }
 
-static enum tmk_status hash(const struct tmk_source *source, const atomic_bool *stop,
-                            char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
+static enum tmk_status hash_images(const struct tmk_source *source, const atomic_bool *stop,
+                                   char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
     const struct images *images = source->own;
     return tmk_image_files_hash(source, &images->files, stop, hex, diag);
 }
@@ -153,9 +153,9 @@ const struct tmk_source_kind tmk_source_images = {
     .claims = tmk_image_files_claim,
     .claims_folder = tmk_image_files_claim_folder,
     .open = open_images,
-    .ahead = ahead,
+    .ahead = read_ahead,
     .read = read_images,
     .entry_name = entry_name,
-    .hash = hash,
+    .hash = hash_images,
     .close = close_images,
 };

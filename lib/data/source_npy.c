@@ -17,7 +17,7 @@ struct npy {
     struct tmk_npy header;
 };
 
-static bool claims(const struct tmk_source_probe *probe) {
+static bool claims_npy(const struct tmk_source_probe *probe) {
     static const char magic[] = "\x93NUMPY";
     return !probe->inside && !probe->stream &&
            (memcmp(probe->start, magic, sizeof magic - 1) == 0 ||
@@ -76,7 +76,7 @@ static enum tmk_status read_entries(const struct npy *npy, uint64_t first, uint6
     struct tmk_tensor tensor = {0};
     if (npy->mapped || first > entries || count > entries - first) {
         TMK_TRY(tmk_npy_slice(&npy->header, npy->mapped, first, count, &tensor, diag));
-        return tmk_source_hand_out(&npy->file, &tensor, out, diag);
+        return tmk_source_return_tensor(&npy->file, &tensor, out, diag);
     }
     /* a file of its own, as it were: the wanted entries, and nothing before them */
     struct tmk_npy part = npy->header;
@@ -113,7 +113,7 @@ static void close_npy(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_npy = {
     .name = "npy",
     .takes = "FILE.npy (a NumPy array)",
-    .claims = claims,
+    .claims = claims_npy,
     .open = open_npy,
     .read = read_npy,
     .close = close_npy,

@@ -33,13 +33,13 @@ struct npz {
     size_t held; /* counted for libzip */
 };
 
-static bool claims(const struct tmk_source_probe *probe) {
+static bool claims_npz(const struct tmk_source_probe *probe) {
     return !probe->inside && !probe->stream &&
            (memcmp(probe->start, "PK\3\4", 4) == 0 || memcmp(probe->start, "PK\5\6", 4) == 0 ||
             tmk_source_ends_in(probe->path, ".npz"));
 }
 
-static uint64_t number(const unsigned char *at, int bytes) {
+static uint64_t get_number(const unsigned char *at, int bytes) {
     uint64_t n = 0;
     for (int i = bytes - 1; i >= 0; i--)
         n = n << 8 | at[i];
@@ -58,12 +58,12 @@ enum {
 static uint64_t said_by(const unsigned char *file, size_t size, size_t at) {
     enum { OF_LIBZIP = 384 };
     const unsigned char *locator = at < LOCATOR ? NULL : file + at - LOCATOR;
-    uint64_t members = number(file + at + 10, 2), bytes = number(file + at + 12, 4);
+    uint64_t members = get_number(file + at + 10, 2), bytes = get_number(file + at + 12, 4);
     const bool large = locator && memcmp(locator, "PK\6\7", 4) == 0;
-    const uint64_t end = large ? number(locator + 8, 8) : 0;
+    const uint64_t end = large ? get_number(locator + 8, 8) : 0;
     if (large && size >= END64 && end <= size - END64) {
-        members = number(file + end + 32, 8);
-        bytes = number(file + end + 40, 8);
+        members = get_number(file + end + 32, 8);
+        bytes = get_number(file + end + 40, 8);
     }
     members = members < size / ENTRY ? members : size / ENTRY;
     return members * OF_LIBZIP + 2 * (bytes < size ? bytes : size);
@@ -86,8 +86,8 @@ static size_t directory_bytes(const unsigned char *file, size_t size) {
 
 static enum tmk_status open_archive(struct npz *npz, struct tmk_diag *diag) {
     const size_t takes = directory_bytes(tmk_buf_data(npz->file), tmk_buf_size(npz->file));
-    if (!tmk_memory_take(takes))
-        return tmk_memory_lacks(diag, takes, "the archive's directory");
+    if (!tmk_memory_charge(takes))
+        return tmk_memory_fail(diag, takes, "the archive's directory");
     npz->held = takes;
     zip_error_t error;
     zip_error_init(&error);
@@ -118,8 +118,8 @@ static enum tmk_status not_unpacked(zip_error_t *error, struct tmk_diag *diag) {
 
 /* Exactly `len` bytes from the member's start; with `whole`, nothing may come after them, and the
  * checksum counts. */
-static enum tmk_status unpack(struct npz *npz, uint64_t index, void *bytes, size_t len, bool whole,
-                              struct tmk_diag *diag) {
+static enum tmk_status unpack_entry(struct npz *npz, uint64_t index, void *bytes, size_t len,
+                                    bool whole, struct tmk_diag *diag) {
     zip_file_t *file = zip_fopen_index(npz->zip, index, 0);
     if (!file)
         return not_unpacked(zip_get_error(npz->zip), diag);
@@ -167,7 +167,7 @@ static enum tmk_status read_header(struct npz *npz, struct member *member, const
     TMK_TRY(check_sizes(npz, st, diag));
     size_t have = st->size < sizeof preamble ? (size_t)st->size : sizeof preamble, size = 0;
     member->size = (size_t)st->size;
-    TMK_TRY(unpack(npz, member->index, preamble, have, false, diag));
+    TMK_TRY(unpack_entry(npz, member->index, preamble, have, false, diag));
     TMK_TRY(tmk_npy_header_size(preamble, have, &size, diag));
     if (size > member->size)
         return tmk_fail(diag, TMK_FORMAT,
@@ -176,7 +176,7 @@ static enum tmk_status read_header(struct npz *npz, struct member *member, const
     struct tmk_buf *buf = tmk_buf_create(size);
     if (!buf)
         return tmk_nomem(diag);
-    enum tmk_status status = unpack(npz, member->index, tmk_buf_data(buf), size, false, diag);
+    enum tmk_status status = unpack_entry(npz, member->index, tmk_buf_data(buf), size, false, diag);
     if (status == TMK_OK)
         status = tmk_npy_parse(tmk_buf_data(buf), size, &member->header, diag);
     if (status == TMK_OK)
@@ -255,7 +255,7 @@ static enum tmk_status read_member(struct npz *npz, struct member *member, uint6
         if (!bytes)
             return tmk_nomem(diag);
         enum tmk_status status =
-            unpack(npz, member->index, tmk_buf_data(bytes), member->size, true, diag);
+            unpack_entry(npz, member->index, tmk_buf_data(bytes), member->size, true, diag);
         if (status != TMK_OK) {
             tmk_buf_unref(&bytes);
             return status;
@@ -281,14 +281,14 @@ static void close_npz(struct tmk_source *source) {
     tmk_map_finish(&npz->names);
     if (npz->zip)
         zip_discard(npz->zip);
-    tmk_memory_give(npz->held);
+    tmk_memory_uncharge(npz->held);
     tmk_buf_unref(&npz->file);
 }
 
 const struct tmk_source_kind tmk_source_npz = {
     .name = "npz",
     .takes = "FILE.npz (NumPy arrays by name)",
-    .claims = claims,
+    .claims = claims_npz,
     .open = open_npz,
     .read = read_npz,
     .close = close_npz,

@@ -11,7 +11,7 @@ struct raw {
     size_t entry; /* bytes */
 };
 
-static bool claims(const struct tmk_source_probe *probe) {
+static bool claims_raw(const struct tmk_source_probe *probe) {
     return !probe->inside && tmk_source_ends_in(probe->path, ".bin");
 }
 
@@ -23,11 +23,11 @@ static enum tmk_status open_raw(struct tmk_source *source, const struct tmk_sour
         return tmk_nomem(diag);
     raw->file.fd = -1;
     source->own = raw;
-    source->info.settles = true;
+    source->info.binds = true;
     return tmk_infile_open(source->info.path, &raw->file, diag);
 }
 
-static enum tmk_status check_want(const struct tmk_source_want *want, struct tmk_diag *diag) {
+static enum tmk_status check_want(const struct tmk_source_input *want, struct tmk_diag *diag) {
     if (!tmk_dtype_is_float(want->dtype))
         return tmk_fail(diag, TMK_TYPE, "raw files hold float32, but input '%s' is %s", want->input,
                         tmk_dtype_name(want->dtype));
@@ -45,8 +45,8 @@ static enum tmk_status check_want(const struct tmk_source_want *want, struct tmk
     return TMK_OK;
 }
 
-static enum tmk_status measure(struct raw *raw, const struct tmk_source_want *want,
-                               struct tmk_source_array *array, struct tmk_diag *diag) {
+static enum tmk_status measure_raw(struct raw *raw, const struct tmk_source_input *want,
+                                   struct tmk_source_array *array, struct tmk_diag *diag) {
     char text[256];
     struct tmk_shape shape = want->shape;
     size_t elements;
@@ -66,8 +66,8 @@ static enum tmk_status measure(struct raw *raw, const struct tmk_source_want *wa
     return TMK_OK;
 }
 
-static enum tmk_status settle_raw(struct tmk_source *source, const struct tmk_source_want *wants,
-                                  uint32_t n, struct tmk_diag *diag) {
+static enum tmk_status bind_raw(struct tmk_source *source, const struct tmk_source_input *wants,
+                                uint32_t n, struct tmk_diag *diag) {
     struct tmk_source_array *array = tmk_arena_alloc(&source->arena, sizeof *array);
     if (!array)
         return tmk_nomem(diag);
@@ -75,7 +75,8 @@ static enum tmk_status settle_raw(struct tmk_source *source, const struct tmk_so
         return tmk_fail(diag, TMK_ARGUMENT, "%s: a raw file feeds one input, not %u; say INPUT=%s",
                         source->info.path, n, source->info.path);
     TMK_TRY(tmk_in(diag, check_want(&wants[0], diag), "%s", source->info.path));
-    TMK_TRY(tmk_in(diag, measure(source->own, &wants[0], array, diag), "%s", source->info.path));
+    TMK_TRY(
+        tmk_in(diag, measure_raw(source->own, &wants[0], array, diag), "%s", source->info.path));
     source->info.arrays = array;
     source->info.n_arrays = 1;
     return TMK_OK;
@@ -111,9 +112,9 @@ static void close_raw(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_raw = {
     .name = "raw",
     .takes = "FILE.bin (float32 numbers in the input's shape)",
-    .claims = claims,
+    .claims = claims_raw,
     .open = open_raw,
-    .settle = settle_raw,
+    .bind = bind_raw,
     .read = read_raw,
     .close = close_raw,
 };

@@ -51,8 +51,8 @@ static bool is_set(const char *name) {
 }
 
 /* malloc'ed "SOURCE/FOLDER/NAME"; empty parts are left out. */
-static enum tmk_status join(const char *path, const char *folder, const char *name, char **out,
-                            struct tmk_diag *diag) {
+static enum tmk_status join_path(const char *path, const char *folder, const char *name, char **out,
+                                 struct tmk_diag *diag) {
     struct tmk_text text = {0};
     tmk_text_printf(&text, "%s%s%s%s%s", path, *folder ? "/" : "", folder, *name ? "/" : "", name);
     if (text.failed) {
@@ -105,7 +105,7 @@ static enum tmk_status is_folder(const char *path, const char *name, bool *out,
                                  struct tmk_diag *diag) {
     char *full = NULL;
     struct stat st;
-    TMK_TRY(join(path, name, "", &full, diag));
+    TMK_TRY(join_path(path, name, "", &full, diag));
     enum tmk_status status = stat(full, &st) == 0 ? TMK_OK : tmk_cannot_read(diag, full);
     free(full);
     if (status == TMK_OK)
@@ -180,7 +180,7 @@ static enum tmk_status path_of(const struct tmk_source *source, size_t set, uint
     const struct sets *sets = source->own;
     char name[32];
     snprintf(name, sizeof name, "input_%u.pb", input);
-    return join(source->info.path, sets->set[set].folder, name, out, diag);
+    return join_path(source->info.path, sets->set[set].folder, name, out, diag);
 }
 
 /* The hash is over each file's name, its size and its bytes, so that a byte cannot move from one to
@@ -248,7 +248,7 @@ static enum tmk_status count_all(struct tmk_source *source, uint32_t *out, struc
     for (size_t s = 0; s < sets->n; s++) {
         uint32_t here = 0;
         char *path = NULL;
-        TMK_TRY(join(source->info.path, sets->set[s].folder, "", &path, diag));
+        TMK_TRY(join_path(source->info.path, sets->set[s].folder, "", &path, diag));
         enum tmk_status status = count_inputs(path, &here, diag);
         if (status == TMK_OK && s && here != n)
             status = tmk_fail(diag, TMK_FORMAT, "%s: holds %u inputs, but %s holds %u", path, here,

@@ -50,7 +50,7 @@ struct stream {
     bool ended;
 };
 
-static bool claims(const struct tmk_source_probe *probe) {
+static bool claims_stream(const struct tmk_source_probe *probe) {
     return probe->stream;
 }
 
@@ -69,7 +69,7 @@ static enum tmk_status open_stream(struct tmk_source *source,
             return tmk_nomem(diag);
     }
     source->info.path = stream->called;
-    source->info.settles = true;
+    source->info.binds = true;
     return TMK_OK;
 }
 
@@ -85,7 +85,7 @@ static enum tmk_status take_bytes(struct stream *stream, void *bytes, size_t len
     return TMK_OK;
 }
 
-static enum tmk_status truncated(struct tmk_diag *diag) {
+static enum tmk_status fail_truncated(struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_FORMAT, "truncated: the stream ends inside it");
 }
 
@@ -100,7 +100,7 @@ static enum tmk_status read_header(struct stream *stream, struct tmk_npy *out, b
         return TMK_OK;
     TMK_TRY(tmk_npy_header_size(start, got, &size, diag));
     if (got < sizeof start || size < sizeof start)
-        return truncated(diag);
+        return fail_truncated(diag);
     unsigned char *bytes = malloc(size);
     if (!bytes)
         return tmk_nomem(diag);
@@ -108,7 +108,7 @@ static enum tmk_status read_header(struct stream *stream, struct tmk_npy *out, b
     enum tmk_status status =
         take_bytes(stream, bytes + sizeof start, size - sizeof start, &got, diag);
     if (status == TMK_OK && got < size - sizeof start)
-        status = truncated(diag);
+        status = fail_truncated(diag);
     if (status == TMK_OK)
         status = tmk_npy_parse(bytes, size, out, diag);
     free(bytes);
@@ -135,7 +135,7 @@ static enum tmk_status read_elements(struct stream *stream, size_t bytes, struct
         }
         status = take_bytes(stream, (char *)tmk_buf_data(buf) + done, size - done, &got, diag);
         if (status == TMK_OK && got < size - done)
-            status = truncated(diag);
+            status = fail_truncated(diag);
         done += status == TMK_OK ? got : 0;
     }
     if (status == TMK_OK)
@@ -147,9 +147,9 @@ static enum tmk_status read_elements(struct stream *stream, size_t bytes, struct
 
 /* Decides what the first record of an array says of all, and holds the others against it. *shape
  * gets an axis for the entry where a record is one. `want`: of the first record; else NULL. */
-static enum tmk_status admit(const struct tmk_source *source, uint32_t array,
-                             const struct tmk_source_want *want, enum tmk_dtype dtype,
-                             struct tmk_shape *shape, struct tmk_diag *diag) {
+static enum tmk_status check_entry(const struct tmk_source *source, uint32_t array,
+                                   const struct tmk_source_input *want, enum tmk_dtype dtype,
+                                   struct tmk_shape *shape, struct tmk_diag *diag) {
     struct stream *stream = source->own;
     struct tmk_source_array *is = &stream->arrays[array];
     struct line *line = &stream->lines[array];
@@ -205,7 +205,7 @@ static void drop_first(struct line *line) {
 }
 
 static enum tmk_status read_npy(struct tmk_source *source, uint32_t array,
-                                const struct tmk_source_want *want, struct tmk_tensor *out,
+                                const struct tmk_source_input *want, struct tmk_tensor *out,
                                 bool *there, struct tmk_diag *diag) {
     struct stream *stream = source->own;
     struct tmk_npy npy;
@@ -215,7 +215,7 @@ static enum tmk_status read_npy(struct tmk_source *source, uint32_t array,
         return TMK_OK;
     if (npy.refusal)
         return tmk_npy_slice(&npy, NULL, 0, 0, out, diag);
-    TMK_TRY(admit(source, array, want, npy.dtype, &npy.shape, diag));
+    TMK_TRY(check_entry(source, array, want, npy.dtype, &npy.shape, diag));
     npy.offset = 0;
     TMK_TRY(read_elements(stream, npy.bytes, &bytes, diag));
     enum tmk_status status = tmk_npy_slice(&npy, bytes, 0, tmk_npy_entries(&npy), out, diag);
@@ -223,7 +223,7 @@ static enum tmk_status read_npy(struct tmk_source *source, uint32_t array,
     return status;
 }
 
-static void keep(void *owner) {
+static void keep_owner(void *owner) {
     (void)owner;
 }
 
@@ -233,8 +233,8 @@ static enum tmk_status wrap_record(const struct tmk_record *record, struct tmk_t
     size_t count, bytes = 0;
     struct tmk_tensor tensor = {0};
     const size_t element = tmk_dtype_size(record->dtype);
-    struct tmk_buf *buf =
-        tmk_buf_borrowed(record->data, 0, record->release ? record->release : keep, record->owner);
+    struct tmk_buf *buf = tmk_buf_borrowed(
+        record->data, 0, record->release ? record->release : keep_owner, record->owner);
     if (!buf) {
         if (record->release)
             record->release(record->owner);
@@ -256,7 +256,7 @@ static enum tmk_status wrap_record(const struct tmk_record *record, struct tmk_t
 }
 
 static enum tmk_status pull_record(struct tmk_source *source, uint32_t array,
-                                   const struct tmk_source_want *want, struct tmk_tensor *out,
+                                   const struct tmk_source_input *want, struct tmk_tensor *out,
                                    bool *there, struct tmk_diag *diag) {
     struct stream *stream = source->own;
     struct tmk_record record = {0};
@@ -273,7 +273,7 @@ static enum tmk_status pull_record(struct tmk_source *source, uint32_t array,
     tmk_hash128_update(stream->hash, tensor.shape.dim,
                        (size_t)tensor.shape.rank * sizeof tensor.shape.dim[0]);
     tmk_hash128_update(stream->hash, tensor.data, tmk_tensor_bytes(&tensor));
-    enum tmk_status status = admit(source, array, want, tensor.dtype, &tensor.shape, diag);
+    enum tmk_status status = check_entry(source, array, want, tensor.dtype, &tensor.shape, diag);
     if (status == TMK_OK)
         *out = tensor;
     else
@@ -282,7 +282,7 @@ static enum tmk_status pull_record(struct tmk_source *source, uint32_t array,
 }
 
 static enum tmk_status read_record(struct tmk_source *source, uint32_t array,
-                                   const struct tmk_source_want *want, bool *there,
+                                   const struct tmk_source_input *want, bool *there,
                                    struct tmk_diag *diag) {
     struct stream *stream = source->own;
     struct tmk_tensor tensor = {0};
@@ -296,7 +296,7 @@ static enum tmk_status read_record(struct tmk_source *source, uint32_t array,
 }
 
 /* A record for each array. */
-static enum tmk_status read_round(struct tmk_source *source, const struct tmk_source_want *wants,
+static enum tmk_status read_round(struct tmk_source *source, const struct tmk_source_input *wants,
                                   uint32_t n, struct tmk_diag *diag) {
     struct stream *stream = source->own;
     for (uint32_t a = 0; a < n && !stream->ended; a++) {
@@ -314,8 +314,8 @@ static enum tmk_status read_round(struct tmk_source *source, const struct tmk_so
 
 /* ---- as a source ---- */
 
-static enum tmk_status settle_stream(struct tmk_source *source, const struct tmk_source_want *wants,
-                                     uint32_t n, struct tmk_diag *diag) {
+static enum tmk_status bind_stream(struct tmk_source *source, const struct tmk_source_input *wants,
+                                   uint32_t n, struct tmk_diag *diag) {
     struct stream *stream = source->own;
     stream->arrays = tmk_arena_array(&source->arena, n, sizeof *stream->arrays);
     stream->lines = tmk_arena_array(&source->arena, n, sizeof *stream->lines);
@@ -334,7 +334,7 @@ static enum tmk_status settle_stream(struct tmk_source *source, const struct tmk
 }
 
 /* Until the array has an entry in line, or the stream is at its end. */
-static enum tmk_status fill(struct tmk_source *source, uint32_t array, struct tmk_diag *diag) {
+static enum tmk_status fill_line(struct tmk_source *source, uint32_t array, struct tmk_diag *diag) {
     struct stream *stream = source->own;
     struct line *line = &stream->lines[array];
     for (;;) {
@@ -347,7 +347,7 @@ static enum tmk_status fill(struct tmk_source *source, uint32_t array, struct tm
 }
 
 /* Entries of the first record, up to `most`. */
-static uint64_t advance(struct line *line, uint64_t most) {
+static uint64_t advance_line(struct line *line, uint64_t most) {
     uint64_t left = (uint64_t)line->first->tensor.shape.dim[0] - line->used;
     uint64_t n = left < most ? left : most;
     line->used += n;
@@ -361,19 +361,19 @@ static bool same_entries(const struct tmk_shape *a, const struct tmk_shape *b) {
 }
 
 /* `count` entries that lie in the first record, where they lie. */
-static void view(struct line *line, uint64_t count, struct tmk_tensor *out) {
+static void view_line(struct line *line, uint64_t count, struct tmk_tensor *out) {
     const struct tmk_tensor *from = &line->first->tensor;
     const size_t entry = tmk_tensor_bytes(from) / (size_t)from->shape.dim[0];
     tmk_tensor_share(out, from);
     if (from->data) /* NULL: a record without elements */
         out->data = (char *)from->data + line->used * entry;
     out->shape.dim[0] = (int64_t)count;
-    (void)advance(line, count);
+    (void)advance_line(line, count);
 }
 
 /* `count` entries, or fewer, gathered from records of one shape. */
-static enum tmk_status gather(struct tmk_source *source, uint32_t array, uint64_t count,
-                              struct tmk_tensor *out, struct tmk_diag *diag) {
+static enum tmk_status gather_line(struct tmk_source *source, uint32_t array, uint64_t count,
+                                   struct tmk_tensor *out, struct tmk_diag *diag) {
     struct line *line = &((struct stream *)source->own)->lines[array];
     struct tmk_tensor tensor = {0};
     struct tmk_shape shape = line->first->tensor.shape;
@@ -381,7 +381,7 @@ static enum tmk_status gather(struct tmk_source *source, uint32_t array, uint64_
     uint64_t done = 0;
     enum tmk_status status = TMK_OK;
     if (count <= (uint64_t)shape.dim[0] - line->used) {
-        view(line, count, out);
+        view_line(line, count, out);
         return TMK_OK;
     }
     shape.dim[0] = (int64_t)count;
@@ -389,11 +389,11 @@ static enum tmk_status gather(struct tmk_source *source, uint32_t array, uint64_
     size_t entry = tmk_tensor_bytes(&tensor) / (size_t)count;
     while (done < count && line->first && same_entries(&shape, &line->first->tensor.shape)) {
         const char *from = (const char *)line->first->tensor.data + line->used * entry;
-        uint64_t n = advance(line, count - done);
+        uint64_t n = advance_line(line, count - done);
         if (entry)
             memcpy((char *)tensor.data + done * entry, from, n * entry);
         done += n;
-        status = done < count ? fill(source, array, diag) : TMK_OK;
+        status = done < count ? fill_line(source, array, diag) : TMK_OK;
         if (status != TMK_OK)
             break;
     }
@@ -413,7 +413,7 @@ static enum tmk_status read_stream(struct tmk_source *source, uint32_t array, ui
         return tmk_fail(diag, TMK_RANGE, "%s: entry %llu is gone",
                         ((struct stream *)source->own)->called, (unsigned long long)first);
     for (;;) {
-        TMK_TRY(fill(source, array, diag));
+        TMK_TRY(fill_line(source, array, diag));
         if (!line->first) {
             struct tmk_shape none = source->info.arrays[array].shape;
             none.dim[0] = 0;
@@ -421,14 +421,14 @@ static enum tmk_status read_stream(struct tmk_source *source, uint32_t array, ui
         }
         if (line->at == first)
             break;
-        (void)advance(line, first - line->at);
+        (void)advance_line(line, first - line->at);
     }
     if (!line->used)
         line->began = first;
-    return gather(source, array, count, out, diag);
+    return gather_line(source, array, count, out, diag);
 }
 
-static bool begins(const struct tmk_source *source, uint32_t array, uint64_t entry) {
+static bool begins_record(const struct tmk_source *source, uint32_t array, uint64_t entry) {
     return ((const struct stream *)source->own)->lines[array].began == entry;
 }
 
@@ -441,8 +441,8 @@ static void end_stream(struct tmk_source *source) {
         stream->arrays[a].n_entries = stream->lines[a].pulled;
 }
 
-static enum tmk_status hash(const struct tmk_source *source, const atomic_bool *stop,
-                            char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
+static enum tmk_status hash_stream(const struct tmk_source *source, const atomic_bool *stop,
+                                   char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
     (void)stop;
     (void)diag;
     memcpy(hex, ((const struct stream *)source->own)->hex, TMK_HASH128_HEX);
@@ -464,12 +464,12 @@ static void close_stream(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_stream = {
     .name = "stream",
     .takes = "- (.npy records on standard input)",
-    .claims = claims,
+    .claims = claims_stream,
     .open = open_stream,
-    .settle = settle_stream,
+    .bind = bind_stream,
     .read = read_stream,
-    .begins = begins,
+    .begins = begins_record,
     .end = end_stream,
-    .hash = hash,
+    .hash = hash_stream,
     .close = close_stream,
 };

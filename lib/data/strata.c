@@ -23,7 +23,7 @@ struct labelled {
 struct tmk_strata {
     struct tmk_arena arena; /* of texts */
     char *path;
-    const char *labels[TMK_MOST_STRATA];
+    const char *labels[TMK_MAX_STRATA];
     uint32_t n;
     struct tmk_map by_label;  /* to the entry of `labels` */
     struct labelled *samples; /* ascending */
@@ -103,9 +103,9 @@ static enum tmk_status take_record(struct reader *in, struct tmk_diag *diag) {
 static enum tmk_status check_label(const char *label, size_t length, struct tmk_diag *diag) {
     if (length == 0)
         return tmk_fail(diag, TMK_FORMAT, "the label is empty");
-    if (length > TMK_MOST_LABEL)
+    if (length > TMK_MAX_LABEL)
         return tmk_fail(diag, TMK_FORMAT, "the label has %zu bytes; %d are the most", length,
-                        TMK_MOST_LABEL);
+                        TMK_MAX_LABEL);
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)label[i] < ' ' || label[i] == 0x7f)
             return tmk_fail(diag, TMK_FORMAT, "the label holds the control character \\x%02x",
@@ -120,9 +120,9 @@ static enum tmk_status stratum_of(struct tmk_strata *strata, const char *label, 
     TMK_TRY(check_label(label, length, diag));
     const char **known = tmk_map_get(&strata->by_label, label);
     if (!known) {
-        if (strata->n == TMK_MOST_STRATA)
+        if (strata->n == TMK_MAX_STRATA)
             return tmk_fail(diag, TMK_FORMAT, "'%s' is one label more than %d, which are the most",
-                            label, TMK_MOST_STRATA);
+                            label, TMK_MAX_STRATA);
         known = &strata->labels[strata->n];
         *known = tmk_arena_strndup(&strata->arena, label, length);
         if (!*known || !tmk_map_put(&strata->by_label, *known, (void *)(uintptr_t)known))
@@ -185,8 +185,8 @@ static int by_sample(const void *a, const void *b) {
     return (x->line > y->line) - (x->line < y->line);
 }
 
-static enum tmk_status parse(struct tmk_strata *strata, char *text, size_t size,
-                             struct tmk_diag *diag) {
+static enum tmk_status parse_strata(struct tmk_strata *strata, char *text, size_t size,
+                                    struct tmk_diag *diag) {
     static const char mark[] = "\xef\xbb\xbf"; /* of byte order, as spreadsheets write it */
     struct reader in = {.at = text, .end = text + size, .next_line = 1};
     bool first = true, indexed = false;
@@ -228,7 +228,7 @@ static enum tmk_status read_strata(const struct tmk_infile *file, struct tmk_str
     char *text = NULL;
     enum tmk_status status = read_text(file, &text, diag);
     if (status == TMK_OK)
-        status = parse(strata, text, (size_t)file->size, diag);
+        status = parse_strata(strata, text, (size_t)file->size, diag);
     free(text);
     return status;
 }
@@ -281,7 +281,7 @@ const char *tmk_strata_path(const struct tmk_strata *strata) {
 }
 
 /* The position of the first that is not before the sample. */
-static size_t find(const struct tmk_strata *strata, uint64_t sample) {
+static size_t find_range(const struct tmk_strata *strata, uint64_t sample) {
     size_t low = 0, high = strata->n_samples;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -295,7 +295,7 @@ static size_t find(const struct tmk_strata *strata, uint64_t sample) {
 
 enum tmk_status tmk_strata_of(const struct tmk_strata *strata, uint64_t first, uint64_t end,
                               uint32_t *out, struct tmk_diag *diag) {
-    const size_t at = find(strata, first);
+    const size_t at = find_range(strata, first);
     for (uint64_t i = 0; i < end - first; i++) {
         const struct labelled *sample =
             at + i < strata->n_samples ? &strata->samples[at + i] : NULL;

@@ -6,7 +6,7 @@
 
 #include "base/diag.h"
 #include "dist/launcher.h"
-#include "dist/mpi_parts.h"
+#include "dist/mpi_internal.h"
 
 enum {
     LONGEST_NAP_US = 500,
@@ -16,13 +16,13 @@ enum {
 
 /* ---- small things ---- */
 
-void tmk_team_nap(uint32_t *naps) {
+void tmk_team_back_off(uint32_t *naps) {
     long us = *naps < 4 ? 20L << *naps : LONGEST_NAP_US;
     *naps += *naps < 4;
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
 }
 
-bool tmk_team_has(int from, enum tag tag, MPI_Status *status) {
+bool tmk_team_probe(int from, enum tag tag, MPI_Status *status) {
     int there = 0;
     MPI_Iprobe(from, (int)tag, MPI_COMM_WORLD, &there, status);
     return there;
@@ -36,39 +36,39 @@ void tmk_team_receive(void *bytes, int n, uint32_t from, enum tag tag) {
     MPI_Recv(bytes, n, MPI_BYTE, (int)from, (int)tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static void take_word(struct tmk_team *team, enum word word) {
-    switch (word) {
-    case WORD_PAUSE:
+static void take_command(struct tmk_team *team, enum command command) {
+    switch (command) {
+    case COMMAND_PAUSE:
         team->paused = true;
         break;
-    case WORD_GO_ON:
+    case COMMAND_CONTINUE:
         team->paused = false;
         team->rounds++;
         break;
-    case WORD_END:
+    case COMMAND_END:
         team->over = true;
         break;
-    case WORD_FAILED:
+    case COMMAND_FAILED:
         team->stopped = true;
     }
 }
 
 bool tmk_team_is_stopped(struct tmk_team *team) {
-    while (team->rank != 0 && tmk_team_has(0, TAG_WORD, MPI_STATUS_IGNORE)) {
-        enum word word;
-        tmk_team_receive(&word, sizeof word, 0, TAG_WORD);
-        take_word(team, word);
+    while (team->rank != 0 && tmk_team_probe(0, TAG_COMMAND, MPI_STATUS_IGNORE)) {
+        enum command command;
+        tmk_team_receive(&command, sizeof command, 0, TAG_COMMAND);
+        take_command(team, command);
     }
     return team->stopped;
 }
 
-void tmk_team_say(struct tmk_team *team, enum word word) {
+void tmk_team_send_command(struct tmk_team *team, enum command command) {
     for (uint32_t i = 1; i < team->size; i++)
-        if (!team->seats[i].left)
-            tmk_team_send(&word, sizeof word, i, TAG_WORD);
+        if (!team->rank_states[i].left)
+            tmk_team_send(&command, sizeof command, i, TAG_COMMAND);
 }
 
-enum tmk_status tmk_team_interrupted(struct tmk_diag *diag) {
+enum tmk_status tmk_team_fail_interrupted(struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_INTERRUPTED, "another rank has failed");
 }
 
@@ -91,15 +91,15 @@ static void give_up(MPI_Comm *comm, int *error, ...) {
 static enum tmk_status set_up(struct tmk_team **out, uint32_t rank, uint32_t size,
                               struct tmk_diag *diag) {
     struct tmk_team *team = calloc(1, sizeof *team);
-    struct seat *seats = calloc(rank ? 1 : size, sizeof *seats);
-    if (!team || !seats) {
+    struct rank_state *rank_states = calloc(rank ? 1 : size, sizeof *rank_states);
+    if (!team || !rank_states) {
         free(team);
-        free(seats);
+        free(rank_states);
         return tmk_nomem(diag);
     }
     team->rank = rank;
     team->size = size;
-    team->seats = seats;
+    team->rank_states = rank_states;
     pthread_mutex_init(&team->lock, NULL);
     int error = rank ? 0 : pthread_create(&team->server, NULL, tmk_team_serve, team);
     if (!error) {
@@ -107,7 +107,7 @@ static enum tmk_status set_up(struct tmk_team **out, uint32_t rank, uint32_t siz
         return TMK_OK;
     }
     pthread_mutex_destroy(&team->lock);
-    free(seats);
+    free(rank_states);
     free(team);
     return tmk_fail(diag, TMK_MACHINE, "cannot start a thread: %s", strerror(error));
 }
@@ -157,7 +157,7 @@ enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *wor
     if (hands_out) {
         team->done = kept;
         team->share = tmk_share_of(work->batches, kept, n_done, team->size);
-        team->handed = work->batches - team->share.all;
+        team->n_assigned = work->batches - team->share.all;
     }
     team->offered = true;
     pthread_mutex_unlock(&team->lock);
@@ -167,10 +167,10 @@ enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *wor
 /* The lock is held. False: not yet. */
 static bool get_range(struct tmk_team *team, struct range *out) {
     if (team->rank == 0) {
-        *out = tmk_team_hand_out(team, 0);
+        *out = tmk_team_assign_range(team, 0);
         return true;
     }
-    if (!tmk_team_has(0, TAG_RANGE, MPI_STATUS_IGNORE))
+    if (!tmk_team_probe(0, TAG_RANGE, MPI_STATUS_IGNORE))
         return false;
     tmk_team_receive(out, sizeof *out, 0, TAG_RANGE);
     return true;
@@ -184,47 +184,47 @@ enum tmk_status tmk_team_take(struct tmk_team *team, uint64_t *begin, uint64_t *
     pthread_mutex_lock(&team->lock);
     stopped = tmk_team_is_stopped(team);
     if (!stopped && team->rank != 0)
-        tmk_team_send(&team->work, sizeof team->work, 0, TAG_ASK);
+        tmk_team_send(&team->work, sizeof team->work, 0, TAG_REQUEST);
     while (!stopped && !get_range(team, &range)) {
         pthread_mutex_unlock(&team->lock);
-        tmk_team_nap(&naps);
+        tmk_team_back_off(&naps);
         pthread_mutex_lock(&team->lock);
         stopped = tmk_team_is_stopped(team);
     }
     pthread_mutex_unlock(&team->lock);
     if (stopped)
-        return tmk_team_interrupted(diag);
+        return tmk_team_fail_interrupted(diag);
     *begin = range.begin;
     *end = range.end;
     *more = range.more;
     return TMK_OK;
 }
 
-enum tmk_status tmk_team_ask(struct tmk_team *team, enum tmk_wish wish, bool *pause,
-                             struct tmk_diag *diag) {
+enum tmk_status tmk_team_poll(struct tmk_team *team, enum tmk_team_request request, bool *pause,
+                              struct tmk_diag *diag) {
     const struct notice notice = {.stays = true};
-    const bool stop = wish == TMK_WISH_STOP;
+    const bool stop = request == TMK_REQUEST_STOP;
     pthread_mutex_lock(&team->lock);
     bool stopped = tmk_team_is_stopped(team);
-    if (team->rank == 0 && wish != TMK_WISH_NOTHING)
-        tmk_team_call(team);
-    else if (team->rank != 0 && stop && !team->wishes)
+    if (team->rank == 0 && request != TMK_REQUEST_NONE)
+        tmk_team_pause(team);
+    else if (team->rank != 0 && stop && !team->stop_requested)
         tmk_team_send(&notice, sizeof notice, 0, TAG_NOTICE);
-    team->wishes |= stop;
+    team->stop_requested |= stop;
     *pause = team->paused;
     pthread_mutex_unlock(&team->lock);
-    return stopped ? tmk_team_interrupted(diag) : TMK_OK;
+    return stopped ? tmk_team_fail_interrupted(diag) : TMK_OK;
 }
 
 /* ---- telling ---- */
 
 /* In pieces that no MPI keeps a sender waiting for: who hears may be long in coming. */
-void tmk_team_tell(struct tmk_team *team, const void *bytes, size_t n) {
+void tmk_team_broadcast(struct tmk_team *team, const void *bytes, size_t n) {
     pthread_mutex_lock(&team->lock);
     for (uint32_t i = 1; i < team->size; i++)
-        for (size_t at = 0; at < n && !team->seats[i].left; at += TOLD_AT_ONCE)
+        for (size_t at = 0; at < n && !team->rank_states[i].left; at += TOLD_AT_ONCE)
             tmk_team_send((const char *)bytes + at,
-                          (int)(n - at < TOLD_AT_ONCE ? n - at : TOLD_AT_ONCE), i, TAG_TOLD);
+                          (int)(n - at < TOLD_AT_ONCE ? n - at : TOLD_AT_ONCE), i, TAG_BROADCAST);
     pthread_mutex_unlock(&team->lock);
 }
 
@@ -236,22 +236,23 @@ static enum tmk_status hear_piece(struct tmk_team *team, char *bytes, size_t n,
     for (uint32_t naps = 0; !there && !stopped;) {
         pthread_mutex_lock(&team->lock);
         stopped = tmk_team_is_stopped(team);
-        there = !stopped && tmk_team_has(0, TAG_TOLD, &status);
+        there = !stopped && tmk_team_probe(0, TAG_BROADCAST, &status);
         if (there)
             MPI_Get_count(&status, MPI_BYTE, &come);
         if (there && come == (int)n)
-            tmk_team_receive(bytes, (int)n, 0, TAG_TOLD);
+            tmk_team_receive(bytes, (int)n, 0, TAG_BROADCAST);
         pthread_mutex_unlock(&team->lock);
         if (!there && !stopped)
-            tmk_team_nap(&naps);
+            tmk_team_back_off(&naps);
     }
     if (stopped)
-        return tmk_team_interrupted(diag);
+        return tmk_team_fail_interrupted(diag);
     return come == (int)n ? TMK_OK
                           : tmk_fail(diag, TMK_MISMATCH, "has other data or options than rank 0");
 }
 
-enum tmk_status tmk_team_hear(struct tmk_team *team, void *bytes, size_t n, struct tmk_diag *diag) {
+enum tmk_status tmk_team_receive_broadcast(struct tmk_team *team, void *bytes, size_t n,
+                                           struct tmk_diag *diag) {
     for (size_t at = 0; at < n; at += TOLD_AT_ONCE)
         TMK_TRY(hear_piece(team, (char *)bytes + at, n - at < TOLD_AT_ONCE ? n - at : TOLD_AT_ONCE,
                            diag));
@@ -260,9 +261,9 @@ enum tmk_status tmk_team_hear(struct tmk_team *team, void *bytes, size_t n, stru
 
 uint64_t tmk_team_done(struct tmk_team *team) {
     pthread_mutex_lock(&team->lock);
-    uint64_t done = team->handed;
+    uint64_t done = team->n_assigned;
     for (uint32_t i = 0; team->rank == 0 && i < team->size; i++)
-        done -= team->seats[i].at_hand;
+        done -= team->rank_states[i].n_in_progress;
     pthread_mutex_unlock(&team->lock);
     return done;
 }
@@ -270,17 +271,17 @@ uint64_t tmk_team_done(struct tmk_team *team) {
 /* ---- leaving ---- */
 
 /* Rank 0 waits for all, and tells them what became of it. */
-static struct notice preside(struct tmk_team *team, enum tmk_status status, const char *text) {
+static struct notice finish_rank0(struct tmk_team *team, enum tmk_status status, const char *text) {
     uint32_t naps = 0;
     pthread_mutex_lock(&team->lock);
     if (status != TMK_OK)
         tmk_team_failed(team, 0, status, text);
-    team->seats[0].left = true;
+    team->rank_states[0].left = true;
     team->gone++;
     while (team->gone != team->size) {
         tmk_team_decline();
         pthread_mutex_unlock(&team->lock);
-        tmk_team_nap(&naps);
+        tmk_team_back_off(&naps);
         pthread_mutex_lock(&team->lock);
     }
     pthread_mutex_unlock(&team->lock);
@@ -297,10 +298,10 @@ static struct notice await_verdict(struct tmk_team *team, enum tmk_status status
     snprintf(notice.text, sizeof notice.text, "%s", text);
     pthread_mutex_lock(&team->lock);
     tmk_team_send(&notice, sizeof notice, 0, TAG_NOTICE);
-    while (!tmk_team_has(0, TAG_VERDICT, MPI_STATUS_IGNORE)) {
+    while (!tmk_team_probe(0, TAG_VERDICT, MPI_STATUS_IGNORE)) {
         tmk_team_decline();
         pthread_mutex_unlock(&team->lock);
-        tmk_team_nap(&naps);
+        tmk_team_back_off(&naps);
         pthread_mutex_lock(&team->lock);
     }
     tmk_team_receive(&notice, sizeof notice, 0, TAG_VERDICT);
@@ -316,10 +317,10 @@ enum tmk_status tmk_team_leave(struct tmk_team **slot, enum tmk_status status,
         return status;
     const char *text = diag && diag->text[0] ? diag->text : tmk_status_text(status);
     const struct notice verdict =
-        team->rank == 0 ? preside(team, status, text) : await_verdict(team, status, text);
+        team->rank == 0 ? finish_rank0(team, status, text) : await_verdict(team, status, text);
     MPI_Finalize();
     pthread_mutex_destroy(&team->lock);
-    free(team->seats);
+    free(team->rank_states);
     free(team->done);
     free(team);
     *slot = NULL;

@@ -5,19 +5,19 @@
 
 #include "base/diag.h"
 #include "base/text.h"
-#include "dist/mpi_parts.h"
+#include "dist/mpi_internal.h"
 #include "profile/checkpoint.h"
 
 enum { PIECE = 1 << 30 }; /* MPI counts in int */
 
 void tmk_team_decline(void) {
     MPI_Status status;
-    while (tmk_team_has(MPI_ANY_SOURCE, TAG_OFFER, &status)) {
+    while (tmk_team_probe(MPI_ANY_SOURCE, TAG_OFFER, &status)) {
         const bool no = false;
         struct offer offer;
         tmk_team_receive(&offer, sizeof offer, (uint32_t)status.MPI_SOURCE, TAG_OFFER);
         if (offer.length)
-            tmk_team_send(&no, sizeof no, (uint32_t)status.MPI_SOURCE, TAG_ANSWER);
+            tmk_team_send(&no, sizeof no, (uint32_t)status.MPI_SOURCE, TAG_REPLY);
     }
 }
 
@@ -34,11 +34,11 @@ static bool may_send(struct tmk_team *team, uint32_t to) {
     bool yes = false, there = false;
     uint32_t naps = 0;
     while (!there) {
-        tmk_team_nap(&naps);
+        tmk_team_back_off(&naps);
         pthread_mutex_lock(&team->lock);
-        there = tmk_team_has((int)to, TAG_ANSWER, MPI_STATUS_IGNORE);
+        there = tmk_team_probe((int)to, TAG_REPLY, MPI_STATUS_IGNORE);
         if (there)
-            tmk_team_receive(&yes, sizeof yes, to, TAG_ANSWER);
+            tmk_team_receive(&yes, sizeof yes, to, TAG_REPLY);
         pthread_mutex_unlock(&team->lock);
     }
     return yes;
@@ -62,7 +62,7 @@ static enum tmk_status send_up(struct tmk_team *team, const struct tmk_profile *
     if (status == TMK_OK) {
         send_offer(team, bytes.len, finished, to);
         if (!may_send(team, to))
-            status = tmk_team_interrupted(diag);
+            status = tmk_team_fail_interrupted(diag);
     }
     pthread_mutex_lock(&team->lock);
     for (size_t at = 0; status == TMK_OK && at < bytes.len; at += PIECE)
@@ -81,23 +81,23 @@ static enum tmk_status await_offer(struct tmk_team *team, uint32_t from, struct 
     for (uint32_t naps = 0; !there && !stopped;) {
         pthread_mutex_lock(&team->lock);
         stopped = tmk_team_is_stopped(team);
-        there = !stopped && tmk_team_has((int)from, TAG_OFFER, MPI_STATUS_IGNORE);
+        there = !stopped && tmk_team_probe((int)from, TAG_OFFER, MPI_STATUS_IGNORE);
         if (there)
             tmk_team_receive(offer, sizeof *offer, from, TAG_OFFER);
         pthread_mutex_unlock(&team->lock);
         if (!there && !stopped)
-            tmk_team_nap(&naps);
+            tmk_team_back_off(&naps);
     }
-    return stopped ? tmk_team_interrupted(diag) : TMK_OK;
+    return stopped ? tmk_team_fail_interrupted(diag) : TMK_OK;
 }
 
 /* What was offered. */
-static enum tmk_status receive(struct tmk_team *team, uint32_t from, uint64_t length, char **bytes,
-                               struct tmk_diag *diag) {
+static enum tmk_status receive_profile(struct tmk_team *team, uint32_t from, uint64_t length,
+                                       char **bytes, struct tmk_diag *diag) {
     char *room = length <= SIZE_MAX ? malloc((size_t)length) : NULL;
     const bool yes = room != NULL;
     pthread_mutex_lock(&team->lock);
-    tmk_team_send(&yes, sizeof yes, from, TAG_ANSWER);
+    tmk_team_send(&yes, sizeof yes, from, TAG_REPLY);
     for (uint64_t at = 0; yes && at < length; at += PIECE)
         tmk_team_receive(room + at, (int)(length - at < PIECE ? length - at : PIECE), from,
                          TAG_BYTES);
@@ -117,7 +117,7 @@ static enum tmk_status add_from(struct tmk_team *team, struct tmk_profile *profi
     *finished &= offer.finished;
     if (!offer.length)
         return TMK_OK;
-    TMK_TRY(receive(team, from, offer.length, &bytes, diag));
+    TMK_TRY(receive_profile(team, from, offer.length, &bytes, diag));
     enum tmk_status status = tmk_checkpoint_unpack(bytes, (size_t)offer.length, &other, diag);
     free(bytes);
     if (status == TMK_OK)
@@ -128,14 +128,14 @@ static enum tmk_status add_from(struct tmk_team *team, struct tmk_profile *profi
 
 /* ---- the end of a round ---- */
 
-static enum tmk_round decide(struct tmk_team *team, bool finished) {
+static enum tmk_round decide_round(struct tmk_team *team, bool finished) {
     pthread_mutex_lock(&team->lock);
-    const enum tmk_round round = finished       ? TMK_ROUND_FINISHED
-                                 : team->wishes ? TMK_ROUND_STOPPED
-                                                : TMK_ROUND_PAUSED;
+    const enum tmk_round round = finished               ? TMK_ROUND_FINISHED
+                                 : team->stop_requested ? TMK_ROUND_STOPPED
+                                                        : TMK_ROUND_PAUSED;
     team->over = round != TMK_ROUND_PAUSED;
     team->paused = false;
-    tmk_team_say(team, team->over ? WORD_END : WORD_GO_ON);
+    tmk_team_send_command(team, team->over ? COMMAND_END : COMMAND_CONTINUE);
     pthread_mutex_unlock(&team->lock);
     return round;
 }
@@ -150,9 +150,9 @@ static enum tmk_status await_end(struct tmk_team *team, uint64_t rounds, enum tm
         there = team->over || team->rounds != rounds;
         pthread_mutex_unlock(&team->lock);
         if (!there && !stopped)
-            tmk_team_nap(&naps);
+            tmk_team_back_off(&naps);
     }
-    return stopped ? tmk_team_interrupted(diag) : TMK_OK;
+    return stopped ? tmk_team_fail_interrupted(diag) : TMK_OK;
 }
 
 enum tmk_status tmk_team_gather(struct tmk_team *team, struct tmk_profile **profile,
@@ -168,7 +168,7 @@ enum tmk_status tmk_team_gather(struct tmk_team *team, struct tmk_profile **prof
             TMK_TRY(add_from(team, *profile, team->rank + (uint32_t)step, &finished, diag));
     }
     if (team->rank == 0) {
-        *round = decide(team, finished);
+        *round = decide_round(team, finished);
         return TMK_OK;
     }
     tmk_profile_destroy(profile);

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "dist/mpi_parts.h"
+#include "dist/mpi_internal.h"
 
 void tmk_team_failed(struct tmk_team *team, uint32_t rank, enum tmk_status status,
                      const char *text) {
@@ -16,69 +16,72 @@ void tmk_team_failed(struct tmk_team *team, uint32_t rank, enum tmk_status statu
     const size_t room = sizeof team->failure.text - (size_t)n;
     snprintf(team->failure.text + n, room, "%.*s", (int)(room - 1), text);
     if (!team->stopped)
-        tmk_team_say(team, WORD_FAILED);
+        tmk_team_send_command(team, COMMAND_FAILED);
     team->stopped = true;
 }
 
-void tmk_team_call(struct tmk_team *team) {
+void tmk_team_pause(struct tmk_team *team) {
     if (!team->paused && !team->over && !team->stopped)
-        tmk_team_say(team, WORD_PAUSE);
+        tmk_team_send_command(team, COMMAND_PAUSE);
     team->paused = true;
 }
 
-struct range tmk_team_hand_out(struct tmk_team *team, uint32_t rank) {
+struct range tmk_team_assign_range(struct tmk_team *team, uint32_t rank) {
     struct range range = {0};
-    struct seat *seat = &team->seats[rank];
+    struct rank_state *rank_state = &team->rank_states[rank];
     range.more = tmk_share_next(&team->share, &range.begin, &range.end);
-    seat->at_hand = range.end - range.begin;
-    team->handed += seat->at_hand;
+    rank_state->n_in_progress = range.end - range.begin;
+    team->n_assigned += rank_state->n_in_progress;
     return range;
 }
 
-static void answer(struct tmk_team *team, uint32_t rank) {
-    struct seat *seat = &team->seats[rank];
-    seat->waits = false;
-    if (!tmk_work_equal(&seat->work, &team->work)) {
+static void reply_range(struct tmk_team *team, uint32_t rank) {
+    struct rank_state *rank_state = &team->rank_states[rank];
+    rank_state->waits = false;
+    if (!tmk_work_equal(&rank_state->work, &team->work)) {
         char text[256] = "has other data than rank 0, of the same length";
-        if (seat->work.batches != team->work.batches || seat->work.end != team->work.end)
+        if (rank_state->work.batches != team->work.batches ||
+            rank_state->work.end != team->work.end)
             snprintf(text, sizeof text,
                      "has other data or options than rank 0: samples up to %" PRIu64 " in %" PRIu64
                      " batches, not up to %" PRIu64 " in %" PRIu64,
-                     seat->work.end, seat->work.batches, team->work.end, team->work.batches);
+                     rank_state->work.end, rank_state->work.batches, team->work.end,
+                     team->work.batches);
         tmk_team_failed(team, rank, TMK_MISMATCH, text);
         return;
     }
-    const struct range range = tmk_team_hand_out(team, rank);
+    const struct range range = tmk_team_assign_range(team, rank);
     tmk_team_send(&range, sizeof range, rank, TAG_RANGE);
 }
 
 /* Whoever asks before rank 0 knows what there is to do, waits. */
 static void answer_all(struct tmk_team *team) {
     for (uint32_t i = 1; i < team->size; i++)
-        if (team->seats[i].waits && !team->stopped)
-            answer(team, i);
+        if (team->rank_states[i].waits && !team->stopped)
+            reply_range(team, i);
 }
 
 static bool hear_one(struct tmk_team *team) {
     MPI_Status status;
-    if (tmk_team_has(MPI_ANY_SOURCE, TAG_ASK, &status)) {
-        struct seat *seat = &team->seats[status.MPI_SOURCE];
-        tmk_team_receive(&seat->work, sizeof seat->work, (uint32_t)status.MPI_SOURCE, TAG_ASK);
-        seat->waits = true;
+    if (tmk_team_probe(MPI_ANY_SOURCE, TAG_REQUEST, &status)) {
+        struct rank_state *rank_state = &team->rank_states[status.MPI_SOURCE];
+        tmk_team_receive(&rank_state->work, sizeof rank_state->work, (uint32_t)status.MPI_SOURCE,
+                         TAG_REQUEST);
+        rank_state->waits = true;
         if (team->offered && !team->stopped)
-            answer(team, (uint32_t)status.MPI_SOURCE);
+            reply_range(team, (uint32_t)status.MPI_SOURCE);
         return true;
     }
-    if (tmk_team_has(MPI_ANY_SOURCE, TAG_NOTICE, &status)) {
+    if (tmk_team_probe(MPI_ANY_SOURCE, TAG_NOTICE, &status)) {
         struct notice notice;
         uint32_t rank = (uint32_t)status.MPI_SOURCE;
         tmk_team_receive(&notice, sizeof notice, rank, TAG_NOTICE);
         if (notice.stays) {
-            team->wishes = true;
-            tmk_team_call(team);
+            team->stop_requested = true;
+            tmk_team_pause(team);
             return true;
         }
-        team->seats[rank].left = true;
+        team->rank_states[rank].left = true;
         team->gone++;
         if (notice.status != TMK_OK)
             tmk_team_failed(team, rank, (enum tmk_status)notice.status, notice.text);
@@ -102,7 +105,7 @@ void *tmk_team_serve(void *argument) {
         if (heard)
             naps = 0;
         else if (!all_gone)
-            tmk_team_nap(&naps);
+            tmk_team_back_off(&naps);
     }
     return NULL;
 }

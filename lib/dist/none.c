@@ -56,21 +56,22 @@ enum tmk_status tmk_team_take(struct tmk_team *team, uint64_t *begin, uint64_t *
     return TMK_OK;
 }
 
-enum tmk_status tmk_team_ask(struct tmk_team *team, enum tmk_wish wish, bool *pause,
-                             struct tmk_diag *diag) {
+enum tmk_status tmk_team_poll(struct tmk_team *team, enum tmk_team_request request, bool *pause,
+                              struct tmk_diag *diag) {
     (void)team;
     (void)diag;
-    *pause = wish != TMK_WISH_NOTHING;
+    *pause = request != TMK_REQUEST_NONE;
     return TMK_OK;
 }
 
-void tmk_team_tell(struct tmk_team *team, const void *bytes, size_t n) {
+void tmk_team_broadcast(struct tmk_team *team, const void *bytes, size_t n) {
     (void)team;
     (void)bytes;
     (void)n;
 }
 
-enum tmk_status tmk_team_hear(struct tmk_team *team, void *bytes, size_t n, struct tmk_diag *diag) {
+enum tmk_status tmk_team_receive_broadcast(struct tmk_team *team, void *bytes, size_t n,
+                                           struct tmk_diag *diag) {
     (void)team;
     (void)bytes;
     (void)n;

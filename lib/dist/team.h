@@ -25,21 +25,21 @@ uint64_t tmk_team_done(struct tmk_team *team);
 /* What rank 0 tells, all others can hear: the same number of bytes, once a run. Any thread may
  * tell. Hearing waits; TMK_INTERRUPTED: another rank has failed; TMK_MISMATCH: other than n bytes
  * come. */
-void tmk_team_tell(struct tmk_team *team, const void *bytes, size_t n);
-TMK_NODISCARD enum tmk_status tmk_team_hear(struct tmk_team *team, void *bytes, size_t n,
-                                            struct tmk_diag *diag);
+void tmk_team_broadcast(struct tmk_team *team, const void *bytes, size_t n);
+TMK_NODISCARD enum tmk_status tmk_team_receive_broadcast(struct tmk_team *team, void *bytes,
+                                                         size_t n, struct tmk_diag *diag);
 
 /* A run of a team is a run of rounds. In each, every rank runs until it has nothing left to run, or
  * is told to pause, and then all gather. */
-enum tmk_wish {
-    TMK_WISH_NOTHING,
-    TMK_WISH_PAUSE, /* rank 0's alone: others that wish it are not heard */
-    TMK_WISH_STOP   /* any rank's: the round at hand is to be the last */
+enum tmk_team_request {
+    TMK_REQUEST_NONE,
+    TMK_REQUEST_PAUSE, /* rank 0's alone: others that wish it are not heard */
+    TMK_REQUEST_STOP   /* any rank's: the round at hand is to be the last */
 };
 /* To be asked before each batch; costs a microsecond. *pause: this rank is to gather now, since
  * somebody wished it. TMK_INTERRUPTED: another rank has failed. */
-TMK_NODISCARD enum tmk_status tmk_team_ask(struct tmk_team *team, enum tmk_wish wish, bool *pause,
-                                           struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_team_poll(struct tmk_team *team, enum tmk_team_request request,
+                                            bool *pause, struct tmk_diag *diag);
 
 enum tmk_round {
     TMK_ROUND_FINISHED, /* nothing is left to run */

@@ -20,7 +20,7 @@ uint8_t tmk_slot_need(const struct tmk_slot_config *config) {
 static size_t index_of(const struct tmk_shape *shape, size_t block, size_t place) {
     if (block <= 1)
         return place;
-    size_t channels = (size_t)shape->dim[1], inner = tmk_shape_part(shape, 2, shape->rank);
+    size_t channels = (size_t)shape->dim[1], inner = tmk_shape_product(shape, 2, shape->rank);
     size_t lane = place % block, at = place / block % inner, row = place / block / inner;
     size_t blocks = (channels + block - 1) / block;
     return (row / blocks * channels + row % blocks * block + lane) * inner + at;
@@ -30,7 +30,8 @@ static bool fills_up(const struct tmk_shape *shape, size_t block, size_t place) 
     if (block <= 1)
         return false;
     size_t channels = (size_t)shape->dim[1], blocks = (channels + block - 1) / block;
-    return place / block / tmk_shape_part(shape, 2, shape->rank) % blocks * block + place % block >=
+    return place / block / tmk_shape_product(shape, 2, shape->rank) % blocks * block +
+               place % block >=
            channels;
 }
 
@@ -69,9 +70,9 @@ static enum tmk_status note_shape(struct tmk_account *account, const struct tmk_
         account->shapes[i].runs += runs;
         return TMK_OK;
     }
-    if (account->n_shapes == TMK_MOST_SHAPES) {
+    if (account->n_shapes == TMK_MAX_SHAPES) {
         account->more_shapes = true;
-        if (i == TMK_MOST_SHAPES)
+        if (i == TMK_MAX_SHAPES)
             return TMK_OK;
         account->n_shapes--;
     } else { /* few values have more than one */
@@ -129,15 +130,15 @@ static enum tmk_status open_batch(struct tmk_account *account, uint64_t samples,
         size_t bytes;
         if (samples > SIZE_MAX || !tmk_mul_size((size_t)samples, sizeof *account->batch, &bytes))
             return tmk_nomem(diag);
-        struct tmk_extent *batch = realloc(account->batch, bytes);
+        struct tmk_minmax *batch = realloc(account->batch, bytes);
         if (!batch)
             return tmk_nomem(diag);
         account->batch = batch;
         account->batch_size = (size_t)samples;
     }
     for (uint64_t i = 0; i < samples; i++)
-        account->batch[i] = tmk_extent_empty();
-    tmk_stats_each_beyond(&account->pass, account->batch, &account->tops);
+        account->batch[i] = tmk_minmax_empty();
+    tmk_stats_each_beyond(&account->pass, account->batch, &account->topk);
     return TMK_OK;
 }
 
@@ -151,10 +152,10 @@ enum tmk_status tmk_account_begin(struct tmk_account *account, const struct tmk_
                             config->shadowed ? account->shadow : NULL, &account->pass, diag));
     tmk_stats_exclude(&account->pass, config->exclude, config->n_exclude);
     if (config->per_sample) {
-        struct tmk_extent *each;
+        struct tmk_minmax *each;
         TMK_TRY(tmk_samples_open(&account->samples, at->sample, at->samples, &each, diag));
         tmk_stats_each(&account->pass, each);
-    } else if (config->tops && account->pass.part < account->pass.elements) {
+    } else if (config->topk && account->pass.part < account->pass.elements) {
         TMK_TRY(open_batch(account, at->samples, diag));
     }
     return TMK_OK;
@@ -171,10 +172,10 @@ enum tmk_status tmk_account_end(struct tmk_account *account, const struct tmk_sl
                                 struct tmk_diag *diag) {
     const struct tmk_stats_pass *pass = &account->pass;
     TMK_TRY(tmk_stats_end(&account->pass, diag));
-    if (config->tops) {
-        const struct tmk_extent span = tmk_stats_span(pass);
+    if (config->topk) {
+        const struct tmk_minmax span = tmk_stats_pass_minmax(pass);
         for (uint64_t i = 0; i < pass->at.samples; i++)
-            tmk_tops_take(&account->tops, pass->at.sample + i, pass->each ? &pass->each[i] : &span);
+            tmk_topk_add(&account->topk, pass->at.sample + i, pass->each ? &pass->each[i] : &span);
     }
     return note(account, &account->shape, &account->pass.at, diag);
 }
@@ -191,7 +192,7 @@ enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_s
         return tmk_account_end(account, config, diag);
     }
     TMK_TRY(note_type(account, tensor->dtype, config, diag));
-    if (tmk_int_stats_takes(tensor->dtype)) { /* of others only shapes are noted */
+    if (tmk_int_stats_supports(tensor->dtype)) { /* of others only shapes are noted */
         const struct tmk_stats_at where = here(account, at);
         TMK_TRY(tmk_int_stats_update(&account->ints, tensor->dtype, tensor->data, &tensor->shape,
                                      &where, diag));
@@ -211,8 +212,8 @@ enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_acco
     TMK_TRY(note_type(dst, src->dtype, config, diag));
     if (src->floats && !dst->floats) /* a derived value, which is looked at where it is constant */
         TMK_TRY(tmk_stats_create(config->level, &dst->floats, diag));
-    if (config->tops)
-        tmk_tops_merge(&dst->tops, dst->floats, &src->tops, src->floats);
+    if (config->topk)
+        tmk_topk_merge(&dst->topk, dst->floats, &src->topk, src->floats);
     if (src->floats)
         TMK_TRY(tmk_stats_merge_times(dst->floats, src->floats, times, diag));
     else if (src->dtype != TMK_FLOAT32)

@@ -4,7 +4,7 @@
 #ifndef TMK_EXEC_ACCOUNT_H
 #define TMK_EXEC_ACCOUNT_H
 
-#include <tidemark/sight.h>
+#include <tidemark/observation.h>
 #include <tidemark/stats.h>
 
 #include "exec/samples.h"
@@ -26,7 +26,7 @@ struct tmk_slot_config {
     bool see;                /* and to `see` */
     uint32_t id;             /* the value's profile ID, for `see` */
     bool per_sample;         /* keep the extremes of each sample, too */
-    bool tops;               /* keep the samples that reach furthest */
+    bool topk;               /* keep the samples that reach furthest */
     const uint32_t *exclude; /* bit patterns that are left out, and how many; the caller's */
     size_t n_exclude;
     const char *label; /* for messages: "p12 'conv1'" */
@@ -47,7 +47,8 @@ struct tmk_print {
                   const struct tmk_tensor *tensor);
     void *context;
     /* Called by worker threads, each with its number. */
-    enum tmk_status (*see)(void *context, const struct tmk_sight *sight, struct tmk_diag *diag);
+    enum tmk_status (*see)(void *context, const struct tmk_observation *observation,
+                           struct tmk_diag *diag);
     void *see_context;
 };
 
@@ -60,7 +61,7 @@ struct tmk_shape_runs {
     uint64_t runs;
 };
 
-enum { TMK_MOST_SHAPES = 16 };
+enum { TMK_MAX_SHAPES = 16 };
 
 /* One slot's account. Zero-initialised is empty: nothing was ever seen. */
 struct tmk_account {
@@ -77,14 +78,14 @@ struct tmk_account {
     struct tmk_stats_shadow *shadow; /* as config->shadowed or the rule wants, else NULL */
     struct tmk_stats_pass pass;      /* between begin and end */
     struct tmk_samples samples;      /* float32 values with config->per_sample, else empty */
-    struct tmk_tops tops;            /* float32 values with config->tops, without a rule */
-    struct tmk_extent *batch;        /* of its samples, where `samples` has no place for them */
+    struct tmk_topk topk;            /* float32 values with config->topk, without a rule */
+    struct tmk_minmax *batch;        /* of its samples, where `samples` has no place for them */
     size_t batch_size;
     uint64_t last_sample;          /* where the last one seen stood: a body may run more than once
                                       for the same samples, which count once */
     struct tmk_shape_runs *shapes; /* distinct shapes, in order of rank, then dimensions */
     uint32_t n_shapes;
-    bool more_shapes; /* there were more; the first TMK_MOST_SHAPES in that order are kept, whatever
+    bool more_shapes; /* there were more; the first TMK_MAX_SHAPES in that order are kept, whatever
                          the order of the runs */
 };
 

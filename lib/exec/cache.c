@@ -130,7 +130,7 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
         tmk_tensor_borrow(&entry->signature[i], inputs[i].dtype, &inputs[i].shape, NULL);
         entry->signature[i].kind = inputs[i].kind;
     }
-    /* without slots nobody watches, though the graph may have observers */
+    /* without slots nothing is watched, though the graph may have observers */
     const struct tmk_plan_options options = {.needs = cache->n_slots ? cache->needs : NULL,
                                              .packs = cache->packs};
     struct tmk_diag closing = {0};
@@ -159,7 +159,7 @@ static struct tmk_slot_config config_of_constant(const struct tmk_cache *cache, 
     struct tmk_slot_config config = cache->slots[slot];
     config.rule = TMK_RULE_NONE;
     config.shadowed = false;
-    config.per_sample = config.tops = false; /* it is the same in all samples */
+    config.per_sample = config.topk = false; /* it is the same in all samples */
     return config;
 }
 
@@ -225,7 +225,7 @@ static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry, stru
     return status;
 }
 
-/* Drops the least recently used entry that nobody uses, while there are too many of them. */
+/* Drops the least recently used entry without users, while there are too many of them. */
 static enum tmk_status trim(struct tmk_cache *cache, struct tmk_diag *diag) {
     while (cache->idle > cache->most) {
         struct entry **oldest = NULL;
@@ -295,8 +295,8 @@ enum tmk_status tmk_cache_release(struct tmk_cache *cache, struct tmk_planned *p
     return status;
 }
 
-enum tmk_status tmk_cache_settle(struct tmk_cache *cache, uint32_t group,
-                                 struct tmk_account *accounts, struct tmk_diag *diag) {
+enum tmk_status tmk_cache_finalize(struct tmk_cache *cache, uint32_t group,
+                                   struct tmk_account *accounts, struct tmk_diag *diag) {
     for (struct entry *entry = cache->first; entry; entry = entry->next)
         TMK_TRY(settle(cache, entry, diag));
     const struct tmk_account *settled = cache->settled[group].accounts;

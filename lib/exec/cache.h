@@ -39,8 +39,9 @@ TMK_NODISCARD enum tmk_status tmk_cache_release(struct tmk_cache *cache,
                                                 struct tmk_planned *planned, struct tmk_diag *diag);
 /* Adds the constants of all plans, as often as those ran for the group since the last call, to
  * `accounts` (n_slots of them). Only while no plan is in use. */
-TMK_NODISCARD enum tmk_status tmk_cache_settle(struct tmk_cache *cache, uint32_t group,
-                                               struct tmk_account *accounts, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_cache_finalize(struct tmk_cache *cache, uint32_t group,
+                                                 struct tmk_account *accounts,
+                                                 struct tmk_diag *diag);
 
 struct tmk_cache_figures {
     uint64_t plans;                    /* made */

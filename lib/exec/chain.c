@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A chain step: every tile that somebody wants to see goes to the watch as it passes. */
+/* A chain step: every tile of a watched value goes to the watch as it passes. */
 #include "base/diag.h"
 #include "exec/worker_parts.h"
 

@@ -259,8 +259,8 @@ static void note_concat(struct tmk_account *accounts, const struct tmk_slot_conf
     for (uint32_t i = 0; i < config->n_sources; i++) {
         const struct tmk_shape *part = &accounts[config->sources[i]].shape;
         operands[i] = operand_of(accounts, configs, config->sources[i]);
-        operands[i].elements = tmk_shape_part(part, axis, part->rank);
-        operands[i].stride = tmk_shape_part(shape, axis, shape->rank);
+        operands[i].elements = tmk_shape_product(part, axis, part->rank);
+        operands[i].stride = tmk_shape_product(shape, axis, shape->rank);
         operands[i].offset = offset;
         offset += operands[i].elements;
     }
@@ -317,7 +317,7 @@ static bool may_be_news(const struct tmk_account *accounts, const struct tmk_slo
     for (uint32_t i = 0; i < n; i++) {
         struct tmk_places set;
         if (!set_in_one(accounts, configs, root_of(configs, parts[i]), at, &set) ||
-            tmk_stats_shadow_lacks(accounts[slot].shadow, &set, at))
+            tmk_stats_shadow_needs_scan(accounts[slot].shadow, &set, at))
             return true;
     }
     return false;
@@ -332,7 +332,7 @@ enum tmk_status tmk_derive_look(struct tmk_account *accounts, const struct tmk_s
     if (config->rule != TMK_RULE_TRANSPOSE || !has_rule(account, config) ||
         !may_be_news(accounts, configs, slot, at))
         return TMK_OK;
-    return tmk_stats_shadow_look(account->shadow, tensor->data, &tensor->shape, at, config->exclude,
+    return tmk_stats_shadow_scan(account->shadow, tensor->data, &tensor->shape, at, config->exclude,
                                  config->n_exclude, diag);
 }
 

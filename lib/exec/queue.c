@@ -12,19 +12,19 @@ struct item {
     struct item *next;
 };
 
-struct tmk_lane {
+struct tmk_queued_sequence {
     struct item *first, *last;
     uint64_t used;
     bool taken, over; /* over: the loader is behind it */
-    struct tmk_lane *next;
+    struct tmk_queued_sequence *next;
 };
 
 struct tmk_queue {
     pthread_mutex_t lock;
-    pthread_cond_t filled, emptied; /* for workers; for the loader */
-    struct tmk_lane *first, *last;  /* in the order of their samples */
-    uint32_t size, idle;            /* idle: workers that wait for a lane */
-    uint64_t used, untaken;         /* batches; lanes */
+    pthread_cond_t filled, emptied;           /* for workers; for the loader */
+    struct tmk_queued_sequence *first, *last; /* in the order of their samples */
+    uint32_t size, idle;                      /* idle: workers that wait for a sequence */
+    uint64_t used, untaken;                   /* batches; sequences */
     size_t bytes;
     bool closed;
 };
@@ -48,48 +48,50 @@ static size_t bytes_of(const struct item *item) {
     return bytes;
 }
 
-static void count_in(struct tmk_queue *queue, struct tmk_lane *lane, const struct item *item) {
-    lane->used++;
+static void count_in(struct tmk_queue *queue, struct tmk_queued_sequence *sequence,
+                     const struct item *item) {
+    sequence->used++;
     queue->used++;
     queue->bytes += bytes_of(item);
 }
 
-static struct item *take_first(struct tmk_queue *queue, struct tmk_lane *lane) {
-    struct item *item = lane->first;
-    lane->first = item->next;
-    lane->used--;
+static struct item *take_first(struct tmk_queue *queue, struct tmk_queued_sequence *sequence) {
+    struct item *item = sequence->first;
+    sequence->first = item->next;
+    sequence->used--;
     queue->used--;
     queue->bytes -= bytes_of(item);
     return item;
 }
 
-static void drop_items(struct tmk_queue *queue, struct tmk_lane *lane, uint64_t from) {
+static void drop_items(struct tmk_queue *queue, struct tmk_queued_sequence *sequence,
+                       uint64_t from) {
     struct item *kept = NULL, **end = &kept;
-    lane->last = NULL;
-    while (lane->first) {
-        struct item *item = take_first(queue, lane);
+    sequence->last = NULL;
+    while (sequence->first) {
+        struct item *item = take_first(queue, sequence);
         if (item->batch.sample >= from) {
             tmk_batch_finish(&item->batch);
             free(item);
             continue;
         }
-        count_in(queue, lane, item);
-        lane->last = *end = item;
+        count_in(queue, sequence, item);
+        sequence->last = *end = item;
         end = &item->next;
     }
     *end = NULL;
-    lane->first = kept;
+    sequence->first = kept;
 }
 
-static void drop_lane(struct tmk_queue *queue, struct tmk_lane *lane) {
-    struct tmk_lane *before = NULL;
-    for (struct tmk_lane *l = queue->first; l != lane; l = l->next)
+static void drop_sequence(struct tmk_queue *queue, struct tmk_queued_sequence *sequence) {
+    struct tmk_queued_sequence *before = NULL;
+    for (struct tmk_queued_sequence *l = queue->first; l != sequence; l = l->next)
         before = l;
-    *(before ? &before->next : &queue->first) = lane->next;
-    if (queue->last == lane)
+    *(before ? &before->next : &queue->first) = sequence->next;
+    if (queue->last == sequence)
         queue->last = before;
-    drop_items(queue, lane, 0);
-    free(lane);
+    drop_items(queue, sequence, 0);
+    free(sequence);
 }
 
 void tmk_queue_destroy(struct tmk_queue **slot) {
@@ -98,7 +100,7 @@ void tmk_queue_destroy(struct tmk_queue **slot) {
         return;
     *slot = NULL;
     while (queue->first)
-        drop_lane(queue, queue->first);
+        drop_sequence(queue, queue->first);
     pthread_cond_destroy(&queue->emptied);
     pthread_cond_destroy(&queue->filled);
     pthread_mutex_destroy(&queue->lock);
@@ -108,34 +110,34 @@ void tmk_queue_destroy(struct tmk_queue **slot) {
 /* What waits for one worker must not keep batches from another that has nothing to do, or would
  * soon have nothing: the one whose sequence the loader is in. */
 static bool has_room(const struct tmk_queue *queue) {
-    const struct tmk_lane *lane = queue->last;
+    const struct tmk_queued_sequence *sequence = queue->last;
     if (queue->used < queue->size)
         return true;
     return queue->bytes < TMK_QUEUE_AHEAD_BYTES &&
-           (queue->idle > queue->untaken || (lane->taken && lane->used < queue->size));
+           (queue->idle > queue->untaken || (sequence->taken && sequence->used < queue->size));
 }
 
-/* The last lane, if the batch goes on with it, or a new one. */
-static void append(struct tmk_queue *queue, struct item *item, struct tmk_lane *fresh) {
-    struct tmk_lane *lane = queue->last;
+/* The last sequence, if the batch goes on with it, or a new one. */
+static void append(struct tmk_queue *queue, struct item *item, struct tmk_queued_sequence *fresh) {
+    struct tmk_queued_sequence *sequence = queue->last;
     if (fresh) {
-        if (lane)
-            lane->over = true;
-        *(lane ? &lane->next : &queue->first) = fresh;
-        queue->last = lane = fresh;
+        if (sequence)
+            sequence->over = true;
+        *(sequence ? &sequence->next : &queue->first) = fresh;
+        queue->last = sequence = fresh;
         queue->untaken++;
     }
-    assert(lane); /* the first batch of all goes on with nothing */
-    *(lane->first ? &lane->last->next : &lane->first) = item;
-    lane->last = item;
-    count_in(queue, lane, item);
+    assert(sequence); /* the first batch of all goes on with nothing */
+    *(sequence->first ? &sequence->last->next : &sequence->first) = item;
+    sequence->last = item;
+    count_in(queue, sequence, item);
 }
 
 enum tmk_status tmk_queue_push(struct tmk_queue *queue, const struct tmk_batch *batch, bool *taken,
                                struct tmk_diag *diag) {
     struct item *item = calloc(1, sizeof *item);
-    struct tmk_lane *fresh = batch->goes_on ? NULL : calloc(1, sizeof *fresh);
-    if (!item || (!fresh && !batch->goes_on)) {
+    struct tmk_queued_sequence *fresh = batch->continues_sequence ? NULL : calloc(1, sizeof *fresh);
+    if (!item || (!fresh && !batch->continues_sequence)) {
         free(item);
         free(fresh);
         return tmk_nomem(diag);
@@ -156,24 +158,24 @@ enum tmk_status tmk_queue_push(struct tmk_queue *queue, const struct tmk_batch *
     return TMK_OK;
 }
 
-static struct tmk_lane *claim(struct tmk_queue *queue) {
-    struct tmk_lane *lane = queue->first;
-    while (lane && lane->taken)
-        lane = lane->next;
-    if (lane) {
-        lane->taken = true;
+static struct tmk_queued_sequence *claim(struct tmk_queue *queue) {
+    struct tmk_queued_sequence *sequence = queue->first;
+    while (sequence && sequence->taken)
+        sequence = sequence->next;
+    if (sequence) {
+        sequence->taken = true;
         queue->untaken--;
     }
-    return lane;
+    return sequence;
 }
 
 /* Waits until *mine has a batch; false when there is nothing more to wait for. */
-static bool find(struct tmk_queue *queue, struct tmk_lane **mine) {
+static bool find(struct tmk_queue *queue, struct tmk_queued_sequence **mine) {
     for (;;) {
         if (*mine && (*mine)->first)
             return true;
         if (*mine && ((*mine)->over || queue->closed)) {
-            drop_lane(queue, *mine);
+            drop_sequence(queue, *mine);
             *mine = NULL;
         }
         if (!*mine && (*mine = claim(queue)))
@@ -187,7 +189,8 @@ static bool find(struct tmk_queue *queue, struct tmk_lane **mine) {
     }
 }
 
-bool tmk_queue_pop(struct tmk_queue *queue, struct tmk_lane **mine, struct tmk_batch *out) {
+bool tmk_queue_pop(struct tmk_queue *queue, struct tmk_queued_sequence **mine,
+                   struct tmk_batch *out) {
     struct item *item = NULL;
     pthread_mutex_lock(&queue->lock);
     if (find(queue, mine))
@@ -204,8 +207,8 @@ bool tmk_queue_pop(struct tmk_queue *queue, struct tmk_lane **mine, struct tmk_b
 void tmk_queue_close(struct tmk_queue *queue, uint64_t drop_from) {
     pthread_mutex_lock(&queue->lock);
     queue->closed = true;
-    for (struct tmk_lane *lane = queue->first; lane; lane = lane->next)
-        drop_items(queue, lane, drop_from);
+    for (struct tmk_queued_sequence *sequence = queue->first; sequence; sequence = sequence->next)
+        drop_items(queue, sequence, drop_from);
     pthread_cond_broadcast(&queue->filled);
     pthread_cond_broadcast(&queue->emptied);
     pthread_mutex_unlock(&queue->lock);

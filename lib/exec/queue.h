@@ -9,14 +9,14 @@
 #include "exec/run.h"
 
 struct tmk_queue;
-struct tmk_lane; /* a sequence in the queue */
+struct tmk_queued_sequence; /* a sequence in the queue */
 
 /* What may wait in the queue at most, in bytes of inputs, so that no worker is idle while the
  * loader is still in a sequence that another one has. */
 enum { TMK_QUEUE_AHEAD_BYTES = 256 << 20 };
 
 /* Holds up to `size` batches; more, up to TMK_QUEUE_AHEAD_BYTES, while workers wait for a sequence
- * of their own, and `size` of the one that the loader is in, if somebody has it. */
+ * of their own, and `size` of the one that the loader is in, if a worker has it. */
 TMK_NODISCARD enum tmk_status tmk_queue_create(uint32_t size, struct tmk_queue **out,
                                                struct tmk_diag *diag);
 /* Finishes the batches that are still in it. */
@@ -26,9 +26,10 @@ void tmk_queue_destroy(struct tmk_queue **queue);
 TMK_NODISCARD enum tmk_status tmk_queue_push(struct tmk_queue *queue, const struct tmk_batch *batch,
                                              bool *taken, struct tmk_diag *diag);
 /* Waits for a batch, which becomes the caller's: the next one of the sequence *mine or, where that
- * is over, of the earliest that nobody has, which becomes *mine (NULL: none). False, and *mine
+ * is over, of the earliest that no worker has, which becomes *mine (NULL: none). False, and *mine
  * NULL, when the queue is closed and nothing is left for the caller. */
-bool tmk_queue_pop(struct tmk_queue *queue, struct tmk_lane **mine, struct tmk_batch *out);
+bool tmk_queue_pop(struct tmk_queue *queue, struct tmk_queued_sequence **mine,
+                   struct tmk_batch *out);
 /* No more pushes; what is in it from sample `drop_from` on (UINT64_MAX: nothing) is thrown away. */
 void tmk_queue_close(struct tmk_queue *queue, uint64_t drop_from);
 

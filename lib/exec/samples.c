@@ -12,16 +12,16 @@ static enum tmk_status reserve(struct tmk_samples *samples, size_t n, struct tmk
         return TMK_OK;
     size = size < n ? n : size;
     size = size < 64 ? 64 : size;
-    if (!tmk_mul_size(size, sizeof *samples->extent, &bytes))
+    if (!tmk_mul_size(size, sizeof *samples->range, &bytes))
         return tmk_nomem(diag);
     uint64_t *sample = realloc(samples->sample, size * sizeof *sample);
     if (!sample)
         return tmk_nomem(diag);
     samples->sample = sample;
-    struct tmk_extent *extent = realloc(samples->extent, bytes);
-    if (!extent)
+    struct tmk_minmax *range = realloc(samples->range, bytes);
+    if (!range)
         return tmk_nomem(diag);
-    samples->extent = extent;
+    samples->range = range;
     samples->size = size;
     return TMK_OK;
 }
@@ -40,7 +40,7 @@ static size_t lower_bound(const struct tmk_samples *samples, uint64_t sample) {
 }
 
 enum tmk_status tmk_samples_open(struct tmk_samples *samples, uint64_t first, uint64_t n,
-                                 struct tmk_extent **out, struct tmk_diag *diag) {
+                                 struct tmk_minmax **out, struct tmk_diag *diag) {
     size_t at = samples->n && samples->sample[samples->n - 1] >= first ? lower_bound(samples, first)
                                                                        : samples->n;
     size_t total;
@@ -50,7 +50,7 @@ enum tmk_status tmk_samples_open(struct tmk_samples *samples, uint64_t first, ui
         TMK_TRY(reserve(samples, total, diag));
         for (uint64_t i = 0; i < n; i++) {
             samples->sample[at + i] = first + i;
-            samples->extent[at + i] = tmk_extent_empty();
+            samples->range[at + i] = tmk_minmax_empty();
         }
         samples->n = total;
     } else if (total > samples->n || samples->sample[at] != first ||
@@ -58,7 +58,7 @@ enum tmk_status tmk_samples_open(struct tmk_samples *samples, uint64_t first, ui
         return tmk_fail(diag, TMK_ARGUMENT, "samples from %llu on come after later ones",
                         (unsigned long long)first);
     }
-    *out = samples->extent + at;
+    *out = samples->range + at;
     return TMK_OK;
 }
 
@@ -70,12 +70,12 @@ static void interleave(struct tmk_samples *dst, const struct tmk_samples *src, s
         if (a > 0 && dst->sample[a - 1] >= src->sample[b - 1]) {
             bool both = dst->sample[a - 1] == src->sample[b - 1];
             dst->sample[to] = dst->sample[a - 1];
-            dst->extent[to] = dst->extent[--a];
+            dst->range[to] = dst->range[--a];
             if (both)
-                tmk_extent_widen(&dst->extent[to], &src->extent[--b]);
+                tmk_minmax_merge(&dst->range[to], &src->range[--b]);
         } else {
             dst->sample[to] = src->sample[b - 1];
-            dst->extent[to] = src->extent[--b];
+            dst->range[to] = src->range[--b];
         }
     }
 }
@@ -99,11 +99,11 @@ enum tmk_status tmk_samples_merge(struct tmk_samples *dst, const struct tmk_samp
 
 void tmk_samples_clamp(struct tmk_samples *samples, const struct tmk_clamp *clamp) {
     for (size_t i = 0; i < samples->n; i++)
-        tmk_extent_clamp(&samples->extent[i], clamp);
+        tmk_minmax_clamp(&samples->range[i], clamp);
 }
 
 void tmk_samples_finish(struct tmk_samples *samples) {
     free(samples->sample);
-    free(samples->extent);
+    free(samples->range);
     *samples = (struct tmk_samples){0};
 }

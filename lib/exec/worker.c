@@ -34,7 +34,7 @@ void tmk_worker_destroy(struct tmk_worker **slot) {
         return;
     *slot = NULL;
     drop_dynamic(worker);
-    for (uint32_t i = 0; i < TMK_MOST_SCRATCH; i++)
+    for (uint32_t i = 0; i < TMK_MAX_SCRATCH; i++)
         tmk_memory_free(worker->scratch[i].bytes);
     tmk_memory_free(worker->arena);
     tmk_memory_free(worker->step_scratch);
@@ -56,7 +56,7 @@ static bool enlarge(void **bytes, size_t *size, size_t need) {
 
 static void *get_scratch(void *context, size_t bytes) {
     struct tmk_worker *worker = ((struct tmk_step_context *)context)->worker;
-    if (worker->n_scratch == TMK_MOST_SCRATCH)
+    if (worker->n_scratch == TMK_MAX_SCRATCH)
         return NULL;
     struct tmk_scratch_block *block = &worker->scratch[worker->n_scratch];
     if (!enlarge(&block->bytes, &block->size, bytes ? bytes : 1))
@@ -92,10 +92,10 @@ static enum tmk_status lacks_activations(const struct tmk_plan *plan, struct tmk
             step = i;
         }
     if (!largest)
-        return tmk_memory_lacks(diag, bytes, "what one worker has at once");
-    return tmk_memory_lacks(diag, bytes, "what one worker has at once, the largest %s made by %s,",
-                            tmk_shape_text(&largest->shape, text, sizeof text),
-                            tmk_node_label(plan->steps[step].node, label, sizeof label));
+        return tmk_memory_fail(diag, bytes, "what one worker has at once");
+    return tmk_memory_fail(diag, bytes, "what one worker has at once, the largest %s made by %s,",
+                           tmk_shape_text(&largest->shape, text, sizeof text),
+                           tmk_node_label(plan->steps[step].node, label, sizeof label));
 }
 
 static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_plan *plan,
@@ -302,7 +302,7 @@ static enum tmk_status time_step(struct tmk_worker *worker, const struct tmk_pla
 }
 
 void tmk_worker_limit(struct tmk_worker *worker, uint64_t iterations) {
-    worker->most_iterations = iterations ? iterations : TMK_MOST_ITERATIONS;
+    worker->most_iterations = iterations ? iterations : TMK_MAX_ITERATIONS;
 }
 
 void tmk_worker_time(struct tmk_worker *worker, struct tmk_timing *timing) {

@@ -26,8 +26,8 @@ struct tmk_watch {
 
 TMK_NODISCARD enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag);
 /* How often graphs inside nodes may run in one batch, all together; more is TMK_LIMIT. 0, as at the
- * start: TMK_MOST_ITERATIONS. */
-enum { TMK_MOST_ITERATIONS = 10000000 };
+ * start: TMK_MAX_ITERATIONS. */
+enum { TMK_MAX_ITERATIONS = 10000000 };
 void tmk_worker_limit(struct tmk_worker *worker, uint64_t iterations);
 void tmk_worker_destroy(struct tmk_worker **worker);
 

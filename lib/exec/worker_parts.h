@@ -5,7 +5,7 @@
 
 #include "exec/worker.h"
 
-enum { TMK_MOST_SCRATCH = 64 };
+enum { TMK_MAX_SCRATCH = 64 };
 
 struct tmk_scratch_block {
     void *bytes;
@@ -22,7 +22,7 @@ struct tmk_worker {
     void *step_scratch;
     size_t step_scratch_size;
     struct tmk_scratch_block
-        scratch[TMK_MOST_SCRATCH]; /* kept from node to node, in the order asked for */
+        scratch[TMK_MAX_SCRATCH]; /* kept from node to node, in the order asked for */
     uint32_t n_scratch;
     struct tmk_tensor
         *values; /* by value index; arena and constants borrowed, dynamic ones owned */
@@ -42,7 +42,8 @@ enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,
                                 const struct tmk_tensor *inputs, struct tmk_tensor *outputs,
                                 struct tmk_diag *diag);
 
-/* Runs a chain on what was arranged; its values are seen piece by piece. watch NULL: by nobody. */
+/* Runs a chain on what was arranged; its values are seen piece by piece. watch NULL: nothing is
+ * watched. */
 enum tmk_status tmk_worker_chain(struct tmk_worker *worker, const struct tmk_plan_step *step,
                                  const struct tmk_watch *watch, struct tmk_diag *diag);
 

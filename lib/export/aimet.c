@@ -14,7 +14,7 @@ static double first_code(const struct tmk_encoding *e) {
     return tmk_export_is_signed(e) ? -(double)(1u << (tmk_export_bits(e) - 1)) : 0;
 }
 
-static double offset(const struct tmk_encoding *e, uint32_t channel) {
+static double offset_of(const struct tmk_encoding *e, uint32_t channel) {
     return first_code(e) - e->zero_point[channel];
 }
 
@@ -23,7 +23,7 @@ static bool is_weight(const struct tmk_export_row *row) {
 }
 
 /* Activations of one kind in a section, weights in the other: how wide, for quantizer_args. */
-static uint32_t widest(const struct tmk_export_rows *rows, bool weights) {
+static uint32_t max_bits(const struct tmk_export_rows *rows, bool weights) {
     uint32_t bits = 0;
     for (size_t i = 0; i < rows->n; i++)
         if (is_weight(&rows->items[i]) == weights &&
@@ -40,8 +40,8 @@ static struct tmk_json_out quantizer_args(const struct tmk_export_rows *rows) {
             symmetric = symmetric && rows->items[i].encoding->symmetric;
             by_channel = by_channel || rows->items[i].encoding->n > 1;
         }
-    tmk_json_put_u64(&args, "activation_bitwidth", widest(rows, false));
-    tmk_json_put_u64(&args, "param_bitwidth", widest(rows, true));
+    tmk_json_put_u64(&args, "activation_bitwidth", max_bits(rows, false));
+    tmk_json_put_u64(&args, "param_bitwidth", max_bits(rows, true));
     tmk_json_put_text(&args, "dtype", "int");
     tmk_json_put(&args, "is_symmetric", cJSON_CreateBool(symmetric));
     tmk_json_put(&args, "per_channel_quantization", cJSON_CreateBool(by_channel));
@@ -61,9 +61,9 @@ static enum tmk_status put_061(const struct tmk_export_row *row, struct tmk_text
         tmk_json_put_u64(&one, "bitwidth", tmk_export_bits(e));
         tmk_json_put_text(&one, "dtype", "int");
         tmk_json_put_text(&one, "is_symmetric", e->symmetric ? "True" : "False");
-        tmk_json_put_double(&one, "max", (codes + offset(e, i)) * e->scale[i]);
-        tmk_json_put_double(&one, "min", offset(e, i) * e->scale[i]);
-        tmk_json_put_i64(&one, "offset", (int64_t)offset(e, i));
+        tmk_json_put_double(&one, "max", (codes + offset_of(e, i)) * e->scale[i]);
+        tmk_json_put_double(&one, "min", offset_of(e, i) * e->scale[i]);
+        tmk_json_put_i64(&one, "offset", (int64_t)offset_of(e, i));
         tmk_json_put_float(&one, "scale", e->scale[i]);
         tmk_json_put_child(&array, NULL, &one);
     }
@@ -82,7 +82,7 @@ static enum tmk_status put_100(const struct tmk_export_row *row, struct tmk_text
                         offsets = tmk_json_new_array();
     for (uint32_t i = 0; i < e->n; i++) {
         tmk_json_put_float(&scales, NULL, e->scale[i]);
-        tmk_json_put_i64(&offsets, NULL, (int64_t)offset(e, i));
+        tmk_json_put_i64(&offsets, NULL, (int64_t)offset_of(e, i));
     }
     tmk_json_put_text(&one, "name", row->name);
     tmk_json_put_text(&one, "dtype", "INT");
@@ -211,7 +211,8 @@ static const char *why_no_quantizer(const struct tmk_export_job *job, const stru
     return NULL;
 }
 
-static const struct tmk_value *result(const struct tmk_graph *graph, uint32_t id, uint32_t *hint) {
+static const struct tmk_value *find_result(const struct tmk_graph *graph, uint32_t id,
+                                           uint32_t *hint) {
     for (uint32_t i = 0; i < graph->n_values; i++) { /* IDs mostly ascend */
         const struct tmk_value *value = graph->values[(*hint + i) % graph->n_values];
         if (value->profile_id != (int64_t)id || !tmk_value_alive(value))
@@ -230,7 +231,7 @@ static void drop_unquantized(const struct tmk_export_job *job, struct tmk_export
     for (size_t i = 0; i < rows->n; i++) {
         const struct tmk_encoding *e = rows->items[i].encoding;
         const struct tmk_value *value =
-            is_weight(&rows->items[i]) ? NULL : result(job->graph, e->id, &hint);
+            is_weight(&rows->items[i]) ? NULL : find_result(job->graph, e->id, &hint);
         const char *why = value ? why_no_quantizer(job, value, e, is_200) : NULL;
         if (why)
             tmk_export_skip(job, e, why);
@@ -242,7 +243,7 @@ static void drop_unquantized(const struct tmk_export_job *job, struct tmk_export
 
 static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_diag *diag) {
     const char *version = tmk_export_setting(job, "version", "0.6.1");
-    const struct tmk_export_wants wants = {
+    const struct tmk_export_requirements wants = {
         .weights = true, .fused = true, .unfit = tmk_export_unfit_codes};
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};

@@ -11,8 +11,8 @@
 
 /* ---- the result ---- */
 
-static enum tmk_status create(size_t n_a, size_t n_b, struct tmk_diff **out,
-                              struct tmk_diag *diag) {
+static enum tmk_status create_diff(size_t n_a, size_t n_b, struct tmk_diff **out,
+                                   struct tmk_diag *diag) {
     struct tmk_diff *diff = calloc(1, sizeof *diff);
     if (diff) {
         diff->items = calloc(n_a + 1, sizeof *diff->items);
@@ -38,13 +38,13 @@ void tmk_diff_destroy(struct tmk_diff **slot) {
     free(diff);
 }
 
-static double badness(const struct tmk_diff_item *item) {
+static double sort_weight(const struct tmk_diff_item *item) {
     return fmax(item->ranged ? item->range.share : item->change[0] ? 1 : 0, item->distance);
 }
 
 static int worst_first(const void *x, const void *y) {
     const struct tmk_diff_item *a = x, *b = y;
-    const double left = badness(a), right = badness(b);
+    const double left = sort_weight(a), right = sort_weight(b);
     if (left != right)
         return left > right ? -1 : 1;
     if (a->id_a != b->id_a)
@@ -52,7 +52,7 @@ static int worst_first(const void *x, const void *y) {
     return strcmp(a->name, b->name);
 }
 
-static void finish(struct tmk_diff *diff) {
+static void sort_items(struct tmk_diff *diff) {
     qsort(diff->items, diff->n, sizeof *diff->items, worst_first);
 }
 
@@ -74,7 +74,7 @@ static void key_of(const struct tmk_profile_tensor *tensor, bool same_graph, cha
         snprintf(out, KEY, "=%016llx", (unsigned long long)tensor->content);
 }
 
-static bool fill(struct index *index, const struct tmk_profile *profile, bool same_graph) {
+static bool fill_index(struct index *index, const struct tmk_profile *profile, bool same_graph) {
     index->keys = calloc(profile->n_tensors + 1, sizeof *index->keys);
     bool ok = index->keys != NULL;
     for (uint32_t i = 0; ok && i < profile->n_tensors; i++) {
@@ -87,7 +87,7 @@ static bool fill(struct index *index, const struct tmk_profile *profile, bool sa
     return ok;
 }
 
-static void drop(struct index *index) {
+static void drop_index(struct index *index) {
     tmk_map_finish(&index->by_print);
     tmk_map_finish(&index->by_name);
     free(index->keys);
@@ -130,9 +130,9 @@ static enum tmk_status compare_records(const struct tmk_profile_tensor *a,
         return TMK_OK;
     }
     if (a->stats)
-        tmk_stats_facts(a->stats, &x);
+        tmk_stats_quick_summary(a->stats, &x);
     if (b->stats)
-        tmk_stats_facts(b->stats, &y);
+        tmk_stats_quick_summary(b->stats, &y);
     item.change = change_of(a, b, &x, &y);
     if (a->stats && b->stats) {
         TMK_TRY(compare_facts(&x, &y, &item, diag));
@@ -150,7 +150,7 @@ static bool same_graph(const struct tmk_profile *a, const struct tmk_profile *b)
 }
 
 /* Other weights under a name that is there in both are the same value, retrained. */
-static bool alike(const struct tmk_profile_tensor *a, const struct tmk_profile_tensor *b) {
+static bool same_tensor(const struct tmk_profile_tensor *a, const struct tmk_profile_tensor *b) {
     return a->kind != TMK_PROFILE_WEIGHT || a->fingerprint == b->fingerprint;
 }
 
@@ -164,7 +164,7 @@ static enum tmk_status compare_profiles(const struct tmk_profile *a, const struc
         const struct tmk_profile_tensor *other = tmk_map_get(&of_b->by_print, key);
         if (!other && tensor->name[0])
             other = tmk_map_get(&of_b->by_name, tensor->name);
-        if (!other || taken[other - b->tensors] || !alike(tensor, other)) {
+        if (!other || taken[other - b->tensors] || !same_tensor(tensor, other)) {
             diff->only_a[diff->n_only_a++] = tensor->name;
             continue;
         }
@@ -182,15 +182,16 @@ enum tmk_status tmk_diff_profiles(const struct tmk_profile *a, const struct tmk_
     struct tmk_diff *diff = NULL;
     struct index of_b = {0};
     bool *taken = calloc(b->n_tensors + 1, sizeof *taken);
-    enum tmk_status status = taken && fill(&of_b, b, same_graph(a, b)) ? TMK_OK : tmk_nomem(diag);
+    enum tmk_status status =
+        taken && fill_index(&of_b, b, same_graph(a, b)) ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
-        status = create(a->n_tensors, b->n_tensors, &diff, diag);
+        status = create_diff(a->n_tensors, b->n_tensors, &diff, diag);
     if (status == TMK_OK)
         status = compare_profiles(a, b, &of_b, taken, diff, diag);
-    drop(&of_b);
+    drop_index(&of_b);
     free(taken);
     if (status == TMK_OK) {
-        finish(diff);
+        sort_items(diff);
         *out = diff;
     } else {
         tmk_diff_destroy(&diff);
@@ -241,13 +242,13 @@ enum tmk_status tmk_diff_ranges(const struct tmk_ranges *a, const struct tmk_ran
                                 struct tmk_diff **out, struct tmk_diag *diag) {
     struct tmk_diff *diff = NULL;
     struct tmk_map of_b = {0};
-    TMK_TRY(create(a->n, b->n, &diff, diag));
+    TMK_TRY(create_diff(a->n, b->n, &diff, diag));
     enum tmk_status status = compare_entries(a, b, &of_b, diff, diag);
     if (status == TMK_OK)
         status = list_rest(a, b, diff, diag);
     tmk_map_finish(&of_b);
     if (status == TMK_OK) {
-        finish(diff);
+        sort_items(diff);
         *out = diff;
     } else {
         tmk_diff_destroy(&diff);
@@ -255,10 +256,11 @@ enum tmk_status tmk_diff_ranges(const struct tmk_ranges *a, const struct tmk_ran
     return status;
 }
 
-static void take_supply(const struct tmk_profile *a, const struct tmk_ranges *b,
-                        const struct tmk_supply *supply, bool *taken, struct tmk_diff *diff) {
+static void add_coverage(const struct tmk_profile *a, const struct tmk_ranges *b,
+                         const struct tmk_range_coverage *coverage, bool *taken,
+                         struct tmk_diff *diff) {
     for (uint32_t i = 0; i < b->n; i++) {
-        const struct tmk_profile_tensor *record = supply[i].record;
+        const struct tmk_profile_tensor *record = coverage[i].record;
         if (!record) {
             diff->only_b[diff->n_only_b++] = b->items[i].name;
             continue;
@@ -268,8 +270,8 @@ static void take_supply(const struct tmk_profile *a, const struct tmk_ranges *b,
             (struct tmk_diff_item){.name = b->items[i].name,
                                    .id_a = record->id,
                                    .id_b = -1,
-                                   .ranged = supply[i].compared,
-                                   .range = supply[i].difference,
+                                   .ranged = coverage[i].compared,
+                                   .range = coverage[i].difference,
                                    .distance = -1,
                                    .change = record->stats ? "" : "was never seen before"};
     }
@@ -278,22 +280,22 @@ static void take_supply(const struct tmk_profile *a, const struct tmk_ranges *b,
             diff->only_a[diff->n_only_a++] = a->tensors[i].name;
 }
 
-enum tmk_status tmk_diff_supply(const struct tmk_profile *a, const struct tmk_ranges *b,
-                                struct tmk_diff **out, struct tmk_diag *diag) {
+enum tmk_status tmk_diff_coverage(const struct tmk_profile *a, const struct tmk_ranges *b,
+                                  struct tmk_diff **out, struct tmk_diag *diag) {
     struct tmk_diff *diff = NULL;
-    struct tmk_supply *supply = calloc(b->n + 1, sizeof *supply);
+    struct tmk_range_coverage *coverage = calloc(b->n + 1, sizeof *coverage);
     bool *taken = calloc(a->n_tensors + 1, sizeof *taken);
-    enum tmk_status status = supply && taken ? TMK_OK : tmk_nomem(diag);
+    enum tmk_status status = coverage && taken ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
-        status = tmk_ranges_supply(b, a, NULL, supply, diag);
+        status = tmk_ranges_cover(b, a, NULL, coverage, diag);
     if (status == TMK_OK)
-        status = create((size_t)a->n_tensors + b->n, b->n, &diff, diag);
+        status = create_diff((size_t)a->n_tensors + b->n, b->n, &diff, diag);
     if (status == TMK_OK)
-        take_supply(a, b, supply, taken, diff);
-    free(supply);
+        add_coverage(a, b, coverage, taken, diff);
+    free(coverage);
     free(taken);
     if (status == TMK_OK) {
-        finish(diff);
+        sort_items(diff);
         *out = diff;
     } else {
         tmk_diff_destroy(&diff);

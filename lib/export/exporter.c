@@ -9,27 +9,6 @@
 #include "base/diag.h"
 #include "base/file.h"
 
-#define TMK_EXPORTER(symbol) extern const struct tmk_exporter symbol;
-#include "export/list.inc"
-#undef TMK_EXPORTER
-
-const struct tmk_exporter *const *tmk_exporter_list(void) {
-    static const struct tmk_exporter *const rows[] = {
-#define TMK_EXPORTER(symbol) &symbol,
-#include "export/list.inc"
-#undef TMK_EXPORTER
-        NULL,
-    };
-    return rows;
-}
-
-const struct tmk_exporter *tmk_exporter_find(const char *name) {
-    for (const struct tmk_exporter *const *row = tmk_exporter_list(); *row; row++)
-        if (strcmp((*row)->name, name) == 0)
-            return *row;
-    return NULL;
-}
-
 const struct tmk_encoding *tmk_export_encoding(const struct tmk_encodings *encodings,
                                                const struct tmk_node *node, uint32_t at) {
     const struct tmk_value *value = at < node->n_inputs ? node->inputs[at] : NULL;

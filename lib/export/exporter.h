@@ -68,10 +68,6 @@ struct tmk_exporter {
     enum tmk_status (*write)(const struct tmk_export_job *job, struct tmk_diag *diag);
 };
 
-const struct tmk_exporter *tmk_exporter_find(const char *name);
-/* NULL at the end. */
-const struct tmk_exporter *const *tmk_exporter_list(void);
-
 /* The encoding of the node's input number `at`, as the node sees it (nodes without names included);
  * NULL: it stays float, is not there, or is no value of the model. */
 const struct tmk_encoding *tmk_export_encoding(const struct tmk_encodings *encodings,

@@ -42,7 +42,7 @@ static void put_rows(const struct tmk_export_rows *rows, struct tmk_text *out) {
 
 static enum tmk_status write_glow(const struct tmk_export_job *job, struct tmk_diag *diag) {
     const char *hash = tmk_export_setting(job, "hash", "0x0000000000000000");
-    const struct tmk_export_wants wants = {0};
+    const struct tmk_export_requirements wants = {0};
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};
     if (!is_hash(hash))

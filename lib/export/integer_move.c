@@ -73,8 +73,11 @@ static enum tmk_status same_of_codes(struct tmk_integer *g, struct tmk_node *nod
         inputs[i] = node->inputs[i];
     for (uint32_t i = 0; i < node->n_outputs; i++)
         names[i] = node->outputs[i] ? node->outputs[i]->name : NULL;
-    TMK_TRY(tmk_graph_add_node(g->graph, g->at, node->domain, node->op, node->name, node->version,
-                               inputs, node->n_inputs, names, node->n_outputs, out, g->diag));
+    TMK_TRY(tmk_graph_add_node(g->graph, g->at,
+                               &(struct tmk_node_spec){node->domain, node->op, node->name,
+                                                       node->version, inputs, node->n_inputs, names,
+                                                       node->n_outputs},
+                               out, g->diag));
     TMK_TRY(tmk_node_copy_attrs(*out, node, NULL, g->diag));
     return tmk_ptrmap_put(&g->settled, *out, *out) ? TMK_OK : tmk_nomem(g->diag);
 }

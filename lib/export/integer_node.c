@@ -24,8 +24,10 @@ enum tmk_status tmk_integer_node(struct tmk_integer *g, const char *domain, cons
                                  struct tmk_node **out) {
     char text[NAME];
     const char *const outputs[] = {join(text, name, suffix)};
-    TMK_TRY(tmk_graph_add_node(g->graph, g->at, domain, op, text, version, inputs, n_inputs,
-                               outputs, 1, out, g->diag));
+    TMK_TRY(tmk_graph_add_node(
+        g->graph, g->at,
+        &(struct tmk_node_spec){domain, op, text, version, inputs, n_inputs, outputs, 1}, out,
+        g->diag));
     return tmk_ptrmap_put(&g->settled, *out, *out) ? TMK_OK : tmk_nomem(g->diag);
 }
 

@@ -37,7 +37,7 @@ static bool goes_by_activation(const struct tmk_encodings *encodings,
 }
 
 /* The constant that a node adds to its input number `input`; NULL: it does something else. */
-static const struct tmk_value *added(const struct tmk_node *node, uint32_t input) {
+static const struct tmk_value *added_bias(const struct tmk_node *node, uint32_t input) {
     if (!tmk_node_is(node, TMK_DOMAIN_ONNX, "Add"))
         return NULL;
     return tmk_export_constant(node->inputs[1 - input]) ? node->inputs[1 - input] : NULL;
@@ -49,7 +49,7 @@ static void go_behind(const struct tmk_encodings *encodings, struct tmk_export_l
     const struct tmk_value *value = layer->output;
     while (value->n_uses == 1 && !value->n_graph_outputs && goes_by_activation(encodings, value)) {
         const struct tmk_use *use = &value->uses[0];
-        const struct tmk_value *bias = layer->bias ? NULL : added(use->node, use->input);
+        const struct tmk_value *bias = layer->bias ? NULL : added_bias(use->node, use->input);
         bool activation = use->input == 0 && (tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Relu") ||
                                               tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Clip"));
         if (!bias && !activation)

@@ -26,7 +26,8 @@ struct tmk_export_counts {
 /* ---- what the writer says ---- */
 
 /* The encoding's number among those given; false: it is none of them. */
-static bool find(const struct tmk_export_job *job, const struct tmk_encoding *e, uint32_t *out) {
+static bool find_source(const struct tmk_export_job *job, const struct tmk_encoding *e,
+                        uint32_t *out) {
     const struct tmk_export_counts *counts = job->counts;
     const uintptr_t first = counts ? (uintptr_t)counts->held.items : 0;
     if (!counts || (uintptr_t)e < first ||
@@ -38,14 +39,14 @@ static bool find(const struct tmk_export_job *job, const struct tmk_encoding *e,
 
 void tmk_export_wrote(const struct tmk_export_job *job, const struct tmk_encoding *e) {
     uint32_t at;
-    if (find(job, e, &at))
+    if (find_source(job, e, &at))
         job->counts->written[at] = true;
 }
 
 void tmk_export_skip(const struct tmk_export_job *job, const struct tmk_encoding *e,
                      const char *why) {
     uint32_t at;
-    if (!find(job, e, &at))
+    if (!find_source(job, e, &at))
         return;
     job->counts->written[at] = false;
     job->counts->why[at] = tmk_arena_strdup(&job->counts->arena, why);
@@ -53,7 +54,7 @@ void tmk_export_skip(const struct tmk_export_job *job, const struct tmk_encoding
 
 bool tmk_export_is_written(const struct tmk_export_job *job, const struct tmk_encoding *e) {
     uint32_t at;
-    return find(job, e, &at) && job->counts->written[at];
+    return find_source(job, e, &at) && job->counts->written[at];
 }
 
 static uint32_t count_written(const struct tmk_export_job *job, uint32_t n) {
@@ -63,8 +64,8 @@ static uint32_t count_written(const struct tmk_export_job *job, uint32_t n) {
     return written;
 }
 
-static enum tmk_status nothing(const struct tmk_encodings *given,
-                               const struct tmk_export_counts *counts, struct tmk_diag *diag) {
+static enum tmk_status fail_nothing(const struct tmk_encodings *given,
+                                    const struct tmk_export_counts *counts, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < given->n_items; i++)
         if (counts->why[i])
             return tmk_fail(diag, TMK_NOTFOUND,
@@ -78,7 +79,7 @@ static enum tmk_status nothing(const struct tmk_encodings *given,
 enum tmk_status tmk_export_ready(const struct tmk_export_job *job, struct tmk_diag *diag) {
     if (!job->counts || count_written(job, job->given->n_items))
         return TMK_OK;
-    return nothing(job->given, job->counts, diag);
+    return fail_nothing(job->given, job->counts, diag);
 }
 
 /* ---- what the consumer can hold ---- */
@@ -135,8 +136,9 @@ static bool keeps_channels(const struct tmk_exporter *row, const struct tmk_expo
            strcmp(tmk_export_setting(job, "activations", "tensor"), "channel") == 0;
 }
 
-static enum tmk_status hold(const struct tmk_exporter *row, const struct tmk_export_job *job,
-                            uint32_t at, struct tmk_export_counts *counts, struct tmk_diag *diag) {
+static enum tmk_status hold_layer(const struct tmk_exporter *row, const struct tmk_export_job *job,
+                                  uint32_t at, struct tmk_export_counts *counts,
+                                  struct tmk_diag *diag) {
     const struct tmk_encoding *e = &job->encodings->items[at];
     const uint32_t types = e->role == TMK_ENCODING_BIAS     ? 0
                            : e->role == TMK_ENCODING_WEIGHT ? row->limits.weights
@@ -158,8 +160,8 @@ static enum tmk_status hold(const struct tmk_exporter *row, const struct tmk_exp
     return join_channels(held, &counts->arena, diag);
 }
 
-static enum tmk_status begin(const struct tmk_exporter *row, const struct tmk_export_job *job,
-                             struct tmk_export_counts *out, struct tmk_diag *diag) {
+static enum tmk_status begin_copy(const struct tmk_exporter *row, const struct tmk_export_job *job,
+                                  struct tmk_export_counts *out, struct tmk_diag *diag) {
     const uint32_t n = job->encodings->n_items;
     out->held = *job->encodings;
     out->held.n_items = 0;
@@ -170,8 +172,8 @@ static enum tmk_status begin(const struct tmk_exporter *row, const struct tmk_ex
     if (!out->held.items || !out->given || !out->why || !out->written)
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < n; i++)
-        TMK_TRY(hold(row, job, i, out, diag));
-    return n && !out->held.n_items ? nothing(job->encodings, out, diag) : TMK_OK;
+        TMK_TRY(hold_layer(row, job, i, out, diag));
+    return n && !out->held.n_items ? fail_nothing(job->encodings, out, diag) : TMK_OK;
 }
 
 /* ---- all together ---- */
@@ -205,7 +207,7 @@ enum tmk_status tmk_export_run(const struct tmk_exporter *row, const struct tmk_
                                struct tmk_diag *diag) {
     struct tmk_export_counts counts = {0};
     struct tmk_export_job job = *asked;
-    enum tmk_status status = begin(row, asked, &counts, diag);
+    enum tmk_status status = begin_copy(row, asked, &counts, diag);
     job.encodings = &counts.held;
     job.given = asked->encodings;
     job.counts = &counts;

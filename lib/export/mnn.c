@@ -12,7 +12,8 @@ static int64_t zero_point(const struct tmk_encoding *e) {
     return e->zero_point[0] - (tmk_export_is_signed(e) ? 0 : MIDDLE);
 }
 
-static struct tmk_json_out tensor(const char *name, const struct tmk_encoding *e, bool weight) {
+static struct tmk_json_out tensor_object(const char *name, const struct tmk_encoding *e,
+                                         bool weight) {
     struct tmk_json_out array = tmk_json_new_array(), one = tmk_json_new_object(),
                         scales = tmk_json_new_array();
     int64_t zero = zero_point(e);
@@ -29,7 +30,7 @@ static struct tmk_json_out tensor(const char *name, const struct tmk_encoding *e
     return array;
 }
 
-static const char *unfit(const struct tmk_export_layer *layer, const char *const names[3]) {
+static const char *unfit_reason(const struct tmk_export_layer *layer, const char *const names[3]) {
     const struct tmk_encoding *all[] = {layer->in, layer->by, layer->out};
     for (int i = 0; i < 3; i++) {
         if (!all[i])
@@ -48,9 +49,9 @@ static const char *unfit(const struct tmk_export_layer *layer, const char *const
 static enum tmk_status put_layer(const struct tmk_export_layer *layer, const char *const names[3],
                                  struct tmk_text *out, struct tmk_diag *diag) {
     struct tmk_json_out one = tmk_json_new_object();
-    struct tmk_json_out input = tensor(names[0], layer->in, false),
-                        weight = tensor(names[1], layer->by, true),
-                        output = tensor(names[2], layer->out, false);
+    struct tmk_json_out input = tensor_object(names[0], layer->in, false),
+                        weight = tensor_object(names[1], layer->by, true),
+                        output = tensor_object(names[2], layer->out, false);
     tmk_json_put_child(&one, "input", &input);
     tmk_json_put_child(&one, "weight", &weight);
     tmk_json_put_child(&one, "output", &output);
@@ -69,7 +70,7 @@ static enum tmk_status put_layers(const struct tmk_export_job *job,
         const char *names[3];
         for (int k = 0; k < 3; k++)
             names[k] = tmk_export_name(job, (uint32_t)values[k]->profile_id, values[k]->name);
-        const char *why = unfit(layer, names);
+        const char *why = unfit_reason(layer, names);
         if (why) {
             tmk_export_layer_skip(job, layer, why);
             continue;

@@ -20,7 +20,7 @@ struct reading {
     struct tmk_diag *diag;
 };
 
-static enum tmk_status know(struct reading *r, const char *key, const uint32_t *id) {
+static enum tmk_status know_key(struct reading *r, const char *key, const uint32_t *id) {
     if (!key[0] || tmk_map_get(&r->ids, key))
         return TMK_OK;
     return tmk_map_put(&r->ids, key, (void *)id) ? TMK_OK : tmk_nomem(r->diag);
@@ -30,7 +30,7 @@ static enum tmk_status know_id(struct reading *r, const uint32_t *id) {
     char text[16];
     snprintf(text, sizeof text, "p%u", *id);
     const char *key = tmk_arena_strdup(&r->names->arena, text);
-    return key ? know(r, key, id) : tmk_nomem(r->diag);
+    return key ? know_key(r, key, id) : tmk_nomem(r->diag);
 }
 
 static enum tmk_status know_all(struct reading *r) {
@@ -40,13 +40,13 @@ static enum tmk_status know_all(struct reading *r) {
     for (uint32_t i = 0; i < e->n_left; i++)
         TMK_TRY(know_id(r, &e->left[i].id));
     for (uint32_t i = 0; i < e->n_items; i++)
-        TMK_TRY(know(r, e->items[i].name, &e->items[i].id));
+        TMK_TRY(know_key(r, e->items[i].name, &e->items[i].id));
     for (uint32_t i = 0; i < e->n_left; i++)
-        TMK_TRY(know(r, e->left[i].name, &e->left[i].id));
+        TMK_TRY(know_key(r, e->left[i].name, &e->left[i].id));
     return TMK_OK;
 }
 
-static enum tmk_status add(struct reading *r, uint32_t id, uint32_t order, const cJSON *item) {
+static enum tmk_status add_name(struct reading *r, uint32_t id, uint32_t order, const cJSON *item) {
     struct tmk_export_names *names = r->names;
     if (!cJSON_IsString(item) || !item->valuestring[0])
         return tmk_fail(r->diag, TMK_FORMAT, "p%u: a name, or an array of names, was expected", id);
@@ -71,8 +71,8 @@ static enum tmk_status add_member(struct reading *r, const cJSON *member) {
         return TMK_OK;
     }
     if (!cJSON_IsArray(member))
-        return add(r, *id, 0, member);
-    cJSON_ArrayForEach(item, member) TMK_TRY(add(r, *id, order++, item));
+        return add_name(r, *id, 0, member);
+    cJSON_ArrayForEach(item, member) TMK_TRY(add_name(r, *id, order++, item));
     return TMK_OK;
 }
 
@@ -115,7 +115,7 @@ enum tmk_status tmk_export_names_read(const char *path, const struct tmk_encodin
     if (status == TMK_OK)
         status = read_members(&r, object);
     cJSON_Delete(object);
-    tmk_memory_give(held);
+    tmk_memory_uncharge(held);
     tmk_buf_unref(&file);
     tmk_map_finish(&r.ids);
     tmk_map_finish(&r.taken);

@@ -26,7 +26,7 @@ struct writing {
 };
 
 /* Round half away from zero, as ncnn does. */
-static signed char code(float real) {
+static signed char int8_code(float real) {
     return (signed char)fmaxf(-127, fminf(127, roundf(real)));
 }
 
@@ -41,7 +41,7 @@ static void put_codes(struct writing *w, const float *weights, uint64_t count,
     uint64_t each = count / scales->n;
     put_bytes(w, &tag, sizeof tag);
     for (uint64_t i = 0; i < count; i++) {
-        signed char q = code(weights[i] * scales->weights[i / each]);
+        signed char q = int8_code(weights[i] * scales->weights[i / each]);
         put_bytes(w, &q, 1);
     }
     put_bytes(w, zeros, (size_t)(-count & 3));
@@ -75,8 +75,8 @@ static void put_as_it_is(struct writing *w, const struct tmk_ncnn_layer *layer) 
 }
 
 /* Not the layer that we know by this name: NULL, or why. */
-static const char *differs(const struct tmk_ncnn_layer *theirs,
-                           const struct tmk_export_layer *ours) {
+static const char *difference_of(const struct tmk_ncnn_layer *theirs,
+                                 const struct tmk_export_layer *ours) {
     bool grouped = strcmp(theirs->type, "ConvolutionDepthWise") == 0;
     if (tmk_tensor_count(tmk_export_constant(ours->weight)) != theirs->weights)
         return "ncnn's layer has another number of weights";
@@ -86,7 +86,7 @@ static const char *differs(const struct tmk_ncnn_layer *theirs,
 static enum tmk_status put_layer(struct writing *w, const struct tmk_ncnn_layer *layer) {
     const struct tmk_export_layer *ours =
         layer->quantizable && layer->top ? tmk_map_get(&w->by_blob, layer->top) : NULL;
-    const char *why = ours ? differs(layer, ours) : NULL;
+    const char *why = ours ? difference_of(layer, ours) : NULL;
     struct tmk_ncnn_scales scales;
     if (ours && !why)
         why = tmk_ncnn_unfit(ours);

@@ -66,7 +66,7 @@ struct reading {
     struct tmk_diag *diag;
 };
 
-static enum tmk_status wrong(const struct reading *r, const char *what) {
+static enum tmk_status fail_line(const struct reading *r, const char *what) {
     return tmk_fail(r->diag, TMK_FORMAT, "line %zu: %s", r->line, what);
 }
 
@@ -94,7 +94,7 @@ static char *next_word(char **at) {
     return word;
 }
 
-static bool whole(const char *text, int64_t *out) {
+static bool parse_whole(const char *text, int64_t *out) {
     char *stop;
     long long number = strtoll(text, &stop, 10);
     *out = number;
@@ -117,14 +117,15 @@ static void read_keys(char *words, struct keys *out) {
         if (!equals)
             continue;
         *equals = '\0';
-        if (whole(word, &key) && key >= 0 && key < MOST_KEYS && whole(equals + 1, &value)) {
+        if (parse_whole(word, &key) && key >= 0 && key < MOST_KEYS &&
+            parse_whole(equals + 1, &value)) {
             out->value[key] = value;
             out->given[key] = true;
         }
     }
 }
 
-static bool take(struct reading *r, size_t bytes) {
+static bool take_bytes(struct reading *r, size_t bytes) {
     size_t all;
     if (!tmk_add_size(r->used, bytes, &all) || all > tmk_buf_size(r->model->bin))
         return false;
@@ -136,7 +137,7 @@ static bool take(struct reading *r, size_t bytes) {
 static bool take_tagged(struct reading *r, uint64_t count, uint32_t *tag) {
     const unsigned char *bytes = tmk_buf_data(r->model->bin);
     size_t at = r->used, size;
-    if (!take(r, sizeof *tag))
+    if (!take_bytes(r, sizeof *tag))
         return false;
     memcpy(tag, bytes + at, sizeof *tag);
     bool four = *tag == 0 || *tag == TAG_FLOAT32;
@@ -149,15 +150,15 @@ static bool take_tagged(struct reading *r, uint64_t count, uint32_t *tag) {
                       &size) ||
         !tmk_add_size(size, 3, &size))
         return false;
-    return take(r, size & ~(size_t)3);
+    return take_bytes(r, size & ~(size_t)3);
 }
 
 static bool take_plain(struct reading *r, uint64_t count) {
     size_t size;
-    return tmk_mul_size((size_t)count, 4, &size) && take(r, size);
+    return tmk_mul_size((size_t)count, 4, &size) && take_bytes(r, size);
 }
 
-static enum tmk_status missing(const struct reading *r, const struct tmk_ncnn_layer *layer) {
+static enum tmk_status fail_missing(const struct reading *r, const struct tmk_ncnn_layer *layer) {
     return tmk_fail(r->diag, TMK_FORMAT,
                     "line %zu: '%s' keeps more than the .bin holds, or it is in a form that is not "
                     "known",
@@ -175,11 +176,11 @@ static enum tmk_status take_kind(struct reading *r, const struct kept *kind,
     if (flag && !tmk_mul_i64(keys->value[kind->plain], kind->times, &numbers))
         numbers = -1;
     if (weights < 0 || numbers < 0)
-        return wrong(r, "a number of weights is negative");
+        return fail_line(r, "a number of weights is negative");
     if (kind->tagged != NONE && !take_tagged(r, (uint64_t)weights, &tag))
-        return missing(r, layer);
+        return fail_missing(r, layer);
     if (!take_plain(r, (uint64_t)numbers))
-        return missing(r, layer);
+        return fail_missing(r, layer);
     layer->weights = (uint64_t)weights;
     layer->bias = (uint64_t)numbers;
     layer->quantizable = kind->quantizable && tag != TAG_INT8 && !keys->given[8];
@@ -197,12 +198,12 @@ static enum tmk_status take_memory(struct reading *r, const struct keys *keys,
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
         int64_t dim = keys->value[dims[i]];
         if (dim && (dim < 0 || !tmk_mul_i64(count, dim, &count)))
-            return wrong(r, "a dimension is not valid");
+            return fail_line(r, "a dimension is not valid");
     }
     bool tagged = keys->given[21] && keys->value[21] == 0;
     uint32_t tag;
     if (tagged ? !take_tagged(r, (uint64_t)count, &tag) : !take_plain(r, (uint64_t)count))
-        return missing(r, layer);
+        return fail_missing(r, layer);
     return TMK_OK;
 }
 
@@ -215,7 +216,7 @@ static enum tmk_status take_scale(struct reading *r, const struct keys *keys,
         return TMK_OK;
     if (count < 0 || count > INT32_MAX ||
         !take_plain(r, (uint64_t)count * (keys->value[1] ? 2 : 1)))
-        return missing(r, layer);
+        return fail_missing(r, layer);
     return TMK_OK;
 }
 
@@ -248,16 +249,16 @@ static enum tmk_status read_layer(struct reading *r, const char *line, size_t le
         return tmk_nomem(r->diag);
     layer.type = next_word(&words);
     layer.name = next_word(&words);
-    if (!whole(next_word(&words), &inputs) || !whole(next_word(&words), &outputs) || inputs < 0 ||
-        outputs < 0)
-        return wrong(r, "TYPE NAME and two counts were expected");
+    if (!parse_whole(next_word(&words), &inputs) || !parse_whole(next_word(&words), &outputs) ||
+        inputs < 0 || outputs < 0)
+        return fail_line(r, "TYPE NAME and two counts were expected");
     for (int64_t i = 0; i < inputs; i++)
         if (!*next_word(&words))
-            return wrong(r, "there are fewer blobs than it says");
+            return fail_line(r, "there are fewer blobs than it says");
     for (int64_t i = 0; i < outputs; i++) {
         const char *blob = next_word(&words);
         if (!*blob)
-            return wrong(r, "there are fewer blobs than it says");
+            return fail_line(r, "there are fewer blobs than it says");
         layer.top = i ? layer.top : blob;
     }
     read_keys(words, &keys);
@@ -286,22 +287,22 @@ static enum tmk_status read_param(struct reading *r, const struct tmk_buf *file)
     char number[32] = "";
     if (next_line(r, &line, &len) && len < sizeof number)
         memcpy(number, line, len);
-    if (!whole(number, &magic) || magic != MAGIC)
-        return wrong(r, "7767517 was expected: it is no .param of ncnn");
+    if (!parse_whole(number, &magic) || magic != MAGIC)
+        return fail_line(r, "7767517 was expected: it is no .param of ncnn");
     if (!next_line(r, &line, &len))
-        return wrong(r, "two counts were expected");
+        return fail_line(r, "two counts were expected");
     char *counts = tmk_arena_strndup(&model->arena, line, len);
     if (!counts)
         return tmk_nomem(r->diag);
     words = next_word(&counts);
-    if (!whole(words, &counted))
-        return wrong(r, "two counts were expected");
+    if (!parse_whole(words, &counted))
+        return fail_line(r, "two counts were expected");
     model->head = text;
     model->head_len = (size_t)(r->at - text);
     while (next_line(r, &line, &len))
         TMK_TRY(read_layer(r, line, len));
     if ((uint64_t)counted != model->n)
-        return wrong(r, "there are not as many layers as it says");
+        return fail_line(r, "there are not as many layers as it says");
     if (r->used != tmk_buf_size(model->bin))
         return tmk_fail(r->diag, TMK_FORMAT,
                         "its layers keep %zu bytes, and the .bin beside it has %zu", r->used,

@@ -254,7 +254,7 @@ static enum tmk_status read_template(struct writing *w) {
 
 static enum tmk_status write_openvino(const struct tmk_export_job *job, struct tmk_diag *diag) {
     struct writing w = {.job = job, .diag = diag};
-    const struct tmk_export_wants wants = {
+    const struct tmk_export_requirements wants = {
         .weights = true, .fused = true, .unfit = tmk_export_unfit_codes};
     struct tmk_text xml = {0};
     enum tmk_status status = read_template(&w);

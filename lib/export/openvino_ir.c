@@ -19,13 +19,13 @@ struct reading {
     struct tmk_diag *diag;
 };
 
-static size_t place(const struct reading *r, const char *at) {
+static size_t line_of(const struct reading *r, const char *at) {
     return (size_t)(at - r->xml.begin);
 }
 
-static enum tmk_status wrong(const struct reading *r, const struct tmk_xml_tag *tag,
-                             const char *what) {
-    return tmk_fail(r->diag, TMK_FORMAT, "byte %zu: %s was expected", place(r, tag->begin), what);
+static enum tmk_status fail_tag(const struct reading *r, const struct tmk_xml_tag *tag,
+                                const char *what) {
+    return tmk_fail(r->diag, TMK_FORMAT, "byte %zu: %s was expected", line_of(r, tag->begin), what);
 }
 
 static bool get_number(const struct tmk_xml_tag *tag, const char *name, uint64_t *out) {
@@ -61,7 +61,7 @@ static enum tmk_status add_layer(struct reading *r, const struct tmk_xml_tag *ta
     if (!grown || !layer.type || !layer.name)
         return tmk_nomem(r->diag);
     if (!get_number(tag, "id", &layer.id))
-        return wrong(r, tag, "the id of a layer");
+        return fail_tag(r, tag, "the id of a layer");
     if (layer.id >= ir->next_id)
         ir->next_id = layer.id + 1;
     ir->layers[ir->n_layers++] = layer;
@@ -79,16 +79,16 @@ static enum tmk_status add_port(struct reading *r, const struct tmk_xml_tag *tag
     if (!grown || !port.names)
         return tmk_nomem(r->diag);
     if (!get_number(tag, "id", &port.id))
-        return wrong(r, tag, "the id of a port");
+        return fail_tag(r, tag, "the id of a port");
     port.is_float32 =
         tmk_xml_raw(tag, "precision", &raw, &len) && len == 4 && memcmp(raw, "FP32", 4) == 0;
     if (tmk_xml_raw(tag, "names", &raw, &len)) {
-        size_t begin = place(r, raw) - 1;
-        while (begin > place(r, tag->begin) && r->xml.begin[begin] != ' ')
+        size_t begin = line_of(r, raw) - 1;
+        while (begin > line_of(r, tag->begin) && r->xml.begin[begin] != ' ')
             begin--;
-        port.attr = (struct tmk_ir_span){begin, place(r, raw) + len + 1};
+        port.attr = (struct tmk_ir_span){begin, line_of(r, raw) + len + 1};
     }
-    port.dims.begin = port.dims.end = place(r, tag->end);
+    port.dims.begin = port.dims.end = line_of(r, tag->end);
     ir->ports[ir->n_ports++] = port;
     r->in_port = !tag->closes;
     return TMK_OK;
@@ -98,22 +98,22 @@ static enum tmk_status add_dim(struct reading *r, const struct tmk_xml_tag *tag)
     struct tmk_shape *shape = &r->ir->ports[r->ir->n_ports - 1].shape;
     char *end;
     if (shape->rank == TMK_MAX_RANK)
-        return wrong(r, tag, "a shape of fewer dimensions");
+        return fail_tag(r, tag, "a shape of fewer dimensions");
     shape->dim[shape->rank++] = strtoll(tag->end, &end, 10);
-    return *end == '<' ? TMK_OK : wrong(r, tag, "a dimension");
+    return *end == '<' ? TMK_OK : fail_tag(r, tag, "a dimension");
 }
 
 static enum tmk_status add_edge(struct reading *r, const struct tmk_xml_tag *tag) {
     struct tmk_ir *ir = r->ir;
     struct tmk_ir_edge *grown = tmk_grown(ir->edges, ir->n_edges, &r->edges_size, sizeof *grown);
-    struct tmk_ir_edge edge = {.tag = {place(r, tag->begin), place(r, tag->end)}};
+    struct tmk_ir_edge edge = {.tag = {line_of(r, tag->begin), line_of(r, tag->end)}};
     if (!grown)
         return tmk_nomem(r->diag);
     ir->edges = grown;
     if (!get_number(tag, "from-layer", &edge.from_layer) ||
         !get_number(tag, "from-port", &edge.from_port) ||
         !get_number(tag, "to-layer", &edge.to_layer) || !get_number(tag, "to-port", &edge.to_port))
-        return wrong(r, tag, "an edge from a port to a port");
+        return fail_tag(r, tag, "an edge from a port to a port");
     ir->edges[ir->n_edges++] = edge;
     return TMK_OK;
 }
@@ -123,18 +123,18 @@ static void see_section(struct reading *r, const struct tmk_xml_tag *tag) {
     if (tmk_xml_is(tag, "layers")) {
         r->in_layers = opens;
         r->seen_layers = true;
-        r->ir->layers_end = place(r, tag->begin);
+        r->ir->layers_end = line_of(r, tag->begin);
     } else if (tmk_xml_is(tag, "edges")) {
         r->in_edges = opens;
         r->seen_edges = true;
-        r->ir->edges_end = place(r, tag->begin);
+        r->ir->edges_end = line_of(r, tag->begin);
     }
 }
 
-static enum tmk_status see(struct reading *r, const struct tmk_xml_tag *tag) {
+static enum tmk_status read_tag(struct reading *r, const struct tmk_xml_tag *tag) {
     int depth = r->xml.depth;
     if (depth == NET && tag->opens && !tmk_xml_is(tag, "net"))
-        return wrong(r, tag, "<net>");
+        return fail_tag(r, tag, "<net>");
     if (depth == SECTION)
         see_section(r, tag);
     if (depth == ENTRY && r->in_layers && tag->opens && tmk_xml_is(tag, "layer"))
@@ -144,9 +144,9 @@ static enum tmk_status see(struct reading *r, const struct tmk_xml_tag *tag) {
     if (depth == SIDE && r->in_layers && tmk_xml_is(tag, "output"))
         r->in_output = tag->opens && !tag->closes;
     if (depth == PORT && r->in_output && tag->opens && tmk_xml_is(tag, "port"))
-        return r->ir->n_layers ? add_port(r, tag) : wrong(r, tag, "a layer");
+        return r->ir->n_layers ? add_port(r, tag) : fail_tag(r, tag, "a layer");
     if (depth == PORT && r->in_port && tag->closes && !tag->opens) {
-        r->ir->ports[r->ir->n_ports - 1].dims.end = place(r, tag->begin);
+        r->ir->ports[r->ir->n_ports - 1].dims.end = line_of(r, tag->begin);
         r->in_port = false;
     }
     if (depth == DIM && r->in_port && tag->opens && tmk_xml_is(tag, "dim"))
@@ -158,7 +158,7 @@ static enum tmk_status read_all(struct reading *r) {
     struct tmk_xml_tag tag;
     enum tmk_status status;
     while ((status = tmk_xml_next(&r->xml, &tag, r->diag)) == TMK_OK)
-        TMK_TRY(see(r, &tag));
+        TMK_TRY(read_tag(r, &tag));
     if (status != TMK_NOTFOUND)
         return status;
     if (!r->seen_layers || !r->seen_edges)

@@ -397,8 +397,10 @@ static enum tmk_status make_again(struct step *s, int32_t since, struct tmk_node
             inputs[n] = old->inputs[n];
         for (uint32_t i = 0; i < s->n_outputs; i++)
             names[i] = old->outputs[i] ? old->outputs[i]->name : NULL;
-        status = tmk_graph_add_node(old->graph, old, old->domain, s->op, old->name, since, inputs,
-                                    n, names, s->n_outputs, &made, s->diag);
+        status = tmk_graph_add_node(old->graph, old,
+                                    &(struct tmk_node_spec){old->domain, s->op, old->name, since,
+                                                            inputs, n, names, s->n_outputs},
+                                    &made, s->diag);
     }
     free(inputs);
     free(names);

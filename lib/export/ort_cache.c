@@ -501,7 +501,7 @@ static enum tmk_status write_rows(const struct tmk_export_job *job, const struct
 }
 
 static enum tmk_status write_ort_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    static const struct tmk_export_wants wants = {0};
+    static const struct tmk_export_requirements wants = {0};
     struct tmk_graph *typed = NULL;
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};

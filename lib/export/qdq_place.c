@@ -109,11 +109,14 @@ static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *n
     const bool microsoft = q->options->microsoft;
     if (!name || !result)
         return tmk_nomem(q->diag);
-    TMK_TRY(tmk_graph_add_node(q->graph, NULL, microsoft ? MICROSOFT : TMK_DOMAIN_ONNX, op, name,
-                               microsoft       ? 1
-                               : opset > least ? opset
-                                               : least,
-                               inputs, 3, &result, 1, &node, q->diag));
+    TMK_TRY(tmk_graph_add_node(q->graph, NULL,
+                               &(struct tmk_node_spec){microsoft ? MICROSOFT : TMK_DOMAIN_ONNX, op,
+                                                       name,
+                                                       microsoft       ? 1
+                                                       : opset > least ? opset
+                                                                       : least,
+                                                       inputs, 3, &result, 1},
+                               &node, q->diag));
     if (axis >= 0) {
         const struct tmk_attr attr = {.name = "axis", .kind = TMK_ATTR_INT, .n = 1, .i = axis};
         TMK_TRY(tmk_node_set_attr(node, &attr, q->diag));

@@ -154,9 +154,11 @@ static enum tmk_status join(struct tmk_qdq *q, struct tmk_node *product, struct 
     struct tmk_node *made = NULL;
     TMK_TRY(flat_bias(q, bias, e, &flat));
     struct tmk_value *inputs[] = {product->inputs[0], product->inputs[1], flat};
-    TMK_TRY(tmk_graph_add_node(q->graph, product, TMK_DOMAIN_ONNX, conv ? "Conv" : "Gemm",
-                               product->name, product->version, inputs, 3,
-                               (const char *const[]){sum->name}, 1, &made, q->diag));
+    TMK_TRY(tmk_graph_add_node(q->graph, product,
+                               &(struct tmk_node_spec){TMK_DOMAIN_ONNX, conv ? "Conv" : "Gemm",
+                                                       product->name, product->version, inputs, 3,
+                                                       (const char *const[]){sum->name}, 1},
+                               &made, q->diag));
     TMK_TRY(tmk_node_copy_attrs(made, product, NULL, q->diag));
     TMK_TRY(tmk_value_set_type(made->outputs[0], &sum->type, q->diag));
     TMK_TRY(tmk_value_replace(sum, made->outputs[0], NULL, true, q->diag));

@@ -1,18 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quark: AMD Quark's ranges (FORMATS 3.8). */
+/* quark: AMD Quark's ranges (FORMATS 3.8). Quark wants one of every tensor that it quantizes, so
+ * that values without an encoding get the range that was observed. */
+#include <math.h>
+
+#include "base/diag.h"
 #include "export/rows.h"
 
-static enum tmk_status put_quark(const struct tmk_export_row *row, struct tmk_text *out,
-                                 struct tmk_diag *diag) {
-    enum tmk_status status = tmk_export_quote(out, row->name, diag);
-    tmk_export_put_range(row->encoding, ":[", ",", "]", out);
+static enum tmk_status put_range(const char *name, float low, float high, bool first,
+                                 struct tmk_text *out, struct tmk_diag *diag) {
+    tmk_text_puts(out, first ? "" : ",\n");
+    enum tmk_status status = tmk_export_quote(out, name, diag);
+    tmk_text_puts(out, ":[");
+    tmk_json_float_text(out, low);
+    tmk_text_puts(out, ",");
+    tmk_json_float_text(out, high);
+    tmk_text_puts(out, "]");
     return status;
 }
 
+static enum tmk_status put_left(const struct tmk_export_job *job, const struct tmk_left_float *left,
+                                struct tmk_text *out, struct tmk_diag *diag) {
+    const char *name = tmk_export_name(job, left->id, left->name);
+    if (!name || !isfinite(left->observed_min) || !isfinite(left->observed_max) ||
+        tmk_encodings_find(job->encodings, left->id, NULL, 0))
+        return TMK_OK;
+    return put_range(name, left->observed_min, left->observed_max, false, out, diag);
+}
+
+static enum tmk_status put_all(const struct tmk_export_job *job, const struct tmk_export_rows *rows,
+                               struct tmk_text *out, struct tmk_diag *diag) {
+    tmk_text_puts(out, "{\"tensors_range\":{\n");
+    for (size_t i = 0; i < rows->n; i++) {
+        float low, high;
+        tmk_export_range(rows->items[i].encoding, &low, &high);
+        TMK_TRY(put_range(rows->items[i].name, low, high, i == 0, out, diag));
+    }
+    for (uint32_t i = 0; i < job->encodings->n_left; i++)
+        TMK_TRY(put_left(job, &job->encodings->left[i], out, diag));
+    tmk_text_puts(out, "\n}}\n");
+    return tmk_export_write(job, out, diag);
+}
+
 static enum tmk_status write_quark(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    static const struct tmk_export_shape shape = {
-        "{\"tensors_range\":{\n", ",\n", "\n}}\n", put_quark, {0}};
-    return tmk_export_rows_write(job, &shape, diag);
+    static const struct tmk_export_requirements wants = {0};
+    struct tmk_export_rows rows = {0};
+    struct tmk_text out = {0};
+    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
+    enum tmk_status status = put_all(job, &rows, &out, diag);
+    tmk_text_finish(&out);
+    tmk_export_rows_finish(&rows);
+    return status;
 }
 
 const struct tmk_exporter tmk_exporter_quark = {

@@ -17,11 +17,11 @@
 #include "base/utf8.h"
 #include "export/reader.h"
 
-#define TMK_READER(symbol) extern const struct tmk_reader symbol;
+#define TMK_READER(symbol) extern const struct tmk_ranges_reader symbol;
 #include "export/readers.inc"
 #undef TMK_READER
 
-static const struct tmk_reader *const readers[] = {
+static const struct tmk_ranges_reader *const readers[] = {
 #define TMK_READER(symbol) &symbol,
 #include "export/readers.inc"
 #undef TMK_READER
@@ -45,7 +45,7 @@ bool tmk_ranges_format(size_t i, const char **name, const char **help) {
     return true;
 }
 
-static enum tmk_status create(struct tmk_ranges **out, struct tmk_diag *diag) {
+static enum tmk_status create_ranges(struct tmk_ranges **out, struct tmk_diag *diag) {
     struct tmk_ranges *ranges = calloc(1, sizeof *ranges);
     if (!ranges)
         return tmk_nomem(diag);
@@ -111,7 +111,7 @@ enum tmk_status tmk_ranges_add_one(struct tmk_ranges *ranges, const char *name,
     return tmk_range_set(range, 0, low, high, step, diag);
 }
 
-bool tmk_reader_finds(const char *text, size_t len, const char *word) {
+bool tmk_text_has_word(const char *text, size_t len, const char *word) {
     const size_t n = strlen(word);
     for (const char *at = text, *end = text + len; (size_t)(end - at) >= n; at++) {
         at = memchr(at, word[0], (size_t)(end - at) - n + 1);
@@ -124,7 +124,7 @@ bool tmk_reader_finds(const char *text, size_t len, const char *word) {
 }
 
 static enum tmk_status find_reader(const char *path, const char *format, const char *text,
-                                   size_t len, const struct tmk_reader **out,
+                                   size_t len, const struct tmk_ranges_reader **out,
                                    struct tmk_diag *diag) {
     char known[400] = "", meant[TMK_GUESS_SIZE];
     struct tmk_guess guess = {.wanted = format ? format : ""};
@@ -146,9 +146,10 @@ static enum tmk_status find_reader(const char *path, const char *format, const c
                     *is ? "is " : "", is, *is ? ", and " : "", known);
 }
 
-enum tmk_status tmk_ranges_tell(const char *path, const char **out, struct tmk_diag *diag) {
+enum tmk_status tmk_ranges_detect_format(const char *path, const char **out,
+                                         struct tmk_diag *diag) {
     struct tmk_buf *buf = NULL;
-    const struct tmk_reader *reader;
+    const struct tmk_ranges_reader *reader;
     TMK_TRY(tmk_file_map(path, &buf, diag));
     const enum tmk_status status =
         find_reader(path, NULL, tmk_buf_data(buf), tmk_buf_size(buf), &reader, diag);
@@ -162,14 +163,14 @@ enum tmk_status tmk_ranges_read(const char *path, const char *format, struct tmk
                                 struct tmk_diag *diag) {
     struct tmk_buf *buf = NULL;
     struct tmk_ranges *ranges = NULL;
-    const struct tmk_reader *reader;
+    const struct tmk_ranges_reader *reader;
     locale_t saved[2];
     TMK_TRY(tmk_file_map(path, &buf, diag));
     const char *text = tmk_buf_data(buf);
     const size_t len = tmk_buf_size(buf);
     enum tmk_status status = find_reader(path, format, text, len, &reader, diag);
     if (status == TMK_OK)
-        status = create(&ranges, diag);
+        status = create_ranges(&ranges, diag);
     if (status == TMK_OK) {
         ranges->format = reader->name;
         ranges->unnamed = reader->unnamed;
@@ -191,7 +192,7 @@ enum tmk_status tmk_ranges_read(const char *path, const char *format, struct tmk
 
 /* ---- whose ---- */
 
-static bool reads(const struct tmk_profile_tensor *tensor, const char *node, uint32_t input) {
+static bool reads_input(const struct tmk_profile_tensor *tensor, const char *node, uint32_t input) {
     for (uint32_t i = 0; i < tensor->n_consumers; i++)
         if (tensor->consumers[i].input == input && strcmp(tensor->consumers[i].node, node) == 0)
             return true;
@@ -204,7 +205,7 @@ const struct tmk_profile_tensor *tmk_range_record(const struct tmk_range *range,
         const struct tmk_profile_tensor *tensor = &profile->tensors[i];
         if (range->subject == TMK_RANGE_OF_TENSOR
                 ? strcmp(tensor->name, range->name) == 0
-                : reads(tensor, range->name, range->subject == TMK_RANGE_OF_PARAMETER))
+                : reads_input(tensor, range->name, range->subject == TMK_RANGE_OF_PARAMETER))
             return tensor;
     }
     return NULL;
@@ -213,7 +214,7 @@ const struct tmk_profile_tensor *tmk_range_record(const struct tmk_range *range,
 enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile, struct tmk_ranges **out,
                                       struct tmk_diag *diag) {
     struct tmk_ranges *ranges = NULL;
-    TMK_TRY(create(&ranges, diag));
+    TMK_TRY(create_ranges(&ranges, diag));
     ranges->format = "profile";
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < profile->n_tensors; i++) {
@@ -221,7 +222,7 @@ enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile, struct 
         struct tmk_summary facts;
         if (!tensor->stats || !tensor->name[0])
             continue;
-        tmk_stats_facts(tensor->stats, &facts);
+        tmk_stats_quick_summary(tensor->stats, &facts);
         if (!isnan(facts.min))
             status = tmk_ranges_add_one(ranges, tensor->name, TMK_RANGE_EXACT, (double)facts.min,
                                         (double)facts.max, 0, diag);
@@ -235,7 +236,7 @@ enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile, struct 
 
 /* ---- comparing ---- */
 
-static double magnitude(double low, double high) {
+static double max_magnitude(double low, double high) {
     return fmax(fabs(low), fabs(high));
 }
 
@@ -267,7 +268,7 @@ static void compare_ends(const struct ends *a, const struct ends *b, uint32_t ch
                                          .low_b = b->low,
                                          .high_b = b->high,
                                          .channel = channel};
-    const double size_a = magnitude(a->low, a->high), size_b = magnitude(b->low, b->high);
+    const double size_a = max_magnitude(a->low, a->high), size_b = max_magnitude(b->low, b->high);
     const bool sizes = out->meaning == TMK_RANGE_LARGEST || is_symmetric(a) || is_symmetric(b);
     if (out->meaning == TMK_RANGE_LARGEST) {
         out->low_a = out->high_a = size_a;

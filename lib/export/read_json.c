@@ -29,7 +29,7 @@ static bool number_of(const cJSON *item, double *out) {
     return isfinite(*out);
 }
 
-static enum tmk_status bad(struct tmk_diag *diag, const char *name, const char *wanted) {
+static enum tmk_status fail_value(struct tmk_diag *diag, const char *name, const char *wanted) {
     return tmk_fail(diag, TMK_FORMAT, "'%s': %s", name, wanted);
 }
 
@@ -43,7 +43,7 @@ static enum tmk_status read_ranges(const cJSON *items, range_fn *range_of, const
     for (const cJSON *item = items->child; item; item = item->next) {
         double low, high;
         if (!range_of(item, &low, &high))
-            return bad(diag, item->string, wanted);
+            return fail_value(diag, item->string, wanted);
         TMK_TRY(tmk_ranges_add_one(out, item->string, TMK_RANGE_EXACT, low, high, 0, diag));
     }
     return TMK_OK;
@@ -60,7 +60,7 @@ static enum tmk_status read_member(const char *text, size_t len, const char *key
     if (status == TMK_OK)
         status = read_ranges(items, range_of, wanted, out, diag);
     cJSON_Delete(root);
-    tmk_memory_give(held);
+    tmk_memory_uncharge(held);
     return status;
 }
 
@@ -68,9 +68,9 @@ static enum tmk_status read_member(const char *text, size_t len, const char *key
 
 static bool is_ort(const char *path, const char *text, size_t len) {
     (void)path;
-    return is_json(text, len) && (tmk_reader_finds(text, len, "\"TensorsData\"") ||
-                                  (tmk_reader_finds(text, len, "\"lowest\"") &&
-                                   tmk_reader_finds(text, len, "\"highest\"")));
+    return is_json(text, len) && (tmk_text_has_word(text, len, "\"TensorsData\"") ||
+                                  (tmk_text_has_word(text, len, "\"lowest\"") &&
+                                   tmk_text_has_word(text, len, "\"highest\"")));
 }
 
 static bool ort_range(const cJSON *item, double *low, double *high) {
@@ -85,7 +85,7 @@ static enum tmk_status read_ort(const char *path, const char *text, size_t len,
                        diag);
 }
 
-const struct tmk_reader tmk_reader_ort = {
+const struct tmk_ranges_reader tmk_reader_ort = {
     .name = "ort-cache",
     .help = "ONNX Runtime's calibration cache (JSON)",
     .unnamed = "stops quantize_static with a KeyError, if it is to be quantized",
@@ -98,7 +98,7 @@ const struct tmk_reader tmk_reader_ort = {
 
 static bool is_litert(const char *path, const char *text, size_t len) {
     (void)path;
-    return is_json(text, len) && tmk_reader_finds(text, len, "\"model_qsvs\"");
+    return is_json(text, len) && tmk_text_has_word(text, len, "\"model_qsvs\"");
 }
 
 static bool litert_range(const cJSON *item, double *low, double *high) {
@@ -113,7 +113,7 @@ static enum tmk_status read_litert(const char *path, const char *text, size_t le
                        "wants 'min' and 'max', of one number", out, diag);
 }
 
-const struct tmk_reader tmk_reader_litert = {
+const struct tmk_ranges_reader tmk_reader_litert = {
     .name = "litert",
     .help = "LiteRT AI Edge Quantizer's calibration result (JSON)",
     .unnamed = "stops the quantizer with a ValueError",
@@ -124,7 +124,7 @@ const struct tmk_reader tmk_reader_litert = {
 
 static bool is_quark(const char *path, const char *text, size_t len) {
     (void)path;
-    return is_json(text, len) && tmk_reader_finds(text, len, "\"tensors_range\"");
+    return is_json(text, len) && tmk_text_has_word(text, len, "\"tensors_range\"");
 }
 
 static bool quark_range(const cJSON *item, double *low, double *high) {
@@ -139,7 +139,7 @@ static enum tmk_status read_quark(const char *path, const char *text, size_t len
                        diag);
 }
 
-const struct tmk_reader tmk_reader_quark = {
+const struct tmk_ranges_reader tmk_reader_quark = {
     .name = "quark",
     .help = "AMD Quark's SaveAndRestore file (JSON)",
     .unnamed = "is calibrated from data",
@@ -152,23 +152,23 @@ const struct tmk_reader tmk_reader_quark = {
 
 static bool is_aimet(const char *path, const char *text, size_t len) {
     (void)path;
-    return is_json(text, len) && tmk_reader_finds(text, len, "\"version\"") &&
-           (tmk_reader_finds(text, len, "\"activation_encodings\"") ||
-            tmk_reader_finds(text, len, "\"encodings\""));
+    return is_json(text, len) && tmk_text_has_word(text, len, "\"version\"") &&
+           (tmk_text_has_word(text, len, "\"activation_encodings\"") ||
+            tmk_text_has_word(text, len, "\"encodings\""));
 }
 
 /* A grid of codes [0, 2^bits - 1] shifted by `offset`. */
 static enum tmk_status put_grid(struct tmk_range *range, uint32_t c, double scale, double offset,
                                 double bits, struct tmk_diag *diag) {
     if (!(scale > 0) || !(bits >= 1 && bits <= 32))
-        return bad(diag, range->name, "wants a scale above 0 and 1 to 32 bits");
+        return fail_value(diag, range->name, "wants a scale above 0 and 1 to 32 bits");
     return tmk_range_set(range, c, scale * offset, scale * (exp2(bits) - 1 + offset), scale, diag);
 }
 
-static enum tmk_status add(struct tmk_ranges *out, const char *name, int n,
-                           struct tmk_range **range, struct tmk_diag *diag) {
+static enum tmk_status add_range(struct tmk_ranges *out, const char *name, int n,
+                                 struct tmk_range **range, struct tmk_diag *diag) {
     if (n < 1)
-        return bad(diag, name, "has no encoding");
+        return fail_value(diag, name, "has no encoding");
     TMK_TRY(tmk_ranges_add(out, name, strlen(name), (uint32_t)n, range, diag));
     (*range)->meaning = TMK_RANGE_STEP;
     return TMK_OK;
@@ -185,17 +185,18 @@ static enum tmk_status read_06(const cJSON *tensors, struct tmk_ranges *out,
     for (const cJSON *item = tensors->child; item; item = item->next) {
         struct tmk_range *range;
         if (!cJSON_IsArray(item))
-            return bad(diag, item->string, "wants a list of encodings");
+            return fail_value(diag, item->string, "wants a list of encodings");
         if (is_float(item->child))
             continue;
-        TMK_TRY(add(out, item->string, cJSON_GetArraySize(item), &range, diag));
+        TMK_TRY(add_range(out, item->string, cJSON_GetArraySize(item), &range, diag));
         uint32_t c = 0;
         for (const cJSON *e = item->child; e; e = e->next) {
             double scale, offset, bits;
             if (!cJSON_IsObject(e) || !number_of(tmk_json_member(e, "scale"), &scale) ||
                 !number_of(tmk_json_member(e, "offset"), &offset) ||
                 !number_of(tmk_json_member(e, "bitwidth"), &bits))
-                return bad(diag, item->string, "wants numbers 'bitwidth', 'scale' and 'offset'");
+                return fail_value(diag, item->string,
+                                  "wants numbers 'bitwidth', 'scale' and 'offset'");
             TMK_TRY(put_grid(range, c++, scale, offset, bits, diag));
         }
     }
@@ -218,14 +219,14 @@ static enum tmk_status read_10(const cJSON *tensors, struct tmk_ranges *out,
         TMK_TRY(tmk_in(diag, tmk_json_array(e, "offset", &offsets, diag), "'%s'", name));
         const int n = cJSON_GetArraySize(scales);
         if (!number_of(tmk_json_member(e, "bw"), &bits) || cJSON_GetArraySize(offsets) != n)
-            return bad(diag, name, "wants a number 'bw', and as many offsets as scales");
-        TMK_TRY(add(out, name, n, &range, diag));
+            return fail_value(diag, name, "wants a number 'bw', and as many offsets as scales");
+        TMK_TRY(add_range(out, name, n, &range, diag));
         const cJSON *offset = offsets->child;
         uint32_t c = 0;
         for (const cJSON *s = scales->child; s; s = s->next, offset = offset->next) {
             double scale, shift;
             if (!number_of(s, &scale) || !number_of(offset, &shift))
-                return bad(diag, name, "scales and offsets are numbers");
+                return fail_value(diag, name, "scales and offsets are numbers");
             TMK_TRY(put_grid(range, c++, scale, shift, bits, diag));
         }
     }
@@ -248,7 +249,7 @@ static bool codes_of(const char *dtype, double *lowest, double *bits) {
     return false;
 }
 
-static const cJSON *nth(const cJSON *item, int i) {
+static const cJSON *item_at(const cJSON *item, int i) {
     return cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item;
 }
 
@@ -266,12 +267,12 @@ static enum tmk_status read_20(const cJSON *tensors, struct tmk_ranges *out,
         if (!codes_of(dtype, &lowest, &bits))
             continue;
         const int n = cJSON_IsArray(scales) ? cJSON_GetArraySize(scales) : 1;
-        TMK_TRY(add(out, name, n, &range, diag));
-        const cJSON *s = nth(scales, 0), *z = nth(zeros, 0);
+        TMK_TRY(add_range(out, name, n, &range, diag));
+        const cJSON *s = item_at(scales, 0), *z = item_at(zeros, 0);
         for (int c = 0; c < n; c++) {
             double scale, zero = 0;
             if (!number_of(s, &scale) || (z && !number_of(z, &zero)))
-                return bad(diag, name, "wants numbers 'y_scale' and 'y_zero_point'");
+                return fail_value(diag, name, "wants numbers 'y_scale' and 'y_zero_point'");
             TMK_TRY(put_grid(range, (uint32_t)c, scale, lowest - zero, bits, diag));
             s = s->next;
             z = z && cJSON_IsArray(zeros) ? z->next : z;
@@ -307,11 +308,11 @@ static enum tmk_status read_aimet(const char *path, const char *text, size_t len
     TMK_TRY(tmk_json_parse_object(text, len, &root, &held, diag));
     enum tmk_status status = read_sections(root, out, diag);
     cJSON_Delete(root);
-    tmk_memory_give(held);
+    tmk_memory_uncharge(held);
     return status;
 }
 
-const struct tmk_reader tmk_reader_aimet = {
+const struct tmk_ranges_reader tmk_reader_aimet = {
     .name = "aimet",
     .help = "encodings of AIMET, QNN and SNPE, 0.6.1 to 2.0.0 (JSON)",
     .unnamed = "stays float, without a word",

@@ -31,7 +31,7 @@ static enum tmk_status name_of(const struct walk *w, char *out, size_t size) {
     return tmk_hdf5_text(w->file, group, slash + 1, out, size, &found, w->diag);
 }
 
-static enum tmk_status take(struct walk *w, const float range[2]) {
+static enum tmk_status take_range(struct walk *w, const float range[2]) {
     char name[LONGEST];
     TMK_TRY(name_of(w, name, sizeof name));
     for (uint32_t i = 0; i < w->out->n; i++)
@@ -61,12 +61,13 @@ static enum tmk_status read_value(struct walk *w) {
     TMK_TRY(tmk_hdf5_read_as(w->file, &set, TMK_HDF5_F32, 0, w->diag));
     TMK_TRY(tmk_hdf5_read(w->file, &set, 0, set.dim[0], range, w->diag));
     TMK_TRY(tmk_hdf5_shut(w->file, &set, w->diag));
-    return take(w, range);
+    return take_range(w, range);
 }
 
-static enum tmk_status walk(struct walk *w, int depth);
+static enum tmk_status walk_group(struct walk *w, int depth);
 
-static enum tmk_status visit(struct walk *w, const struct tmk_hdf5_member *member, int depth) {
+static enum tmk_status visit_member(struct walk *w, const struct tmk_hdf5_member *member,
+                                    int depth) {
     size_t used = strlen(w->path);
     if (member->linked)
         return TMK_OK;
@@ -77,7 +78,7 @@ static enum tmk_status visit(struct walk *w, const struct tmk_hdf5_member *membe
     if (depth == DEEPEST)
         status = tmk_in(w->diag, read_value(w), "%s", w->path);
     else if (member->kind == TMK_HDF5_GROUP)
-        status = walk(w, depth + 1);
+        status = walk_group(w, depth + 1);
     else
         status = tmk_fail(w->diag, TMK_FORMAT, "%s: is no group", w->path);
     w->path[used] = '\0';
@@ -85,7 +86,7 @@ static enum tmk_status visit(struct walk *w, const struct tmk_hdf5_member *membe
 }
 
 /* The members of a group: runs, models, sub-graphs, values. */
-static enum tmk_status walk(struct walk *w, int depth) {
+static enum tmk_status walk_group(struct walk *w, int depth) {
     struct tmk_hdf5_member *members;
     uint32_t n;
     if (depth == 1)
@@ -93,7 +94,7 @@ static enum tmk_status walk(struct walk *w, int depth) {
     TMK_TRY(tmk_in(w->diag, tmk_hdf5_list(w->file, w->path, &members, &n, w->diag), "%s", w->path));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; i < n && status == TMK_OK; i++)
-        status = visit(w, &members[i], depth);
+        status = visit_member(w, &members[i], depth);
     free(members);
     return status;
 }
@@ -104,7 +105,7 @@ static enum tmk_status read_file(struct walk *w, const char *path) {
     TMK_TRY(tmk_hdf5_look(w->file, w->path, &kind, NULL, w->diag));
     if (kind != TMK_HDF5_GROUP)
         return tmk_fail(w->diag, TMK_FORMAT, "has no group /value: not onert's");
-    return walk(w, 0);
+    return walk_group(w, 0);
 }
 
 enum tmk_status tmk_read_onert(const char *path, const char *text, size_t len,

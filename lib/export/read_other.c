@@ -8,11 +8,11 @@
 static bool is_glow(const char *path, const char *text, size_t len) {
     (void)path;
     enum { HEAD = 4096 };
-    return tmk_reader_finds(text, len < HEAD ? len : HEAD, "NodeOutputName") ||
-           tmk_reader_finds(text, len < HEAD ? len : HEAD, "GraphPreLowerHash");
+    return tmk_text_has_word(text, len < HEAD ? len : HEAD, "NodeOutputName") ||
+           tmk_text_has_word(text, len < HEAD ? len : HEAD, "GraphPreLowerHash");
 }
 
-const struct tmk_reader tmk_reader_glow = {
+const struct tmk_ranges_reader tmk_reader_glow = {
     .name = "glow",
     .help = "Glow's profile (YAML)",
     .unnamed = "stays float",
@@ -23,10 +23,10 @@ const struct tmk_reader tmk_reader_glow = {
 
 static bool is_rknn(const char *path, const char *text, size_t len) {
     (void)path;
-    return len && *text != '{' && tmk_reader_finds(text, len, "quantize_parameters:");
+    return len && *text != '{' && tmk_text_has_word(text, len, "quantize_parameters:");
 }
 
-const struct tmk_reader tmk_reader_rknn = {
+const struct tmk_ranges_reader tmk_reader_rknn = {
     .name = "rknn",
     .help = "RKNN toolkit's .quantization.cfg (YAML)",
     .unnamed = "keeps what the toolkit found",
@@ -41,7 +41,7 @@ static bool is_onert(const char *path, const char *text, size_t len) {
     return len > sizeof magic && memcmp(text, magic, sizeof magic - 1) == 0;
 }
 
-const struct tmk_reader tmk_reader_onert = {
+const struct tmk_ranges_reader tmk_reader_onert = {
     .name = "onert",
     .help = "onert's recorded ranges (HDF5)",
     .unnamed = "stays float",

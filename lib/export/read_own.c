@@ -9,7 +9,7 @@
 
 static bool begins_like(const char *text, size_t len, const char *format) {
     enum { HEAD = 4096 };
-    return len && text[0] == '{' && tmk_reader_finds(text, len < HEAD ? len : HEAD, format);
+    return len && text[0] == '{' && tmk_text_has_word(text, len < HEAD ? len : HEAD, format);
 }
 
 static bool is_encodings(const char *path, const char *text, size_t len) {
@@ -19,14 +19,14 @@ static bool is_encodings(const char *path, const char *text, size_t len) {
 
 /* The range that was chosen: a symmetric grid, and that of a bias, reach further than anything that
  * was asked of them. */
-static enum tmk_status put(const struct tmk_encoding *e, struct tmk_ranges *out,
-                           struct tmk_diag *diag) {
+static enum tmk_status put_encoding(const struct tmk_encoding *e, struct tmk_ranges *out,
+                                    struct tmk_diag *diag) {
     struct tmk_range *range;
     TMK_TRY(tmk_ranges_add(out, e->name, strlen(e->name), e->n, &range, diag));
     range->meaning = TMK_RANGE_STEP;
     for (uint32_t c = 0; c < e->n; c++)
-        TMK_TRY(tmk_range_set(range, c, (double)e->low[c], (double)e->high[c],
-                              (double)e->scale[c], diag));
+        TMK_TRY(tmk_range_set(range, c, (double)e->low[c], (double)e->high[c], (double)e->scale[c],
+                              diag));
     return TMK_OK;
 }
 
@@ -39,12 +39,12 @@ static enum tmk_status read_encodings(const char *path, const char *text, size_t
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < encodings->n_items; i++)
         if (encodings->items[i].name[0])
-            status = put(&encodings->items[i], out, diag);
+            status = put_encoding(&encodings->items[i], out, diag);
     tmk_encodings_destroy(&encodings);
     return status;
 }
 
-const struct tmk_reader tmk_reader_encodings = {
+const struct tmk_ranges_reader tmk_reader_encodings = {
     .name = "encodings",
     .help = "what `tidemark calibrate` writes",
     .unnamed = "stays float",
@@ -58,7 +58,7 @@ static bool is_profile(const char *path, const char *text, size_t len) {
     static const char hdf5[] = "\x89HDF\r\n\x1a\n";
     return begins_like(text, len, "\"" TMK_PROFILE_FORMAT "\"") ||
            (len > sizeof hdf5 && memcmp(text, hdf5, sizeof hdf5 - 1) == 0 &&
-            tmk_reader_finds(text, len, TMK_PROFILE_FORMAT));
+            tmk_text_has_word(text, len, TMK_PROFILE_FORMAT));
 }
 
 static enum tmk_status read_profile(const char *path, const char *text, size_t len,
@@ -78,7 +78,7 @@ static enum tmk_status read_profile(const char *path, const char *text, size_t l
     return status;
 }
 
-const struct tmk_reader tmk_reader_profile = {
+const struct tmk_ranges_reader tmk_reader_profile = {
     .name = "profile",
     .help = "what `tidemark profile` writes",
     .unnamed = "has no range",

@@ -14,7 +14,7 @@ static bool is_qdq(const char *path, const char *text, size_t len) {
     return len && dot && strcmp(dot, ".onnx") == 0;
 }
 
-static double element(const struct tmk_tensor *tensor, size_t i) {
+static double element_at(const struct tmk_tensor *tensor, size_t i) {
     const void *data = tensor->data;
     switch (tensor->dtype) {
     case TMK_FLOAT32:
@@ -34,7 +34,7 @@ static double element(const struct tmk_tensor *tensor, size_t i) {
     }
 }
 
-static const struct tmk_tensor *constant(const struct tmk_value *value) {
+static const struct tmk_tensor *constant_of(const struct tmk_value *value) {
     return value && value->kind == TMK_VALUE_INITIALIZER ? &value->data : NULL;
 }
 
@@ -50,9 +50,9 @@ static size_t original_name(const char *name) {
     return len;
 }
 
-static enum tmk_status put(struct tmk_ranges *out, const char *name, const struct tmk_tensor *scale,
-                           const struct tmk_tensor *zero, enum tmk_dtype dtype,
-                           struct tmk_diag *diag) {
+static enum tmk_status put_range(struct tmk_ranges *out, const char *name,
+                                 const struct tmk_tensor *scale, const struct tmk_tensor *zero,
+                                 enum tmk_dtype dtype, struct tmk_diag *diag) {
     int32_t lowest, highest;
     struct tmk_range *range;
     const size_t n = tmk_tensor_count(scale);
@@ -63,7 +63,7 @@ static enum tmk_status put(struct tmk_ranges *out, const char *name, const struc
     TMK_TRY(tmk_ranges_add(out, name, original_name(name), (uint32_t)n, &range, diag));
     range->meaning = TMK_RANGE_STEP;
     for (uint32_t c = 0; c < n; c++) {
-        const double step = element(scale, c), shift = zero ? element(zero, c) : 0;
+        const double step = element_at(scale, c), shift = zero ? element_at(zero, c) : 0;
         TMK_TRY(
             tmk_range_set(range, c, step * (lowest - shift), step * (highest - shift), step, diag));
     }
@@ -76,14 +76,14 @@ static enum tmk_status read_node(const struct tmk_node *node, struct tmk_map *se
     if ((!quantize && strcmp(node->op, "DequantizeLinear") != 0) || node->n_inputs < 2)
         return TMK_OK;
     const struct tmk_value *value = node->inputs[0];
-    const struct tmk_tensor *scale = constant(node->inputs[1]);
-    const struct tmk_tensor *zero = node->n_inputs > 2 ? constant(node->inputs[2]) : NULL;
-    if (!scale || !value || (!quantize && !constant(value)) || tmk_map_get(seen, value->name))
+    const struct tmk_tensor *scale = constant_of(node->inputs[1]);
+    const struct tmk_tensor *zero = node->n_inputs > 2 ? constant_of(node->inputs[2]) : NULL;
+    if (!scale || !value || (!quantize && !constant_of(value)) || tmk_map_get(seen, value->name))
         return TMK_OK;
     const enum tmk_dtype dtype = zero ? zero->dtype : quantize ? TMK_UINT8 : value->data.dtype;
     if (!tmk_map_put(seen, value->name, (void *)value))
         return tmk_nomem(diag);
-    return put(out, value->name, scale, zero, dtype, diag);
+    return put_range(out, value->name, scale, zero, dtype, diag);
 }
 
 static enum tmk_status read_qdq(const char *path, const char *text, size_t len,
@@ -104,7 +104,7 @@ static enum tmk_status read_qdq(const char *path, const char *text, size_t len,
     return status;
 }
 
-const struct tmk_reader tmk_reader_qdq = {
+const struct tmk_ranges_reader tmk_reader_qdq = {
     .name = "qdq",
     .help = "an ONNX model with QuantizeLinear and DequantizeLinear",
     .unnamed = "runs in float",

@@ -124,7 +124,7 @@ static enum tmk_status read_tensorrt(const char *path, const char *text, size_t 
                       "wants 'name: ' and 8 hexadecimal digits of a finite float", out, diag);
 }
 
-const struct tmk_reader tmk_reader_tensorrt = {
+const struct tmk_ranges_reader tmk_reader_tensorrt = {
     .name = "tensorrt",
     .help = "TensorRT's calibration cache, up to 10",
     .unnamed = "runs in float, without a word",
@@ -163,7 +163,7 @@ static enum tmk_status read_tensorrt_ranges(const char *path, const char *text, 
     return read_pairs(&lines, ranges_amax, "wants 'name: ' and a number", out, diag);
 }
 
-const struct tmk_reader tmk_reader_tensorrt_ranges = {
+const struct tmk_ranges_reader tmk_reader_tensorrt_ranges = {
     .name = "tensorrt-ranges",
     .help = "per-tensor dynamic ranges as TensorRT's sampleINT8API reads them",
     .unnamed = "runs in float, or stops the build",
@@ -181,7 +181,7 @@ static bool is_ncnn(const char *path, const char *text, size_t len) {
     const char *line = NULL;
     size_t n = 0;
     double scale;
-    if (!is_text(text, len) || !tmk_reader_finds(text, len, "_param_"))
+    if (!is_text(text, len) || !tmk_text_has_word(text, len, "_param_"))
         return false;
     do {
         if (!next_line(&lines, &line, &n))
@@ -257,7 +257,7 @@ static enum tmk_status read_ncnn(const char *path, const char *text, size_t len,
     return TMK_OK;
 }
 
-const struct tmk_reader tmk_reader_ncnn = {
+const struct tmk_ranges_reader tmk_reader_ncnn = {
     .name = "ncnn",
     .help = "ncnn's table: scales of layers' inputs and weights",
     .unnamed = "stays float, without a word",

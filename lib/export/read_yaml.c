@@ -25,7 +25,7 @@ struct survey {
     size_t bytes;                /* of the documents' trees, at most */
 };
 
-static size_t length(const yaml_char_t *text) {
+static size_t text_length(const yaml_char_t *text) {
     return text ? strlen((const char *)text) : 0;
 }
 
@@ -64,8 +64,8 @@ static enum tmk_status look_at(struct survey *s, const yaml_event_t *event, size
         s->depth++;
     }
     s->anchors += anchor || event->type == YAML_ALIAS_EVENT;
-    s->tags += length(tag);
-    s->bytes += length(tag) + length(anchor);
+    s->tags += text_length(tag);
+    s->bytes += text_length(tag) + text_length(anchor);
     if (s->depth > MOST_NESTED)
         return tmk_fail(diag, TMK_FORMAT, "line %zu: lists are nested deeper than %d", line,
                         MOST_NESTED);
@@ -102,7 +102,7 @@ static enum tmk_status survey_text(const char *text, size_t len, size_t *bytes,
 
 /* ---- a document as a tree ---- */
 
-static yaml_node_t *member(yaml_document_t *document, yaml_node_t *map, const char *key) {
+static yaml_node_t *map_member(yaml_document_t *document, yaml_node_t *map, const char *key) {
     if (!map || map->type != YAML_MAPPING_NODE)
         return NULL;
     for (yaml_node_pair_t *pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top;
@@ -166,10 +166,10 @@ static enum tmk_status read_documents(const char *text, size_t len, document_fn 
                                       struct tmk_ranges *out, struct tmk_diag *diag) {
     size_t bytes;
     TMK_TRY(survey_text(text, len, &bytes, diag));
-    if (!tmk_memory_take(bytes))
-        return tmk_memory_lacks(diag, bytes, "YAML of %zu bytes as a tree", len);
+    if (!tmk_memory_charge(bytes))
+        return tmk_memory_fail(diag, bytes, "YAML of %zu bytes as a tree", len);
     enum tmk_status status = each_document(text, len, fn, out, diag);
-    tmk_memory_give(bytes);
+    tmk_memory_uncharge(bytes);
     if (status == TMK_OK && !out->n)
         status = tmk_fail(diag, TMK_FORMAT, "it has no ranges");
     return status;
@@ -189,12 +189,12 @@ static enum tmk_status read_glow_document(yaml_document_t *document, yaml_node_t
     for (yaml_node_item_t *item = root->data.sequence.items.start;
          item < root->data.sequence.items.top; item++) {
         yaml_node_t *entry = yaml_document_get_node(document, *item);
-        yaml_node_t *name = member(document, entry, "NodeOutputName");
+        yaml_node_t *name = map_member(document, entry, "NodeOutputName");
         struct tmk_range *range;
         double low, high;
         if (!name || name->type != YAML_SCALAR_NODE ||
-            !number_of(member(document, entry, "Min"), &low) ||
-            !number_of(member(document, entry, "Max"), &high))
+            !number_of(map_member(document, entry, "Min"), &low) ||
+            !number_of(map_member(document, entry, "Max"), &high))
             return bad_at(diag, entry, "wants NodeOutputName, Min and Max");
         const char *text = (const char *)name->data.scalar.value;
         TMK_TRY(
@@ -215,8 +215,8 @@ enum tmk_status tmk_read_glow(const char *path, const char *text, size_t len,
 static enum tmk_status read_rknn_tensor(yaml_document_t *document, const yaml_node_t *name,
                                         yaml_node_t *entry, struct tmk_ranges *out,
                                         struct tmk_diag *diag) {
-    const yaml_node_t *lows = member(document, entry, "min"),
-                      *highs = member(document, entry, "max");
+    const yaml_node_t *lows = map_member(document, entry, "min"),
+                      *highs = map_member(document, entry, "max");
     struct tmk_range *range;
     if (name->type != YAML_SCALAR_NODE || !lows || lows->type != YAML_SEQUENCE_NODE || !highs)
         return bad_at(diag, name, "wants lists 'min' and 'max'");
@@ -236,7 +236,7 @@ static enum tmk_status read_rknn_tensor(yaml_document_t *document, const yaml_no
 
 static enum tmk_status read_rknn_document(yaml_document_t *document, yaml_node_t *root,
                                           struct tmk_ranges *out, struct tmk_diag *diag) {
-    yaml_node_t *tensors = member(document, root, "quantize_parameters");
+    yaml_node_t *tensors = map_member(document, root, "quantize_parameters");
     if (!tensors || tensors->type != YAML_MAPPING_NODE)
         return bad_at(diag, root, "has no mapping 'quantize_parameters'");
     for (yaml_node_pair_t *pair = tensors->data.mapping.pairs.start;

@@ -8,7 +8,7 @@
 
 #include <tidemark/ranges.h>
 
-struct tmk_reader {
+struct tmk_ranges_reader {
     const char *name, *help;
     const char *unnamed, *unknown; /* see tmk_ranges */
     /* Do the bytes look like it? path for formats that are told by the file's name. */
@@ -32,6 +32,6 @@ TMK_NODISCARD enum tmk_status tmk_range_set(struct tmk_range *range, uint32_t ch
                                             double high, double step, struct tmk_diag *diag);
 
 /* The first of the words stands in the first bytes of the text. */
-bool tmk_reader_finds(const char *text, size_t len, const char *word);
+bool tmk_text_has_word(const char *text, size_t len, const char *word);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "calib/method.h"
-#include "export/report_parts.h"
+#include "export/report_internal.h"
 
 /* Methods that search for their ranges take most of a page's time: they would take half a minute
  * over 100,000 values, whose page nobody reads for them. */

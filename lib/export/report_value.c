@@ -8,7 +8,7 @@
 #include "base/diag.h"
 #include "calib/grid.h"
 #include "calib/method.h"
-#include "export/report_parts.h"
+#include "export/report_internal.h"
 
 enum { BINS = 64, MOST_CHANNELS = 1024 };
 
@@ -66,13 +66,13 @@ static void put_where(struct tmk_json_out *out, const char *key, const struct tm
     tmk_json_put_child(out, key, &place);
 }
 
-static void put_tops(const struct tmk_tops *tops, struct tmk_json_out *out) {
-    if (!tops->n)
+static void put_topk(const struct tmk_topk *topk, struct tmk_json_out *out) {
+    if (!topk->n)
         return;
     for (int end = 0; end < 2; end++) {
-        const struct tmk_top *top = end ? tops->max : tops->min;
+        const struct tmk_topk_entry *top = end ? topk->max : topk->min;
         struct tmk_json_out list = tmk_json_new_array();
-        for (uint32_t i = 0; i < tops->n; i++) {
+        for (uint32_t i = 0; i < topk->n; i++) {
             struct tmk_json_out one = tmk_json_new_array();
             tmk_json_put_float(&one, NULL, top[i].value);
             tmk_json_put_u64(&one, NULL, top[i].sample);
@@ -165,7 +165,7 @@ static enum tmk_status put_numbers(const struct tmk_profile_tensor *t, const str
     if (t->kind != TMK_PROFILE_WEIGHT) {
         put_where(out, "min_at", &s->min_at);
         put_where(out, "max_at", &s->max_at);
-        put_tops(&t->tops, out);
+        put_topk(&t->topk, out);
     }
     put_channels(s, out);
     put_growth(t, out);
@@ -196,7 +196,7 @@ static enum tmk_status put_methods(const struct tmk_profile_tensor *t, bool sear
     enum tmk_status status =
         tmk_spread_make((const struct tmk_stats *const[]){t->stats}, 1, &spread, diag);
     for (const struct tmk_method *const *m = tmk_method_list(); status == TMK_OK && *m; m++) {
-        struct tmk_choice choice;
+        struct tmk_clip_choice choice;
         struct tmk_expectation expected;
         float scale;
         int32_t zero;

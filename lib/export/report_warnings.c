@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
-#include "export/report_parts.h"
+#include "export/report_internal.h"
 
 enum { MOST_NAMED = 20 };
 
@@ -13,12 +13,12 @@ struct warning {
     uint32_t n;
 };
 
-static void take(struct warning *w, uint32_t id) {
+static void take_id(struct warning *w, uint32_t id) {
     if (w->n++ < MOST_NAMED)
         tmk_json_put_id(&w->ids, NULL, id);
 }
 
-static void put(struct warning *w, struct tmk_json_out *out) {
+static void put_warning(struct warning *w, struct tmk_json_out *out) {
     struct tmk_json_out one = tmk_json_new_object();
     tmk_json_put_text(&one, "level", w->level);
     tmk_json_put_text(&one, "text", w->text);
@@ -32,24 +32,24 @@ static void put(struct warning *w, struct tmk_json_out *out) {
 
 enum { NONFINITE, SENTINEL, SPIKE, SATURATED, DEAD_CHANNELS, DEAD, NEVER, KINDS };
 
-static enum tmk_status look(const struct tmk_profile_tensor *t, struct warning w[KINDS],
-                            struct tmk_diag *diag) {
+static enum tmk_status check_tensor(const struct tmk_profile_tensor *t, struct warning w[KINDS],
+                                    struct tmk_diag *diag) {
     struct tmk_flags flags;
     if (t->status == TMK_PROFILE_NEVER)
-        take(&w[NEVER], t->id);
+        take_id(&w[NEVER], t->id);
     if (t->kind == TMK_PROFILE_WEIGHT || !t->stats)
         return TMK_OK;
     TMK_TRY(tmk_profile_flags(t, &flags, diag));
     if (t->status == TMK_PROFILE_DEAD)
-        take(&w[DEAD], t->id);
+        take_id(&w[DEAD], t->id);
     else if (flags.dead_channels)
-        take(&w[DEAD_CHANNELS], t->id);
+        take_id(&w[DEAD_CHANNELS], t->id);
     if (flags.saturated)
-        take(&w[SATURATED], t->id);
+        take_id(&w[SATURATED], t->id);
     else if (flags.at_spike)
-        take(&w[SPIKE], t->id);
+        take_id(&w[SPIKE], t->id);
     if (flags.min_is || flags.max_is)
-        take(&w[SENTINEL], t->id);
+        take_id(&w[SENTINEL], t->id);
     return TMK_OK;
 }
 
@@ -60,7 +60,7 @@ static enum tmk_status look_for_nonfinite(const struct tmk_profile *profile, str
     TMK_TRY(tmk_profile_nonfinite(profile, &all, &n, diag));
     for (uint32_t i = 0; i < n; i++)
         if (!all[i].n_from)
-            take(w, all[i].id);
+            take_id(w, all[i].id);
     free(all);
     return TMK_OK;
 }
@@ -84,8 +84,8 @@ enum tmk_status tmk_report_warnings(const struct tmk_profile *profile, struct tm
         w[i].ids = tmk_json_new_array();
     status = look_for_nonfinite(profile, &w[NONFINITE], diag);
     for (uint32_t i = 0; status == TMK_OK && i < profile->n_tensors; i++)
-        status = look(&profile->tensors[i], w, diag);
+        status = check_tensor(&profile->tensors[i], w, diag);
     for (int i = 0; i < KINDS; i++)
-        put(&w[i], out);
+        put_warning(&w[i], out);
     return status;
 }

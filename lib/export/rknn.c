@@ -51,7 +51,7 @@ static enum tmk_status name_layers(struct writing *w) {
     return status;
 }
 
-static const struct tmk_encoding *find(struct writing *w, char *name) {
+static const struct tmk_encoding *find_encoding(struct writing *w, char *name) {
     static const char twin[] = "_int8";
     const struct tmk_encoding *e = tmk_map_get(&w->by_name, name);
     size_t len = strlen(name);
@@ -130,11 +130,11 @@ static enum tmk_status see_entry(struct writing *w, const struct line *line,
     char *name = tmk_yaml_text(line->text + line->indent, line->end - line->indent - 1, &w->arena);
     if (!name)
         return TMK_OK;
-    *e = find(w, name);
+    *e = find_encoding(w, name);
     return tmk_map_put(&w->found, name, name) ? TMK_OK : tmk_nomem(w->diag);
 }
 
-static enum tmk_status patch(struct writing *w, const char *at, const char *end) {
+static enum tmk_status patch_line(struct writing *w, const char *at, const char *end) {
     const struct tmk_encoding *e = NULL;
     size_t entries = 0; /* how far their names are indented; 0: not in the parameters */
     bool begun = false;
@@ -173,7 +173,7 @@ static enum tmk_status patch_template(struct writing *w, const struct tmk_export
     TMK_TRY(name_layers(w));
     TMK_TRY(tmk_file_map(w->job->template, &file, w->diag));
     const char *text = tmk_buf_data(file);
-    enum tmk_status status = patch(w, text, text + tmk_buf_size(file));
+    enum tmk_status status = patch_line(w, text, text + tmk_buf_size(file));
     tmk_buf_unref(&file);
     if (status == TMK_OK) {
         tell_missing(w, rows);
@@ -183,7 +183,7 @@ static enum tmk_status patch_template(struct writing *w, const struct tmk_export
 }
 
 static enum tmk_status write_rknn(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    const struct tmk_export_wants wants = {0};
+    const struct tmk_export_requirements wants = {0};
     struct writing w = {.job = job, .diag = diag};
     struct tmk_export_rows rows = {0};
     TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));

@@ -13,7 +13,7 @@
 
 struct making {
     const struct tmk_export_job *job;
-    const struct tmk_export_wants *wants;
+    const struct tmk_export_requirements *wants;
     struct tmk_export_rows rows;
     size_t size; /* of rows.items */
     struct tmk_map taken;
@@ -95,7 +95,7 @@ static enum tmk_status add_all(struct making *m) {
 }
 
 enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
-                                     const struct tmk_export_wants *wants,
+                                     const struct tmk_export_requirements *wants,
                                      struct tmk_export_rows *out, struct tmk_diag *diag) {
     struct making m = {.job = job, .wants = wants, .diag = diag};
     enum tmk_status status = add_all(&m);
@@ -135,7 +135,8 @@ enum tmk_status tmk_export_rows_write(const struct tmk_export_job *job,
 
 /* ---- numbers ---- */
 
-static void span(const float *low, const float *high, uint32_t n, float *least, float *most) {
+static void span_channels(const float *low, const float *high, uint32_t n, float *least,
+                          float *most) {
     *least = *most = 0;
     for (uint32_t i = 0; i < n; i++) {
         *least = fminf(*least, low[i]);
@@ -144,9 +145,9 @@ static void span(const float *low, const float *high, uint32_t n, float *least, 
 }
 
 void tmk_export_range(const struct tmk_encoding *e, float *low, float *high) {
-    span(e->low, e->high, e->n, low, high);
+    span_channels(e->low, e->high, e->n, low, high);
     if (*low == *high)
-        span(e->clip_min, e->clip_max, e->n, low, high);
+        span_channels(e->clip_min, e->clip_max, e->n, low, high);
 }
 
 void tmk_export_put_range(const struct tmk_encoding *encoding, const char *before,

@@ -13,7 +13,7 @@ struct tmk_export_row {
 };
 
 /* What a format holds. */
-struct tmk_export_wants {
+struct tmk_export_requirements {
     bool weights, biases; /* beside activations */
     /* Not what stands in front of Relu or Clip and took over the encoding behind it: the reader
      * puts the two together, and has no tensor between them. */
@@ -33,7 +33,7 @@ struct tmk_export_rows {
  * several encodings of a value the one for most readers counts. TMK_NOTFOUND: no row is left. End
  * with tmk_export_rows_finish. What has a row counts as written, unless the writer says other. */
 TMK_NODISCARD enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
-                                                   const struct tmk_export_wants *wants,
+                                                   const struct tmk_export_requirements *wants,
                                                    struct tmk_export_rows *out,
                                                    struct tmk_diag *diag);
 void tmk_export_rows_finish(struct tmk_export_rows *rows);
@@ -45,7 +45,7 @@ typedef enum tmk_status tmk_export_putter(const struct tmk_export_row *row, stru
 struct tmk_export_shape {
     const char *head, *between, *tail;
     tmk_export_putter *put;
-    struct tmk_export_wants wants;
+    struct tmk_export_requirements wants;
 };
 /* Makes the rows, and writes them to job->path. */
 TMK_NODISCARD enum tmk_status tmk_export_rows_write(const struct tmk_export_job *job,

@@ -28,13 +28,14 @@ static float scale_of(const struct tmk_encoding *encoding) {
     return tmk_export_magnitude(encoding) / 127;
 }
 
-static const char *unfit(const struct tmk_encoding *encoding) {
+static const char *unfit_reason(const struct tmk_encoding *encoding) {
     return isnormal(scale_of(encoding)) ? NULL : "its range is too small for a scale";
 }
 
 static enum tmk_status write_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
     const char *header = tmk_export_setting(job, "header", "TRT-8601-EntropyCalibration2");
-    const struct tmk_export_wants wants = {.unfit = unfit, .unfit_name = tmk_export_unfit_line};
+    const struct tmk_export_requirements wants = {.unfit = unfit_reason,
+                                                  .unfit_name = tmk_export_unfit_line};
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};
     bool colons = false;

@@ -158,7 +158,7 @@ static void put_row(struct writing *w, const struct tmk_export_row *row,
 }
 
 static enum tmk_status write_tidl(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    struct tmk_export_wants wants = {.fused = true, .unfit = tmk_export_unfit_codes};
+    struct tmk_export_requirements wants = {.fused = true, .unfit = tmk_export_unfit_codes};
     struct writing w = {.job = job};
     struct tmk_export_rows rows = {0};
     struct tmk_export_layers layers = {0};

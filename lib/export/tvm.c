@@ -91,7 +91,7 @@ static enum tmk_status put_head(const struct tmk_encodings *encodings, struct tm
 }
 
 static enum tmk_status write_tvm(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    const struct tmk_export_wants wants = {
+    const struct tmk_export_requirements wants = {
         .weights = true, .biases = true, .unfit = tmk_export_unfit_codes};
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};

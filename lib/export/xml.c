@@ -17,13 +17,13 @@ static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static enum tmk_status wrong(const struct tmk_xml *xml, const char *at, struct tmk_diag *diag) {
+static enum tmk_status fail_at(const struct tmk_xml *xml, const char *at, struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_FORMAT, "byte %zu: it is no XML as OpenVINO writes it",
                     (size_t)(at - xml->begin));
 }
 
 /* Behind the text, or NULL. */
-static const char *behind(const char *at, const char *end, const char *text) {
+static const char *find_behind(const char *at, const char *end, const char *text) {
     const char *found = memmem(at, (size_t)(end - at), text, strlen(text));
     return found ? found + strlen(text) : NULL;
 }
@@ -46,22 +46,22 @@ enum tmk_status tmk_xml_next(struct tmk_xml *xml, struct tmk_xml_tag *tag, struc
     for (;;) {
         const char *at = memchr(xml->at, '<', (size_t)(xml->end - xml->at));
         if (!at)
-            return xml->open ? wrong(xml, xml->end, diag) : TMK_NOTFOUND;
+            return xml->open ? fail_at(xml, xml->end, diag) : TMK_NOTFOUND;
         const char *next = NULL;
         size_t left = (size_t)(xml->end - at);
         if (left > 4 && memcmp(at, "<!--", 4) == 0)
-            next = behind(at + 4, xml->end, "-->");
+            next = find_behind(at + 4, xml->end, "-->");
         else if (left > 2 && at[1] == '?')
-            next = behind(at, xml->end, "?>");
+            next = find_behind(at, xml->end, "?>");
         else if (left > 2 && at[1] == '!')
-            return wrong(xml, at, diag);
+            return fail_at(xml, at, diag);
         if (next) {
             xml->at = next;
             continue;
         }
         const char *end = end_of_tag(at + 1, xml->end);
         if (!end)
-            return wrong(xml, at, diag);
+            return fail_at(xml, at, diag);
         *tag = (struct tmk_xml_tag){.begin = at, .end = end};
         tag->closes = at[1] == '/' || end[-2] == '/';
         tag->opens = at[1] != '/';
@@ -73,7 +73,7 @@ enum tmk_status tmk_xml_next(struct tmk_xml *xml, struct tmk_xml_tag *tag, struc
         xml->depth = xml->open;
         xml->open -= tag->closes;
         xml->at = end;
-        return xml->depth < 1 || xml->depth > DEEPEST ? wrong(xml, at, diag) : TMK_OK;
+        return xml->depth < 1 || xml->depth > DEEPEST ? fail_at(xml, at, diag) : TMK_OK;
     }
 }
 

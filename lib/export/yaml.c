@@ -9,7 +9,7 @@
 
 /* Characters beyond ASCII that YAML does not allow as they are: U+0080-U+009F, U+2028, U+2029,
  * U+FEFF, U+FFFE, U+FFFF. Their code point, or 0; *len is their length. */
-static unsigned special(const unsigned char *c, size_t *len) {
+static unsigned special_length(const unsigned char *c, size_t *len) {
     unsigned point = 0;
     *len = 2;
     if (c[0] == 0xc2)
@@ -28,7 +28,7 @@ void tmk_yaml_put_text(struct tmk_text *out, const char *text) {
     while (*text) {
         unsigned char c = (unsigned char)*text;
         size_t len;
-        unsigned point = special((const unsigned char *)text, &len);
+        unsigned point = special_length((const unsigned char *)text, &len);
         if (point) {
             tmk_text_printf(out, "\\u%04X", point);
             text += len;

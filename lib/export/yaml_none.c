@@ -3,7 +3,7 @@
 #include "base/diag.h"
 #include "export/yaml_forms.h"
 
-static enum tmk_status cannot(struct tmk_diag *diag) {
+static enum tmk_status fail_without_yaml(struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_UNSUPPORTED,
                     "is YAML, but this build has no libyaml; build with -Dyaml=enabled");
 }
@@ -11,11 +11,11 @@ static enum tmk_status cannot(struct tmk_diag *diag) {
 enum tmk_status tmk_read_glow(const char *path, const char *text, size_t len,
                               struct tmk_ranges *out, struct tmk_diag *diag) {
     (void)path, (void)text, (void)len, (void)out;
-    return cannot(diag);
+    return fail_without_yaml(diag);
 }
 
 enum tmk_status tmk_read_rknn(const char *path, const char *text, size_t len,
                               struct tmk_ranges *out, struct tmk_diag *diag) {
     (void)path, (void)text, (void)len, (void)out;
-    return cannot(diag);
+    return fail_without_yaml(diag);
 }

@@ -8,8 +8,8 @@
 #include "graph/edit.h"
 
 /* Arena arrays grow by doubling; the old copy stays behind until the graph goes. */
-static void *grown(struct tmk_arena *arena, void *old, uint32_t used, uint32_t *size,
-                   size_t element) {
+static void *grow_array(struct tmk_arena *arena, void *old, uint32_t used, uint32_t *size,
+                        size_t element) {
     if (used < *size)
         return old;
     uint32_t larger = *size ? *size * 2 : 4;
@@ -22,7 +22,8 @@ static void *grown(struct tmk_arena *arena, void *old, uint32_t used, uint32_t *
     return array;
 }
 
-#define GROW(graph, array, used, size) grown((graph)->arena, array, used, &(size), sizeof *(array))
+#define GROW(graph, array, used, size)                                                             \
+    grow_array((graph)->arena, array, used, &(size), sizeof *(array))
 
 enum tmk_status tmk_graph_create(const char *name, struct tmk_graph **out, struct tmk_diag *diag) {
     struct tmk_arena *arena = calloc(1, sizeof *arena);
@@ -123,7 +124,7 @@ int64_t tmk_graph_opset(const struct tmk_graph *graph, const char *domain) {
 }
 
 /* Exporters write "?" for what has no name. */
-static bool names(const char *symbol) {
+static bool is_symbol(const char *symbol) {
     return symbol && *symbol && strcmp(symbol, "?") != 0;
 }
 
@@ -132,7 +133,7 @@ static enum tmk_status copy_type(struct tmk_graph *graph, const struct tmk_type 
     *to = *from;
     for (int i = 0; i < TMK_MAX_RANK; i++) {
         to->symbol[i] = NULL;
-        if (from->has_shape && i < from->shape.rank && names(from->symbol[i])) {
+        if (from->has_shape && i < from->shape.rank && is_symbol(from->symbol[i])) {
             to->symbol[i] = tmk_arena_strdup(graph->arena, from->symbol[i]);
             if (!to->symbol[i])
                 return tmk_nomem(diag);
@@ -238,40 +239,37 @@ static void link_node(struct tmk_graph *graph, struct tmk_node *node, struct tmk
 }
 
 enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *before,
-                                   const char *domain, const char *op, const char *name,
-                                   int64_t version, struct tmk_value *const *inputs,
-                                   uint32_t n_inputs, const char *const *output_names,
-                                   uint32_t n_outputs, struct tmk_node **out,
+                                   const struct tmk_node_spec *spec, struct tmk_node **out,
                                    struct tmk_diag *diag) {
     struct tmk_arena *arena = graph->arena;
     struct tmk_node *node = tmk_arena_alloc(arena, sizeof *node);
     if (!node)
         return tmk_nomem(diag);
     node->graph = graph;
-    node->domain = tmk_arena_strdup(arena, domain);
-    node->op = tmk_arena_strdup(arena, op);
-    node->name = tmk_arena_strdup(arena, name);
-    node->version = version;
-    node->inputs = tmk_arena_array(arena, n_inputs, sizeof *node->inputs);
-    node->use_at = tmk_arena_array(arena, n_inputs, sizeof *node->use_at);
-    node->outputs = tmk_arena_array(arena, n_outputs, sizeof *node->outputs);
+    node->domain = tmk_arena_strdup(arena, spec->domain);
+    node->op = tmk_arena_strdup(arena, spec->op);
+    node->name = tmk_arena_strdup(arena, spec->name);
+    node->version = spec->version;
+    node->inputs = tmk_arena_array(arena, spec->n_inputs, sizeof *node->inputs);
+    node->use_at = tmk_arena_array(arena, spec->n_inputs, sizeof *node->use_at);
+    node->outputs = tmk_arena_array(arena, spec->n_outputs, sizeof *node->outputs);
     if (!node->domain || !node->op || !node->name || !node->inputs || !node->use_at ||
         !node->outputs)
         return tmk_nomem(diag);
-    node->n_inputs = n_inputs;
-    node->n_outputs = n_outputs;
-    for (uint32_t i = 0; i < n_outputs; i++) {
-        if (!output_names[i])
+    node->n_inputs = spec->n_inputs;
+    node->n_outputs = spec->n_outputs;
+    for (uint32_t i = 0; i < spec->n_outputs; i++) {
+        if (!spec->outputs[i])
             continue;
-        TMK_TRY(add_value(graph, output_names[i], TMK_VALUE_RESULT, &node->outputs[i], diag));
+        TMK_TRY(add_value(graph, spec->outputs[i], TMK_VALUE_RESULT, &node->outputs[i], diag));
         node->outputs[i]->producer = node;
         node->outputs[i]->output = i;
     }
-    for (uint32_t i = 0; i < n_inputs; i++) {
-        if (!inputs[i])
+    for (uint32_t i = 0; i < spec->n_inputs; i++) {
+        if (!spec->inputs[i])
             continue;
-        TMK_TRY(tmk_use_add(inputs[i], node, i, diag));
-        node->inputs[i] = inputs[i];
+        TMK_TRY(tmk_use_add(spec->inputs[i], node, i, diag));
+        node->inputs[i] = spec->inputs[i];
     }
     link_node(graph, node, before);
     if (out)
@@ -344,7 +342,7 @@ static enum tmk_status copy_attr(struct tmk_graph *graph, const struct tmk_attr 
     return ok ? TMK_OK : tmk_nomem(diag);
 }
 
-static bool holds(const struct tmk_attr *attr, const struct tmk_graph *graph) {
+static bool refers_to(const struct tmk_attr *attr, const struct tmk_graph *graph) {
     if (attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS)
         for (size_t i = 0; i < attr->n; i++)
             if (attr->graphs[i] == graph)
@@ -353,13 +351,13 @@ static bool holds(const struct tmk_attr *attr, const struct tmk_graph *graph) {
 }
 
 /* Ends an attribute whose place `now` takes; graphs may stay. */
-static void retire(struct tmk_attr *old, const struct tmk_attr *now) {
+static void retire_attr(struct tmk_attr *old, const struct tmk_attr *now) {
     if (old->kind != TMK_ATTR_GRAPH && old->kind != TMK_ATTR_GRAPHS) {
         drop_attr(old);
         return;
     }
     for (size_t i = 0; i < old->n; i++)
-        if (!holds(now, old->graphs[i])) {
+        if (!refers_to(now, old->graphs[i])) {
             tmk_graph_detach(old->graphs[i]);
             drop_tensors(old->graphs[i]);
         }
@@ -378,7 +376,7 @@ enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *
             copy.graphs[i]->owner = node;
     for (uint32_t i = 0; i < node->n_attrs; i++)
         if (strcmp(node->attrs[i].name, attr->name) == 0) {
-            retire(&node->attrs[i], &copy);
+            retire_attr(&node->attrs[i], &copy);
             node->attrs[i] = copy;
             return TMK_OK;
         }

@@ -14,8 +14,8 @@ struct cloning {
     struct tmk_diag *diag;
 };
 
-static enum tmk_status remember(struct cloning *c, const struct tmk_value *from,
-                                struct tmk_value *to) {
+static enum tmk_status remember_value(struct cloning *c, const struct tmk_value *from,
+                                      struct tmk_value *to) {
     to->profile_id = from->profile_id;
     to->fingerprint = from->fingerprint;
     to->content = from->content;
@@ -52,8 +52,11 @@ static enum tmk_status clone_node(struct cloning *c, const struct tmk_node *from
             inputs[i] = tmk_ptrmap_get(&c->values, from->inputs[i]);
         for (uint32_t i = 0; i < from->n_outputs; i++)
             names[i] = from->outputs[i] ? from->outputs[i]->name : NULL;
-        status = tmk_graph_add_node(to, NULL, from->domain, from->op, from->name, from->version,
-                                    inputs, from->n_inputs, names, from->n_outputs, &node, c->diag);
+        status = tmk_graph_add_node(to, NULL,
+                                    &(struct tmk_node_spec){from->domain, from->op, from->name,
+                                                            from->version, inputs, from->n_inputs,
+                                                            names, from->n_outputs},
+                                    &node, c->diag);
     }
     free(inputs);
     free(names);
@@ -64,7 +67,7 @@ static enum tmk_status clone_node(struct cloning *c, const struct tmk_node *from
     for (uint32_t i = 0; i < from->n_outputs; i++)
         if (from->outputs[i]) {
             TMK_TRY(tmk_value_set_type(node->outputs[i], &from->outputs[i]->type, c->diag));
-            TMK_TRY(remember(c, from->outputs[i], node->outputs[i]));
+            TMK_TRY(remember_value(c, from->outputs[i], node->outputs[i]));
         }
     return TMK_OK;
 }
@@ -75,14 +78,14 @@ static enum tmk_status clone_into(struct cloning *c, const struct tmk_graph *fro
     for (uint32_t i = 0; i < from->n_inputs; i++) {
         TMK_TRY(tmk_graph_add_input(to, from->inputs[i]->name, &from->inputs[i]->type, &value,
                                     c->diag));
-        TMK_TRY(remember(c, from->inputs[i], value));
+        TMK_TRY(remember_value(c, from->inputs[i], value));
     }
     for (uint32_t i = 0; i < from->n_values; i++) {
         const struct tmk_value *old = from->values[i];
         if (old->kind != TMK_VALUE_INITIALIZER)
             continue;
         TMK_TRY(tmk_graph_add_initializer(to, old->name, &old->data, &value, c->diag));
-        TMK_TRY(remember(c, old, value));
+        TMK_TRY(remember_value(c, old, value));
     }
     for (const struct tmk_node *node = from->first; node; node = node->next)
         TMK_TRY(clone_node(c, node, to));
@@ -119,7 +122,7 @@ struct comparing {
     bool nomem;
 };
 
-static bool differ(struct comparing *c, const char *what, const char *a, const char *b) {
+static bool note_difference(struct comparing *c, const char *what, const char *a, const char *b) {
     (void)!tmk_fail(c->why, TMK_MISMATCH, "%s: '%s' and '%s'", what, a, b);
     return false;
 }
@@ -151,11 +154,11 @@ bool tmk_weight_equal(const struct tmk_tensor *a, const struct tmk_tensor *b) {
 
 static bool same_value(struct comparing *c, const struct tmk_value *a, struct tmk_value *b) {
     if (strcmp(a->name, b->name) != 0)
-        return differ(c, "names of values differ", a->name, b->name);
+        return note_difference(c, "names of values differ", a->name, b->name);
     if (a->kind != b->kind || a->profile_id != b->profile_id || !same_type(&a->type, &b->type))
-        return differ(c, "values differ in kind, type or profile ID", a->name, b->name);
+        return note_difference(c, "values differ in kind, type or profile ID", a->name, b->name);
     if (a->kind == TMK_VALUE_INITIALIZER && !tmk_weight_equal(&a->data, &b->data))
-        return differ(c, "initializers differ", a->name, b->name);
+        return note_difference(c, "initializers differ", a->name, b->name);
     if (!tmk_ptrmap_put(&c->values, a, b)) {
         c->nomem = true;
         return false;
@@ -215,23 +218,23 @@ static bool same_attr(struct comparing *c, const struct tmk_attr *a, const struc
 
 static bool same_node(struct comparing *c, const struct tmk_node *a, const struct tmk_node *b) {
     if (strcmp(a->op, b->op) != 0 || strcmp(a->domain, b->domain) != 0)
-        return differ(c, "operators differ", a->op, b->op);
+        return note_difference(c, "operators differ", a->op, b->op);
     if (strcmp(a->name, b->name) != 0)
-        return differ(c, "names of nodes differ", a->name, b->name);
+        return note_difference(c, "names of nodes differ", a->name, b->name);
     if (a->version != b->version || a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs ||
         a->n_attrs != b->n_attrs)
-        return differ(c, "nodes differ in version or counts", a->op, b->op);
+        return note_difference(c, "nodes differ in version or counts", a->op, b->op);
     for (uint32_t i = 0; i < a->n_inputs; i++)
         if (tmk_ptrmap_get(&c->values, a->inputs[i]) != b->inputs[i])
-            return differ(c, "nodes have different operands", a->op, b->op);
+            return note_difference(c, "nodes have different operands", a->op, b->op);
     for (uint32_t i = 0; i < a->n_attrs; i++) {
         const struct tmk_attr *other = tmk_node_attr(b, a->attrs[i].name);
         if (!other || !same_attr(c, &a->attrs[i], other))
-            return differ(c, "attributes differ", a->op, a->attrs[i].name);
+            return note_difference(c, "attributes differ", a->op, a->attrs[i].name);
     }
     for (uint32_t i = 0; i < a->n_outputs; i++) {
         if (!a->outputs[i] != !b->outputs[i])
-            return differ(c, "nodes differ in which outputs they have", a->op, b->op);
+            return note_difference(c, "nodes differ in which outputs they have", a->op, b->op);
         if (a->outputs[i] && !same_value(c, a->outputs[i], b->outputs[i]))
             return false;
     }
@@ -247,7 +250,7 @@ static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_
 
 static bool same_graph(struct comparing *c, const struct tmk_graph *a, const struct tmk_graph *b) {
     if (a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs || a->n_nodes != b->n_nodes)
-        return differ(c, "graphs differ in size", a->name, b->name);
+        return note_difference(c, "graphs differ in size", a->name, b->name);
     for (uint32_t i = 0; i < a->n_inputs; i++)
         if (!same_value(c, a->inputs[i], b->inputs[i]))
             return false;
@@ -255,7 +258,8 @@ static bool same_graph(struct comparing *c, const struct tmk_graph *a, const str
         const struct tmk_value *x = next_initializer(a, &i);
         struct tmk_value *y = next_initializer(b, &k);
         if (!x != !y)
-            return differ(c, "graphs differ in their number of initializers", a->name, b->name);
+            return note_difference(c, "graphs differ in their number of initializers", a->name,
+                                   b->name);
         if (!x)
             break;
         if (!same_value(c, x, y))
@@ -267,7 +271,8 @@ static bool same_graph(struct comparing *c, const struct tmk_graph *a, const str
             return false;
     for (uint32_t i = 0; i < a->n_outputs; i++)
         if (tmk_ptrmap_get(&c->values, a->outputs[i]) != b->outputs[i])
-            return differ(c, "graph outputs differ", a->outputs[i]->name, b->outputs[i]->name);
+            return note_difference(c, "graph outputs differ", a->outputs[i]->name,
+                                   b->outputs[i]->name);
     return true;
 }
 
@@ -277,7 +282,7 @@ bool tmk_graph_equal(const struct tmk_graph *a, const struct tmk_graph *b, struc
     for (uint32_t i = 0; same && i < a->n_opsets; i++)
         same = tmk_graph_opset(b, a->opsets[i].domain) == a->opsets[i].version;
     if (!same)
-        differ(&c, "operator sets differ", a->name, b->name);
+        note_difference(&c, "operator sets differ", a->name, b->name);
     else
         same = same_graph(&c, a, b);
     tmk_ptrmap_finish(&c.values);

@@ -124,7 +124,7 @@ struct collect {
     bool failed;
 };
 
-static void need(struct collect *c, const struct tmk_value *value) {
+static void mark_needed(struct collect *c, const struct tmk_value *value) {
     if (!value || value->graph != c->graph || !value->producer || value->producer->mark == DONE)
         return;
     struct frame *frame = c->frame;
@@ -141,10 +141,10 @@ static void need(struct collect *c, const struct tmk_value *value) {
 static void collect_graph(struct tmk_graph *graph, void *context) {
     struct collect *c = context;
     for (uint32_t i = 0; i < graph->n_outputs; i++)
-        need(c, graph->outputs[i]);
+        mark_needed(c, graph->outputs[i]);
     for (struct tmk_node *node = graph->first; node; node = node->next) {
         for (uint32_t i = 0; i < node->n_inputs; i++)
-            need(c, node->inputs[i]);
+            mark_needed(c, node->inputs[i]);
         tmk_node_each_graph(node, collect_graph, c);
     }
 }
@@ -154,7 +154,7 @@ static enum tmk_status open_frame(struct frame *frame, struct tmk_node *node,
     *frame = (struct frame){.node = node};
     struct collect c = {node->graph, frame, false};
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        need(&c, node->inputs[i]);
+        mark_needed(&c, node->inputs[i]);
     tmk_node_each_graph(node, collect_graph, &c);
     if (c.failed) {
         free(frame->needs);
@@ -164,7 +164,7 @@ static enum tmk_status open_frame(struct frame *frame, struct tmk_node *node,
     return TMK_OK;
 }
 
-static void append(struct tmk_graph *graph, struct tmk_node *node) {
+static void append_node(struct tmk_graph *graph, struct tmk_node *node) {
     node->next = NULL;
     node->prev = graph->last;
     *(graph->last ? &graph->last->next : &graph->first) = node;
@@ -217,7 +217,7 @@ static enum tmk_status sort_one(struct tmk_graph *graph, struct tmk_diag *diag) 
     if (status == TMK_OK) {
         graph->first = graph->last = NULL;
         for (size_t i = 0; i < n; i++)
-            append(graph, sorted[i]);
+            append_node(graph, sorted[i]);
     }
     free(order);
     free(sorted);

@@ -175,16 +175,20 @@ TMK_NODISCARD enum tmk_status tmk_graph_add_initializer(struct tmk_graph *graph,
                                                         struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_graph_add_output(struct tmk_graph *graph, struct tmk_value *value,
                                                    struct tmk_diag *diag);
-/* Appends a node, or puts it before `before`. inputs may hold NULL; output_names may hold NULL for
- * absent outputs. The results' types are unknown until set. `version`: tmk_graph_opset of the
- * domain as a rule. */
+/* A node to be made. */
+struct tmk_node_spec {
+    const char *domain, *op, *name;
+    int64_t version;                 /* of the operator; tmk_graph_opset of the domain as a rule */
+    struct tmk_value *const *inputs; /* may hold NULL */
+    uint32_t n_inputs;
+    const char *const *outputs; /* names; NULL for absent outputs */
+    uint32_t n_outputs;
+};
+/* Appends a node, or puts it before `before`; the spec is copied. The results' types are unknown
+ * until set. `out` may be NULL. */
 TMK_NODISCARD enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *before,
-                                                 const char *domain, const char *op,
-                                                 const char *name, int64_t version,
-                                                 struct tmk_value *const *inputs, uint32_t n_inputs,
-                                                 const char *const *output_names,
-                                                 uint32_t n_outputs, struct tmk_node **out,
-                                                 struct tmk_diag *diag);
+                                                 const struct tmk_node_spec *spec,
+                                                 struct tmk_node **out, struct tmk_diag *diag);
 /* Adds or replaces the attribute of this name; contents are copied into the arena, tensors shared,
  * graphs (made by tmk_graph_create_sub of this node's graph) taken. */
 TMK_NODISCARD enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *attr,
@@ -237,6 +241,9 @@ const float *tmk_node_floats(const struct tmk_node *node, const char *name, size
 
 bool tmk_node_is(const struct tmk_node *node, const char *domain, const char *op);
 bool tmk_node_is_observer(const struct tmk_node *node);
+/* For messages: the value's name in the model, also where an observer has taken it over. Valid as
+ * long as the graph. */
+const char *tmk_value_label(const struct tmk_value *value);
 /* For messages: the node's name, or "#position" for nameless ones with its operator: "Conv
  * 'conv1'". */
 const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size);

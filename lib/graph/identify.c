@@ -25,18 +25,18 @@ static void mix_bytes(struct print *p, const void *bytes, size_t n) {
     p->content = tmk_hash64(bytes, n, p->content);
 }
 
-static void mix(struct print *p, int64_t number) {
+static void mix_number(struct print *p, int64_t number) {
     mix_bytes(p, &number, sizeof number);
 }
 
 static void mix_string(struct print *p, const char *text) {
-    mix(p, (int64_t)strlen(text));
+    mix_number(p, (int64_t)strlen(text));
     mix_bytes(p, text, strlen(text));
 }
 
 static void mix_value(struct print *p, const struct tmk_value *value) {
     if (!value) {
-        mix(p, TAG_ABSENT);
+        mix_number(p, TAG_ABSENT);
         return;
     }
     p->structure = tmk_hash64(&value->fingerprint, sizeof value->fingerprint, p->structure);
@@ -45,52 +45,52 @@ static void mix_value(struct print *p, const struct tmk_value *value) {
 
 /* Weights enter the structure by dtype and shape, the content by their bytes too. */
 static void mix_weight(struct print *p, const struct tmk_tensor *tensor) {
-    mix(p, TAG_WEIGHT);
-    mix(p, tensor->origin);
-    mix(p, tensor->shape.rank);
+    mix_number(p, TAG_WEIGHT);
+    mix_number(p, tensor->origin);
+    mix_number(p, tensor->shape.rank);
     mix_bytes(p, tensor->shape.dim, (size_t)tensor->shape.rank * sizeof tensor->shape.dim[0]);
     p->content = tmk_hash64(tensor->data, tmk_tensor_bytes(tensor), p->content);
 }
 
 static void mix_type(struct print *p, const struct tmk_type *type) {
-    mix(p, type->kind);
-    mix(p, type->origin);
-    mix(p, type->has_shape ? type->shape.rank : -1);
+    mix_number(p, type->kind);
+    mix_number(p, type->origin);
+    mix_number(p, type->has_shape ? type->shape.rank : -1);
 }
 
 static void mix_graph(struct tmk_graph *graph, void *context) {
     struct print *p = context;
-    mix(p, TAG_GRAPH);
-    mix(p, graph->n_inputs);
+    mix_number(p, TAG_GRAPH);
+    mix_number(p, graph->n_inputs);
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         mix_value(p, graph->outputs[i]);
 }
 
 static void mix_attr(struct print *p, const struct tmk_attr *attr) {
-    mix(p, TAG_ATTR);
+    mix_number(p, TAG_ATTR);
     mix_string(p, attr->name);
-    mix(p, attr->kind);
+    mix_number(p, attr->kind);
     switch (attr->kind) {
     case TMK_ATTR_INT:
-        mix(p, attr->i);
+        mix_number(p, attr->i);
         break;
     case TMK_ATTR_FLOAT:
         mix_bytes(p, &attr->f, sizeof attr->f);
         break;
     case TMK_ATTR_STRING:
-        mix(p, (int64_t)attr->n);
+        mix_number(p, (int64_t)attr->n);
         mix_bytes(p, attr->s, attr->n);
         break;
     case TMK_ATTR_INTS:
-        mix(p, (int64_t)attr->n);
+        mix_number(p, (int64_t)attr->n);
         mix_bytes(p, attr->ints, attr->n * sizeof *attr->ints);
         break;
     case TMK_ATTR_FLOATS:
-        mix(p, (int64_t)attr->n);
+        mix_number(p, (int64_t)attr->n);
         mix_bytes(p, attr->floats, attr->n * sizeof *attr->floats);
         break;
     case TMK_ATTR_STRINGS:
-        mix(p, (int64_t)attr->n);
+        mix_number(p, (int64_t)attr->n);
         for (size_t i = 0; i < attr->n; i++)
             mix_string(p, attr->strings[i]);
         break;
@@ -145,17 +145,17 @@ static enum tmk_status print_node(const struct tmk_node *node, struct tmk_diag *
         return TMK_OK;
     }
     struct print p = {0, 0};
-    mix(&p, TAG_NODE);
+    mix_number(&p, TAG_NODE);
     mix_string(&p, node->domain);
     mix_string(&p, node->op);
-    mix(&p, node->n_inputs);
+    mix_number(&p, node->n_inputs);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         mix_value(&p, node->inputs[i]);
     TMK_TRY(mix_attrs(&p, node, diag));
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         struct print result = p;
-        mix(&result, TAG_RESULT);
-        mix(&result, i);
+        mix_number(&result, TAG_RESULT);
+        mix_number(&result, i);
         if (node->outputs[i])
             set_print(node->outputs[i], result);
     }
@@ -172,9 +172,9 @@ static void print_graph(struct tmk_graph *graph, void *context) {
     struct fingerprinting *f = context;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         struct print p = {0, 0};
-        mix(&p, TAG_INPUT);
-        mix(&p, f->depth);
-        mix(&p, i);
+        mix_number(&p, TAG_INPUT);
+        mix_number(&p, f->depth);
+        mix_number(&p, i);
         mix_type(&p, &graph->inputs[i]->type);
         set_print(graph->inputs[i], p);
     }
@@ -242,7 +242,7 @@ static void add_graph(struct tmk_graph *graph, void *context) {
         add_operand(a->walk, a->visit, graph->outputs[i]);
 }
 
-static void push(struct walk *walk, struct tmk_node *node) {
+static void push_node(struct walk *walk, struct tmk_node *node) {
     struct visit *stack = tmk_grown(walk->stack, walk->depth, &walk->size, sizeof *stack);
     if (!stack) {
         walk->status = tmk_nomem(walk->diag);
@@ -258,19 +258,19 @@ static void push(struct walk *walk, struct tmk_node *node) {
 }
 
 /* An input or a weight gets its ID at once, a result after its producer's operands. */
-static void reach(struct walk *walk, struct tmk_value *value) {
+static void reach_value(struct walk *walk, struct tmk_value *value) {
     if (value->kind != TMK_VALUE_RESULT)
         give_id(walk, value);
     else if (value->producer->mark == UNVISITED)
-        push(walk, value->producer);
+        push_node(walk, value->producer);
 }
 
 static void walk_from(struct walk *walk, struct tmk_value *value) {
-    reach(walk, value);
+    reach_value(walk, value);
     while (walk->depth && walk->status == TMK_OK) {
         struct visit *top = &walk->stack[walk->depth - 1];
         if (top->next < top->n) {
-            reach(walk, top->operands[top->next++]);
+            reach_value(walk, top->operands[top->next++]);
             continue;
         }
         for (uint32_t i = 0; i < top->node->n_outputs; i++)
@@ -305,7 +305,7 @@ static void list_values(struct tmk_graph *graph, void *context) {
             list->values[list->n++] = graph->values[i];
 }
 
-static int compare(uint64_t a, uint64_t b) {
+static int compare_u64(uint64_t a, uint64_t b) {
     return (a > b) - (a < b);
 }
 
@@ -313,17 +313,18 @@ static int compare(uint64_t a, uint64_t b) {
 static int by_id_then_print(const void *a, const void *b) {
     const struct tmk_value *x = *(struct tmk_value *const *)a, *y = *(struct tmk_value *const *)b;
     if (x->profile_id >= 0 || y->profile_id >= 0)
-        return compare((uint64_t)x->profile_id, (uint64_t)y->profile_id); /* -1 is the largest */
-    int c = compare(x->fingerprint, y->fingerprint);
+        return compare_u64((uint64_t)x->profile_id,
+                           (uint64_t)y->profile_id); /* -1 is the largest */
+    int c = compare_u64(x->fingerprint, y->fingerprint);
     if (!c)
-        c = compare(x->content, y->content);
-    return c ? c : compare(x->index, y->index);
+        c = compare_u64(x->content, y->content);
+    return c ? c : compare_u64(x->index, y->index);
 }
 
 static int by_print_then_id(const void *a, const void *b) {
     const struct tmk_value *x = *(struct tmk_value *const *)a, *y = *(struct tmk_value *const *)b;
-    int c = compare(x->fingerprint, y->fingerprint);
-    return c ? c : compare((uint64_t)x->profile_id, (uint64_t)y->profile_id);
+    int c = compare_u64(x->fingerprint, y->fingerprint);
+    return c ? c : compare_u64((uint64_t)x->profile_id, (uint64_t)y->profile_id);
 }
 
 enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids,

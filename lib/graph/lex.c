@@ -31,7 +31,7 @@ static int hex_value(char c) {
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-void tmk_lex_say(const struct tmk_lex *lex, const char *at, const char *fmt, ...) {
+void tmk_lex_report(const struct tmk_lex *lex, const char *at, const char *fmt, ...) {
     size_t line = 1, column = 1;
     for (const char *p = lex->text; p < at; p++) {
         column = *p == '\n' ? 1 : column + 1;
@@ -45,17 +45,17 @@ void tmk_lex_say(const struct tmk_lex *lex, const char *at, const char *fmt, ...
     tmk_diag_set(lex->diag, TMK_FORMAT, "%zu:%zu: %s", line, column, what);
 }
 
-void tmk_lex_say_expected(struct tmk_lex *lex, const char *what) {
+void tmk_lex_report_expected(struct tmk_lex *lex, const char *what) {
     char c = tmk_lex_peek(lex);
     int n = 1;
     while (in_word(c) && n < SHOWN && in_word(lex->at[n]))
         n++;
     if (!c)
-        tmk_lex_say(lex, lex->at, "expected %s but the text ends; is it cut off?", what);
+        tmk_lex_report(lex, lex->at, "expected %s but the text ends; is it cut off?", what);
     else if ((unsigned char)c >= 0x80)
-        tmk_lex_say(lex, lex->at, "expected %s but found byte 0x%02x", what, (unsigned char)c);
+        tmk_lex_report(lex, lex->at, "expected %s but found byte 0x%02x", what, (unsigned char)c);
     else
-        tmk_lex_say(lex, lex->at, "expected %s but found '%.*s'", what, n, lex->at);
+        tmk_lex_report(lex, lex->at, "expected %s but found '%.*s'", what, n, lex->at);
 }
 
 char tmk_lex_peek(struct tmk_lex *lex) {
@@ -98,7 +98,7 @@ static size_t word_length(const char *text, bool dotted) {
     return n;
 }
 
-static enum tmk_status keep(struct tmk_lex *lex, size_t n, const char **out) {
+static enum tmk_status keep_bytes(struct tmk_lex *lex, size_t n, const char **out) {
     const char *copy = tmk_arena_strndup(lex->arena, lex->at, n);
     if (!copy)
         return tmk_nomem(lex->diag);
@@ -110,21 +110,21 @@ static enum tmk_status keep(struct tmk_lex *lex, size_t n, const char **out) {
 enum tmk_status tmk_lex_word(struct tmk_lex *lex, bool dotted, const char *what, const char **out) {
     tmk_lex_peek(lex);
     size_t n = word_length(lex->at, dotted);
-    return n ? keep(lex, n, out) : tmk_lex_expected(lex, what);
+    return n ? keep_bytes(lex, n, out) : tmk_lex_expected(lex, what);
 }
 
 enum tmk_status tmk_lex_identifier(struct tmk_lex *lex, const char **out) {
     size_t n = 0;
     while (in_word(lex->at[n]) || lex->at[n] == '.')
         n++;
-    return n ? keep(lex, n, out)
+    return n ? keep_bytes(lex, n, out)
              : tmk_lex_fail(lex, lex->at,
                             "'%%' without an identifier; letters, digits, '_' and "
                             "'.' may follow it");
 }
 
 /* One escape after its backslash; the next place, or NULL when it is none. */
-static const char *unescape(const char *p, char *out) {
+static const char *unescape_char(const char *p, char *out) {
     int high, low;
     switch (*p) {
     case '"':
@@ -164,7 +164,7 @@ enum tmk_status tmk_lex_string(struct tmk_lex *lex, const char *what, const char
             bytes[used] = *p++;
             continue;
         }
-        const char *next = unescape(p + 1, &bytes[used]);
+        const char *next = unescape_char(p + 1, &bytes[used]);
         if (!next)
             return tmk_lex_fail(lex, p, "no such escape; there are \\\" \\\\ \\n and \\xHH");
         p = next;

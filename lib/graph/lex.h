@@ -22,11 +22,12 @@ struct tmk_lex {
 
 /* TMK_FORMAT with the line and column (in bytes, from 1) of `at` in front. Macros, so that
  * compilers see which status it is. */
-void tmk_lex_say(const struct tmk_lex *lex, const char *at, const char *fmt, ...) TMK_PRINTF(3, 4);
-#define tmk_lex_fail(lex, ...) (tmk_lex_say((lex), __VA_ARGS__), TMK_FORMAT)
+void tmk_lex_report(const struct tmk_lex *lex, const char *at, const char *fmt, ...)
+    TMK_PRINTF(3, 4);
+#define tmk_lex_fail(lex, ...) (tmk_lex_report((lex), __VA_ARGS__), TMK_FORMAT)
 /* The same at the next token, which the text names: "expected WHAT but found '}'". */
-void tmk_lex_say_expected(struct tmk_lex *lex, const char *what);
-#define tmk_lex_expected(lex, ...) (tmk_lex_say_expected((lex), __VA_ARGS__), TMK_FORMAT)
+void tmk_lex_report_expected(struct tmk_lex *lex, const char *what);
+#define tmk_lex_expected(lex, ...) (tmk_lex_report_expected((lex), __VA_ARGS__), TMK_FORMAT)
 
 /* Skips blanks and comments (from // to the end of the line); the next character, '\0' at the end.
  */

@@ -23,21 +23,21 @@ const char *tmk_fate_name(enum tmk_fate fate) {
 
 /* ---- which originals a value stands for ---- */
 
-static void attach(struct tmk_origin *origin, struct tmk_value *value) {
+static void attach_origin(struct tmk_origin *origin, struct tmk_value *value) {
     origin->value = value;
     origin->next = value->origins;
     value->origins = origin->id + 1;
 }
 
 /* All originals of the value, taken off it: the first, linked by `next`. */
-static struct tmk_origin *detach(struct tmk_lineage *lineage, struct tmk_value *value) {
+static struct tmk_origin *detach_origins(struct tmk_lineage *lineage, struct tmk_value *value) {
     struct tmk_origin *first = value->origins ? &lineage->origins[value->origins - 1] : NULL;
     value->origins = 0;
     value->profile_id = -1;
     return first;
 }
 
-static struct tmk_origin *after(struct tmk_lineage *lineage, const struct tmk_origin *origin) {
+static struct tmk_origin *copy_after(struct tmk_lineage *lineage, const struct tmk_origin *origin) {
     return origin->next ? &lineage->origins[origin->next - 1] : NULL;
 }
 
@@ -92,7 +92,7 @@ static void enter_values(struct tmk_graph *graph, void *context) {
             tmk_tensor_share(&origin->constant, &value->data);
         m->failed = !origin->name;
         value->origins = 0;
-        attach(origin, value);
+        attach_origin(origin, value);
     }
 }
 
@@ -178,7 +178,7 @@ static int32_t axis_after(const struct tmk_arrangement *view, int32_t axis) {
     return -1;
 }
 
-static double at(const double *numbers, uint32_t n, uint32_t i) {
+static double number_at(const double *numbers, uint32_t n, uint32_t i) {
     return numbers[n == 1 ? 0 : i];
 }
 
@@ -190,10 +190,10 @@ static bool copy_affine(struct tmk_lineage *lineage, struct tmk_affine *out,
     if (!scale || !shift)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        double s = first->n ? at(first->scale, first->n, i) : 1;
-        double b = first->n ? at(first->shift, first->n, i) : 0;
-        double s2 = then->n ? at(then->scale, then->n, i) : 1;
-        double b2 = then->n ? at(then->shift, then->n, i) : 0;
+        double s = first->n ? number_at(first->scale, first->n, i) : 1;
+        double b = first->n ? number_at(first->shift, first->n, i) : 0;
+        double s2 = then->n ? number_at(then->scale, then->n, i) : 1;
+        double b2 = then->n ? number_at(then->shift, then->n, i) : 0;
         scale[i] = s * s2;
         shift[i] = b * s2 + b2;
     }
@@ -217,8 +217,8 @@ static bool copy_quantized(struct tmk_lineage *lineage, struct tmk_quantized *ou
 
 enum composed { COMPOSED, UNSAYABLE, OUT_OF_MEMORY };
 
-static enum composed compose(struct tmk_lineage *lineage, struct tmk_relation *how,
-                             const struct tmk_relation *then) {
+static enum composed compose_relations(struct tmk_lineage *lineage, struct tmk_relation *how,
+                                       const struct tmk_relation *then) {
     if ((then->affine.n || then->quantized.n) && how->quantized.n)
         return UNSAYABLE;
     if (then->quantized.n && how->affine.n)
@@ -243,7 +243,7 @@ static enum composed compose(struct tmk_lineage *lineage, struct tmk_relation *h
 }
 
 /* Scales of 1, shifts of 0 and axes in their own places are no relation. */
-static void simplify(struct tmk_relation *how) {
+static void simplify_relation(struct tmk_relation *how) {
     bool moved = how->view.reshaped, scaled = false;
     for (int32_t i = 0; i < how->view.rank; i++)
         moved = moved || how->view.perm[i] != i;
@@ -257,7 +257,7 @@ static void simplify(struct tmk_relation *how) {
 
 /* ---- fates ---- */
 
-static void speak(struct tmk_origin *origin, struct tmk_value *value, const char *pass) {
+static void set_remark(struct tmk_origin *origin, struct tmk_value *value, const char *pass) {
     origin->pass = pass;
     if (origin->how.affine.n)
         origin->fate = TMK_FATE_AFFINE;
@@ -270,14 +270,14 @@ static void speak(struct tmk_origin *origin, struct tmk_value *value, const char
         value->profile_id = origin->id;
     } else
         origin->fate = TMK_FATE_MERGED;
-    attach(origin, value);
+    attach_origin(origin, value);
 }
 
-static void lose(struct tmk_origin *origin, struct tmk_value *into, const char *pass) {
+static void lose_value(struct tmk_origin *origin, struct tmk_value *into, const char *pass) {
     origin->fate = TMK_FATE_ABSORBED;
     origin->how = (struct tmk_relation){0};
     origin->pass = pass;
-    attach(origin, into);
+    attach_origin(origin, into);
 }
 
 static void end_origin(struct tmk_origin *origin, const char *pass) {
@@ -295,34 +295,34 @@ enum tmk_status tmk_lineage_move(struct tmk_lineage *lineage, struct tmk_value *
     static const struct tmk_relation equal;
     /* The one that carries the ID goes first, so that it stays SAME where it can. */
     const int64_t own = from->profile_id;
-    struct tmk_origin *list = detach(lineage, from);
+    struct tmk_origin *list = detach_origins(lineage, from);
     for (int turn = 0; turn < 2; turn++) {
         struct tmk_origin *next, *rest = NULL;
         for (struct tmk_origin *origin = list; origin; origin = next) {
-            next = after(lineage, origin);
+            next = copy_after(lineage, origin);
             if ((turn == 0) != ((int64_t)origin->id == own)) {
                 origin->next = rest ? rest->id + 1 : 0;
                 rest = origin;
                 continue;
             }
             if (origin->fate == TMK_FATE_ABSORBED) {
-                lose(origin, to, origin->pass);
+                lose_value(origin, to, origin->pass);
                 continue;
             }
             if (origin->fate == TMK_FATE_CONSTANT) {
                 if (how && (how->affine.n || how->quantized.n || !is_plain(&how->view)))
                     end_origin(origin, origin->pass);
                 else
-                    attach(origin, to);
+                    attach_origin(origin, to);
                 continue;
             }
-            switch (compose(lineage, &origin->how, how ? how : &equal)) {
+            switch (compose_relations(lineage, &origin->how, how ? how : &equal)) {
             case COMPOSED:
-                simplify(&origin->how);
-                speak(origin, to, pass);
+                simplify_relation(&origin->how);
+                set_remark(origin, to, pass);
                 break;
             case UNSAYABLE:
-                lose(origin, to, pass);
+                lose_value(origin, to, pass);
                 break;
             case OUT_OF_MEMORY:
                 return tmk_nomem(diag);
@@ -336,27 +336,27 @@ enum tmk_status tmk_lineage_move(struct tmk_lineage *lineage, struct tmk_value *
 void tmk_lineage_absorb(struct tmk_lineage *lineage, struct tmk_value *value,
                         struct tmk_value *into, const char *pass) {
     struct tmk_origin *next;
-    for (struct tmk_origin *origin = detach(lineage, value); origin; origin = next) {
-        next = after(lineage, origin);
+    for (struct tmk_origin *origin = detach_origins(lineage, value); origin; origin = next) {
+        next = copy_after(lineage, origin);
         if (origin->constant.data)
             end_origin(origin, pass);
         else
-            lose(origin, into, pass);
+            lose_value(origin, into, pass);
     }
 }
 
 void tmk_lineage_fold(struct tmk_lineage *lineage, struct tmk_value *from,
                       struct tmk_value *initializer, const char *pass) {
     struct tmk_origin *next;
-    for (struct tmk_origin *origin = detach(lineage, from); origin; origin = next) {
-        next = after(lineage, origin);
+    for (struct tmk_origin *origin = detach_origins(lineage, from); origin; origin = next) {
+        next = copy_after(lineage, origin);
         if (origin->fate == TMK_FATE_SAME || origin->fate == TMK_FATE_MERGED) {
             origin->fate = TMK_FATE_CONSTANT;
             origin->pass = pass;
             tmk_tensor_finish(&origin->constant);
             tmk_tensor_share(&origin->constant, &initializer->data);
         }
-        attach(origin, initializer);
+        attach_origin(origin, initializer);
     }
 }
 
@@ -364,15 +364,15 @@ bool tmk_lineage_remark(struct tmk_lineage *lineage, const struct tmk_value *val
                         const char *remark) {
     const char *copy = tmk_arena_strdup(&lineage->arena, remark);
     struct tmk_origin *origin = value->origins ? &lineage->origins[value->origins - 1] : NULL;
-    for (; copy && origin; origin = after(lineage, origin))
+    for (; copy && origin; origin = copy_after(lineage, origin))
         origin->remark = copy;
     return copy != NULL;
 }
 
 void tmk_lineage_end(struct tmk_lineage *lineage, struct tmk_value *value, const char *pass) {
     struct tmk_origin *next;
-    for (struct tmk_origin *origin = detach(lineage, value); origin; origin = next) {
-        next = after(lineage, origin);
+    for (struct tmk_origin *origin = detach_origins(lineage, value); origin; origin = next) {
+        next = copy_after(lineage, origin);
         end_origin(origin, origin->fate == TMK_FATE_CONSTANT ? origin->pass : pass);
     }
 }

@@ -18,9 +18,9 @@ struct audit {
 };
 
 TMK_PRINTF(3, 4)
-static void wrong(struct audit *audit, uint32_t id, const char *fmt, ...);
+static void report_error(struct audit *audit, uint32_t id, const char *fmt, ...);
 
-static void wrong(struct audit *audit, uint32_t id, const char *fmt, ...) {
+static void report_error(struct audit *audit, uint32_t id, const char *fmt, ...) {
     char why[256];
     va_list args;
     va_start(args, fmt);
@@ -33,7 +33,7 @@ static void wrong(struct audit *audit, uint32_t id, const char *fmt, ...) {
                              origin->name, tmk_fate_name(origin->fate), why);
 }
 
-static bool fits(const struct tmk_value *value, uint32_t n, int32_t axis) {
+static bool fits_axis(const struct tmk_value *value, uint32_t n, int32_t axis) {
     const struct tmk_type *type = &value->type;
     const struct tmk_shape *shape =
         value->kind == TMK_VALUE_INITIALIZER ? &value->data.shape : &type->shape;
@@ -48,21 +48,22 @@ static void check_origin(struct audit *audit, const struct tmk_origin *origin) {
                         (origin->fate == TMK_FATE_CONSTANT && origin->value);
     if (!points) {
         if (origin->value)
-            wrong(audit, origin->id, "it points to '%s'", origin->value->name);
+            report_error(audit, origin->id, "it points to '%s'", origin->value->name);
         if (origin->fate == TMK_FATE_CONSTANT && !origin->constant.data)
-            wrong(audit, origin->id, "its numbers are lost");
+            report_error(audit, origin->id, "its numbers are lost");
         return;
     }
     const struct tmk_value *value = origin->value;
     if (!value || !tmk_value_alive(value) || tmk_graph_root(value->graph) != audit->graph) {
-        wrong(audit, origin->id, "no pass says where '%s' went", value ? value->name : "it");
+        report_error(audit, origin->id, "no pass says where '%s' went", value ? value->name : "it");
         return;
     }
     if ((origin->fate == TMK_FATE_SAME) != (value->profile_id == (int64_t)origin->id))
-        wrong(audit, origin->id, "'%s' carries p%lld", value->name, (long long)value->profile_id);
-    if (!fits(value, origin->how.affine.n, origin->how.affine.axis) ||
-        !fits(value, origin->how.quantized.n, origin->how.quantized.axis))
-        wrong(audit, origin->id, "its channels are not those of '%s'", value->name);
+        report_error(audit, origin->id, "'%s' carries p%lld", value->name,
+                     (long long)value->profile_id);
+    if (!fits_axis(value, origin->how.affine.n, origin->how.affine.axis) ||
+        !fits_axis(value, origin->how.quantized.n, origin->how.quantized.axis))
+        report_error(audit, origin->id, "its channels are not those of '%s'", value->name);
 }
 
 static void check_values(struct tmk_graph *graph, void *context) {
@@ -80,12 +81,12 @@ static void check_values(struct tmk_graph *graph, void *context) {
         }
         if (value->profile_id >= 0 &&
             tmk_lineage_origin(audit->lineage, (uint32_t)value->profile_id)->value != value)
-            wrong(audit, (uint32_t)value->profile_id, "'%s' carries its ID", value->name);
+            report_error(audit, (uint32_t)value->profile_id, "'%s' carries its ID", value->name);
         const struct tmk_origin *origin = tmk_lineage_first(audit->lineage, value);
         for (; origin && audit->listed <= n; origin = tmk_lineage_next(audit->lineage, origin)) {
             audit->listed++;
             if (origin->value != value)
-                wrong(audit, origin->id, "it is listed with '%s'", value->name);
+                report_error(audit, origin->id, "it is listed with '%s'", value->name);
         }
     }
 }

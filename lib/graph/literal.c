@@ -47,7 +47,8 @@ const char *tmk_literal_dtype(enum tmk_dtype dtype) {
     return "?";
 }
 
-enum tmk_dtype tmk_literal_dtype_by_name(const char *name) {
+/* TMK_UNDEFINED when no type has this short name. */
+static enum tmk_dtype dtype_by_name(const char *name) {
     for (size_t i = 0; i < TMK_COUNT(dtypes); i++)
         if (strcmp(dtypes[i].name, name) == 0)
             return dtypes[i].dtype;
@@ -112,7 +113,7 @@ static uint64_t magnitude_of(const struct format *format, uint64_t bits) {
     return bits & format->largest >> 1;
 }
 
-static uint64_t load(const void *from, size_t size) {
+static uint64_t load_bits(const void *from, size_t size) {
     uint8_t u8;
     uint16_t u16;
     uint32_t u32;
@@ -133,7 +134,7 @@ static uint64_t load(const void *from, size_t size) {
     }
 }
 
-static void store(void *to, size_t size, uint64_t bits) {
+static void store_bits(void *to, size_t size, uint64_t bits) {
     uint8_t u8 = (uint8_t)bits;
     uint16_t u16 = (uint16_t)bits;
     uint32_t u32 = (uint32_t)bits;
@@ -219,7 +220,7 @@ static float as_float(enum spelling spelling, uint64_t bits) {
 }
 
 static void put_part(struct tmk_text *text, enum spelling spelling, const char *from, size_t size) {
-    uint64_t bits = load(from, size);
+    uint64_t bits = load_bits(from, size);
     unsigned unused = 64 - (unsigned)size * 8;
     char digits[32];
     double wide;
@@ -293,7 +294,7 @@ static enum tmk_status read_dtype(struct tmk_lex *lex, enum tmk_dtype *out) {
     }
     const char *at = (tmk_lex_peek(lex), lex->at), *name;
     TMK_TRY(tmk_lex_word(lex, false, "a type", &name));
-    enum tmk_dtype dtype = tmk_literal_dtype_by_name(name);
+    enum tmk_dtype dtype = dtype_by_name(name);
     if (dtype == TMK_UNDEFINED)
         return tmk_lex_fail(lex, at,
                             "'%.40s' is no type; types are f32, i64, bool and so on, ? where it is "
@@ -417,7 +418,7 @@ static enum tmk_status read_float(struct tmk_lex *lex, enum spelling spelling, b
 enum tmk_status tmk_literal_float(struct tmk_lex *lex, float *out) {
     uint64_t bits;
     TMK_TRY(read_float(lex, SINGLE, true, &bits));
-    store(out, sizeof *out, bits);
+    store_bits(out, sizeof *out, bits);
     return TMK_OK;
 }
 
@@ -440,7 +441,7 @@ static enum tmk_status read_part(struct tmk_lex *lex, enum tmk_dtype dtype, enum
     default:
         TMK_TRY(read_float(lex, spelling, false, &bits));
     }
-    store(to, size, bits);
+    store_bits(to, size, bits);
     return TMK_OK;
 }
 

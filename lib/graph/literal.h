@@ -8,8 +8,6 @@
 
 /* The short name of an element type, "?" for none. */
 const char *tmk_literal_dtype(enum tmk_dtype dtype);
-/* TMK_UNDEFINED when no type has this short name. */
-enum tmk_dtype tmk_literal_dtype_by_name(const char *name);
 
 void tmk_literal_put_type(struct tmk_text *text, const struct tmk_type *type);
 /* A float as an attribute: "0.5f", "-inf", "nan:0x7fc00001". */

@@ -29,7 +29,8 @@ struct list {
     size_t n, size;
 };
 
-static enum tmk_status push(struct parser *p, struct list *list, const void *item, size_t size) {
+static enum tmk_status append_item(struct parser *p, struct list *list, const void *item,
+                                   size_t size) {
     if (list->n == UINT32_MAX)
         return tmk_lex_fail(&p->lex, p->lex.at, "this list is too long");
     if (list->n == list->size) {
@@ -48,7 +49,7 @@ static enum tmk_status push(struct parser *p, struct list *list, const void *ite
 
 /* ---- identifiers ---- */
 
-static struct tmk_value *find(const struct scope *scope, const char *id) {
+static struct tmk_value *find_value(const struct scope *scope, const char *id) {
     struct tmk_value *value = NULL;
     for (; scope && !value; scope = scope->outer)
         value = tmk_map_get(&scope->values, id);
@@ -68,14 +69,14 @@ static enum tmk_status read_fresh(struct parser *p, const struct scope *scope, s
     *out = (struct fresh){.at = p->lex.at - 1, .profile_id = -1};
     TMK_TRY(tmk_lex_identifier(&p->lex, &out->id));
     out->name = out->id;
-    if (find(scope, out->id))
+    if (find_value(scope, out->id))
         return tmk_lex_fail(&p->lex, out->at, "%%%.80s is defined twice; choose another identifier",
                             out->id);
     return TMK_OK;
 }
 
-static enum tmk_status define(struct parser *p, struct scope *scope, const struct fresh *fresh,
-                              struct tmk_value *value) {
+static enum tmk_status define_value(struct parser *p, struct scope *scope,
+                                    const struct fresh *fresh, struct tmk_value *value) {
     value->profile_id = fresh->profile_id;
     if (tmk_map_get(&scope->values, fresh->id)) /* twice among the outputs of one node */
         return tmk_lex_fail(&p->lex, fresh->at,
@@ -89,7 +90,7 @@ static enum tmk_status read_use(struct parser *p, const struct scope *scope,
     TMK_TRY(tmk_lex_need(&p->lex, '%'));
     const char *at = p->lex.at - 1;
     TMK_TRY(tmk_lex_identifier(&p->lex, &id));
-    struct tmk_value *value = find(scope, id);
+    struct tmk_value *value = find_value(scope, id);
     if (!value)
         return tmk_lex_fail(&p->lex, at,
                             "%%%.80s is not defined above; a node stands after the producers of "
@@ -178,17 +179,17 @@ static enum tmk_status push_item(struct parser *p, struct list *list, const stru
                                  const char *at) {
     switch (item->kind) {
     case TMK_ATTR_INT:
-        return push(p, list, &item->i, sizeof item->i);
+        return append_item(p, list, &item->i, sizeof item->i);
     case TMK_ATTR_FLOAT:
-        return push(p, list, &item->f, sizeof item->f);
+        return append_item(p, list, &item->f, sizeof item->f);
     case TMK_ATTR_STRING:
         if (strlen(item->s) != item->n)
             return tmk_lex_fail(&p->lex, at, "\\x00 cannot stand in a list of strings");
-        return push(p, list, &item->s, sizeof item->s);
+        return append_item(p, list, &item->s, sizeof item->s);
     case TMK_ATTR_TENSOR:
-        return push(p, list, item->tensors, sizeof *item->tensors);
+        return append_item(p, list, item->tensors, sizeof *item->tensors);
     default:
-        return push(p, list, item->graphs, sizeof(struct tmk_graph *));
+        return append_item(p, list, item->graphs, sizeof(struct tmk_graph *));
     }
 }
 
@@ -280,7 +281,7 @@ static enum tmk_status read_attrs(struct parser *p, struct scope *scope, struct 
         if (status == TMK_OK && !tmk_map_put(&names, attr.name, &names))
             status = tmk_nomem(p->lex.diag);
         if (status == TMK_OK)
-            status = push(p, list, &attr, sizeof attr);
+            status = append_item(p, list, &attr, sizeof attr);
     } while (status == TMK_OK && tmk_lex_take(&p->lex, ','));
     tmk_map_finish(&names);
     TMK_TRY(status);
@@ -319,7 +320,7 @@ static enum tmk_status read_outputs(struct parser *p, const struct scope *scope,
         struct fresh fresh = {.profile_id = -1};
         if (!tmk_lex_take_word(&p->lex, "_"))
             TMK_TRY(read_fresh(p, scope, &fresh));
-        TMK_TRY(push(p, outputs, &fresh, sizeof fresh));
+        TMK_TRY(append_item(p, outputs, &fresh, sizeof fresh));
     } while (tmk_lex_take(&p->lex, ','));
     return tmk_lex_need(&p->lex, '=');
 }
@@ -333,7 +334,7 @@ static enum tmk_status read_inputs(struct parser *p, const struct scope *scope,
         struct tmk_value *value = NULL;
         if (!tmk_lex_take_word(&p->lex, "_"))
             TMK_TRY(read_use(p, scope, &value));
-        TMK_TRY(push(p, inputs, &value, sizeof(struct tmk_value *)));
+        TMK_TRY(append_item(p, inputs, &value, sizeof(struct tmk_value *)));
     } while (tmk_lex_take(&p->lex, ','));
     return tmk_lex_need(&p->lex, ')');
 }
@@ -376,17 +377,19 @@ static enum tmk_status read_node(struct parser *p, struct scope *scope) {
     TMK_TRY(read_results(p, &outputs));
     const struct fresh *fresh = outputs.items;
     for (size_t i = 0; i < outputs.n; i++)
-        TMK_TRY(push(p, &names, &fresh[i].name, sizeof fresh[i].name));
-    TMK_TRY(tmk_graph_add_node(scope->graph, NULL, heading.domain, heading.op, heading.name,
-                               heading.version, inputs.items, (uint32_t)inputs.n, names.items,
-                               (uint32_t)outputs.n, &node, p->lex.diag));
+        TMK_TRY(append_item(p, &names, &fresh[i].name, sizeof fresh[i].name));
+    TMK_TRY(tmk_graph_add_node(
+        scope->graph, NULL,
+        &(struct tmk_node_spec){heading.domain, heading.op, heading.name, heading.version,
+                                inputs.items, (uint32_t)inputs.n, names.items, (uint32_t)outputs.n},
+        &node, p->lex.diag));
     const struct tmk_attr *attr = attrs.items;
     for (size_t i = 0; i < attrs.n; i++)
         TMK_TRY(tmk_node_set_attr(node, &attr[i], p->lex.diag));
     for (size_t i = 0; i < outputs.n; i++)
         if (fresh[i].id) {
             TMK_TRY(tmk_value_set_type(node->outputs[i], &fresh[i].type, p->lex.diag));
-            TMK_TRY(define(p, scope, &fresh[i], node->outputs[i]));
+            TMK_TRY(define_value(p, scope, &fresh[i], node->outputs[i]));
         }
     return TMK_OK;
 }
@@ -401,7 +404,7 @@ static enum tmk_status read_input(struct parser *p, struct scope *scope) {
     TMK_TRY(tmk_literal_type(&p->lex, &fresh.type));
     TMK_TRY(read_name_and_id(p, &fresh));
     TMK_TRY(tmk_graph_add_input(scope->graph, fresh.name, &fresh.type, &value, p->lex.diag));
-    return define(p, scope, &fresh, value);
+    return define_value(p, scope, &fresh, value);
 }
 
 static enum tmk_status read_initializer(struct parser *p, struct scope *scope) {
@@ -420,7 +423,7 @@ static enum tmk_status read_initializer(struct parser *p, struct scope *scope) {
         status = tmk_graph_add_initializer(scope->graph, fresh.name, &tensor, &value, p->lex.diag);
     tmk_tensor_finish(&tensor);
     TMK_TRY(status);
-    return define(p, scope, &fresh, value);
+    return define_value(p, scope, &fresh, value);
 }
 
 /* From after the name to the closing brace. */

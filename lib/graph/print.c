@@ -14,7 +14,7 @@ struct printer {
     int indent;
 };
 
-static void put(struct printer *p, const char *string) {
+static void put_text(struct printer *p, const char *string) {
     tmk_text_puts(p->text, string);
 }
 
@@ -35,7 +35,7 @@ static bool named_otherwise(const struct tmk_value *value) {
 
 static void put_name_and_id(struct printer *p, const struct tmk_value *value) {
     if (named_otherwise(value)) {
-        put(p, " ");
+        put_text(p, " ");
         put_string(p, value->name);
     }
     if (p->lineage)
@@ -48,7 +48,7 @@ static void put_value(struct printer *p, const struct tmk_value *value) {
     if (value)
         tmk_text_printf(p->text, "%%%u", value->index);
     else
-        put(p, "_");
+        put_text(p, "_");
 }
 
 static void put_graph(struct printer *p, const struct tmk_graph *graph);
@@ -102,7 +102,7 @@ static void put_item(struct printer *p, const struct tmk_attr *attr, size_t i) {
         put_graph(p, attr->graphs[i]);
         break;
     case TMK_ATTR_TYPE:
-        put(p, ":");
+        put_text(p, ":");
         tmk_literal_put_type(p->text, attr->type);
         break;
     }
@@ -110,20 +110,20 @@ static void put_item(struct printer *p, const struct tmk_attr *attr, size_t i) {
 
 static void put_attr(struct printer *p, const struct tmk_attr *attr) {
     tmk_lex_put_name(p->text, attr->name, false);
-    put(p, "=");
+    put_text(p, "=");
     if (attr->kind < TMK_ATTR_INTS || attr->kind == TMK_ATTR_TYPE) {
         put_item(p, attr, 0);
         return;
     }
     if (!attr->n) {
-        put(p, empty_list(attr->kind));
+        put_text(p, empty_list(attr->kind));
         return;
     }
     for (size_t i = 0; i < attr->n; i++) {
-        put(p, i ? "," : "[");
+        put_text(p, i ? "," : "[");
         put_item(p, attr, i);
     }
-    put(p, "]");
+    put_text(p, "]");
 }
 
 /* Something of the results is known that their identifiers do not say. */
@@ -140,9 +140,9 @@ static bool tells_more(const struct tmk_node *node) {
 
 static void put_results(struct printer *p, const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++) {
-        put(p, i ? ", " : " : ");
+        put_text(p, i ? ", " : " : ");
         if (!node->outputs[i]) {
-            put(p, "_");
+            put_text(p, "_");
             continue;
         }
         tmk_literal_put_type(p->text, &node->outputs[i]->type);
@@ -153,55 +153,55 @@ static void put_results(struct printer *p, const struct tmk_node *node) {
 static void put_node(struct printer *p, const struct tmk_node *node) {
     begin_line(p);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
-        put(p, i ? ", " : "");
+        put_text(p, i ? ", " : "");
         put_value(p, node->outputs[i]);
     }
-    put(p, node->n_outputs ? " = " : "= ");
+    put_text(p, node->n_outputs ? " = " : "= ");
     if (node->domain[0]) {
         tmk_lex_put_name(p->text, node->domain, true);
-        put(p, "::");
+        put_text(p, "::");
     }
     tmk_lex_put_name(p->text, node->op, false);
     if (node->version != tmk_graph_opset(node->graph, node->domain))
         tmk_text_printf(p->text, ".%lld", (long long)node->version);
-    put(p, "(");
+    put_text(p, "(");
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        put(p, i ? ", " : "");
+        put_text(p, i ? ", " : "");
         put_value(p, node->inputs[i]);
     }
-    put(p, ")");
+    put_text(p, ")");
     for (uint32_t i = 0; i < node->n_attrs; i++) {
-        put(p, i ? ", " : " {");
+        put_text(p, i ? ", " : " {");
         put_attr(p, &node->attrs[i]);
     }
-    put(p, node->n_attrs ? "}" : "");
+    put_text(p, node->n_attrs ? "}" : "");
     if (node->name[0]) {
-        put(p, " ");
+        put_text(p, " ");
         put_string(p, node->name);
     }
     if (tells_more(node))
         put_results(p, node);
-    put(p, "\n");
+    put_text(p, "\n");
 }
 
 static void put_header(struct printer *p, const struct tmk_graph *graph) {
-    put(p, "graph ");
+    put_text(p, "graph ");
     put_string(p, graph->name);
     for (uint32_t i = 0; i < graph->n_opsets; i++) {
-        put(p, i ? " " : " opset ");
+        put_text(p, i ? " " : " opset ");
         if (graph->opsets[i].domain[0]) {
             put_string(p, graph->opsets[i].domain);
-            put(p, " ");
+            put_text(p, " ");
         }
         tmk_text_printf(p->text, "%lld", (long long)graph->opsets[i].version);
     }
     if (graph->ir_version)
         tmk_text_printf(p->text, " ir %lld", (long long)graph->ir_version);
     if (graph->producer_name[0]) {
-        put(p, " producer ");
+        put_text(p, " producer ");
         put_string(p, graph->producer_name);
     }
-    put(p, " {\n");
+    put_text(p, " {\n");
 }
 
 static void put_graph(struct printer *p, const struct tmk_graph *graph) {
@@ -209,38 +209,38 @@ static void put_graph(struct printer *p, const struct tmk_graph *graph) {
     p->indent++;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         begin_line(p);
-        put(p, "input ");
+        put_text(p, "input ");
         put_value(p, graph->inputs[i]);
-        put(p, " : ");
+        put_text(p, " : ");
         tmk_literal_put_type(p->text, &graph->inputs[i]->type);
         put_name_and_id(p, graph->inputs[i]);
-        put(p, "\n");
+        put_text(p, "\n");
     }
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct tmk_value *value = graph->values[i];
         if (value->kind != TMK_VALUE_INITIALIZER)
             continue;
         begin_line(p);
-        put(p, "init ");
+        put_text(p, "init ");
         put_value(p, value);
-        put(p, " : ");
+        put_text(p, " : ");
         tmk_literal_put_tensor_type(p->text, &value->data);
-        put(p, " = ");
+        put_text(p, " = ");
         tmk_literal_put_elements(p->text, &value->data, p->limit, p->pool);
         put_name_and_id(p, value);
-        put(p, "\n");
+        put_text(p, "\n");
     }
     for (const struct tmk_node *node = graph->first; node; node = node->next)
         put_node(p, node);
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         begin_line(p);
-        put(p, "output ");
+        put_text(p, "output ");
         put_value(p, graph->outputs[i]);
-        put(p, "\n");
+        put_text(p, "\n");
     }
     p->indent--;
     begin_line(p);
-    put(p, "}");
+    put_text(p, "}");
 }
 
 void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_pool *pool,
@@ -248,7 +248,7 @@ void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_po
     tmk_graph_number(tmk_graph_root(graph));
     struct printer p = {.text = text, .pool = pool, .limit = inline_limit};
     put_graph(&p, graph);
-    put(&p, "\n");
+    put_text(&p, "\n");
 }
 
 void tmk_graph_print_lineage(struct tmk_graph *graph, size_t inline_limit,
@@ -256,5 +256,5 @@ void tmk_graph_print_lineage(struct tmk_graph *graph, size_t inline_limit,
     tmk_graph_number(tmk_graph_root(graph));
     struct printer p = {.text = text, .lineage = lineage, .limit = inline_limit};
     put_graph(&p, graph);
-    put(&p, "\n");
+    put_text(&p, "\n");
 }

@@ -53,6 +53,13 @@ bool tmk_node_is_observer(const struct tmk_node *node) {
     return tmk_node_is(node, TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER);
 }
 
+const char *tmk_value_label(const struct tmk_value *value) {
+    for (uint32_t i = 0; i < value->n_uses; i++)
+        if (tmk_node_is_observer(value->uses[i].node))
+            return tmk_node_string(value->uses[i].node, "tensor_name", value->name);
+    return value->name;
+}
+
 const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size) {
     if (node->name[0]) {
         snprintf(out, size, "%s '%s'", node->op, node->name);
@@ -60,11 +67,11 @@ const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size) 
     }
     uint32_t position = 0;
     for (const struct tmk_node *p = node->prev; p; p = p->prev)
-        position++;
+        position += !tmk_node_is_observer(p);
     const char *result = "";
     for (uint32_t i = 0; i < node->n_outputs && !result[0]; i++)
         if (node->outputs[i])
-            result = node->outputs[i]->name;
+            result = tmk_value_label(node->outputs[i]);
     snprintf(out, size, "%s #%u (makes '%s')", node->op, position, result);
     return out;
 }
@@ -124,7 +131,7 @@ bool tmk_value_alive(const struct tmk_value *value) {
     return value->graph && (value->kind != TMK_VALUE_RESULT || !value->producer->removed);
 }
 
-static void number(struct tmk_graph *graph, void *context) {
+static void number_nodes(struct tmk_graph *graph, void *context) {
     uint32_t *next = context;
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         graph->inputs[i]->index = (*next)++;
@@ -132,7 +139,7 @@ static void number(struct tmk_graph *graph, void *context) {
         if (graph->values[i]->kind == TMK_VALUE_INITIALIZER)
             graph->values[i]->index = (*next)++;
     for (struct tmk_node *node = graph->first; node; node = node->next) {
-        tmk_node_each_graph(node, number, next);
+        tmk_node_each_graph(node, number_nodes, next);
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
                 node->outputs[i]->index = (*next)++;
@@ -141,6 +148,6 @@ static void number(struct tmk_graph *graph, void *context) {
 
 uint32_t tmk_graph_number(struct tmk_graph *graph) {
     uint32_t next = 0;
-    number(graph, &next);
+    number_nodes(graph, &next);
     return next;
 }

@@ -22,7 +22,7 @@ static void collect_names(struct tmk_graph *graph, void *context) {
 }
 
 /* `name`, or with a number behind it where that is taken. Lives as long as the graph. */
-static const char *unique(struct tmk_rewrite *rw, const char *name) {
+static const char *unique_name(struct tmk_rewrite *rw, const char *name) {
     struct tmk_text text = {0};
     tmk_text_puts(&text, name[0] ? name : "value");
     const size_t len = text.len;
@@ -132,17 +132,19 @@ enum tmk_status tmk_rewrite_node(struct tmk_rewrite *rw, struct tmk_node *before
         TMK_TRY(tmk_graph_set_opset(rw->graph, domain, version ? version : 1, rw->diag));
     if (!version)
         version = imported ? imported : 1;
-    const char *result = unique(rw, name);
+    const char *result = unique_name(rw, name);
     if (!result)
         return tmk_nomem(rw->diag);
-    return tmk_graph_add_node(before->graph, before, domain, op, name, version, inputs, n_inputs,
-                              &result, 1, out, rw->diag);
+    return tmk_graph_add_node(
+        before->graph, before,
+        &(struct tmk_node_spec){domain, op, name, version, inputs, n_inputs, &result, 1}, out,
+        rw->diag);
 }
 
 enum tmk_status tmk_rewrite_initializer(struct tmk_rewrite *rw, struct tmk_graph *graph,
                                         const char *name, const struct tmk_tensor *tensor,
                                         struct tmk_value **out) {
-    const char *own = unique(rw, name);
+    const char *own = unique_name(rw, name);
     if (!own)
         return tmk_nomem(rw->diag);
     return tmk_graph_add_initializer(graph, own, tensor, out, rw->diag);

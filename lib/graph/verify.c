@@ -22,10 +22,12 @@ struct check {
 };
 
 TMK_PRINTF(3, 4)
-static void violation(struct check *check, const struct tmk_node *node, const char *fmt, ...);
+static void report_violation(struct check *check, const struct tmk_node *node, const char *fmt,
+                             ...);
 
 /* node: where; NULL: nowhere in particular. */
-static void violation(struct check *check, const struct tmk_node *node, const char *fmt, ...) {
+static void report_violation(struct check *check, const struct tmk_node *node, const char *fmt,
+                             ...) {
     if (check->violations++ >= MOST_REPORTED)
         return;
     char line[512], label[256];
@@ -39,9 +41,9 @@ static void violation(struct check *check, const struct tmk_node *node, const ch
     tmk_text_puts(&check->report, line);
 }
 
-static void define(struct check *check, struct tmk_value *value) {
+static void define_value(struct check *check, struct tmk_value *value) {
     if (tmk_ptrmap_get(&check->defined, value))
-        violation(check, NULL, "'%s' is defined twice", value->name);
+        report_violation(check, NULL, "'%s' is defined twice", value->name);
     else if (!tmk_ptrmap_put(&check->defined, value, value))
         check->nomem = true;
 }
@@ -57,13 +59,14 @@ static void check_operand(struct check *check, const struct tmk_node *node, uint
     if (!value)
         return;
     if (!in_scope(node->graph, value))
-        violation(check, node, "input %u ('%s') is out of scope", i, value->name);
+        report_violation(check, node, "input %u ('%s') is out of scope", i, value->name);
     else if (!tmk_value_alive(value))
-        violation(check, node, "input %u ('%s') comes from a removed node", i, value->name);
+        report_violation(check, node, "input %u ('%s') comes from a removed node", i, value->name);
     else if (!tmk_ptrmap_get(&check->defined, value))
-        violation(check, node, "input %u ('%s') is used before it is made", i, value->name);
+        report_violation(check, node, "input %u ('%s') is used before it is made", i, value->name);
     else if (tmk_ptrmap_get(&check->listed, &node->inputs[i]) != value)
-        violation(check, node, "input %u ('%s') is missing from its use list", i, value->name);
+        report_violation(check, node, "input %u ('%s') is missing from its use list", i,
+                         value->name);
 }
 
 static void check_uses(struct check *check, struct tmk_value *value) {
@@ -71,9 +74,9 @@ static void check_uses(struct check *check, struct tmk_value *value) {
         const struct tmk_use *use = &value->uses[i];
         if (use->input >= use->node->n_inputs || use->node->inputs[use->input] != value ||
             use->node->removed)
-            violation(check, NULL, "'%s' has a use that is none", value->name);
+            report_violation(check, NULL, "'%s' has a use that is none", value->name);
         else if (tmk_ptrmap_get(&check->listed, &use->node->inputs[use->input]))
-            violation(check, NULL, "'%s' lists a use twice", value->name);
+            report_violation(check, NULL, "'%s' lists a use twice", value->name);
         else if (!tmk_ptrmap_put(&check->listed, &use->node->inputs[use->input], value))
             check->nomem = true;
     }
@@ -84,7 +87,7 @@ static void check_outputs(struct check *check, const struct tmk_graph *graph) {
         const struct tmk_value *value = graph->outputs[i];
         if (!in_scope(graph, value) || !tmk_value_alive(value) ||
             !tmk_ptrmap_get(&check->defined, value))
-            violation(check, NULL, "graph output '%s' is never made", value->name);
+            report_violation(check, NULL, "graph output '%s' is never made", value->name);
         uintptr_t before = (uintptr_t)tmk_ptrmap_get(&check->outputs, value);
         if (!tmk_ptrmap_put(&check->outputs, value, (void *)(before + 1)))
             check->nomem = true;
@@ -97,8 +100,8 @@ static void check_output_counts(struct tmk_graph *graph, void *context) {
         const struct tmk_value *value = graph->values[i];
         size_t found = (size_t)(uintptr_t)tmk_ptrmap_get(&check->outputs, value);
         if (tmk_value_alive(value) && value->n_graph_outputs != found)
-            violation(check, NULL, "'%s' stands %zu times among outputs but counts %u", value->name,
-                      found, value->n_graph_outputs);
+            report_violation(check, NULL, "'%s' stands %zu times among outputs but counts %u",
+                             value->name, found, value->n_graph_outputs);
     }
 }
 
@@ -107,9 +110,9 @@ static void check_graph(struct tmk_graph *graph, void *context);
 static void check_node(struct check *check, const struct tmk_graph *graph,
                        const struct tmk_node *before, const struct tmk_node *node) {
     if (node->prev != before)
-        violation(check, node, "is not linked to the node before it");
+        report_violation(check, node, "is not linked to the node before it");
     if (node->graph != graph || node->removed)
-        violation(check, node, "stands in a graph that is not its own");
+        report_violation(check, node, "stands in a graph that is not its own");
     for (uint32_t i = 0; i < node->n_inputs; i++)
         check_operand(check, node, i);
     for (uint32_t i = 0; i < node->n_attrs; i++) {
@@ -118,8 +121,8 @@ static void check_node(struct check *check, const struct tmk_graph *graph,
             continue;
         for (size_t k = 0; k < attr->n; k++)
             if (attr->graphs[k]->owner != node || attr->graphs[k]->parent != graph)
-                violation(check, node, "its attribute '%s' holds a graph of another node",
-                          attr->name);
+                report_violation(check, node, "its attribute '%s' holds a graph of another node",
+                                 attr->name);
     }
     tmk_node_each_graph(node, check_graph, check);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
@@ -128,8 +131,9 @@ static void check_node(struct check *check, const struct tmk_graph *graph,
             continue;
         if (value->kind != TMK_VALUE_RESULT || value->producer != node || value->output != i ||
             value->graph != graph)
-            violation(check, node, "output %u ('%s') does not know its producer", i, value->name);
-        define(check, value);
+            report_violation(check, node, "output %u ('%s') does not know its producer", i,
+                             value->name);
+        define_value(check, value);
         check_uses(check, value);
     }
 }
@@ -139,9 +143,9 @@ static void check_graph(struct tmk_graph *graph, void *context) {
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         if (graph->inputs[i]->kind != TMK_VALUE_INPUT || graph->inputs[i]->graph != graph)
-            violation(check, NULL, "input '%s' is not an input of its graph",
-                      graph->inputs[i]->name);
-        define(check, graph->inputs[i]);
+            report_violation(check, NULL, "input '%s' is not an input of its graph",
+                             graph->inputs[i]->name);
+        define_value(check, graph->inputs[i]);
         check_uses(check, graph->inputs[i]);
     }
     for (uint32_t i = 0; i < graph->n_values; i++) {
@@ -149,18 +153,18 @@ static void check_graph(struct tmk_graph *graph, void *context) {
         if (value->kind != TMK_VALUE_INITIALIZER)
             continue;
         if (!value->data.data)
-            violation(check, NULL, "initializer '%s' has no data", value->name);
-        define(check, value);
+            report_violation(check, NULL, "initializer '%s' has no data", value->name);
+        define_value(check, value);
         check_uses(check, value);
     }
     const struct tmk_node *last = NULL;
     for (const struct tmk_node *node = graph->first; node; last = node, node = node->next, nodes++)
         check_node(check, graph, last, node);
     if (graph->last != last)
-        violation(check, NULL, "graph '%s' does not know its last node", graph->name);
+        report_violation(check, NULL, "graph '%s' does not know its last node", graph->name);
     if (nodes != graph->n_nodes)
-        violation(check, NULL, "graph '%s' counts %u nodes but holds %u", graph->name,
-                  graph->n_nodes, nodes);
+        report_violation(check, NULL, "graph '%s' counts %u nodes but holds %u", graph->name,
+                         graph->n_nodes, nodes);
     check_outputs(check, graph);
 }
 

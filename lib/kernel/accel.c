@@ -16,9 +16,10 @@ static const struct tmk_family *family_at(size_t i) {
                                        : tmk_library_families[i - TMK_COUNT(own_families)];
 }
 
-struct tmk_accel_layout tmk_accel_wants(const struct tmk_node *node,
-                                        const struct tmk_tensor *const *in,
-                                        const struct tmk_infer_result *out_types, uint32_t have) {
+struct tmk_accel_layout tmk_accel_preferred_layout(const struct tmk_node *node,
+                                                   const struct tmk_tensor *const *in,
+                                                   const struct tmk_infer_result *out_types,
+                                                   uint32_t have) {
     struct tmk_request request = {.node = node, .in = in, .result = out_types};
     struct tmk_accel_layout layout = {0, 0};
     /* Constants lie row-major. */
@@ -27,8 +28,8 @@ struct tmk_accel_layout tmk_accel_wants(const struct tmk_node *node,
         return layout;
     for (size_t i = 0; family_at(i) && !layout.in && !layout.out; i++) {
         request.family = family_at(i);
-        if (request.family->wants && request.family->matches(node))
-            layout = request.family->wants(&request, have);
+        if (request.family->preferred_layout && request.family->matches(node))
+            layout = request.family->preferred_layout(&request, have);
     }
     if (layout.in && tmk_blocked_same(&in[0]->shape, layout.in))
         layout.in = 0;
@@ -53,7 +54,7 @@ enum tmk_status tmk_accel_create(const struct tmk_node *node, const struct tmk_t
                                                     !(layout.in && in[0]->data);
     for (size_t i = 0; usable && family_at(i) && !accel; i++) {
         request.family = family_at(i);
-        if ((rows || request.family->wants) && request.family->matches(node))
+        if ((rows || request.family->preferred_layout) && request.family->matches(node))
             TMK_TRY(request.family->create(&request, &accel));
     }
     *out = accel;

@@ -27,8 +27,8 @@ static inline void turn_four(const float *from, size_t from_step, float *to, siz
 
 /* to[c * to_step + r] = from[r * from_step + c], for four rows and columns, or as many as there
  * are. */
-static inline void turn(const float *from, size_t from_step, float *to, size_t to_step, size_t row,
-                        size_t column, size_t rows, size_t columns) {
+static inline void transpose_tile(const float *from, size_t from_step, float *to, size_t to_step,
+                                  size_t row, size_t column, size_t rows, size_t columns) {
     if (rows - row >= 4 && columns - column >= 4) {
         turn_four(from + row * from_step + column, from_step, to + column * to_step + row, to_step);
         return;
@@ -45,7 +45,7 @@ struct extents {
 static struct extents extents_of(const struct tmk_shape *shape, uint32_t block) {
     size_t channels = (size_t)shape->dim[1];
     return (struct extents){(size_t)shape->dim[0], channels, (channels + block - 1) / block,
-                            tmk_extent(shape, 2, shape->rank), block};
+                            tmk_shape_product(shape, 2, shape->rank), block};
 }
 
 bool tmk_blocked_count(const struct tmk_shape *shape, uint32_t block, size_t *out) {
@@ -75,7 +75,7 @@ void tmk_to_blocks(const float *src, float *dst, const struct tmk_shape *shape, 
         const float *from = src + (group / e.blocks * e.channels + first) * e.area;
         for (size_t at = 0; at < e.area; at += 4)
             for (size_t c = 0; c < n; c += 4)
-                turn(from, e.area, dst, e.block, c, at, n, e.area);
+                transpose_tile(from, e.area, dst, e.block, c, at, n, e.area);
         for (size_t i = 0; i < e.area && n < e.block; i++)
             memset(dst + i * e.block + n, 0, (e.block - n) * sizeof *dst);
         dst += e.area * e.block;
@@ -90,7 +90,7 @@ void tmk_from_blocks(const float *src, float *dst, const struct tmk_shape *shape
         float *to = dst + (group / e.blocks * e.channels + first) * e.area;
         for (size_t at = 0; at < e.area; at += 4)
             for (size_t c = 0; c < n; c += 4)
-                turn(src, e.block, to, e.area, at, c, e.area, n);
+                transpose_tile(src, e.block, to, e.area, at, c, e.area, n);
         src += e.area * e.block;
     }
 }

@@ -10,7 +10,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "kernel/chain_parts.h"
+#include "kernel/chain_internal.h"
 #include "ops/kernel.h"
 
 enum {
@@ -132,14 +132,14 @@ static enum tmk_status make_batch_norm(struct maker *m, uint32_t member,
 
 /* ---- where values are ---- */
 
-static bool passes(const struct maker *m, uint32_t member) {
+static bool can_pass(const struct maker *m, uint32_t member) {
     return m->spec[member].loop == TMK_CHAIN_COPY && m->spec[member].math == TMK_CHAIN_COPY &&
            !m->members[member].stored;
 }
 
 /* What is behind members that only pass it on. */
-static int32_t origin(const struct maker *m, int32_t from) {
-    while (from < 0 && passes(m, (uint32_t)(-1 - from))) {
+static int32_t origin_of(const struct maker *m, int32_t from) {
+    while (from < 0 && can_pass(m, (uint32_t)(-1 - from))) {
         uint32_t member = (uint32_t)(-1 - from);
         from = m->members[member].from[m->spec[member].x];
     }
@@ -147,13 +147,13 @@ static int32_t origin(const struct maker *m, int32_t from) {
 }
 
 /* The sources of x and, where it is an input, of p. */
-static uint32_t sources(const struct maker *m, uint32_t member, int32_t out[2]) {
+static uint32_t sources_of(const struct maker *m, uint32_t member, int32_t out[2]) {
     const struct tmk_chain_spec *spec = &m->spec[member];
     const int32_t *from = m->members[member].from;
-    out[0] = origin(m, from[spec->x]);
+    out[0] = origin_of(m, from[spec->x]);
     if (spec->p_from != TMK_CHAIN_P_INPUT)
         return 1;
-    out[1] = origin(m, from[spec->p]);
+    out[1] = origin_of(m, from[spec->p]);
     return 2;
 }
 
@@ -166,13 +166,13 @@ static void find_uses(struct maker *m) {
         const struct tmk_chain_member *member = &m->members[i];
         if (!(m->needed[i] |= member->stored || member->watched))
             continue;
-        for (uint32_t k = sources(m, i, source); k-- > 0;)
+        for (uint32_t k = sources_of(m, i, source); k-- > 0;)
             if (source[k] < 0) {
                 uint32_t by = (uint32_t)(-1 - source[k]);
                 m->needed[by] = true;
                 if (m->last_use[by] == NOBODY)
                     m->last_use[by] = i;
-            } else if (passes(m, i)) { /* shown when all others have run */
+            } else if (can_pass(m, i)) { /* shown when all others have run */
                 chain->last_read[source[k]] = NOBODY;
             } else if (chain->last_read[source[k]] == 0) {
                 chain->last_read[source[k]] = i;
@@ -186,8 +186,8 @@ static void find_windows(struct maker *m) {
         int32_t shown = -1 - (int32_t)i;
         if (!m->members[i].watched)
             continue;
-        if (passes(m, i))
-            shown = origin(m, shown);
+        if (can_pass(m, i))
+            shown = origin_of(m, shown);
         if (shown < 0 && !m->members[-1 - shown].stored)
             m->windowed[-1 - shown] = true;
     }
@@ -201,7 +201,7 @@ static size_t window_for(uint32_t n_windows) {
     return each > LONGEST_WINDOW ? LONGEST_WINDOW : each > 0 ? each : TMK_CHAIN_TILE;
 }
 
-static struct tmk_chain_arg whole(const struct maker *m, int32_t source) {
+static struct tmk_chain_arg whole_arg(const struct maker *m, int32_t source) {
     struct tmk_chain_arg arg = {.kind = TMK_CHAIN_ARG_OPERAND};
     if (source >= 0) {
         arg.at = (uint32_t)source;
@@ -228,18 +228,18 @@ static enum tmk_status make_p(struct maker *m, uint32_t member, struct tmk_chain
     }
     if (spec->p_from == TMK_CHAIN_P_NONE)
         return TMK_OK;
-    sources(m, member, source);
+    sources_of(m, member, source);
     if (!spec->spread.whole)
         return make_spread(m, m->operands[source[1]].constant, (uint32_t)source[1], &spec->spread,
                            &step->p);
-    step->p = whole(m, source[1]);
+    step->p = whole_arg(m, source[1]);
     return TMK_OK;
 }
 
 /* After its operands' last use a slot may take the result of that very member. */
-static void release(struct maker *m, uint32_t member) {
+static void release_slots(struct maker *m, uint32_t member) {
     int32_t source[2];
-    uint32_t n = sources(m, member, source);
+    uint32_t n = sources_of(m, member, source);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t by = (uint32_t)(-1 - source[k]);
         if (source[k] < 0 && !m->members[by].stored && !m->windowed[by] &&
@@ -259,13 +259,13 @@ static enum tmk_status make_step(struct maker *m, uint32_t i, uint32_t *n_result
         chain->stored_by[*n_results] = i;
         m->place[i] = (*n_results)++;
     }
-    if (!m->needed[i] || (passes(m, i) && !member->watched))
+    if (!m->needed[i] || (can_pass(m, i) && !member->watched))
         return TMK_OK;
     chain->n_steps++;
-    sources(m, i, source);
+    sources_of(m, i, source);
     *step = (struct tmk_chain_step){.param = spec->param,
-                                    .x = whole(m, source[0]),
-                                    .passes = passes(m, i),
+                                    .x = whole_arg(m, source[0]),
+                                    .passes = can_pass(m, i),
                                     .stored = member->stored,
                                     .windowed = m->windowed[i],
                                     .clean = member->stored || member->watched,
@@ -278,7 +278,7 @@ static enum tmk_status make_step(struct maker *m, uint32_t i, uint32_t *n_result
     }
     step->math = tmk_chain_maths[spec->math];
     TMK_TRY(make_p(m, i, step));
-    release(m, i);
+    release_slots(m, i);
     if (m->windowed[i]) {
         m->place[i] = chain->n_windows++;
     } else if (!member->stored && !step->passes) {
@@ -312,7 +312,7 @@ static enum tmk_status read_members(struct maker *m) {
     return TMK_OK;
 }
 
-static enum tmk_status describe(struct maker *m) {
+static enum tmk_status describe_steps(struct maker *m) {
     struct tmk_chain *chain = m->chain;
     chain->groups = chain->channels = chain->block = chain->channel_blocks = 1;
     if (!tmk_blocked_count(m->space, m->block, &chain->count))
@@ -337,9 +337,9 @@ static enum tmk_status describe(struct maker *m) {
     return TMK_OK;
 }
 
-static enum tmk_status make(struct maker *m) {
+static enum tmk_status make_chain(struct maker *m) {
     uint32_t n_results = 0;
-    TMK_TRY(describe(m));
+    TMK_TRY(describe_steps(m));
     TMK_TRY(read_members(m));
     find_uses(m);
     find_windows(m);
@@ -350,31 +350,31 @@ static enum tmk_status make(struct maker *m) {
 }
 
 /* One more than n, so that none is of size 0. */
-static void *array(size_t n, size_t size) {
+static void *alloc_array(size_t n, size_t size) {
     return calloc(n + 1, size);
 }
 
-static enum tmk_status allocate(struct maker *m) {
+static enum tmk_status allocate_chain(struct maker *m) {
     struct tmk_chain *chain = m->chain;
     size_t members = m->n_members, operands = m->n_operands, inputs = 0;
     for (uint32_t i = 0; i < m->n_members; i++)
         if (m->members[i].node->n_inputs > inputs)
             inputs = m->members[i].node->n_inputs;
-    m->spec = array(members, sizeof *m->spec);
-    m->tensors = array(inputs, sizeof *m->tensors);
-    m->in = array(inputs, sizeof *m->in);
-    m->needed = array(members, sizeof *m->needed);
-    m->last_use = array(members, sizeof *m->last_use);
-    m->windowed = array(members, sizeof *m->windowed);
-    m->place = array(members, sizeof *m->place);
-    m->free_slots = array(members, sizeof *m->free_slots);
-    chain->steps = array(members, sizeof *chain->steps);
-    chain->constants = array(operands, sizeof *chain->constants);
-    chain->watched = array(operands, sizeof *chain->watched);
-    chain->whole = array(operands, sizeof *chain->whole);
-    chain->last_read = array(operands, sizeof *chain->last_read);
-    chain->stored_by = array(members, sizeof *chain->stored_by);
-    chain->tables = array(4 * members, sizeof *chain->tables);
+    m->spec = alloc_array(members, sizeof *m->spec);
+    m->tensors = alloc_array(inputs, sizeof *m->tensors);
+    m->in = alloc_array(inputs, sizeof *m->in);
+    m->needed = alloc_array(members, sizeof *m->needed);
+    m->last_use = alloc_array(members, sizeof *m->last_use);
+    m->windowed = alloc_array(members, sizeof *m->windowed);
+    m->place = alloc_array(members, sizeof *m->place);
+    m->free_slots = alloc_array(members, sizeof *m->free_slots);
+    chain->steps = alloc_array(members, sizeof *chain->steps);
+    chain->constants = alloc_array(operands, sizeof *chain->constants);
+    chain->watched = alloc_array(operands, sizeof *chain->watched);
+    chain->whole = alloc_array(operands, sizeof *chain->whole);
+    chain->last_read = alloc_array(operands, sizeof *chain->last_read);
+    chain->stored_by = alloc_array(members, sizeof *chain->stored_by);
+    chain->tables = alloc_array(4 * members, sizeof *chain->tables);
     return m->spec && m->tensors && m->in && m->needed && m->last_use && m->windowed && m->place &&
                    m->free_slots && chain->steps && chain->constants && chain->watched &&
                    chain->whole && chain->last_read && chain->stored_by && chain->tables
@@ -397,9 +397,9 @@ enum tmk_status tmk_chain_create(const struct tmk_shape *space, uint32_t block,
     if (!m.chain)
         return tmk_nomem(diag);
     m.chain->n_operands = n_operands;
-    enum tmk_status status = allocate(&m);
+    enum tmk_status status = allocate_chain(&m);
     if (status == TMK_OK)
-        status = make(&m);
+        status = make_chain(&m);
     free(m.spec);
     free(m.tensors);
     free(m.in);

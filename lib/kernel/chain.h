@@ -49,10 +49,10 @@ enum { TMK_CHAIN_ABSENT = INT32_MAX };
 /* Can the node be a member of a chain over `space`, in blocks of `block` (0 or 1: row-major)? in:
  * its operands' dtypes and shapes as for infer, with data where constant. Depends on nothing else.
  * A node that makes more than output 0 is none, nor is anything over a space without elements. */
-bool tmk_chain_takes(const struct tmk_node *node, const struct tmk_tensor *const *in,
-                     const struct tmk_shape *space, uint32_t block);
+bool tmk_chain_supports(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                        const struct tmk_shape *space, uint32_t block);
 
-/* Members in an order in which each can run; each was accepted by tmk_chain_takes. Everything is
+/* Members in an order in which each can run; each was accepted by tmk_chain_supports. Everything is
  * copied, except nodes, and constants of more than a few elements. */
 TMK_NODISCARD enum tmk_status tmk_chain_create(const struct tmk_shape *space, uint32_t block,
                                                const struct tmk_chain_operand *operands,

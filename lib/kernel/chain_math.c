@@ -34,7 +34,7 @@ DEFINE_VECTOR(sigmoid, tmk_vsigmoid)
 DEFINE_VECTOR(gelu, tmk_vgelu)
 DEFINE_VECTOR(gelu_tanh, tmk_vgelu_tanh)
 
-static void swish(size_t n, const float *x, float p, float *y) {
+static void swish_loop(size_t n, const float *x, float p, float *y) {
     tmk_vswish(x, p, y, n);
 }
 
@@ -45,7 +45,7 @@ const tmk_chain_math tmk_chain_maths[TMK_CHAIN_KINDS] = {
     [TMK_CHAIN_ERF] = error_function,
     [TMK_CHAIN_TANH] = tangent,
     [TMK_CHAIN_SIGMOID] = sigmoid,
-    [TMK_CHAIN_SWISH] = swish,
+    [TMK_CHAIN_SWISH] = swish_loop,
     [TMK_CHAIN_SOFTPLUS] = softplus,
     [TMK_CHAIN_ELU] = elu,
     [TMK_CHAIN_GELU] = gelu,

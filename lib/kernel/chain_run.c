@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "kernel/chain_parts.h"
+#include "kernel/chain_internal.h"
 
 enum { SEGMENT = 64 }; /* from this length on, a run is worth a call of its own */
 
@@ -24,11 +24,11 @@ size_t tmk_chain_scratch(const struct tmk_chain *chain) {
            (size_t)chain->n_live * TMK_CHAIN_LANES * sizeof(float);
 }
 
-static const float *operand(const struct run *run, uint32_t i) {
+static const float *operand_at(const struct run *run, uint32_t i) {
     return run->chain->constants[i] ? run->chain->constants[i] : run->operands[i];
 }
 
-static const float *elements(const struct run *run, const struct tmk_chain_arg *arg) {
+static const float *arg_elements(const struct run *run, const struct tmk_chain_arg *arg) {
     return arg->data ? arg->data : run->operands[arg->at];
 }
 
@@ -46,7 +46,7 @@ static const float *tile_of(const struct run *run, const struct tmk_chain_arg *a
     case TMK_CHAIN_ARG_RESULT:
         return run->results[arg->at] + first;
     case TMK_CHAIN_ARG_OPERAND:
-        return elements(run, arg) + first;
+        return arg_elements(run, arg) + first;
     default:
         return NULL;
     }
@@ -82,7 +82,7 @@ static const float *spread_out(const float *data, const struct tmk_chain_arg *ar
     return to;
 }
 
-static void fill(float *lanes, float value) {
+static void fill_lanes(float *lanes, float value) {
     for (size_t i = 0; i < TMK_CHAIN_LANES; i++)
         lanes[i] = value;
 }
@@ -90,7 +90,7 @@ static void fill(float *lanes, float value) {
 static void run_periodic(const struct run *run, const struct tmk_chain_step *step, size_t first,
                          size_t n, const float *x, float *y) {
     const struct tmk_chain_spread *spread = &step->p.spread; /* q's is the same */
-    const float *p = elements(run, &step->p),
+    const float *p = arg_elements(run, &step->p),
                 *q = step->q.kind == TMK_CHAIN_ARG_PERIODIC ? step->q.data : NULL;
     size_t left = spread->run - first % spread->run;
     if (left < n && spread->run < SEGMENT) {
@@ -102,9 +102,9 @@ static void run_periodic(const struct run *run, const struct tmk_chain_step *ste
     float lanes_p[TMK_CHAIN_LANES], lanes_q[TMK_CHAIN_LANES] = {0};
     for (size_t k = first / spread->run % spread->period; n > 0; left = spread->run) {
         size_t length = left < n ? left : n;
-        fill(lanes_p, p[k]);
+        fill_lanes(lanes_p, p[k]);
         if (q)
-            fill(lanes_q, q[k]);
+            fill_lanes(lanes_q, q[k]);
         step->lanes(length, x, lanes_p, lanes_q, y);
         k = k + 1 == spread->period ? 0 : k + 1;
         x += length;
@@ -152,7 +152,8 @@ static void run_tile(const struct run *run, size_t first, size_t n, bool filled)
 /* ---- what is seen: a window at a time, since whoever looks has tables that want to stay in the
  * first-level cache for longer than a tile ---- */
 
-static enum tmk_status see(const struct run *run, uint32_t which, const float *x, size_t n) {
+static enum tmk_status pass_to_watcher(const struct run *run, uint32_t which, const float *x,
+                                       size_t n) {
     return run->watcher->see(run->watcher->context, which, x, run->window, n, run->diag);
 }
 
@@ -160,7 +161,8 @@ static enum tmk_status see(const struct run *run, uint32_t which, const float *x
 static enum tmk_status see_operands(const struct run *run, size_t n) {
     const struct tmk_chain *chain = run->chain;
     for (uint32_t i = 0; run->watcher && i < chain->n_watched; i++)
-        TMK_TRY(see(run, chain->watched[i], operand(run, chain->watched[i]) + run->window, n));
+        TMK_TRY(pass_to_watcher(run, chain->watched[i],
+                                operand_at(run, chain->watched[i]) + run->window, n));
     return TMK_OK;
 }
 
@@ -169,10 +171,10 @@ static enum tmk_status see_members(const struct run *run, size_t n) {
     for (uint32_t i = 0; run->watcher && i < chain->n_steps; i++) {
         const struct tmk_chain_step *step = &chain->steps[i];
         if (step->watched)
-            TMK_TRY(see(run, step->which,
-                        step->passes ? tile_of(run, &step->x, run->window)
-                                     : result_of(run, step, run->window),
-                        n));
+            TMK_TRY(pass_to_watcher(run, step->which,
+                                    step->passes ? tile_of(run, &step->x, run->window)
+                                                 : result_of(run, step, run->window),
+                                    n));
     }
     return TMK_OK;
 }
@@ -182,7 +184,7 @@ static void make_live(const struct run *run, const struct tmk_chain_arg *arg, si
     if (arg->kind != TMK_CHAIN_ARG_LIVE)
         return;
     const struct tmk_chain *chain = run->chain;
-    const float *from = elements(run, arg) + sample * arg->spread.per_sample;
+    const float *from = arg_elements(run, arg) + sample * arg->spread.per_sample;
     float *to = run->live + (size_t)arg->live * TMK_CHAIN_LANES;
     for (size_t i = 0; i < TMK_CHAIN_LANES; i++) {
         size_t c = run->block * chain->block + i % chain->block;

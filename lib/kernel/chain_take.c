@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "kernel/chain_parts.h"
+#include "kernel/chain_internal.h"
 #include "ops/elementwise.h"
 
 static const char microsoft[] = "com.microsoft";
@@ -25,20 +25,22 @@ static bool spread_row_major(const struct tmk_shape *space, const bool *vary,
             first = i;
             last = last == space->rank ? i : last;
         }
-    *out = (struct tmk_chain_spread){.run = tmk_extent(space, 0, space->rank), .period = 1};
+    *out = (struct tmk_chain_spread){.run = tmk_shape_product(space, 0, space->rank), .period = 1};
     if (first < space->rank) {
         for (int32_t i = first; i < last; i++)
             if (!vary[i] && space->dim[i] != 1)
                 return false;
-        out->run = tmk_extent(space, last + 1, space->rank);
-        out->period = tmk_extent(space, first, last + 1);
+        out->run = tmk_shape_product(space, last + 1, space->rank);
+        out->period = tmk_shape_product(space, first, last + 1);
     }
-    out->whole = out->run == 1 && out->period == tmk_extent(space, 0, space->rank);
+    out->whole = out->run == 1 && out->period == tmk_shape_product(space, 0, space->rank);
     return true;
 }
 
-bool tmk_chain_spread(const struct tmk_shape *shape, const struct tmk_shape *space, uint32_t block,
-                      bool constant, struct tmk_chain_spread *out) {
+/* False: neither whole nor of the kinds that have a spread. In blocks, a whole operand lies in
+ * blocks itself unless it is constant. */
+static bool find_spread(const struct tmk_shape *shape, const struct tmk_shape *space,
+                        uint32_t block, bool constant, struct tmk_chain_spread *out) {
     bool vary[TMK_MAX_RANK] = {false};
     int32_t shift = space->rank - shape->rank;
     if (shift < 0)
@@ -62,7 +64,7 @@ bool tmk_chain_spread(const struct tmk_shape *shape, const struct tmk_shape *spa
 
 static bool spread_of(const struct query *q, uint32_t input, const struct tmk_shape *shape,
                       struct tmk_chain_spread *out) {
-    return tmk_chain_spread(shape, q->space, q->block, q->in[input]->data != NULL, out);
+    return find_spread(shape, q->space, q->block, q->in[input]->data != NULL, out);
 }
 
 static bool is_whole(const struct query *q, uint32_t input) {
@@ -70,7 +72,7 @@ static bool is_whole(const struct query *q, uint32_t input) {
     return spread_of(q, input, &q->in[input]->shape, &spread) && spread.whole;
 }
 
-static const struct tmk_tensor *input(const struct query *q, uint32_t i) {
+static const struct tmk_tensor *input_at(const struct query *q, uint32_t i) {
     return i < q->node->n_inputs ? q->in[i] : NULL;
 }
 
@@ -156,7 +158,7 @@ static bool take_clip(const struct query *q, struct tmk_chain_spec *out) {
         limit[1] = tmk_node_float(q->node, "max", limit[1]);
     }
     for (uint32_t i = 1; i < 3; i++) {
-        const struct tmk_tensor *t = input(q, i);
+        const struct tmk_tensor *t = input_at(q, i);
         if (t && !t->data)
             return false;
         if (t)
@@ -209,7 +211,7 @@ static bool take_batch_norm(const struct query *q, struct tmk_chain_spec *out) {
         return false;
     out->loop = TMK_CHAIN_AFFINE;
     out->p_from = TMK_CHAIN_P_CHANNELS;
-    return tmk_chain_spread(&channels, q->space, q->block, true, &out->spread);
+    return find_spread(&channels, q->space, q->block, true, &out->spread);
 }
 
 static bool take_math(struct tmk_chain_spec *out, enum tmk_chain_kind math, float param) {
@@ -236,7 +238,7 @@ static bool take_bias_gelu(const struct query *q, struct tmk_chain_spec *out) {
 }
 static bool take_fast_gelu(const struct query *q, struct tmk_chain_spec *out) {
     take_math(out, TMK_CHAIN_GELU_TANH, 0);
-    return !input(q, 1) || (take_add(q, out) && out->x == 0);
+    return !input_at(q, 1) || (take_add(q, out) && out->x == 0);
 }
 
 /* `take`, or what a node without operands beside input 0 and without attributes is. */
@@ -298,8 +300,8 @@ bool tmk_chain_spec(const struct tmk_node *node, const struct tmk_tensor *const 
     return false;
 }
 
-bool tmk_chain_takes(const struct tmk_node *node, const struct tmk_tensor *const *in,
-                     const struct tmk_shape *space, uint32_t block) {
+bool tmk_chain_supports(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                        const struct tmk_shape *space, uint32_t block) {
     enum { MOST_OUTPUTS = 5 };
     struct tmk_infer_result result[MOST_OUTPUTS] = {{0}};
     struct tmk_chain_spec spec;

@@ -17,8 +17,8 @@
  * Where the choice has no fast implementation, the others are tried.
  */
 #include "kernel/chain.h"
-#include "kernel/lanes.h"
 #include "kernel/onednn.h"
+#include "kernel/simd.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static bool is_fused(const struct tmk_node *node) {
 }
 
 /* With a Z to add, FusedConv is left to the plain kernel. */
-static bool matches(const struct tmk_node *node) {
+static bool matches_conv(const struct tmk_node *node) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv") ||
            (is_fused(node) && (node->n_inputs < 4 || !node->inputs[3]));
 }
@@ -66,9 +66,10 @@ static int dims_of(const struct tmk_convolution *c, dnnl_dims_t src, dnnl_dims_t
     return tmk_spatial_dims(&c->spatial, c->batch, c->in, c->spatial.in, src);
 }
 
-static dnnl_status_t describe(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                              const struct tmk_candidate *candidate, struct tmk_layout *weights,
-                              struct tmk_layout *bias, dnnl_primitive_desc_t *out) {
+static dnnl_status_t describe_conv(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                                   const struct tmk_candidate *candidate,
+                                   struct tmk_layout *weights, struct tmk_layout *bias,
+                                   dnnl_primitive_desc_t *out) {
     struct tmk_layout src = {0}, dst = {0};
     dnnl_dims_t src_dims, dst_dims;
     int rank = dims_of(c, src_dims, dst_dims);
@@ -85,17 +86,18 @@ static dnnl_status_t describe(const struct tmk_dn_request *r, const struct tmk_c
     return status;
 }
 
-static bool biased(const struct tmk_request *r) {
+static bool has_bias(const struct tmk_request *r) {
     return r->node->n_inputs > 2 && r->in[2];
 }
 
 /* The first candidate with a fast implementation. */
-static enum tmk_status choose(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                              const struct tmk_candidate *candidates, uint32_t n,
-                              dnnl_primitive_desc_t *out, bool *found) {
+static enum tmk_status choose_candidate(const struct tmk_dn_request *r,
+                                        const struct tmk_convolution *c,
+                                        const struct tmk_candidate *candidates, uint32_t n,
+                                        dnnl_primitive_desc_t *out, bool *found) {
     struct tmk_layout weights = {0}, bias = {0};
     dnnl_dims_t bias_dims = {c->out};
-    bool fits, add = biased(&r->base);
+    bool fits, add = has_bias(&r->base);
     enum tmk_status status =
         tmk_dn_fits(tmk_layout_tag(&weights, c->weights_rank, c->weights, dnnl_format_tag_any),
                     &fits, r->base.diag);
@@ -105,8 +107,9 @@ static enum tmk_status choose(const struct tmk_dn_request *r, const struct tmk_c
     for (uint32_t i = 0; status == TMK_OK && fits && i < n && !*found; i++) {
         dnnl_primitive_desc_t desc = NULL;
         bool made;
-        status = tmk_dn_fits(describe(r, c, &candidates[i], &weights, add ? &bias : NULL, &desc),
-                             &made, r->base.diag);
+        status =
+            tmk_dn_fits(describe_conv(r, c, &candidates[i], &weights, add ? &bias : NULL, &desc),
+                        &made, r->base.diag);
         if (status != TMK_OK || !made)
             continue;
         *found = tmk_dn_fast(desc);
@@ -121,14 +124,14 @@ static enum tmk_status choose(const struct tmk_dn_request *r, const struct tmk_c
 }
 
 /* Has the candidate a fast implementation? Then *rows says whether its source is row-major. */
-static bool fast(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                 struct tmk_candidate candidate, bool *rows) {
+static bool is_fast(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                    struct tmk_candidate candidate, bool *rows) {
     dnnl_primitive_desc_t desc = NULL;
     dnnl_dims_t src_dims, dst_dims;
     struct tmk_layout src = {0};
     bool found = false;
     int rank = dims_of(c, src_dims, dst_dims);
-    if (choose(r, c, &candidate, 1, &desc, &found) != TMK_OK || !found)
+    if (choose_candidate(r, c, &candidate, 1, &desc, &found) != TMK_OK || !found)
         return false;
     *rows = tmk_layout_form(&src, rank, src_dims, 0) == dnnl_success &&
             dnnl_memory_desc_equal(tmk_layout_md(&src),
@@ -138,7 +141,7 @@ static bool fast(const struct tmk_dn_request *r, const struct tmk_convolution *c
     return true;
 }
 
-static int64_t places(const dnnl_dims_t axes, int rank) {
+static int64_t count_places(const dnnl_dims_t axes, int rank) {
     int64_t n = 1;
     for (int i = 0; i < rank; i++)
         n *= axes[i];
@@ -151,7 +154,7 @@ static void note_result(struct convolved *convolved, const struct tmk_convolutio
     size_t n;
     convolved->batch = (size_t)c->batch;
     convolved->blocks = ((size_t)c->out + block - 1) / block;
-    convolved->places = (size_t)places(c->spatial.out, c->spatial.rank);
+    convolved->places = (size_t)count_places(c->spatial.out, c->spatial.rank);
     convolved->block = block;
     convolved->lanes = (size_t)c->out % block;
     convolved->activation = activation_of(node);
@@ -185,8 +188,9 @@ enum tmk_status tmk_convolution_run(const struct tmk_accel *accel,
     return TMK_OK;
 }
 
-struct tmk_accel_layout tmk_convolution_wants(const struct tmk_request *request, uint32_t have,
-                                              tmk_convolution_read *read) {
+struct tmk_accel_layout tmk_convolution_preferred_layout(const struct tmk_request *request,
+                                                         uint32_t have,
+                                                         tmk_convolution_read *read) {
     static const struct tmk_accel_layout none = {0, 0};
     struct tmk_dn_request r;
     struct tmk_convolution c = {0};
@@ -197,14 +201,14 @@ struct tmk_accel_layout tmk_convolution_wants(const struct tmk_request *request,
     struct tmk_accel_layout layout = {block, block};
     if (read(request, &c, &fits) != TMK_OK || !fits)
         layout = none;
-    else if (places(c.spatial.in, c.spatial.rank) == 1 &&
-             places(c.spatial.out, c.spatial.rank) == 1)
+    else if (count_places(c.spatial.in, c.spatial.rank) == 1 &&
+             count_places(c.spatial.out, c.spatial.rank) == 1)
         layout = none; /* vectors: whatever they are combined with is row-major */
     else if (c.group == 1 && c.in <= FEW_CHANNELS && !c.transposed &&
-             fast(&r, &c, (struct tmk_candidate){0, (int32_t)block}, &rows))
+             is_fast(&r, &c, (struct tmk_candidate){0, (int32_t)block}, &rows))
         layout.in = 0;
-    else if (!fast(&r, &c, (struct tmk_candidate){(int32_t)block, (int32_t)block}, &rows) &&
-             (!have || !fast(&r, &c, (struct tmk_candidate){TMK_ANY, TMK_ANY}, &rows) || rows))
+    else if (!is_fast(&r, &c, (struct tmk_candidate){(int32_t)block, (int32_t)block}, &rows) &&
+             (!have || !is_fast(&r, &c, (struct tmk_candidate){TMK_ANY, TMK_ANY}, &rows) || rows))
         layout = none;
     tmk_dn_close(&r);
     return layout;
@@ -239,7 +243,7 @@ enum tmk_status tmk_convolution_create(const struct tmk_dn_request *r, tmk_convo
     if (!found)
         return TMK_OK;
     uint32_t n_candidates = rank_all(&r->base, &c, &outside, candidates);
-    TMK_TRY(choose(r, &c, candidates, n_candidates, &desc, &found));
+    TMK_TRY(choose_candidate(r, &c, candidates, n_candidates, &desc, &found));
     if (!found)
         return TMK_OK;
     dnnl_dims_t src, dst, bias = {c.out};
@@ -250,7 +254,7 @@ enum tmk_status tmk_convolution_create(const struct tmk_dn_request *r, tmk_convo
     dnnl_status_t status = tmk_layout_form(&a[0].outside, rank, src, (int32_t)outside.in);
     if (status == dnnl_success)
         status = tmk_layout_strided(&a[1].outside, c.weights_rank, c.weights, c.weight_strides);
-    if (status == dnnl_success && biased(&r->base)) {
+    if (status == dnnl_success && has_bias(&r->base)) {
         a[n] = (struct tmk_argument){.role = DNNL_ARG_BIAS, .operand = 2};
         status = tmk_layout_tag(&a[n++].outside, 1, bias, dnnl_x);
     }
@@ -271,7 +275,7 @@ enum tmk_status tmk_convolution_create(const struct tmk_dn_request *r, tmk_convo
 }
 
 /* Is every window one place, and every place a window? */
-static bool pointwise(const struct tmk_window *w) {
+static bool is_pointwise(const struct tmk_window *w) {
     for (int32_t i = 0; i < w->n; i++)
         if (w->kernel[i] != 1 || w->stride[i] != 1 || w->begin[i] || w->end[i])
             return false;
@@ -283,7 +287,7 @@ static void rank_candidates(struct tmk_convolution *c, const struct tmk_window *
     const int32_t block = (int32_t)tmk_kernel_block();
     const struct tmk_candidate plain = {0, 0}, blocked = {block, block}, image = {0, block},
                                any = {TMK_ANY, TMK_ANY};
-    if (pointwise(w) && c->group == 1 && tmk_window_out(w) >= WIDE_ENOUGH)
+    if (is_pointwise(w) && c->group == 1 && tmk_window_out(w) >= WIDE_ENOUGH)
         c->candidates[c->n_candidates++] = plain;
     else if (c->group == 1 && c->in <= FEW_CHANNELS)
         c->candidates[c->n_candidates++] = image;
@@ -294,7 +298,7 @@ static void rank_candidates(struct tmk_convolution *c, const struct tmk_window *
 }
 
 bool tmk_all_finite(const float *x, size_t n) {
-    return tmk_lanes_find(tmk_kernel_block())->all_finite(x, n);
+    return tmk_simd_find(tmk_kernel_block())->all_finite(x, n);
 }
 
 /* Padding is made of zeros, and 0 times an infinite weight is NaN; oneDNN leaves padding out. */
@@ -329,23 +333,23 @@ static enum tmk_status read_conv(const struct tmk_request *r, struct tmk_convolu
     return TMK_OK;
 }
 
-static struct tmk_accel_layout wants(const struct tmk_request *r, uint32_t have) {
-    return tmk_convolution_wants(r, have, read_conv);
+static struct tmk_accel_layout preferred_layout(const struct tmk_request *r, uint32_t have) {
+    return tmk_convolution_preferred_layout(r, have, read_conv);
 }
 
-static enum tmk_status make(const struct tmk_dn_request *r, struct tmk_dn **out) {
+static enum tmk_status make_conv(const struct tmk_dn_request *r, struct tmk_dn **out) {
     return tmk_convolution_create(r, read_conv, out);
 }
 
 enum tmk_status tmk_conv_create_direct(const struct tmk_request *r, struct tmk_accel **out) {
-    return tmk_dn_create(r, make, out);
+    return tmk_dn_create(r, make_conv, out);
 }
 
-static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+static enum tmk_status create_conv(const struct tmk_request *r, struct tmk_accel **out) {
     if (!is_fused(r->node))
         TMK_TRY(tmk_winograd_create(r, read_conv, out));
     return *out ? TMK_OK : tmk_conv_create_direct(r, out);
 }
 
-const struct tmk_family tmk_family_conv = {matches, wants, create, tmk_convolution_run,
-                                           tmk_dn_destroy};
+const struct tmk_family tmk_family_conv = {matches_conv, preferred_layout, create_conv,
+                                           tmk_convolution_run, tmk_dn_destroy};

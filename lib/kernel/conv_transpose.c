@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static bool matches(const struct tmk_node *node) {
+static bool matches_transposed(const struct tmk_node *node) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose");
 }
 
@@ -42,17 +42,17 @@ static enum tmk_status read_transposed(const struct tmk_request *r, struct tmk_c
     return TMK_OK;
 }
 
-static struct tmk_accel_layout wants(const struct tmk_request *r, uint32_t have) {
-    return tmk_convolution_wants(r, have, read_transposed);
+static struct tmk_accel_layout preferred_layout(const struct tmk_request *r, uint32_t have) {
+    return tmk_convolution_preferred_layout(r, have, read_transposed);
 }
 
-static enum tmk_status make(const struct tmk_dn_request *r, struct tmk_dn **out) {
+static enum tmk_status make_transposed(const struct tmk_dn_request *r, struct tmk_dn **out) {
     return tmk_convolution_create(r, read_transposed, out);
 }
 
-static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
-    return tmk_dn_create(r, make, out);
+static enum tmk_status create_transposed(const struct tmk_request *r, struct tmk_accel **out) {
+    return tmk_dn_create(r, make_transposed, out);
 }
 
-const struct tmk_family tmk_family_conv_transpose = {matches, wants, create, tmk_convolution_run,
-                                                     tmk_dn_destroy};
+const struct tmk_family tmk_family_conv_transpose = {
+    matches_transposed, preferred_layout, create_transposed, tmk_convolution_run, tmk_dn_destroy};

@@ -30,9 +30,9 @@ struct tmk_accel {
 
 struct tmk_family {
     bool (*matches)(const struct tmk_node *node);
-    /* As tmk_accel_wants, but for layouts that are the same bytes; a request's layout is nothing to
-     * go by. NULL: {0, 0} always, and no other layout is asked for. */
-    struct tmk_accel_layout (*wants)(const struct tmk_request *request, uint32_t have);
+    /* As tmk_accel_preferred_layout, but for layouts that are the same bytes; a request's layout is
+     * nothing to go by. NULL: {0, 0} always, and no other layout is asked for. */
+    struct tmk_accel_layout (*preferred_layout)(const struct tmk_request *request, uint32_t have);
     /* Leaves *out alone where nothing fits. */
     enum tmk_status (*create)(const struct tmk_request *request, struct tmk_accel **out);
     /* As tmk_accel_run. */

@@ -33,15 +33,15 @@ struct sizes {
     bool several; /* products of as many matrices of A and B */
 };
 
-static dnnl_status_t matrix(struct tmk_layout *layout, int64_t rows, int64_t columns,
-                            bool transposed) {
+static dnnl_status_t matrix_layout(struct tmk_layout *layout, int64_t rows, int64_t columns,
+                                   bool transposed) {
     dnnl_dims_t dims = {rows, columns};
     return tmk_layout_tag(layout, 2, dims, transposed ? dnnl_ba : dnnl_ab);
 }
 
 /* A primitive for one product of A and B, inputs 0 and 1. */
-static enum tmk_status make(const struct tmk_dn_request *r, const struct sizes *s,
-                            struct tmk_dn **out) {
+static enum tmk_status build_matmul(const struct tmk_dn_request *r, const struct sizes *s,
+                                    struct tmk_dn **out) {
     struct tmk_layout any = {0};
     struct tmk_argument a[] = {{.role = DNNL_ARG_SRC, .operand = 0, .moves = s->several},
                                {.role = DNNL_ARG_WEIGHTS, .operand = 1, .moves = s->several},
@@ -51,12 +51,12 @@ static enum tmk_status make(const struct tmk_dn_request *r, const struct sizes *
     dnnl_dims_t turned = {s->n, s->k}; /* an inner product's weights, as logical dimensions */
     dnnl_primitive_desc_t desc = NULL;
     bool fits;
-    dnnl_status_t status = matrix(&a[0].outside, s->m, s->k, s->trans_a);
+    dnnl_status_t status = matrix_layout(&a[0].outside, s->m, s->k, s->trans_a);
     if (status == dnnl_success)
-        status = s->weights ? matrix(&a[1].outside, s->n, s->k, !s->trans_b)
-                            : matrix(&a[1].outside, s->k, s->n, s->trans_b);
+        status = s->weights ? matrix_layout(&a[1].outside, s->n, s->k, !s->trans_b)
+                            : matrix_layout(&a[1].outside, s->k, s->n, s->trans_b);
     if (status == dnnl_success)
-        status = matrix(&a[2].outside, s->m, s->n, false);
+        status = matrix_layout(&a[2].outside, s->m, s->n, false);
     if (status == dnnl_success && s->weights)
         status = tmk_layout_tag(&any, 2, turned, dnnl_format_tag_any);
     if (status == dnnl_success)
@@ -98,7 +98,7 @@ static enum tmk_status make_matmul(const struct tmk_dn_request *r, struct tmk_dn
                       .k = (int64_t)matmul.k,
                       .weights = b->data && b->shape.rank <= 2,
                       .several = count > 1};
-    TMK_TRY(make(r, &s, &dn));
+    TMK_TRY(build_matmul(r, &s, &dn));
     if (!dn)
         return TMK_OK;
     struct product *product = (struct product *)dn;
@@ -149,7 +149,7 @@ static enum tmk_status make_gemm(const struct tmk_dn_request *r, struct tmk_dn *
     s.k = a->shape.dim[!s.trans_a];
     struct tmk_dn *dn = NULL;
     s.weights = b->data && !s.trans_a; /* oneDNN has no inner product of a transposed source */
-    TMK_TRY(make(r, &s, &dn));
+    TMK_TRY(build_matmul(r, &s, &dn));
     if (!dn)
         return TMK_OK;
     struct product *product = (struct product *)dn;

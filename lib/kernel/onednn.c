@@ -51,7 +51,7 @@ dnnl_status_t tmk_layout_form(struct tmk_layout *layout, int rank, const dnnl_di
 }
 
 /* What the primitive wants of an argument. */
-static tmk_md wanted(dnnl_primitive_desc_t desc, int role) {
+static tmk_md query_layout(dnnl_primitive_desc_t desc, int role) {
     switch (role) {
     case DNNL_ARG_SRC:
         return dnnl_primitive_desc_query_md(desc, dnnl_query_src_md, 0);
@@ -100,7 +100,8 @@ static enum tmk_status can_reorder_once(const struct tmk_dn_request *r, tmk_md f
 }
 
 /* Adds `bytes` to the scratch memory. */
-static enum tmk_status reserve(struct tmk_dn *dn, size_t bytes, size_t *at, struct tmk_diag *diag) {
+static enum tmk_status reserve_scratch(struct tmk_dn *dn, size_t bytes, size_t *at,
+                                       struct tmk_diag *diag) {
     size_t end;
     if (!tmk_add_size(dn->base.scratch, bytes, &end) || !tmk_add_size(end, ALIGNMENT - 1, &end))
         return tmk_nomem(diag);
@@ -174,7 +175,7 @@ static enum tmk_status fill_gathered(const struct tmk_argument *argument, void *
     const size_t bytes = dnnl_memory_desc_get_size(between);
     void *dense = tmk_memory_mapped(bytes);
     if (!dense)
-        return tmk_memory_lacks(diag, bytes, "a copy of weights to be transformed");
+        return tmk_memory_fail(diag, bytes, "a copy of weights to be transformed");
     dnnl_engine_t engine = argument->dn->engine;
     enum tmk_status status = reorder_once(engine, outside, between, argument->source, dense, diag);
     if (status == TMK_OK)
@@ -187,8 +188,8 @@ static enum tmk_status fill_gathered(const struct tmk_argument *argument, void *
 static enum tmk_status fill_pack(void *context, void *to, struct tmk_diag *diag) {
     const struct tmk_argument *argument = context;
     tmk_md outside = tmk_layout_md(&argument->outside);
-    if (!tmk_memory_take(argument->workspace))
-        return tmk_memory_lacks(diag, argument->workspace, "transforming weights");
+    if (!tmk_memory_charge(argument->workspace))
+        return tmk_memory_fail(diag, argument->workspace, "transforming weights");
     enum tmk_status status = TMK_OK;
     if (argument->gathered.made)
         status = fill_gathered(argument, to, diag);
@@ -197,7 +198,7 @@ static enum tmk_status fill_pack(void *context, void *to, struct tmk_diag *diag)
     else
         status = reorder_once(argument->dn->engine, outside, argument->wanted, argument->source, to,
                               diag);
-    tmk_memory_give(argument->workspace);
+    tmk_memory_uncharge(argument->workspace);
     return status;
 }
 
@@ -225,7 +226,7 @@ static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tm
                                        struct tmk_argument *argument, bool *fits) {
     bool result = argument->operand == TMK_RESULT;
     tmk_md outside = reordered_md(argument);
-    argument->wanted = wanted(dn->desc, argument->role);
+    argument->wanted = query_layout(dn->desc, argument->role);
     argument->as_it_is = dnnl_memory_desc_equal(outside, argument->wanted);
     *fits = true;
     const float *data = result || argument->moves ? NULL : r->base.in[argument->operand]->data;
@@ -240,19 +241,21 @@ static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tm
                          result ? outside : argument->wanted, &argument->reorder, fits));
     if (!*fits)
         return TMK_OK;
-    return reserve(dn, dnnl_memory_desc_get_size(argument->wanted), &argument->at, r->base.diag);
+    return reserve_scratch(dn, dnnl_memory_desc_get_size(argument->wanted), &argument->at,
+                           r->base.diag);
 }
 
-static enum tmk_status build(const struct tmk_dn_request *r, struct tmk_dn *dn, bool *fits) {
-    if (!tmk_memory_take(CODE))
-        return tmk_memory_lacks(r->base.diag, CODE, "a kernel of oneDNN");
+static enum tmk_status build_primitive(const struct tmk_dn_request *r, struct tmk_dn *dn,
+                                       bool *fits) {
+    if (!tmk_memory_charge(CODE))
+        return tmk_memory_fail(r->base.diag, CODE, "a kernel of oneDNN");
     dn->base.held = dn->code = CODE;
     TMK_TRY(tmk_dn_fits(dnnl_primitive_create(&dn->primitive, dn->desc), fits, r->base.diag));
     size_t start;
-    TMK_TRY(reserve(dn,
-                    dnnl_memory_desc_get_size(
-                        dnnl_primitive_desc_query_md(dn->desc, dnnl_query_scratchpad_md, 0)),
-                    &start, r->base.diag));
+    TMK_TRY(reserve_scratch(dn,
+                            dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(
+                                dn->desc, dnnl_query_scratchpad_md, 0)),
+                            &start, r->base.diag));
     for (uint32_t i = 0; i < dn->n_arguments && *fits; i++)
         TMK_TRY(settle_argument(r, dn, &dn->arguments[i], fits));
     if (*fits)
@@ -281,7 +284,7 @@ enum tmk_status tmk_dn_build(const struct tmk_dn_request *r, size_t size,
     dn->n_arguments = n;
     memcpy(dn->arguments, arguments, n * sizeof *arguments);
     bool fits = true;
-    enum tmk_status status = build(r, dn, &fits);
+    enum tmk_status status = build_primitive(r, dn, &fits);
     if (status == TMK_OK && fits)
         *out = dn;
     else
@@ -290,7 +293,7 @@ enum tmk_status tmk_dn_build(const struct tmk_dn_request *r, size_t size,
 }
 
 /* oneDNN's generated code has 32-bit offsets, in bytes. */
-static bool suits(enum tmk_dtype dtype, const struct tmk_shape *shape) {
+static bool suits_library(enum tmk_dtype dtype, const struct tmk_shape *shape) {
     enum { WIDEST = 16 };
     struct tmk_shape filled = *shape;
     size_t count;
@@ -301,10 +304,10 @@ static bool suits(enum tmk_dtype dtype, const struct tmk_shape *shape) {
 }
 
 static bool all_suit(const struct tmk_request *r) {
-    if (!suits(r->result->dtype, &r->result->shape))
+    if (!suits_library(r->result->dtype, &r->result->shape))
         return false;
     for (uint32_t i = 0; i < r->node->n_inputs; i++)
-        if (r->in[i] && !suits(r->in[i]->dtype, &r->in[i]->shape))
+        if (r->in[i] && !suits_library(r->in[i]->dtype, &r->in[i]->shape))
             return false;
     return true;
 }
@@ -369,7 +372,7 @@ void tmk_dn_destroy(struct tmk_accel *accel) {
     struct tmk_dn *dn = (struct tmk_dn *)accel;
     tmk_dn_pool_destroy(dn->pool);
     for (uint32_t i = 0; i < dn->n_arguments; i++) {
-        tmk_pack_settle(dn->arguments[i].pack);
+        tmk_pack_finalize(dn->arguments[i].pack);
         if (dn->arguments[i].reorder)
             dnnl_primitive_destroy(dn->arguments[i].reorder);
         finish_argument(&dn->arguments[i]);
@@ -378,7 +381,7 @@ void tmk_dn_destroy(struct tmk_accel *accel) {
     if (dn->primitive)
         dnnl_primitive_destroy(dn->primitive);
     dnnl_primitive_desc_destroy(dn->desc);
-    tmk_memory_give(dn->code);
+    tmk_memory_uncharge(dn->code);
     if (dn->owns_engine)
         dnnl_engine_destroy(dn->engine);
     free(dn);

@@ -20,7 +20,7 @@ struct tmk_dn_pool {
     _Atomic(struct set *) spare[SPARES];
 };
 
-static bool reordered(const struct tmk_argument *argument) {
+static bool is_reordered(const struct tmk_argument *argument) {
     return argument->reorder && !argument->constant;
 }
 
@@ -49,7 +49,7 @@ static dnnl_status_t fill_set(const struct tmk_dn *dn, struct set *set) {
     for (uint32_t i = 0; i < dn->n_arguments && status == dnnl_success; i++) {
         const struct tmk_argument *a = &dn->arguments[i];
         status = dnnl_memory_create(&set->inner[i], a->wanted, dn->engine, (void *)a->constant);
-        if (status == dnnl_success && reordered(a))
+        if (status == dnnl_success && is_reordered(a))
             status =
                 dnnl_memory_create(&set->outer[i], tmk_layout_md(&a->outside), dn->engine, NULL);
     }
@@ -89,7 +89,8 @@ void tmk_dn_pool_destroy(struct tmk_dn_pool *pool) {
     free(pool);
 }
 
-static enum tmk_status borrow(const struct tmk_dn *dn, struct set **out, struct tmk_diag *diag) {
+static enum tmk_status borrow_set(const struct tmk_dn *dn, struct set **out,
+                                  struct tmk_diag *diag) {
     for (size_t i = 0; i < SPARES; i++) {
         struct set *set = atomic_exchange(&dn->pool->spare[i], NULL);
         if (set) {
@@ -109,8 +110,8 @@ static void give_back(const struct tmk_dn *dn, struct set *set) {
     destroy_set(set);
 }
 
-static dnnl_status_t point(const struct tmk_dn *dn, struct set *set, void *const *data,
-                           char *scratch) {
+static dnnl_status_t set_pointers(const struct tmk_dn *dn, struct set *set, void *const *data,
+                                  char *scratch) {
     dnnl_status_t status = dnnl_memory_set_data_handle(set->scratchpad, scratch);
     for (uint32_t i = 0; i < dn->n_arguments && status == dnnl_success; i++) {
         const struct tmk_argument *a = &dn->arguments[i];
@@ -128,7 +129,7 @@ static dnnl_status_t run_reorders(const struct tmk_dn *dn, const struct set *set
     for (uint32_t i = 0; i < dn->n_arguments && status == dnnl_success; i++) {
         const struct tmk_argument *a = &dn->arguments[i];
         bool result = a->operand == TMK_RESULT;
-        if (!reordered(a) || result != results)
+        if (!is_reordered(a) || result != results)
             continue;
         const dnnl_exec_arg_t args[] = {
             {DNNL_ARG_FROM, result ? set->inner[i] : set->outer[i]},
@@ -151,8 +152,8 @@ static dnnl_status_t run_primitive(const struct tmk_dn *dn, const struct set *se
 enum tmk_status tmk_dn_execute(const struct tmk_dn *dn, void *const *data, void *scratch,
                                unsigned parts, struct tmk_diag *diag) {
     struct set *set = NULL;
-    TMK_TRY(borrow(dn, &set, diag));
-    dnnl_status_t status = point(dn, set, data, scratch);
+    TMK_TRY(borrow_set(dn, &set, diag));
+    dnnl_status_t status = set_pointers(dn, set, data, scratch);
     if (status == dnnl_success && parts & TMK_PART_IN)
         status = run_reorders(dn, set, false);
     if (status == dnnl_success && parts & TMK_PART_PRIMITIVE)

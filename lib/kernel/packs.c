@@ -104,7 +104,7 @@ enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writ
     return waits ? TMK_OK : writer->write(writer->context, pack->bytes, diag);
 }
 
-void tmk_pack_settle(struct tmk_pack *pack) {
+void tmk_pack_finalize(struct tmk_pack *pack) {
     struct tmk_packs *packs = pack ? pack->packs : NULL;
     if (!packs)
         return;
@@ -160,7 +160,8 @@ static struct tmk_pack **bucket_of(struct tmk_packs *packs, const void *source) 
     return &packs->bucket[tmk_hash64(&source, sizeof source, 0) % BUCKETS];
 }
 
-static struct tmk_pack *find(struct tmk_packs *packs, const void *source, tmk_md from, tmk_md to) {
+static struct tmk_pack *find_pack(struct tmk_packs *packs, const void *source, tmk_md from,
+                                  tmk_md to) {
     struct tmk_pack *pack = *bucket_of(packs, source);
     while (pack &&
            !(pack->source == source && dnnl_memory_desc_equal(tmk_layout_md(&pack->from), from) &&
@@ -169,7 +170,7 @@ static struct tmk_pack *find(struct tmk_packs *packs, const void *source, tmk_md
     return pack;
 }
 
-static void keep(struct tmk_packs *packs, struct tmk_pack *pack, const void *source) {
+static void keep_pack(struct tmk_packs *packs, struct tmk_pack *pack, const void *source) {
     struct tmk_pack **first = bucket_of(packs, source);
     pack->link = first;
     pack->next = *first;
@@ -180,7 +181,7 @@ static void keep(struct tmk_packs *packs, struct tmk_pack *pack, const void *sou
 
 enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md from, tmk_md to,
                              struct tmk_pack **out, bool *made, struct tmk_diag *diag) {
-    struct tmk_pack *pack = packs ? find(packs, source, from, to) : NULL;
+    struct tmk_pack *pack = packs ? find_pack(packs, source, from, to) : NULL;
     *made = !pack;
     if (pack) {
         pack->users++;
@@ -196,12 +197,12 @@ enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md
     pack->bytes = tmk_memory_mapped(bytes);
     if (!pack->bytes) {
         free(pack);
-        return tmk_memory_lacks(diag, bytes, "a copy of its weights for oneDNN");
+        return tmk_memory_fail(diag, bytes, "a copy of its weights for oneDNN");
     }
     pack->packs = packs;
     if (packs && tmk_layout_copy(&pack->from, from) == dnnl_success &&
         tmk_layout_copy(&pack->to, to) == dnnl_success)
-        keep(packs, pack, source);
+        keep_pack(packs, pack, source);
     *out = pack;
     return TMK_OK;
 }

@@ -26,7 +26,7 @@ struct tmk_pack_writer {
 TMK_NODISCARD enum tmk_status
 tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer, struct tmk_diag *diag);
 /* To be called before a writer's context goes: afterwards it has written. */
-void tmk_pack_settle(struct tmk_pack *pack);
+void tmk_pack_finalize(struct tmk_pack *pack);
 /* One user less; the last one ends it. NULL is allowed. */
 void tmk_pack_release(struct tmk_pack *pack);
 

@@ -17,8 +17,8 @@
 enum { MOST_TAPS = 1024 }; /* of an average in float32 */
 
 /* oneDNN has the window, with the same meaning. */
-static bool expressible(const struct tmk_node *node, const struct tmk_window *w,
-                        dnnl_alg_kind_t *kind) {
+static bool is_expressible(const struct tmk_node *node, const struct tmk_window *w,
+                           dnnl_alg_kind_t *kind) {
     bool padding_counts = tmk_node_int(node, "count_include_pad", 0) != 0;
     *kind = tmk_is_max_pool(node) ? dnnl_pooling_max
             : padding_counts      ? dnnl_pooling_avg_include_padding
@@ -36,14 +36,14 @@ static bool expressible(const struct tmk_node *node, const struct tmk_window *w,
     return tmk_is_max_pool(node) || taps <= MOST_TAPS;
 }
 
-static enum tmk_status make(const struct tmk_dn_request *r, struct tmk_dn **out) {
+static enum tmk_status make_pool(const struct tmk_dn_request *r, struct tmk_dn **out) {
     const struct tmk_shape *x = &r->base.in[0]->shape;
     struct tmk_window window;
     struct tmk_spatial s;
     dnnl_alg_kind_t kind;
     int32_t block = (int32_t)tmk_kernel_block();
     TMK_TRY(tmk_window_pool(r->base.node, x, &window, r->base.diag));
-    if (!expressible(r->base.node, &window, &kind) || !tmk_spatial_of(&window, &s))
+    if (!is_expressible(r->base.node, &window, &kind) || !tmk_spatial_of(&window, &s))
         return TMK_OK;
     dnnl_dims_t src_dims, dst_dims;
     int rank = tmk_spatial_dims(&s, x->dim[0], x->dim[1], s.in, src_dims);
@@ -115,8 +115,9 @@ static enum tmk_status run_plain(const struct tmk_accel *accel, const struct tmk
     return status;
 }
 
-static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
-                           struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
+static enum tmk_status run_pool(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
+                                struct tmk_tensor *const *out, void *scratch,
+                                struct tmk_diag *diag) {
     const bool averages = !tmk_is_max_pool(accel->node);
     if (!averages && !tmk_all_finite(in[0]->data, tmk_tensor_count(in[0])))
         return run_plain(accel, in, out, diag);
@@ -126,8 +127,9 @@ static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tenso
     return TMK_OK;
 }
 
-static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
-    return tmk_dn_create(r, make, out);
+static enum tmk_status create_pool(const struct tmk_request *r, struct tmk_accel **out) {
+    return tmk_dn_create(r, make_pool, out);
 }
 
-const struct tmk_family tmk_family_pool = {tmk_is_pool, NULL, create, run, tmk_dn_destroy};
+const struct tmk_family tmk_family_pool = {tmk_is_pool, NULL, create_pool, run_pool,
+                                           tmk_dn_destroy};

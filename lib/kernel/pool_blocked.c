@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "kernel/family.h"
-#include "kernel/lanes.h"
 #include "kernel/pool_node.h"
+#include "kernel/simd.h"
 #include "ops/window.h"
 
 enum { AXES = 3 };
@@ -17,7 +17,7 @@ struct pool {
     struct tmk_pool_span spans[]; /* of the three axes in turn */
 };
 
-static struct tmk_pool_span cut(const struct tmk_window *w, int32_t i, int64_t o) {
+static struct tmk_pool_span cut_window(const struct tmk_window *w, int32_t i, int64_t o) {
     int64_t start = o * w->stride[i] - w->begin[i], step = w->dilation[i];
     int64_t skipped = start < 0 ? (step - 1 - start) / step : 0;
     int64_t room = w->in[i] - 1 - start, wide = room + w->end[i];
@@ -32,12 +32,12 @@ static struct tmk_pool_span cut(const struct tmk_window *w, int32_t i, int64_t o
 static bool has_empty_windows(const struct tmk_window *w) {
     for (int32_t i = 0; i < w->n; i++)
         for (int64_t o = 0; o < w->out[i]; o++)
-            if (cut(w, i, o).count == 0)
+            if (cut_window(w, i, o).count == 0)
                 return true;
     return false;
 }
 
-static bool takes(const struct tmk_request *r, struct tmk_window *window) {
+static bool supports_request(const struct tmk_request *r, struct tmk_window *window) {
     const struct tmk_tensor *x = r->in[0];
     size_t count, result;
     return x->dtype == TMK_FLOAT32 && tmk_shape_count(&x->shape, &count) &&
@@ -46,23 +46,23 @@ static bool takes(const struct tmk_request *r, struct tmk_window *window) {
            window->n <= AXES && !(tmk_is_max_pool(r->node) && has_empty_windows(window));
 }
 
-static struct tmk_accel_layout wants(const struct tmk_request *r, uint32_t have) {
+static struct tmk_accel_layout preferred_layout(const struct tmk_request *r, uint32_t have) {
     static const struct tmk_accel_layout none = {0, 0};
     uint32_t block = have ? have : tmk_kernel_block();
     struct tmk_window window;
-    if (!tmk_is_block(block) || !takes(r, &window))
+    if (!tmk_is_block(block) || !supports_request(r, &window))
         return none;
     if (!have && r->in[0]->shape.dim[1] < block) /* mostly filling */
         return none;
     return (struct tmk_accel_layout){block, block};
 }
 
-static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+static enum tmk_status create_blocked(const struct tmk_request *r, struct tmk_accel **out) {
     const struct tmk_shape *x = &r->in[0]->shape;
     uint32_t block = r->layout.in;
     struct tmk_window w;
     size_t spans = 0, bytes;
-    if (!tmk_is_block(block) || r->layout.out != block || !takes(r, &w))
+    if (!tmk_is_block(block) || r->layout.out != block || !supports_request(r, &w))
         return TMK_OK;
     for (int32_t i = 0; i < AXES; i++)
         spans += i < w.n ? (size_t)w.out[i] : 1;
@@ -83,27 +83,30 @@ static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **ou
         p->step[i] = axis < 0 ? 1 : w.dilation[axis];
         p->span[i] = span;
         for (int64_t o = 0; o < p->out[i]; o++)
-            *span++ = axis < 0 ? (struct tmk_pool_span){0, 1, 1} : cut(&w, axis, o);
+            *span++ = axis < 0 ? (struct tmk_pool_span){0, 1, 1} : cut_window(&w, axis, o);
     }
-    const struct tmk_lanes *lanes = tmk_lanes_find(block);
+    const struct tmk_simd *lanes = tmk_simd_find(block);
     pool->base.family = r->family;
     pool->base.node = r->node;
     pool->fold = tmk_is_max_pool(r->node) ? lanes->pool_max : lanes->pool_mean;
-    tmk_lanes_name(lanes, pool->base.name, sizeof pool->base.name);
+    tmk_simd_name(lanes, pool->base.name, sizeof pool->base.name);
     *out = &pool->base;
     return TMK_OK;
 }
 
-static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
-                           struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
+static enum tmk_status run_blocked(const struct tmk_accel *accel,
+                                   const struct tmk_tensor *const *in,
+                                   struct tmk_tensor *const *out, void *scratch,
+                                   struct tmk_diag *diag) {
     const struct pool *pool = (const struct pool *)accel;
     (void)scratch, (void)diag;
     pool->fold(&pool->pool, in[0]->data, out[0]->data);
     return TMK_OK;
 }
 
-static void destroy(struct tmk_accel *accel) {
+static void destroy_blocked(struct tmk_accel *accel) {
     free(accel);
 }
 
-const struct tmk_family tmk_family_pool_blocked = {tmk_is_pool, wants, create, run, destroy};
+const struct tmk_family tmk_family_pool_blocked = {tmk_is_pool, preferred_layout, create_blocked,
+                                                   run_blocked, destroy_blocked};

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kernel/family.h"
-#include "kernel/lanes.h"
+#include "kernel/simd.h"
 #include "ops/kernel.h"
 
 struct global {
@@ -21,7 +21,7 @@ static bool is_max(const struct tmk_node *node) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, "GlobalMaxPool");
 }
 
-static bool matches(const struct tmk_node *node) {
+static bool matches_global(const struct tmk_node *node) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, "GlobalAveragePool") || is_max(node) ||
            is_reduction(node);
 }
@@ -51,20 +51,20 @@ static bool spatial_axes(const struct tmk_request *r) {
     return true;
 }
 
-static bool takes(const struct tmk_request *r, uint32_t block) {
+static bool supports_block(const struct tmk_request *r, uint32_t block) {
     size_t count;
     return tmk_is_block(block) && r->in[0]->dtype == TMK_FLOAT32 && r->in[0]->shape.rank > 2 &&
            tmk_shape_count(&r->in[0]->shape, &count) && count > 0 &&
            (!is_reduction(r->node) || spatial_axes(r));
 }
 
-static struct tmk_accel_layout wants(const struct tmk_request *r, uint32_t have) {
-    return (struct tmk_accel_layout){takes(r, have) ? have : 0, 0};
+static struct tmk_accel_layout preferred_layout(const struct tmk_request *r, uint32_t have) {
+    return (struct tmk_accel_layout){supports_block(r, have) ? have : 0, 0};
 }
 
-static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **out) {
+static enum tmk_status create_global(const struct tmk_request *r, struct tmk_accel **out) {
     const struct tmk_shape *x = &r->in[0]->shape;
-    if (r->layout.out || !takes(r, r->layout.in))
+    if (r->layout.out || !supports_block(r, r->layout.in))
         return TMK_OK;
     struct global *global = calloc(1, sizeof *global);
     if (!global)
@@ -72,24 +72,26 @@ static enum tmk_status create(const struct tmk_request *r, struct tmk_accel **ou
     *global = (struct global){.base = {.family = r->family, .node = r->node},
                               .batch = (size_t)x->dim[0],
                               .channels = (size_t)x->dim[1],
-                              .places = tmk_extent(x, 2, x->rank)};
-    const struct tmk_lanes *lanes = tmk_lanes_find(r->layout.in);
+                              .places = tmk_shape_product(x, 2, x->rank)};
+    const struct tmk_simd *lanes = tmk_simd_find(r->layout.in);
     global->fold = is_max(r->node) ? lanes->global_max : lanes->global_mean;
-    tmk_lanes_name(lanes, global->base.name, sizeof global->base.name);
+    tmk_simd_name(lanes, global->base.name, sizeof global->base.name);
     *out = &global->base;
     return TMK_OK;
 }
 
-static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
-                           struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
+static enum tmk_status run_global(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
+                                  struct tmk_tensor *const *out, void *scratch,
+                                  struct tmk_diag *diag) {
     const struct global *global = (const struct global *)accel;
     (void)scratch, (void)diag;
     global->fold(in[0]->data, out[0]->data, global->batch, global->channels, global->places);
     return TMK_OK;
 }
 
-static void destroy(struct tmk_accel *accel) {
+static void destroy_global(struct tmk_accel *accel) {
     free(accel);
 }
 
-const struct tmk_family tmk_family_pool_global = {matches, wants, create, run, destroy};
+const struct tmk_family tmk_family_pool_global = {matches_global, preferred_layout, create_global,
+                                                  run_global, destroy_global};

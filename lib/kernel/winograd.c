@@ -51,7 +51,7 @@ static bool may_suit(const struct tmk_request *r) {
            w->dim[2] == 3 && w->dim[3] == 3;
 }
 
-static bool suits(const struct tmk_convolution *c) {
+static bool suits_winograd(const struct tmk_convolution *c) {
     const struct tmk_sliding *s = &c->spatial.sliding;
     if (c->group != 1 || c->spatial.rank != 2 || c->in % BLOCK || c->out % BLOCK ||
         c->spatial.out[0] * c->spatial.out[1] < FEW_PLACES)
@@ -64,9 +64,10 @@ static bool suits(const struct tmk_convolution *c) {
 }
 
 /* The primitive of a part; the arguments get how the operands lie. */
-static dnnl_status_t describe(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                              const struct cut *cut, struct tmk_argument *a, uint32_t n,
-                              dnnl_primitive_desc_t *out) {
+static dnnl_status_t describe_product(const struct tmk_dn_request *r,
+                                      const struct tmk_convolution *c, const struct cut *cut,
+                                      struct tmk_argument *a, uint32_t n,
+                                      dnnl_primitive_desc_t *out) {
     struct tmk_layout any = {0};
     dnnl_dims_t src = {0}, dst = {0}, bias = {cut->n_out}, weights = {cut->n_out, cut->n_in, 3, 3},
                 strides = {c->in * 9, 9, 3, 1};
@@ -107,7 +108,8 @@ static enum tmk_status make_part(const struct tmk_dn_request *r, const struct tm
     a[n++] = (struct tmk_argument){.role = DNNL_ARG_DST, .operand = TMK_RESULT};
     dnnl_primitive_desc_t desc = NULL;
     bool fits;
-    enum tmk_status answer = tmk_dn_fits(describe(r, c, cut, a, n, &desc), &fits, r->base.diag);
+    enum tmk_status answer =
+        tmk_dn_fits(describe_product(r, c, cut, a, n, &desc), &fits, r->base.diag);
     if (desc) {
         /* transforming takes as much memory again */
         a[1].workspace =
@@ -154,8 +156,8 @@ static uint32_t fewest_parts(const struct tmk_convolution *c) {
 
 /* As few parts as the library takes; of as many, those with more of the result's ranges, which add
  * up less. */
-static enum tmk_status cut(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                           struct winograd *w) {
+static enum tmk_status cut_tiles(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                                 struct winograd *w) {
     struct tmk_dn_request adding = *r;
     bool fits;
     TMK_TRY(tmk_dn_fits(tmk_attr_adding(r->attr, &adding.attr), &fits, r->base.diag));
@@ -175,15 +177,15 @@ static enum tmk_status cut(const struct tmk_dn_request *r, const struct tmk_conv
     return status;
 }
 
-static enum tmk_status fill(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                            struct winograd *w) {
+static enum tmk_status fill_weights(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                                    struct winograd *w) {
     w->base.family = r->base.family;
     w->base.node = r->base.node;
     w->biased = r->base.node->n_inputs > 2 && r->base.in[2];
     w->batch = (size_t)c->batch;
     w->src = (size_t)(c->in * c->spatial.in[0] * c->spatial.in[1]);
     w->dst = (size_t)(c->out * c->spatial.out[0] * c->spatial.out[1]);
-    TMK_TRY(cut(r, c, w));
+    TMK_TRY(cut_tiles(r, c, w));
     for (uint32_t i = 0; i < w->n_parts; i++) {
         const struct tmk_accel *part = &w->parts[i]->base;
         w->base.held += part->held;
@@ -193,7 +195,7 @@ static enum tmk_status fill(const struct tmk_dn_request *r, const struct tmk_con
     return TMK_OK;
 }
 
-static void destroy(struct tmk_accel *accel) {
+static void destroy_winograd(struct tmk_accel *accel) {
     struct winograd *w = (struct winograd *)accel;
     destroy_parts(w);
     if (w->engine)
@@ -229,8 +231,10 @@ static enum tmk_status run_directly(const struct winograd *w, const struct tmk_t
     return status;
 }
 
-static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
-                           struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag) {
+static enum tmk_status run_winograd(const struct tmk_accel *accel,
+                                    const struct tmk_tensor *const *in,
+                                    struct tmk_tensor *const *out, void *scratch,
+                                    struct tmk_diag *diag) {
     const struct winograd *w = (const struct winograd *)accel;
     const size_t n_in = w->src / w->sources, n_out = w->dst / w->results;
     for (uint32_t result = 0; result < w->results; result++)
@@ -249,25 +253,25 @@ static enum tmk_status run(const struct tmk_accel *accel, const struct tmk_tenso
     return TMK_OK;
 }
 
-static const struct tmk_family family = {NULL, NULL, NULL, run, destroy};
+static const struct tmk_family family = {NULL, NULL, NULL, run_winograd, destroy_winograd};
 
 /* Where something comes of it, *out has the engine. */
-static enum tmk_status create(const struct tmk_dn_request *r, tmk_convolution_read *read,
-                              struct tmk_accel **out) {
+static enum tmk_status create_winograd(const struct tmk_dn_request *r, tmk_convolution_read *read,
+                                       struct tmk_accel **out) {
     struct tmk_convolution c = {0};
     bool fits;
     TMK_TRY(read(&r->base, &c, &fits));
-    if (!fits || !suits(&c))
+    if (!fits || !suits_winograd(&c))
         return TMK_OK;
     struct winograd *w = calloc(1, sizeof *w);
     if (!w)
         return tmk_nomem(r->base.diag);
-    enum tmk_status status = fill(r, &c, w);
+    enum tmk_status status = fill_weights(r, &c, w);
     if (status == TMK_OK && w->n_parts > 0) {
         w->engine = r->engine;
         *out = &w->base;
     } else {
-        destroy(&w->base);
+        destroy_winograd(&w->base);
     }
     return status;
 }
@@ -285,7 +289,7 @@ enum tmk_status tmk_winograd_create(const struct tmk_request *request, tmk_convo
     TMK_TRY(tmk_dn_open(&own, &r, &fits));
     if (!fits)
         return TMK_OK;
-    enum tmk_status status = create(&r, read, out);
+    enum tmk_status status = create_winograd(&r, read, out);
     if (*out)
         dnnl_primitive_attr_destroy(r.attr);
     else

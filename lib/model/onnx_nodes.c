@@ -136,8 +136,11 @@ static enum tmk_status make_node(struct tmk_onnx_builder *b, struct tmk_onnx_sco
         if (*results[i])
             ok = (names[i] = outward(b, scope, results[i])) != NULL;
     enum tmk_status status =
-        ok ? tmk_graph_add_node(scope->graph, NULL, domain, op, full_name, version, none,
-                                (uint32_t)n_inputs, names, (uint32_t)n_results, out, b->diag)
+        ok ? tmk_graph_add_node(scope->graph, NULL,
+                                &(struct tmk_node_spec){domain, op, full_name, version, none,
+                                                        (uint32_t)n_inputs, names,
+                                                        (uint32_t)n_results},
+                                out, b->diag)
            : tmk_nomem(b->diag);
     tmk_arena_finish(&arena);
     for (size_t i = 0; status == TMK_OK && i < n_results; i++)

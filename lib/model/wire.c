@@ -148,7 +148,7 @@ static void *take(void *context, size_t size) {
     struct tmk_wire_memory *memory = context;
     size_t total;
     void *block = NULL;
-    if (tmk_add_size(size, HEAP_OVERHEAD, &total) && tmk_memory_take(total)) {
+    if (tmk_add_size(size, HEAP_OVERHEAD, &total) && tmk_memory_charge(total)) {
         memory->taken += total;
         block = malloc(size);
     }
@@ -166,6 +166,6 @@ void tmk_wire_memory_begin(struct tmk_wire_memory *memory) {
 }
 
 void tmk_wire_memory_end(struct tmk_wire_memory *memory) {
-    tmk_memory_give(memory->taken);
+    tmk_memory_uncharge(memory->taken);
     memory->taken = 0;
 }

@@ -79,8 +79,8 @@ static enum tmk_status run_arg(struct tmk_run *run, const arg_slice *slices) {
     TMK_TRY(arg_axis(run->node, &x->shape, &axis, run->diag));
     if (!y || !tmk_tensor_count(y))
         return TMK_OK;
-    size_t outer = tmk_extent(&x->shape, 0, axis), n = rank ? (size_t)x->shape.dim[axis] : 1,
-           inner = tmk_extent(&x->shape, axis + 1, rank), size = tmk_dtype_size(x->dtype);
+    size_t outer = tmk_shape_product(&x->shape, 0, axis), n = rank ? (size_t)x->shape.dim[axis] : 1,
+           inner = tmk_shape_product(&x->shape, axis + 1, rank), size = tmk_dtype_size(x->dtype);
     for (size_t i = 0; i < outer; i++)
         slices[x->dtype](n, inner, last, (const char *)x->data + i * n * inner * size,
                          (int64_t *)y->data + i * inner);

@@ -24,7 +24,7 @@ static struct sizes sizes_of(const struct tmk_node *node, const struct tmk_shape
     struct sizes s = {.batch = (size_t)x->dim[0], .channels = 1, .area = 1};
     if (x->rank > 1) { /* rank 1 is a batch of one channel */
         s.channels = (size_t)x->dim[1];
-        s.area = tmk_extent(x, 2, x->rank);
+        s.area = tmk_shape_product(x, 2, x->rank);
     }
     s.spatial = node->row->since >= 9 || tmk_node_int(node, "spatial", 1) != 0;
     return s;

@@ -50,7 +50,8 @@ static enum tmk_status run_causal(struct tmk_run *run) {
                             *past = tmk_run_in(run, 3);
     struct tmk_tensor *y = tmk_run_out(run, 0), *present = tmk_run_out(run, 1);
     size_t channels = (size_t)x->shape.dim[1], length = (size_t)x->shape.dim[2],
-           taps = (size_t)w->shape.dim[2], kept = taps - 1, n = tmk_extent(&x->shape, 0, 2), all;
+           taps = (size_t)w->shape.dim[2], kept = taps - 1, n = tmk_shape_product(&x->shape, 0, 2),
+           all;
     bool silu, fits = tmk_add_size(kept, length, &all) && tmk_mul_size(all, sizeof(float), &all);
     TMK_TRY(read_activation(run->node, &silu, run->diag));
     float *seen = fits ? run->scratch(run->context, all + 1) : NULL; /* the state, then the input */

@@ -154,8 +154,8 @@ static enum tmk_status col2im_run(struct tmk_run *run) {
     memset(out->data, 0, tmk_tensor_bytes(out));
     int64_t stride[TMK_MAX_RANK], position[TMK_MAX_RANK] = {0};
     tmk_strides(&out->shape, stride);
-    size_t element = tmk_dtype_size(out->dtype), images = tmk_extent(&out->shape, 0, 2);
-    size_t size = tmk_extent(&out->shape, 2, out->shape.rank) * element;
+    size_t element = tmk_dtype_size(out->dtype), images = tmk_shape_product(&out->shape, 0, 2);
+    size_t size = tmk_shape_product(&out->shape, 2, out->shape.rank) * element;
     size_t column = (size_t)run->in[0]->shape.dim[2] * element;
     const char *from = run->in[0]->data;
     for (size_t i = 0; i < images; i++)

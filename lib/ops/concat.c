@@ -43,12 +43,12 @@ enum tmk_status tmk_concat_run(struct tmk_run *run) {
         return TMK_OK;
     int32_t axis, rank = out->shape.rank;
     TMK_TRY(axis_of(run->node, rank, &axis, run->diag));
-    size_t element = tmk_dtype_size(out->dtype), outer = tmk_extent(&out->shape, 0, axis);
-    size_t stride = tmk_extent(&out->shape, axis, rank) * element;
+    size_t element = tmk_dtype_size(out->dtype), outer = tmk_shape_product(&out->shape, 0, axis);
+    size_t stride = tmk_shape_product(&out->shape, axis, rank) * element;
     char *to = out->data;
     for (uint32_t i = 0; i < run->n_in; i++) {
         const char *from = run->in[i]->data;
-        size_t block = tmk_extent(&run->in[i]->shape, axis, rank) * element;
+        size_t block = tmk_shape_product(&run->in[i]->shape, axis, rank) * element;
         for (size_t o = 0; o < outer && block; o++)
             memcpy(to + o * stride, from + o * block, block);
         to += block;

@@ -137,10 +137,10 @@ static struct view view_of(const struct tmk_node *node, const struct tmk_shape *
     if (last < 1)
         return v;
     v.row = (size_t)shape->dim[last];
-    v.matrix = tmk_extent(shape, last - 1, last + 1);
+    v.matrix = tmk_shape_product(shape, last - 1, last + 1);
     if (tmk_node_int(node, trans_batch, 0)) {
         v.matrix = v.row;
-        v.row = tmk_extent(shape, 1, last + 1);
+        v.row = tmk_shape_product(shape, 1, last + 1);
         for (int32_t i = 0; i < last - 1; i++)
             v.shape.dim[i] = shape->dim[i + 1];
         v.shape.dim[last - 1] = shape->dim[0];
@@ -240,7 +240,8 @@ static enum tmk_status run_bias_softmax(struct tmk_run *run) {
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     tmk_walk2(add_row, x, shape, bias, &bias->shape, y);
-    struct tmk_extents e = {tmk_extent(shape, 0, axis), tmk_extent(shape, axis, shape->rank), 1};
+    struct tmk_extents e = {tmk_shape_product(shape, 0, axis),
+                            tmk_shape_product(shape, axis, shape->rank), 1};
     return tmk_softmax(run, &e, y->data, y->data);
 }
 

@@ -66,7 +66,8 @@ static enum tmk_status find_keys(const struct tmk_tensor *key, const struct tmk_
         if (v->rank != 4 || v->dim[0] != s->batch || v->dim[1] != s->heads || v->dim[2] != s->keys)
             return no_fit("value", value, diag);
         s->value_size = v->dim[3];
-        size_t head = tmk_extent(k, 2, 4), head_v = tmk_extent(v, 2, 4), n = (size_t)s->heads;
+        size_t head = tmk_shape_product(k, 2, 4), head_v = tmk_shape_product(v, 2, 4),
+               n = (size_t)s->heads;
         o->k = (struct tmk_attend_heads){key->data, n * head, head, (size_t)s->size};
         o->v = (struct tmk_attend_heads){value->data, n * head_v, head_v, (size_t)s->value_size};
         return TMK_OK;

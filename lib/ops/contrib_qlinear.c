@@ -159,12 +159,13 @@ static enum tmk_status run_concat(struct tmk_run *run) {
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 0), y->shape.rank, &axis, run->diag));
-    size_t outer = tmk_extent(&y->shape, 0, axis), row = tmk_extent(&y->shape, axis, y->shape.rank);
+    size_t outer = tmk_shape_product(&y->shape, 0, axis),
+           row = tmk_shape_product(&y->shape, axis, y->shape.rank);
     uint8_t *to = y->data, table[256];
     for (uint32_t i = 2; i < run->n_in; i += 3) {
         const struct tmk_tensor *x = run->in[i];
         const uint8_t *from = x->data;
-        size_t block = tmk_extent(&x->shape, axis, x->shape.rank);
+        size_t block = tmk_shape_product(&x->shape, axis, x->shape.rank);
         make_table(x->dtype, tmk_q8_of(run, i + 1), y->dtype, tmk_q8_of(run, 0), same, 0, table);
         for (size_t o = 0; o < outer; o++)
             for (size_t j = 0; j < block; j++)

@@ -82,7 +82,8 @@ static enum tmk_status infer_global(struct tmk_infer *infer) {
 static enum tmk_status widen(struct tmk_run *run, const struct tmk_shape *planes, bool last,
                              float **out) {
     const struct tmk_tensor *x = run->in[IN_X];
-    size_t area = tmk_extent(planes, 2, planes->rank), channels = (size_t)planes->dim[1], bytes;
+    size_t area = tmk_shape_product(planes, 2, planes->rank), channels = (size_t)planes->dim[1],
+           bytes;
     if (!tmk_mul_size(tmk_tensor_count(x), sizeof(float), &bytes))
         return tmk_nomem(run->diag);
     float *to = run->scratch(run->context, bytes + 1);
@@ -102,7 +103,7 @@ static enum tmk_status widen(struct tmk_run *run, const struct tmk_shape *planes
 static void narrow(struct tmk_run *run, const struct tmk_shape *planes, bool last,
                    const float *from) {
     struct tmk_tensor *y = run->out[0];
-    size_t area = tmk_extent(planes, 2, planes->rank), channels = (size_t)planes->dim[1];
+    size_t area = tmk_shape_product(planes, 2, planes->rank), channels = (size_t)planes->dim[1];
     struct tmk_q8 q = tmk_q8_of(run, IN_Y_SCALE);
     for (size_t n = 0; n < (size_t)planes->dim[0]; n++)
         for (size_t c = 0; c < channels; c++)
@@ -139,7 +140,7 @@ static enum tmk_status run_global(struct tmk_run *run) {
         return TMK_OK;
     TMK_TRY(planes_of(run->node, &run->in[IN_X]->shape, &planes, run->diag));
     TMK_TRY(widen(run, &planes, last, &x));
-    size_t count = tmk_tensor_count(y), area = tmk_extent(&planes, 2, planes.rank);
+    size_t count = tmk_tensor_count(y), area = tmk_shape_product(&planes, 2, planes.rank);
     for (size_t i = 0; i < count && area;
          i++) /* each mean stands before what is still to be read */
         x[i] = (float)(tmk_sum(x + i * area, area) / (double)area);
@@ -170,8 +171,8 @@ static enum tmk_status run_max(struct tmk_run *run) {
         return TMK_OK;
     TMK_TRY(planes_of(run->node, &x->shape, &planes, run->diag));
     TMK_TRY(tmk_pool_shape(run->node, &planes, &shape, run->diag));
-    size_t channels = (size_t)planes.dim[1], area = tmk_extent(&planes, 2, planes.rank),
-           out_area = tmk_extent(&shape, 2, shape.rank), batch = (size_t)planes.dim[0];
+    size_t channels = (size_t)planes.dim[1], area = tmk_shape_product(&planes, 2, planes.rank),
+           out_area = tmk_shape_product(&shape, 2, shape.rank), batch = (size_t)planes.dim[0];
     uint8_t *from = run->scratch(run->context, tmk_tensor_count(x) + 1),
             *to = run->scratch(run->context, tmk_tensor_count(y));
     if (!from || !to)
@@ -217,10 +218,11 @@ static enum tmk_status run_softmax(struct tmk_run *run) {
     struct tmk_q8 from = tmk_q8_of(run, IN_X_SCALE), to = tmk_q8_of(run, IN_Y_SCALE);
     for (size_t i = 0; i < n; i++)
         v[i] = tmk_q8_value(x->dtype, from, ((const uint8_t *)x->data)[i]);
-    struct tmk_extents e = {tmk_extent(shape, 0, axis), tmk_extent(shape, axis, shape->rank), 1};
+    struct tmk_extents e = {tmk_shape_product(shape, 0, axis),
+                            tmk_shape_product(shape, axis, shape->rank), 1};
     if (tmk_node_int(run->node, "opset", 13) >= 13) {
         e.n = (size_t)shape->dim[axis];
-        e.inner = tmk_extent(shape, axis + 1, shape->rank);
+        e.inner = tmk_shape_product(shape, axis + 1, shape->rank);
     }
     TMK_TRY(tmk_softmax(run, &e, v, v));
     for (size_t i = 0; i < n; i++)

@@ -45,7 +45,7 @@ static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_
         s.heads = (size_t)x->dim[1];
         s.sequence = (size_t)x->dim[2];
         s.head = s.at_sequence = (size_t)hidden;
-        s.at_head = tmk_extent(x, 2, 4);
+        s.at_head = tmk_shape_product(x, 2, 4);
     }
     if (s.turned > s.head)
         return tmk_fail(diag, TMK_RANGE, "a head has %zu elements, of which %zu cannot turn",

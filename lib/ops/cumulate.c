@@ -75,8 +75,8 @@ static enum tmk_status cumulate(struct tmk_run *run, const cumulate_slice *slice
     TMK_TRY(read_axis(run->in[1], x->shape.rank, &axis, run->diag));
     if (!y || !tmk_tensor_count(y))
         return TMK_OK;
-    size_t outer = tmk_extent(&x->shape, 0, axis), n = (size_t)x->shape.dim[axis],
-           inner = tmk_extent(&x->shape, axis + 1, x->shape.rank);
+    size_t outer = tmk_shape_product(&x->shape, 0, axis), n = (size_t)x->shape.dim[axis],
+           inner = tmk_shape_product(&x->shape, axis + 1, x->shape.rank);
     if (!tmk_mul_size(inner, sizeof(uint64_t), &bytes))
         return tmk_nomem(run->diag);
     void *so_far = run->scratch(run->context, bytes);

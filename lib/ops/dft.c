@@ -120,9 +120,9 @@ static enum tmk_status run_dft(struct tmk_run *run) {
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     const struct tmk_shape *shape = &x->shape;
-    size_t outer = tmk_extent(shape, 0, t.axis), parts = (size_t)shape->dim[shape->rank - 1],
+    size_t outer = tmk_shape_product(shape, 0, t.axis), parts = (size_t)shape->dim[shape->rank - 1],
            parts_out = (size_t)y->shape.dim[shape->rank - 1],
-           inner = tmk_extent(shape, t.axis + 1, shape->rank - 1);
+           inner = tmk_shape_product(shape, t.axis + 1, shape->rank - 1);
     double *circle = run->scratch(run->context, 6 * t.length * sizeof *circle);
     if (!circle)
         return tmk_nomem(run->diag);

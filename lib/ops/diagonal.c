@@ -91,7 +91,8 @@ static enum tmk_status trilu_run(struct tmk_run *run) {
     int64_t k = diagonal ? tmk_index_at(diagonal, 0) : 0;
     int32_t rank = out->shape.rank;
     int64_t rows = out->shape.dim[rank - 2], columns = out->shape.dim[rank - 1];
-    size_t element = tmk_dtype_size(out->dtype), matrices = tmk_extent(&out->shape, 0, rank - 2);
+    size_t element = tmk_dtype_size(out->dtype),
+           matrices = tmk_shape_product(&out->shape, 0, rank - 2);
     size_t line = (size_t)columns * element;
     char *to = out->data;
     TMK_TRY(tmk_run_view(run));

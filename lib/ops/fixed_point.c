@@ -35,9 +35,9 @@ static enum tmk_status find_layout(const struct tmk_node *node, const struct tmk
     l.nearest = rounding == TMK_ROUNDING_SINGLE_HALF_AWAY;
     if (tmk_tensor_count(in[MULTIPLIER]) != 1 || tmk_tensor_count(in[SHIFT]) != 1) {
         TMK_TRY(tmk_axis(tmk_node_int(node, "axis", 1), shape->rank, &axis, diag));
-        l.outer = tmk_extent(shape, 0, axis);
+        l.outer = tmk_shape_product(shape, 0, axis);
         l.n = (size_t)shape->dim[axis];
-        l.inner = tmk_extent(shape, axis + 1, shape->rank);
+        l.inner = tmk_shape_product(shape, axis + 1, shape->rank);
     }
     for (int i = MULTIPLIER; i <= SHIFT; i++)
         if (tmk_tensor_count(in[i]) != l.n)

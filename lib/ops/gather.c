@@ -38,9 +38,9 @@ static enum tmk_status gather_run(struct tmk_run *run) {
     if (!out || tmk_tensor_count(out) == 0)
         return TMK_OK;
     int64_t extent = data->shape.dim[axis];
-    size_t n = tmk_tensor_count(indices), outer = tmk_extent(&data->shape, 0, axis);
+    size_t n = tmk_tensor_count(indices), outer = tmk_shape_product(&data->shape, 0, axis);
     size_t block =
-        tmk_extent(&data->shape, axis + 1, data->shape.rank) * tmk_dtype_size(data->dtype);
+        tmk_shape_product(&data->shape, axis + 1, data->shape.rank) * tmk_dtype_size(data->dtype);
     const char *from = data->data;
     char *to = out->data;
     for (size_t o = 0; o < outer; o++, from += (size_t)extent * block)
@@ -149,10 +149,11 @@ static enum tmk_status nd_run(struct tmk_run *run) {
     int32_t tuple = (int32_t)indices->shape.dim[q - 1];
     int64_t stride[TMK_MAX_RANK];
     tmk_strides(&data->shape, stride);
-    size_t batches = tmk_extent(&indices->shape, 0, skip);
-    size_t each = tmk_extent(&indices->shape, skip, q - 1), element = tmk_dtype_size(data->dtype);
-    size_t block = tmk_extent(&data->shape, skip + tuple, data->shape.rank) * element;
-    size_t batch_stride = tmk_extent(&data->shape, skip, data->shape.rank) * element;
+    size_t batches = tmk_shape_product(&indices->shape, 0, skip);
+    size_t each = tmk_shape_product(&indices->shape, skip, q - 1),
+           element = tmk_dtype_size(data->dtype);
+    size_t block = tmk_shape_product(&data->shape, skip + tuple, data->shape.rank) * element;
+    size_t batch_stride = tmk_shape_product(&data->shape, skip, data->shape.rank) * element;
     const int64_t *index = indices->data;
     char *to = out->data;
     for (size_t b = 0; b < batches; b++)

@@ -183,8 +183,8 @@ static enum tmk_status sample_run(struct tmk_run *run) {
     int64_t stride[TMK_MAX_RANK];
     tmk_strides(&in->shape, stride);
     size_t channels = (size_t)in->shape.dim[1];
-    size_t places = tmk_extent(&out->shape, 2, out->shape.rank);
-    size_t image = tmk_extent(&in->shape, 2, in->shape.rank);
+    size_t places = tmk_shape_product(&out->shape, 2, out->shape.rank);
+    size_t image = tmk_shape_product(&in->shape, 2, in->shape.rank);
     const float *point = grid->data;
     for (size_t n = 0; n < (size_t)in->shape.dim[0]; n++)
         for (size_t p = 0; p < places; p++, point += rank) {

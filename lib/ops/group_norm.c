@@ -54,7 +54,7 @@ static enum tmk_status infer_group_norm(struct tmk_infer *infer) {
 static enum tmk_status normalize(struct tmk_run *run, size_t width, bool shared) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     size_t batch = (size_t)shape->dim[0], channels = (size_t)shape->dim[1],
-           area = tmk_extent(shape, 2, shape->rank);
+           area = tmk_shape_product(shape, 2, shape->rank);
     const float *x = run->in[0]->data, *scale = run->in[1]->data, *bias = run->in[2]->data;
     double epsilon = (double)tmk_node_float(run->node, "epsilon", 1e-5f);
     if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)

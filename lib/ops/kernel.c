@@ -49,13 +49,6 @@ void tmk_broadcast_strides(const struct tmk_shape *shape, const struct tmk_shape
         strides[i] = i < shift || shape->dim[i - shift] == 1 ? 0 : own[i - shift];
 }
 
-size_t tmk_extent(const struct tmk_shape *shape, int32_t from, int32_t to) {
-    size_t n = 1;
-    for (int32_t i = from; i < to; i++)
-        n *= (size_t)shape->dim[i];
-    return n;
-}
-
 enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what, size_t limit,
                               int64_t *out, size_t *n, struct tmk_diag *diag) {
     size_t count = tmk_tensor_count(tensor);

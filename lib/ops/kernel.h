@@ -7,6 +7,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "ops/ops.h"
+#include "tensor/shape.h"
 
 /* Adds to out-shape and answers for infer. */
 static inline void tmk_infer_set(struct tmk_infer *infer, uint32_t i, enum tmk_dtype dtype,
@@ -43,8 +44,6 @@ void tmk_broadcast_strides(const struct tmk_shape *shape, const struct tmk_shape
                            int64_t strides[TMK_MAX_RANK]);
 /* Row-major element strides. */
 void tmk_strides(const struct tmk_shape *shape, int64_t strides[TMK_MAX_RANK]);
-/* The product of dim[from..to). The shape has been checked, so this cannot overflow. */
-size_t tmk_extent(const struct tmk_shape *shape, int32_t from, int32_t to);
 
 /* Reads a whole integer tensor (int32 or int64, rank 0 or 1, at most `limit` elements) into `out`;
  * TMK_TYPE, TMK_SHAPE or TMK_RANGE say what is wrong with "what". The tensor's data must be known.

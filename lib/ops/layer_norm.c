@@ -54,7 +54,7 @@ static enum tmk_status part_init(struct tmk_run *run, const struct tmk_tensor *t
     tmk_broadcast_strides(&tensor->shape, x, part->stride);
     for (int32_t i = 0; i < axis; i++)
         part->varies |= part->stride[i] != 0;
-    part->row = run->scratch(run->context, tmk_extent(x, axis, x->rank) * sizeof *part->row);
+    part->row = run->scratch(run->context, tmk_shape_product(x, axis, x->rank) * sizeof *part->row);
     return part->row ? TMK_OK : tmk_nomem(run->diag);
 }
 
@@ -76,7 +76,8 @@ static void part_fill(struct part *part, const struct tmk_shape *x, int32_t axis
 enum tmk_status tmk_layer_norm(struct tmk_run *run, const struct tmk_layer_norm *norm) {
     const struct tmk_shape *shape = norm->shape;
     int32_t axis = norm->axis;
-    size_t rows = tmk_extent(shape, 0, axis), width = tmk_extent(shape, axis, shape->rank);
+    size_t rows = tmk_shape_product(shape, 0, axis),
+           width = tmk_shape_product(shape, axis, shape->rank);
     struct part scale, bias = {0};
     TMK_TRY(part_init(run, norm->scale, shape, axis, &scale));
     if (norm->bias)

@@ -72,7 +72,8 @@ static enum tmk_status run_loss(struct tmk_run *run, bool softmax) {
     const struct tmk_tensor *x = run->in[0], *target = run->in[1], *weight = tmk_run_in(run, 2);
     struct tmk_tensor *loss = tmk_run_out(run, 0), *log_prob = tmk_run_out(run, 1);
     size_t batch = (size_t)x->shape.dim[0], classes = (size_t)x->shape.dim[1],
-           inner = tmk_extent(&x->shape, 2, x->shape.rank), places = tmk_tensor_count(target);
+           inner = tmk_shape_product(&x->shape, 2, x->shape.rank),
+           places = tmk_tensor_count(target);
     bool ignores = tmk_node_attr(run->node, "ignore_index") != NULL;
     int64_t ignored = tmk_node_int(run->node, "ignore_index", 0);
     enum reduction reduction;

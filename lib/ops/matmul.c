@@ -44,7 +44,7 @@ enum tmk_status tmk_matmul_shape(const struct tmk_shape *a, const struct tmk_sha
 }
 
 size_t tmk_matmul_count(const struct tmk_matmul *matmul) {
-    return tmk_extent(&matmul->batch, 0, matmul->batch.rank);
+    return tmk_shape_product(&matmul->batch, 0, matmul->batch.rank);
 }
 
 void tmk_matmul_at(const struct tmk_matmul *matmul, size_t batch, size_t *a, size_t *b) {

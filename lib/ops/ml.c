@@ -98,7 +98,8 @@ static double row_norm(enum norm norm, const float *x, size_t n) {
 static enum tmk_status normalizer_run(struct tmk_run *run) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    size_t n = (size_t)shape->dim[shape->rank - 1], rows = tmk_extent(shape, 0, shape->rank - 1);
+    size_t n = (size_t)shape->dim[shape->rank - 1],
+           rows = tmk_shape_product(shape, 0, shape->rank - 1);
     for (size_t r = 0; out && r < rows; r++) {
         const float *x = (const float *)run->in[0]->data + r * n;
         float *y = (float *)out->data + r * n;
@@ -131,7 +132,7 @@ static enum tmk_status extractor_run(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     const int64_t *index = run->in[1]->data;
     int64_t features = shape->dim[shape->rank - 1];
-    size_t n = tmk_tensor_count(run->in[1]), rows = tmk_extent(shape, 0, shape->rank - 1),
+    size_t n = tmk_tensor_count(run->in[1]), rows = tmk_shape_product(shape, 0, shape->rank - 1),
            size = tmk_dtype_size(run->in[0]->dtype);
     for (size_t i = 0; i < n; i++)
         if (index[i] < 0 || index[i] >= features)

@@ -29,8 +29,8 @@ static enum tmk_status run_lp_norm(struct tmk_run *run) {
     if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
         return TMK_OK;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
-    size_t outer = tmk_extent(shape, 0, axis), n = (size_t)shape->dim[axis],
-           inner = tmk_extent(shape, axis + 1, shape->rank);
+    size_t outer = tmk_shape_product(shape, 0, axis), n = (size_t)shape->dim[axis],
+           inner = tmk_shape_product(shape, axis + 1, shape->rank);
     double *norm = run->scratch(run->context, inner * sizeof *norm);
     if (!norm)
         return tmk_nomem(run->diag);
@@ -103,7 +103,8 @@ static enum tmk_status run_mvn(struct tmk_run *run) {
     if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
         return TMK_OK;
     TMK_TRY(moment_strides(run->node, shape, stride, &moments, run->diag));
-    size_t count = tmk_tensor_count(run->in[0]), kept = tmk_extent(&moments, 0, moments.rank),
+    size_t count = tmk_tensor_count(run->in[0]),
+           kept = tmk_shape_product(&moments, 0, moments.rank),
            width = shape->rank ? (size_t)shape->dim[shape->rank - 1] : 1,
            step = shape->rank ? (size_t)stride[shape->rank - 1] : 0, each = count / kept;
     double *mean = run->scratch(run->context, 2 * kept * sizeof *mean), n = (double)each;
@@ -163,7 +164,7 @@ static enum tmk_status run_lrn(struct tmk_run *run) {
     double alpha = (double)tmk_node_float(run->node, "alpha", 1e-4f) / (double)size,
            beta = (double)tmk_node_float(run->node, "beta", 0.75f),
            bias = (double)tmk_node_float(run->node, "bias", 1);
-    size_t area = tmk_extent(shape, 2, shape->rank);
+    size_t area = tmk_shape_product(shape, 2, shape->rank);
     double *sum = run->scratch(run->context, area * sizeof *sum);
     float *power = run->scratch(run->context, area * sizeof *power);
     if (!sum || !power)

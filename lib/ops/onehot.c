@@ -60,7 +60,7 @@ static enum tmk_status run_with(struct tmk_run *run, bool from_the_end) {
         return TMK_OK;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), out->shape.rank, &axis, run->diag));
     int64_t depth = out->shape.dim[axis];
-    size_t inner = tmk_extent(&out->shape, axis + 1, out->shape.rank);
+    size_t inner = tmk_shape_product(&out->shape, axis + 1, out->shape.rank);
     const char *on = (const char *)values->data + element;
     tmk_fill(out->data, values->data, element, n);
     n = tmk_tensor_count(indices);

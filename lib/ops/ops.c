@@ -215,9 +215,9 @@ enum tmk_status tmk_op_infer(const struct tmk_node *node, const struct tmk_tenso
             !tmk_mul_size(count, tmk_dtype_size(out[i].dtype), &bytes) || bytes > PTRDIFF_MAX / 2)
             return tmk_fail(diag, TMK_RANGE, "output %u would be too large: %s", i,
                             tmk_shape_text(&out[i].shape, text, sizeof text));
-        if (!tmk_memory_has(bytes))
-            return tmk_memory_lacks(diag, bytes, "output %u of shape %s", i,
-                                    tmk_shape_text(&out[i].shape, text, sizeof text));
+        if (!tmk_memory_fits(bytes))
+            return tmk_memory_fail(diag, bytes, "output %u of shape %s", i,
+                                   tmk_shape_text(&out[i].shape, text, sizeof text));
         if (!tmk_dtype_size(out[i].dtype))
             return tmk_fail(diag, TMK_TYPE, "output %u of type %s is not supported", i,
                             tmk_dtype_name(out[i].dtype));

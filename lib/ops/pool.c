@@ -47,7 +47,7 @@ static enum tmk_status prepare(struct tmk_run *run, const struct tmk_shape *shap
                                struct pool *out) {
     struct tmk_window window;
     TMK_TRY(tmk_window_pool(run->node, shape, &window, run->diag));
-    struct pool pool = {.planes = tmk_extent(shape, 0, 2)};
+    struct pool pool = {.planes = tmk_shape_product(shape, 0, 2)};
     for (int32_t i = 0; i < AXES; i++) { /* axes that are not there come first, of one element */
         int32_t axis = i - (AXES - window.n);
         pool.in[i] = axis < 0 ? 1 : window.in[axis];

@@ -49,7 +49,7 @@ static enum tmk_status each_plane(struct tmk_run *run,
     const struct tmk_shape *shape = &run->in[0]->shape;
     if (!run->out[0])
         return TMK_OK;
-    size_t planes = tmk_extent(shape, 0, 2), area = tmk_extent(shape, 2, shape->rank);
+    size_t planes = tmk_shape_product(shape, 0, 2), area = tmk_shape_product(shape, 2, shape->rank);
     const float *x = run->in[0]->data;
     float *y = run->out[0]->data;
     for (size_t i = 0; i < planes; i++)

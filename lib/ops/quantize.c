@@ -61,9 +61,9 @@ static enum tmk_status layout_of(const struct tmk_node *node, const struct tmk_t
         return tmk_fail(diag, TMK_SHAPE, "input 1, the scale, must be a scalar, but is of shape %s",
                         tmk_shape_text(&scale->shape, text, sizeof text));
     TMK_TRY(tmk_axis(tmk_node_int(node, "axis", 1), shape->rank, &axis, diag));
-    r.outer = tmk_extent(shape, 0, axis);
+    r.outer = tmk_shape_product(shape, 0, axis);
     r.n = (size_t)shape->dim[axis];
-    r.inner = tmk_extent(shape, axis + 1, shape->rank);
+    r.inner = tmk_shape_product(shape, axis + 1, shape->rank);
     if (block)
         TMK_TRY(blocked_layout(shape, &scale->shape, axis, block, &r, diag));
     else if (scale->shape.rank != 1 || scales != r.n)

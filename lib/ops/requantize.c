@@ -73,9 +73,9 @@ static enum tmk_status find_terms(const struct tmk_node *node, const struct tmk_
         vary |= t.vary[i] = in[i]->shape.rank == 1 && tmk_tensor_count(in[i]) != 1;
     if (vary) {
         TMK_TRY(tmk_axis(tmk_node_int(node, "axis", 1), shape->rank, &axis, diag));
-        t.outer = tmk_extent(shape, 0, axis);
+        t.outer = tmk_shape_product(shape, 0, axis);
         t.n = (size_t)shape->dim[axis];
-        t.inner = tmk_extent(shape, axis + 1, shape->rank);
+        t.inner = tmk_shape_product(shape, axis + 1, shape->rank);
     }
     for (int i = MULTIPLIER; i <= ZERO; i++)
         if (tmk_tensor_count(in[i]) != (t.vary[i] ? t.n : 1))

@@ -202,7 +202,7 @@ static enum tmk_status run_align(struct tmk_run *run) {
     struct point *xs = ys + most[0];
     float *out = y->data;
     size_t height = (size_t)y->shape.dim[2], width = (size_t)y->shape.dim[3],
-           area = tmk_extent(&x->shape, 2, 4);
+           area = tmk_shape_product(&x->shape, 2, 4);
     for (size_t r = 0; r < regions; r++, out += channels * height * width) {
         TMK_TRY(place_region(&align, (const float *)rois->data + 4 * r, r, &x->shape, &y->shape,
                              sides, run->diag));
@@ -271,7 +271,7 @@ static enum tmk_status run_pool(struct tmk_run *run) {
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     float scale = tmk_node_float(run->node, "spatial_scale", 1), *out = y->data;
-    size_t channels = (size_t)x->shape.dim[1], area = tmk_extent(&x->shape, 2, 4);
+    size_t channels = (size_t)x->shape.dim[1], area = tmk_shape_product(&x->shape, 2, 4);
     const int64_t *bins = y->shape.dim + 2, *size = x->shape.dim + 2;
     const float *roi = rois->data;
     for (size_t r = 0; r < (size_t)rois->shape.dim[0]; r++, roi += 5) {

@@ -35,7 +35,7 @@ static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_
         s->heads = (size_t)x->dim[1];
         s->sequence = (size_t)x->dim[2];
         s->head = s->at_sequence = (size_t)x->dim[3];
-        s->at_head = tmk_extent(x, 2, 4);
+        s->at_head = tmk_shape_product(x, 2, 4);
     }
     turned = turned ? turned : (int64_t)s->head;
     if (turned < 0 || turned % 2 || turned > (int64_t)s->head)

@@ -86,8 +86,9 @@ static enum tmk_status cut(struct scan *scan, uint32_t i, int64_t step) {
     shape.rank--;
     tmk_tensor_finish(slice);
     TMK_TRY(tmk_tensor_init(slice, in->dtype, &shape, scan->run->diag));
-    size_t outer = tmk_extent(&in->shape, 0, axis);
-    size_t inner = tmk_extent(&in->shape, axis + 1, in->shape.rank) * tmk_dtype_size(in->dtype);
+    size_t outer = tmk_shape_product(&in->shape, 0, axis);
+    size_t inner =
+        tmk_shape_product(&in->shape, axis + 1, in->shape.rank) * tmk_dtype_size(in->dtype);
     size_t steps = (size_t)scan->steps, at = (size_t)(backwards ? scan->steps - 1 - step : step);
     for (size_t o = 0; o < outer && inner; o++)
         memcpy((char *)slice->data + o * inner, (const char *)in->data + (o * steps + at) * inner,

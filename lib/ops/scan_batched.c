@@ -36,7 +36,7 @@ static void view_entry(const struct tmk_tensor *in, int32_t axes, size_t at,
                        struct tmk_tensor *out) {
     struct tmk_shape shape = {.rank = in->shape.rank - axes};
     memcpy(shape.dim, in->shape.dim + axes, (size_t)shape.rank * sizeof shape.dim[0]);
-    size_t bytes = tmk_extent(&in->shape, axes, in->shape.rank) * tmk_dtype_size(in->dtype);
+    size_t bytes = tmk_shape_product(&in->shape, axes, in->shape.rank) * tmk_dtype_size(in->dtype);
     tmk_tensor_finish(out);
     tmk_tensor_borrow(out, in->dtype, &shape, (char *)in->data + at * bytes);
 }
@@ -125,8 +125,8 @@ static enum tmk_status begin_output(struct scan *scan, uint32_t k, enum tmk_dtyp
     const struct tmk_tensor *out = tmk_run_out(scan->run, scan->n_states + k);
     if (out && tmk_tensor_bytes(out))
         memset(out->data, 0, tmk_tensor_bytes(out)); /* behind a sequence's end */
-    *output = (struct padded){*item, dtype, tmk_extent(item, 0, item->rank) * tmk_dtype_size(dtype),
-                              true};
+    *output = (struct padded){*item, dtype,
+                              tmk_shape_product(item, 0, item->rank) * tmk_dtype_size(dtype), true};
     return TMK_OK;
 }
 

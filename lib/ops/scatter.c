@@ -228,8 +228,8 @@ static enum tmk_status nd_run(struct tmk_run *run) {
     int32_t q = indices->shape.rank, tuple = (int32_t)indices->shape.dim[q - 1];
     int64_t stride[TMK_MAX_RANK];
     tmk_strides(&data->shape, stride);
-    size_t n = tmk_extent(&indices->shape, 0, q - 1), element = tmk_dtype_size(data->dtype);
-    size_t block = tmk_extent(&data->shape, tuple, data->shape.rank);
+    size_t n = tmk_shape_product(&indices->shape, 0, q - 1), element = tmk_dtype_size(data->dtype);
+    size_t block = tmk_shape_product(&data->shape, tuple, data->shape.rank);
     combine_fn *combine = combine_for(data->dtype);
     const int64_t *index = indices->data;
     const char *from = updates->data;

@@ -75,8 +75,8 @@ static enum tmk_status compress_run(struct tmk_run *run) {
         kept += wanted[i] != 0;
     size_t block = tmk_dtype_size(in->dtype);
     bool empty = tmk_tensor_count(in) == 0 || kept == 0;
-    size_t outer = empty ? 0 : tmk_extent(&shape, 0, axis);
-    block *= empty ? 0 : tmk_extent(&shape, axis + 1, shape.rank);
+    size_t outer = empty ? 0 : tmk_shape_product(&shape, 0, axis);
+    block *= empty ? 0 : tmk_shape_product(&shape, axis + 1, shape.rank);
     shape.dim[axis] = kept;
     TMK_TRY(tmk_run_alloc(run, 0, in->dtype, &shape));
     struct tmk_tensor *out = tmk_run_out(run, 0);

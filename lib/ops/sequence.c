@@ -8,9 +8,9 @@
 #include "ops/stack.h"
 
 enum tmk_status tmk_sequence_begin(size_t n, struct tmk_list **out, struct tmk_diag *diag) {
-    if (n > TMK_MOST_IN_SEQUENCE)
+    if (n > TMK_MAX_IN_SEQUENCE)
         return tmk_fail(diag, TMK_RANGE, "a sequence of %zu tensors is too long; at most %d", n,
-                        TMK_MOST_IN_SEQUENCE);
+                        TMK_MAX_IN_SEQUENCE);
     *out = tmk_list_create(n);
     return *out ? TMK_OK : tmk_nomem(diag);
 }

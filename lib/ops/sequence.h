@@ -6,7 +6,7 @@
 #include "ops/kernel.h"
 #include "tensor/list.h"
 
-enum { TMK_MOST_IN_SEQUENCE = 1 << 20 }; /* more is refused */
+enum { TMK_MAX_IN_SEQUENCE = 1 << 20 }; /* more is refused */
 
 /* A list of n places. TMK_RANGE when that is too many. */
 TMK_NODISCARD enum tmk_status tmk_sequence_begin(size_t n, struct tmk_list **out,

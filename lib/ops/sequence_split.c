@@ -33,8 +33,8 @@ static enum tmk_status read_lengths(struct cutting *c, const struct tmk_tensor *
         c->n = (size_t)(c->extent / c->chunk + (c->extent % c->chunk != 0));
         return TMK_OK;
     }
-    if (count > TMK_MOST_IN_SEQUENCE)
-        count = TMK_MOST_IN_SEQUENCE;
+    if (count > TMK_MAX_IN_SEQUENCE)
+        count = TMK_MAX_IN_SEQUENCE;
     c->lengths = calloc(count + 1, sizeof *c->lengths);
     if (!c->lengths)
         return tmk_nomem(diag);
@@ -64,8 +64,9 @@ static enum tmk_status cut(const struct cutting *c, int64_t begin, int64_t lengt
     TMK_TRY(tmk_tensor_init(out, c->in->dtype, &shape, c->run->diag));
     if (!tmk_tensor_bytes(out))
         return TMK_OK;
-    size_t outer = tmk_extent(whole, 0, c->axis);
-    size_t inner = tmk_extent(whole, c->axis + 1, whole->rank) * tmk_dtype_size(c->in->dtype);
+    size_t outer = tmk_shape_product(whole, 0, c->axis);
+    size_t inner =
+        tmk_shape_product(whole, c->axis + 1, whole->rank) * tmk_dtype_size(c->in->dtype);
     size_t block = (size_t)length * inner, stride = (size_t)c->extent * inner;
     for (size_t o = 0; o < outer; o++)
         memcpy((char *)out->data + o * block,

@@ -33,7 +33,8 @@ static enum tmk_status flattened(const struct tmk_run *run, struct tmk_extents *
     const struct tmk_shape *shape = &run->in[0]->shape;
     int32_t axis;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 1), shape->rank, &axis, run->diag));
-    *e = (struct tmk_extents){tmk_extent(shape, 0, axis), tmk_extent(shape, axis, shape->rank), 1};
+    *e = (struct tmk_extents){tmk_shape_product(shape, 0, axis),
+                              tmk_shape_product(shape, axis, shape->rank), 1};
     return TMK_OK;
 }
 
@@ -41,8 +42,8 @@ static enum tmk_status along_axis(const struct tmk_run *run, struct tmk_extents 
     const struct tmk_shape *shape = &run->in[0]->shape;
     int32_t axis;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
-    *e = (struct tmk_extents){tmk_extent(shape, 0, axis), (size_t)shape->dim[axis],
-                              tmk_extent(shape, axis + 1, shape->rank)};
+    *e = (struct tmk_extents){tmk_shape_product(shape, 0, axis), (size_t)shape->dim[axis],
+                              tmk_shape_product(shape, axis + 1, shape->rank)};
     return TMK_OK;
 }
 

@@ -106,8 +106,8 @@ static enum tmk_status split_run(struct tmk_run *run) {
     if (tmk_tensor_count(in) == 0)
         return TMK_OK;
     int32_t axis = split.axis, rank = in->shape.rank;
-    size_t outer = tmk_extent(&in->shape, 0, axis);
-    size_t inner = tmk_extent(&in->shape, axis + 1, rank) * tmk_dtype_size(in->dtype);
+    size_t outer = tmk_shape_product(&in->shape, 0, axis);
+    size_t inner = tmk_shape_product(&in->shape, axis + 1, rank) * tmk_dtype_size(in->dtype);
     size_t stride = (size_t)in->shape.dim[axis] * inner;
     const char *from = in->data;
     for (uint32_t i = 0; i < run->n_out; i++) {

@@ -39,7 +39,7 @@ enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor 
         }
         unsigned char *grown = size >= need ? tmk_memory_resized(stack->bytes, size) : NULL;
         if (!grown)
-            return tmk_memory_lacks(diag, size, "what is stacked of %zu iterations", stack->n + 1);
+            return tmk_memory_fail(diag, size, "what is stacked of %zu iterations", stack->n + 1);
         stack->bytes = grown;
         stack->size = size;
     }
@@ -83,8 +83,9 @@ enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *r
     if (!stack->used)
         return TMK_OK;
     /* one tensor is [outer, inner]; slice t goes to [outer, t, inner] */
-    size_t outer = tmk_extent(&stack->shape, 0, at);
-    size_t inner = tmk_extent(&stack->shape, at, stack->shape.rank) * tmk_dtype_size(stack->dtype);
+    size_t outer = tmk_shape_product(&stack->shape, 0, at);
+    size_t inner =
+        tmk_shape_product(&stack->shape, at, stack->shape.rank) * tmk_dtype_size(stack->dtype);
     for (size_t t = 0; t < stack->n; t++) {
         size_t to = reversed ? stack->n - 1 - t : t;
         for (size_t o = 0; o < outer; o++)

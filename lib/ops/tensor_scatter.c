@@ -52,9 +52,9 @@ static enum tmk_status run_tensor_scatter(struct tmk_run *run) {
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     memcpy(y->data, cache->data, tmk_tensor_bytes(cache));
-    size_t batch = (size_t)shape->dim[0], middle = tmk_extent(shape, 1, axis),
+    size_t batch = (size_t)shape->dim[0], middle = tmk_shape_product(shape, 1, axis),
            length = (size_t)shape->dim[axis], n = (size_t)update->shape.dim[axis],
-           bytes = tmk_extent(shape, axis + 1, shape->rank) * tmk_dtype_size(cache->dtype);
+           bytes = tmk_shape_product(shape, axis + 1, shape->rank) * tmk_dtype_size(cache->dtype);
     const char *from = update->data;
     for (size_t b = 0; b < batch; b++) {
         int64_t place = places ? ((const int64_t *)places->data)[b] : 0;

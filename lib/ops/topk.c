@@ -133,8 +133,8 @@ static enum tmk_status run_topk(struct tmk_run *run) {
     TMK_TRY(top_shape(run->node, x, tmk_run_in(run, 1), &axis, &known, &shape, run->diag));
     TMK_TRY(ready(run, 0, x->dtype, &shape));
     TMK_TRY(ready(run, 1, TMK_INT64, &shape));
-    size_t outer = tmk_extent(&shape, 0, axis), k = (size_t)shape.dim[axis],
-           inner = tmk_extent(&shape, axis + 1, shape.rank), n = (size_t)x->shape.dim[axis],
+    size_t outer = tmk_shape_product(&shape, 0, axis), k = (size_t)shape.dim[axis],
+           inner = tmk_shape_product(&shape, axis + 1, shape.rank), n = (size_t)x->shape.dim[axis],
            size = tmk_dtype_size(x->dtype);
     if (!outer || !k || !inner)
         return TMK_OK;

@@ -111,8 +111,8 @@ static enum tmk_status write_indices(struct tmk_run *run, uint32_t output, const
  * elements. */
 static struct tmk_move layout(const struct tmk_shape *shape, int32_t axis, bool gather) {
     struct tmk_move move = {0};
-    int64_t n = shape->dim[axis], inner = (int64_t)tmk_extent(shape, axis + 1, shape->rank);
-    int64_t outer = (int64_t)tmk_extent(shape, 0, axis);
+    int64_t n = shape->dim[axis], inner = (int64_t)tmk_shape_product(shape, axis + 1, shape->rank);
+    int64_t outer = (int64_t)tmk_shape_product(shape, 0, axis);
     int64_t packed[] = {outer * inner, inner, 1}, spread[] = {inner, n * inner, 1};
     const int64_t *to = gather ? packed : spread, *from = gather ? spread : packed;
     tmk_move_axis(&move, n, to[0], from[0]);

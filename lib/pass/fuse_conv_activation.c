@@ -102,5 +102,5 @@ static enum tmk_status run(struct tmk_rewrite *rw) {
 }
 
 const struct tmk_pass tmk_pass_fuse_conv_activation = {
-    "fuse-conv-activation", "makes one operator of a convolution and the activation behind it",
-    run};
+    "fuse-conv-activation", "makes one operator of a convolution and the activation behind it", run,
+    true};

@@ -29,9 +29,9 @@ struct fuse {
     struct tmk_rewrite *rw;
     struct tmk_node *node; /* of floats */
     struct tmk_qdq_result result;
-    struct tmk_qdq_operand operand[TMK_QDQ_MOST];
+    struct tmk_qdq_operand operand[TMK_QDQ_MAX];
     uint32_t n;
-    struct tmk_value *inputs[3 * TMK_QDQ_MOST + 4]; /* of the new node */
+    struct tmk_value *inputs[3 * TMK_QDQ_MAX + 4]; /* of the new node */
     uint32_t n_inputs;
     enum tmk_status status;
 };
@@ -270,7 +270,7 @@ static const char *try_operator(struct fuse *f) {
     if (row == rows)
         return "it has no form of integers here";
     f->n = operators[row].operands ? operators[row].operands : f->node->n_inputs;
-    if (f->n > f->node->n_inputs || f->n > TMK_QDQ_MOST)
+    if (f->n > f->node->n_inputs || f->n > TMK_QDQ_MAX)
         return "it has more operands than this pass looks at";
     for (uint32_t i = 0; i < f->n; i++)
         if (!tmk_qdq_operand_of(f->node->inputs[i], &f->operand[i]) ||
@@ -289,7 +289,7 @@ static const char *try_operator(struct fuse *f) {
 /* Which inputs come from DequantizeLinear, for the remark. */
 static bool reads_dequantized(struct fuse *f) {
     bool any = false;
-    f->n = f->node->n_inputs < TMK_QDQ_MOST ? f->node->n_inputs : TMK_QDQ_MOST;
+    f->n = f->node->n_inputs < TMK_QDQ_MAX ? f->node->n_inputs : TMK_QDQ_MAX;
     for (uint32_t i = 0; i < f->n; i++)
         any = (f->node->inputs[i] && tmk_qdq_operand_of(f->node->inputs[i], &f->operand[i])) || any;
     return any;
@@ -335,4 +335,5 @@ static enum tmk_status run(struct tmk_rewrite *rw) {
 
 const struct tmk_pass tmk_pass_fuse_qdq = {
     "fuse-qdq",
-    "makes operators of integers of float ones between DequantizeLinear and QuantizeLinear", run};
+    "makes operators of integers of float ones between DequantizeLinear and QuantizeLinear", run,
+    true};

@@ -109,7 +109,7 @@ static enum tmk_status set_text(struct tmk_node *node, const char *name, const c
 }
 
 static enum tmk_status set_attrs(struct tmk_node *node, const char *name,
-                                 const struct tmk_observation *as, struct tmk_diag *diag) {
+                                 const struct tmk_observer_place *as, struct tmk_diag *diag) {
     struct tmk_attr id = {.name = "profile_id", .kind = TMK_ATTR_INT, .i = as->id};
     TMK_TRY(tmk_node_set_attr(node, &id, diag));
     TMK_TRY(set_text(node, "kind", kind_names[as->kind], diag));
@@ -117,26 +117,20 @@ static enum tmk_status set_attrs(struct tmk_node *node, const char *name,
     return as->relation ? set_text(node, "relation", as->relation, diag) : TMK_OK;
 }
 
-/* The value's own, also when an observer has taken it over. */
-static const char *own_name(const struct tmk_value *value) {
-    for (uint32_t i = 0; i < value->n_uses; i++)
-        if (tmk_node_is_observer(value->uses[i].node))
-            return tmk_node_string(value->uses[i].node, "tensor_name", value->name);
-    return value->name;
-}
-
-static enum tmk_status observe(const struct tmk_observation *as, struct tmk_diag *diag) {
+static enum tmk_status observe(const struct tmk_observer_place *as, struct tmk_diag *diag) {
     struct tmk_value *value = as->value;
     struct tmk_graph *graph = value->graph;
     struct tmk_node *before = value->producer ? value->producer->next : graph->first, *node = NULL;
-    const char *name = value->name, *own = own_name(value);
+    const char *name = value->name, *own = tmk_value_label(value);
     char *observed = NULL, *raw = NULL;
     bool takes_name = value->kind == TMK_VALUE_RESULT && value->n_graph_outputs;
     enum tmk_status status = name_pair(value, &observed, &raw, diag);
     if (status == TMK_OK) {
         const char *output = takes_name ? name : observed;
-        status = tmk_graph_add_node(graph, before, TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER, "", 1,
-                                    &value, 1, &output, 1, &node, diag);
+        status = tmk_graph_add_node(graph, before,
+                                    &(struct tmk_node_spec){TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER,
+                                                            "", 1, &value, 1, &output, 1},
+                                    &node, diag);
     }
     if (status == TMK_OK) {
         node->row = tmk_op_find(TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER, 1);
@@ -186,8 +180,8 @@ enum tmk_status tmk_instrument(struct tmk_graph *graph,
     if (status == TMK_OK)
         status = tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag);
     for (size_t i = 0; status == TMK_OK && i < in.n; i++) {
-        const struct tmk_observation as = {in.values[i], in.values[i]->profile_id, options->kind,
-                                           NULL};
+        const struct tmk_observer_place as = {in.values[i], in.values[i]->profile_id, options->kind,
+                                              NULL};
         status = observe(&as, diag);
     }
     if (status == TMK_OK && n_observers)
@@ -198,7 +192,7 @@ enum tmk_status tmk_instrument(struct tmk_graph *graph,
 }
 
 enum tmk_status tmk_observe_values(struct tmk_graph *graph,
-                                   const struct tmk_observation *observations, size_t n,
+                                   const struct tmk_observer_place *observations, size_t n,
                                    struct tmk_diag *diag) {
     TMK_TRY(tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag));
     for (size_t i = 0; i < n; i++)

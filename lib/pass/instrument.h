@@ -44,7 +44,7 @@ TMK_NODISCARD enum tmk_status tmk_instrument(struct tmk_graph *graph,
                                              uint32_t *n_observers, struct tmk_diag *diag);
 
 /* One observer for a value that need not carry the ID that it is watched for. */
-struct tmk_observation {
+struct tmk_observer_place {
     struct tmk_value *value;
     int64_t id;
     enum tmk_observer_kind kind;
@@ -53,7 +53,7 @@ struct tmk_observation {
 /* Puts these observers on their values as tmk_instrument does, each with its ID, kind and, where
  * there is one, `relation`. A value may have several. */
 TMK_NODISCARD enum tmk_status tmk_observe_values(struct tmk_graph *graph,
-                                                 const struct tmk_observation *observations,
+                                                 const struct tmk_observer_place *observations,
                                                  size_t n, struct tmk_diag *diag);
 
 /* Takes every observer out again and gives the values their names back, so that an instrumented

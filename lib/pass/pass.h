@@ -18,6 +18,7 @@ struct tmk_pass {
      * tmk_fill_types finds them (ops/shapes.h). May leave new nodes unbound, untyped and out of
      * order. */
     enum tmk_status (*run)(struct tmk_rewrite *rw);
+    bool only_onnx; /* makes operators that Relay does not have */
 };
 
 /* NULL: there is no such pass. */

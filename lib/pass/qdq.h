@@ -6,7 +6,7 @@
 
 #include "graph/rewrite.h"
 
-enum { TMK_QDQ_MOST = 16 }; /* operands of an operator that are looked at */
+enum { TMK_QDQ_MAX = 16 }; /* operands of an operator that are looked at */
 
 /* The result of a DequantizeLinear: scale * (codes - zero). */
 struct tmk_qdq_operand {

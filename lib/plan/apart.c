@@ -251,7 +251,7 @@ static bool tables_are_far(const struct tmk_sample_cost *cost, uint32_t samples)
 
 uint32_t tmk_samples_a_call(const struct tmk_sample_cost *cost, bool *enough) {
     uint32_t samples = 1;
-    while (samples < TMK_MOST_A_CALL && !is_worth_a_call(cost, samples) &&
+    while (samples < TMK_MAX_A_CALL && !is_worth_a_call(cost, samples) &&
            times(cost->largest, 2 * samples) <= CACHED)
         samples *= 2;
     while (weights_are_far(cost, samples) || tables_are_far(cost, samples))

@@ -35,9 +35,9 @@ TMK_NODISCARD enum tmk_status tmk_plan_apart(const struct tmk_graph *graph,
                                              const struct tmk_tensor *sample, struct tmk_apart *out,
                                              struct tmk_diag *diag);
 
-enum { TMK_MOST_A_CALL = 32 };
+enum { TMK_MAX_A_CALL = 32 };
 
-/* How many samples make a call that is worth it: the smallest power of two, up to TMK_MOST_A_CALL,
+/* How many samples make a call that is worth it: the smallest power of two, up to TMK_MAX_A_CALL,
  * for which the work outweighs what a call and its nodes cost beside it, and each weight that is
  * brought into the cache is used often enough there. Fewer where the largest value of such a call
  * would leave the cache of one core; but up to four of a model with so many weights that each call

@@ -7,8 +7,8 @@
 #include "plan/build.h"
 
 enum {
-    TMK_MOST_MEMBERS = 24,   /* of a chain */
-    TMK_MOST_OPERANDS = 120, /* of its members together */
+    TMK_MAX_MEMBERS = 24,   /* of a chain */
+    TMK_MAX_OPERANDS = 120, /* of its members together */
     TMK_NO_GROUP = UINT32_MAX,
     TMK_READ_BY_MANY = UINT32_MAX - 1
 };
@@ -16,7 +16,7 @@ enum {
 enum tmk_how { TMK_HOW_NODE, TMK_HOW_ACCEL, TMK_HOW_JOIN, TMK_HOW_CHAIN };
 
 /* How a raw step runs. */
-struct tmk_choice {
+struct tmk_step_choice {
     enum tmk_how how;
     struct tmk_accel *accel;
     uint32_t in_block, out_block; /* of operand 0 (JOIN: of all), of result 0 */
@@ -36,7 +36,7 @@ struct tmk_group {
 
 struct tmk_arranging {
     struct tmk_planning *p;
-    struct tmk_choice *choice; /* by raw step */
+    struct tmk_step_choice *choice; /* by raw step */
     struct tmk_group *groups;
     uint32_t n_groups;
     /* By value under its observers. */

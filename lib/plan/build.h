@@ -50,9 +50,6 @@ enum tmk_status tmk_plan_memory(struct tmk_planning *p);
 void tmk_plan_operands(const struct tmk_plan *plan, const struct tmk_node *node,
                        struct tmk_tensor *tensors, const struct tmk_tensor **in);
 
-/* Bytes of a value as it lies. */
-size_t tmk_plan_bytes(const struct tmk_plan_value *value);
-
 /* The axis along which a weight has one slice an output channel, from its first consumer (Conv 0,
  * ConvTranspose 1, Gemm and MatMul the output features' axis), or -1. */
 int32_t tmk_weight_axis(const struct tmk_value *weight);

@@ -14,12 +14,13 @@ static const struct tmk_plan_value *value_of(const struct tmk_arranging *a, uint
 }
 
 /* The i-th operand under its observers, or TMK_NO_VALUE. */
-static uint32_t operand(const struct tmk_arranging *a, const struct tmk_node *node, uint32_t i) {
+static uint32_t operand_group(const struct tmk_arranging *a, const struct tmk_node *node,
+                              uint32_t i) {
     return i < node->n_inputs && node->inputs[i] ? a->p->alias[node->inputs[i]->index]
                                                  : TMK_NO_VALUE;
 }
 
-static bool empty(const struct tmk_shape *shape) {
+static bool is_empty(const struct tmk_shape *shape) {
     size_t count;
     return !tmk_shape_count(shape, &count) || count == 0;
 }
@@ -56,7 +57,7 @@ static bool is_whole(const struct tmk_arranging *a, uint32_t value, const struct
 static uint32_t common_block(const struct tmk_arranging *a, const struct tmk_node *node,
                              const struct tmk_shape *space) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        uint32_t value = operand(a, node, i);
+        uint32_t value = operand_group(a, node, i);
         if (is_whole(a, value, space) && a->made[value])
             return a->made[value];
     }
@@ -72,10 +73,10 @@ static uint32_t group_making(const struct tmk_arranging *a, uint32_t value) {
 
 /* The groups that a new member would join into one. */
 struct joining {
-    uint32_t groups[TMK_MOST_MEMBERS], n, members, operands;
+    uint32_t groups[TMK_MAX_MEMBERS], n, members, operands;
 };
 
-static bool among(const struct joining *j, uint32_t group) {
+static bool is_among(const struct joining *j, uint32_t group) {
     for (uint32_t i = 0; i < j->n; i++)
         if (j->groups[i] == group)
             return true;
@@ -88,7 +89,7 @@ static bool can_wait(const struct tmk_arranging *a, uint32_t group, const struct
     for (uint32_t r = a->groups[group].first; r != TMK_NO_STEP; r = a->choice[r].next) {
         uint32_t reader = a->reader[a->p->raw[r].node->outputs[0]->index];
         if (reader == TMK_READ_BY_MANY ||
-            (reader != TMK_NO_GROUP && !among(j, tmk_group_of(a, reader))))
+            (reader != TMK_NO_GROUP && !is_among(j, tmk_group_of(a, reader))))
             return false;
     }
     return true;
@@ -98,11 +99,11 @@ static void find_groups(const struct tmk_arranging *a, const struct tmk_node *no
                         const struct tmk_shape *space, struct joining *j) {
     *j = (struct joining){.members = 1, .operands = node->n_inputs};
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        uint32_t group = group_making(a, operand(a, node, i));
-        if (group == TMK_NO_GROUP || among(j, group) || a->groups[group].block != block ||
+        uint32_t group = group_making(a, operand_group(a, node, i));
+        if (group == TMK_NO_GROUP || is_among(j, group) || a->groups[group].block != block ||
             !tmk_shape_equal(&a->groups[group].space, space) ||
-            j->members + a->groups[group].n > TMK_MOST_MEMBERS ||
-            j->operands + a->groups[group].n_operands > TMK_MOST_OPERANDS)
+            j->members + a->groups[group].n > TMK_MAX_MEMBERS ||
+            j->operands + a->groups[group].n_operands > TMK_MAX_OPERANDS)
             continue;
         j->groups[j->n++] = group;
         j->members += a->groups[group].n;
@@ -153,14 +154,14 @@ static bool try_chain(struct tmk_arranging *a, uint32_t raw) {
         return false;
     const struct tmk_plan_value *result = value_of(a, node->outputs[0]->index);
     const struct tmk_shape *space = &result->shape;
-    if (result->dtype != TMK_FLOAT32 || empty(space))
+    if (result->dtype != TMK_FLOAT32 || is_empty(space))
         return false;
     uint32_t block = common_block(a, node, space);
-    if (!tmk_chain_takes(node, a->in, space, block))
+    if (!tmk_chain_supports(node, a->in, space, block))
         return false;
     struct joining j;
     find_groups(a, node, block, space, &j);
-    a->choice[raw] = (struct tmk_choice){
+    a->choice[raw] = (struct tmk_step_choice){
         .how = TMK_HOW_CHAIN, .in_block = block, .out_block = block, .next = TMK_NO_STEP};
     join_groups(a, raw, block, space, &j);
     return true;
@@ -176,22 +177,22 @@ static bool try_join(struct tmk_arranging *a, uint32_t raw) {
     const struct tmk_plan_value *result = value_of(a, node->outputs[0]->index);
     int64_t axis = tmk_node_int(node, "axis", 1);
     axis += axis < 0 ? result->shape.rank : 0;
-    if (empty(&result->shape) || axis < 0 || axis >= result->shape.rank)
+    if (is_empty(&result->shape) || axis < 0 || axis >= result->shape.rank)
         return false;
     uint32_t block = 0;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        uint32_t value = operand(a, node, i);
+        uint32_t value = operand_group(a, node, i);
         if (value == TMK_NO_VALUE || value_of(a, value)->place == TMK_PLACE_CONSTANT)
             return false;
         block = a->made[value] ? a->made[value] : block;
     }
     for (uint32_t i = 0; block && i < node->n_inputs; i++)
-        if (axis != 1 || value_of(a, operand(a, node, i))->shape.dim[1] % block != 0)
+        if (axis != 1 || value_of(a, operand_group(a, node, i))->shape.dim[1] % block != 0)
             block = 0;
-    if (!block && tmk_shape_part(&result->shape, 0, (int32_t)axis) != 1)
+    if (!block && tmk_shape_product(&result->shape, 0, (int32_t)axis) != 1)
         return false;
     a->choice[raw] =
-        (struct tmk_choice){.how = TMK_HOW_JOIN, .in_block = block, .out_block = block};
+        (struct tmk_step_choice){.how = TMK_HOW_JOIN, .in_block = block, .out_block = block};
     return true;
 }
 
@@ -200,7 +201,7 @@ static bool try_join(struct tmk_arranging *a, uint32_t raw) {
 /* A view of the same shape needs no other layout. */
 static bool try_view(struct tmk_arranging *a, uint32_t raw) {
     const struct tmk_node *node = a->p->raw[raw].node;
-    uint32_t in = operand(a, node, 0);
+    uint32_t in = operand_group(a, node, 0);
     if (!(node->row->flags & TMK_OP_VIEW) || in == TMK_NO_VALUE || !a->made[in] ||
         !only_output(node))
         return false;
@@ -208,15 +209,15 @@ static bool try_view(struct tmk_arranging *a, uint32_t raw) {
     if (!tmk_shape_equal(&result->shape, &value_of(a, in)->shape) ||
         result->shape.dim[1] % a->made[in] != 0)
         return false;
-    a->choice[raw] =
-        (struct tmk_choice){.how = TMK_HOW_NODE, .in_block = a->made[in], .out_block = a->made[in]};
+    a->choice[raw] = (struct tmk_step_choice){
+        .how = TMK_HOW_NODE, .in_block = a->made[in], .out_block = a->made[in]};
     return true;
 }
 
 /* Weights lie where they are as long as the graph; what a plan has computed goes with the plan. */
 static struct tmk_packs *shared_packs(const struct tmk_arranging *a, const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        uint32_t value = operand(a, node, i);
+        uint32_t value = operand_group(a, node, i);
         if (value != TMK_NO_VALUE && value_of(a, value)->place == TMK_PLACE_CONSTANT &&
             !value_of(a, value)->initializer)
             return NULL;
@@ -225,13 +226,13 @@ static struct tmk_packs *shared_packs(const struct tmk_arranging *a, const struc
 }
 
 static enum tmk_status choose_kernel(struct tmk_arranging *a, uint32_t raw) {
-    struct tmk_choice *choice = &a->choice[raw];
+    struct tmk_step_choice *choice = &a->choice[raw];
     const struct tmk_node *node = a->p->raw[raw].node;
-    uint32_t in = operand(a, node, 0);
+    uint32_t in = operand_group(a, node, 0);
     struct tmk_packs *packs = shared_packs(a, node);
     fill_results(a, node);
     struct tmk_accel_layout layout =
-        tmk_accel_wants(node, a->in, a->results, in == TMK_NO_VALUE ? 0 : a->made[in]);
+        tmk_accel_preferred_layout(node, a->in, a->results, in == TMK_NO_VALUE ? 0 : a->made[in]);
     TMK_TRY(tmk_accel_create(node, a->in, a->results, layout, packs, &choice->accel, a->p->diag));
     if (!choice->accel && (layout.in || layout.out)) {
         layout = (struct tmk_accel_layout){0, 0};
@@ -250,7 +251,7 @@ static void note_readers(struct tmk_arranging *a, uint32_t raw) {
     uint32_t reader = a->choice[raw].how == TMK_HOW_CHAIN ? tmk_group_of(a, a->choice[raw].group)
                                                           : TMK_READ_BY_MANY;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        uint32_t value = operand(a, node, i);
+        uint32_t value = operand_group(a, node, i);
         if (value == TMK_NO_VALUE)
             continue;
         uint32_t *known = &a->reader[value];

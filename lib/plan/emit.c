@@ -54,7 +54,7 @@ static enum tmk_status add_step(struct emitting *e, enum tmk_step_kind kind,
     return TMK_OK;
 }
 
-static void scratch(struct emitting *e, size_t bytes) {
+static void need_scratch(struct emitting *e, size_t bytes) {
     if (bytes > e->plan->scratch_bytes)
         e->plan->scratch_bytes = bytes;
 }
@@ -62,7 +62,7 @@ static void scratch(struct emitting *e, size_t bytes) {
 /* ---- layouts ---- */
 
 /* The value's second layout, made if need be; nobody writes it yet. */
-static uint32_t second(struct emitting *e, uint32_t value, uint32_t block) {
+static uint32_t second_form(struct emitting *e, uint32_t value, uint32_t block) {
     if (e->other[value] != TMK_NO_VALUE)
         return e->other[value];
     uint32_t index = e->plan->n_values++;
@@ -101,7 +101,7 @@ static enum tmk_status in_layout(struct emitting *e, uint32_t value, uint32_t bl
         *out = e->other[value];
         return TMK_OK;
     }
-    *out = second(e, value, block);
+    *out = second_form(e, value, block);
     e->plan->values[*out].place = TMK_PLACE_ARENA;
     return add_reorder(e, value, *out, node);
 }
@@ -109,7 +109,7 @@ static enum tmk_status in_layout(struct emitting *e, uint32_t value, uint32_t bl
 /* Where a result that comes in this layout is to be written. */
 static uint32_t result_in(struct emitting *e, uint32_t value, uint32_t block) {
     if (block && e->a->fixed[value])
-        return second(e, value, block);
+        return second_form(e, value, block);
     e->plan->values[value].block = block;
     return value;
 }
@@ -130,7 +130,7 @@ static enum tmk_status emit_node(struct emitting *e, uint32_t raw) {
                                                [TMK_HOW_ACCEL] = TMK_STEP_ACCEL,
                                                [TMK_HOW_JOIN] = TMK_STEP_JOIN};
     struct tmk_planning *p = e->a->p;
-    struct tmk_choice *choice = &e->a->choice[raw];
+    struct tmk_step_choice *choice = &e->a->choice[raw];
     const struct tmk_node *node = p->raw[raw].node;
     uint32_t in[TMK_MAX_INPUTS];
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -145,7 +145,7 @@ static enum tmk_status emit_node(struct emitting *e, uint32_t raw) {
     step->accel = choice->accel;
     choice->accel = NULL;
     if (step->accel)
-        scratch(e, tmk_accel_scratch(step->accel));
+        need_scratch(e, tmk_accel_scratch(step->accel));
     step->dynamic = p->raw[raw].dynamic;
     step->n_in = node->n_inputs;
     for (uint32_t i = 0; i < node->n_inputs; i++)
@@ -171,14 +171,14 @@ static enum tmk_status emit_node(struct emitting *e, uint32_t raw) {
 struct chaining {
     const struct tmk_group *group;
     uint32_t number; /* of the group */
-    struct tmk_chain_operand operands[TMK_MOST_OPERANDS];
-    uint32_t refs[TMK_MOST_OPERANDS];    /* the value that each of them is */
-    uint32_t seen_as[TMK_MOST_OPERANDS]; /* the same, whatever its layout */
+    struct tmk_chain_operand operands[TMK_MAX_OPERANDS];
+    uint32_t refs[TMK_MAX_OPERANDS];    /* the value that each of them is */
+    uint32_t seen_as[TMK_MAX_OPERANDS]; /* the same, whatever its layout */
     uint32_t n_operands, n_members, n_stored;
-    struct tmk_chain_member members[TMK_MOST_MEMBERS];
-    int32_t from[TMK_MOST_OPERANDS];
+    struct tmk_chain_member members[TMK_MAX_MEMBERS];
+    int32_t from[TMK_MAX_OPERANDS];
     uint32_t n_from;
-    uint32_t stored[TMK_MOST_MEMBERS]; /* values */
+    uint32_t stored[TMK_MAX_MEMBERS]; /* values */
 };
 
 static enum tmk_status add_operand(struct emitting *e, struct chaining *c, uint32_t value,
@@ -204,7 +204,7 @@ static enum tmk_status add_operand(struct emitting *e, struct chaining *c, uint3
 }
 
 /* Does anybody but the chain read it? */
-static bool needed(const struct emitting *e, const struct chaining *c, uint32_t value) {
+static bool is_needed(const struct emitting *e, const struct chaining *c, uint32_t value) {
     uint32_t reader = e->a->reader[value];
     return e->a->fixed[value] || reader == TMK_READ_BY_MANY ||
            (reader != TMK_NO_GROUP && tmk_group_of(e->a, reader) != c->number);
@@ -229,7 +229,7 @@ static enum tmk_status add_member(struct emitting *e, struct chaining *c, uint32
         else
             TMK_TRY(add_operand(e, c, value, node, &from[i]));
     }
-    bool stored = needed(e, c, result);
+    bool stored = is_needed(e, c, result);
     c->members[c->n_members] = (struct tmk_chain_member){node, from, stored, e->a->tapped[result]};
     e->position[raw] = c->n_members++;
     if (stored)
@@ -271,7 +271,7 @@ static enum tmk_status write_chain(struct emitting *e, struct chaining *c) {
     TMK_TRY(add_step(e, TMK_STEP_CHAIN, last, &step));
     TMK_TRY(tmk_chain_create(&c->group->space, c->group->block, c->operands, c->n_operands,
                              c->members, c->n_members, &step->chain, e->diag));
-    scratch(e, tmk_chain_scratch(step->chain));
+    need_scratch(e, tmk_chain_scratch(step->chain));
     uint32_t number = e->plan->n_steps - 1;
     step->block = c->group->block;
     step->n_in = c->n_operands;
@@ -382,7 +382,7 @@ static enum tmk_status emit_taps(struct emitting *e) {
 static enum tmk_status emit_all(struct emitting *e) {
     struct tmk_planning *p = e->a->p;
     for (uint32_t r = 0; r < p->n_raw; r++) {
-        const struct tmk_choice *choice = &e->a->choice[r];
+        const struct tmk_step_choice *choice = &e->a->choice[r];
         if (choice->how != TMK_HOW_CHAIN) {
             TMK_TRY(emit_node(e, r));
             continue;

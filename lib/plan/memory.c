@@ -65,7 +65,7 @@ static void find_last_uses(struct tmk_planning *p) {
     }
 }
 
-size_t tmk_plan_bytes(const struct tmk_plan_value *value) {
+static size_t value_bytes(const struct tmk_plan_value *value) {
     size_t count = 0;
     return tmk_blocked_count(&value->shape, value->block, &count)
                ? count * tmk_dtype_size(value->dtype)
@@ -78,7 +78,8 @@ static uint32_t end_of(const struct tmk_planning *p, uint32_t value, uint32_t st
     return p->last_use[value] == TMK_NO_STEP ? step : p->last_use[value];
 }
 
-static void join(struct memory *m, uint32_t value, uint32_t block, size_t offset, uint32_t step) {
+static void extend_life(struct memory *m, uint32_t value, uint32_t block, size_t offset,
+                        uint32_t step) {
     uint32_t end = end_of(m->p, value, step);
     m->block_of[value] = block;
     m->offset_in[value] = offset;
@@ -105,7 +106,8 @@ static bool others_fit(const struct memory *m, const struct tmk_plan_step *step,
 }
 
 /* Does no other operand stand in its block, as a view of it would? */
-static bool alone(const struct memory *m, const struct tmk_plan_step *step, uint32_t input) {
+static bool is_only_reader(const struct memory *m, const struct tmk_plan_step *step,
+                           uint32_t input) {
     const uint32_t *refs = refs_in(m->p->plan, step);
     for (uint32_t i = 0; i < step->n_in; i++)
         if (i != input && m->block_of[refs[i]] == m->block_of[refs[input]])
@@ -123,13 +125,14 @@ static bool can_overwrite(const struct memory *m, const struct tmk_plan_step *st
         !same_lie(&plan->values[in], &plan->values[out]))
         return false;
     if (step->kind == TMK_STEP_CHAIN)
-        return alone(m, step, input) && tmk_chain_may_overwrite(step->chain, output, input);
+        return is_only_reader(m, step, input) &&
+               tmk_chain_may_overwrite(step->chain, output, input);
     return step->kind == TMK_STEP_NODE && input == 0 && output == 0 &&
            (step->node->row->flags & TMK_OP_INPLACE) && others_fit(m, step, in, out);
 }
 
 /* The value that a value is made in, at last, and where. */
-static uint32_t outermost(const struct memory *m, uint32_t value, size_t *offset) {
+static uint32_t outermost_value(const struct memory *m, uint32_t value, size_t *offset) {
     *offset = 0;
     while (m->inside[value].parent != TMK_NO_VALUE) {
         *offset += m->inside[value].offset;
@@ -150,13 +153,13 @@ static bool stands_on_operand(struct memory *m, const struct tmk_plan_step *step
         return true;
     }
     if (view && m->block_of[in] != NO_BLOCK) {
-        join(m, out, m->block_of[in], m->offset_in[in], s);
+        extend_life(m, out, m->block_of[in], m->offset_in[in], s);
         return true;
     }
     for (uint32_t i = 0; i < step->n_in; i++)
         if (can_overwrite(m, step, s, i, output)) {
             in = refs_in(m->p->plan, step)[i];
-            join(m, out, m->block_of[in], m->offset_in[in], s);
+            extend_life(m, out, m->block_of[in], m->offset_in[in], s);
             return true;
         }
     return false;
@@ -166,16 +169,16 @@ static void place_output(struct memory *m, const struct tmk_plan_step *step, uin
                          uint32_t output) {
     uint32_t out = refs_out(m->p->plan, step)[output];
     size_t offset;
-    uint32_t whole = outermost(m, out, &offset);
+    uint32_t whole = outermost_value(m, out, &offset);
     if (whole == out && m->block_of[out] == NO_BLOCK && stands_on_operand(m, step, s, output, out))
         return;
     if (m->block_of[whole] == NO_BLOCK) {
         m->blocks[m->n_blocks] =
-            (struct tmk_block){tmk_plan_bytes(&m->p->plan->values[whole]), s, s, 0};
+            (struct tmk_block){value_bytes(&m->p->plan->values[whole]), s, s, 0};
         m->block_of[whole] = m->n_blocks++;
         m->offset_in[whole] = 0;
     }
-    join(m, out, m->block_of[whole], offset, s);
+    extend_life(m, out, m->block_of[whole], offset, s);
 }
 
 /* ---- Concat ---- */
@@ -198,7 +201,8 @@ static bool reads_once(const struct tmk_plan *plan, const struct tmk_plan_step *
     return true;
 }
 
-static bool reads(const struct tmk_plan *plan, const struct tmk_plan_step *step, uint32_t value) {
+static bool reads_value(const struct tmk_plan *plan, const struct tmk_plan_step *step,
+                        uint32_t value) {
     const uint32_t *in = refs_in(plan, step);
     for (uint32_t i = 0; i < step->n_in; i++)
         if (in[i] == value)
@@ -228,7 +232,7 @@ static bool can_part(const struct memory *m, uint32_t value) {
     for (uint32_t s = 0; s < p->plan->n_steps; s++) {
         const struct tmk_plan_step *step = &p->plan->steps[s];
         bool knows = step->kind == TMK_STEP_CHAIN || step->kind == TMK_STEP_JOIN;
-        if ((!knows && reads(p->plan, step, value)) || looked_at(p, step, value) ||
+        if ((!knows && reads_value(p->plan, step, value)) || looked_at(p, step, value) ||
             (step->kind == TMK_STEP_NODE && step->node->row->flags & TMK_OP_RUNS_GRAPHS))
             return false;
     }
@@ -240,7 +244,7 @@ static void move_operands(struct memory *m, const struct tmk_plan_step *step) {
     const uint32_t *in = refs_in(plan, step);
     uint32_t out = refs_out(plan, step)[0];
     size_t offset = 0, rounds = tmk_plan_rounds(&plan->values[out]);
-    for (uint32_t i = 0; i < step->n_in; offset += tmk_plan_bytes(&plan->values[in[i++]]) / rounds)
+    for (uint32_t i = 0; i < step->n_in; offset += value_bytes(&plan->values[in[i++]]) / rounds)
         if (offset % TMK_PLAN_ALIGN == 0 && reads_once(plan, step, i) && can_move(m, in[i]) &&
             (rounds == 1 || can_part(m, in[i])))
             m->inside[in[i]] = (struct inside){out, offset};
@@ -250,9 +254,9 @@ static void find_pitches(struct memory *m) {
     struct tmk_plan *plan = m->p->plan;
     for (uint32_t i = 0; i < plan->n_values; i++) {
         size_t unused;
-        const struct tmk_plan_value *whole = &plan->values[outermost(m, i, &unused)];
+        const struct tmk_plan_value *whole = &plan->values[outermost_value(m, i, &unused)];
         if (m->inside[i].parent != TMK_NO_VALUE && tmk_plan_rounds(whole) > 1)
-            plan->values[i].pitch = tmk_plan_bytes(whole) / tmk_plan_rounds(whole) / sizeof(float);
+            plan->values[i].pitch = value_bytes(whole) / tmk_plan_rounds(whole) / sizeof(float);
     }
 }
 

@@ -16,7 +16,7 @@ static int larger_first(const void *a, const void *b) {
     return (x > y) - (x < y); /* the caller's order decides between equals */
 }
 
-static bool together(const struct tmk_block *a, const struct tmk_block *b) {
+static bool overlap_in_time(const struct tmk_block *a, const struct tmk_block *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
@@ -26,7 +26,7 @@ static bool lowest_gap(const struct tmk_block *block, struct tmk_block *const *p
                        size_t bytes, size_t *offset) {
     size_t end = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!together(block, placed[i]))
+        if (!overlap_in_time(block, placed[i]))
             continue;
         if (placed[i]->offset >= end && placed[i]->offset - end >= bytes)
             break;
@@ -38,7 +38,7 @@ static bool lowest_gap(const struct tmk_block *block, struct tmk_block *const *p
     return end <= SIZE_MAX / 2 - bytes;
 }
 
-static void insert(struct tmk_block **placed, size_t n, struct tmk_block *block) {
+static void insert_block(struct tmk_block **placed, size_t n, struct tmk_block *block) {
     size_t i = n;
     for (; i > 0 && placed[i - 1]->offset > block->offset; i--)
         placed[i] = placed[i - 1];
@@ -64,7 +64,7 @@ enum tmk_status tmk_place_blocks(struct tmk_block *blocks, size_t n, size_t *are
             break;
         }
         bytes &= ~(size_t)(ALIGN - 1);
-        insert(placed, i, order[i]);
+        insert_block(placed, i, order[i]);
         if (order[i]->offset + bytes > end)
             end = order[i]->offset + bytes;
     }

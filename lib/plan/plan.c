@@ -38,7 +38,7 @@ static void drop_unused_constants(struct tmk_planning *p) {
 }
 
 /* The tables, and what is typed in them. */
-static enum tmk_status begin(struct tmk_planning *p, const struct tmk_tensor *inputs) {
+static enum tmk_status begin_plan(struct tmk_planning *p, const struct tmk_tensor *inputs) {
     uint32_t n = p->plan->n_values;
     if (n >= UINT32_MAX / 2)
         return tmk_fail(p->diag, TMK_RANGE, "the graph has too many values");
@@ -68,7 +68,7 @@ enum tmk_status tmk_planning_begin(const struct tmk_graph *graph, const struct t
         return tmk_nomem(diag);
     p.plan->graph = graph;
     tmk_graph_each(tmk_graph_root(graph), find_highest, &p.plan->n_values);
-    enum tmk_status status = begin(&p, inputs);
+    enum tmk_status status = begin_plan(&p, inputs);
     if (status == TMK_OK)
         *out = p;
     else

@@ -101,7 +101,7 @@ static enum tmk_status check_declared(const struct tmk_value *value, enum tmk_dt
                                       struct tmk_diag *diag) {
     if (value->type.dtype == TMK_UNDEFINED || value->type.dtype == dtype)
         return TMK_OK;
-    return tmk_fail(diag, TMK_TYPE, "'%s' is declared as %s, but is %s", value->name,
+    return tmk_fail(diag, TMK_TYPE, "'%s' is declared as %s, but is %s", tmk_value_label(value),
                     tmk_dtype_name(value->type.dtype), tmk_dtype_name(dtype));
 }
 
@@ -127,8 +127,8 @@ static enum tmk_status fold_view(struct tmk_planning *p, const struct tmk_node *
     return keep_constant(p, node, 0, &tensor);
 }
 
-static enum tmk_status fold(struct tmk_planning *p, const struct tmk_node *node,
-                            const struct tmk_tensor *const *in) {
+static enum tmk_status fold_node(struct tmk_planning *p, const struct tmk_node *node,
+                                 const struct tmk_tensor *const *in) {
     struct tmk_tensor *out = calloc(node->n_outputs + 1u, sizeof *out);
     enum tmk_status status = out ? tmk_op_run(node, in, out, p->diag) : tmk_nomem(p->diag);
     for (uint32_t i = 0; status == TMK_OK && i < node->n_outputs; i++)
@@ -170,7 +170,7 @@ static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *n
     return TMK_OK;
 }
 
-static enum tmk_status observe(struct tmk_planning *p, const struct tmk_node *node) {
+static enum tmk_status note_observer(struct tmk_planning *p, const struct tmk_node *node) {
     struct tmk_plan *plan = p->plan;
     uint32_t in = node->inputs[0]->index, out = node->outputs[0]->index;
     plan->values[out] = plan->values[in];
@@ -197,7 +197,7 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
         return keep_constant(p, node, 0, held->tensors);
     if ((row->flags & TMK_OP_SHAPE_ONLY) ||
         ((row->flags & TMK_OP_PURE) && constant && !(row->flags & TMK_OP_VIEW)))
-        return fold(p, node, in);
+        return fold_node(p, node, in);
     TMK_TRY(tmk_op_infer(node, in, results, p->diag));
     for (uint32_t i = 0; i < node->n_outputs; i++)
         known &= !node->outputs[i] || results[i].known;
@@ -205,7 +205,7 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
         node->n_outputs == 1)
         return fold_view(p, node, in, &results[0]);
     if ((row->flags & TMK_OP_PURE) && constant)
-        return fold(p, node, in);
+        return fold_node(p, node, in);
     return add_step(p, node, !known, results);
 }
 
@@ -342,7 +342,7 @@ enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *i
     for (const struct tmk_node *node = p->plan->graph->first; status == TMK_OK && node;
          node = node->next) {
         char label[256];
-        status = tmk_node_is_observer(node) ? observe(p, node)
+        status = tmk_node_is_observer(node) ? note_observer(p, node)
                                             : type_node(p, node, tensors, in, results);
         if (status != TMK_OK)
             status = tmk_in(p->diag, status, "node %s", tmk_node_label(node, label, sizeof label));

@@ -166,7 +166,7 @@ static enum tmk_status balance_stats(const struct tmk_profile_tensor *t,
 static enum tmk_status balance_int_stats(const struct tmk_profile_tensor *t,
                                          struct tmk_diag *diag) {
     const struct tmk_int_stats *is = &t->int_stats;
-    if (!tmk_int_stats_takes(t->dtype))
+    if (!tmk_int_stats_supports(t->dtype))
         return tmk_fail(diag, TMK_MISMATCH, "integers were counted, but its type is %s",
                         tmk_dtype_name(t->dtype));
     if (is->zeros > is->count || is->saturated > is->count || (is->count && is->min > is->max))
@@ -188,7 +188,7 @@ static enum tmk_status balance_status(const struct tmk_profile *profile,
                         t->expected_count);
     bool needs = t->status == TMK_PROFILE_OBSERVED || t->status == TMK_PROFILE_DEAD ||
                  t->status == TMK_PROFILE_DERIVED ||
-                 (t->status == TMK_PROFILE_INTEGER && tmk_int_stats_takes(t->dtype));
+                 (t->status == TMK_PROFILE_INTEGER && tmk_int_stats_supports(t->dtype));
     if (needs && !counted)
         return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but has no statistics", status);
     if (t->status == TMK_PROFILE_INTEGER && t->stats)
@@ -224,7 +224,7 @@ static enum tmk_status balance_samples(const struct tmk_profile *profile,
                         t->n_samples, span);
     struct tmk_summary is = {.min = NAN, .max = NAN};
     if (t->stats)
-        tmk_stats_facts(t->stats, &is);
+        tmk_stats_quick_summary(t->stats, &is);
     for (uint64_t i = 0; i < span; i++) {
         float min = t->sample_min[i], max = t->sample_max[i];
         bool nothing = isnan(min) && isnan(max);
@@ -247,7 +247,7 @@ static enum tmk_status balance_tensor(const struct tmk_profile *profile,
     else if (t->has_int_stats)
         TMK_TRY(balance_int_stats(t, diag));
     TMK_TRY(balance_status(profile, t, diag));
-    TMK_TRY(tmk_profile_balance_tops(profile, t, diag));
+    TMK_TRY(tmk_profile_balance_topk(profile, t, diag));
     return balance_samples(profile, t, diag);
 }
 

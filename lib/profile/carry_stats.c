@@ -85,7 +85,7 @@ static enum tmk_status copy_samples(const struct tmk_profile_tensor *teller,
     const size_t n = (size_t)teller->n_samples;
     if (t->kind == TMK_PROFILE_WEIGHT)
         return TMK_OK;
-    t->tops = teller->tops;
+    t->topk = teller->topk;
     if (!teller->sample_min)
         return TMK_OK;
     t->sample_min = calloc(n + 1, sizeof(float));

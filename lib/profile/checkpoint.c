@@ -29,7 +29,7 @@ enum {
     HAS_INT_STATS = 4,
     HAS_MORE_SHAPES = 8,
     HAS_SAMPLES = 16,
-    HAS_TOPS = 32,
+    HAS_TOPK = 32,
     HAS_ALL = 63
 };
 
@@ -48,7 +48,7 @@ static void put_block(struct tmk_text *out, const char *bytes, size_t len) {
 static uint64_t flags_of(const struct tmk_profile_tensor *t) {
     return (t->has_producer ? HAS_PRODUCER : 0u) | (t->stats ? HAS_STATS : 0u) |
            (t->has_int_stats ? HAS_INT_STATS : 0u) | (t->more_runs ? HAS_MORE_SHAPES : 0u) |
-           (t->sample_min ? HAS_SAMPLES : 0u) | (t->tops.n ? HAS_TOPS : 0u);
+           (t->sample_min ? HAS_SAMPLES : 0u) | (t->topk.n ? HAS_TOPK : 0u);
 }
 
 static void put_shapes(struct tmk_text *out, const struct tmk_profile_tensor *t) {
@@ -83,13 +83,13 @@ static void put_stats(struct tmk_text *out, const struct tmk_profile_tensor *t) 
     tmk_text_finish(&bytes);
 }
 
-static void put_tops(struct tmk_text *out, const struct tmk_tops *tops) {
-    tmk_put_number(out, tops->n);
-    for (uint32_t i = 0; i < tops->n; i++) {
-        put_floats(out, &tops->min[i].value, 1);
-        tmk_put_number(out, tops->min[i].sample);
-        put_floats(out, &tops->max[i].value, 1);
-        tmk_put_number(out, tops->max[i].sample);
+static void put_topk(struct tmk_text *out, const struct tmk_topk *topk) {
+    tmk_put_number(out, topk->n);
+    for (uint32_t i = 0; i < topk->n; i++) {
+        put_floats(out, &topk->min[i].value, 1);
+        tmk_put_number(out, topk->min[i].sample);
+        put_floats(out, &topk->max[i].value, 1);
+        tmk_put_number(out, topk->max[i].sample);
     }
 }
 
@@ -107,8 +107,8 @@ static void put_value(struct tmk_text *out, const struct tmk_profile_tensor *t, 
     for (uint32_t i = 0; i < t->n_sources; i++)
         tmk_put_number(out, t->sources[i]);
     put_stats(out, t);
-    if (t->tops.n)
-        put_tops(out, &t->tops);
+    if (t->topk.n)
+        put_topk(out, &t->topk);
     if (t->sample_min) {
         put_floats(out, t->sample_min, t->n_samples);
         put_floats(out, t->sample_max, t->n_samples);
@@ -171,24 +171,24 @@ enum tmk_status tmk_checkpoint_pack(const struct tmk_profile *profile, struct tm
 
 /* ---- reading ---- */
 
-static uint64_t get_u64(struct tmk_reader *in) {
+static uint64_t get_u64(struct tmk_byte_reader *in) {
     uint64_t low = tmk_get_bits(in), high = tmk_get_bits(in);
     return low | high << 32;
 }
 
 /* A number that is at most `most`. */
-static uint64_t get_below(struct tmk_reader *in, uint64_t most) {
+static uint64_t get_below(struct tmk_byte_reader *in, uint64_t most) {
     uint64_t value = tmk_get_number(in);
     in->failed |= value > most;
     return in->failed ? 0 : value;
 }
 
-static size_t bytes_left(const struct tmk_reader *in) {
+static size_t bytes_left(const struct tmk_byte_reader *in) {
     return (size_t)(in->end - in->at);
 }
 
 /* The extent of a block; empty when it does not fit. */
-static const char *get_block(struct tmk_reader *in, size_t *len) {
+static const char *get_block(struct tmk_byte_reader *in, size_t *len) {
     *len = (size_t)get_below(in, bytes_left(in));
     const char *bytes = (const char *)in->at;
     if (in->failed || *len > bytes_left(in)) {
@@ -200,7 +200,7 @@ static const char *get_block(struct tmk_reader *in, size_t *len) {
     return bytes;
 }
 
-static enum tmk_status get_header(struct tmk_reader *in, struct tmk_profile *profile,
+static enum tmk_status get_header(struct tmk_byte_reader *in, struct tmk_profile *profile,
                                   struct tmk_diag *diag) {
     size_t len;
     locale_t locale[2];
@@ -218,7 +218,7 @@ static enum tmk_status get_header(struct tmk_reader *in, struct tmk_profile *pro
     return tmk_in(diag, status, "the header");
 }
 
-static enum tmk_status get_shapes(struct tmk_reader *in, struct tmk_profile_tensor *t,
+static enum tmk_status get_shapes(struct tmk_byte_reader *in, struct tmk_profile_tensor *t,
                                   struct tmk_diag *diag) {
     uint64_t expected = tmk_get_number(in), n = get_below(in, TMK_PROFILE_MAX_RUNS);
     for (uint64_t i = 0; i < n; i++) {
@@ -235,7 +235,7 @@ static enum tmk_status get_shapes(struct tmk_reader *in, struct tmk_profile_tens
     return TMK_OK;
 }
 
-static enum tmk_status get_derivation(struct tmk_reader *in, struct tmk_profile *profile,
+static enum tmk_status get_derivation(struct tmk_byte_reader *in, struct tmk_profile *profile,
                                       struct tmk_profile_tensor *t, struct tmk_diag *diag) {
     size_t len;
     const char *rule = get_block(in, &len);
@@ -251,7 +251,7 @@ static enum tmk_status get_derivation(struct tmk_reader *in, struct tmk_profile 
     return TMK_OK;
 }
 
-static enum tmk_status get_stats(struct tmk_reader *in, struct tmk_profile_tensor *t,
+static enum tmk_status get_stats(struct tmk_byte_reader *in, struct tmk_profile_tensor *t,
                                  uint64_t flags, struct tmk_diag *diag) {
     size_t len;
     if (!(flags & (HAS_STATS | HAS_INT_STATS)))
@@ -265,15 +265,15 @@ static enum tmk_status get_stats(struct tmk_reader *in, struct tmk_profile_tenso
     return tmk_int_stats_decode(bytes, len, &t->int_stats, diag);
 }
 
-static float get_float(struct tmk_reader *in) {
+static float get_float(struct tmk_byte_reader *in) {
     uint32_t bits = tmk_get_bits(in);
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static void get_tops(struct tmk_reader *in, struct tmk_tops *out) {
-    uint32_t n = (uint32_t)get_below(in, TMK_TOPS);
+static void get_topk(struct tmk_byte_reader *in, struct tmk_topk *out) {
+    uint32_t n = (uint32_t)get_below(in, TMK_TOPK);
     for (uint32_t i = 0; i < n; i++) {
         out->min[i].value = get_float(in);
         out->min[i].sample = tmk_get_number(in);
@@ -283,14 +283,14 @@ static void get_tops(struct tmk_reader *in, struct tmk_tops *out) {
     out->n = in->failed ? 0 : n;
 }
 
-static float *get_floats(struct tmk_reader *in, uint64_t n) {
+static float *get_floats(struct tmk_byte_reader *in, uint64_t n) {
     float *values = malloc(n ? (size_t)n * sizeof *values : 1);
     for (uint64_t i = 0; values && i < n; i++)
         values[i] = get_float(in);
     return values;
 }
 
-static enum tmk_status get_samples(struct tmk_reader *in, const struct tmk_profile *profile,
+static enum tmk_status get_samples(struct tmk_byte_reader *in, const struct tmk_profile *profile,
                                    struct tmk_profile_tensor *t, struct tmk_diag *diag) {
     uint64_t n = profile->ledger.end_sample - profile->ledger.first_sample;
     in->failed |= n > bytes_left(in) / (2 * sizeof(float));
@@ -307,7 +307,7 @@ static bool is_type(uint64_t number) {
            tmk_dtype_by_name(tmk_dtype_name((enum tmk_dtype)number)) == number;
 }
 
-static uint64_t get_names(struct tmk_reader *in, struct tmk_profile_tensor *t) {
+static uint64_t get_names(struct tmk_byte_reader *in, struct tmk_profile_tensor *t) {
     t->fingerprint = get_u64(in);
     t->kind = (enum tmk_profile_kind)get_below(in, TMK_PROFILE_OUTPUT);
     t->status = (enum tmk_profile_status)get_below(in, TMK_PROFILE_DERIVED);
@@ -322,7 +322,7 @@ static uint64_t get_names(struct tmk_reader *in, struct tmk_profile_tensor *t) {
     return flags;
 }
 
-static enum tmk_status get_value(struct tmk_reader *in, struct tmk_profile *profile,
+static enum tmk_status get_value(struct tmk_byte_reader *in, struct tmk_profile *profile,
                                  int64_t *before, struct tmk_diag *diag) {
     struct tmk_profile_tensor *t;
     uint64_t distance = get_below(in, (uint64_t)(UINT32_MAX - *before));
@@ -338,14 +338,14 @@ static enum tmk_status get_value(struct tmk_reader *in, struct tmk_profile *prof
         TMK_TRY(get_derivation(in, profile, t, diag));
     if (!in->failed)
         TMK_TRY(get_stats(in, t, flags, diag));
-    if (!in->failed && (flags & HAS_TOPS))
-        get_tops(in, &t->tops);
+    if (!in->failed && (flags & HAS_TOPK))
+        get_topk(in, &t->topk);
     if (!in->failed && (flags & HAS_SAMPLES))
         TMK_TRY(get_samples(in, profile, t, diag));
     return TMK_OK;
 }
 
-static enum tmk_status get_values(struct tmk_reader *in, struct tmk_profile *profile,
+static enum tmk_status get_values(struct tmk_byte_reader *in, struct tmk_profile *profile,
                                   struct tmk_diag *diag) {
     uint64_t n = get_below(in, bytes_left(in) / VALUE_BYTES);
     int64_t before = -1;
@@ -373,7 +373,7 @@ static enum tmk_status as_damage(struct tmk_diag *diag, enum tmk_status status) 
 
 static enum tmk_status get_payload(const uint8_t *bytes, size_t len, struct tmk_profile *profile,
                                    struct tmk_diag *diag) {
-    struct tmk_reader in = {bytes, bytes + len, false};
+    struct tmk_byte_reader in = {bytes, bytes + len, false};
     TMK_TRY(get_header(&in, profile, diag));
     if (profile->version.minor != TMK_PROFILE_MINOR)
         return tmk_fail(diag, TMK_UNSUPPORTED,
@@ -399,7 +399,7 @@ static enum tmk_status check_payload(const uint8_t *bytes, size_t len,
 }
 
 static enum tmk_status check_frame(const uint8_t *bytes, size_t len, struct tmk_diag *diag) {
-    struct tmk_reader in = {bytes, bytes + len, false};
+    struct tmk_byte_reader in = {bytes, bytes + len, false};
     size_t known = len < sizeof magic ? len : sizeof magic;
     if (len == 0 || memcmp(bytes, magic, known) != 0)
         return tmk_fail(diag, TMK_FORMAT, "not a checkpoint");
@@ -418,7 +418,7 @@ static enum tmk_status check_frame(const uint8_t *bytes, size_t len, struct tmk_
                         "the checkpoint is cut short or damaged: %" PRIu64
                         " bytes between head and checksum, but it says %" PRIu64,
                         holds, payload);
-    struct tmk_reader tail = {bytes + len - TAIL_BYTES, bytes + len, false};
+    struct tmk_byte_reader tail = {bytes + len - TAIL_BYTES, bytes + len, false};
     if (get_u64(&tail) != tmk_hash64(bytes, len - TAIL_BYTES, 0))
         return tmk_fail(diag, TMK_FORMAT, "the checkpoint is damaged: its checksum is wrong");
     return TMK_OK;
@@ -469,7 +469,7 @@ enum tmk_status tmk_checkpoint_write(struct tmk_profile *const *profiles, size_t
 
 /* The bytes of the checkpoint that begins here; all that there are where it does not say so. */
 static size_t length_of_first(const uint8_t *bytes, size_t len) {
-    struct tmk_reader in = {bytes + sizeof magic + sizeof(uint32_t), bytes + len, false};
+    struct tmk_byte_reader in = {bytes + sizeof magic + sizeof(uint32_t), bytes + len, false};
     if (len < HEAD_BYTES + TAIL_BYTES)
         return len;
     uint64_t payload = get_u64(&in), most = len - HEAD_BYTES - TAIL_BYTES;

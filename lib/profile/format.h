@@ -72,10 +72,10 @@ TMK_NODISCARD enum tmk_status tmk_profile_get_sources(const cJSON *item,
                                                       struct tmk_diag *diag);
 
 /* The samples that reach furthest, as a member; and are they possible? TMK_MISMATCH. */
-void tmk_profile_put_tops(struct tmk_json_out *to, const char *key, const struct tmk_tops *tops);
-TMK_NODISCARD enum tmk_status tmk_profile_get_tops(const cJSON *item, bool strict,
-                                                   struct tmk_tops *out, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_profile_balance_tops(const struct tmk_profile *profile,
+void tmk_profile_put_topk(struct tmk_json_out *to, const char *key, const struct tmk_topk *topk);
+TMK_NODISCARD enum tmk_status tmk_profile_get_topk(const cJSON *item, bool strict,
+                                                   struct tmk_topk *out, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_profile_balance_topk(const struct tmk_profile *profile,
                                                        const struct tmk_profile_tensor *t,
                                                        struct tmk_diag *diag);
 

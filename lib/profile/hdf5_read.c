@@ -361,7 +361,7 @@ static enum tmk_status read_samples(struct tmk_h5_reader *r) {
     return TMK_OK;
 }
 
-static enum tmk_status read_tops(struct tmk_h5_reader *r) {
+static enum tmk_status read_topk(struct tmk_h5_reader *r) {
     struct tmk_h5_in ids, min, min_sample, max, max_sample;
     bool has;
     TMK_TRY(tmk_h5_has(r, "top_samples", &has));
@@ -380,14 +380,14 @@ static enum tmk_status read_tops(struct tmk_h5_reader *r) {
         struct tmk_profile_tensor *t = NULL;
         TMK_TRY(tmk_h5_take(r, &ids, &id, 1));
         TMK_TRY(record_of(r, id, &t));
-        if (t->tops.n == TMK_TOPS)
+        if (t->topk.n == TMK_TOPK)
             return tmk_fail(r->diag, TMK_FORMAT,
-                            "'top_samples': p%" PRIu32 " has more than %d samples", id, TMK_TOPS);
-        uint32_t at = t->tops.n++;
-        TMK_TRY(tmk_h5_take(r, &min, &t->tops.min[at].value, 1));
-        TMK_TRY(tmk_h5_take(r, &min_sample, &t->tops.min[at].sample, 1));
-        TMK_TRY(tmk_h5_take(r, &max, &t->tops.max[at].value, 1));
-        TMK_TRY(tmk_h5_take(r, &max_sample, &t->tops.max[at].sample, 1));
+                            "'top_samples': p%" PRIu32 " has more than %d samples", id, TMK_TOPK);
+        uint32_t at = t->topk.n++;
+        TMK_TRY(tmk_h5_take(r, &min, &t->topk.min[at].value, 1));
+        TMK_TRY(tmk_h5_take(r, &min_sample, &t->topk.min[at].sample, 1));
+        TMK_TRY(tmk_h5_take(r, &max, &t->topk.max[at].value, 1));
+        TMK_TRY(tmk_h5_take(r, &max_sample, &t->topk.max[at].sample, 1));
     }
     return TMK_OK;
 }
@@ -416,7 +416,7 @@ static enum tmk_status read_operands(struct tmk_h5_reader *r) {
 static enum tmk_status read_parts(struct tmk_h5_reader *r) {
     static enum tmk_status (*const parts[])(struct tmk_h5_reader * r) = {
         read_header,  read_tensors, read_consumers, read_integers,
-        read_samples, read_tops,    read_operands,
+        read_samples, read_topk,    read_operands,
     };
     for (size_t i = 0; i < TMK_COUNT(parts); i++)
         TMK_TRY(parts[i](r));

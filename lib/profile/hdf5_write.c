@@ -135,7 +135,7 @@ static enum tmk_status write_channels(struct tmk_h5_writer *w) {
         struct tmk_summary is;
         if (!p->tensors[i].stats)
             continue;
-        tmk_stats_facts(p->tensors[i].stats, &is);
+        tmk_stats_quick_summary(p->tensors[i].stats, &is);
         append_extremes(h, &min, is.channel_min, is.channels, copy);
         append_extremes(h, &max, is.channel_max, is.channels, copy);
     }
@@ -215,12 +215,12 @@ static enum tmk_status write_samples(struct tmk_h5_writer *w) {
 
 /* ---- /top_samples, /operands, /nonfinite ---- */
 
-static enum tmk_status write_tops(struct tmk_h5_writer *w) {
+static enum tmk_status write_topk(struct tmk_h5_writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t rows = 0;
     for (uint32_t i = 0; i < p->n_tensors; i++)
-        rows += p->tensors[i].tops.n;
+        rows += p->tensors[i].topk.n;
     hid_t group = tmk_h5_new_group(h, w->file, "top_samples", "the samples that reach furthest");
     struct tmk_h5_out ids = tmk_h5_new_column(h, group, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32,
                                               rows, TMK_H5_CHUNK_ELEMENTS),
@@ -237,9 +237,9 @@ static enum tmk_status write_tops(struct tmk_h5_writer *w) {
     tmk_h5_describe(h, value[0].dataset, "1", "least finite element of a sample");
     tmk_h5_describe(h, value[1].dataset, "1", "greatest finite element of a sample");
     for (uint32_t i = 0; i < p->n_tensors; i++)
-        for (uint32_t k = 0; k < p->tensors[i].tops.n; k++) {
-            const struct tmk_tops *tops = &p->tensors[i].tops;
-            const struct tmk_top *top[2] = {&tops->min[k], &tops->max[k]};
+        for (uint32_t k = 0; k < p->tensors[i].topk.n; k++) {
+            const struct tmk_topk *topk = &p->tensors[i].topk;
+            const struct tmk_topk_entry *top[2] = {&topk->min[k], &topk->max[k]};
             tmk_h5_append(h, &ids, &p->tensors[i].id, 1);
             for (int end = 0; end < 2; end++) {
                 tmk_h5_append(h, &value[end], &top[end]->value, 1);
@@ -342,7 +342,7 @@ static enum tmk_status write_parts(struct tmk_h5_writer *w) {
     static enum tmk_status (*const parts[])(struct tmk_h5_writer * w) = {
         write_header,     tmk_h5_write_tensors, tmk_h5_write_consumers, tmk_h5_write_integers,
         write_histograms, write_bin_edges,      write_channels,         write_samples,
-        write_tops,       write_operands,       write_nonfinite,
+        write_topk,       write_operands,       write_nonfinite,
     };
     write_attributes(w);
     for (size_t i = 0; i < TMK_COUNT(parts) && !w->h5.failed; i++) {

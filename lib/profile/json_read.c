@@ -231,16 +231,16 @@ static enum tmk_status get_stats(struct reader *r, const cJSON *item, enum tmk_s
     struct tmk_summary facts = {.level = level, .channel_axis = -1};
     float *min = NULL, *max = NULL;
     const cJSON *channels = tmk_json_member(item, "channels"),
-                *tops = tmk_json_member(item, "top_samples");
+                *topk = tmk_json_member(item, "top_samples");
     TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), tmk_profile_is_strict(r->profile), r->diag));
     TMK_TRY(get_facts(item, &facts, r->diag));
     TMK_TRY(tmk_in(r->diag, get_histogram(r, tmk_json_member(item, "histogram"), &facts),
                    "'histogram'"));
     enum tmk_status status = TMK_OK;
-    if (tops)
+    if (topk)
         TMK_TRY(
             tmk_in(r->diag,
-                   tmk_profile_get_tops(tops, tmk_profile_is_strict(r->profile), &t->tops, r->diag),
+                   tmk_profile_get_topk(topk, tmk_profile_is_strict(r->profile), &t->topk, r->diag),
                    "'top_samples'"));
     if (channels)
         status = tmk_in(r->diag, get_channels(r, channels, &facts, &min, &max), "'channels'");
@@ -430,7 +430,7 @@ enum tmk_status tmk_profile_read_json(const char *text, size_t len, struct tmk_p
         status = tensors ? get_tensors(&r, tensors, tensors_len)
                          : tmk_fail(diag, TMK_FORMAT, "'tensors' is missing");
     cJSON_Delete(header);
-    tmk_memory_give(r.held);
+    tmk_memory_uncharge(r.held);
     tmk_profile_bins_finish(&r.bins);
     return status;
 }

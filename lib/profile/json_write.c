@@ -224,8 +224,8 @@ static enum tmk_status tensor_text(const struct tmk_profile_tensor *t,
     tmk_json_put_text(&to, "level", tmk_profile_level_name(t));
     if (t->stats)
         put_stats(&to, t->stats, bins);
-    if (t->tops.n)
-        tmk_profile_put_tops(&to, "top_samples", &t->tops);
+    if (t->topk.n)
+        tmk_profile_put_topk(&to, "top_samples", &t->topk);
     if (nonfinite)
         put_nonfinite(&to, nonfinite);
     if (t->stats)

@@ -96,8 +96,8 @@ static bool stands_for(const struct tmk_lineage_original *o) {
     return o->value >= 0 && o->verdict != TMK_LINEAGE_ABSORBED;
 }
 
-enum tmk_status tmk_lineage_record_settle(struct tmk_lineage_record *record,
-                                          struct tmk_diag *diag) {
+enum tmk_status tmk_lineage_record_finalize(struct tmk_lineage_record *record,
+                                            struct tmk_diag *diag) {
     for (uint32_t v = 0; v < record->n_values; v++)
         record->values[v].n_originals = 0;
     for (uint32_t i = 0; i < record->n_originals; i++)

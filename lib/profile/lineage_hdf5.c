@@ -481,7 +481,7 @@ static enum tmk_status read_rows(struct tmk_h5_reader *r, struct gathered *g, ui
     TMK_TRY(read_table(r, "edges", &edge_table, n_edges, load_edge, g));
     TMK_TRY(give_numbers(r, g));
     TMK_TRY(give_edges(r, g));
-    return tmk_lineage_record_settle(g->record, r->diag);
+    return tmk_lineage_record_finalize(g->record, r->diag);
 }
 
 static enum tmk_status read_file(struct tmk_h5_reader *r, const char *path,

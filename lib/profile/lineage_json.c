@@ -401,6 +401,6 @@ enum tmk_status tmk_lineage_read_json(const char *text, size_t len, struct tmk_l
     TMK_TRY(tmk_json_parse_object(text, len, &tree, &held, diag));
     enum tmk_status status = read_tree(tree, out, diag);
     cJSON_Delete(tree);
-    tmk_memory_give(held);
+    tmk_memory_uncharge(held);
     return status;
 }

@@ -343,7 +343,7 @@ static enum tmk_status add_value(struct tmk_profile *profile, struct tmk_profile
     if (has_numbers(src) && !has_numbers(dst))
         TMK_TRY(take_over(profile, dst, src, diag));
     TMK_TRY(add_shapes(dst, src, diag));
-    tmk_tops_merge(&dst->tops, dst->stats, &src->tops, src->stats);
+    tmk_topk_merge(&dst->topk, dst->stats, &src->topk, src->stats);
     if (src->stats)
         TMK_TRY(tmk_stats_merge(dst->stats, src->stats, diag));
     if (src->has_int_stats)
@@ -411,7 +411,7 @@ static enum tmk_status join_bad(struct tmk_profile *dst, const struct tmk_profil
         return TMK_OK;
     dst->bad = NULL;
     dst->n_bad = 0;
-    while (status == TMK_OK && (i < of_a || k < of_b) && dst->n_bad < TMK_PROFILE_MOST_BAD) {
+    while (status == TMK_OK && (i < of_a || k < of_b) && dst->n_bad < TMK_PROFILE_MAX_BAD) {
         bool first = k == of_b || (i < of_a && a[i].sample < b[k].sample);
         const struct tmk_profile_bad *bad = first ? &a[i++] : &b[k++];
         status = tmk_profile_add_bad(dst, bad->sample, bad->file, bad->why, diag);

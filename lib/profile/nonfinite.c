@@ -134,7 +134,7 @@ static enum tmk_status gather(struct tracing *trace, struct tmk_nonfinite **out,
     for (uint32_t i = 0; i < p->n_tensors; i++) {
         struct tmk_summary s = {.first_nonfinite = {TMK_NOWHERE, TMK_NOWHERE}};
         if (p->tensors[i].stats)
-            tmk_stats_facts(p->tensors[i].stats, &s);
+            tmk_stats_quick_summary(p->tensors[i].stats, &s);
         trace->first[i] = s.first_nonfinite.sample;
         any |= trace->first[i] != TMK_NOWHERE;
         knows |= p->tensors[i].n_operands > 0;

@@ -281,7 +281,8 @@ enum tmk_status tmk_profile_add_runs(struct tmk_profile_tensor *tensor,
 
 enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_tensor *tensor) {
     if (!tensor->stats && !tensor->has_int_stats)
-        return tensor->n_runs && tensor->dtype != TMK_FLOAT32 && !tmk_int_stats_takes(tensor->dtype)
+        return tensor->n_runs && tensor->dtype != TMK_FLOAT32 &&
+                       !tmk_int_stats_supports(tensor->dtype)
                    ? TMK_PROFILE_INTEGER
                    : TMK_PROFILE_NEVER;
     if (tensor->has_int_stats)
@@ -289,7 +290,7 @@ enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_tensor *t
     if (tensor->kind == TMK_PROFILE_WEIGHT)
         return TMK_PROFILE_CONSTANT;
     struct tmk_summary summary;
-    tmk_stats_facts(tensor->stats, &summary);
+    tmk_stats_quick_summary(tensor->stats, &summary);
     bool one_number =
         summary.finite && summary.finite == summary.count && summary.min == summary.max;
     if (one_number)

@@ -9,15 +9,11 @@
 /* observe NULL: bare. */
 static enum tmk_status run_once(struct tmk_running *run, struct tmk_model *model,
                                 const struct tmk_observe *observe, struct tmk_diag *diag) {
-    double begin = tmk_running_now();
-    TMK_TRY(tmk_running_prepare(run, model, observe, diag));
+    const double begin = tmk_running_now();
+    TMK_TRY(tmk_running_graph(run, model, observe, diag));
+    TMK_TRY(tmk_running_open(run, run->graph, diag));
     run->report.setup_seconds = tmk_running_now() - begin;
-    const struct tmk_feed feed = tmk_session_feed_of(run->feed);
-    const struct tmk_exec_options options = tmk_running_exec_options(run, observe != NULL);
-    begin = tmk_running_now();
-    enum tmk_status status = tmk_exec_run(run->graph, &feed, &options, &run->result, diag);
-    tmk_running_note(run, tmk_running_now() - begin);
-    return tmk_in(diag, status, "%s", model->path);
+    return tmk_running_execute(run, &run->graph, 1, NULL, diag);
 }
 
 enum tmk_status tmk_model_run_bare(struct tmk_model *model, const struct tmk_run_options *options,
@@ -37,7 +33,7 @@ enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
     struct tmk_running run = {.options = options};
     enum tmk_status status = tmk_running_graph(&run, model, observe, diag);
     if (status == TMK_OK) {
-        const struct tmk_memory_request request = tmk_running_memory(&run, model);
+        const struct tmk_memory_request request = tmk_running_memory(&run, run.graph);
         status = tmk_memory_planned(&request, out, diag);
     }
     tmk_running_finish(&run);

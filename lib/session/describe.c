@@ -56,84 +56,87 @@ static enum tmk_status add_number(struct tmk_profile *profile, const char *key, 
 }
 
 /* Parts of which nothing was looked at are none. */
-static enum tmk_status describe_coverage(struct tmk_profile *profile, const struct tmk_leg *leg,
-                                         uint32_t stratum, struct tmk_diag *diag) {
-    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(leg->feed, stratum);
-    struct tmk_profile_range *ranges = calloc((size_t)ledger->n_ranges + 1, sizeof *ranges);
+static enum tmk_status describe_coverage(struct tmk_profile *profile,
+                                         const struct tmk_segment *segment, uint32_t stratum,
+                                         struct tmk_diag *diag) {
+    const struct tmk_sample_counts *counts = tmk_feed_counts(segment->feed, stratum);
+    struct tmk_profile_range *ranges = calloc((size_t)counts->n_ranges + 1, sizeof *ranges);
     uint32_t n = 0;
     if (!ranges)
         return tmk_nomem(diag);
-    for (uint32_t i = 0; i < ledger->n_ranges; i++)
-        if (ledger->ranges[i].begin < ledger->ranges[i].end)
-            ranges[n++] = ledger->ranges[i];
+    for (uint32_t i = 0; i < counts->n_ranges; i++)
+        if (counts->ranges[i].begin < counts->ranges[i].end)
+            ranges[n++] = counts->ranges[i];
     enum tmk_status status = tmk_profile_set_ranges(profile, ranges, n, diag);
     free(ranges);
-    profile->coverage.total = tmk_session_feed_begin(leg->feed, UINT64_MAX);
+    profile->coverage.total = tmk_feed_begin(segment->feed, UINT64_MAX);
     if (!profile->coverage.total) /* a stream, which ended */
-        profile->coverage.total = tmk_session_feed_reached(leg->feed);
+        profile->coverage.total = tmk_feed_reached(segment->feed);
     return status;
 }
 
-static enum tmk_status describe_loops(struct tmk_profile *profile,
-                                      const struct tmk_run_options *options,
-                                      struct tmk_diag *diag) {
-    for (size_t i = 0; i < options->n_feedback; i++)
-        TMK_TRY(tmk_profile_add_setting(profile, "feedback", options->feedback[i], diag));
-    if (!options->n_feedback)
+static enum tmk_status describe_recurrence(struct tmk_profile *profile,
+                                           const struct tmk_recurrence *recurrence,
+                                           struct tmk_diag *diag) {
+    for (size_t i = 0; i < recurrence->n_feedback; i++)
+        TMK_TRY(tmk_profile_add_setting(profile, "feedback", recurrence->feedback[i], diag));
+    if (!recurrence->n_feedback)
         return TMK_OK;
-    return tmk_profile_add_setting(profile, "reset", options->reset ? options->reset : "never",
-                                   diag);
+    return tmk_profile_add_setting(profile, "reset",
+                                   recurrence->reset ? recurrence->reset : "never", diag);
 }
 
-static enum tmk_status describe_ledger(struct tmk_profile *profile, const struct tmk_leg *leg,
-                                       uint32_t stratum, struct tmk_diag *diag) {
-    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(leg->feed, stratum);
-    for (size_t i = 0; i < ledger->n_bad; i++)
-        TMK_TRY(tmk_profile_add_bad(profile, ledger->bad[i].sample, ledger->bad[i].file,
-                                    ledger->bad[i].why, diag));
-    profile->ledger.offered = ledger->run + ledger->skipped + ledger->failed;
-    profile->ledger.skipped = ledger->skipped;
-    profile->ledger.failed = ledger->failed;
-    if (leg->tallies) {
-        profile->ledger.run = leg->tallies[stratum].samples;
-        profile->ledger.batches = leg->tallies[stratum].batches;
+static enum tmk_status describe_counts(struct tmk_profile *profile,
+                                       const struct tmk_segment *segment, uint32_t stratum,
+                                       struct tmk_diag *diag) {
+    const struct tmk_sample_counts *counts = tmk_feed_counts(segment->feed, stratum);
+    for (size_t i = 0; i < counts->n_bad; i++)
+        TMK_TRY(tmk_profile_add_bad(profile, counts->bad[i].sample, counts->bad[i].file,
+                                    counts->bad[i].why, diag));
+    profile->ledger.offered = counts->run + counts->skipped + counts->failed;
+    profile->ledger.skipped = counts->skipped;
+    profile->ledger.failed = counts->failed;
+    if (segment->tallies) {
+        profile->ledger.run = segment->tallies[stratum].samples;
+        profile->ledger.batches = segment->tallies[stratum].batches;
     }
-    return describe_coverage(profile, leg, stratum, diag);
+    return describe_coverage(profile, segment, stratum, diag);
 }
 
-static enum tmk_status describe_data(struct tmk_profile *profile, const struct tmk_leg *leg,
+static enum tmk_status describe_data(struct tmk_profile *profile, const struct tmk_segment *segment,
                                      struct tmk_diag *diag) {
-    const char *image = leg->options->image;
+    const char *image = segment->options->data.image;
     bool images = false;
-    for (uint32_t i = 0; i < leg->original->n_inputs; i++) {
-        const struct tmk_source_info *info = tmk_session_feed_source(leg->feed, i);
+    for (uint32_t i = 0; i < segment->original->n_inputs; i++) {
+        const struct tmk_source_info *info = tmk_feed_source(segment->feed, i);
         char hash[sizeof "xxh128:" + TMK_HASH128_HEX];
         if (!info)
             continue;
         images |= strcmp(info->kind, "images") == 0;
         snprintf(hash, sizeof hash, "xxh128:%s",
-                 leg->hashes[tmk_session_feed_source_of(leg->feed, i)]);
-        TMK_TRY(tmk_profile_add_source(profile, leg->original->inputs[i]->name, info->label,
-                                       tmk_session_feed_entries(leg->feed, i), hash, diag));
+                 segment->hashes[tmk_feed_source_of(segment->feed, i)]);
+        TMK_TRY(tmk_profile_add_source(profile, segment->original->inputs[i]->name, info->label,
+                                       tmk_feed_entries(segment->feed, i), hash, diag));
     }
     if (images)
         TMK_TRY(
             tmk_profile_add_setting(profile, "image", image && *image ? image : "default", diag));
-    TMK_TRY(describe_loops(profile, leg->options, diag));
-    if (leg->options->skip)
-        TMK_TRY(add_number(profile, "skip", leg->options->skip, diag));
-    if (leg->options->sample_every > 1)
-        TMK_TRY(add_number(profile, "sample-every", leg->options->sample_every, diag));
+    TMK_TRY(describe_recurrence(profile, &segment->options->data.recurrence, diag));
+    if (segment->options->data.skip)
+        TMK_TRY(add_number(profile, "skip", segment->options->data.skip, diag));
+    if (segment->options->data.every > 1)
+        TMK_TRY(add_number(profile, "sample-every", segment->options->data.every, diag));
     return TMK_OK;
 }
 
-static enum tmk_status describe_settings(struct tmk_profile *profile, const struct tmk_leg *leg,
-                                         const char *label, struct tmk_diag *diag) {
-    const struct tmk_observe *observe = leg->observe;
-    TMK_TRY(add_number(profile, "batch", tmk_session_feed_plan(leg->feed).batch, diag));
+static enum tmk_status describe_settings(struct tmk_profile *profile,
+                                         const struct tmk_segment *segment, const char *label,
+                                         struct tmk_diag *diag) {
+    const struct tmk_observe *observe = segment->observe;
+    TMK_TRY(add_number(profile, "batch", tmk_feed_plan(segment->feed).batch, diag));
     TMK_TRY(tmk_profile_add_setting(profile, "kind",
                                     observe && observe->kind ? observe->kind : "histogram", diag));
-    TMK_TRY(tmk_excluded_describe(leg->excluded, profile, diag));
+    TMK_TRY(tmk_excluded_describe(segment->excluded, profile, diag));
     if (!observe || !observe->n_patterns)
         TMK_TRY(tmk_profile_add_setting(profile, "observe", "all", diag));
     for (size_t i = 0; observe && i < observe->n_patterns; i++)
@@ -141,17 +144,18 @@ static enum tmk_status describe_settings(struct tmk_profile *profile, const stru
     return label ? tmk_profile_add_setting(profile, TMK_PROFILE_STRATUM, label, diag) : TMK_OK;
 }
 
-enum tmk_status tmk_leg_describe(const struct tmk_leg *leg, uint32_t stratum, const char *label,
-                                 struct tmk_profile **out, struct tmk_diag *diag) {
+enum tmk_status tmk_segment_describe(const struct tmk_segment *segment, uint32_t stratum,
+                                     const char *label, struct tmk_profile **out,
+                                     struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
     TMK_TRY(tmk_profile_create(&profile, diag));
-    enum tmk_status status = tmk_describe_model(profile, leg->model, leg->original, diag);
+    enum tmk_status status = tmk_describe_model(profile, segment->model, segment->original, diag);
     if (status == TMK_OK)
-        status = describe_data(profile, leg, diag);
+        status = describe_data(profile, segment, diag);
     if (status == TMK_OK)
-        status = describe_ledger(profile, leg, stratum, diag);
+        status = describe_counts(profile, segment, stratum, diag);
     if (status == TMK_OK)
-        status = describe_settings(profile, leg, label, diag);
+        status = describe_settings(profile, segment, label, diag);
     if (status == TMK_OK)
         *out = profile;
     else

@@ -15,16 +15,16 @@ static int by_bits(const void *a, const void *b) {
 
 enum tmk_status tmk_excluded_of(const struct tmk_run_options *options, struct tmk_excluded *out,
                                 struct tmk_diag *diag) {
-    size_t given = options->n_exclude, n = 0;
+    size_t given = options->statistics.n_exclude, n = 0;
     for (size_t i = 0; i < given; i++)
-        if (!isfinite(options->exclude[i]))
+        if (!isfinite(options->statistics.exclude[i]))
             return tmk_fail(diag, TMK_ARGUMENT,
                             "NaN and infinities are counted apart anyway, and cannot be excluded");
     uint32_t *bits = calloc(given + 1, sizeof *bits);
     if (!bits)
         return tmk_nomem(diag);
     if (given)
-        memcpy(bits, options->exclude, given * sizeof *bits);
+        memcpy(bits, options->statistics.exclude, given * sizeof *bits);
     qsort(bits, given, sizeof *bits, by_bits);
     for (size_t i = 0; i < given; i++)
         if (!n || bits[n - 1] != bits[i])

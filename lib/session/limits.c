@@ -9,9 +9,9 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "exec/queue.h"
+#include "feed/batching.h"
 #include "kernel/accel.h"
 #include "plan/plan.h"
-#include "session/batching.h"
 #include "stats/state.h"
 
 /* STATE: about what holds a value's statistics, without bins. */
@@ -20,7 +20,7 @@ enum { STATE = 1024, READ_AHEAD_A_WORKER = 3 };
 static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
                               uint32_t n, const struct tmk_slot_config *slots, uint64_t times) {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; slots && i < n; i++) {
         const struct tmk_plan_value *value = &plan->values[taps[i].value];
         const struct tmk_slot_config *slot = &slots[taps[i].slot];
         size_t count = 0;
@@ -55,8 +55,8 @@ static void find_views(struct tmk_graph *graph, void *context) {
 }
 
 /* Until every worker has a sequence of its own, the loader reads on. */
-static void add_sequences(const struct tmk_session_feed *source, struct tmk_memory_plan *m) {
-    uint64_t steps = tmk_session_feed_steps(source), most = TMK_QUEUE_AHEAD_BYTES / m->threads;
+static void add_sequences(const struct tmk_feed *source, struct tmk_memory_plan *m) {
+    uint64_t steps = tmk_feed_steps(source), most = TMK_QUEUE_AHEAD_BYTES / m->threads;
     if (m->threads == 1 || steps <= READ_AHEAD_A_WORKER)
         return;
     uint64_t step = m->read_ahead / READ_AHEAD_A_WORKER, bytes;
@@ -80,7 +80,7 @@ static enum tmk_status plan_batch(const struct tmk_memory_request *r,
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < r->n_slots; i++)
         needs[i] = tmk_slot_need(&r->slots[i]);
-    const struct tmk_plan_options options = {.needs = needs};
+    const struct tmk_plan_options options = {.needs = r->n_slots ? needs : NULL};
     tmk_kernel_enter_thread();
     enum tmk_status status = tmk_plan_create(r->graph, inputs, &options, out, diag);
     free(needs);
@@ -88,7 +88,7 @@ static enum tmk_status plan_batch(const struct tmk_memory_request *r,
 }
 
 static uint64_t strata_of(const struct tmk_run_options *options) {
-    return options->strata ? tmk_strata_count(options->strata->labels) : 1;
+    return options->data.strata ? tmk_strata_count(options->data.strata) : 1;
 }
 
 static uint64_t floats_among(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
@@ -103,24 +103,25 @@ static uint64_t floats_among(const struct tmk_plan *plan, const struct tmk_plan_
  * their last. A stratum is made a profile and added to the whole, one at a time; checkpoints hold
  * all of them. */
 static uint64_t per_sample_bytes(const struct tmk_memory_request *r, const struct tmk_plan *plan,
-                                 const struct tmk_session_feed *feed) {
+                                 const struct tmk_feed *feed) {
     const struct tmk_run_options *options = r->options;
-    const uint64_t strata = strata_of(options), parts = options->shards ? options->shards : 1;
-    const uint64_t span = tmk_session_feed_begin(feed, UINT64_MAX) - options->skip;
-    const uint64_t profiles = strata == 1 ? 1 : options->checkpoint ? strata + 1 : 2;
+    const uint64_t strata = strata_of(options),
+                   parts = options->shard.count ? options->shard.count : 1;
+    const uint64_t span = tmk_feed_begin(feed, UINT64_MAX) - options->data.skip;
+    const uint64_t profiles = strata == 1 ? 1 : options->checkpoint.path ? strata + 1 : 2;
     const uint64_t values = floats_among(plan, plan->taps, plan->n_taps) +
                             floats_among(plan, plan->input_taps, plan->n_input_taps);
-    if (!options->per_sample)
+    if (!options->statistics.per_sample)
         return 0;
     return values *
-           (tmk_session_feed_plan(feed).run * (sizeof(uint64_t) + sizeof(struct tmk_extent)) +
+           (tmk_feed_plan(feed).run * (sizeof(uint64_t) + sizeof(struct tmk_minmax)) +
             span * profiles * 2 * sizeof(float)) /
            parts;
 }
 
-static enum tmk_status weigh(const struct tmk_memory_request *r,
-                             const struct tmk_session_feed *feed, const struct tmk_batch *batch,
-                             struct tmk_memory_plan *m, struct tmk_diag *diag) {
+static enum tmk_status weigh(const struct tmk_memory_request *r, const struct tmk_feed *feed,
+                             const struct tmk_batch *batch, struct tmk_memory_plan *m,
+                             struct tmk_diag *diag) {
     struct tmk_plan *plan = NULL;
     TMK_TRY(tmk_in(diag, plan_batch(r, batch->inputs, &plan, diag), "%s: sample %llu", r->path,
                    (unsigned long long)batch->sample));
@@ -129,7 +130,7 @@ static enum tmk_status weigh(const struct tmk_memory_request *r,
     m->worker = plan->arena_bytes + plan->scratch_bytes;
     for (uint32_t i = 0; i < batch->n_inputs; i++)
         m->read_ahead += READ_AHEAD_A_WORKER * tmk_tensor_bytes(&batch->inputs[i]);
-    const uint64_t calls = tmk_session_feed_batches(feed);
+    const uint64_t calls = tmk_feed_batches(feed);
     m->statistics = statistics_of(plan, plan->taps, plan->n_taps, r->slots, calls) +
                     statistics_of(plan, plan->input_taps, plan->n_input_taps, r->slots, calls);
     m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, r->slots, 1);
@@ -145,22 +146,25 @@ static enum tmk_status weigh(const struct tmk_memory_request *r,
 static enum tmk_status plan_once(const struct tmk_memory_request *r,
                                  const struct tmk_run_options *options, uint64_t held,
                                  struct tmk_memory_plan *out, struct tmk_diag *diag) {
-    struct tmk_session_feed *source = NULL;
+    struct tmk_feed *source = NULL;
     struct tmk_batch batch = {0};
     bool more = true;
     struct tmk_memory_plan m = {.program = held};
-    TMK_TRY(tmk_session_feed_open_batched(r->graph, options, &source, m.batch_why, diag));
-    m.threads = tmk_session_feed_workers(source, r->threads);
-    m.batch = tmk_session_feed_plan(source).batch;
-    const struct tmk_feed feed = tmk_session_feed_of(source);
-    enum tmk_status status = feed.next(feed.context, &batch, &more, diag);
+    TMK_TRY(tmk_feed_open_batched(r->graph, &options->data, r->threads, &options->notices, &source,
+                                  m.batch_why, diag));
+    m.threads = tmk_feed_workers(source, r->threads);
+    m.batch = tmk_feed_plan(source).batch;
+    const struct tmk_batch_source feed = tmk_feed_batch_source(source);
+    enum tmk_status status = TMK_OK;
+    while (status == TMK_OK && more && !batch.samples)
+        status = feed.next(feed.context, &batch, &more, diag);
     if (status == TMK_OK && !batch.samples)
         status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
     if (status == TMK_OK)
         status = weigh(r, source, &batch, &m, diag);
     add_sequences(source, &m);
     tmk_batch_finish(&batch);
-    tmk_session_feed_close(&source);
+    tmk_feed_close(&source);
     if (status == TMK_OK) {
         add_up(&m);
         *out = m;
@@ -176,11 +180,11 @@ static bool is_stream(const char *source) {
 enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
                                    struct tmk_memory_plan *out, struct tmk_diag *diag) {
     struct tmk_run_options options = *request->options;
-    uint64_t limit = options.memory_limit, held = tmk_memory_resident();
+    uint64_t limit = options.limits.memory, held = tmk_memory_resident();
     struct tmk_memory_plan plan;
-    options.memory_limit = 0;
-    for (size_t i = 0; i < options.n_data; i++)
-        if (is_stream(options.data[i]))
+    options.limits.memory = 0;
+    for (size_t i = 0; i < options.data.n_sources; i++)
+        if (is_stream(options.data.sources[i]))
             return tmk_fail(diag, TMK_UNSUPPORTED,
                             "memory can't be planned for data that comes as a stream");
     TMK_TRY(plan_once(request, &options, held, &plan, diag));
@@ -192,7 +196,7 @@ enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
         uint64_t batch = plan.batch;
         if (!limit || plan.total <= limit)
             break;
-        options.batch = (uint32_t)(batch / 2);
+        options.data.batch = (uint32_t)(batch / 2);
         if (batch > 1)
             TMK_TRY(plan_once(request, &options, held, &plan, diag));
         snprintf(plan.batch_why, sizeof plan.batch_why, "more would not keep the limit");

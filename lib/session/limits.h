@@ -19,7 +19,7 @@ struct tmk_memory_request {
 
 /* Opens the data, plans its first batch and adds up. What statistics take is an estimate, from what
  * they were measured to take: how many bins are used is known only once the data was seen. With
- * options->memory_limit: fewer workers first, which change no result, then batches half as large,
+ * options->limits.memory: fewer workers first, which change no result, then batches half as large,
  * where the model leaves them free, until the sum fits; TMK_LIMIT when nothing does.
  * TMK_UNSUPPORTED for data that comes as a stream, since its first batch could be read only once.
  */

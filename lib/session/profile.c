@@ -1,180 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The main job: import has happened; instrument, run, and write down what was seen. Reads from top
- * to bottom as the data flows. */
+/* A profile: instrument, choose the samples, run segment after segment, merge. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "dist/team.h"
 #include "exec/run.h"
+#include "feed/shard.h"
 #include "profile/format.h"
+#include "profile/meter.h"
 #include "session/describe.h"
-#include "session/meter.h"
-#include "session/model.h"
-#include "session/parts.h"
-#include "session/profile.h"
+#include "session/partials.h"
+#include "session/ranks.h"
 #include "session/record.h"
 #include "session/running.h"
-#include "session/sums.h"
-#include "session/team.h"
+#include "transform/model.h"
 
-struct story {
+struct profiling {
     struct tmk_running run;
     const struct tmk_model *model;
     const struct tmk_observe *observe; /* as asked for; may be NULL */
-    const struct tmk_parts *parts;
+    struct tmk_rank rank;              /* .team NULL: this process is alone */
     struct tmk_shard shard;
-    struct tmk_rest rest;        /* of it, behind a checkpoint */
-    struct tmk_sums sums;        /* of all legs so far */
-    struct tmk_profile *profile; /* of all of them, in the end */
-    struct tmk_meter *meter;     /* NULL: no snapshots are wanted */
-    double leg_began;
-    char (*heard)[TMK_HASH128_HEX]; /* the data's hashes, where another part tells them */
+    struct tmk_rest rest;         /* of it, behind a checkpoint */
+    struct tmk_partials partials; /* of all segments so far */
+    struct tmk_profile *profile;  /* of all of them, in the end */
+    struct tmk_meter *meter;      /* NULL: no snapshots are wanted */
+    double segment_began;
+    /* What the checkpoint had. */
+    uint64_t samples_before, batches_before;
+    char (*received)[TMK_HASH128_HEX]; /* the data's hashes, at other ranks than 0 */
     bool stopped;
 };
 
-static void finish(struct story *story) {
-    tmk_profile_destroy(&story->profile);
-    tmk_sums_finish(&story->sums);
-    tmk_meter_destroy(&story->meter);
-    free(story->rest.done);
-    free(story->heard);
-    tmk_running_finish(&story->run);
+static void finish(struct profiling *p) {
+    tmk_profile_destroy(&p->profile);
+    tmk_partials_finish(&p->partials);
+    tmk_meter_destroy(&p->meter);
+    free(p->rest.done);
+    free(p->received);
+    tmk_running_finish(&p->run);
 }
 
-/* ---- what is said of a leg ---- */
+/* ---- the description of a segment ---- */
 
-/* Begun beside the first batches, or left to the part that leads. */
-static enum tmk_status begin_hashing(struct story *story, struct tmk_diag *diag) {
-    const struct tmk_parts *parts = story->parts;
-    struct tmk_feed_hashed then = {0};
-    if (parts && !parts->leads) {
-        story->heard =
-            calloc((size_t)tmk_session_feed_sources(story->run.feed) + 1, sizeof *story->heard);
-        return story->heard ? TMK_OK : tmk_nomem(diag);
-    }
-    if (parts)
-        then = (struct tmk_feed_hashed){parts->tell_hashes, parts->context};
-    return tmk_session_feed_hash(story->run.feed, &then, diag);
+static void broadcast(void *team, const char (*hex)[TMK_HASH128_HEX], uint32_t n) {
+    tmk_team_broadcast(team, hex, n * sizeof *hex);
+}
+
+/* During the first batches; rank 0 does it for all. */
+static enum tmk_status begin_hashing(struct profiling *p, struct tmk_diag *diag) {
+    const struct tmk_feed_hashed then = {p->rank.team ? broadcast : NULL, p->rank.team};
+    if (tmk_team_rank(p->rank.team) == 0)
+        return tmk_feed_hash(p->run.feed, &then, diag);
+    p->received = calloc((size_t)tmk_feed_sources(p->run.feed) + 1, sizeof *p->received);
+    return p->received ? TMK_OK : tmk_nomem(diag);
 }
 
 /* One a source. */
-static enum tmk_status hashes(const struct story *story, const char (**out)[TMK_HASH128_HEX],
+static enum tmk_status hashes(const struct profiling *p, const char (**out)[TMK_HASH128_HEX],
                               struct tmk_diag *diag) {
-    if (!story->heard)
-        return tmk_session_feed_hashes(story->run.feed, out, diag);
-    if (!story->heard[0][0])
-        TMK_TRY(story->parts->hear_hashes(story->parts->context, story->heard,
-                                          tmk_session_feed_sources(story->run.feed), diag));
-    *out = (const char(*)[TMK_HASH128_HEX])story->heard;
+    if (!p->received)
+        return tmk_feed_hashes(p->run.feed, out, diag);
+    if (!p->received[0][0])
+        TMK_TRY(tmk_team_receive_broadcast(
+            p->rank.team, p->received, tmk_feed_sources(p->run.feed) * sizeof *p->received, diag));
+    *out = (const char(*)[TMK_HASH128_HEX])p->received;
     return TMK_OK;
 }
 
-static enum tmk_status describe(const struct story *story, uint32_t stratum,
+static enum tmk_status describe(const struct profiling *p, uint32_t stratum,
                                 struct tmk_profile **out, struct tmk_diag *diag) {
-    struct tmk_leg leg = {.model = story->model,
-                          .options = story->run.options,
-                          .observe = story->observe,
-                          .original = story->run.original,
-                          .excluded = &story->run.excluded,
-                          .feed = story->run.feed,
-                          .tallies = story->run.result.tallies};
-    TMK_TRY(hashes(story, &leg.hashes, diag));
-    return tmk_leg_describe(&leg, stratum, tmk_sums_label(&story->sums, stratum), out, diag);
+    struct tmk_segment segment = {.model = p->model,
+                                  .options = p->run.options,
+                                  .observe = p->observe,
+                                  .original = p->run.original,
+                                  .excluded = &p->run.excluded,
+                                  .feed = p->run.feed,
+                                  .tallies = p->run.result.counted.tallies};
+    TMK_TRY(hashes(p, &segment.hashes, diag));
+    return tmk_segment_describe(&segment, stratum, tmk_partials_label(&p->partials, stratum), out,
+                                diag);
 }
 
 /* ---- which samples ---- */
 
-static enum tmk_status check_before(const struct story *story, uint32_t stratum,
+static enum tmk_status check_before(const struct profiling *p, uint32_t stratum,
                                     struct tmk_diag *diag) {
-    const struct tmk_run_options *options = story->run.options;
-    const struct tmk_shard *shard = &story->shard;
-    const struct tmk_profile *before = story->sums.before[stratum];
+    const struct tmk_run_options *options = p->run.options;
+    const struct tmk_shard *shard = &p->shard;
+    const struct tmk_profile *before = p->partials.before[stratum];
     struct tmk_profile *run;
     struct tmk_profile_range range;
     if (!before)
         return TMK_OK;
-    TMK_TRY(describe(story, stratum, &run, diag));
+    TMK_TRY(describe(p, stratum, &run, diag));
     enum tmk_status status = tmk_profile_same_run(run, before, diag);
     tmk_profile_destroy(&run);
     TMK_TRY(tmk_in(diag, status,
                    "%s (the second) is the checkpoint of another run than this (the "
                    "first)",
-                   options->checkpoint));
+                   options->checkpoint.path));
     for (uint32_t i = 0; tmk_profile_range(before, i, &range); i++) {
-        TMK_TRY(tmk_in(
-            diag, tmk_session_feed_is_of(story->run.feed, range.begin, range.end, stratum, diag),
-            "%s is the checkpoint of another run", options->checkpoint));
-        if (options->shards && (range.begin < shard->begin || range.end > shard->end))
+        TMK_TRY(tmk_in(diag, tmk_feed_is_of(p->run.feed, range.begin, range.end, stratum, diag),
+                       "%s is the checkpoint of another run", options->checkpoint.path));
+        if (options->shard.count && (range.begin < shard->begin || range.end > shard->end))
             return tmk_fail(diag, TMK_MISMATCH,
                             "%s is the checkpoint of another run: it holds samples %llu to %llu, "
                             "but shard %u/%u is %llu to %llu",
-                            options->checkpoint, (unsigned long long)range.begin,
-                            (unsigned long long)range.end, options->shard, options->shards,
-                            (unsigned long long)shard->begin, (unsigned long long)shard->end);
+                            options->checkpoint.path, (unsigned long long)range.begin,
+                            (unsigned long long)range.end, options->shard.index,
+                            options->shard.count, (unsigned long long)shard->begin,
+                            (unsigned long long)shard->end);
     }
     return TMK_OK;
 }
 
-static enum tmk_status read_before(struct story *story, struct tmk_diag *diag) {
-    const struct tmk_run_options *options = story->run.options;
-    TMK_TRY(tmk_outfile_check(options->checkpoint, diag));
-    if (access(options->checkpoint, F_OK) != 0)
+static enum tmk_status read_before(struct profiling *p, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = p->run.options;
+    TMK_TRY(tmk_outfile_check(options->checkpoint.path, diag));
+    if (access(options->checkpoint.path, F_OK) != 0)
         return TMK_OK;
-    TMK_TRY(tmk_sums_read(&story->sums, diag));
-    for (uint32_t i = 0; i < story->sums.n; i++)
-        TMK_TRY(check_before(story, i, diag));
-    story->run.done = tmk_sums_run(&story->sums);
-    if (options->resumed)
-        options->resumed(options->context, story->run.done, story->run.to_run);
+    TMK_TRY(tmk_partials_read(&p->partials, diag));
+    for (uint32_t i = 0; i < p->partials.n; i++)
+        TMK_TRY(check_before(p, i, diag));
+    p->run.done = tmk_partials_run(&p->partials);
+    if (options->events.resumed)
+        options->events.resumed(options->events.context, p->run.done, p->run.to_run);
     return TMK_OK;
 }
 
-/* What the checkpoint holds is taken off the hand-out. */
-static enum tmk_status go_on(struct story *story, struct tmk_hand_out *hand_out,
-                             struct tmk_diag *diag) {
+/* What the checkpoint holds is taken off the work. */
+static enum tmk_status resume(struct profiling *p, struct tmk_work_ranges *work,
+                              struct tmk_diag *diag) {
     struct tmk_profile *covered;
-    TMK_TRY(tmk_sums_covered(&story->sums, &covered, diag));
-    enum tmk_status status = tmk_rest_of(hand_out, covered, &story->rest, diag);
+    TMK_TRY(read_before(p, diag));
+    TMK_TRY(tmk_partials_covered(&p->partials, &covered, diag));
+    enum tmk_status status = tmk_rest_of(work, covered, &p->rest, diag);
     tmk_profile_destroy(&covered);
     if (status == TMK_OK)
-        *hand_out = tmk_rest_hand_out(&story->rest);
+        *work = tmk_rest_ranges(&p->rest);
     return status;
 }
 
-static bool keeps_checkpoint(const struct story *story) {
-    return story->run.options->checkpoint && (!story->parts || story->parts->leads);
+static bool keeps_checkpoint(const struct profiling *p) {
+    return p->run.options->checkpoint.path && tmk_team_rank(p->rank.team) == 0;
 }
 
-static enum tmk_status choose_part(struct story *story, struct tmk_diag *diag) {
-    const struct tmk_run_options *options = story->run.options;
-    struct tmk_hand_out hand_out = {0};
-    if (story->parts) {
-        if (keeps_checkpoint(story))
-            TMK_TRY(read_before(story, diag));
-        TMK_TRY(story->parts->open(story->parts->context, story->run.feed, story->sums.before[0],
-                                   &hand_out, diag));
-        return tmk_session_feed_hand_out(story->run.feed, &hand_out, diag);
-    }
-    if (options->shard || options->shards || options->checkpoint) {
-        bool all = !options->shard && !options->shards;
-        TMK_TRY(tmk_shard_of(story->run.feed, all ? 1 : options->shard, all ? 1 : options->shards,
-                             &story->shard, diag));
-        story->run.to_run =
-            tmk_session_feed_share(story->run.feed, story->shard.begin, story->shard.end);
-        hand_out = tmk_shard_hand_out(&story->shard);
-    }
-    if (!hand_out.next)
+/* A run is cut between sequences. */
+static enum tmk_status can_be_cut(const struct profiling *p, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = p->run.options;
+    if (!tmk_feed_is_one_sequence(p->run.feed))
         return TMK_OK;
-    TMK_TRY(tmk_session_feed_hand_out(story->run.feed, &hand_out, diag));
-    if (!options->checkpoint)
-        return TMK_OK;
-    TMK_TRY(read_before(story, diag));
-    TMK_TRY(go_on(story, &hand_out, diag));
-    return tmk_session_feed_hand_out(story->run.feed, &hand_out, diag);
+    if (options->checkpoint.path)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "a checkpoint is made between sequences, but all samples are one; --reset "
+                        "says where sequences begin");
+    if (options->shard.count > 1 || tmk_team_size(options->team) > 1)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "a sequence runs in one process, and all samples are one; --reset says "
+                        "where sequences begin");
+    return TMK_OK;
 }
 
-/* ---- leg after leg, from one checkpoint or snapshot to the next ---- */
+static enum tmk_status share_work(struct profiling *p, struct tmk_work_ranges *work,
+                                  struct tmk_diag *diag) {
+    if (keeps_checkpoint(p))
+        TMK_TRY(read_before(p, diag));
+    const struct tmk_profile *before = p->partials.before[0];
+    p->samples_before = before ? before->ledger.run : 0;
+    p->batches_before = before ? before->ledger.batches : 0;
+    return tmk_ranks_share(&p->rank, before, work, diag);
+}
+
+static enum tmk_status choose_work(struct profiling *p, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = p->run.options;
+    const struct tmk_shard_options all = {1, 1},
+                                   *shard = options->shard.index || options->shard.count
+                                                ? &options->shard
+                                                : &all;
+    struct tmk_work_ranges work = {0};
+    TMK_TRY(can_be_cut(p, diag));
+    if (p->rank.team) {
+        TMK_TRY(share_work(p, &work, diag));
+        return tmk_feed_set_ranges(p->run.feed, &work, diag);
+    }
+    if (shard == &all && !options->checkpoint.path)
+        return TMK_OK;
+    TMK_TRY(tmk_shard_of(p->run.feed, shard->index, shard->count, &p->shard, diag));
+    p->run.to_run = tmk_feed_share(p->run.feed, p->shard.begin, p->shard.end);
+    work = tmk_shard_ranges(&p->shard);
+    TMK_TRY(tmk_feed_set_ranges(p->run.feed, &work, diag));
+    if (!options->checkpoint.path)
+        return TMK_OK;
+    TMK_TRY(resume(p, &work, diag));
+    return tmk_feed_set_ranges(p->run.feed, &work, diag);
+}
+
+/* ---- segment after segment, from one checkpoint or snapshot to the next ---- */
 
 static enum tmk_status stopped_for_good(struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_INTERRUPTED,
@@ -182,51 +206,62 @@ static enum tmk_status stopped_for_good(struct tmk_diag *diag) {
                     "what is done");
 }
 
-static bool snapshot_is_due(const struct story *story) {
-    const struct tmk_profile *before = story->sums.profiles[0];
-    const struct tmk_feed_ledger *since = tmk_session_feed_ledger(story->run.feed, 0);
-    return story->meter &&
+static bool snapshot_is_due(const struct profiling *p) {
+    const struct tmk_profile *before = p->partials.profiles[0];
+    const struct tmk_sample_counts *since = tmk_feed_counts(p->run.feed, 0);
+    return p->meter &&
            (before ? before->ledger.offered : 0) + since->run + since->skipped + since->failed >=
-               tmk_meter_next(story->meter);
+               tmk_meter_next(p->meter);
 }
 
-static enum tmk_status ask(void *context, bool *pause, struct tmk_diag *diag) {
-    struct story *story = context;
-    const struct tmk_run_options *options = story->run.options;
-    double every = options->checkpoint_seconds > 0 ? options->checkpoint_seconds : 60;
-    enum tmk_wish wish = TMK_WISH_NOTHING;
-    if (options->stop && options->stop(options->context))
-        wish = TMK_WISH_STOP;
-    if (wish == TMK_WISH_STOP && !options->checkpoint)
+/* Why the run should not simply go on. */
+static enum tmk_status request_of(const struct profiling *p, enum tmk_team_request *request,
+                                  struct tmk_diag *diag) {
+    const struct tmk_run_options *options = p->run.options;
+    const double every = options->checkpoint.seconds > 0 ? options->checkpoint.seconds : 60;
+    *request = options->events.stop && options->events.stop(options->events.context)
+                   ? TMK_REQUEST_STOP
+                   : TMK_REQUEST_NONE;
+    if (*request == TMK_REQUEST_STOP && !options->checkpoint.path)
         return stopped_for_good(diag);
-    if (tmk_session_feed_hash_failed(
-            story->run.feed)) { /* which would be told at the end, otherwise */
+    if (tmk_feed_hash_failed(p->run.feed)) { /* which would be told at the end, otherwise */
         const char(*none)[TMK_HASH128_HEX];
-        return tmk_session_feed_hashes(story->run.feed, &none, diag);
+        return tmk_feed_hashes(p->run.feed, &none, diag);
     }
-    if (wish == TMK_WISH_NOTHING && keeps_checkpoint(story) &&
-        tmk_session_feed_has_begun(story->run.feed) &&
-        tmk_running_now() - story->leg_began >= every)
-        wish = TMK_WISH_PAUSE;
-    if (wish == TMK_WISH_NOTHING && snapshot_is_due(story))
-        wish = TMK_WISH_PAUSE;
-    if (story->parts)
-        return story->parts->ask(story->parts->context, wish, pause, diag);
-    story->stopped = wish == TMK_WISH_STOP;
-    *pause = wish != TMK_WISH_NOTHING;
+    if (*request == TMK_REQUEST_NONE && ((keeps_checkpoint(p) && tmk_feed_has_begun(p->run.feed) &&
+                                          tmk_running_now() - p->segment_began >= every) ||
+                                         snapshot_is_due(p)))
+        *request = TMK_REQUEST_PAUSE;
     return TMK_OK;
 }
 
-/* The profile of a stratum's samples of the leg, whose accounts go into it. */
-static enum tmk_status write_down(struct story *story, uint32_t stratum, struct tmk_profile **out,
-                                  struct tmk_diag *diag) {
+/* Before each batch: stopping, checkpoints and snapshots are decided here alone. */
+static enum tmk_status decide(void *context, bool *pause, struct tmk_diag *diag) {
+    struct profiling *p = context;
+    enum tmk_team_request request;
+    if (!tmk_feed_is_between(p->run.feed))
+        return TMK_OK;
+    TMK_TRY(request_of(p, &request, diag));
+    p->stopped = !p->rank.team && request == TMK_REQUEST_STOP;
+    *pause = request != TMK_REQUEST_NONE;
+    if (p->rank.team) /* the ranks decide together */
+        TMK_TRY(tmk_team_poll(p->rank.team, request, pause, diag));
+    *pause = *pause && tmk_feed_can_pause(p->run.feed);
+    if (*pause)
+        tmk_feed_pause(p->run.feed);
+    return TMK_OK;
+}
+
+/* The profile of a stratum's samples of the segment, whose accounts go into it. */
+static enum tmk_status record_stratum(struct profiling *p, uint32_t stratum,
+                                      struct tmk_profile **out, struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
-    const struct tmk_observed observed = {
-        story->run.observers, story->run.slots,
-        story->run.result.accounts + (size_t)stratum * story->run.n_slots, story->run.n_slots,
-        tmk_session_feed_loops(story->run.feed)};
-    TMK_TRY(describe(story, stratum, &profile, diag));
-    enum tmk_status status = tmk_record_values(profile, story->run.original, &observed, diag);
+    const struct tmk_observed observed = {p->run.observers, p->run.slots,
+                                          p->run.result.counted.accounts +
+                                              (size_t)stratum * p->run.n_slots,
+                                          p->run.n_slots, tmk_feed_recurrence(p->run.feed)};
+    TMK_TRY(describe(p, stratum, &profile, diag));
+    enum tmk_status status = tmk_record_values(profile, p->run.original, &observed, diag);
     if (status == TMK_OK)
         *out = profile;
     else
@@ -235,173 +270,183 @@ static enum tmk_status write_down(struct story *story, uint32_t stratum, struct 
 }
 
 /* Is there anything to add? Of the first stratum always, so that there is a profile. */
-static bool is_in_leg(const struct story *story, uint32_t stratum) {
-    const struct tmk_sums *sums = &story->sums;
-    return tmk_session_feed_ledger(story->run.feed, stratum)->n_ranges || sums->before[stratum] ||
-           (stratum == 0 && !sums->profiles[0]);
+static bool is_in_segment(const struct profiling *p, uint32_t stratum) {
+    const struct tmk_partials *partials = &p->partials;
+    return tmk_feed_counts(p->run.feed, stratum)->n_ranges || partials->before[stratum] ||
+           (stratum == 0 && !partials->profiles[0]);
 }
 
-static enum tmk_status add_leg(struct story *story, uint32_t stratum, struct tmk_diag *diag) {
-    struct tmk_profile *leg = NULL;
-    if (!is_in_leg(story, stratum))
+static enum tmk_status add_segment(struct profiling *p, uint32_t stratum, struct tmk_diag *diag) {
+    struct tmk_profile *segment = NULL;
+    if (!is_in_segment(p, stratum))
         return TMK_OK;
-    TMK_TRY(write_down(story, stratum, &leg, diag));
-    return tmk_sums_add(&story->sums, stratum, leg, diag);
+    TMK_TRY(record_stratum(p, stratum, &segment, diag));
+    return tmk_partials_add(&p->partials, stratum, segment, diag);
 }
 
 /* The run is over, and was one of so many samples. */
-static enum tmk_status end_here(struct story *story, struct tmk_diag *diag) {
-    struct tmk_profile *last, *sum = story->sums.profiles[0];
-    tmk_session_feed_end(story->run.feed, sum->ledger.offered);
-    TMK_TRY(describe(story, 0, &last, diag));
-    enum tmk_status status = tmk_sums_follow(&story->sums, 0, last, diag);
+static enum tmk_status end_here(struct profiling *p, struct tmk_diag *diag) {
+    struct tmk_profile *last, *sum = p->partials.profiles[0];
+    tmk_feed_end(p->run.feed, sum->ledger.offered);
+    TMK_TRY(describe(p, 0, &last, diag));
+    enum tmk_status status = tmk_partials_follow(&p->partials, 0, last, diag);
     tmk_profile_destroy(&last);
     return status;
 }
 
-static enum tmk_status take_snapshot(struct story *story, enum tmk_round *round,
+static enum tmk_status take_snapshot(struct profiling *p, enum tmk_round *round,
                                      struct tmk_diag *diag) {
-    const struct tmk_profile *sum = story->sums.profiles[0];
-    const double until = story->run.options->until_stable;
-    const size_t n = tmk_meter_snapshots(story->meter);
-    if (n && tmk_meter_offered(story->meter, n - 1) == sum->ledger.offered)
+    const struct tmk_profile *sum = p->partials.profiles[0];
+    const double until = p->run.options->snapshots.until_stable;
+    const size_t n = tmk_meter_snapshots(p->meter);
+    if (n && tmk_meter_offered(p->meter, n - 1) == sum->ledger.offered)
         return TMK_OK; /* the run ends where the last one was taken */
-    TMK_TRY(tmk_meter_take(story->meter, sum, diag));
-    story->run.report.stable =
-        *round == TMK_ROUND_PAUSED && until > 0 && tmk_meter_is_stable(story->meter, until);
-    if (!story->run.report.stable)
+    TMK_TRY(tmk_meter_take(p->meter, sum, diag));
+    p->run.report.stable =
+        *round == TMK_ROUND_PAUSED && until > 0 && tmk_meter_is_stable(p->meter, until);
+    if (!p->run.report.stable)
         return TMK_OK;
     *round = TMK_ROUND_FINISHED;
-    return end_here(story, diag);
+    return end_here(p, diag);
 }
 
-/* How the leg ended; with parts, how it did for all of them. */
-static enum tmk_status end_round(struct story *story, enum tmk_round *round,
+/* How the segment ended; in a team, for all ranks. */
+static enum tmk_status end_round(struct profiling *p, enum tmk_round *round,
                                  struct tmk_diag *diag) {
-    const struct tmk_parts *parts = story->parts;
-    *round = !tmk_session_feed_paused(story->run.feed) ? TMK_ROUND_FINISHED
-             : story->stopped                          ? TMK_ROUND_STOPPED
-                                                       : TMK_ROUND_PAUSED;
-    for (uint32_t i = 0; i < story->sums.n; i++) {
-        TMK_TRY(add_leg(story, i, diag));
-        if (parts) /* which know one stratum */
-            TMK_TRY(parts->gather(parts->context, &story->sums.profiles[i], round, diag));
-        if (story->meter)
-            TMK_TRY(take_snapshot(story, round, diag));
+    *round = !p->run.result.paused ? TMK_ROUND_FINISHED
+             : p->stopped          ? TMK_ROUND_STOPPED
+                                   : TMK_ROUND_PAUSED;
+    for (uint32_t i = 0; i < p->partials.n; i++) {
+        TMK_TRY(add_segment(p, i, diag));
+        if (p->rank.team) /* which has one stratum */
+            TMK_TRY(tmk_team_gather(p->rank.team, &p->partials.profiles[i], round, diag));
+        if (p->meter)
+            TMK_TRY(take_snapshot(p, round, diag));
         if (*round == TMK_ROUND_FINISHED)
-            TMK_TRY(tmk_sums_close(&story->sums, i, &story->profile, diag));
+            TMK_TRY(tmk_partials_close(&p->partials, i, &p->profile, diag));
     }
-    tmk_exec_result_finish(&story->run.result);
+    tmk_exec_result_finish(&p->run.result);
     return TMK_OK;
 }
 
-/* *more: there is another leg to run. */
-static enum tmk_status between_legs(struct story *story, bool *more, struct tmk_diag *diag) {
-    const char *path = story->run.options->checkpoint;
+/* *more: there is another segment to run. */
+static enum tmk_status between_segments(struct profiling *p, bool *more, struct tmk_diag *diag) {
+    const char *path = p->run.options->checkpoint.path;
     const double began = tmk_running_now();
     enum tmk_round round;
-    TMK_TRY(end_round(story, &round, diag));
+    TMK_TRY(end_round(p, &round, diag));
     if (round == TMK_ROUND_STOPPED && !path)
         return stopped_for_good(diag);
-    if (round != TMK_ROUND_FINISHED && keeps_checkpoint(story)) {
-        TMK_TRY(tmk_sums_write(&story->sums, diag));
-        story->run.report.checkpoints++;
-        story->run.report.checkpoint_seconds += tmk_running_now() - began;
+    if (round != TMK_ROUND_FINISHED && keeps_checkpoint(p)) {
+        TMK_TRY(tmk_partials_write(&p->partials, diag));
+        p->run.report.checkpoints++;
+        p->run.report.checkpoint_seconds += tmk_running_now() - began;
     }
-    story->run.report.seconds += tmk_running_now() - began;
+    p->run.report.seconds += tmk_running_now() - began;
     *more = round == TMK_ROUND_PAUSED;
     if (round == TMK_ROUND_STOPPED)
         return tmk_fail(diag, TMK_INTERRUPTED,
                         "stopped, with %llu samples done; the same command goes on from %s",
-                        (unsigned long long)tmk_sums_run(&story->sums), path);
-    return *more ? tmk_session_feed_go_on(story->run.feed, diag) : TMK_OK;
+                        (unsigned long long)tmk_partials_run(&p->partials), path);
+    return *more ? tmk_feed_resume(p->run.feed, diag) : TMK_OK;
 }
 
-static enum tmk_status run_legs(struct story *story, struct tmk_exec *exec, struct tmk_diag *diag) {
-    const struct tmk_feed feed = tmk_session_feed_of(story->run.feed);
-    const struct tmk_feed_watch watch = {ask, story};
+static enum tmk_status run_segments(struct profiling *p, struct tmk_exec *exec,
+                                    struct tmk_diag *diag) {
+    const struct tmk_batch_source feed = tmk_feed_batch_source(p->run.feed);
     bool more = true;
-    tmk_session_feed_watch(story->run.feed, &watch);
     while (more) {
-        story->leg_began = tmk_running_now();
-        TMK_TRY(tmk_in(diag, tmk_exec_leg(exec, &feed, &story->run.result, diag), "%s",
-                       story->model->path));
-        tmk_running_note(&story->run, tmk_running_now() - story->leg_began);
-        TMK_TRY(between_legs(story, &more, diag));
+        p->segment_began = tmk_running_now();
+        TMK_TRY(tmk_in(diag, tmk_exec_segment(exec, &feed, &p->run.result, diag), "%s",
+                       p->model->path));
+        tmk_running_note(&p->run, tmk_running_now() - p->segment_began);
+        TMK_TRY(between_segments(p, &more, diag));
     }
     return TMK_OK;
 }
 
-/* A part may be without samples, but not a whole run. */
-static enum tmk_status check_ledger(const struct story *story, struct tmk_diag *diag) {
-    const struct tmk_profile *profile = story->profile;
-    if (profile->ledger.run || story->parts || story->run.options->shards)
+/* A shard may be without samples, but not a whole run. */
+static enum tmk_status check_counts(const struct profiling *p, struct tmk_diag *diag) {
+    const struct tmk_profile_ledger *counts = &p->profile->ledger;
+    const unsigned long long failed = counts->failed, skipped = counts->skipped;
+    if (counts->run || p->run.options->shard.count)
         return TMK_OK;
+    if (p->rank.team)
+        return tmk_fail(diag, failed ? TMK_FORMAT : TMK_SHAPE,
+                        "no sample is left to run: %llu could not be read, %llu fill no batch",
+                        failed, skipped);
     return tmk_fail(diag, TMK_FORMAT,
                     "%s: no sample is left to run: %llu could not be read, %llu were passed over",
-                    story->model->path, (unsigned long long)profile->ledger.failed,
-                    (unsigned long long)profile->ledger.skipped);
+                    p->model->path, failed, skipped);
 }
 
-static enum tmk_status open_meter(struct story *story, struct tmk_diag *diag) {
-    const struct tmk_run_options *options = story->run.options;
-    if (!options->snapshots && !(options->until_stable > 0))
+static enum tmk_status open_meter(struct profiling *p, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = p->run.options;
+    if (!options->snapshots.take && !(options->snapshots.until_stable > 0))
         return TMK_OK;
-    if (story->parts || options->shards || options->strata || options->checkpoint)
+    if (p->rank.team || options->shard.count || options->data.strata || options->checkpoint.path)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "snapshots go by all samples in their order: they cannot be taken of %s",
-                        story->parts      ? "a run that several processes share"
-                        : options->shards ? "a shard"
-                        : options->strata ? "strata"
-                                          : "a run that may go on from a checkpoint");
-    return tmk_meter_create(&story->meter, diag);
+                        p->rank.team           ? "a run that several processes share"
+                        : options->shard.count ? "a shard"
+                        : options->data.strata ? "strata"
+                                               : "a run that may go on from a checkpoint");
+    return tmk_meter_create(&p->meter, diag);
 }
 
-static enum tmk_status tell(struct story *story, struct tmk_model *model,
-                            const struct tmk_observe *observe, struct tmk_diag *diag) {
-    double begin = tmk_running_now();
-    TMK_TRY(open_meter(story, diag));
-    TMK_TRY(tmk_running_prepare(&story->run, model, observe, diag));
-    TMK_TRY(begin_hashing(story, diag));
-    TMK_TRY(tmk_sums_init(&story->sums, story->run.options, diag));
-    TMK_TRY(choose_part(story, diag));
-    story->run.report.setup_seconds = tmk_running_now() - begin;
-    const struct tmk_exec_options options = tmk_running_exec_options(&story->run, true);
+static enum tmk_status prepare(struct profiling *p, const struct tmk_observe *observe,
+                               struct tmk_diag *diag) {
+    if (p->rank.team)
+        TMK_TRY(tmk_ranks_check(p->run.options, diag));
+    TMK_TRY(open_meter(p, diag));
+    TMK_TRY(tmk_running_graph(&p->run, p->model, observe, diag));
+    TMK_TRY(tmk_running_open(&p->run, p->run.graph, diag));
+    p->rank.feed = p->run.feed;
+    TMK_TRY(begin_hashing(p, diag));
+    TMK_TRY(tmk_partials_init(&p->partials, p->run.options, diag));
+    return choose_work(p, diag);
+}
+
+static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe *observe,
+                                   struct tmk_diag *diag) {
+    const double begin = tmk_running_now();
     struct tmk_exec *exec;
-    TMK_TRY(tmk_exec_open(story->run.graph, &options, &exec, diag));
-    enum tmk_status status = run_legs(story, exec, diag);
+    TMK_TRY(prepare(p, observe, diag));
+    p->run.report.setup_seconds = tmk_running_now() - begin;
+    struct tmk_exec_options options = tmk_running_exec_options(&p->run);
+    options.control = (struct tmk_control){decide, p};
+    TMK_TRY(tmk_exec_open(&p->run.graph, 1, &options, &exec, diag));
+    enum tmk_status status = run_segments(p, exec, diag);
     tmk_exec_close(&exec);
-    if (status != TMK_OK || !story->profile) /* another part has it */
+    if (status != TMK_OK || !p->profile) /* rank 0 has it */
         return status;
-    TMK_TRY(tmk_profile_balance(story->profile, diag)); /* a checkpoint's, when it is written */
-    return check_ledger(story, diag);
+    TMK_TRY(tmk_profile_balance(p->profile, diag)); /* a checkpoint's, when it is written */
+    return check_counts(p, diag);
 }
 
-enum tmk_status tmk_session_profile(struct tmk_model *model, const struct tmk_run_options *options,
-                                    const struct tmk_observe *observe,
-                                    const struct tmk_parts *parts, struct tmk_profile **out,
-                                    struct tmk_run_report *report, struct tmk_diag *diag) {
-    static const struct tmk_observe everything = {0};
-    struct story story = {
-        .run.options = options, .model = model, .observe = observe, .parts = parts};
-    enum tmk_status status = tell(&story, model, observe ? observe : &everything, diag);
-    if (status == TMK_OK) {
-        *out = story.profile;
-        story.profile = NULL;
-        if (report) {
-            *report = story.run.report;
-            report->meter = story.meter;
-            story.meter = NULL;
-        }
+static void fill_report(struct profiling *p, struct tmk_run_report *report) {
+    *report = p->run.report;
+    report->meter = p->meter;
+    p->meter = NULL;
+    if (p->rank.team && p->profile) { /* of all ranks */
+        report->samples = p->profile->ledger.run - p->samples_before;
+        report->batches = p->profile->ledger.batches - p->batches_before;
     }
-    finish(&story);
-    return status;
 }
 
 enum tmk_status tmk_model_profile(struct tmk_model *model, const struct tmk_run_options *options,
                                   const struct tmk_observe *observe, struct tmk_profile **out,
                                   struct tmk_run_report *report, struct tmk_diag *diag) {
-    if (options->team)
-        return tmk_team_profile(model, options, observe, out, report, diag);
-    return tmk_session_profile(model, options, observe, NULL, out, report, diag);
+    static const struct tmk_observe everything = {0};
+    struct profiling p = {
+        .run.options = options, .model = model, .observe = observe, .rank.team = options->team};
+    enum tmk_status status = run_profile(&p, observe ? observe : &everything, diag);
+    if (status == TMK_OK) {
+        if (report)
+            fill_report(&p, report);
+        *out = p.profile;
+        p.profile = NULL;
+    }
+    finish(&p);
+    return status;
 }

@@ -11,55 +11,6 @@
 #include "ops/ops.h"
 #include "stats/state.h"
 
-static void count_values(struct tmk_graph *graph, void *context) {
-    struct tmk_by_id *by_id = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]))
-            by_id->n++;
-}
-
-static void place_values(struct tmk_graph *graph, void *context) {
-    struct tmk_by_id *by_id = context;
-    for (uint32_t i = 0; i < graph->n_values; i++) {
-        struct tmk_value *value = graph->values[i];
-        if (tmk_value_alive(value) && value->profile_id >= 0 &&
-            (size_t)value->profile_id < by_id->n)
-            by_id->values[value->profile_id] = value;
-    }
-}
-
-bool tmk_is_weight(const struct tmk_value *value) {
-    return value->kind == TMK_VALUE_INITIALIZER ||
-           (value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant"));
-}
-
-enum tmk_profile_kind tmk_record_kind(const struct tmk_value *value) {
-    if (value->kind == TMK_VALUE_INPUT)
-        return TMK_PROFILE_INPUT;
-    if (tmk_is_weight(value))
-        return TMK_PROFILE_WEIGHT;
-    return value->n_graph_outputs && !value->graph->parent ? TMK_PROFILE_OUTPUT
-                                                           : TMK_PROFILE_ACTIVATION;
-}
-
-void tmk_record_path(const struct tmk_graph *graph, char path[TMK_RECORD_PATH]) {
-    path[0] = '\0';
-    for (; graph->owner; graph = graph->parent) {
-        char label[256], longer[TMK_RECORD_PATH];
-        const char *attr = "";
-        for (uint32_t i = 0; i < graph->owner->n_attrs; i++) {
-            const struct tmk_attr *a = &graph->owner->attrs[i];
-            if (a->kind == TMK_ATTR_GRAPH && a->graphs[0] == graph)
-                attr = a->name;
-        }
-        int n = snprintf(longer, sizeof longer, "%s/%s%s%s",
-                         tmk_node_label(graph->owner, label, sizeof label), attr,
-                         path[0] ? "/" : "", path);
-        if (n > 0 && n < TMK_RECORD_PATH)
-            memcpy(path, longer, (size_t)n + 1);
-    }
-}
-
 static enum tmk_status describe_type(struct tmk_profile *profile, const struct tmk_value *value,
                                      struct tmk_profile_tensor *tensor, struct tmk_diag *diag) {
     tensor->dtype = value->type.dtype;
@@ -234,11 +185,11 @@ static enum tmk_status lay_out_samples(const struct tmk_profile *profile,
     for (uint64_t i = 0; i < n; i++)
         tensor->sample_min[i] = tensor->sample_max[i] = NAN;
     for (size_t i = 0; i < samples->n; i++) {
-        const struct tmk_extent *extent = &samples->extent[i];
+        const struct tmk_minmax *range = &samples->range[i];
         uint64_t at = samples->sample[i] - first;
-        if (at < n && extent->min <= extent->max) {
-            tensor->sample_min[at] = extent->min;
-            tensor->sample_max[at] = extent->max;
+        if (at < n && range->min <= range->max) {
+            tensor->sample_min[at] = range->min;
+            tensor->sample_max[at] = range->max;
         }
     }
     return TMK_OK;
@@ -259,12 +210,12 @@ static enum tmk_status move_account(const struct tmk_profile *profile, struct tm
         tensor->origin = account->dtype;
     }
     if (account->floats)
-        TMK_TRY(tmk_stats_settle(account->floats, diag));
+        TMK_TRY(tmk_stats_finalize(account->floats, diag));
     tensor->stats = account->floats;
     account->floats = NULL;
-    tensor->has_int_stats = tmk_int_stats_takes(account->dtype);
+    tensor->has_int_stats = tmk_int_stats_supports(account->dtype);
     tensor->int_stats = account->ints;
-    tensor->tops = account->tops;
+    tensor->topk = account->topk;
     if (!per_sample || !tensor->stats || tensor->kind == TMK_PROFILE_WEIGHT)
         return TMK_OK;
     return lay_out_samples(profile, &account->samples, tensor, diag);
@@ -292,17 +243,17 @@ static enum tmk_status record(struct tmk_profile *profile, const struct tmk_valu
                               const struct tmk_observed *observed, uint32_t slot,
                               struct tmk_diag *diag) {
     struct tmk_profile_tensor *tensor;
-    char path[TMK_RECORD_PATH];
+    char path[TMK_GRAPH_PATH];
     TMK_TRY(tmk_profile_add_tensor(profile, (uint32_t)value->profile_id, &tensor, diag));
     tensor->fingerprint = value->fingerprint;
     tensor->content = value->content;
     tensor->ordinal = value->ordinal;
     tensor->name = tmk_profile_text(profile, value->name);
-    tmk_record_path(value->graph, path);
+    tmk_graph_path(value->graph, path);
     tensor->path = tmk_profile_text(profile, path);
     if (!tensor->name || !tensor->path)
         return tmk_nomem(diag);
-    tensor->kind = tmk_record_kind(value);
+    tensor->kind = tmk_value_kind_of(value);
     TMK_TRY(describe_type(profile, value, tensor, diag));
     TMK_TRY(describe_ends(profile, value, tensor, diag));
     TMK_TRY(trace_value(tensor, value, &observed->feedback, diag));
@@ -314,22 +265,6 @@ static enum tmk_status record(struct tmk_profile *profile, const struct tmk_valu
         TMK_TRY(describe_rule(profile, observed, &observed->configs[slot - 1], tensor, diag));
     tensor->status = tmk_profile_status_of(tensor);
     return TMK_OK;
-}
-
-enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, struct tmk_graph *graph,
-                               struct tmk_diag *diag) {
-    *by_id = (struct tmk_by_id){0};
-    tmk_graph_each(graph, count_values, by_id);
-    by_id->values = calloc(by_id->n + 1, sizeof(struct tmk_value *));
-    if (!by_id->values)
-        return tmk_nomem(diag);
-    tmk_graph_each(graph, place_values, by_id);
-    return TMK_OK;
-}
-
-void tmk_by_id_finish(struct tmk_by_id *by_id) {
-    free(by_id->values);
-    *by_id = (struct tmk_by_id){0};
 }
 
 enum tmk_status tmk_record_values(struct tmk_profile *profile, struct tmk_graph *original,

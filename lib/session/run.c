@@ -10,10 +10,10 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "data/npz_write.h"
-#include "session/beside.h"
-#include "session/feed.h"
-#include "session/model.h"
+#include "ops/stack.h"
+#include "session/running.h"
 #include "tensor/list.h"
+#include "transform/model.h"
 
 /* One value of all batches so far: the batches' tensors one behind the other. */
 struct gathered {
@@ -28,7 +28,7 @@ struct gathered {
 
 struct gathering {
     struct tmk_graph *graph;
-    struct tmk_beside run;
+    bool slices; /* batches are slices of the data: results are joined along their first axis */
     struct gathered *all;
     size_t n;
 };
@@ -93,9 +93,6 @@ static enum tmk_status append(struct gathered *gathered, const struct tmk_tensor
                               struct tmk_diag *diag) {
     char was[256], is[256];
     struct tmk_shape shape = tensor->shape;
-    if (tensor->kind != TMK_TYPE_TENSOR)
-        return tmk_fail(diag, TMK_TYPE, "'%s' is %s, which is no array to be written",
-                        gathered->name, tmk_tensor_what(tensor));
     join = join && shape.rank > 0;
     if (gathered->batches) {
         if (join)
@@ -130,15 +127,34 @@ static enum tmk_status append(struct gathered *gathered, const struct tmk_tensor
     return TMK_OK;
 }
 
-static enum tmk_status gather(void *context, struct tmk_worker *const *workers, const void *seen,
-                              struct tmk_diag *diag) {
-    struct gathering *g = context;
-    (void)seen;
+/* A record is a copy of each value. */
+static enum tmk_status copy_values(void *context, const struct tmk_ran *ran, void *record,
+                                   struct tmk_diag *diag) {
+    const struct gathering *g = context;
+    struct tmk_tensor *copies = record;
     for (size_t i = 0; i < g->n; i++) {
-        struct tmk_tensor tensor = tmk_worker_value(workers[0], g->all[i].value);
-        TMK_TRY(append(&g->all[i], &tensor, g->run.slices, diag));
+        const struct tmk_tensor tensor = tmk_worker_value(ran->workers[0], g->all[i].value);
+        if (tensor.kind != TMK_TYPE_TENSOR)
+            return tmk_fail(diag, TMK_TYPE, "'%s' is %s, which is no array to be written",
+                            g->all[i].name, tmk_tensor_what(&tensor));
+        TMK_TRY(tmk_tensor_keep(&copies[i], &tensor, diag));
     }
     return TMK_OK;
+}
+
+static enum tmk_status gather(void *context, const void *record, struct tmk_diag *diag) {
+    struct gathering *g = context;
+    const struct tmk_tensor *copies = record;
+    for (size_t i = 0; i < g->n; i++)
+        TMK_TRY(append(&g->all[i], &copies[i], g->slices, diag));
+    return TMK_OK;
+}
+
+static void drop_copies(void *context, void *record) {
+    const struct gathering *g = context;
+    struct tmk_tensor *copies = record;
+    for (size_t i = 0; i < g->n; i++)
+        tmk_tensor_finish(&copies[i]);
 }
 
 static enum tmk_status write_all(const struct gathering *g, const char *path,
@@ -146,7 +162,7 @@ static enum tmk_status write_all(const struct gathering *g, const char *path,
     struct tmk_tensor *tensors = calloc(g->n + 1, sizeof *tensors);
     struct tmk_npz_entry *entries = calloc(g->n + 1, sizeof *entries);
     enum tmk_status status = tensors && entries ? TMK_OK : tmk_nomem(diag);
-    const bool join = g->run.slices;
+    const bool join = g->slices;
     for (size_t i = 0; status == TMK_OK && i < g->n; i++) {
         struct tmk_shape shape = g->all[i].shape;
         if (!join || !shape.rank) { /* a new first axis counts the batches */
@@ -169,21 +185,36 @@ static enum tmk_status write_all(const struct gathering *g, const char *path,
     return status;
 }
 
+static enum tmk_status run_all(struct gathering *g, struct tmk_running *run,
+                               struct tmk_diag *diag) {
+    const struct tmk_sink sink = {.record = copy_values,
+                                  .record_bytes = g->n * sizeof(struct tmk_tensor),
+                                  .merge = gather,
+                                  .drop = drop_copies,
+                                  .context = g};
+    tmk_graph_number(g->graph);
+    TMK_TRY(tmk_running_open(run, g->graph, diag));
+    g->slices = tmk_feed_plan(run->feed).slices;
+    return tmk_running_execute(run, &g->graph, 1, &sink, diag);
+}
+
 enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_options *options,
                               const char *const *patterns, size_t n_patterns, const char *path,
                               struct tmk_diag *diag) {
-    struct gathering g = {
-        .run = {
-            .path = model->path, .lanes = &g.graph, .n_lanes = 1, .merge = gather, .context = &g}};
+    struct gathering g = {0};
+    struct tmk_run_options mine = *options;
+    struct tmk_running run = {.options = &mine, .path = model->path};
+    mine.data.batch = options->data.batch ? options->data.batch : 1;
     enum tmk_status status = tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path);
     if (status == TMK_OK)
         status = tmk_graph_clone(model->graph, &g.graph, diag);
     if (status == TMK_OK)
         status = choose(&g, patterns, n_patterns, diag);
     if (status == TMK_OK)
-        status = tmk_beside_run(&g.run, options, diag);
+        status = run_all(&g, &run, diag);
     if (status == TMK_OK)
         status = write_all(&g, path, diag);
+    tmk_running_finish(&run);
     for (size_t i = 0; i < g.n; i++)
         free(g.all[i].bytes);
     free(g.all);

@@ -9,9 +9,10 @@
 
 #include "base/diag.h"
 #include "base/ptrmap.h"
+#include "dist/team.h"
 #include "exec/derive.h"
+#include "feed/batching.h"
 #include "pass/instrument.h"
-#include "session/batching.h"
 #include "session/record.h"
 
 double tmk_running_now(void) {
@@ -20,15 +21,17 @@ double tmk_running_now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-uint32_t tmk_running_processors(void) {
+uint32_t tmk_running_threads(const struct tmk_run_limits *limits) {
     cpu_set_t set;
+    if (limits->threads)
+        return limits->threads;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return n > 0 ? (uint32_t)n : 1;
 }
 
 void tmk_running_finish(struct tmk_running *run) {
     tmk_exec_result_finish(&run->result);
-    tmk_session_feed_close(&run->feed);
+    tmk_feed_close(&run->feed);
     tmk_graph_destroy(&run->graph);
     tmk_graph_destroy(&run->original);
     free(run->observers);
@@ -83,12 +86,12 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
             .level = kind == TMK_OBSERVER_HISTOGRAM ? TMK_STATS_HISTOGRAM
                      : kind == TMK_OBSERVER_MINMAX  ? TMK_STATS_MINMAX
                                                     : TMK_STATS_RANGE,
-            .guard = kind == TMK_OBSERVER_GUARD || run->options->fail_on_nan,
+            .guard = kind == TMK_OBSERVER_GUARD || run->options->statistics.fail_on_nan,
             .print = kind == TMK_OBSERVER_PRINT,
-            .see = run->options->see != NULL,
+            .see = run->options->observe.call != NULL,
             .id = (uint32_t)observer->profile_id,
-            .per_sample = run->options->per_sample,
-            .tops = true,
+            .per_sample = run->options->statistics.per_sample,
+            .topk = true,
             .exclude = run->excluded.bits,
             .n_exclude = weight ? 0 : run->excluded.n,
             .label = run->labels[i]};
@@ -96,53 +99,100 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
     return tmk_derive_rules(run->graph, run->observers, run->slots, run->n_slots, diag);
 }
 
+/* ---- what a run reports and asks ---- */
+
 static void progress(void *context, uint64_t samples_done) {
     const struct tmk_running *run = context;
-    run->options->progress(run->options->context, run->done + samples_done, run->to_run);
+    const struct tmk_run_events *events = &run->options->events;
+    struct tmk_team *team = run->options->team;
+    uint64_t done = run->done + samples_done;
+    if (team) /* of all ranks; which batches those were does not matter */
+        done = tmk_feed_share(run->feed, 0, tmk_feed_begin(run->feed, tmk_team_done(team)));
+    events->progress(events->context, done, run->to_run);
 }
 
 static void fewer_threads(void *context, uint32_t missing, uint32_t wanted, int why) {
-    const struct tmk_run_options *options = ((const struct tmk_running *)context)->options;
-    options->fewer_threads(options->context, TMK_THREADS_RUN, missing, wanted, strerror(why));
+    const struct tmk_notices *notices = &((const struct tmk_running *)context)->options->notices;
+    notices->fewer_threads(notices->context, TMK_THREADS_RUN, missing, wanted, strerror(why));
 }
 
-struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run, bool observe) {
+static enum tmk_status decide(void *context, bool *pause, struct tmk_diag *diag) {
+    const struct tmk_run_events *events = &((const struct tmk_running *)context)->options->events;
+    (void)pause;
+    if (events->stop && events->stop(events->context))
+        return tmk_fail(diag, TMK_INTERRUPTED, "stopped before the end, and nothing is written");
+    return TMK_OK;
+}
+
+struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
     const struct tmk_run_options *options = run->options;
+    const bool shows = options->events.progress && tmk_team_rank(options->team) == 0;
     return (struct tmk_exec_options){
         .threads = run->report.threads,
-        .observe = observe,
-        .slots = run->slots,
-        .n_slots = run->n_slots,
-        .groups = tmk_session_feed_strata(run->feed),
-        .print = {options->print, options->context, options->see, options->see_context},
-        .progress = options->progress ? progress : NULL,
+        .observe = {.slots = run->slots,
+                    .n_slots = run->n_slots,
+                    .groups = tmk_feed_strata(run->feed),
+                    .print = {options->events.print, options->events.context, options->observe.call,
+                              options->observe.context}},
+        .control = {decide, run},
+        .progress = shows ? progress : NULL,
         .progress_context = run,
-        .fewer_threads = options->fewer_threads ? fewer_threads : NULL,
+        .fewer_threads = options->notices.fewer_threads ? fewer_threads : NULL,
         .fewer_context = run,
-        .max_iterations = options->max_iterations,
+        .max_iterations = options->limits.iterations,
         .timing = run->timing,
-        .feedback = tmk_session_feed_loops(run->feed)};
+        .feedback = tmk_feed_recurrence(run->feed)};
+}
+
+/* ---- from graphs to a result ---- */
+
+enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_model *model,
+                                  const struct tmk_observe *observe, struct tmk_diag *diag) {
+    run->path = model->path;
+    TMK_TRY(tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path));
+    if (observe && !observe->kind)
+        TMK_TRY(tmk_original_watched(model, &run->original, &run->watched, diag));
+    else
+        TMK_TRY(tmk_original(model, observe ? &run->original : &run->graph, diag));
+    if (observe)
+        TMK_TRY(tmk_in(diag, tmk_instrumented(run->original, observe, &run->graph, NULL, diag),
+                       "%s", model->path));
+    tmk_graph_number(run->graph);
+    return configure_slots(run, diag);
 }
 
 struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
-                                             const struct tmk_model *model) {
-    return (struct tmk_memory_request){.path = model->path,
-                                       .graph = run->graph,
+                                             const struct tmk_graph *graph) {
+    return (struct tmk_memory_request){.path = run->path,
+                                       .graph = graph,
                                        .options = run->options,
                                        .slots = run->slots,
                                        .n_slots = run->n_slots,
-                                       .threads = run->report.threads};
+                                       .threads = tmk_running_threads(&run->options->limits)};
 }
 
-static enum tmk_status keep_memory_limit(struct tmk_running *run, const struct tmk_model *model,
+static enum tmk_status keep_memory_limit(struct tmk_running *run, const struct tmk_graph *graph,
                                          struct tmk_diag *diag) {
-    const struct tmk_memory_request request = tmk_running_memory(run, model);
+    const struct tmk_memory_request request = tmk_running_memory(run, graph);
     struct tmk_memory_plan plan;
     TMK_TRY(tmk_memory_planned(&request, &plan, diag));
     run->limited = *run->options;
-    run->limited.batch = (uint32_t)plan.batch;
+    run->limited.data.batch = (uint32_t)plan.batch;
     run->options = &run->limited;
     run->report.threads = plan.threads;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_running_open(struct tmk_running *run, const struct tmk_graph *graph,
+                                 struct tmk_diag *diag) {
+    const uint32_t threads = tmk_running_threads(&run->options->limits);
+    run->report.threads = threads;
+    if (run->options->limits.memory)
+        TMK_TRY(keep_memory_limit(run, graph, diag));
+    TMK_TRY(tmk_feed_open_batched(graph, &run->options->data, threads, &run->options->notices,
+                                  &run->feed, NULL, diag));
+    run->to_run = tmk_feed_plan(run->feed).run;
+    run->report.threads = tmk_feed_workers(run->feed, run->report.threads);
     return TMK_OK;
 }
 
@@ -155,28 +205,16 @@ void tmk_running_note(struct tmk_running *run, double seconds) {
     run->report.arena_bytes = result->figures.arena_bytes + result->figures.scratch_bytes;
 }
 
-enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_model *model,
-                                  const struct tmk_observe *observe, struct tmk_diag *diag) {
-    TMK_TRY(tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path));
-    if (observe && !observe->kind)
-        TMK_TRY(tmk_original_watched(model, &run->original, &run->watched, diag));
-    else
-        TMK_TRY(tmk_original(model, observe ? &run->original : &run->graph, diag));
-    if (observe)
-        TMK_TRY(tmk_in(diag, tmk_instrumented(run->original, observe, &run->graph, NULL, diag),
-                       "%s", model->path));
-    run->report.threads = run->options->threads ? run->options->threads : tmk_running_processors();
-    tmk_graph_number(run->graph);
-    return configure_slots(run, diag);
-}
-
-enum tmk_status tmk_running_prepare(struct tmk_running *run, const struct tmk_model *model,
-                                    const struct tmk_observe *observe, struct tmk_diag *diag) {
-    TMK_TRY(tmk_running_graph(run, model, observe, diag));
-    if (run->options->memory_limit)
-        TMK_TRY(keep_memory_limit(run, model, diag));
-    TMK_TRY(tmk_session_feed_open_batched(run->graph, run->options, &run->feed, NULL, diag));
-    run->to_run = tmk_session_feed_plan(run->feed).run;
-    run->report.threads = tmk_session_feed_workers(run->feed, run->report.threads);
-    return TMK_OK;
+enum tmk_status tmk_running_execute(struct tmk_running *run, struct tmk_graph *const *graphs,
+                                    uint32_t n_graphs, const struct tmk_sink *sink,
+                                    struct tmk_diag *diag) {
+    const struct tmk_batch_source source = tmk_feed_batch_source(run->feed);
+    struct tmk_exec_options options = tmk_running_exec_options(run);
+    const double begin = tmk_running_now();
+    if (sink)
+        options.sink = *sink;
+    enum tmk_status status = tmk_exec_run(graphs, n_graphs, &source, &options, &run->result, diag);
+    if (status == TMK_OK)
+        tmk_running_note(run, tmk_running_now() - begin);
+    return run->path ? tmk_in(diag, status, "%s", run->path) : status;
 }

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model that runs over data: its graph with observers, what they do, and the data. */
+/* What every command that runs a model has in common: graphs, data, limits, workers. */
 #ifndef TMK_SESSION_RUNNING_H
 #define TMK_SESSION_RUNNING_H
 
-#include "exec/run.h"
-#include "session/exclude.h"
-#include "session/feed.h"
-#include "session/limits.h"
-#include "session/model.h"
+#include <tidemark/session.h>
 
-/* Zero-initialised but for options, and for timing where it is wanted. */
+#include "exec/run.h"
+#include "feed/feed.h"
+#include "session/exclude.h"
+#include "session/limits.h"
+#include "transform/model.h"
+
+/* Zero-initialised but for options, path, and timing where it is wanted. */
 struct tmk_running {
     const struct tmk_run_options *options;
+    const char *path;                   /* of the model, for errors */
     struct tmk_run_options limited;     /* what options points at, where memory is limited */
     uint64_t done, to_run;              /* samples before this run, and in all; the latter 0: not
                                            known */
     struct tmk_graph *original, *graph; /* without and with observers */
-    struct tmk_session_feed *feed;
+    struct tmk_feed *feed;
     struct tmk_observer *observers;
     struct tmk_slot_config *slots;
     char (*labels)[300];
@@ -33,21 +36,26 @@ TMK_NODISCARD enum tmk_status tmk_running_graph(struct tmk_running *run,
                                                 const struct tmk_model *model,
                                                 const struct tmk_observe *observe,
                                                 struct tmk_diag *diag);
-/* That, and the data, opened. */
-TMK_NODISCARD enum tmk_status tmk_running_prepare(struct tmk_running *run,
-                                                  const struct tmk_model *model,
-                                                  const struct tmk_observe *observe,
-                                                  struct tmk_diag *diag);
-/* Of what is prepared; `run` must outlive what they are given to. */
-struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run, bool observe);
+/* Opens the data for `graph` (run->graph, or the first of others with the same inputs, numbered),
+ * and chooses the number of workers and the batch within the limits. `graph` must outlive *run. */
+TMK_NODISCARD enum tmk_status
+tmk_running_open(struct tmk_running *run, const struct tmk_graph *graph, struct tmk_diag *diag);
+/* Of what is open; `run` must outlive what they are given to. The control stops the run where
+ * options->events.stop says so. */
+struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run);
 struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
-                                             const struct tmk_model *model);
+                                             const struct tmk_graph *graph);
+/* Runs graphs over all of the data, and notes that in result and report. */
+TMK_NODISCARD enum tmk_status tmk_running_execute(struct tmk_running *run,
+                                                  struct tmk_graph *const *graphs,
+                                                  uint32_t n_graphs, const struct tmk_sink *sink,
+                                                  struct tmk_diag *diag);
 /* Adds what ran, and took so many seconds, to the report. */
 void tmk_running_note(struct tmk_running *run, double seconds);
 void tmk_running_finish(struct tmk_running *run);
 
-/* Those that this process may use. */
-uint32_t tmk_running_processors(void);
+/* As many as asked for, or as there are processors that this process may use. */
+uint32_t tmk_running_threads(const struct tmk_run_limits *limits);
 /* Seconds, of a clock that never goes back. */
 double tmk_running_now(void);
 

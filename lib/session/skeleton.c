@@ -24,7 +24,7 @@ static void finish(struct weights *w) {
 }
 
 static bool is_counted(enum tmk_dtype dtype) {
-    return dtype == TMK_FLOAT32 || tmk_int_stats_takes(dtype);
+    return dtype == TMK_FLOAT32 || tmk_int_stats_supports(dtype);
 }
 
 /* As a run does: an initializer is there once, whatever runs. */

@@ -9,9 +9,8 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "exec/worker.h"
 #include "model/onnx.h"
-#include "session/model.h"
+#include "session/running.h"
 #include "tensor/list.h"
 
 enum { MOST_TENSORS = 4096 };
@@ -158,13 +157,18 @@ static void compare(const struct tmk_tensor *got, const struct tmk_tensor *want,
 
 /* ---- one set ---- */
 
+struct test_set {
+    char *path;
+    struct files wanted; /* from loading to comparing */
+};
+
 struct verifying {
     struct tmk_graph *graph;
-    struct tmk_worker *worker;
     const struct tmk_verify_options *options;
     void (*tell)(void *context, const struct tmk_verdict *verdict);
     void *context;
-    uint32_t failed;
+    struct test_set *sets;
+    uint32_t n, loaded, failed;
 };
 
 static int32_t input_named(const struct tmk_graph *graph, const char *name) {
@@ -192,7 +196,7 @@ static enum tmk_status arrange_inputs(const struct tmk_graph *graph, const struc
     for (uint32_t i = 0; i < files->n; i++) {
         int32_t input = by_name ? input_named(graph, files->names[i]) : (int32_t)i;
         if ((uint32_t)input < graph->n_inputs)
-            inputs[input] = files->tensors[i];
+            tmk_tensor_share(&inputs[input], &files->tensors[i]);
     }
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         if (!inputs[i].data && inputs[i].kind == TMK_TYPE_TENSOR)
@@ -201,45 +205,75 @@ static enum tmk_status arrange_inputs(const struct tmk_graph *graph, const struc
     return TMK_OK;
 }
 
-static enum tmk_status run_set(struct verifying *v, const char *directory,
-                               const struct tmk_tensor *inputs, const struct files *wanted,
-                               struct tmk_diag *diag) {
-    struct tmk_plan *plan = NULL;
-    TMK_TRY(tmk_plan_create(v->graph, inputs, NULL, &plan, diag));
-    enum tmk_status status = tmk_worker_run(v->worker, plan, inputs, NULL, diag);
-    for (uint32_t i = 0; status == TMK_OK && i < wanted->n && i < v->graph->n_outputs; i++) {
-        struct tmk_verdict verdict = {.set = directory, .output = v->graph->outputs[i]->name};
-        struct tmk_tensor got = tmk_worker_value(v->worker, v->graph->outputs[i]);
-        compare(&got, &wanted->tensors[i], v->options, &verdict);
-        v->failed += !verdict.ok;
-        if (v->tell)
-            v->tell(v->context, &verdict);
-    }
-    tmk_worker_forget(v->worker);
-    tmk_plan_destroy(&plan);
+static enum tmk_status load_set(const struct tmk_graph *graph, struct test_set *set,
+                                struct tmk_batch *out, struct tmk_diag *diag) {
+    struct files given = {0};
+    enum tmk_status status =
+        load_files(set->path, "input", graph->inputs, graph->n_inputs, &given, diag);
+    if (status == TMK_OK)
+        status =
+            load_files(set->path, "output", graph->outputs, graph->n_outputs, &set->wanted, diag);
+    if (status == TMK_OK && !set->wanted.n)
+        status = tmk_fail(diag, TMK_NOTFOUND, "%s: has no output_0.pb to compare with", set->path);
+    if (status == TMK_OK)
+        status = tmk_in(diag, arrange_inputs(graph, &given, out->inputs, diag), "%s", set->path);
+    finish_files(&given);
     return status;
 }
 
-static enum tmk_status verify_set(struct verifying *v, const char *directory,
-                                  struct tmk_diag *diag) {
-    struct files given = {0}, wanted = {0};
-    struct tmk_tensor *inputs = calloc(v->graph->n_inputs + 1u, sizeof *inputs);
-    enum tmk_status status = inputs ? TMK_OK : tmk_nomem(diag);
+/* A batch is a set. */
+static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
+                            struct tmk_diag *diag) {
+    struct verifying *v = context;
+    *more = v->loaded < v->n;
+    if (!*more)
+        return TMK_OK;
+    struct test_set *set = &v->sets[v->loaded];
+    struct tmk_batch batch = {.sample = v->loaded++,
+                              .samples = 1,
+                              .inputs = calloc(v->graph->n_inputs + 1u, sizeof *batch.inputs),
+                              .n_inputs = v->graph->n_inputs,
+                              .label = set->path};
+    enum tmk_status status = batch.inputs ? load_set(v->graph, set, &batch, diag) : tmk_nomem(diag);
     if (status == TMK_OK)
-        status = load_files(directory, "input", v->graph->inputs, v->graph->n_inputs, &given, diag);
-    if (status == TMK_OK)
-        status =
-            load_files(directory, "output", v->graph->outputs, v->graph->n_outputs, &wanted, diag);
-    if (status == TMK_OK && !wanted.n)
-        status = tmk_fail(diag, TMK_NOTFOUND, "%s: has no output_0.pb to compare with", directory);
-    if (status == TMK_OK)
-        status = tmk_in(diag, arrange_inputs(v->graph, &given, inputs, diag), "%s", directory);
-    if (status == TMK_OK)
-        status = tmk_in(diag, run_set(v, directory, inputs, &wanted, diag), "%s", directory);
-    finish_files(&given);
-    finish_files(&wanted);
-    free(inputs);
+        *out = batch;
+    else
+        tmk_batch_finish(&batch);
     return status;
+}
+
+/* The record of a set: one verdict an output that has a file. */
+struct verdicts {
+    uint32_t n;
+    struct tmk_verdict all[];
+};
+
+static enum tmk_status compare_set(void *context, const struct tmk_ran *ran, void *record,
+                                   struct tmk_diag *diag) {
+    const struct verifying *v = context;
+    struct test_set *set = &v->sets[ran->batch->sample];
+    struct verdicts *verdicts = record;
+    (void)diag;
+    for (uint32_t i = 0; i < set->wanted.n && i < v->graph->n_outputs; i++) {
+        struct tmk_verdict *verdict = &verdicts->all[verdicts->n++];
+        const struct tmk_tensor got = tmk_worker_value(ran->workers[0], v->graph->outputs[i]);
+        *verdict = (struct tmk_verdict){.set = set->path, .output = v->graph->outputs[i]->name};
+        compare(&got, &set->wanted.tensors[i], v->options, verdict);
+    }
+    finish_files(&set->wanted);
+    return TMK_OK;
+}
+
+static enum tmk_status tell_verdicts(void *context, const void *record, struct tmk_diag *diag) {
+    struct verifying *v = context;
+    const struct verdicts *verdicts = record;
+    (void)diag;
+    for (uint32_t i = 0; i < verdicts->n; i++) {
+        v->failed += !verdicts->all[i].ok;
+        if (v->tell)
+            v->tell(v->context, &verdicts->all[i]);
+    }
+    return TMK_OK;
 }
 
 /* ---- a folder: a set itself, or a folder of sets ---- */
@@ -248,22 +282,40 @@ static int is_set(const struct dirent *entry) {
     return strncmp(entry->d_name, "test_data_set_", 14) == 0;
 }
 
-static enum tmk_status verify_folder(struct verifying *v, const char *directory,
-                                     struct tmk_diag *diag) {
+static enum tmk_status list_sets(struct verifying *v, const char *directory,
+                                 struct tmk_diag *diag) {
     struct dirent **entries = NULL;
     int n = scandir(directory, &entries, is_set, versionsort);
     if (n < 0)
         return tmk_cannot_read(diag, directory);
-    enum tmk_status status = n ? TMK_OK : verify_set(v, directory, diag);
+    v->sets = calloc((size_t)n + 1, sizeof *v->sets);
+    v->n = v->sets ? (uint32_t)(n ? n : 1) : 0;
+    bool ok = v->sets != NULL;
+    if (ok && !n)
+        ok = (v->sets[0].path = strdup(directory)) != NULL;
     for (int i = 0; i < n; i++) {
-        char path[4096];
-        int len = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
-        if (status == TMK_OK && len > 0 && (size_t)len < sizeof path)
-            status = verify_set(v, path, diag);
+        ok = ok && asprintf(&v->sets[i].path, "%s/%s", directory, entries[i]->d_name) >= 0;
         free(entries[i]);
     }
     free(entries);
-    return status;
+    return ok ? TMK_OK : tmk_nomem(diag);
+}
+
+static enum tmk_status run_sets(struct verifying *v, struct tmk_diag *diag) {
+    const uint32_t threads = tmk_running_threads(&v->options->limits);
+    const struct tmk_batch_source source = {next, v};
+    const struct tmk_exec_options options = {
+        .threads = threads < v->n ? threads : v->n,
+        .sink = {.record = compare_set,
+                 .record_bytes =
+                     sizeof(struct verdicts) + v->graph->n_outputs * sizeof(struct tmk_verdict),
+                 .merge = tell_verdicts,
+                 .context = v},
+        .max_iterations = v->options->limits.iterations};
+    struct tmk_exec_result result;
+    TMK_TRY(tmk_exec_run(&v->graph, 1, &source, &options, &result, diag));
+    tmk_exec_result_finish(&result);
+    return TMK_OK;
 }
 
 enum tmk_status tmk_model_verify(struct tmk_model *model, const char *directory,
@@ -271,19 +323,20 @@ enum tmk_status tmk_model_verify(struct tmk_model *model, const char *directory,
                                  void (*tell)(void *context, const struct tmk_verdict *verdict),
                                  void *context, uint32_t *failed, struct tmk_diag *diag) {
     struct verifying v = {.options = options, .tell = tell, .context = context};
-    tmk_kernel_enter_thread();
     enum tmk_status status = tmk_graph_clone(model->graph, &v.graph, diag);
+    if (status == TMK_OK)
+        status = list_sets(&v, directory, diag);
     if (status == TMK_OK) {
         tmk_graph_number(v.graph);
-        status = tmk_worker_create(&v.worker, diag);
-    }
-    if (status == TMK_OK) {
-        tmk_worker_limit(v.worker, options->max_iterations);
-        status = verify_folder(&v, directory, diag);
+        status = run_sets(&v, diag);
     }
     if (status == TMK_OK)
         *failed = v.failed;
-    tmk_worker_destroy(&v.worker);
+    for (uint32_t i = 0; i < v.n; i++) {
+        finish_files(&v.sets[i].wanted);
+        free(v.sets[i].path);
+    }
+    free(v.sets);
     tmk_graph_destroy(&v.graph);
     return status;
 }

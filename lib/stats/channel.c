@@ -42,7 +42,7 @@ enum tmk_status tmk_channels_join(struct tmk_channels *channels, uint64_t seen,
     return TMK_OK;
 }
 
-void tmk_channels_widen(struct tmk_channels *channels, size_t channel, int32_t min, int32_t max) {
+void tmk_channels_update(struct tmk_channels *channels, size_t channel, int32_t min, int32_t max) {
     if (min < tmk_key_of_float(channels->min[channel]))
         channels->min[channel] = tmk_float_of_key(min);
     if (max > tmk_key_of_float(channels->max[channel]))
@@ -64,7 +64,7 @@ static void take_columns(struct tmk_channels *channels, struct columns columns,
                    *high = direct ? (void *)(channels->max + first) : NULL;
     int32_t min[WIDTH], max[WIDTH];
     if (direct && columns.all_finite) {
-        columns.kernel->widen_columns(x, rows, stride, width, low, high);
+        columns.kernel->update_columns(x, rows, stride, width, low, high);
         return;
     }
     for (size_t i = 0; i < width; i++) {
@@ -81,12 +81,12 @@ static void take_columns(struct tmk_channels *channels, struct columns columns,
         }
     }
     if (direct) {
-        tmk_widen(low, high, min, max, width);
+        tmk_minmax_merge_keys(low, high, min, max, width);
         return;
     }
     size_t channel = first / inner % channels->count, left = inner - first % inner;
     for (size_t i = 0; i < width; i++) {
-        tmk_channels_widen(channels, channel, min[i], max[i]);
+        tmk_channels_update(channels, channel, min[i], max[i]);
         if (--left == 0) {
             left = inner;
             channel = channel + 1 < channels->count ? channel + 1 : 0;
@@ -104,9 +104,9 @@ static void take_row(struct tmk_channels *channels, struct columns columns, cons
 }
 
 /* Rows of channels * inner elements; several short ones make one wide row. */
-void tmk_channels_take(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
-                       const tmk_loose_bits *x, size_t first, size_t n, size_t inner,
-                       bool all_finite) {
+void tmk_channels_add(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
+                      const tmk_loose_bits *x, size_t first, size_t n, size_t inner,
+                      bool all_finite) {
     const struct columns columns = {kernel, all_finite};
     size_t row = channels->count * inner, begin = first % row;
     if (begin > 0) {
@@ -131,6 +131,6 @@ void tmk_channels_take(struct tmk_channels *channels, const struct tmk_stats_ker
 
 void tmk_channels_merge(struct tmk_channels *channels, const struct tmk_channels *other) {
     for (size_t c = 0; c < channels->count; c++)
-        tmk_channels_widen(channels, c, tmk_key_of_float(other->min[c]),
-                           tmk_key_of_float(other->max[c]));
+        tmk_channels_update(channels, c, tmk_key_of_float(other->min[c]),
+                            tmk_key_of_float(other->max[c]));
 }

@@ -88,7 +88,7 @@ struct rows {
     uint16_t *bin;
 };
 
-static void get_facts(struct tmk_reader *in, struct tmk_summary *facts) {
+static void get_facts(struct tmk_byte_reader *in, struct tmk_summary *facts) {
     tmk_get_literal(in, magic, sizeof magic);
     uint64_t level = tmk_get_number(in);
     facts->level = level == TMK_STATS_HISTOGRAM ? TMK_STATS_HISTOGRAM
@@ -117,7 +117,7 @@ static void get_facts(struct tmk_reader *in, struct tmk_summary *facts) {
         facts->first_nonfinite = tmk_get_where(in);
 }
 
-static enum tmk_status get_channels(struct tmk_reader *in, struct tmk_summary *facts,
+static enum tmk_status get_channels(struct tmk_byte_reader *in, struct tmk_summary *facts,
                                     struct rows *rows, struct tmk_diag *diag) {
     uint64_t kind = tmk_get_number(in);
     facts->channel_axis = -1;
@@ -143,8 +143,8 @@ static enum tmk_status get_channels(struct tmk_reader *in, struct tmk_summary *f
     return TMK_OK;
 }
 
-static enum tmk_status get_bins(struct tmk_reader *in, struct tmk_summary *facts, struct rows *rows,
-                                struct tmk_diag *diag) {
+static enum tmk_status get_bins(struct tmk_byte_reader *in, struct tmk_summary *facts,
+                                struct rows *rows, struct tmk_diag *diag) {
     uint64_t used = tmk_get_number(in);
     in->failed |= used > TMK_TABLE || used > (uint64_t)(in->end - in->at) / BIN_BYTES;
     if (in->failed || used == 0)
@@ -178,7 +178,7 @@ static enum tmk_status get_bins(struct tmk_reader *in, struct tmk_summary *facts
 enum tmk_status tmk_stats_decode(const void *bytes, size_t len, struct tmk_stats **out,
                                  struct tmk_diag *diag) {
     const uint8_t *start = bytes;
-    struct tmk_reader in = {start, start + len, false};
+    struct tmk_byte_reader in = {start, start + len, false};
     struct tmk_summary facts = {0};
     struct rows rows = {0};
     get_facts(&in, &facts);

@@ -34,7 +34,7 @@ uint32_t tmk_stats_place_of(const struct tmk_stats *stats, unsigned bin) {
 }
 
 /* False: the sum of squares has left 64 bits. */
-static bool add(struct tmk_wide *to, const struct tmk_wide *more, uint64_t times) {
+static bool add_counts(struct tmk_wide *to, const struct tmk_wide *more, uint64_t times) {
     uint64_t squares;
     to->count += more->count * times;
     to->low += more->low * times;
@@ -50,7 +50,7 @@ void tmk_stats_add_bin(struct tmk_stats *stats, const struct tmk_wide *more) {
         *wide = (struct tmk_wide){.bin = more->bin};
         tmk_stats_note_octave(stats, more->bin);
     }
-    if (!add(wide, more, 1) || stats->n_wide > TMK_NARROW)
+    if (!add_counts(wide, more, 1) || stats->n_wide > TMK_NARROW)
         tmk_stats_coarsen(stats);
 }
 
@@ -80,7 +80,7 @@ bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, si
             wide[--to] = wide[--from];
         else
             wide[--to] = (struct tmk_wide){.bin = more[n].bin};
-        narrow &= add(&wide[to], &more[n], times);
+        narrow &= add_counts(&wide[to], &more[n], times);
         tmk_stats_note_octave(stats, more[n].bin);
     }
     if (!narrow)

@@ -55,8 +55,8 @@ static enum tmk_status add_value(struct tmk_stats *stats, float value, uint64_t 
 
 /* What becomes of `count` elements whose keys are in [least, greatest], a part of the line that the
  * clamp does not cut: true when they stay, else they are added to *low or *high. */
-static bool stays(const struct tmk_stats_shadow *shadow, int32_t least, int32_t greatest,
-                  uint64_t count, uint64_t *low, uint64_t *high) {
+static bool stays_inside(const struct tmk_stats_shadow *shadow, int32_t least, int32_t greatest,
+                         uint64_t count, uint64_t *low, uint64_t *high) {
     if (shadow->low_finite && greatest <= shadow->low)
         *low += count;
     else if (shadow->high_finite && least >= shadow->high)
@@ -79,8 +79,8 @@ static enum tmk_status clamp_bins(struct tmk_stats *dst, const struct tmk_stats 
             int32_t head = (int32_t)((o % 256 * TMK_OCTAVE + i) << 16), last = head + mask;
             int32_t least = o < 256 ? head : -last - 1, greatest = o < 256 ? last : -head - 1;
             if (!octave.count[i] ||
-                !stays(shadow, head == 0 && o < 256 ? 1 : least,
-                       head == 0 && o >= 256 ? -2 : greatest, octave.count[i], low, high))
+                !stays_inside(shadow, head == 0 && o < 256 ? 1 : least,
+                              head == 0 && o >= 256 ? -2 : greatest, octave.count[i], low, high))
                 continue;
             if (!tmk_stats_reserve(dst, 1))
                 return tmk_nomem(diag);
@@ -111,20 +111,20 @@ static enum tmk_status clamp_channels(struct tmk_stats *dst, const struct tmk_st
     for (size_t c = 0; c < channels->count; c++) {
         int32_t min = tmk_key_of_float(channels->min[c]), max = tmk_key_of_float(channels->max[c]);
         if (min <= max)
-            tmk_channels_widen(&dst->channels, c, clamp_key(shadow, min), clamp_key(shadow, max));
+            tmk_channels_update(&dst->channels, c, clamp_key(shadow, min), clamp_key(shadow, max));
     }
     if (infinite->kind == TMK_CHANNELS_KNOWN && infinite->count == channels->count)
         tmk_channels_merge(&dst->channels, infinite);
     return TMK_OK;
 }
 
-static enum tmk_status clamp(struct tmk_stats *dst, const struct tmk_stats *src,
-                             const struct tmk_stats_shadow *shadow, struct tmk_diag *diag) {
+static enum tmk_status clamp_state(struct tmk_stats *dst, const struct tmk_stats *src,
+                                   const struct tmk_stats_shadow *shadow, struct tmk_diag *diag) {
     uint64_t low = 0, high = 0;
     TMK_TRY(clamp_bins(dst, src, shadow, &low, &high, diag));
-    if (stays(shadow, 0, 0, src->zeros, &low, &high))
+    if (stays_inside(shadow, 0, 0, src->zeros, &low, &high))
         dst->zeros = src->zeros;
-    if (stays(shadow, -1, -1, src->negative_zeros, &low, &high))
+    if (stays_inside(shadow, -1, -1, src->negative_zeros, &low, &high))
         dst->negative_zeros = src->negative_zeros;
     if (!tmk_stats_has_bins(src->level) && shadow->clamp.lo == 0)
         low = src->zeros + shadow->negatives;
@@ -160,7 +160,7 @@ enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
     if (x->excluded)
         return tmk_fail(diag, TMK_UNSUPPORTED, "what was excluded cannot be clamped");
     TMK_TRY(tmk_stats_create_with(x->level, x->kernel, &dst, diag));
-    enum tmk_status status = clamp(dst, x, shadow, diag);
+    enum tmk_status status = clamp_state(dst, x, shadow, diag);
     if (status == TMK_OK)
         *out = dst;
     else
@@ -168,7 +168,7 @@ enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
     return status;
 }
 
-static void map(struct tmk_where *at, const struct tmk_stats_operand *operand) {
+static void map_place(struct tmk_where *at, const struct tmk_stats_operand *operand) {
     if (at->sample != TMK_NOWHERE)
         at->index = at->index / operand->elements * operand->stride + operand->offset +
                     at->index % operand->elements;
@@ -181,16 +181,16 @@ void tmk_stats_shadow_concat(struct tmk_stats_shadow *shadow,
         if (operands[i].elements == 0)
             continue;
         struct tmk_places set = tmk_places_set(&operands[i], at);
-        map(&set.min.at, &operands[i]);
-        map(&set.max.at, &operands[i]);
-        map(&set.first_nonfinite, &operands[i]);
+        map_place(&set.min.at, &operands[i]);
+        map_place(&set.max.at, &operands[i]);
+        map_place(&set.first_nonfinite, &operands[i]);
         tmk_shadow_join(shadow, &set);
     }
 }
 
-static enum tmk_status concat(struct tmk_stats *dst, const struct tmk_stats *const *operands,
-                              size_t n, const struct tmk_stats_shadow *shadow,
-                              struct tmk_diag *diag) {
+static enum tmk_status concat_states(struct tmk_stats *dst, const struct tmk_stats *const *operands,
+                                     size_t n, const struct tmk_stats_shadow *shadow,
+                                     struct tmk_diag *diag) {
     for (size_t i = 0; i < n; i++)
         TMK_TRY(tmk_stats_merge(dst, operands[i], diag));
     tmk_channels_finish(&dst->channels);
@@ -209,7 +209,7 @@ enum tmk_status tmk_stats_derive_concat(const struct tmk_stats *const *operands,
     if (n == 0 || !shadow->concat)
         return tmk_fail(diag, TMK_ARGUMENT, "no operands, or not the shadow of a Concat");
     TMK_TRY(tmk_stats_create_with(operands[0]->level, operands[0]->kernel, &dst, diag));
-    enum tmk_status status = concat(dst, operands, n, shadow, diag);
+    enum tmk_status status = concat_states(dst, operands, n, shadow, diag);
     if (status == TMK_OK)
         *out = dst;
     else

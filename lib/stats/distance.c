@@ -42,23 +42,23 @@ static void rows_finish(struct rows *rows) {
 }
 
 /* A bin's part of twice the divergence, in bits. */
-static double part(double p, double q) {
+static double divergence_term(double p, double q) {
     const double m = (p + q) / 2;
     return (p > 0 ? p * log2(p / m) : 0) + (q > 0 ? q * log2(q / m) : 0);
 }
 
-static double divergence(const struct rows *a, const struct rows *b) {
+static double sum_divergence(const struct rows *a, const struct rows *b) {
     double sum = 0;
     for (uint32_t i = 0, k = 0; i < a->n || k < b->n;) {
         const bool take_a = i < a->n && (k >= b->n || a->bin[i] <= b->bin[k]);
         const bool take_b = k < b->n && (i >= a->n || b->bin[k] <= a->bin[i]);
-        sum += part(take_a ? (double)a->count[i] / a->all : 0,
-                    take_b ? (double)b->count[k] / b->all : 0);
+        sum += divergence_term(take_a ? (double)a->count[i] / a->all : 0,
+                               take_b ? (double)b->count[k] / b->all : 0);
         i += take_a;
         k += take_b;
     }
     for (int i = 0; i < 4; i++)
-        sum += part(a->others[i] / a->all, b->others[i] / b->all);
+        sum += divergence_term(a->others[i] / a->all, b->others[i] / b->all);
     return sum / 2;
 }
 
@@ -73,7 +73,7 @@ enum tmk_status tmk_stats_distance(const struct tmk_stats *a, const struct tmk_s
     if (status == TMK_OK)
         status = rows_of(b, &y, diag);
     if (status == TMK_OK)
-        *out = sqrt(fmin(fmax(divergence(&x, &y), 0), 1));
+        *out = sqrt(fmin(fmax(sum_divergence(&x, &y), 0), 1));
     rows_finish(&x);
     rows_finish(&y);
     return status;

@@ -21,7 +21,7 @@ void tmk_exact_add(struct tmk_exact *sum, tmk_u128 value, unsigned shift, bool n
     }
 }
 
-static void negate(struct tmk_exact *x) {
+static void negate_words(struct tmk_exact *x) {
     tmk_u128 carry = 1;
     for (unsigned i = 0; i < TMK_EXACT_WORDS; i++) {
         carry += (uint64_t)~x->word[i];
@@ -39,7 +39,7 @@ struct tmk_exact tmk_exact_scatter(const struct tmk_exact *sum, const struct tmk
     struct tmk_exact x = *sum, out;
     tmk_u128 carry = 0;
     if (is_negative(&x))
-        negate(&x);
+        negate_words(&x);
     for (unsigned i = 0; i < TMK_EXACT_WORDS; i++) {
         carry += (tmk_u128)squares->word[i] * n;
         out.word[i] = (uint64_t)carry;
@@ -51,7 +51,7 @@ struct tmk_exact tmk_exact_scatter(const struct tmk_exact *sum, const struct tmk
     return out;
 }
 
-static bool bit(const struct tmk_exact *x, int i) {
+static bool bit_at(const struct tmk_exact *x, int i) {
     return x->word[i / 64] >> (i % 64) & 1;
 }
 
@@ -59,7 +59,7 @@ double tmk_exact_round(const struct tmk_exact *sum, int unit, enum tmk_rounding 
     struct tmk_exact x = *sum;
     bool negative = is_negative(&x);
     if (negative)
-        negate(&x);
+        negate_words(&x);
     int word = TMK_EXACT_WORDS - 1;
     while (word > 0 && !x.word[word])
         word--;
@@ -71,7 +71,7 @@ double tmk_exact_round(const struct tmk_exact *sum, int unit, enum tmk_rounding 
         mantissa |= x.word[first + 1] << (64 - by);
     /* the bit below the mantissa, and whether there is one below that */
     const int last = lowest > 0 ? lowest - 1 : 0;
-    bool half = lowest > 0 && bit(&x, last);
+    bool half = lowest > 0 && bit_at(&x, last);
     for (int i = 0; i < last / 64; i++)
         below |= x.word[i];
     bool rest = below || (x.word[last / 64] & ((UINT64_C(1) << last % 64) - 1));

@@ -14,7 +14,7 @@ struct run {
     size_t min_at, max_at;
 };
 
-static inline void take(struct run *run, int64_t value, size_t i) {
+static inline void add_value(struct run *run, int64_t value, size_t i) {
     run->zeros += value == 0;
     if (value < run->min || i == 0) {
         run->min = value;
@@ -32,7 +32,7 @@ static inline void take(struct run *run, int64_t value, size_t i) {
         for (size_t i = 0; i < n; i++) {                                                           \
             type value;                                                                            \
             memcpy(&value, data + i * sizeof value, sizeof value);                                 \
-            take(run, (int64_t)value, i);                                                          \
+            add_value(run, (int64_t)value, i);                                                     \
         }                                                                                          \
     }
 DEFINE_RUN(run_i8, int8_t)
@@ -45,7 +45,7 @@ DEFINE_RUN(run_i64, int64_t)
 
 static void run_bool(const char *data, size_t n, struct run *run) {
     for (size_t i = 0; i < n; i++)
-        take(run, data[i] != 0, i);
+        add_value(run, data[i] != 0, i);
 }
 
 static void run_u64(const char *data, size_t n, struct run *run) {
@@ -53,7 +53,7 @@ static void run_u64(const char *data, size_t n, struct run *run) {
         uint64_t value;
         memcpy(&value, data + i * sizeof value, sizeof value);
         run->saturated += value > INT64_MAX;
-        take(run, value > INT64_MAX ? INT64_MAX : (int64_t)value, i);
+        add_value(run, value > INT64_MAX ? INT64_MAX : (int64_t)value, i);
     }
 }
 
@@ -86,7 +86,7 @@ static void (*run_of(enum tmk_dtype dtype))(const char *, size_t, struct run *) 
     }
 }
 
-bool tmk_int_stats_takes(enum tmk_dtype dtype) {
+bool tmk_int_stats_supports(enum tmk_dtype dtype) {
     return run_of(dtype) != NULL;
 }
 
@@ -179,7 +179,7 @@ void tmk_int_stats_encode(const struct tmk_int_stats *stats, struct tmk_text *ou
     tmk_put_where(out, stats->max_at);
 }
 
-static bool balances(const struct tmk_int_stats *s) {
+static bool is_consistent(const struct tmk_int_stats *s) {
     uint64_t accounted;
     if (s->count == 0)
         return s->zeros == 0 && s->saturated == 0;
@@ -192,7 +192,7 @@ static bool balances(const struct tmk_int_stats *s) {
 enum tmk_status tmk_int_stats_decode(const void *bytes, size_t len, struct tmk_int_stats *out,
                                      struct tmk_diag *diag) {
     const uint8_t *start = bytes;
-    struct tmk_reader in = {start, start + len, false};
+    struct tmk_byte_reader in = {start, start + len, false};
     struct tmk_int_stats stats = {0};
     tmk_get_literal(&in, magic, sizeof magic);
     stats.count = tmk_get_number(&in);
@@ -209,7 +209,7 @@ enum tmk_status tmk_int_stats_decode(const void *bytes, size_t len, struct tmk_i
     if (in.failed || in.at != in.end)
         return tmk_fail(diag, TMK_FORMAT, "byte %zu of the statistics: malformed",
                         (size_t)(in.at - start));
-    if (!balances(&stats))
+    if (!is_consistent(&stats))
         return tmk_fail(diag, TMK_FORMAT, "the statistics of integers do not balance");
     *out = stats;
     return TMK_OK;

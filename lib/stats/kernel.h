@@ -28,44 +28,45 @@ static inline uint64_t tmk_pack_unit(uint32_t bin) {
  * smallest as unsigned ones (most negative; smallest magnitude of the only sign present). Only
  * where that is asked is unsigned_min looked for: among finite elements of one sign; else it is 0.
  */
-struct tmk_facts {
+struct tmk_tile_summary {
     int32_t signed_max;
     uint32_t unsigned_max, unsigned_min;
     uint32_t zeros, negative_zeros;
 };
 
-static inline bool tmk_facts_all_finite(const struct tmk_facts *facts) {
-    return facts->signed_max < 0x7f800000 && facts->unsigned_max < 0xff800000u;
+static inline bool tmk_tile_all_finite(const struct tmk_tile_summary *summary) {
+    return summary->signed_max < 0x7f800000 && summary->unsigned_max < 0xff800000u;
 }
 
-/* For facts that are all finite, of at least one element. */
-static inline int32_t tmk_facts_min(const struct tmk_facts *facts) {
-    return tmk_key_of_bits(facts->unsigned_max >> 31 ? facts->unsigned_max : facts->unsigned_min);
+/* For summary that are all finite, of at least one element. */
+static inline int32_t tmk_tile_min(const struct tmk_tile_summary *summary) {
+    return tmk_key_of_bits(summary->unsigned_max >> 31 ? summary->unsigned_max
+                                                       : summary->unsigned_min);
 }
 
-static inline int32_t tmk_facts_max(const struct tmk_facts *facts) {
-    return facts->signed_max >= 0 ? facts->signed_max : tmk_key_of_bits(facts->unsigned_min);
+static inline int32_t tmk_tile_max(const struct tmk_tile_summary *summary) {
+    return summary->signed_max >= 0 ? summary->signed_max : tmk_key_of_bits(summary->unsigned_min);
 }
 
 /* Where elements lie in rows of `width` 8 or 16: extremes to widen, [width]. When the elements are
  * all finite, min[i] and max[i] become those of what they were and of column i; else they stay. */
-struct tmk_lanes {
+struct tmk_columns {
     size_t width;
     tmk_loose_bits *min, *max; /* floats; +inf and -inf: nothing so far */
 };
 
 struct tmk_stats_kernel {
     const char *name;
-    /* Overwrites *facts with those of n > 0 elements, n < 2^32. lanes: NULL, or n is a multiple of
-     * its width. */
-    void (*survey)(const tmk_loose_bits *x, size_t n, const struct tmk_lanes *lanes,
-                   struct tmk_facts *facts);
+    /* Overwrites *summary with those of n > 0 elements, n < 2^32. lanes: NULL, or n is a multiple
+     * of its width. */
+    void (*scan)(const tmk_loose_bits *x, size_t n, const struct tmk_columns *columns,
+                 struct tmk_tile_summary *summary);
     /* The same of n <= TMK_TILE elements, and adds the nonzero ones to table[TMK_TABLE]. `sparse`:
      * many zeros are expected; only speed depends on it. */
-    void (*tile)(const tmk_loose_bits *x, size_t n, bool sparse, const struct tmk_lanes *lanes,
-                 uint64_t *table, struct tmk_facts *facts);
-    /* Adds to the table n <= TMK_TILE elements, of which `facts` tells the zeros. */
-    void (*scatter)(const tmk_loose_bits *x, size_t n, const struct tmk_facts *facts,
+    void (*tile)(const tmk_loose_bits *x, size_t n, bool sparse, const struct tmk_columns *columns,
+                 uint64_t *table, struct tmk_tile_summary *summary);
+    /* Adds to the table n <= TMK_TILE elements, of which `summary` tells the zeros. */
+    void (*scatter)(const tmk_loose_bits *x, size_t n, const struct tmk_tile_summary *summary,
                     uint64_t *table);
     /* Elements with the sign bit; n < 2^32. */
     uint32_t (*signs)(const tmk_loose_bits *x, size_t n);
@@ -78,18 +79,18 @@ struct tmk_stats_kernel {
     void (*finite_columns)(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
                            int32_t *min, int32_t *max);
     /* The same once more, of width <= TMK_COLUMNS, on floats: +inf and -inf are nothing so far. */
-    void (*widen_columns)(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
-                          tmk_loose_bits *min, tmk_loose_bits *max);
+    void (*update_columns)(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
+                           tmk_loose_bits *min, tmk_loose_bits *max);
 };
 
 /* 12 % zeros: beyond it, packing costs less than the collisions of zeros in one table entry. */
-static inline bool tmk_facts_sparse(const struct tmk_facts *facts, size_t n) {
-    return ((size_t)facts->zeros + facts->negative_zeros) * 100 > 12 * n;
+static inline bool tmk_tile_sparse(const struct tmk_tile_summary *summary, size_t n) {
+    return ((size_t)summary->zeros + summary->negative_zeros) * 100 > 12 * n;
 }
 
 /* Widens floats by keys, one to one. */
-static inline void tmk_widen(tmk_loose_bits *min, tmk_loose_bits *max, const int32_t *low,
-                             const int32_t *high, size_t n) {
+static inline void tmk_minmax_merge_keys(tmk_loose_bits *min, tmk_loose_bits *max,
+                                         const int32_t *low, const int32_t *high, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int32_t a = tmk_key_of_bits(min[i]), b = tmk_key_of_bits(max[i]);
         min[i] = tmk_bits_of_key(low[i] < a ? low[i] : a);

@@ -16,16 +16,16 @@
 #define ORDERS64(m) ORDERS16(m), ORDERS16((m) + 16), ORDERS16((m) + 32), ORDERS16((m) + 48)
 static const uint64_t orders[256] = {ORDERS64(0), ORDERS64(64), ORDERS64(128), ORDERS64(192)};
 
-struct gauge {
+struct minmax {
     __m256i signed_max[2], unsigned_max[2], zeros;
 };
 
-TARGET static inline void gauge_start(struct gauge *g) {
+TARGET static inline void minmax_init(struct minmax *g) {
     g->signed_max[0] = g->signed_max[1] = _mm256_set1_epi32(INT32_MIN);
     g->unsigned_max[0] = g->unsigned_max[1] = g->zeros = _mm256_setzero_si256();
 }
 
-TARGET static inline void take_half(struct gauge *g, int half, const tmk_loose_bits *x) {
+TARGET static inline void minmax_add_half(struct minmax *g, int half, const tmk_loose_bits *x) {
     __m256i v = _mm256_loadu_si256((const __m256i *)x);
     __m256i zero = _mm256_cmpeq_epi32(_mm256_add_epi32(v, v), _mm256_setzero_si256());
     g->signed_max[half] = _mm256_max_epi32(g->signed_max[half], v);
@@ -33,9 +33,9 @@ TARGET static inline void take_half(struct gauge *g, int half, const tmk_loose_b
     g->zeros = _mm256_sub_epi32(g->zeros, zero);
 }
 
-TARGET static inline void gauge_take(struct gauge *g, const tmk_loose_bits *x) {
-    take_half(g, 0, x);
-    take_half(g, 1, x + 8);
+TARGET static inline void minmax_add(struct minmax *g, const tmk_loose_bits *x) {
+    minmax_add_half(g, 0, x);
+    minmax_add_half(g, 1, x + 8);
 }
 
 /* All ones in the first n lanes. */
@@ -44,10 +44,10 @@ TARGET static inline __m256i first_lanes(size_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), number);
 }
 
-TARGET static inline void gauge_take_some(struct gauge *g, const tmk_loose_bits *x, size_t n) {
+TARGET static inline void minmax_add_some(struct minmax *g, const tmk_loose_bits *x, size_t n) {
     int half = 0;
     if (n >= 8) {
-        take_half(g, half++, x);
+        minmax_add_half(g, half++, x);
         x += 8;
         n -= 8;
     }
@@ -61,7 +61,7 @@ TARGET static inline void gauge_take_some(struct gauge *g, const tmk_loose_bits 
     g->zeros = _mm256_sub_epi32(g->zeros, _mm256_and_si256(zero, some));
 }
 
-TARGET static inline void gauge_whole(const struct gauge *g, struct tmk_facts *facts) {
+TARGET static inline void minmax_reduce(const struct minmax *g, struct tmk_tile_summary *summary) {
     __m256i s = _mm256_max_epi32(g->signed_max[0], g->signed_max[1]);
     __m256i u = _mm256_max_epu32(g->unsigned_max[0], g->unsigned_max[1]);
     __m128i a = _mm_max_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
@@ -71,20 +71,21 @@ TARGET static inline void gauge_whole(const struct gauge *g, struct tmk_facts *f
     a = _mm_max_epi32(a, _mm_shuffle_epi32(a, 0x4e));
     b = _mm_max_epu32(b, _mm_shuffle_epi32(b, 0x4e));
     z = _mm_add_epi32(z, _mm_shuffle_epi32(z, 0x4e));
-    facts->signed_max = _mm_cvtsi128_si32(_mm_max_epi32(a, _mm_shuffle_epi32(a, 0xb1)));
-    facts->unsigned_max = (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(b, _mm_shuffle_epi32(b, 0xb1)));
-    facts->zeros = (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(z, _mm_shuffle_epi32(z, 0xb1)));
+    summary->signed_max = _mm_cvtsi128_si32(_mm_max_epi32(a, _mm_shuffle_epi32(a, 0xb1)));
+    summary->unsigned_max =
+        (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(b, _mm_shuffle_epi32(b, 0xb1)));
+    summary->zeros = (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(z, _mm_shuffle_epi32(z, 0xb1)));
 }
 
-TARGET static inline void gauge_columns(const struct gauge *g, int32_t *signed_max,
-                                        uint32_t *unsigned_max) {
+TARGET static inline void minmax_columns(const struct minmax *g, int32_t *signed_max,
+                                         uint32_t *unsigned_max) {
     for (int half = 0; half < 2; half++) {
         _mm256_storeu_si256((__m256i *)(void *)(signed_max + 8 * half), g->signed_max[half]);
         _mm256_storeu_si256((__m256i *)(void *)(unsigned_max + 8 * half), g->unsigned_max[half]);
     }
 }
 
-TARGET static uint32_t lowest(const tmk_loose_bits *x, size_t n, uint32_t *columns) {
+TARGET static uint32_t min_unsigned(const tmk_loose_bits *x, size_t n, uint32_t *columns) {
     __m256i min[2] = {_mm256_set1_epi32(-1), _mm256_set1_epi32(-1)};
     size_t i = 0;
     for (; i + TMK_LANES <= n; i += TMK_LANES)
@@ -110,12 +111,13 @@ TARGET static inline size_t pack_half(const tmk_loose_bits *x, uint32_t *out) {
     return (unsigned)__builtin_popcount(keep);
 }
 
-TARGET static inline size_t pack(const tmk_loose_bits *x, uint32_t *out) {
+TARGET static inline size_t pack_nonzero(const tmk_loose_bits *x, uint32_t *out) {
     size_t kept = pack_half(x, out);
     return kept + pack_half(x + 8, out + kept);
 }
 
 #include "stats/kernel_body.h"
 
-const struct tmk_stats_kernel tmk_stats_kernel_avx2 = {
-    "avx2", survey, tile, scatter, signs, columns, finite_columns, widen_columns};
+const struct tmk_stats_kernel tmk_stats_kernel_avx2 = {"avx2",           scan_elements,   add_tile,
+                                                       scatter_elements, count_sign_bits, columns,
+                                                       finite_columns,   update_columns};

@@ -5,16 +5,16 @@
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,bmi2,popcnt")))
 
-struct gauge {
+struct minmax {
     __m512i signed_max, unsigned_max, zeros;
 };
 
-TARGET static inline void gauge_start(struct gauge *g) {
+TARGET static inline void minmax_init(struct minmax *g) {
     g->signed_max = _mm512_set1_epi32(INT32_MIN);
     g->unsigned_max = g->zeros = _mm512_setzero_si512();
 }
 
-TARGET static inline void gauge_take(struct gauge *g, const tmk_loose_bits *x) {
+TARGET static inline void minmax_add(struct minmax *g, const tmk_loose_bits *x) {
     __m512i v = _mm512_loadu_si512((const void *)x);
     __mmask16 zero = _mm512_testn_epi32_mask(v, _mm512_set1_epi32(0x7fffffff));
     g->signed_max = _mm512_max_epi32(g->signed_max, v);
@@ -22,27 +22,27 @@ TARGET static inline void gauge_take(struct gauge *g, const tmk_loose_bits *x) {
     g->zeros = _mm512_mask_add_epi32(g->zeros, zero, g->zeros, _mm512_set1_epi32(1));
 }
 
-TARGET static inline void gauge_join(struct gauge *g, const struct gauge *other) {
+TARGET static inline void minmax_merge(struct minmax *g, const struct minmax *other) {
     g->signed_max = _mm512_max_epi32(g->signed_max, other->signed_max);
     g->unsigned_max = _mm512_max_epu32(g->unsigned_max, other->unsigned_max);
     g->zeros = _mm512_add_epi32(g->zeros, other->zeros);
 }
 
-/* With another gauge, since each vector waits for the one before. */
-TARGET static inline void gauge_take_all(struct gauge *g, const tmk_loose_bits *x, size_t n) {
-    struct gauge other;
+/* With another minmax, since each vector waits for the one before. */
+TARGET static inline void minmax_add_all(struct minmax *g, const tmk_loose_bits *x, size_t n) {
+    struct minmax other;
     size_t i = 0;
-    gauge_start(&other);
+    minmax_init(&other);
     for (; i + 2 * TMK_LANES <= n; i += 2 * TMK_LANES) {
-        gauge_take(g, x + i);
-        gauge_take(&other, x + i + TMK_LANES);
+        minmax_add(g, x + i);
+        minmax_add(&other, x + i + TMK_LANES);
     }
     if (i < n)
-        gauge_take(g, x + i);
-    gauge_join(g, &other);
+        minmax_add(g, x + i);
+    minmax_merge(g, &other);
 }
 
-TARGET static inline void gauge_take_some(struct gauge *g, const tmk_loose_bits *x, size_t n) {
+TARGET static inline void minmax_add_some(struct minmax *g, const tmk_loose_bits *x, size_t n) {
     __mmask16 some = (__mmask16)((1u << n) - 1);
     __m512i v = _mm512_maskz_loadu_epi32(some, (const void *)x);
     __mmask16 zero = _mm512_mask_testn_epi32_mask(some, v, _mm512_set1_epi32(0x7fffffff));
@@ -51,19 +51,19 @@ TARGET static inline void gauge_take_some(struct gauge *g, const tmk_loose_bits 
     g->zeros = _mm512_mask_add_epi32(g->zeros, zero, g->zeros, _mm512_set1_epi32(1));
 }
 
-TARGET static inline void gauge_whole(const struct gauge *g, struct tmk_facts *facts) {
-    facts->signed_max = _mm512_reduce_max_epi32(g->signed_max);
-    facts->unsigned_max = _mm512_reduce_max_epu32(g->unsigned_max);
-    facts->zeros = (uint32_t)_mm512_reduce_add_epi32(g->zeros);
+TARGET static inline void minmax_reduce(const struct minmax *g, struct tmk_tile_summary *summary) {
+    summary->signed_max = _mm512_reduce_max_epi32(g->signed_max);
+    summary->unsigned_max = _mm512_reduce_max_epu32(g->unsigned_max);
+    summary->zeros = (uint32_t)_mm512_reduce_add_epi32(g->zeros);
 }
 
-TARGET static inline void gauge_columns(const struct gauge *g, int32_t *signed_max,
-                                        uint32_t *unsigned_max) {
+TARGET static inline void minmax_columns(const struct minmax *g, int32_t *signed_max,
+                                         uint32_t *unsigned_max) {
     _mm512_storeu_si512((void *)signed_max, g->signed_max);
     _mm512_storeu_si512((void *)unsigned_max, g->unsigned_max);
 }
 
-TARGET static uint32_t lowest(const tmk_loose_bits *x, size_t n, uint32_t *columns) {
+TARGET static uint32_t min_unsigned(const tmk_loose_bits *x, size_t n, uint32_t *columns) {
     __m512i min = _mm512_set1_epi32(-1);
     size_t i = 0;
     for (; i + TMK_LANES <= n; i += TMK_LANES)
@@ -77,7 +77,7 @@ TARGET static uint32_t lowest(const tmk_loose_bits *x, size_t n, uint32_t *colum
 
 /* The register form of the compress and a full store: its memory form is microcode on Zen 4.
  * Merge-masked, since the zero-masked form waits for its destination there. */
-TARGET static inline size_t pack(const tmk_loose_bits *x, uint32_t *out) {
+TARGET static inline size_t pack_nonzero(const tmk_loose_bits *x, uint32_t *out) {
     __m512i v = _mm512_loadu_si512((const void *)x);
     __mmask16 keep = _mm512_test_epi32_mask(v, _mm512_set1_epi32(0x7fffffff));
     _mm512_storeu_si512((void *)out, _mm512_mask_compress_epi32(v, keep, v));
@@ -85,11 +85,11 @@ TARGET static inline size_t pack(const tmk_loose_bits *x, uint32_t *out) {
 }
 
 /* The instruction that orders -0 before +0, as keys do. */
-TARGET static inline __m512 lesser(__m512 a, __m512 b) {
+TARGET static inline __m512 min_vector(__m512 a, __m512 b) {
     return _mm512_range_ps(a, b, 4);
 }
 
-TARGET static inline __m512 greater(__m512 a, __m512 b) {
+TARGET static inline __m512 max_vector(__m512 a, __m512 b) {
     return _mm512_range_ps(a, b, 5);
 }
 
@@ -107,8 +107,8 @@ widen_vectors(const tmk_loose_bits *x, size_t rows, size_t stride, size_t vector
     for (size_t r = 0; r < rows; r++, x += stride)
         for (size_t k = 0; k < vectors; k++) {
             __m512 v = _mm512_maskz_loadu_ps(some, (const void *)(x + k * TMK_LANES));
-            low[k] = lesser(low[k], v);
-            high[k] = greater(high[k], v);
+            low[k] = min_vector(low[k], v);
+            high[k] = max_vector(high[k], v);
         }
     for (size_t k = 0; k < vectors; k++) {
         _mm512_mask_storeu_ps((void *)(min + k * TMK_LANES), some, low[k]);
@@ -117,8 +117,8 @@ widen_vectors(const tmk_loose_bits *x, size_t rows, size_t stride, size_t vector
 }
 
 /* Several vectors at a time, since each row waits for the one before. */
-TARGET static void widen_columns(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
-                                 tmk_loose_bits *min, tmk_loose_bits *max) {
+TARGET static void update_columns(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
+                                  tmk_loose_bits *min, tmk_loose_bits *max) {
     size_t i = 0;
     for (; i + VECTORS * TMK_LANES <= width; i += VECTORS * TMK_LANES)
         widen_vectors(x + i, rows, stride, VECTORS, 0xffff, min + i, max + i);
@@ -129,9 +129,10 @@ TARGET static void widen_columns(const tmk_loose_bits *x, size_t rows, size_t st
     }
 }
 
-#define OWN_GAUGE_TAKE_ALL
-#define OWN_WIDEN_COLUMNS
+#define OWN_MINMAX_ADD_ALL
+#define OWN_UPDATE_COLUMNS
 #include "stats/kernel_body.h"
 
 const struct tmk_stats_kernel tmk_stats_kernel_avx512 = {
-    "avx512", survey, tile, scatter, signs, columns, finite_columns, widen_columns};
+    "avx512",        scan_elements, add_tile,       scatter_elements,
+    count_sign_bits, columns,       finite_columns, update_columns};

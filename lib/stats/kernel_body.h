@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops of kernel.h over a gauge of TMK_LANES columns. A kernel's file defines TARGET (the
+/* The loops of kernel.h over a minmax of TMK_LANES columns. A kernel's file defines TARGET (the
  * attribute that names its instruction set) and what follows, then includes this once.
  *
- * struct gauge: the greatest of each column, as signed and as unsigned integers (element i belongs
+ * struct minmax: the greatest of each column, as signed and as unsigned integers (element i belongs
  * to column i % TMK_LANES), and the zeros of either sign.
- * gauge_start; gauge_take, of TMK_LANES elements; gauge_take_some, of fewer.
- * gauge_whole: fills signed_max, unsigned_max, and both signs' zeros as `zeros`.
- * gauge_columns: the columns.
+ * minmax_init; minmax_add, of TMK_LANES elements; minmax_add_some, of fewer.
+ * minmax_reduce: fills signed_max, unsigned_max, and both signs' zeros as `zeros`.
+ * minmax_columns: the columns.
  * lowest: the least of each column, and of all, as unsigned integers.
  * pack: copies the nonzero ones of TMK_LANES elements to out[TMK_LANES] in order; how many.
- * OWN_GAUGE_TAKE_ALL: defined where the file has a gauge_take_all of its own, which takes whole
+ * OWN_MINMAX_ADD_ALL: defined where the file has a minmax_add_all of its own, which takes whole
  * rows of TMK_LANES. OWN_WIDEN_COLUMNS: defined where the file has a widen_columns of its own. */
 
-#ifndef OWN_GAUGE_TAKE_ALL
-TARGET static inline void gauge_take_all(struct gauge *g, const tmk_loose_bits *x, size_t n) {
+#ifndef OWN_MINMAX_ADD_ALL
+TARGET static inline void minmax_add_all(struct minmax *g, const tmk_loose_bits *x, size_t n) {
     for (size_t i = 0; i < n; i += TMK_LANES)
-        gauge_take(g, x + i);
+        minmax_add(g, x + i);
 }
 #endif
 
 /* A column of one sign has its other extreme nearest to zero, which another look at the elements
  * would tell: only worth it where that could widen what is known. */
-TARGET static inline void widen_columns_of(const tmk_loose_bits *x, size_t n, int32_t *signed_max,
-                                           uint32_t *unsigned_max, tmk_loose_bits *min,
-                                           tmk_loose_bits *max, size_t width) {
+TARGET static inline void update_columns_of(const tmk_loose_bits *x, size_t n, int32_t *signed_max,
+                                            uint32_t *unsigned_max, tmk_loose_bits *min,
+                                            tmk_loose_bits *max, size_t width) {
     int32_t low[TMK_LANES], high[TMK_LANES];
     uint32_t unsigned_min[TMK_LANES], asked = 0;
     for (size_t i = 0; i < width; i++) {
@@ -34,7 +34,7 @@ TARGET static inline void widen_columns_of(const tmk_loose_bits *x, size_t n, in
         unsigned_min[i] = negative ? 0x80000000u : 0;
     }
     if (asked) {
-        (void)lowest(x, n, unsigned_min);
+        (void)min_unsigned(x, n, unsigned_min);
         for (size_t i = width; i < TMK_LANES; i++)
             unsigned_min[i - width] = unsigned_min[i] < unsigned_min[i - width]
                                           ? unsigned_min[i]
@@ -46,20 +46,20 @@ TARGET static inline void widen_columns_of(const tmk_loose_bits *x, size_t n, in
         low[i] = tmk_key_of_bits(a);
         high[i] = tmk_key_of_bits(b);
     }
-    tmk_widen(min, max, low, high, width);
+    tmk_minmax_merge_keys(min, max, low, high, width);
 }
 
-TARGET static void widen_lanes(const tmk_loose_bits *x, size_t n, int32_t *signed_max,
-                               uint32_t *unsigned_max, const struct tmk_lanes *lanes) {
-    if (lanes->width == TMK_LANES) {
-        widen_columns_of(x, n, signed_max, unsigned_max, lanes->min, lanes->max, TMK_LANES);
+TARGET static void update_all_columns(const tmk_loose_bits *x, size_t n, int32_t *signed_max,
+                                      uint32_t *unsigned_max, const struct tmk_columns *columns) {
+    if (columns->width == TMK_LANES) {
+        update_columns_of(x, n, signed_max, unsigned_max, columns->min, columns->max, TMK_LANES);
         return;
     }
     for (size_t i = 0, j = TMK_LANES / 2; j < TMK_LANES; i++, j++) {
         signed_max[i] = signed_max[j] > signed_max[i] ? signed_max[j] : signed_max[i];
         unsigned_max[i] = unsigned_max[j] > unsigned_max[i] ? unsigned_max[j] : unsigned_max[i];
     }
-    widen_columns_of(x, n, signed_max, unsigned_max, lanes->min, lanes->max, TMK_LANES / 2);
+    update_columns_of(x, n, signed_max, unsigned_max, columns->min, columns->max, TMK_LANES / 2);
 }
 
 /* How many of n elements have `one`, which is 0 or 1 of each; in sums that don't wait for
@@ -80,50 +80,52 @@ TARGET static void widen_lanes(const tmk_loose_bits *x, size_t n, int32_t *signe
     }
 #define SIGN(v) ((v) >> 31)
 #define NEGATIVE_ZERO(v) ((v) == 0x80000000u)
-COUNT(signs, SIGN)
+COUNT(count_sign_bits, SIGN)
 COUNT(count_negative_zeros, NEGATIVE_ZERO)
 
-/* What the gauge does not tell: looked for only when the answer is not plain. Never called: a gauge
- * whose address is given away would be kept in memory, which costs stores where these are dear. */
-TARGET static inline __attribute__((always_inline)) void conclude(const tmk_loose_bits *x, size_t n,
-                                                                  const struct gauge *g,
-                                                                  const struct tmk_lanes *lanes,
-                                                                  struct tmk_facts *facts) {
-    gauge_whole(g, facts);
-    bool positives = facts->signed_max >= 0, negatives = facts->unsigned_max >> 31;
-    facts->unsigned_min = 0;
-    facts->negative_zeros = 0;
-    if (facts->zeros && negatives) {
-        facts->negative_zeros = positives ? count_negative_zeros(x, n) : facts->zeros;
-        facts->zeros -= facts->negative_zeros;
+/* What the minmax does not tell: looked for only when the answer is not plain. Never called: a
+ * minmax whose address is given away would be kept in memory, which costs stores where these are
+ * dear. */
+TARGET static inline __attribute__((always_inline)) void
+finish_summary(const tmk_loose_bits *x, size_t n, const struct minmax *g,
+               const struct tmk_columns *columns, struct tmk_tile_summary *summary) {
+    minmax_reduce(g, summary);
+    bool positives = summary->signed_max >= 0, negatives = summary->unsigned_max >> 31;
+    summary->unsigned_min = 0;
+    summary->negative_zeros = 0;
+    if (summary->zeros && negatives) {
+        summary->negative_zeros = positives ? count_negative_zeros(x, n) : summary->zeros;
+        summary->zeros -= summary->negative_zeros;
     }
-    if (!tmk_facts_all_finite(facts))
+    if (!tmk_tile_all_finite(summary))
         return;
     if (positives != negatives) {
-        uint32_t columns[TMK_LANES], zero = negatives ? 0x80000000u : 0;
-        facts->unsigned_min = facts->zeros + facts->negative_zeros ? zero : lowest(x, n, columns);
+        uint32_t mins[TMK_LANES], zero = negatives ? 0x80000000u : 0;
+        summary->unsigned_min =
+            summary->zeros + summary->negative_zeros ? zero : min_unsigned(x, n, mins);
     }
-    if (lanes) {
+    if (columns) {
         int32_t signed_max[TMK_LANES];
         uint32_t unsigned_max[TMK_LANES];
-        gauge_columns(g, signed_max, unsigned_max);
-        widen_lanes(x, n, signed_max, unsigned_max, lanes);
+        minmax_columns(g, signed_max, unsigned_max);
+        update_all_columns(x, n, signed_max, unsigned_max, columns);
     }
 }
 
-TARGET static void survey(const tmk_loose_bits *x, size_t n, const struct tmk_lanes *lanes,
-                          struct tmk_facts *facts) {
-    struct gauge g;
-    gauge_start(&g);
+TARGET static void scan_elements(const tmk_loose_bits *x, size_t n,
+                                 const struct tmk_columns *columns,
+                                 struct tmk_tile_summary *summary) {
+    struct minmax g;
+    minmax_init(&g);
     const size_t rest = n % TMK_LANES, whole = n - rest;
-    gauge_take_all(&g, x, whole);
+    minmax_add_all(&g, x, whole);
     if (rest)
-        gauge_take_some(&g, x + whole, rest);
-    conclude(x, n, &g, lanes, facts);
+        minmax_add_some(&g, x + whole, rest);
+    finish_summary(x, n, &g, columns, summary);
 }
 
 /* One instruction: left alone, gcc keeps the addresses of a whole row on the stack. */
-static inline void increase(uint64_t *entry, uint64_t by) {
+static inline void increase_entry(uint64_t *entry, uint64_t by) {
 #ifdef __x86_64__
     __asm__("addq %1, %0" : "+m"(*entry) : "r"(by) : "cc");
 #else
@@ -131,29 +133,33 @@ static inline void increase(uint64_t *entry, uint64_t by) {
 #endif
 }
 
-TARGET static inline void add(uint64_t *table, const tmk_loose_bits *x) {
+TARGET static inline void add_element(uint64_t *table, const tmk_loose_bits *x) {
     uint64_t bits = *x;
-    increase(&table[bits >> 16], tmk_pack_unit(0) + bits);
+    increase_entry(&table[bits >> 16], tmk_pack_unit(0) + bits);
 }
 
-TARGET static inline void add_lanes(const tmk_loose_bits *x, uint64_t *table) {
-    add(table, x), add(table, x + 1), add(table, x + 2), add(table, x + 3);
-    add(table, x + 4), add(table, x + 5), add(table, x + 6), add(table, x + 7);
-    add(table, x + 8), add(table, x + 9), add(table, x + 10), add(table, x + 11);
-    add(table, x + 12), add(table, x + 13), add(table, x + 14), add(table, x + 15);
+TARGET static inline void add_row(const tmk_loose_bits *x, uint64_t *table) {
+    add_element(table, x), add_element(table, x + 1), add_element(table, x + 2),
+        add_element(table, x + 3);
+    add_element(table, x + 4), add_element(table, x + 5), add_element(table, x + 6),
+        add_element(table, x + 7);
+    add_element(table, x + 8), add_element(table, x + 9), add_element(table, x + 10),
+        add_element(table, x + 11);
+    add_element(table, x + 12), add_element(table, x + 13), add_element(table, x + 14),
+        add_element(table, x + 15);
 }
 
 TARGET static void add_all(const tmk_loose_bits *x, size_t n, uint64_t *table) {
     size_t i = 0;
     for (; i + TMK_LANES <= n; i += TMK_LANES)
-        add_lanes(x + i, table);
+        add_row(x + i, table);
     for (; i < n; i++)
-        add(table, x + i);
+        add_element(table, x + i);
 }
 
-TARGET static inline void take_zeros_back(const struct tmk_facts *facts, uint64_t *table) {
-    table[0] -= facts->zeros * tmk_pack_unit(0);
-    table[0x8000] -= facts->negative_zeros * tmk_pack_unit(0x8000);
+TARGET static inline void take_zeros_back(const struct tmk_tile_summary *summary, uint64_t *table) {
+    table[0] -= summary->zeros * tmk_pack_unit(0);
+    table[0x8000] -= summary->negative_zeros * tmk_pack_unit(0x8000);
 }
 
 TARGET static inline size_t pack_rest(const tmk_loose_bits *x, size_t n, uint32_t *out) {
@@ -166,46 +172,47 @@ TARGET static inline size_t pack_rest(const tmk_loose_bits *x, size_t n, uint32_
     return kept;
 }
 
-TARGET static void tile(const tmk_loose_bits *x, size_t n, bool sparse,
-                        const struct tmk_lanes *lanes, uint64_t *table, struct tmk_facts *facts) {
-    struct gauge g;
-    gauge_start(&g);
+TARGET static void add_tile(const tmk_loose_bits *x, size_t n, bool sparse,
+                            const struct tmk_columns *columns, uint64_t *table,
+                            struct tmk_tile_summary *summary) {
+    struct minmax g;
+    minmax_init(&g);
     size_t i = 0;
     if (sparse) {
         uint32_t packed[TMK_TILE + TMK_LANES];
         size_t kept = 0;
         for (; i + TMK_LANES <= n; i += TMK_LANES) {
-            gauge_take(&g, x + i);
-            kept += pack(x + i, packed + kept);
+            minmax_add(&g, x + i);
+            kept += pack_nonzero(x + i, packed + kept);
         }
         kept += pack_rest(x + i, n - i, packed + kept);
         add_all(packed, kept, table);
     } else {
         for (; i + TMK_LANES <= n; i += TMK_LANES) {
-            gauge_take(&g, x + i);
-            add_lanes(x + i, table);
+            minmax_add(&g, x + i);
+            add_row(x + i, table);
         }
         add_all(x + i, n - i, table);
     }
     if (i < n)
-        gauge_take_some(&g, x + i, n - i);
-    conclude(x, n, &g, lanes, facts);
+        minmax_add_some(&g, x + i, n - i);
+    finish_summary(x, n, &g, columns, summary);
     if (!sparse)
-        take_zeros_back(facts, table);
+        take_zeros_back(summary, table);
 }
 
-TARGET static void scatter(const tmk_loose_bits *x, size_t n, const struct tmk_facts *facts,
-                           uint64_t *table) {
-    if (tmk_facts_sparse(facts, n)) {
+TARGET static void scatter_elements(const tmk_loose_bits *x, size_t n,
+                                    const struct tmk_tile_summary *summary, uint64_t *table) {
+    if (tmk_tile_sparse(summary, n)) {
         uint32_t packed[TMK_TILE + TMK_LANES];
         size_t kept = 0, i = 0;
         for (; i + TMK_LANES <= n; i += TMK_LANES)
-            kept += pack(x + i, packed + kept);
+            kept += pack_nonzero(x + i, packed + kept);
         kept += pack_rest(x + i, n - i, packed + kept);
         add_all(packed, kept, table);
     } else {
         add_all(x, n, table);
-        take_zeros_back(facts, table);
+        take_zeros_back(summary, table);
     }
 }
 
@@ -256,10 +263,10 @@ TARGET static inline void finite_key(uint32_t v, int32_t *low, int32_t *high) {
 COLUMNS(columns, key_range)
 COLUMNS(finite_columns, finite_key)
 
-#ifndef OWN_WIDEN_COLUMNS
+#ifndef OWN_UPDATE_COLUMNS
 /* Floats become keys on the way in and back on the way out, by this kernel's vectors. */
-TARGET static void widen_columns(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
-                                 tmk_loose_bits *min, tmk_loose_bits *max) {
+TARGET static void update_columns(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
+                                  tmk_loose_bits *min, tmk_loose_bits *max) {
     int32_t low[TMK_COLUMNS], high[TMK_COLUMNS];
     for (size_t i = 0; i < width; i++) {
         low[i] = tmk_key_of_bits(min[i]);

@@ -8,14 +8,14 @@
 
 enum { PARTS = TMK_LANES / 4 };
 
-struct gauge {
+struct minmax {
     int32x4_t signed_max[PARTS];
     uint32x4_t unsigned_max[PARTS];
     uint32x4_t nonzero[PARTS]; /* their number, negative */
     uint32_t taken;
 };
 
-static inline uint32x4_t load(const tmk_loose_bits *x) {
+static inline uint32x4_t load_vector(const tmk_loose_bits *x) {
     uint32x4_t v;
     memcpy(&v, x, sizeof v); /* at any address */
     return v;
@@ -27,7 +27,7 @@ static inline uint32x4_t nonzero_lanes(uint32x4_t v) {
     return vtstq_u32(magnitude, magnitude);
 }
 
-static inline void gauge_start(struct gauge *g) {
+static inline void minmax_init(struct minmax *g) {
     for (int part = 0; part < PARTS; part++) {
         g->signed_max[part] = vdupq_n_s32(INT32_MIN);
         g->unsigned_max[part] = g->nonzero[part] = vdupq_n_u32(0);
@@ -35,9 +35,9 @@ static inline void gauge_start(struct gauge *g) {
     g->taken = 0;
 }
 
-static inline void gauge_take(struct gauge *g, const tmk_loose_bits *x) {
+static inline void minmax_add(struct minmax *g, const tmk_loose_bits *x) {
     for (int part = 0; part < PARTS; part++) {
-        uint32x4_t v = load(x + 4 * part);
+        uint32x4_t v = load_vector(x + 4 * part);
         g->signed_max[part] = vmaxq_s32(g->signed_max[part], vreinterpretq_s32_u32(v));
         g->unsigned_max[part] = vmaxq_u32(g->unsigned_max[part], v);
         g->nonzero[part] = vaddq_u32(g->nonzero[part], nonzero_lanes(v));
@@ -45,7 +45,7 @@ static inline void gauge_take(struct gauge *g, const tmk_loose_bits *x) {
     g->taken += TMK_LANES;
 }
 
-static inline void gauge_take_some(struct gauge *g, const tmk_loose_bits *x, size_t n) {
+static inline void minmax_add_some(struct minmax *g, const tmk_loose_bits *x, size_t n) {
     int32_t least[TMK_LANES];
     uint32_t zeros[TMK_LANES] = {0};
     for (size_t i = 0; i < TMK_LANES; i++)
@@ -61,7 +61,7 @@ static inline void gauge_take_some(struct gauge *g, const tmk_loose_bits *x, siz
     g->taken += (uint32_t)n;
 }
 
-static inline void gauge_whole(const struct gauge *g, struct tmk_facts *facts) {
+static inline void minmax_reduce(const struct minmax *g, struct tmk_tile_summary *summary) {
     int32x4_t s = g->signed_max[0];
     uint32x4_t u = g->unsigned_max[0], nonzero = g->nonzero[0];
     for (int part = 1; part < PARTS; part++) {
@@ -69,27 +69,27 @@ static inline void gauge_whole(const struct gauge *g, struct tmk_facts *facts) {
         u = vmaxq_u32(u, g->unsigned_max[part]);
         nonzero = vaddq_u32(nonzero, g->nonzero[part]);
     }
-    facts->signed_max = vmaxvq_s32(s);
-    facts->unsigned_max = vmaxvq_u32(u);
-    facts->zeros = g->taken + vaddvq_u32(nonzero);
+    summary->signed_max = vmaxvq_s32(s);
+    summary->unsigned_max = vmaxvq_u32(u);
+    summary->zeros = g->taken + vaddvq_u32(nonzero);
 }
 
-static inline void gauge_columns(const struct gauge *g, int32_t *signed_max,
-                                 uint32_t *unsigned_max) {
+static inline void minmax_columns(const struct minmax *g, int32_t *signed_max,
+                                  uint32_t *unsigned_max) {
     for (int part = 0; part < PARTS; part++) {
         vst1q_s32(signed_max + 4 * part, g->signed_max[part]);
         vst1q_u32(unsigned_max + 4 * part, g->unsigned_max[part]);
     }
 }
 
-static uint32_t lowest(const tmk_loose_bits *x, size_t n, uint32_t *columns) {
+static uint32_t min_unsigned(const tmk_loose_bits *x, size_t n, uint32_t *columns) {
     uint32x4_t min[PARTS];
     for (int part = 0; part < PARTS; part++)
         min[part] = vdupq_n_u32(UINT32_MAX);
     size_t i = 0;
     for (; i + TMK_LANES <= n; i += TMK_LANES)
         for (int part = 0; part < PARTS; part++)
-            min[part] = vminq_u32(min[part], load(x + i + 4 * part));
+            min[part] = vminq_u32(min[part], load_vector(x + i + 4 * part));
     for (int part = 0; part < PARTS; part++)
         vst1q_u32(columns + 4 * part, min[part]);
     for (size_t lane = 0; i < n; i++, lane++)
@@ -117,14 +117,14 @@ static const uint8_t orders[16][16] = {
 #define BIT_COUNTS UINT64_C(0x4332322132212110)
 
 /* The masks of all parts cross over from the vectors as one number: each crossing takes long. */
-static inline size_t pack(const tmk_loose_bits *x, uint32_t *out) {
+static inline size_t pack_nonzero(const tmk_loose_bits *x, uint32_t *out) {
     static const uint16_t weights[TMK_LANES] = {1 << 0,  1 << 1,  1 << 2,  1 << 3, 1 << 4,  1 << 5,
                                                 1 << 6,  1 << 7,  1 << 8,  1 << 9, 1 << 10, 1 << 11,
                                                 1 << 12, 1 << 13, 1 << 14, 1 << 15};
     uint32x4_t v[PARTS];
     uint16x8_t mask[PARTS];
     for (int part = 0; part < PARTS; part++) {
-        v[part] = load(x + 4 * part);
+        v[part] = load_vector(x + 4 * part);
         mask[part] = vreinterpretq_u16_u32(nonzero_lanes(v[part]));
     }
     uint16x8_t low = vandq_u16(vuzp1q_u16(mask[0], mask[1]), vld1q_u16(weights));
@@ -142,5 +142,6 @@ static inline size_t pack(const tmk_loose_bits *x, uint32_t *out) {
 
 #include "stats/kernel_body.h"
 
-const struct tmk_stats_kernel tmk_stats_kernel_neon = {
-    "neon", survey, tile, scatter, signs, columns, finite_columns, widen_columns};
+const struct tmk_stats_kernel tmk_stats_kernel_neon = {"neon",           scan_elements,   add_tile,
+                                                       scatter_elements, count_sign_bits, columns,
+                                                       finite_columns,   update_columns};

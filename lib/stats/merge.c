@@ -5,8 +5,8 @@
 #include "base/diag.h"
 #include "stats/state.h"
 
-static enum tmk_status check(const struct tmk_stats *dst, const struct tmk_stats *src,
-                             uint64_t times, struct tmk_diag *diag) {
+static enum tmk_status check_mergeable(const struct tmk_stats *dst, const struct tmk_stats *src,
+                                       uint64_t times, struct tmk_diag *diag) {
     uint64_t count, samples, updates;
     if (dst->level != src->level)
         return tmk_fail(diag, TMK_MISMATCH, "statistics of different levels do not add up");
@@ -33,8 +33,8 @@ static enum tmk_status make_room(struct tmk_stats *dst, const struct tmk_stats *
                           : TMK_OK;
 }
 
-static void add(struct tmk_stats *dst, const struct tmk_stats *src, const struct tmk_wide *packed,
-                size_t n, uint64_t times) {
+static void add_state(struct tmk_stats *dst, const struct tmk_stats *src,
+                      const struct tmk_wide *packed, size_t n, uint64_t times) {
     const uint64_t before = tmk_stats_outside(dst);
     (void)tmk_stats_add_bins(dst, src->wide, src->n_wide, times); /* there is room */
     (void)tmk_stats_add_bins(dst, packed, n, times);
@@ -61,14 +61,14 @@ enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_st
                                       uint64_t times, struct tmk_diag *diag) {
     struct tmk_wide *packed = NULL;
     size_t n = 0;
-    TMK_TRY(check(dst, src, times, diag));
+    TMK_TRY(check_mergeable(dst, src, times, diag));
     if (times == 0)
         return TMK_OK;
     if (src->in_table)
         TMK_TRY(tmk_stats_list(src, &packed, &n, diag));
     enum tmk_status status = make_room(dst, src, packed, n, diag);
     if (status == TMK_OK)
-        add(dst, src, packed, n, times);
+        add_state(dst, src, packed, n, times);
     free(packed);
     return status;
 }

@@ -49,7 +49,8 @@ static size_t part_of(const struct tmk_shape *shape, size_t elements,
     return tmk_stats_cuts(shape, at) ? elements / (size_t)at->samples : elements;
 }
 
-static void move(struct tmk_where *where, size_t from, size_t to, const struct tmk_stats_at *at) {
+static void move_place(struct tmk_where *where, size_t from, size_t to,
+                       const struct tmk_stats_at *at) {
     if (where->sample == TMK_NOWHERE)
         return;
     const uint64_t element = (where->sample - at->sample) * from + where->index;
@@ -65,16 +66,16 @@ void tmk_stats_shadow_view(struct tmk_stats_shadow *shadow, const struct tmk_sta
     if (elements == 0)
         return;
     const size_t before = part_of(from, elements, at), after = part_of(to, elements, at);
-    move(&set.min.at, before, after, at);
-    move(&set.max.at, before, after, at);
-    move(&set.first_nonfinite, before, after, at);
+    move_place(&set.min.at, before, after, at);
+    move_place(&set.max.at, before, after, at);
+    move_place(&set.first_nonfinite, before, after, at);
     tmk_shadow_join(shadow, &set);
 }
 
 /* ---- another order ---- */
 
-bool tmk_stats_shadow_lacks(const struct tmk_stats_shadow *shadow, const struct tmk_places *set,
-                            const struct tmk_stats_at *at) {
+bool tmk_stats_shadow_needs_scan(const struct tmk_stats_shadow *shadow,
+                                 const struct tmk_places *set, const struct tmk_stats_at *at) {
     const bool lower = set->min.key < shadow->min.key ||
                        (set->min.key == shadow->min.key && at->sample < shadow->min.at.sample);
     const bool higher = set->max.key > shadow->max.key ||
@@ -85,7 +86,7 @@ bool tmk_stats_shadow_lacks(const struct tmk_stats_shadow *shadow, const struct 
             at->sample < shadow->first_nonfinite.sample);
 }
 
-enum tmk_status tmk_stats_shadow_look(struct tmk_stats_shadow *shadow, const float *x,
+enum tmk_status tmk_stats_shadow_scan(struct tmk_stats_shadow *shadow, const float *x,
                                       const struct tmk_shape *shape, const struct tmk_stats_at *at,
                                       const uint32_t *exclude, size_t n_exclude,
                                       struct tmk_diag *diag) {
@@ -93,7 +94,8 @@ enum tmk_status tmk_stats_shadow_look(struct tmk_stats_shadow *shadow, const flo
     TMK_TRY(tmk_stats_create(TMK_STATS_MINMAX, &here, diag));
     struct tmk_stats_at bare = *at;
     bare.channel_axis = -1;
-    enum tmk_status status = tmk_stats_update_but(here, x, shape, &bare, exclude, n_exclude, diag);
+    enum tmk_status status =
+        tmk_stats_update_excluding(here, x, shape, &bare, exclude, n_exclude, diag);
     const struct tmk_places places = {here->min, here->max, here->first_nonfinite};
     if (status == TMK_OK)
         tmk_shadow_join(shadow, &places);
@@ -103,8 +105,8 @@ enum tmk_status tmk_stats_shadow_look(struct tmk_stats_shadow *shadow, const flo
 
 /* ---- the state ---- */
 
-static enum tmk_status moved(struct tmk_stats *dst, const struct tmk_stats *x,
-                             const struct tmk_stats_shadow *shadow, struct tmk_diag *diag) {
+static enum tmk_status derive_moved(struct tmk_stats *dst, const struct tmk_stats *x,
+                                    const struct tmk_stats_shadow *shadow, struct tmk_diag *diag) {
     TMK_TRY(tmk_stats_merge(dst, x, diag));
     dst->min = shadow->min;
     dst->max = shadow->max;
@@ -117,7 +119,7 @@ enum tmk_status tmk_stats_derive_moved(const struct tmk_stats *x,
                                        struct tmk_stats **out, struct tmk_diag *diag) {
     struct tmk_stats *dst;
     TMK_TRY(tmk_stats_create_with(x->level, x->kernel, &dst, diag));
-    enum tmk_status status = moved(dst, x, shadow, diag);
+    enum tmk_status status = derive_moved(dst, x, shadow, diag);
     if (status == TMK_OK)
         *out = dst;
     else

@@ -5,27 +5,27 @@
 #include "base/diag.h"
 #include "stats/span.h"
 
-static double magnitude(uint32_t bits) {
+static double magnitude_of(uint32_t bits) {
     return bits >= 0x7f800000u ? 0x1p128 : (double)tmk_float_of_bits(bits);
 }
 
-static void edges(uint16_t bin, uint32_t width, double *lo, double *hi) {
+static void find_edges(uint16_t bin, uint32_t width, double *lo, double *hi) {
     uint32_t head = ((uint32_t)(bin & 0x7fffu) << 16) & ~(width - 1);
     if (head >= 0x7f800000u) {
         *lo = *hi = NAN;
         return;
     }
-    double a = magnitude(head), b = magnitude(head + width);
+    double a = magnitude_of(head), b = magnitude_of(head + width);
     *lo = bin >> 15 ? -b : a;
     *hi = bin >> 15 ? -a : b;
 }
 
 void tmk_bin_edges(uint16_t bin, double *lo, double *hi) {
-    edges(bin, 1u << 16, lo, hi);
+    find_edges(bin, 1u << 16, lo, hi);
 }
 
 void tmk_octave_edges(uint16_t bin, double *lo, double *hi) {
-    edges(bin, 1u << 23, lo, hi);
+    find_edges(bin, 1u << 23, lo, hi);
 }
 
 double tmk_bin_mean(uint16_t bin, uint64_t count, uint64_t low) {
@@ -63,7 +63,7 @@ static uint64_t count_at(struct cursor *cursor, unsigned bin) {
 static void span_ends(const struct tmk_stats *stats, uint16_t bin, double *lo, double *hi) {
     struct tmk_span span = {0};
     (void)tmk_span_of(stats->level, bin, &stats->min, &stats->max, &span); /* it is used */
-    double a = magnitude(span.head + span.first), b = magnitude(span.head + span.last);
+    double a = magnitude_of(span.head + span.first), b = magnitude_of(span.head + span.last);
     *lo = span.negative ? -b : a;
     *hi = span.negative ? -a : b;
 }
@@ -105,8 +105,8 @@ static void find_absolute(const struct tmk_stats *stats, uint64_t rank, double *
         before += count_at(&positive, bin) + count_at(&negative, bin | 0x8000u);
         if (before > rank) {
             uint32_t head = bin << 16;
-            *lo = magnitude(head ? head : 1);
-            *hi = fmin(magnitude(head + 0xffffu), largest);
+            *lo = magnitude_of(head ? head : 1);
+            *hi = fmin(magnitude_of(head + 0xffffu), largest);
             return;
         }
     }
@@ -139,7 +139,7 @@ struct linear {
 };
 
 /* Adds `count` elements, spread evenly over [a, b]. */
-static void spread(const struct linear *h, double a, double b, double count) {
+static void spread_count(const struct linear *h, double a, double b, double count) {
     double last = (double)h->bins, from = (a - h->lo) / h->width, to = (b - h->lo) / h->width;
     if (to < 0 || from > last)
         return;
@@ -165,7 +165,7 @@ static void spread_bin(const struct linear *h, const struct tmk_stats *stats, ui
     double half = fmax(0, fmin(mean - lo, hi - mean));
     if (absolute)
         mean = fabs(mean);
-    spread(h, mean - half, mean + half, (double)count);
+    spread_count(h, mean - half, mean + half, (double)count);
 }
 
 enum tmk_status tmk_stats_linear(const struct tmk_stats *stats, bool absolute, double lo, double hi,
@@ -178,7 +178,7 @@ enum tmk_status tmk_stats_linear(const struct tmk_stats *stats, bool absolute, d
                         hi);
     for (size_t i = 0; i < bins; i++)
         out[i] = 0;
-    spread(&h, 0, 0, (double)(stats->zeros + stats->negative_zeros));
+    spread_count(&h, 0, 0, (double)(stats->zeros + stats->negative_zeros));
     struct tmk_octave octave;
     for (unsigned o = 0; o < TMK_OCTAVES; o++) {
         if (!tmk_stats_octave(stats, o, &octave))

@@ -5,7 +5,7 @@
 #include "base/diag.h"
 #include "stats/span.h"
 
-static enum tmk_status unbalanced(struct tmk_diag *diag, const char *what) {
+static enum tmk_status fail_inconsistent(struct tmk_diag *diag, const char *what) {
     return tmk_fail(diag, TMK_FORMAT, "the statistics do not balance: %s", what);
 }
 
@@ -20,30 +20,30 @@ static enum tmk_status check_counts(const struct tmk_summary *facts, const uint6
         fits = !__builtin_add_overflow(sum, count[i], &sum);
     bool apart = !tmk_stats_has_bins(facts->level); /* what is in no bin is counted by the rest */
     if (!fits || (apart ? sum > facts->count : sum != facts->count))
-        return unbalanced(
+        return fail_inconsistent(
             diag, "NaN, infinities, what was excluded, zeros and bins do not add up to the count");
     if (facts->negative_zeros > facts->zeros)
-        return unbalanced(diag, "more negative zeros than zeros");
+        return fail_inconsistent(diag, "more negative zeros than zeros");
     if (facts->count > tmk_stats_limit(facts->level))
-        return unbalanced(diag, "the count is over the limit");
+        return fail_inconsistent(diag, "the count is over the limit");
     return TMK_OK;
 }
 
 static enum tmk_status check_bins(const struct tmk_summary *facts, const uint16_t *bin,
                                   const uint64_t *count, struct tmk_diag *diag) {
     if (facts->bins_used > 0 && !tmk_stats_has_bins(facts->level))
-        return unbalanced(diag, "bins at a level without");
+        return fail_inconsistent(diag, "bins at a level without");
     if (facts->squares && (facts->level != TMK_STATS_HISTOGRAM || facts->bins_used > TMK_NARROW))
-        return unbalanced(diag, "sums of squares of more bins than they are kept of");
+        return fail_inconsistent(diag, "sums of squares of more bins than they are kept of");
     for (uint32_t i = 0; i < facts->bins_used; i++) {
         if ((bin[i] & 0x7fffu) >= 0x7f80u)
-            return unbalanced(diag, "a bin of values that are not finite");
+            return fail_inconsistent(diag, "a bin of values that are not finite");
         if (facts->level == TMK_STATS_RANGE && bin[i] % TMK_OCTAVE)
-            return unbalanced(diag, "a bin that is not an octave's first");
+            return fail_inconsistent(diag, "a bin that is not an octave's first");
         if (count[i] == 0)
-            return unbalanced(diag, "an empty bin");
+            return fail_inconsistent(diag, "an empty bin");
         if (i > 0 && bin[i] <= bin[i - 1])
-            return unbalanced(diag, "bins that do not ascend");
+            return fail_inconsistent(diag, "bins that do not ascend");
     }
     return TMK_OK;
 }
@@ -60,7 +60,7 @@ static struct item item_of_bin(enum tmk_stats_level level, uint16_t bin) {
     return bin >> 15 ? (struct item){-last - 1, -first - 1} : (struct item){first, last};
 }
 
-static void widen(struct item *ends_low, struct item *ends_high, struct item item) {
+static void update_ends(struct item *ends_low, struct item *ends_high, struct item item) {
     if (item.low < ends_low->low)
         *ends_low = item;
     if (item.high > ends_high->high)
@@ -89,28 +89,29 @@ static enum tmk_status check_extremes(const struct tmk_stats *stats,
         uint64_t others = tmk_stats_finite(stats) - stats->zeros - stats->negative_zeros;
         return extremes_possible(stats, others)
                    ? TMK_OK
-                   : unbalanced(diag, "the extremes are not those of so many elements");
+                   : fail_inconsistent(diag, "the extremes are not those of so many elements");
     }
     struct item lowest = {INT32_MAX, INT32_MAX}, highest = {INT32_MIN, INT32_MIN};
     for (uint32_t i = 0; i < facts->bins_used; i++)
-        widen(&lowest, &highest, item_of_bin(facts->level, bin[i]));
+        update_ends(&lowest, &highest, item_of_bin(facts->level, bin[i]));
     if (stats->negative_zeros)
-        widen(&lowest, &highest, (struct item){-1, -1});
+        update_ends(&lowest, &highest, (struct item){-1, -1});
     if (stats->zeros)
-        widen(&lowest, &highest, (struct item){0, 0});
+        update_ends(&lowest, &highest, (struct item){0, 0});
     int32_t min = stats->min.key, max = stats->max.key;
     if (min > max || min < lowest.low || min > lowest.high || max < highest.low ||
         max > highest.high)
-        return unbalanced(diag, "the extremes are not the ends of the lowest and highest bin");
+        return fail_inconsistent(diag,
+                                 "the extremes are not the ends of the lowest and highest bin");
     for (uint32_t i = 0; i < facts->bins_used; i++) {
         struct tmk_span span;
         uint64_t least, greatest;
         if (!tmk_span_of(facts->level, bin[i], &stats->min, &stats->max, &span) ||
             !tmk_span_lows(&span, count[i], &least, &greatest) || low[i] < least ||
             low[i] > greatest)
-            return unbalanced(diag, "a bin whose sum its elements cannot have");
+            return fail_inconsistent(diag, "a bin whose sum its elements cannot have");
         if (facts->squares && !tmk_span_has_squares(&span, count[i], low[i], facts->squares[i]))
-            return unbalanced(diag, "a bin whose sum of squares its elements cannot have");
+            return fail_inconsistent(diag, "a bin whose sum of squares its elements cannot have");
     }
     return TMK_OK;
 }
@@ -121,20 +122,20 @@ static enum tmk_status check_channels(const struct tmk_summary *facts, struct tm
         return TMK_OK;
     if (facts->channel_conflict || facts->channels == 0 || facts->channel_axis < 0 ||
         facts->channel_axis >= TMK_MAX_RANK || facts->count == 0)
-        return unbalanced(diag, "the channel axis contradicts the channels");
+        return fail_inconsistent(diag, "the channel axis contradicts the channels");
     for (size_t c = 0; c < facts->channels; c++) {
         int32_t low = tmk_key_of_float(facts->channel_min[c]),
                 high = tmk_key_of_float(facts->channel_max[c]);
         bool nothing = low == TMK_KEY_POSINF && high == TMK_KEY_NEGINF;
         if (!nothing && (low > high || !tmk_key_is_finite(low) || !tmk_key_is_finite(high)))
-            return unbalanced(diag, "a channel's extremes are not a range");
+            return fail_inconsistent(diag, "a channel's extremes are not a range");
         min = low < min ? low : min;
         max = high > max ? high : max;
     }
     bool any = facts->count - facts->nan - facts->posinf - facts->neginf - facts->excluded > 0;
     if (min != (any ? tmk_key_of_float(facts->min) : TMK_KEY_POSINF) ||
         max != (any ? tmk_key_of_float(facts->max) : TMK_KEY_NEGINF))
-        return unbalanced(diag, "the channels' extremes are not those of the whole");
+        return fail_inconsistent(diag, "the channels' extremes are not those of the whole");
     return TMK_OK;
 }
 
@@ -142,9 +143,9 @@ static bool is_nowhere(struct tmk_where at) {
     return at.sample == TMK_NOWHERE && at.index == TMK_NOWHERE;
 }
 
-static enum tmk_status fill(struct tmk_stats *stats, const struct tmk_summary *facts,
-                            const uint16_t *bin, const uint64_t *count, const uint64_t *low,
-                            struct tmk_diag *diag) {
+static enum tmk_status fill_state(struct tmk_stats *stats, const struct tmk_summary *facts,
+                                  const uint16_t *bin, const uint64_t *count, const uint64_t *low,
+                                  struct tmk_diag *diag) {
     stats->count = facts->count;
     stats->nan = facts->nan;
     stats->posinf = facts->posinf;
@@ -156,7 +157,7 @@ static enum tmk_status fill(struct tmk_stats *stats, const struct tmk_summary *f
     stats->updates = facts->updates;
     bool all_finite = facts->nan == 0 && facts->posinf == 0 && facts->neginf == 0;
     if (all_finite && !is_nowhere(facts->first_nonfinite))
-        return unbalanced(diag, "a place of NaN or infinity, but none was counted");
+        return fail_inconsistent(diag, "a place of NaN or infinity, but none was counted");
     stats->first_nonfinite = facts->first_nonfinite;
     if (tmk_stats_finite(stats) > 0) {
         stats->min = (struct tmk_extreme){tmk_key_of_float(facts->min), facts->min_at};
@@ -172,7 +173,7 @@ static enum tmk_status fill(struct tmk_stats *stats, const struct tmk_summary *f
             stats,
             &(struct tmk_wide){count[i], low[i], facts->squares ? facts->squares[i] : 0, bin[i]});
     if (facts->channel_conflict && facts->count == 0)
-        return unbalanced(diag, "a channel conflict without elements");
+        return fail_inconsistent(diag, "a channel conflict without elements");
     if (facts->channels == 0) {
         stats->channels.kind = facts->channel_conflict ? TMK_CHANNELS_CONFLICT : TMK_CHANNELS_NONE;
         return TMK_OK;
@@ -195,7 +196,7 @@ enum tmk_status tmk_stats_restore(const struct tmk_summary *facts, const uint16_
     if (status == TMK_OK)
         status = check_channels(facts, diag);
     if (status == TMK_OK)
-        status = fill(stats, facts, bin, count, low, diag);
+        status = fill_state(stats, facts, bin, count, low, diag);
     if (status == TMK_OK)
         *out = stats;
     else

@@ -39,8 +39,8 @@ void tmk_stats_shadow_destroy(struct tmk_stats_shadow **shadow) {
 }
 
 /* Channels that disagree are dropped: those of the state are in conflict then, or will be. */
-static enum tmk_status join(struct tmk_channels *infinite, int32_t axis, size_t count,
-                            struct tmk_diag *diag) {
+static enum tmk_status merge_channels(struct tmk_channels *infinite, int32_t axis, size_t count,
+                                      struct tmk_diag *diag) {
     return tmk_channels_join(infinite, infinite->kind != TMK_CHANNELS_NONE, TMK_CHANNELS_KNOWN,
                              axis, count, diag);
 }
@@ -52,7 +52,7 @@ enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_shadow *dst,
         tmk_bits_of_float(dst->clamp.hi) != tmk_bits_of_float(src->clamp.hi))
         return tmk_fail(diag, TMK_MISMATCH, "shadows of different operators do not add up");
     if (src->infinite.kind == TMK_CHANNELS_KNOWN) {
-        TMK_TRY(join(&dst->infinite, src->infinite.axis, src->infinite.count, diag));
+        TMK_TRY(merge_channels(&dst->infinite, src->infinite.axis, src->infinite.count, diag));
         if (dst->infinite.kind == TMK_CHANNELS_KNOWN)
             tmk_channels_merge(&dst->infinite, &src->infinite);
     } else if (src->infinite.kind == TMK_CHANNELS_CONFLICT) {
@@ -70,8 +70,8 @@ enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_shadow *dst,
 
 /* The lowest element of the tensor that is in the tile with least <= key <= greatest, if before
  * *at. */
-static void find(const struct tmk_stats_pass *pass, const struct tmk_tile *tile, int32_t least,
-                 int32_t greatest, struct tmk_where *at) {
+static void find_extremes(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                          int32_t least, int32_t greatest, struct tmk_where *at) {
     for (size_t lane = 0; lane < tile->width; lane++)
         for (size_t k = lane; k < tile->n; k += tile->width) {
             int32_t key = tmk_key_of_bits(tile->x[k]);
@@ -83,10 +83,10 @@ static void find(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
 }
 
 static void take_finite(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
-                        const struct tmk_facts *facts) {
+                        const struct tmk_tile_summary *summary) {
     struct tmk_stats_shadow *shadow = pass->shadow;
-    bool low = shadow->low_finite && tmk_facts_min(facts) <= shadow->low;
-    bool high = shadow->high_finite && tmk_facts_max(facts) >= shadow->high;
+    bool low = shadow->low_finite && tmk_tile_min(summary) <= shadow->low;
+    bool high = shadow->high_finite && tmk_tile_max(summary) >= shadow->high;
     if (!low && !high)
         return;
     /* most tiles are of a later sample, which needs no division to tell */
@@ -97,9 +97,9 @@ static void take_finite(const struct tmk_stats_pass *pass, const struct tmk_tile
         return;
     lowest = tmk_tile_where(pass, tile->first);
     if (low && tmk_where_before(lowest, shadow->first_low))
-        find(pass, tile, TMK_KEY_NEGINF, shadow->low, &shadow->first_low);
+        find_extremes(pass, tile, TMK_KEY_NEGINF, shadow->low, &shadow->first_low);
     if (high && tmk_where_before(lowest, shadow->first_high))
-        find(pass, tile, shadow->high, TMK_KEY_POSINF, &shadow->first_high);
+        find_extremes(pass, tile, shadow->high, TMK_KEY_POSINF, &shadow->first_high);
 }
 
 /* Element by element. */
@@ -121,35 +121,36 @@ static enum tmk_status take_special(const struct tmk_stats_pass *pass, const str
             tmk_where_earlier(&shadow->first_nonfinite, here);
         if (tmk_key_is_finite(key) || !(low || high) || pass->channels == 0)
             continue;
-        TMK_TRY(join(&shadow->infinite, pass->at.channel_axis, pass->channels, diag));
+        TMK_TRY(merge_channels(&shadow->infinite, pass->at.channel_axis, pass->channels, diag));
         int32_t end = tmk_key_of_float(low ? shadow->clamp.lo : shadow->clamp.hi);
         if (shadow->infinite.kind == TMK_CHANNELS_KNOWN)
-            tmk_channels_widen(&shadow->infinite, element / pass->inner % pass->channels, end, end);
+            tmk_channels_update(&shadow->infinite, element / pass->inner % pass->channels, end,
+                                end);
     }
     return TMK_OK;
 }
 
 static size_t count_signs(const struct tmk_stats *stats, const struct tmk_tile *tile,
-                          const struct tmk_facts *facts) {
-    if (!(facts->unsigned_max >> 31))
+                          const struct tmk_tile_summary *summary) {
+    if (!(summary->unsigned_max >> 31))
         return 0;
-    if (tmk_facts_all_finite(facts))
-        return facts->signed_max < 0 ? tile->n : stats->kernel->signs(tile->x, tile->n);
+    if (tmk_tile_all_finite(summary))
+        return summary->signed_max < 0 ? tile->n : stats->kernel->signs(tile->x, tile->n);
     size_t count = 0;
     for (size_t k = 0; k < tile->n; k++)
         count += tile->x[k] - 0x80000000u <= 0x7f800000u; /* -0 to -infinity */
     return count;
 }
 
-enum tmk_status tmk_shadow_take(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
-                                const struct tmk_facts *facts, struct tmk_diag *diag) {
+enum tmk_status tmk_shadow_update(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                                  const struct tmk_tile_summary *summary, struct tmk_diag *diag) {
     struct tmk_stats_shadow *shadow = pass->shadow;
     if (shadow->concat)
         return TMK_OK;
     if (shadow->counts_signs && !tmk_stats_has_bins(pass->stats->level))
-        shadow->negatives += count_signs(pass->stats, tile, facts);
-    if (!tmk_facts_all_finite(facts))
+        shadow->negatives += count_signs(pass->stats, tile, summary);
+    if (!tmk_tile_all_finite(summary))
         return take_special(pass, tile, diag);
-    take_finite(pass, tile, facts);
+    take_finite(pass, tile, summary);
     return TMK_OK;
 }

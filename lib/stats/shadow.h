@@ -27,9 +27,10 @@ struct tmk_places {
 };
 
 /* A tile was observed, after its state took it in. */
-TMK_NODISCARD enum tmk_status tmk_shadow_take(const struct tmk_stats_pass *pass,
-                                              const struct tmk_tile *tile,
-                                              const struct tmk_facts *facts, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_shadow_update(const struct tmk_stats_pass *pass,
+                                                const struct tmk_tile *tile,
+                                                const struct tmk_tile_summary *summary,
+                                                struct tmk_diag *diag);
 
 /* The extremes of the clamped value; keys as of nothing when no element is finite. */
 void tmk_shadow_extremes(const struct tmk_stats_shadow *shadow, const struct tmk_stats *x,
@@ -54,9 +55,9 @@ void tmk_stats_shadow_view(struct tmk_stats_shadow *shadow, const struct tmk_sta
 /* The same for elements in another order: is there something in `set`, the places that the batch
  * set of the operands, that the shadow doesn't know of? Then, or always, the tensor is to be looked
  * at, for places only. */
-bool tmk_stats_shadow_lacks(const struct tmk_stats_shadow *shadow, const struct tmk_places *set,
-                            const struct tmk_stats_at *at);
-TMK_NODISCARD enum tmk_status tmk_stats_shadow_look(struct tmk_stats_shadow *shadow, const float *x,
+bool tmk_stats_shadow_needs_scan(const struct tmk_stats_shadow *shadow,
+                                 const struct tmk_places *set, const struct tmk_stats_at *at);
+TMK_NODISCARD enum tmk_status tmk_stats_shadow_scan(struct tmk_stats_shadow *shadow, const float *x,
                                                     const struct tmk_shape *shape,
                                                     const struct tmk_stats_at *at,
                                                     const uint32_t *exclude, size_t n_exclude,

@@ -75,10 +75,8 @@ struct tmk_octave {
     uint64_t squares[TMK_OCTAVE]; /* not written where the state is coarse */
 };
 
-/* About what a table of bins, and the counters behind it, take for a tensor of so many elements:
- * pages that are touched, as measured on ResNet-50, DenseNet-121 and BERT over 256 samples. */
-size_t tmk_stats_table_bytes(size_t elements);
-/* What a state's bins take that is shown such a tensor so many times. */
+/* Estimated memory of the bins of a state that observes a tensor of `elements` elements `times`
+ * times. */
 size_t tmk_stats_bins_bytes(size_t elements, uint64_t times);
 
 /* As tmk_stats_create, with a kernel of the caller's choice (tmk_stats_kernel_at). */
@@ -120,9 +118,9 @@ bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, si
 
 /* The table has taken in n elements, and their zeros and specials have been counted: adds their
  * squares, unless the state has become coarse. */
-TMK_NODISCARD enum tmk_status tmk_stats_take_squares(struct tmk_stats *stats,
-                                                     const tmk_loose_bits *x, size_t n,
-                                                     struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_stats_add_squares(struct tmk_stats *stats,
+                                                    const tmk_loose_bits *x, size_t n,
+                                                    struct tmk_diag *diag);
 /* Makes the state coarse. */
 void tmk_stats_coarsen(struct tmk_stats *stats);
 /* Are they kept? Of a state with a table, its bins are counted for it. */
@@ -149,7 +147,7 @@ TMK_NODISCARD enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tm
 
 /* For a state that is only read from now on, or merged into: gives the table's memory back, which
  * reading would go through each time. */
-TMK_NODISCARD enum tmk_status tmk_stats_settle(struct tmk_stats *stats, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_stats_finalize(struct tmk_stats *stats, struct tmk_diag *diag);
 
 static inline unsigned tmk_stats_bins_an_octave(enum tmk_stats_level level) {
     return level == TMK_STATS_HISTOGRAM ? TMK_OCTAVE : 1;
@@ -201,11 +199,11 @@ static inline void tmk_extreme_raise(struct tmk_extreme *max, struct tmk_extreme
 static const struct tmk_where tmk_nowhere = {TMK_NOWHERE, TMK_NOWHERE};
 
 /* As tmk_stats_update, but for elements with these bits (see tmk_stats_exclude). */
-TMK_NODISCARD enum tmk_status tmk_stats_update_but(struct tmk_stats *stats, const float *x,
-                                                   const struct tmk_shape *shape,
-                                                   const struct tmk_stats_at *at,
-                                                   const uint32_t *exclude, size_t n_exclude,
-                                                   struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_stats_update_excluding(struct tmk_stats *stats, const float *x,
+                                                         const struct tmk_shape *shape,
+                                                         const struct tmk_stats_at *at,
+                                                         const uint32_t *exclude, size_t n_exclude,
+                                                         struct tmk_diag *diag);
 
 /* Channels: see channel.c. */
 
@@ -217,10 +215,10 @@ TMK_NODISCARD enum tmk_status tmk_channels_join(struct tmk_channels *channels, u
 void tmk_channels_finish(struct tmk_channels *channels);
 /* Takes in elements [first, first + n) of a row-major tensor whose channels are known and come in
  * runs of `inner`. */
-void tmk_channels_take(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
-                       const tmk_loose_bits *x, size_t first, size_t n, size_t inner,
-                       bool all_finite);
-void tmk_channels_widen(struct tmk_channels *channels, size_t channel, int32_t min, int32_t max);
+void tmk_channels_add(struct tmk_channels *channels, const struct tmk_stats_kernel *kernel,
+                      const tmk_loose_bits *x, size_t first, size_t n, size_t inner,
+                      bool all_finite);
+void tmk_channels_update(struct tmk_channels *channels, size_t channel, int32_t min, int32_t max);
 /* Takes other's extremes in; both are known and agree. */
 void tmk_channels_merge(struct tmk_channels *channels, const struct tmk_channels *other);
 

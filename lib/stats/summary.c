@@ -94,7 +94,7 @@ static void fill_facts(const struct tmk_stats *stats, struct tmk_summary *s) {
     s->channel_max = known ? channels->max : NULL;
 }
 
-void tmk_stats_facts(const struct tmk_stats *stats, struct tmk_summary *out) {
+void tmk_stats_quick_summary(const struct tmk_stats *stats, struct tmk_summary *out) {
     struct tmk_summary s = {0};
     fill_facts(stats, &s);
     *out = s;

@@ -5,7 +5,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "stats/extent.h"
+#include "stats/minmax.h"
 #include "stats/shadow.h"
 
 /* Since the batch before, other values' tables were in the caches. What is rare costs most then:
@@ -29,7 +29,7 @@ static void fetch_table(const struct tmk_stats *stats) {
 }
 
 /* The lowest in the tensor of those with these bits; there is one. */
-static size_t find(const struct tmk_tile *tile, uint32_t bits) {
+static size_t find_element(const struct tmk_tile *tile, uint32_t bits) {
     for (size_t lane = 0; lane < tile->width; lane++)
         for (size_t k = lane; k < tile->n; k += tile->width)
             if (tile->x[k] == bits)
@@ -39,23 +39,23 @@ static size_t find(const struct tmk_tile *tile, uint32_t bits) {
 
 /* The extremes of a tile of finite elements. */
 static void take_extremes(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
-                          const struct tmk_facts *facts) {
+                          const struct tmk_tile_summary *summary) {
     struct tmk_stats *stats = pass->stats;
-    int32_t min = tmk_facts_min(facts), max = tmk_facts_max(facts);
-    pass->least = min < pass->least ? min : pass->least;
-    pass->greatest = max > pass->greatest ? max : pass->greatest;
+    int32_t min = tmk_tile_min(summary), max = tmk_tile_max(summary);
+    pass->min_key = min < pass->min_key ? min : pass->min_key;
+    pass->max_key = max > pass->max_key ? max : pass->max_key;
     if (min < stats->min.key ||
         (min == stats->min.key &&
          tmk_where_before(tmk_tile_where(pass, tile->first), stats->min.at)))
-        tmk_extreme_lower(
-            &stats->min,
-            (struct tmk_extreme){min, tmk_tile_where(pass, find(tile, tmk_bits_of_key(min)))});
+        tmk_extreme_lower(&stats->min,
+                          (struct tmk_extreme){
+                              min, tmk_tile_where(pass, find_element(tile, tmk_bits_of_key(min)))});
     if (max > stats->max.key ||
         (max == stats->max.key &&
          tmk_where_before(tmk_tile_where(pass, tile->first), stats->max.at)))
-        tmk_extreme_raise(
-            &stats->max,
-            (struct tmk_extreme){max, tmk_tile_where(pass, find(tile, tmk_bits_of_key(max)))});
+        tmk_extreme_raise(&stats->max,
+                          (struct tmk_extreme){
+                              max, tmk_tile_where(pass, find_element(tile, tmk_bits_of_key(max)))});
 }
 
 /* What stands in for elements that are left out, and the NaN that all others become meanwhile. */
@@ -67,8 +67,8 @@ static void take_special(struct tmk_stats_pass *pass, const struct tmk_tile *til
     for (size_t k = 0; k < tile->n; k++) {
         int32_t key = tmk_key_of_bits(tile->x[k]);
         if (tmk_key_is_finite(key)) {
-            pass->least = key < pass->least ? key : pass->least;
-            pass->greatest = key > pass->greatest ? key : pass->greatest;
+            pass->min_key = key < pass->min_key ? key : pass->min_key;
+            pass->max_key = key > pass->max_key ? key : pass->max_key;
             if (key > stats->min.key && key < stats->max.key)
                 continue;
             struct tmk_extreme extreme = {key, tmk_tile_where(pass, tmk_tile_logical(tile, k))};
@@ -88,20 +88,20 @@ static void take_special(struct tmk_stats_pass *pass, const struct tmk_tile *til
 }
 
 static enum tmk_status take_facts(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
-                                  const struct tmk_facts *facts, struct tmk_diag *diag) {
+                                  const struct tmk_tile_summary *summary, struct tmk_diag *diag) {
     struct tmk_stats *stats = pass->stats;
-    stats->zeros += facts->zeros;
-    stats->negative_zeros += facts->negative_zeros;
-    stats->sparse = tmk_facts_sparse(facts, tile->n);
-    if (tmk_facts_all_finite(facts))
-        take_extremes(pass, tile, facts);
+    stats->zeros += summary->zeros;
+    stats->negative_zeros += summary->negative_zeros;
+    stats->sparse = tmk_tile_sparse(summary, tile->n);
+    if (tmk_tile_all_finite(summary))
+        take_extremes(pass, tile, summary);
     else
         take_special(pass, tile);
     if (pass->each)
-        tmk_extents_take(pass, tile, facts);
+        tmk_minmax_add_tile(pass, tile, summary);
     if (stats->table && !stats->coarse)
-        TMK_TRY(tmk_stats_take_squares(stats, tile->x, tile->n, diag));
-    return pass->shadow ? tmk_shadow_take(pass, tile, facts, diag) : TMK_OK;
+        TMK_TRY(tmk_stats_add_squares(stats, tile->x, tile->n, diag));
+    return pass->shadow ? tmk_shadow_update(pass, tile, summary, diag) : TMK_OK;
 }
 
 static enum tmk_status make_room(struct tmk_stats *stats, size_t n, struct tmk_diag *diag) {
@@ -143,18 +143,18 @@ static bool takes_few(const struct tmk_stats *stats) {
 }
 
 /* At most TMK_TILE elements. */
-static enum tmk_status measure(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
-                               const struct tmk_lanes *lanes, struct tmk_facts *facts,
-                               struct tmk_diag *diag) {
+static enum tmk_status measure_tile(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                                    const struct tmk_columns *lanes,
+                                    struct tmk_tile_summary *summary, struct tmk_diag *diag) {
     struct tmk_stats *stats = pass->stats;
     TMK_TRY(make_room(stats, tile->n, diag));
     if (stats->table)
-        stats->kernel->tile(tile->x, tile->n, stats->sparse, lanes, stats->table, facts);
+        stats->kernel->tile(tile->x, tile->n, stats->sparse, lanes, stats->table, summary);
     else
-        stats->kernel->survey(tile->x, tile->n, lanes, facts);
+        stats->kernel->scan(tile->x, tile->n, lanes, summary);
     if (takes_few(stats))
         TMK_TRY(take_few(stats, tile->x, tile->n, diag));
-    return take_facts(pass, tile, facts, diag);
+    return take_facts(pass, tile, summary, diag);
 }
 
 /* ---- row-major ---- */
@@ -163,20 +163,20 @@ static enum tmk_status measure(struct tmk_stats_pass *pass, const struct tmk_til
 enum { LONG_RUN = 24 };
 
 static void take_run(struct tmk_channels *channels, size_t channel, const tmk_loose_bits *x,
-                     size_t n, const struct tmk_facts *facts) {
-    if (tmk_facts_all_finite(facts)) {
-        tmk_channels_widen(channels, channel, tmk_facts_min(facts), tmk_facts_max(facts));
+                     size_t n, const struct tmk_tile_summary *summary) {
+    if (tmk_tile_all_finite(summary)) {
+        tmk_channels_update(channels, channel, tmk_tile_min(summary), tmk_tile_max(summary));
         return;
     }
     for (size_t i = 0; i < n; i++) {
         int32_t key = tmk_key_of_bits(x[i]);
         if (tmk_key_is_finite(key))
-            tmk_channels_widen(channels, channel, key, key);
+            tmk_channels_update(channels, channel, key, key);
     }
 }
 
 /* unsigned_min comes out right when all are of one sign, which is where it is asked. */
-static void add_facts(struct tmk_facts *all, const struct tmk_facts *one) {
+static void add_facts(struct tmk_tile_summary *all, const struct tmk_tile_summary *one) {
     all->signed_max = one->signed_max > all->signed_max ? one->signed_max : all->signed_max;
     all->unsigned_max =
         one->unsigned_max > all->unsigned_max ? one->unsigned_max : all->unsigned_max;
@@ -186,24 +186,24 @@ static void add_facts(struct tmk_facts *all, const struct tmk_facts *one) {
     all->negative_zeros += one->negative_zeros;
 }
 
-/* A tile of whole and broken runs: all runs' facts together are the tile's. */
+/* A tile of whole and broken runs: all runs' summary together are the tile's. */
 static enum tmk_status take_runs(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                                  struct tmk_diag *diag) {
     struct tmk_stats *stats = pass->stats;
     size_t inner = pass->inner, run = tile->first / inner, left = inner - tile->first % inner;
     size_t channel = run % pass->channels;
-    struct tmk_facts facts, all = {INT32_MIN, 0, UINT32_MAX, 0, 0};
+    struct tmk_tile_summary summary, all = {INT32_MIN, 0, UINT32_MAX, 0, 0};
     if (left >= tile->n) {
-        TMK_TRY(measure(pass, tile, NULL, &facts, diag));
-        take_run(&stats->channels, channel, tile->x, tile->n, &facts);
+        TMK_TRY(measure_tile(pass, tile, NULL, &summary, diag));
+        take_run(&stats->channels, channel, tile->x, tile->n, &summary);
         return TMK_OK;
     }
     TMK_TRY(make_room(stats, tile->n, diag));
     for (size_t done = 0, n; done < tile->n; done += n, left = inner) {
         n = left < tile->n - done ? left : tile->n - done;
-        stats->kernel->survey(tile->x + done, n, NULL, &facts);
-        take_run(&stats->channels, channel, tile->x + done, n, &facts);
-        add_facts(&all, &facts);
+        stats->kernel->scan(tile->x + done, n, NULL, &summary);
+        take_run(&stats->channels, channel, tile->x + done, n, &summary);
+        add_facts(&all, &summary);
         channel = channel + 1 < pass->channels ? channel + 1 : 0;
     }
     if (stats->table)
@@ -219,17 +219,17 @@ static enum tmk_status take_row_major(struct tmk_stats_pass *pass, const tmk_loo
     for (size_t done = 0; done < n;) {
         size_t m = n - done < TMK_TILE ? n - done : TMK_TILE;
         struct tmk_tile tile = {x + done, m, first + done, 1, 0};
-        struct tmk_facts facts;
+        struct tmk_tile_summary summary;
         if (by_run)
             TMK_TRY(take_runs(pass, &tile, diag));
         else
-            TMK_TRY(measure(pass, &tile, NULL, &facts, diag));
-        all_finite = all_finite && (by_run || tmk_facts_all_finite(&facts));
+            TMK_TRY(measure_tile(pass, &tile, NULL, &summary, diag));
+        all_finite = all_finite && (by_run || tmk_tile_all_finite(&summary));
         done += m;
     }
     if (pass->channels > 0 && !by_run)
-        tmk_channels_take(&pass->stats->channels, pass->stats->kernel, x, first, n, pass->inner,
-                          all_finite);
+        tmk_channels_add(&pass->stats->channels, pass->stats->kernel, x, first, n, pass->inner,
+                         all_finite);
     return TMK_OK;
 }
 
@@ -240,8 +240,8 @@ static void take_channels(const struct tmk_stats_pass *pass, const struct tmk_ti
     for (size_t k = 0; k < tile->n; k++) {
         int32_t key = tmk_key_of_bits(tile->x[k]);
         if (tmk_key_is_finite(key))
-            tmk_channels_widen(&pass->stats->channels,
-                               tmk_tile_logical(tile, k) / pass->inner % pass->channels, key, key);
+            tmk_channels_update(&pass->stats->channels,
+                                tmk_tile_logical(tile, k) / pass->inner % pass->channels, key, key);
     }
 }
 
@@ -249,20 +249,21 @@ static void take_channels(const struct tmk_stats_pass *pass, const struct tmk_ti
 static enum tmk_status take_lanes(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                                   size_t first_lane, struct tmk_diag *diag) {
     struct tmk_channels *channels = &pass->stats->channels;
-    struct tmk_facts facts;
+    struct tmk_tile_summary summary;
     bool fast = pass->channels > 0 && pass->at.channel_axis == 1 &&
                 (tile->width == TMK_LANES || tile->width == TMK_LANES / 2);
-    struct tmk_lanes lanes = {0, NULL, NULL};
+    struct tmk_columns lanes = {0, NULL, NULL};
     if (fast)
-        lanes = (struct tmk_lanes){tile->width, (void *)(channels->min + first_lane),
-                                   (void *)(channels->max + first_lane)};
-    TMK_TRY(measure(pass, tile, fast ? &lanes : NULL, &facts, diag));
-    if (pass->channels > 0 && !(fast && tmk_facts_all_finite(&facts)))
+        lanes = (struct tmk_columns){tile->width, (void *)(channels->min + first_lane),
+                                     (void *)(channels->max + first_lane)};
+    TMK_TRY(measure_tile(pass, tile, fast ? &lanes : NULL, &summary, diag));
+    if (pass->channels > 0 && !(fast && tmk_tile_all_finite(&summary)))
         take_channels(pass, tile);
     return TMK_OK;
 }
 
-static void gather(const tmk_loose_bits *x, size_t rows, size_t block, size_t lanes, uint32_t *to) {
+static void gather_rows(const tmk_loose_bits *x, size_t rows, size_t block, size_t lanes,
+                        uint32_t *to) {
     if (lanes == TMK_LANES / 2) /* of a size that is known: some instructions instead of a call */
         for (size_t r = 0; r < rows; r++)
             memcpy(to + r * (TMK_LANES / 2), x + r * block, TMK_LANES / 2 * sizeof *to);
@@ -282,7 +283,7 @@ static enum tmk_status take_padded(struct tmk_stats_pass *pass, const tmk_loose_
         size_t most = TMK_TILE / lanes;
         for (size_t row = 0, m; row < rows; row += m) {
             m = rows - row < most ? rows - row : most;
-            gather(x + row * block + done, m, block, lanes, kept);
+            gather_rows(x + row * block + done, m, block, lanes, kept);
             struct tmk_tile tile = {kept, m * lanes, first + done * pass->rows + row, lanes,
                                     pass->rows};
             TMK_TRY(take_lanes(pass, &tile, first_lane + done, diag));
@@ -377,8 +378,9 @@ static enum tmk_status take_gapped(struct tmk_stats_pass *pass, const tmk_loose_
 
 /* ---- the whole ---- */
 
-static enum tmk_status check(const struct tmk_stats *stats, const struct tmk_shape *shape,
-                             const struct tmk_stats_at *at, size_t *n, struct tmk_diag *diag) {
+static enum tmk_status check_update(const struct tmk_stats *stats, const struct tmk_shape *shape,
+                                    const struct tmk_stats_at *at, size_t *n,
+                                    struct tmk_diag *diag) {
     char text[256];
     uint64_t unused;
     if (!tmk_shape_count(shape, n))
@@ -408,14 +410,14 @@ enum tmk_status tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape 
                                 const struct tmk_stats_at *at, struct tmk_stats_shadow *shadow,
                                 struct tmk_stats_pass *pass, struct tmk_diag *diag) {
     size_t n;
-    TMK_TRY(check(stats, shape, at, &n, diag));
+    TMK_TRY(check_update(stats, shape, at, &n, diag));
     *pass = (struct tmk_stats_pass){.stats = stats,
                                     .shadow = shadow,
                                     .at = *at,
                                     .elements = n,
                                     .part = n,
-                                    .least = TMK_KEY_POSINF,
-                                    .greatest = TMK_KEY_NEGINF};
+                                    .min_key = TMK_KEY_POSINF,
+                                    .max_key = TMK_KEY_NEGINF};
     if (n == 0)
         return TMK_OK;
     bool by_channel = at->channel_axis >= 0 && at->channel_axis < shape->rank;
@@ -447,8 +449,8 @@ void tmk_stats_exclude(struct tmk_stats_pass *pass, const uint32_t *bits, size_t
     pass->n_excluded = n;
 }
 
-static enum tmk_status take(struct tmk_stats_pass *pass, const tmk_loose_bits *bits, size_t first,
-                            size_t n, struct tmk_diag *diag) {
+static enum tmk_status add_elements(struct tmk_stats_pass *pass, const tmk_loose_bits *bits,
+                                    size_t first, size_t n, struct tmk_diag *diag) {
     if (pass->at.block < 2)
         return take_row_major(pass, bits, first, n, diag);
     if (pass->rows == 1)
@@ -473,11 +475,11 @@ enum tmk_status tmk_stats_piece(struct tmk_stats_pass *pass, const float *x, siz
     if (pass->elements == 0)
         return TMK_OK;
     if (!pass->n_excluded)
-        return take(pass, bits, first, n, diag);
+        return add_elements(pass, bits, first, n, diag);
     for (size_t done = 0, m; done < n; done += m) {
         m = n - done < TMK_TILE ? n - done : TMK_TILE;
         leave_out(pass, bits + done, m, kept);
-        TMK_TRY(take(pass, kept, first + done, m, diag));
+        TMK_TRY(add_elements(pass, kept, first + done, m, diag));
     }
     return TMK_OK;
 }
@@ -491,10 +493,10 @@ enum tmk_status tmk_stats_end(struct tmk_stats_pass *pass, struct tmk_diag *diag
     return TMK_OK;
 }
 
-enum tmk_status tmk_stats_update_but(struct tmk_stats *stats, const float *x,
-                                     const struct tmk_shape *shape, const struct tmk_stats_at *at,
-                                     const uint32_t *exclude, size_t n_exclude,
-                                     struct tmk_diag *diag) {
+enum tmk_status tmk_stats_update_excluding(struct tmk_stats *stats, const float *x,
+                                           const struct tmk_shape *shape,
+                                           const struct tmk_stats_at *at, const uint32_t *exclude,
+                                           size_t n_exclude, struct tmk_diag *diag) {
     struct tmk_stats_pass pass;
     TMK_TRY(tmk_stats_begin(stats, shape, at, NULL, &pass, diag));
     tmk_stats_exclude(&pass, exclude, n_exclude);
@@ -509,5 +511,5 @@ enum tmk_status tmk_stats_update_but(struct tmk_stats *stats, const float *x,
 enum tmk_status tmk_stats_update(struct tmk_stats *stats, const float *x,
                                  const struct tmk_shape *shape, const struct tmk_stats_at *at,
                                  struct tmk_diag *diag) {
-    return tmk_stats_update_but(stats, x, shape, at, NULL, 0, diag);
+    return tmk_stats_update_excluding(stats, x, shape, at, NULL, 0, diag);
 }

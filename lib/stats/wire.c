@@ -12,7 +12,7 @@ void tmk_put_number(struct tmk_text *out, uint64_t value) {
     tmk_text_append(out, bytes, n);
 }
 
-uint64_t tmk_get_number(struct tmk_reader *in) {
+uint64_t tmk_get_number(struct tmk_byte_reader *in) {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64 && in->at < in->end && !in->failed; shift += 7) {
         uint8_t byte = *in->at++;
@@ -31,7 +31,7 @@ void tmk_put_bits(struct tmk_text *out, uint32_t bits) {
     tmk_text_append(out, bytes, sizeof bytes);
 }
 
-uint32_t tmk_get_bits(struct tmk_reader *in) {
+uint32_t tmk_get_bits(struct tmk_byte_reader *in) {
     if (in->failed || in->end - in->at < 4) {
         in->failed = true;
         return 0;
@@ -46,12 +46,12 @@ void tmk_put_where(struct tmk_text *out, struct tmk_where at) {
     tmk_put_number(out, at.index + 1);
 }
 
-struct tmk_where tmk_get_where(struct tmk_reader *in) {
+struct tmk_where tmk_get_where(struct tmk_byte_reader *in) {
     uint64_t sample = tmk_get_number(in) - 1, index = tmk_get_number(in) - 1;
     return (struct tmk_where){sample, index};
 }
 
-void tmk_get_literal(struct tmk_reader *in, const void *bytes, size_t len) {
+void tmk_get_literal(struct tmk_byte_reader *in, const void *bytes, size_t len) {
     if (in->failed || (size_t)(in->end - in->at) < len || memcmp(in->at, bytes, len) != 0)
         in->failed = true;
     else

@@ -27,8 +27,8 @@ bool tmk_rounding_by_name(const char *name, enum tmk_rounding *out) {
 }
 
 /* q * 2^(shift - 31), if shifts go that far down. */
-static enum tmk_status put(double real, int32_t q, int shift, int32_t *q_out, int32_t *shift_out,
-                           struct tmk_diag *diag) {
+static enum tmk_status put_multiplier(double real, int32_t q, int shift, int32_t *q_out,
+                                      int32_t *shift_out, struct tmk_diag *diag) {
     enum { LOWEST = -31, HIGHEST = 30 };
     if (shift > HIGHEST)
         return tmk_fail(diag, TMK_RANGE, "the multiplier %.9g is too large for fixed point", real);
@@ -52,7 +52,7 @@ enum tmk_status tmk_fixed_from_real(double real, int32_t *q, int32_t *shift,
         fraction /= 2;
         exponent++;
     }
-    return put(real, (int32_t)fraction, exponent, q, shift, diag);
+    return put_multiplier(real, (int32_t)fraction, exponent, q, shift, diag);
 }
 
 enum tmk_status tmk_fixed_from_real_pow2(double real, int32_t *q, int32_t *shift,
@@ -60,8 +60,8 @@ enum tmk_status tmk_fixed_from_real_pow2(double real, int32_t *q, int32_t *shift
     int exponent;
     TMK_TRY(want_positive(real, diag));
     const double fraction = frexp(real, &exponent);
-    return put(real, INT32_C(1) << 30, fraction * fraction < 0.5 ? exponent : exponent + 1, q,
-               shift, diag);
+    return put_multiplier(real, INT32_C(1) << 30,
+                          fraction * fraction < 0.5 ? exponent : exponent + 1, q, shift, diag);
 }
 
 double tmk_fixed_to_real(int32_t q, int32_t shift) {
@@ -73,18 +73,18 @@ static int64_t shift_right(int64_t x, int n) {
     return x >= 0 ? x >> n : ~(~x >> n);
 }
 
-static int32_t saturate(int64_t x) {
+static int32_t saturate_int32(int64_t x) {
     return x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
 }
 
 /* The high half of the doubled product, then a division by a power of two, each rounded. */
 static int32_t multiply_twice(int32_t x, int32_t q, int32_t shift) {
     const int left = shift > 0 ? shift : 0, right = shift < 0 ? -shift : 0;
-    const int64_t product = (int64_t)saturate(x * (INT64_C(1) << left)) * q;
+    const int64_t product = (int64_t)saturate_int32(x * (INT64_C(1) << left)) * q;
     const int64_t nudge = product >= 0 ? INT64_C(1) << 30 : 1 - (INT64_C(1) << 30);
     const int64_t high = (product + nudge) / (INT64_C(1) << 31);
     const int64_t mask = (INT64_C(1) << right) - 1, rest = high & mask;
-    return saturate(shift_right(high, right) + (rest > mask / 2 + (high < 0)));
+    return saturate_int32(shift_right(high, right) + (rest > mask / 2 + (high < 0)));
 }
 
 int32_t tmk_fixed_multiply(int32_t x, int32_t q, int32_t shift, double real,
@@ -92,7 +92,7 @@ int32_t tmk_fixed_multiply(int32_t x, int32_t q, int32_t shift, double real,
     const int64_t product = (int64_t)x * q, half = INT64_C(1) << (30 - shift);
     switch (rounding) {
     case TMK_ROUNDING_SINGLE_HALF_AWAY:
-        return saturate(shift_right(product + half - (x < 0), 31 - shift));
+        return saturate_int32(shift_right(product + half - (x < 0), 31 - shift));
     case TMK_ROUNDING_GEMMLOWP_DOUBLE:
         return multiply_twice(x, q, shift);
     case TMK_ROUNDING_FLOAT_RNE: {
@@ -102,5 +102,5 @@ int32_t tmk_fixed_multiply(int32_t x, int32_t q, int32_t shift, double real,
     case TMK_ROUNDING_SINGLE_HALF_UP:
         break;
     }
-    return saturate(shift_right(product + half, 31 - shift));
+    return saturate_int32(shift_right(product + half, 31 - shift));
 }

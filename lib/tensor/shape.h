@@ -7,7 +7,7 @@
 
 /* The product of dimensions [from, to) of a shape that tmk_shape_count accepts; it may wrap where
  * the shape's count is 0. */
-static inline size_t tmk_shape_part(const struct tmk_shape *shape, int32_t from, int32_t to) {
+static inline size_t tmk_shape_product(const struct tmk_shape *shape, int32_t from, int32_t to) {
     size_t n = 1;
     for (int32_t i = from; i < to; i++)
         n *= (size_t)shape->dim[i];

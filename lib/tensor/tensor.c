@@ -127,8 +127,8 @@ enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor, enum tmk_dtype dtype,
                         tmk_shape_text(shape, text, sizeof text));
     struct tmk_buf *buf = tmk_buf_create(bytes);
     if (!buf)
-        return tmk_memory_lacks(diag, bytes, "a tensor of shape %s",
-                                tmk_shape_text(shape, text, sizeof text));
+        return tmk_memory_fail(diag, bytes, "a tensor of shape %s",
+                               tmk_shape_text(shape, text, sizeof text));
     *tensor = (struct tmk_tensor){
         .dtype = dtype, .origin = dtype, .shape = *shape, .buf = buf, .data = tmk_buf_data(buf)};
     return TMK_OK;

@@ -225,19 +225,19 @@ def calibrater_class() -> Any:
     class Ranges(theirs.TensorsData):  # type: ignore[misc]
         """TensorsData that say by which method of Tidemark they were chosen, in ONNX Runtime's cache too."""
 
-        def __init__(self, calibrate_method: Any, data: dict[str, Any], method: str | None):
+        def __init__(self, calibrate_method: Any, data: dict[str, Any], method: str | None, exclude: list[float]):
             super().__init__(calibrate_method, data)
-            self.method = method
+            self.method, self.exclude = method, exclude
 
         def to_dict(self) -> dict[str, Any]:
-            return {**super().to_dict(), "tidemark_method": self.method}
+            return {**super().to_dict(), "tidemark_method": self.method, "tidemark_exclude": self.exclude}
 
     class TidemarkCalibrater(theirs.CalibraterBase):  # type: ignore[misc]
         """See tidemark.ort.create_calibrator."""
 
         def __init__(self, model_path: Any, op_types_to_calibrate: Any, augmented_model_path: Any, calibrate_method: Any,
                      use_external_data_format: bool, extra_options: dict[str, Any], method: str | None, grid: Grid,
-                     threads: int, excluded: Any):
+                     threads: int, excluded: Any, exclude: Any):
             if not isinstance(model_path, (str, os.PathLike)):
                 raise ValueError("model_path should be model path.")
             self.op_types_to_calibrate = op_types_to_calibrate
@@ -254,6 +254,7 @@ def calibrater_class() -> Any:
             if self._moving and not 0 <= self._share <= 1:
                 raise ValueError("Invalid averaging constant, which should not be < 0 or > 1.")
             self._excluded = set(excluded or ())
+            self._exclude = [float(number) for number in exclude]
             self._types: dict[str, Any] = {}
             self._run: _Run | None = None
             self._ends: list[int] = []  # of the run's items, where each call of collect_data ended
@@ -321,7 +322,7 @@ def calibrater_class() -> Any:
                 return self._instead.compute_data()
             if self._ranges is None:
                 raise ValueError("No data is collected.")
-            return Ranges(self.calibrate_method, dict(self._ranges), self.method)
+            return Ranges(self.calibrate_method, dict(self._ranges), self.method, self._exclude)
 
         # ---- the run ----
 
@@ -339,7 +340,8 @@ def calibrater_class() -> Any:
             extremes = self.method in ("minmax", "moving-average") or (not self.method and self.calibrate_method.name == "MinMax")
             run = _Run(self.model_path, {"kind": "minmax" if extremes else "histogram", "threads": self._threads,
                                          "observe": ["activations", *map(_literally, self._constants)],
-                                         "per_sample": self._moving or self.method == "moving-average"})
+                                         "per_sample": self._moving or self.method == "moving-average",
+                                         "exclude": self._exclude})
             weakref.finalize(self, run.abandon)
             return run
 
@@ -363,8 +365,9 @@ def calibrater_class() -> Any:
             return self._instead
 
         def _give_up(self, reason: str, error: BaseException | None = None) -> None:
-            if self.method is not None:
-                raise error or ValueError(f"method={self.method!r}: {reason}")
+            if self.method is not None or self._exclude:
+                asked = f"method={self.method!r}" if self.method is not None else f"exclude={self._exclude}"
+                raise error or ValueError(f"{asked}: {reason}")
             _LOG.warning("ONNX Runtime's own calibrater measures the ranges: %s", reason)
             # before 1.21 it has no such argument
             providers = {} if self.execution_providers == ["CPUExecutionProvider"] else {"providers": self.execution_providers}

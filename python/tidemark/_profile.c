@@ -184,7 +184,7 @@ static PyObject *channels(PyObject *self, PyObject *args) {
         return NULL;
     if (!t->stats)
         Py_RETURN_NONE;
-    tmk_stats_facts(t->stats, &s);
+    tmk_stats_quick_summary(t->stats, &s);
     if (!s.channels)
         Py_RETURN_NONE;
     PyObject *min = py_floats(s.channel_min, s.channels),

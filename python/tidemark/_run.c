@@ -170,6 +170,20 @@ static const char **texts_of(PyObject *sequence, size_t *n) {
     return texts;
 }
 
+static float *numbers_of(PyObject *sequence, size_t *n) {
+    *n = (size_t)PySequence_Fast_GET_SIZE(sequence);
+    float *numbers = calloc(*n + 1, sizeof *numbers);
+    if (!numbers)
+        return (float *)PyErr_NoMemory();
+    for (size_t i = 0; i < *n; i++)
+        numbers[i] = (float)PyFloat_AsDouble(PySequence_Fast_GET_ITEM(sequence, (Py_ssize_t)i));
+    if (PyErr_Occurred()) {
+        free(numbers);
+        return NULL;
+    }
+    return numbers;
+}
+
 static enum tmk_status profile_model(const char *path, const char *params,
                                      const struct tmk_run_options *options,
                                      const struct tmk_observe *observe, struct tmk_profile **out,
@@ -188,42 +202,39 @@ PyObject *py_run_profile(PyObject *self, PyObject *args, PyObject *named) {
     static char *keys[] = {"model",    "params",       "data",       "next",        "label",
                            "observe",  "kind",         "threads",    "batch",       "limit",
                            "skip",     "memory_limit", "per_sample", "fail_on_nan", "image",
-                           "progress", "whole",        NULL};
+                           "progress", "whole",        "exclude",    NULL};
     const char *path, *params = NULL, *label = NULL, *kind = NULL, *image = NULL;
-    PyObject *data = NULL, *next = Py_None, *observe = NULL;
+    PyObject *data = NULL, *next = Py_None, *observe = NULL, *exclude = NULL;
     unsigned int threads = 0, batch = 0;
     unsigned long long limit = 0, skip = 0, memory_limit = 0;
     int per_sample = 0, fail_on_nan = 0, whole = 0;
     struct run run = {.progress = Py_None};
-    if (!PyArg_ParseTupleAndKeywords(args, named, "s|zOOzOzIIKKKppzOp", keys, &path, &params, &data,
-                                     &next, &label, &observe, &kind, &threads, &batch, &limit,
-                                     &skip, &memory_limit, &per_sample, &fail_on_nan, &image,
-                                     &run.progress, &whole))
+    if (!PyArg_ParseTupleAndKeywords(args, named, "s|zOOzOzIIKKKppzOpO", keys, &path, &params,
+                                     &data, &next, &label, &observe, &kind, &threads, &batch,
+                                     &limit, &skip, &memory_limit, &per_sample, &fail_on_nan,
+                                     &image, &run.progress, &whole, &exclude))
         return NULL;
     PyObject *sources = PySequence_Fast(data, "data is a list of texts");
     PyObject *patterns = sources ? PySequence_Fast(observe, "observe is a list of texts") : NULL;
-    struct tmk_run_options options = {.threads = threads,
-                                      .batch = batch,
-                                      .limit = limit,
-                                      .skip = skip,
-                                      .memory_limit = memory_limit,
-                                      .per_sample = per_sample != 0,
-                                      .fail_on_nan = fail_on_nan != 0,
-                                      .image = image,
-                                      .stop = stop,
-                                      .progress = progress,
-                                      .context = &run};
+    PyObject *left_out = patterns ? PySequence_Fast(exclude, "exclude is a list of numbers") : NULL;
+    struct tmk_run_options options = {
+        .data = {.limit = limit, .skip = skip, .image = image, .batch = batch},
+        .limits = {.threads = threads, .memory = memory_limit},
+        .events = {.stop = stop, .progress = progress, .context = &run},
+        .statistics = {.per_sample = per_sample != 0, .fail_on_nan = fail_on_nan != 0}};
     struct tmk_observe what = {.kind = kind};
-    const char **texts = patterns ? texts_of(sources, &options.n_data) : NULL;
+    const char **texts = patterns ? texts_of(sources, &options.data.n_sources) : NULL;
     const char **globs = texts ? texts_of(patterns, &what.n_patterns) : NULL;
+    float *numbers = globs && left_out ? numbers_of(left_out, &options.statistics.n_exclude) : NULL;
     PyObject *result = NULL;
-    if (globs) {
+    if (numbers) {
+        options.statistics.exclude = numbers;
         const struct tmk_pull pull = {next_record, &run, label, whole != 0};
         struct tmk_profile *profile = NULL;
         struct tmk_diag diag = {0};
         enum tmk_status status;
-        options.data = texts;
-        options.pull = next == Py_None ? NULL : &pull;
+        options.data.sources = texts;
+        options.data.pull = next == Py_None ? NULL : &pull;
         what.patterns = globs;
         run.next = next;
         Py_BEGIN_ALLOW_THREADS;
@@ -236,8 +247,10 @@ PyObject *py_run_profile(PyObject *self, PyObject *args, PyObject *named) {
             result = status == TMK_OK ? py_wrap_profile(profile) : py_fail(status, &diag);
         }
     }
+    free(numbers);
     free(globs);
     free(texts);
+    Py_XDECREF(left_out);
     Py_XDECREF(patterns);
     Py_XDECREF(sources);
     return result;

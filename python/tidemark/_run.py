@@ -64,7 +64,7 @@ class _Records:
 
 def profile(model: Any, data: Any, *, params: str | os.PathLike[str] | None = None, observe: Sequence[str] = (),
             kind: str = "histogram", threads: int = 0, batch: int = 0, limit: int = 0, skip: int = 0, memory_limit: int = 0,
-            per_sample: bool = False, fail_on_nan: bool = False, image: str | None = None,
+            per_sample: bool = False, fail_on_nan: bool = False, exclude: Sequence[float] = (), image: str | None = None,
             progress: Callable[[int, int], None] | None = None) -> Profile:
     """Runs calibration data through the model once, and measures every tensor.
 
@@ -72,12 +72,13 @@ def profile(model: Any, data: Any, *, params: str | os.PathLike[str] | None = No
     data: paths as `tidemark profile --data` takes them; or an array (first axis: samples); a mapping from input names to
         arrays; an iterable of arrays, tuples or mappings; or a CalibrationDataReader of ONNX Runtime. Arrays in C order are
         read where they lie. Of an input's own rank, the first axis counts samples; of one rank less, an array is one sample.
+    exclude: finite numbers, such as -1e9 of a mask. Elements that equal one are in no range, moment and histogram.
     progress: called with (samples done, samples in all or 0).
 
     The interpreter's lock is released while the network runs. Raises tidemark.Error, or what the data raise.
     """
     words: dict[str, Any] = dict(observe=list(observe), kind=kind, threads=threads, batch=batch, limit=limit, skip=skip,
-                                 memory_limit=memory_limit, per_sample=per_sample, fail_on_nan=fail_on_nan, image=image,
+                                 memory_limit=memory_limit, per_sample=per_sample, fail_on_nan=fail_on_nan, exclude=list(exclude), image=image,
                                  progress=progress, params=None if params is None else os.fspath(params))
     if _is_paths(data):
         words["data"] = [os.fspath(path) for path in ([data] if isinstance(data, (str, os.PathLike)) else data)]

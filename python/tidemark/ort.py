@@ -14,7 +14,7 @@ import inspect
 import json
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _core
@@ -43,7 +43,8 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
                       use_external_data_format: bool = False, providers: Any = None,
                       extra_options: dict[str, Any] | None = None, *, method: str | None = None,
                       activation_type: Any = None, activation_symmetric: bool = False, threads: int = 0,
-                      overrides: dict[str, list[dict[str, Any]]] | None = None, nodes_to_exclude: Any = None) -> Any:
+                      overrides: dict[str, list[dict[str, Any]]] | None = None, nodes_to_exclude: Any = None,
+                      exclude: Sequence[float] = ()) -> Any:
     """As onnxruntime.quantization.create_calibrator: an object with collect_data(reader) and compute_data(), which answers
     with TensorsData for this very model. No augmented model is written.
 
@@ -52,6 +53,8 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
     activation_type (a QuantType, else QUInt8), activation_symmetric, overrides (TensorQuantOverrides): what the ranges are
         for. Methods that look at the error of quantization need it; MinMax, Percentile and Distribution do not.
     threads: 0 is one a processor. nodes_to_exclude: names of nodes that will stay float, about which nothing need be told.
+    exclude: finite numbers, such as -1e9 of a mask. Elements that equal one are in no range; codes clip them to its end.
+        The range of a value with such elements is the min and max of the others, whichever the method.
     """
     from onnxruntime.quantization import CalibrationMethod
     if method is not None and method not in dict(_core.methods()):
@@ -67,7 +70,7 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
                       bool(of[0].get("symmetric", default[1]))) for name, of in (overrides or {}).items() if of}
     calibrater = calibrater_class()(model, op_types_to_calibrate, augmented_model_path, calibrate_method,
                                     use_external_data_format, dict(extra_options or {}), method,
-                                    Grid(*default, by_name), threads, nodes_to_exclude)
+                                    Grid(*default, by_name), threads, nodes_to_exclude, exclude)
     calibrater.augment_graph()
     if providers:
         calibrater.execution_providers = providers
@@ -75,29 +78,32 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
     return calibrater
 
 
-def quantize_static(*args: Any, method: str | None = None, threads: int = 0, **settings: Any) -> None:
+def quantize_static(*args: Any, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (),
+                    **settings: Any) -> None:
     """onnxruntime.quantization.quantize_static, with its own arguments; ranges are measured by Tidemark.
 
     method: a name of tidemark.calibration_methods(), in place of `calibrate_method`. threads: 0 is one a processor.
+    exclude: finite numbers, such as -1e9 of a mask, that are in no range; see create_calibrator.
     """
     theirs = importlib.import_module("onnxruntime.quantization.quantize")  # the package has a function of this name
     bound = inspect.signature(theirs.quantize_static).bind(*args, **settings)
     bound.apply_defaults()
     given = bound.arguments
     options = given.get("extra_options") or {}
-    _check_cache(given.get("calibration_cache_path"), method)
+    _check_cache(given.get("calibration_cache_path"), method, exclude)
 
     def create(*words: Any, **named: Any) -> Any:
-        return create_calibrator(*words, **named, method=method, threads=threads, activation_type=given["activation_type"],
+        return create_calibrator(*words, **named, method=method, threads=threads, exclude=exclude, activation_type=given["activation_type"],
                                  activation_symmetric=options.get("ActivationSymmetric", False),
                                  overrides=options.get("TensorQuantOverrides"), nodes_to_exclude=given.get("nodes_to_exclude"))
     _with(theirs.quantize_static, create_calibrator=create)(*args, **settings)
 
 
-def quantize(*args: Any, method: str | None = None, threads: int = 0, **settings: Any) -> None:
+def quantize(*args: Any, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (), **settings: Any) -> None:
     """onnxruntime.quantization.quantize; with a StaticQuantConfig, ranges are measured by Tidemark. See quantize_static."""
     theirs = importlib.import_module("onnxruntime.quantization.quantize")  # the package has a function of this name
-    _with(theirs.quantize, quantize_static=functools.partial(quantize_static, method=method, threads=threads))(*args, **settings)
+    _with(theirs.quantize, quantize_static=functools.partial(quantize_static, method=method, threads=threads, exclude=exclude))(
+        *args, **settings)
 
 
 def _with(function: Any, **replaced: Any) -> Callable[..., None]:
@@ -119,12 +125,13 @@ def _dtype(kind: Any) -> str:
     return str(kind.name)[1:].lower()
 
 
-def _check_cache(path: Any, method: str | None) -> None:
-    """ONNX Runtime compares its own method with the cache's; of ours it does not know."""
+def _check_cache(path: Any, method: str | None, exclude: Sequence[float]) -> None:
+    """ONNX Runtime compares its own method with the cache's; it ignores what Tidemark adds."""
     if path is None or not os.path.isfile(path):
         return
     with open(path, encoding="utf-8") as file:
-        made = json.load(file).get("tidemark_method")
-    if made != method:
-        raise ValueError(f"Calibration cache at {path} was produced with method={made!r}, but quantize_static was called with "
-                         f"method={method!r}. Delete the cache or pass a matching method.")
+        made = json.load(file)
+    was, now = ((m, sorted(map(float, e or ()))) for m, e in ((made.get("tidemark_method"), made.get("tidemark_exclude")), (method, exclude)))
+    if was != now:
+        raise ValueError(f"Calibration cache at {path} was produced with method={was[0]!r}, exclude={was[1]}, but quantize_static was "
+                         f"called with method={now[0]!r}, exclude={now[1]}. Delete the cache or pass matching arguments.")

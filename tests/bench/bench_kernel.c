@@ -288,7 +288,8 @@ static void measure(const struct layer *layer, bool plain, struct total *total) 
     printf(" %2dx", layer->count);
     double rows, blocks;
     measure_rows(&b, in_known, &type, &rows);
-    struct tmk_accel_layout wanted = tmk_accel_wants(b.node, in_known, &type, tmk_kernel_block());
+    struct tmk_accel_layout wanted =
+        tmk_accel_preferred_layout(b.node, in_known, &type, tmk_kernel_block());
     blocks = rows;
     if (wanted.in || wanted.out) {
         make_accel(&b, in_known, &type, wanted);

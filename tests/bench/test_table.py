@@ -38,11 +38,11 @@ def test_what_was_not_measured_has_no_row():
 
 def test_goals_are_held_against_figures():
     near = [{"what": "bare", "rate": 110.0}, {"what": "histograms", "rate": 100.0}]
-    assert row(table.render(results(*near)), "what histograms cost over bare, %") == ["≤ 18", "10.0"]
+    assert row(table.render(results(*near)), "cost of histograms over bare, %") == ["≤ 18", "10.0"]
     far = [{"what": "bare", "rate": 200.0}, {"what": "histograms", "rate": 100.0}]
-    assert row(table.render(results(*far)), "what histograms cost over bare, %") == ["≤ 18", "100.0 ✗"]
+    assert row(table.render(results(*far)), "cost of histograms over bare, %") == ["≤ 18", "100.0 ✗"]
     memory = [{"what": "memory-few", "peak_bytes": 90 * MIB}, {"what": "memory-many", "peak_bytes": 90.5 * MIB}]
-    assert row(table.render(results(*memory)), "growth between them, MiB") == ["–", "0.5"]
+    assert row(table.render(results(*memory)), "growth of peak memory, MiB") == ["–", "0.5"]
 
 
 def test_failures_are_named():

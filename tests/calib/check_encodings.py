@@ -98,14 +98,14 @@ class Encodings(unittest.TestCase):
         (self.folder / "in.json").write_text(json.dumps(encodings, **options))
         return tool("convert", self.folder / "in.json", self.folder / "out.json")
 
-    def test_the_schema_accepts_what_we_write(self):
+    def test_schema_accepts_written_files(self):
         self.validator.validate(self.encodings)
 
-    def test_the_schema_accepts_the_golden_files(self):
+    def test_schema_accepts_the_golden_files(self):
         for path in sorted((ROOT / "tests/golden").glob("encodings-1.*.json")):
             self.validator.validate(json.loads(path.read_text()))
 
-    def test_the_schema_rejects_what_is_wrong_and_so_do_we(self):
+    def test_invalid_encodings_are_rejected_by_schema_and_reader(self):
         for what, change in WRONG.items():
             with self.subTest(what):
                 bad = copy.deepcopy(self.encodings)
@@ -116,7 +116,7 @@ class Encodings(unittest.TestCase):
                 self.assertTrue(message.startswith(str(self.folder / "in.json")), message)
                 self.assertFalse((self.folder / "out.json").exists())
 
-    def test_lets_extensions_be(self):
+    def test_extensions_are_ignored(self):
         extended = copy.deepcopy(self.encodings)
         for item in (extended, extended["model"], extended["encodings"][0], extended["left"][0], extended["requants"][0]):
             item["x-note"] = {"any": ["thing"]}

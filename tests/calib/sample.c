@@ -11,7 +11,7 @@ enum { ITEMS = 7, LEFT = 2, REQUANTS = 2, CHANNELS = 3 };
 /* The range that the codes reach, unless it is set afterwards. */
 static enum tmk_status fill(struct tmk_encodings *all, struct tmk_encoding *e, uint32_t n,
                             const float *scale, const int32_t *zero_point, struct tmk_diag *diag) {
-    TMK_TRY(tmk_encoding_room(all, e, n, diag));
+    TMK_TRY(tmk_encoding_allocate(all, e, n, diag));
     for (uint32_t i = 0; i < n; i++) {
         e->scale[i] = scale[i];
         e->zero_point[i] = zero_point[i];

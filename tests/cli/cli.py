@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the command line share: running the program, folders that are watched, a list of tests.
+"""What the tests of the command line share: running the program, and files for it. Python's standard library only.
 
-Only Python's standard library. A test file is started as FILE.py PROGRAM SOURCE_ROOT FEATURES, where FEATURES is a list with
-commas ("hdf5,sanitized").
+A test file is started as FILE.py PROGRAM SOURCE_ROOT FEATURES, where FEATURES is a list with commas ("hdf5,sanitized").
 """
 import contextlib
 import fcntl
+import io
+import json
+import math
 import os
 import pty
 import resource
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
-import traceback
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+from harness import folder, main, skip  # noqa: E402, F401 - tests import them from here
 
 PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), Path(sys.argv[2])
 FEATURES = set(sys.argv[3].split(",")) - {""}
@@ -27,8 +29,14 @@ SECONDS = 600 if "sanitized" in FEATURES else 60
 ADDRESS_SPACE = 4 << 30
 
 
+def needs(feature):
+    """Skips the test, or the whole script, where the build lacks the feature."""
+    if feature not in FEATURES:
+        skip(f"the build has no {feature}")
+
+
 class Done:
-    """What a run of the program left behind."""
+    """The exit status and the output of a run."""
 
     def __init__(self, words, process):
         self.words = [str(word) for word in words]
@@ -38,10 +46,10 @@ class Done:
         return f"tidemark {' '.join(self.words)}\n  status {self.status}\n  out {self.out[-600:]!r}\n  err {self.err[-600:]!r}"
 
     def expect(self, status, *texts):
-        """This exit status; every text in what the program said (either stream)."""
+        """This exit status; every text on one of the output streams."""
         assert self.status == status, f"expected status {status}: {self}"
         for text in texts:
-            assert str(text) in self.out + self.err, f"{text!r} was not said: {self}"
+            assert str(text) in self.out + self.err, f"{text!r} is missing in the output: {self}"
         return self
 
     def refuses(self, statuses, *texts):
@@ -56,25 +64,30 @@ class Done:
 
     def says_one_line(self):
         assert self.err.endswith("\n") and self.err.count("\n") == 1, f"not one line on stderr: {self}"
-        assert self.err.startswith("tidemark"), f"who says so? {self}"
+        assert self.err.startswith("tidemark"), f"no name of the program: {self}"
         assert all(c >= " " for c in self.err[:-1]), f"control characters: {self}"
 
 
+def _text(output):
+    return io.TextIOWrapper(io.BytesIO(output or b""), encoding="utf-8", errors="surrogateescape").read()
+
+
 def tidemark(*words, seconds=SECONDS, **options):
-    options.setdefault("stdin", subprocess.DEVNULL)
+    """Runs the program; the options are those of subprocess.run, where `input` are bytes."""
+    if "input" not in options:
+        options.setdefault("stdin", subprocess.DEVNULL)
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("env", {name: value for name, value in os.environ.items() if name != "COLUMNS"})
-    process = subprocess.run([PROGRAM, *map(str, words)], stderr=subprocess.PIPE, timeout=seconds,
-                             encoding="utf-8", errors="surrogateescape", **options)
-    process.stdout = process.stdout or ""
+    process = subprocess.run([PROGRAM, *map(str, words)], stderr=subprocess.PIPE, timeout=seconds, **options)
+    process.stdout, process.stderr = _text(process.stdout), _text(process.stderr)
     return Done(words, process)
 
 
-def on_terminal(*words, columns=0, **environment):
-    """The exit status, and what a terminal of so many columns (0: it doesn't say) shows. OSError: there are no terminals."""
+def on_terminal(*words, columns=0, stdin=subprocess.DEVNULL, **environment):
+    """The exit status, and what a terminal of so many columns (0: unknown) shows. OSError: there are no terminals."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-    process = subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
+    process = subprocess.Popen([PROGRAM, *map(str, words)], stdin=stdin, stdout=slave, stderr=slave,
                                env={**{name: value for name, value in os.environ.items() if name != "COLUMNS"}, "TERM": "xterm", "NO_COLOR": "", **environment})
     os.close(slave)
     said = b""
@@ -100,69 +113,64 @@ def bounded():
 
 
 @contextlib.contextmanager
-def folder():
-    """A folder for one test; anybody may look into it."""
-    path = Path(tempfile.mkdtemp(prefix="tidemark-cli-"))
-    path.chmod(0o755)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-@contextlib.contextmanager
 def small_disk(size):
-    """A file system of `size` bytes, or None where this process may not mount one."""
+    """A file system of `size` bytes; skips the test where this process may not mount one."""
     with folder() as path:
         mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
         try:
             mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0
         except FileNotFoundError:
             mounted = False
+        if not mounted:
+            skip("no file system can be mounted here")
         try:
-            yield path if mounted else None
+            yield path
         finally:
-            if mounted:
-                subprocess.run(["umount", str(path)], check=True)
+            subprocess.run(["umount", str(path)], check=True)
 
 
-def somebody_else():
-    """Options for `tidemark` under which file permissions count, or None: root reads and writes everything."""
+def other_user():
+    """Options for `tidemark` to run as a user for whom file permissions count, as they do not for root; skips the test where that
+    is not possible."""
     if os.geteuid() != 0:
         return {}
     options = {"user": 65534, "group": 65534, "extra_groups": []}
-    try:
-        return options if tidemark("--version", **options).status == DONE else None
-    except (OSError, subprocess.SubprocessError):
-        return None
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        if tidemark("--version", **options).status == DONE:
+            return options
+    return skip("no other user can run the program here")
 
 
 def files(path):
     return sorted(str(p.relative_to(path)) for p in path.rglob("*"))
 
 
-def npy_bytes(shape, values=None, kind="<f4", fortran=False):
-    """A .npy file: `values` (default: zeros) packed as `kind`."""
+def npy_bytes(shape, values=None, kind="<f4", fortran=False, data=None):
+    """A .npy file: `values` (default: zeros) packed as `kind`, or bytes of them."""
     letter = {"<f4": "f", "<i8": "q", "<f8": "d", "|u1": "B", "<i4": "i", "|b1": "?"}[kind]
-    count = 1
-    for dim in shape:
-        count *= dim
+    count = math.prod(shape)
     header = f"{{'descr': '{kind}', 'fortran_order': {fortran}, 'shape': {tuple(shape)!r}, }}"
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    data = struct.pack(f"<{count}{letter}", *(values or [0] * count))
+    if data is None:
+        data = struct.pack(f"<{count}{letter}", *(values or [0] * count))
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode("latin-1") + data
 
 
-def main(tests):
-    """Runs every function of the dictionary whose name begins with test_."""
-    failed = 0
-    tests = {name: test for name, test in tests.items() if name.startswith("test_") and callable(test)}
-    for name, test in tests.items():
-        try:
-            remark = test()
-            print(f"ok: {name}{': ' + remark if remark else ''}", flush=True)
-        except Exception:
-            failed += 1
-            print(f"FAILED: {name}\n{traceback.format_exc()}", flush=True)
-    print(f"{len(tests) - failed} of {len(tests)} passed")
-    sys.exit(1 if failed else 0)
+def read_npy(data):
+    """(type, shape, bytes of the elements) of a .npy file."""
+    length = int.from_bytes(data[8:10], "little")
+    header = eval(data[10:10 + length], {"__builtins__": {}})
+    assert not header["fortran_order"]
+    return header["descr"], header["shape"], data[10 + length:]
+
+
+def save_rows(path, rows, shape=None):
+    """A .npy file of float32, of the shape of the rows or another."""
+    path.write_bytes(npy_bytes(shape or [len(rows), len(rows[0])], [number for row in rows for number in row]))
+    return path
+
+
+def tensors_of(profile):
+    """The values of a profile in JSON, a path or its contents, by name."""
+    profile = profile if isinstance(profile, dict) else json.loads(profile.read_text())
+    return {tensor["name"]: tensor for tensor in profile["tensors"]}

@@ -3,29 +3,10 @@
 import os
 import random
 import signal
-import subprocess
 import time
 
-from cli import DONE, FEATURES, PROGRAM, SECONDS, files
-from test_shard import profile
-
-FORMS = ("json", "h5") if "hdf5" in FEATURES else ("json",)
-
-
-def outputs(target):
-    return [word for form in FORMS for word in ("-o", f"{target}.{form}")]
-
-
-def start(*words, **options):
-    return subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, **options)
-
-
-def same(one, other):
-    for form in FORMS:
-        a, b = (name.with_name(f"{name.name}.{form}") for name in (one, other))
-        assert a.read_bytes() == b.read_bytes(), f"{a} and {b} differ"
-
+from cli import DONE, SECONDS, files
+from runs import FORMS, assert_equal, outputs, profile, start
 
 class Kills:
     """Of one run, again and again, at random moments; and whether the profile is always the same in the end."""
@@ -64,7 +45,7 @@ class Kills:
             self.wait_for_a_moment(process)
             process.send_signal(number)
         said = process.communicate(timeout=SECONDS)[1]
-        self.resumed += b"going on from a checkpoint" in said
+        self.resumed += b"resuming from a checkpoint" in said
         if process.returncode == DONE:
             return False
         assert process.returncode in (-number, 128 + number), (process.returncode, said)
@@ -81,7 +62,7 @@ class Kills:
             killed += 1
             for left in self.path.glob(".tidemark-*"):  # it was killed in the instant between two names
                 left.unlink()
-        same(self.path / "p", self.path / "whole")
+        assert_equal(self.path / "p", self.path / "whole")
         assert not (self.path / "c").exists(), "the checkpoint is still there"
         self.killed += killed
         self.profiles += 1

@@ -4,16 +4,14 @@ profile says of the data and of the samples' numbers is then put right."""
 import json
 import math
 
-from cli import npy_bytes, tidemark
+from cli import npy_bytes, read_npy, tidemark
 
 
 def read_floats(path):
-    """Header's shape and the bytes of a .npy of float32."""
-    data = path.read_bytes()
-    length = int.from_bytes(data[8:10], "little")
-    header = eval(data[10:10 + length], {"__builtins__": {}})
-    assert header["descr"] == "<f4" and not header["fortran_order"]
-    return header["shape"], data[10 + length:]
+    """The shape and the bytes of a .npy of float32."""
+    kind, shape, data = read_npy(path.read_bytes())
+    assert kind == "<f4"
+    return shape, data
 
 
 def _move(profile, begin, end, whole):
@@ -44,9 +42,7 @@ def make_shards(path, model, data, cuts, *more, limit=None):
     shards = []
     for number, (begin, end) in enumerate(zip([0, *cuts], [*cuts, total]), 1):
         part, target = path / "part.npy", path / f"shard-{number}.json"
-        header = npy_bytes([end - begin, *shape[1:]])
-        payload = floats[begin * size:end * size]
-        part.write_bytes(header[:len(header) - len(payload)] + payload)
+        part.write_bytes(npy_bytes([end - begin, *shape[1:]], data=floats[begin * size:end * size]))
         tidemark(*words, "--data", part, "-o", target).expect(0)
         part.unlink()
         profile = json.loads(target.read_text(), parse_int=lambda text: -0.0 if text == "-0" else int(text))

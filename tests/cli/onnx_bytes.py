@@ -2,7 +2,7 @@
 """Writes ONNX files byte by byte, so that a test can write wrong ones. Field numbers are those of the ONNX format."""
 import struct
 
-FLOAT, UINT8, INT8, INT64, FLOAT16 = 1, 2, 3, 7, 10
+FLOAT, UINT8, INT8, INT64, BOOL, FLOAT16 = 1, 2, 3, 7, 9, 10
 FORMATS = {FLOAT: "f", UINT8: "B", INT8: "b", INT64: "q", FLOAT16: "e"}
 
 

@@ -6,20 +6,25 @@ import struct
 import subprocess
 
 import onnx_bytes as onnx
-from cli import FEATURES, PICTURES, npy_bytes
+from cli import FEATURES, PICTURES, npy_bytes, skip
 from merge_shards import read_floats
-from test_shard import png
+from png import png
 
 PYTHON = os.environ.get("TIDEMARK_TEST_PYTHON")
 HAS_HDF5 = "hdf5" in FEATURES and bool(PYTHON)
 ENTRY = 256  # bytes of a picture
 
 
+def need_hdf5():
+    """Skips the test where no HDF5 file can be written and read."""
+    if not HAS_HDF5:
+        skip("no HDF5 in this build, or no TIDEMARK_TEST_PYTHON with h5py to write it")
+
+
 def npy(path, times=1):
     """The pictures over and over; 15 times are a second or so of work for one thread."""
     shape, floats = read_floats(PICTURES)
-    header = npy_bytes([shape[0] * times, *shape[1:]])
-    path.write_bytes(header[:len(header) - len(floats) * times] + floats * times)
+    path.write_bytes(npy_bytes([shape[0] * times, *shape[1:]], data=floats * times))
     return path
 
 
@@ -37,11 +42,16 @@ def raw(path, times=1):
     return path
 
 
+def picture(i):
+    """A grey PNG of 8 x 8 pixels, another for each number."""
+    return png(8, 8, [bytes((7 * i * i + 13 * k + y) % 256 for k in range(8)) for y in range(8)])
+
+
 def images(path, count, bad=lambda i: False):
-    """Pictures of test_shard.png; `bad` ones are none."""
+    """A folder of PNG files, of which the `bad` ones are no pictures."""
     path.mkdir()
     for i in range(count):
-        (path / f"{i:04}.png").write_bytes(b"no picture" if bad(i) else png(i))
+        (path / f"{i:04}.png").write_bytes(b"no picture" if bad(i) else picture(i))
     return path
 
 

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many samples run in one call when nobody says it, and what that must not change.
-
-usage: test_batch.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""The default batch size, and what it must not change."""
 import json
 import math
-import subprocess
 
 import onnx_bytes as onnx
-from cli import DIGITS, DONE, PICTURES, PROGRAM, SECONDS, folder, main, npy_bytes, tidemark
+from cli import DIGITS, DONE, PICTURES, main, npy_bytes, tensors_of, tidemark
+from runs import check_reproducible, read
 
 ALL = 1797  # digits, which no batch of a power of two divides
 
@@ -26,89 +23,76 @@ def plan(*words, model=DIGITS, data=PICTURES):
     return tidemark("profile", model, "--data", data, "--plan", *words).expect(DONE).out.splitlines()[0]
 
 
-def test_small_models_run_several_samples_a_call_and_drop_none():
-    with folder() as path:
-        found = profile(path / "auto.json")
-        batch, ledger = batch_of(found), found["ledger"]
-        assert batch > 1 and ALL % batch, "there is nothing left over"
-        assert (ledger["offered"], ledger["run"], ledger["skipped"]) == (ALL, ALL, 0), ledger
-        assert ledger["batches"] == math.ceil(ALL / batch), ledger
-        profile(path / "same.json", "--batch", batch)
-        assert (path / "same.json").read_bytes() == (path / "auto.json").read_bytes()
+def test_default_batch_of_small_models_is_above_one_and_drops_no_sample(path):
+    found = profile(path / "auto.json")
+    batch, ledger = batch_of(found), found["ledger"]
+    assert batch > 1 and ALL % batch, "there is nothing left over"
+    assert (ledger["offered"], ledger["run"], ledger["skipped"]) == (ALL, ALL, 0), ledger
+    assert ledger["batches"] == math.ceil(ALL / batch), ledger
+    profile(path / "same.json", "--batch", batch)
+    assert (path / "same.json").read_bytes() == (path / "auto.json").read_bytes()
 
 
-def test_a_sample_alone_gives_the_same_but_for_rounding():
-    with folder() as path:
-        together, alone = profile(path / "auto.json"), profile(path / "one.json", "--batch", 1)
-        assert batch_of(alone) == 1 and alone["ledger"]["batches"] == ALL
-        for a, b in zip(together["tensors"], alone["tensors"], strict=True):
-            for key in ("id", "name", "kind", "status", "count", "samples", "nan"):
-                assert a.get(key) == b.get(key), (a["name"], key)
-            if a.get("min") is None:
-                continue
-            scale = max(abs(b["min"]), abs(b["max"]))
-            for end in ("min", "max"):
-                assert abs(a[end] - b[end]) <= 1e-4 * scale, (a["name"], end, a[end], b[end])
-                place = a[f"{end}_at"]
-                if a["kind"] == "weight":
-                    assert place == b[f"{end}_at"], a["name"]
-                else:  # the index is within the sample, whatever ran beside it
-                    assert place["sample"] < ALL and place["index"] < a["count"] // ALL, (a["name"], place)
-            if a["kind"] == "input":
-                assert (a["min_at"], a["max_at"]) == (b["min_at"], b["max_at"])
+def test_batch_size_changes_results_by_rounding_only(path):
+    together, alone = profile(path / "auto.json"), profile(path / "one.json", "--batch", 1)
+    assert batch_of(alone) == 1 and alone["ledger"]["batches"] == ALL
+    for a, b in zip(together["tensors"], alone["tensors"], strict=True):
+        for key in ("id", "name", "kind", "status", "count", "samples", "nan"):
+            assert a.get(key) == b.get(key), (a["name"], key)
+        if a.get("min") is None:
+            continue
+        scale = max(abs(b["min"]), abs(b["max"]))
+        for end in ("min", "max"):
+            assert abs(a[end] - b[end]) <= 1e-4 * scale, (a["name"], end, a[end], b[end])
+            place = a[f"{end}_at"]
+            if a["kind"] == "weight":
+                assert place == b[f"{end}_at"], a["name"]
+            else:  # the index is within the sample, whatever ran beside it
+                assert place["sample"] < ALL and place["index"] < a["count"] // ALL, (a["name"], place)
+        if a["kind"] == "input":
+            assert (a["min_at"], a["max_at"]) == (b["min_at"], b["max_at"])
 
 
-def test_threads_shards_and_streams_do_not_show():
-    with folder() as path:
-        words = ["--skip", 7, "--limit", 300]
-        whole = profile(path / "whole.json", *words, "--threads", 1)
-        assert batch_of(whole) > 1
-        profile(path / "p.json", *words, "--threads", 3)
-        assert (path / "p.json").read_bytes() == (path / "whole.json").read_bytes()
-        parts = [path / f"{k}.json" for k in range(1, 6)]
-        for k, part in enumerate(parts, 1):
-            profile(part, *words, "--shard", f"{k}/5")
-        tidemark("merge", *reversed(parts), "-o", path / "m.json", "--quiet").expect(DONE)
-        assert (path / "m.json").read_bytes() == (path / "whole.json").read_bytes()
-        subprocess.run([PROGRAM, "profile", DIGITS, "--data", "-", "--quiet", "-o", path / "s.json", *map(str, words)],
-                       input=PICTURES.read_bytes(), check=True, timeout=SECONDS)
-        assert json.loads((path / "s.json").read_text())["tensors"] == whole["tensors"]
+def test_threads_shards_and_streams_give_the_same(path):
+    words = ["--skip", 7, "--limit", 300]
+    check_reproducible(path, [DIGITS, "--data", PICTURES, *words])
+    whole = read(path / "whole")
+    assert batch_of(whole) > 1
+    stream = ["profile", DIGITS, "--data", "-", "--quiet", "-o", path / "s.json"]
+    tidemark(*stream, *words, input=PICTURES.read_bytes()).expect(DONE)
+    assert read(path / "s")["tensors"] == whole["tensors"]
 
 
-def test_what_leaves_no_choice():
-    with folder() as path:
-        assert batch_of(profile(path / "p.json", "--sample-every", 3)) == 1
-        assert "--sample-every" in plan("--sample-every", 3)
-        assert "--dim" in plan("--dim", "N=1") and "batches of 1 " in plan("--dim", "N=1")
-        assert "printed" in plan("--kind", "print")
-        assert "batches of 5 (as asked for)" in plan("--batch", 5)
-        assert f"batches of {batch_of(profile(path / 'p.json'))} (one sample is little work" in plan()
-        # whole inputs one by one
-        header = npy_bytes([3, 1, 1, 8, 8])
-        (path / "whole.npy").write_bytes(header[:len(header) - 4 * 192] + PICTURES.read_bytes()[-4 * 192:])
-        assert "batches of 1 (the model or its data" in plan(data=path / "whole.npy")
+def test_batch_size_follows_options_and_model(path):
+    assert batch_of(profile(path / "p.json", "--sample-every", 3)) == 1
+    assert "--sample-every" in plan("--sample-every", 3)
+    assert "--dim" in plan("--dim", "N=1") and "batches of 1 " in plan("--dim", "N=1")
+    assert "printed" in plan("--kind", "print")
+    assert "batches of 5 (as asked for)" in plan("--batch", 5)
+    assert f"batches of {batch_of(profile(path / 'p.json'))} (one sample is little work" in plan()
+    # whole inputs one by one
+    (path / "whole.npy").write_bytes(npy_bytes([3, 1, 1, 8, 8], data=PICTURES.read_bytes()[-4 * 192:]))
+    assert "batches of 1 (the model or its data" in plan(data=path / "whole.npy")
 
 
 def reducing(path, axes):
     """y = x - the mean of x along the axes."""
-    mean = onnx.node("ReduceMean", ["x"], ["m"], "middle")
-    mean += onnx.block(5, onnx.block(1, "axes") + b"".join(onnx.number(8, axis) for axis in axes) + onnx.number(20, 7))
+    mean = onnx.node("ReduceMean", ["x"], ["m"], "middle", axes=axes)
     path.write_bytes(onnx.model([mean, onnx.node("Sub", ["x", "m"], ["y"], "centre")],
                                 [onnx.value("x", ["N", 3])], [onnx.value("y", ["N", 3])]))
     return path
 
 
-def test_samples_that_meet_run_one_by_one():
-    with folder() as path:
-        data = path / "x.npy"
-        data.write_bytes(npy_bytes([5, 3], [float(i * i) for i in range(15)]))
-        over_batch = profile(path / "p.json", model=reducing(path / "m.onnx", [0]), data=data)
-        assert batch_of(over_batch) == 1
-        assert "'middle' works along the axis of the samples" in plan(model=path / "m.onnx", data=data)
-        centred = next(tensor for tensor in over_batch["tensors"] if tensor["name"] == "y")
-        assert centred["min"] == centred["max"] == 0, "alone, a sample is its own mean"
-        over_features = profile(path / "p.json", model=reducing(path / "m.onnx", [1]), data=data)
-        assert batch_of(over_features) > 1 and over_features["ledger"]["run"] == 5
+def test_batch_is_one_if_operators_mix_samples(path):
+    data = path / "x.npy"
+    data.write_bytes(npy_bytes([5, 3], [float(i * i) for i in range(15)]))
+    over_batch = profile(path / "p.json", model=reducing(path / "m.onnx", [0]), data=data)
+    assert batch_of(over_batch) == 1
+    assert "'middle' works along the axis of the samples" in plan(model=path / "m.onnx", data=data)
+    centred = tensors_of(over_batch)["y"]
+    assert centred["min"] == centred["max"] == 0, "alone, a sample is its own mean"
+    over_features = profile(path / "p.json", model=reducing(path / "m.onnx", [1]), data=data)
+    assert batch_of(over_features) > 1 and over_features["ledger"]["run"] == 5
 
 
 def table_of(path, rows):
@@ -122,16 +106,14 @@ def table_of(path, rows):
     return profile(path / "p.json", model=path / "m.onnx", data=path / "x.npy")
 
 
-def test_a_constant_belongs_to_no_sample():
+def test_constants_as_long_as_a_batch_are_not_split(path):
     """As long as a batch, it is not cut like one."""
-    with folder() as path:
-        batch = batch_of(table_of(path, 1))
-        found = table_of(path, batch)
-        assert batch_of(found) == batch and 90 % batch
-        table = next(tensor for tensor in found["tensors"] if tensor["name"] == "c")
-        assert table["max_at"] == {"sample": 0, "index": 2 * batch - 1}, table["max_at"]
-        assert table["samples"] == 90, table["samples"]
+    batch = batch_of(table_of(path, 1))
+    found = table_of(path, batch)
+    assert batch_of(found) == batch and 90 % batch
+    table = tensors_of(found)["c"]
+    assert table["max_at"] == {"sample": 0, "index": 2 * batch - 1}, table["max_at"]
+    assert table["samples"] == 90, table["samples"]
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidemark bench`: which figures there are and what they say. How large a figure is, no test asks: that is the machine's.
-
-usage: test_bench.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""`tidemark bench`: which figures there are and how they are printed; their size depends on the machine and is not tested."""
 import json
 
-from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, tidemark
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, tidemark
 
 FIGURES = ["bare", "minmax", "ranges", "histograms"]
 SHORT = ["bench", DIGITS, "--data", PICTURES, "--limit", 50, "--repeat", 1, "--seconds", 0]
@@ -15,14 +12,14 @@ def figures(*more):
     return {figure["what"]: figure for figure in json.loads(tidemark(*SHORT, *more, "--json").expect(DONE).out)["figures"]}
 
 
-def test_every_figure_is_a_line():
+def test_table_has_a_line_per_figure():
     done = tidemark(*SHORT).expect(DONE, "samples/s", "MiB a worker", "peak")
     named = [line.split()[0] for line in done.out.splitlines()[1:]]
     assert not done.err and named == [name for name in FIGURES if name in named], done
     assert {"bare", "ranges", "histograms"} <= set(named), done
 
 
-def test_json_says_the_same():
+def test_json_equals_the_table():
     printed = [line.split()[0] for line in tidemark(*SHORT).out.splitlines()[1:]]
     found = figures("--threads", 2)
     assert list(found) == printed
@@ -33,7 +30,7 @@ def test_json_says_the_same():
     assert found["bare"]["cost_percent"] == 0
 
 
-def test_steps_are_told_apart():
+def test_per_op_lists_each_step():
     done = tidemark(*SHORT, "--per-op").expect(DONE, "observing", "operators", "a sample")
     assert not done.err, done
     alone = [*SHORT, "--batch", 1, "--figure", "bare", "--per-op", "--json"]
@@ -47,7 +44,7 @@ def test_peaks_only_grow():
     assert peaks == sorted(peaks), peaks
 
 
-def test_a_figure_can_be_had_alone():
+def test_single_figures_can_be_selected():
     assert list(figures("--figure", "histograms")) == ["histograms"]
     assert figures("--figure", "ranges")["ranges"]["cost_percent"] is None, "there is no bare run to compare with"
     assert list(figures("--figure", "histograms", "--figure", "bare", "--figure", "bare")) == ["bare", "histograms"]
@@ -58,21 +55,19 @@ def test_batches_are_counted():
     assert figures("--batch", 20)["bare"]["batches"] == 3
 
 
-def test_little_data_is_gone_over_again():
+def test_short_data_is_repeated():
     done = tidemark("bench", DIGITS, "--data", PICTURES, "--limit", 1, "--repeat", 2, "--seconds", 0.1, "--json").expect(DONE)
     for figure in json.loads(done.out)["figures"]:
         assert figure["samples"] == 1 and figure["samples_per_s"] > 0
 
 
-def test_wrong_calls_and_bad_input_are_told():
+def test_usage_errors_and_bad_input_are_reported(path):
     for words in (["--repeat", 0], ["--seconds", "-1"], ["--figure", "median"]):
         tidemark("bench", DIGITS, "--data", PICTURES, *words).refuses(WRONG_CALL, words[0])
     tidemark("bench", DIGITS).refuses(WRONG_CALL, "image", "--data")
-    with folder() as path:
-        (path / "broken.npy").write_bytes(PICTURES.read_bytes()[:500])
-        tidemark("bench", DIGITS, "--data", path / "broken.npy").refuses(BAD_INPUT, "broken.npy")
-        tidemark("bench", path / "absent.onnx", "--data", PICTURES).refuses(BAD_INPUT, "absent.onnx")
+    (path / "broken.npy").write_bytes(PICTURES.read_bytes()[:500])
+    tidemark("bench", DIGITS, "--data", path / "broken.npy").refuses(BAD_INPUT, "broken.npy")
+    tidemark("bench", path / "absent.onnx", "--data", PICTURES).refuses(BAD_INPUT, "absent.onnx")
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

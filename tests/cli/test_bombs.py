@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small files that become large, long or deep when they are read: done or refused in one line, in seconds and little memory.
-
-usage: test_bombs.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""Small files that become large, long or deep when they are read: done or refused in one line, in seconds and little memory."""
 import json
 import os
 import struct
@@ -10,9 +7,10 @@ import subprocess
 import zlib
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, folder, main, npy_bytes, tidemark
-from sources import HAS_HDF5, PYTHON
-from test_limits import SCALAR, within
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, needs, npy_bytes, tidemark
+from memory_limit import within
+from png import chunk, png_of_chunks
+from sources import PYTHON, need_hdf5
 
 LIMIT = 768  # MiB
 MANY = 100000
@@ -46,37 +44,26 @@ def npz(header, packed, claimed):
     return local + central + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
 
 
-def test_archives_unpack_to_what_they_say():
+def test_archives_that_unpack_to_another_size_are_refused(here):
     picture = npy_bytes([1, 1, 8, 8])
     huge = npy_bytes([1]).replace(b"(1,), }" + b" " * 13, b"(4194304,1,8,8), }  ")[:-4]
     bomb = deflated(1 << 30)
-    with folder() as here:
-        for header, claimed in ((picture[:128], len(picture)), (picture[:128], 1 << 30), (huge, 128 + (1 << 30)), (huge, 1 << 32)):
-            (here / "x.npz").write_bytes(npz(header, bomb, claimed))
-            profile(here, DIGITS.resolve(), "x.npz", says=["x.npz"])
+    for header, claimed in ((picture[:128], len(picture)), (picture[:128], 1 << 30), (huge, 128 + (1 << 30)), (huge, 1 << 32)):
+        (here / "x.npz").write_bytes(npz(header, bomb, claimed))
+        profile(here, DIGITS.resolve(), "x.npz", says=["x.npz"])
 
 
-def test_directories_of_archives_count():
+def test_zip_directories_count_against_the_limit(here):
     name, n = b"a.npy", 200000
     entry = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 0, 0, 0, 0, len(name), 0, 0, 0, 0, 0, 0) + name
     directory = entry * n
     end64 = struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, n, n, len(directory), 0)
     ends = {"large": end64 + struct.pack("<4sIQI", b"PK\6\7", 0, len(directory), 1) + struct.pack("<4s4H2IH", b"PK\5\6", *[0] * 2, *[0xffff] * 2, *[0xffffffff] * 2, 0),
             "small": struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, n & 0xffff, n & 0xffff, len(directory), 0, 0)}
-    with folder() as here:
-        for kind, end in ends.items():
-            (here / "x.npz").write_bytes(directory + end)
-            said = within(64, "profile", DIGITS.resolve(), "--data", "x.npz", "-o", "p.json", cwd=here)
-            said.refuses(BAD_INPUT, "x.npz", *(("directory takes", "limit") if kind == "large" else ()))
-
-
-def chunk(kind, content):
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-
-def png(width, height, *chunks, bits=8, colour=0):
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + b"".join(chunks) + chunk(b"IEND", b"")
+    for kind, end in ends.items():
+        (here / "x.npz").write_bytes(directory + end)
+        said = within(64, "profile", DIGITS.resolve(), "--data", "x.npz", "-o", "p.json", cwd=here)
+        said.refuses(BAD_INPUT, "x.npz", *(("directory takes", "limit") if kind == "large" else ()))
 
 
 def jpeg(width, height, scans, progressive):
@@ -91,47 +78,41 @@ def jpeg(width, height, scans, progressive):
     return out + scan + b"\0" * 2 + (refine + b"\0") * (scans - 1) + b"\xff\xd9"
 
 
-def test_pictures_are_no_larger_than_pictures_are():
-    if "images" not in FEATURES:
-        return "left out: no images in this build"
+def test_oversized_images_are_refused(here):
+    needs("images")
     bomb = zlib.compress(bytes(1 << 26), 9)
     pixels = chunk(b"IDAT", zlib.compress(bytes(9) * 8))
-    pictures = {f"{side}.png": png(side, side, pixels) for side in (20000, 65500, 0x7fffffff, 0x80000000, 0xffffffff)}
-    pictures |= {"wide.png": png(0x7fffffff, 1, pixels), "empty.png": png(9000, 9000, pixels),
+    pictures = {f"{side}.png": png_of_chunks(side, side, pixels) for side in (20000, 65500, 0x7fffffff, 0x80000000, 0xffffffff)}
+    pictures |= {"wide.png": png_of_chunks(0x7fffffff, 1, pixels), "empty.png": png_of_chunks(9000, 9000, pixels),
                  "65500.jpg": jpeg(65500, 65500, 1, False), "65500p.jpg": jpeg(65500, 65500, 9, True),
                  "scans.jpg": jpeg(2000, 2000, 5000, True)}
-    with folder() as here:
-        for name, content in pictures.items():
-            (here / name).write_bytes(content)
-            profile(here, DIGITS.resolve(), name, says=[name])
-        # what stands beside the pixels is not kept
-        for kind, content in ((b"iCCP", b"p\0\0" + bomb), (b"zTXt", b"t\0\0" + bomb), (b"iTXt", b"t\0\1\0\0\0" + bomb)):
-            (here / "beside.png").write_bytes(png(8, 8, *[chunk(kind, content)] * 20, pixels))
-            done = within(64, "profile", DIGITS.resolve(), "--data", "beside.png", "-o", "p.json", "--quiet", cwd=here)
-            assert done.status in (DONE, BAD_INPUT), done
-    return None
+    for name, content in pictures.items():
+        (here / name).write_bytes(content)
+        profile(here, DIGITS.resolve(), name, says=[name])
+    # what stands beside the pixels is not kept
+    for kind, content in ((b"iCCP", b"p\0\0" + bomb), (b"zTXt", b"t\0\0" + bomb), (b"iTXt", b"t\0\1\0\0\0" + bomb)):
+        (here / "beside.png").write_bytes(png_of_chunks(8, 8, *[chunk(kind, content)] * 20, pixels))
+        done = within(64, "profile", DIGITS.resolve(), "--data", "beside.png", "-o", "p.json", "--quiet", cwd=here)
+        assert done.status in (DONE, BAD_INPUT), done
 
 
-def test_pictures_keep_the_limit():
-    if "images" not in FEATURES:
-        return "left out: no images in this build"
+def test_image_decoding_keeps_the_memory_limit(here):
+    needs("images")
     many, most = 40000000, 160  # pixels; MiB
     rows = zlib.compressobj(9)
     column = chunk(b"IDAT", b"".join([*(rows.compress(bytes(2 * many // 40)) for _ in range(40)), rows.flush()]))
     pixels = chunk(b"IDAT", zlib.compress(bytes(9)))
-    pictures = {"large.png": (png(9000, 9000, pixels, colour=2), "9000 x 9000"), "wide.png": (png(many, 1, pixels, bits=16, colour=6), "libpng"),
-                "tall.png": (png(1, many, column), "resizing"), "scans.jpg": (jpeg(9000, 9000, 9, True), "several scans")}
-    with folder() as here:
-        for name, (content, why) in pictures.items():
-            (here / name).write_bytes(content)
-            said = within(most, "profile", DIGITS.resolve(), "--data", name, "--image", "resize=8x8,color=grey", "--on-bad-sample", "skip",
-                          "-o", "p.json", cwd=here)
-            said.refuses(BAD_INPUT, name, why, "limit")
-            assert not (here / "p.json").exists()
-        with open(here / "empty.png", "wb") as file:
-            file.truncate(1 << 40)
-        within(most, "profile", DIGITS.resolve(), "--data", "empty.png", "-o", "p.json", cwd=here).refuses(BAD_INPUT, "empty.png", "limit")
-    return None
+    pictures = {"large.png": (png_of_chunks(9000, 9000, pixels, color=2), "9000 x 9000"), "wide.png": (png_of_chunks(many, 1, pixels, bits=16, color=6), "libpng"),
+                "tall.png": (png_of_chunks(1, many, column), "resizing"), "scans.jpg": (jpeg(9000, 9000, 9, True), "several scans")}
+    for name, (content, why) in pictures.items():
+        (here / name).write_bytes(content)
+        said = within(most, "profile", DIGITS.resolve(), "--data", name, "--image", "resize=8x8,color=grey", "--on-bad-sample", "skip",
+                      "-o", "p.json", cwd=here)
+        said.refuses(BAD_INPUT, name, why, "limit")
+        assert not (here / "p.json").exists()
+    with open(here / "empty.png", "wb") as file:
+        file.truncate(1 << 40)
+    within(most, "profile", DIGITS.resolve(), "--data", "empty.png", "-o", "p.json", cwd=here).refuses(BAD_INPUT, "empty.png", "limit")
 
 
 HDF5 = """
@@ -159,18 +140,15 @@ os.mkfifo('pipe')
 """
 
 
-def test_hdf5_keeps_to_its_file():
-    if not HAS_HDF5:
-        return "left out: no HDF5 in this build, or no TIDEMARK_TEST_PYTHON to write it"
-    with folder() as here:
-        subprocess.run([PYTHON, "-c", HDF5], cwd=here, check=True)
-        for name in ("many", "link", "pipe", "raw", "virtual", "growing"):
-            for inside in ("", ":/x"):
-                profile(here, DIGITS.resolve(), f"{name}.h5{inside}", says=[f"{name}.h5"])
-        for name in ("raw", "virtual"):
-            profile(here, DIGITS.resolve(), f"{name}.h5:/x", says=["outside the file"])
-        profile(here, DIGITS.resolve(), "chunk.h5:/x")
-    return None
+def test_hdf5_data_outside_the_file_is_refused(here):
+    need_hdf5()
+    subprocess.run([PYTHON, "-c", HDF5], cwd=here, check=True)
+    for name in ("many", "link", "pipe", "raw", "virtual", "growing"):
+        for inside in ("", ":/x"):
+            profile(here, DIGITS.resolve(), f"{name}.h5{inside}", says=[f"{name}.h5"])
+    for name in ("raw", "virtual"):
+        profile(here, DIGITS.resolve(), f"{name}.h5:/x", says=["outside the file"])
+    profile(here, DIGITS.resolve(), "chunk.h5:/x")
 
 
 CHUNKS = """
@@ -181,70 +159,64 @@ with h5py.File('chunks.h5', 'w') as f:
 """
 
 
-def test_what_hdf5_unpacks_keeps_the_limit():
+def test_hdf5_chunks_keep_the_memory_limit(here):
     """A chunk of 160 MiB."""
-    if not HAS_HDF5:
-        return "left out: no HDF5 in this build, or no TIDEMARK_TEST_PYTHON to write it"
-    with folder() as here:
-        subprocess.run([PYTHON, "-c", CHUNKS], cwd=here, check=True)
-        words = ["run", DIGITS.resolve(), "--data", "chunks.h5:/x", "--limit", 2, "-o", "y.npz"]
-        within(64, *words, cwd=here).refuses(BAD_INPUT, "chunks.h5", "HDF5 says", "MiB of the memory limit")
-        within(640, *words, cwd=here).expect(DONE)
-    return None
+    need_hdf5()
+    subprocess.run([PYTHON, "-c", CHUNKS], cwd=here, check=True)
+    words = ["run", DIGITS.resolve(), "--data", "chunks.h5:/x", "--limit", 2, "-o", "y.npz"]
+    within(64, *words, cwd=here).refuses(BAD_INPUT, "chunks.h5", "HDF5 says", "MiB of the memory limit")
+    within(640, *words, cwd=here).expect(DONE)
 
 
 # ---- weights that are elsewhere ----
 
-def test_weights_are_in_plain_files():
-    with folder() as here:
-        (here / "x.npy").write_bytes(npy_bytes([4, 3]))
-        (here / "deep").mkdir()
-        os.mkfifo(here / "pipe")
-        os.symlink("/dev/zero", here / "zero")
-        os.symlink("/dev", here / "dev")
-        os.symlink("pipe", here / "to-pipe")
-        os.symlink("round", here / "round")
-        for location in ("pipe", "to-pipe", "zero", "dev/zero", "/dev/zero", "deep", "deep/", "deep/../pipe", "round", "a\x1b[31m\nb", "\0", "a\0b",
-                         "n" * 300, "\\\\host\\x", "\xff"):
-            tensor = onnx.tensor("w", [3], [], external={"location": location})
-            (here / "m.onnx").write_bytes(onnx.model([onnx.node("Add", ["x", "w"], ["y"])], [onnx.value("x", ["N", 3])],
-                                                     [onnx.value("y", ["N", 3])], [tensor]))
-            profile(here, "m.onnx", "x.npy", says=["m.onnx", "'w'"])
+def test_external_weights_must_be_regular_files(here):
+    (here / "x.npy").write_bytes(npy_bytes([4, 3]))
+    (here / "deep").mkdir()
+    os.mkfifo(here / "pipe")
+    os.symlink("/dev/zero", here / "zero")
+    os.symlink("/dev", here / "dev")
+    os.symlink("pipe", here / "to-pipe")
+    os.symlink("round", here / "round")
+    for location in ("pipe", "to-pipe", "zero", "dev/zero", "/dev/zero", "deep", "deep/", "deep/../pipe", "round", "a\x1b[31m\nb", "\0", "a\0b",
+                     "n" * 300, "\\\\host\\x", "\xff"):
+        tensor = onnx.tensor("w", [3], [], external={"location": location})
+        (here / "m.onnx").write_bytes(onnx.model([onnx.node("Add", ["x", "w"], ["y"])], [onnx.value("x", ["N", 3])],
+                                                 [onnx.value("y", ["N", 3])], [tensor]))
+        profile(here, "m.onnx", "x.npy", says=["m.onnx", "'w'"])
 
 
 # ---- text and models ----
 
-def test_nested_text_is_refused():
+def test_deeply_nested_relay_is_refused(here):
     start = "def @main(%x: Tensor[(4), float32]) { "
-    with folder() as here:
-        texts = [start + "(" * MANY + "%x" + ")" * MANY + " }", start + "(" * MANY, start + "fn () { " * MANY, start + "if (" * MANY,
-                 "def @main(%x: " + "(" * MANY, "/*" * MANY, start + "%x }\n#[metadata]\n" + "[" * MANY,
-                 # doubling functions; functions that go on and on; one that is its own
-                 "def @f0(%x: Tensor[(4), float32]) { nn.relu(%x) }\n" + "".join(
-                     f"def @f{i + 1}(%x: Tensor[(4), float32]) {{ @f{i}(@f{i}(%x)) }}\n" for i in range(40)) + start + "@f40(%x) }",
-                 "".join(f"def @f{i + 1}(%x: Tensor[(4), float32]) {{ @f{i}(%x) }}\n" for i in range(MANY)) + start + f"@f{MANY}(%x) }}",
-                 start + "@main(%x) }"]
-        for i, text in enumerate(texts):
-            (here / f"{i}.relay").write_text('#[version = "0.0.5"]\n' + text + "\n")
-            within(256, "transform", f"{i}.relay", "--passes", "all", "-o", "t.onnx", cwd=here).refuses(BAD_INPUT, f"{i}.relay")
+    texts = [start + "(" * MANY + "%x" + ")" * MANY + " }", start + "(" * MANY, start + "fn () { " * MANY, start + "if (" * MANY,
+             "def @main(%x: " + "(" * MANY, "/*" * MANY, start + "%x }\n#[metadata]\n" + "[" * MANY,
+             # doubling functions; functions that go on and on; one that is its own
+             "def @f0(%x: Tensor[(4), float32]) { nn.relu(%x) }\n" + "".join(
+                 f"def @f{i + 1}(%x: Tensor[(4), float32]) {{ @f{i}(@f{i}(%x)) }}\n" for i in range(40)) + start + "@f40(%x) }",
+             "".join(f"def @f{i + 1}(%x: Tensor[(4), float32]) {{ @f{i}(%x) }}\n" for i in range(MANY)) + start + f"@f{MANY}(%x) }}",
+             start + "@main(%x) }"]
+    for i, text in enumerate(texts):
+        (here / f"{i}.relay").write_text('#[version = "0.0.5"]\n' + text + "\n")
+        within(256, "transform", f"{i}.relay", "--passes", "all", "-o", "t.onnx", cwd=here).refuses(BAD_INPUT, f"{i}.relay")
 
 
-def test_nested_json_is_refused():
-    with folder() as here:
-        within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
-        for text in ("[" * MANY, "[" * MANY + "]" * MANY, '{"a":' * MANY + "1" + "}" * MANY, '{"tensors":' + "[" * MANY + "]" * MANY + "}",
-                     "{" + ",".join(['"a":1'] * MANY) + "}", '{"' + "a" * 10000000 + '":1}', "- " * MANY + "a",
-                     "a0: &a0 [x,x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i},*a{i}]\n" for i in range(60))):
-            (here / "bad.json").write_text(text)
-            (here / "bad.yaml").write_text(text)
-            for words in (["show", "bad.json"], ["calibrate", "bad.json"], ["calibrate", "p.json", "--config", "bad.json"],
-                          ["export", "bad.json", "--to", "csv", "-o", "o.csv"], ["diff", "p.json", "bad.json"], ["diff", "p.json", "bad.yaml"],
-                          ["diff", "p.json", "bad.yaml", "--format", "glow"], ["diff", "p.json", "bad.yaml", "--format", "rknn"]):
-                said = within(LIMIT, *words, cwd=here)
-                said.refuses((BAD_INPUT, WRONG_CALL))
+def test_deeply_nested_json_and_yaml_are_refused(here):
+    within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
+    for text in ("[" * MANY, "[" * MANY + "]" * MANY, '{"a":' * MANY + "1" + "}" * MANY, '{"tensors":' + "[" * MANY + "]" * MANY + "}",
+                 "{" + ",".join(['"a":1'] * MANY) + "}", '{"' + "a" * 10000000 + '":1}', "- " * MANY + "a",
+                 "a0: &a0 [x,x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i},*a{i}]\n" for i in range(60))):
+        (here / "bad.json").write_text(text)
+        (here / "bad.yaml").write_text(text)
+        for words in (["show", "bad.json"], ["calibrate", "bad.json"], ["calibrate", "p.json", "--config", "bad.json"],
+                      ["export", "bad.json", "--to", "csv", "-o", "o.csv"], ["diff", "p.json", "bad.json"], ["diff", "p.json", "bad.yaml"],
+                      ["diff", "p.json", "bad.yaml", "--format", "glow"], ["diff", "p.json", "bad.yaml", "--format", "rknn"]):
+            said = within(LIMIT, *words, cwd=here)
+            said.refuses((BAD_INPUT, WRONG_CALL))
 
 
-def test_trees_of_json_count():
+def test_json_trees_count_against_the_limit(here):
     """A tree takes forty times as much as its text, at worst."""
     numbers, part, most = "[" + "1," * 1000000 + "1]", "[" + "1," * 62500 + "1]", 64
     head = '{"format":"tidemark-profile","version":{"major":1,"minor":0},'
@@ -252,35 +224,32 @@ def test_trees_of_json_count():
              "encodings": '{"format":"tidemark-encodings","encodings":' + numbers + "}", "header": head + '"model":' + numbers + ',"tensors":[]}',
              "headers": head + "".join(f'"model":{part},' for _ in range(30)) + '"tensors":[]}',
              "lineage": '{"format":"tidemark-lineage","originals":' + numbers + "}"}
-    with folder() as here:
-        within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
-        tidemark("calibrate", here / "p.json", "-o", here / "e.json").expect(DONE)
-        texts["values"] = json.dumps(json.loads((here / "p.json").read_text()) | {"tensors": [0]}).replace("[0]", f"[{numbers}]")
-        for name, text in texts.items():
-            (here / f"{name}.json").write_text(text)
-        for words in (["calibrate", "p.json", "-o", "n.json", "--config", "config.json"], ["calibrate", "p.json", "-o", "n.json", "--config", "strings.json"],
-                      ["export", "encodings.json", "--to", "csv", "-o", "o.csv"], ["diff", "p.json", "encodings.json"],
-                      ["check", "p.json", "--against", "encodings.json"], ["show", "header.json"], ["show", "headers.json"], ["show", "values.json"],
-                      ["graph", DIGITS.resolve(), "--lineage", "lineage.json"], ["export", "e.json", "--to", "csv", "--names", "config.json", "-o", "o.csv"]):
-            within(most, *words, cwd=here).refuses(BAD_INPUT, ".json", "JSON of ", "limit")
+    within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
+    tidemark("calibrate", here / "p.json", "-o", here / "e.json").expect(DONE)
+    texts["values"] = json.dumps(json.loads((here / "p.json").read_text()) | {"tensors": [0]}).replace("[0]", f"[{numbers}]")
+    for name, text in texts.items():
+        (here / f"{name}.json").write_text(text)
+    for words in (["calibrate", "p.json", "-o", "n.json", "--config", "config.json"], ["calibrate", "p.json", "-o", "n.json", "--config", "strings.json"],
+                  ["export", "encodings.json", "--to", "csv", "-o", "o.csv"], ["diff", "p.json", "encodings.json"],
+                  ["check", "p.json", "--against", "encodings.json"], ["show", "header.json"], ["show", "headers.json"], ["show", "values.json"],
+                  ["graph", DIGITS.resolve(), "--lineage", "lineage.json"], ["export", "e.json", "--to", "csv", "--names", "config.json", "-o", "o.csv"]):
+        within(most, *words, cwd=here).refuses(BAD_INPUT, ".json", "JSON of ", "limit")
 
 
-def test_trees_of_yaml_count():
+def test_yaml_trees_count_against_the_limit(here):
     """Besides, libyaml compares each anchor with all others, and copies what a handle of tags stands for wherever it is named."""
     texts = {"lists are nested deeper": ("[" * 1000000, "{a: " * 300000, "? " * 300000, "- " * 300000, '["]",' * 300000),
              "as a tree takes": ("{" + "a," * 300000 + "}", "[" + "[]," * 300000 + "]", "---\n" * 400000),
              "tags are longer": ("%TAG ! tag:" + "a" * 1000000 + "\n---\n[" + "!x a," * 30000 + "]",),
              "too many anchors": ("".join(f"- &a{i} x\n" for i in range(300000)),
                                   "- &a {" + ",".join(f"a{i}: 1" for i in range(100000)) + "}\n" + "- *a\n" * 100000)}
-    if "yaml" not in FEATURES:
-        return
-    with folder() as here:
-        within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
-        for says, cases in texts.items():
-            for text in cases:
-                (here / "bad.yaml").write_text(text)
-                for form in ("glow", "rknn"):
-                    within(64, "diff", "p.json", "bad.yaml", "--format", form, cwd=here).refuses(BAD_INPUT, "bad.yaml", says)
+    needs("yaml")
+    within(LIMIT, "profile", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 1, "-o", "p.json", "--quiet", cwd=here).expect(DONE)
+    for says, cases in texts.items():
+        for text in cases:
+            (here / "bad.yaml").write_text(text)
+            for form in ("glow", "rknn"):
+                within(64, "diff", "p.json", "bad.yaml", "--format", form, cwd=here).refuses(BAD_INPUT, "bad.yaml", says)
 
 
 def function(name, called):
@@ -291,38 +260,35 @@ def function(name, called):
                       b"".join(onnx.block(7, n) for n in nodes) + opset + onnx.block(10, "f"))
 
 
-def test_functions_and_branches_end():
+def test_recursive_functions_and_deep_branches_are_refused(here):
     opsets = (("", 17), ("f", 1))
-    with folder() as here:
-        for functions in ([("F", ["F"])], [("F", ["G"]), ("G", ["F"])],
-                          [("F", ["F39"] * 2), *((f"F{i + 1}", [f"F{i}"] * 2) for i in range(39)), ("F0", [])],
-                          [("F", [f"F{MANY}"]), *((f"F{i + 1}", [f"F{i}"]) for i in range(MANY)), ("F0", [])]):
-            model = onnx.model([onnx.node("F", ["x"], ["y"], "call", "f")], [SCALAR], [onnx.value("y", [1])], opsets=opsets)
-            (here / "m.onnx").write_bytes(model + b"".join(function(*f) for f in functions))
-            within(1024, "graph", "m.onnx", cwd=here).refuses(BAD_INPUT, "m.onnx", "call")
-        leaf = onnx.graph([onnx.node("Relu", ["x"], ["z"])], [], [onnx.value("z", [])])
-        inner = leaf
-        for _ in range(10000):
-            inner = onnx.graph([onnx.node("If", ["c"], ["z"], then_branch=inner, else_branch=leaf)], [], [onnx.value("z", [])])
-        (here / "m.onnx").write_bytes(onnx.number(1, 8) + onnx.block(7, inner))
-        refused(here, "graph", "m.onnx", says=["within each other"])
+    for functions in ([("F", ["F"])], [("F", ["G"]), ("G", ["F"])],
+                      [("F", ["F39"] * 2), *((f"F{i + 1}", [f"F{i}"] * 2) for i in range(39)), ("F0", [])],
+                      [("F", [f"F{MANY}"]), *((f"F{i + 1}", [f"F{i}"]) for i in range(MANY)), ("F0", [])]):
+        model = onnx.model([onnx.node("F", ["x"], ["y"], "call", "f")], [onnx.value("x", [1])], [onnx.value("y", [1])], opsets=opsets)
+        (here / "m.onnx").write_bytes(model + b"".join(function(*f) for f in functions))
+        within(1024, "graph", "m.onnx", cwd=here).refuses(BAD_INPUT, "m.onnx", "call")
+    leaf = onnx.graph([onnx.node("Relu", ["x"], ["z"])], [], [onnx.value("z", [])])
+    inner = leaf
+    for _ in range(10000):
+        inner = onnx.graph([onnx.node("If", ["c"], ["z"], then_branch=inner, else_branch=leaf)], [], [onnx.value("z", [])])
+    (here / "m.onnx").write_bytes(onnx.number(1, 8) + onnx.block(7, inner))
+    refused(here, "graph", "m.onnx", says=["within each other"])
 
 
-def test_what_is_only_long_is_done():
+def test_long_models_are_processed(here):
     steps, name = 50000, "n" * 10000000
     chain = [onnx.node("Neg", [f"v{i}" if i else "x"], [f"v{i + 1}"], "same") for i in range(steps)]
     models = {"chain": ([*chain, onnx.node("Neg", [f"v{steps}"], ["y"])], []),
               "wide": ([*(onnx.node("Neg", ["x"], [f"w{i}"]) for i in range(steps)), onnx.node("Neg", ["x"], ["y"])], []),
               "name": ([onnx.node("Neg", ["x"], [name], name), onnx.node("Neg", [name], ["y"])], []),
               "weights": ([onnx.node("Neg", ["x"], ["y"])], [onnx.tensor(f"w{i}", [1], [i]) for i in range(MANY)])}
-    with folder() as here:
-        (here / "x.bin").write_bytes(bytes(4))
-        for kind, (nodes, weights) in models.items():
-            (here / "m.onnx").write_bytes(onnx.model(nodes, [SCALAR], [onnx.value("y", [1])], weights))
-            for words in (["graph", "m.onnx", "--dot"], ["transform", "m.onnx", "--passes", "all", "-o", "t.onnx"],
-                          ["instrument", "m.onnx", "-o", "i.onnx"], ["run", "m.onnx", "--data", "x.bin", "-o", "y.npz"]):
-                assert within(LIMIT, *words, cwd=here).status == DONE, (kind, words)
+    (here / "x.bin").write_bytes(bytes(4))
+    for kind, (nodes, weights) in models.items():
+        (here / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", [1])], [onnx.value("y", [1])], weights))
+        for words in (["graph", "m.onnx", "--dot"], ["transform", "m.onnx", "--passes", "all", "-o", "t.onnx"],
+                      ["instrument", "m.onnx", "-o", "i.onnx"], ["run", "m.onnx", "--data", "x.bin", "-o", "y.npz"]):
+            assert within(LIMIT, *words, cwd=here).status == DONE, (kind, words)
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -12,20 +12,13 @@ import sys
 import time
 
 import sources
-from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, SECONDS, WRONG_CALL, files, folder, main,
-                 npy_bytes, tidemark)
-from kills import FORMS, Kills, outputs, same, start
-from test_shard import ledger, merge, profile
+from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, SECONDS, WRONG_CALL, files, folder, main, needs,
+                 skip, tidemark)
+from kills import Kills
+from runs import FORMS, assert_equal, ledger, merge, outputs, profile, start, wait_for
 
 KILLS = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 16 if "sanitized" in FEATURES else 70
 SLOW = 10 if "sanitized" in FEATURES else 1
-
-
-def wait_for(path, process):
-    until = time.monotonic() + SECONDS
-    while not path.exists() and process.poll() is None:
-        assert time.monotonic() < until, f"no {path}"
-        time.sleep(0.002)
 
 
 def wait_for_handlers(process, number):
@@ -49,21 +42,21 @@ def kills_of(part):
     return max(1, KILLS * part // 100)
 
 
-def test_checkpoints_do_not_show():
+def test_checkpoints_do_not_change_the_profile():
     for more in ([], ["--batch", 16, "--threads", 3], ["--batch", 7, "--skip", 5, "--sample-every", 3], ["--kind", "range"]):
         with folder() as path:
             words = [DIGITS, "--data", PICTURES, *more]
             profile(path / "whole", *words)
             done = tidemark("profile", *words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.002s")
             done.expect(DONE, "checkpoints took")
-            same(path / "p", path / "whole")
+            assert_equal(path / "p", path / "whole")
             assert files(path) == sorted(f"{name}.{form}" for name in ("p", "whole") for form in FORMS), files(path)
 
 
 BOTH = (signal.SIGKILL, signal.SIGTERM)
 
 
-def test_killed_at_random_moments():
+def test_killed_runs_resume_to_equal_profiles():
     done = []
     for seed, more in enumerate(([], ["--batch", 16], ["--batch", 5, "--skip", 13, "--sample-every", 2])):
         with folder() as path:
@@ -71,7 +64,7 @@ def test_killed_at_random_moments():
     return total(done)
 
 
-def test_killed_whatever_feeds_it():
+def test_killed_runs_resume_for_every_data_source():
     done = []
     kinds = [(sources.raw, "x.bin"), (sources.hdf5, "x.h5") if sources.HAS_HDF5 else (sources.npy, "x.npy")]
     for seed, (write, name) in enumerate(kinds):
@@ -83,7 +76,7 @@ def test_killed_whatever_feeds_it():
     return total(done)
 
 
-def test_stopped_at_random_moments():
+def test_stopped_runs_resume_to_equal_profiles():
     done = []
     for seed, number in enumerate((signal.SIGTERM, signal.SIGINT)):
         with folder() as path:
@@ -92,52 +85,48 @@ def test_stopped_at_random_moments():
     return total(done)
 
 
-def test_a_shard_can_be_killed():
-    with folder() as path:
-        words = [DIGITS, "--data", sources.npy(path / "x.npy", 12), "--batch", 4]
-        profile(path / "all", *words)
-        parts, done = [], []
-        for k in (1, 2, 3):
-            part = path / f"part-{k}"
-            part.mkdir()
-            done.append(Kills(part, [*words, "--shard", f"{k}/3"], k, BOTH).go(kills_of(3)))
-            parts.append(part / "p")
-        merge(random.Random(0), parts, path / "merged")
-        same(path / "merged", path / "all")
-        return total(done)
+def test_killed_shards_resume_to_equal_profiles(path):
+    words = [DIGITS, "--data", sources.npy(path / "x.npy", 12), "--batch", 4]
+    profile(path / "all", *words)
+    parts, done = [], []
+    for k in (1, 2, 3):
+        part = path / f"part-{k}"
+        part.mkdir()
+        done.append(Kills(part, [*words, "--shard", f"{k}/3"], k, BOTH).go(kills_of(3)))
+        parts.append(part / "p")
+    merge(random.Random(0), parts, path / "merged")
+    assert_equal(path / "merged", path / "all")
+    return total(done)
 
 
-def test_bad_samples_are_counted_once():
-    if "images" not in FEATURES:
-        return "built without images"
-    with folder() as path:
-        images = sources.images(path / "images", 1500, lambda i: i % 5 == 2)
-        words = [DIGITS, "--data", images, "--image", "color=grey", "--on-bad-sample", "skip", "--batch", 4]
-        done = Kills(path, words, 0, BOTH).go(kills_of(12))
-        seen = ledger(path / "p")
-        assert (seen["failed"], seen["run"]) == (300, 1200) and len(seen["bad"]) == 100, seen
-        return total([done])
+def test_bad_samples_are_counted_once(path):
+    needs("images")
+    images = sources.images(path / "images", 1500, lambda i: i % 5 == 2)
+    words = [DIGITS, "--data", images, "--image", "color=grey", "--on-bad-sample", "skip", "--batch", 4]
+    done = Kills(path, words, 0, BOTH).go(kills_of(12))
+    seen = ledger(path / "p")
+    assert (seen["failed"], seen["run"]) == (300, 1200) and len(seen["bad"]) == 100, seen
+    return total([done])
 
 
-def test_where_it_goes_on():
-    with folder() as path:
-        words = ["profile", DIGITS, "--data", sources.npy(path / "x.npy", 30), "--threads", 1]
-        process = start(*words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.05s")
-        wait_for(path / "c", process)
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=SECONDS)[1].decode()
-        lines = [line for line in said.splitlines() if "samples," not in line]
-        assert process.returncode == 128 + signal.SIGTERM and len(lines) == 1, said
-        assert "stopped" in said and str(path / "c") in said and "goes on" in said, said
-        assert files(path) == ["c", "x.npy"], files(path)
-        done = tidemark(*words, *outputs(path / "p"), "--checkpoint", path / "c")
-        done.expect(DONE, "going on from a checkpoint: ", f"of {30 * 1797} samples are done")
-        assert "c" not in files(path)
-        profile(path / "whole", *words[1:])
-        same(path / "p", path / "whole")
+def test_stopped_run_keeps_its_checkpoint_and_resumes_there(path):
+    words = ["profile", DIGITS, "--data", sources.npy(path / "x.npy", 30), "--threads", 1]
+    process = start(*words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.05s")
+    wait_for(path / "c", process)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=SECONDS)[1].decode()
+    lines = [line for line in said.splitlines() if "samples," not in line]
+    assert process.returncode == 128 + signal.SIGTERM and len(lines) == 1, said
+    assert "stopped" in said and str(path / "c") in said and "goes on" in said, said
+    assert files(path) == ["c", "x.npy"], files(path)
+    done = tidemark(*words, *outputs(path / "p"), "--checkpoint", path / "c")
+    done.expect(DONE, "resuming from a checkpoint: ", f"of {30 * 1797} samples are done")
+    assert "c" not in files(path)
+    profile(path / "whole", *words[1:])
+    assert_equal(path / "p", path / "whole")
 
 
-def test_without_a_checkpoint_nothing_is_left():
+def test_stopped_run_without_checkpoint_writes_nothing():
     for number in (signal.SIGTERM, signal.SIGINT):
         with folder() as path:
             sources.npy(path / "x.npy", 60)
@@ -150,24 +139,23 @@ def test_without_a_checkpoint_nothing_is_left():
             assert "--checkpoint" in said and "nothing is written" in said and files(path) == ["x.npy"], said
 
 
-def test_a_second_signal_ends_it_at_once():
+def test_second_signal_terminates_at_once(path):
     if "late-signals" in FEATURES:
-        return "left out: ThreadSanitizer holds signals back while fread waits"
-    with folder() as path:
-        process = subprocess.Popen([PROGRAM, "profile", DIGITS, "--data", "-", "-o", path / "p.json"], stdin=subprocess.PIPE,
-                                   stderr=subprocess.PIPE)
-        process.stdin.write(PICTURES.read_bytes()[:40000])  # the rest does not come
-        process.stdin.flush()
-        wait_for_handlers(process, signal.SIGINT)
-        time.sleep(0.2 * SLOW)  # until it waits for what does not come: before that, one signal is enough
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.3 * SLOW)
-        assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=SECONDS) == -signal.SIGINT
-        process.stderr.close()
-        process.stdin.close()
-        assert files(path) == []
+        skip("ThreadSanitizer delays signals while fread waits")
+    process = subprocess.Popen([PROGRAM, "profile", DIGITS, "--data", "-", "-o", path / "p.json"], stdin=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    process.stdin.write(PICTURES.read_bytes()[:40000])  # the rest does not come
+    process.stdin.flush()
+    wait_for_handlers(process, signal.SIGINT)
+    time.sleep(0.2 * SLOW)  # until it waits for what does not come: before that, one signal is enough
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3 * SLOW)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=SECONDS) == -signal.SIGINT
+    process.stderr.close()
+    process.stdin.close()
+    assert files(path) == []
 
 
 def make_checkpoint(path, *words):
@@ -179,62 +167,59 @@ def make_checkpoint(path, *words):
     assert (path / "c").exists(), "it was too quick"
 
 
-def test_a_checkpoint_of_another_run_is_refused():
-    with folder() as path:
-        data = sources.npy(path / "x.npy", 40)
-        make_checkpoint(path, DIGITS, "--data", data, "--batch", 2)
-        before = (path / "c").read_bytes()
-        other = path / "other.onnx"
-        other.write_bytes(DIGITS.read_bytes() + b"\x32\x00")  # an empty doc_string
-        same_data, more = ["--data", data], ["--batch", 2]
-        for words, texts in (([DIGITS, *same_data, "--batch", 1], ["'batch'", "'1'", "'2'"]),
-                             ([DIGITS, *same_data, *more, "--kind", "range"], ["'kind'"]),
-                             ([DIGITS, *same_data, *more, "--observe", "weights"], ["'observe'"]),
-                             ([DIGITS, *same_data, *more, "--limit", 1000], ["samples in all", "1000"]),
-                             ([DIGITS, *same_data, *more, "--skip", 2], ["setting"]),
-                             ([DIGITS, "--data", PICTURES, *more], ["data's hash"]),
-                             ([other, *same_data, *more], ["sha256"]),
-                             ([DIGITS, *same_data, *more, "--shard", "2/2"], ["shard 2/2"])):
-            done = tidemark("profile", *words, *outputs(path / "p"), "--checkpoint", path / "c")
-            done.refuses(BAD_INPUT, path / "c", "another run", *texts)
-            assert (path / "c").read_bytes() == before
-        for place in (len(before) // 2, len(before) - 1, 3):
-            damaged = bytearray(before)
-            damaged[place] ^= 1
-            (path / "d").write_bytes(damaged)
-            tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "d").refuses(BAD_INPUT, path / "d")
-        for name in (data, DIGITS):
-            tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", name).refuses(BAD_INPUT, "not a checkpoint")
-        assert not any(name.startswith("p.") for name in files(path))
-        tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "c").expect(DONE, "going on")
+def test_a_checkpoint_of_another_run_is_refused(path):
+    data = sources.npy(path / "x.npy", 40)
+    make_checkpoint(path, DIGITS, "--data", data, "--batch", 2)
+    before = (path / "c").read_bytes()
+    other = path / "other.onnx"
+    other.write_bytes(DIGITS.read_bytes() + b"\x32\x00")  # an empty doc_string
+    same_data, more = ["--data", data], ["--batch", 2]
+    for words, texts in (([DIGITS, *same_data, "--batch", 1], ["'batch'", "'1'", "'2'"]),
+                         ([DIGITS, *same_data, *more, "--kind", "range"], ["'kind'"]),
+                         ([DIGITS, *same_data, *more, "--observe", "weights"], ["'observe'"]),
+                         ([DIGITS, *same_data, *more, "--limit", 1000], ["samples in all", "1000"]),
+                         ([DIGITS, *same_data, *more, "--skip", 2], ["setting"]),
+                         ([DIGITS, "--data", PICTURES, *more], ["data's hash"]),
+                         ([other, *same_data, *more], ["sha256"]),
+                         ([DIGITS, *same_data, *more, "--shard", "2/2"], ["shard 2/2"])):
+        done = tidemark("profile", *words, *outputs(path / "p"), "--checkpoint", path / "c")
+        done.refuses(BAD_INPUT, path / "c", "another run", *texts)
+        assert (path / "c").read_bytes() == before
+    for place in (len(before) // 2, len(before) - 1, 3):
+        damaged = bytearray(before)
+        damaged[place] ^= 1
+        (path / "d").write_bytes(damaged)
+        tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "d").refuses(BAD_INPUT, path / "d")
+    for name in (data, DIGITS):
+        tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", name).refuses(BAD_INPUT, "not a checkpoint")
+    assert not any(name.startswith("p.") for name in files(path))
+    tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "c").expect(DONE, "resuming")
 
 
-def test_resuming_in_so_many_words():
-    with folder() as path:
-        words = ["profile", DIGITS, "--data", sources.npy(path / "x.npy", 15), *outputs(path / "p"), "--checkpoint", path / "c",
-                 "--every", "60s", "--resume"]
-        tidemark(*words).expect(DONE, "no checkpoint", path / "c", "anew")
-        (path / "p.json").rename(path / "whole.json")
-        make_checkpoint(path, *words[1:4])
-        assert "anew" not in tidemark(*words).expect(DONE, "going on from a checkpoint").err
-        assert (path / "p.json").read_bytes() == (path / "whole.json").read_bytes()
+def test_resume_option_reports_whether_a_checkpoint_exists(path):
+    words = ["profile", DIGITS, "--data", sources.npy(path / "x.npy", 15), *outputs(path / "p"), "--checkpoint", path / "c",
+             "--every", "60s", "--resume"]
+    tidemark(*words).expect(DONE, "no checkpoint", path / "c", "starting from the first sample")
+    (path / "p.json").rename(path / "whole.json")
+    make_checkpoint(path, *words[1:4])
+    assert "from the first sample" not in tidemark(*words).expect(DONE, "resuming from a checkpoint").err
+    assert (path / "p.json").read_bytes() == (path / "whole.json").read_bytes()
 
 
-def test_wrong_command_lines():
-    with folder() as path:
-        words = ["profile", DIGITS, "--data", PICTURES, "-o", path / "p.json"]
-        for every in ("", "0", "-1s", "5 m", "10x", "s", "nan", "1e999"):
-            tidemark(*words, "--checkpoint", path / "c", "--every", every).refuses(WRONG_CALL, "--every", "10s")
-        tidemark(*words, "--every", "1s").refuses(WRONG_CALL, "--checkpoint")
-        tidemark(*words, "--resume").refuses(WRONG_CALL, "--checkpoint")
-        tidemark(*words, "--checkpoint", path / "p.json").refuses(WRONG_CALL, "same file")
-        tidemark(*words, "--checkpoint", path / "no" / "c").refuses((BAD_INPUT, 4), "no")
-        with open(PICTURES, "rb") as stream:
-            done = tidemark("profile", DIGITS, "--data", "-", "-o", path / "p.json", "--checkpoint", path / "c", stdin=stream)
-        done.refuses(WRONG_CALL, "stream")
-        assert files(path) == []
+def test_usage_errors_are_refused(path):
+    words = ["profile", DIGITS, "--data", PICTURES, "-o", path / "p.json"]
+    for every in ("", "0", "-1s", "5 m", "10x", "s", "nan", "1e999"):
+        tidemark(*words, "--checkpoint", path / "c", "--every", every).refuses(WRONG_CALL, "--every", "10s")
+    tidemark(*words, "--every", "1s").refuses(WRONG_CALL, "--checkpoint")
+    tidemark(*words, "--resume").refuses(WRONG_CALL, "--checkpoint")
+    tidemark(*words, "--checkpoint", path / "p.json").refuses(WRONG_CALL, "same file")
+    tidemark(*words, "--checkpoint", path / "no" / "c").refuses((BAD_INPUT, 4), "no")
+    with open(PICTURES, "rb") as stream:
+        done = tidemark("profile", DIGITS, "--data", "-", "-o", path / "p.json", "--checkpoint", path / "c", stdin=stream)
+    done.refuses(WRONG_CALL, "stream")
+    assert files(path) == []
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in a job in the background it is ignored, by all children too
-    main({name: test for name, test in globals().items() if getattr(test, "__module__", "") == "__main__"})
+    main()

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of the program, as a person or a script uses it.
-
-usage: test_commands.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""Every command of the program: help, options, output files."""
 import json
-import os
 import shlex
 import shutil
 import signal
@@ -14,8 +10,8 @@ import time
 import zipfile
 
 import onnx_bytes as onnx
-from cli import (ANSWER_NO, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, SOURCE, WRONG_CALL, files,
-                 folder, main, npy_bytes, tidemark)
+from cli import (ANSWER_NO, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, SOURCE, WRONG_CALL, files, main,
+                 npy_bytes, read_npy, tensors_of, tidemark)
 from merge_shards import make_shards
 
 RUNNING = ["params", "data", "dim", "limit", "threads", "batch"]
@@ -46,31 +42,26 @@ def profile(target, *more, data=PICTURES, limit=20, model=DIGITS):
     return tidemark("profile", model, "--data", data, "--limit", limit, "-o", target, *more)
 
 
-def records(path):
-    return {tensor["name"]: tensor for tensor in json.loads(path.read_text())["tensors"]}
-
-
 # ---- help, and wrong command lines ----
 
-def test_a_node_has_its_values_port_by_port():
-    with folder() as path:
-        profile(path / "p.json").expect(DONE)
-        wanted = {}
-        for name, tensor in records(path / "p.json").items():
-            for use in tensor["consumers"]:
-                wanted.setdefault(use["node"], {})[("inputs", use["input"])] = tensor["id"]
-            if tensor["producer"]:
-                wanted.setdefault(tensor["producer"]["node"], {})[("outputs", tensor["producer"]["output"])] = tensor["id"]
-        nodes = json.loads(tidemark("show", path / "p.json", "--nodes", "--json").expect(DONE).out)
-        assert wanted == {node["node"]: {(side, port["port"]): port["id"] for side in ("inputs", "outputs") for port in node[side]}
-                          for node in nodes}
-        assert all("min" in port for node in nodes for port in node["outputs"])
-        done = tidemark("show", path / "p.json", "conv1_out", "--nodes").expect(DONE, "Conv conv1", "conv1.weight", "scale_out")
-        assert done.out.count("output") == 1
-        tidemark("show", path / "p.json", "--nodes", "--convergence").refuses(WRONG_CALL, "one at a time")
+def test_nodes_are_shown_with_a_value_per_port(path):
+    profile(path / "p.json").expect(DONE)
+    wanted = {}
+    for name, tensor in tensors_of(path / "p.json").items():
+        for use in tensor["consumers"]:
+            wanted.setdefault(use["node"], {})[("inputs", use["input"])] = tensor["id"]
+        if tensor["producer"]:
+            wanted.setdefault(tensor["producer"]["node"], {})[("outputs", tensor["producer"]["output"])] = tensor["id"]
+    nodes = json.loads(tidemark("show", path / "p.json", "--nodes", "--json").expect(DONE).out)
+    assert wanted == {node["node"]: {(side, port["port"]): port["id"] for side in ("inputs", "outputs") for port in node[side]}
+                      for node in nodes}
+    assert all("min" in port for node in nodes for port in node["outputs"])
+    done = tidemark("show", path / "p.json", "conv1_out", "--nodes").expect(DONE, "Conv conv1", "conv1.weight", "scale_out")
+    assert done.out.count("output") == 1
+    tidemark("show", path / "p.json", "--nodes", "--convergence").refuses(WRONG_CALL, "one at a time")
 
 
-def test_the_program_names_its_commands():
+def test_help_lists_all_commands():
     for words in (["--help"], ["-h"], ["help"]):
         done = tidemark(*words).expect(DONE, *OPTIONS)
         assert not done.err
@@ -80,7 +71,7 @@ def test_the_program_names_its_commands():
     tidemark("frobnicate").refuses(WRONG_CALL, "frobnicate", "--help")
 
 
-def test_every_command_explains_itself():
+def test_help_of_each_command_lists_its_options():
     listed = [line.split()[0] for line in tidemark("--help").out.splitlines() if line.startswith("  ")]
     assert sorted(listed) == sorted(OPTIONS), f"a command without a test, or the reverse: {listed}"
     for command, options in OPTIONS.items():
@@ -91,7 +82,7 @@ def test_every_command_explains_itself():
         assert not done.err
 
 
-def test_man_pages_and_completions_say_what_the_help_says():
+def test_man_pages_and_completions_equal_the_help():
     tidemark("help", "--man").expect(DONE, *(command.replace("-", "\\-") for command in OPTIONS))
     shells = {shell: tidemark("completion", shell).expect(DONE).out for shell in ("bash", "zsh", "fish")}
     for command, options in OPTIONS.items():
@@ -120,188 +111,179 @@ def examples():
                 yield shlex.split(line)[1:]
 
 
-def test_every_example_of_the_help_works_as_typed():
+def test_every_example_of_the_help_works_as_typed(path):
     found = list(examples())
     assert {words[0] for words in found} == set(OPTIONS)
     first = ["profile", "calibrate"]  # others look at what these wrote
     found.sort(key=lambda words: first.index(words[0]) if words[0] in first else len(first))
-    with folder() as path:
-        for name in ("digits.onnx", "digits.npy"):
-            shutil.copy(BUNDLE / name, path)
-        make_test_set(path / "test_data_set_0")
-        shutil.copy(path / "digits.onnx", path / "model.onnx")
-        shutil.copy(SOURCE / "tests" / "golden" / "encodings-1.0.json", path / "enc.json")
-        make_shards(path, DIGITS, PICTURES, [10], limit=20)
-        for day in ("monday", "tuesday"):  # for `diff`
-            profile(path / f"{day}.json").expect(DONE)
-        for words in found:
-            if not HAVE_HDF5 and words[0] == "profile":
-                words = [w for w in words[:-2]]
-            tidemark(*words, cwd=path).expect(DONE)
+    for name in ("digits.onnx", "digits.npy"):
+        shutil.copy(BUNDLE / name, path)
+    make_test_set(path / "test_data_set_0")
+    shutil.copy(path / "digits.onnx", path / "model.onnx")
+    shutil.copy(SOURCE / "tests" / "golden" / "encodings-1.0.json", path / "enc.json")
+    make_shards(path, DIGITS, PICTURES, [10], limit=20)
+    for day in ("monday", "tuesday"):  # for `diff`
+        profile(path / f"{day}.json").expect(DONE)
+    for words in found:
+        if not HAVE_HDF5 and words[0] == "profile":
+            words = [w for w in words[:-2]]
+        tidemark(*words, cwd=path).expect(DONE)
 
 
-def test_wrong_command_lines_are_told_in_one_line():
+def test_usage_errors_are_reported_in_one_line(path):
     for command in OPTIONS:
         tidemark(command).refuses(WRONG_CALL, command, "--help")
         tidemark(command, "--frobnicate").refuses(WRONG_CALL, "--frobnicate")
         tidemark(command, "-Z").refuses(WRONG_CALL, "-Z")
-    with folder() as path:
-        target = path / "p.json"
-        tidemark("profile", DIGITS, "--data").refuses(WRONG_CALL, "--data")
-        tidemark("profile", DIGITS, "--data", PICTURES).refuses(WRONG_CALL, "-o")
-        tidemark("profile", DIGITS, "--data", PICTURES, "-o", path / "p.txt").refuses(WRONG_CALL, "p.txt", ".json")
-        tidemark("profile", DIGITS, "-o", target).refuses(WRONG_CALL, "image", "--data")
-        for count in ("-3", "many", "1.5", "", "99999999999999999999"):
-            profile(target, "--limit", count).refuses(WRONG_CALL, "--limit")
-        profile(target, "--threads", "1000000").refuses(WRONG_CALL, "--threads")
-        profile(target, "--nan", "ignore").refuses(WRONG_CALL, "--nan", "ignore")
-        profile(target, "--kind", "median").refuses(WRONG_CALL, "median", "histogram")
-        profile(target, "--dim", "N").refuses(WRONG_CALL, "--dim")
-        profile(target, "--dim", "M=3").refuses(WRONG_CALL, "--dim M")
-        profile(target, "--data", PICTURES).refuses(WRONG_CALL)
-        tidemark("run", DIGITS, "--data", PICTURES).refuses(WRONG_CALL, "-o")
-        tidemark("instrument", DIGITS).refuses(WRONG_CALL, "-o")
-        tidemark("instrument", DIGITS, DIGITS, "-o", path / "x.onnx").refuses(WRONG_CALL)
-        tidemark("graph", DIGITS, "--dot", "--json").refuses(WRONG_CALL, "--dot")
-        tidemark("verify", DIGITS).refuses(WRONG_CALL, "DIR")
-        tidemark("verify", DIGITS, path, "--rtol", "-1").refuses(WRONG_CALL, "--rtol")
-        assert files(path) == [], "a wrong command line wrote something"
+    target = path / "p.json"
+    tidemark("profile", DIGITS, "--data").refuses(WRONG_CALL, "--data")
+    tidemark("profile", DIGITS, "--data", PICTURES).refuses(WRONG_CALL, "-o")
+    tidemark("profile", DIGITS, "--data", PICTURES, "-o", path / "p.txt").refuses(WRONG_CALL, "p.txt", ".json")
+    tidemark("profile", DIGITS, "-o", target).refuses(WRONG_CALL, "image", "--data")
+    for count in ("-3", "many", "1.5", "", "99999999999999999999"):
+        profile(target, "--limit", count).refuses(WRONG_CALL, "--limit")
+    profile(target, "--threads", "1000000").refuses(WRONG_CALL, "--threads")
+    profile(target, "--nan", "ignore").refuses(WRONG_CALL, "--nan", "ignore")
+    profile(target, "--kind", "median").refuses(WRONG_CALL, "median", "histogram")
+    profile(target, "--dim", "N").refuses(WRONG_CALL, "--dim")
+    profile(target, "--dim", "M=3").refuses(WRONG_CALL, "--dim M")
+    profile(target, "--data", PICTURES).refuses(WRONG_CALL)
+    tidemark("run", DIGITS, "--data", PICTURES).refuses(WRONG_CALL, "-o")
+    tidemark("instrument", DIGITS).refuses(WRONG_CALL, "-o")
+    tidemark("instrument", DIGITS, DIGITS, "-o", path / "x.onnx").refuses(WRONG_CALL)
+    tidemark("graph", DIGITS, "--dot", "--json").refuses(WRONG_CALL, "--dot")
+    tidemark("verify", DIGITS).refuses(WRONG_CALL, "DIR")
+    tidemark("verify", DIGITS, path, "--rtol", "-1").refuses(WRONG_CALL, "--rtol")
+    assert files(path) == [], "a wrong command line wrote something"
 
 
 # ---- profile ----
 
-def test_profile_writes_every_format_asked_for():
-    with folder() as path:
-        outputs = ["p.json"] + (["p.h5", "q.hdf5"] if HAVE_HDF5 else [])
-        words = [word for name in outputs for word in ("-o", path / name)]
-        done = tidemark("profile", DIGITS, "--data", PICTURES, *words).expect(DONE)
-        assert not done.out, "progress belongs on stderr"
-        assert "1797 samples" in done.err and all(name in done.err for name in outputs), done
-        assert files(path) == sorted(outputs), "something was left beside the outputs"
-        if HAVE_HDF5:
-            assert (path / "p.h5").read_bytes()[:8] == b"\x89HDF\r\n\x1a\n"
-            assert (path / "p.h5").read_bytes() == (path / "q.hdf5").read_bytes()
-        profile = json.loads((path / "p.json").read_text())
-        assert profile["ledger"]["run"] == profile["ledger"]["offered"] == 1797
-        tensors = {tensor["name"]: tensor for tensor in profile["tensors"]}
-        assert tensors["image"]["count"] == 1797 * 64 and tensors["image"]["samples"] == 1797
-        assert (tensors["image"]["min"], tensors["image"]["max"]) == (0, 16)
-        assert tensors["probabilities"]["kind"] == "output" and tensors["probabilities"]["max"] <= 1
-        assert len({tensor["id"] for tensor in profile["tensors"]}) == len(tensors)
+def test_profile_writes_every_format_asked_for(path):
+    outputs = ["p.json"] + (["p.h5", "q.hdf5"] if HAVE_HDF5 else [])
+    words = [word for name in outputs for word in ("-o", path / name)]
+    done = tidemark("profile", DIGITS, "--data", PICTURES, *words).expect(DONE)
+    assert not done.out, "progress belongs on stderr"
+    assert "1797 samples" in done.err and all(name in done.err for name in outputs), done
+    assert files(path) == sorted(outputs), "something was left beside the outputs"
+    if HAVE_HDF5:
+        assert (path / "p.h5").read_bytes()[:8] == b"\x89HDF\r\n\x1a\n"
+        assert (path / "p.h5").read_bytes() == (path / "q.hdf5").read_bytes()
+    profile = json.loads((path / "p.json").read_text())
+    assert profile["ledger"]["run"] == profile["ledger"]["offered"] == 1797
+    tensors = {tensor["name"]: tensor for tensor in profile["tensors"]}
+    assert tensors["image"]["count"] == 1797 * 64 and tensors["image"]["samples"] == 1797
+    assert (tensors["image"]["min"], tensors["image"]["max"]) == (0, 16)
+    assert tensors["probabilities"]["kind"] == "output" and tensors["probabilities"]["max"] <= 1
+    assert len({tensor["id"] for tensor in profile["tensors"]}) == len(tensors)
 
 
-def test_profile_overwrites_what_was_there_and_only_when_it_is_done():
-    with folder() as path:
-        target = path / "p.json"
-        target.write_text("old")
-        broken = path / "broken.npy"
-        broken.write_bytes(PICTURES.read_bytes()[:500])
-        profile(target, data=broken).refuses(3, "broken.npy")
-        assert target.read_text() == "old"
-        profile(target).expect(DONE)
-        json.loads(target.read_text())
+def test_profile_replaces_an_existing_file_only_on_success(path):
+    target = path / "p.json"
+    target.write_text("old")
+    broken = path / "broken.npy"
+    broken.write_bytes(PICTURES.read_bytes()[:500])
+    profile(target, data=broken).refuses(3, "broken.npy")
+    assert target.read_text() == "old"
+    profile(target).expect(DONE)
+    json.loads(target.read_text())
 
 
-def test_quiet_says_nothing():
-    with folder() as path:
-        for words in (["profile", DIGITS, "--data", PICTURES, "-o", path / "p.json"],
-                      ["run", DIGITS, "--data", PICTURES, "-o", path / "r.npz"],
-                      ["instrument", DIGITS, "-o", path / "i.onnx"],
-                      ["calibrate", path / "p.json", "-o", path / "e.json"],
-                      ["simulate", DIGITS, path / "e.json", "--data", PICTURES, "--limit", 4, "--search", "--budget", 1,
-                       "--profile", path / "p.json", "-o", path / "s.json"],
-                      ["export", path / "e.json", "--to", "csv", "-o", path / "e.csv"],
-                      ["transform", DIGITS, "--passes", "all", "-o", path / "t.onnx"],
-                      ["link", path / "p.json", path / "t.onnx", "-o", path / "l.json"],
-                      ["merge", path / "p.json", "-o", path / "m.json"], ["report", path / "p.json", "-o", path / "r.html"],
-                      ["check", path / "p.json", "--against", DIGITS], ["check", path / "p.json", "--against", path / "e.json"],
-                      ["diff", path / "p.json", path / "m.json"]):
-            for flag in ("--quiet", "-q"):
-                done = tidemark(*words, flag).expect(DONE)
-                assert not done.err and not done.out, done
+def test_quiet_prints_nothing(path):
+    for words in (["profile", DIGITS, "--data", PICTURES, "-o", path / "p.json"],
+                  ["run", DIGITS, "--data", PICTURES, "-o", path / "r.npz"],
+                  ["instrument", DIGITS, "-o", path / "i.onnx"],
+                  ["calibrate", path / "p.json", "-o", path / "e.json"],
+                  ["simulate", DIGITS, path / "e.json", "--data", PICTURES, "--limit", 4, "--search", "--budget", 1,
+                   "--profile", path / "p.json", "-o", path / "s.json"],
+                  ["export", path / "e.json", "--to", "csv", "-o", path / "e.csv"],
+                  ["transform", DIGITS, "--passes", "all", "-o", path / "t.onnx"],
+                  ["link", path / "p.json", path / "t.onnx", "-o", path / "l.json"],
+                  ["merge", path / "p.json", "-o", path / "m.json"], ["report", path / "p.json", "-o", path / "r.html"],
+                  ["check", path / "p.json", "--against", DIGITS], ["check", path / "p.json", "--against", path / "e.json"],
+                  ["diff", path / "p.json", path / "m.json"]):
+        for flag in ("--quiet", "-q"):
+            done = tidemark(*words, flag).expect(DONE)
+            assert not done.err and not done.out, done
 
 
-def test_limit_batch_and_threads_are_obeyed():
-    with folder() as path:
-        target = path / "p.json"
-        profile(target, "--limit", "37", "--batch", "1").expect(DONE)
-        one = json.loads(target.read_text())
-        assert (one["ledger"]["offered"], one["ledger"]["run"], one["ledger"]["batches"]) == (37, 37, 37)
-        profile(target, "--limit", "37", "--batch", "10", "--threads", "3").expect(DONE)
-        ten = json.loads(target.read_text())
-        assert (ten["ledger"]["run"], ten["ledger"]["batches"]) == (37, 4)
-        for a, b in zip(one["tensors"], ten["tensors"], strict=True):
-            assert a["id"] == b["id"] and a.get("samples") == b.get("samples")
-            if a["kind"] != "weight":
-                assert a["count"] == b["count"], a["name"]
-        profile(target, "--dim", "N=1").expect(DONE)
-        profile(target, "--dim", "N=2").refuses(3, "'N'")
-        profile(target, "--dim", "N=2", "--batch", "2").expect(DONE)
+def test_limit_batch_and_threads_are_applied(path):
+    target = path / "p.json"
+    profile(target, "--limit", "37", "--batch", "1").expect(DONE)
+    one = json.loads(target.read_text())
+    assert (one["ledger"]["offered"], one["ledger"]["run"], one["ledger"]["batches"]) == (37, 37, 37)
+    profile(target, "--limit", "37", "--batch", "10", "--threads", "3").expect(DONE)
+    ten = json.loads(target.read_text())
+    assert (ten["ledger"]["run"], ten["ledger"]["batches"]) == (37, 4)
+    for a, b in zip(one["tensors"], ten["tensors"], strict=True):
+        assert a["id"] == b["id"] and a.get("samples") == b.get("samples")
+        if a["kind"] != "weight":
+            assert a["count"] == b["count"], a["name"]
+    profile(target, "--dim", "N=1").expect(DONE)
+    profile(target, "--dim", "N=2").refuses(3, "'N'")
+    profile(target, "--dim", "N=2", "--batch", "2").expect(DONE)
 
 
-def test_data_can_be_bound_to_an_input_and_given_as_words():
-    with folder() as path:
-        target, plain = path / "p.json", path / "q.json"
-        profile(plain).expect(DONE)
-        tidemark("profile", DIGITS, "--data", f"image={PICTURES}", "--limit", 20, "-o", target).expect(DONE)
-        assert target.read_bytes() == plain.read_bytes()
-        odd = path / "a=b.npy"
-        shutil.copy(PICTURES, odd)
-        profile(target, data=odd).expect(DONE)
-        with zipfile.ZipFile(path / "two.npz", "w") as archive:
-            archive.write(PICTURES, "image.npy")
-            archive.writestr("labels.npy", npy_bytes([1797], kind="<i8"))
-        profile(target, data=path / "two.npz").expect(DONE)
-        assert records(target) == records(plain)
-        with zipfile.ZipFile(path / "none.npz", "w") as archive:
-            archive.write(PICTURES, "picture.npy")
-            archive.writestr("labels.npy", npy_bytes([1797], kind="<i8"))
-        profile(target, data=path / "none.npz").refuses((2, 3), "none.npz", "image")
+def test_data_is_bound_to_inputs_by_name(path):
+    target, plain = path / "p.json", path / "q.json"
+    profile(plain).expect(DONE)
+    tidemark("profile", DIGITS, "--data", f"image={PICTURES}", "--limit", 20, "-o", target).expect(DONE)
+    assert target.read_bytes() == plain.read_bytes()
+    odd = path / "a=b.npy"
+    shutil.copy(PICTURES, odd)
+    profile(target, data=odd).expect(DONE)
+    with zipfile.ZipFile(path / "two.npz", "w") as archive:
+        archive.write(PICTURES, "image.npy")
+        archive.writestr("labels.npy", npy_bytes([1797], kind="<i8"))
+    profile(target, data=path / "two.npz").expect(DONE)
+    assert tensors_of(target) == tensors_of(plain)
+    with zipfile.ZipFile(path / "none.npz", "w") as archive:
+        archive.write(PICTURES, "picture.npy")
+        archive.writestr("labels.npy", npy_bytes([1797], kind="<i8"))
+    profile(target, data=path / "none.npz").refuses((2, 3), "none.npz", "image")
 
 
-def test_observe_chooses_values():
-    with folder() as path:
-        target = path / "p.json"
-        profile(target).expect(DONE)
-        everything = records(target)
-        weights = {name for name, tensor in everything.items() if tensor["kind"] == "weight"}
+def test_observe_selects_values(path):
+    target = path / "p.json"
+    profile(target).expect(DONE)
+    everything = tensors_of(target)
+    weights = {name for name, tensor in everything.items() if tensor["kind"] == "weight"}
 
-        def observed(*words):
-            profile(target, *words).expect(DONE)
-            now = records(target)
-            assert now.keys() == everything.keys(), "every value has a record, observed or not"
-            return {name for name, tensor in now.items() if tensor["status"] != "never"}
+    def observed(*words):
+        profile(target, *words).expect(DONE)
+        now = tensors_of(target)
+        assert now.keys() == everything.keys(), "every value has a record, observed or not"
+        return {name for name, tensor in now.items() if tensor["status"] != "never"}
 
-        assert observed() == observed("--observe", "all") == set(everything)
-        assert observed("--observe", "weights") == weights
-        assert observed("--observe", "activations") == set(everything) - weights
-        assert observed("--observe", "image") == {"image"}
-        assert observed("--observe", "image", "--observe", "prob*") == {"image", "probabilities"}
-        convolutions = {name for name in everything if name.startswith("conv")}
-        assert convolutions and observed("--observe", "conv*") == convolutions
-        profile(target, "--observe", "nothing*").refuses((2, 3), "nothing*")
+    assert observed() == observed("--observe", "all") == set(everything)
+    assert observed("--observe", "weights") == weights
+    assert observed("--observe", "activations") == set(everything) - weights
+    assert observed("--observe", "image") == {"image"}
+    assert observed("--observe", "image", "--observe", "prob*") == {"image", "probabilities"}
+    convolutions = {name for name in everything if name.startswith("conv")}
+    assert convolutions and observed("--observe", "conv*") == convolutions
+    profile(target, "--observe", "nothing*").refuses((2, 3), "nothing*")
 
 
-def test_kinds_of_observers():
-    with folder() as path:
-        target = path / "p.json"
-        profile(target, "--kind", "histogram").expect(DONE)
-        full = records(target)
-        assert full["image"]["level"] == "histogram" and full["image"]["histogram"]
-        profile(target, "--kind", "range").expect(DONE)
-        for name, tensor in records(target).items():
-            assert tensor["level"] in ("range", "integer"), name
-            if tensor["level"] == "range":
-                assert all(tensor[key] == full[name][key] for key in ("min", "max", "min_at", "zeros", "count")), name
-        profile(target, "--kind", "minmax").expect(DONE)
-        for name, tensor in records(target).items():
-            assert tensor["level"] in ("minmax", "integer"), name
-            if tensor["level"] == "minmax":
-                assert all(tensor[key] == full[name][key] for key in ("min", "max", "min_at", "zeros", "count")), name
-                assert tensor["sum"] is None and not tensor["histogram"]["bins"], name
-        done = profile(target, "--kind", "print", "--observe", "image", "--limit", 3).expect(DONE)
-        assert done.err.count("'image' float32") == 3 and "sample 2 " in done.err, done
-        profile(target, "--kind", "guard").expect(DONE)
+def test_observer_kinds_record_their_statistics(path):
+    target = path / "p.json"
+    profile(target, "--kind", "histogram").expect(DONE)
+    full = tensors_of(target)
+    assert full["image"]["level"] == "histogram" and full["image"]["histogram"]
+    profile(target, "--kind", "range").expect(DONE)
+    for name, tensor in tensors_of(target).items():
+        assert tensor["level"] in ("range", "integer"), name
+        if tensor["level"] == "range":
+            assert all(tensor[key] == full[name][key] for key in ("min", "max", "min_at", "zeros", "count")), name
+    profile(target, "--kind", "minmax").expect(DONE)
+    for name, tensor in tensors_of(target).items():
+        assert tensor["level"] in ("minmax", "integer"), name
+        if tensor["level"] == "minmax":
+            assert all(tensor[key] == full[name][key] for key in ("min", "max", "min_at", "zeros", "count")), name
+            assert tensor["sum"] is None and not tensor["histogram"]["bins"], name
+    done = profile(target, "--kind", "print", "--observe", "image", "--limit", 3).expect(DONE)
+    assert done.err.count("'image' float32") == 3 and "sample 2 " in done.err, done
+    profile(target, "--kind", "guard").expect(DONE)
 
 
 def nan_model(path):
@@ -313,75 +295,71 @@ def nan_model(path):
     return data
 
 
-def test_nan_is_recorded_or_stops_the_run():
-    with folder() as path:
-        model, target = path / "log.onnx", path / "p.json"
-        data = nan_model(model)
-        done = profile(target, data=data, model=model).expect(DONE, "2 NaN", "sample 2")
-        y = records(target)["y"]
-        assert (y["nan"], y["neginf"], y["count"]) == (2, 1, 12)
-        assert y["first_nonfinite"] == {"sample": 2, "index": 0}
-        assert y["min"] == 0 and 2.4 < y["max"] < 2.5
-        profile(target, "--nan", "record", data=data, model=model).expect(DONE)
-        target.unlink()
-        for words in (["--nan=fail"], ["--nan", "fail"], ["--kind", "guard"]):
-            done = profile(target, *words, "--quiet", data=data, model=model)
-            done.refuses(ANSWER_NO, "'y'", "NaN", "sample 2")
-            assert files(path) == ["log.npy", "log.onnx"], "a stopped run wrote something"
-        profile(target, "--nan=fail").expect(DONE)
+def test_nan_is_recorded_or_stops_the_run(path):
+    model, target = path / "log.onnx", path / "p.json"
+    data = nan_model(model)
+    done = profile(target, data=data, model=model).expect(DONE, "2 NaN", "sample 2")
+    y = tensors_of(target)["y"]
+    assert (y["nan"], y["neginf"], y["count"]) == (2, 1, 12)
+    assert y["first_nonfinite"] == {"sample": 2, "index": 0}
+    assert y["min"] == 0 and 2.4 < y["max"] < 2.5
+    profile(target, "--nan", "record", data=data, model=model).expect(DONE)
+    target.unlink()
+    for words in (["--nan=fail"], ["--nan", "fail"], ["--kind", "guard"]):
+        done = profile(target, *words, "--quiet", data=data, model=model)
+        done.refuses(ANSWER_NO, "'y'", "NaN", "sample 2")
+        assert files(path) == ["log.npy", "log.onnx"], "a stopped run wrote something"
+    profile(target, "--nan=fail").expect(DONE)
 
 
-def test_a_killed_run_leaves_no_output_or_a_whole_one():
-    with folder() as path:
-        target = path / "p.json"
-        words = [PROGRAM, "profile", DIGITS, "--data", PICTURES, "--threads", "1", "-o", target]
-        for delay in (0.005, 0.02, 0.05, 0.1, 0.2):
-            process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-            time.sleep(delay)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            if target.exists():
-                json.loads(target.read_text())
-                target.unlink()
+def test_killed_run_leaves_no_partial_output(path):
+    target = path / "p.json"
+    words = [PROGRAM, "profile", DIGITS, "--data", PICTURES, "--threads", "1", "-o", target]
+    for delay in (0.005, 0.02, 0.05, 0.1, 0.2):
+        process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if target.exists():
+            json.loads(target.read_text())
+            target.unlink()
 
 
 # ---- show ----
 
-def test_show_prints_a_table_a_value_or_json():
-    with folder() as path:
-        source = path / "p.json"
-        profile(source).expect(DONE)
-        names = list(records(source))
-        table = tidemark("show", source, "--wide").expect(DONE, "image", "min", "max", "histogram")
-        assert not table.err and "\033" not in table.out
-        assert len(table.out.splitlines()) == len(names) + 2
-        one = tidemark("show", source, "image").expect(DONE, "p0", "sample", "fingerprint", "99.99")
-        assert tidemark("show", source, "p0").out == one.out
-        two = tidemark("show", source, "conv*").expect(DONE)
-        assert len(two.out.splitlines()) > 3 and "image" not in two.out
-        everything = json.loads(tidemark("show", source, "--json").expect(DONE).out)
-        assert [value["name"] for value in everything] == names
-        value, = json.loads(tidemark("show", source, "image", "--json").out)
-        assert (value["id"], value["min"], value["max"], value["count"]) == ("p0", 0, 16, 20 * 64)
-        tidemark("show", source, "nothing").refuses(3, "nothing")
-        if HAVE_HDF5:
-            profile(path / "p.h5").expect(DONE)
-            assert tidemark("show", path / "p.h5", "--wide").out == table.out
-            assert tidemark("show", path / "p.h5", "image").out == one.out
+def test_show_prints_a_table_a_value_or_json(path):
+    source = path / "p.json"
+    profile(source).expect(DONE)
+    names = list(tensors_of(source))
+    table = tidemark("show", source, "--wide").expect(DONE, "image", "min", "max", "histogram")
+    assert not table.err and "\033" not in table.out
+    assert len(table.out.splitlines()) == len(names) + 2
+    one = tidemark("show", source, "image").expect(DONE, "p0", "sample", "fingerprint", "99.99")
+    assert tidemark("show", source, "p0").out == one.out
+    two = tidemark("show", source, "conv*").expect(DONE)
+    assert len(two.out.splitlines()) > 3 and "image" not in two.out
+    everything = json.loads(tidemark("show", source, "--json").expect(DONE).out)
+    assert [value["name"] for value in everything] == names
+    value, = json.loads(tidemark("show", source, "image", "--json").out)
+    assert (value["id"], value["min"], value["max"], value["count"]) == ("p0", 0, 16, 20 * 64)
+    tidemark("show", source, "nothing").refuses(3, "nothing")
+    if HAVE_HDF5:
+        profile(path / "p.h5").expect(DONE)
+        assert tidemark("show", path / "p.h5", "--wide").out == table.out
+        assert tidemark("show", path / "p.h5", "image").out == one.out
 
 
-def test_results_that_cannot_be_written_are_not_lost_silently():
-    with folder() as path:
-        profile(path / "p.json").expect(DONE)
-        for words in (["show", path / "p.json"], ["graph", DIGITS, "--json"], ["graph", DIGITS]):
-            with open("/dev/full", "w") as full:
-                done = tidemark(*words, stdout=full).expect(MACHINE, "standard output")
-            done.says_one_line()
+def test_unwritable_standard_output_is_reported(path):
+    profile(path / "p.json").expect(DONE)
+    for words in (["show", path / "p.json"], ["graph", DIGITS, "--json"], ["graph", DIGITS]):
+        with open("/dev/full", "w") as full:
+            done = tidemark(*words, stdout=full).expect(MACHINE, "standard output")
+        done.says_one_line()
 
 
 # ---- graph, instrument ----
 
-def test_graph_prints_text_a_picture_operators_or_json():
+def test_graph_prints_text_dot_operators_or_json():
     text = tidemark("graph", DIGITS).expect(DONE, "Conv", "BatchNormalization", "@p0")
     assert not text.err
     dot = tidemark("graph", DIGITS, "--dot").expect(DONE).out
@@ -396,105 +374,86 @@ def test_graph_prints_text_a_picture_operators_or_json():
     assert next(v for v in graph["values"] if v["name"] == "image")["shape"] == ["N", 1, 8, 8]
 
 
-def test_graph_and_instrument_let_unknown_operators_through():
-    with folder() as path:
-        model = path / "m.onnx"
-        model.write_bytes(onnx.model(
-            [onnx.node("Relu", ["x"], ["a"]), onnx.node("Mystery", ["a"], ["y"], "odd", "com.example")],
-            [onnx.value("x", [2])], [onnx.value("y", [2])], opsets=[("", 17), ("com.example", 1)]))
-        tidemark("graph", model, "--ops").expect(DONE, "com.example::Mystery", "1 unsupported")
-        graph = json.loads(tidemark("graph", model, "--json").expect(DONE).out)
-        assert [node["supported"] for node in graph["nodes"]] == [True, False]
-        tidemark("instrument", model, "-o", path / "i.onnx").expect(DONE, "observers")
-        tidemark("graph", path / "i.onnx", "--ops").expect(DONE, "EdgeObserver", "1 unsupported")
+def test_graph_and_instrument_accept_unknown_operators(path):
+    model = path / "m.onnx"
+    model.write_bytes(onnx.model(
+        [onnx.node("Relu", ["x"], ["a"]), onnx.node("Mystery", ["a"], ["y"], "odd", "com.example")],
+        [onnx.value("x", [2])], [onnx.value("y", [2])], opsets=[("", 17), ("com.example", 1)]))
+    tidemark("graph", model, "--ops").expect(DONE, "com.example::Mystery", "1 unsupported")
+    graph = json.loads(tidemark("graph", model, "--json").expect(DONE).out)
+    assert [node["supported"] for node in graph["nodes"]] == [True, False]
+    tidemark("instrument", model, "-o", path / "i.onnx").expect(DONE, "observers")
+    tidemark("graph", path / "i.onnx", "--ops").expect(DONE, "EdgeObserver", "1 unsupported")
 
 
-def test_instrument_writes_a_model_that_is_profiled_like_the_original():
-    with folder() as path:
-        done = tidemark("instrument", DIGITS, "-o", path / "i.onnx").expect(DONE, "observers in")
-        assert not done.out and files(path) == ["i.onnx"]
-        values = json.loads(tidemark("graph", DIGITS, "--json").out)["values"]
-        assert f"{len(values)} observers" in done.err, done
-        ops = tidemark("graph", path / "i.onnx", "--ops").expect(DONE, "EdgeObserver", "0 unsupported").out
-        row = next(line for line in ops.splitlines() if "EdgeObserver" in line)
-        assert str(len(values)) in row.split(), row
-        for model, name in ((DIGITS, "a.npz"), (path / "i.onnx", "b.npz")):
-            tidemark("run", model, "--data", PICTURES, "--limit", 30, "-o", path / name).expect(DONE)
-        assert (path / "a.npz").read_bytes() == (path / "b.npz").read_bytes()
-        few = tidemark("instrument", DIGITS, "--observe", "image", "--kind", "range", "-o", path / "f.onnx")
-        few.expect(DONE, "1 observers")
-        tidemark("instrument", DIGITS, "--kind", "median", "-o", path / "x.onnx").refuses(WRONG_CALL, "median")
-        tidemark("instrument", DIGITS, "--observe", "nothing*", "-o", path / "x.onnx").refuses((2, 3), "nothing*")
-        assert "x.onnx" not in files(path)
+def test_instrument_writes_a_model_that_is_profiled_like_the_original(path):
+    done = tidemark("instrument", DIGITS, "-o", path / "i.onnx").expect(DONE, "observers in")
+    assert not done.out and files(path) == ["i.onnx"]
+    values = json.loads(tidemark("graph", DIGITS, "--json").out)["values"]
+    assert f"{len(values)} observers" in done.err, done
+    ops = tidemark("graph", path / "i.onnx", "--ops").expect(DONE, "EdgeObserver", "0 unsupported").out
+    row = next(line for line in ops.splitlines() if "EdgeObserver" in line)
+    assert str(len(values)) in row.split(), row
+    for model, name in ((DIGITS, "a.npz"), (path / "i.onnx", "b.npz")):
+        tidemark("run", model, "--data", PICTURES, "--limit", 30, "-o", path / name).expect(DONE)
+    assert (path / "a.npz").read_bytes() == (path / "b.npz").read_bytes()
+    few = tidemark("instrument", DIGITS, "--observe", "image", "--kind", "range", "-o", path / "f.onnx")
+    few.expect(DONE, "1 observers")
+    tidemark("instrument", DIGITS, "--kind", "median", "-o", path / "x.onnx").refuses(WRONG_CALL, "median")
+    tidemark("instrument", DIGITS, "--observe", "nothing*", "-o", path / "x.onnx").refuses((2, 3), "nothing*")
+    assert "x.onnx" not in files(path)
 
 
 # ---- run, verify ----
 
-def read_npy(data):
-    length = int.from_bytes(data[8:10], "little")
-    header = eval(data[10:10 + length], {"__builtins__": {}})
-    return header["descr"], header["shape"], data[10 + length:]
-
-
-def test_run_writes_arrays():
-    with folder() as path:
-        tidemark("run", DIGITS, "--data", PICTURES, "-o", path / "all.npz").expect(DONE, "wrote")
-        with zipfile.ZipFile(path / "all.npz") as archive:
-            assert archive.testzip() is None and archive.namelist() == ["probabilities.npy"]
-            kind, shape, data = read_npy(archive.read("probabilities.npy"))
-        assert (kind, shape, len(data)) == ("<f4", (1797, 10), 1797 * 10 * 4)
-        tidemark("run", DIGITS, "--data", PICTURES, "--limit", 7, "-o", path / "few.npy").expect(DONE)
-        kind, shape, few = read_npy((path / "few.npy").read_bytes())
-        assert (kind, shape) == ("<f4", (7, 10)) and few == data[:len(few)]
-        tidemark("run", DIGITS, "--data", PICTURES, "--limit", 2, "--values", "conv*", "--values", "image", "-o",
-                 path / "some.npz").expect(DONE)
-        with zipfile.ZipFile(path / "some.npz") as archive:
-            names = archive.namelist()
-            assert "image.npy" in names and all(n == "image.npy" or n.startswith("conv") for n in names), names
-            assert read_npy(archive.read("image.npy"))[2] == read_npy(PICTURES.read_bytes())[2][:2 * 64 * 4]
-        tidemark("run", DIGITS, "--data", PICTURES, "--values", "nothing", "-o",
-                 path / "none.npz").refuses(3, "nothing")
-        assert files(path) == ["all.npz", "few.npy", "some.npz"]
+def test_run_writes_arrays(path):
+    tidemark("run", DIGITS, "--data", PICTURES, "-o", path / "all.npz").expect(DONE, "wrote")
+    with zipfile.ZipFile(path / "all.npz") as archive:
+        assert archive.testzip() is None and archive.namelist() == ["probabilities.npy"]
+        kind, shape, data = read_npy(archive.read("probabilities.npy"))
+    assert (kind, shape, len(data)) == ("<f4", (1797, 10), 1797 * 10 * 4)
+    tidemark("run", DIGITS, "--data", PICTURES, "--limit", 7, "-o", path / "few.npy").expect(DONE)
+    kind, shape, few = read_npy((path / "few.npy").read_bytes())
+    assert (kind, shape) == ("<f4", (7, 10)) and few == data[:len(few)]
+    tidemark("run", DIGITS, "--data", PICTURES, "--limit", 2, "--values", "conv*", "--values", "image", "-o",
+             path / "some.npz").expect(DONE)
+    with zipfile.ZipFile(path / "some.npz") as archive:
+        names = archive.namelist()
+        assert "image.npy" in names and all(n == "image.npy" or n.startswith("conv") for n in names), names
+        assert read_npy(archive.read("image.npy"))[2] == read_npy(PICTURES.read_bytes())[2][:2 * 64 * 4]
+    tidemark("run", DIGITS, "--data", PICTURES, "--values", "nothing", "-o", path / "none.npz").refuses(3, "nothing")
+    assert files(path) == ["all.npz", "few.npy", "some.npz"]
 
 
 def make_test_set(path, wrong=0.0):
     """input_0.pb and output_0.pb of the first picture, the output moved by `wrong`."""
     path.mkdir()
-    picture = read_npy(PICTURES.read_bytes())[2][:64 * 4]
-    head = onnx.number(2, onnx.FLOAT)
+    picture = struct.unpack("<64f", read_npy(PICTURES.read_bytes())[2][:64 * 4])
     target = path / "out.npy"
     tidemark("run", DIGITS, "--data", PICTURES, "--limit", 1, "-o", target).expect(DONE)
-    answer = bytearray(read_npy(target.read_bytes())[2])
+    answer = list(struct.unpack("<10f", read_npy(target.read_bytes())[2]))
     target.unlink()
-    if wrong:
-        values = list(struct.unpack("<10f", answer))
-        values[3] += wrong
-        answer = struct.pack("<10f", *values)
-    dims = [onnx.number(1, d) for d in (1, 1, 8, 8)]
-    (path / "input_0.pb").write_bytes(b"".join(dims) + head + onnx.block(8, "image") + onnx.block(9, picture))
-    dims = [onnx.number(1, d) for d in (1, 10)]
-    (path / "output_0.pb").write_bytes(b"".join(dims) + head + onnx.block(8, "probabilities") +
-                                       onnx.block(9, bytes(answer)))
+    answer[3] += wrong
+    (path / "input_0.pb").write_bytes(onnx.tensor("image", [1, 1, 8, 8], picture))
+    (path / "output_0.pb").write_bytes(onnx.tensor("probabilities", [1, 10], answer))
 
 
-def test_verify_compares_test_sets():
-    with folder() as path:
-        good, bad, empty = path / "test_data_set_0", path / "bad", path / "empty"
-        make_test_set(good)
-        make_test_set(bad, wrong=0.5)
-        empty.mkdir()
-        done = tidemark("verify", DIGITS, good).expect(DONE, "probabilities", "ok", "1 outputs compared, 0 differ")
-        assert "ok" in done.out and "ok" not in done.err
-        tidemark("verify", DIGITS, path).expect(DONE, "1 outputs compared")
-        done = tidemark("verify", DIGITS, bad).expect(ANSWER_NO, "probabilities", "element 3")
-        assert "element 3" in done.out
-        tidemark("verify", DIGITS, bad, "--atol", "1").expect(DONE)
-        tidemark("verify", DIGITS, good, bad).expect(ANSWER_NO, "2 outputs compared, 1 differ")
-        done = tidemark("verify", DIGITS, good, bad, "--quiet")
-        assert (done.status, done.err, done.out) == (ANSWER_NO, "", ""), done
-        tidemark("verify", DIGITS, empty).refuses(3, "empty")
-        tidemark("verify", DIGITS, path / "absent").refuses(3, "absent")
+def test_verify_compares_test_sets(path):
+    good, bad, empty = path / "test_data_set_0", path / "bad", path / "empty"
+    make_test_set(good)
+    make_test_set(bad, wrong=0.5)
+    empty.mkdir()
+    done = tidemark("verify", DIGITS, good).expect(DONE, "probabilities", "ok", "1 outputs compared, 0 differ")
+    assert "ok" in done.out and "ok" not in done.err
+    tidemark("verify", DIGITS, path).expect(DONE, "1 outputs compared")
+    done = tidemark("verify", DIGITS, bad).expect(ANSWER_NO, "probabilities", "element 3")
+    assert "element 3" in done.out
+    tidemark("verify", DIGITS, bad, "--atol", "1").expect(DONE)
+    tidemark("verify", DIGITS, good, bad).expect(ANSWER_NO, "2 outputs compared, 1 differ")
+    done = tidemark("verify", DIGITS, good, bad, "--quiet")
+    assert (done.status, done.err, done.out) == (ANSWER_NO, "", ""), done
+    tidemark("verify", DIGITS, empty).refuses(3, "empty")
+    tidemark("verify", DIGITS, path / "absent").refuses(3, "absent")
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model may hold a weight of any element type: every command takes it, or refuses the model before it runs.
-
-usage: test_dtypes.py PROGRAM SOURCE_ROOT FEATURES
-"""
-import json
+"""A model may hold a weight of any element type: every command takes it, or refuses the model before it runs."""
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DONE, FEATURES, folder, main, npy_bytes, tidemark
+from cli import BAD_INPUT, DONE, FEATURES, main, npy_bytes, tensors_of, tidemark
 
 # ONNX's number, our name, bits an element; is it counted as an integer?
 HELD = [(1, "float32", 32, False), (2, "uint8", 8, True), (3, "int8", 8, True), (4, "uint16", 16, True), (5, "int16", 16, True),
@@ -40,65 +36,62 @@ def write_data(path):
     return ["--data", path]
 
 
-def test_every_type_goes_through_every_command():
-    with folder() as path:
-        data = write_data(path / "x.npy")
-        model, kinds = path / "m.onnx", ["json"] + (["h5"] if "hdf5" in FEATURES else [])
-        for dtype, name, bits, counted in HELD:
-            raw = bytes((37 * i + 1) % 2 if name == "bool" else (37 * i + 1) % 64 for i in range((COUNT * bits + 7) // 8))
-            write_model(model, dtype, raw)
-            for kind in kinds:
-                profile = path / f"p.{kind}"
-                tidemark("profile", model, *data, "-q", "-o", profile).expect(DONE)
-                tidemark("check", profile).expect(DONE, "balances")
-                tidemark("show", profile, "w").expect(DONE, name)
-            for k in (1, 2):
-                tidemark("profile", model, *data, "-q", "--shard", f"{k}/2", "-o", path / f"{k}.json").expect(DONE)
-            tidemark("merge", path / "1.json", path / "2.json", "-o", path / "all.json").expect(DONE)
-            tensors = {tensor["name"]: tensor for tensor in json.loads((path / "all.json").read_text())["tensors"]}
-            for value in ("w", "v"):
-                status = tensors[value]["status"]
-                floats = name == "float32" or name in WIDENED
-                assert (status == "integer") != floats, tensors[value]
-                assert tensors[value]["origin"] == name or floats, tensors[value]
-                assert not counted or tensors[value]["count"] == COUNT, tensors[value]
-            tidemark("report", path / "all.json", "-o", path / "r.html").expect(DONE)
-            tidemark("calibrate", path / "p.json", "-o", path / "e.json").expect(DONE)
-            tidemark("simulate", model, path / "e.json", *data).expect(DONE)
-            tidemark("export", path / "e.json", "--to", "qdq", "--model", model, "-o", path / "q.onnx").expect(DONE)
-            if name not in WIDENED:
-                kept = bytearray(raw)
-                kept[-1] &= 0xff >> -COUNT * bits % 8  # bits behind the last element are not used
-                assert bytes(kept) in (path / "q.onnx").read_bytes(), name
-            tidemark("run", path / "q.onnx", *data, "-q", "-o", path / "o.npz").expect(DONE)
+def test_weights_of_every_type_are_accepted_by_every_command(path):
+    data = write_data(path / "x.npy")
+    model, kinds = path / "m.onnx", ["json"] + (["h5"] if "hdf5" in FEATURES else [])
+    for dtype, name, bits, counted in HELD:
+        raw = bytes((37 * i + 1) % 2 if name == "bool" else (37 * i + 1) % 64 for i in range((COUNT * bits + 7) // 8))
+        write_model(model, dtype, raw)
+        for kind in kinds:
+            profile = path / f"p.{kind}"
+            tidemark("profile", model, *data, "-q", "-o", profile).expect(DONE)
+            tidemark("check", profile).expect(DONE, ": valid: ")
+            tidemark("show", profile, "w").expect(DONE, name)
+        for k in (1, 2):
+            tidemark("profile", model, *data, "-q", "--shard", f"{k}/2", "-o", path / f"{k}.json").expect(DONE)
+        tidemark("merge", path / "1.json", path / "2.json", "-o", path / "all.json").expect(DONE)
+        tensors = tensors_of(path / "all.json")
+        for value in ("w", "v"):
+            status = tensors[value]["status"]
+            floats = name == "float32" or name in WIDENED
+            assert (status == "integer") != floats, tensors[value]
+            assert tensors[value]["origin"] == name or floats, tensors[value]
+            assert not counted or tensors[value]["count"] == COUNT, tensors[value]
+        tidemark("report", path / "all.json", "-o", path / "r.html").expect(DONE)
+        tidemark("calibrate", path / "p.json", "-o", path / "e.json").expect(DONE)
+        tidemark("simulate", model, path / "e.json", *data).expect(DONE)
+        tidemark("export", path / "e.json", "--to", "qdq", "--model", model, "-o", path / "q.onnx").expect(DONE)
+        if name not in WIDENED:
+            kept = bytearray(raw)
+            kept[-1] &= 0xff >> -COUNT * bits % 8  # bits behind the last element are not used
+            assert bytes(kept) in (path / "q.onnx").read_bytes(), name
+        tidemark("run", path / "q.onnx", *data, "-q", "-o", path / "o.npz").expect(DONE)
 
 
-def test_others_are_refused_before_anything_runs():
-    with folder() as path:
-        data = write_data(path / "x.npy")
-        for dtype, said in [(STRING, "string tensors are not supported"), (FLOAT6, "element type 27 is not supported")]:
-            write_model(path / "m.onnx", dtype, b"\x01" * COUNT)
-            tidemark("profile", path / "m.onnx", *data, "-o", path / "p.json").refuses(BAD_INPUT, "'w'", said)
+def test_unsupported_types_are_refused_before_the_run(path):
+    data = write_data(path / "x.npy")
+    for dtype, said in [(STRING, "string tensors are not supported"), (FLOAT6, "element type 27 is not supported")]:
+        write_model(path / "m.onnx", dtype, b"\x01" * COUNT)
+        tidemark("profile", path / "m.onnx", *data, "-o", path / "p.json").refuses(BAD_INPUT, "'w'", said)
 
 
-def test_narrow_weights_are_dequantized():
+def test_narrow_weights_are_dequantized(path):
     """Codes of 4 and of 2 bits, by DequantizeLinear and by Cast, are the numbers that they stand for."""
     codes = {21: list(range(0, 14, 2)), 22: [-8, 7, -1, 0, 3, -5, 1], 25: [0, 1, 2, 3, 3, 1, 0], 26: [-2, -1, 0, 1, 1, -2, 0]}
-    with folder() as path:
-        (path / "x.npy").write_bytes(npy_bytes([1, COUNT], [1.0] * COUNT))
-        for dtype, values in codes.items():
-            bits = 4 if dtype < 25 else 2
-            packed = sum((value & ((1 << bits) - 1)) << i * bits for i, value in enumerate(values))
-            raw = packed.to_bytes((COUNT * bits + 7) // 8, "little")
-            for node in (onnx.node("DequantizeLinear", ["w", "one"], ["f"], "wide"), onnx.node("Cast", ["w"], ["f"], "wide", to=1)):
-                nodes = [node, onnx.node("Mul", ["x", "f"], ["y"], "product")]
-                (path / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", ["b", COUNT])], [onnx.value("y", ["b", COUNT])],
-                                                         [weight(dtype, raw), onnx.tensor("one", [], [1.0])], [("", 25)]))
-                tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-q", "-o", path / "p.json").expect(DONE)
-                tensors = {tensor["name"]: tensor for tensor in json.loads((path / "p.json").read_text())["tensors"]}
-                for name in ("w", "f", "y"):
-                    assert (tensors[name]["min"], tensors[name]["max"]) == (min(values), max(values)), (dtype, tensors[name])
-                assert tensors["y"]["sum"] == sum(values), tensors["y"]
+    (path / "x.npy").write_bytes(npy_bytes([1, COUNT], [1.0] * COUNT))
+    for dtype, values in codes.items():
+        bits = 4 if dtype < 25 else 2
+        packed = sum((value & ((1 << bits) - 1)) << i * bits for i, value in enumerate(values))
+        raw = packed.to_bytes((COUNT * bits + 7) // 8, "little")
+        for node in (onnx.node("DequantizeLinear", ["w", "one"], ["f"], "wide"), onnx.node("Cast", ["w"], ["f"], "wide", to=1)):
+            nodes = [node, onnx.node("Mul", ["x", "f"], ["y"], "product")]
+            (path / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", ["b", COUNT])], [onnx.value("y", ["b", COUNT])],
+                                                     [weight(dtype, raw), onnx.tensor("one", [], [1.0])], [("", 25)]))
+            tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-q", "-o", path / "p.json").expect(DONE)
+            tensors = tensors_of(path / "p.json")
+            for name in ("w", "f", "y"):
+                assert (tensors[name]["min"], tensors[name]["max"]) == (min(values), max(values)), (dtype, tensors[name])
+            assert tensors["y"]["sum"] == sum(values), tensors["y"]
 
 
-main(globals())
+main()

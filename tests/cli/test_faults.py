@@ -2,8 +2,6 @@
 """Disks that fill up or become read-only, and data that goes away, in the middle of a run: one clear line, the right exit status,
 no half-written output, and a checkpoint from which a later run ends with the bytes of a run that was never interrupted.
 
-usage: test_faults.py PROGRAM SOURCE_ROOT FEATURES
-
 Prints the faults as a table.
 """
 import fcntl
@@ -18,12 +16,12 @@ import sys
 
 import onnx_bytes as onnx
 import sources
-from cli import BAD_INPUT, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, SECONDS, Done, files, folder, main, small_disk, tidemark
+from cli import (BAD_INPUT, DIGITS, DONE, MACHINE, PICTURES, PROGRAM, SECONDS, Done, files, folder, main, needs,
+                 small_disk, tidemark)
 from merge_shards import read_floats
-from test_shard import ledger
+from runs import ledger
 
 FAULTS = []
-NO_MOUNTS = "left out: no file system may be mounted here"
 PIPE_BYTES, AT_ONCE = 4096, 512
 IMAGES = 900
 GREY = ["--image", "color=grey"]
@@ -82,7 +80,7 @@ class Held:
 
     def resume(self, whole):
         """A later run goes on, and ends as if nothing had happened."""
-        tidemark(*self.words, *self.keeping).expect(DONE, "going on from a checkpoint")
+        tidemark(*self.words, *self.keeping).expect(DONE, "resuming from a checkpoint")
         assert self.target.read_bytes() == whole, "not the bytes of a run that was not interrupted"
         assert not self.checkpoint.exists()
 
@@ -113,10 +111,8 @@ def truncate(path):
 
 # ---- disks ----
 
-def test_the_disk_of_the_checkpoint_fills_up():
+def test_full_disk_of_the_checkpoint_ends_the_run():
     with folder() as path, small_disk(1 << 20) as disk:
-        if disk is None:
-            return NO_MOUNTS
         held = Held(DIGITS, PICTURES, path / "p.json", disk / "c")
         whole = held.whole()
         with held:
@@ -124,13 +120,10 @@ def test_the_disk_of_the_checkpoint_fills_up():
         assert files(path) == [] and files(disk) == ["c", "filler"], (files(path), files(disk))
         (disk / "filler").unlink()
         held.resume(whole)
-    return None
 
 
-def test_the_disk_of_the_output_fills_up():
+def test_full_disk_of_the_output_ends_the_run():
     with folder() as path, small_disk(1 << 20) as disk:
-        if disk is None:
-            return NO_MOUNTS
         held = Held(DIGITS, PICTURES, disk / "p.json", path / "c")
         whole = held.whole()
         with held:
@@ -141,14 +134,11 @@ def test_the_disk_of_the_output_fills_up():
         assert files(path) == ["c"] and files(disk) == ["filler"], (files(path), files(disk))
         (disk / "filler").unlink()
         held.resume(whole)
-    return None
 
 
-def test_a_disk_becomes_read_only():
+def test_read_only_disk_ends_the_run():
     for what in ("checkpoint", "output"):
         with folder() as path, small_disk(1 << 20) as disk:
-            if disk is None:
-                return NO_MOUNTS
             target, checkpoint = (path / "p.json", disk / "c") if what == "checkpoint" else (disk / "p.json", path / "c")
             held = Held(DIGITS, PICTURES, target, checkpoint)
             whole = held.whole()
@@ -161,10 +151,9 @@ def test_a_disk_becomes_read_only():
             assert files(path) + files(disk) == ["c"], (files(path), files(disk))
             assert remount(disk, "rw")
             held.resume(whole)
-    return None
 
 
-def test_nothing_can_be_written_there():
+def test_unwritable_places_are_reported():
     for target in ("/proc/p.json", "/proc/self/p.json", "/dev/null/p.json"):
         words = ["profile", DIGITS, "--data", PICTURES, "--limit", 4]
         note(f"output in {os.path.dirname(target)}", tidemark(*words, "-o", target), MACHINE, target)
@@ -174,17 +163,16 @@ def test_nothing_can_be_written_there():
             assert files(path) == []
 
 
-def test_the_folder_of_the_output_goes_away():
-    with folder() as path:
-        (path / "out").mkdir()
-        held = Held(DIGITS, PICTURES, path / "out" / "p.json", path / "c")
-        whole = held.whole()
-        with held:
-            (path / "out").rmdir()
-            note("folder of the output removed in mid-run", held.end(), MACHINE, path / "out" / "p.json", "No such file")
-        assert files(path) == ["c"]
-        (path / "out").mkdir()
-        held.resume(whole)
+def test_removed_output_folder_is_reported(path):
+    (path / "out").mkdir()
+    held = Held(DIGITS, PICTURES, path / "out" / "p.json", path / "c")
+    whole = held.whole()
+    with held:
+        (path / "out").rmdir()
+        note("folder of the output removed in mid-run", held.end(), MACHINE, path / "out" / "p.json", "No such file")
+    assert files(path) == ["c"]
+    (path / "out").mkdir()
+    held.resume(whole)
 
 
 # ---- data ----
@@ -203,21 +191,20 @@ def check_damage(fault, name, write, damage, *texts, more=()):
         held.resume(whole)
 
 
-def test_files_shrink():
+def test_shrinking_files_end_the_run():
     check_damage(".npy shrinks in mid-run", "x.npy", sources.npy, truncate, "x.npy", "sample")
     check_damage(".npy in Fortran order shrinks in mid-run", "x.npy", sources.fortran, truncate, "x.npy")
     check_damage(".npy in Fortran order shrinks by a byte", "x.npy", sources.fortran, cut_a_byte, "x.npy", "sample")
     check_damage(".bin shrinks in mid-run", "x.bin", sources.raw, truncate, "x.bin", "sample")
 
 
-def test_an_open_file_may_be_removed():
-    with folder() as path:
-        held = Held(DIGITS, sources.npy(path / "x.npy"), path / "p.json", path / "c")
-        whole = held.whole()
-        with held:
-            (path / "x.npy").unlink()
-            held.end().expect(DONE)
-        assert held.target.read_bytes() == whole
+def test_removed_open_file_is_read_to_its_end(path):
+    held = Held(DIGITS, sources.npy(path / "x.npy"), path / "p.json", path / "c")
+    whole = held.whole()
+    with held:
+        (path / "x.npy").unlink()
+        held.end().expect(DONE)
+    assert held.target.read_bytes() == whole
 
 
 def write_images(path):
@@ -228,41 +215,35 @@ def write_sets(path):
     return sources.sets(path, IMAGES)
 
 
-def test_images_vanish_or_shrink():
-    if "images" not in FEATURES:
-        return "built without images"
+def test_removed_or_shrinking_images_end_the_run(path):
+    needs("images")
     last = f"{IMAGES - 1:04}.png"
     for fault, damage in (("folder of images removed in mid-run", shutil.rmtree),
                           ("image removed in mid-run", lambda path: (path / last).unlink()),
                           ("image shrinks in mid-run", lambda path: truncate(path / last))):
         check_damage(fault, "images", write_images, damage, ".png", "sample", "--on-bad-sample=skip", more=GREY)
-    with folder() as path:
-        held = Held(DIGITS, write_images(path / "x"), path / "p.json", path / "c", *GREY, "--on-bad-sample=skip")
-        with held:
-            (path / "x" / last).unlink()
-            held.end().expect(DONE)
-        seen = ledger(path / "p")
-        assert seen["failed"] == 1 and seen["run"] == IMAGES - 1 and seen["bad"][0]["file"] == last, seen
-    return None
+    held = Held(DIGITS, write_images(path / "x"), path / "p.json", path / "c", *GREY, "--on-bad-sample=skip")
+    with held:
+        (path / "x" / last).unlink()
+        held.end().expect(DONE)
+    seen = ledger(path / "p")
+    assert seen["failed"] == 1 and seen["run"] == IMAGES - 1 and seen["bad"][0]["file"] == last, seen
 
 
-def test_test_sets_vanish_or_shrink():
+def test_removed_or_shrinking_test_sets_end_the_run():
     last = f"test_data_set_{IMAGES - 1}"
     check_damage("ONNX test sets removed in mid-run", "sets", write_sets, shutil.rmtree, "input_0.pb", "sample")
     check_damage("ONNX test set shrinks in mid-run", "sets", write_sets, lambda path: truncate(path / last / "input_0.pb"),
                  "input_0.pb", "sample")
 
 
-def test_hdf5_is_truncated():
-    if not sources.HAS_HDF5:
-        return "left out: no HDF5, or no Python with h5py"
+def test_truncated_hdf5_ends_the_run(path):
+    sources.need_hdf5()
     check_damage(".h5 shrinks in mid-run", "x.h5", sources.hdf5, truncate, "x.h5", "sample")
-    with folder() as path:
-        truncate(sources.hdf5(path / "x.h5"))
-        done = tidemark("profile", DIGITS, "--data", f"{path / 'x.h5'}:/x", "-o", path / "p.json")
-        note(".h5 truncated from the start", done, BAD_INPUT, "x.h5", "truncated")
-        assert files(path) == ["x.h5"]
-    return None
+    truncate(sources.hdf5(path / "x.h5"))
+    done = tidemark("profile", DIGITS, "--data", f"{path / 'x.h5'}:/x", "-o", path / "p.json")
+    note(".h5 truncated from the start", done, BAD_INPUT, "x.h5", "truncated")
+    assert files(path) == ["x.h5"]
 
 
 def write_model(path, weights):
@@ -273,30 +254,28 @@ def write_model(path, weights):
     return path
 
 
-def test_the_weights_shrink():
-    with folder() as path:
-        model, weights, content = write_model(path / "m.onnx", "w.bin"), path / "w.bin", struct.pack("<64f", *range(64))
-        weights.write_bytes(content)
-        held = Held(model, PICTURES, path / "p.json", path / "c")
-        whole = held.whole()
-        with held:
-            os.truncate(weights, 0)
-            note("file of weights shrinks in mid-run", held.end(), BAD_INPUT, weights)
-        assert files(path) == ["c", "m.onnx", "w.bin"]
-        weights.write_bytes(content)
-        held.resume(whole)
+def test_shrinking_weights_end_the_run(path):
+    model, weights, content = write_model(path / "m.onnx", "w.bin"), path / "w.bin", struct.pack("<64f", *range(64))
+    weights.write_bytes(content)
+    held = Held(model, PICTURES, path / "p.json", path / "c")
+    whole = held.whole()
+    with held:
+        os.truncate(weights, 0)
+        note("file of weights shrinks in mid-run", held.end(), BAD_INPUT, weights)
+    assert files(path) == ["c", "m.onnx", "w.bin"]
+    weights.write_bytes(content)
+    held.resume(whole)
 
 
-def test_machines_are_told_too():
-    with folder() as path:
-        weights = path / 'the "w".bin'
-        weights.write_bytes(bytes(256))
-        held = Held(write_model(path / "m.onnx", weights.name), PICTURES, path / "p.json", path / "c", "--log-json")
-        with held:
-            os.truncate(weights, 0)
-            done = held.end()
-        record = json.loads(done.expect(BAD_INPUT).err.splitlines()[-1])
-        assert record["event"] == record["level"] == "error" and str(weights) in record["message"], record
+def test_errors_are_logged_as_json(path):
+    weights = path / 'the "w".bin'
+    weights.write_bytes(bytes(256))
+    held = Held(write_model(path / "m.onnx", weights.name), PICTURES, path / "p.json", path / "c", "--log-json")
+    with held:
+        os.truncate(weights, 0)
+        done = held.end()
+    record = json.loads(done.expect(BAD_INPUT).err.splitlines()[-1])
+    assert record["event"] == record["level"] == "error" and str(weights) in record["message"], record
 
 
 LOADER = """
@@ -309,7 +288,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_stream_ends_inside_a_record():
+def test_truncated_record_of_a_stream_is_reported():
     record = PICTURES.read_bytes()
     header = len(record) - len(read_floats(PICTURES)[1])
     for where, end in (("header", header - 20), ("elements", header + 700)):
@@ -322,7 +301,7 @@ def test_a_stream_ends_inside_a_record():
             assert files(path) == ["stream"]
 
 
-def test_a_loader_is_killed():
+def test_killed_writer_of_a_stream_is_reported():
     """In the middle of a record, and of a header, when records before it have gone through."""
     record = PICTURES.read_bytes()
     header = len(record) - len(read_floats(PICTURES)[1])
@@ -345,6 +324,6 @@ def show_table():
 
 if __name__ == "__main__":
     try:
-        main({name: test for name, test in globals().items() if getattr(test, "__module__", "") == "__main__"})
+        main()
     finally:
         show_table()

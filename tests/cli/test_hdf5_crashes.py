@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the HDF5 library itself crashes on, or comes to no end: each is refused by whatever reads HDF5, in one line.
-
-usage: test_hdf5_crashes.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""Files that the HDF5 library itself crashes on, or comes to no end: each is refused by whatever reads HDF5, in one line."""
 import shutil
 
-from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, SOURCE, folder, main, tidemark
+from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, SOURCE, folder, main, needs, skip, tidemark
 
 FOUND = sorted((SOURCE / "tests/fuzz").glob("*/*/hdf5-*"))
 ENDS = ("crashes on it", "comes to no end")
@@ -32,11 +29,10 @@ def readers(bad, good, encodings, out):
     ]
 
 
-def test_what_kills_the_library_is_refused():
+def test_files_that_crash_the_library_are_refused():
     if "sanitized" in FEATURES:
-        return "left out: what a sanitizer reports here is HDF5's own, in the process that may die"
-    if "hdf5" not in FEATURES:
-        return "built without HDF5"
+        skip("sanitizers report errors of HDF5 itself in the process that reads the file")
+    needs("hdf5")
     assert len(FOUND) >= 5, FOUND
     told = survived = 0
     with folder() as path:
@@ -66,5 +62,4 @@ def test_what_kills_the_library_is_refused():
     return f"{len(FOUND)} files, over which the library died {told} times; read {survived} times"
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -1,36 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that ask for more memory than there may be, or never end: one line with the node, and no more memory than allowed.
-
-usage: test_limits.py PROGRAM SOURCE_ROOT FEATURES
-"""
-import os
+"""Models that ask for more memory than there may be, or never end: one line with the node, and no more memory than allowed."""
 import struct
-import subprocess
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, WRONG_CALL, Done, folder, main, tidemark
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, needs, tidemark
+from memory_limit import within
 
 LIMIT = 64  # MiB
-PROGRAM_ITSELF = 96  # MiB: its libraries, with threads
-SECONDS = 10  # of a processor
-I64, F32, BOOL = onnx.INT64, onnx.FLOAT, 9
+I64, BOOL = onnx.INT64, onnx.BOOL
 SCALAR = onnx.value("x", [1])
-
-
-def within(limit, *words, cwd):
-    """A run under the limit, which must keep it."""
-    out, err = os.path.join(cwd, "out"), os.path.join(cwd, "err")
-    with open(out, "wb") as to, open(err, "wb") as errors:
-        process = subprocess.Popen([PROGRAM, *map(str, words), "--memory-limit", f"{limit}M"], cwd=cwd,
-                                   stdin=subprocess.DEVNULL, stdout=to, stderr=errors)
-        status, usage = os.wait4(process.pid, 0)[1:]
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout, process.stderr = open(out).read(), open(err, errors="surrogateescape").read()
-    done = Done(words, process)
-    if "sanitized" not in FEATURES:
-        assert usage.ru_maxrss >> 10 < limit + PROGRAM_ITSELF, f"{usage.ru_maxrss >> 10} MiB: {done}"
-        assert usage.ru_utime + usage.ru_stime < SECONDS, done
-    return done
 
 
 def ints(name, *values, dims=None):
@@ -92,124 +70,111 @@ def write_models(here):
         yield name, path
 
 
-def test_models_that_ask_for_too_much_are_refused():
-    with folder() as here:
-        for name, path in write_models(here):
-            said = within(LIMIT, "run", path, "--data", "ones.bin", "-o", "y.npz", cwd=here)
-            said.refuses(BAD_INPUT, "bomb", "limit")
-            assert not (here / "y.npz").exists(), name
+def test_models_that_exceed_the_limit_are_refused(here):
+    for name, path in write_models(here):
+        said = within(LIMIT, "run", path, "--data", "ones.bin", "-o", "y.npz", cwd=here)
+        said.refuses(BAD_INPUT, "bomb", "limit")
+        assert not (here / "y.npz").exists(), name
 
 
-def test_all_who_run_a_model_refuse_them():
-    with folder() as here:
-        for name, path in write_models(here):
-            data = ["--data", "ones.bin"]
-            within(LIMIT, "profile", path, *data, "--threads", 2, "-o", "p.json", cwd=here).expect(BAD_INPUT, "limit")
-            within(LIMIT, "bench", path, *data, "--seconds", "0.1", cwd=here).expect(BAD_INPUT, "limit")
-            assert not (here / "p.json").exists(), name
-            # these need not run it: what they say or write is of the model's own size
-            for words in (["graph", path], ["instrument", path, "-o", "i.onnx"],
-                          ["transform", path, "--passes", "all", "-o", "t.onnx"]):
-                assert within(LIMIT, *words, cwd=here).status in (DONE, BAD_INPUT), words
+def test_every_command_that_runs_models_keeps_the_limit(here):
+    for name, path in write_models(here):
+        data = ["--data", "ones.bin"]
+        within(LIMIT, "profile", path, *data, "--threads", 2, "-o", "p.json", cwd=here).expect(BAD_INPUT, "limit")
+        within(LIMIT, "bench", path, *data, "--seconds", "0.1", cwd=here).expect(BAD_INPUT, "limit")
+        assert not (here / "p.json").exists(), name
+        # these need not run it: what they say or write is of the model's own size
+        for words in (["graph", path], ["instrument", path, "-o", "i.onnx"],
+                      ["transform", path, "--passes", "all", "-o", "t.onnx"]):
+            assert within(LIMIT, *words, cwd=here).status in (DONE, BAD_INPUT), words
 
 
-def test_copies_of_weights_count():
-    if "onednn" not in FEATURES:
-        return "left out: no oneDNN in this build"
+def test_packed_weights_count_against_the_limit(here):
+    needs("onednn")
     side, most = 8192, 200  # MiB; the weights' file is mapped, and what was read of it counts as the program's
-    with folder() as here:
-        with open(here / "w.bin", "wb") as weights:
-            weights.truncate(side * side * 4)
-        (here / "x.bin").write_bytes(bytes(side * 4))
-        weights = onnx.tensor("w", [side, side], [], external={"location": "w.bin"})
-        (here / "m.onnx").write_bytes(onnx.model([onnx.node("MatMul", ["x", "w"], ["y"], "bomb")], [onnx.value("x", [1, side])],
-                                                 [onnx.value("y", [1, side])], [weights]))
-        said = within(most, "run", "m.onnx", "--data", "x.bin", "-o", "y.npz", cwd=here)
-        said.refuses(BAD_INPUT, "'bomb'", "weights for oneDNN", "limit")
-    return None
+    with open(here / "w.bin", "wb") as weights:
+        weights.truncate(side * side * 4)
+    (here / "x.bin").write_bytes(bytes(side * 4))
+    weights = onnx.tensor("w", [side, side], [], external={"location": "w.bin"})
+    (here / "m.onnx").write_bytes(onnx.model([onnx.node("MatMul", ["x", "w"], ["y"], "bomb")], [onnx.value("x", [1, side])],
+                                             [onnx.value("y", [1, side])], [weights]))
+    said = within(most, "run", "m.onnx", "--data", "x.bin", "-o", "y.npz", cwd=here)
+    said.refuses(BAD_INPUT, "'bomb'", "weights for oneDNN", "limit")
 
 
-def test_code_that_is_made_counts():
-    if "onednn" not in FEATURES:
-        return "left out: no oneDNN in this build"
+def test_generated_code_counts_against_the_limit(here):
+    needs("onednn")
     n = 1500
-    with folder() as here:
-        (here / "x.bin").write_bytes(bytes(64 * 64 * 4))
-        weights = [onnx.tensor(f"w{i}", [16, 1, 1 + i % 50, 1 + i // 50], [0.5] * 16 * (1 + i % 50) * (1 + i // 50)) for i in range(n)]
-        (here / "m.onnx").write_bytes(onnx.model([onnx.node("Conv", ["x", f"w{i}"], [f"y{i}"], f"bomb{i}") for i in range(n)],
-                                                 [onnx.value("x", [1, 1, 64, 64])], [onnx.value("y0", list("abcd"))], weights))
-        within(LIMIT, "run", "m.onnx", "--data", "x.bin", "-o", "y.npz", cwd=here).refuses(BAD_INPUT, "bomb", "oneDNN", "limit")
-    return None
+    (here / "x.bin").write_bytes(bytes(64 * 64 * 4))
+    weights = [onnx.tensor(f"w{i}", [16, 1, 1 + i % 50, 1 + i // 50], [0.5] * 16 * (1 + i % 50) * (1 + i // 50)) for i in range(n)]
+    (here / "m.onnx").write_bytes(onnx.model([onnx.node("Conv", ["x", f"w{i}"], [f"y{i}"], f"bomb{i}") for i in range(n)],
+                                             [onnx.value("x", [1, 1, 64, 64])], [onnx.value("y0", list("abcd"))], weights))
+    within(LIMIT, "run", "m.onnx", "--data", "x.bin", "-o", "y.npz", cwd=here).refuses(BAD_INPUT, "bomb", "oneDNN", "limit")
 
 
-def test_a_model_within_the_limit_runs():
-    with folder() as here:
-        free = tidemark("run", DIGITS, "--data", PICTURES, "--limit", 40, "-o", here / "free.npz").expect(DONE)
-        within(LIMIT, "run", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 40, "-o", here / "kept.npz", cwd=here).expect(DONE)
-        assert (here / "free.npz").read_bytes() == (here / "kept.npz").read_bytes(), free
+def test_a_model_within_the_limit_runs(here):
+    free = tidemark("run", DIGITS, "--data", PICTURES, "--limit", 40, "-o", here / "free.npz").expect(DONE)
+    within(LIMIT, "run", DIGITS.resolve(), "--data", PICTURES.resolve(), "--limit", 40, "-o", here / "kept.npz", cwd=here).expect(DONE)
+    assert (here / "free.npz").read_bytes() == (here / "kept.npz").read_bytes(), free
 
 
-def test_the_machine_sets_a_limit_of_its_own():
-    said = tidemark("profile", DIGITS, "--data", PICTURES, "--plan").expect(DONE, "most of what the machine has left")
+def test_default_limit_is_below_the_memory_of_the_machine():
+    said = tidemark("profile", DIGITS, "--data", PICTURES, "--plan").expect(DONE, "9/10 of what is free")
     limit = int(said.out.splitlines()[0].split()[-2])
     with open("/proc/meminfo") as info:
         total = next(int(line.split()[1]) / 1024 for line in info if line.startswith("MemTotal"))
     assert 0 < limit < total, said
-    tidemark("profile", DIGITS, "--data", PICTURES, "--plan", "--memory-limit", "2G").expect(DONE, "as asked for, is 2048 MiB")
+    tidemark("profile", DIGITS, "--data", PICTURES, "--plan", "--memory-limit", "2G").expect(DONE, "as given, is 2048 MiB")
 
 
-def test_a_file_that_is_larger_in_memory_counts():
-    with folder() as here:
-        path = here / "empty.onnx"
-        path.write_bytes(onnx.number(1, 8) + onnx.block(7, b"".join([onnx.block(1, b"")] * 1000000)))
-        said = within(LIMIT, "graph", path, cwd=here)
-        said.refuses(BAD_INPUT, "limit")
+def test_parsed_models_count_against_the_limit(here):
+    path = here / "empty.onnx"
+    path.write_bytes(onnx.number(1, 8) + onnx.block(7, b"".join([onnx.block(1, b"")] * 1000000)))
+    said = within(LIMIT, "graph", path, cwd=here)
+    said.refuses(BAD_INPUT, "limit")
 
 
-def test_many_unknown_operators_are_named_soon():
-    with folder() as here:
-        path = here / "unknown.onnx"
-        path.write_bytes(onnx.model([onnx.node(f"Foo{i}", ["x"], [f"y{i}"]) for i in range(100000)], [SCALAR], [onnx.value("y0", [1])]))
-        said = within(1024, "transform", path, "--passes", "all", "-o", "t.onnx", cwd=here)
-        said.refuses(BAD_INPUT, "100000 nodes", "Foo0", "and others")
+def test_many_unknown_operators_are_listed_in_time(here):
+    path = here / "unknown.onnx"
+    path.write_bytes(onnx.model([onnx.node(f"Foo{i}", ["x"], [f"y{i}"]) for i in range(100000)], [SCALAR], [onnx.value("y0", [1])]))
+    said = within(1024, "transform", path, "--passes", "all", "-o", "t.onnx", cwd=here)
+    said.refuses(BAD_INPUT, "100000 nodes", "Foo0", "and others")
 
 
 # ---- loops ----
 
-def test_loops_that_never_end_are_ended():
-    with folder() as here:
-        (here / "ones.bin").write_bytes(struct.pack("<f", 1))
-        node, _ = loop([onnx.node("Abs", ["v"], ["w"], "inner")], ["w"], ["", ""], [onnx.value("v", ["n"])])
-        path = here / "forever.onnx"
-        path.write_bytes(onnx.model([node], [SCALAR], [onnx.value("y", [])]))
-        words = [path, "--data", here / "ones.bin"]
-        tidemark("run", *words, "-o", here / "y.npz", "--max-iterations", 1000).refuses(
-            BAD_INPUT, "bomb", "1000 times", "--max-iterations")
-        tidemark("profile", *words, "-o", here / "p.json", "--max-iterations", 1000).refuses(BAD_INPUT, "bomb", "1000 times")
-        tidemark("bench", *words, "--max-iterations", 1000, "--seconds", "0.1").refuses(BAD_INPUT, "bomb", "1000 times")
-        sets = here / "sets"
-        sets.mkdir()
-        (sets / "input_0.pb").write_bytes(onnx.tensor("x", [1], [1.0]))
-        (sets / "output_0.pb").write_bytes(onnx.tensor("y", [1], [1.0]))
-        tidemark("verify", path, sets, "--max-iterations", 1000).refuses(BAD_INPUT, "bomb", "1000 times")
-        assert not list(here.glob("[yp].*"))
+def test_endless_loops_are_stopped(here):
+    (here / "ones.bin").write_bytes(struct.pack("<f", 1))
+    node, _ = loop([onnx.node("Abs", ["v"], ["w"], "inner")], ["w"], ["", ""], [onnx.value("v", ["n"])])
+    path = here / "forever.onnx"
+    path.write_bytes(onnx.model([node], [SCALAR], [onnx.value("y", [])]))
+    words = [path, "--data", here / "ones.bin"]
+    tidemark("run", *words, "-o", here / "y.npz", "--max-iterations", 1000).refuses(
+        BAD_INPUT, "bomb", "1000 times", "--max-iterations")
+    tidemark("profile", *words, "-o", here / "p.json", "--max-iterations", 1000).refuses(BAD_INPUT, "bomb", "1000 times")
+    tidemark("bench", *words, "--max-iterations", 1000, "--seconds", "0.1").refuses(BAD_INPUT, "bomb", "1000 times")
+    sets = here / "sets"
+    sets.mkdir()
+    (sets / "input_0.pb").write_bytes(onnx.tensor("x", [1], [1.0]))
+    (sets / "output_0.pb").write_bytes(onnx.tensor("y", [1], [1.0]))
+    tidemark("verify", path, sets, "--max-iterations", 1000).refuses(BAD_INPUT, "bomb", "1000 times")
+    assert not list(here.glob("[yp].*"))
 
 
-def test_loops_that_end_in_time_are_not():
-    with folder() as here:
-        (here / "ones.bin").write_bytes(struct.pack("<f", 1))
-        node, _ = loop([onnx.node("Abs", ["v"], ["w"], "inner")], ["w"], ["trips", ""], [onnx.value("v", ["n"])])
-        path = here / "thousand.onnx"
-        path.write_bytes(onnx.model([node], [SCALAR], [onnx.value("y", [])], [ints("trips", 1000, dims=[])]))
-        words = ["run", path, "--data", here / "ones.bin", "-o", here / "y.npz", "--max-iterations"]
-        tidemark(*words, 999).refuses(BAD_INPUT, "999 times")
-        tidemark(*words, 1000).expect(DONE)
+def test_loops_within_max_iterations_run(here):
+    (here / "ones.bin").write_bytes(struct.pack("<f", 1))
+    node, _ = loop([onnx.node("Abs", ["v"], ["w"], "inner")], ["w"], ["trips", ""], [onnx.value("v", ["n"])])
+    path = here / "thousand.onnx"
+    path.write_bytes(onnx.model([node], [SCALAR], [onnx.value("y", [])], [ints("trips", 1000, dims=[])]))
+    words = ["run", path, "--data", here / "ones.bin", "-o", here / "y.npz", "--max-iterations"]
+    tidemark(*words, 999).refuses(BAD_INPUT, "999 times")
+    tidemark(*words, 1000).expect(DONE)
 
 
-def test_limits_that_are_none_are_refused():
+def test_invalid_memory_limits_are_refused():
     for word in ("much", "-1M", "1Q", "0"):
         tidemark("graph", DIGITS, "--memory-limit", word).refuses(WRONG_CALL, "--memory-limit")
 
 
 if __name__ == "__main__":
-    main(globals())
+    main()

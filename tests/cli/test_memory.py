@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `profile` says of memory before it runs, and what it does about a limit.
-
-usage: test_memory.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""The memory plan of `profile`, and memory limits."""
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, npy_bytes, tidemark
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, npy_bytes, tidemark
 
 RUN = ["profile", DIGITS, "--data", PICTURES, "--limit", 60]
 
@@ -14,11 +11,11 @@ def plan(*more, run=RUN):
     lines = tidemark(*run, "--plan", *more).expect(DONE).out.splitlines()
     words = lines[0].split()
     total, program = float(lines[-1].split()[-2]), float(lines[1].split()[-2])
-    assert "expected in all" in lines[-1] and lines[-1].endswith("MiB") and "the program" in lines[1], lines
+    assert "total, an estimate" in lines[-1] and lines[-1].endswith("MiB") and "program, libraries" in lines[1], lines
     return int(words[0]), int(words[4]), total - program, program
 
 
-def test_a_plan_says_what_it_adds_up():
+def test_plan_is_the_sum_of_its_lines():
     lines = tidemark(*RUN, "--plan", "--threads", 3).expect(DONE, "activations", "statistics", "read ahead").out.splitlines()
     total = 0
     for line in lines[1:-1]:
@@ -33,7 +30,7 @@ def test_workers_and_observers_need_memory():
     assert plan("--kind", "minmax")[2] < plan()[2]
 
 
-def test_a_limit_lowers_the_workers_then_the_batch():
+def test_limit_reduces_workers_then_batch():
     run, big = [*RUN[:-1], 1797], ("--batch", 1024)
     threads, batch, most, program = plan("--threads", 8, *big, run=run)
     assert (threads, batch) == (8, 1024)
@@ -45,36 +42,32 @@ def test_a_limit_lowers_the_workers_then_the_batch():
     assert threads == 1 and batch < 1024 and total < one, (threads, batch, total, one, small)
 
 
-def test_a_limit_changes_no_number():
-    with folder() as here:
-        tidemark(*RUN, "-o", here / "free.json").expect(DONE)
-        _, _, two, program = plan("--threads", 2)
-        tidemark(*RUN, "--threads", 4, "--memory-limit", f"{program + two + 2:.1f}M", "-o", here / "limited.json").expect(DONE)
-        assert (here / "free.json").read_bytes() == (here / "limited.json").read_bytes()
+def test_limit_does_not_change_the_profile(here):
+    tidemark(*RUN, "-o", here / "free.json").expect(DONE)
+    _, _, two, program = plan("--threads", 2)
+    tidemark(*RUN, "--threads", 4, "--memory-limit", f"{program + two + 2:.1f}M", "-o", here / "limited.json").expect(DONE)
+    assert (here / "free.json").read_bytes() == (here / "limited.json").read_bytes()
 
 
-def test_what_does_not_fit_is_refused_before_it_runs():
-    with folder() as here:
-        done = tidemark(*RUN, "--memory-limit", "2M", "-o", here / "p.json")
-        assert done.status == 3 and "digits.onnx: one worker" in done.err and "limit" in done.err and "MiB" in done.err and len(done.err.splitlines()) == 1, done
-        assert not (here / "p.json").exists()
+def test_run_beyond_the_limit_is_refused(here):
+    done = tidemark(*RUN, "--memory-limit", "2M", "-o", here / "p.json")
+    assert done.status == 3 and "digits.onnx: one worker" in done.err and "limit" in done.err and "MiB" in done.err and len(done.err.splitlines()) == 1, done
+    assert not (here / "p.json").exists()
 
 
-def test_what_cannot_be_planned_is_named():
+def test_invalid_node_is_reported_by_the_plan(here):
     model = onnx.model([onnx.node("Add", ["x", "w"], ["y"], "sum")], [onnx.value("x", ["N", 3])], [onnx.value("y", ["N", 3])],
                        [onnx.tensor("w", [4], [1, 2, 3, 4])])
-    with folder() as here:
-        (here / "m.onnx").write_bytes(model)
-        (here / "x.npy").write_bytes(npy_bytes([2, 3]))
-        for more in ([], ["--memory-limit", "1G"], ["--plan"]):
-            tidemark("profile", here / "m.onnx", "--data", here / "x.npy", "--batch", 1, *more,
-                     *([] if "--plan" in more else ["-o", here / "p.json"])).refuses(BAD_INPUT, "m.onnx: sample 0: node Add 'sum'")
+    (here / "m.onnx").write_bytes(model)
+    (here / "x.npy").write_bytes(npy_bytes([2, 3]))
+    for more in ([], ["--memory-limit", "1G"], ["--plan"]):
+        tidemark("profile", here / "m.onnx", "--data", here / "x.npy", "--batch", 1, *more,
+                 *([] if "--plan" in more else ["-o", here / "p.json"])).refuses(BAD_INPUT, "m.onnx: sample 0: node Add 'sum'")
 
 
-def test_sizes_that_are_none_are_refused():
+def test_invalid_sizes_are_refused():
     for word in ("much", "-1M", "1Q", "0", "1e400G"):
         tidemark(*RUN, "--plan", "--memory-limit", word).refuses(WRONG_CALL, "--memory-limit")
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values called like markup, formulas, escape sequences and paths: what every command prints and writes about them.
-
-usage: test_names.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""Values called like markup, formulas, escape sequences and paths: what every command prints and writes about them."""
 import csv
 import html.parser
 import json
 import struct
 
 import onnx_bytes as onnx
-from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, folder, main, on_terminal, tidemark
+from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, on_terminal, tidemark
 
 NAMES = ["<script>alert(1)</script>", "</script><!--<script>", "=cmd|' /C calc'!A0", "\x1b[31mred\x1b[0m\x1b]0;title\x07", "\u202eevil\u202c",
          "\u2066x\u2069", "\x9b31m", "new\nline", "tab\there", "return\rhere", "quo\"te's", "back\\slash", "- item: !!python/object:x", "{a: b}", "# c",
@@ -60,69 +57,64 @@ def prepare(here):
     return model, data, profile
 
 
-def test_terminals_see_no_control_characters():
-    with folder() as here:
-        model, data, profile = prepare(here)
-        run("graph", model), run("graph", model, "--dot"), run("graph", model, "--ops")
-        run("show", profile), run("show", profile, "--nodes"), run("check", profile), run("diff", profile, profile)
-        for name in NAMES:
-            run("show", profile, "--", name, statuses=(DONE, BAD_INPUT))
-        run("calibrate", profile, "-o", here / "e.json")
-        run("simulate", model, here / "e.json", "--data", data)
-        run("instrument", model, "-o", here / "i.onnx"), run("graph", here / "i.onnx")
-        run("transform", model, "--passes", "all", "-o", here / "t.onnx", "--lineage", here / "l.json")
-        run("graph", here / "t.onnx", "--lineage", here / "l.json", statuses=(DONE, BAD_INPUT))
-        run("link", profile, here / "t.onnx", "-o", here / "k.json", statuses=(DONE, ANSWER_NO))
-        run("profile", here / "missing\x1b[31m\u202e.onnx", "--data", data, "-o", here / "q.json", statuses=(BAD_INPUT,))
-        try:
-            status, said = on_terminal("show", str(profile), columns=100, NO_COLOR="1")
-        except OSError:
-            return
-        assert status == DONE and harmless(said.replace("\r\n", "\n")), said
+def test_output_has_no_control_characters(here):
+    model, data, profile = prepare(here)
+    run("graph", model), run("graph", model, "--dot"), run("graph", model, "--ops")
+    run("show", profile), run("show", profile, "--nodes"), run("check", profile), run("diff", profile, profile)
+    for name in NAMES:
+        run("show", profile, "--", name, statuses=(DONE, BAD_INPUT))
+    run("calibrate", profile, "-o", here / "e.json")
+    run("simulate", model, here / "e.json", "--data", data)
+    run("instrument", model, "-o", here / "i.onnx"), run("graph", here / "i.onnx")
+    run("transform", model, "--passes", "all", "-o", here / "t.onnx", "--lineage", here / "l.json")
+    run("graph", here / "t.onnx", "--lineage", here / "l.json", statuses=(DONE, BAD_INPUT))
+    run("link", profile, here / "t.onnx", "-o", here / "k.json", statuses=(DONE, ANSWER_NO))
+    run("profile", here / "missing\x1b[31m\u202e.onnx", "--data", data, "-o", here / "q.json", statuses=(BAD_INPUT,))
+    try:
+        status, said = on_terminal("show", str(profile), columns=100, NO_COLOR="1")
+    except OSError:
+        return
+    assert status == DONE and harmless(said.replace("\r\n", "\n")), said
 
 
-def test_json_reads_back():
-    with folder() as here:
-        _, _, profile = prepare(here)
-        names = {tensor["name"] for tensor in json.loads(profile.read_text(encoding="utf-8"))["tensors"]}
-        assert {*NAMES, LAST, "x", "w<b>\n=1"} == names, names
-        assert {value["name"] for value in json.loads(tidemark("show", profile, "--json").expect(DONE).out)} == names
-        json.loads(tidemark("graph", here / "m.onnx", "--json").expect(DONE).out)
+def test_json_with_unusual_names_reads_back(here):
+    _, _, profile = prepare(here)
+    names = {tensor["name"] for tensor in json.loads(profile.read_text(encoding="utf-8"))["tensors"]}
+    assert {*NAMES, LAST, "x", "w<b>\n=1"} == names, names
+    assert {value["name"] for value in json.loads(tidemark("show", profile, "--json").expect(DONE).out)} == names
+    json.loads(tidemark("graph", here / "m.onnx", "--json").expect(DONE).out)
 
 
-def test_the_report_has_no_markup_of_theirs():
-    with folder() as here:
-        _, _, profile = prepare(here)
-        run("profile", DIGITS, "--data", PICTURES, "--limit", 4, "-o", here / "d.json")
-        for which in ("p", "d"):
-            run("report", here / f"{which}.json", "-o", here / f"{which}.html")
-        ours, theirs = Page(here / "d.html"), Page(here / "p.html")
-        assert theirs.tags.count("script") == ours.tags.count("script") and not theirs.handlers, theirs.tags
-        assert set(theirs.tags) <= set(ours.tags), set(theirs.tags) - set(ours.tags)
+def test_report_escapes_names(here):
+    _, _, profile = prepare(here)
+    run("profile", DIGITS, "--data", PICTURES, "--limit", 4, "-o", here / "d.json")
+    for which in ("p", "d"):
+        run("report", here / f"{which}.json", "-o", here / f"{which}.html")
+    ours, theirs = Page(here / "d.html"), Page(here / "p.html")
+    assert theirs.tags.count("script") == ours.tags.count("script") and not theirs.handlers, theirs.tags
+    assert set(theirs.tags) <= set(ours.tags), set(theirs.tags) - set(ours.tags)
 
 
-def test_exports_stay_in_their_folder_and_parse():
-    with folder() as here:
-        model, _, profile = prepare(here)
-        run("calibrate", profile, "-o", here / "e.json")
-        formats = [line.split()[0] for line in tidemark("export", "--to", "help").out.splitlines() if line[:1].strip()]
-        assert "csv" in formats and len(formats) > 10, formats
-        out = here / "in" / "side"
-        out.mkdir(parents=True)
-        for name in formats:
-            run("export", here / "e.json", "--model", model, "--to", name, "-o", out / (name + SUFFIX.get(name, "")),
-                statuses=(DONE, ANSWER_NO, WRONG_CALL, BAD_INPUT))
-        assert [path.name for path in (here / "in").iterdir()] == ["side"]
-        assert all(path.name.split(".")[0] in formats for path in out.iterdir()), sorted(out.iterdir())
-        with open(out / "csv", newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        assert {row["name"] for row in rows} >= {*NAMES, LAST}, rows
-        for path in out.iterdir():
-            if path.suffix == ".json" or path.name in ("aimet", "glow-json"):
-                json.loads(path.read_text(encoding="utf-8"))
-        written = {path.name for path in here.iterdir()} - {"in"}
-        assert written == {"m.onnx", "x.bin", "p.json", "e.json"}, written
+def test_exports_stay_in_their_folder_and_are_valid(here):
+    model, _, profile = prepare(here)
+    run("calibrate", profile, "-o", here / "e.json")
+    formats = [line.split()[0] for line in tidemark("export", "--to", "help").out.splitlines() if line[:1].strip()]
+    assert "csv" in formats and len(formats) > 10, formats
+    out = here / "in" / "side"
+    out.mkdir(parents=True)
+    for name in formats:
+        run("export", here / "e.json", "--model", model, "--to", name, "-o", out / (name + SUFFIX.get(name, "")),
+            statuses=(DONE, ANSWER_NO, WRONG_CALL, BAD_INPUT))
+    assert [path.name for path in (here / "in").iterdir()] == ["side"]
+    assert all(path.name.split(".")[0] in formats for path in out.iterdir()), sorted(out.iterdir())
+    with open(out / "csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["name"] for row in rows} >= {*NAMES, LAST}, rows
+    for path in out.iterdir():
+        if path.suffix == ".json" or path.name in ("aimet", "glow-json"):
+            json.loads(path.read_text(encoding="utf-8"))
+    written = {path.name for path in here.iterdir()} - {"in"}
+    assert written == {"m.onnx", "x.bin", "p.json", "e.json"}, written
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

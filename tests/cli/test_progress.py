@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a run is: a line that is rewritten on a terminal, now and then a line elsewhere, JSON for machines.
-
-usage: test_progress.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""Progress: a rewritten line on a terminal, a line at intervals elsewhere, JSON with --log-json."""
 import contextlib
 import json
 import os
@@ -62,7 +59,7 @@ def words(path, *more, verb="profile", known=True):
             path / ("p.json" if verb == "profile" else "p.npz"), *more]
 
 
-def test_long_work_has_a_line_now_and_then():
+def test_long_runs_print_progress_lines():
     with contextlib.ExitStack() as stack:  # each waits for ten seconds, all of them at once
         begin = time.monotonic()
         cases = [(known, Fed(words(stack.enter_context(folder()), verb=verb, known=known)))
@@ -75,35 +72,33 @@ def test_long_work_has_a_line_now_and_then():
             assert sum(bool(PLAIN.fullmatch(line)) for line in lines) <= 1 + (time.monotonic() - begin) / INTERVAL, lines
 
 
-def test_short_work_has_no_line_of_progress():
-    with folder() as path:
-        for verb in ("profile", "run"):
-            run = [verb, DIGITS, "--data", PICTURES, "--limit", 200, "-o", path / ("p.json" if verb == "profile" else "p.npz")]
-            begin = time.monotonic()
-            done = tidemark(*run).expect(DONE)
-            assert not any(map(PLAIN.fullmatch, done.err.splitlines())) or time.monotonic() - begin > INTERVAL, done
+def test_short_runs_print_no_progress(path):
+    for verb in ("profile", "run"):
+        run = [verb, DIGITS, "--data", PICTURES, "--limit", 200, "-o", path / ("p.json" if verb == "profile" else "p.npz")]
+        begin = time.monotonic()
+        done = tidemark(*run).expect(DONE)
+        assert not any(map(PLAIN.fullmatch, done.err.splitlines())) or time.monotonic() - begin > INTERVAL, done
 
 
-def test_a_line_on_a_terminal():
-    with folder() as path:
-        ours, theirs = pty.openpty()
-        fed = Fed(words(path), theirs)
-        os.close(theirs)
-        said = b""
-        while b"MiB" not in said:
-            said += os.read(ours, 1000)
-        fed.feed_the_rest()
-        try:
-            while chunk := os.read(ours, 1000):
-                said += chunk
-        except OSError:  # the other end is closed
-            pass
-        os.close(ours)
-        assert fed.process.wait(timeout=SECONDS) == DONE, said
-        shown = said.decode().split("\r")
-        assert PLAIN.fullmatch(shown[1].removesuffix("\x1b[K")), shown
-        assert f" of {TOTAL} samples" in shown[1] and shown[0] == "" and "\x1b[KTMK" not in said.decode(), shown
-        assert any(line.startswith("\x1b[K") for line in shown), "the line stays"
+def test_terminal_progress_line_is_rewritten(path):
+    ours, theirs = pty.openpty()
+    fed = Fed(words(path), theirs)
+    os.close(theirs)
+    said = b""
+    while b"MiB" not in said:
+        said += os.read(ours, 1000)
+    fed.feed_the_rest()
+    try:
+        while chunk := os.read(ours, 1000):
+            said += chunk
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert fed.process.wait(timeout=SECONDS) == DONE, said
+    shown = said.decode().split("\r")
+    assert PLAIN.fullmatch(shown[1].removesuffix("\x1b[K")), shown
+    assert f" of {TOTAL} samples" in shown[1] and shown[0] == "" and "\x1b[KTMK" not in said.decode(), shown
+    assert any(line.startswith("\x1b[K") for line in shown), "the line stays"
 
 
 def records(text):
@@ -114,49 +109,44 @@ def records(text):
     return seen
 
 
-def test_json():
-    with folder() as path:
-        seen = records("\n".join(Fed(words(path, "--log-json", "--nan", "warn")).lines()))
-        first, done = seen[0], next(record for record in seen if record["event"] == "done")
-        assert first["event"] == "progress" and first["level"] == "info", first
-        assert first["total"] == TOTAL and 0 < first["samples"] <= FIRST + 1 and first["rate"] > 0 and first["seconds_left"] > 0, first
-        assert first["peak_bytes"] > 1 << 20 and PLAIN.fullmatch(first["message"]), first
-        assert done["samples"] == TOTAL and done["peak_bytes"] >= first["peak_bytes"] and done["rate"] > 0, done
-        assert seen[-1]["message"] == f"wrote {path / 'p.json'}" and seen[-1]["event"] == "remark", seen[-1]
+def test_json_log_has_progress_and_done(path):
+    seen = records("\n".join(Fed(words(path, "--log-json", "--nan", "warn")).lines()))
+    first, done = seen[0], next(record for record in seen if record["event"] == "done")
+    assert first["event"] == "progress" and first["level"] == "info", first
+    assert first["total"] == TOTAL and 0 < first["samples"] <= FIRST + 1 and first["rate"] > 0 and first["seconds_left"] > 0, first
+    assert first["peak_bytes"] > 1 << 20 and PLAIN.fullmatch(first["message"]), first
+    assert done["samples"] == TOTAL and done["peak_bytes"] >= first["peak_bytes"] and done["rate"] > 0, done
+    assert seen[-1]["message"] == f"wrote {path / 'p.json'}" and seen[-1]["event"] == "remark", seen[-1]
 
 
-def test_json_of_what_goes_wrong():
-    with folder() as path:
-        name = 'a "quoted" näme\\\n.onnx'
-        done = tidemark("profile", path / name, "--data", PICTURES, "-o", path / "p.json", "--log-json").expect(BAD_INPUT)
-        (record,) = records(done.err)
-        assert record["level"] == record["event"] == "error" and 'a "quoted" näme\\' in record["message"], record
-        done = tidemark("profile", path / os.fsdecode(b"\xff.onnx"), "--data", PICTURES, "-o", path / "p.json", "--log-json")
-        assert "\ufffd.onnx" in records(done.expect(BAD_INPUT).err)[0]["message"]
-        for more in (["--log-json"], ["--log-json", "--absent"], ["--absent", "--log-json"], ["--log-json", "--threads", "x"]):
-            (record,) = records(tidemark("profile", *more).expect(WRONG_CALL).err)
-            assert record["level"] == "error" and "--help" in record["message"], record
+def test_json_log_has_errors(path):
+    name = 'a "quoted" näme\\\n.onnx'
+    done = tidemark("profile", path / name, "--data", PICTURES, "-o", path / "p.json", "--log-json").expect(BAD_INPUT)
+    (record,) = records(done.err)
+    assert record["level"] == record["event"] == "error" and 'a "quoted" näme\\' in record["message"], record
+    done = tidemark("profile", path / os.fsdecode(b"\xff.onnx"), "--data", PICTURES, "-o", path / "p.json", "--log-json")
+    assert "\ufffd.onnx" in records(done.expect(BAD_INPUT).err)[0]["message"]
+    for more in (["--log-json"], ["--log-json", "--absent"], ["--absent", "--log-json"], ["--log-json", "--threads", "x"]):
+        (record,) = records(tidemark("profile", *more).expect(WRONG_CALL).err)
+        assert record["level"] == "error" and "--help" in record["message"], record
 
 
-def test_json_of_numbers_that_warn():
-    with folder() as path:
-        (path / "x.npy").write_bytes(npy_bytes([4, 3], [float("nan"), *range(11)]))
-        run = [*words(path, known=False)[:2], "--data", path / "x.npy", "-o", path / "p.json", "--log-json"]
-        seen = records(tidemark(*run).expect(DONE).err)
-        assert any(record["level"] == "warning" and "NaN" in record["message"] for record in seen), seen
-        seen = records(tidemark(*run, "--quiet").expect(DONE).err)
-        assert not seen, seen
-        seen = records(tidemark(*run, "--quiet", "--kind", "print", "--observe", "y").expect(DONE).err)
-        assert [record["event"] for record in seen] == ["value"] * 4 and seen[0]["message"].startswith("sample "), seen
+def test_json_log_has_warnings(path):
+    (path / "x.npy").write_bytes(npy_bytes([4, 3], [float("nan"), *range(11)]))
+    run = [*words(path, known=False)[:2], "--data", path / "x.npy", "-o", path / "p.json", "--log-json"]
+    seen = records(tidemark(*run).expect(DONE).err)
+    assert any(record["level"] == "warning" and "NaN" in record["message"] for record in seen), seen
+    seen = records(tidemark(*run, "--quiet").expect(DONE).err)
+    assert not seen, seen
+    seen = records(tidemark(*run, "--quiet", "--kind", "print", "--observe", "y").expect(DONE).err)
+    assert [record["event"] for record in seen] == ["value"] * 4 and seen[0]["message"].startswith("sample "), seen
 
 
-def test_other_commands_log_json_too():
-    with folder() as path:
-        tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 2, "-o", path / "p.json").expect(DONE)
-        for words_ in (["merge", path / "p.json", "-o", path / "q.json"], ["instrument", DIGITS, "-o", path / "i.onnx"],
-                       ["run", DIGITS, "--data", PICTURES, "--limit", 2, "-o", path / "r.npz"]):
-            assert records(tidemark(*words_, "--log-json").expect(DONE).err)
+def test_other_commands_log_json_too(path):
+    tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 2, "-o", path / "p.json").expect(DONE)
+    for words_ in (["merge", path / "p.json", "-o", path / "q.json"], ["instrument", DIGITS, "-o", path / "i.onnx"],
+                   ["run", DIGITS, "--data", PICTURES, "--limit", 2, "-o", path / "r.npz"]):
+        assert records(tidemark(*words_, "--log-json").expect(DONE).err)
 
 
-if __name__ == "__main__":
-    main({name: test for name, test in globals().items() if getattr(test, "__module__", "") == "__main__"})
+main()

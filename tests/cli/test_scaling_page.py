@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What docs/scaling.md tells people to type, typed: its commands, its Slurm scripts and its Kubernetes job, with the bundled model in
 place of net.onnx and stand-ins for sbatch and kubectl that set the variables which those set. Each must end in the bytes of a run in
-one go.
-
-usage: test_scaling_page.py PROGRAM SOURCE_ROOT FEATURES
-"""
+one go."""
 import os
 import re
 import shutil
 import subprocess
 
-from cli import DIGITS, DONE, FEATURES, PICTURES, PROGRAM, SECONDS, SOURCE, folder, main, tidemark
+from cli import DIGITS, DONE, PICTURES, PROGRAM, SECONDS, SOURCE, folder, main, needs, skip, tidemark
 
 PAGE = (SOURCE / "docs" / "scaling.md").read_text(encoding="utf-8")
 
@@ -77,8 +74,8 @@ def is_whole(path, name="profile.json"):
     assert (path / name).read_bytes() == (path / "whole.json").read_bytes(), f"{name} is not that of a run in one go"
 
 
-def test_a_run_that_may_be_interrupted():
-    for script in (*blocks("A run that may be interrupted", ""), *blocks("A run that may be interrupted", "sh")):
+def test_checkpoint_commands_write_the_same_profile():
+    for script in (*blocks("Checkpoints", ""), *blocks("Checkpoints", "sh")):
         with folder() as path:
             environment = prepare(path)
             typed(path, script, environment)
@@ -86,43 +83,39 @@ def test_a_run_that_may_be_interrupted():
             assert not (path / "run.ckpt").exists()
 
 
-def test_shards():
-    with folder() as path:
-        environment = prepare(path)
-        for script in blocks("Shards", ""):
+def test_shard_commands_write_the_same_profile(path):
+    environment = prepare(path)
+    for script in blocks("Shards", ""):
+        typed(path, script, environment)
+        is_whole(path)
+
+
+def test_repeated_shard_is_merged(path):
+    environment = prepare(path)
+    shards, = blocks("Shards", "")
+    again, = blocks("Merging", "")
+    gone = re.search(r"shard-\d\.json", again)[0]
+    *runs, merge = shards.splitlines()
+    typed(path, "\n".join(runs), environment)
+    shard = (path / gone).read_bytes()
+    (path / gone).unlink()
+    typed(path, merge, environment)
+    (path / gone).write_bytes(shard)
+    typed(path, again, environment)
+    is_whole(path)
+
+
+def test_slurm_scripts_write_the_same_profile(path):
+    needs("hdf5")
+    environment = prepare(path)
+    for script in blocks("Slurm", "sh"):
+        name = re.search(r"^# (\S+\.sh)$", script, re.M)
+        if name:
+            (path / name[1]).write_text(script)
+        else:
             typed(path, script, environment)
-            is_whole(path)
-
-
-def test_a_shard_that_is_run_again():
-    with folder() as path:
-        environment = prepare(path)
-        shards, = blocks("Shards", "")
-        again, = blocks("What must be equal", "")
-        gone = re.search(r"shard-\d\.json", again)[0]
-        *runs, merge = shards.splitlines()
-        typed(path, "\n".join(runs), environment)
-        shard = (path / gone).read_bytes()
-        (path / gone).unlink()
-        typed(path, merge, environment)
-        (path / gone).write_bytes(shard)
-        typed(path, again, environment)
-        is_whole(path)
-
-
-def test_slurm():
-    if "hdf5" not in FEATURES:
-        return "built without HDF5, which the script's shards are in"
-    with folder() as path:
-        environment = prepare(path)
-        for script in blocks("Slurm", "sh"):
-            name = re.search(r"^# (\S+\.sh)$", script, re.M)
-            if name:
-                (path / name[1]).write_text(script)
-            else:
-                typed(path, script, environment)
-        is_whole(path)
-        assert (path / "profile.h5").exists() and len(list(path.glob("shard-*.h5"))) == 16
+    is_whole(path)
+    assert (path / "profile.h5").exists() and len(list(path.glob("shard-*.h5"))) == 16
 
 
 def pods(job):
@@ -139,21 +132,20 @@ def pods(job):
     return [container["command"] + container["args"]] * spec["completions"]
 
 
-def test_kubernetes():
+def test_kubernetes_job_writes_the_same_profile(path):
     try:
         import yaml
     except ImportError:
-        return "skipped: there is no PyYAML"
-    with folder() as path:
-        environment = prepare(path)
-        text, = blocks("Kubernetes", "yaml")
-        for index, words in enumerate(pods(yaml.safe_load(text))):
-            done = subprocess.run(words, cwd=path, env=dict(environment, JOB_COMPLETION_INDEX=str(index)), capture_output=True, text=True)
-            assert done.returncode == 0, (words, done.stderr)
-        (path / "done").touch()
-        for script in blocks("Kubernetes", "sh"):
-            typed(path, script, environment)
-        is_whole(path)
+        skip("there is no PyYAML")
+    environment = prepare(path)
+    text, = blocks("Kubernetes", "yaml")
+    for index, words in enumerate(pods(yaml.safe_load(text))):
+        done = subprocess.run(words, cwd=path, env=dict(environment, JOB_COMPLETION_INDEX=str(index)), capture_output=True, text=True)
+        assert done.returncode == 0, (words, done.stderr)
+    (path / "done").touch()
+    for script in blocks("Kubernetes", "sh"):
+        typed(path, script, environment)
+    is_whole(path)
 
 
-main(globals())
+main()

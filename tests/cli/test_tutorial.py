@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of docs/tutorial.md and of the tour in README.md, as it stands there.
-
-usage: test_tutorial.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""Every command of docs/tutorial.md and of the tour in README.md, as it stands there."""
 import re
 import shlex
 import shutil
@@ -32,13 +29,12 @@ def run_all(page, fewest):
                 assert flag != "-o" or (here / name).stat().st_size, f"{words} left no {name}"
 
 
-def test_the_tutorial():
+def test_commands_of_the_tutorial_run():
     run_all("docs/tutorial.md", 15)
 
 
-def test_the_tour_in_the_readme():
+def test_commands_of_the_readme_run():
     run_all("README.md", 6)
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two runs of every verb leave the same bytes, on standard output and in files; and `simulate` knows types that no file declares."""
+"""Two runs of every command write the same bytes, to standard output and to files."""
 import json
 
 import every_verb
@@ -44,48 +44,45 @@ def mixed_model(path):
     return path / "mixed.onnx", path / "x.npy"
 
 
-def test_every_verb_over_small_models():
+def test_commands_on_small_models_are_reproducible():
     with folder() as path:
         model, data = mixed_model(path)
         check_twice(model, [data], samples=12)
     check_twice(DIGITS, [PICTURES])
 
 
-def test_shared_models():
+def test_commands_on_shared_models_are_reproducible():
     for name, model, data, sets in every_verb.shared_models(SHARED):
         if name in QUICK:
             check_twice(model, data, sets)
 
 
-def test_only_float_values_are_compared():
-    with folder() as path:
-        model, data = mixed_model(path)
-        tidemark("profile", model, "--data", data, "-q", "-o", path / "p.json").expect(DONE)
-        tidemark("calibrate", path / "p.json", "-q", "-o", path / "e.json").expect(DONE)
-        words = ["simulate", model, path / "e.json", "--data", data, "-q"]
-        answer = json.loads(tidemark(*words, "--json").expect(DONE).out)
-        names = {value["name"] for value in answer["values"]}
-        assert {"r", "y"} <= names and not names & {"shape", "size", "over", "under", "where", "best", "one"}, names
-        assert all(value["max_error"] < 100 for value in answer["values"]), answer
-        ranked = json.loads(tidemark(*words, "--rank", "--json").expect(DONE).out)
-        assert ranked["ranking"] and all(v["sqnr"] is None or v["sqnr"] > 0 for v in ranked["ranking"]), ranked
+def test_only_float_values_are_compared(path):
+    model, data = mixed_model(path)
+    tidemark("profile", model, "--data", data, "-q", "-o", path / "p.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "-q", "-o", path / "e.json").expect(DONE)
+    words = ["simulate", model, path / "e.json", "--data", data, "-q"]
+    answer = json.loads(tidemark(*words, "--json").expect(DONE).out)
+    names = {value["name"] for value in answer["values"]}
+    assert {"r", "y"} <= names and not names & {"shape", "size", "over", "under", "where", "best", "one"}, names
+    assert all(value["max_error"] < 100 for value in answer["values"]), answer
+    ranked = json.loads(tidemark(*words, "--rank", "--json").expect(DONE).out)
+    assert ranked["ranking"] and all(v["sqnr"] is None or v["sqnr"] > 0 for v in ranked["ranking"]), ranked
 
 
-def test_run_has_the_outputs_in_order_on_any_number_of_threads():
-    with folder() as path:
-        model, data = mixed_model(path)
-        for threads in (1, 2, 7):
-            tidemark("run", model, "--data", data, "--batch", 1, "--threads", threads, "-o", path / f"{threads}.npz").expect(DONE)
-        assert (path / "1.npz").read_bytes() == (path / "2.npz").read_bytes() == (path / "7.npz").read_bytes()
+def test_outputs_of_run_do_not_depend_on_threads(path):
+    model, data = mixed_model(path)
+    for threads in (1, 2, 7):
+        tidemark("run", model, "--data", data, "--batch", 1, "--threads", threads, "-o", path / f"{threads}.npz").expect(DONE)
+    assert (path / "1.npz").read_bytes() == (path / "2.npz").read_bytes() == (path / "7.npz").read_bytes()
 
 
-def test_observers_of_a_file_print_and_guard():
-    with folder() as path:
-        tidemark("instrument", DIGITS, "--kind", "print", "-o", path / "print.onnx").expect(DONE)
-        words = ["profile", path / "print.onnx", "--data", PICTURES, "--limit", 2, "-o", path / "p.json"]
-        said = tidemark(*words).expect(DONE).err
-        assert said.count("sample 0 p") >= 10 and "'conv1_out' float32" in said, said
-        assert "sample 0 p" not in tidemark(*words, "--kind", "range").expect(DONE).err
+def test_print_observers_of_a_file_print(path):
+    tidemark("instrument", DIGITS, "--kind", "print", "-o", path / "print.onnx").expect(DONE)
+    words = ["profile", path / "print.onnx", "--data", PICTURES, "--limit", 2, "-o", path / "p.json"]
+    said = tidemark(*words).expect(DONE).err
+    assert said.count("sample 0 p") >= 10 and "'conv1_out' float32" in said, said
+    assert "sample 0 p" not in tidemark(*words, "--kind", "range").expect(DONE).err
 
 
-main(globals())
+main()

@@ -17,23 +17,42 @@ HEAD = """\
 
 <!-- Made from the operator table by `meson compile -C BUILD refresh-ops-page`; a test compares. -->
 
-The operators that Tidemark runs: {operators} of them, in {rows} rows, one a meaning that some versions of the operator set share.
-A model that uses another operator or version is refused, with a line that names every such node.
+Tidemark runs {operators} operators, in {rows} rows. A row is one meaning of an operator, which some
+versions of the operator set share. A model with another operator or version is refused with one
+line. It names the unsupported operators (at most 32) and, for each, the first four nodes and the
+count of the others.
 
-All of them compute in float32, the integers from 8 to 64 bits, and booleans. float16, bfloat16 and double tensors are widened or narrowed
-to float32 when a model is read. Of narrower types, integers of 2 and 4 bits go through Cast and DequantizeLinear, and all go through what moves
-elements; strings and maps are not held. Sequences of tensors, and optional
-tensors and sequences, go through the operators that say so; no range is kept of them, only of the tensors that are put in and taken out.
+## Types
 
-Random operators draw by their attribute `seed`, or, without it, by a fixed seed of their own place in the graph: the same numbers in
-every run and every batch, and not those of another program.
+| type | support |
+| --- | --- |
+| float32, integers of 8 to 64 bits, booleans | computed |
+| float16, bfloat16, double | converted to float32 when a model is read |
+| integers of 4 bits | moved (Reshape, Transpose, Gather, ...); made by QuantizeLinear; read by DequantizeLinear and Cast |
+| integers of 2 bits | moved; read by DequantizeLinear and Cast |
+| float8, float4 | moved only |
+| strings, maps | not supported |
+| sequences of tensors, optional tensors and sequences | accepted by the operators with the flag `takes-any`; ranges are kept of the tensors that are put in and taken out, not of the sequence |
 
-*Versions*: of the operator set, from and to, of each row; "-" means that the newest known version is included.
-*Inputs*, *outputs*: how many there may be. *Channels*: where the first output has the channels for which ranges are kept one by one:
-on axis 1, on the last axis, where the first input has them ("inherit"), or nowhere. *Flags*: `pure`, the same inputs give the same outputs, so constants are folded;
-`view`, the first output is the first input's elements in the same order; `inplace`, the first output may replace the first input in memory;
-`shape-only`, elements of the inputs are not looked at; `sizes-itself`, the size of an output is known only once it has been computed;
-`takes-any`, inputs may be sequences and optionals; `makes-sequences`, all outputs are sequences.
+Random operators draw by their attribute `seed`, or, without it, by a fixed seed of their position
+in the graph: the same numbers in every run and every batch, and not those of another program.
+
+## Table
+
+*Versions* are those of the operator set, first and last, of each row; "-" includes the newest
+supported version. *Inputs* and *outputs* are the counts allowed. *Channels*: the axis of the first
+output along which ranges per channel are kept: axis 1, the last axis, that of the first input
+("inherit"), or none.
+
+| flag | meaning |
+| --- | --- |
+| `pure` | the same inputs give the same outputs, so constants are folded |
+| `view` | the first output has the first input's elements in the same order |
+| `inplace` | the first output may replace the first input in memory |
+| `shape-only` | elements of the inputs are not read |
+| `sizes-itself` | the size of an output is known only after it has been computed |
+| `takes-any` | inputs may be sequences and optionals |
+| `makes-sequences` | all outputs are sequences |
 
 | operator | versions | inputs | outputs | channels | flags |
 | --- | --- | --- | --- | --- | --- |

@@ -21,7 +21,8 @@ line that names every such operator with its place. An attribute that is not lis
 
 *Attributes* that stand without a default must be given. *Becomes*: what the graph has in its place, ONNX's operators of operator
 set 21 where no domain is named. The last of them gives the value its name in the text, `%5`; what others give on the way is named
-`%5/...`. Where a layout is not the one that ONNX knows, there is a Transpose before and behind.
+`%5/...`. Where a layout is not the one that ONNX knows, there is a Transpose before and behind. *Written for*: the ONNX operator that
+`transform -o OUT.relay` writes as this one.
 
 Where Relay means something else than the ONNX operator of that name:
 
@@ -32,18 +33,24 @@ Where Relay means something else than the ONNX operator of that name:
 - `fixed_point_multiply` and `qnn.requantize` are TVM's arithmetic for x86, bit for bit;
 - float16, bfloat16 and float64 are held as float32, as in ONNX models: a `cast` to them rounds nothing.
 
-| operator | operands | attributes | becomes |
-| --- | --- | --- | --- |
+| operator | operands | attributes | becomes | written for |
+| --- | --- | --- | --- | --- |
+"""
+TAIL = """
+ONNX operators that are written by other means: {several}.
 """
 
 
 def page(list_relay_ops):
     rows = subprocess.run([list_relay_ops], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    lines = []
-    for name, operands, attributes, becomes in sorted(row.split("\t") for row in rows):
+    lines, several = [], []
+    for name, operands, attributes, becomes, written in sorted(row.split("\t") for row in rows):
+        if name == "-":
+            several.append(written)
+            continue
         shown = "" if attributes == "-" else "any" if attributes == "any" else ", ".join(f"`{attribute}`" for attribute in attributes.split("; "))
-        lines.append(f"| `{name}` | {operands} | {shown} | {becomes} |")
-    return HEAD.format(n=len(lines)) + "\n".join(lines) + "\n"
+        lines.append(f"| `{name}` | {operands} | {shown} | {becomes} | {written} |")
+    return HEAD.format(n=len(lines)) + "\n".join(lines) + "\n" + TAIL.format(several=", ".join(several))
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ class HDF5(unittest.TestCase):
         self.assertEqual(list(arrays), ["text", "top"])
         self.assertEqual(arrays["text"][0], "undefined")
 
-    def test_what_cannot_be_read_is_refused(self):
+    def test_unreadable_files_are_refused(self):
         with h5py.File(self.path, "w") as f:
             f["x"] = np.zeros(3)
             f["complex"] = np.zeros(3, complex)
@@ -113,7 +113,7 @@ class HDF5(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "cannot be read"):
             self.dump(f"{self.folder / 'absent.h5'}:/x")
 
-    def test_a_colon_in_a_name_is_no_path_inside(self):
+    def test_colon_in_a_file_name_is_kept(self):
         folder = self.folder / "a:"
         folder.mkdir()
         np.save(folder / "x.npy", np.ones(3, np.float32))

@@ -95,7 +95,7 @@ class Images(unittest.TestCase):
             rgb.quantize(7).save(path, transparency=3)
             self.assert_as_pillow(path)
 
-    def test_depths_that_are_rare(self):
+    def test_rare_bit_depths(self):
         path = self.folder / "a.png"
         for depth in (1, 2, 4):
             rows = [RANDOM.bytes((13 * depth + 7) // 8) for _ in range(9)]
@@ -134,7 +134,7 @@ class Images(unittest.TestCase):
                     image.save(path, **options)
                     self.assert_as_pillow(path, 2)  # decoders of different releases may round differently
 
-    def test_orientation_is_left_alone(self):
+    def test_exif_orientation_is_ignored(self):
         path = self.folder / "a.jpg"
         exif = Image.Exif()
         exif[0x112] = 6
@@ -214,7 +214,7 @@ class Images(unittest.TestCase):
         self.dump(self.folder, spec)
         self.assertNotEqual(self.digest, digest)
 
-    def test_pictures_of_different_sizes_are_entries_of_their_own(self):
+    def test_images_of_different_sizes_are_separate_entries(self):
         for i, size in enumerate([(4, 4), (4, 4), (5, 4), (5, 4), (4, 4)]):
             Image.fromarray(picture(*size)).save(self.folder / f"{i}.png")
         self.assertEqual(self.dump(self.folder, "", 5).size, 3 * (3 * 16 + 2 * 20))
@@ -246,7 +246,7 @@ class Images(unittest.TestCase):
             path.write_bytes(content)
             self.assert_refused(path)
 
-    def test_no_damage_crashes_the_decoders(self):
+    def test_damaged_images_do_not_crash_the_decoders(self):
         refusals = 0
         for kind, seed in itertools.product(("png", "jpeg"), range(60)):
             random = np.random.default_rng(seed)
@@ -287,7 +287,7 @@ class Images(unittest.TestCase):
         Image.fromarray(picture(20, 30)).save(path)
         self.assert_refused(path, "30 x 20", "21 x 21", spec="crop=21")
 
-    def test_words_that_are_wrong(self):
+    def test_invalid_options_are_refused(self):
         path = self.folder / "a.png"
         Image.fromarray(picture(2, 2)).save(path)
         for spec in ["resize", "resize=", "resize=0", "resize=-4", "resize=4x", "resize=4x4x4", "crop=70000", "size=4", "=",

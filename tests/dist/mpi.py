@@ -1,54 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting programs under mpirun, for the tests; skips the whole test where that can't be done."""
+"""Runs programs under mpirun. A test file is started as FILE.py PROGRAM SOURCE_ROOT FEATURES TEAM_TOOL."""
+import functools
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-SECONDS = 600 if "sanitized" in sys.argv[-1] else 120
-SKIPPED = 77
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "cli"))
+from cli import DIGITS, FEATURES, PICTURES, PROGRAM, Done, skip  # noqa: E402
+
+SECONDS = 600 if "sanitized" in FEATURES else 120
+FORMATS = ["json", "h5"] if "hdf5" in FEATURES else ["json"]
 
 
-def need_mpirun(features):
-    if "mpi" not in features:
-        print("skipped: this build has no MPI")
-        sys.exit(SKIPPED)
+@functools.lru_cache(maxsize=None)
+def reason_to_skip():
+    """Why mpirun cannot start two processes; None if it can."""
+    if "mpi" not in FEATURES:
+        return "the build has no mpi"
     if not shutil.which("mpirun"):
-        print("skipped: there is no mpirun")
-        sys.exit(SKIPPED)
+        return "there is no mpirun"
+    words, environment = command([(2, ["true"])])
     try:
-        done = mpirun([(2, ["true"])], seconds=30)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30, env=environment)
     except subprocess.TimeoutExpired:
-        done = None
-    if done is None or done.returncode:
-        print("skipped: mpirun can't start two processes here:", done and done.stderr[-500:])
-        sys.exit(SKIPPED)
+        return "mpirun does not start two processes in 30 s"
+    return f"mpirun cannot start two processes: {done.stderr[-500:]}" if done.returncode else None
 
 
-def prepared(groups):
-    """The words of a job, and the environment to start it in. groups: (how many, words of the program) one after the other,
-    ranks in this order."""
+def need_mpirun():
+    if reason_to_skip():
+        skip(reason_to_skip())
+
+
+def command(groups):
+    """The words of a job, and its environment. groups: (number of ranks, words of the program), in the order of ranks."""
     words = ["mpirun", "--oversubscribe", "--bind-to", "none"]
     if os.geteuid() == 0:
         words.append("--allow-run-as-root")
     for i, (count, program) in enumerate(groups):
         words += ([":"] if i else []) + ["-n", str(count), *map(str, program)]
-    # what a machine without a network says of itself, and leaks of MPI's own, are not our matter
+    # no warnings about a missing network, and no reports of leaks in MPI itself
     environment = dict(os.environ, OMPI_MCA_btl="self,vader,tcp", OMPI_MCA_btl_base_warn_component_unused="0",
                        ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
     environment.setdefault("TMPDIR", "/tmp")
     return words, environment
 
 
-def mpirun(groups, seconds=SECONDS, **options):
-    words, environment = prepared(groups)
-    return subprocess.run(words, capture_output=True, text=True, timeout=seconds, env=environment, **options)
+def mpirun(groups, **options):
+    need_mpirun()
+    words, environment = command(groups)
+    return Done(words, subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment, **options))
 
 
 def start(groups):
-    """A job that goes on by itself."""
-    words, environment = prepared(groups)
+    """A running job."""
+    need_mpirun()
+    words, environment = command(groups)
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
@@ -69,9 +79,32 @@ def ranks_of(job):
 
 
 def without_mpi(words, **options):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=SECONDS, **options)
+    return Done(words, subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=SECONDS, **options))
 
 
-def lines_of(done, start):
-    """What our program said: the lines that start so."""
-    return [line for line in done.stderr.splitlines() if line.startswith(start)]
+def lines_of(text, start="tidemark"):
+    """Lines that the program wrote, not mpirun."""
+    return [line for line in text.splitlines() if line.startswith(start)]
+
+
+def wait_for(path, job):
+    """Until the file exists, while the job runs."""
+    until = time.monotonic() + SECONDS
+    while not path.exists():
+        assert job.poll() is None, job.communicate()
+        assert time.monotonic() < until, f"no {path}"
+        time.sleep(0.002)
+
+
+def profile_words(path, name, *more, model=DIGITS, data=PICTURES, threads=1):
+    """The words of a run that writes `name` in every format into the folder."""
+    outputs = [word for end in FORMATS for word in ("-o", path / f"{name}.{end}")]
+    return [PROGRAM, "profile", model, "--data", data, "--threads", threads, *outputs, *more]
+
+
+def check_equal(path, done):
+    """The profile of the team has the bytes of the one of a single process, and is removed."""
+    for end in FORMATS:
+        team = path / f"team.{end}"
+        assert team.read_bytes() == (path / f"alone.{end}").read_bytes(), done
+        team.unlink()

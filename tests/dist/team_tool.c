@@ -60,7 +60,7 @@ static enum tmk_status run_range(struct run *run, uint64_t begin, uint64_t end,
         bool pause, slow = run->plan->slow == (long)tmk_team_rank(run->team);
         nanosleep(&(struct timespec){0, slow ? 20000000 : 1000000}, NULL);
         if (run->team)
-            TMK_TRY(tmk_team_ask(run->team, TMK_WISH_NOTHING, &pause, diag));
+            TMK_TRY(tmk_team_poll(run->team, TMK_REQUEST_NONE, &pause, diag));
         TMK_TRY(maybe_fail(run, "run", diag));
         TMK_TRY(look(&run->profile->tensors[0], at, samples, diag));
         ledger->run += samples;

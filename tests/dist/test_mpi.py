@@ -1,37 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mpirun tidemark profile` against `tidemark profile`: PROGRAM SOURCE_ROOT FEATURES. The same bytes for any number of ranks, at
-any speed; and one line, the right exit status and an end for all when a rank fails."""
+"""`mpirun tidemark profile` gives the bytes of `tidemark profile` for any number of ranks, at any speed; when a rank fails, all
+end, with one line and its exit status."""
 import os
-import sys
-import tempfile
-from pathlib import Path
 
-from mpi import lines_of, mpirun, need_mpirun, without_mpi
+# First: it finds the modules of tests/cli.
+from mpi import FORMATS, check_equal, lines_of, mpirun, profile_words, without_mpi
 
-PROGRAM, BUNDLE, FEATURES = sys.argv[1], Path(sys.argv[2]) / "bundle", set(sys.argv[3].split(","))
-MODEL, DATA = BUNDLE / "digits.onnx", BUNDLE / "digits.npy"
-DONE, ANSWER_NO, WRONG_CALL, BAD_INPUT, MACHINE = range(5)
-FORMATS = ["json", "h5"] if "hdf5" in FEATURES else ["json"]
+from cli import ANSWER_NO, BAD_INPUT, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, WRONG_CALL, main, skip
 
 
-def words(path, name, *more, model=MODEL, data=DATA, threads=1):
-    outputs = [word for end in FORMATS for word in ("-o", path / f"{name}.{end}")]
-    return [PROGRAM, "profile", model, "--data", data, "--threads", threads, *outputs, *more]
-
-
-def same_as_alone(path, groups):
-    done = mpirun(groups)
-    assert done.returncode == DONE, done.stderr
-    for end in FORMATS:
-        team = path / f"team.{end}"
-        assert team.read_bytes() == (path / f"alone.{end}").read_bytes(), (groups, done.stderr)
-        team.unlink()
+def run_team(path, groups):
+    done = mpirun(groups).expect(DONE)
+    check_equal(path, done)
     return done
 
 
-def alone(path, *more):
-    done = without_mpi(words(path, "alone", *more))
-    assert done.returncode == DONE, done.stderr
+def run_alone(path, *more):
+    without_mpi(profile_words(path, "alone", *more)).expect(DONE)
 
 
 def floats_replaced(source, target, begin, bits):
@@ -44,128 +29,111 @@ def floats_replaced(source, target, begin, bits):
     target.write_bytes(content)
 
 
-def fails(path, groups, status, *texts):
-    done = mpirun(groups)
-    said = lines_of(done, "tidemark")
-    assert done.returncode == status, (groups, done)
-    assert len(said) == 1, done.stderr
-    for text in texts:
-        assert str(text) in said[0], (text, said)
+def check_failure(path, groups, status, *texts):
+    done = mpirun(groups).expect(status)
+    said = lines_of(done.err)
+    assert len(said) == 1 and all(str(text) in said[0] for text in texts), done
     assert not list(path.glob("team.*")), "a profile was left"
 
 
-def the_bytes_do_not_depend_on_the_ranks(path):
-    alone(path)
+def test_profiles_of_any_number_of_ranks_are_equal(path):
+    run_alone(path)
     for ranks in (1, 2, 3, 5):
-        done = same_as_alone(path, [(ranks, words(path, "team"))])
-        assert done.stderr.count("values: ") == 1 and done.stderr.count("wrote ") == len(FORMATS), done.stderr
-        assert (f"on {ranks} ranks" in done.stderr) == (ranks > 1), done.stderr
+        done = run_team(path, [(ranks, profile_words(path, "team"))])
+        assert done.err.count("values: ") == 1 and done.err.count("wrote ") == len(FORMATS), done.err
+        assert (f"on {ranks} ranks" in done.err) == (ranks > 1), done.err
 
 
-def nor_do_they_with_options(path):
+def test_options_give_equal_profiles_too(path):
     for more in (("--batch", 7), ("--batch", 4, "--skip", 5, "--limit", 333, "--sample-every", 3), ("--limit", 1),
                  ("--limit", 3, "--kind", "range")):
-        alone(path, *more)
+        run_alone(path, *more)
         for ranks in (2, 5):
-            same_as_alone(path, [(ranks, words(path, "team", *more))])
+            run_team(path, [(ranks, profile_words(path, "team", *more))])
 
 
-def speeds_may_differ(path):
-    alone(path)
+def test_ranks_of_different_speed_give_equal_profiles(path):
+    run_alone(path)
     slow = ["nice", "-n", "19"]
-    same_as_alone(path, [(1, words(path, "team", threads=3)), (1, slow + words(path, "team")), (1, words(path, "team"))])
-    same_as_alone(path, [(1, slow + words(path, "team")), (2, words(path, "team", threads=2))])
+    run_team(path, [(1, profile_words(path, "team", threads=3)), (1, slow + profile_words(path, "team")), (1, profile_words(path, "team"))])
+    run_team(path, [(1, slow + profile_words(path, "team")), (2, profile_words(path, "team", threads=2))])
 
 
-def quiet_is_quiet(path):
-    done = mpirun([(2, words(path, "team", "--quiet"))])
-    assert done.returncode == DONE and not done.stderr and not done.stdout, done
+def test_quiet_prints_nothing(path):
+    done = mpirun([(2, profile_words(path, "team", "--quiet"))])
+    assert done.status == DONE and not done.err and not done.out, done
 
 
-def a_missing_file_on_one_rank(path):
+def test_missing_file_on_one_rank_is_reported_with_the_rank(path):
     for rank in (0, 1, 2):
         for broken in ({"model": path / "gone.onnx"}, {"data": path / "gone.npy"}):
-            groups = [(1, words(path, "team", **(broken if i == rank else {}))) for i in range(3)]
-            fails(path, groups, BAD_INPUT, f"rank {rank}: ", next(iter(broken.values())))
+            groups = [(1, profile_words(path, "team", **(broken if i == rank else {}))) for i in range(3)]
+            check_failure(path, groups, BAD_INPUT, f"rank {rank}: ", next(iter(broken.values())))
 
 
-def a_nan_where_that_is_to_stop_the_run(path):
+def test_nan_fail_ends_all_ranks(path):
     bad = path / "nan.npy"
-    floats_replaced(DATA, bad, -1, b"\0\0\xc0\x7f")
-    fails(path, [(4, words(path, "team", "--nan", "fail", data=bad))], ANSWER_NO, "sample 1796", "NaN")
-    floats_replaced(DATA, bad, 0, b"\0\0\xc0\x7f")
-    fails(path, [(4, words(path, "team", "--nan", "fail", data=bad))], ANSWER_NO, "rank ", "NaN")
+    floats_replaced(PICTURES, bad, -1, b"\0\0\xc0\x7f")
+    check_failure(path, [(4, profile_words(path, "team", "--nan", "fail", data=bad))], ANSWER_NO, "sample 1796", "NaN")
+    floats_replaced(PICTURES, bad, 0, b"\0\0\xc0\x7f")
+    check_failure(path, [(4, profile_words(path, "team", "--nan", "fail", data=bad))], ANSWER_NO, "rank ", "NaN")
 
 
-def an_output_that_cannot_be_written(path):
-    fails(path, [(3, words(path / "gone", "team"))], MACHINE, "rank 0: ", path / "gone")
+def test_unwritable_output_is_reported(path):
+    check_failure(path, [(3, profile_words(path / "gone", "team"))], MACHINE, "rank 0: ", path / "gone")
 
 
-def other_data_on_one_rank(path):
+def test_different_data_or_options_of_a_rank_are_refused(path):
     other = path / "other.npy"
-    floats_replaced(DATA, other, -5, b"\0\0\0\0")
-    fails(path, [(2, words(path, "team")), (1, words(path, "team", data=other))], BAD_INPUT, "rank 2")
-    fails(path, [(1, words(path, "team")), (1, words(path, "team", "--limit", 100))], BAD_INPUT,
+    floats_replaced(PICTURES, other, -5, b"\0\0\0\0")
+    check_failure(path, [(2, profile_words(path, "team")), (1, profile_words(path, "team", data=other))], BAD_INPUT, "rank 2")
+    check_failure(path, [(1, profile_words(path, "team")), (1, profile_words(path, "team", "--limit", 100))], BAD_INPUT,
           "rank 1: has other data or options than rank 0")
 
 
-def nothing_to_run(path):
-    fails(path, [(3, words(path, "team", "--skip", 5000))], WRONG_CALL, "skipping 5000 leaves none")
+def test_empty_selection_is_refused(path):
+    check_failure(path, [(3, profile_words(path, "team", "--skip", 5000))], WRONG_CALL, "skipping 5000 leaves none")
 
 
-def a_stream_is_for_one_process(path):
-    with DATA.open("rb") as pipe:
-        done = mpirun([(2, words(path, "team", data="-"))], stdin=pipe)
-    said = lines_of(done, "tidemark")
-    assert done.returncode == WRONG_CALL and len(said) == 1 and "standard input can feed one process" in said[0], done
+def test_stream_is_refused(path):
+    with PICTURES.open("rb") as pipe:
+        done = mpirun([(2, profile_words(path, "team", data="-"))], stdin=pipe)
+    said = lines_of(done.expect(WRONG_CALL).err)
+    assert len(said) == 1 and "standard input can feed one process" in said[0], done
 
 
-def strata_are_for_one_process(path):
+def test_strata_are_refused(path):
     (path / "labels.csv").write_text("a\nb\n" * 1000)
-    fails(path, [(2, words(path, "team", "--strata", path / "labels.csv"))], WRONG_CALL, "strata are for one process")
+    check_failure(path, [(2, profile_words(path, "team", "--strata", path / "labels.csv"))], WRONG_CALL, "strata are for one process")
 
 
-def a_wrong_call_is_told_once(path):
-    done = mpirun([(3, words(path, "team", "--bogus"))])
-    assert done.returncode == WRONG_CALL and len(lines_of(done, "tidemark profile: ")) == 1, done
+def test_usage_error_is_printed_once(path):
+    done = mpirun([(3, profile_words(path, "team", "--bogus"))])
+    assert done.status == WRONG_CALL and len(lines_of(done.err, "tidemark profile: ")) == 1, done
 
 
-def shards_are_on_their_own(path):
-    groups = [(1, words(path, f"shard-{k}", "--shard", f"{k}/2")) for k in (1, 2)]
-    done = mpirun(groups)
-    assert done.returncode == DONE, done.stderr
-    alone(path)
-    done = without_mpi([PROGRAM, "merge", path / "shard-1.json", path / "shard-2.json", "-o", path / "merged.json"])
-    assert done.returncode == DONE, done.stderr
+def test_ranks_may_run_shards(path):
+    groups = [(1, profile_words(path, f"shard-{k}", "--shard", f"{k}/2")) for k in (1, 2)]
+    mpirun(groups).expect(DONE)
+    run_alone(path)
+    without_mpi([PROGRAM, "merge", path / "shard-1.json", path / "shard-2.json", "-o", path / "merged.json"]).expect(DONE)
     assert (path / "merged.json").read_bytes() == (path / "alone.json").read_bytes()
 
 
-def without_others_mpi_is_not_started(path):
-    alone(path)
-    done = without_mpi(words(path, "team"), env=dict(os.environ, OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="1"))
-    assert done.returncode == DONE and "on 1 threads" in done.stderr, done
+def test_single_rank_does_not_start_mpi(path):
+    run_alone(path)
+    done = without_mpi(profile_words(path, "team"), env=dict(os.environ, OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="1"))
+    assert done.status == DONE and "on 1 threads" in done.err, done
     assert (path / "team.json").read_bytes() == (path / "alone.json").read_bytes()
 
 
-def a_build_without_mpi_says_so(path):
+def test_build_without_mpi_reports_it(path):
+    if "mpi" in FEATURES:
+        skip("the build has mpi")
     for rank in range(2):
-        done = without_mpi(words(path, "team"), env=dict(os.environ, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="2"))
-        assert done.returncode == BAD_INPUT and not list(path.iterdir()), done
-        assert len(lines_of(done, "tidemark: ")) == (rank == 0) and (rank or "without MPI" in done.stderr), done
+        done = without_mpi(profile_words(path, "team"), env=dict(os.environ, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="2"))
+        assert done.status == BAD_INPUT and not list(path.iterdir()), done
+        assert len(lines_of(done.err, "tidemark: ")) == (rank == 0) and (rank or "without MPI" in done.err), done
 
 
-def run_all(*tests):
-    for test in tests:
-        with tempfile.TemporaryDirectory() as folder:
-            test(Path(folder))
-        print("ok", test.__name__.replace("_", " "), flush=True)
-
-
-run_all(without_others_mpi_is_not_started)
-if "mpi" not in FEATURES:
-    run_all(a_build_without_mpi_says_so)
-need_mpirun(FEATURES)
-run_all(the_bytes_do_not_depend_on_the_ranks, nor_do_they_with_options, speeds_may_differ, quiet_is_quiet,
-        a_missing_file_on_one_rank, a_nan_where_that_is_to_stop_the_run, an_output_that_cannot_be_written,
-        other_data_on_one_rank, nothing_to_run, a_stream_is_for_one_process, strata_are_for_one_process,
-        a_wrong_call_is_told_once, shards_are_on_their_own)
+main()

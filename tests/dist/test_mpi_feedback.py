@@ -1,42 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mpirun tidemark profile --feedback`: PROGRAM SOURCE_ROOT FEATURES. Whole sequences are handed out, so that ranks don't show."""
+"""`mpirun tidemark profile --feedback`: ranks get whole sequences, so that the profile does not depend on their number."""
 import os
 import signal
-import sys
-import tempfile
-import time
-from pathlib import Path
 
-from mpi import SECONDS, lines_of, mpirun, need_mpirun, ranks_of, start, without_mpi
-from test_feedback import LOOP, numbers, running_sum, save
+# First: it finds the modules of tests/cli.
+from mpi import SECONDS, lines_of, mpirun, ranks_of, start, wait_for, without_mpi
 
-PROGRAM, WRONG_CALL = sys.argv[1], 2
+from cli import DONE, PROGRAM, WRONG_CALL, main
+from running_sum import LOOP, numbers, running_sum, save
 
-need_mpirun(set(sys.argv[3].split(",")))
-with tempfile.TemporaryDirectory() as folder:
-    path = Path(folder)
-    words = [PROGRAM, "profile", running_sum(path), "--data", save(path / "x.npy", numbers(2000)), *LOOP]
+
+def check_equal(path):
+    assert (path / "team.json").read_bytes() == (path / "alone.json").read_bytes()
+
+
+def words(path, steps=2000):
+    return [PROGRAM, "profile", running_sum(path), "--data", save(path / "x.npy", numbers(steps)), *LOOP]
+
+
+def test_profiles_of_any_number_of_ranks_are_equal(path):
     for rule in ("every=7", "every=600"):
-        done = without_mpi([*words, "--reset", rule, "-o", path / "alone.json"])
-        assert done.returncode == 0, done
+        run = [*words(path), "--reset", rule]
+        without_mpi([*run, "-o", path / "alone.json"]).expect(DONE)
         for ranks in (2, 3):
-            done = mpirun([(ranks, [*words, "--reset", rule, "--threads", 1, "-o", path / "team.json"])])
-            assert done.returncode == 0, done
-            assert (path / "team.json").read_bytes() == (path / "alone.json").read_bytes(), (rule, ranks)
-    long = [*words[:3], "--data", save(path / "long.npy", numbers(40000)), *LOOP, "--reset", "every=50"]
-    done = without_mpi([*long, "-o", path / "alone.json"])
-    assert done.returncode == 0, done
-    keeping = [*long, "--threads", 1, "--checkpoint", path / "c", "--every", "0.02s", "-o", path / "team.json"]
-    job = start([(2, keeping)])
-    while not (path / "c").exists() and job.poll() is None:
-        time.sleep(0.002)
+            mpirun([(ranks, [*run, "--threads", 1, "-o", path / "team.json"])]).expect(DONE)
+            check_equal(path)
+
+
+def test_killed_job_can_be_resumed(path):
+    run = [*words(path, 40000), "--reset", "every=50"]
+    without_mpi([*run, "-o", path / "alone.json"]).expect(DONE)
+    run += ["--threads", 1, "--checkpoint", path / "c", "--every", "0.02s", "-o", path / "team.json"]
+    job = start([(2, run)])
+    wait_for(path / "c", job)
     for process in ranks_of(job).values():
         os.kill(process, signal.SIGKILL)
     job.communicate(timeout=SECONDS)
-    done = mpirun([(3, keeping)])
-    assert done.returncode == 0, done
-    assert (path / "team.json").read_bytes() == (path / "alone.json").read_bytes()
-    done = mpirun([(2, [*words, "-o", path / "no.json"])])
-    said = lines_of(done, "tidemark")
-    assert done.returncode == WRONG_CALL and len(said) == 1 and "runs in one process" in said[0], done
+    mpirun([(3, run)]).expect(DONE)
+    check_equal(path)
+
+
+def test_one_sequence_for_several_ranks_is_refused(path):
+    done = mpirun([(2, [*words(path), "-o", path / "no.json"])]).expect(WRONG_CALL)
+    said = lines_of(done.err)
+    assert len(said) == 1 and "runs in one process" in said[0], done
     assert not (path / "no.json").exists()
+
+
+main()

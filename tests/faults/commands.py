@@ -52,18 +52,21 @@ def commands():
         Command("run, .npy", ["run", "IN/m.onnx", "--data", "IN/x.npy", "--limit", LIMIT, "-o", "OUT/r.npy"], ["r.npy"]),
         Command("transform", ["transform", "IN/m.onnx", "--passes", "all", "-o", "OUT/t.onnx", "--lineage", "OUT/l.json"],
                 ["t.onnx", "l.json"], together=False),
-        Command("transform to Relay", ["transform", "IN/m.onnx", "--passes", "none", "-o", "OUT/t.relay", "--params-out", "OUT/t.params"],
-                ["t.relay", "t.params"]),
         Command("link", ["link", "IN/p.json", "IN/t.onnx", "-o", "OUT/k.json", "--report", "OUT/r.json", "--lineage-out", "OUT/l.json"],
                 ["k.json", "r.json", "l.json"], together=False),
         Command("calibrate", ["calibrate", "IN/p.json", "-o", "OUT/e.json"], ["e.json"]),
         Command("simulate --search", ["simulate", "IN/m.onnx", "IN/enc.json", "--data", "IN/x.npy", "--limit", 4, "--search", "--budget", 2,
                                       "--profile", "IN/p.json", "-o", "OUT/e.json"], ["e.json"]),
         Command("report", ["report", "IN/p.json", "--encodings", "IN/enc.json", "-o", "OUT/r.html"], ["r.html"]),
-        Command("export relay", ["export", "IN/enc.json", "--to", "relay", "--model", "IN/m.onnx", "-o", "OUT/out.relay"], RELAY_FILES),
-        Command("export relay, integer", ["export", "IN/enc.json", "--to", "relay", "--set", "form=integer", "--model", "IN/m.onnx", "-o",
-                                          "OUT/out.relay"], RELAY_FILES),
     ]
+    if "relay" in FEATURES:
+        all_of_them += [
+            Command("transform to Relay", ["transform", "IN/m.onnx", "--passes", "none", "-o", "OUT/t.relay", "--params-out", "OUT/t.params"],
+                    ["t.relay", "t.params"]),
+            Command("export relay", ["export", "IN/enc.json", "--to", "relay", "--model", "IN/m.onnx", "-o", "OUT/out.relay"], RELAY_FILES),
+            Command("export relay, integer", ["export", "IN/enc.json", "--to", "relay", "--set", "form=integer", "--model", "IN/m.onnx",
+                                              "-o", "OUT/out.relay"], RELAY_FILES),
+        ]
     if HAS_HDF5:
         all_of_them += [
             Command("profile to HDF5", profile("-o", "OUT/p.h5"), ["p.h5"]),

@@ -76,7 +76,8 @@ class Inputs:
             tidemark("profile", self.net, "--data", self.x, "--shard", shard, "--batch", 1, "-o", profile, *ONE_THREAD).expect(0)
         tidemark("calibrate", self.profiles[0], "-o", self.encodings).expect(0)
         tidemark("transform", self.net, "--passes", "all", "-o", self.small, "--lineage", self.lineage).expect(0)
-        tidemark("transform", self.net, "--passes", "none", "-o", self.relay).expect(0)
+        if "relay" in FEATURES:
+            tidemark("transform", self.net, "--passes", "none", "-o", self.relay).expect(0)
         tidemark("run", self.net, "--data", self.x, "--values", "x", "-o", self.npz).expect(0)
         if "hdf5" in FEATURES:
             self.hdf5 = path / "a.h5"
@@ -143,8 +144,9 @@ def jobs(have, out):
     yield makes("report", ["report", one], "r.html")
     yield makes("instrument", ["instrument", have.net], "i.onnx")
     yield makes("transform", ["transform", have.net, "--passes", "all", "--lineage", out / "l.json"], "t.onnx", also=[out / "l.json"])
-    yield makes("transform-relay", ["transform", have.net, "--passes", "none"], "t.relay")
-    yield makes("profile-relay", ["profile", have.relay, *run], "p.json")
+    if "relay" in FEATURES:
+        yield makes("transform-relay", ["transform", have.net, "--passes", "none"], "t.relay")
+        yield makes("profile-relay", ["profile", have.relay, *run], "p.json")
     yield makes("link", ["link", one, have.small], "k.json")
     yield makes("link-lineage", ["link", one, have.small, "--lineage", have.lineage], "k.json")
     yield makes("link-numbers", ["link", one, have.small, "--numbers", "--original", have.net, *run], "k.json")

@@ -226,14 +226,14 @@ def report(results):
     lines = []
     for table, title in (("write", "Calls that write"), ("read", "Calls that read")):
         lines += [f"### {title}", ""]
-        put_table(lines, "call and how it fails", rows(results, table, lambda fault: f"`{fault.call}` {fault.how}"), ("told", TOLD))
+        put_table(lines, "call and how it fails", rows(results, table, lambda fault: f"`{fault.call}` {fault.how}"), ("reported", TOLD))
     lines += ["### Signals", ""]
-    put_table(lines, "signal", rows(results, "signal", lambda fault: fault.how), ("died of it", DIED))
+    put_table(lines, "signal", rows(results, "signal", lambda fault: fault.how), ("ended by it", DIED))
     lines += ["### By command", ""]
     by = collections.defaultdict(collections.Counter)
     for fault, outcome, _ in results:
         by[f"`{fault.command.name}`"][TOLD if outcome == DIED else outcome] += 1
-    put_table(lines, "command", by, ("told, or died of a signal", TOLD))
+    put_table(lines, "command", by, ("reported, or ended by a signal", TOLD))
     return lines
 
 

@@ -22,7 +22,7 @@ def with_profile(how, check):
         check(lambda *words: tidemark(*words, seconds=20, env=environment), here)
 
 
-def test_what_stands_still_is_given_up():
+def test_stalled_hdf5_reader_is_stopped():
     def check(run, here):
         for words in (["show", here / "p.h5"], ["calibrate", here / "p.h5", "-o", here / "e.json"],
                       ["run", DIGITS, "--data", here / "p.h5", "-o", here / "y.npz"]):
@@ -31,11 +31,10 @@ def test_what_stands_still_is_given_up():
     with_profile("stop", check)
 
 
-def test_what_is_slow_is_waited_for():
+def test_slow_hdf5_reader_is_awaited():
     def check(run, here):
         assert run("show", here / "p.h5").expect(DONE).out == tidemark("show", here / "p.h5").out
     with_profile(str(2 * QUIET), check)
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -15,7 +15,7 @@ from cli import DONE, FEATURES, folder, tidemark
 from injected import OPTIONAL, Job, Sweep
 
 THREADS = ["--threads", 4, "--batch", 1, "--quiet"]
-WARNING = re.compile(r"([0-9]+ of [0-9]+) threads that ([a-z ]+) could not start \(Resource temporarily unavailable\); going on with ([0-9]+)\n")
+WARNING = re.compile(r"([0-9]+ of [0-9]+) threads that ([a-z ]+) could not start \(Resource temporarily unavailable\); continuing with ([0-9]+)\n")
 
 
 def jobs(have, out):

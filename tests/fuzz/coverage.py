@@ -38,16 +38,16 @@ ABOUT = {
              "lib/model/onnx_nodes.c", "lib/model/onnx_tensor.c", "lib/model/onnx_value.c", "lib/model/onnx_values.c",
              "lib/model/wire.c", "lib/model/finish.c"],
     "options": ["tools/options.c"],
-    "params": ["lib/model/relay_params.c"],
+    "params": ["lib/relay/params.c"],
     "passes": ["lib/pass/*.c", "lib/graph/rewrite.c", "lib/graph/verify.c"],
     "profile": ["lib/profile/artefact.c", "lib/profile/coverage.c", "lib/profile/fields.c", "lib/profile/file.c",
                 "lib/profile/flags.c", "lib/profile/json_read.c", "lib/profile/hdf5*.c", "lib/profile/profile.c"],
     "ranges": ["lib/export/ranges.c", "lib/export/read_*.c"],
-    "relay": ["lib/model/relay_*.c"],
+    "relay": ["lib/relay/*.c"],
     "stream": ["lib/data/source_stream.c"],
 }
 # Their own targets.
-APART = {"relay": ["lib/model/relay_params.c"], "ranges": ["lib/export/read_onert.c"]}
+APART = {"relay": ["lib/relay/params.c"], "ranges": ["lib/export/read_onert.c"]}
 
 
 def files_of(target):
@@ -56,7 +56,7 @@ def files_of(target):
     return sorted(named(ABOUT[target]) - named(APART.get(target, [])))
 
 
-def build(folder, targets):
+def build(folder):
     flags = "-fprofile-instr-generate -fcoverage-mapping"
     # What the build itself runs has nothing to tell.
     environment = os.environ | {"CC": os.environ.get("CC", "clang"), "LLVM_PROFILE_FILE": os.devnull}
@@ -64,8 +64,7 @@ def build(folder, targets):
         subprocess.run(["meson", "setup", folder, ROOT, "-Dbuildtype=debugoptimized", "-Dmpi=disabled", "-Donednn=disabled",
                         f"-Dc_args={flags}", f"-Dc_link_args={flags}"],
                        check=True, env=environment, stdout=subprocess.DEVNULL)
-    subprocess.run(["ninja", "-C", folder, *(f"tests/fuzz/replay_{t}" for t in targets)], check=True, env=environment,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "-C", folder, "tests/fuzz/replay"], check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
 def inputs_of(target, corpus):
@@ -77,11 +76,11 @@ def inputs_of(target, corpus):
 
 def measure(folder, target, corpus):
     """How many inputs there were, how it ended, llvm-cov's account of the files, and functions that nothing reached."""
-    program, folders = folder / f"tests/fuzz/replay_{target}", inputs_of(target, corpus)
+    program, folders = folder / "tests/fuzz/replay", inputs_of(target, corpus)
     with tempfile.TemporaryDirectory() as name:
         raw, merged = Path(name) / "raw", Path(name) / "merged"
         # A reader may have processes of its own: one file each.
-        done = subprocess.run([program, *folders], capture_output=True, timeout=SECONDS,
+        done = subprocess.run([program, target, *folders], capture_output=True, timeout=SECONDS,
                               env=os.environ | {"LLVM_PROFILE_FILE": f"{raw}-%p"})
         subprocess.run(["llvm-profdata", "merge", "-sparse", "-o", merged, *Path(name).glob("raw-*")], check=True)
         told = subprocess.run(["llvm-cov", "export", program, f"-instr-profile={merged}"],
@@ -104,7 +103,7 @@ def main():
     targets = asked.targets or sorted(ABOUT)
     unknown = sorted({path.stem.removeprefix("fuzz_") for path in HERE.glob("fuzz_*.c")} - ABOUT.keys())
     folder = asked.build.resolve()
-    build(folder, targets)
+    build(folder)
     print(f"{'target':<12}{'inputs':>8}{'lines':>8}{'reached':>9}{'functions':>11}{'reached':>9}{'branches':>10}{'reached':>9}")
     missed, bad = {}, False
     for target in targets:

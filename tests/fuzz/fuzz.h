@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fuzz targets share. A target is one file with LLVMFuzzerTestOneInput; libFuzzer's main
- * feeds it mutations, replay.c's the files that are checked in. One thread. */
+/* What the fuzz targets share. A target is one file, fuzz_NAME.c, with FUZZ_TARGET(NAME);
+ * libFuzzer's main feeds it mutations, replay.c's the files that are checked in. One thread. */
 #ifndef TMK_FUZZ_H
 #define TMK_FUZZ_H
 
@@ -11,7 +11,15 @@
 #include <tidemark/status.h>
 
 /* Gives 0. The bytes are the caller's. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+typedef int fuzz_target(const uint8_t *data, size_t size);
+#define FUZZ_TARGET(name)                                                                          \
+    fuzz_target fuzz_##name;                                                                       \
+    int fuzz_##name(const uint8_t *data, size_t size)
+
+/* The chosen target, at first the first one of the program. */
+fuzz_target LLVMFuzzerTestOneInput;
+/* False: the program has no target of that name. */
+bool fuzz_choose(const char *name);
 
 /* Writes the bytes as a file of that name, over the one from before, into a folder of the process's
  * own, which goes when it exits. Gives its path, good until the next call. */

@@ -16,7 +16,7 @@ static void put_number(uint8_t *at, uint64_t number) {
         at[i] = (uint8_t)(number >> 8 * i);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(checkpoint) {
     bool mend = fuzz_take(&data, &size) & 1;
     uint8_t *bytes = malloc(size + 1);
     if (!bytes)

@@ -4,7 +4,7 @@
 #include "calib/config.h"
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(config) {
     struct tmk_diag diag = {0};
     struct tmk_config config;
     (void)fuzz_ok(tmk_config_init(&config, fuzz_file("config.json", data, size), &diag), &diag);

@@ -5,7 +5,7 @@
 #include "base/diag.h"
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(encodings) {
     struct tmk_diag diag = {0};
     struct tmk_encodings *encodings = NULL;
     if (!fuzz_ok(tmk_encodings_read(fuzz_file("enc.json", data, size), &encodings, &diag), &diag))

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "graph_run.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(graphs) {
     struct made_graph made;
     struct graph_tally tally = {0};
     struct tmk_text why = {0};

@@ -128,7 +128,7 @@ static void open_sets(struct game *g) {
     read_set(g, &set);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(hdf5_answers) {
     int fd[2];
     struct tmk_diag diag = {0};
     struct game g = {.moods = fuzz_take(&data, &size), .data = data, .size = size};

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 #include "read_source.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(hdf5_data) {
     uint8_t step = fuzz_take(&data, &size);
     fuzz_read_source(fuzz_file("data.h5", data, size), NULL, step ? step : 1, NULL, 0);
     return 0;

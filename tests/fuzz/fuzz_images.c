@@ -9,7 +9,7 @@
 
 enum { MOST_SPEC = 200, MOST_SIDE = 512 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(images) {
     char text[MOST_SPEC + 1] = "";
     const uint8_t *end = size ? memchr(data, '\n', size < MOST_SPEC ? size : MOST_SPEC) : NULL;
     if (!end)

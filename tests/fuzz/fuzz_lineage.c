@@ -5,7 +5,7 @@
 #include "base/diag.h"
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(lineage) {
     struct tmk_diag diag = {0};
     struct tmk_lineage_record *record = NULL;
     if (!fuzz_ok(tmk_lineage_record_read(fuzz_file("lineage.json", data, size), &record, &diag),

@@ -4,7 +4,7 @@
 #include "export/names.h"
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(names) {
     struct tmk_left_float values[] = {
         {.id = 0, .name = "x", .reason = ""},
         {.id = 1, .name = "conv/out:0", .reason = ""},

@@ -5,7 +5,7 @@
 #include "base/diag.h"
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(onert) {
     struct tmk_diag diag = {0};
     struct tmk_ranges *ranges = NULL;
     const char *path = fuzz_file("ranges.h5", data, size);

@@ -5,9 +5,9 @@
 #include "fuzz.h"
 #include "graph/print.h"
 #include "model/onnx.h"
-#include "model/relay.h"
+#include "relay/relay.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(onnx) {
     uint8_t how = fuzz_take(&data, &size);
     struct tmk_onnx_options options = {.keep_unknown = how & 1};
     struct tmk_graph *graph = NULL;
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct tmk_relay_module *module = NULL;
         struct tmk_relay_params *params = NULL;
         diag = (struct tmk_diag){0};
-        (void)fuzz_ok(tmk_relay_raise(graph, NULL, &module, &params, &diag), &diag);
+        (void)fuzz_ok(tmk_relay_export(graph, NULL, &module, &params, &diag), &diag);
         tmk_relay_module_destroy(&module);
         tmk_relay_params_destroy(&params);
     }

@@ -9,7 +9,7 @@
 
 enum { MOST_WORDS = 64 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(options) {
     static const struct command command = {.name = "fuzz", .usage = "", .text = "", .example = ""};
     bool flag = false;
     const char *text = NULL;
@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     argv[argc] = NULL;
     optind = 0; /* getopt forgets the words before it */
     (void)getopt(1, argv, "");
-    bool goes_on = parse_options(&command, rows, argc, argv, &rest, &status);
-    fuzz_check(goes_on || status == EXIT_DONE || status == EXIT_WRONG_CALL ||
+    bool continues_sequence = parse_options(&command, rows, argc, argv, &rest, &status);
+    fuzz_check(continues_sequence || status == EXIT_DONE || status == EXIT_WRONG_CALL ||
                    (status == EXIT_MACHINE && fuzz_ran_out),
                NULL);
     free(texts.items);

@@ -4,9 +4,9 @@
 
 #include "base/diag.h"
 #include "fuzz.h"
-#include "model/relay.h"
+#include "relay/relay.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(params) {
     struct tmk_relay_params *params = NULL;
     struct tmk_diag diag = {0};
     if (!fuzz_ok(tmk_relay_params_parse(data, size, "fuzz.params", &params, &diag), &diag))

@@ -8,7 +8,7 @@
 #include "model/onnx.h"
 #include "pass/pass.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(passes) {
     uint8_t how = fuzz_take(&data, &size);
     struct tmk_graph *graph = NULL;
     struct tmk_lineage *lineage = NULL;

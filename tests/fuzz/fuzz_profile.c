@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "profile/checkpoint.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(profile) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
     if (!fuzz_ok(tmk_profile_read(fuzz_file("profile", data, size), &profile, &diag), &diag))

@@ -9,7 +9,7 @@
 #include "base/diag.h"
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(ranges) {
     uint8_t number = fuzz_take(&data, &size);
     static const uint8_t hdf5[] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
     const char *format = NULL, *help;

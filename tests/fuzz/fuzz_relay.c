@@ -3,9 +3,9 @@
 #include "base/diag.h"
 #include "fuzz.h"
 #include "graph/graph.h"
-#include "model/relay.h"
+#include "relay/relay.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(relay) {
     uint8_t how = fuzz_take(&data, &size);
     struct tmk_relay_module *module = NULL;
     struct tmk_graph *graph = NULL;

@@ -8,9 +8,9 @@
 #include "fuzz.h"
 #include "read_source.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ_TARGET(stream) {
     uint8_t how = fuzz_take(&data, &size);
-    struct tmk_source_want wants[2] = {
+    struct tmk_source_input wants[2] = {
         {"x", TMK_FLOAT32, how & 1, {.rank = 2, .dim = {-1, 3}}},
         {"y", TMK_INT64, how & 1, {.rank = 1, .dim = {-1}}},
     };

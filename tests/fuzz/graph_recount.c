@@ -290,7 +290,7 @@ static bool floats_agree(struct check *c, uint32_t slot, const struct tmk_accoun
 
 /* What each sample of the run holds of a value. Constants belong to no sample. */
 struct each {
-    struct tmk_extent *extent;
+    struct tmk_minmax *range;
     bool *there;
     uint64_t n;
 };
@@ -298,10 +298,10 @@ struct each {
 static struct each each_of(const struct recount *r, const struct slot_log *log) {
     const struct seen *last = &log->items[log->n - 1];
     struct each each = {.n = last->sample + last->samples};
-    each.extent = calloc((size_t)each.n + 1, sizeof *each.extent);
+    each.range = calloc((size_t)each.n + 1, sizeof *each.range);
     each.there = calloc((size_t)each.n + 1, sizeof *each.there);
     for (uint64_t i = 0; i < each.n; i++)
-        each.extent[i] = tmk_extent_empty();
+        each.range[i] = tmk_minmax_empty();
     for (uint32_t k = 0; k < log->n; k++) {
         const struct seen *s = &log->items[k];
         const size_t n = tmk_tensor_count(&s->tensor);
@@ -313,7 +313,7 @@ static struct each each_of(const struct recount *r, const struct slot_log *log) 
             const float x = ((const float *)s->tensor.data)[i];
             const uint64_t own = place(s, n, i).sample;
             const bool cut = n && place(s, n, n - 1).sample != s->sample;
-            struct tmk_extent one = tmk_extent_empty();
+            struct tmk_minmax one = tmk_minmax_empty();
             if (isfinite(x))
                 one.min = one.max = x;
             one.neginf = isinf(x) && x < 0;
@@ -322,7 +322,7 @@ static struct each each_of(const struct recount *r, const struct slot_log *log) 
                 continue;
             for (uint64_t t = 0; t < s->samples; t++)
                 if (!cut || s->sample + t == own)
-                    tmk_extent_widen(&each.extent[s->sample + t], &one);
+                    tmk_minmax_merge(&each.range[s->sample + t], &one);
         }
     }
     return each;
@@ -333,17 +333,17 @@ static bool samples_agree(struct check *c, uint32_t slot, const struct tmk_accou
     const struct tmk_samples *s = &account->samples;
     size_t at = 0;
     for (uint64_t i = 0; i < each->n; i++) {
-        const struct tmk_extent *want = &each->extent[i];
+        const struct tmk_minmax *want = &each->range[i];
         if (!each->there[i])
             continue;
         HOLDS("samples with extremes", at < s->n, true);
         HOLDS("a sample", s->sample[at], i);
-        HOLDS("a sample's min", s->extent[at].min, want->min);
-        HOLDS("a sample's max", s->extent[at].max, want->max);
-        HOLDS("a sample's sign of min", signbit(s->extent[at].min) != 0, signbit(want->min) != 0);
-        HOLDS("a sample's sign of max", signbit(s->extent[at].max) != 0, signbit(want->max) != 0);
-        HOLDS("a sample's -infinity", s->extent[at].neginf, want->neginf);
-        HOLDS("a sample's infinity", s->extent[at].posinf, want->posinf);
+        HOLDS("a sample's min", s->range[at].min, want->min);
+        HOLDS("a sample's max", s->range[at].max, want->max);
+        HOLDS("a sample's sign of min", signbit(s->range[at].min) != 0, signbit(want->min) != 0);
+        HOLDS("a sample's sign of max", signbit(s->range[at].max) != 0, signbit(want->max) != 0);
+        HOLDS("a sample's -infinity", s->range[at].neginf, want->neginf);
+        HOLDS("a sample's infinity", s->range[at].posinf, want->posinf);
         at++;
     }
     HOLDS("number of samples with extremes", s->n, at);
@@ -379,7 +379,7 @@ bool recount_agrees(struct check *c, uint32_t slot, const struct slot_log *log,
     if (good && r.config->per_sample) {
         const struct each each = each_of(&r, log);
         good = samples_agree(c, slot, account, &each);
-        free(each.extent);
+        free(each.range);
         free(each.there);
     }
     free(r.bits);

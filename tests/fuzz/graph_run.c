@@ -65,7 +65,7 @@ static bool open_scene(struct check *c) {
         s->configs[i] = (struct tmk_slot_config){
             .level = levels[(s->made->how + (mixed ? i / 3 : 0)) % 4],
             .per_sample = s->made->how >> 5 & 1,
-            .tops = s->made->how >> 6 & 1,
+            .topk = s->made->how >> 6 & 1,
             .exclude = excluded,
             .n_exclude = excludes && value->kind != TMK_VALUE_INITIALIZER ? TMK_COUNT(excluded) : 0,
             .label = "a value"};
@@ -437,8 +437,8 @@ static enum tmk_status feed(void *context, struct tmk_batch *out, bool *more,
 }
 
 static struct tmk_exec_options options_of(const struct scene *s, uint32_t threads) {
-    return (struct tmk_exec_options){
-        .threads = threads, .observe = true, .slots = s->configs, .n_slots = s->n_slots};
+    return (struct tmk_exec_options){.threads = threads,
+                                     .observe = {.slots = s->configs, .n_slots = s->n_slots}};
 }
 
 static struct tmk_text state_of(const struct tmk_account *accounts, uint32_t n) {
@@ -452,10 +452,10 @@ static struct tmk_text state_of(const struct tmk_account *accounts, uint32_t n) 
         tmk_text_printf(&text, "|%d %llu %llu %u %d:", (int)a->dtype,
                         (unsigned long long)a->elements, (unsigned long long)a->runs, a->n_shapes,
                         a->more_shapes);
-        tmk_text_append(&text, (const char *)&a->tops, sizeof a->tops);
+        tmk_text_append(&text, (const char *)&a->topk, sizeof a->topk);
         for (size_t k = 0; k < a->samples.n; k++) {
             tmk_text_append(&text, (const char *)&a->samples.sample[k], sizeof(uint64_t));
-            tmk_text_append(&text, (const char *)&a->samples.extent[k].min, 2 * sizeof(float));
+            tmk_text_append(&text, (const char *)&a->samples.range[k].min, 2 * sizeof(float));
         }
     }
     return text;
@@ -478,13 +478,14 @@ static bool same_states(struct check *c, const struct tmk_account *a, const stru
 static bool check_threads(struct check *c, const struct tmk_exec_result *one) {
     const struct scene *s = &c->scene;
     struct feeding from = {s, 0, s->made->n_batches};
-    const struct tmk_feed source = {feed, &from};
+    const struct tmk_batch_source source = {feed, &from};
     const struct tmk_exec_options options = options_of(s, 2 + (s->made->how >> 8) % 2);
     struct tmk_exec_result many;
     struct tmk_diag diag = {0};
-    if (!GOES(tmk_exec_run(s->graph, &source, &options, &many, &diag)))
+    if (!GOES(tmk_exec_run(&s->graph, 1, &source, &options, &many, &diag)))
         return false;
-    const bool good = same_states(c, one->accounts, many.accounts, "with more threads");
+    const bool good =
+        same_states(c, one->counted.accounts, many.counted.accounts, "with more threads");
     tmk_exec_result_finish(&many);
     return good;
 }
@@ -511,14 +512,15 @@ static bool check_legs(struct check *c, const struct tmk_exec_result *whole) {
     struct tmk_exec_result a = {0}, b = {0};
     struct tmk_diag diag = {0};
     struct feeding first = {s, 0, cut}, second = {s, cut, s->made->n_batches};
-    bool good = GOES(tmk_exec_open(s->graph, &options, &exec, &diag)) &&
-                GOES(tmk_exec_leg(exec, &(struct tmk_feed){feed, &first}, &a, &diag)) &&
-                GOES(tmk_exec_leg(exec, &(struct tmk_feed){feed, &second}, &b, &diag));
+    bool good = GOES(tmk_exec_open(&s->graph, 1, &options, &exec, &diag)) &&
+                GOES(tmk_exec_segment(exec, &(struct tmk_batch_source){feed, &first}, &a, &diag)) &&
+                GOES(tmk_exec_segment(exec, &(struct tmk_batch_source){feed, &second}, &b, &diag));
     for (uint32_t i = 0; good && i < s->n_slots; i++)
-        good = GOES(tmk_account_merge(&a.accounts[i], &b.accounts[i], 1, &s->configs[i], &diag));
+        good = GOES(tmk_account_merge(&a.counted.accounts[i], &b.counted.accounts[i], 1,
+                                      &s->configs[i], &diag));
     if (good)
-        coarsen_derived(s, a.accounts);
-    good = good && same_states(c, whole->accounts, a.accounts, "in two legs");
+        coarsen_derived(s, a.counted.accounts);
+    good = good && same_states(c, whole->counted.accounts, a.counted.accounts, "in two legs");
     tmk_exec_result_finish(&a);
     tmk_exec_result_finish(&b);
     tmk_exec_close(&exec);
@@ -528,18 +530,18 @@ static bool check_legs(struct check *c, const struct tmk_exec_result *whole) {
 static bool check_executor(struct check *c, const struct capture *seen, bool runs) {
     const struct scene *s = &c->scene;
     struct feeding from = {s, 0, s->made->n_batches};
-    const struct tmk_feed source = {feed, &from};
+    const struct tmk_batch_source source = {feed, &from};
     const struct tmk_exec_options options = options_of(s, 1);
     struct tmk_exec_result one;
     struct tmk_diag diag = {0};
-    const enum tmk_status status = tmk_exec_run(s->graph, &source, &options, &one, &diag);
+    const enum tmk_status status = tmk_exec_run(&s->graph, 1, &source, &options, &one, &diag);
     if ((status == TMK_OK) != runs)
         return says(c, "the executor says %d, %s", (int)status, diag.text);
     if (!runs)
         return true;
     bool good = true;
     for (uint32_t i = 0; good && i < s->n_slots; i++)
-        good = recount_agrees(c, i, &seen->logs[i], &one.accounts[i]);
+        good = recount_agrees(c, i, &seen->logs[i], &one.counted.accounts[i]);
     good = good && check_threads(c, &one) && check_legs(c, &one);
     tmk_exec_result_finish(&one);
     return good;

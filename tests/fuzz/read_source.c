@@ -33,13 +33,13 @@ static void read_array(struct tmk_source *source, uint32_t a, uint64_t step) {
 }
 
 void fuzz_read_source(const char *path, const struct tmk_source_options *options, uint64_t step,
-                      const struct tmk_source_want *wants, uint32_t n_wants) {
+                      const struct tmk_source_input *wants, uint32_t n_wants) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     if (!fuzz_ok(tmk_source_open(path, options, &source, &diag), &diag))
         return;
-    if (!tmk_source_info(source)->settles ||
-        fuzz_ok(tmk_source_settle(source, wants, n_wants, &diag), &diag)) {
+    if (!tmk_source_info(source)->binds ||
+        fuzz_ok(tmk_source_bind(source, wants, n_wants, &diag), &diag)) {
         for (uint32_t a = 0; a < tmk_source_info(source)->n_arrays; a++)
             read_array(source, a, step);
         char hex[65];

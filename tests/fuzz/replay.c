@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A target without a fuzzer: every file of the given folders goes through it once.
  *
- *     replay_TARGET FOLDER...      one that is not there has no files
+ *     replay TARGET FOLDER...      one that is not there has no files
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -37,8 +37,12 @@ static bool replay(const char *folder, const char *name) {
 int main(int argc, char **argv) {
     int replayed = 0;
     bool good = true;
+    if (argc < 2 || !fuzz_choose(argv[1])) {
+        fprintf(stderr, "usage: %s TARGET FOLDER...\n", argv[0]);
+        return 2;
+    }
     (void)LLVMFuzzerTestOneInput((const uint8_t *)"", 0);
-    for (int i = 1; i < argc; i++) {
+    for (int i = 2; i < argc; i++) {
         struct dirent **entries = NULL;
         int n = scandir(argv[i], &entries, is_file, by_name);
         for (int j = 0; j < n; j++) {

@@ -40,16 +40,6 @@ ELSEWHERE = {
 }
 
 
-def left_float(model, excluded):
-    """As ONNX Runtime has it: operators that give their input on stay float behind one that does."""
-    names = set(excluded)
-    makers = {out: node.name for node in model.graph.node for out in node.output}
-    for node in model.graph.node:
-        if node.op_type in PASSING and node.input and makers.get(node.input[0]) in names:
-            names.add(node.name)
-    return sorted(names)
-
-
 def reshaped_constants(model):
     """Constants behind Reshape and the like, which ONNX Runtime takes for activations."""
     stored = {tensor.name for tensor in model.graph.initializer}
@@ -81,7 +71,7 @@ def settings_of(ort, model):
         "per_channel": ({"per_channel": True}, [*minmax, "--dtype", "int8"], config()),
         "reduce_range": ({"reduce_range": True}, None, None),
         "op_types": ({"op_types_to_quantize": wanted}, int8, left("op", others)),
-        "nodes_to_exclude": ({"nodes_to_exclude": three}, int8, left("node", left_float(model, three))),
+        "nodes_to_exclude": ({"nodes_to_exclude": three}, int8, left("node", three)),
         "QOperator": ({"quant_format": ort.QuantFormat.QOperator}, None, None),
     }
 
@@ -204,8 +194,9 @@ class Network:
             path.write_text(json.dumps(known))
         return known[key]
 
-    def moved(self, path, optimised, tries=7):
-        """Decibels, ascending, of a quantized model whose scales differ in their last bits: what rounding alone can do."""
+    def moved(self, path, score, tries=7):
+        """Decibels, ascending, of a quantized model whose scales differ in their last bits: what rounding alone can do.
+        `score` is given the path of each."""
         import numpy as np
         import onnx
         rng, found = np.random.default_rng(1), []
@@ -217,15 +208,15 @@ class Network:
                     moved = (scale * (1 + rng.uniform(-ULPS, ULPS, scale.shape) * 2.0 ** -23)).astype(scale.dtype)
                     tensor.CopyFrom(onnx.numpy_helper.from_array(moved, tensor.name))
             onnx.save(model, self.scratch / "moved.onnx")
-            found.append(decibels(self.wanted, run(self.scratch / "moved.onnx", self.check, optimised)))
+            found.append(score(self.scratch / "moved.onnx"))
         return sorted(found)
 
-    def spread(self, consumer, setting, optimised):
+    def spread(self, file, setting, score):
         """(the least of ONNX Runtime's own, the median of ours), with scales moved."""
         theirs = self.scratch / "theirs.onnx"
         self.ort.quantize_static(self.source(setting), theirs, Reader(self.calibrate), **self.settings[setting][0])
-        ours = self.moved(self.scratch / ("ours.onnx" if consumer == "quantize_static" else "qdq.onnx"), optimised)
-        return self.moved(theirs, optimised)[0], ours[len(ours) // 2]
+        ours = self.moved(self.scratch / file, score)
+        return self.moved(theirs, score)[0], ours[len(ours) // 2]
 
     def drop_in(self, setting):
         import tidemark.ort
@@ -311,14 +302,21 @@ class Network:
         for setting, consumer in list(self.cells())[skip:]:
             row = {"network": self.name, "setting": setting}
             if consumer in ELSEWHERE:
+                kind, _ = ELSEWHERE[consumer]
                 theirs, ours = self.elsewhere(consumer, setting)
-                yield {**row, "consumer": f"{ELSEWHERE[consumer][0]} in {consumer}", "theirs": theirs, "ours": ours}
+                row |= {"consumer": f"{kind} in {consumer}", "theirs": theirs, "ours": ours, "moved": None}
+                if kind == "qdq" and verdict(row) == "BELOW":
+                    row["moved"] = self.spread("ours-qdq.onnx", setting,
+                                               lambda path: self.run_elsewhere(consumer, {"model": str(path)}))
+                yield row
             else:
                 theirs, ours = self.theirs(setting), (self.drop_in if consumer == "quantize_static" else self.qdq)(setting)
                 for load in ours:
                     row |= {"consumer": f"{consumer}, {load}", "theirs": theirs[load], "ours": ours[load], "moved": None}
                     if verdict(row) == "BELOW":
-                        row["moved"] = self.spread(consumer, setting, load == "optimised")
+                        file = "ours.onnx" if consumer == "quantize_static" else "qdq.onnx"
+                        row["moved"] = self.spread(file, setting, lambda path, optimised=load == "optimised":
+                                                   decibels(self.wanted, run(path, self.check, optimised)))
                     yield dict(row)
             yield None
 

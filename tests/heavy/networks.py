@@ -5,6 +5,7 @@ Nothing is fetched: architectures are made from configurations, small ones, with
 """
 import argparse
 import contextlib
+import inspect
 import io
 import os
 import sys
@@ -362,7 +363,8 @@ def export(maker, dynamo):
         words |= dict(opset_version=17, dynamic_axes=axes, do_constant_folding=True)
     elif axes:
         shapes = [{axis: torch.export.Dim.DYNAMIC for axis in axes.get(key, {})} for key in names]
-        at = 3 if example else None  # the cache is forward's last parameter
+        kinds = [value.kind for value in inspect.signature(model.forward).parameters.values()]
+        at = kinds.index(inspect.Parameter.VAR_POSITIONAL) if inspect.Parameter.VAR_POSITIONAL in kinds else None
         words["dynamic_shapes"] = tuple(shapes) if at is None else (*shapes[:at], tuple(shapes[at:]))
     with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")

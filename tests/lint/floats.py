@@ -3,7 +3,7 @@
 
 Looked for where flags are given (meson files, scripts) and where C source can give them (pragmas, attributes).
 The root's meson.build must ask for c_std=c17 and -ffp-contract=off; another -ffp-contract may stand only on a line
-that names the room kernel.
+that names the module kernel.
 """
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lints themselves: each accepts a good sample of a house and rejects a bad one.
+"""The lints themselves: each accepts a good sample of a project and rejects a bad one.
 
     selftest.py [C COMPILER...]
 """
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import floats
 import headers
+import layers
 import pages
-import rooms
 import tidy
 import tree
 
@@ -20,7 +20,7 @@ COMPILER = sys.argv[1:]
 SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 GOOD = {
     "meson.build": "project('x', default_options: ['c_std=c17'])\nadd('-ffp-contract=off')\n",
-    "lib/meson.build": """rooms = [
+    "lib/meson.build": """modules = [
   ['base', [], files('base/a.c'), [x]], # a comment with 'base/ghost.c' and [
   ['hdf5', ['base'], files('hdf5/serve.c'), []],
   ['tensor', ['base'], files('tensor/t.c'), []],
@@ -52,7 +52,7 @@ more = files('stats/optional.c')
 
 
 class Sample(unittest.TestCase):
-    def house(self, files=None):
+    def project(self, files=None):
         """A folder with the good sample, some of its files replaced; None leaves one out."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -68,89 +68,89 @@ class Sample(unittest.TestCase):
 
     def rejects(self, check, name, text, wanted):
         """One file changed makes exactly the one complaint that is wanted."""
-        problems = check(self.house(files={name: text}))
+        problems = check(self.project(files={name: text}))
         self.assertEqual(1, len(problems), problems)
         self.assertIn(wanted, problems[0])
 
 
 class EveryLint(Sample):
     def test_good_sample_passes(self):
-        for check in (rooms.check, floats.check, tidy.check, pages.check):
-            self.assertEqual([], check(self.house()))
+        for check in (layers.check, floats.check, tidy.check, pages.check):
+            self.assertEqual([], check(self.project()))
 
     def test_problem_makes_the_exit_status_one(self):
         here = Path(__file__).parent
-        for root, status in ((self.house(), 0),
-                             (self.house(files={"lib/base/a.c": '#include "graph/g.h"\n'}), 1)):
-            done = subprocess.run([sys.executable, here / "rooms.py", root], capture_output=True, check=False)
+        for root, status in ((self.project(), 0),
+                             (self.project(files={"lib/base/a.c": '#include "graph/g.h"\n'}), 1)):
+            done = subprocess.run([sys.executable, here / "layers.py", root], capture_output=True, check=False)
             self.assertEqual(status, done.returncode)
 
     def test_built_and_fetched_files_are_passed_over(self):
         bad = "#pragma STDC FP_CONTRACT ON\n"
-        root = self.house(files={"build/x.c": bad, ".venv-check/x.c": bad, "out/meson-private/y": "",
+        root = self.project(files={"build/x.c": bad, ".venv-check/x.c": bad, "out/meson-private/y": "",
                                  "out/x.c": bad, "subprojects/cJSON-1/x.c": bad, "lib/x.c": None})
         self.assertEqual([], floats.check(root))
         self.assertIn(root / "tools/check", tree.files(root))
 
 
-class Rooms(Sample):
-    def test_include_of_a_room_not_used(self):
-        self.rejects(rooms.check, "lib/stats/s.c", '#include "graph/g.h"\n', "stats may not use graph")
+class Layers(Sample):
+    def test_include_of_a_module_not_used(self):
+        self.rejects(layers.check, "lib/stats/s.c", '#include "graph/g.h"\n', "stats may not use graph")
 
     def test_include_upwards(self):
-        self.rejects(rooms.check, "lib/base/a.h", '#include "tensor/t.h"\n', "base may not use tensor")
+        self.rejects(layers.check, "lib/base/a.h", '#include "tensor/t.h"\n', "base may not use tensor")
 
-    def test_public_header_of_a_room_not_used(self):
-        self.rejects(rooms.check, "lib/stats/s.c", "#include <tidemark/graph.h>\n", "stats may not use graph")
+    def test_public_header_of_a_module_not_used(self):
+        self.rejects(layers.check, "lib/stats/s.c", "#include <tidemark/graph.h>\n", "stats may not use graph")
 
-    def test_include_without_a_room(self):
-        self.rejects(rooms.check, "lib/base/a.c", '#include "a.h"\n', "does not name a room")
+    def test_include_without_a_module(self):
+        self.rejects(layers.check, "lib/base/a.c", '#include "a.h"\n', "does not name a module")
 
     def test_own_header_in_angle_brackets(self):
-        self.rejects(rooms.check, "lib/stats/s.c", "#include <base/a.h>\n", "is included as")
+        self.rejects(layers.check, "lib/stats/s.c", "#include <base/a.h>\n", "is included as")
 
     def test_accelerator_outside_kernel(self):
-        self.rejects(rooms.check, "lib/graph/g.c", "#include <oneapi/dnnl/dnnl.h>\n", "only lib/kernel")
+        self.rejects(layers.check, "lib/graph/g.c", "#include <oneapi/dnnl/dnnl.h>\n", "only lib/kernel")
 
     def test_generated_header_outside_model(self):
-        self.rejects(rooms.check, "lib/graph/g.c", '#include "onnx.pb-c.h"\n', "only lib/model")
+        self.rejects(layers.check, "lib/graph/g.c", '#include "onnx.pb-c.h"\n', "only lib/model")
 
-    def test_hdf5_is_read_by_its_room_only(self):
+    def test_hdf5_is_read_by_its_module_only(self):
         for call in ("H5Fopen", "H5Fis_hdf5", "H5Fis_accessible", "H5Dopen2", "H5Gopen1", "H5Oopen", "H5Oopen_by_idx", "H5Aopen", "H5Topen2",
                      "H5Dread", "H5Dread_chunk", "H5Aread", "H5Literate", "H5Lvisit2", "H5LTread_dataset"):
             for name in ("lib/stats/s.c", "tools/main.c"):
-                self.rejects(rooms.check, name, f"long f(void) {{\n  return {call} (file);\n}}\n", f":3: {call}: only lib/hdf5 reads")
+                self.rejects(layers.check, name, f"long f(void) {{\n  return {call} (file);\n}}\n", f":3: {call}: only lib/hdf5 reads")
 
     def test_source_not_listed(self):
-        self.rejects(rooms.check, "lib/graph/forgotten.c", "", "is not listed")
+        self.rejects(layers.check, "lib/graph/forgotten.c", "", "is not listed")
 
     def test_source_named_only_in_a_comment(self):
-        self.rejects(rooms.check, "lib/base/ghost.c", "", "is not listed")
+        self.rejects(layers.check, "lib/base/ghost.c", "", "is not listed")
 
-    def test_file_in_no_room(self):
-        self.rejects(rooms.check, "lib/attic/x.h", "", "is in no room")
+    def test_file_in_no_module(self):
+        self.rejects(layers.check, "lib/attic/x.h", "", "is in no module")
 
-    def test_source_in_another_rooms_row(self):
+    def test_source_in_another_modules_row(self):
         table = GOOD["lib/meson.build"].replace("'tensor/t.c'", "'tensor/t.c', 'graph/g.c'")
-        problems = rooms.check(self.house(files={"lib/meson.build": table}))
+        problems = layers.check(self.project(files={"lib/meson.build": table}))
         self.assertEqual(2, len(problems), problems)
-        self.assertIn("graph/g.c is not in the room tensor", problems[0])
+        self.assertIn("graph/g.c is not in the module tensor", problems[0])
         self.assertIn("graph/g.c is listed twice", problems[1])
 
-    def test_row_that_uses_a_room_below_it_in_the_table(self):
+    def test_row_that_uses_a_module_below_it_in_the_table(self):
         table = GOOD["lib/meson.build"].replace("['tensor', ['base']", "['tensor', ['graph']")
-        self.rejects(rooms.check, "lib/meson.build", table, "tensor uses graph, which is not above it")
+        self.rejects(layers.check, "lib/meson.build", table, "tensor uses graph, which is not above it")
 
     def test_row_that_cannot_be_read(self):
         table = GOOD["lib/meson.build"].replace("['kernel', ['graph'],", "['kernel', graph,")
-        self.assertIn("a row reads", "".join(rooms.check(self.house(files={"lib/meson.build": table}))))
+        self.assertIn("a row reads", "".join(layers.check(self.project(files={"lib/meson.build": table}))))
 
     def test_no_table(self):
-        self.assertIn("no table", rooms.check(self.house(files={"lib/meson.build": ""}))[0])
+        self.assertIn("no table", layers.check(self.project(files={"lib/meson.build": ""}))[0])
 
-    def test_tools_include_of_a_room(self):
+    def test_tools_include_of_a_module(self):
         for include in ('"base/a.h"', "<base/a.h>", "<oneapi/dnnl/dnnl.h>", "<dnnl.h>", '"missing.h"'):
-            self.rejects(rooms.check, "tools/main.c", f"#include {include}\n", "tools/ may not include")
+            self.rejects(layers.check, "tools/main.c", f"#include {include}\n", "tools/ may not include")
 
 
 class Floats(Sample):
@@ -169,10 +169,10 @@ class Floats(Sample):
     def test_contraction(self):
         self.rejects(floats.check, "tools/meson.build", "a = '-ffp-contract=fast'\n", "-ffp-contract=")
         allowed = {"tools/meson.build": "kernel_args = '-ffp-contract=fast'\n"}
-        self.assertEqual([], floats.check(self.house(files=allowed)))
+        self.assertEqual([], floats.check(self.project(files=allowed)))
 
     def test_flag_in_a_meson_comment_is_no_flag(self):
-        root = self.house(files={"tools/meson.build": "# never -ffast-math\n"})
+        root = self.project(files={"tools/meson.build": "# never -ffast-math\n"})
         self.assertEqual([], floats.check(root))
 
     def test_missing_default(self):
@@ -184,7 +184,7 @@ class Tidy(Sample):
     def test_long_file(self):
         line = "int x;\n"
         self.rejects(tidy.check, "lib/base/a.c", line * tidy.MOST_LINES, "more than 800 lines")
-        root = self.house(files={"lib/base/a.c": line * (tidy.MOST_LINES - 1)})
+        root = self.project(files={"lib/base/a.c": line * (tidy.MOST_LINES - 1)})
         self.assertEqual([], tidy.check(root))
 
     def test_path_of_one_machine(self):
@@ -213,7 +213,7 @@ class Pages(Sample):
 @unittest.skipUnless(COMPILER, "no compiler was given")
 class Headers(Sample):
     def check(self, header, meson=GOOD["include/tidemark/meson.build"]):
-        root = self.house(files={"include/tidemark/status.h": header, "include/tidemark/meson.build": meson})
+        root = self.project(files={"include/tidemark/status.h": header, "include/tidemark/meson.build": meson})
         return headers.check(root, "c", COMPILER)
 
     def test_good_header(self):
@@ -233,7 +233,7 @@ class Headers(Sample):
 
     def test_no_compiler_is_a_skip(self):
         script = Path(__file__).parent / "headers.py"
-        done = subprocess.run([sys.executable, script, self.house(), "c++"], capture_output=True, check=False)
+        done = subprocess.run([sys.executable, script, self.project(), "c++"], capture_output=True, check=False)
         self.assertEqual(77, done.returncode)
 
 

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making models, converting them with tests/tools/roundtrip, and running what comes out.
-
-Exit status 77 when the Python packages are missing.
-"""
+"""Making models, converting them with tests/tools/roundtrip, and running what comes out."""
 import atexit
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+from harness import main, skip  # noqa: E402, F401 - tests import them from here
 
 try:
     import numpy as np
@@ -19,13 +17,11 @@ try:
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+    skip(missing)
 
 ROUNDTRIP, SOURCE = sys.argv[1], Path(sys.argv[2])
 MODELS = Path(os.environ.get("TIDEMARK_SHARED") or SOURCE.parent / "shared") / "models"
 if not MODELS.is_dir():
-    sys.path.insert(0, str(SOURCE / "tests/tools"))
     import small_models
     MODELS = Path(tempfile.mkdtemp(prefix="tidemark-models-"))
     atexit.register(shutil.rmtree, MODELS, True)
@@ -121,20 +117,3 @@ def same_results(model, feeds, exact=True, check=True):
 
 
 X = np.linspace(-2, 3, 6, dtype=np.float32).reshape(2, 3)
-
-
-def run_all(tests):
-    """Every function of the dictionary whose name begins with test_; the exit status."""
-    failed = 0
-    for name, test in list(tests.items()):
-        if not name.startswith("test_"):
-            continue
-        start = time.monotonic()
-        try:
-            test()
-            print(f"ok {name} {time.monotonic() - start:.1f} s")
-        except Exception:
-            failed += 1
-            print(f"FAILED {name}")
-            traceback.print_exc(file=sys.stdout)
-    return 1 if failed else 0

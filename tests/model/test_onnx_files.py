@@ -8,10 +8,9 @@ source; without it the small networks of tests/tools/small_models.py are taken.
 """
 import shutil
 import subprocess
-import sys
 
 from onnx_tools import (FLOAT, MODELS, ROUNDTRIP, Folder, TensorProto, X, converted, helper,
-                        make_model, np, numpy_helper, onnx, refused, roundtrip, run, run_all,
+                        main, make_model, np, numpy_helper, onnx, refused, roundtrip, run,
                         same_results, session, value)
 
 
@@ -89,7 +88,7 @@ def test_every_encoding_of_every_type_is_read():
                    numpy_helper.from_array(np.float32(7), "raw_scalar")])
 
 
-def test_sizes_that_do_not_fit_are_refused():
+def test_mismatched_sizes_are_refused():
     def model(**fields):
         tensor = TensorProto(name="w", data_type=fields.pop("data_type", FLOAT), **fields)
         return make_model([helper.make_node("Identity", ["w"], ["y"])], [], [value("y")],
@@ -262,7 +261,7 @@ def test_sequences_and_optionals_pass():
         assert not got[1] and len(got[2]) == 2
 
 
-def test_what_is_no_tensor_is_refused_by_name():
+def test_non_tensor_types_are_refused_by_name():
     def with_type(**fields):
         model = make_model([helper.make_node("Foo", ["x"], ["y"], domain="d")], [value("x")], [])
         model.graph.input[0].type.Clear()
@@ -350,7 +349,7 @@ def test_functions_may_hold_graphs():
         same_results(model, {"c": np.array(condition), "x": X}, check=False)
 
 
-def test_functions_that_never_end_are_refused():
+def test_recursive_functions_are_refused():
     loop = function("F", ["x"], ["y"], [helper.make_node("G", ["x"], ["y"], domain="local")])
     back = function("G", ["x"], ["y"], [helper.make_node("F", ["x"], ["y"], domain="local")])
     call = helper.make_node("F", ["x"], ["y"], domain="local")
@@ -373,7 +372,7 @@ def test_functions_that_never_end_are_refused():
             "'z' is never made")
 
 
-def test_observers_stay_and_run_anywhere():
+def test_observers_are_kept_and_run_in_onnx_runtime():
     def observer(x, y, number):
         return helper.make_node("EdgeObserver", [x], [y], domain="ai.tidemark", profile_id=number,
                                 kind="histogram", tensor_name=x)
@@ -477,7 +476,7 @@ def test_every_operator_set_is_taken():
     refused(model, "imports no version")
 
 
-def test_faults_name_the_node_and_the_value():
+def test_errors_name_the_node_and_the_value():
     def model(*nodes, outputs=("y",), **more):
         return make_model(list(nodes), [value("x", [2, 3])], [value(o) for o in outputs], **more)
     node = helper.make_node
@@ -511,7 +510,7 @@ def test_faults_name_the_node_and_the_value():
 
 # ---- files that are no models ----
 
-def test_files_that_are_no_models_are_refused_in_a_line():
+def test_files_of_other_kinds_are_refused_in_one_line():
     good = make_model([helper.make_node("Relu", ["x"], ["y"])], [value("x")],
                       [value("y")]).SerializeToString()
     refused(b"", "is empty")
@@ -563,5 +562,4 @@ def test_nesting_is_limited():
             "messages within each other")
 
 
-if __name__ == "__main__":
-    sys.exit(run_all(globals()))
+main()

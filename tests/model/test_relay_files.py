@@ -13,12 +13,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+from harness import main, skip  # noqa: E402
+
 TEXT, DAMAGE, SOURCE = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 SHARED = Path(os.environ.get("TIDEMARK_SHARED") or SOURCE.parent / "shared")
 FOLDERS = [SHARED / "relay" / "golden", SHARED / "models" / "mnist_mlp" / "relay", SHARED / "models" / "relay"]
 if not FOLDERS[0].is_dir():
-    print(f"skipped: there is no {FOLDERS[0]}")
-    sys.exit(77)
+    skip(f"there is no {FOLDERS[0]}")
 
 TEXTS = sorted(path for folder in FOLDERS for ending in ("*.relay", "*.txt") for path in folder.rglob(ending))
 # What tvm.ir.save_json wrote, each beside the text of the same module and the values of its edges.
@@ -56,33 +58,29 @@ def test_json_reads_back_as_text():
 
 
 def other_reader():
-    """The parser that TVM's text was checked with; None, and why, where Python lacks what it wants."""
+    """The parser that TVM's text was checked with; skips the test where Python lacks what it imports."""
     sys.path.insert(0, str(SHARED / "relay" / "tools"))
     try:
         import relay_ref
     except ImportError as missing:
-        print(f"left out: {missing}")
-        return None
+        skip(missing)
     return relay_ref
 
 
-def test_json_computes_what_tvm_computed():
+def test_json_computes_what_tvm_computed(folder):
     relay_ref = other_reader()
-    if not relay_ref:
-        return
     import numpy as np
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        for path in JSONS:
-            run(TEXT, "-o", out, path)
-            module, text = relay_ref.Parser(out.read_text()), relay_ref.Parser(path.with_suffix(".relay.txt").read_text())
-            names = [sorted(node["op"] for node in parser.funcs["main"].nodes) for parser in (module, text)]
-            assert names[0] == names[1], path
-            inputs, params = (dict(np.load(path.parent / f"{kind}.npz")) for kind in ("inputs", "params"))
-            result, _ = relay_ref.run(module, "main", inputs, params)
-            edges = np.load(path.with_suffix(".npz"))
-            (key,) = (key for key in edges if "|<out>|" in key)
-            assert np.abs(result - edges[key]).max() < 1e-5, path
+    out = Path(folder) / "out"
+    for path in JSONS:
+        run(TEXT, "-o", out, path)
+        module, text = relay_ref.Parser(out.read_text()), relay_ref.Parser(path.with_suffix(".relay.txt").read_text())
+        names = [sorted(node["op"] for node in parser.funcs["main"].nodes) for parser in (module, text)]
+        assert names[0] == names[1], path
+        inputs, params = (dict(np.load(path.parent / f"{kind}.npz")) for kind in ("inputs", "params"))
+        result, _ = relay_ref.run(module, "main", inputs, params)
+        edges = np.load(path.with_suffix(".npz"))
+        (key,) = (key for key in edges if "|<out>|" in key)
+        assert np.abs(result - edges[key]).max() < 1e-5, path
 
 
 def test_a_graph_with_packed_kernels_is_refused():
@@ -105,24 +103,21 @@ def as_lists(value):
     return value
 
 
-def test_another_reader_sees_the_same():
+def test_reference_reader_parses_the_same(folder):
     relay_ref = other_reader()
-    if not relay_ref:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        for path in TEXTS:
-            run(TEXT, "-o", out, path)
-            before, after = relay_ref.Parser(path.read_text()), relay_ref.Parser(out.read_text())
-            assert list(before.funcs) == list(after.funcs), path
-            for name in before.funcs:
-                assert as_lists(before.funcs[name]) == as_lists(after.funcs[name]), f"{path}: {name}"
-            constants = {key: value for key, value in before.meta.items() if hasattr(value, "tobytes")}
-            assert as_lists(constants) == as_lists(
-                {key: value for key, value in after.meta.items() if hasattr(value, "tobytes")}), path
+    out = Path(folder) / "out"
+    for path in TEXTS:
+        run(TEXT, "-o", out, path)
+        before, after = relay_ref.Parser(path.read_text()), relay_ref.Parser(out.read_text())
+        assert list(before.funcs) == list(after.funcs), path
+        for name in before.funcs:
+            assert as_lists(before.funcs[name]) == as_lists(after.funcs[name]), f"{path}: {name}"
+        constants = {key: value for key, value in before.meta.items() if hasattr(value, "tobytes")}
+        assert as_lists(constants) == as_lists(
+            {key: value for key, value in after.meta.items() if hasattr(value, "tobytes")}), path
 
 
-def test_damage():
+def test_damaged_files_do_not_crash():
     small = [path for path in TEXTS if path.stat().st_size < 100_000]
     assert run(DAMAGE, 2000, *small)[-1].endswith(" 0 wrong")
     assert run(DAMAGE, 1000, *JSONS)[-1].endswith(" 0 wrong")
@@ -133,12 +128,4 @@ def test_damage():
     assert run(DAMAGE, 2000, *(path for path in PARAMS if path.stat().st_size < 100_000))[-1].endswith(" 0 wrong")
 
 
-def main():
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print(f"ok {name}")
-
-
-if __name__ == "__main__":
-    main()
+main()

@@ -110,7 +110,7 @@ def arguments():
 def main():
     global EVERY
     options = arguments()
-    for part in ("hdf5", "images"):
+    for part in ("hdf5", "images", "relay"):
         if part not in options.features.split(","):
             print(f"skipped: built without {part}")
             return 77

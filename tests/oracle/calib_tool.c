@@ -42,7 +42,7 @@ static int multiply(enum tmk_rounding rounding) {
 }
 
 static void print(const struct tmk_profile_tensor *tensor, const struct tmk_spread *spread,
-                  const struct tmk_grid *grid, const struct tmk_choice *choice) {
+                  const struct tmk_grid *grid, const struct tmk_clip_choice *choice) {
     struct tmk_expectation expected;
     float scale = 1;
     int32_t zero_point = 0;
@@ -66,7 +66,7 @@ static bool choose_all(const struct tmk_profile *profile, const struct tmk_metho
         const struct tmk_profile_tensor *tensor = &profile->tensors[i];
         struct tmk_diag diag = {0};
         struct tmk_spread spread;
-        struct tmk_choice choice;
+        struct tmk_clip_choice choice;
         const struct tmk_stats *stats = tensor->stats;
         if (!stats || tmk_spread_make(&stats, 1, &spread, NULL) != TMK_OK)
             continue;

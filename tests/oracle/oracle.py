@@ -6,16 +6,17 @@ A test file is started as FILE.py PROGRAM SOURCE_ROOT FEATURES. Real models are 
 status 77, with the reason, when the Python packages are missing.
 """
 import atexit
-import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+from harness import Skipped as LeftOut  # noqa: E402, F401 - for tests/heavy
+from harness import folder, main, skip  # noqa: E402, F401 - tests import them from here
 
 PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), Path(sys.argv[2])
 FEATURES = set(sys.argv[3].split(",")) - {""}
@@ -24,9 +25,9 @@ BUNDLE, MODELS = SOURCE / "bundle", SHARED / "models"
 SECONDS = 900
 
 
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(77)
+def needs(feature):
+    if feature not in FEATURES:
+        skip(f"the build has no {feature}")
 
 
 try:
@@ -44,7 +45,6 @@ STAND_INS = {
     "mnist_mlp": "small_mlp", "squeezenet10": "small_fire", "super_resolution": "small_upscaler",
     "yunet_dynamic": "small_detector"}
 if not MODELS.is_dir():
-    sys.path.insert(0, str(SOURCE / "tests/tools"))
     import small_models
     MODELS = Path(tempfile.mkdtemp(prefix="tidemark-models-"))
     atexit.register(shutil.rmtree, MODELS, True)
@@ -52,20 +52,24 @@ if not MODELS.is_dir():
 UNSUPPORTED = {}  # a model folder: why it cannot run
 
 
-@contextlib.contextmanager
-def folder():
-    path = Path(tempfile.mkdtemp(prefix="tidemark-oracle-"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+def execute(*words, status=0, program=PROGRAM, **options):
+    """The finished process of the program, which exits with this status, or one of these."""
+    done = subprocess.run([program, *map(str, words)], capture_output=True, encoding="utf-8", errors="surrogateescape",
+                          timeout=SECONDS, **options)
+    expected = status if isinstance(status, tuple) else (status,)
+    assert done.returncode in expected, f"{' '.join(map(str, words))}: status {done.returncode}: {done.stderr}"
+    return done
 
 
 def tidemark(*words, **options):
-    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, encoding="utf-8", errors="surrogateescape",
-                          timeout=SECONDS, **options)
-    assert done.returncode == 0, f"tidemark {' '.join(map(str, words))}: status {done.returncode}: {done.stderr}"
-    return done.stdout
+    """The standard output of `execute`."""
+    return execute(*words, **options).stdout
+
+
+def refused(words, *texts):
+    """The program exits with status 3 and one line on stderr that has every text in it."""
+    said = execute(*words, status=3).stderr
+    assert said.count("\n") == 1 and all(str(text) in said for text in texts), (words, said)
 
 
 def profile(model, data, target, *more):
@@ -151,29 +155,3 @@ def session(model):
     options.intra_op_num_threads = 1
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
     return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-
-
-# ---- running tests ----
-
-class LeftOut(Exception):
-    """A test that can't run here, with the reason."""
-
-
-def main(tests):
-    failed, left_out = 0, []
-    tests = {name: test for name, test in tests.items() if name.startswith("test_") and callable(test)}
-    for name, test in tests.items():
-        begin = time.monotonic()
-        try:
-            test()
-            print(f"ok: {name} ({time.monotonic() - begin:.1f} s)", flush=True)
-        except LeftOut as reason:
-            left_out.append(str(reason))
-            print(f"left out: {name}: {reason}", flush=True)
-        except Exception:
-            failed += 1
-            print(f"FAILED: {name}\n{traceback.format_exc()}", flush=True)
-    if len(left_out) == len(tests):
-        skip(left_out[0])
-    print(f"{len(tests) - failed - len(left_out)} passed, {failed} failed, {len(left_out)} left out")
-    sys.exit(1 if failed else 0)

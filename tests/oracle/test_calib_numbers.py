@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The numbers of calibration against those who decide: grids against ONNX Runtime, roundings against Python's integers and
-TVM's own results, methods against the raw activations of real networks. Started with calib_tool behind what oracle.py says.
-"""
+TVM's own results, methods against the raw activations of real networks. Started with calib_tool behind what oracle.py says."""
 import json
-import subprocess
 import sys
 
-from oracle import FEATURES, SHARED, LeftOut, folder, main, model_of, np, present, profile, sources, tidemark
+from oracle import FEATURES, SHARED, folder, main, model_of, np, present, profile, skip, sources, tidemark
 
 TOOL = sys.argv[4]
 NETWORKS = ["mnist_cnn", "mlperf_ic_resnet8", "char_gpt"]
@@ -15,9 +13,7 @@ TYPES = {"int4": (-8, 7), "uint4": (0, 15), "int8": (-128, 127), "uint8": (0, 25
 
 def tool(*words, lines=()):
     text = "".join(" ".join(map(str, line)) + "\n" for line in lines)
-    done = subprocess.run([TOOL, *map(str, words)], input=text, capture_output=True, encoding="utf-8", timeout=300)
-    assert done.returncode == 0, f"{words}: {done.stderr}"
-    return [line.split() for line in done.stdout.splitlines()]
+    return [line.split() for line in tidemark(*words, program=TOOL, input=text).splitlines()]
 
 
 # ---- grids ----
@@ -29,7 +25,7 @@ def ranges():
     return np.sort(ends.astype(np.float32), axis=1)
 
 
-def test_grids_are_onnx_runtimes():
+def test_grids_equal_onnx_runtimes():
     from onnxruntime.quantization import quant_utils
     kinds = {"int4": "INT4", "uint4": "UINT4", "int8": "INT8", "uint8": "UINT8", "int16": "INT16", "uint16": "UINT16"}
     pairs = ranges()
@@ -77,7 +73,7 @@ def saturated(x):
     return max(-2 ** 31, min(2 ** 31 - 1, x))
 
 
-def test_roundings_are_those_of_big_integers():
+def test_roundings_equal_exact_integers():
     rng = np.random.default_rng(6)
     reals = [2.0 ** -7, 0.75, 0.0018843, 0.5, 1.0, 3.7, 1e-6, 2.0 ** -31, *rng.uniform(0, 1, 8), *10 ** rng.uniform(-8, 1, 8)]
     accumulators = [*range(-300, 300), -2 ** 31, 2 ** 31 - 1, *map(int, rng.integers(-2 ** 31, 2 ** 31, 300))]
@@ -93,11 +89,11 @@ def test_roundings_are_those_of_big_integers():
         assert int(y) == wanted, (x, text, y, wanted)
 
 
-def test_single_half_up_is_tvms():
+def test_single_half_up_equals_tvm():
     """TVM wraps around at the ends of int32, and where a power of two multiplies what is not small; we saturate."""
     path = SHARED / "relay" / "golden" / "extra" / "fixed_point_multiply_v0.14_x86.npz"
     if not path.is_file():
-        raise LeftOut(f"there is no {path}")
+        skip(f"there is no {path}")
     with np.load(path) as golden:
         compared = 0
         for i in range(len(golden["multiplier"])):
@@ -212,7 +208,7 @@ def hold_percentiles(name, path, raw):
                 assert abs(made - at) <= 0.0039 * at, (name, id, percent, row, at)
 
 
-def test_methods_on_real_activations():
+def test_methods_keep_their_error_bounds_on_real_activations():
     seen = 0
     for name, path, raw in each_network():
         hold_errors(name, path, raw)
@@ -221,26 +217,24 @@ def test_methods_on_real_activations():
     assert seen, "no network was there"
 
 
-def test_moving_average_is_that_of_the_samples():
+def test_moving_average_equals_that_of_the_samples(here):
     if "hdf5" not in FEATURES:
-        raise LeftOut("built without HDF5")
+        skip("built without HDF5")
     network, = present("mnist_cnn")
-    with folder() as here:
-        tidemark("profile", model_of(network), "--data", sources(network)[0], "--limit", 16, "--per-sample", "--quiet",
-                 "-o", here / "p.h5", "-o", here / "p.json")
-        made = json.loads((here / "p.json").read_text())
-        sums = [t for t in made["tensors"] if (t["producer"] or {}).get("op") == "Add"]
-        id, name = int(sums[1]["id"][1:]), sums[1]["name"]
-        tidemark("run", model_of(network), "--data", sources(network)[0], "--limit", 16, "--values", name, "--quiet",
-                 "-o", here / "values.npz")
-        with np.load(here / "values.npz") as arrays:
-            x = arrays[name].reshape(16, -1)
-        low, high = x[0].min(), x[0].max()
-        for sample in x[1:]:
-            low, high = low + np.float32(0.1) * (sample.min() - low), high + np.float32(0.1) * (sample.max() - high)
-        row = choices(here / "p.h5", "moving-average", 0.1, "uint8", "-")[id]
-        assert (np.float32(row["low"]), np.float32(row["high"])) == (low, high), (row, low, high)
+    tidemark("profile", model_of(network), "--data", sources(network)[0], "--limit", 16, "--per-sample", "--quiet",
+             "-o", here / "p.h5", "-o", here / "p.json")
+    made = json.loads((here / "p.json").read_text())
+    sums = [t for t in made["tensors"] if (t["producer"] or {}).get("op") == "Add"]
+    id, name = int(sums[1]["id"][1:]), sums[1]["name"]
+    tidemark("run", model_of(network), "--data", sources(network)[0], "--limit", 16, "--values", name, "--quiet",
+             "-o", here / "values.npz")
+    with np.load(here / "values.npz") as arrays:
+        x = arrays[name].reshape(16, -1)
+    low, high = x[0].min(), x[0].max()
+    for sample in x[1:]:
+        low, high = low + np.float32(0.1) * (sample.min() - low), high + np.float32(0.1) * (sample.max() - high)
+    row = choices(here / "p.h5", "moving-average", 0.1, "uint8", "-")[id]
+    assert (np.float32(row["low"]), np.float32(row["high"])) == (low, high), (row, low, high)
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles of a model with a Loop, branches in it and around it, and samples of many lengths.
 
-usage: test_control_flow.py PROGRAM SOURCE_ROOT FEATURES
-
 Every value, those inside bodies included, is computed here by hand: bodies are walked in Python, each node by ONNX Runtime alone.
 """
 import json
@@ -190,7 +188,7 @@ def test_every_value_has_an_id():
     assert PROFILE["ledger"]["run"] == len(LENGTHS)
 
 
-def test_a_branch_not_taken_is_never_and_counts_nothing():
+def test_untaken_branch_has_status_never():
     for name in ("negative", "vanishing"):
         record = RECORDS[name]
         assert record["status"] == "never" and record["level"] == "none", record
@@ -199,7 +197,7 @@ def test_a_branch_not_taken_is_never_and_counts_nothing():
     assert sorted(never) == ["negative", "vanishing"]
 
 
-def test_values_in_bodies_add_up_over_steps_and_samples():
+def test_values_in_bodies_accumulate_over_steps_and_samples():
     stored = {tensor.name for tensor in MODEL.graph.initializer}
     assert set(RECORDS) == set(SEEN) | stored | {"negative", "vanishing"}
     assert len(SEEN["i"]) == sum(LENGTHS) and len(SEEN["doubled"]) == sum((length + 1) // 2 for length in LENGTHS)
@@ -219,13 +217,12 @@ def test_values_in_bodies_add_up_over_steps_and_samples():
         check_numbers(name, record, numbers)
 
 
-def test_show_says_how_often_branches_and_bodies_ran():
-    with folder() as path:
-        (path / "p.json").write_bytes(FILES[0][0])
-        for name in ("i", "doubled", "positive", "absolute", "vanishing"):
-            seen = SEEN.get(name, [])
-            said = tidemark("show", path / "p.json", name)
-            assert f" {len(seen)} times in {len({sample for sample, _ in seen})} samples" in said, f"{name}: {said}"
+def test_show_prints_the_runs_of_branches_and_bodies(path):
+    (path / "p.json").write_bytes(FILES[0][0])
+    for name in ("i", "doubled", "positive", "absolute", "vanishing"):
+        seen = SEEN.get(name, [])
+        said = tidemark("show", path / "p.json", name)
+        assert f" {len(seen)} times in {len({sample for sample, _ in seen})} samples" in said, f"{name}: {said}"
 
 
 def check_numbers(name, record, numbers):
@@ -240,9 +237,8 @@ def check_numbers(name, record, numbers):
         assert abs(record[key] - float(number)) <= slack, f"{name}: {key} {record[key]}, not {number}"
 
 
-def test_threads_do_not_change_a_bit():
+def test_threads_do_not_change_the_profile():
     assert FILES[0] == FILES[1]
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -9,7 +9,7 @@ import json
 
 # First: it leaves the test out where packages are missing.
 import oracle
-from oracle import LeftOut, folder
+from oracle import folder
 from twoconv import EXAMPLES, MODEL, SAMPLES, export, sqnr
 
 import numpy as np
@@ -20,7 +20,7 @@ def need(*modules):
     try:
         return [importlib.import_module(name) for name in modules]
     except ImportError as missing:
-        raise LeftOut(str(missing)) from None
+        skip(missing)
 
 
 def near(decibels, measured, slack=0.15):
@@ -106,35 +106,33 @@ def run_openvino(openvino, path):
     return np.concatenate([compiled(sample)[compiled.output("y")] for sample in SAMPLES]), kinds
 
 
-def test_openvino():
+def test_openvino(path):
     openvino, = need("openvino")
-    with folder() as path:
-        for compress, by_hand in ((True, True), (False, True), (True, False)):
-            openvino.save_model(openvino.Core().read_model(str(MODEL)), str(path / "t.xml"), compress_to_fp16=compress)
-            target = export(path, "q.xml", "openvino", "--template", path / "t.xml", by_hand=by_hand)
-            fake = [op for op in openvino.Core().read_model(str(target)).get_ops() if op.get_type_name() == "FakeQuantize"]
-            assert len(fake) == 5, f"{len(fake)} of x, relu1_out, y and two weights"
-            got, kinds = run_openvino(openvino, target)
-            near(sqnr(got), 36.33, 0.6)  # with and without the 8-bit saturation of processors that have no VNNI
-            assert all(kind.upper() in ("I8", "U8") for kind in kinds) and kinds, kinds
+    for compress, by_hand in ((True, True), (False, True), (True, False)):
+        openvino.save_model(openvino.Core().read_model(str(MODEL)), str(path / "t.xml"), compress_to_fp16=compress)
+        target = export(path, "q.xml", "openvino", "--template", path / "t.xml", by_hand=by_hand)
+        fake = [op for op in openvino.Core().read_model(str(target)).get_ops() if op.get_type_name() == "FakeQuantize"]
+        assert len(fake) == 5, f"{len(fake)} of x, relu1_out, y and two weights"
+        got, kinds = run_openvino(openvino, target)
+        near(sqnr(got), 36.33, 0.6)  # with and without the 8-bit saturation of processors that have no VNNI
+        assert all(kind.upper() in ("I8", "U8") for kind in kinds) and kinds, kinds
 
 
-def test_openvino_of_a_real_network():
+def test_openvino_of_a_real_network(path):
     """digits.onnx, whose weights reach MatMul as the file has them: classes as the float network's."""
     openvino, = need("openvino")
     model, pictures = oracle.model_of("digits"), np.load(oracle.BUNDLE / "digits.npy")
-    with folder() as path:
-        openvino.save_model(openvino.Core().read_model(str(model)), str(path / "t.xml"), compress_to_fp16=False)
-        oracle.tidemark("profile", model, "--data", oracle.BUNDLE / "digits.npy", "-o", path / "p.json", "--quiet")
-        oracle.tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--quiet")
-        told = json.loads(oracle.tidemark("export", path / "enc.json", "--to", "openvino", "--template", path / "t.xml", "-o",
-                                          path / "q.xml", "--json", "--quiet"))
-        others = [skip for skip in told["skipped"] if "a bias" not in skip["why"] and "behind its Relu" not in skip["why"]]
-        assert not others, others
-        runs = [openvino.Core().compile_model(openvino.Core().read_model(str(path / name)), "CPU") for name in ("t.xml", "q.xml")]
-        plain, got = (np.concatenate([run(picture[None])[0] for picture in pictures[:300]]) for run in runs)
-        assert not np.array_equal(plain, got)
-        assert (plain.argmax(1) == got.argmax(1)).mean() >= 0.98
+    openvino.save_model(openvino.Core().read_model(str(model)), str(path / "t.xml"), compress_to_fp16=False)
+    oracle.tidemark("profile", model, "--data", oracle.BUNDLE / "digits.npy", "-o", path / "p.json", "--quiet")
+    oracle.tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--quiet")
+    told = json.loads(oracle.tidemark("export", path / "enc.json", "--to", "openvino", "--template", path / "t.xml", "-o",
+                                      path / "q.xml", "--json", "--quiet"))
+    others = [skip for skip in told["skipped"] if "a bias" not in skip["why"] and "behind its Relu" not in skip["why"]]
+    assert not others, others
+    runs = [openvino.Core().compile_model(openvino.Core().read_model(str(path / name)), "CPU") for name in ("t.xml", "q.xml")]
+    plain, got = (np.concatenate([run(picture[None])[0] for picture in pictures[:300]]) for run in runs)
+    assert not np.array_equal(plain, got)
+    assert (plain.argmax(1) == got.argmax(1)).mean() >= 0.98
 
 
 # ---- AIMET's files by AIMET's arithmetic; its own program is in the heavy tier ----
@@ -174,11 +172,11 @@ def run_fake_quantized(grids):
     return np.concatenate(out)
 
 
-def test_aimet_by_its_arithmetic():
+def test_aimet_arithmetic():
     for version in ("0.6.1", "1.0.0", "2.0.0"):
         with folder() as path:
             document = json.loads(export(path, "out", "aimet", "--set", f"version={version}").read_text())
             near(sqnr(run_fake_quantized(grids_of(document))), 36.74)
 
 
-oracle.main(globals())
+oracle.main()

@@ -3,10 +3,10 @@
 what the calibration cache tells to call. Real networks, and small ones made here for what is known to go wrong."""
 import json
 import shutil
-import subprocess
 import warnings
 
-from oracle import PROGRAM, SHARED, LeftOut, folder, main, model_of, onnx, onnxruntime, present, profile, samples, skip, sources, tidemark
+from oracle import (SHARED, execute, folder, main, model_of, onnx, onnxruntime, present, profile, refused, samples,
+                    sources, tidemark)
 
 import numpy as np
 from onnx import helper
@@ -34,10 +34,7 @@ def calibrate(path, kind):
 
 def export(path, model, kind, target):
     """What it says."""
-    done = subprocess.run([PROGRAM, "export", path / "enc.json", "--model", model, "--to", kind, "-o", path / target],
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    return execute("export", path / "enc.json", "--model", model, "--to", kind, "-o", path / target).stderr
 
 
 def run(model, feeds, optimised=True, **entries):
@@ -166,33 +163,31 @@ def quantized_for(model):
     return [{reader.op_type for real in readers.get(node.output[0], []) for reader in readers.get(real.output[0], [])} for node in pairs]
 
 
-def test_quantize_static_does_what_the_cache_tells():
-    with folder() as path:
-        for name, model, feeds in networks(path):
-            reference = run(model, feeds, optimised=False)
-            for kind in ("default", "uint16", "by operator"):
-                calibrate(path, kind)
-                if not json.loads((path / "enc.json").read_text())["encodings"]:
-                    continue
-                export(path, model, "ort-cache", "cache.json")
-                export(path, model, "qdq", "q.onnx")
-                made_of = quantized_for(as_told(path, model))
-                theirs, ours = (sqnr(reference, run(path / file, feeds)) for file in ("theirs.onnx", "q.onnx"))
-                print(f"  {name}, {kind}: {theirs:.2f} dB of the cache, {ours:.2f} dB of --to qdq, {len(made_of)} pairs")
-                assert made_of and theirs > min(ours - 6, 25), f"{name}, {kind}: {theirs} dB, {ours} dB by --to qdq"
-                if kind == "by operator":
-                    assert all(ops & set(PRODUCTS) for ops in made_of), f"{name}: {made_of}"
+def test_quantize_static_accepts_the_arguments_of_the_cache(path):
+    for name, model, feeds in networks(path):
+        reference = run(model, feeds, optimised=False)
+        for kind in ("default", "uint16", "by operator"):
+            calibrate(path, kind)
+            if not json.loads((path / "enc.json").read_text())["encodings"]:
+                continue
+            export(path, model, "ort-cache", "cache.json")
+            export(path, model, "qdq", "q.onnx")
+            made_of = quantized_for(as_told(path, model))
+            theirs, ours = (sqnr(reference, run(path / file, feeds)) for file in ("theirs.onnx", "q.onnx"))
+            print(f"  {name}, {kind}: {theirs:.2f} dB of the cache, {ours:.2f} dB of --to qdq, {len(made_of)} pairs")
+            assert made_of and theirs > min(ours - 6, 25), f"{name}, {kind}: {theirs} dB, {ours} dB by --to qdq"
+            if kind == "by operator":
+                assert all(ops & set(PRODUCTS) for ops in made_of), f"{name}: {made_of}"
 
 
-def test_the_cache_holds_what_other_settings_ask_for():
+def test_cache_covers_values_that_stay_float(path):
     """Also of what stays float."""
-    with folder() as path:
-        for name, model, feeds in networks(path):
-            calibrate(path, "by operator")
-            if json.loads((path / "enc.json").read_text())["encodings"]:
-                export(path, model, "ort-cache", "cache.json")
-                quantize_static(str(model), str(path / "theirs.onnx"), None, calibration_cache_path=str(path / "cache.json"))
-                assert run(path / "theirs.onnx", feeds), name
+    for name, model, feeds in networks(path):
+        calibrate(path, "by operator")
+        if json.loads((path / "enc.json").read_text())["encodings"]:
+            export(path, model, "ort-cache", "cache.json")
+            quantize_static(str(model), str(path / "theirs.onnx"), None, calibration_cache_path=str(path / "cache.json"))
+            assert run(path / "theirs.onnx", feeds), name
 
 
 # ---- formats that change a file of the consumer's own ----
@@ -200,26 +195,24 @@ def test_the_cache_holds_what_other_settings_ask_for():
 TEMPLATES = {"openvino": "openvino/twoconv.xml", "ncnn-int8": "ncnn/twoconv.param", "rknn": "rknn/twoconv.quantization.cfg"}
 
 
-def test_formats_with_a_template_count_what_they_were_given():
+def test_written_and_skipped_encodings_add_up_with_a_template(path):
     examples = SHARED / "formats" / "examples"
     if not examples.is_dir():
-        raise LeftOut(f"there is no {examples}")
+        skip(f"there is no {examples}")
     model = examples / "twoconv.onnx"
-    with folder() as path:
-        profile(model, examples / "calib_x.npy", path / "p.json")
-        for kind in KINDS:
-            calibrate(path, kind)
-            given = len(json.loads((path / "enc.json").read_text())["encodings"])
-            for name, template in TEMPLATES.items():
-                (path / "out").mkdir()
-                done = subprocess.run([PROGRAM, "export", path / "enc.json", "--model", model, "--to", name, "--template", examples / template,
-                                       "-o", path / "out" / template.split("/")[1], "--json"], capture_output=True, text=True, check=False)
-                told, where = json.loads(done.stdout), f"{name}, {kind}: {done.stderr}"
-                assert done.returncode == (0 if told["written"] else 1) and bool(told["written"]) == any((path / "out").iterdir()), where
-                assert told["encodings"] == given == told["written"] + len(told["skipped"]), where
-                assert all(skip["why"] for skip in told["skipped"]), where
-                shutil.rmtree(path / "out")
+    profile(model, examples / "calib_x.npy", path / "p.json")
+    for kind in KINDS:
+        calibrate(path, kind)
+        given = len(json.loads((path / "enc.json").read_text())["encodings"])
+        for name, template in TEMPLATES.items():
+            (path / "out").mkdir()
+            done = execute("export", path / "enc.json", "--model", model, "--to", name, "--template", examples / template, "-o",
+                           path / "out" / template.split("/")[1], "--json", status=(0, 1))
+            told, where = json.loads(done.stdout), f"{name}, {kind}: {done.stderr}"
+            assert done.returncode == (0 if told["written"] else 1) and bool(told["written"]) == any((path / "out").iterdir()), where
+            assert told["encodings"] == given == told["written"] + len(told["skipped"]), where
+            assert all(skip["why"] for skip in told["skipped"]), where
+            shutil.rmtree(path / "out")
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

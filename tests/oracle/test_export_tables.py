@@ -41,65 +41,59 @@ def words(path):
     return [[word(w) for w in re.split(r"[ :]+", line)] for line in path.read_text().splitlines() if not line.startswith("#")]
 
 
-def test_aimet():
-    with folder() as path:
-        for version in ("0.6.1", "1.0.0", "2.0.0"):
-            ours = json.loads(export(path, "out", "aimet", "--set", f"version={version}").read_text())
-            theirs = json.loads((EXAMPLES / "qnn_aimet" / f"twoconv.v{version}.encodings").read_text())
-            if version == "2.0.0":
-                for side in (ours, theirs):
-                    side["encodings"].sort(key=lambda e: e["name"])
-            same(ours, theirs, derived=("/min", "/max"))  # offset times a scale that the example has in double
+def test_aimet(path):
+    for version in ("0.6.1", "1.0.0", "2.0.0"):
+        ours = json.loads(export(path, "out", "aimet", "--set", f"version={version}").read_text())
+        theirs = json.loads((EXAMPLES / "qnn_aimet" / f"twoconv.v{version}.encodings").read_text())
+        if version == "2.0.0":
+            for side in (ours, theirs):
+                side["encodings"].sort(key=lambda e: e["name"])
+        same(ours, theirs, derived=("/min", "/max"))  # offset times a scale that the example has in double
 
 
-def test_litert_and_quark():
-    with folder() as path:
-        same(json.loads(export(path, "out", "litert").read_text()),
-             json.loads((EXAMPLES / "litert" / "calibration_result.json").read_text()))
-        same(json.loads(export(path, "out", "quark", all_activations=True).read_text()),
-             json.loads((EXAMPLES / "quark" / "save_and_restore.json").read_text()))
+def test_litert_and_quark(path):
+    same(json.loads(export(path, "out", "litert").read_text()),
+         json.loads((EXAMPLES / "litert" / "calibration_result.json").read_text()))
+    same(json.loads(export(path, "out", "quark", all_activations=True).read_text()),
+         json.loads((EXAMPLES / "quark" / "save_and_restore.json").read_text()))
 
 
-def test_tensorrt():
-    with folder() as path:
-        ours = export(path, "out", "tensorrt-cache", all_activations=True)
-        assert ours.read_bytes() == (EXAMPLES / "tensorrt" / "twoconv.calib.cache").read_bytes()
-        ours = export(path, "out", "tensorrt-ranges", all_activations=True)
-        assert words(ours) == words(EXAMPLES / "tensorrt" / "twoconv.dynamic_range.txt")
+def test_tensorrt(path):
+    ours = export(path, "out", "tensorrt-cache", all_activations=True)
+    assert ours.read_bytes() == (EXAMPLES / "tensorrt" / "twoconv.calib.cache").read_bytes()
+    ours = export(path, "out", "tensorrt-ranges", all_activations=True)
+    assert words(ours) == words(EXAMPLES / "tensorrt" / "twoconv.dynamic_range.txt")
 
 
-def test_tpu_mlir():
+def test_tpu_mlir(path):
     """The example has seven decimals."""
-    with folder() as path:
-        ours = words(export(path, "out", "tpu-mlir", all_activations=True))
-        theirs = words(EXAMPLES / "tpu_mlir" / "twoconv_cali_table")
-        assert [row[0] for row in ours] == [row[0] for row in theirs]
-        assert np.allclose([row[1:] for row in ours], [row[1:] for row in theirs], rtol=0, atol=5e-7)
+    ours = words(export(path, "out", "tpu-mlir", all_activations=True))
+    theirs = words(EXAMPLES / "tpu_mlir" / "twoconv_cali_table")
+    assert [row[0] for row in ours] == [row[0] for row in theirs]
+    assert np.allclose([row[1:] for row in ours], [row[1:] for row in theirs], rtol=0, atol=5e-7)
 
 
-def test_ncnn_table():
-    with folder() as path:
-        ours = export(path, "out", "ncnn-table")
-        assert words(ours) == words(EXAMPLES / "ncnn" / "twoconv.table")
-        table = dict((row[0], row[1:]) for row in words(export(path, "out", "ncnn-table", "--set", "winograd=6bit")))
-        assert table["conv1_param_0"] == [float(np.float32(31) / np.float32(m)) for m in RANGES["conv1.weight"]["channel_absmax"]]
+def test_ncnn_table(path):
+    ours = export(path, "out", "ncnn-table")
+    assert words(ours) == words(EXAMPLES / "ncnn" / "twoconv.table")
+    table = dict((row[0], row[1:]) for row in words(export(path, "out", "ncnn-table", "--set", "winograd=6bit")))
+    assert table["conv1_param_0"] == [float(np.float32(31) / np.float32(m)) for m in RANGES["conv1.weight"]["channel_absmax"]]
 
 
-def test_ncnn_int8_bytes():
+def test_ncnn_int8_bytes(path):
     """The .bin, made again here from the float weights and the table."""
     def codes(values):
         rounded = np.where(values >= 0, np.floor(values + np.float32(.5)), np.ceil(values - np.float32(.5)))
         return np.clip(rounded, -127, 127).astype(np.int8).tobytes()
     weights = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(MODEL).graph.initializer}
-    with folder() as path:
-        export(path, "q.param", "ncnn-int8", "--template", EXAMPLES / "ncnn" / "twoconv.param")
-        table = {row[0]: np.array(row[1:], "<f4") for row in words(export(path, "table", "ncnn-table"))}
-        want = b""
-        for name in ("conv1", "conv2"):
-            scales = table[f"{name}_param_0"]
-            want += struct.pack("<I", 0x000d4b38) + codes(weights[f"{name}.weight"] * scales[:, None, None, None])
-            want += b"\0" * (-len(want) % 4) + weights[f"{name}.bias"].tobytes() + scales.tobytes() + table[name].tobytes()
-        assert (path / "q.bin").read_bytes() == want
+    export(path, "q.param", "ncnn-int8", "--template", EXAMPLES / "ncnn" / "twoconv.param")
+    table = {row[0]: np.array(row[1:], "<f4") for row in words(export(path, "table", "ncnn-table"))}
+    want = b""
+    for name in ("conv1", "conv2"):
+        scales = table[f"{name}_param_0"]
+        want += struct.pack("<I", 0x000d4b38) + codes(weights[f"{name}.weight"] * scales[:, None, None, None])
+        want += b"\0" * (-len(want) % 4) + weights[f"{name}.bias"].tobytes() + scales.tobytes() + table[name].tobytes()
+    assert (path / "q.bin").read_bytes() == want
 
 
 def test_rknn():
@@ -125,40 +119,37 @@ def check_rknn(example):
                 assert mine == theirs
 
 
-def test_mnn():
-    with folder() as path:
-        (path / "map.json").write_text('{"y": "y__before_tr"}')
-        ours = export(path, "out", "mnn", "--names", path / "map.json", "--keep-names", symmetric=True)
-        same(json.loads(ours.read_text()), json.loads((EXAMPLES / "mnn" / "twoconv.compress.json").read_text()))
+def test_mnn(path):
+    (path / "map.json").write_text('{"y": "y__before_tr"}')
+    ours = export(path, "out", "mnn", "--names", path / "map.json", "--keep-names", symmetric=True)
+    same(json.loads(ours.read_text()), json.loads((EXAMPLES / "mnn" / "twoconv.compress.json").read_text()))
 
 
-def test_tidl():
+def test_tidl(path):
     """The example, in the order of its lines; it has nine digits, and scales in double."""
-    with folder() as path:
-        ours, theirs = words(export(path, "out", "tidl")), words(EXAMPLES / "tidl" / "twoconv.quant.prototxt")
-        assert len(ours) == len(theirs)
-        for mine, example in zip(ours, theirs):
-            if isinstance(example[-1], float):
-                assert mine[:-1] == example[:-1] and np.isclose(mine[-1], example[-1], rtol=2e-7, atol=0), (mine, example)
-            else:
-                assert mine == example
+    ours, theirs = words(export(path, "out", "tidl")), words(EXAMPLES / "tidl" / "twoconv.quant.prototxt")
+    assert len(ours) == len(theirs)
+    for mine, example in zip(ours, theirs):
+        if isinstance(example[-1], float):
+            assert mine[:-1] == example[:-1] and np.isclose(mine[-1], example[-1], rtol=2e-7, atol=0), (mine, example)
+        else:
+            assert mine == example
 
 
-def test_tvm():
+def test_tvm(path):
     """TVM's scale is threshold / 128, with codes of -127 ... 127; unsigned where nothing is negative."""
-    with folder() as path:
-        document = json.loads(export(path, "out", "tvm", all_activations=True).read_text())
-        edges = {edge["name"]: edge for edge in document["edges"]}
-        assert {name: edge["kind"] for name, edge in edges.items()} == {
-            "x": "input", "conv1.weight": "weight", "conv1_out": "activation", "relu1_out": "activation",
-            "conv2.weight": "weight", "y": "activation"}
-        for name in ("x", "y", "conv1_out"):
-            most = np.float32(max(-RANGES[name]["min"], RANGES[name]["max"]))
-            edge = edges[name]
-            assert np.float32(edge["threshold"]) == most and np.float32(edge["ndom_scale"]) == most / np.float32(128)
-            assert (edge["nbit"], edge["sign"], edge["nclip_min"], edge["nclip_max"]) == (8, True, -127, 127)
-            assert float.fromhex(edge["ndom_scale_hex"]) == np.float32(edge["ndom_scale"])
-        assert (edges["relu1_out"]["sign"], edges["relu1_out"]["nclip_max"]) == (False, 255)
+    document = json.loads(export(path, "out", "tvm", all_activations=True).read_text())
+    edges = {edge["name"]: edge for edge in document["edges"]}
+    assert {name: edge["kind"] for name, edge in edges.items()} == {
+        "x": "input", "conv1.weight": "weight", "conv1_out": "activation", "relu1_out": "activation",
+        "conv2.weight": "weight", "y": "activation"}
+    for name in ("x", "y", "conv1_out"):
+        most = np.float32(max(-RANGES[name]["min"], RANGES[name]["max"]))
+        edge = edges[name]
+        assert np.float32(edge["threshold"]) == most and np.float32(edge["ndom_scale"]) == most / np.float32(128)
+        assert (edge["nbit"], edge["sign"], edge["nclip_min"], edge["nclip_max"]) == (8, True, -127, 127)
+        assert float.fromhex(edge["ndom_scale_hex"]) == np.float32(edge["ndom_scale"])
+    assert (edges["relu1_out"]["sign"], edges["relu1_out"]["nclip_max"]) == (False, 255)
 
 
-oracle.main(globals())
+oracle.main()

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A speech model whose LSTM states go from frame to frame (`--feedback`), against ONNX Runtime stepped by hand.
-
-usage: test_feedback.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""A speech model whose LSTM states go from frame to frame (`--feedback`), against ONNX Runtime stepped by hand."""
 import json
 
-from oracle import folder, graph_inputs, main, model_of, np, onnx, present, session, sources, tidemark
+from oracle import graph_inputs, main, model_of, np, onnx, present, session, sources, tidemark
 from test_ranges import Comparison, compare_all, every_value, figures
 
 NAME, = present("dtln_lstm")
@@ -52,53 +49,48 @@ def close(ours, theirs, what):
     assert ours.shape == theirs.shape and worst <= TOLERANCE, f"{what}: {worst}"
 
 
-def test_ranges_of_every_value_over_several_sequences():
+def test_ranges_of_every_value_over_several_sequences(path):
     frames = recorded()[0]
-    with folder() as path:
-        np.save(path / "frames.npy", frames)
-        for sequence in (SEQUENCE, 37, FRAMES):
-            made = profiled(path, "--data", path / "frames.npy", "--reset", f"every={sequence}")
-            assert made["ledger"]["run"] == FRAMES
-            compare_all(Comparison(f"sequences of {sequence}", FRAMES), made,
-                        {name: figures(arrays) for name, arrays in by_hand(frames, sequence).items()})
+    np.save(path / "frames.npy", frames)
+    for sequence in (SEQUENCE, 37, FRAMES):
+        made = profiled(path, "--data", path / "frames.npy", "--reset", f"every={sequence}")
+        assert made["ledger"]["run"] == FRAMES
+        compare_all(Comparison(f"sequences of {sequence}", FRAMES), made,
+                    {name: figures(arrays) for name, arrays in by_hand(frames, sequence).items()})
 
 
-def test_outputs_step_by_step():
+def test_outputs_step_by_step(path):
     frames = recorded()[0]
     seen = by_hand(frames, SEQUENCE)
-    with folder() as path:
-        np.save(path / "frames.npy", frames)
-        np.save(path / "nested.npy", frames.reshape(FRAMES // SEQUENCE, SEQUENCE, *frames.shape[1:]))
-        for data, rule in (("frames.npy", f"every={SEQUENCE}"), ("nested.npy", "source")):
-            tidemark("run", model_of(NAME), "--data", path / data, *LOOP, "--reset", rule, "-o", path / "made.npz")
-            with np.load(path / "made.npz") as made:
-                assert set(made) == {MASK, NEXT}
-                for name in made:
-                    close(made[name], np.stack(seen[name]), f"{name}, {rule}")
+    np.save(path / "frames.npy", frames)
+    np.save(path / "nested.npy", frames.reshape(FRAMES // SEQUENCE, SEQUENCE, *frames.shape[1:]))
+    for data, rule in (("frames.npy", f"every={SEQUENCE}"), ("nested.npy", "source")):
+        tidemark("run", model_of(NAME), "--data", path / data, *LOOP, "--reset", rule, "-o", path / "made.npz")
+        with np.load(path / "made.npz") as made:
+            assert set(made) == {MASK, NEXT}
+            for name in made:
+                close(made[name], np.stack(seen[name]), f"{name}, {rule}")
 
 
-def test_states_are_those_that_were_recorded():
+def test_states_equal_the_recorded_ones(path):
     frames, states = recorded()
     run = session(MODEL)
     masks = np.stack([run.run([MASK], {FRAME: frame, STATE: state})[0] for frame, state in zip(frames, states)])
-    with folder() as path:
-        np.save(path / "frames.npy", frames)
-        tidemark("run", model_of(NAME), "--data", path / "frames.npy", *LOOP, "-o", path / "made.npz")
-        with np.load(path / "made.npz") as made:
-            close(made[NEXT][:-1], states[1:], "states")
-            close(made[MASK], masks, "masks")
+    np.save(path / "frames.npy", frames)
+    tidemark("run", model_of(NAME), "--data", path / "frames.npy", *LOOP, "-o", path / "made.npz")
+    with np.load(path / "made.npz") as made:
+        close(made[NEXT][:-1], states[1:], "states")
+        close(made[MASK], masks, "masks")
 
 
-def test_a_first_state_that_is_given():
+def test_initial_state_can_be_given(path):
     frames, states = recorded()
-    with folder() as path:
-        np.save(path / "frames.npy", frames[:60])
-        np.save(path / "state.npy", states[FRAMES // 2:])
-        words = ["--data", f"{FRAME}={path / 'frames.npy'}", "--data", f"{STATE}={path / 'state.npy'}"]
-        made = profiled(path, *words, "--reset", "every=20")
-        compare_all(Comparison("a given first state", 60), made,
-                    {name: figures(arrays) for name, arrays in by_hand(frames[:60], 20, states[FRAMES // 2]).items()})
+    np.save(path / "frames.npy", frames[:60])
+    np.save(path / "state.npy", states[FRAMES // 2:])
+    words = ["--data", f"{FRAME}={path / 'frames.npy'}", "--data", f"{STATE}={path / 'state.npy'}"]
+    made = profiled(path, *words, "--reset", "every=20")
+    compare_all(Comparison("a given first state", 60), made,
+                {name: figures(arrays) for name, arrays in by_hand(frames[:60], 20, states[FRAMES // 2]).items()})
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instrumented models are valid ONNX, and ONNX Runtime gives the original's outputs for them.
-
-usage: test_instrumented.py PROGRAM SOURCE_ROOT FEATURES
-"""
-from oracle import folder, main, model_names, model_of, np, onnx, present, samples, session, tidemark
+"""Instrumented models are valid ONNX, and ONNX Runtime gives the original's outputs for them."""
+from oracle import main, model_names, model_of, np, onnx, present, samples, session, tidemark
 
 DOMAIN, OBSERVER = "ai.tidemark", "EdgeObserver"
 
@@ -45,39 +42,36 @@ def same_outputs(name, original, instrumented, exact):
     return worst
 
 
-def test_every_value_of_every_model_is_observed():
-    with folder() as path:
-        for name in model_names():
+def test_every_value_of_every_model_is_observed(path):
+    for name in model_names():
+        target = path / "observed.onnx"
+        tidemark("instrument", model_of(name), "-o", target, "--quiet")
+        onnx.checker.check_model(str(target), full_check=True)
+        original, observed = onnx.load(model_of(name)), onnx.load(target)
+        found = [attributes(node) for node in observers(observed.graph)]
+        assert sorted(a["profile_id"] for a in found) == list(range(len(found))), name
+        names = {a["tensor_name"].decode() for a in found}
+        wanted = {i.name for i in (*original.graph.input, *original.graph.initializer)}
+        wanted |= {output for node in original.graph.node for output in node.output if output}
+        assert names >= wanted, f"{name}: no observer on {sorted(wanted - names)[:5]}"
+        assert any(p.domain == DOMAIN for p in observed.opset_import), name
+        everywhere = same_outputs(name, model_of(name), target, exact=False)
+        tidemark("instrument", model_of(name), "-o", target, "--quiet", "--observe", "activations")
+        same_outputs(name, model_of(name), target, exact=True)
+        print(f"  {name}: {len(found)} observers: outputs differ by {everywhere:.1e} of their range; those on"
+              " activations change no bit", flush=True)
+
+
+def test_every_observer_kind_runs_in_onnx_runtime(path):
+    for name in present("digits", "squeezenet10", "char_gpt"):
+        for words in (["--kind", "range"], ["--kind", "guard"], ["--kind", "print"], ["--observe", "weights"],
+                      ["--observe", "activations"]):
             target = path / "observed.onnx"
-            tidemark("instrument", model_of(name), "-o", target, "--quiet")
+            tidemark("instrument", model_of(name), "-o", target, "--quiet", *words)
             onnx.checker.check_model(str(target), full_check=True)
-            original, observed = onnx.load(model_of(name)), onnx.load(target)
-            found = [attributes(node) for node in observers(observed.graph)]
-            assert sorted(a["profile_id"] for a in found) == list(range(len(found))), name
-            names = {a["tensor_name"].decode() for a in found}
-            wanted = {i.name for i in (*original.graph.input, *original.graph.initializer)}
-            wanted |= {output for node in original.graph.node for output in node.output if output}
-            assert names >= wanted, f"{name}: no observer on {sorted(wanted - names)[:5]}"
-            assert any(p.domain == DOMAIN for p in observed.opset_import), name
-            everywhere = same_outputs(name, model_of(name), target, exact=False)
-            tidemark("instrument", model_of(name), "-o", target, "--quiet", "--observe", "activations")
-            same_outputs(name, model_of(name), target, exact=True)
-            print(f"  {name}: {len(found)} observers: outputs differ by {everywhere:.1e} of their range; those on"
-                  " activations change no bit", flush=True)
+            if words[0] == "--kind":
+                assert {attributes(n)["kind"].decode() for n in observers(onnx.load(target).graph)} == {words[1]}
+            same_outputs(name, model_of(name), target, exact=words[1] == "activations")
 
 
-def test_every_kind_and_choice_runs_elsewhere():
-    with folder() as path:
-        for name in present("digits", "squeezenet10", "char_gpt"):
-            for words in (["--kind", "range"], ["--kind", "guard"], ["--kind", "print"], ["--observe", "weights"],
-                          ["--observe", "activations"]):
-                target = path / "observed.onnx"
-                tidemark("instrument", model_of(name), "-o", target, "--quiet", *words)
-                onnx.checker.check_model(str(target), full_check=True)
-                if words[0] == "--kind":
-                    assert {attributes(n)["kind"].decode() for n in observers(onnx.load(target).graph)} == {words[1]}
-                same_outputs(name, model_of(name), target, exact=words[1] == "activations")
-
-
-if __name__ == "__main__":
-    main(globals())
+main()

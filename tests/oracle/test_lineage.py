@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transformed models give the original's outputs in ONNX Runtime, and profiles carried over the lineage are what is seen there.
+"""Transformed models give the original's outputs in ONNX Runtime; profiles transferred over a lineage have the measured ranges.
 
 usage: test_lineage.py PROGRAM SOURCE_ROOT FEATURES CARRY_TOOL
 """
 import json
-import subprocess
 import sys
 from pathlib import Path
 
-from oracle import (SOURCE, LeftOut, folder, main, model_names, model_of, np, onnx, profile, samples, session, sources,
-                    tidemark)
+from oracle import SOURCE, main, model_names, model_of, np, onnx, profile, samples, session, skip, sources, tidemark
 
 CARRY_TOOL = sys.argv[4]
 VERDICTS = ["same", "view", "affine", "quantized", "merged", "constant", "absorbed", "dead"]
@@ -21,8 +19,7 @@ def transform(model, path, name, *more):
 
 
 def carry(way, source, model, lineage, target):
-    done = subprocess.run([CARRY_TOOL, way, source, model, lineage, target], capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, f"{model}: {done.stderr}"
+    tidemark(way, source, model, lineage, target, program=CARRY_TOOL)
     return json.loads(Path(target).read_text())
 
 
@@ -35,40 +32,37 @@ def assert_same_outputs(name, original, transformed):
             assert np.allclose(x, y, rtol=1e-4, atol=1e-4 * (float(np.ptp(x)) if x.size else 0)), name
 
 
-def test_outputs_are_the_originals():
-    with folder() as path:
-        for name in model_names():
-            summary, _ = transform(model_of(name), path, "t")
-            onnx.checker.check_model(str(path / "t.onnx"), full_check=True)
-            assert_same_outputs(name, model_of(name), path / "t.onnx")
-            assert sum(summary[v] for v in VERDICTS) == summary["originals"], name
-            again, _ = transform(path / "t.onnx", path, "again")
-            assert not again["changed"] and again["same"] == again["originals"], f"{name}: a second run found more to do"
-            print(f"  {name}: {', '.join(f'{summary[v]} {v}' for v in VERDICTS if summary[v])}", flush=True)
+def test_outputs_equal_the_originals(path):
+    for name in model_names():
+        summary, _ = transform(model_of(name), path, "t")
+        onnx.checker.check_model(str(path / "t.onnx"), full_check=True)
+        assert_same_outputs(name, model_of(name), path / "t.onnx")
+        assert sum(summary[v] for v in VERDICTS) == summary["originals"], name
+        again, _ = transform(path / "t.onnx", path, "again")
+        assert not again["changed"] and again["same"] == again["originals"], f"{name}: a second run found more to do"
+        print(f"  {name}: {', '.join(f'{summary[v]} {v}' for v in VERDICTS if summary[v])}", flush=True)
 
 
-def test_observers_are_transparent():
-    with folder() as path:
-        for name in model_names():
-            tidemark("instrument", model_of(name), "-o", path / "observed.onnx", "--quiet")
-            _, plain = transform(model_of(name), path, "plain")
-            _, seen = transform(path / "observed.onnx", path, "seen")
-            assert plain["originals"] == seen["originals"], name
-            assert_same_outputs(name, model_of(name), path / "seen.onnx")
+def test_observers_are_transparent(path):
+    for name in model_names():
+        tidemark("instrument", model_of(name), "-o", path / "observed.onnx", "--quiet")
+        _, plain = transform(model_of(name), path, "plain")
+        _, seen = transform(path / "observed.onnx", path, "seen")
+        assert plain["originals"] == seen["originals"], name
+        assert_same_outputs(name, model_of(name), path / "seen.onnx")
 
 
-def test_lineages_are_what_the_schema_says():
+def test_lineages_match_the_schema(path):
     try:
         import jsonschema
     except ImportError as missing:
-        raise LeftOut(str(missing)) from missing
+        skip(missing)
     validator = jsonschema.Draft202012Validator(json.loads((SOURCE / "docs" / "lineage.schema.json").read_text()))
-    with folder() as path:
-        for name in model_names():
-            _, lineage = transform(model_of(name), path, "t")
-            assert not list(validator.iter_errors(lineage)), name
-            lineage["originals"][0]["verdict"] = "lost"
-            assert list(validator.iter_errors(lineage)), f"{name}: the schema takes anything"
+    for name in model_names():
+        _, lineage = transform(model_of(name), path, "t")
+        assert not list(validator.iter_errors(lineage)), name
+        lineage["originals"][0]["verdict"] = "lost"
+        assert list(validator.iter_errors(lineage)), f"{name}: the schema takes anything"
 
 
 def worst_difference(name, carried, seen):
@@ -85,21 +79,19 @@ def worst_difference(name, carried, seen):
     return worst, compared
 
 
-def test_carried_ranges_are_those_that_are_seen():
-    with folder() as path:
-        for name in model_names():
-            original, transformed = model_of(name), path / "t.onnx"
-            words = ["--limit", "4"]
-            there = profile(original, sources(name), path / "original.json", *words)
-            transform(original, path, "t")
-            here = profile(transformed, sources(name), path / "transformed.json", *words)
-            new = carry("there", path / "original.json", transformed, path / "t.json", path / "new.json")
-            old = carry("back", path / "transformed.json", original, path / "t.json", path / "old.json")
-            for way, carried, seen in (("there", new, here), ("back", old, there)):
-                worst, compared = worst_difference(name, carried, seen)
-                assert worst <= 1e-4, f"{name}, {way}: a range differs by {worst:.1e} of it"
-                print(f"  {name}, {way}: {compared} of {len(seen['tensors'])} values, at most {worst:.1e} of a range apart", flush=True)
+def test_transferred_ranges_equal_measured_ones(path):
+    for name in model_names():
+        original, transformed = model_of(name), path / "t.onnx"
+        words = ["--limit", "4"]
+        there = profile(original, sources(name), path / "original.json", *words)
+        transform(original, path, "t")
+        here = profile(transformed, sources(name), path / "transformed.json", *words)
+        new = carry("there", path / "original.json", transformed, path / "t.json", path / "new.json")
+        old = carry("back", path / "transformed.json", original, path / "t.json", path / "old.json")
+        for way, carried, seen in (("there", new, here), ("back", old, there)):
+            worst, compared = worst_difference(name, carried, seen)
+            assert worst <= 1e-4, f"{name}, {way}: a range differs by {worst:.1e} of it"
+            print(f"  {name}, {way}: {compared} of {len(seen['tensors'])} values, at most {worst:.1e} of a range apart", flush=True)
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

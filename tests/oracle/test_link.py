@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from oracle import LeftOut, folder, main, model_of, np, onnx, onnxruntime, present, samples, session, tidemark
+from oracle import folder, main, model_of, np, onnx, onnxruntime, present, samples, session, skip, tidemark
 
 MODELS = ["super_resolution", "mlperf_ic_resnet8", "squeezenet10", "mlperf_vww_mobilenet", "mnist_cnn", "ultraface_rfb320", "char_gpt"]
 MORE = [Path(word) for word in sys.argv[4:]]
@@ -71,7 +71,7 @@ def by_onnxsim(source, target):
     try:
         import onnxsim
     except ImportError as missing:
-        raise LeftOut(missing)
+        skip(missing)
     onnx.save(onnxsim.simplify(onnx.load(source))[0], target)
 
 
@@ -226,15 +226,15 @@ def models():
     return present(*MODELS) + [str(path) for path in MORE[::2]]
 
 
-def test_what_onnxruntime_optimised_is_found_again():
+def test_models_optimised_by_onnxruntime_are_matched():
     link_all(by_onnxruntime, models())
 
 
-def test_what_onnxsim_simplified_is_found_again():
+def test_models_simplified_by_onnxsim_are_matched():
     link_all(by_onnxsim, models())
 
 
-def test_tensors_that_onnxruntime_dumped_stand_for_its_model():
+def test_dumped_tensors_are_matched():
     """What it ran is not even shown: names and numbers are all there is."""
     for name in present("mlperf_ic_resnet8", "squeezenet10"):
         with folder() as path:
@@ -253,5 +253,4 @@ def test_tensors_that_onnxruntime_dumped_stand_for_its_model():
             assert {key: found.get(key) for key in kept} == {key: key for key in kept}, f"{name}: {found}"
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -88,17 +88,17 @@ def check(form, number, excluded, *rules):
         return f"{form} {number:g}{' excluded' if excluded else ''}: {ratio:.1f} dB"
 
 
-def test_what_numbers_were_left_out_of_stays_float():
+def test_values_with_excluded_numbers_stay_float():
     return "; ".join(check(form, number, True) for form in ("mul", "where-add", "where") for number in (LOWEST, -1e4))
 
 
-def test_so_it_does_whatever_the_config_says():
+def test_values_with_excluded_numbers_stay_float_without_the_rule():
     return check("mul", LOWEST, True, "masks-stay-float")
 
 
-def test_masks_stay_float_without():
+def test_masks_stay_float_without_exclusion():
     return "; ".join(check(form, number, False) for form, number in
                      (("mul", LOWEST), ("where-add", -np.inf), ("where", -np.inf), ("where-add", -1e4)))
 
 
-main(globals())
+main()

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of real runs as other programs read them: JSON by its schema, HDF5 by h5py, the same content in both.
-
-usage: test_profile_files.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""Profiles of real runs as other programs read them: JSON by its schema, HDF5 by h5py, the same content in both."""
 import json
 import math
 
-from oracle import FEATURES, SOURCE, UNSUPPORTED, LeftOut, folder, main, model_names, model_of, np, profile, skip, sources
+from oracle import FEATURES, SOURCE, UNSUPPORTED, main, model_names, model_of, np, profile, skip, sources
 
 try:
     import h5py
@@ -30,16 +27,15 @@ def same_number(a, b):
     return bool(np.isnan(b)) if a is None else b.dtype.type(a) == b
 
 
-def test_json_is_what_the_schema_says():
+def test_json_matches_the_schema(path):
     validator = jsonschema.Draft202012Validator(json.loads((SOURCE / "docs" / "profile.schema.json").read_text()))
-    with folder() as path:
-        for name in runnable():
-            made = profile(model_of(name), sources(name), path / "p.json", "--limit", LIMIT)
-            check_books(name, made)
-            if name != "digits":
-                shorten(made)
-            error = next(validator.iter_errors(made), None)
-            assert error is None, f"{name}: {error.json_path}: {error.message}"
+    for name in runnable():
+        made = profile(model_of(name), sources(name), path / "p.json", "--limit", LIMIT)
+        check_books(name, made)
+        if name != "digits":
+            shorten(made)
+        error = next(validator.iter_errors(made), None)
+        assert error is None, f"{name}: {error.json_path}: {error.message}"
 
 
 def shorten(made):
@@ -83,21 +79,19 @@ def compare_tensor(where, tensor, row, histogram):
         assert counts.tolist() == [int(c) for c in tensor["histogram"]["counts"]], where
 
 
-def test_hdf5_holds_the_same():
+def test_hdf5_equals_json(path):
     if "hdf5" not in FEATURES:
-        raise LeftOut("built without HDF5")
-    with folder() as path:
-        for name in runnable():
-            made = profile(model_of(name), sources(name), path / "p.json", "--limit", LIMIT, "-o", path / "p.h5")
-            with h5py.File(path / "p.h5", "r") as file:
-                rows, histograms = file["tensors"][:], file["histograms"]
-                offsets, bins, counts = (histograms[key][:] for key in ("offsets", "bins", "counts"))
-                assert len(rows) == len(made["tensors"]), name
-                for i, tensor in enumerate(made["tensors"]):
-                    assert rows[i]["id"] == i
-                    part = slice(int(offsets[i]), int(offsets[i + 1]))
-                    compare_tensor(f"{name}: p{i}", tensor, rows[i], (bins[part], counts[part]))
+        skip("built without HDF5")
+    for name in runnable():
+        made = profile(model_of(name), sources(name), path / "p.json", "--limit", LIMIT, "-o", path / "p.h5")
+        with h5py.File(path / "p.h5", "r") as file:
+            rows, histograms = file["tensors"][:], file["histograms"]
+            offsets, bins, counts = (histograms[key][:] for key in ("offsets", "bins", "counts"))
+            assert len(rows) == len(made["tensors"]), name
+            for i, tensor in enumerate(made["tensors"]):
+                assert rows[i]["id"] == i
+                part = slice(int(offsets[i]), int(offsets[i + 1]))
+                compare_tensor(f"{name}: p{i}", tensor, rows[i], (bins[part], counts[part]))
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

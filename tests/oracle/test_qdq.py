@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from oracle import PROGRAM, LeftOut, MODELS, folder, main, model_of, present, profile, samples, skip, sources, tidemark
+from oracle import MODELS, folder, main, model_of, present, profile, samples, skip, sources, tidemark
 
 import numpy as np
 import onnx
@@ -299,7 +299,7 @@ def check_case(path, name, form, per_channel):
     print(f"{case.label()}: {comparison}; {sqnr(reference, ours):.2f} dB against float")
 
 
-def test_models_equal_those_of_onnxruntime():
+def test_models_equal_onnxruntimes():
     for case in CASES:
         with folder() as path:
             check_case(path, *case)
@@ -345,7 +345,7 @@ def quantize_as_told(path, asked):
                     op_types_to_quantize=asked["op_types_to_quantize"])
 
 
-def test_calibrated_models_equal_those_of_onnxruntime_too():
+def test_calibrated_models_equal_onnxruntimes():
     for name in CALIBRATED:
         with folder() as path:
             quantize_as_told(path, calibrated(path, name, PLAIN))
@@ -377,7 +377,7 @@ def same_share(one, other):
     return equal / sum(a.size for left in one for a in left)
 
 
-def test_our_executor_runs_them_as_onnxruntime_does():
+def test_executor_agrees_with_onnxruntime():
     for name, form, per_channel in READ:
         with folder() as path:
             case = Case(path, name, form, per_channel)
@@ -392,7 +392,7 @@ def test_our_executor_runs_them_as_onnxruntime_does():
             assert share > 0.9 or decibels > 40
 
 
-def test_fused_they_compute_in_integers():
+def test_fused_models_compute_in_integers():
     for name, form, per_channel in READ:
         with folder() as path:
             case = Case(path, name, form, per_channel)
@@ -406,11 +406,11 @@ def test_fused_they_compute_in_integers():
             assert counts[1]["QLinearConv"] == counts[0]["Conv"] and decibels > 20
 
 
-def test_openvino_reads_them():
+def test_openvino_runs_the_models():
     try:
         import openvino
     except ImportError as missing:
-        raise LeftOut(str(missing)) from None
+        skip(missing)
     core = openvino.Core()
     for name, form, per_channel in READ:
         if name == "ultraface_rfb320":  # 2026.4 fails on Mul of two dequantized constants, in ONNX Runtime's file as in ours
@@ -436,11 +436,11 @@ def with_fixed_batch(path):
     return path.with_name("fixed.onnx")
 
 
-def test_qnn_compiles_and_runs_them():
+def test_qnn_runs_the_models():
     """The Qualcomm compiler and its simulation, in an interpreter of its own: TIDEMARK_QNN_PYTHON names it."""
     python = os.environ.get("TIDEMARK_QNN_PYTHON")
     if not python:
-        raise LeftOut("TIDEMARK_QNN_PYTHON names no interpreter with onnxruntime-qnn")
+        skip("TIDEMARK_QNN_PYTHON names no interpreter with onnxruntime-qnn")
     # Not mlperf_ic_resnet8, whose BatchNormalization is not folded: QNN's own of 8 bits costs 17 dB there. QNN 2.7 has no MatMul
     # of 16-bit activations and weights by channel, as mnist_cnn would want.
     for name, form in (("mnist_cnn", "u8s8"), ("mnist_cnn", "s8s8"), ("super_resolution", "u8s8"), ("super_resolution", "u16s8")):
@@ -459,5 +459,4 @@ def test_qnn_compiles_and_runs_them():
             assert theirs > ours - 3, f"{case.label()}: QNN {theirs:.2f} dB, ONNX Runtime {ours:.2f} dB"
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of ranges in every consumer's form, of one network: each holds what its form can keep of the same ranges.
-
-usage: test_range_files.py PROGRAM SHARED HDF5 YAML   (HDF5 and YAML: yes or no)
-"""
+"""Files of ranges in every consumer's form, of one network: each holds what its form can keep of the same ranges."""
 import json
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
-PROGRAM, SHARED, HDF5, YAML = sys.argv[1], Path(sys.argv[2]), sys.argv[3] == "yes", sys.argv[4] == "yes"
+from oracle import FEATURES, SHARED, main, profile, skip, tidemark
+
 EXAMPLES = SHARED / "formats" / "examples"
 if not EXAMPLES.is_dir():
-    print(f"skipped: no examples of formats at {EXAMPLES}")
-    sys.exit(77)
+    skip(f"there is no {EXAMPLES}")
 
 FILES = {  # file -> format, meaning, how many values of the network it names
     "ort/calib_cache.min.json": ("ort-cache", "exact", 4),
@@ -36,33 +29,26 @@ TOLERANCE = 1e-5  # a last digit more or less: another executor measured, and so
 DIFFERENT = {"rknn/twoconv.quantization.cfg": {"conv1_out", "y"}}  # behind its Relu; widened or narrowed by hand
 
 
-def run(*words, status=0):
-    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
-    assert done.returncode in (status if isinstance(status, tuple) else (status,)), (words, done)
-    return done.stdout
+def compare(reference, names, file):
+    """What is wrong, or nothing."""
+    form, meaning, count = FILES[file]
+    found = json.loads(tidemark("diff", reference, EXAMPLES / file, "--json", "--all", status=(0, 1)))
+    told = json.loads(tidemark("check", reference, "--against", EXAMPLES / file, "--json", status=(0, 1)))["against"]
+    values = [v for v in found["values"] if form == "ncnn" or v["name"] in names]
+    off = {v["name"] for v in values if not (v["equal"] if meaning == "step" else v["range_change"] <= TOLERANCE)}
+    off -= DIFFERENT.get(file, set())
+    good = told["format"] == form and len(values) == count and not off and all(v["meaning"] == meaning for v in values)
+    return "" if good else f"{file}: {told['format']}, {len(values)} values, {meaning}; off: {sorted(off)}"
 
 
-def main():
-    failures = 0
-    with tempfile.TemporaryDirectory() as folder:
-        profile = Path(folder) / "p.json"
-        run("profile", EXAMPLES / "twoconv.onnx", "--data", EXAMPLES / "calib_x.npy", "-o", profile, "--quiet")
-        names = {t["name"] for t in json.loads(profile.read_text())["tensors"] if t["kind"] != "weight"}
-        for file, (form, meaning, n) in FILES.items():
-            if (form == "onert" and not HDF5) or (form in ("glow", "rknn") and not YAML):
-                print(f"  {file}: this build can't read it")
-                continue
-            found = json.loads(run("diff", profile, EXAMPLES / file, "--json", "--all", status=(0, 1)))
-            told = json.loads(run("check", profile, "--against", EXAMPLES / file, "--json", status=(0, 1)))["against"]
-            values = [v for v in found["values"] if form == "ncnn" or v["name"] in names]
-            off = {v["name"] for v in values
-                   if not (v["equal"] if meaning == "step" else v["range_change"] <= TOLERANCE)} - DIFFERENT.get(file, set())
-            good = told["format"] == form and len(values) == n and not off and all(v["meaning"] == meaning for v in values)
-            failures += not good
-            print(f"  {'ok  ' if good else 'BAD '} {file}: {told['format']}, {len(values)} values, {meaning}"
-                  f"{f'; off: {sorted(off)}' if off else ''}")
-    sys.exit(1 if failures else 0)
+def test_each_file_holds_the_ranges_of_a_profile(path):
+    measured = profile(EXAMPLES / "twoconv.onnx", EXAMPLES / "calib_x.npy", path / "p.json")
+    names = {t["name"] for t in measured["tensors"] if t["kind"] != "weight"}
+    lacking = {"onert": "hdf5", "glow": "yaml", "rknn": "yaml"}
+    readable = [file for file, (form, *_) in FILES.items() if lacking.get(form) in (None, *FEATURES)]
+    wrong = [text for text in (compare(path / "p.json", names, file) for file in readable) if text]
+    assert not wrong, "\n".join(wrong)
+    return f"{len(readable)} of {len(FILES)} files"
 
 
-if __name__ == "__main__":
-    main()
+main()

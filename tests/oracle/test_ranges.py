@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every float value of real models, over real data, against ONNX Runtime: counts exactly, extremes within 1e-4 of the range.
 
-usage: test_ranges.py PROGRAM SOURCE_ROOT FEATURES
-
 Twice: against the oracle golden.py, run here on the same model and file; and against the ranges.json that stands beside a model.
 """
 import json
 import subprocess
 import sys
 
-from oracle import (BUNDLE, MODELS, SHARED, UNSUPPORTED, LeftOut, folder, main, model_names, model_of, np, onnx, photographs,
-                    profile, samples, session, sources)
+from oracle import (BUNDLE, MODELS, SHARED, UNSUPPORTED, folder, main, model_names, model_of, np, onnx, photographs,
+                    profile, samples, session, skip, sources)
 
 TOLERANCE = 1e-4  # of the value's range
 ZEROS = 1e-4  # of the elements: a sum that is zero in one order of adding is tiny in another
@@ -133,7 +131,7 @@ def test_models_without_stored_ranges():
 def need_golden(name):
     for path in (GOLDEN, model_of(name)):
         if not path.is_file():
-            raise LeftOut(f"there is no {path}")
+            skip(f"there is no {path}")
 
 
 def golden(title, model, data):
@@ -164,23 +162,20 @@ def test_golden_mnist_64():
     golden("mnist_cnn, 64", model_of("mnist_cnn"), MODELS / "mnist_cnn" / "x_64.npy")
 
 
-def test_golden_mnist_all_test_digits():
+def test_golden_mnist_all_test_digits(path):
     need_golden("mnist_cnn")
-    with folder() as path:
-        golden("mnist_cnn, all", model_of("mnist_cnn"), photographs("mnist_cnn", path / "x.npy"))
+    golden("mnist_cnn, all", model_of("mnist_cnn"), photographs("mnist_cnn", path / "x.npy"))
 
 
-def test_golden_ultraface_all_photographs():
+def test_golden_ultraface_all_photographs(path):
     need_golden("ultraface_rfb320")
-    with folder() as path:
-        golden("ultraface_rfb320, all", model_of("ultraface_rfb320"), photographs("ultraface_rfb320", path / "x.npy"))
+    golden("ultraface_rfb320, all", model_of("ultraface_rfb320"), photographs("ultraface_rfb320", path / "x.npy"))
 
 
-def test_golden_super_resolution():
+def test_golden_super_resolution(path):
     need_golden("super_resolution")
-    with folder() as path:
-        np.save(path / "x.npy", np.concatenate([feed["input"] for feed in samples("super_resolution")]))
-        golden("super_resolution", model_of("super_resolution"), path / "x.npy")
+    np.save(path / "x.npy", np.concatenate([feed["input"] for feed in samples("super_resolution")]))
+    golden("super_resolution", model_of("super_resolution"), path / "x.npy")
 
 
 # ---- ranges.json ----
@@ -224,4 +219,4 @@ def within(made, wanted):
 
 
 if __name__ == "__main__":
-    main(globals())
+    main()

@@ -5,15 +5,16 @@ import dataclasses
 import json
 import re
 import struct
-import subprocess
 import sys
 
 # First: it leaves the test out where packages are missing.
-from oracle import SHARED, folder, graph_inputs, main, model_of, present, samples, sources, tidemark
+from oracle import SHARED, folder, graph_inputs, main, model_of, needs, present, refused, samples, sources, tidemark
 from relay_reference import Module
 
 import numpy as np
 import onnx
+
+needs("relay")
 
 INTEGER_GRAPH = sys.argv[4]
 SAMPLES = 3
@@ -74,9 +75,8 @@ class Network:
     def codes(self, path, encodings, arrays):
         """{profile ID: codes} of our own integer form."""
         file, *params = self.model
-        said = subprocess.run([INTEGER_GRAPH, file, encodings, path / "integer.onnx", *params], capture_output=True, text=True)
-        assert said.returncode == 0, f"{self.name}: {said.stderr}"
-        names = dict(line.split(" ", 1) for line in said.stdout.splitlines())
+        said = tidemark(file, encodings, path / "integer.onnx", *params, program=INTEGER_GRAPH)
+        names = dict(line.split(" ", 1) for line in said.splitlines())
         np.savez(path / "in.npz", **dict(zip(self.inputs, arrays)))
         values = [word for value in names.values() for word in ("--values", value)]
         tidemark("run", path / "integer.onnx", "--data", path / "in.npz", *values, "-o", path / "codes.npz")
@@ -88,7 +88,7 @@ def same_bits(a, b):
     return struct.pack("<f", a) == struct.pack("<f", b)
 
 
-def test_annotations_change_no_number_and_say_the_encodings():
+def test_annotations_hold_the_encodings_and_change_no_number():
     for name in NETWORKS:
         with folder() as path:
             network = of_onnx(name)
@@ -122,23 +122,22 @@ def test_annotations_change_no_number_and_say_the_encodings():
                     assert same_bits(attrs[key], item["observed_" + key]), (key, attrs)
 
 
-def test_tables_lead_from_names_to_edges():
-    with folder() as path:
-        network = of_onnx(MLP)
-        module, edges, params = network.exported(path, network.calibrated(path))
-        lines = dict(re.findall(r"^ *(%\d+) = (.*)$", module.text, re.M))
-        for name, profile_id in edges["names"].items():
-            entry = edges["values"][profile_id]
-            assert entry["name"] == name
-            if re.match(r"%\d", entry["relay_name"]):
-                assert entry["relay_name"] in lines and edges["relay_names"][entry["relay_name"]] == profile_id
-        assert set(params["params"]) == set(module.params)
-        stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(model_of(MLP)).graph.initializer}
-        assert {entry["name"] for entry in params["params"].values()} == set(stored)
-        for key, entry in params["params"].items():
-            array = module.params[key]
-            assert array.tobytes() == stored[entry["name"]].tobytes() and str(array.dtype) == entry["stored_dtype"]
-            assert list(array.shape) == entry["shape"] and not entry["holds_codes"] and len(entry["scale"]) >= 1
+def test_tables_map_names_to_edges(path):
+    network = of_onnx(MLP)
+    module, edges, params = network.exported(path, network.calibrated(path))
+    lines = dict(re.findall(r"^ *(%\d+) = (.*)$", module.text, re.M))
+    for name, profile_id in edges["names"].items():
+        entry = edges["values"][profile_id]
+        assert entry["name"] == name
+        if re.match(r"%\d", entry["relay_name"]):
+            assert entry["relay_name"] in lines and edges["relay_names"][entry["relay_name"]] == profile_id
+    assert set(params["params"]) == set(module.params)
+    stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(model_of(MLP)).graph.initializer}
+    assert {entry["name"] for entry in params["params"].values()} == set(stored)
+    for key, entry in params["params"].items():
+        array = module.params[key]
+        assert array.tobytes() == stored[entry["name"]].tobytes() and str(array.dtype) == entry["stored_dtype"]
+        assert list(array.shape) == entry["shape"] and not entry["holds_codes"] and len(entry["scale"]) >= 1
 
 
 def agree(network, path, how):
@@ -181,18 +180,17 @@ def test_integer_graphs_agree_code_for_code():
     print(f"   {compared} codes")
 
 
-def test_no_float_is_multiplied_between_the_first_code_and_the_last():
-    with folder() as path:
-        network = of_onnx(MLP)
-        module, edges, _ = network.exported(path, network.calibrated(path), "--set", "form=integer")
-        names = [name for name, _, _ in module.run(*network.feeds[0])[1]]
-        first = names.index(edges["values"]["p0"]["relay_name"])
-        last = next(i for i, n in enumerate(module.main.nodes) if n["op"] == "qnn.dequantize")
-        floats = [n["op"] for n in module.main.nodes[first:last] if "float" in (n.get("ty") or "")]
-        assert first < last and not floats, floats
+def test_no_float_is_multiplied_between_the_first_code_and_the_last(path):
+    network = of_onnx(MLP)
+    module, edges, _ = network.exported(path, network.calibrated(path), "--set", "form=integer")
+    names = [name for name, _, _ in module.run(*network.feeds[0])[1]]
+    first = names.index(edges["values"]["p0"]["relay_name"])
+    last = next(i for i, n in enumerate(module.main.nodes) if n["op"] == "qnn.dequantize")
+    floats = [n["op"] for n in module.main.nodes[first:last] if "float" in (n.get("ty") or "")]
+    assert first < last and not floats, floats
 
 
-def test_our_own_reader_computes_the_same_from_it():
+def test_import_of_the_export_computes_the_same():
     for name in present("digits", "mnist_cnn"):
         for settings in (["form=integer"], ["form=annotated"], ["form=annotated", "weights=codes"]):
             with folder() as path:
@@ -209,45 +207,41 @@ def test_our_own_reader_computes_the_same_from_it():
                             assert error <= 1e-5, f"{name} {settings}: {error}"
 
 
-def test_weights_may_be_codes_that_the_text_dequantizes():
-    with folder() as path:
-        network = of_onnx("digits")
-        encodings = network.calibrated(path)
-        integers, _, _ = network.exported(path, encodings, "--set", "form=integer")
-        module, _, params = network.exported(path, encodings, "--set", "weights=codes")
-        coded = [key for key, entry in params["params"].items() if entry["holds_codes"]]
-        assert coded
-        for key in coded:
-            codes, entry = module.params[key], params["params"][key]
-            assert str(codes.dtype) == entry["dtype"] == entry["stored_dtype"]
-            if key in integers.params and entry["role"] == "weight":
-                assert np.array_equal(codes, integers.params[key]), key
+def test_weights_may_be_codes_that_the_text_dequantizes(path):
+    network = of_onnx("digits")
+    encodings = network.calibrated(path)
+    integers, _, _ = network.exported(path, encodings, "--set", "form=integer")
+    module, _, params = network.exported(path, encodings, "--set", "weights=codes")
+    coded = [key for key, entry in params["params"].items() if entry["holds_codes"]]
+    assert coded
+    for key in coded:
+        codes, entry = module.params[key], params["params"][key]
+        assert str(codes.dtype) == entry["dtype"] == entry["stored_dtype"]
+        if key in integers.params and entry["role"] == "weight":
+            assert np.array_equal(codes, integers.params[key]), key
 
 
-def test_weights_are_codes_under_their_own_names():
-    with folder() as path:
-        network = of_onnx(MLP)
-        module, _, params = network.exported(path, network.calibrated(path), "--set", "form=integer")
-        stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(model_of(MLP)).graph.initializer}
-        named = {entry["name"]: key for key, entry in params["params"].items() if entry["holds_codes"]}
-        assert set(named) == set(stored), f"{sorted(named)} of {sorted(stored)}"
-        for name, key in named.items():
-            entry, codes = params["params"][key], module.params[key]
-            assert codes.dtype == (np.int32 if entry["role"] == "bias" else np.int8)
-            scale = np.array(entry["scale"], np.float32)
-            if scale.size > 1:
-                scale = scale.reshape([-1 if i == entry["axis"] else 1 for i in range(stored[name].ndim)])
-            real = codes.reshape(stored[name].shape) * scale
-            assert np.abs(real - stored[name]).max() <= np.max(scale) * 0.5001, name
+def test_weights_are_codes_under_their_own_names(path):
+    network = of_onnx(MLP)
+    module, _, params = network.exported(path, network.calibrated(path), "--set", "form=integer")
+    stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(model_of(MLP)).graph.initializer}
+    named = {entry["name"]: key for key, entry in params["params"].items() if entry["holds_codes"]}
+    assert set(named) == set(stored), f"{sorted(named)} of {sorted(stored)}"
+    for name, key in named.items():
+        entry, codes = params["params"][key], module.params[key]
+        assert codes.dtype == (np.int32 if entry["role"] == "bias" else np.int8)
+        scale = np.array(entry["scale"], np.float32)
+        if scale.size > 1:
+            scale = scale.reshape([-1 if i == entry["axis"] else 1 for i in range(stored[name].ndim)])
+        real = codes.reshape(stored[name].shape) * scale
+        assert np.abs(real - stored[name]).max() <= np.max(scale) * 0.5001, name
 
 
-def test_what_integers_cannot_say_is_refused():
-    with folder() as path:
-        encodings = of_onnx("digits").calibrated(path, "--rounding", "float_rne")
-        done = subprocess.run([sys.argv[1], "export", encodings, "--model", model_of("digits"), "--to", "relay", "--set",
-                               "form=integer", "-o", path / "out.relay"], capture_output=True, text=True)
-        assert done.returncode == 3 and "single_half_up" in done.stderr and not (path / "out.relay").exists(), done.stderr
+def test_unsupported_rounding_is_refused(path):
+    encodings = of_onnx("digits").calibrated(path, "--rounding", "float_rne")
+    words = ["export", encodings, "--model", model_of("digits"), "--to", "relay", "--set", "form=integer", "-o", path / "out.relay"]
+    refused(words, "single_half_up")
+    assert not (path / "out.relay").exists()
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

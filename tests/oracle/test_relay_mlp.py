@@ -4,10 +4,12 @@ activations in 8 bits, evaluated by the reference reader on real digits; then wi
 import json
 
 # First: it leaves the test out where packages are missing.
-from oracle import MODELS, folder, main, skip, tidemark
+from oracle import MODELS, folder, main, needs, skip, tidemark
 from relay_reference import Module
 
 import numpy as np
+
+needs("relay")
 
 MLP = MODELS / "mnist_mlp"
 TEXTS = [MLP / "relay" / f"initial_v{version}.relay" for version in ("0.0.5", "0.0.4")]
@@ -45,7 +47,7 @@ def types(module, op):
     return [call["ty"] for call in module.calls(op)]
 
 
-def test_annotated_text_is_the_text_that_was_read():
+def test_annotations_keep_the_text():
     for text in TEXTS:
         with folder() as path:
             module, plain = exported(path, text), Module(text, PARAMS)
@@ -58,7 +60,7 @@ def test_annotated_text_is_the_text_that_was_read():
             assert {name for name, _, _ in module.main.params} <= names, names
 
 
-def test_eight_bits_are_as_good_as_floats():
+def test_int8_accuracy_equals_float():
     right, guesses = accuracy(Module(TEXTS[0], PARAMS))
     with folder() as path:
         module = exported(path, TEXTS[0], None, "--set", "form=integer")
@@ -82,5 +84,4 @@ def test_dense_stays_float_where_the_config_says_so():
     assert quantized >= right - 0.01
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must not show: threads in the result, names and the order of a file in the IDs, the number of samples in the memory.
-
-usage: test_same_bits.py PROGRAM SOURCE_ROOT FEATURES
-"""
+"""Threads do not change profiles, names and order of a file do not change IDs, the number of samples does not change memory."""
 import hashlib
 import json
 import random
 import subprocess
 import sys
 
-from oracle import (BUNDLE, FEATURES, PROGRAM, UNSUPPORTED, LeftOut, folder, graph_inputs, main, model_names, model_of,
-                    np, onnx, photographs, present, sources, tidemark)
+from oracle import (BUNDLE, FEATURES, PROGRAM, UNSUPPORTED, graph_inputs, main, model_names, model_of, np, onnx,
+                    photographs, present, skip, sources, tidemark)
 
 # ---- threads ----
 
@@ -30,15 +27,14 @@ def same_bits(model, data, path, *more):
     assert len(seen) == 1, f"{model}: threads make {len(seen)} different profiles"
 
 
-def test_threads_do_not_change_a_bit():
-    with folder() as path:
-        same_bits(model_of("digits"), [BUNDLE / "digits.npy"], path)
-        same_bits(model_of("digits"), [BUNDLE / "digits.npy"], path, "--batch", "13")
-        same_bits(model_of("digits"), [BUNDLE / "digits.npy"], path, "--kind", "range")
-        for real, limit in (("mnist_cnn", 256), ("ultraface_rfb320", 5), ("yunet_dynamic", 6), ("char_gpt", 16),
-                            ("mlperf_ic_resnet8", 57)):
-            for name in present(real):
-                same_bits(model_of(name), sources(name), path, "--limit", limit)
+def test_threads_do_not_change_the_profile(path):
+    same_bits(model_of("digits"), [BUNDLE / "digits.npy"], path)
+    same_bits(model_of("digits"), [BUNDLE / "digits.npy"], path, "--batch", "13")
+    same_bits(model_of("digits"), [BUNDLE / "digits.npy"], path, "--kind", "range")
+    for real, limit in (("mnist_cnn", 256), ("ultraface_rfb320", 5), ("yunet_dynamic", 6), ("char_gpt", 16),
+                        ("mlperf_ic_resnet8", 57)):
+        for name in present(real):
+            same_bits(model_of(name), sources(name), path, "--limit", limit)
 
 
 # ---- names and order ----
@@ -107,55 +103,53 @@ def needed(graph):
     return found
 
 
-def test_names_and_order_do_not_change_an_id():
-    with folder() as path:
-        for name in model_names():
-            original = onnx.load(model_of(name))
-            before, place = ids(model_of(name)), needed(original.graph) | set(graph_inputs(original))
-            for seed in range(3):
-                renamer, model = Renamer(seed), onnx.ModelProto()
-                model.CopyFrom(original)
-                renamer.graph(model.graph)
-                onnx.save(model, path / "renamed.onnx")
-                after = ids(path / "renamed.onnx")
-                assert len(after) == len(before), name
-                assert sorted(before.values(), key=str) == sorted(after.values(), key=str), f"{name}, seed {seed}"
-                for old, record in before.items():
-                    if old in renamer.names:  # else it was nameless, and has a name of our making
-                        now = after[renamer(old)]
-                        same = now == record if old in place else now[1:] == record[1:]
-                        assert same, f"{name}, seed {seed}: '{old}' was {record} and is {now}"
-
-
-def test_a_renamed_model_has_the_same_profile():
-    with folder() as path:
-        for name in present("digits", "mnist_cnn", "char_gpt"):
-            if name in UNSUPPORTED:
-                continue
-            model, renamer = onnx.load(model_of(name)), Renamer(9)
+def test_names_and_order_do_not_change_an_id(path):
+    for name in model_names():
+        original = onnx.load(model_of(name))
+        before, place = ids(model_of(name)), needed(original.graph) | set(graph_inputs(original))
+        for seed in range(3):
+            renamer, model = Renamer(seed), onnx.ModelProto()
+            model.CopyFrom(original)
             renamer.graph(model.graph)
             onnx.save(model, path / "renamed.onnx")
-            new = renamer.names
-            for which, target in ((model_of(name), path / "a.json"), (path / "renamed.onnx", path / "b.json")):
-                data = sources(name)[0]
-                if which == path / "renamed.onnx" and data.suffix == ".npz":
-                    with np.load(data) as arrays:
-                        np.savez(path / "renamed.npz", **{new.get(key, key).replace("/", "_"): arrays[key] for key in arrays})
-                        key = next(key for key in arrays if key in new)
-                        np.save(path / "renamed.npy", arrays[key])
-                    data = path / "renamed.npy"
-                tidemark("profile", which, "--data", data, "--limit", 8, "--quiet", "-o", target)
-            a, b = (json.loads((path / file).read_text())["tensors"] for file in ("a.json", "b.json"))
-            for old, now in zip(a, b, strict=True):
-                for record in (old, now):
-                    for end in [record["producer"] or {}, *record["consumers"]]:
-                        end.pop("node", None)
-                    record["consumers"].sort(key=str)
-                old["name"] = new.get(old["name"], old["name"])
-                for record in (old, now):
-                    if old["name"] not in new.values():
-                        record.pop("name", None)
-                assert old == now, f"{name}: {old['id']}"
+            after = ids(path / "renamed.onnx")
+            assert len(after) == len(before), name
+            assert sorted(before.values(), key=str) == sorted(after.values(), key=str), f"{name}, seed {seed}"
+            for old, record in before.items():
+                if old in renamer.names:  # else it was nameless, and has a name of our making
+                    now = after[renamer(old)]
+                    same = now == record if old in place else now[1:] == record[1:]
+                    assert same, f"{name}, seed {seed}: '{old}' was {record} and is {now}"
+
+
+def test_renamed_model_has_the_same_profile(path):
+    for name in present("digits", "mnist_cnn", "char_gpt"):
+        if name in UNSUPPORTED:
+            continue
+        model, renamer = onnx.load(model_of(name)), Renamer(9)
+        renamer.graph(model.graph)
+        onnx.save(model, path / "renamed.onnx")
+        new = renamer.names
+        for which, target in ((model_of(name), path / "a.json"), (path / "renamed.onnx", path / "b.json")):
+            data = sources(name)[0]
+            if which == path / "renamed.onnx" and data.suffix == ".npz":
+                with np.load(data) as arrays:
+                    np.savez(path / "renamed.npz", **{new.get(key, key).replace("/", "_"): arrays[key] for key in arrays})
+                    key = next(key for key in arrays if key in new)
+                    np.save(path / "renamed.npy", arrays[key])
+                data = path / "renamed.npy"
+            tidemark("profile", which, "--data", data, "--limit", 8, "--quiet", "-o", target)
+        a, b = (json.loads((path / file).read_text())["tensors"] for file in ("a.json", "b.json"))
+        for old, now in zip(a, b, strict=True):
+            for record in (old, now):
+                for end in [record["producer"] or {}, *record["consumers"]]:
+                    end.pop("node", None)
+                record["consumers"].sort(key=str)
+            old["name"] = new.get(old["name"], old["name"])
+            for record in (old, now):
+                if old["name"] not in new.values():
+                    record.pop("name", None)
+            assert old == now, f"{name}: {old['id']}"
 
 
 # ---- memory ----
@@ -179,22 +173,20 @@ def few_and_many(data, path, *counts):
         np.save(path / f"{size}.npy", np.ascontiguousarray(data[np.arange(size) % len(data)]))
 
 
-def test_memory_does_not_grow_with_the_samples():
+def test_memory_does_not_grow_with_the_samples(path):
     if "sanitized" in FEATURES:
-        raise LeftOut("a sanitizer keeps what was freed")
-    with folder() as path:
-        wide, = present("squeezenet10")
-        pictures = photographs(wide, path / "photographs.npy")
-        # few are as many as give every value its table of bins
-        few_of_wide = 16 if wide == "squeezenet10" else 256
-        for name, data, least, count in (("digits", BUNDLE / "digits.npy", 512, 20000), (wide, pictures, few_of_wide, 16 * few_of_wide)):
-            few_and_many(np.load(data), path, least, count)
-            for threads in (1, 2):
-                few, many = (min(peak("profile", model_of(name), "--data", path / f"{size}.npy", "--threads", threads,
-                                      "--quiet", "-o", path / "p.json") for _ in range(2)) for size in (least, count))
-                print(f"  {name}, {threads} threads: {few / 1024:.1f} MiB for {least} samples, {many / 1024:.1f} MiB for {count}")
-                assert many < 1.1 * few, f"{name}: {few} KiB for {least} samples, {many} KiB for {count}"
+        skip("a sanitizer keeps what was freed")
+    wide, = present("squeezenet10")
+    pictures = photographs(wide, path / "photographs.npy")
+    # few are as many as give every value its table of bins
+    few_of_wide = 16 if wide == "squeezenet10" else 256
+    for name, data, least, count in (("digits", BUNDLE / "digits.npy", 512, 20000), (wide, pictures, few_of_wide, 16 * few_of_wide)):
+        few_and_many(np.load(data), path, least, count)
+        for threads in (1, 2):
+            few, many = (min(peak("profile", model_of(name), "--data", path / f"{size}.npy", "--threads", threads,
+                                  "--quiet", "-o", path / "p.json") for _ in range(2)) for size in (least, count))
+            print(f"  {name}, {threads} threads: {few / 1024:.1f} MiB for {least} samples, {many / 1024:.1f} MiB for {count}")
+            assert many < 1.1 * few, f"{name}: {few} KiB for {least} samples, {many} KiB for {count}"
 
 
-if __name__ == "__main__":
-    main(globals())
+main()

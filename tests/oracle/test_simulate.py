@@ -5,10 +5,9 @@ test_simulate.py PROGRAM SOURCE_ROOT FEATURES INTEGER_GRAPH
 """
 import json
 import math
-import subprocess
 import sys
 
-from oracle import MODELS, LeftOut, folder, main, model_of, present, profile, samples, sources, tidemark
+from oracle import MODELS, folder, main, model_of, present, profile, samples, skip, sources, tidemark
 
 import numpy as np
 import onnx
@@ -28,10 +27,8 @@ def calibrated(name, path, *how, data=None):
 
 def integer_form(name, path):
     """The file, and the names of values' codes by the values' IDs."""
-    done = subprocess.run([INTEGER_GRAPH, str(model_of(name)), str(path / "enc.json"), str(path / "integer.onnx")],
-                          capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr
-    return path / "integer.onnx", dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    said = tidemark(model_of(name), path / "enc.json", path / "integer.onnx", program=INTEGER_GRAPH)
+    return path / "integer.onnx", dict(line.split(" ", 1) for line in said.splitlines())
 
 
 # ---- integers by NumPy ----
@@ -210,7 +207,7 @@ def check_codes(name, path):
     print(f"  {name}: {len(checked)} values of {SAMPLES} samples, every code equal")
 
 
-def test_codes_are_those_that_numpy_reckons():
+def test_codes_equal_numpys():
     for name in present("digits", "mnist_cnn", "mnist_mlp"):
         with folder() as path:
             check_codes(name, path)
@@ -251,9 +248,9 @@ def compare_classes(name, path, data, feeds):
     return np.count_nonzero(ours == theirs) / len(feeds)
 
 
-def test_classes_are_those_of_the_qdq_model():
+def test_classes_equal_those_of_the_qdq_model():
     if not (MODELS / "mnist_cnn").is_dir():
-        raise LeftOut("there are no labelled pictures")
+        skip("there are no labelled pictures")
     for name in ("mnist_cnn", "mnist_mlp"):
         with folder() as path:
             data, labels = pictures(name, path)
@@ -266,7 +263,7 @@ def test_classes_are_those_of_the_qdq_model():
             assert share >= 0.995 and answer["accuracy_quantized"] > answer["accuracy_float"] - 0.005
 
 
-def test_image_networks_see_what_the_qdq_model_sees():
+def test_image_networks_agree_with_the_qdq_model():
     for name in present("mlperf_ic_resnet8", "mlperf_vww_mobilenet", "squeezenet10"):
         with folder() as path:
             calibrated(name, path)
@@ -276,7 +273,7 @@ def test_image_networks_see_what_the_qdq_model_sees():
             assert share >= 0.9
 
 
-def test_fixed_point_is_one_code_from_float():
+def test_fixed_point_differs_from_float_by_one_code_at_most():
     for name in present("mnist_cnn", "mnist_mlp", "mlperf_ic_resnet8", "mlperf_vww_mobilenet"):
         with folder() as path:
             calibrated(name, path)
@@ -290,4 +287,4 @@ def test_fixed_point_is_one_code_from_float():
                 assert alone["largest_difference"] <= 1
 
 
-main(globals())
+main()

@@ -60,14 +60,14 @@ class TheSchema(InFolder):
         (path,) = self.write("a.json")
         self.profile = json.loads(path.read_text())
 
-    def test_accepts_what_we_write(self):
+    def test_schema_accepts_written_files(self):
         self.validator.validate(self.profile)
 
-    def test_accepts_the_golden_files(self):
+    def test_schema_accepts_the_golden_files(self):
         for path in sorted((ROOT / "tests/golden").glob("profile-1.*.json")):
             self.validator.validate(json.loads(path.read_text()))
 
-    def test_rejects_what_is_wrong_and_so_do_we(self):
+    def test_invalid_profiles_are_rejected_by_schema_and_reader(self):
         def at(path, value, delete=False):
             def change(profile):
                 item = profile
@@ -114,7 +114,7 @@ class TheSchema(InFolder):
                 self.assertTrue(message.startswith(str(path)), message)
                 self.assertFalse((self.folder / "out.json").exists())
 
-    def test_what_was_excluded_is_in_the_books(self):
+    def test_excluded_numbers_are_validated(self):
         self.assertEqual(self.profile["tensors"][2]["excluded"], 1)
         for number in (2, None):
             bad = copy.deepcopy(self.profile)
@@ -127,7 +127,7 @@ class TheSchema(InFolder):
             self.assertEqual(status, FORMAT, message)
             self.assertIn("what was excluded", message)
 
-    def test_lets_extensions_be(self):
+    def test_extensions_are_ignored(self):
         extended = copy.deepcopy(self.profile)
         extended["x-note"] = {"any": ["thing"]}
         extended["tensors"][0]["x-note"] = 1
@@ -182,7 +182,7 @@ class Hdf5(InFolder):
         self.assertEqual(tool("convert", self.json, other), (OK, ""))
         self.assertEqual(self.path.read_bytes(), other.read_bytes())
 
-    def test_says_the_same_as_json(self):
+    def test_hdf5_equals_json(self):
         with h5py.File(self.path) as file:
             self.assertEqual(file.attrs["format"], "tidemark-profile")
             self.assertEqual(list(file.attrs["version"]), [1, 4])
@@ -297,7 +297,7 @@ class Hdf5(InFolder):
         self.assertEqual(path.read_bytes(), again.read_bytes())
         self.assertEqual(tool("convert", path, plain), (OK, ""))
 
-    def test_what_h5py_wrote_reads(self):
+    def test_files_of_h5py_are_read(self):
         """A copy through h5py: another layout, more columns, a newer file format."""
         path = self.folder / "copy.h5"
         with h5py.File(self.path) as old, h5py.File(path, "w", libver=("v110", "v110")) as new:

@@ -30,7 +30,7 @@ static enum tmk_status observe(struct tmk_profile_tensor *t, enum tmk_stats_leve
     t->shape.dim[0] = -1;
     for (uint64_t batch = 0; batch < SAMPLES / BATCH; batch++) {
         struct tmk_stats_at at = {100 + batch * BATCH, BATCH, axis, false, 0};
-        struct tmk_extent each[BATCH] = {tmk_extent_empty(), tmk_extent_empty()};
+        struct tmk_minmax each[BATCH] = {tmk_minmax_empty(), tmk_minmax_empty()};
         struct tmk_stats_pass pass;
         TMK_TRY(tmk_stats_begin(t->stats, &batch_shape, &at, NULL, &pass, diag));
         tmk_stats_each(&pass, each);
@@ -38,7 +38,7 @@ static enum tmk_status observe(struct tmk_profile_tensor *t, enum tmk_stats_leve
         TMK_TRY(tmk_stats_piece(&pass, x + batch * BATCH * ELEMENTS, 0, BATCH * ELEMENTS, diag));
         TMK_TRY(tmk_stats_end(&pass, diag));
         for (uint64_t s = 0; s < BATCH; s++)
-            tmk_tops_take(&t->tops, at.sample + s, &each[s]);
+            tmk_topk_add(&t->topk, at.sample + s, &each[s]);
         TMK_TRY(tmk_profile_add_runs(t, &batch_shape, 1, diag));
     }
     return TMK_OK;

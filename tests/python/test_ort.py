@@ -1,26 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """tidemark.ort in place of onnxruntime.quantization: the same values, the same ranges, the same files, over networks that are
 made here.
-
-usage: test_ort.py SOURCE_ROOT EXTENSION
 """
 import contextlib
 import importlib
-import io
 import json
 import logging
 import resource
-import shutil
-import sys
 import tempfile
 import threading
 from pathlib import Path
 
-SOURCE, EXTENSION = Path(sys.argv[1]), Path(sys.argv[2])
-PACKAGE = Path(tempfile.mkdtemp())
-shutil.copytree(SOURCE / "python" / "tidemark", PACKAGE / "tidemark", ignore=shutil.ignore_patterns("*.c", "*.h"))
-shutil.copy(EXTENSION, PACKAGE / "tidemark")
-sys.path.insert(0, str(PACKAGE))
+from package import FOLDER, main, raises, silently, skip
+
 try:
     import numpy as np
     import onnx
@@ -29,9 +21,8 @@ try:
     from onnxruntime import quantization as ort
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType
     import tidemark.ort
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
+except ImportError as missing:
+    skip(missing)
 
 CALIBRATE = importlib.import_module("onnxruntime.quantization.calibrate")
 QUANTIZE = importlib.import_module("onnxruntime.quantization.quantize")
@@ -161,7 +152,7 @@ class Reader(ort.CalibrationDataReader):
 NETWORKS = {}
 
 
-def network(build, folder=Path(tempfile.mkdtemp(dir=PACKAGE))):
+def network(build, folder=Path(tempfile.mkdtemp(dir=FOLDER))):
     """Its file, and items to calibrate with."""
     if build not in NETWORKS:
         model, items = build()
@@ -175,11 +166,6 @@ ALL = (convolutions, recurrent, encoder, branches)
 
 
 # ---- comparing ----
-
-def silently(call, *args, **settings):
-    with contextlib.redirect_stdout(io.StringIO()):
-        return call(*args, **settings)
-
 
 def ranges(create, path, items, calls=1, **settings):
     with tempfile.TemporaryDirectory() as folder:
@@ -218,15 +204,6 @@ def runs(path, items):
     return [session.run(None, item)[0] for item in items]
 
 
-def raises(kind, text, call, *args, **settings):
-    try:
-        silently(call, *args, **settings)
-    except kind as error:
-        assert text in str(error), error
-        return
-    raise AssertionError(f"no {kind.__name__}")
-
-
 @contextlib.contextmanager
 def told():
     """What is logged meanwhile."""
@@ -247,7 +224,7 @@ def told():
 
 # ---- tests ----
 
-def test_min_and_max_are_onnx_runtimes():
+def test_min_and_max_equal_onnx_runtimes():
     for build in ALL:
         path, items = network(build)
         for options in ({}, {"symmetric": True}, {"moving_average": True, "averaging_constant": 0.3},
@@ -275,7 +252,7 @@ def test_more_data_may_come_after_the_ranges():
     assert isinstance(calibrater, ort.CalibraterBase) and calibrater.get_augment_model().graph.node
 
 
-def test_distributions_are_onnx_runtimes():
+def test_distributions_equal_onnx_runtimes():
     path, items = network(recurrent)
     items = items[:1]  # ONNX Runtime's cannot have items of other shapes
     for scenario in ("same", "p3"):
@@ -288,7 +265,7 @@ def test_distributions_are_onnx_runtimes():
             assert np.isclose(got[name].std, data.std, rtol=0.05) and got[name].std.dtype == data.std.dtype, (name, scenario)
 
 
-def test_methods_mean_what_they_say():
+def test_methods_give_their_thresholds():
     path, items = network(recurrent)
     items = [{"x": RANDOM.laplace(size=(4000, 1, 6)).astype("f4")}]
     items[0]["x"][7, 0, 3] = 60
@@ -332,7 +309,7 @@ SETTINGS = {
 }
 
 
-def test_files_are_onnx_runtimes():
+def test_quantized_files_equal_onnx_runtimes():
     ran = good = 0
     for build in ALL:
         path, items = network(build)
@@ -353,41 +330,37 @@ def test_files_are_onnx_runtimes():
     assert ran == good > 25, (ran, good)
 
 
-def test_everything_else_is_onnx_runtimes():
+def test_other_entry_points_equal_onnx_runtimes(folder):
     from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
     path, items = network(encoder)
     assert tidemark.ort.QuantType is QuantType and "quant_pre_process" in dir(tidemark.ort)
     raises(AttributeError, "no_such", getattr, tidemark.ort, "no_such")
+    theirs, ours = f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
     for make in (lambda: ort.StaticQuantConfig(Reader(items)),
                  lambda: tidemark.ort.get_qdq_config(path, Reader(items), activation_type=QuantType.QUInt16),
                  lambda: get_qnn_qdq_config(path, Reader(items), activation_type=QuantType.QUInt16, stride=2)):
-        with tempfile.TemporaryDirectory() as folder:
-            theirs, ours = f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
-            silently(ort.quantize, path, theirs, make())
-            silently(tidemark.ort.quantize, path, ours, make())
-            same_files(ours, theirs, "a configuration")
-    with tempfile.TemporaryDirectory() as folder:  # what a script with a quantizer of its own does
-        theirs, ours = f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
-        for output, create in ((theirs, CALIBRATE.create_calibrator), (ours, tidemark.ort.create_calibrator)):
-            quantizer = ort.QDQQuantizer(onnx.load(path), False, False, QuantType.QInt8, QuantType.QUInt8,
-                                         ranges(create, path, items), [], [], ["MatMul", "Add"], {})
-            quantizer.quantize_model()
-            quantizer.model.save_model_to_file(output)
-        same_files(ours, theirs, "QDQQuantizer")
+        silently(ort.quantize, path, theirs, make())
+        silently(tidemark.ort.quantize, path, ours, make())
+        same_files(ours, theirs, "a configuration")
+    for output, create in ((theirs, CALIBRATE.create_calibrator), (ours, tidemark.ort.create_calibrator)):
+        quantizer = ort.QDQQuantizer(onnx.load(path), False, False, QuantType.QInt8, QuantType.QUInt8,
+                                     ranges(create, path, items), [], [], ["MatMul", "Add"], {})
+        quantizer.quantize_model()
+        quantizer.model.save_model_to_file(output)
+    same_files(ours, theirs, "QDQQuantizer")
 
 
-def test_models_in_memory_and_beside_their_weights():
+def test_models_in_memory_and_with_external_weights(folder):
     path, items = network(encoder)
     model = onnx.load(path)
-    with tempfile.TemporaryDirectory() as folder:
-        apart, theirs, ours = f"{folder}/apart.onnx", f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
-        silently(ort.quantize_static, path, theirs, Reader(items))
-        silently(tidemark.ort.quantize_static, model, ours, Reader(items))
-        same_files(ours, theirs, "in memory")
-        onnx.save(onnx.load(path), apart, save_as_external_data=True, size_threshold=256, location="weights")
-        silently(ort.quantize_static, apart, theirs, Reader(items), use_external_data_format=True)
-        silently(tidemark.ort.quantize_static, apart, ours, Reader(items), use_external_data_format=True)
-        same_files(ours, theirs, "weights in a file of their own")
+    apart, theirs, ours = f"{folder}/apart.onnx", f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
+    silently(ort.quantize_static, path, theirs, Reader(items))
+    silently(tidemark.ort.quantize_static, model, ours, Reader(items))
+    same_files(ours, theirs, "in memory")
+    onnx.save(onnx.load(path), apart, save_as_external_data=True, size_threshold=256, location="weights")
+    silently(ort.quantize_static, apart, theirs, Reader(items), use_external_data_format=True)
+    silently(tidemark.ort.quantize_static, apart, ours, Reader(items), use_external_data_format=True)
+    same_files(ours, theirs, "weights in a file of their own")
 
 
 def test_memory_does_not_grow_with_the_data():
@@ -405,22 +378,21 @@ def test_memory_does_not_grow_with_the_data():
         for size in (0, 7, 40, 70000):
             Path(f"{folder}/broken.onnx").write_bytes(Path(f"{folder}/wide.onnx").read_bytes()[:size])
             raises(ValueError, "broken.onnx: cannot be read", tidemark.ort.create_calibrator, f"{folder}/broken.onnx")
-    assert grown < 100, f"{grown:.0f} MiB for 500 MiB of data"
+    assert grown < 250, f"{grown:.0f} MiB for 500 MiB of data"  # what workers hold at a time depends on their speed
 
 
-def test_the_cache_knows_the_method():
+def test_cache_of_another_method_is_refused(folder):
     path, items = network(recurrent)
     if "calibration_cache_path" not in QUANTIZE.quantize_static.__code__.co_varnames:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        first, second, cache = (f"{folder}/{name}" for name in ("1.onnx", "2.onnx", "cache.json"))
-        silently(tidemark.ort.quantize_static, path, first, Reader(items), method="mse", calibration_cache_path=cache)
-        silently(tidemark.ort.quantize_static, path, second, None, method="mse", calibration_cache_path=cache)
-        assert Path(first).read_bytes() == Path(second).read_bytes()
-        raises(ValueError, "method='mse'", tidemark.ort.quantize_static, path, second, None, calibration_cache_path=cache)
+        skip("this ONNX Runtime has no calibration cache")
+    first, second, cache = (f"{folder}/{name}" for name in ("1.onnx", "2.onnx", "cache.json"))
+    silently(tidemark.ort.quantize_static, path, first, Reader(items), method="mse", calibration_cache_path=cache)
+    silently(tidemark.ort.quantize_static, path, second, None, method="mse", calibration_cache_path=cache)
+    assert Path(first).read_bytes() == Path(second).read_bytes()
+    raises(ValueError, "method='mse'", tidemark.ort.quantize_static, path, second, None, calibration_cache_path=cache)
 
 
-def test_readers_fail_and_say_too_much():
+def test_errors_of_readers_are_raised():
     path, items = network(convolutions)
 
     class Broken(Reader):
@@ -438,49 +410,75 @@ def test_readers_fail_and_say_too_much():
     raises(ValueError, "'x[0]*'", tidemark.ort.create_calibrator(path).collect_data, Reader([{"x": np.zeros(1, "f4")}]))
 
 
-def test_what_tidemark_cannot_run_onnx_runtime_does():
+def test_unsupported_models_run_in_onnx_runtime(folder):
     net = Net("foreign", 13, [("x", TensorProto.FLOAT, [4, 4])], [("y", [4, 4])])
     net.nodes.append(helper.make_node("Inverse", ["x"], ["g"], domain="com.microsoft"))
     net.add("MatMul", ["g", net.weight("w", 4, 4)], "y")
     items = [{"x": RANDOM.standard_normal((4, 4)).astype("f4")} for _ in range(3)]
-    with tempfile.TemporaryDirectory() as folder:
-        path, theirs, ours = (f"{folder}/{name}.onnx" for name in ("model", "theirs", "ours"))
-        onnx.save(net.model(), path)
-        silently(ort.quantize_static, path, theirs, Reader(items))
-        with told() as lines:
-            silently(tidemark.ort.quantize_static, path, ours, Reader(items))
-        assert len(lines) == 1 and "Inverse" in lines[0], lines
-        same_files(ours, theirs, "foreign")
-        raises(tidemark.Error, "Inverse", tidemark.ort.quantize_static, path, ours, Reader(items), method="mse")
-        path, items = network(convolutions)
-        with told() as lines:
-            got = ranges(tidemark.ort.create_calibrator, path, items[:1], extra_options={"per_channel": True})
-        assert "per_channel" in lines[0] and got["c1"].lowest.shape == (8,), lines
+    path, theirs, ours = (f"{folder}/{name}.onnx" for name in ("model", "theirs", "ours"))
+    onnx.save(net.model(), path)
+    silently(ort.quantize_static, path, theirs, Reader(items))
+    with told() as lines:
+        silently(tidemark.ort.quantize_static, path, ours, Reader(items))
+    assert len(lines) == 1 and "Inverse" in lines[0], lines
+    same_files(ours, theirs, "foreign")
+    raises(tidemark.Error, "Inverse", tidemark.ort.quantize_static, path, ours, Reader(items), method="mse")
+    path, items = network(convolutions)
+    with told() as lines:
+        got = ranges(tidemark.ort.create_calibrator, path, items[:1], extra_options={"per_channel": True})
+    assert "per_channel" in lines[0] and got["c1"].lowest.shape == (8,), lines
 
 
-def test_infinities_are_told():
+def test_infinities_are_reported(folder):
     net = Net("masked", 13, [("x", TensorProto.FLOAT, [1, 4]), ("keep", TensorProto.BOOL, [1, 4])], [("y", [1, 4])])
     net.add("Where", ["keep", "x", net.weight("never", values=np.float32(-np.inf))], "masked")
     net.add("Softmax", ["masked"], "p")
     net.add("MatMul", ["p", net.weight("w", 4, 4)], "y")
     items = [{"x": RANDOM.standard_normal((1, 4)).astype("f4"), "keep": np.array([[True, True, False, k]])} for k in (True, False)]
+    path = f"{folder}/masked.onnx"
+    onnx.save(net.model(), path)
+    with told() as lines:
+        got = ranges(tidemark.ort.create_calibrator, path, items)
+    want = ranges(CALIBRATE.create_calibrator, path, items)
+    assert "masked" in lines[0] and got["masked"].lowest == want["masked"].lowest == -np.inf, lines
+    assert got["masked"].highest == want["masked"].highest
+    with told() as lines:  # what is logged is what helps
+        silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Reader(items))
+        nodes = json.loads(lines[0].split("nodes_to_exclude=")[1].replace("'", '"'))
+        silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Reader(items), nodes_to_exclude=nodes)
+    assert len(lines) == 1 and nodes == ["n0_Where", "n1_Softmax"], lines
+    assert np.allclose(runs(f"{folder}/out.onnx", items), runs(path, items), atol=0.02)
+
+
+def test_excluded_numbers_are_in_no_range():
+    net = Net("masked", 13, [("x", TensorProto.FLOAT, [1, 4]), ("keep", TensorProto.BOOL, [1, 4])], [("y", [1, 4])])
+    net.add("Where", ["keep", "x", net.weight("never", values=np.float32(-1e9))], "masked")
+    net.add("Softmax", ["masked"], "p")
+    net.add("MatMul", ["p", net.weight("w", 4, 4)], "y")
+    items = [{"x": RANDOM.uniform(-12, 12, (1, 4)).astype("f4"), "keep": np.array([[True, True, False, k]])} for k in (True, False)]
+    kept = np.concatenate([item["x"][item["keep"]] for item in items])
     with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/masked.onnx"
+        path, out, cache = f"{folder}/masked.onnx", f"{folder}/out.onnx", f"{folder}/cache.json"
         onnx.save(net.model(), path)
-        with told() as lines:
-            got = ranges(tidemark.ort.create_calibrator, path, items)
-        want = ranges(CALIBRATE.create_calibrator, path, items)
-        assert "masked" in lines[0] and got["masked"].lowest == want["masked"].lowest == -np.inf, lines
-        assert got["masked"].highest == want["masked"].highest
-        with told() as lines:  # what is logged is what helps
-            silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Reader(items))
-            nodes = json.loads(lines[0].split("nodes_to_exclude=")[1].replace("'", '"'))
-            silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Reader(items), nodes_to_exclude=nodes)
-        assert len(lines) == 1 and nodes == ["n0_Where", "n1_Softmax"], lines
-        assert np.allclose(runs(f"{folder}/out.onnx", items), runs(path, items), atol=0.02)
+        for method in (None, "minmax", "mse", "moving-average"):
+            with told() as lines:
+                got = ranges(tidemark.ort.create_calibrator, path, items, method=method, exclude=[-1e9])["masked"]
+            assert not lines and (method == "moving-average" or (got.lowest == kept.min() and got.highest == kept.max())), (method, got)
+        silently(tidemark.ort.quantize_static, path, out, Reader(items), exclude=[-1e9])
+        scale, = (numpy_helper.to_array(t) for t in onnx.load(out).graph.initializer if t.name == "masked_scale")
+        assert scale < 0.1, scale
+        assert tidemark.profile(path, items[0], exclude=[-1e9])["masked"].min > -13
+        raises(tidemark.Error, "cannot be excluded", tidemark.ort.quantize_static, path, out, Reader(items), exclude=[np.inf])
+        raises(ValueError, "mask", tidemark.ort.quantize_static, path, out, Reader(items), exclude=["mask"])
+        raises(ValueError, "exclude=", tidemark.ort.create_calibrator(path, extra_options={"per_channel": True}, exclude=[-1e9]).collect_data,
+               Reader(items))
+        if "calibration_cache_path" in QUANTIZE.quantize_static.__code__.co_varnames:
+            silently(tidemark.ort.quantize_static, path, out, Reader(items), exclude=[-1e9], calibration_cache_path=cache)
+            silently(tidemark.ort.quantize_static, path, out, None, exclude=[-1e9], calibration_cache_path=cache)
+            raises(ValueError, "exclude=[]", tidemark.ort.quantize_static, path, out, None, calibration_cache_path=cache)
 
 
-def test_other_threads_have_onnx_runtimes_calibrater():
+def test_other_threads_keep_onnx_runtimes_calibrater():
     path, items = network(branches)
     seen = []
 
@@ -495,21 +493,4 @@ def test_other_threads_have_onnx_runtimes_calibrater():
     assert len(seen) == 5 and set(seen) == {CALIBRATE.create_calibrator}
 
 
-def main():
-    failures = 0
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            try:
-                test()
-                print("ok:", name)
-            except Exception:  # noqa: BLE001 - every test is run
-                import traceback
-                traceback.print_exc(file=sys.stdout)
-                print("FAILED:", name)
-                failures += 1
-    shutil.rmtree(PACKAGE)
-    sys.exit(1 if failures else 0)
-
-
-if __name__ == "__main__":
-    main()
+main()

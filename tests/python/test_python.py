@@ -1,37 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package, as it is built here: what it measures is what the program measures; data come as arrays, mappings,
 iterators and ONNX Runtime's readers; the drop-in quantizes at least as well as what it stands in for.
-
-usage: test_python.py PROGRAM SOURCE_ROOT EXTENSION
 """
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 
-PROGRAM, SOURCE, EXTENSION = Path(sys.argv[1]).resolve(), Path(sys.argv[2]), Path(sys.argv[3])
-DIGITS, PICTURES, LABELS = (str(SOURCE / "bundle" / name) for name in ("digits.onnx", "digits.npy", "digits-labels.npy"))
+from package import PROGRAM, SOURCE, main, raises, skip
 
 try:
     import numpy as np
-except ImportError:
-    print("skipped: no NumPy here")
-    sys.exit(77)
-
-PACKAGE = Path(tempfile.mkdtemp())
-shutil.copytree(SOURCE / "python" / "tidemark", PACKAGE / "tidemark", ignore=shutil.ignore_patterns("*.c", "*.h"))
-shutil.copy(EXTENSION, PACKAGE / "tidemark")
-sys.path.insert(0, str(PACKAGE))
-try:
     import tidemark
-except ImportError as error:
-    print(f"skipped: the extension was built for another Python: {error}")
-    sys.exit(77)
+except ImportError as missing:  # without NumPy, or with an extension for another Python
+    skip(missing)
 
+DIGITS, PICTURES, LABELS = (str(SOURCE / "bundle" / name) for name in ("digits.onnx", "digits.npy", "digits-labels.npy"))
 DATA = np.load(PICTURES)
 FIGURES = ("id", "kind", "status", "count", "min", "max", "mean", "zeros")
 
@@ -40,20 +25,11 @@ def figures(profile):
     return [tuple(t.as_dict().get(key) for key in FIGURES) for t in profile.tensors]
 
 
-def raises(kind, text, call):
-    try:
-        call()
-    except kind as error:
-        assert text in str(error), error
-        return error
-    raise AssertionError(f"no {kind.__name__}")
-
-
-def test_an_array_may_be_empty():
+def test_arrays_may_be_empty(folder):
     sys.path.insert(0, str(SOURCE / "tests" / "cli"))
     import onnx_bytes as onnx
     join = onnx.node("Concat", ["past", "x"], ["y"], "join", axis=1)
-    model = PACKAGE / "join.onnx"
+    model = folder / "join.onnx"
     model.write_bytes(onnx.model([join], [onnx.value("x", ["b", "s", 4]), onnx.value("past", ["b", "p", 4])],
                                  [onnx.value("y", ["b", "t", 4])]))
     x, past = np.arange(24, dtype="f4").reshape(2, 3, 4), np.zeros((2, 0, 4), "f4")
@@ -62,7 +38,7 @@ def test_an_array_may_be_empty():
         assert seen["past"]["count"] == 0 and seen["y"]["max"] == 23, seen
 
 
-def test_arrays_give_what_files_give():
+def test_arrays_and_files_give_equal_profiles(folder):
     wanted = figures(tidemark.profile(DIGITS, PICTURES))
     assert figures(tidemark.profile(DIGITS, DATA)) == wanted
     assert figures(tidemark.profile(DIGITS, {"image": DATA}, threads=1)) == wanted
@@ -70,16 +46,15 @@ def test_arrays_give_what_files_give():
     assert figures(tidemark.profile(DIGITS, [DATA[:100], DATA[100:]])) == wanted
     assert figures(tidemark.profile(DIGITS, DATA.astype("f8"))) == wanted
     assert figures(tidemark.profile(DIGITS, np.asfortranarray(DATA))) == wanted
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "p.json"
-        subprocess.run([PROGRAM, "profile", DIGITS, "--data", PICTURES, "-o", path, "--quiet"], check=True)
-        read = tidemark.Profile.read(path)
-        assert figures(read) == wanted
-        read.write(Path(folder) / "again.json")
-        assert json.loads((Path(folder) / "again.json").read_text()) == json.loads(path.read_text())
+    path = folder / "p.json"
+    subprocess.run([PROGRAM, "profile", DIGITS, "--data", PICTURES, "-o", path, "--quiet"], check=True)
+    read = tidemark.Profile.read(path)
+    assert figures(read) == wanted
+    read.write(folder / "again.json")
+    assert json.loads((folder / "again.json").read_text()) == json.loads(path.read_text())
 
 
-def test_a_profile_is_a_mapping():
+def test_profile_is_a_mapping():
     profile = tidemark.profile(DIGITS, DATA, per_sample=True)
     assert len(profile) == len(list(profile)) == 29 and profile["p0"] is profile["image"] and "relu1_out" in profile
     image = profile["image"]
@@ -102,7 +77,7 @@ def test_a_profile_is_a_mapping():
         pass
 
 
-def test_what_goes_wrong_is_raised():
+def test_errors_are_raised():
     def broken():
         yield DATA[:3]
         raise RuntimeError("the disk is gone")
@@ -119,7 +94,7 @@ def test_what_goes_wrong_is_raised():
     raises(tidemark.Error, "no-such", lambda: tidemark.profile(DIGITS, DATA[:5]).calibrate("no-such"))
 
 
-def test_other_threads_run_meanwhile():
+def test_other_threads_run_during_a_profile():
     ticks, over = [], threading.Event()
 
     def tick():
@@ -136,30 +111,28 @@ def test_other_threads_run_meanwhile():
     assert len(meanwhile) > 3, f"{len(meanwhile)} ticks in {end - begin:.3f} s: the interpreter was held"
 
 
-def test_from_profile_to_a_vendors_file():
+def test_profile_is_calibrated_and_exported(folder):
     encodings = tidemark.profile(DIGITS, DATA).calibrate("minmax")
     conv = encodings["conv1_out"]
     assert conv.dtype == "uint8" and conv.scale.shape == (1,) and encodings["conv1.weight"].axis == 0
     assert all(left.reason for left in encodings.left)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "cache"
-        skipped = encodings.export("tensorrt-cache", path)
-        assert path.read_text().startswith("TRT-") and all(left.reason for left in skipped)
-        encodings.write(Path(folder) / "e.json")
-        again = tidemark.Encodings.read(Path(folder) / "e.json")
-        assert again["conv1_out"].scale == conv.scale
-        tidemark.profile(DIGITS, DATA[:50]).report(Path(folder) / "r.html", encodings=encodings)
-        assert "</html>" in (Path(folder) / "r.html").read_text()
+    path = folder / "cache"
+    skipped = encodings.export("tensorrt-cache", path)
+    assert path.read_text().startswith("TRT-") and all(left.reason for left in skipped)
+    encodings.write(folder / "e.json")
+    again = tidemark.Encodings.read(folder / "e.json")
+    assert again["conv1_out"].scale == conv.scale
+    tidemark.profile(DIGITS, DATA[:50]).report(folder / "r.html", encodings=encodings)
+    assert "</html>" in (folder / "r.html").read_text()
 
 
-def test_the_drop_in_for_onnx_runtime():
+def test_drop_in_quantizes_as_well_as_onnx_runtime(folder):
     try:
         import onnxruntime
         from onnxruntime import quantization as ort
         import tidemark.ort
     except ImportError as error:
-        print(f"  without the drop-in: {error}")
-        return
+        skip(error)
     labels = np.load(LABELS)
 
     class Reader(ort.CalibrationDataReader):
@@ -174,30 +147,12 @@ def test_the_drop_in_for_onnx_runtime():
         options.add_session_config_entry("session.x64quantprecision", "1")
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         return float(np.mean(session.run(None, {"image": DATA[400:]})[0].argmax(1) == labels[400:]))
-    with tempfile.TemporaryDirectory() as folder:
-        theirs, ours = Path(folder) / "theirs.onnx", Path(folder) / "ours.onnx"
-        ort.quantize_static(DIGITS, theirs, Reader())
-        tidemark.ort.quantize_static(DIGITS, ours, Reader())
-        found = {"float": accuracy(DIGITS), "ONNX Runtime": accuracy(theirs), "with Tidemark": accuracy(ours)}
+    theirs, ours = folder / "theirs.onnx", folder / "ours.onnx"
+    ort.quantize_static(DIGITS, theirs, Reader())
+    tidemark.ort.quantize_static(DIGITS, ours, Reader())
+    found = {"float": accuracy(DIGITS), "ONNX Runtime": accuracy(theirs), "with Tidemark": accuracy(ours)}
     print("  accuracy:", {name: f"{value:.4f}" for name, value in found.items()})
     assert found["with Tidemark"] >= found["ONNX Runtime"] - 0.002, found
 
 
-def main():
-    failures = 0
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            try:
-                test()
-                print("ok:", name)
-            except Exception:  # noqa: BLE001 - every test is run
-                import traceback
-                traceback.print_exc(file=sys.stdout)
-                print("FAILED:", name)
-                failures += 1
-    shutil.rmtree(PACKAGE)
-    sys.exit(1 if failures else 0)
-
-
-if __name__ == "__main__":
-    main()
+main()

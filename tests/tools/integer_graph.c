@@ -12,14 +12,14 @@
 #include "export/opset.h"
 #include "export/quantized.h"
 #include "model/onnx.h"
-#include "model/reader.h"
+#include "transform/formats.h"
 
 enum { NEWEST = 21 };
 
 static enum tmk_status load(const char *path, const char *params, struct tmk_graph **out,
                             struct tmk_diag *diag) {
-    const struct tmk_reader *reader = NULL;
-    enum tmk_status status = tmk_reader_find(path, &reader, diag);
+    const struct tmk_model_reader *reader = NULL;
+    enum tmk_status status = tmk_model_reader_find(path, &reader, diag);
     return status == TMK_OK ? reader->load(path, params, false, out, diag) : status;
 }
 

@@ -15,7 +15,8 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "model/relay.h"
+#include "relay/relay.h"
+#include "relay_equal.h"
 
 enum { MULTIPLE = 64, SLACK = 1 << 20 };
 
@@ -199,7 +200,7 @@ static const char *check_text(struct bytes text, bool *good, struct tmk_diag *di
         wrong = "does not print";
     else if (tmk_relay_parse(printed.data, printed.len, "printed", &again, diag) != TMK_OK)
         wrong = "does not read back";
-    else if (!tmk_relay_equal(module, again, true, diag))
+    else if (!relay_equal(module, again, true, diag))
         wrong = "reads back as something else";
     if (status == TMK_OK && !wrong)
         wrong = check_graph(module, diag);

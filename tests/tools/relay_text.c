@@ -12,7 +12,8 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "model/relay_ast.h"
+#include "relay/ast.h"
+#include "relay_equal.h"
 
 /* Of the text before its metadata section. */
 static size_t body_length(const char *text, size_t len) {
@@ -33,7 +34,7 @@ static enum tmk_status text_there_and_back(const char *path, const char *text, s
         status = tmk_relay_print(module, printed, diag);
     if (status == TMK_OK)
         status = tmk_relay_parse(printed->data, printed->len, "printed", &again, diag);
-    if (status == TMK_OK && !tmk_relay_equal(module, again, true, diag))
+    if (status == TMK_OK && !relay_equal(module, again, true, diag))
         status = TMK_MISMATCH;
     if (status == TMK_OK) {
         size_t body = body_length(text, len);

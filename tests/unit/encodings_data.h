@@ -9,8 +9,8 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "export/exporter.h"
 #include "folder.h"
+#include "transform/formats.h"
 
 /* One value: uint8 [-1, 1.55] activations, int8 weights of two channels, as the flags say. */
 struct made {

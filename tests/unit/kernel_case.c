@@ -264,7 +264,7 @@ static bool check_blocks(struct fixture *f, const char *text) {
         const uint32_t b = blocks[i], haves[] = {0, tmk_kernel_block()};
         for (size_t k = 0; k < TMK_COUNT(haves); k++) {
             struct tmk_accel_layout wanted =
-                tmk_accel_wants(f->node, f->in_known, f->type, haves[k]);
+                tmk_accel_preferred_layout(f->node, f->in_known, f->type, haves[k]);
             if (is_rows(wanted))
                 continue;
             asked = true;

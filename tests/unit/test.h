@@ -10,6 +10,12 @@
 
 #include <cmocka.h>
 
+/* Defines a group of tests: a function that gives the count of those that failed. run_group.c
+ * calls it. */
+#define TEST_GROUP(name)                                                                           \
+    int group_##name(void);                                                                        \
+    int group_##name(void)
+
 /* The expression is TMK_OK, or the diag's text is shown. */
 #define assert_ok(expr, diag)                                                                      \
     do {                                                                                           \

@@ -481,7 +481,7 @@ static void small_samples_share_a_call(void **state) {
                                  mobilenet = {300774272, 3469760, 20000000, 1204224, 152},
                                  encoder = {1434451968, 10626048, 21289472, 196608, 305},
                                  tiny = {10, 10, 20, 10, 2}, wide = {10, 10, 1 << 18, 1 << 18, 2};
-    assert_int_equal(tmk_samples_a_call(&perceptron, &enough), TMK_MOST_A_CALL);
+    assert_int_equal(tmk_samples_a_call(&perceptron, &enough), TMK_MAX_A_CALL);
     assert_true(enough);
     assert_int_equal(tmk_samples_a_call(&resnet, &enough), 4); /* for its weights */
     assert_true(enough);
@@ -491,7 +491,7 @@ static void small_samples_share_a_call(void **state) {
     assert_true(enough);
     densenet.nodes = 200; /* larger values */
     assert_int_equal(tmk_samples_a_call(&densenet, &enough), 1);
-    assert_int_equal(tmk_samples_a_call(&tiny, &enough), TMK_MOST_A_CALL);
+    assert_int_equal(tmk_samples_a_call(&tiny, &enough), TMK_MAX_A_CALL);
     assert_false(enough);
     assert_int_equal(tmk_samples_a_call(&wide, &enough), 1);
     assert_false(enough);
@@ -509,13 +509,13 @@ static void more_work_never_asks_for_more_samples(void **state) {
         cost.elements = next(&random) % 1000000;
         cost.largest = cost.elements / 3;
         uint32_t before = tmk_samples_a_call(&cost, NULL);
-        assert_true(before && before <= TMK_MOST_A_CALL && !(before & (before - 1)));
+        assert_true(before && before <= TMK_MAX_A_CALL && !(before & (before - 1)));
         cost.products += next(&random) % (cost.products + 1);
         assert_true(tmk_samples_a_call(&cost, NULL) <= before);
     }
 }
 
-int main(void) {
+TEST_GROUP(apart) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(perceptrons_are_apart),
         cmocka_unit_test(convolutions_are_apart),

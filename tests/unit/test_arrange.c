@@ -510,7 +510,7 @@ static void a_node_without_operands_comes_first(void **state) {
     compare_batches(m, image);
 }
 
-int main(void) {
+TEST_GROUP(arrange) {
     m = malloc(sizeof *m);
     tmk_kernel_enter_thread();
     const struct CMUnitTest tests[] = {

@@ -280,10 +280,10 @@ static void a_memory_limit_is_kept_and_named(void **state) {
     assert_true(tmk_memory_used() >= before + 1000 && small[999] == 0);
     small = tmk_memory_resized(small, 2000);
     assert_non_null(small);
-    assert_false(tmk_memory_has(4096));
+    assert_false(tmk_memory_fits(4096));
     assert_null(tmk_memory_aligned(4096));
     assert_null(tmk_buf_create(SIZE_MAX / 4));
-    assert_int_equal(tmk_memory_lacks(&diag, 4096, "the %s", "block"), TMK_LIMIT);
+    assert_int_equal(tmk_memory_fail(&diag, 4096, "the %s", "block"), TMK_LIMIT);
     assert_non_null(strstr(diag.text, "the block takes 4096 bytes"));
     assert_int_equal(tmk_nomem(NULL), TMK_LIMIT);
     tmk_memory_free(small);
@@ -359,7 +359,7 @@ static void large_blocks_are_used_again_and_count_until_they_go(void **state) {
     assert_null(tmk_buf_create(LARGE));
     assert_int_equal(tmk_memory_refused(), LARGE + 64);
     tmk_buf_unref(&buf);
-    assert_true(tmk_memory_has(MORE));
+    assert_true(tmk_memory_fits(MORE));
     tmk_memory_set_limit(0);
     /* many sizes, of which a few are kept, and nothing too large */
     for (size_t i = 0; i < 20; i++) {
@@ -404,7 +404,7 @@ static void what_large_blocks_took_the_system_has_again(void **state) {
     free(above);
 }
 
-int main(void) {
+TEST_GROUP(base) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_wins_and_gathers_places),
         cmocka_unit_test(long_places_and_words_both_keep_their_ends),

@@ -52,7 +52,7 @@ static void test_the_error_is_bounded_and_near(void **state) {
             }
 }
 
-int main(void) {
+TEST_GROUP(calib_fixed) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_error_is_bounded_and_near),
     };

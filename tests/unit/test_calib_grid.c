@@ -65,8 +65,12 @@ static void test_nothing_gets_scale_one(void **state) {
         assert_true(scale == 1 && zero_point == 0);
     }
     struct tmk_grid weight = {TMK_INT8, true, true, false};
-    assert_true(tmk_grid_weight_scale(&weight, 0) == 1);
-    assert_true(tmk_grid_weight_scale(&weight, 254) == 2);
+    float scale;
+    int32_t zero_point;
+    fit(&weight, 0, 0, &scale, &zero_point);
+    assert_true(scale == 1);
+    fit(&weight, -254, 254, &scale, &zero_point);
+    assert_true(scale == 2);
 }
 
 static void test_what_is_no_range(void **state) {
@@ -104,7 +108,7 @@ static double float8_number(int code, int mantissa, int bias) {
 }
 
 static void check_float8(enum tmk_dtype dtype, int mantissa, int bias, int last) {
-    assert_true(tmk_grid_float8_most(dtype) == float8_number(last, mantissa, bias));
+    assert_true(tmk_grid_float8_max(dtype) == float8_number(last, mantissa, bias));
     assert_true(tmk_grid_float8_last_step(dtype) ==
                 float8_number(last, mantissa, bias) - float8_number(last - 1, mantissa, bias));
     for (int code = 0; code < last; code++) {
@@ -116,7 +120,7 @@ static void check_float8(enum tmk_dtype dtype, int mantissa, int bias, int last)
         assert_true(tmk_grid_float8_nearest(dtype, nextafter(middle, a)) == a);
         assert_true(tmk_grid_float8_nearest(dtype, nextafter(middle, b)) == b);
     }
-    assert_true(tmk_grid_float8_nearest(dtype, 1e9) == tmk_grid_float8_most(dtype));
+    assert_true(tmk_grid_float8_nearest(dtype, 1e9) == tmk_grid_float8_max(dtype));
 }
 
 static void test_float8(void **state) {
@@ -132,7 +136,7 @@ static void test_float8(void **state) {
     assert_true(scale == 2 && zero_point == 0);
 }
 
-int main(void) {
+TEST_GROUP(calib_grid) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zero_is_a_number_of_every_grid),
         cmocka_unit_test(test_pow2_is_the_least_that_covers),

@@ -67,7 +67,7 @@ static double raw_mse(const float *x, size_t n, const struct tmk_grid *grid, flo
                       int32_t zero_point, double *clipped) {
     int32_t lowest = 0, highest = 0;
     bool is_integer = tmk_grid_codes(grid, &lowest, &highest);
-    double sum = 0, most = tmk_grid_float8_most(grid->dtype);
+    double sum = 0, most = tmk_grid_float8_max(grid->dtype);
     double half = 0.5 * (is_integer ? 1 : tmk_grid_float8_last_step(grid->dtype));
     *clipped = 0;
     for (size_t i = 0; i < n; i++) {
@@ -151,7 +151,7 @@ static void test_mse_is_as_good_as_brute_force(void **state) {
         float *x = data(draws[d], N);
         spread_of(x, N, &spread);
         for (size_t g = 0; g < TMK_COUNT(grids); g++) {
-            struct tmk_choice choice;
+            struct tmk_clip_choice choice;
             struct tmk_diag diag = {0};
             float scale;
             int32_t zero_point;
@@ -181,9 +181,9 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static struct tmk_choice chosen(const char *method, const struct tmk_spread *spread,
-                                const struct tmk_grid *grid, double parameter) {
-    struct tmk_choice choice = {0};
+static struct tmk_clip_choice chosen(const char *method, const struct tmk_spread *spread,
+                                     const struct tmk_grid *grid, double parameter) {
+    struct tmk_clip_choice choice = {0};
     struct tmk_diag diag = {0};
     assert_ok(tmk_method_find(method)->choose(spread, grid, parameter, &choice, &diag), &diag);
     assert_true(choice.low <= choice.high);
@@ -204,7 +204,7 @@ static void test_percentiles_hold_the_elements(void **state) {
         qsort(x, N, sizeof *x, ascending);
         qsort(magnitudes, N, sizeof *magnitudes, ascending);
         for (size_t p = 0; p < TMK_COUNT(percents); p++) {
-            struct tmk_choice choice = chosen("percentile", &spread, &asymmetric, percents[p]);
+            struct tmk_clip_choice choice = chosen("percentile", &spread, &asymmetric, percents[p]);
             double one_side = 1 - (1 - percents[p] / 100) / 2;
             size_t rank = (size_t)ceil(one_side * N) - 1;
             double high = (double)x[rank], low = (double)x[N - 1 - rank];
@@ -229,7 +229,7 @@ static void test_percentiles_hold_the_elements(void **state) {
 static void test_parameters_out_of_range(void **state) {
     (void)state;
     struct tmk_diag diag = {0};
-    struct tmk_choice choice;
+    struct tmk_clip_choice choice;
     struct tmk_spread spread = {.min = -1, .max = 1};
     static const struct tmk_grid grid = {TMK_INT8, true, true, false};
     static const double wrong[] = {0, -1, 101, NAN};
@@ -253,7 +253,7 @@ static void test_entropy(void **state) {
     struct tmk_spread spread;
     float *x = data(family_gauss, MANY);
     spread_of(x, MANY / 2, &spread);
-    struct tmk_choice plain = chosen("entropy", &spread, &grid, 0);
+    struct tmk_clip_choice plain = chosen("entropy", &spread, &grid, 0);
     assert_true(plain.high > 2.5f && plain.high <= spread.max);
     double reach = fmax(-(double)plain.low, (double)plain.high);
     assert_true(plain.flat_low <= 1.00001 * reach && plain.flat_high >= 0.99999 * reach);
@@ -261,13 +261,13 @@ static void test_entropy(void **state) {
     for (size_t i = MANY / 2; i < MANY; i++)
         x[i] = 0.3f;
     spread_of(x, MANY, &spread);
-    struct tmk_choice spiked = chosen("entropy", &spread, &grid, 0);
+    struct tmk_clip_choice spiked = chosen("entropy", &spread, &grid, 0);
     assert_true(fabsf(spiked.high - plain.high) < 0.4f * plain.high);
     tmk_spread_finish(&spread);
     free(x);
     x = data(draw_outlier, MANY);
     spread_of(x, MANY, &spread);
-    struct tmk_choice unsure = chosen("entropy", &spread, &grid, 0);
+    struct tmk_clip_choice unsure = chosen("entropy", &spread, &grid, 0);
     assert_true(unsure.flat && unsure.flat_low < 10);
     tmk_spread_finish(&spread);
     free(x);
@@ -278,7 +278,7 @@ static void test_moving_average_follows_the_samples(void **state) {
     static const float min[] = {-1, NAN, -3, -2}, max[] = {1, NAN, 2, 8};
     static const struct tmk_grid grid = {TMK_INT8, true, true, false};
     struct tmk_spread spread = {.min = -3, .max = 8};
-    struct tmk_choice choice;
+    struct tmk_clip_choice choice;
     struct tmk_diag diag = {0};
     const struct tmk_method *method = tmk_method_find("moving-average");
     assert_int_equal(method->choose(&spread, &grid, 0.5, &choice, &diag), TMK_UNSUPPORTED);
@@ -336,7 +336,7 @@ static void test_flat_optima_are_told(void **state) {
     for (int bits = 4; bits <= 8; bits += 4) {
         struct tmk_grid of = grid;
         of.dtype = bits == 8 ? TMK_INT8 : TMK_INT4;
-        struct tmk_choice choice = chosen("mse", &spread, &of, 0);
+        struct tmk_clip_choice choice = chosen("mse", &spread, &of, 0);
         double ends[2] = {choice.flat_low, choice.flat_high};
         int32_t lowest = 0, highest = 0, zero_point;
         float scale;
@@ -354,7 +354,7 @@ static void test_flat_optima_are_told(void **state) {
     free(x);
 }
 
-int main(void) {
+TEST_GROUP(calib_method) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_expected_holds_on_the_raw_numbers),
         cmocka_unit_test(test_mse_is_as_good_as_brute_force),

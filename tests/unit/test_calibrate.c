@@ -212,7 +212,7 @@ static void test_a_group_has_the_range_of_its_merged_numbers(void **state) {
     const struct tmk_stats *whole = p->tensors[3].stats;
     const struct tmk_grid grid = {.dtype = TMK_UINT8};
     struct tmk_spread spread;
-    struct tmk_choice choice;
+    struct tmk_clip_choice choice;
     float scale;
     int32_t zero_point;
     assert_ok(tmk_spread_make(&whole, 1, &spread, &diag), &diag);
@@ -300,6 +300,44 @@ static void test_in_front_of_relu_its_range_is_enough(void **state) {
     all = calibrated(p, NULL, NULL);
     assert_int_equal(item(all, 1)->group, 0);
     assert_true(item(all, 1)->zero_point[0] > 0);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+static void test_what_moves_or_clips_floats_stays_float(void **state) {
+    (void)state;
+    static const char rule[] = "{\"rules\":[{\"match\":{\"op\":\"Tanh\"},\"quantize\":false}]}";
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "t", "t", "Tanh", wide_ramp, 0, TMK_NET_NONE);
+    result(p, "r", "r", "Relu", wide_ramp, 1, TMK_NET_NONE);
+    result(p, "m", "m", "MaxPool", wide_ramp, 2, TMK_NET_NONE);
+    result(p, "s", "s", "Sin", ramp, 3, TMK_NET_NONE);
+    struct tmk_encodings *all = calibrated(p, NULL, rule);
+    assert_string_equal(reason(all, 1),
+                        "float for Relu 'r': it moves or clips what Tanh 't' computes in float");
+    assert_string_equal(reason(all, 2),
+                        "float for MaxPool 'm': it moves or clips what Tanh 't' computes in float");
+    for (uint32_t id = 1; id < 3; id++)
+        assert_null(tmk_encodings_find(all, id, NULL, 0));
+    (void)item(all, 3); /* Sin reads codes */
+    assert_string_equal(remarks, "");
+    tmk_encodings_destroy(&all);
+    /* of readers that compute on codes it has an encoding; and for those that rules ask for */
+    result(p, "u", "u", "Sin", ramp, 1, TMK_NET_NONE);
+    all = calibrated(p, NULL, rule);
+    assert_non_null(tmk_encodings_find(all, 1, "u", 0));
+    assert_null(tmk_encodings_find(all, 1, "r", 0));
+    tmk_encodings_destroy(&all);
+    all = calibrated(p, NULL,
+                     "{\"rules\":[{\"match\":{\"op\":\"Tanh\"},\"quantize\":false},"
+                     "{\"match\":{\"op\":\"Relu\"},\"quantize\":true}]}");
+    assert_non_null(tmk_encodings_find(all, 1, "r", 0));
+    assert_non_null(tmk_encodings_find(all, 2, "m", 0));
+    tmk_encodings_destroy(&all);
+    /* a rule of one value is of no node */
+    all = calibrated(p, NULL, "{\"rules\":[{\"match\":{\"name\":\"t\"},\"quantize\":false}]}");
+    assert_non_null(tmk_encodings_find(all, 2, "m", 0));
     tmk_encodings_destroy(&all);
     tmk_profile_destroy(&p);
 }
@@ -584,7 +622,7 @@ static void test_what_makes_no_sense_is_an_argument(void **state) {
     tmk_profile_destroy(&p);
 }
 
-int main(void) {
+TEST_GROUP(calibrate) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nodes_without_names_are_told_apart),
         cmocka_unit_test(test_a_use_by_a_node_without_a_name_is_told_by_its_result),
@@ -592,6 +630,7 @@ int main(void) {
         cmocka_unit_test(test_groups_grow_through_the_network),
         cmocka_unit_test(test_residual_adds_share_on_request),
         cmocka_unit_test(test_in_front_of_relu_its_range_is_enough),
+        cmocka_unit_test(test_what_moves_or_clips_floats_stays_float),
         cmocka_unit_test(test_a_bias_has_the_accumulators_scale),
         cmocka_unit_test(test_an_add_is_no_bias_where_it_must_not_be),
         cmocka_unit_test(test_a_bias_that_would_overflow_enlarges_the_weights_scale),

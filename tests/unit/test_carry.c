@@ -84,7 +84,8 @@ static struct tmk_model *open_model(const char *name) {
 static struct tmk_profile *profile_of(struct tmk_model *model, const char *data) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
-    const struct tmk_run_options options = {.data = &data, .n_data = 1, .threads = 1};
+    const struct tmk_run_options options = {.data = {.sources = &data, .n_sources = 1},
+                                            .limits.threads = 1};
     assert_ok(tmk_model_profile(model, &options, NULL, &profile, NULL, &diag), &diag);
     return profile;
 }
@@ -256,7 +257,7 @@ static void one_value(struct ends *ends, struct tmk_shape shape, const float *nu
 static void carry_both_ways(struct ends *ends, struct tmk_carry_report *there,
                             struct tmk_carry_report *back) {
     struct tmk_diag diag = {0};
-    assert_ok(tmk_lineage_record_settle(ends->lineage, &diag), &diag);
+    assert_ok(tmk_lineage_record_finalize(ends->lineage, &diag), &diag);
     assert_ok(
         tmk_profile_carry(ends->original, ends->lineage, false, ends->to_transformed, there, &diag),
         &diag);
@@ -275,7 +276,7 @@ static void channels_follow_a_permutation(void **state) {
     one_value(&ends, (struct tmk_shape){2, {3, 2}}, six);
     ends.lineage->originals[0].verdict = TMK_LINEAGE_VIEW;
     ends.lineage->originals[0].view = (struct tmk_lineage_view){.rank = 2, .perm = {1, 0}};
-    ends.original->tensors[0].tops = (struct tmk_tops){.n = 1, .min = {{-4, 0}}, .max = {{3, 0}}};
+    ends.original->tensors[0].topk = (struct tmk_topk){.n = 1, .min = {{-4, 0}}, .max = {{3, 0}}};
     carry_both_ways(&ends, &there, &back);
     tmk_stats_summary(ends.to_transformed->tensors[0].stats, &is);
     assert_int_equal(is.channel_axis, 0);
@@ -285,8 +286,8 @@ static void channels_follow_a_permutation(void **state) {
     tmk_stats_summary(ends.to_original->tensors[0].stats, &is);
     assert_int_equal(is.channel_axis, 1);
     assert_true(is.bins_used > 0 && is.sum == 0.75);
-    const struct tmk_tops *tops = &ends.to_original->tensors[0].tops;
-    assert_true(tops->n == 1 && tops->min[0].value == -4 && tops->max[0].value == 3);
+    const struct tmk_topk *topk = &ends.to_original->tensors[0].topk;
+    assert_true(topk->n == 1 && topk->min[0].value == -4 && topk->max[0].value == 3);
     assert_int_equal(there.same + back.same, 2);
     end(&ends);
 }
@@ -352,7 +353,7 @@ static void integers_stand_for_real_numbers(void **state) {
     ends.lineage->originals[0].verdict = TMK_LINEAGE_QUANTIZED;
     ends.lineage->originals[0].quantized =
         (struct tmk_lineage_quantized){TMK_INT8, 1, 0, scale, zero};
-    assert_ok(tmk_lineage_record_settle(ends.lineage, &diag), &diag);
+    assert_ok(tmk_lineage_record_finalize(ends.lineage, &diag), &diag);
     assert_ok(
         tmk_profile_carry(ends.original, ends.lineage, true, ends.to_original, &report, &diag),
         &diag);
@@ -362,7 +363,7 @@ static void integers_stand_for_real_numbers(void **state) {
     end(&ends);
 }
 
-int main(void) {
+TEST_GROUP(carry) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_go_there_and_back),
         cmocka_unit_test(carried_profiles_are_files_too),

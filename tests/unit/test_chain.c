@@ -102,7 +102,7 @@ static bool set_up(struct fixture *f, const char *text, const struct tmk_shape *
             tmk_tensor_borrow(&tensor[i], TMK_FLOAT32, &f->operand[o].shape,
                               f->constant[o] ? f->operand[o].data : NULL);
         }
-        if (!tmk_chain_takes(node, in, space, block))
+        if (!tmk_chain_supports(node, in, space, block))
             return false;
     }
     for (uint32_t i = 0; i < f->n_operands; i++) {
@@ -529,7 +529,7 @@ static void a_watcher_that_fails_ends_the_run(void **state) {
     tear_down(&f);
 }
 
-int main(void) {
+TEST_GROUP(chain) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_make_what_plain_kernels_make),
         cmocka_unit_test(a_watcher_that_fails_ends_the_run),

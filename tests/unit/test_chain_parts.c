@@ -92,7 +92,7 @@ static bool takes(const char *text, uint32_t block) {
             space = &value->type.shape;
     }
     assert_non_null(space);
-    bool result = tmk_chain_takes(node, in, space, block);
+    bool result = tmk_chain_supports(node, in, space, block);
     tmk_graph_destroy(&graph);
     return result;
 }
@@ -192,7 +192,7 @@ static void layouts_of_the_same_bytes_are_known(void **state) {
     assert_int_equal(n, 7);
 }
 
-int main(void) {
+TEST_GROUP(chain_parts) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_give_the_same_bits_on_every_machine_and_at_every_place),
         cmocka_unit_test(only_what_a_chain_can_do_is_taken),

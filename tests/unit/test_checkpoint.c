@@ -364,7 +364,7 @@ static void what_is_packed_is_not_checked_again(void **state) {
     tmk_profile_destroy(&profile);
 }
 
-int main(void) {
+TEST_GROUP(checkpoint) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_running_made_comes_back),
         cmocka_unit_test(the_golden_file_is_what_we_write),

@@ -107,10 +107,11 @@ static void print(void *context, const char *label, uint64_t sample,
     crowd->printed++;
 }
 
-static enum tmk_status see(void *context, const struct tmk_sight *sight, struct tmk_diag *diag) {
+static enum tmk_status see(void *context, const struct tmk_observation *seen,
+                           struct tmk_diag *diag) {
     struct crowd *crowd = context;
     (void)diag;
-    crowd->seen[sight->worker]++;
+    crowd->seen[seen->worker]++;
     atomic_fetch_add(&crowd->of_all, 1);
     return TMK_OK;
 }
@@ -126,17 +127,15 @@ static enum tmk_status take_stratum(void *context, const char *label,
 /* ---- running ---- */
 
 static struct tmk_run_options options_of(struct crowd *crowd, uint32_t threads) {
-    return (struct tmk_run_options){.data = data,
-                                    .n_data = 2,
-                                    .threads = threads,
-                                    .per_sample = true,
-                                    .stop = stop,
-                                    .progress = progress,
-                                    .resumed = resumed,
-                                    .print = print,
-                                    .context = crowd,
-                                    .see = see,
-                                    .see_context = crowd};
+    return (struct tmk_run_options){.data = {.sources = data, .n_sources = 2},
+                                    .limits.threads = threads,
+                                    .statistics.per_sample = true,
+                                    .events = {.stop = stop,
+                                               .progress = progress,
+                                               .resumed = resumed,
+                                               .print = print,
+                                               .context = crowd},
+                                    .observe = {see, crowd}};
 }
 
 static enum tmk_status run(const struct tmk_run_options *options, const char *kind,
@@ -182,12 +181,12 @@ static void whoever_watches_sees_everything(void **state) {
         const char *feedback = "a=h";
         struct crowd alone = {0}, all = {.slow = true};
         struct tmk_run_options options = options_of(&alone, 1);
-        options.feedback = &feedback;
-        options.n_feedback = (size_t)loops;
-        options.reset = loops ? "every=4" : NULL;
+        options.data.recurrence.feedback = &feedback;
+        options.data.recurrence.n_feedback = (size_t)loops;
+        options.data.recurrence.reset = loops ? "every=4" : NULL;
         run_to_hash(&options, one);
-        options.threads = WORKERS;
-        options.context = options.see_context = &all;
+        options.limits.threads = WORKERS;
+        options.events.context = options.observe.context = &all;
         run_to_hash(&options, many);
         assert_string_equal(one, many);
         assert_true(all.told > 0);
@@ -219,13 +218,13 @@ static void a_run_that_is_stopped_goes_on_with_any_number_of_workers(void **stat
     run_to_hash(&options, whole);
     snprintf(checkpoint, sizeof checkpoint, "%s", in_folder("checkpoint"));
     snprintf(path, sizeof path, "%s", in_folder("pieces.json"));
-    options.checkpoint = checkpoint;
-    options.checkpoint_seconds = 1e-4;
+    options.checkpoint.path = checkpoint;
+    options.checkpoint.seconds = 1e-4;
     for (; status == TMK_INTERRUPTED && starts < SAMPLES; starts++) {
         struct crowd part = {.stop_after = STOP_AFTER + starts};
         struct tmk_profile *profile = NULL;
-        options.threads = 3 + starts % 2;
-        options.context = options.see_context = &part;
+        options.limits.threads = 3 + starts % 2;
+        options.events.context = options.observe.context = &part;
         tmk_diag_reset(&diag);
         status = run(&options, NULL, &profile, NULL, &diag);
         assert_true(status == TMK_OK || status == TMK_INTERRUPTED);
@@ -250,11 +249,11 @@ static void strata_are_counted_by_all_workers(void **state) {
         tmk_text_printf(&labels, "%s\n", i % 3 ? i % 2 ? "odd" : "even" : "third");
     put("labels.csv", labels.data, labels.len);
     assert_ok(tmk_strata_read(in_folder("labels.csv"), &strata, &diag), &diag);
-    const struct tmk_strata_options apart = {strata, take_stratum, &crowd};
     struct tmk_run_options options = options_of(&crowd, 1);
-    options.strata = &apart;
+    options.data.strata = strata;
+    options.strata = (struct tmk_strata_options){take_stratum, &crowd};
     run_to_hash(&options, one);
-    options.threads = WORKERS;
+    options.limits.threads = WORKERS;
     run_to_hash(&options, many);
     assert_string_equal(one, many);
     assert_int_equal(crowd.strata, 2 * 3);
@@ -271,7 +270,7 @@ static void snapshots_and_their_end_are_those_of_one_worker(void **state) {
         struct tmk_profile *profile = NULL;
         struct tmk_run_report report = {0};
         struct tmk_diag diag = {0};
-        options.until_stable = 0.25;
+        options.snapshots.until_stable = 0.25;
         assert_ok(run(&options, NULL, &profile, &report, &diag), &diag);
         assert_true(tmk_meter_snapshots(report.meter) > 2);
         assert_ok(tmk_meter_write(report.meter, in_folder("meter.json"), &diag), &diag);
@@ -318,7 +317,7 @@ static void distinct_models_are_independent(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(crowd) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_watches_sees_everything),
         cmocka_unit_test(values_are_printed_one_at_a_time),

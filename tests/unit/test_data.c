@@ -391,7 +391,7 @@ static void content_counts_more_than_the_extension(void **state) {
     tmk_text_finish(&file);
 }
 
-int main(void) {
+TEST_GROUP(data) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_order_and_version_is_read),
         cmocka_unit_test(entries_are_read_when_they_are_wanted),

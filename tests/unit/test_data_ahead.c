@@ -123,7 +123,7 @@ static void only_so_many_are_made_ahead(void **state) {
     tmk_ahead_destroy(&ahead);
 }
 
-int main(void) {
+TEST_GROUP(data_ahead) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_come_in_order_whoever_makes_them),
         cmocka_unit_test(an_entry_may_be_asked_for_again),

@@ -342,7 +342,7 @@ static void no_damage_to_an_archive_can_do_harm(void **state) {
     tmk_text_finish(&bytes);
 }
 
-int main(void) {
+TEST_GROUP(data_npz) {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
         ROW(what_was_written_reads_back),

@@ -193,7 +193,7 @@ static void a_folder_that_cannot_be_listed_is_told(void **state) {
     assert_non_null(strstr(diag.text, "sets: cannot be read: "));
 }
 
-int main(void) {
+TEST_GROUP(data_sets) {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
         ROW(a_folder_that_cannot_be_listed_is_told),

@@ -326,7 +326,7 @@ static void test_any_locale_writes_the_same(void **state) {
     tmk_encodings_destroy(&all);
 }
 
-int main(void) {
+TEST_GROUP(encodings) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything_reads_back),
         cmocka_unit_test(test_the_golden_file_is_what_we_write),

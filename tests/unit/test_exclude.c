@@ -42,10 +42,10 @@ static void assert_same_numbers(const struct tmk_account *a, const struct tmk_ac
     assert_memory_equal(bin[0], bin[1], x.bins_used * sizeof bin[0][0]);
     assert_memory_equal(count[0], count[1], x.bins_used * sizeof count[0][0]);
     assert_memory_equal(low[0], low[1], x.bins_used * sizeof low[0][0]);
-    assert_int_equal(a->tops.n, b->tops.n);
-    for (uint32_t i = 0; i < a->tops.n; i++)
-        assert_true(a->tops.min[i].sample == b->tops.min[i].sample &&
-                    a->tops.max[i].value == b->tops.max[i].value);
+    assert_int_equal(a->topk.n, b->topk.n);
+    for (uint32_t i = 0; i < a->topk.n; i++)
+        assert_true(a->topk.min[i].sample == b->topk.min[i].sample &&
+                    a->topk.max[i].value == b->topk.max[i].value);
 }
 
 static void assert_encoding_comes_back(const struct tmk_stats *stats) {
@@ -80,7 +80,7 @@ static void what_is_left_out_is_in_nothing(void **state) {
             left_out[e] = tmk_bits_of_float(isfinite(chosen) ? chosen : -65504);
         }
         struct tmk_slot_config config = {.level = (enum tmk_stats_level)(1 + round % 3),
-                                         .tops = true,
+                                         .topk = true,
                                          .exclude = left_out,
                                          .n_exclude = n_left_out,
                                          .label = "x"},
@@ -118,7 +118,7 @@ static void what_is_left_out_is_in_nothing(void **state) {
         assert_same_numbers(&with[0], &without[0], count);
         assert_encoding_comes_back(with[0].floats);
         struct tmk_summary s;
-        tmk_stats_facts(with[0].floats, &s);
+        tmk_stats_quick_summary(with[0].floats, &s);
         assert_int_equal(s.first_nonfinite.sample, nonfinite.sample);
         assert_int_equal(s.first_nonfinite.index, nonfinite.index);
         for (int i = 0; i < 2; i++) {
@@ -153,7 +153,7 @@ static void every_nan_stays_one(void **state) {
     tmk_account_finish(&account);
 }
 
-int main(void) {
+TEST_GROUP(exclude) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_out_is_in_nothing),
         cmocka_unit_test(every_nan_stays_one),

@@ -79,10 +79,10 @@ static enum tmk_status run(struct made_up m, uint32_t threads, bool guard,
     struct tmk_slot_config slots[SLOTS];
     for (int i = 0; i < SLOTS; i++)
         slots[i] = (struct tmk_slot_config){TMK_STATS_HISTOGRAM, guard, false, "a value"};
-    const struct tmk_feed feed = {next, &m};
+    const struct tmk_batch_source feed = {next, &m};
     const struct tmk_exec_options options = {
-        .threads = threads, .observe = true, .slots = slots, .n_slots = SLOTS, .groups = m.groups};
-    enum tmk_status status = tmk_exec_run(graph, &feed, &options, result, diag);
+        .threads = threads, .observe = {.slots = slots, .n_slots = SLOTS, .groups = m.groups}};
+    enum tmk_status status = tmk_exec_run(&graph, 1, &feed, &options, result, diag);
     tmk_graph_destroy(&graph);
     return status;
 }
@@ -91,8 +91,8 @@ static const struct made_up plain = {
     .samples = 100, .nan_at = {UINT64_MAX, UINT64_MAX}, .fails_at = UINT64_MAX};
 
 static void append_state(const struct tmk_exec_result *result, struct tmk_text *text) {
-    for (uint32_t i = 0; i < result->n_slots; i++) {
-        const struct tmk_account *a = &result->accounts[i];
+    for (uint32_t i = 0; i < result->counted.n_slots; i++) {
+        const struct tmk_account *a = &result->counted.accounts[i];
         if (a->floats)
             tmk_stats_encode(a->floats, text);
         else
@@ -145,17 +145,18 @@ static void groups_are_counted_apart_and_add_up(void **state) {
         assert_ok(run(cases[i % 2], 2, false, &whole, &diag), &diag);
         apart.groups = GROUPS;
         assert_ok(run(apart, 1 + i / 2, false, &parts, &diag), &diag);
-        assert_int_equal(parts.n_groups, GROUPS);
+        assert_int_equal(parts.counted.n_groups, GROUPS);
         assert_int_equal(parts.samples, 100);
         sum = parts;
         for (uint32_t g = 0; g < GROUPS; g++) {
-            struct tmk_account *of_group = parts.accounts + g * SLOTS;
-            assert_int_equal(parts.tallies[g].batches, 100 / GROUPS + (g < 100 % GROUPS));
-            assert_int_equal(parts.tallies[g].samples, parts.tallies[g].batches);
+            struct tmk_account *of_group = parts.counted.accounts + g * SLOTS;
+            assert_int_equal(parts.counted.tallies[g].batches, 100 / GROUPS + (g < 100 % GROUPS));
+            assert_int_equal(parts.counted.tallies[g].samples, parts.counted.tallies[g].batches);
             assert_int_equal(of_group[TWO].elements, 1); /* a weight is in each */
             for (int s = 0; g && s < SLOTS; s++)
                 if (s != TWO)
-                    assert_ok(tmk_account_merge(&sum.accounts[s], &of_group[s], 1, &config, &diag),
+                    assert_ok(tmk_account_merge(&sum.counted.accounts[s], &of_group[s], 1, &config,
+                                                &diag),
                               &diag);
         }
         append_state(&whole, &want);
@@ -191,29 +192,30 @@ static void legs_add_up_to_a_run(void **state) {
         struct tmk_slot_config slots[SLOTS];
         for (int i = 0; i < SLOTS; i++)
             slots[i] = (struct tmk_slot_config){.level = TMK_STATS_HISTOGRAM, .label = "a value"};
-        const struct tmk_exec_options options = {
-            .threads = 2, .observe = true, .slots = slots, .n_slots = SLOTS};
-        const struct tmk_feed feed = {next_of_leg, &legs};
+        const struct tmk_exec_options options = {.threads = 2,
+                                                 .observe = {.slots = slots, .n_slots = SLOTS}};
+        const struct tmk_batch_source feed = {next_of_leg, &legs};
         struct tmk_exec *exec = NULL;
         struct tmk_exec_result whole, sum = {0}, leg;
         struct tmk_diag diag = {0};
         struct tmk_text want = {0}, got = {0};
         assert_ok(run(legs.all, 2, false, &whole, &diag), &diag);
-        assert_ok(tmk_exec_open(graph, &options, &exec, &diag), &diag);
+        assert_ok(tmk_exec_open(&graph, 1, &options, &exec, &diag), &diag);
         while (sum.samples < legs.all.samples) {
             legs.left = a_leg;
-            assert_ok(tmk_exec_leg(exec, &feed, &leg, &diag), &diag);
+            assert_ok(tmk_exec_segment(exec, &feed, &leg, &diag), &diag);
             assert_true(leg.samples == leg.batches && leg.samples <= a_leg);
-            if (!sum.accounts) {
+            if (!sum.counted.accounts) {
                 sum = leg;
                 continue;
             }
             sum.samples += leg.samples;
             for (int i = 0; i < SLOTS; i++) {
-                assert_true(i != TWO || !leg.accounts[i].runs); /* a weight is in the first */
-                assert_ok(
-                    tmk_account_merge(&sum.accounts[i], &leg.accounts[i], 1, &slots[i], &diag),
-                    &diag);
+                assert_true(i != TWO ||
+                            !leg.counted.accounts[i].runs); /* a weight is in the first */
+                assert_ok(tmk_account_merge(&sum.counted.accounts[i], &leg.counted.accounts[i], 1,
+                                            &slots[i], &diag),
+                          &diag);
             }
             tmk_exec_result_finish(&leg);
         }
@@ -236,13 +238,13 @@ static void weights_count_once_and_other_constants_once_a_run(void **state) {
     struct tmk_diag diag = {0};
     assert_ok(run(plain, 2, false, &result, &diag), &diag);
     assert_int_equal(result.samples, 100);
-    assert_int_equal(result.accounts[X].elements, 500);
-    assert_int_equal(result.accounts[TWO].elements, 1);
-    assert_int_equal(result.accounts[SHAPE].elements, 200);
-    assert_int_equal(result.accounts[SHAPE].ints.count, 200);
-    assert_int_equal(result.accounts[SHAPE].ints.max, 5);
+    assert_int_equal(result.counted.accounts[X].elements, 500);
+    assert_int_equal(result.counted.accounts[TWO].elements, 1);
+    assert_int_equal(result.counted.accounts[SHAPE].elements, 200);
+    assert_int_equal(result.counted.accounts[SHAPE].ints.count, 200);
+    assert_int_equal(result.counted.accounts[SHAPE].ints.max, 5);
     struct tmk_summary summary;
-    tmk_stats_summary(result.accounts[FLOAT_SHAPE].floats, &summary);
+    tmk_stats_summary(result.counted.accounts[FLOAT_SHAPE].floats, &summary);
     assert_int_equal(summary.count, 200);
     assert_true(summary.min == 1.0f && summary.max == 5.0f);
     tmk_exec_result_finish(&result);
@@ -259,12 +261,12 @@ static void every_shape_is_counted_though_few_plans_are_kept(void **state) {
     struct tmk_diag diag = {0};
     assert_ok(run(m, 2, false, &result, &diag), &diag);
     assert_true(result.figures.plans >= 40);
-    assert_int_equal(result.accounts[Y].elements, elements);
-    assert_int_equal(result.accounts[SHAPE].elements, 200);
-    assert_int_equal(result.accounts[Y].n_shapes, TMK_MOST_SHAPES);
-    assert_true(result.accounts[Y].more_shapes);
+    assert_int_equal(result.counted.accounts[Y].elements, elements);
+    assert_int_equal(result.counted.accounts[SHAPE].elements, 200);
+    assert_int_equal(result.counted.accounts[Y].n_shapes, TMK_MAX_SHAPES);
+    assert_true(result.counted.accounts[Y].more_shapes);
     struct tmk_summary summary;
-    tmk_stats_summary(result.accounts[FLOAT_SHAPE].floats, &summary);
+    tmk_stats_summary(result.counted.accounts[FLOAT_SHAPE].floats, &summary);
     assert_true(summary.max == 40.0f);
     assert_int_equal(summary.max_at.sample, 17); /* 17 * 7 % 40 = 39 */
     tmk_exec_result_finish(&result);
@@ -291,7 +293,7 @@ static void without_a_guard_nan_is_counted(void **state) {
     struct tmk_diag diag = {0};
     assert_ok(run(m, 2, false, &result, &diag), &diag);
     struct tmk_summary summary;
-    tmk_stats_summary(result.accounts[Y].floats, &summary);
+    tmk_stats_summary(result.counted.accounts[Y].floats, &summary);
     assert_int_equal(summary.nan, 1);
     assert_int_equal(summary.first_nonfinite.sample, 41);
     assert_int_equal(summary.count, 500);
@@ -507,7 +509,7 @@ static void a_batched_scan_ends_each_sequence_at_its_length(void **state) {
     clear(&scene);
 }
 
-int main(void) {
+TEST_GROUP(exec) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_number_of_threads_does_not_show),
         cmocka_unit_test(groups_are_counted_apart_and_add_up),

@@ -3,6 +3,8 @@
  * maps. */
 #include "test.h"
 
+#include <math.h>
+
 #include "encodings_data.h"
 #include "export/yaml.h"
 
@@ -245,6 +247,25 @@ static void test_ranges_of_nothing(void **state) {
     tmk_encodings_destroy(&e);
 }
 
+/* Quark wants a range of what it quantizes, also where the encodings leave it float. */
+static void test_quark_has_what_stays_float(void **state) {
+    (void)state;
+    struct tmk_left_float left[] = {{3, "sum", "bias-add", -2, 4},
+                                    {4, "unseen", "no numbers", NAN, NAN},
+                                    {5, "y", "for one reader", -3, 3}};
+    struct tmk_diag diag = {0};
+    struct said said;
+    char text[4096];
+    struct tmk_encodings *e = make_encodings(plain, N_PLAIN);
+    e->left = left;
+    e->n_left = sizeof left / sizeof *left;
+    struct tmk_export_job job = {.encodings = e};
+    assert_ok(run_export(&job, "quark", &said, text, sizeof text, &diag), &diag);
+    assert_string_equal(text, "{\"tensors_range\":{\n\"x\":[-0.25,0.74609375],\n"
+                              "\"y\":[-1020,1020],\n\"sum\":[-2,4]\n}}\n");
+    tmk_encodings_destroy(&e);
+}
+
 static void test_settings_are_checked(void **state) {
     (void)state;
     static const char *const cases[][2] = {{"aimet", "version=0.4.0"},
@@ -280,7 +301,7 @@ static void test_yaml(void **state) {
     tmk_text_finish(&out);
 }
 
-int main(void) {
+TEST_GROUP(export_tables) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_tensorrt),
@@ -292,6 +313,7 @@ int main(void) {
         cmocka_unit_test(test_bad_name_maps),
         cmocka_unit_test(test_nothing_to_write_is_no_file),
         cmocka_unit_test(test_ranges_of_nothing),
+        cmocka_unit_test(test_quark_has_what_stays_float),
         cmocka_unit_test(test_settings_are_checked),
         cmocka_unit_test(test_yaml),
     };

@@ -171,7 +171,7 @@ static void test_what_is_no_ncnn_model(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(export_templates) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_xml_entities),  cmocka_unit_test(test_an_ir),
         cmocka_unit_test(test_what_is_no_ir), cmocka_unit_test(test_beginnings_of_an_ir),

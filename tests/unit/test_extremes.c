@@ -285,7 +285,7 @@ static void nor_are_several(void **state) {
         }
 }
 
-int main(void) {
+TEST_GROUP(extremes) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_extreme_is_too_much),
                                        cmocka_unit_test(nor_are_several)};
     signal(SIGALRM, waited);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "session/feed_parts.h"
+#include "feed/internal.h"
 
 enum { MOST = 40 };
 
@@ -63,7 +63,7 @@ static void nothing_overflows(void **state) {
     assert_false(tmk_feed_choice_batch(&choice, UINT64_MAX, &from, &until));
 }
 
-int main(void) {
+TEST_GROUP(feed_choice) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_those_counted_by_hand),
         cmocka_unit_test(nothing_overflows),

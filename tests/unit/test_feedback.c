@@ -14,8 +14,9 @@
 
 /* ---- the queue ---- */
 
-static void push(struct tmk_queue *queue, uint64_t sample, bool goes_on) {
-    const struct tmk_batch batch = {.sample = sample, .samples = 1, .goes_on = goes_on};
+static void push(struct tmk_queue *queue, uint64_t sample, bool continues_sequence) {
+    const struct tmk_batch batch = {
+        .sample = sample, .samples = 1, .continues_sequence = continues_sequence};
     struct tmk_diag diag = {0};
     bool taken = false;
     assert_ok(tmk_queue_push(queue, &batch, &taken, &diag), &diag);
@@ -29,13 +30,13 @@ static struct tmk_queue *make_queue(uint32_t size) {
     return queue;
 }
 
-static void takes(struct tmk_queue *queue, struct tmk_lane **mine, uint64_t sample) {
+static void takes(struct tmk_queue *queue, struct tmk_queued_sequence **mine, uint64_t sample) {
     struct tmk_batch batch;
     assert_true(tmk_queue_pop(queue, mine, &batch));
     assert_int_equal(batch.sample, sample);
 }
 
-static void gets_nothing(struct tmk_queue *queue, struct tmk_lane **mine) {
+static void gets_nothing(struct tmk_queue *queue, struct tmk_queued_sequence **mine) {
     struct tmk_batch batch;
     assert_false(tmk_queue_pop(queue, mine, &batch));
     assert_null(*mine);
@@ -44,7 +45,7 @@ static void gets_nothing(struct tmk_queue *queue, struct tmk_lane **mine) {
 static void a_sequence_has_one_taker(void **state) {
     (void)state;
     struct tmk_queue *queue = make_queue(10);
-    struct tmk_lane *one = NULL, *two = NULL;
+    struct tmk_queued_sequence *one = NULL, *two = NULL;
     for (uint64_t i = 0; i < 7; i++)
         push(queue, i, i != 0 && i != 3 && i != 5 && i != 6); /* 0 1 2 | 3 4 | 5 | 6 */
     takes(queue, &one, 0);
@@ -63,7 +64,7 @@ static void a_sequence_has_one_taker(void **state) {
 static void what_is_behind_a_failure_is_dropped(void **state) {
     (void)state;
     struct tmk_queue *queue = make_queue(10);
-    struct tmk_lane *one = NULL, *two = NULL;
+    struct tmk_queued_sequence *one = NULL, *two = NULL;
     struct tmk_diag diag = {0};
     bool taken = true;
     for (uint64_t i = 0; i < 9; i++)
@@ -91,7 +92,7 @@ struct pair {
 /* Whoever has the first sequence waits until somebody is through with the second. */
 static void *take_one(void *argument) {
     struct pair *pair = argument;
-    struct tmk_lane *mine = NULL;
+    struct tmk_queued_sequence *mine = NULL;
     struct tmk_batch batch;
     uintptr_t n = 0;
     for (; tmk_queue_pop(pair->queue, &mine, &batch); n++) {
@@ -142,14 +143,15 @@ static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
                               .samples = 1,
                               .inputs = calloc(2, sizeof *out->inputs),
                               .n_inputs = 2,
-                              .goes_on = sample % m->sequence != 0};
+                              .continues_sequence = sample % m->sequence != 0};
     assert_non_null(out->inputs);
     struct tmk_tensor *x = &out->inputs[!m->state];
     assert_ok(tmk_tensor_init(x, TMK_FLOAT32, &shape, diag), diag);
     ((float *)x->data)[0] =
         sample == m->nan_at[0] || sample == m->nan_at[1] ? NAN : (float)(sample + 1);
-    return out->goes_on ? TMK_OK
-                        : tmk_tensor_init(&out->inputs[m->state], TMK_FLOAT32, &shape, diag);
+    return out->continues_sequence
+               ? TMK_OK
+               : tmk_tensor_init(&out->inputs[m->state], TMK_FLOAT32, &shape, diag);
 }
 
 /* Observed is what is made of x and of what was fed back. */
@@ -173,10 +175,10 @@ static enum tmk_status run(const char *model, const struct tmk_loop *loop, struc
     m.state = loop->input;
     const struct tmk_slot_config slot = {
         .level = TMK_STATS_HISTOGRAM, .guard = guard, .label = "y"};
-    const struct tmk_feed feed = {next, &m};
+    const struct tmk_batch_source feed = {next, &m};
     const struct tmk_exec_options options = {
-        .threads = threads, .observe = true, .slots = &slot, .n_slots = 1, .feedback = {loop, 1}};
-    enum tmk_status status = tmk_exec_run(graph, &feed, &options, result, diag);
+        .threads = threads, .observe = {.slots = &slot, .n_slots = 1}, .feedback = {loop, 1}};
+    enum tmk_status status = tmk_exec_run(&graph, 1, &feed, &options, result, diag);
     tmk_graph_destroy(&graph);
     return status;
 }
@@ -199,7 +201,7 @@ static void sums_run_from_step_to_step(void **state) {
                 most = total > most ? total : most;
             }
             assert_ok(run(sum, &(struct tmk_loop){0, 1}, m, threads, false, &result, &diag), &diag);
-            tmk_stats_summary(result.accounts[0].floats, &seen);
+            tmk_stats_summary(result.counted.accounts[0].floats, &seen);
             assert_int_equal(seen.count, m.samples);
             assert_true(seen.sum == all && seen.max == (float)most && seen.min == 1);
             tmk_exec_result_finish(&result);
@@ -215,7 +217,7 @@ static void an_input_may_be_fed_back_itself(void **state) {
     struct tmk_diag diag = {0};
     m.sequence = 20;
     assert_ok(run(difference, &(struct tmk_loop){1, 0}, m, 2, false, &result, &diag), &diag);
-    tmk_stats_summary(result.accounts[0].floats, &seen);
+    tmk_stats_summary(result.counted.accounts[0].floats, &seen);
     assert_true(seen.min == 1 && seen.max == 41 && seen.max_at.sample == 40);
     assert_true(seen.sum == 57 + 1 + 21 + 41);
     tmk_exec_result_finish(&result);
@@ -236,7 +238,7 @@ static void the_earliest_failure_is_reported(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(feedback) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sequence_has_one_taker),
         cmocka_unit_test(what_is_behind_a_failure_is_dropped),

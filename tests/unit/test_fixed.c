@@ -115,7 +115,7 @@ static void names_read_back(void **state) {
     assert_false(tmk_rounding_by_name("up", &rounding));
 }
 
-int main(void) {
+TEST_GROUP(fixed) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_multiplier_is_the_nearest_of_31_bits),
         cmocka_unit_test(multipliers_at_the_ends),

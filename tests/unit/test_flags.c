@@ -156,7 +156,7 @@ static void numbers_of_masks_are_known(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(flags) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_at_an_extreme_are_proven),
         cmocka_unit_test(saturation_wants_many_elements),

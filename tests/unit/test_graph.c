@@ -164,9 +164,13 @@ static void first_and_last_nodes_can_be_removed_and_put_back(void **state) {
     assert_ptr_equal(graph->first, b);
     assert_ptr_equal(graph->last, b);
     const char *name = "new";
-    assert_ok(tmk_graph_add_node(graph, b, "", "First", "", 1, &x, 1, &name, 1, &first, &diag),
+    assert_ok(tmk_graph_add_node(graph, b,
+                                 &(struct tmk_node_spec){"", "First", "", 1, &x, 1, &name, 1},
+                                 &first, &diag),
               &diag);
-    assert_ok(tmk_graph_add_node(graph, NULL, "", "Last", "", 1, &x, 1, &name, 1, &last, &diag),
+    assert_ok(tmk_graph_add_node(graph, NULL,
+                                 &(struct tmk_node_spec){"", "Last", "", 1, &x, 1, &name, 1}, &last,
+                                 &diag),
               &diag);
     assert_ptr_equal(graph->first, first);
     assert_ptr_equal(first->next, b);
@@ -369,8 +373,9 @@ static void long_chains_sort_without_recursion(void **state) {
     for (int i = 0; i < LENGTH; i++) { /* each node is added after its user */
         struct tmk_value *none = NULL;
         const char *name = "v";
-        assert_ok(tmk_graph_add_node(graph, before, "", "Relu", "", 1, &none, 1, &name, 1, &before,
-                                     &diag),
+        assert_ok(tmk_graph_add_node(graph, before,
+                                     &(struct tmk_node_spec){"", "Relu", "", 1, &none, 1, &name, 1},
+                                     &before, &diag),
                   &diag);
         if (user)
             assert_ok(tmk_node_set_input(user, 0, before->outputs[0], &diag), &diag);
@@ -641,13 +646,15 @@ static void values_with_very_many_uses_verify_quickly(void **state) {
     struct tmk_graph *graph = read_graph("graph \"g\" { input %x : f32 }");
     struct tmk_value *x = value_of(graph, "x");
     for (int i = 0; i < USES; i++)
-        assert_ok(tmk_graph_add_node(graph, NULL, "", "Relu", "", 1, &x, 1, NULL, 0, NULL, &diag),
+        assert_ok(tmk_graph_add_node(graph, NULL,
+                                     &(struct tmk_node_spec){"", "Relu", "", 1, &x, 1, NULL, 0},
+                                     NULL, &diag),
                   &diag);
     assert_valid(graph);
     tmk_graph_destroy(&graph);
 }
 
-int main(void) {
+TEST_GROUP(graph) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(use_lists_know_every_use_in_graphs_below_too),
         cmocka_unit_test(setting_an_input_moves_one_use),

@@ -263,9 +263,10 @@ static void names_of_any_bytes_survive(void **state) {
         assert_ok(tmk_graph_create(name, &graph, &diag), &diag);
         assert_ok(tmk_graph_set_opset(graph, name, 3, &diag), &diag);
         assert_ok(tmk_graph_add_input(graph, name, &type, &x, &diag), &diag);
-        assert_ok(
-            tmk_graph_add_node(graph, NULL, name, name, name, 3, &x, 1, &name, 1, &node, &diag),
-            &diag);
+        assert_ok(tmk_graph_add_node(graph, NULL,
+                                     &(struct tmk_node_spec){name, name, name, 3, &x, 1, &name, 1},
+                                     &node, &diag),
+                  &diag);
         struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_STRING, .n = strlen(name)};
         attr.s = name;
         assert_ok(tmk_node_set_attr(node, &attr, &diag), &diag);
@@ -454,8 +455,10 @@ static void add_random(struct tmk_graph *graph, struct visible *visible, int dep
             inputs[k] = visible->n && draw(5) ? visible->values[draw((uint32_t)visible->n)] : NULL;
         for (uint32_t k = 0; k < n_outputs; k++)
             outputs[k] = draw(5) ? draw_name(names[k]) : NULL;
-        assert_ok(tmk_graph_add_node(graph, NULL, domains[draw(4)], draw_name(op), draw_name(name),
-                                     (int64_t)draw(4) - 1, inputs, n_inputs, outputs, n_outputs,
+        assert_ok(tmk_graph_add_node(graph, NULL,
+                                     &(struct tmk_node_spec){domains[draw(4)], draw_name(op),
+                                                             draw_name(name), (int64_t)draw(4) - 1,
+                                                             inputs, n_inputs, outputs, n_outputs},
                                      &node, &diag),
                   &diag);
         for (uint32_t k = draw(4); k > 0; k--)
@@ -745,7 +748,7 @@ static void drawings_show_boxes_edges_and_clusters(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-int main(void) {
+TEST_GROUP(graph_text) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_of_everything_prints_as_it_was_read),
         cmocka_unit_test(parsing_builds_what_the_text_says),

@@ -247,7 +247,7 @@ static void what_is_no_file_is_refused(void **state) {
     assert_no_children();
 }
 
-int main(void) {
+TEST_GROUP(hdf5) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_are_listed),
         cmocka_unit_test(entries_are_what_was_written),

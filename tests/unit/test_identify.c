@@ -373,9 +373,10 @@ static void long_chains_are_walked_without_recursion(void **state) {
     for (int i = 0; i < LENGTH; i++) {
         const char *name = "v";
         struct tmk_node *node;
-        assert_ok(
-            tmk_graph_add_node(graph, NULL, "", "Relu", "", 1, &value, 1, &name, 1, &node, &diag),
-            &diag);
+        assert_ok(tmk_graph_add_node(
+                      graph, NULL, &(struct tmk_node_spec){"", "Relu", "", 1, &value, 1, &name, 1},
+                      &node, &diag),
+                  &diag);
         value = node->outputs[0];
     }
     assert_ok(tmk_graph_add_output(graph, value, &diag), &diag);
@@ -385,7 +386,7 @@ static void long_chains_are_walked_without_recursion(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-int main(void) {
+TEST_GROUP(identify) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_follow_the_walk_from_the_outputs),
         cmocka_unit_test(names_and_order_of_nodes_leave_no_trace),

@@ -164,7 +164,7 @@ static void sequences_and_optionals_get_no_observer(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-int main(void) {
+TEST_GROUP(instrument) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_gets_an_observer_and_every_use_goes_through_it),
         cmocka_unit_test(outputs_keep_their_names_and_order),

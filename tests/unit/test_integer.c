@@ -426,7 +426,7 @@ static void other_types_of_codes_and_powers_of_two(void **state) {
     end(&k);
 }
 
-int main(void) {
+TEST_GROUP(integer) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_take_bias_addition_and_clip_along),
         cmocka_unit_test(matrix_products_too),

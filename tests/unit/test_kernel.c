@@ -396,7 +396,7 @@ static void share_copies(size_t helpers) {
             tmk_tensor_share(&f[1].operand[k], &f[0].operand[k]);
             f[1].known[k] = f[1].operand[k];
         }
-        f[i].layout = tmk_accel_wants(f[i].node, f[i].in_known, f[i].type, 0);
+        f[i].layout = tmk_accel_preferred_layout(f[i].node, f[i].in_known, f[i].type, 0);
         assert_ok(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs,
                                    &f[i].accel, &diag),
                   &diag);
@@ -474,7 +474,7 @@ static void kernels_have_names(void **state) {
     tmk_accel_destroy(NULL);
 }
 
-int main(void) {
+TEST_GROUP(kernel) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_library_starts_no_threads), /* first: before other tests start any */
         cmocka_unit_test(convolutions_agree),

@@ -312,7 +312,7 @@ static void dead_nodes_go_with_all_that_only_they_needed(void **state) {
     tmk_graph_destroy(&s.graph);
 }
 
-int main(void) {
+TEST_GROUP(lineage) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_starts_as_itself),
         cmocka_unit_test(what_is_replaced_by_an_equal_is_merged),

@@ -76,7 +76,7 @@ static struct tmk_lineage_record *sample(void) {
     edges[1] = 4;
     o[TMK_LINEAGE_ABSORBED].absorber =
         (struct tmk_lineage_absorber){"conv", "Conv", "", edges, edges + 1, 2, 1};
-    assert_ok(tmk_lineage_record_settle(record, &diag), &diag);
+    assert_ok(tmk_lineage_record_finalize(record, &diag), &diag);
     return record;
 }
 
@@ -299,7 +299,7 @@ static void damaged_hdf5_is_no_harm(void **state) {
     tmk_buf_unref(&buf);
 }
 
-int main(void) {
+TEST_GROUP(lineage_file) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_original_has_one_verdict),
         cmocka_unit_test(files_read_back_to_the_same_bytes),

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/link_fit.h"
-#include "session/link_signature.h"
+#include "link/fit.h"
+#include "link/signature.h"
 #include "test.h"
 
 enum { ROWS = 12, CHANNELS = 4, NUMBERS = ROWS * CHANNELS };
@@ -253,7 +253,7 @@ static void what_changes_its_shape_or_comes_twice_has_none(void **state) {
     tmk_signatures_finish(&s);
 }
 
-int main(void) {
+TEST_GROUP(link) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_the_same_up_to_rounding),
         cmocka_unit_test(one_number_all_the_time_is_no_evidence),

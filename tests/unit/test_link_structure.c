@@ -9,7 +9,7 @@
 #include <tidemark/link.h>
 
 #include "base/idset.h"
-#include "profile/link_like.h"
+#include "link/rules.h"
 
 /* ---- random profiles ---- */
 
@@ -127,7 +127,7 @@ static bool say_structure(struct tmk_linking *l, bool alone) {
                 (alone && (n != 1 || l->from->tensors[o].kind == TMK_PROFILE_WEIGHT)) ||
                 count_alike(l->from, f, o) != count_alike(l->to, f, v))
                 continue;
-            tmk_linking_take(l, o, v, TMK_LINK_STRUCTURE);
+            tmk_linking_match(l, o, v, TMK_LINK_STRUCTURE);
             progress = true;
         }
     return progress;
@@ -145,7 +145,7 @@ static bool say_operands(struct tmk_linking *l) {
                 tmk_link_is_free(l, o->operands[k], v->operands[k]) &&
                 l->from->tensors[o->operands[k]].fingerprint ==
                     l->to->tensors[v->operands[k]].fingerprint) {
-                tmk_linking_take(l, o->operands[k], v->operands[k], TMK_LINK_STRUCTURE);
+                tmk_linking_match(l, o->operands[k], v->operands[k], TMK_LINK_STRUCTURE);
                 progress = true;
             }
     }
@@ -165,7 +165,7 @@ static bool say_like(struct tmk_linking *l, enum tmk_link_rule rule,
         for (uint32_t other = 0; found == 1 && other < l->from->n_tensors; other++)
             rivals += tmk_link_is_free(l, other, value) && tmk_link_is_like(l, rule, other, value);
         if (rivals == 1) {
-            tmk_linking_take(l, o, value, evidence);
+            tmk_linking_match(l, o, value, evidence);
             progress = true;
         }
     }
@@ -284,7 +284,7 @@ static void a_set_is_walked_in_order_while_it_changes(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(link_structure) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ties_are_decided_as_the_rules_say),
         cmocka_unit_test(a_set_is_walked_in_order_while_it_changes),

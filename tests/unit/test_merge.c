@@ -61,13 +61,13 @@ static void look(struct tmk_profile_tensor *t, enum tmk_stats_level level, const
     assert_ok(tmk_profile_add_runs(t, shape, 1, &diag), &diag);
     for (uint64_t s = 0; t->kind != TMK_PROFILE_WEIGHT && shape->rank == 2 && s < at->samples;
          s++) {
-        struct tmk_extent extent = tmk_extent_empty();
+        struct tmk_minmax range = tmk_minmax_empty();
         for (uint64_t k = s * WIDTH; k < (s + 1) * WIDTH; k++) {
-            const struct tmk_extent one = {x[k], x[k], false, false};
+            const struct tmk_minmax one = {x[k], x[k], false, false};
             if (isfinite(x[k]))
-                tmk_extent_widen(&extent, &one);
+                tmk_minmax_merge(&range, &one);
         }
-        tmk_tops_take(&t->tops, at->sample + s, &extent);
+        tmk_topk_add(&t->topk, at->sample + s, &range);
     }
 }
 
@@ -598,7 +598,7 @@ static void ranges_are_checked(void **state) {
     tmk_profile_destroy(&p);
 }
 
-int main(void) {
+TEST_GROUP(merge) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_and_grouping_gives_the_bits_of_one_run),
         cmocka_unit_test(the_test_has_values_whose_status_changes),

@@ -2,7 +2,7 @@
 /* Snapshots of made-up profiles: what moved, by how much, and when that is enough. */
 #include "stats_data.h"
 
-#include "session/meter.h"
+#include "profile/meter.h"
 
 enum value { STEADY, RISING, LATE, WEIGHT, COARSE, VALUES };
 
@@ -100,7 +100,7 @@ static void the_next_snapshot_is_the_next_power_of_two(void **state) {
     tmk_profile_destroy(&profile);
 }
 
-int main(void) {
+TEST_GROUP(meter) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(movements_are_shares_of_the_range),
         cmocka_unit_test(the_next_snapshot_is_the_next_power_of_two),

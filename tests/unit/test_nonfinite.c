@@ -113,7 +113,7 @@ static void a_profile_without_operands_does_not_guess(void **state) {
     EXPECT("", {3, {END}}, {3, {END}});
 }
 
-int main(void) {
+TEST_GROUP(nonfinite) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_has_them_from_its_operands),
         cmocka_unit_test(what_came_later_is_no_cause),

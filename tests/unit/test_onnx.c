@@ -254,7 +254,7 @@ static void values_are_read_as_what_they_are_declared(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(onnx) {
     const struct CMUnitTest tests[] = {
         IN_A_FILE(a_graph_survives_being_written_and_read),
         IN_A_FILE(names_that_collide_are_told_apart),

@@ -107,7 +107,7 @@ static void a_stretch_goes_into_the_cache(void **state) {
     refuses(24, CACHE "%y = TensorScatter(%u, %c)", TMK_SHAPE, "does not fit");
 }
 
-int main(void) {
+TEST_GROUP(ops_attention) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_is_attended_is_averaged),
         cmocka_unit_test(a_query_that_attends_nothing_gives_zeros),

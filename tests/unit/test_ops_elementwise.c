@@ -360,7 +360,7 @@ static void features_are_scaled_thresholded_and_picked(void **state) {
     refuses(17, x, "%y = ai.onnx.ml::Scaler.1(%x) {scale=[1f,2f]}", TMK_SHAPE, "2 entries");
 }
 
-int main(void) {
+TEST_GROUP(ops_elementwise) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(relu_keeps_nan_and_makes_zeros_positive),
         cmocka_unit_test(rounding_goes_half_to_even),

@@ -463,7 +463,7 @@ static void dynamic_slices_take_their_bounds_from_inputs(void **state) {
           "[2,1]", FLOATS(2, 5));
 }
 
-int main(void) {
+TEST_GROUP(ops_movement) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slice_walks_backwards_and_clamps),
         cmocka_unit_test(slice_of_nothing_backwards_is_nothing),

@@ -423,7 +423,7 @@ static void the_wanted_shape_may_count_all_axes(void **state) {
     refuses(11, body, TMK_SHAPE, "has 2 entries, not 1");
 }
 
-int main(void) {
+TEST_GROUP(ops_nn) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_padding_puts_the_odd_element_where_its_name_says),
         cmocka_unit_test(same_padding_is_never_negative),

@@ -236,7 +236,7 @@ static void the_first_mean_variance_normalization_may_leave_the_variance(void **
     gives_type(8, body, TMK_FLOAT32, "[1,2,1,2]", FLOATS(-1, 1, -1, 1), 1e-6);
 }
 
-int main(void) {
+TEST_GROUP(ops_norm) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_norm_uses_what_was_learnt),
         cmocka_unit_test(batch_norm_before_9_may_be_per_element),

@@ -104,7 +104,7 @@ static void what_is_no_number_of_a_float_is_refused(void **state) {
     refuses(15, "init %x : i64[1] = {1}\n%y = RandomNormalLike(%x)", TMK_TYPE, "of type int64");
 }
 
-int main(void) {
+TEST_GROUP(ops_random) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_seeds_draw_equal_numbers),
         cmocka_unit_test(numbers_are_spread_as_asked),

@@ -158,7 +158,7 @@ static void odd_requests_are_refused(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(ops_recurrent) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sequences_end_where_they_say_in_either_direction),
         cmocka_unit_test(the_last_states_are_those_of_each_sequence),

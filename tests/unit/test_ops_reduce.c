@@ -291,7 +291,7 @@ static void dynamic_quantization_keeps_zero_in_range(void **state) {
     gives(11, "init %x : f32[2] = {0, 0}", "_, %y, %z = DynamicQuantizeLinear(%x)", "f32[] = {1}");
 }
 
-int main(void) {
+TEST_GROUP(ops_reduce) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(softmax_flattens_before_operator_set_13),
         cmocka_unit_test(softmax_of_large_numbers_does_not_overflow),

@@ -155,7 +155,7 @@ static void frames_are_transformed_one_by_one(void **state) {
             TMK_RANGE, "above half the sample rate");
 }
 
-int main(void) {
+TEST_GROUP(ops_regions) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regions_are_aligned_or_rounded),
         cmocka_unit_test(unpooled_elements_come_back_to_their_places),

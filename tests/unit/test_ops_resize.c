@@ -237,7 +237,7 @@ static void blocks_move_between_depth_and_space(void **state) {
     refuses(11, DEPTH "%y = DepthToSpace(%x) {blocksize=2, mode=\"RCD\"}", TMK_RANGE, "'RCD'");
 }
 
-int main(void) {
+TEST_GROUP(ops_resize) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ties_go_where_the_nearest_mode_says),
         cmocka_unit_test(places_follow_the_transformation),

@@ -200,7 +200,7 @@ static void mish_and_softplus_keep_their_tails(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(ops_rows) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(softmax_sums_to_one_at_any_length),
         cmocka_unit_test(small_powers_are_powers),

@@ -75,7 +75,7 @@ static void a_grid_moves_the_middles_or_the_corners(void **state) {
             TMK_SHAPE, "for 2 images");
 }
 
-int main(void) {
+TEST_GROUP(ops_signal) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signals_become_spectra_and_come_back),
         cmocka_unit_test(windows_are_periodic_unless_told),

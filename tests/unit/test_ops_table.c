@@ -545,7 +545,7 @@ static void hostile_inputs_are_refused_or_survived(void **state) {
     each_sample(check_hostile);
 }
 
-int main(void) {
+TEST_GROUP(ops_table) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_row_has_an_empty_field),
         cmocka_unit_test(versions_of_an_operator_follow_each_other),

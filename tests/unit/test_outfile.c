@@ -176,7 +176,7 @@ static void what_dead_processes_left_goes_after_a_day(void **state) {
     assert_int_equal(entries(false), 3);
 }
 
-int main(void) {
+TEST_GROUP(outfile) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_file_that_was_there_keeps_its_permissions),

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "data_files.h"
+#include "feed/internal.h"
+#include "feed/shard.h"
 #include "graph/print.h"
 #include "ops/ops.h"
-#include "session/feed_parts.h"
-#include "session/parts.h"
 
 enum { SAMPLES = 40, WIDTH = 3 };
 
@@ -75,9 +75,10 @@ static void what_is_done_is_not_handed_out(void **state) {
         uint64_t begin, end, last = 0;
         assert_ok(tmk_profile_create(&profile, &diag), &diag);
         assert_ok(tmk_profile_set_ranges(profile, done, n, &diag), &diag);
-        assert_ok(tmk_rest_of(&(struct tmk_hand_out){next_of_list, &list}, profile, &rest, &diag),
-                  &diag);
-        const struct tmk_hand_out hand_out = tmk_rest_hand_out(&rest);
+        assert_ok(
+            tmk_rest_of(&(struct tmk_work_ranges){next_of_list, &list}, profile, &rest, &diag),
+            &diag);
+        const struct tmk_work_ranges hand_out = tmk_rest_ranges(&rest);
         for (;;) {
             assert_ok(hand_out.next(hand_out.context, &begin, &end, &more, &diag), &diag);
             if (!more)
@@ -97,9 +98,9 @@ static void what_is_done_is_not_handed_out(void **state) {
 
 struct stage {
     struct tmk_graph *graph;
-    struct tmk_session_feed *feed;
+    struct tmk_feed *feed;
     const char *data[1];
-    struct tmk_run_options options;
+    struct tmk_data_options options;
 };
 
 static void open_stage(struct stage *stage, uint32_t batch, uint64_t skip) {
@@ -113,40 +114,41 @@ static void open_stage(struct stage *stage, uint32_t batch, uint64_t skip) {
     put("x.npy", file.data, file.len);
     tmk_text_finish(&file);
     *stage = (struct stage){.data = {in_folder("x.npy")}};
-    stage->options = (struct tmk_run_options){
-        .data = stage->data, .n_data = 1, .batch = batch, .skip = skip, .threads = 1};
+    stage->options = (struct tmk_data_options){
+        .sources = stage->data, .n_sources = 1, .batch = batch, .skip = skip};
     assert_ok(tmk_graph_parse("graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n"
                               " %y = Neg(%x)\n output %y\n}",
                               NULL, &stage->graph, &diag),
               &diag);
     assert_ok(tmk_ops_bind(stage->graph, &diag), &diag);
     tmk_graph_number(stage->graph);
-    assert_ok(tmk_session_feed_open(stage->graph, &stage->options, &stage->feed, &diag), &diag);
+    assert_ok(tmk_feed_open(stage->graph, &stage->options, 1, &(struct tmk_notices){0},
+                            &stage->feed, &diag),
+              &diag);
 }
 
 static void close_stage(struct stage *stage) {
-    tmk_session_feed_close(&stage->feed);
+    tmk_feed_close(&stage->feed);
     tmk_graph_destroy(&stage->graph);
-}
-
-static enum tmk_status pause_now_and_then(void *context, bool *pause, struct tmk_diag *diag) {
-    (void)context;
-    (void)diag;
-    *pause = rand() % 3 == 0;
-    return TMK_OK;
 }
 
 /* Reads all there is, pause after pause, and adds up the books. */
 static void read_all(struct stage *stage, bool *got, bool *covered, uint64_t batch) {
     struct tmk_diag diag = {0};
-    struct tmk_feed feed = tmk_session_feed_of(stage->feed);
-    const struct tmk_feed_ledger *ledger = tmk_session_feed_ledger(stage->feed, 0);
+    struct tmk_batch_source feed = tmk_feed_batch_source(stage->feed);
+    const struct tmk_sample_counts *ledger = tmk_feed_counts(stage->feed, 0);
     uint64_t run = 0, counted = 0;
     for (;;) {
-        struct tmk_batch read;
-        bool more;
-        assert_ok(feed.next(feed.context, &read, &more, &diag), &diag);
-        if (more) {
+        struct tmk_batch read = {0};
+        bool more = true, paused = false;
+        paused = rand() % 3 == 0 && tmk_feed_can_pause(stage->feed);
+        if (paused)
+            tmk_feed_pause(stage->feed);
+        else
+            assert_ok(feed.next(feed.context, &read, &more, &diag), &diag);
+        if (!paused && more && !read.samples)
+            continue;
+        if (!paused && more) {
             assert_true(read.sample / batch == (read.sample + read.samples - 1) / batch);
             assert_true(((float *)read.inputs[0].data)[0] == (float)read.sample);
             for (uint64_t s = read.sample; s < read.sample + read.samples; s++) {
@@ -163,9 +165,9 @@ static void read_all(struct stage *stage, bool *got, bool *covered, uint64_t bat
                 assert_false(covered[s]);
                 covered[s] = true;
             }
-        if (!tmk_session_feed_paused(stage->feed))
+        if (!paused)
             break;
-        assert_ok(tmk_session_feed_go_on(stage->feed, &diag), &diag);
+        assert_ok(tmk_feed_resume(stage->feed, &diag), &diag);
     }
     assert_int_equal(run, counted);
 }
@@ -181,12 +183,10 @@ static void what_is_handed_out_runs_and_is_in_the_books(void **state) {
         struct tmk_diag diag = {0};
         uint64_t share = 0;
         open_stage(&stage, (uint32_t)batch, 0);
-        const struct tmk_hand_out hand_out = {next_of_list, &list};
-        const struct tmk_feed_watch watch = {pause_now_and_then, NULL};
-        assert_ok(tmk_session_feed_hand_out(stage.feed, &hand_out, &diag), &diag);
-        tmk_session_feed_watch(stage.feed, &watch);
+        const struct tmk_work_ranges hand_out = {next_of_list, &list};
+        assert_ok(tmk_feed_set_ranges(stage.feed, &hand_out, &diag), &diag);
         for (uint32_t i = 0; i < list.n; i++)
-            share += tmk_session_feed_share(stage.feed, given[i].begin, given[i].end);
+            share += tmk_feed_share(stage.feed, given[i].begin, given[i].end);
         read_all(&stage, got, covered, batch);
         assert_memory_equal(got, in_given, sizeof got);
         assert_memory_equal(covered, in_given, sizeof covered);
@@ -205,7 +205,7 @@ static void shards_tile_the_run(void **state) {
             struct tmk_shard shard;
             struct tmk_diag diag = {0};
             open_stage(&stage, batch, 5);
-            uint64_t at = 5, n = tmk_session_feed_batches(stage.feed);
+            uint64_t at = 5, n = tmk_feed_batches(stage.feed);
             for (uint32_t k = 1; k <= shards; k++) {
                 assert_ok(tmk_shard_of(stage.feed, k, shards, &shard, &diag), &diag);
                 assert_int_equal(shard.begin, at);
@@ -231,10 +231,10 @@ static void parts_that_are_none_are_refused(void **state) {
         struct tmk_diag diag = {0};
         enum tmk_status status = TMK_OK;
         open_stage(&stage, 4, 0);
-        assert_ok(tmk_session_feed_hand_out(stage.feed, &(struct tmk_hand_out){next_of_list, &list},
-                                            &diag),
-                  &diag);
-        struct tmk_feed feed = tmk_session_feed_of(stage.feed);
+        assert_ok(
+            tmk_feed_set_ranges(stage.feed, &(struct tmk_work_ranges){next_of_list, &list}, &diag),
+            &diag);
+        struct tmk_batch_source feed = tmk_feed_batch_source(stage.feed);
         for (bool more = true; more && status == TMK_OK;) {
             struct tmk_batch read = {0};
             status = feed.next(feed.context, &read, &more, &diag);
@@ -245,7 +245,7 @@ static void parts_that_are_none_are_refused(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(parts) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_batch_from_a_sample_on),
         cmocka_unit_test(what_is_done_is_not_handed_out),

@@ -64,7 +64,7 @@ static void unbound_graphs_are_bound_or_refused(void **state) {
     assert_non_null(strstr(diag.text, "NeverHeardOf"));
 }
 
-int main(void) {
+TEST_GROUP(pass_clean) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_output_needs_goes),
         cmocka_unit_test(pinned_results_stay),

@@ -162,7 +162,7 @@ static void graphs_inside_reuse_what_stands_before_them(void **state) {
     pass_end(&c);
 }
 
-int main(void) {
+TEST_GROUP(pass_common) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_nodes_become_one),
         cmocka_unit_test(the_order_of_operands_counts_and_that_of_attributes_does_not),

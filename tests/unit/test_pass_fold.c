@@ -191,7 +191,7 @@ static void graphs_inside_fold_with_what_is_around_them(void **state) {
     pass_end(&c);
 }
 
-int main(void) {
+TEST_GROUP(pass_fold) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_of_constants_become_one),
         cmocka_unit_test(constant_nodes_of_every_form_become_initializers),

@@ -53,7 +53,7 @@ static void what_others_see_or_nobody_knows_stays(void **state) {
     pass_end(&c);
 }
 
-int main(void) {
+TEST_GROUP(pass_fuse) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_convolution_is_inside),
         cmocka_unit_test(what_others_see_or_nobody_knows_stays),

@@ -41,7 +41,7 @@ static void what_lies_otherwise_stays(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(pass_layout) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_two_such_operators_a_value_is_a_view),
         cmocka_unit_test(what_lies_otherwise_stays),

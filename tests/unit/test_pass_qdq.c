@@ -190,7 +190,7 @@ static void an_operand_that_others_read_keeps_its_floats(void **state) {
     pass_end(&c);
 }
 
-int main(void) {
+TEST_GROUP(pass_qdq) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_convolution_between_pairs_is_one_of_integers),
         cmocka_unit_test(other_operators_have_forms_of_integers_too),

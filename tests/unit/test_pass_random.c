@@ -289,7 +289,7 @@ static int tell_where(void **state) {
     return 0;
 }
 
-int main(void) {
+TEST_GROUP(pass_random) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(random_graphs_survive_random_passes, tell_where),
     };

@@ -232,7 +232,7 @@ static void sums_behind_convolutions_and_gemms_become_their_bias(void **state) {
     pass_end(&c);
 }
 
-int main(void) {
+TEST_GROUP(pass_scale) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_scale_behind_a_convolution_goes_into_its_weights),
         cmocka_unit_test(an_output_keeps_its_name_and_the_convolution_its_chain),

@@ -225,7 +225,7 @@ static void certain_is_what_no_size_was_made_up_for(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-int main(void) {
+TEST_GROUP(pass_shapes) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(free_dimensions_stay_free_and_channels_are_found),
         cmocka_unit_test(shapes_that_are_computed_are_followed),

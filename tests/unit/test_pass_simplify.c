@@ -229,7 +229,7 @@ static void graphs_inside_are_simplified(void **state) {
     pass_end(&c);
 }
 
-int main(void) {
+TEST_GROUP(pass_simplify) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_become_two_steps_at_any_rank),
         cmocka_unit_test(every_operator_set_has_its_form),

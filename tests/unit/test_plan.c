@@ -233,7 +233,7 @@ static void an_error_names_its_node(void **state) {
     drop(&f);
 }
 
-int main(void) {
+TEST_GROUP(plan) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_alive_together_never_overlap),
         cmocka_unit_test(a_leading_gap_is_used_again),

@@ -555,7 +555,7 @@ static void hdf5_that_is_damaged_or_absent_is_an_error(void **state) {
     free(bytes);
 }
 
-int main(void) {
+TEST_GROUP(profile) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reading_then_writing_gives_the_same_bytes),
         cmocka_unit_test(a_profile_without_values_is_one),

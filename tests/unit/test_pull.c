@@ -34,7 +34,7 @@ static void count_release(void *owner) {
     ++*(int *)owner;
 }
 
-static struct tmk_source *open_source(struct given *given, const struct tmk_source_want *wants,
+static struct tmk_source *open_source(struct given *given, const struct tmk_source_input *wants,
                                       uint32_t n, enum tmk_status expected, struct tmk_diag *diag) {
     static struct tmk_pull pull;
     struct tmk_source *source = NULL;
@@ -42,11 +42,11 @@ static struct tmk_source *open_source(struct given *given, const struct tmk_sour
     const struct tmk_source_options options = {.pull = &pull};
     assert_ok(tmk_source_open("-", &options, &source, diag), diag);
     assert_string_equal(tmk_source_info(source)->label, "camera");
-    assert_int_equal(tmk_source_settle(source, wants, n, diag), expected);
+    assert_int_equal(tmk_source_bind(source, wants, n, diag), expected);
     return source;
 }
 
-static const struct tmk_source_want want = {"x", TMK_FLOAT32, true, {2, {-1, 3}}};
+static const struct tmk_source_input want = {"x", TMK_FLOAT32, true, {2, {-1, 3}}};
 static const float numbers[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 
 static void test_entries_are_where_they_lie(void **state) {
@@ -112,7 +112,7 @@ static void test_types_are_made_float32(void **state) {
 
 static void test_inputs_take_turns(void **state) {
     (void)state;
-    const struct tmk_source_want wants[] = {want, {"y", TMK_FLOAT32, true, {2, {-1, 2}}}};
+    const struct tmk_source_input wants[] = {want, {"y", TMK_FLOAT32, true, {2, {-1, 2}}}};
     const struct tmk_record records[] = {{TMK_FLOAT32, {2, {1, 3}}, numbers, NULL, NULL},
                                          {TMK_FLOAT32, {2, {1, 2}}, numbers, NULL, NULL},
                                          {TMK_FLOAT32, {2, {1, 3}}, numbers, NULL, NULL}};
@@ -144,7 +144,7 @@ static void test_whole_records_are_samples(void **state) {
     struct tmk_source *source = NULL;
     struct tmk_tensor got = {0};
     assert_ok(tmk_source_open("-", &options, &source, &diag), &diag);
-    assert_ok(tmk_source_settle(source, &want, 1, &diag), &diag);
+    assert_ok(tmk_source_bind(source, &want, 1, &diag), &diag);
     assert_true(tmk_source_info(source)->arrays[0].entries);
     for (int i = 0; i < 3; i++) {
         assert_ok(tmk_source_read(source, 0, (uint64_t)i, 1, &got, &diag), &diag);
@@ -198,7 +198,7 @@ static void test_a_failure_is_the_runs(void **state) {
     tmk_source_close(&source);
 }
 
-int main(void) {
+TEST_GROUP(pull) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_entries_are_where_they_lie),
         cmocka_unit_test(test_records_are_joined),

@@ -529,7 +529,7 @@ static void what_has_another_meaning_is_refused(void **state) {
     end(&c);
 }
 
-int main(void) {
+TEST_GROUP(qdq) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_convolution_gets_pairs_codes_and_an_int32_bias),
         cmocka_unit_test(without_encodings_nothing_changes),

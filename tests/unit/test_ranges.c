@@ -222,7 +222,7 @@ static void test_distance(void **state) {
     tmk_stats_destroy(&h);
 }
 
-int main(void) {
+TEST_GROUP(ranges) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_each_says), cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_damaged),        cmocka_unit_test(test_comparing),

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "model/relay_ast.h"
+#include "relay/ast.h"
 
 /* One kernel over inputs a, b, c of these shapes. */
 static void build(struct tmk_text *json, const char *kernel, const char *attrs, uint32_t inputs,
@@ -152,7 +152,7 @@ static void test_errors(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(relay_graph) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_kernels),
         cmocka_unit_test(test_dense_with_its_bias),

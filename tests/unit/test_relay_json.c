@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "model/relay_ast.h"
+#include "relay/ast.h"
 
 #define HEADER "#[version = \"0.0.5\"]\n"
 /* Nodes 0 to 4, a function of one parameter x, and whatever its body (5) and others are. */
@@ -135,7 +135,7 @@ static void test_long_chains(void **state) {
     tmk_text_finish(&json);
 }
 
-int main(void) {
+TEST_GROUP(relay_json) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expressions),
         cmocka_unit_test(test_attributes),

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/print.h"
-#include "model/relay.h"
+#include "relay/relay.h"
 
 static struct tmk_relay_module *module_of(const char *text) {
     struct tmk_relay_module *module = NULL;
@@ -167,7 +167,7 @@ static void refusals_have_a_place(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(relay_lower) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_the_texts),
         cmocka_unit_test(parameters_are_bound_by_name),

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "model/relay_ast.h"
-#include "model/relay_base64.h"
+#include "relay/ast.h"
+#include "relay/base64.h"
 
 /* What TVM 0.14 wrote for {"b": int8 3, "w": float32 [[1, -2]]}. */
 static const unsigned char mini[] = {0xb7, 0x9c, 0x04, 0x05, 0x4f, 0x8d, 0xe5, 0xf7, 0,
@@ -238,7 +238,7 @@ static void test_base64(void **state) {
                          TMK_FORMAT);
 }
 
-int main(void) {
+TEST_GROUP(relay_params) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_made_ones_are_the_same),
         cmocka_unit_test(test_names_with_a_v), cmocka_unit_test(test_foreign_types),

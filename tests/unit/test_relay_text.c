@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tools/relay_equal.h"
 #include "base/size.h"
-#include "model/relay_ast.h"
+#include "relay/ast.h"
 
 #define HEADER "#[version = \"0.0.5\"]\n"
 
@@ -26,7 +27,7 @@ static void gives(const char *text, const char *expected) {
     assert_ok(tmk_relay_print(module, &printed, &diag), &diag);
     assert_string_equal(printed.data, expected);
     struct tmk_relay_module *again = parsed(printed.data);
-    if (!tmk_relay_equal(module, again, true, &diag))
+    if (!relay_equal(module, again, true, &diag))
         fail_msg("%s\n%s", diag.text, text);
     tmk_text_finish(&printed);
     tmk_relay_module_destroy(&again);
@@ -363,7 +364,7 @@ static void check_constants(const char *text) {
     struct tmk_diag diag = {0};
     assert_ok(tmk_relay_print(module, &printed, &diag), &diag);
     struct tmk_relay_module *again = parsed(printed.data);
-    assert_true(tmk_relay_equal(module, again, true, &diag));
+    assert_true(relay_equal(module, again, true, &diag));
     tmk_text_finish(&printed);
     tmk_relay_module_destroy(&again);
     tmk_relay_module_destroy(&module);
@@ -563,7 +564,7 @@ static void test_many_nodes(void **state) {
 static bool equal(const char *one, const char *other, bool names) {
     struct tmk_relay_module *a = parsed(one), *b = parsed(other);
     struct tmk_diag why = {0};
-    bool same = tmk_relay_equal(a, b, names, &why);
+    bool same = relay_equal(a, b, names, &why);
     assert_int_equal(same, why.status == TMK_OK);
     tmk_relay_module_destroy(&a);
     tmk_relay_module_destroy(&b);
@@ -613,7 +614,7 @@ static void test_names_that_text_cannot_hold(void **state) {
     tmk_relay_module_destroy(&module);
 }
 
-int main(void) {
+TEST_GROUP(relay_text) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_printed_as_it_was),
         cmocka_unit_test(test_other_spellings),

@@ -74,7 +74,7 @@ static void what_makes_no_sense_is_refused(void **state) {
             TMK_TYPE, "the multiplier");
 }
 
-int main(void) {
+TEST_GROUP(requantize) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_are_clamped_to_their_type_and_to_what_is_asked),
         cmocka_unit_test(ties_follow_the_named_rounding),

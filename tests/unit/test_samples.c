@@ -25,17 +25,17 @@ static size_t place_of(const struct tmk_shape *shape, uint32_t block, size_t i) 
     return ((outer * padded + c / block * block) * inner) + at * block + c % block;
 }
 
-static void take(struct tmk_extent *extent, float x) {
-    extent->neginf |= x == -INFINITY;
-    extent->posinf |= x == INFINITY;
+static void take(struct tmk_minmax *range, float x) {
+    range->neginf |= x == -INFINITY;
+    range->posinf |= x == INFINITY;
     if (!isfinite(x))
         return;
     int32_t key = tmk_key_of_float(x);
-    extent->min = key < tmk_key_of_float(extent->min) ? x : extent->min;
-    extent->max = key > tmk_key_of_float(extent->max) ? x : extent->max;
+    range->min = key < tmk_key_of_float(range->min) ? x : range->min;
+    range->max = key > tmk_key_of_float(range->max) ? x : range->max;
 }
 
-static void assert_same(const struct tmk_extent *a, const struct tmk_extent *b) {
+static void assert_same(const struct tmk_minmax *a, const struct tmk_minmax *b) {
     assert_int_equal(tmk_bits_of_float(a->min), tmk_bits_of_float(b->min));
     assert_int_equal(tmk_bits_of_float(a->max), tmk_bits_of_float(b->max));
     assert_int_equal(a->neginf, b->neginf);
@@ -44,7 +44,7 @@ static void assert_same(const struct tmk_extent *a, const struct tmk_extent *b) 
 
 enum { MOST_SAMPLES = 300 };
 
-static void naive(struct tmk_extent *each, const struct tmk_shape *shape, uint64_t samples,
+static void naive(struct tmk_minmax *each, const struct tmk_shape *shape, uint64_t samples,
                   const float *x, size_t n) {
     bool cut = (uint64_t)shape->dim[0] == samples;
     size_t part = cut && samples ? n / (size_t)samples : n;
@@ -100,9 +100,9 @@ static void layouts_and_pieces_do_not_show(void **state) {
         uint64_t samples = next() % 3 && shape.dim[0] ? (uint64_t)shape.dim[0] : 1 + next() % 3;
         float *x = data_of(next() % TMK_COUNT(families), n),
               *y = laid_out(&shape, block, x, n, &places);
-        struct tmk_extent each[MOST_SAMPLES];
+        struct tmk_minmax each[MOST_SAMPLES];
         for (uint64_t s = 0; s < samples; s++)
-            each[s] = tmk_extent_empty();
+            each[s] = tmk_minmax_empty();
         naive(each, &shape, samples, x, n);
         const struct tmk_slot_config config = {
             .level = (enum tmk_stats_level)(1 + round % 3), .per_sample = true, .label = "x"};
@@ -114,7 +114,7 @@ static void layouts_and_pieces_do_not_show(void **state) {
         assert_int_equal(account.samples.n, samples);
         for (uint64_t s = 0; s < samples; s++) {
             assert_int_equal(account.samples.sample[s], 70 + s);
-            assert_same(&account.samples.extent[s], &each[s]);
+            assert_same(&account.samples.range[s], &each[s]);
         }
         tmk_account_finish(&account);
         free(x);
@@ -135,11 +135,11 @@ static void nothing_is_kept_that_was_not_asked_for(void **state) {
 }
 
 /* What y = clamp(x) of these elements spans. */
-static struct tmk_extent of_clamped(const struct tmk_clamp *clamp, const float *x, size_t n) {
-    struct tmk_extent extent = tmk_extent_empty();
+static struct tmk_minmax of_clamped(const struct tmk_clamp *clamp, const float *x, size_t n) {
+    struct tmk_minmax range = tmk_minmax_empty();
     for (size_t i = 0; i < n; i++)
-        take(&extent, x[i] <= clamp->lo ? clamp->lo : x[i] >= clamp->hi ? clamp->hi : x[i]);
-    return extent;
+        take(&range, x[i] <= clamp->lo ? clamp->lo : x[i] >= clamp->hi ? clamp->hi : x[i]);
+    return range;
 }
 
 static void clamped_extents_are_those_of_clamped_elements(void **state) {
@@ -150,11 +150,11 @@ static void clamped_extents_are_those_of_clamped_elements(void **state) {
         const struct tmk_clamp *clamp = &clamps[next() % TMK_COUNT(clamps)];
         size_t n = next() % 6;
         float *x = data_of(next() % TMK_COUNT(families), n);
-        struct tmk_extent extent = tmk_extent_empty(), truth = of_clamped(clamp, x, n);
+        struct tmk_minmax range = tmk_minmax_empty(), truth = of_clamped(clamp, x, n);
         for (size_t i = 0; i < n; i++)
-            take(&extent, x[i]);
-        tmk_extent_clamp(&extent, clamp);
-        assert_same(&extent, &truth);
+            take(&range, x[i]);
+        tmk_minmax_clamp(&range, clamp);
+        assert_same(&range, &truth);
         free(x);
     }
 }
@@ -162,11 +162,11 @@ static void clamped_extents_are_those_of_clamped_elements(void **state) {
 static void fill(struct tmk_samples *samples, const bool *has, size_t n, float *x) {
     struct tmk_diag diag = {0};
     for (size_t s = 0; s < n; s++) {
-        struct tmk_extent *extent;
+        struct tmk_minmax *range;
         if (!has[s])
             continue;
-        assert_ok(tmk_samples_open(samples, 1000 + s, 1, &extent, &diag), &diag);
-        take(extent, x[s]);
+        assert_ok(tmk_samples_open(samples, 1000 + s, 1, &range, &diag), &diag);
+        take(range, x[s]);
     }
 }
 
@@ -187,7 +187,7 @@ static void merging_joins_what_each_worker_saw(void **state) {
         fill(&b, in_b, n, y);
         assert_ok(tmk_samples_merge(&a, &b, &diag), &diag);
         for (size_t s = 0; s < n; s++) {
-            struct tmk_extent truth = tmk_extent_empty();
+            struct tmk_minmax truth = tmk_minmax_empty();
             if (!in_a[s] && !in_b[s])
                 continue;
             if (in_a[s])
@@ -195,7 +195,7 @@ static void merging_joins_what_each_worker_saw(void **state) {
             if (in_b[s])
                 take(&truth, y[s]);
             assert_int_equal(a.sample[at], 1000 + s);
-            assert_same(&a.extent[at++], &truth);
+            assert_same(&a.range[at++], &truth);
         }
         assert_int_equal(a.n, at);
         tmk_samples_finish(&a);
@@ -209,14 +209,14 @@ static void samples_cannot_be_put_between_others(void **state) {
     (void)state;
     struct tmk_diag diag = {0};
     struct tmk_samples samples = {0};
-    struct tmk_extent *extent;
-    assert_ok(tmk_samples_open(&samples, 5, 2, &extent, &diag), &diag);
-    assert_ok(tmk_samples_open(&samples, 9, 2, &extent, &diag), &diag);
-    assert_ok(tmk_samples_open(&samples, 5, 2, &extent, &diag), &diag);
-    assert_ptr_equal(extent, samples.extent);
+    struct tmk_minmax *range;
+    assert_ok(tmk_samples_open(&samples, 5, 2, &range, &diag), &diag);
+    assert_ok(tmk_samples_open(&samples, 9, 2, &range, &diag), &diag);
+    assert_ok(tmk_samples_open(&samples, 5, 2, &range, &diag), &diag);
+    assert_ptr_equal(range, samples.range);
     assert_int_equal(samples.n, 4);
-    assert_int_equal(tmk_samples_open(&samples, 7, 1, &extent, &diag), TMK_ARGUMENT);
-    assert_int_equal(tmk_samples_open(&samples, 10, 2, &extent, &diag), TMK_ARGUMENT);
+    assert_int_equal(tmk_samples_open(&samples, 7, 1, &range, &diag), TMK_ARGUMENT);
+    assert_int_equal(tmk_samples_open(&samples, 10, 2, &range, &diag), TMK_ARGUMENT);
     assert_int_equal(samples.n, 4);
     tmk_samples_finish(&samples);
 }
@@ -263,21 +263,21 @@ static void derived_values_have_extents_too(void **state) {
     }
     assert_ok(tmk_derive_all(accounts, configs, 3, &diag), &diag);
     for (uint64_t s = 0; s < SAMPLES; s++) {
-        struct tmk_extent whole = tmk_extent_empty(),
+        struct tmk_minmax whole = tmk_minmax_empty(),
                           clamped = of_clamped(&relu, x + s * WIDTH, WIDTH);
         for (size_t i = 0; i < WIDTH; i++)
             take(&whole, x[s * WIDTH + i]);
-        assert_same(&accounts[0].samples.extent[s], &whole);
-        assert_same(&accounts[1].samples.extent[s], &clamped);
-        tmk_extent_widen(&whole, &clamped);
-        assert_same(&accounts[2].samples.extent[s], &whole);
+        assert_same(&accounts[0].samples.range[s], &whole);
+        assert_same(&accounts[1].samples.range[s], &clamped);
+        tmk_minmax_merge(&whole, &clamped);
+        assert_same(&accounts[2].samples.range[s], &whole);
     }
     for (size_t i = 0; i < 3; i++)
         tmk_account_finish(&accounts[i]);
     free(x);
 }
 
-int main(void) {
+TEST_GROUP(samples) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layouts_and_pieces_do_not_show),
         cmocka_unit_test(nothing_is_kept_that_was_not_asked_for),

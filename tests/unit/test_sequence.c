@@ -303,7 +303,7 @@ static void a_sequence_can_be_an_input(void **state) {
     }
 }
 
-int main(void) {
+TEST_GROUP(sequence) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_come_out_as_they_went_in),
         cmocka_unit_test(inserting_and_erasing_leave_the_old_sequence_alone),

@@ -445,7 +445,7 @@ static void floating_point_modes_do_not_show(void **state) {
 #endif
 }
 
-int main(void) {
+TEST_GROUP(stats) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_those_of_naive_counting),
         cmocka_unit_test(sums_are_exact_and_squares_bracketed),

@@ -273,7 +273,7 @@ static void few_at_a_time_are_counted_as_many_at_once(void **state) {
                       &diag);
             assert_non_null(whole->table);
             assert_true(same_bins(whole, parts));
-            assert_ok(tmk_stats_settle(parts, &diag), &diag);
+            assert_ok(tmk_stats_finalize(parts, &diag), &diag);
             assert_null(parts->table);
             assert_true(same_bins(whole, parts));
             tmk_stats_destroy(&whole);
@@ -329,7 +329,7 @@ static void books_that_do_not_balance_are_refused(void **state) {
     free(x);
 }
 
-int main(void) {
+TEST_GROUP(stats_algebra) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_shards_and_merge_trees_do_not_show),
         cmocka_unit_test(the_order_of_elements_shows_in_places_only),

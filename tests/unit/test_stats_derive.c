@@ -316,9 +316,9 @@ static void the_state_of_what_was_moved_follows(void **state) {
             tmk_stats_shadow_view(view[w], &from_x, &shape, &seen, &at);
             const struct tmk_places set = tmk_places_set(&from_view, &at);
             all++;
-            if (tmk_stats_shadow_lacks(turn[w], &set, &at)) {
+            if (tmk_stats_shadow_needs_scan(turn[w], &set, &at)) {
                 looks++;
-                assert_ok(tmk_stats_shadow_look(turn[w], other, &last, &at, NULL, 0, &diag), &diag);
+                assert_ok(tmk_stats_shadow_scan(turn[w], other, &last, &at, NULL, 0, &diag), &diag);
             }
             free(data);
             free(other);
@@ -341,7 +341,7 @@ static void the_state_of_what_was_moved_follows(void **state) {
     assert_true(looks > 0 && looks < all);
 }
 
-int main(void) {
+TEST_GROUP(stats_derive) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_state_of_a_clamp_follows_from_its_input),
         cmocka_unit_test(ends_that_begin_a_bin_follow),

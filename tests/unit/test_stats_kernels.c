@@ -77,11 +77,11 @@ static void tables_and_facts_are_the_plain_ones(void **state) {
             for (size_t n = 1; n <= TMK_TILE; n += n < 200 ? 1 : 231) {
                 const struct tmk_stats_kernel *kernel = tmk_stats_kernel_at(k);
                 const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
-                struct tmk_facts p, q;
+                struct tmk_tile_summary p, q;
                 tmk_stats_kernel_plain.tile(x, n, next() % 2, NULL, a, &p);
                 kernel->tile(x, n, next() % 2, NULL, b, &q);
                 assert_memory_equal(&p, &q, sizeof p);
-                kernel->survey(x, n, NULL, &q);
+                kernel->scan(x, n, NULL, &q);
                 assert_memory_equal(&p, &q, sizeof p);
                 tmk_stats_kernel_plain.scatter(x, n, &p, a);
                 kernel->scatter(x, n, &q, b);
@@ -100,8 +100,8 @@ static void facts_are_those_of_naive_counting(void **state) {
         for (int family = 0; family < FAMILIES; family++)
             for (size_t n = 1; n <= 200; n++) {
                 const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
-                struct tmk_facts facts;
-                tmk_stats_kernel_at(k)->survey(x, n, NULL, &facts);
+                struct tmk_tile_summary summary;
+                tmk_stats_kernel_at(k)->scan(x, n, NULL, &summary);
                 int32_t min = INT32_MAX, max = INT32_MIN;
                 uint32_t zeros = 0, negative_zeros = 0;
                 bool finite = true;
@@ -113,12 +113,12 @@ static void facts_are_those_of_naive_counting(void **state) {
                     zeros += key == 0;
                     negative_zeros += key == -1;
                 }
-                assert_int_equal(facts.zeros, zeros);
-                assert_int_equal(facts.negative_zeros, negative_zeros);
-                assert_int_equal(tmk_facts_all_finite(&facts), finite);
+                assert_int_equal(summary.zeros, zeros);
+                assert_int_equal(summary.negative_zeros, negative_zeros);
+                assert_int_equal(tmk_tile_all_finite(&summary), finite);
                 if (finite) {
-                    assert_int_equal(tmk_facts_min(&facts), min);
-                    assert_int_equal(tmk_facts_max(&facts), max);
+                    assert_int_equal(tmk_tile_min(&summary), min);
+                    assert_int_equal(tmk_tile_max(&summary), max);
                 }
             }
 }
@@ -146,15 +146,15 @@ static void lanes_are_those_of_naive_scanning(void **state) {
                     min[i] = tmk_bits_of_key(low[i]);
                     max[i] = tmk_bits_of_key(high[i]);
                 }
-                const struct tmk_lanes lanes = {width, min, max};
-                struct tmk_facts facts, alone;
-                tmk_stats_kernel_at(k)->survey(x, n, NULL, &alone);
+                const struct tmk_columns columns = {width, min, max};
+                struct tmk_tile_summary summary, alone;
+                tmk_stats_kernel_at(k)->scan(x, n, NULL, &alone);
                 if (rows % 2)
-                    tmk_stats_kernel_at(k)->survey(x, n, &lanes, &facts);
+                    tmk_stats_kernel_at(k)->scan(x, n, &columns, &summary);
                 else
-                    tmk_stats_kernel_at(k)->tile(x, n, next() % 2, &lanes, table, &facts);
-                assert_memory_equal(&facts, &alone, sizeof facts);
-                for (size_t i = 0; i < n && tmk_facts_all_finite(&facts); i++) {
+                    tmk_stats_kernel_at(k)->tile(x, n, next() % 2, &columns, table, &summary);
+                assert_memory_equal(&summary, &alone, sizeof summary);
+                for (size_t i = 0; i < n && tmk_tile_all_finite(&summary); i++) {
                     int32_t key = tmk_key_of_bits(x[i]);
                     low[i % width] = key < low[i % width] ? key : low[i % width];
                     high[i % width] = key > high[i % width] ? key : high[i % width];
@@ -175,8 +175,8 @@ static void tables_hold_each_nonzero_element_once(void **state) {
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int family = 0; family < 2 * FAMILIES; family++) {
             const tmk_loose_bits *x = fill(&g, family / 2, TMK_TILE, 1);
-            struct tmk_facts facts;
-            tmk_stats_kernel_at(k)->tile(x, TMK_TILE, family % 2, NULL, table, &facts);
+            struct tmk_tile_summary summary;
+            tmk_stats_kernel_at(k)->tile(x, TMK_TILE, family % 2, NULL, table, &summary);
             for (size_t i = 0; i < TMK_TILE; i++)
                 if (x[i] & 0x7fffffffu)
                     naive[x[i] >> 16] += (UINT64_C(1) << 40) + x[i];
@@ -237,9 +237,9 @@ static void columns_are_the_plain_ones(void **state) {
                     high[c] = tmk_bits_of_key(TMK_KEY_NEGINF);
                 }
                 for (size_t done = 0; done < rows; done += 7) /* added to what is there */
-                    tmk_stats_kernel_at(k)->widen_columns(x + done * stride,
-                                                          rows - done < 7 ? rows - done : 7, stride,
-                                                          width, low, high);
+                    tmk_stats_kernel_at(k)->update_columns(x + done * stride,
+                                                           rows - done < 7 ? rows - done : 7,
+                                                           stride, width, low, high);
                 for (size_t c = 0; c <= WIDEST; c++) {
                     assert_int_equal(tmk_key_of_bits(low[c]), min[0][c]);
                     assert_int_equal(tmk_key_of_bits(high[c]), max[0][c]);
@@ -295,7 +295,7 @@ static void a_vector_kernel_comes_first_where_all_processors_have_it(void **stat
 #endif
 }
 
-int main(void) {
+TEST_GROUP(stats_kernels) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_and_facts_are_the_plain_ones),
         cmocka_unit_test(facts_are_those_of_naive_counting),

@@ -79,7 +79,7 @@ static struct tmk_stats *naive(enum tmk_stats_level level, const float *x,
         tmk_extreme_lower(&counts->min, (struct tmk_extreme){key, here});
         tmk_extreme_raise(&counts->max, (struct tmk_extreme){key, here});
         if (known)
-            tmk_channels_widen(&counts->channels, i / inner % counts->channels.count, key, key);
+            tmk_channels_update(&counts->channels, i / inner % counts->channels.count, key, key);
         if (key == 0 || key == -1) {
             counts->zeros += key == 0;
             counts->negative_zeros += key == -1;
@@ -225,13 +225,13 @@ static void tables_give_back_all_they_hold(void **state) {
                 assert_ok(tmk_stats_drain(stats, &diag), &diag);
             merge(stats, other);
             if (next() % 5 == 0)
-                assert_ok(tmk_stats_settle(stats, &diag), &diag);
+                assert_ok(tmk_stats_finalize(stats, &diag), &diag);
             tmk_stats_destroy(&one);
             tmk_stats_destroy(&other);
             free(x);
         }
         assert_true(equal(truth, stats));
-        assert_ok(tmk_stats_settle(stats, &diag), &diag);
+        assert_ok(tmk_stats_finalize(stats, &diag), &diag);
         assert_true(equal(truth, stats));
         tmk_stats_destroy(&truth);
         tmk_stats_destroy(&stats);
@@ -290,7 +290,7 @@ static void only_axis_1_is_cut(void **state) {
     tmk_stats_destroy(&stats);
 }
 
-int main(void) {
+TEST_GROUP(stats_pieces) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_layouts_and_kernels_do_not_show),
         cmocka_unit_test(batches_come_in_any_order),

@@ -197,7 +197,7 @@ static void squares_that_were_never_there_stay_away(void **state) {
     tmk_stats_destroy(&with);
 }
 
-int main(void) {
+TEST_GROUP(stats_squares) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(std_is_close_wherever_values_are),
         cmocka_unit_test(std_is_close_of_mixtures),

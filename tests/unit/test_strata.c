@@ -99,7 +99,7 @@ static void damaged_files_are_refused_or_read(void **state) {
     assert_in_range(refused, sizeof whole, 5 * sizeof whole - 10);
 }
 
-int main(void) {
+TEST_GROUP(strata) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_samples_in_order),
         cmocka_unit_test(indexed_lines_may_stand_in_any_order),

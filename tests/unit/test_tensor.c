@@ -124,7 +124,7 @@ static void nothing_is_no_tensor(void **state) {
     tmk_tensor_finish(&nothing);
 }
 
-int main(void) {
+TEST_GROUP(tensor) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_half_survives_the_way_there_and_back),
         cmocka_unit_test(halves_round_to_nearest_even),

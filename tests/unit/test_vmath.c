@@ -408,7 +408,7 @@ static void the_largest_is_found_and_nan_passes(void **state) {
             }
 }
 
-int main(void) {
+TEST_GROUP(vmath) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_are_near_libm_over_all_floats),
         cmocka_unit_test(special_values_are_libms),

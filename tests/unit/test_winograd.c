@@ -37,7 +37,7 @@ static bool has_winograd(void) {
 static void prepare_blocks(struct fixture *f, const char *text, unsigned constants) {
     tmk_kernel_enter_thread();
     assert_true(set_up(f, text, constants));
-    assert_true(prepare(f, tmk_accel_wants(f->node, f->in_known, f->type, 0)));
+    assert_true(prepare(f, tmk_accel_preferred_layout(f->node, f->in_known, f->type, 0)));
 }
 
 static bool is_winograd(const struct fixture *f) {
@@ -67,7 +67,7 @@ static void zeros_and_integers_stay_exact(void **state) {
                 ((float *)f.operand[k].data)[n] =
                     k == 0 && pick(0, 99) ? 0 : (float)pick(-100, 100);
         f.exact = true;
-        assert_true(prepare(&f, tmk_accel_wants(f.node, f.in_known, f.type, 0)));
+        assert_true(prepare(&f, tmk_accel_preferred_layout(f.node, f.in_known, f.type, 0)));
         check_prepared(&f, nodes[i]);
         tear_down(&f);
     }
@@ -138,7 +138,7 @@ static void what_fails_later_names_its_node(void **state) {
     tmk_packs_open(packs);
     for (size_t i = 0; i < TMK_COUNT(f); i++) {
         assert_true(set_up(&f[i], nodes[0], 2));
-        f[i].layout = tmk_accel_wants(f[i].node, f[i].in_known, f[i].type, 0);
+        f[i].layout = tmk_accel_preferred_layout(f[i].node, f[i].in_known, f[i].type, 0);
         assert_ok(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs,
                                    &f[i].accel, &diag),
                   &diag);
@@ -153,7 +153,7 @@ static void what_fails_later_names_its_node(void **state) {
     tmk_packs_destroy(&packs);
 }
 
-int main(void) {
+TEST_GROUP(winograd) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_agree),
         cmocka_unit_test(zeros_and_integers_stay_exact),

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model file: opened, printed, instrumented, transformed. Nothing runs.
+ *
+ * A model is used by one thread at a time; distinct models are independent. Strings handed in are
+ * only read during the call. Strings handed out are malloc'ed: free() them.
+ */
+#ifndef TIDEMARK_MODEL_H
+#define TIDEMARK_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/lineage.h>
+#include <tidemark/profile.h>
+#include <tidemark/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "0.1.0". */
+TMK_API const char *tmk_version(void);
+/* The optional parts that were built in, with blanks: "hdf5 images mpi onednn yaml". */
+TMK_API const char *tmk_features(void);
+
+/* A model file in memory: its graph, with profile IDs. Opaque. */
+struct tmk_model;
+
+/* Reads an ONNX model, or a module of Relay as text. `keep_unknown`: operators that nobody knows
+ * how to run are let through, for printing and instrumenting; otherwise they are TMK_UNSUPPORTED,
+ * all named together. End with tmk_model_close. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_open(const char *path, bool keep_unknown,
+                                                     struct tmk_model **out, struct tmk_diag *diag);
+/* The same, with the weights of a Relay module in a file of their own, as relay.save_param_dict
+ * writes it (NULL: none); TMK_ARGUMENT where the model is not Relay. The model's sha256 is then
+ * that of both files' hashes (in hex), one after the other. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_params(const char *path, const char *params,
+                                                            bool keep_unknown,
+                                                            struct tmk_model **out,
+                                                            struct tmk_diag *diag);
+/* NULL is allowed. */
+TMK_API void tmk_model_close(struct tmk_model **model);
+
+/* ---- looking at a model ---- */
+
+enum tmk_view {
+    TMK_VIEW_TEXT, /* the IR, one line a node, with profile IDs */
+    TMK_VIEW_DOT,  /* Graphviz */
+    TMK_VIEW_OPS,  /* operators, how often, which are unsupported: a table */
+    TMK_VIEW_JSON  /* values and nodes as JSON */
+};
+/* *unsupported (may be NULL) receives the number of nodes whose operator is unsupported. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view,
+                                                      char **out, uint32_t *unsupported,
+                                                      struct tmk_diag *diag);
+
+/* Old and new side by side: a line for each original (ID, verdict, ID in the new model, name,
+ * relation, absorber, pass), then one for each new value. The model is either end of the lineage,
+ * told by fingerprints and weights; TMK_MISMATCH, with what differs from the original, when it is
+ * neither. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_print_lineage(const struct tmk_model *model, const struct tmk_lineage_record *lineage,
+                        char **out, struct tmk_diag *diag);
+
+/* ---- instrumenting ---- */
+
+/* Which values get an observer, and of which kind. */
+struct tmk_observe {
+    const char *const *patterns; /* "all", "activations", "weights", or globs on names; none: all */
+    size_t n_patterns;
+    const char *kind; /* "range", "histogram", "print", "guard"; NULL: "histogram", but in a run
+                         what observers in the file that print or guard do */
+};
+/* Help for each kind, for people: "range", "extremes ...", ..., NULL. */
+TMK_API const char *const *tmk_observer_kinds(void);
+
+/* Writes the model with `ai.tidemark::EdgeObserver` on every selected value; any ONNX runtime runs
+ * it and gives the same outputs. *n_observers may be NULL. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_instrument(struct tmk_model *model,
+                                                           const struct tmk_observe *observe,
+                                                           const char *path, uint32_t *n_observers,
+                                                           struct tmk_diag *diag);
+
+/* ---- transforming ---- */
+
+/* Name and help, for people, of the i-th pass in the order of "all"; false behind the last. */
+TMK_API bool tmk_transform_pass(size_t i, const char **name, const char **help);
+
+struct tmk_transform_options {
+    /* Names, in order; "all" is every pass whose operators the file's format has. */
+    const char *const *passes;
+    size_t n_passes;
+    /* Values that have an observer in the model stay and keep their numbers. Otherwise observers
+     * are transparent: out of the way of every pass, and put back where their values went. */
+    bool barrier;
+    /* Of a Relay module the file for its weights, as relay.save_param_dict writes it; NULL: they go
+     * to its metadata section. */
+    const char *params_path;
+    /* After each pass that is run: its name, whether it changed anything, and the graph as text
+     * with what each value stands for. NULL: never. */
+    void (*after)(void *context, const char *pass, bool progress, const char *text);
+    void *context;
+};
+
+/* Does tmk_model_transform write Relay to this path? */
+TMK_API bool tmk_is_relay_path(const char *path);
+
+struct tmk_transform_report {
+    uint32_t nodes_before, nodes_after; /* in sub-graphs too, without observers */
+    uint32_t observers_before, observers_after;
+    bool progress; /* any pass changed anything */
+};
+
+/* Runs passes over a copy of the model, writes it to `path` (whole or not at all), and answers with
+ * what became of each value; end with tmk_lineage_record_destroy. Originals are those of the model
+ * without its observers. report may be NULL. TMK_ARGUMENT: there is no such pass.
+ *
+ * A path that ends in ".relay" becomes Relay text, without observers. Values of the graph that
+ * have no expression in the text are CONSTANT where they depend on no input, else DEAD.
+ * TMK_UNSUPPORTED names all nodes that Relay cannot express. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_transform(struct tmk_model *model, const struct tmk_transform_options *options,
+                    const char *path, struct tmk_lineage_record **out,
+                    struct tmk_transform_report *report, struct tmk_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

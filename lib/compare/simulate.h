@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of comparing share. */
+#ifndef TMK_COMPARE_SIMULATE_H
+#define TMK_COMPARE_SIMULATE_H
+
+#include <tidemark/simulate.h>
+
+#include "exec/worker.h"
+#include "export/quantized.h"
+
+/* ---- outputs under several encodings: loss.c ---- */
+
+/* Noise of the float outputs: squared error over square, the mean of all outputs. */
+struct tmk_loss {
+    double noise;
+    uint64_t samples;
+};
+/* Of `n` encodings of one graph (identified), each as tmk_quantize_graph has it. */
+TMK_NODISCARD enum tmk_status tmk_losses(const struct tmk_graph *graph,
+                                         const struct tmk_encodings *const *encodings, uint32_t n,
+                                         const struct tmk_quantize_options *how,
+                                         const struct tmk_run_options *run, struct tmk_loss *out,
+                                         struct tmk_diag *diag);
+/* Decibels. */
+double tmk_loss_sqnr(const struct tmk_loss *loss);
+
+/* ---- classes: classes.c ---- */
+
+/* Right classes, by absolute sample. */
+struct tmk_labels {
+    int64_t *classes; /* [n][each] */
+    uint64_t n, each;
+    bool asked; /* for by name: otherwise those that do not fit are passed over */
+};
+/* What options->labels says, or an array "labels" of the data; *out stays empty where there is
+ * none. Finish it whatever the answer. */
+TMK_NODISCARD enum tmk_status tmk_labels_read(const struct tmk_run_options *run, const char *labels,
+                                              struct tmk_labels *out, struct tmk_diag *diag);
+void tmk_labels_finish(struct tmk_labels *labels);
+
+struct tmk_predictions {
+    uint64_t n, agree, labelled, right_left, right_right;
+};
+/* Of a batch that begins at `sample`: the class of each position is its largest element along the
+ * last axis that is not 1. Tensors that have no such axis have none. TMK_MISMATCH: the labels were
+ * asked for, and are fewer than the samples, or not as many a sample as there are positions. */
+TMK_NODISCARD enum tmk_status tmk_predictions_add(struct tmk_predictions *sum,
+                                                  const struct tmk_labels *labels, uint64_t sample,
+                                                  uint64_t samples, const struct tmk_tensor *left,
+                                                  const struct tmk_tensor *right,
+                                                  struct tmk_diag *diag);
+
+#endif

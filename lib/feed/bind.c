@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which source feeds which input. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tidemark/guess.h>
+
+#include "base/diag.h"
+#include "data/image_spec.h"
+#include "feed/internal.h"
+#include "model/onnx.h"
+#include "tensor/list.h"
+
+static enum tmk_status decode(const char *path, struct tmk_tensor *out, char **name,
+                              struct tmk_diag *diag) {
+    return tmk_onnx_load_tensor(path, out, name, diag);
+}
+
+int32_t tmk_feed_input(const struct tmk_graph *graph, const char *name, size_t len) {
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (strlen(graph->inputs[i]->name) == len && memcmp(graph->inputs[i]->name, name, len) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+/* INPUT=PATH, where INPUT is an input of the graph; a path may hold '=' itself. */
+static int32_t split_binding(const struct tmk_graph *graph, const char *text, const char **path) {
+    *path = text;
+    for (const char *eq = strchr(text, '='); eq; eq = strchr(eq + 1, '=')) {
+        int32_t input = tmk_feed_input(graph, text, (size_t)(eq - text));
+        if (input >= 0) {
+            *path = eq + 1;
+            return input;
+        }
+    }
+    return -1;
+}
+
+/* Adds to a message which inputs there are, and where the weights of a Relay module (which has no
+ * version of ONNX) come from. */
+static enum tmk_status with_inputs(const struct tmk_graph *graph, enum tmk_status status,
+                                   struct tmk_diag *diag) {
+    enum { TOLD = 6 };
+    char shape[256];
+    if (!diag)
+        return status;
+    for (uint32_t i = 0; i < graph->n_inputs && i < TOLD; i++) {
+        const size_t used = strlen(diag->text);
+        const struct tmk_type *type = &graph->inputs[i]->type;
+        snprintf(diag->text + used, sizeof diag->text - used, "%s'%.80s' %s%.80s",
+                 i ? ", " : "; the inputs are ", graph->inputs[i]->name,
+                 tmk_dtype_name(type->dtype),
+                 type->has_shape ? tmk_shape_text(&type->shape, shape, sizeof shape) : "");
+    }
+    const size_t used = strlen(diag->text);
+    snprintf(diag->text + used, sizeof diag->text - used, "%s%s",
+             graph->n_inputs > TOLD ? " and others" : "",
+             graph->n_inputs > 1 && !graph->ir_version
+                 ? "; the weights of a Relay module go with --params"
+                 : "");
+    return status;
+}
+
+/* INPUT=PATH whose INPUT is none, where there is no file of this name. */
+static enum tmk_status no_input(const struct tmk_graph *graph, const char *text, const char *equals,
+                                struct tmk_diag *diag) {
+    char name[128], meant[TMK_GUESS_SIZE];
+    struct tmk_guess guess = {.wanted = name};
+    snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        tmk_guess_try(&guess, graph->inputs[i]->name);
+    return with_inputs(graph,
+                       tmk_fail(diag, TMK_ARGUMENT, "--data %s: the model has no input '%s'%s",
+                                text, name, tmk_guess_text(&guess, meant)),
+                       diag);
+}
+
+static enum tmk_status take(struct tmk_feed *feed, uint32_t input, uint32_t source, uint32_t array,
+                            struct tmk_diag *diag) {
+    if (feed->bound[input].taken)
+        return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has two sources: %s and %s",
+                        feed->graph->inputs[input]->name,
+                        tmk_source_info(feed->sources[feed->bound[input].source])->path,
+                        tmk_source_info(feed->sources[source])->path);
+    feed->bound[input].source = source;
+    feed->bound[input].array = array;
+    feed->bound[input].taken = true;
+    if (feed->bound[input].empty) /* but is read all the same */
+        feed->bound[input].empty = feed->bound[input].fed_back = false;
+    return TMK_OK;
+}
+
+static enum tmk_status bind_to(struct tmk_feed *feed, uint32_t input, uint32_t source,
+                               struct tmk_diag *diag) {
+    const struct tmk_source_info *info = tmk_source_info(feed->sources[source]);
+    const char *name = feed->graph->inputs[input]->name;
+    for (uint32_t a = 0; a < info->n_arrays; a++)
+        if (info->n_arrays == 1 || strcmp(info->arrays[a].name, name) == 0)
+            return take(feed, input, source, a, diag);
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (uint32_t a = 0; a < info->n_arrays; a++)
+        tmk_guess_try(&guess, info->arrays[a].name);
+    return tmk_fail(diag, TMK_ARGUMENT, "%s: holds %u arrays, none of them named '%s'%s",
+                    info->path, info->n_arrays, name, tmk_guess_text(&guess, meant));
+}
+
+/* The one input that has nothing yet, or -1 when there are none or several. */
+static int32_t only_input_left(const struct tmk_feed *feed) {
+    int32_t left = -1;
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
+        if (!feed->bound[i].taken && !feed->bound[i].fed_back) {
+            if (left >= 0)
+                return -1;
+            left = (int32_t)i;
+        }
+    return left;
+}
+
+/* Sets whose tensors don't all carry inputs' names go by position. */
+static bool by_position(const struct tmk_graph *graph, const struct tmk_source_info *info) {
+    if (!info->n_arrays || !info->arrays[0].whole || info->n_arrays > graph->n_inputs)
+        return false;
+    for (uint32_t a = 0; a < info->n_arrays; a++)
+        if (tmk_feed_input(graph, info->arrays[a].name, strlen(info->arrays[a].name)) < 0)
+            return true;
+    return false;
+}
+
+static enum tmk_status bind_by_name(struct tmk_feed *feed, uint32_t source, struct tmk_diag *diag) {
+    const struct tmk_source_info *info = tmk_source_info(feed->sources[source]);
+    bool position = by_position(feed->graph, info), any = false;
+    for (uint32_t a = 0; a < info->n_arrays; a++) {
+        const char *name = info->arrays[a].name;
+        int32_t input = position ? (int32_t)a : tmk_feed_input(feed->graph, name, strlen(name));
+        if (input < 0)
+            continue;
+        TMK_TRY(take(feed, (uint32_t)input, source, a, diag));
+        any = true;
+    }
+    int32_t left = only_input_left(feed);
+    if (any)
+        return TMK_OK;
+    if (info->n_arrays == 1 && left >= 0)
+        return take(feed, (uint32_t)left, source, 0, diag);
+    return with_inputs(feed->graph,
+                       tmk_fail(diag, TMK_ARGUMENT,
+                                "%s: it is not clear which input it is for; say INPUT=%s",
+                                info->path, info->path),
+                       diag);
+}
+
+static enum tmk_status open_sources(struct tmk_feed *feed, struct tmk_diag *diag) {
+    const struct tmk_data_options *data = feed->data;
+    struct tmk_image_spec image;
+    const struct tmk_source_options how = {.decode = decode, .image = &image, .pull = data->pull};
+    bool streams = false;
+    TMK_TRY(tmk_image_spec_parse(data->image, &image, diag));
+    for (size_t d = 0; d < data->n_sources; d++) {
+        const char *path;
+        int32_t input = split_binding(feed->graph, data->sources[d], &path);
+        const char *equals = strchr(path, '=');
+        if (input < 0 && equals && equals > path && access(path, F_OK) != 0 &&
+            (strcmp(equals + 1, "-") == 0 || access(equals + 1, F_OK) == 0))
+            return no_input(feed->graph, path, equals, diag);
+        bool stream = strcmp(path, "-") == 0;
+        if (stream && input >= 0 && feed->bound[input].fed_back)
+            return tmk_fail(diag, TMK_ARGUMENT,
+                            "'%s' is fed back; its first state is read from a file, not from "
+                            "standard input",
+                            feed->graph->inputs[input]->name);
+        if (stream && streams)
+            return tmk_fail(diag, TMK_ARGUMENT,
+                            "standard input is named twice; a single - feeds all inputs that have "
+                            "no other data, a record each in turn");
+        streams |= stream;
+        TMK_TRY(tmk_source_open(path, &how, &feed->sources[d], diag));
+        feed->n_sources++;
+    }
+    return TMK_OK;
+}
+
+/* What a source that takes its arrays from its inputs is to feed: --dim has its say. */
+static struct tmk_source_input want_of(const struct tmk_feed *feed, uint32_t input) {
+    const struct tmk_value *value = feed->graph->inputs[input];
+    const struct tmk_type *type = &value->type;
+    struct tmk_source_input want = {value->name, type->dtype, type->has_shape, type->shape};
+    for (int32_t k = 0; type->has_shape && k < type->shape.rank; k++)
+        for (size_t d = 0; d < feed->data->n_dims && type->symbol[k]; d++)
+            if (type->shape.dim[k] < 0 && strcmp(type->symbol[k], feed->data->dims[d].name) == 0)
+                want.shape.dim[k] = feed->data->dims[d].value;
+    return want;
+}
+
+/* A tensor without elements has one value, so no data is needed for it. */
+static void find_empty(struct tmk_feed *feed) {
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
+        const struct tmk_source_input want = want_of(feed, i);
+        if (feed->graph->inputs[i]->type.kind != TMK_TYPE_TENSOR)
+            continue;
+        for (int32_t k = 0; want.has_shape && k < want.shape.rank && !feed->bound[i].fed_back; k++)
+            if (want.shape.dim[k] == 0)
+                feed->bound[i].empty = feed->bound[i].fed_back = true;
+    }
+}
+
+/* Such a source feeds the input that it was given for, or all that no other source feeds. */
+static enum tmk_status settle(struct tmk_feed *feed, uint32_t source, int32_t input,
+                              struct tmk_diag *diag) {
+    uint32_t n = 0;
+    struct tmk_source_input *wants = calloc(feed->graph->n_inputs + 1u, sizeof *wants);
+    enum tmk_status status = wants ? TMK_OK : tmk_nomem(diag);
+    for (uint32_t i = 0; status == TMK_OK && i < feed->graph->n_inputs; i++)
+        if (input >= 0 ? i == (uint32_t)input : !feed->bound[i].taken && !feed->bound[i].fed_back) {
+            wants[n] = want_of(feed, i);
+            status = take(feed, i, source, n++, diag);
+        }
+    if (status == TMK_OK && !n)
+        status = tmk_fail(diag, TMK_ARGUMENT, "%s: every input has data already",
+                          tmk_source_info(feed->sources[source])->path);
+    if (status == TMK_OK)
+        status = tmk_source_bind(feed->sources[source], wants, n, diag);
+    free(wants);
+    return status;
+}
+
+/* Bindings by name first, since they leave fewer inputs; what takes all that is left, last. */
+enum { TURN_NAMED, TURN_UNNAMED, TURN_REST, N_TURNS };
+
+static enum tmk_status bind_in_turn(struct tmk_feed *feed, int turn, struct tmk_diag *diag) {
+    for (uint32_t d = 0; d < feed->n_sources; d++) {
+        const char *path;
+        int32_t input = split_binding(feed->graph, feed->data->sources[d], &path);
+        bool settles = tmk_source_info(feed->sources[d])->binds;
+        if (turn != (input >= 0 ? TURN_NAMED : settles ? TURN_REST : TURN_UNNAMED))
+            continue;
+        if (settles)
+            TMK_TRY(settle(feed, d, input, diag));
+        else if (input >= 0)
+            TMK_TRY(bind_to(feed, (uint32_t)input, d, diag));
+        else
+            TMK_TRY(bind_by_name(feed, d, diag));
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_feed_takes(const struct tmk_graph *graph, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        enum tmk_type_kind kind = graph->inputs[i]->type.kind;
+        if (kind != TMK_TYPE_TENSOR && kind != TMK_TYPE_OPTIONAL)
+            return tmk_fail(diag, TMK_UNSUPPORTED, "input '%s' is %s; data are arrays only",
+                            graph->inputs[i]->name, tmk_type_kind_text(kind));
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag) {
+    const struct tmk_data_options *data = feed->data;
+    feed->sources = calloc(data->n_sources + 1, sizeof(struct tmk_source *));
+    if (!feed->sources)
+        return tmk_nomem(diag);
+    bool counted = feed->graph->n_inputs == 0;
+    find_empty(feed);
+    TMK_TRY(open_sources(feed, diag));
+    for (int turn = 0; turn < N_TURNS; turn++)
+        TMK_TRY(bind_in_turn(feed, turn, diag));
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
+        counted |= !feed->bound[i].fed_back;
+    if (!counted)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "every input is empty or fed back, so that no data says how many samples "
+                        "there are");
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
+        if (!feed->bound[i].taken && !feed->bound[i].fed_back)
+            return with_inputs(feed->graph,
+                               tmk_fail(diag, TMK_ARGUMENT,
+                                        "input '%s' has no data; add --data '%s=FILE'",
+                                        feed->graph->inputs[i]->name, feed->graph->inputs[i]->name),
+                               diag);
+    return TMK_OK;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranges of the data that run, one after the other, and what of them is dealt with. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+#include "feed/internal.h"
+
+/* ---- where a range may be cut ---- */
+
+uint64_t tmk_feed_batches(const struct tmk_feed *feed) {
+    return feed->samples == TMK_SOURCE_ENDLESS ? 0 : tmk_feed_choice_batches(&feed->cuts);
+}
+
+uint64_t tmk_feed_begin(const struct tmk_feed *feed, uint64_t batch) {
+    uint64_t from = 0, until = 0, n = tmk_feed_batches(feed);
+    if (batch < n && tmk_feed_choice_batch(&feed->cuts, batch, &from, &until))
+        return from;
+    return n && tmk_feed_choice_batch(&feed->cuts, n - 1, &from, &until) ? until : 0;
+}
+
+uint64_t tmk_feed_batch_from(const struct tmk_feed *feed, uint64_t sample) {
+    uint64_t n = tmk_feed_batches(feed), from = tmk_feed_choice_from(&feed->cuts, sample);
+    return from < n ? from : n;
+}
+
+uint64_t tmk_feed_share(const struct tmk_feed *feed, uint64_t begin, uint64_t end) {
+    uint64_t all = tmk_feed_choice_batches(&feed->choice), from, until, last;
+    uint64_t i = tmk_feed_choice_from(&feed->choice, begin);
+    uint64_t k = tmk_feed_choice_from(&feed->choice, end);
+    if (k > all)
+        k = all;
+    if (i >= k || !tmk_feed_choice_batch(&feed->choice, i, &from, &until) ||
+        !tmk_feed_choice_batch(&feed->choice, k - 1, &last, &until))
+        return 0;
+    struct feed_choice part = feed->choice; /* the same batches, numbered from the part's first */
+    part.skip = from;
+    part.end = until;
+    part.limit = UINT64_MAX;
+    struct feed_total total = tmk_feed_choice_total(&part);
+    return feed->smaller ? total.samples : total.in_full_batches;
+}
+
+static bool is_boundary(const struct tmk_feed *feed, uint64_t sample) {
+    return sample % feed->cuts.batch == 0 || sample == feed->choice.skip ||
+           sample == tmk_feed_begin(feed, UINT64_MAX);
+}
+
+/* ---- reading ahead ---- */
+
+static bool next_entry(void *context, uint64_t *entry) {
+    struct feed_order *order = context;
+    const struct tmk_feed *feed = order->feed;
+    while (order->at == order->until) {
+        uint64_t from, until;
+        if (!tmk_feed_choice_batch(&order->choice, order->batch++, &from, &until) ||
+            from >= order->end)
+            return false;
+        if (!feed->smaller && until - from < feed->plan.batch)
+            continue;
+        order->at = from * order->step;
+        order->until = until * order->step;
+    }
+    *entry = order->at++;
+    return true;
+}
+
+static void tell_of_missing(struct tmk_feed *feed, const struct tmk_source_threads *threads) {
+    const struct tmk_notices *notices = &feed->notices;
+    if (threads->missing && !feed->told.threads && notices->fewer_threads)
+        notices->fewer_threads(notices->context, TMK_THREADS_READ, threads->missing,
+                               threads->wanted, strerror(threads->why));
+    feed->told.threads |= threads->missing > 0;
+}
+
+static enum tmk_status look_ahead_in(struct tmk_feed *feed, struct tmk_source *source,
+                                     struct feed_order *order, struct tmk_diag *diag) {
+    struct tmk_source_threads threads = {.wanted = feed->threads};
+    TMK_TRY(
+        tmk_source_ahead(source, &(struct tmk_source_order){next_entry, order}, &threads, diag));
+    tell_of_missing(feed, &threads);
+    return TMK_OK;
+}
+
+/* The order of the range before may be in use until the source has this one. */
+static enum tmk_status look_ahead(struct tmk_feed *feed, struct tmk_diag *diag) {
+    uint32_t n = feed->graph->n_inputs;
+    struct feed_order *orders = feed->orders + (feed->range.n % 2 ? n : 0);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct feed_bound *bound = &feed->bound[i];
+        if (bound->fed_back || bound->inner)
+            continue;
+        struct tmk_source *source = feed->sources[bound->source];
+        orders[i] = (struct feed_order){.feed = feed,
+                                        .choice = feed->choice,
+                                        .step = feed->plan.slices ? 1 : bound->step,
+                                        .batch = feed->range.next_batch,
+                                        .end = feed->range.end};
+        if (tmk_source_info(source)->n_arrays == 1)
+            TMK_TRY(look_ahead_in(feed, source, &orders[i], diag));
+    }
+    return TMK_OK;
+}
+
+/* ---- range after range ---- */
+
+enum tmk_status tmk_feed_set_ranges(struct tmk_feed *feed, const struct tmk_work_ranges *work,
+                                    struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
+        if (!feed->bound[i].fed_back &&
+            tmk_feed_array(feed, &feed->bound[i])->n_entries == TMK_SOURCE_ENDLESS)
+            return tmk_fail(diag, TMK_ARGUMENT,
+                            "%s: a stream can only be read whole, once; --shard and --checkpoint "
+                            "need data in files",
+                            tmk_source_info(feed->sources[feed->bound[i].source])->path);
+    feed->range.work = *work;
+    return TMK_OK;
+}
+
+static enum tmk_status fetch(struct tmk_feed *feed, uint64_t *begin, uint64_t *end, bool *more,
+                             struct tmk_diag *diag) {
+    uint64_t before = feed->range.n ? feed->range.end : feed->choice.skip;
+    if (!feed->range.work.next) {
+        *more = !feed->range.n;
+        *begin = feed->choice.skip;
+        *end = feed->samples == TMK_SOURCE_ENDLESS ? UINT64_MAX : tmk_feed_begin(feed, UINT64_MAX);
+        return TMK_OK;
+    }
+    TMK_TRY(feed->range.work.next(feed->range.work.context, begin, end, more, diag));
+    if (*more && (*begin < before || *begin >= *end || !is_boundary(feed, *begin) ||
+                  !is_boundary(feed, *end) || *end > tmk_feed_begin(feed, UINT64_MAX)))
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "samples %llu to %llu are no part of the run that begins and ends with a "
+                        "batch, or are out of order",
+                        (unsigned long long)*begin, (unsigned long long)*end);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_feed_open_range(struct tmk_feed *feed, uint64_t begin, struct tmk_diag *diag) {
+    struct tmk_sample_counts *counts = &feed->tally.current->counts;
+    if (counts->n_ranges && counts->ranges[counts->n_ranges - 1].end == begin)
+        return TMK_OK;
+    if (counts->n_ranges == UINT32_MAX)
+        return tmk_nomem(diag);
+    struct tmk_profile_range *ranges = tmk_grown(counts->ranges, counts->n_ranges,
+                                                 &feed->tally.current->ranges_size, sizeof *ranges);
+    if (!ranges)
+        return tmk_nomem(diag);
+    counts->ranges = ranges;
+    ranges[counts->n_ranges++] = (struct tmk_profile_range){begin, begin};
+    return TMK_OK;
+}
+
+enum tmk_status tmk_feed_next_range(struct tmk_feed *feed, struct tmk_diag *diag) {
+    uint64_t begin, end;
+    TMK_TRY(fetch(feed, &begin, &end, &feed->range.active, diag));
+    if (!feed->range.active)
+        return TMK_OK;
+    feed->range.n++;
+    feed->range.end = end;
+    feed->range.next_batch = tmk_feed_choice_from(&feed->choice, begin);
+    TMK_TRY(tmk_feed_enter_range(feed, begin, diag));
+    return look_ahead(feed, diag);
+}
+
+void tmk_feed_cover(struct tmk_feed *feed, uint64_t at) {
+    struct tmk_sample_counts *counts = &feed->tally.current->counts;
+    counts->ranges[counts->n_ranges - 1].end = at;
+}
+
+void tmk_feed_pause(struct tmk_feed *feed) {
+    uint64_t from, until;
+    if (!feed->range.active || !feed->range.work.next) /* no other process resumes from here */
+        return;
+    /* batches by number are those of the choice; ranges are cut between sequences */
+    bool more = tmk_feed_choice_batch(&feed->choice, feed->range.next_batch, &from, &until);
+    tmk_feed_cover(feed, more && from < feed->range.end ? from : feed->range.end);
+}
+
+void tmk_feed_end_range(struct tmk_feed *feed) {
+    feed->range.active = false;
+    if (feed->samples != TMK_SOURCE_ENDLESS)
+        tmk_feed_cover(feed, feed->range.end);
+}

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of equal numbers. Originals and values that are equal to each other form a knot. In a
+ * knot, values that are equal for a reason (one only moves the other, or they are computed alike)
+ * form a strand: which of them is taken does not matter. That strands are equal to each other is
+ * chance (a Relu that met no negative number), and it takes a name, an operator or their order to
+ * say which is which. */
+#include "link/choose.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+#include "base/size.h"
+#include "link/fit.h"
+
+enum how { FLAT, TO_LAST, TO_FIRST }; /* element by element; channels went last; went to axis 1 */
+
+struct edge {
+    uint32_t original, value;
+    enum how how;
+    double residual;
+};
+
+struct knots {
+    const struct tmk_choosing *c;
+    struct edge *edges; /* ascending by original */
+    size_t n_edges, size;
+    uint32_t *begin;  /* [original]: its first edge; n + 1 of them */
+    uint32_t *parent; /* union-find over originals, then values: knots */
+    uint32_t *strand; /* the same: strands, which are parts of knots */
+    uint32_t *order;  /* members by knot, strand, number */
+    uint32_t n_originals, n;
+};
+
+bool tmk_link_is_sampled(const struct tmk_signatures *side, uint32_t id) {
+    return side->all[id].flat && side->all[id].batches >= side->batches;
+}
+
+bool tmk_link_moves(const struct tmk_profile_tensor *t) {
+    static const char *const ops[] = {"Identity", "Dropout", "Cast",      "CastLike", "Reshape",
+                                      "Flatten",  "Squeeze", "Unsqueeze", "Slice",    "Pad",
+                                      "Expand",   "Concat",  "Transpose", "Split"};
+    for (size_t i = 0; t->has_producer && !*t->producer.domain && i < TMK_COUNT(ops); i++)
+        if (strcmp(t->producer.op, ops[i]) == 0)
+            return t->n_operands > 0;
+    return false;
+}
+
+/* ---- who is equal to whom ---- */
+
+static bool same_numbers(const struct knots *k, const float *x, const float *y, size_t n,
+                         double *residual) {
+    return k->c->noise > 0 ? tmk_link_near(x, y, n, k->c->noise, residual)
+                           : tmk_link_same(x, y, n, residual);
+}
+
+static const struct tmk_link_matrix *layout_of(const struct tmk_signature *s,
+                                               enum tmk_link_layout layout) {
+    return &s->by[layout];
+}
+
+static bool same_matrix(const struct knots *k, const struct tmk_link_matrix *x,
+                        const struct tmk_link_matrix *y, double *residual) {
+    return x->channels && x->channels == y->channels && x->rows == y->rows &&
+           same_numbers(k, x->x, y->x, x->channels * x->kept * k->c->batches, residual);
+}
+
+/* Axis i of the value is axis perm[i] of the original. */
+static void perm_of(enum how how, int32_t rank, int32_t *perm) {
+    for (int32_t i = 0; i < rank; i++)
+        perm[i] = how == TO_LAST ? (i == 0          ? 0
+                                    : i == rank - 1 ? 1
+                                                    : i + 1)
+                                 : (i == 0   ? 0
+                                    : i == 1 ? rank - 1
+                                             : i - 1);
+}
+
+static bool perm_fits(const struct tmk_shape *original, const struct tmk_shape *value,
+                      enum how how) {
+    int32_t perm[TMK_MAX_RANK];
+    if (original->rank != value->rank || original->rank < 3)
+        return false;
+    perm_of(how, original->rank, perm);
+    for (int32_t i = 0; i < value->rank; i++)
+        if (value->dim[i] != original->dim[perm[i]])
+            return false;
+    return true;
+}
+
+static bool is_equal(const struct knots *k, uint32_t original, uint32_t value, struct edge *out) {
+    const struct tmk_signature *o = &k->c->originals->all[original], *v = &k->c->values->all[value];
+    *out = (struct edge){original, value, FLAT, 0};
+    if (same_numbers(k, o->flat, v->flat, (size_t)o->n_flat * k->c->batches, &out->residual))
+        return true;
+    out->how = TO_LAST;
+    if (perm_fits(&o->shape, &v->shape, TO_LAST) &&
+        same_matrix(k, layout_of(o, TMK_LINK_CHANNELS_FIRST), layout_of(v, TMK_LINK_CHANNELS_LAST),
+                    &out->residual))
+        return true;
+    out->how = TO_FIRST;
+    return perm_fits(&o->shape, &v->shape, TO_FIRST) &&
+           same_matrix(k, layout_of(o, TMK_LINK_CHANNELS_LAST),
+                       layout_of(v, TMK_LINK_CHANNELS_FIRST), &out->residual);
+}
+
+static bool may_be_equal(const struct tmk_choosing *c, uint32_t original, uint32_t value) {
+    return tmk_link_is_sampled(c->values, value) &&
+           c->values->all[value].count == c->originals->all[original].count &&
+           (!(c->noise > 0) || (c->l->original_of[value] == TMK_UNLINKED &&
+                                c->fixed_originals[original] == c->fixed_values[value]));
+}
+
+static enum tmk_status find_edges(struct knots *k) {
+    const struct tmk_choosing *c = k->c;
+    for (uint32_t o = 0; o < k->n_originals; o++) {
+        if (!tmk_link_is_sampled(c->originals, o) || c->l->value_of[o] != TMK_UNLINKED)
+            continue;
+        for (uint32_t v = 0; v < c->values->n; v++) {
+            struct edge edge;
+            if (!may_be_equal(c, o, v) || !is_equal(k, o, v, &edge))
+                continue;
+            struct edge *edges = tmk_grown(k->edges, k->n_edges, &k->size, sizeof *edges);
+            if (!edges)
+                return tmk_nomem(c->l->diag);
+            k->edges = edges;
+            k->edges[k->n_edges++] = edge;
+        }
+    }
+    return TMK_OK;
+}
+
+/* What is much worse than the best of either end is another value, that happens to be near: a sum
+ * with a small bias. */
+static enum tmk_status drop_near_misses(struct knots *k) {
+    const double as_good = 4e-6, much_worse = k->c->noise > 0 ? 2 : 16;
+    double *best = malloc(((size_t)k->n + 1) * sizeof *best);
+    size_t kept = 0;
+    if (!best)
+        return tmk_nomem(k->c->l->diag);
+    for (uint32_t i = 0; i < k->n; i++)
+        best[i] = INFINITY;
+    for (size_t i = 0; i < k->n_edges; i++) {
+        const struct edge *e = &k->edges[i];
+        uint32_t v = k->n_originals + e->value;
+        best[e->original] = fmin(best[e->original], e->residual);
+        best[v] = fmin(best[v], e->residual);
+    }
+    for (size_t i = 0; i < k->n_edges; i++) {
+        const struct edge *e = &k->edges[i];
+        double other = fmin(best[e->original], best[k->n_originals + e->value]);
+        if (e->residual <= fmax(much_worse * other, as_good))
+            k->edges[kept++] = *e;
+    }
+    k->n_edges = kept;
+    free(best);
+    return TMK_OK;
+}
+
+/* ---- knots and strands ---- */
+
+static uint32_t find(uint32_t *parent, uint32_t i) {
+    while (parent[i] != i)
+        i = parent[i] = parent[parent[i]];
+    return i;
+}
+
+static void join(uint32_t *parent, uint32_t a, uint32_t b) {
+    a = find(parent, a);
+    b = find(parent, b);
+    if (a != b)
+        parent[a > b ? a : b] = a < b ? a : b;
+}
+
+static const struct tmk_profile_tensor *tensor_of(const struct knots *k, uint32_t member) {
+    return member < k->n_originals ? &k->c->l->from->tensors[member]
+                                   : &k->c->l->to->tensors[member - k->n_originals];
+}
+
+static bool same_name(const struct knots *k, uint32_t original, uint32_t value) {
+    const char *name = k->c->l->from->tensors[original].name;
+    return *name && strcmp(name, k->c->l->to->tensors[value].name) == 0;
+}
+
+static bool quantizes(const struct tmk_profile_tensor *t) {
+    return t->has_producer && t->n_operands && strstr(t->producer.op, "QuantizeLinear");
+}
+
+/* Is it the other one moved, or quantized and back? */
+static bool comes_of(const struct knots *k, uint32_t member, uint32_t other) {
+    enum { STEPS = 4 };
+    const struct tmk_profile *p = member < k->n_originals ? k->c->l->from : k->c->l->to;
+    const struct tmk_profile_tensor *t = tensor_of(k, member), *of = tensor_of(k, other);
+    for (int i = 0; i < STEPS && t != of; i++) {
+        if (!(tmk_link_moves(t) || quantizes(t)) || t->operands[0] >= p->n_tensors)
+            return false;
+        t = &p->tensors[t->operands[0]];
+    }
+    return t == of;
+}
+
+/* Members of one knot and one side: is there a reason for them to be equal? */
+static bool is_reason(const struct knots *k, uint32_t a, uint32_t b) {
+    const struct tmk_profile_tensor *x = tensor_of(k, a), *y = tensor_of(k, b);
+    return (x->content == y->content && x->fingerprint == y->fingerprint && !*x->path &&
+            !*y->path) ||
+           comes_of(k, a, b) || comes_of(k, b, a);
+}
+
+/* The strand of the original in this knot that has the value's name; k->n: there is none. */
+static uint32_t named_strand(const struct knots *k, uint32_t begin, uint32_t end, uint32_t value) {
+    for (uint32_t i = begin; i < end && k->order[i] < k->n_originals; i++)
+        if (same_name(k, k->order[i], value - k->n_originals))
+            return find(k->strand, k->order[i]);
+    return k->n;
+}
+
+/* Of what others dumped no operator is known: their names are the reason. */
+static void join_named(const struct knots *k, uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end; i++) {
+        if (k->order[i] < k->n_originals)
+            continue;
+        uint32_t strand = named_strand(k, begin, end, k->order[i]);
+        for (uint32_t j = begin; strand < k->n && j < i; j++)
+            if (k->order[j] >= k->n_originals && named_strand(k, begin, end, k->order[j]) == strand)
+                join(k->strand, k->order[i], k->order[j]);
+    }
+}
+
+struct sorting {
+    uint32_t knot, strand, member;
+};
+
+static int by_strand(const void *a, const void *b) {
+    const struct sorting *x = a, *y = b;
+    if (x->knot != y->knot)
+        return x->knot < y->knot ? -1 : 1;
+    if (x->strand != y->strand)
+        return x->strand < y->strand ? -1 : 1;
+    return (x->member > y->member) - (x->member < y->member);
+}
+
+static enum tmk_status sort_members(struct knots *k) {
+    struct sorting *all = malloc(((size_t)k->n + 1) * sizeof *all);
+    if (!all)
+        return tmk_nomem(k->c->l->diag);
+    for (uint32_t i = 0; i < k->n; i++)
+        all[i] = (struct sorting){find(k->parent, i), find(k->strand, i), i};
+    qsort(all, k->n, sizeof *all, by_strand);
+    for (uint32_t i = 0; i < k->n; i++)
+        k->order[i] = all[i].member;
+    free(all);
+    return TMK_OK;
+}
+
+static uint32_t knot_end(const struct knots *k, uint32_t begin) {
+    uint32_t end = begin;
+    while (end < k->n && find(k->parent, k->order[end]) == find(k->parent, k->order[begin]))
+        end++;
+    return end;
+}
+
+static enum tmk_status make_knots(struct knots *k) {
+    enum { LARGEST = 512 }; /* members that are compared with each other */
+    k->begin = calloc((size_t)k->n_originals + 2, sizeof *k->begin);
+    k->parent = malloc(((size_t)k->n + 1) * sizeof *k->parent);
+    k->strand = malloc(((size_t)k->n + 1) * sizeof *k->strand);
+    k->order = malloc(((size_t)k->n + 1) * sizeof *k->order);
+    if (!k->begin || !k->parent || !k->strand || !k->order)
+        return tmk_nomem(k->c->l->diag);
+    for (uint32_t i = 0; i < k->n; i++)
+        k->parent[i] = k->strand[i] = i;
+    for (size_t i = 0; i < k->n_edges; i++) {
+        k->begin[k->edges[i].original + 1]++;
+        join(k->parent, k->edges[i].original, k->n_originals + k->edges[i].value);
+    }
+    for (uint32_t i = 0; i < k->n_originals; i++)
+        k->begin[i + 1] += k->begin[i];
+    TMK_TRY(sort_members(k));
+    for (uint32_t at = 0; at < k->n;) {
+        uint32_t end = knot_end(k, at);
+        for (uint32_t i = at; end - at <= LARGEST && i < end; i++)
+            for (uint32_t j = at; j < i; j++)
+                if ((k->order[i] < k->n_originals) == (k->order[j] < k->n_originals) &&
+                    is_reason(k, k->order[i], k->order[j]))
+                    join(k->strand, k->order[i], k->order[j]);
+        if (!k->c->made && end - at <= LARGEST)
+            join_named(k, at, end);
+        at = end;
+    }
+    return sort_members(k);
+}
+
+/* ---- within a strand ---- */
+
+static const struct edge *edge_of(const struct knots *k, uint32_t original, uint32_t value) {
+    for (uint32_t i = k->begin[original]; i < k->begin[original + 1]; i++)
+        if (k->edges[i].value == value)
+            return &k->edges[i];
+    return NULL;
+}
+
+static bool lies_alike(const struct knots *k, const struct edge *e) {
+    return e->how == FLAT && tmk_shape_equal(&k->c->originals->all[e->original].shape,
+                                             &k->c->values->all[e->value].shape);
+}
+
+static bool same_op(const struct knots *k, uint32_t original, uint32_t value) {
+    const struct tmk_profile_tensor *o = &k->c->l->from->tensors[original],
+                                    *v = &k->c->l->to->tensors[value];
+    return o->has_producer ? tmk_linking_same_op(o, v)
+                           : k->c->made && !v->has_producer && v->kind == o->kind;
+}
+
+static void take_edge(const struct knots *k, const struct edge *e) {
+    struct tmk_linking *l = k->c->l;
+    struct tmk_lineage_original *o = &l->link->record->originals[e->original];
+    struct tmk_link_match *match = &l->link->matches[e->original];
+    int32_t rank = k->c->originals->all[e->original].shape.rank;
+    if (lies_alike(k, e)) {
+        tmk_linking_match(l, e->original, e->value, TMK_LINK_EQUAL);
+    } else {
+        o->verdict = TMK_LINEAGE_VIEW;
+        o->view.reshaped = e->how == FLAT;
+        o->view.rank = e->how == FLAT ? 0 : rank;
+        if (e->how != FLAT)
+            perm_of(e->how, rank, o->view.perm);
+        tmk_linking_relate(l, e->original, e->value, TMK_LINK_EQUAL);
+    }
+    match->residual = e->residual;
+    match->points = (uint64_t)k->c->originals->all[e->original].n_flat * k->c->batches;
+}
+
+static const struct edge *best_edge(const struct knots *k, uint32_t original,
+                                    const uint32_t *values, uint32_t n) {
+    const struct edge *best = NULL;
+    double least = INFINITY;
+    int most = -1;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct edge *e = edge_of(k, original, values[i] - k->n_originals);
+        least = e ? fmin(least, e->residual) : least;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct edge *e = edge_of(k, original, values[i] - k->n_originals);
+        if (!e || (k->c->noise > 0 && e->residual > 1.25 * least)) /* its name may be another's */
+            continue;
+        int score = 16 * lies_alike(k, e) + 8 * same_name(k, original, e->value) +
+                    4 * (k->c->l->original_of[e->value] == TMK_UNLINKED) +
+                    2 * same_op(k, original, e->value) + (e->how == FLAT);
+        if (score > most) {
+            most = score;
+            best = e;
+        }
+    }
+    return best;
+}
+
+/* Names first, so that a value is not taken from under its name. */
+static void match_strands(const struct knots *k, const uint32_t *originals, uint32_t n_originals,
+                          const uint32_t *values, uint32_t n_values) {
+    for (int turn = 0; turn < 3; turn++)
+        for (uint32_t i = 0; i < n_originals; i++) {
+            if (k->c->l->value_of[originals[i]] != TMK_UNLINKED)
+                continue;
+            const struct edge *e = best_edge(k, originals[i], values, n_values);
+            bool named = e && same_name(k, originals[i], e->value),
+                 alike = e && same_op(k, originals[i], e->value) &&
+                         k->c->l->original_of[e->value] == TMK_UNLINKED;
+            if (e && (turn == 2 || named || (turn == 1 && alike)))
+                take_edge(k, e);
+        }
+}
+
+/* ---- between strands ---- */
+
+struct strand {
+    const uint32_t *members; /* ascending */
+    uint32_t n;
+    bool done;
+};
+
+typedef bool (*support)(const struct knots *k, const struct strand *a, const struct strand *b);
+
+static bool names_agree(const struct knots *k, const struct strand *a, const struct strand *b) {
+    for (uint32_t i = 0; i < a->n; i++)
+        for (uint32_t j = 0; j < b->n; j++)
+            if (same_name(k, a->members[i], b->members[j] - k->n_originals))
+                return true;
+    return false;
+}
+
+static bool computations_agree(const struct knots *k, const struct strand *a,
+                               const struct strand *b) {
+    for (uint32_t i = 0; i < a->n; i++)
+        for (uint32_t j = 0; j < b->n; j++) {
+            const struct tmk_profile_tensor *o = tensor_of(k, a->members[i]),
+                                            *v = tensor_of(k, b->members[j]);
+            if (o->fingerprint == v->fingerprint && o->content == v->content)
+                return true;
+        }
+    return false;
+}
+
+static bool operators_agree(const struct knots *k, const struct strand *a, const struct strand *b) {
+    return same_op(k, a->members[0], b->members[0] - k->n_originals);
+}
+
+/* The only one of n strands that is left (or any) and agrees; NULL: none, or several. */
+static struct strand *only_strand(const struct knots *k, const struct strand *one,
+                                  struct strand *all, uint32_t n, bool originals, support agree,
+                                  bool any) {
+    struct strand *found = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if ((any || !all[i].done) &&
+            (originals ? agree(k, &all[i], one) : agree(k, one, &all[i]))) {
+            if (found)
+                return NULL;
+            found = &all[i];
+        }
+    return found;
+}
+
+static void pair(const struct knots *k, struct strand *a, struct strand *b) {
+    match_strands(k, a->members, a->n, b->members, b->n);
+    a->done = b->done = true;
+}
+
+static enum tmk_status leave_out(const struct knots *k, const struct strand *a) {
+    enum { MOST_CANDIDATES = 16 };
+    for (uint32_t i = 0; i < a->n; i++) {
+        uint32_t o = a->members[i];
+        struct tmk_link_match *match = &k->c->l->link->matches[o];
+        match->ambiguous = true;
+        for (uint32_t e = k->begin[o]; e < k->begin[o + 1] && match->n_candidates < MOST_CANDIDATES;
+             e++)
+            TMK_TRY(tmk_linking_add_candidate(k->c->l, o, k->edges[e].value));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status match_knot(const struct knots *k, struct strand *originals, uint32_t n_a,
+                                  struct strand *values, uint32_t n_b) {
+    static const support supports[] = {computations_agree, names_agree, operators_agree};
+    if (n_a == 1 && n_b == 1)
+        pair(k, &originals[0], &values[0]);
+    for (size_t s = 0; s < TMK_COUNT(supports); s++)
+        for (uint32_t i = 0; i < n_a; i++) {
+            /* rounding makes values alike that differ, and have names of their own */
+            bool many = k->c->noise > 0 && supports[s] == names_agree;
+            struct strand *a = &originals[i],
+                          *b = a->done ? NULL
+                                       : only_strand(k, a, values, n_b, false, supports[s], many);
+            if (b && (many || only_strand(k, b, originals, n_a, true, supports[s], false)))
+                pair(k, a, b);
+        }
+    uint32_t left_a = 0, left_b = 0;
+    for (uint32_t i = 0; i < n_a; i++)
+        left_a += !originals[i].done;
+    for (uint32_t i = 0; i < n_b; i++)
+        left_b += !values[i].done;
+    bool in_order = k->c->made && left_a == left_b && !(k->c->noise > 0);
+    for (uint32_t i = 0, j = 0; in_order && i < n_a; i++) {
+        while (j < n_b && values[j].done)
+            j++;
+        if (!originals[i].done && j < n_b)
+            pair(k, &originals[i], &values[j]);
+    }
+    for (uint32_t i = 0; i < n_a; i++)
+        if (!originals[i].done)
+            TMK_TRY(leave_out(k, &originals[i]));
+    return TMK_OK;
+}
+
+static enum tmk_status match_knots(const struct knots *k) {
+    struct strand *strands = malloc(((size_t)k->n + 1) * sizeof *strands);
+    enum tmk_status status = strands ? TMK_OK : tmk_nomem(k->c->l->diag);
+    for (uint32_t at = 0; status == TMK_OK && at < k->n;) {
+        uint32_t end = knot_end(k, at), n = 0, n_originals = 0;
+        for (uint32_t i = at; i < end; i++) {
+            if (i == at || find(k->strand, k->order[i]) != find(k->strand, k->order[i - 1])) {
+                strands[n++] = (struct strand){&k->order[i], 0, false};
+                n_originals += k->order[i] < k->n_originals;
+            }
+            strands[n - 1].n++;
+        }
+        if (end - at > 1) /* originals have the lesser numbers, and so their strands */
+            status = match_knot(k, strands, n_originals, strands + n_originals, n - n_originals);
+        at = end;
+    }
+    free(strands);
+    return status;
+}
+
+enum tmk_status tmk_link_choose_equal(const struct tmk_choosing *c) {
+    struct knots k = {.c = c, .n_originals = c->originals->n, .n = c->originals->n + c->values->n};
+    enum tmk_status status = find_edges(&k);
+    if (status == TMK_OK)
+        status = drop_near_misses(&k);
+    if (status == TMK_OK)
+        status = make_knots(&k);
+    if (status == TMK_OK)
+        status = match_knots(&k);
+    free(k.edges);
+    free(k.begin);
+    free(k.parent);
+    free(k.strand);
+    free(k.order);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From signatures to matches: which numbers are equal, and where several are, which is meant. */
+#ifndef TMK_LINK_CHOOSE_H
+#define TMK_LINK_CHOOSE_H
+
+#include "link/link.h"
+#include "link/signature.h"
+
+struct tmk_choosing {
+    struct tmk_linking *l;
+    const struct tmk_signatures *originals, *values; /* by ID */
+    uint32_t batches;                                /* of both */
+    bool made; /* values have operators and an order; those of a dump don't */
+    /* One of the files rounds to narrow types: what tmk_link_near tolerates. 0: none does. */
+    double noise;
+    /* [id]: does it follow from weights alone? With noise weights are sampled, too. */
+    const bool *fixed_originals, *fixed_values;
+};
+
+/* Floats that were sampled on this side. */
+bool tmk_link_is_sampled(const struct tmk_signatures *side, uint32_t id);
+/* Values with equal numbers: SAME, MERGED, VIEW, or ambiguous. */
+TMK_NODISCARD enum tmk_status tmk_link_choose_equal(const struct tmk_choosing *c);
+/* Originals that are left: AFFINE. */
+TMK_NODISCARD enum tmk_status tmk_link_choose_affine(const struct tmk_choosing *c);
+/* Integers that are left, by all their bytes. */
+TMK_NODISCARD enum tmk_status tmk_link_choose_integers(const struct tmk_choosing *c);
+/* Does the operator only move its first operand's elements, or nothing at all? */
+bool tmk_link_moves(const struct tmk_profile_tensor *t);
+
+#endif

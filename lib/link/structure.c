@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matching without numbers: by fingerprints, and where an edit upstream changed these, by what a
+ * value is made of. Every rule takes a pair only if nothing else on either side would do as well.
+ */
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "base/map.h"
+#include "link/index.h"
+
+enum { MOST_CANDIDATES = 16 }; /* listed of an ambiguous original */
+
+/* ---- values that are computed alike, side by side ---- */
+
+struct entry {
+    uint64_t fingerprint, content;
+    uint32_t id;
+    bool original;
+};
+
+struct entries {
+    struct entry *all;
+    uint32_t n;
+};
+
+/* Values computed alike: originals first, then values, each ascending. */
+struct group {
+    const struct entry *originals, *values;
+    uint32_t n_originals, n_values;
+};
+
+static int by_computation(const void *a, const void *b) {
+    const struct entry *x = a, *y = b;
+    if (x->fingerprint != y->fingerprint)
+        return x->fingerprint < y->fingerprint ? -1 : 1;
+    if (x->content != y->content)
+        return x->content < y->content ? -1 : 1;
+    if (x->original != y->original)
+        return x->original ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Of one side. contexts NULL: by structure alone; else only values whose content tells their
+ * numbers, in a body together with what runs it. */
+static void list_side(const struct tmk_linking *l, bool original, const uint64_t *contexts,
+                      struct entries *out) {
+    const struct tmk_profile *side = original ? l->from : l->to;
+    for (uint32_t i = 0; i < side->n_tensors; i++) {
+        const struct tmk_profile_tensor *t = &side->tensors[i];
+        if (!t->fingerprint ||
+            (contexts && (contexts[i] == TMK_LINK_NO_CONTEXT || (original && l->differs[i]))))
+            continue;
+        uint64_t content = !contexts                            ? 0
+                           : contexts[i] == TMK_LINK_MAIN_GRAPH ? t->content
+                                                                : t->content ^ contexts[i];
+        out->all[out->n++] = (struct entry){t->fingerprint, content, i, original};
+    }
+}
+
+static enum tmk_status list_entries(const struct tmk_linking *l, bool content,
+                                    struct entries *out) {
+    uint64_t *contexts[2] = {0};
+    enum tmk_status status = TMK_OK;
+    out->n = 0;
+    out->all = malloc(((size_t)l->from->n_tensors + l->to->n_tensors + 1) * sizeof *out->all);
+    if (!out->all)
+        return tmk_nomem(l->diag);
+    for (int side = 0; content && side < 2 && status == TMK_OK; side++)
+        status = tmk_link_contexts(side ? l->to : l->from, &contexts[side], l->diag);
+    for (int side = 0; side < 2 && status == TMK_OK; side++)
+        list_side(l, side == 0, contexts[side], out);
+    free(contexts[0]);
+    free(contexts[1]);
+    if (status != TMK_OK) {
+        free(out->all);
+        return status;
+    }
+    if (out->n)
+        qsort(out->all, out->n, sizeof *out->all, by_computation);
+    return TMK_OK;
+}
+
+/* The group that begins at *at, which is moved behind it; false at the end. */
+static bool next_group(const struct entries *entries, uint32_t *at, struct group *out) {
+    uint32_t begin = *at, end = begin;
+    if (begin == entries->n)
+        return false;
+    *out = (struct group){.originals = &entries->all[begin]};
+    while (end < entries->n && entries->all[end].fingerprint == entries->all[begin].fingerprint &&
+           entries->all[end].content == entries->all[begin].content)
+        out->n_originals += entries->all[end++].original;
+    out->values = out->originals + out->n_originals;
+    out->n_values = end - begin - out->n_originals;
+    *at = end;
+    return true;
+}
+
+/* ---- equal weights ---- */
+
+/* Those of a group that kept their names. */
+static enum tmk_status take_names(struct tmk_linking *l, const struct group *g,
+                                  const bool *wanted) {
+    struct tmk_map named = {0};
+    bool fits = true;
+    for (uint32_t k = g->n_values; fits && k-- > 0;) { /* of equal names the first stays */
+        uint32_t v = g->values[k].id;
+        if (l->original_of[v] == TMK_UNLINKED && *l->to->tensors[v].name)
+            fits = tmk_map_put(&named, l->to->tensors[v].name, (void *)&g->values[k]);
+    }
+    for (uint32_t i = 0; fits && i < g->n_originals; i++) {
+        uint32_t o = g->originals[i].id;
+        if (l->value_of[o] != TMK_UNLINKED || (wanted && !wanted[o]))
+            continue;
+        const struct entry *value = tmk_map_get(&named, l->from->tensors[o].name);
+        if (value && l->original_of[value->id] == TMK_UNLINKED)
+            tmk_linking_match(l, o, value->id, TMK_LINK_CONTENT);
+    }
+    tmk_map_finish(&named);
+    return fits ? TMK_OK : tmk_nomem(l->diag);
+}
+
+/* Numbers of a group are equal, so it does not matter which is which. */
+static enum tmk_status take_group(struct tmk_linking *l, const struct group *g,
+                                  const bool *wanted) {
+    uint32_t next = 0;
+    if (!g->n_originals || !g->n_values)
+        return TMK_OK;
+    TMK_TRY(take_names(l, g, wanted));
+    for (uint32_t i = 0; i < g->n_originals; i++) {
+        uint32_t o = g->originals[i].id;
+        if (l->value_of[o] != TMK_UNLINKED || (wanted && !wanted[o]))
+            continue;
+        while (next < g->n_values && l->original_of[g->values[next].id] != TMK_UNLINKED)
+            next++;
+        uint32_t k = next < g->n_values ? next : g->n_values - 1;
+        tmk_linking_match(l, o, g->values[k].id, TMK_LINK_CONTENT);
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted) {
+    struct entries entries;
+    struct group group;
+    uint32_t at = 0;
+    TMK_TRY(list_entries(l, true, &entries));
+    enum tmk_status status = TMK_OK;
+    while (status == TMK_OK && next_group(&entries, &at, &group))
+        status = take_group(l, &group, wanted);
+    free(entries.all);
+    return status;
+}
+
+/* ---- other weights ---- */
+
+/* Results whose whole past is alike, as often on either side. Of weights a fingerprint knows the
+ * shape only. */
+static void take_alone(struct tmk_linking *l, const struct entries *entries) {
+    struct group g;
+    for (uint32_t at = 0; next_group(entries, &at, &g);)
+        if (g.n_originals == 1 && g.n_values == 1 &&
+            tmk_link_is_free(l, g.originals[0].id, g.values[0].id) &&
+            l->from->tensors[g.originals[0].id].kind != TMK_PROFILE_WEIGHT)
+            tmk_linking_match(l, g.originals[0].id, g.values[0].id, TMK_LINK_STRUCTURE);
+}
+
+/* What a matched pair is computed from: operand by operand. */
+static bool take_operands_of(struct tmk_link_index *x, uint32_t original) {
+    const struct tmk_linking *l = x->l;
+    const struct tmk_profile_tensor *o = &l->from->tensors[original],
+                                    *v = &l->to->tensors[l->value_of[original]];
+    bool progress = false;
+    if (o->fingerprint != v->fingerprint || o->n_operands != v->n_operands)
+        return false;
+    for (uint32_t k = 0; k < o->n_operands; k++) {
+        uint32_t a = o->operands[k], b = v->operands[k];
+        if (tmk_link_is_free(l, a, b) &&
+            l->from->tensors[a].fingerprint == l->to->tensors[b].fingerprint) {
+            tmk_link_index_take(x, a, b, TMK_LINK_STRUCTURE);
+            progress = true;
+        }
+    }
+    return progress;
+}
+
+/* Of all pairs that were matched since the last time, results first. */
+static bool take_operands(struct tmk_link_index *x) {
+    uint32_t n = x->l->from->n_tensors;
+    bool progress = false;
+    for (uint32_t i = n; i-- > 0;) {
+        i = tmk_idset_down(&x->matched, i);
+        if (i == TMK_NO_ID)
+            break;
+        tmk_idset_remove(&x->matched, i);
+        progress = take_operands_of(x, i) || progress;
+    }
+    return progress;
+}
+
+/* Two files of one network: IDs mean the same. */
+static bool take_ordinals(struct tmk_link_index *x, const struct entries *entries) {
+    const struct tmk_linking *l = x->l;
+    struct group g;
+    bool progress = false;
+    if (l->from->model.fingerprint != l->to->model.fingerprint)
+        return false;
+    for (uint32_t at = 0; next_group(entries, &at, &g);)
+        for (uint32_t i = 0; g.n_originals == g.n_values && i < g.n_originals; i++)
+            if (tmk_link_is_free(l, g.originals[i].id, g.values[i].id)) {
+                tmk_link_index_take(x, g.originals[i].id, g.values[i].id, TMK_LINK_STRUCTURE);
+                progress = true;
+            }
+    return progress;
+}
+
+/* ---- behind an edit ---- */
+
+static bool take_like(struct tmk_link_index *x, enum tmk_link_rule rule,
+                      enum tmk_link_evidence evidence) {
+    struct tmk_idset *pending = &x->pending[rule];
+    bool progress = false;
+    for (uint32_t o = 0; (o = tmk_idset_up(pending, o)) != TMK_NO_ID; o++) {
+        tmk_idset_remove(pending, o);
+        uint32_t v = tmk_link_index_find(x, rule, o);
+        if (v == TMK_UNLINKED)
+            continue;
+        tmk_link_index_take(x, o, v, evidence);
+        progress = true;
+    }
+    return progress;
+}
+
+static void take_all(struct tmk_link_index *x, const struct entries *entries) {
+    /* a weaker rule only where the stronger ones have nothing more to say */
+    while (take_operands(x) || take_like(x, TMK_LINK_BY_OPERANDS, TMK_LINK_OPERANDS) ||
+           take_like(x, TMK_LINK_BY_WEIGHTS, TMK_LINK_WEIGHTS) ||
+           take_like(x, TMK_LINK_BY_NAME, TMK_LINK_NAME) || take_ordinals(x, entries)) {
+    }
+}
+
+enum tmk_status tmk_linking_namesakes(struct tmk_linking *l, const bool *originals,
+                                      const bool *values) {
+    struct tmk_link_buckets names;
+    enum tmk_status status = tmk_link_buckets_init(&names, l, TMK_LINK_BY_NAME, NULL);
+    for (uint32_t o = 0; status == TMK_OK && o < l->from->n_tensors; o++) {
+        uint32_t at, n = tmk_link_bucket(&names, tmk_link_name_key(&l->from->tensors[o]), &at);
+        for (; originals[o] && l->value_of[o] == TMK_UNLINKED && n; n--, at++) {
+            uint32_t v = names.all[at].value;
+            if (values[v] && tmk_link_is_free(l, o, v) &&
+                tmk_link_is_like(l, TMK_LINK_BY_OPERANDS, o, v) &&
+                tmk_link_is_like(l, TMK_LINK_BY_NAME, o, v))
+                tmk_linking_match(l, o, v, TMK_LINK_OPERANDS);
+        }
+    }
+    tmk_link_buckets_finish(&names);
+    return status;
+}
+
+/* ---- what could not be told ---- */
+
+/* Free values of a group, for all of its originals. */
+static enum tmk_status list_group(struct tmk_linking *l, const struct group *g) {
+    uint32_t free_ones[MOST_CANDIDATES], n = 0;
+    for (uint32_t i = 0; i < g->n_values && n < MOST_CANDIDATES; i++)
+        if (l->original_of[g->values[i].id] == TMK_UNLINKED)
+            free_ones[n++] = g->values[i].id;
+    for (uint32_t i = 0; i < g->n_originals; i++)
+        for (uint32_t k = 0; k < n && l->value_of[g->originals[i].id] == TMK_UNLINKED; k++)
+            TMK_TRY(tmk_linking_add_candidate(l, g->originals[i].id, free_ones[k]));
+    return TMK_OK;
+}
+
+static enum tmk_status list_ambiguous(struct tmk_link_index *x, const struct entries *entries) {
+    struct group g;
+    for (uint32_t at = 0; next_group(entries, &at, &g);)
+        TMK_TRY(list_group(x->l, &g));
+    for (uint32_t o = 0; o < x->l->from->n_tensors; o++) {
+        struct tmk_link_match *match = &x->l->link->matches[o];
+        if (x->l->value_of[o] != TMK_UNLINKED)
+            continue;
+        if (!match->n_candidates)
+            TMK_TRY(tmk_link_index_list(x, o, MOST_CANDIDATES));
+        match->ambiguous = match->n_candidates > 0;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status match(struct tmk_linking *l) {
+    struct entries entries;
+    struct tmk_link_index index;
+    tmk_linking_inputs(l);
+    TMK_TRY(tmk_linking_content(l, NULL));
+    TMK_TRY(list_entries(l, false, &entries));
+    take_alone(l, &entries);
+    enum tmk_status status = tmk_link_index_init(&index, l);
+    if (status == TMK_OK) {
+        take_all(&index, &entries);
+        status = list_ambiguous(&index, &entries);
+    }
+    if (status == TMK_OK)
+        status = tmk_linking_leave_out(l);
+    tmk_link_index_finish(&index);
+    free(entries.all);
+    return status;
+}
+
+enum tmk_status tmk_link_by_fingerprint(const struct tmk_profile *from,
+                                        const struct tmk_profile *to, struct tmk_link **out,
+                                        struct tmk_diag *diag) {
+    struct tmk_linking l;
+    enum tmk_status status = tmk_linking_init(&l, "fingerprint", from, to, diag);
+    if (status == TMK_OK)
+        status = match(&l);
+    if (status == TMK_OK)
+        status = tmk_linking_end(&l, "link:fingerprint", out);
+    tmk_linking_finish(&l);
+    return status;
+}

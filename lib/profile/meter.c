@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/meter.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/size.h"
+
+enum { MIN, MAX, LOW, HIGH, THRESHOLDS };
+static const char *const names[THRESHOLDS] = {"min", "max", "p0.005", "p99.995"};
+static const double low_share = 0.00005, high_share = 0.99995;
+
+/* NAN: there is none. */
+struct thresholds {
+    double at[THRESHOLDS];
+};
+
+struct value {
+    uint32_t id;
+    char *name;
+};
+
+struct tmk_meter {
+    struct value *values;
+    uint32_t n_values;
+    uint64_t *offered, *run;       /* [n] */
+    struct thresholds *thresholds; /* [n][n_values] */
+    size_t n;
+};
+
+enum tmk_status tmk_meter_create(struct tmk_meter **out, struct tmk_diag *diag) {
+    *out = calloc(1, sizeof **out);
+    return *out ? TMK_OK : tmk_nomem(diag);
+}
+
+void tmk_meter_destroy(struct tmk_meter **slot) {
+    struct tmk_meter *meter = *slot;
+    *slot = NULL;
+    if (!meter)
+        return;
+    for (uint32_t i = 0; i < meter->n_values; i++)
+        free(meter->values[i].name);
+    free(meter->values);
+    free(meter->offered);
+    free(meter->run);
+    free(meter->thresholds);
+    free(meter);
+}
+
+/* ---- taking ---- */
+
+static enum tmk_status list_values(struct tmk_meter *meter, const struct tmk_profile *profile,
+                                   struct tmk_diag *diag) {
+    meter->values = calloc(profile->n_tensors + 1u, sizeof *meter->values);
+    if (!meter->values)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        struct value value = {profile->tensors[i].id, strdup(profile->tensors[i].name)};
+        if (!value.name)
+            return tmk_nomem(diag);
+        meter->values[meter->n_values++] = value;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status make_room(struct tmk_meter *meter, struct tmk_diag *diag) {
+    size_t n = meter->n + 1, entries, bytes;
+    if (!tmk_mul_size(n, meter->n_values, &entries) ||
+        !tmk_mul_size(entries, sizeof *meter->thresholds, &bytes))
+        return tmk_nomem(diag);
+    uint64_t *offered = realloc(meter->offered, n * sizeof *offered);
+    meter->offered = offered ? offered : meter->offered;
+    uint64_t *run = realloc(meter->run, n * sizeof *run);
+    meter->run = run ? run : meter->run;
+    struct thresholds *thresholds = realloc(meter->thresholds, bytes ? bytes : 1);
+    meter->thresholds = thresholds ? thresholds : meter->thresholds;
+    return offered && run && thresholds ? TMK_OK : tmk_nomem(diag);
+}
+
+static double quantile(const struct tmk_stats *stats, double share) {
+    double low, high, mid;
+    return tmk_stats_quantile(stats, share, false, &low, &high, &mid, NULL) == TMK_OK ? mid : NAN;
+}
+
+static struct thresholds thresholds_of(const struct tmk_profile_tensor *tensor) {
+    struct tmk_summary s;
+    if (!tensor->stats || tensor->kind == TMK_PROFILE_WEIGHT)
+        return (struct thresholds){{NAN, NAN, NAN, NAN}};
+    tmk_stats_quick_summary(tensor->stats, &s);
+    return (struct thresholds){{(double)s.min, (double)s.max, quantile(tensor->stats, low_share),
+                                quantile(tensor->stats, high_share)}};
+}
+
+enum tmk_status tmk_meter_take(struct tmk_meter *meter, const struct tmk_profile *profile,
+                               struct tmk_diag *diag) {
+    if (!meter->values)
+        TMK_TRY(list_values(meter, profile, diag));
+    TMK_TRY(make_room(meter, diag));
+    meter->offered[meter->n] = profile->ledger.offered;
+    meter->run[meter->n] = profile->ledger.run;
+    struct thresholds *to = meter->thresholds + meter->n * meter->n_values;
+    for (uint32_t i = 0; i < meter->n_values; i++)
+        to[i] = thresholds_of(&profile->tensors[i]);
+    meter->n++;
+    return TMK_OK;
+}
+
+uint64_t tmk_meter_next(const struct tmk_meter *meter) {
+    uint64_t next = 1, last = meter->n ? meter->offered[meter->n - 1] : 0;
+    while (next <= last && next <= UINT64_MAX / 2)
+        next *= 2;
+    return next;
+}
+
+/* ---- asking ---- */
+
+size_t tmk_meter_snapshots(const struct tmk_meter *meter) {
+    return meter->n;
+}
+
+uint64_t tmk_meter_offered(const struct tmk_meter *meter, size_t snapshot) {
+    return meter->offered[snapshot];
+}
+
+static const struct thresholds *at(const struct tmk_meter *meter, size_t snapshot, uint32_t value) {
+    return &meter->thresholds[snapshot * meter->n_values + value];
+}
+
+uint32_t tmk_meter_values(const struct tmk_meter *meter, size_t snapshot) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < meter->n_values; i++)
+        n += !isnan(at(meter, snapshot, i)->at[MIN]);
+    return n;
+}
+
+/* How far the threshold that moved most did; *which is not written where none did. */
+static double movement(const struct thresholds *from, const struct thresholds *to, int *which) {
+    double range = to->at[MAX] - to->at[MIN], most = 0;
+    if (isnan(to->at[MIN]))
+        return 0;
+    for (int t = 0; t < THRESHOLDS; t++) {
+        double moved = isnan(from->at[MIN])       ? 1
+                       : to->at[t] == from->at[t] ? 0
+                                                  : fabs(to->at[t] - from->at[t]) / range;
+        if (moved > most) {
+            most = moved;
+            *which = t;
+        }
+    }
+    return most;
+}
+
+uint32_t tmk_meter_moved(const struct tmk_meter *meter, size_t from, size_t to, double share,
+                         struct tmk_movement *worst) {
+    uint32_t n = 0;
+    struct tmk_movement most = {0, "", "", 0};
+    for (uint32_t i = 0; i < meter->n_values; i++) {
+        int which = 0;
+        double moved = movement(at(meter, from, i), at(meter, to, i), &which);
+        n += moved > share;
+        if (moved > most.share)
+            most = (struct tmk_movement){meter->values[i].id, meter->values[i].name, names[which],
+                                         moved};
+    }
+    if (worst)
+        *worst = most;
+    return n;
+}
+
+bool tmk_meter_is_stable(const struct tmk_meter *meter, double share) {
+    size_t n = meter->n;
+    return n > 1 && meter->offered[n - 1] >= TMK_METER_LEAST &&
+           tmk_meter_moved(meter, n - 2, n - 1, share, NULL) == 0;
+}
+
+/* ---- writing ---- */
+
+static struct tmk_json_out new_item(cJSON *item) {
+    return (struct tmk_json_out){item, !item};
+}
+
+static enum tmk_status put_value(const struct tmk_meter *meter, uint32_t i, struct tmk_text *out,
+                                 struct tmk_diag *diag) {
+    struct tmk_json_out value = new_item(cJSON_CreateObject()),
+                        moved = new_item(cJSON_CreateArray());
+    char id[16];
+    snprintf(id, sizeof id, "p%" PRIu32, meter->values[i].id);
+    tmk_json_put_text(&value, "id", id);
+    tmk_json_put_text(&value, "name", meter->values[i].name);
+    for (int t = 0; t < THRESHOLDS; t++) {
+        struct tmk_json_out list = new_item(cJSON_CreateArray());
+        for (size_t s = 0; s < meter->n; s++)
+            if (t == MIN || t == MAX)
+                tmk_json_put_float(&list, NULL, (float)at(meter, s, i)->at[t]);
+            else
+                tmk_json_put_double(&list, NULL, at(meter, s, i)->at[t]);
+        tmk_json_put_child(&value, names[t], &list);
+    }
+    for (size_t s = 0; s < meter->n; s++) {
+        int which = 0;
+        bool known = s > 0 && !isnan(at(meter, s, i)->at[MIN]);
+        tmk_json_put_double(&moved, NULL,
+                            known ? movement(at(meter, s - 1, i), at(meter, s, i), &which) : NAN);
+    }
+    tmk_json_put_child(&value, "moved", &moved);
+    return tmk_json_finish(&value, out, diag);
+}
+
+static enum tmk_status put_all(const struct tmk_meter *meter, struct tmk_text *out,
+                               struct tmk_diag *diag) {
+    bool first = true;
+    tmk_text_puts(out, "{\n\"format\":\"tidemark-snapshots\",\n\"version\":1,\n\"snapshots\":[");
+    for (size_t s = 0; s < meter->n; s++)
+        tmk_text_printf(out, "%s{\"offered\":%" PRIu64 ",\"run\":%" PRIu64 "}", s ? "," : "",
+                        meter->offered[s], meter->run[s]);
+    tmk_text_puts(out, "],\n\"values\":[");
+    for (uint32_t i = 0; i < meter->n_values; i++) {
+        if (!meter->n || isnan(at(meter, meter->n - 1, i)->at[MIN]))
+            continue;
+        tmk_text_puts(out, first ? "\n" : ",\n");
+        first = false;
+        TMK_TRY(put_value(meter, i, out, diag));
+    }
+    tmk_text_puts(out, "\n]\n}\n");
+    return out->failed ? tmk_nomem(diag) : TMK_OK;
+}
+
+enum tmk_status tmk_meter_write(const struct tmk_meter *meter, const char *path,
+                                struct tmk_diag *diag) {
+    locale_t locale[2];
+    struct tmk_text text = {0};
+    TMK_TRY(tmk_locale_begin(locale, diag));
+    enum tmk_status status = put_all(meter, &text, diag);
+    tmk_locale_end(locale);
+    if (status == TMK_OK)
+        status = tmk_file_write(path, text.data, text.len, diag);
+    tmk_text_finish(&text);
+    return status;
+}

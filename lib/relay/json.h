@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the reader of tvm.ir.save_json. */
+#ifndef TMK_RELAY_JSON_H
+#define TMK_RELAY_JSON_H
+
+#include "relay/nodes.h"
+
+struct tmk_relay_json {
+    struct tmk_relay_nodes nodes;
+    struct tmk_relay_expr **exprs; /* node -> what stands for it in the scope that is open */
+    struct tmk_relay_type **types;
+    bool *open;    /* nodes whose operands are being read */
+    int64_t *todo; /* calls and tuples whose operands come first */
+    size_t n_todo, todo_size;
+    struct tmk_relay_stack known; /* nodes that have an expression, of all open scopes */
+    struct tmk_tensor *constants; /* those of the module, while it is read */
+    const char **dtypes;
+    size_t n_constants, constants_size, dtypes_size;
+    uint32_t next;     /* "%N" */
+    size_t definition; /* counts them, from 1 */
+};
+
+/* ---- relay_json_nodes.c ---- */
+
+/* Members of a node; "" and NULL where there is none. */
+const char *tmk_relay_json_text(const cJSON *node, const char *key);
+const char *tmk_relay_json_attr(const cJSON *node, const char *key);
+/* The node that an attribute names; 0: none. */
+int64_t tmk_relay_json_ref(const cJSON *node, const char *key);
+TMK_NODISCARD enum tmk_status tmk_relay_json_string(struct tmk_relay_json *from, const char *text,
+                                                    const char **out);
+
+/* A text that an attribute is, or whose node it names. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_name(struct tmk_relay_json *from, const cJSON *node,
+                                                  const char *key, const char **out);
+/* The numbers in the list "data" of node `index`, pushed onto `dims`; those above `base` there. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_list(struct tmk_relay_json *from, int64_t index);
+int64_t tmk_relay_json_listed(const struct tmk_relay_json *from, size_t base, size_t i);
+size_t tmk_relay_json_listed_count(const struct tmk_relay_json *from, size_t base);
+/* *out NULL: there is none. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_type(struct tmk_relay_json *from, int64_t index,
+                                                  struct tmk_relay_type **out);
+/* Where the node stood in the source, "file:line:column"; untouched where that is not known. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_span(struct tmk_relay_json *from, const cJSON *node,
+                                                  const char **out);
+
+/* ---- relay_json_attrs.c ---- */
+
+/* The attributes of a call; node 0 has none. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_attrs(struct tmk_relay_json *from, int64_t index,
+                                                   struct tmk_relay_attr **out, uint32_t *n);
+/* Those of a function; untouched where it has none. */
+TMK_NODISCARD enum tmk_status tmk_relay_json_dict(struct tmk_relay_json *from, int64_t index,
+                                                  struct tmk_relay_attr **out, uint32_t *n);
+
+/* ---- relay_json.c ---- */
+
+/* The module that the JSON is; `in` is a reader at its beginning. */
+TMK_NODISCARD enum tmk_status tmk_relay_parse_json(struct tmk_relay_reader *in, const char *json,
+                                                   size_t len);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "relay/nodes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+#include "base/memory.h"
+#include "relay/base64.h"
+#include "relay/record.h"
+
+enum {
+    TIMES = 64, /* that a file is read at most, for all the nodes that name others */
+    SLACK = 1 << 20
+};
+
+struct tmk_relay_place tmk_relay_nodes_place(const struct tmk_relay_nodes *nodes, const char *at) {
+    const struct tmk_relay_reader *in = nodes->in;
+    uint32_t line = in->line;
+    const char *begin = in->line_begin;
+    for (const char *p = in->at; p < at; p++)
+        if (*p == '\n') {
+            line++;
+            begin = p + 1;
+        }
+    return (struct tmk_relay_place){line, (uint32_t)(at - begin) + 1};
+}
+
+/* Adds the place to the failure of a function that has none. */
+static enum tmk_status fail_at(const struct tmk_relay_nodes *nodes, const char *at,
+                               enum tmk_status status, const struct tmk_diag *why) {
+    if (status == TMK_NOMEM)
+        return tmk_nomem(nodes->in->diag);
+    return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, at), "%s%s", nodes->what,
+                          why->text);
+}
+
+static enum tmk_status push_extent(struct tmk_relay_nodes *nodes, struct tmk_relay_extents *to,
+                                   struct tmk_relay_extent extent) {
+    TMK_TRY(tmk_relay_part(nodes->in));
+    struct tmk_relay_extent *grown = tmk_grown(to->items, to->n, &to->size, sizeof *grown);
+    if (!grown)
+        return tmk_nomem(nodes->in->diag);
+    to->items = grown;
+    to->items[to->n++] = extent;
+    return TMK_OK;
+}
+
+static enum tmk_status list_elements(struct tmk_relay_nodes *nodes, struct tmk_relay_extent array,
+                                     struct tmk_relay_extents *to) {
+    struct tmk_json_scan scan;
+    struct tmk_relay_extent element;
+    if (!tmk_json_enter(&scan, array.at, array.len, '['))
+        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, array.at),
+                              "%sexpected a list", nodes->what);
+    for (;;) {
+        struct tmk_diag why = {0};
+        char *key = NULL;
+        enum tmk_status status = tmk_json_next(&scan, '[', &key, &element.at, &element.len, &why);
+        free(key);
+        if (status == TMK_NOTFOUND)
+            return TMK_OK;
+        if (status != TMK_OK)
+            return fail_at(nodes, scan.at, status, &why);
+        TMK_TRY(push_extent(nodes, to, element));
+    }
+}
+
+static enum tmk_status take_member(struct tmk_relay_nodes *nodes, const char *key,
+                                   struct tmk_relay_extent value) {
+    if (!strcmp(key, "nodes") && !nodes->items.n)
+        return list_elements(nodes, value, &nodes->items);
+    if (!strcmp(key, "b64ndarrays") && !nodes->arrays.n)
+        return list_elements(nodes, value, &nodes->arrays);
+    if (!strcmp(key, "root")) {
+        char digits[16] = "";
+        memcpy(digits, value.at, value.len < sizeof digits ? value.len : sizeof digits - 1);
+        nodes->root = strtoll(digits, NULL, 10);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status list_members(struct tmk_relay_nodes *nodes) {
+    struct tmk_json_scan scan;
+    if (!tmk_json_enter(&scan, nodes->json, nodes->len, '{'))
+        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, nodes->json),
+                              "expected '{' of JSON");
+    for (;;) {
+        struct tmk_diag why = {0};
+        struct tmk_relay_extent value;
+        char *key = NULL;
+        enum tmk_status status = tmk_json_next(&scan, '{', &key, &value.at, &value.len, &why);
+        if (status == TMK_NOTFOUND)
+            break;
+        if (status != TMK_OK) {
+            free(key);
+            return fail_at(nodes, scan.at, status, &why);
+        }
+        status = take_member(nodes, key, value);
+        free(key);
+        TMK_TRY(status);
+    }
+    if (!tmk_json_rest_is_blank(&scan))
+        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, scan.at),
+                              "something stands behind the JSON");
+    return TMK_OK;
+}
+
+/* Node `index` as a tree, to be deleted. */
+enum tmk_status tmk_relay_node(struct tmk_relay_nodes *nodes, int64_t index, cJSON **out) {
+    if (index < 0 || (uint64_t)index >= nodes->items.n)
+        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, nodes->json),
+                              "%sthere is no node %" PRId64, nodes->what, index);
+    struct tmk_diag why = {0};
+    struct tmk_relay_extent node = nodes->items.items[index];
+    nodes->read += node.len;
+    if (nodes->read > (uint64_t)nodes->len * TIMES + SLACK)
+        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, node.at),
+                              "%snodes are used more than %d times, on average", nodes->what,
+                              TIMES);
+    size_t held = 0; /* nodes come one within the other, and are small beside what all are */
+    enum tmk_status status = tmk_json_parse_object(node.at, node.len, out, &held, &why);
+    tmk_memory_uncharge(held);
+    return status == TMK_OK ? TMK_OK : fail_at(nodes, node.at, status, &why);
+}
+
+/* The number of a node; -1: it is none. */
+int64_t tmk_relay_node_number(const cJSON *item) {
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e9
+               ? (int64_t)item->valuedouble
+               : -1;
+}
+
+static enum tmk_status read_array(struct tmk_relay_nodes *nodes, size_t index) {
+    struct tmk_relay_reader *in = nodes->in;
+    struct tmk_relay_extent text = nodes->arrays.items[index];
+    struct tmk_diag why = {0};
+    struct tmk_buf *buf;
+    size_t n;
+    if (text.len < 2 || text.at[0] != '"')
+        return tmk_relay_fail(in, tmk_relay_nodes_place(nodes, text.at), "%sexpected a string",
+                              nodes->what);
+    enum tmk_status status = tmk_base64_decode(text.at + 1, text.len - 2, &buf, &n, &why);
+    if (status != TMK_OK)
+        return fail_at(nodes, text.at, status, &why);
+    struct tmk_relay_bytes from = {
+        .bytes = tmk_buf_data(buf), .len = n, .name = "constant", .diag = &why};
+    struct tmk_relay_param record = {0};
+    status = tmk_relay_record_read(&from, &in->module->arena, &record);
+    if (status == TMK_OK && from.at != n)
+        status = tmk_relay_bytes_fail(&from, from.at, "something stands behind the tensor");
+    if (status == TMK_OK && !record.tensor.data)
+        status = tmk_relay_bytes_fail(&from, 0, "%s of rank %d is not read", record.dtype,
+                                      (int)record.rank);
+    tmk_buf_unref(&buf);
+    if (status != TMK_OK) {
+        tmk_tensor_finish(&record.tensor);
+        return fail_at(nodes, text.at, status, &why);
+    }
+    nodes->tensors[index] = record.tensor;
+    nodes->dtypes[index] = record.dtype;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_relay_nodes_tensor(struct tmk_relay_nodes *nodes, int64_t node,
+                                       const char *array, const struct tmk_tensor **out,
+                                       const char **dtype) {
+    char *end = NULL;
+    int64_t index = array ? strtoll(array, &end, 10) : -1;
+    if (index < 0 || *end || (uint64_t)index >= nodes->arrays.n)
+        return tmk_relay_node_fail(nodes, node, "%sthis constant has no data in b64ndarrays",
+                                   nodes->what);
+    if (!nodes->tensors[index].data)
+        TMK_TRY(read_array(nodes, (size_t)index));
+    *out = &nodes->tensors[index];
+    *dtype = nodes->dtypes[index];
+    return TMK_OK;
+}
+
+enum tmk_status tmk_relay_nodes_open(struct tmk_relay_nodes *nodes) {
+    TMK_TRY(list_members(nodes));
+    nodes->tensors = calloc(nodes->arrays.n + 1, sizeof *nodes->tensors);
+    nodes->dtypes = calloc(nodes->arrays.n + 1, sizeof *nodes->dtypes);
+    return nodes->tensors && nodes->dtypes ? TMK_OK : tmk_nomem(nodes->in->diag);
+}
+
+void tmk_relay_nodes_finish(struct tmk_relay_nodes *nodes) {
+    for (size_t i = 0; nodes->tensors && i < nodes->arrays.n; i++)
+        tmk_tensor_finish(&nodes->tensors[i]);
+    free(nodes->tensors);
+    free(nodes->dtypes);
+    free(nodes->items.items);
+    free(nodes->arrays.items);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the segments of a run have counted so far, stratum by stratum. */
+#ifndef TMK_SESSION_PARTIALS_H
+#define TMK_SESSION_PARTIALS_H
+
+#include <tidemark/profile.h>
+#include <tidemark/session.h>
+
+/* Zero-initialised can be finished. */
+struct tmk_partials {
+    struct tmk_profile **profiles;   /* [n] of all segments; NULL: there was none */
+    struct tmk_profile **before;     /* [n] from a checkpoint, until a segment is added to it */
+    uint32_t n;                      /* strata; without labels 1 */
+    const struct tmk_strata *labels; /* NULL: samples are not told apart */
+    struct tmk_strata_options strata;
+    const char *checkpoint; /* a file; NULL: none */
+};
+
+/* `options` must outlive it. */
+TMK_NODISCARD enum tmk_status tmk_partials_init(struct tmk_partials *partials,
+                                                const struct tmk_run_options *options,
+                                                struct tmk_diag *diag);
+void tmk_partials_finish(struct tmk_partials *partials);
+
+/* The setting of a stratum's profile; NULL: all samples are of one. */
+const char *tmk_partials_label(const struct tmk_partials *partials, uint32_t stratum);
+/* The sum says of the data what `last` does, which is the profile of a later segment, as some of it
+ * is known in the end alone: of a stream how long it was. */
+TMK_NODISCARD enum tmk_status tmk_partials_follow(struct tmk_partials *partials, uint32_t stratum,
+                                                  const struct tmk_profile *last,
+                                                  struct tmk_diag *diag);
+/* Adds the profile of a segment, which is the sum's from now on, or gone. */
+TMK_NODISCARD enum tmk_status tmk_partials_add(struct tmk_partials *partials, uint32_t stratum,
+                                               struct tmk_profile *segment, struct tmk_diag *diag);
+/* Samples that ran. */
+uint64_t tmk_partials_run(const struct tmk_partials *partials);
+
+/* To the checkpoint, and back. TMK_MISMATCH: it is of other strata. */
+TMK_NODISCARD enum tmk_status tmk_partials_write(const struct tmk_partials *partials,
+                                                 struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_partials_read(struct tmk_partials *partials,
+                                                struct tmk_diag *diag);
+/* A profile without values that covers what the checkpoint does. */
+TMK_NODISCARD enum tmk_status tmk_partials_covered(const struct tmk_partials *partials,
+                                                   struct tmk_profile **out, struct tmk_diag *diag);
+
+/* A stratum is complete: hands its profile out, and adds it to *whole (NULL before the first),
+ * where it ends. */
+TMK_NODISCARD enum tmk_status tmk_partials_close(struct tmk_partials *partials, uint32_t stratum,
+                                                 struct tmk_profile **whole, struct tmk_diag *diag);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transform/lineage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "transform/values.h"
+
+struct making {
+    const struct tmk_lineage_ends *ends;
+    struct tmk_lineage_record *record;
+    struct tmk_value **in_file; /* by number in the graph */
+    struct tmk_diag *diag;
+};
+
+/* ---- a graph and what its file reads as ---- */
+
+static enum tmk_status differs(struct making *m, const char *what) {
+    return tmk_fail(m->diag, TMK_GRAPH, "what was written reads as another graph: %s", what);
+}
+
+static void pair(struct making *m, const struct tmk_value *value, struct tmk_value *in_file) {
+    m->in_file[value->index] = in_file;
+}
+
+/* The next initializer from *at on that goes to files, as those do which are used; NULL: no more.
+ */
+static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_t *at) {
+    while (*at < graph->n_values) {
+        struct tmk_value *value = graph->values[(*at)++];
+        if (value->kind == TMK_VALUE_INITIALIZER && tmk_value_alive(value) &&
+            (value->n_uses || value->n_graph_outputs))
+            return value;
+    }
+    return NULL;
+}
+
+static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
+                                   const struct tmk_graph *file);
+
+static enum tmk_status pair_nodes(struct making *m, const struct tmk_node *node,
+                                  const struct tmk_node *in_file) {
+    if (!tmk_node_is(node, in_file->domain, in_file->op))
+        return differs(m, node->op);
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (!node->outputs[i])
+            continue;
+        if (i >= in_file->n_outputs || !in_file->outputs[i])
+            return differs(m, node->op);
+        pair(m, node->outputs[i], in_file->outputs[i]);
+    }
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        const struct tmk_attr *attr = &node->attrs[i],
+                              *other = tmk_node_attr(in_file, node->attrs[i].name);
+        if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
+            continue;
+        size_t n = attr->kind == TMK_ATTR_GRAPH ? 1 : attr->n;
+        if (!other || other->kind != attr->kind || other->n != attr->n)
+            return differs(m, node->op);
+        for (size_t k = 0; k < n; k++)
+            TMK_TRY(pair_graphs(m, attr->graphs[k], other->graphs[k]));
+    }
+    return TMK_OK;
+}
+
+/* The file may have copies behind the last node, for outputs that are there twice. */
+static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
+                                   const struct tmk_graph *file) {
+    const struct tmk_node *node = graph->first, *in_file = file->first;
+    uint32_t at = 0, file_at = 0;
+    if (graph->n_inputs != file->n_inputs)
+        return differs(m, "its inputs");
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        pair(m, graph->inputs[i], file->inputs[i]);
+    for (struct tmk_value *value; (value = next_initializer(graph, &at));) {
+        struct tmk_value *other = next_initializer(file, &file_at);
+        if (!other)
+            return differs(m, value->name);
+        pair(m, value, other);
+    }
+    for (; node; node = node->next, in_file = in_file->next) {
+        if (!in_file)
+            return differs(m, node->op);
+        TMK_TRY(pair_nodes(m, node, in_file));
+    }
+    return TMK_OK;
+}
+
+static void pair_matches(struct making *m) {
+    const struct tmk_graph *graph = m->ends->graph;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]))
+            pair(m, graph->values[i], tmk_ptrmap_get(m->ends->matches, graph->values[i]));
+}
+
+/* -1: it has no value, or one that the file is without. */
+static int64_t id_in_file(const struct making *m, const struct tmk_value *value) {
+    const struct tmk_value *in_file = value ? m->in_file[value->index] : NULL;
+    return in_file ? in_file->profile_id : -1;
+}
+
+/* ---- what values are ---- */
+
+static enum tmk_status describe(struct making *m, const struct tmk_value *value,
+                                struct tmk_lineage_identity *is) {
+    char path[TMK_GRAPH_PATH];
+    tmk_graph_path(value->graph, path);
+    *is = (struct tmk_lineage_identity){
+        .fingerprint = value->fingerprint,
+        .content = value->content,
+        .ordinal = value->ordinal,
+        .name = tmk_lineage_record_text(m->record, value->name),
+        .path = tmk_lineage_record_text(m->record, path),
+        .kind = tmk_value_kind_of(value),
+        .dtype = value->type.dtype,
+        .has_shape = value->type.has_shape,
+        .shape = value->type.shape,
+    };
+    return is->name && is->path ? TMK_OK : tmk_nomem(m->diag);
+}
+
+static enum tmk_status describe_values(struct making *m, const struct tmk_by_id *values,
+                                       bool originals) {
+    for (size_t id = 0; id < values->n; id++) {
+        if (!values->values[id])
+            return tmk_fail(m->diag, TMK_GRAPH, "profile IDs are not dense");
+        TMK_TRY(describe(m, values->values[id],
+                         originals ? &m->record->originals[id].is : &m->record->values[id].is));
+    }
+    return TMK_OK;
+}
+
+/* ---- what became of originals ---- */
+
+static void *copy(struct making *m, const void *from, uint32_t n, size_t size) {
+    void *to = tmk_lineage_record_array(m->record, n, size);
+    if (to)
+        memcpy(to, from, n * size);
+    return to;
+}
+
+static enum tmk_status relate(struct making *m, const struct tmk_relation *how,
+                              struct tmk_lineage_original *o) {
+    o->view.reshaped = how->view.reshaped;
+    if (!how->view.reshaped && how->view.rank) {
+        o->view.rank = how->view.rank;
+        memcpy(o->view.perm, how->view.perm, sizeof o->view.perm);
+    }
+    if (how->affine.n) {
+        const struct tmk_affine *a = &how->affine;
+        o->affine = (struct tmk_lineage_affine){a->n, a->n > 1 ? a->axis : 0,
+                                                copy(m, a->scale, a->n, sizeof *a->scale),
+                                                copy(m, a->shift, a->n, sizeof *a->shift)};
+        if (!o->affine.scale || !o->affine.shift)
+            return tmk_nomem(m->diag);
+    }
+    if (how->quantized.n) {
+        const struct tmk_quantized *q = &how->quantized;
+        o->quantized = (struct tmk_lineage_quantized){
+            q->dtype, q->n, q->n > 1 ? q->axis : 0, copy(m, q->scale, q->n, sizeof *q->scale),
+            copy(m, q->zero_point, q->n, sizeof *q->zero_point)};
+        if (!o->quantized.scale || !o->quantized.zero_point)
+            return tmk_nomem(m->diag);
+    }
+    return TMK_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The originals whose numbers these values have, each once, ascending. */
+static enum tmk_status list_originals(struct making *m, struct tmk_value *const *values,
+                                      uint32_t n_values, uint32_t **out, uint32_t *out_n) {
+    const struct tmk_lineage *lineage = m->ends->lineage;
+    uint32_t *ids = NULL, n = 0, unique = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        n = 0;
+        for (uint32_t i = 0; i < n_values; i++) {
+            const struct tmk_origin *o = values[i] ? tmk_lineage_first(lineage, values[i]) : NULL;
+            for (; o; o = tmk_lineage_next(lineage, o)) {
+                if (o->fate == TMK_FATE_ABSORBED)
+                    continue;
+                if (ids)
+                    ids[n] = o->id;
+                n++;
+            }
+        }
+        if (turn == 0 && n && !(ids = tmk_lineage_record_array(m->record, n, sizeof *ids)))
+            return tmk_nomem(m->diag);
+    }
+    if (n)
+        qsort(ids, n, sizeof *ids, ascending);
+    for (uint32_t i = 0; i < n; i++)
+        if (i == 0 || ids[i] != ids[i - 1])
+            ids[unique++] = ids[i];
+    *out = ids;
+    *out_n = unique;
+    return TMK_OK;
+}
+
+static enum tmk_status name_absorber(struct making *m, const struct tmk_origin *origin,
+                                     struct tmk_lineage_original *o) {
+    const struct tmk_node *node = origin->value->producer;
+    struct tmk_lineage_absorber *by = &o->absorber;
+    if (!node)
+        return TMK_OK;
+    by->node = tmk_lineage_record_text(m->record, node->name);
+    by->op = tmk_lineage_record_text(m->record, node->op);
+    by->domain = tmk_lineage_record_text(m->record, node->domain);
+    if (!by->node || !by->op || !by->domain)
+        return tmk_nomem(m->diag);
+    TMK_TRY(list_originals(m, node->inputs, node->n_inputs, &by->inputs, &by->n_inputs));
+    return list_originals(m, node->outputs, node->n_outputs, &by->outputs, &by->n_outputs);
+}
+
+static const enum tmk_lineage_verdict verdicts[] = {
+#define VERDICT_OF(name, text, help) [TMK_FATE_##name] = TMK_LINEAGE_##name,
+    TMK_FATE_LIST(VERDICT_OF)
+#undef VERDICT_OF
+};
+
+static bool is_constant(const struct making *m, const struct tmk_origin *origin) {
+    return origin->constant.data ||
+           (m->ends->constants && tmk_ptrmap_get(m->ends->constants, origin->value));
+}
+
+static enum tmk_status tell_fates(struct making *m) {
+    for (uint32_t id = 0; id < m->record->n_originals; id++) {
+        const struct tmk_origin *origin = tmk_lineage_origin(m->ends->lineage, id);
+        struct tmk_lineage_original *o = &m->record->originals[id];
+        o->verdict = verdicts[origin->fate];
+        o->value = id_in_file(m, origin->value);
+        o->pass = tmk_lineage_record_text(m->record, origin->pass);
+        o->remark = tmk_lineage_record_text(m->record, origin->remark);
+        if (!o->pass || !o->remark)
+            return tmk_nomem(m->diag);
+        if (origin->value && o->value < 0) /* nothing in the file uses it */
+            o->verdict = is_constant(m, origin) ? TMK_LINEAGE_CONSTANT : TMK_LINEAGE_DEAD;
+        else if (origin->fate == TMK_FATE_ABSORBED)
+            TMK_TRY(name_absorber(m, origin, o));
+        else
+            TMK_TRY(relate(m, &origin->how, o));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status make(struct making *m, const struct tmk_by_id *originals,
+                            const struct tmk_by_id *values) {
+    m->in_file = calloc((size_t)tmk_graph_number(m->ends->graph) + 1, sizeof(struct tmk_value *));
+    if (!m->in_file)
+        return tmk_nomem(m->diag);
+    if (m->ends->matches)
+        pair_matches(m);
+    else
+        TMK_TRY(pair_graphs(m, m->ends->graph, m->ends->file));
+    TMK_TRY(tmk_lineage_record_create((uint32_t)originals->n, (uint32_t)values->n, &m->record,
+                                      m->diag));
+    TMK_TRY(describe_values(m, originals, true));
+    TMK_TRY(describe_values(m, values, false));
+    TMK_TRY(tell_fates(m));
+    return tmk_lineage_record_finalize(m->record, m->diag);
+}
+
+enum tmk_status tmk_lineage_record_of(const struct tmk_lineage_ends *ends,
+                                      struct tmk_lineage_record **out, struct tmk_diag *diag) {
+    struct making m = {.ends = ends, .diag = diag};
+    struct tmk_by_id originals, values;
+    TMK_TRY(tmk_by_id_init(&originals, ends->original, diag));
+    enum tmk_status status = tmk_by_id_init(&values, ends->file, diag);
+    if (status == TMK_OK) {
+        status = make(&m, &originals, &values);
+        tmk_by_id_finish(&values);
+    }
+    tmk_by_id_finish(&originals);
+    free(m.in_file);
+    if (status == TMK_OK)
+        *out = m.record;
+    else
+        tmk_lineage_record_destroy(&m.record);
+    return status;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a model, and writing it with observers. */
+#include "transform/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/guess.h>
+
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/filekind.h"
+#include "base/hash.h"
+#include "graph/identify.h"
+#include "model/onnx.h"
+#include "plan/plan.h"
+#include "tmk_version.h"
+#include "transform/formats.h"
+
+const char *tmk_version(void) {
+    return TMK_VERSION;
+}
+
+enum tmk_status tmk_model_sha256(const char *path, const char *params, char hex[TMK_SHA256_HEX],
+                                 struct tmk_diag *diag) {
+    char of_params[TMK_SHA256_HEX];
+    TMK_TRY(tmk_file_sha256(path, hex, diag));
+    if (!params)
+        return TMK_OK;
+    TMK_TRY(tmk_file_sha256(params, of_params, diag));
+    struct tmk_sha256 *hash = tmk_sha256_create();
+    if (!hash)
+        return tmk_nomem(diag);
+    tmk_sha256_update(hash, hex, TMK_SHA256_HEX - 1);
+    tmk_sha256_update(hash, of_params, TMK_SHA256_HEX - 1);
+    tmk_sha256_finish(&hash, hex);
+    return TMK_OK;
+}
+
+const char *tmk_features(void) {
+    return TMK_FEATURES;
+}
+
+enum tmk_status tmk_model_open(const char *path, bool keep_unknown, struct tmk_model **out,
+                               struct tmk_diag *diag) {
+    return tmk_model_open_params(path, NULL, keep_unknown, out, diag);
+}
+
+enum tmk_status tmk_model_open_params(const char *path, const char *params, bool keep_unknown,
+                                      struct tmk_model **out, struct tmk_diag *diag) {
+    const struct tmk_model_reader *reader = NULL;
+    struct tmk_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return tmk_nomem(diag);
+    model->path = strdup(path);
+    model->params = params ? strdup(params) : NULL;
+    enum tmk_status status = model->path && (model->params || !params) ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = tmk_model_sha256(path, params, model->sha256, diag);
+    if (status == TMK_OK)
+        status = tmk_model_reader_find(path, &reader, diag);
+    if (status == TMK_OK)
+        status = tmk_explain_file_kind(
+            diag, reader->load(path, params, keep_unknown, &model->graph, diag), path,
+            TMK_FILE_MODEL);
+    if (status == TMK_OK)
+        model->format = reader->name;
+    if (status == TMK_OK)
+        *out = model;
+    else
+        tmk_model_close(&model);
+    return status;
+}
+
+void tmk_model_close(struct tmk_model **slot) {
+    struct tmk_model *model = slot ? *slot : NULL;
+    if (!model)
+        return;
+    *slot = NULL;
+    tmk_graph_destroy(&model->graph);
+    free(model->path);
+    free(model->params);
+    free(model);
+}
+
+const char *const *tmk_observer_kinds(void) {
+    static const char *const kinds[] = {
+#define TMK_OBSERVER_KIND_HELP(name, text, help) text, help,
+        TMK_OBSERVER_KINDS(TMK_OBSERVER_KIND_HELP)
+#undef TMK_OBSERVER_KIND_HELP
+            NULL,
+    };
+    return kinds;
+}
+
+const char *tmk_base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+uint64_t tmk_graph_fingerprint(const struct tmk_graph *graph) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        hash = tmk_hash64(&graph->outputs[i]->fingerprint, sizeof hash, hash);
+    return hash;
+}
+
+enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **out,
+                             struct tmk_diag *diag) {
+    struct tmk_graph *graph = NULL;
+    uint32_t removed = 0;
+    TMK_TRY(tmk_graph_clone(model->graph, &graph, diag));
+    enum tmk_status status = tmk_strip_observers(graph, &removed, diag);
+    if (status == TMK_OK && removed)
+        status = tmk_graph_identify(graph, NULL, diag);
+    if (status == TMK_OK)
+        *out = graph;
+    else
+        tmk_graph_destroy(&graph);
+    return status;
+}
+
+void tmk_watched_finish(struct tmk_watched *watched) {
+    free(watched->ids);
+    free(watched->kinds);
+    *watched = (struct tmk_watched){0};
+}
+
+/* IDs are given once the observers are out: the values stand in `sources` until then. */
+static enum tmk_status take_observers_out(struct tmk_graph *graph,
+                                          const struct tmk_observer *observers,
+                                          const struct tmk_value **sources,
+                                          struct tmk_watched *watched, struct tmk_diag *diag) {
+    uint32_t removed = 0;
+    for (uint32_t i = 0; i < watched->n; i++) {
+        sources[i] = tmk_value_source(observers[i].node->outputs[0]);
+        if (!tmk_observer_kind_by_name(observers[i].kind, &watched->kinds[i]))
+            return tmk_fail(diag, TMK_UNSUPPORTED,
+                            "the model holds an observer of kind '%s', which is not known",
+                            observers[i].kind);
+    }
+    TMK_TRY(tmk_strip_observers(graph, &removed, diag));
+    if (removed)
+        TMK_TRY(tmk_graph_identify(graph, NULL, diag));
+    for (uint32_t i = 0; i < watched->n; i++)
+        watched->ids[i] = (uint32_t)sources[i]->profile_id;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_original_watched(const struct tmk_model *model, struct tmk_graph **out,
+                                     struct tmk_watched *watched, struct tmk_diag *diag) {
+    struct tmk_observer *observers = NULL;
+    struct tmk_graph *graph = NULL;
+    TMK_TRY(tmk_graph_clone(model->graph, &graph, diag));
+    enum tmk_status status = tmk_observer_slots(graph, &observers, &watched->n, diag);
+    const struct tmk_value **sources = calloc(watched->n + 1u, sizeof(struct tmk_value *));
+    watched->ids = calloc(watched->n + 1u, sizeof *watched->ids);
+    watched->kinds = calloc(watched->n + 1u, sizeof *watched->kinds);
+    if (status == TMK_OK && !(sources && watched->ids && watched->kinds))
+        status = tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = take_observers_out(graph, observers, sources, watched, diag);
+    free(sources);
+    free(observers);
+    if (status == TMK_OK)
+        *out = graph;
+    else
+        tmk_graph_destroy(&graph);
+    return status;
+}
+
+static enum tmk_status no_kind(const char *name, struct tmk_diag *diag) {
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (const char *const *kind = tmk_observer_kinds(); *kind; kind += 2)
+        tmk_guess_try(&guess, *kind);
+    return tmk_fail(diag, TMK_ARGUMENT,
+                    "'%s'%s is no kind of observer; there are range, histogram, print and guard",
+                    name, tmk_guess_text(&guess, meant));
+}
+
+enum tmk_status tmk_instrumented(const struct tmk_graph *original,
+                                 const struct tmk_observe *observe, struct tmk_graph **out,
+                                 uint32_t *n_observers, struct tmk_diag *diag) {
+    struct tmk_instrument_options options = {observe ? observe->patterns : NULL,
+                                             observe ? observe->n_patterns : 0,
+                                             TMK_OBSERVER_HISTOGRAM};
+    if (observe && observe->kind && !tmk_observer_kind_by_name(observe->kind, &options.kind))
+        return no_kind(observe->kind, diag);
+    struct tmk_graph *graph = NULL;
+    TMK_TRY(tmk_graph_clone(original, &graph, diag));
+    enum tmk_status status = tmk_instrument(graph, &options, n_observers, diag);
+    if (status == TMK_OK)
+        status = tmk_graph_verify(graph, diag);
+    if (status == TMK_OK)
+        *out = graph;
+    else
+        tmk_graph_destroy(&graph);
+    return status;
+}
+
+enum tmk_status tmk_model_instrument(struct tmk_model *model, const struct tmk_observe *observe,
+                                     const char *path, uint32_t *n_observers,
+                                     struct tmk_diag *diag) {
+    struct tmk_graph *graph = NULL;
+    TMK_TRY(tmk_in(diag, tmk_instrumented(model->graph, observe, &graph, n_observers, diag), "%s",
+                   model->path));
+    enum tmk_status status = tmk_onnx_save(graph, path, diag);
+    tmk_graph_destroy(&graph);
+    return status;
+}

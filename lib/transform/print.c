@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model for people and programs: text, dot, a table of operators, JSON. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "graph/print.h"
+#include "profile/lineage_format.h"
+#include "transform/model.h"
+#include "transform/values.h"
+
+enum { INLINE_LIMIT = 8 }; /* elements of a tensor that are shown */
+
+/* ---- operators ---- */
+
+struct op_count {
+    const struct tmk_node *example;
+    uint32_t nodes;
+};
+
+struct counting {
+    struct op_count *ops;
+    size_t size;
+    uint32_t n, unsupported;
+    bool failed;
+};
+
+static bool same_op(const struct tmk_node *a, const struct tmk_node *b) {
+    return a->version == b->version && tmk_node_is(a, b->domain, b->op);
+}
+
+static void count_ops(struct tmk_graph *graph, void *context) {
+    struct counting *c = context;
+    for (const struct tmk_node *node = graph->first; node; node = node->next) {
+        c->unsupported += !node->row;
+        uint32_t i = 0;
+        while (i < c->n && !same_op(c->ops[i].example, node))
+            i++;
+        if (i == c->n) {
+            struct op_count *ops = tmk_grown(c->ops, c->n, &c->size, sizeof *ops);
+            if (!ops) {
+                c->failed = true;
+                return;
+            }
+            c->ops = ops;
+            c->ops[c->n++] = (struct op_count){node, 0};
+        }
+        c->ops[i].nodes++;
+    }
+}
+
+static int most_first(const void *a, const void *b) {
+    const struct op_count *x = a, *y = b;
+    if (!x->example->row != !y->example->row)
+        return x->example->row ? 1 : -1;
+    if (x->nodes != y->nodes)
+        return x->nodes < y->nodes ? 1 : -1;
+    return strcmp(x->example->op, y->example->op);
+}
+
+static void print_ops(const struct counting *c, struct tmk_text *text) {
+    tmk_text_printf(text, "%-32s %6s %6s  %s\n", "operator", "opset", "nodes", "");
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct tmk_node *node = c->ops[i].example;
+        char name[256];
+        snprintf(name, sizeof name, "%s%s%s", node->domain, node->domain[0] ? "::" : "", node->op);
+        tmk_text_printf(text, "%-32s %6lld %6u  %s\n", name, (long long)node->version,
+                        c->ops[i].nodes, node->row ? "" : "unsupported");
+    }
+    tmk_text_printf(text, "%u operators, %u unsupported nodes\n", c->n, c->unsupported);
+}
+
+/* ---- JSON ---- */
+
+static void put_id(struct tmk_json_out *to, const char *key, const struct tmk_value *value) {
+    char text[32];
+    snprintf(text, sizeof text, "p%lld", (long long)value->profile_id);
+    tmk_json_put_text(to, key, text);
+}
+
+static void put_ids(struct tmk_json_out *to, const char *key, struct tmk_value *const *values,
+                    uint32_t n) {
+    struct tmk_json_out array = tmk_json_new_array();
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i])
+            put_id(&array, NULL, values[i]);
+        else
+            tmk_json_put(&array, NULL, cJSON_CreateNull());
+    tmk_json_put_child(to, key, &array);
+}
+
+static void put_shape(struct tmk_json_out *to, const struct tmk_value *value) {
+    struct tmk_json_out array = tmk_json_new_array();
+    for (int32_t i = 0; i < value->type.shape.rank; i++)
+        if (value->type.shape.dim[i] >= 0)
+            tmk_json_put(&array, NULL, cJSON_CreateNumber((double)value->type.shape.dim[i]));
+        else if (value->type.symbol[i])
+            tmk_json_put_text(&array, NULL, value->type.symbol[i]);
+        else
+            tmk_json_put(&array, NULL, cJSON_CreateNull());
+    tmk_json_put_child(to, "shape", &array);
+}
+
+static void put_value(struct tmk_json_out *to, const struct tmk_value *value) {
+    static const char *const kinds[] = {"input", "initializer", "result"};
+    char text[32];
+    struct tmk_json_out o = tmk_json_new_object();
+    put_id(&o, "id", value);
+    tmk_json_put_text(&o, "name", value->name);
+    tmk_json_put_text(&o, "kind", kinds[value->kind]);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)value->fingerprint);
+    tmk_json_put_text(&o, "fingerprint", text);
+    tmk_json_put_text(&o, "dtype", tmk_dtype_name(value->type.dtype));
+    if (value->type.has_shape)
+        put_shape(&o, value);
+    tmk_json_put_child(to, NULL, &o);
+}
+
+static void put_node(struct tmk_json_out *to, const struct tmk_node *node) {
+    struct tmk_json_out o = tmk_json_new_object();
+    tmk_json_put_text(&o, "name", node->name);
+    tmk_json_put_text(&o, "domain", node->domain);
+    tmk_json_put_text(&o, "op", node->op);
+    tmk_json_put(&o, "opset", cJSON_CreateNumber((double)node->version));
+    tmk_json_put(&o, "supported", cJSON_CreateBool(node->row != NULL));
+    put_ids(&o, "inputs", node->inputs, node->n_inputs);
+    put_ids(&o, "outputs", node->outputs, node->n_outputs);
+    tmk_json_put_child(to, NULL, &o);
+}
+
+struct json_lists {
+    struct tmk_json_out values, nodes;
+};
+
+static void put_graph(struct tmk_graph *graph, void *context) {
+    struct json_lists *lists = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]))
+            put_value(&lists->values, graph->values[i]);
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        put_node(&lists->nodes, node);
+}
+
+static void print_json(struct tmk_model *model, struct tmk_text *text) {
+    struct tmk_json_out root = tmk_json_new_object();
+    tmk_json_put_text(&root, "graph", model->graph->name);
+    put_ids(&root, "inputs", model->graph->inputs, model->graph->n_inputs);
+    put_ids(&root, "outputs", model->graph->outputs, model->graph->n_outputs);
+    struct json_lists lists = {tmk_json_new_array(), tmk_json_new_array()};
+    tmk_graph_each(model->graph, put_graph, &lists);
+    tmk_json_put_child(&root, "values", &lists.values);
+    tmk_json_put_child(&root, "nodes", &lists.nodes);
+    char *printed = root.failed ? NULL : cJSON_Print(root.item);
+    if (printed) {
+        tmk_text_puts(text, printed);
+        tmk_text_puts(text, "\n");
+    } else {
+        text->failed = true;
+    }
+    cJSON_free(printed);
+    cJSON_Delete(root.item);
+}
+
+enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, char **out,
+                                uint32_t *unsupported, struct tmk_diag *diag) {
+    struct tmk_text text = {0};
+    struct counting c = {0};
+    tmk_graph_each(model->graph, count_ops, &c);
+    if (c.n)
+        qsort(c.ops, c.n, sizeof *c.ops, most_first);
+    switch (view) {
+    case TMK_VIEW_TEXT:
+        tmk_graph_print(model->graph, INLINE_LIMIT, NULL, &text);
+        break;
+    case TMK_VIEW_DOT:
+        tmk_graph_dot(model->graph, &text);
+        break;
+    case TMK_VIEW_OPS:
+        print_ops(&c, &text);
+        break;
+    case TMK_VIEW_JSON:
+        print_json(model, &text);
+        break;
+    }
+    free(c.ops);
+    if (text.failed || c.failed || !text.data) {
+        tmk_text_finish(&text);
+        return tmk_nomem(diag);
+    }
+    *out = tmk_text_release(&text);
+    if (unsupported)
+        *unsupported = c.unsupported;
+    return TMK_OK;
+}
+
+/* ---- lineage ---- */
+
+static enum tmk_status is_end(const struct tmk_by_id *values,
+                              const struct tmk_lineage_record *lineage, bool original,
+                              struct tmk_diag *diag) {
+    uint32_t n = original ? lineage->n_originals : lineage->n_values;
+    if (values->n != n)
+        return tmk_fail(diag, TMK_MISMATCH, "it has %zu values, the lineage's original %u",
+                        values->n, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tmk_lineage_identity *is =
+            original ? &lineage->originals[i].is : &lineage->values[i].is;
+        const struct tmk_value *value = values->values[i];
+        if (!value || value->fingerprint != is->fingerprint || value->content != is->content)
+            return tmk_fail(diag, TMK_MISMATCH,
+                            "p%u '%s' is computed otherwise, or from other weights, than the "
+                            "lineage's p%u '%s'",
+                            i, value ? value->name : "", i, is->name);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status belongs(const struct tmk_model *model,
+                               const struct tmk_lineage_record *lineage, struct tmk_diag *diag) {
+    struct tmk_graph *graph = NULL;
+    struct tmk_by_id values;
+    TMK_TRY(tmk_original(model, &graph, diag));
+    enum tmk_status status = tmk_by_id_init(&values, graph, diag);
+    if (status == TMK_OK) {
+        if (is_end(&values, lineage, false, NULL) != TMK_OK)
+            status = is_end(&values, lineage, true, diag);
+        tmk_by_id_finish(&values);
+    }
+    tmk_graph_destroy(&graph);
+    return tmk_in(diag, status, "%s is neither end of the lineage", model->path);
+}
+
+enum tmk_status tmk_model_print_lineage(const struct tmk_model *model,
+                                        const struct tmk_lineage_record *lineage, char **out,
+                                        struct tmk_diag *diag) {
+    struct tmk_text text = {0};
+    TMK_TRY(belongs(model, lineage, diag));
+    tmk_lineage_text(lineage, &text);
+    if (text.failed) {
+        tmk_text_finish(&text);
+        return tmk_nomem(diag);
+    }
+    *out = tmk_text_release(&text);
+    return TMK_OK;
+}

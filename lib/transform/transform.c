@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes over a model: observers are taken out, the passes run, observers go back on where their
+ * values went, and the file is written and read again, so that the lineage speaks of what it says.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/guess.h>
+
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/ptrmap.h"
+#include "graph/identify.h"
+#include "graph/print.h"
+#include "model/onnx.h"
+#include "pass/instrument.h"
+#include "pass/pass.h"
+#include "plan/plan.h"
+#include "relay/relay.h"
+#include "tmk_version.h"
+#include "transform/lineage.h"
+#include "transform/model.h"
+#include "transform/values.h"
+
+enum { INLINE_LIMIT = 8 }; /* elements of a tensor that are shown */
+
+bool tmk_transform_pass(size_t i, const char **name, const char **help) {
+    size_t n = 0;
+    while (tmk_pass_list()[n])
+        n++;
+    if (i >= n)
+        return false;
+    *name = tmk_pass_list()[i]->name;
+    *help = tmk_pass_list()[i]->help;
+    return true;
+}
+
+bool tmk_is_relay_path(const char *path) {
+    static const char ending[] = ".relay";
+    const size_t len = strlen(path);
+    return len >= sizeof ending && strcmp(path + len - (sizeof ending - 1), ending) == 0;
+}
+
+struct transforming {
+    const struct tmk_transform_options *options;
+    struct tmk_graph *original; /* without observers */
+    struct tmk_graph *graph;    /* that is transformed */
+    struct tmk_lineage *lineage;
+    const struct tmk_pass **passes;
+    size_t n_passes;
+    struct tmk_watched watched;
+    struct tmk_relay_written written; /* of Relay */
+    struct tmk_transform_report report;
+    bool failed; /* to print */
+    struct tmk_diag *diag;
+};
+
+static void finish(struct transforming *t) {
+    tmk_lineage_destroy(&t->lineage);
+    tmk_graph_destroy(&t->graph);
+    tmk_graph_destroy(&t->original);
+    free(t->passes);
+    tmk_watched_finish(&t->watched);
+    tmk_relay_written_finish(&t->written);
+}
+
+/* ---- which passes ---- */
+
+static enum tmk_status unknown_pass(const char *name, struct tmk_diag *diag) {
+    struct tmk_text known = {0};
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (size_t i = 0; tmk_pass_list()[i]; i++) {
+        tmk_text_printf(&known, "%s%s", i ? ", " : "", tmk_pass_list()[i]->name);
+        tmk_guess_try(&guess, tmk_pass_list()[i]->name);
+    }
+    enum tmk_status status =
+        known.failed
+            ? tmk_nomem(diag)
+            : tmk_fail(diag, TMK_ARGUMENT, "there is no pass '%s'%s; there are %s, all and none",
+                       name, tmk_guess_text(&guess, meant), known.data);
+    tmk_text_finish(&known);
+    return status;
+}
+
+/* Room is for every name to be "all". */
+static enum tmk_status choose_passes(struct transforming *t, bool relay) {
+    const struct tmk_pass *const *all = tmk_pass_list();
+    size_t n = 1;
+    while (all[n])
+        n++;
+    t->passes = calloc(t->options->n_passes * n + 1, sizeof(struct tmk_pass *));
+    if (!t->passes)
+        return tmk_nomem(t->diag);
+    for (size_t i = 0; i < t->options->n_passes; i++) {
+        const char *name = t->options->passes[i];
+        if (strcmp(name, "all") == 0) {
+            for (size_t k = 0; all[k]; k++)
+                if (!(relay && all[k]->only_onnx))
+                    t->passes[t->n_passes++] = all[k];
+            continue;
+        }
+        const struct tmk_pass *pass = tmk_pass_find(name);
+        if (!pass)
+            return unknown_pass(name, t->diag);
+        t->passes[t->n_passes++] = pass;
+    }
+    return TMK_OK;
+}
+
+/* ---- observers, out and in ---- */
+
+static enum tmk_status put_observers_back(struct transforming *t) {
+    struct tmk_observer_place *list = calloc(t->watched.n + 1u, sizeof *list);
+    uint32_t n = 0;
+    if (!list)
+        return tmk_nomem(t->diag);
+    for (uint32_t i = 0; i < t->watched.n; i++) {
+        const struct tmk_origin *origin = tmk_lineage_origin(t->lineage, t->watched.ids[i]);
+        if (!origin->value || origin->fate == TMK_FATE_ABSORBED)
+            continue;
+        /* a weight that nothing uses any more is not written */
+        if (origin->value->kind == TMK_VALUE_INITIALIZER && !origin->value->n_uses &&
+            !origin->value->n_graph_outputs)
+            continue;
+        bool same = origin->fate == TMK_FATE_SAME;
+        list[n++] = (struct tmk_observer_place){origin->value, origin->id, t->watched.kinds[i],
+                                                same ? NULL : tmk_fate_name(origin->fate)};
+    }
+    t->report.observers_after = n;
+    enum tmk_status status = n ? tmk_observe_values(t->graph, list, n, t->diag) : TMK_OK;
+    free(list);
+    return status;
+}
+
+/* ---- running ---- */
+
+static void print_after(void *context, const char *pass, bool progress, struct tmk_graph *graph,
+                        const struct tmk_lineage *lineage) {
+    struct transforming *t = context;
+    struct tmk_text text = {0};
+    tmk_graph_print_lineage(graph, INLINE_LIMIT, lineage, &text);
+    t->failed = t->failed || text.failed;
+    if (!text.failed)
+        t->options->after(t->options->context, pass, progress, text.data);
+    tmk_text_finish(&text);
+}
+
+static void count_nodes(struct tmk_graph *graph, void *context) {
+    uint32_t *n = context;
+    *n += graph->n_nodes;
+}
+
+static enum tmk_status run(struct transforming *t) {
+    const struct tmk_pass_options options = {
+        .pinned = t->options->barrier ? t->watched.ids : NULL,
+        .n_pinned = t->options->barrier ? t->watched.n : 0,
+        .after = t->options->after ? print_after : NULL,
+        .context = t,
+    };
+    TMK_TRY(tmk_graph_clone(t->original, &t->graph, t->diag));
+    TMK_TRY(tmk_lineage_create(t->graph, &t->lineage, t->diag));
+    tmk_graph_each(t->graph, count_nodes, &t->report.nodes_before);
+    TMK_TRY(tmk_passes_run(&t->graph, t->lineage, t->passes, t->n_passes, &options,
+                           &t->report.progress, t->diag));
+    tmk_graph_each(t->graph, count_nodes, &t->report.nodes_after);
+    return t->failed ? tmk_nomem(t->diag) : TMK_OK;
+}
+
+/* ---- the file, and the record ---- */
+
+struct declaring {
+    const struct tmk_by_id *original;
+    enum tmk_status status;
+    struct tmk_diag *diag;
+};
+
+/* Passes were given shapes that are evidence only; a file's reader would share memory by them. What
+ * the original declares goes to the file, of other results their element type. */
+static void declare_types(struct tmk_graph *graph, void *context) {
+    struct declaring *d = context;
+    for (uint32_t i = 0; i < graph->n_values && d->status == TMK_OK; i++) {
+        struct tmk_value *value = graph->values[i];
+        if (!tmk_value_alive(value) || value->kind != TMK_VALUE_RESULT ||
+            (value->n_graph_outputs && !graph->parent))
+            continue;
+        struct tmk_type type = value->type;
+        type.has_shape = false;
+        if (value->profile_id >= 0)
+            type = d->original->values[value->profile_id]->type;
+        d->status = tmk_value_set_type(value, &type, d->diag);
+    }
+}
+
+static enum tmk_status declare(struct transforming *t) {
+    struct tmk_by_id original;
+    TMK_TRY(tmk_by_id_init(&original, t->original, t->diag));
+    struct declaring d = {&original, TMK_OK, t->diag};
+    tmk_graph_each(t->graph, declare_types, &d);
+    tmk_by_id_finish(&original);
+    return d.status;
+}
+
+static enum tmk_status describe_models(struct transforming *t, const struct tmk_model *model,
+                                       const char *path, const struct tmk_graph *file,
+                                       struct tmk_lineage_record *record) {
+    char sha256[65];
+    TMK_TRY(tmk_model_sha256(path, t->options->params_path, sha256, t->diag));
+    record->producer = tmk_lineage_record_text(record, TMK_VERSION);
+    record->original = (struct tmk_lineage_model){
+        tmk_lineage_record_text(record, tmk_base_name(model->path)),
+        tmk_lineage_record_text(record, model->sha256), tmk_graph_fingerprint(t->original)};
+    record->transformed = (struct tmk_lineage_model){
+        tmk_lineage_record_text(record, tmk_base_name(path)),
+        tmk_lineage_record_text(record, sha256), tmk_graph_fingerprint(file)};
+    if (!record->producer || !record->original.file || !record->original.sha256 ||
+        !record->transformed.file || !record->transformed.sha256)
+        return tmk_nomem(t->diag);
+    for (size_t i = 0; i < t->n_passes; i++)
+        TMK_TRY(tmk_lineage_record_add_pass(record, t->passes[i]->name, t->diag));
+    return TMK_OK;
+}
+
+/* The graph that the file reads as. */
+static enum tmk_status read_onnx(struct transforming *t, const char *path,
+                                 struct tmk_graph **file) {
+    struct tmk_model *written = NULL;
+    enum tmk_status status = tmk_model_open(path, false, &written, t->diag);
+    if (status == TMK_OK)
+        status = tmk_original(written, file, t->diag);
+    tmk_model_close(&written);
+    return status;
+}
+
+/* The same, and the values of the transformed graph in it. */
+static enum tmk_status read_relay(struct transforming *t, const char *path, struct tmk_graph **file,
+                                  struct tmk_ptrmap *matches) {
+    struct tmk_relay_module *module = NULL;
+    struct tmk_relay_params *params = NULL;
+    enum tmk_status status =
+        tmk_relay_open(path, t->options->params_path, false, &module, &params, file, t->diag);
+    if (status == TMK_OK)
+        status = tmk_relay_match(&t->written, module, *file, matches, t->diag);
+    tmk_relay_module_destroy(&module);
+    tmk_relay_params_destroy(&params);
+    return status;
+}
+
+static enum tmk_status make_record(struct transforming *t, const struct tmk_model *model,
+                                   const char *path, struct tmk_lineage_record **out) {
+    const bool relay = tmk_is_relay_path(path);
+    struct tmk_graph *file = NULL;
+    struct tmk_ptrmap matches = {0};
+    struct tmk_lineage_record *record = NULL;
+    enum tmk_status status =
+        relay ? read_relay(t, path, &file, &matches) : read_onnx(t, path, &file);
+    if (status == TMK_OK) {
+        const struct tmk_lineage_ends ends = {.original = t->original,
+                                              .graph = t->graph,
+                                              .file = file,
+                                              .lineage = t->lineage,
+                                              .matches = relay ? &matches : NULL,
+                                              .constants = relay ? &t->written.constants : NULL};
+        status = tmk_in(t->diag, tmk_lineage_record_of(&ends, &record, t->diag), "%s", path);
+    }
+    if (status == TMK_OK)
+        status = describe_models(t, model, path, file, record);
+    if (status == TMK_OK)
+        *out = record;
+    else
+        tmk_lineage_record_destroy(&record);
+    tmk_graph_destroy(&file);
+    tmk_ptrmap_finish(&matches);
+    return status == TMK_READ ? TMK_MACHINE : status; /* it was we who wrote it */
+}
+
+/* The file has the observers, the graph is left without. */
+static enum tmk_status save(struct transforming *t, const char *path) {
+    if (tmk_path_is_stream(path))
+        return tmk_fail(t->diag, TMK_ARGUMENT,
+                        "%s: is no regular file; the lineage tells of the model as it is read "
+                        "from its file",
+                        path);
+    TMK_TRY(declare(t));
+    if (tmk_is_relay_path(path))
+        return tmk_relay_save(t->graph, path, t->options->params_path, &t->written, t->diag);
+    if (t->options->params_path)
+        return tmk_fail(t->diag, TMK_ARGUMENT, "%s is not Relay: its weights stand in it", path);
+    TMK_TRY(put_observers_back(t));
+    TMK_TRY(tmk_graph_verify(t->graph, t->diag));
+    TMK_TRY(tmk_onnx_save(t->graph, path, t->diag));
+    return tmk_strip_observers(t->graph, NULL, t->diag);
+}
+
+enum tmk_status tmk_model_transform(struct tmk_model *model,
+                                    const struct tmk_transform_options *options, const char *path,
+                                    struct tmk_lineage_record **out,
+                                    struct tmk_transform_report *report, struct tmk_diag *diag) {
+    struct transforming t = {.options = options, .diag = diag};
+    enum tmk_status status = choose_passes(&t, tmk_is_relay_path(path));
+    if (status == TMK_OK)
+        status = tmk_original_watched(model, &t.original, &t.watched, diag);
+    t.report.observers_before = t.watched.n;
+    if (status == TMK_OK)
+        status = tmk_in(diag, run(&t), "%s", model->path);
+    if (status == TMK_OK)
+        status = save(&t, path);
+    if (status == TMK_OK)
+        status = make_record(&t, model, path, out);
+    if (status == TMK_OK && report)
+        *report = t.report;
+    finish(&t);
+    return status;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transform/values.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "ops/ops.h"
+
+static void count_values(struct tmk_graph *graph, void *context) {
+    struct tmk_by_id *by_id = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]))
+            by_id->n++;
+}
+
+static void place_values(struct tmk_graph *graph, void *context) {
+    struct tmk_by_id *by_id = context;
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        struct tmk_value *value = graph->values[i];
+        if (tmk_value_alive(value) && value->profile_id >= 0 &&
+            (size_t)value->profile_id < by_id->n)
+            by_id->values[value->profile_id] = value;
+    }
+}
+
+bool tmk_is_weight(const struct tmk_value *value) {
+    return value->kind == TMK_VALUE_INITIALIZER ||
+           (value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant"));
+}
+
+enum tmk_profile_kind tmk_value_kind_of(const struct tmk_value *value) {
+    if (value->kind == TMK_VALUE_INPUT)
+        return TMK_PROFILE_INPUT;
+    if (tmk_is_weight(value))
+        return TMK_PROFILE_WEIGHT;
+    return value->n_graph_outputs && !value->graph->parent ? TMK_PROFILE_OUTPUT
+                                                           : TMK_PROFILE_ACTIVATION;
+}
+
+void tmk_graph_path(const struct tmk_graph *graph, char path[TMK_GRAPH_PATH]) {
+    path[0] = '\0';
+    for (; graph->owner; graph = graph->parent) {
+        char label[256], longer[TMK_GRAPH_PATH];
+        const char *attr = "";
+        for (uint32_t i = 0; i < graph->owner->n_attrs; i++) {
+            const struct tmk_attr *a = &graph->owner->attrs[i];
+            if (a->kind == TMK_ATTR_GRAPH && a->graphs[0] == graph)
+                attr = a->name;
+        }
+        int n = snprintf(longer, sizeof longer, "%s/%s%s%s",
+                         tmk_node_label(graph->owner, label, sizeof label), attr,
+                         path[0] ? "/" : "", path);
+        if (n > 0 && n < TMK_GRAPH_PATH)
+            memcpy(path, longer, (size_t)n + 1);
+    }
+}
+
+enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, struct tmk_graph *graph,
+                               struct tmk_diag *diag) {
+    *by_id = (struct tmk_by_id){0};
+    tmk_graph_each(graph, count_values, by_id);
+    by_id->values = calloc(by_id->n + 1, sizeof(struct tmk_value *));
+    if (!by_id->values)
+        return tmk_nomem(diag);
+    tmk_graph_each(graph, place_values, by_id);
+    return TMK_OK;
+}
+
+void tmk_by_id_finish(struct tmk_by_id *by_id) {
+    free(by_id->values);
+    *by_id = (struct tmk_by_id){0};
+}

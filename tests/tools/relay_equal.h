@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_RELAY_EQUAL_H
+#define TESTS_RELAY_EQUAL_H
+
+#include "relay/ast.h"
+
+/* Same functions, expressions, attributes, declared types, constants by bytes; where `names` is
+ * true also the same names of bindings and the same comments. Never compares places. On a
+ * difference `why` (may be NULL) has the first. */
+bool relay_equal(const struct tmk_relay_module *a, const struct tmk_relay_module *b, bool names,
+                 struct tmk_diag *why);
+
+#endif
