@@ -115,7 +115,7 @@ void tmk_labels_finish(struct tmk_labels *labels) {
 
 /* ---- predictions ---- */
 
-static size_t largest(const float *x, size_t n) {
+static size_t index_of_max(const float *x, size_t n) {
     size_t best = 0;
     for (size_t i = 1; i < n; i++)
         if (x[i] > x[best])
@@ -147,8 +147,8 @@ enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tm
         return tmk_fail(diag, TMK_MISMATCH, "there are labels for %llu samples only",
                         (unsigned long long)labels->n);
     for (uint64_t i = 0; i < positions; i++) {
-        const size_t a = largest((const float *)left->data + i * classes, classes),
-                     b = largest((const float *)right->data + i * classes, classes);
+        const size_t a = index_of_max((const float *)left->data + i * classes, classes),
+                     b = index_of_max((const float *)right->data + i * classes, classes);
         sum->n++;
         sum->agree += a == b;
         if (!fits)

@@ -21,8 +21,8 @@ static bool is_constant(const struct tmk_compared_pair *pair) {
            pair->right.value->kind == TMK_VALUE_INITIALIZER;
 }
 
-static enum tmk_status predict(const struct tmk_comparison *c, const struct tmk_ran *ran,
-                               struct tmk_predictions *out, struct tmk_diag *diag) {
+static enum tmk_status count_predictions(const struct tmk_comparison *c, const struct tmk_ran *ran,
+                                         struct tmk_predictions *out, struct tmk_diag *diag) {
     if (!c->labels || !c->graphs[0]->n_outputs)
         return TMK_OK;
     const struct tmk_tensor left = tmk_worker_value(ran->workers[0], c->graphs[0]->outputs[0]),
@@ -31,8 +31,8 @@ static enum tmk_status predict(const struct tmk_comparison *c, const struct tmk_
                                &right, diag);
 }
 
-static enum tmk_status compare(void *context, const struct tmk_ran *ran, void *record,
-                               struct tmk_diag *diag) {
+static enum tmk_status compare_batch(void *context, const struct tmk_ran *ran, void *record,
+                                     struct tmk_diag *diag) {
     const struct tmk_comparison *c = context;
     struct compared *compared = record;
     for (uint32_t i = 0; i < c->n_pairs; i++) {
@@ -44,10 +44,10 @@ static enum tmk_status compare(void *context, const struct tmk_ran *ran, void *r
         tmk_error_add(&compared->errors[i], &left, pair->left.encoding, &right,
                       pair->right.encoding);
     }
-    return predict(c, ran, &compared->predictions, diag);
+    return count_predictions(c, ran, &compared->predictions, diag);
 }
 
-static enum tmk_status merge(void *context, const void *record, struct tmk_diag *diag) {
+static enum tmk_status merge_record(void *context, const void *record, struct tmk_diag *diag) {
     struct tmk_comparison *c = context;
     const struct compared *more = record;
     (void)diag;
@@ -71,17 +71,17 @@ static void compare_constants(struct tmk_comparison *c) {
     }
 }
 
-static enum tmk_status keep(const struct tmk_comparison *c, const struct tmk_compared_value *v,
-                            struct tmk_diag *diag) {
+static enum tmk_status keep_value(const struct tmk_comparison *c,
+                                  const struct tmk_compared_value *v, struct tmk_diag *diag) {
     return v->value->kind == TMK_VALUE_RESULT && !v->value->n_graph_outputs
                ? tmk_graph_add_output(c->graphs[v->graph], v->value, diag)
                : TMK_OK;
 }
 
-static enum tmk_status prepare(struct tmk_comparison *c, struct tmk_diag *diag) {
+static enum tmk_status prepare_graphs(struct tmk_comparison *c, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < c->n_pairs; i++) {
-        TMK_TRY(keep(c, &c->pairs[i].left, diag));
-        TMK_TRY(keep(c, &c->pairs[i].right, diag));
+        TMK_TRY(keep_value(c, &c->pairs[i].left, diag));
+        TMK_TRY(keep_value(c, &c->pairs[i].right, diag));
     }
     for (uint32_t i = 0; i < c->n_graphs; i++)
         tmk_graph_number(c->graphs[i]);
@@ -91,16 +91,16 @@ static enum tmk_status prepare(struct tmk_comparison *c, struct tmk_diag *diag) 
 
 enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
                                 const struct tmk_run_options *options, struct tmk_diag *diag) {
-    const struct tmk_sink sink = {.record = compare,
+    const struct tmk_sink sink = {.record = compare_batch,
                                   .record_bytes =
                                       sizeof(struct compared) +
                                       comparison->n_pairs * sizeof(struct tmk_error_sums),
-                                  .merge = merge,
+                                  .merge = merge_record,
                                   .context = comparison};
     struct tmk_run_options mine = *options;
     struct tmk_running run = {.options = &mine};
     mine.data.batch = options->data.batch ? options->data.batch : 1;
-    enum tmk_status status = prepare(comparison, diag);
+    enum tmk_status status = prepare_graphs(comparison, diag);
     if (status == TMK_OK)
         status = tmk_running_open(&run, comparison->graphs[0], diag);
     if (status == TMK_OK)

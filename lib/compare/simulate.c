@@ -106,7 +106,7 @@ static struct tmk_compared_value compared_value(uint32_t graph,
 }
 
 /* A constant that is not quantized is the same in both, and so is an input. What has no type in the
- * file may turn out not to be float: tell() leaves that out. */
+ * file may turn out not to be float: fill_simulation() leaves that out. */
 static bool is_worth_it(const struct tmk_value *value, const struct tmk_quantized_value *v) {
     return value && value->type.kind == TMK_TYPE_TENSOR &&
            (value->type.dtype == TMK_FLOAT32 || value->type.dtype == TMK_UNDEFINED) &&
@@ -211,7 +211,7 @@ static void tell_of_shapes(struct simulating *s, const struct tmk_simulated *ite
     add_remark(s, line);
 }
 
-static void tell(struct simulating *s) {
+static void fill_simulation(struct simulating *s) {
     struct tmk_simulation *out = s->out;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct tmk_error_sums *errors = &s->pairs[i].errors;
@@ -250,10 +250,10 @@ static enum tmk_status copy_names(struct simulating *s) {
     return TMK_OK;
 }
 
-static enum tmk_status simulate(struct simulating *s, struct tmk_model *model,
-                                const struct tmk_encodings *encodings,
-                                const struct tmk_run_options *run,
-                                const struct tmk_simulate_options *options) {
+static enum tmk_status run_simulation(struct simulating *s, struct tmk_model *model,
+                                      const struct tmk_encodings *encodings,
+                                      const struct tmk_run_options *run,
+                                      const struct tmk_simulate_options *options) {
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     TMK_TRY(tmk_feed_takes(model->graph, s->diag));
@@ -263,7 +263,7 @@ static enum tmk_status simulate(struct simulating *s, struct tmk_model *model,
     TMK_TRY(tmk_labels_read(run, options->labels, &s->labels, s->diag));
     s->comparison.labels = &s->labels;
     TMK_TRY(tmk_compare_run(&s->comparison, run, s->diag));
-    tell(s);
+    fill_simulation(s);
     clock_gettime(CLOCK_MONOTONIC, &end);
     s->out->seconds =
         (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
@@ -281,7 +281,8 @@ enum tmk_status tmk_model_simulate(struct tmk_model *model, const struct tmk_enc
     s.out->arena = calloc(1, sizeof *s.out->arena);
     enum tmk_status status = s.out->arena ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
-        status = tmk_in(diag, simulate(&s, model, encodings, run, options), "%s", model->path);
+        status =
+            tmk_in(diag, run_simulation(&s, model, encodings, run, options), "%s", model->path);
     for (int i = 0; i < GRAPHS; i++)
         tmk_quantized_finish(&s.quantized[i]);
     tmk_labels_finish(&s.labels);
