@@ -35,9 +35,9 @@ static bool fills_up(const struct tmk_shape *shape, size_t block, size_t place) 
            channels;
 }
 
-static enum tmk_status guard(const struct tmk_slot_config *config,
-                             const struct tmk_account *account, const float *x, size_t first,
-                             size_t n, struct tmk_diag *diag) {
+static enum tmk_status check_nan(const struct tmk_slot_config *config,
+                                 const struct tmk_account *account, const float *x, size_t first,
+                                 size_t n, struct tmk_diag *diag) {
     const struct tmk_stats_at *at = &account->pass.at;
     size_t part = account->pass.part; /* of one sample */
     for (size_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ static enum tmk_status guard(const struct tmk_slot_config *config,
     return TMK_OK;
 }
 
-static int compare(const struct tmk_shape *a, const struct tmk_shape *b) {
+static int compare_shapes(const struct tmk_shape *a, const struct tmk_shape *b) {
     if (a->rank != b->rank)
         return a->rank < b->rank ? -1 : 1;
     for (int32_t i = 0; i < a->rank; i++)
@@ -64,9 +64,9 @@ static int compare(const struct tmk_shape *a, const struct tmk_shape *b) {
 static enum tmk_status note_shape(struct tmk_account *account, const struct tmk_shape *shape,
                                   uint64_t runs, struct tmk_diag *diag) {
     uint32_t i = 0;
-    while (i < account->n_shapes && compare(&account->shapes[i].shape, shape) < 0)
+    while (i < account->n_shapes && compare_shapes(&account->shapes[i].shape, shape) < 0)
         i++;
-    if (i < account->n_shapes && compare(&account->shapes[i].shape, shape) == 0) {
+    if (i < account->n_shapes && compare_shapes(&account->shapes[i].shape, shape) == 0) {
         account->shapes[i].runs += runs;
         return TMK_OK;
     }
@@ -104,14 +104,15 @@ static enum tmk_status note_type(struct tmk_account *account, enum tmk_dtype dty
     return TMK_OK;
 }
 
-static struct tmk_stats_at here(const struct tmk_account *account, const struct tmk_stats_at *at) {
+static struct tmk_stats_at current_position(const struct tmk_account *account,
+                                            const struct tmk_stats_at *at) {
     struct tmk_stats_at where = *at;
     where.again = account->runs > 0 && account->last_sample == at->sample;
     return where;
 }
 
-static enum tmk_status note(struct tmk_account *account, const struct tmk_shape *shape,
-                            const struct tmk_stats_at *at, struct tmk_diag *diag) {
+static enum tmk_status note_run(struct tmk_account *account, const struct tmk_shape *shape,
+                                const struct tmk_stats_at *at, struct tmk_diag *diag) {
     size_t count = 0;
     TMK_TRY(note_shape(account, shape, 1, diag));
     (void)tmk_shape_count(shape, &count);
@@ -146,7 +147,7 @@ enum tmk_status tmk_account_begin(struct tmk_account *account, const struct tmk_
                                   const struct tmk_tensor *tensor, const struct tmk_stats_at *at,
                                   struct tmk_diag *diag) {
     TMK_TRY(note_type(account, tensor->dtype, config, diag));
-    const struct tmk_stats_at where = here(account, at);
+    const struct tmk_stats_at where = current_position(account, at);
     account->shape = tensor->shape;
     TMK_TRY(tmk_stats_begin(account->floats, &tensor->shape, &where,
                             config->shadowed ? account->shadow : NULL, &account->pass, diag));
@@ -164,7 +165,7 @@ enum tmk_status tmk_account_begin(struct tmk_account *account, const struct tmk_
 enum tmk_status tmk_account_piece(struct tmk_account *account, const struct tmk_slot_config *config,
                                   const float *x, size_t first, size_t n, struct tmk_diag *diag) {
     if (config->guard)
-        TMK_TRY(guard(config, account, x, first, n, diag));
+        TMK_TRY(check_nan(config, account, x, first, n, diag));
     return tmk_stats_piece(&account->pass, x, first, n, diag);
 }
 
@@ -177,7 +178,7 @@ enum tmk_status tmk_account_end(struct tmk_account *account, const struct tmk_sl
         for (uint64_t i = 0; i < pass->at.samples; i++)
             tmk_topk_add(&account->topk, pass->at.sample + i, pass->each ? &pass->each[i] : &span);
     }
-    return note(account, &account->shape, &account->pass.at, diag);
+    return note_run(account, &account->shape, &account->pass.at, diag);
 }
 
 enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_slot_config *config,
@@ -193,11 +194,11 @@ enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_s
     }
     TMK_TRY(note_type(account, tensor->dtype, config, diag));
     if (tmk_int_stats_supports(tensor->dtype)) { /* of others only shapes are noted */
-        const struct tmk_stats_at where = here(account, at);
+        const struct tmk_stats_at where = current_position(account, at);
         TMK_TRY(tmk_int_stats_update(&account->ints, tensor->dtype, tensor->data, &tensor->shape,
                                      &where, diag));
     }
-    return note(account, &tensor->shape, at, diag);
+    return note_run(account, &tensor->shape, at, diag);
 }
 
 enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_account *src,

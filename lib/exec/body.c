@@ -7,8 +7,8 @@
 #include "exec/worker_parts.h"
 #include "ops/stack.h"
 
-static enum tmk_status look(const struct tmk_worker *worker, const struct tmk_node *observer,
-                            struct tmk_diag *diag) {
+static enum tmk_status observe_value(const struct tmk_worker *worker,
+                                     const struct tmk_node *observer, struct tmk_diag *diag) {
     const struct tmk_value *value = tmk_value_source(observer->outputs[0]);
     size_t slot = (size_t)tmk_ptrmap_get(&worker->plan->slots, observer);
     if (!worker->watch || !slot || value->kind == TMK_VALUE_INITIALIZER)
@@ -24,7 +24,7 @@ static enum tmk_status look(const struct tmk_worker *worker, const struct tmk_no
 static enum tmk_status run_node(struct tmk_worker *worker, const struct tmk_node *node,
                                 struct tmk_diag *diag) {
     if (tmk_node_is_observer(node))
-        return look(worker, node, diag);
+        return observe_value(worker, node, diag);
     const struct tmk_tensor **in = calloc(node->n_inputs + 1u, sizeof *in);
     struct tmk_tensor **out = calloc(node->n_outputs + 1u, sizeof(struct tmk_tensor *));
     enum tmk_status status = in && out ? TMK_OK : tmk_nomem(diag);

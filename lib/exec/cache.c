@@ -210,7 +210,8 @@ static enum tmk_status settle_constant(struct tmk_cache *cache, const struct ent
     return TMK_OK;
 }
 
-static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry, struct tmk_diag *diag) {
+static enum tmk_status finalize_entry(struct tmk_cache *cache, struct entry *entry,
+                                      struct tmk_diag *diag) {
     const struct tmk_plan *plan = entry->planned.plan;
     struct tmk_account once = {0};
     enum tmk_status status = TMK_OK;
@@ -226,14 +227,14 @@ static enum tmk_status settle(struct tmk_cache *cache, struct entry *entry, stru
 }
 
 /* Drops the least recently used entry without users, while there are too many of them. */
-static enum tmk_status trim(struct tmk_cache *cache, struct tmk_diag *diag) {
+static enum tmk_status trim_cache(struct tmk_cache *cache, struct tmk_diag *diag) {
     while (cache->idle > cache->most) {
         struct entry **oldest = NULL;
         for (struct entry **e = &cache->first; *e; e = &(*e)->next)
             if (!(*e)->users)
                 oldest = e;
         struct entry *entry = *oldest;
-        TMK_TRY(settle(cache, entry, diag));
+        TMK_TRY(finalize_entry(cache, entry, diag));
         *oldest = entry->next;
         cache->idle--;
         free_entry(entry);
@@ -241,7 +242,7 @@ static enum tmk_status trim(struct tmk_cache *cache, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
-static struct entry *take(struct tmk_cache *cache, const struct tmk_tensor *inputs) {
+static struct entry *take_entry(struct tmk_cache *cache, const struct tmk_tensor *inputs) {
     for (struct entry **e = &cache->first; *e; e = &(*e)->next)
         if (same_signature(cache, *e, inputs)) {
             struct entry *entry = *e;
@@ -256,7 +257,7 @@ enum tmk_status tmk_cache_get(struct tmk_cache *cache, const struct tmk_tensor *
     enum tmk_status status = TMK_OK;
     tmk_packs_help(cache->packs); /* instead of waiting for whoever makes a plan */
     pthread_mutex_lock(&cache->lock);
-    struct entry *entry = take(cache, inputs);
+    struct entry *entry = take_entry(cache, inputs);
     if (!entry) {
         status = make_entry(cache, inputs, &entry, diag);
         cache->idle += status == TMK_OK;
@@ -290,7 +291,7 @@ enum tmk_status tmk_cache_release(struct tmk_cache *cache, struct tmk_planned *p
         return TMK_OK;
     pthread_mutex_lock(&cache->lock);
     cache->idle += --entry->users == 0;
-    enum tmk_status status = trim(cache, diag);
+    enum tmk_status status = trim_cache(cache, diag);
     pthread_mutex_unlock(&cache->lock);
     return status;
 }
@@ -298,7 +299,7 @@ enum tmk_status tmk_cache_release(struct tmk_cache *cache, struct tmk_planned *p
 enum tmk_status tmk_cache_finalize(struct tmk_cache *cache, uint32_t group,
                                    struct tmk_account *accounts, struct tmk_diag *diag) {
     for (struct entry *entry = cache->first; entry; entry = entry->next)
-        TMK_TRY(settle(cache, entry, diag));
+        TMK_TRY(finalize_entry(cache, entry, diag));
     const struct tmk_account *settled = cache->settled[group].accounts;
     for (uint32_t i = 0; settled && i < cache->n_slots; i++)
         TMK_TRY(tmk_account_merge(&accounts[i], &settled[i], 1, &cache->slots[i], diag));

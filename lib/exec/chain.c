@@ -10,8 +10,8 @@ struct watching {
     struct tmk_timing *timing; /* NULL: not asked for */
 };
 
-static enum tmk_status see(void *context, uint32_t which, const float *x, size_t first, size_t n,
-                           struct tmk_diag *diag) {
+static enum tmk_status observe_piece(void *context, uint32_t which, const float *x, size_t first,
+                                     size_t n, struct tmk_diag *diag) {
     const struct watching *w = context;
     uint64_t begin = w->timing ? tmk_clock_ns() : 0;
     for (uint32_t t = w->which[which]; t < w->which[which + 1]; t++)
@@ -41,14 +41,14 @@ struct places {
     bool apart;
 };
 
-static bool apart(const struct tmk_worker *worker, uint32_t ref) {
+static bool has_pitch(const struct tmk_worker *worker, uint32_t ref) {
     return worker->plan->values[ref].pitch > 0;
 }
 
 /* From where a value's places [sample * length, ...) are found by these numbers. */
 static size_t shift_of(const struct tmk_worker *worker, uint32_t ref, size_t sample,
                        size_t length) {
-    return apart(worker, ref) ? sample * (worker->plan->values[ref].pitch - length) : 0;
+    return has_pitch(worker, ref) ? sample * (worker->plan->values[ref].pitch - length) : 0;
 }
 
 static void find_places(const struct tmk_worker *worker, const struct tmk_plan_step *step,
@@ -58,12 +58,12 @@ static void find_places(const struct tmk_worker *worker, const struct tmk_plan_s
     out->apart = false;
     for (uint32_t i = 0; i < step->n_in; i++) {
         const float *data = worker->in[i]->data;
-        out->apart |= apart(worker, in[i]);
+        out->apart |= has_pitch(worker, in[i]);
         out->in[i] = data + shift_of(worker, in[i], sample, length);
     }
     for (uint32_t i = 0; i < step->n_out; i++) {
         float *data = worker->out[i]->data;
-        out->apart |= apart(worker, results[i]);
+        out->apart |= has_pitch(worker, results[i]);
         out->out[i] = data + shift_of(worker, results[i], sample, length);
     }
 }
@@ -92,7 +92,7 @@ enum tmk_status tmk_worker_chain(struct tmk_worker *worker, const struct tmk_pla
         return run_all(worker, step, NULL, diag);
     struct watching watching = {watch, plan->taps + step->first_seen,
                                 plan->which + step->first_which, worker->timing};
-    const struct tmk_chain_watcher watcher = {see, &watching};
+    const struct tmk_chain_watcher watcher = {observe_piece, &watching};
     TMK_TRY(begin_all(worker, step, watch, diag));
     TMK_TRY(run_all(worker, step, &watcher, diag));
     for (uint32_t t = step->first_seen; t < step->first_seen + step->n_seen; t++)

@@ -13,7 +13,7 @@ void tmk_carried_give(const struct tmk_carried *carried, const struct tmk_feedba
         tmk_tensor_share(&inputs[feedback->loops[i].input], &carried->states[i]);
 }
 
-static bool fits(const struct tmk_type *type, const struct tmk_shape *shape) {
+static bool type_fits(const struct tmk_type *type, const struct tmk_shape *shape) {
     if (!type->has_shape)
         return true;
     if (type->shape.rank != shape->rank)
@@ -24,13 +24,13 @@ static bool fits(const struct tmk_type *type, const struct tmk_shape *shape) {
     return true;
 }
 
-static enum tmk_status check(const struct tmk_value *output, const struct tmk_value *input,
-                             const struct tmk_tensor *tensor, struct tmk_diag *diag) {
+static enum tmk_status check_loop(const struct tmk_value *output, const struct tmk_value *input,
+                                  const struct tmk_tensor *tensor, struct tmk_diag *diag) {
     char made[256], wanted[256];
     if (tensor->kind != TMK_TYPE_TENSOR)
         return tmk_fail(diag, TMK_TYPE, "'%s' is %s; only arrays are fed back", output->name,
                         tmk_tensor_what(tensor));
-    if (tensor->dtype == input->type.dtype && fits(&input->type, &tensor->shape))
+    if (tensor->dtype == input->type.dtype && type_fits(&input->type, &tensor->shape))
         return TMK_OK;
     return tmk_fail(diag, TMK_SHAPE,
                     "'%s' is %s%s, but input '%s', to which it is fed back, is %s%s", output->name,
@@ -51,7 +51,7 @@ enum tmk_status tmk_carried_keep(struct tmk_carried *carried, const struct tmk_f
     for (uint32_t i = 0; i < feedback->n; i++) {
         const struct tmk_value *output = graph->outputs[feedback->loops[i].output];
         const struct tmk_tensor tensor = tmk_worker_value(worker, output);
-        TMK_TRY(check(output, graph->inputs[feedback->loops[i].input], &tensor, diag));
+        TMK_TRY(check_loop(output, graph->inputs[feedback->loops[i].input], &tensor, diag));
         tmk_tensor_finish(&carried->states[i]);
         TMK_TRY(tmk_tensor_keep(&carried->states[i], &tensor, diag));
     }

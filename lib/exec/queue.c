@@ -118,7 +118,8 @@ static bool has_room(const struct tmk_queue *queue) {
 }
 
 /* The last sequence, if the batch goes on with it, or a new one. */
-static void append(struct tmk_queue *queue, struct item *item, struct tmk_queued_sequence *fresh) {
+static void append_item(struct tmk_queue *queue, struct item *item,
+                        struct tmk_queued_sequence *fresh) {
     struct tmk_queued_sequence *sequence = queue->last;
     if (fresh) {
         if (sequence)
@@ -148,7 +149,7 @@ enum tmk_status tmk_queue_push(struct tmk_queue *queue, const struct tmk_batch *
         pthread_cond_wait(&queue->emptied, &queue->lock);
     *taken = !queue->closed;
     if (*taken)
-        append(queue, item, fresh);
+        append_item(queue, item, fresh);
     pthread_cond_broadcast(&queue->filled);
     pthread_mutex_unlock(&queue->lock);
     if (!*taken) {
@@ -158,7 +159,7 @@ enum tmk_status tmk_queue_push(struct tmk_queue *queue, const struct tmk_batch *
     return TMK_OK;
 }
 
-static struct tmk_queued_sequence *claim(struct tmk_queue *queue) {
+static struct tmk_queued_sequence *claim_sequence(struct tmk_queue *queue) {
     struct tmk_queued_sequence *sequence = queue->first;
     while (sequence && sequence->taken)
         sequence = sequence->next;
@@ -170,7 +171,7 @@ static struct tmk_queued_sequence *claim(struct tmk_queue *queue) {
 }
 
 /* Waits until *mine has a batch; false when there is nothing more to wait for. */
-static bool find(struct tmk_queue *queue, struct tmk_queued_sequence **mine) {
+static bool wait_for_batch(struct tmk_queue *queue, struct tmk_queued_sequence **mine) {
     for (;;) {
         if (*mine && (*mine)->first)
             return true;
@@ -178,7 +179,7 @@ static bool find(struct tmk_queue *queue, struct tmk_queued_sequence **mine) {
             drop_sequence(queue, *mine);
             *mine = NULL;
         }
-        if (!*mine && (*mine = claim(queue)))
+        if (!*mine && (*mine = claim_sequence(queue)))
             continue;
         if (!*mine && queue->closed)
             return false;
@@ -193,7 +194,7 @@ bool tmk_queue_pop(struct tmk_queue *queue, struct tmk_queued_sequence **mine,
                    struct tmk_batch *out) {
     struct item *item = NULL;
     pthread_mutex_lock(&queue->lock);
-    if (find(queue, mine))
+    if (wait_for_batch(queue, mine))
         item = take_first(queue, *mine);
     pthread_cond_signal(&queue->emptied);
     pthread_mutex_unlock(&queue->lock);

@@ -61,8 +61,8 @@ struct tmk_exec {
 /* Sequences are handed out in order, so whatever could fail earlier is at hand in some worker, or
  * waits for it: what comes before the failing sample is run to its end, and the earliest failure
  * wins. UINT64_MAX: what fails is not in a batch, or is behind all that wait. */
-static void report(struct tmk_exec *exec, enum tmk_status status, uint64_t sample,
-                   const struct tmk_diag *diag) {
+static void report_failure(struct tmk_exec *exec, enum tmk_status status, uint64_t sample,
+                           const struct tmk_diag *diag) {
     pthread_mutex_lock(&exec->lock);
     if (exec->status == TMK_OK || sample < exec->failed_sample) {
         exec->status = status;
@@ -79,10 +79,10 @@ static void report_batch(struct tmk_exec *exec, enum tmk_status status,
     status = batch->label   ? tmk_in(diag, status, "%s", batch->label)
              : first < last ? tmk_in(diag, status, "samples %llu to %llu", first, last)
                             : tmk_in(diag, status, "sample %llu", first);
-    report(exec, status, batch->sample, diag);
+    report_failure(exec, status, batch->sample, diag);
 }
 
-static void leave(struct tmk_exec *exec) {
+static void end_thread(struct tmk_exec *exec) {
     pthread_mutex_lock(&exec->lock);
     exec->running--;
     pthread_cond_broadcast(&exec->changed);
@@ -118,16 +118,16 @@ static bool load_one(struct tmk_exec *exec) {
             tmk_batch_finish(&batch);
     }
     if (status != TMK_OK)
-        report(exec, status, UINT64_MAX, &diag);
+        report_failure(exec, status, UINT64_MAX, &diag);
     return taken;
 }
 
-static void *load(void *argument) {
+static void *load_batches(void *argument) {
     struct tmk_exec *exec = argument;
     while (load_one(exec)) {
     }
     tmk_queue_close(exec->queue, UINT64_MAX);
-    leave(exec);
+    end_thread(exec);
     return NULL;
 }
 
@@ -228,11 +228,11 @@ static void end_work(struct runner *r) {
         r->planned[g] = NULL;
     }
     if (status != TMK_OK)
-        report(exec, status, UINT64_MAX, &diag);
-    leave(exec);
+        report_failure(exec, status, UINT64_MAX, &diag);
+    end_thread(exec);
 }
 
-static void *work(void *argument) {
+static void *run_worker(void *argument) {
     struct runner *r = argument;
     tmk_kernel_enter_thread();
     while (work_one(r)) {
@@ -254,18 +254,19 @@ static void load_and_work(struct tmk_exec *exec, struct runner *r) {
 
 /* ---- threads ---- */
 
-static void enter(struct tmk_exec *exec) {
+static void begin_thread(struct tmk_exec *exec) {
     pthread_mutex_lock(&exec->lock);
     exec->running++;
     pthread_mutex_unlock(&exec->lock);
 }
 
 /* An errno, 0 where it runs. */
-static int start(struct tmk_exec *exec, pthread_t *thread, void *(*main)(void *), void *argument) {
-    enter(exec);
+static int start_thread(struct tmk_exec *exec, pthread_t *thread, void *(*main)(void *),
+                        void *argument) {
+    begin_thread(exec);
     int error = pthread_create(thread, NULL, main, argument);
     if (error)
-        leave(exec);
+        end_thread(exec);
     return error;
 }
 
@@ -299,13 +300,13 @@ static void tell_of_missing(struct tmk_exec *exec, uint32_t missing, int why) {
 /* What no thread could be started for, the calling one does. */
 static void stand_in(struct tmk_exec *exec, bool loading, uint32_t working) {
     if (!loading || !working)
-        enter(exec);
+        begin_thread(exec);
     if (!loading && !working)
         load_and_work(exec, exec->runners);
     else if (!loading)
-        load(exec);
+        load_batches(exec);
     else if (!working)
-        work(exec->runners);
+        run_worker(exec->runners);
 }
 
 static void run_all(struct tmk_exec *exec) {
@@ -315,10 +316,10 @@ static void run_all(struct tmk_exec *exec) {
     pthread_t loader;
     if (options->progress) /* whoever shows a rate begins to count now */
         options->progress(options->progress_context, exec->samples);
-    why = start(exec, &loader, load, exec);
+    why = start_thread(exec, &loader, load_batches, exec);
     const bool loading = !why;
-    while (started < n && (error = start(exec, &exec->runners[started].thread, work,
-                                         &exec->runners[started])) == 0)
+    while (started < n && (error = start_thread(exec, &exec->runners[started].thread, run_worker,
+                                                &exec->runners[started])) == 0)
         started++;
     why = started < n ? error : why;
     tell_of_missing(exec, n - started + !loading, why);

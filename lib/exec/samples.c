@@ -6,7 +6,8 @@
 #include "base/diag.h"
 #include "base/size.h"
 
-static enum tmk_status reserve(struct tmk_samples *samples, size_t n, struct tmk_diag *diag) {
+static enum tmk_status reserve_samples(struct tmk_samples *samples, size_t n,
+                                       struct tmk_diag *diag) {
     size_t size = samples->size + samples->size / 2, bytes;
     if (n <= samples->size)
         return TMK_OK;
@@ -47,7 +48,7 @@ enum tmk_status tmk_samples_open(struct tmk_samples *samples, uint64_t first, ui
     if (n > SIZE_MAX || !tmk_add_size(at, (size_t)n, &total))
         return tmk_nomem(diag);
     if (at == samples->n) {
-        TMK_TRY(reserve(samples, total, diag));
+        TMK_TRY(reserve_samples(samples, total, diag));
         for (uint64_t i = 0; i < n; i++) {
             samples->sample[at + i] = first + i;
             samples->range[at + i] = tmk_minmax_empty();
@@ -63,7 +64,8 @@ enum tmk_status tmk_samples_open(struct tmk_samples *samples, uint64_t first, ui
 }
 
 /* From the end, so that dst's own are moved before something takes their place. */
-static void interleave(struct tmk_samples *dst, const struct tmk_samples *src, size_t together) {
+static void interleave_samples(struct tmk_samples *dst, const struct tmk_samples *src,
+                               size_t together) {
     size_t a = dst->n, b = src->n, to = together;
     while (b > 0) {
         to--;
@@ -91,8 +93,8 @@ enum tmk_status tmk_samples_merge(struct tmk_samples *dst, const struct tmk_samp
     }
     if (!tmk_add_size(dst->n, src->n - common, &together))
         return tmk_nomem(diag);
-    TMK_TRY(reserve(dst, together, diag));
-    interleave(dst, src, together);
+    TMK_TRY(reserve_samples(dst, together, diag));
+    interleave_samples(dst, src, together);
     dst->n = together;
     return TMK_OK;
 }

@@ -38,7 +38,7 @@ static struct tmk_stats_at at_of(const struct counter *counter, int32_t channel_
     return at;
 }
 
-static void print(struct counter *counter, uint32_t slot, const struct tmk_tensor *tensor) {
+static void print_tensor(struct counter *counter, uint32_t slot, const struct tmk_tensor *tensor) {
     const struct tmk_statistics_config *config = &counter->all->config;
     if (!config->slots[slot].print || !config->print.print)
         return;
@@ -53,12 +53,12 @@ static void print_constants(struct counter *counter, const struct tmk_plan *plan
     for (uint32_t i = 0; i < plan->n_constant_taps; i++) {
         const struct tmk_plan_tap *tap = &plan->constant_taps[i];
         if (!plan->values[tap->value].initializer)
-            print(counter, tap->slot, &plan->values[tap->value].constant);
+            print_tensor(counter, tap->slot, &plan->values[tap->value].constant);
     }
 }
 
-static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
-                            int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
+static enum tmk_status observe_tensor(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                                      int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
     struct counter *counter = context;
     const struct tmk_statistics_config *config = &counter->all->config;
     if (tensor->kind !=
@@ -66,7 +66,7 @@ static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tenso
         return TMK_OK;
     const struct tmk_slot_config *of_slot = &config->slots[slot];
     const struct tmk_stats_at at = at_of(counter, channel_axis, block);
-    print(counter, slot, tensor);
+    print_tensor(counter, slot, tensor);
     if (of_slot->see && config->print.see) {
         const struct tmk_observation seen = {counter->worker, of_slot->id, at.sample, at.samples,
                                              tensor};
@@ -75,22 +75,22 @@ static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tenso
     return tmk_derive_look(counter->accounts, config->slots, slot, tensor, &at, diag);
 }
 
-static enum tmk_status begin(void *context, uint32_t slot, const struct tmk_tensor *tensor,
-                             int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
+static enum tmk_status begin_pieces(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                                    int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
     struct counter *counter = context;
     const struct tmk_stats_at at = at_of(counter, channel_axis, block);
     return tmk_account_begin(&counter->accounts[slot], &counter->all->config.slots[slot], tensor,
                              &at, diag);
 }
 
-static enum tmk_status piece(void *context, uint32_t slot, const float *x, size_t first, size_t n,
-                             struct tmk_diag *diag) {
+static enum tmk_status observe_piece(void *context, uint32_t slot, const float *x, size_t first,
+                                     size_t n, struct tmk_diag *diag) {
     struct counter *counter = context;
     return tmk_account_piece(&counter->accounts[slot], &counter->all->config.slots[slot], x, first,
                              n, diag);
 }
 
-static enum tmk_status end(void *context, uint32_t slot, struct tmk_diag *diag) {
+static enum tmk_status end_pieces(void *context, uint32_t slot, struct tmk_diag *diag) {
     struct counter *counter = context;
     return tmk_account_end(&counter->accounts[slot], &counter->all->config.slots[slot], diag);
 }
@@ -123,7 +123,7 @@ static enum tmk_status end_batch(void *context, const struct tmk_ran *ran, struc
 }
 
 /* While others still work: what was counted takes its last form, which is quick to add up. */
-static enum tmk_status leave(void *context, uint32_t worker, struct tmk_diag *diag) {
+static enum tmk_status leave_worker(void *context, uint32_t worker, struct tmk_diag *diag) {
     struct tmk_statistics *s = context;
     const struct tmk_counted *counted = &s->counters[worker].counted;
     for (uint32_t g = 0; g < counted->n_groups; g++) {
@@ -177,8 +177,10 @@ enum tmk_status tmk_statistics_create(const struct tmk_statistics_config *config
     enum tmk_status status = s->counters ? TMK_OK : tmk_nomem(diag);
     for (uint32_t i = 0; status == TMK_OK && i < workers; i++) {
         struct counter *counter = &s->counters[i];
-        *counter =
-            (struct counter){.all = s, .worker = i, .watch = {look, begin, piece, end, counter}};
+        *counter = (struct counter){
+            .all = s,
+            .worker = i,
+            .watch = {observe_tensor, begin_pieces, observe_piece, end_pieces, counter}};
         status = init_counted(&s->config, &counter->counted, diag);
     }
     if (status == TMK_OK)
@@ -202,7 +204,7 @@ void tmk_statistics_destroy(struct tmk_statistics **slot) {
 
 struct tmk_sink tmk_statistics_sink(struct tmk_statistics *statistics) {
     return (struct tmk_sink){
-        .watch = begin_batch, .end = end_batch, .leave = leave, .context = statistics};
+        .watch = begin_batch, .end = end_batch, .leave = leave_worker, .context = statistics};
 }
 
 /* A group's accounts of all workers into the first's, the constants into those. */

@@ -20,14 +20,14 @@ static const void *key_of(const struct tmk_node *node, enum tmk_step_kind kind) 
     return (const char *)node + kind;
 }
 
-static struct tmk_step_time *find(struct tmk_timing *timing, const struct tmk_node *node,
-                                  enum tmk_step_kind kind) {
+static struct tmk_step_time *find_step(struct tmk_timing *timing, const struct tmk_node *node,
+                                       enum tmk_step_kind kind) {
     size_t at = (size_t)tmk_ptrmap_get(&timing->index, key_of(node, kind));
     return at ? &timing->steps[at - 1] : NULL;
 }
 
-static struct tmk_step_time *add(struct tmk_timing *timing, const struct tmk_node *node,
-                                 enum tmk_step_kind kind) {
+static struct tmk_step_time *add_step(struct tmk_timing *timing, const struct tmk_node *node,
+                                      enum tmk_step_kind kind) {
     struct tmk_step_time *steps = tmk_grown(timing->steps, timing->n, &timing->size, sizeof *steps);
     if (!steps)
         return NULL;
@@ -38,8 +38,8 @@ static struct tmk_step_time *add(struct tmk_timing *timing, const struct tmk_nod
     return &steps[timing->n++];
 }
 
-static void describe(struct tmk_step_time *time, const struct tmk_plan *plan,
-                     const struct tmk_plan_step *step) {
+static void describe_step(struct tmk_step_time *time, const struct tmk_plan *plan,
+                          const struct tmk_plan_step *step) {
     size_t used = 0;
     const char *reorder = step->kind == TMK_STEP_TO_BLOCKS     ? "to blocks for "
                           : step->kind == TMK_STEP_FROM_BLOCKS ? "from blocks for "
@@ -59,12 +59,12 @@ static void describe(struct tmk_step_time *time, const struct tmk_plan *plan,
 enum tmk_status tmk_timing_add(struct tmk_timing *timing, const struct tmk_plan *plan,
                                const struct tmk_plan_step *step, uint64_t ns,
                                struct tmk_diag *diag) {
-    struct tmk_step_time *time = find(timing, step->node, step->kind);
+    struct tmk_step_time *time = find_step(timing, step->node, step->kind);
     if (!time) {
-        time = add(timing, step->node, step->kind);
+        time = add_step(timing, step->node, step->kind);
         if (!time)
             return tmk_nomem(diag);
-        describe(time, plan, step);
+        describe_step(time, plan, step);
     }
     time->runs++;
     time->ns += ns - timing->observe_ns;
@@ -77,9 +77,9 @@ enum tmk_status tmk_timing_merge(struct tmk_timing *dst, const struct tmk_timing
                                  struct tmk_diag *diag) {
     for (uint32_t i = 0; i < src->n; i++) {
         const struct tmk_step_time *from = &src->steps[i];
-        struct tmk_step_time *to = find(dst, from->node, from->kind);
+        struct tmk_step_time *to = find_step(dst, from->node, from->kind);
         if (!to) {
-            to = add(dst, from->node, from->kind);
+            to = add_step(dst, from->node, from->kind);
             if (!to)
                 return tmk_nomem(diag);
             *to = *from;

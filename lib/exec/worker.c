@@ -45,7 +45,7 @@ void tmk_worker_destroy(struct tmk_worker **slot) {
 }
 
 /* The old contents are not kept. */
-static bool enlarge(void **bytes, size_t *size, size_t need) {
+static bool enlarge_buffer(void **bytes, size_t *size, size_t need) {
     if (need <= *size)
         return true;
     tmk_memory_free(*bytes);
@@ -59,7 +59,7 @@ static void *get_scratch(void *context, size_t bytes) {
     if (worker->n_scratch == TMK_MAX_SCRATCH)
         return NULL;
     struct tmk_scratch_block *block = &worker->scratch[worker->n_scratch];
-    if (!enlarge(&block->bytes, &block->size, bytes ? bytes : 1))
+    if (!enlarge_buffer(&block->bytes, &block->size, bytes ? bytes : 1))
         return NULL;
     worker->n_scratch++;
     return block->bytes;
@@ -113,8 +113,8 @@ static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_pl
     }
     /* values without elements have an address too */
     const size_t arena_bytes = plan->arena_bytes ? plan->arena_bytes : 1;
-    if (!enlarge((void **)&worker->arena, &worker->arena_size, arena_bytes) ||
-        !enlarge(&worker->step_scratch, &worker->step_scratch_size, plan->scratch_bytes))
+    if (!enlarge_buffer((void **)&worker->arena, &worker->arena_size, arena_bytes) ||
+        !enlarge_buffer(&worker->step_scratch, &worker->step_scratch_size, plan->scratch_bytes))
         return lacks_activations(plan, diag);
     for (uint32_t i = 0; i < plan->n_values; i++) {
         const struct tmk_plan_value *value = &plan->values[i];
