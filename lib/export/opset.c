@@ -16,7 +16,7 @@ struct raising {
     struct tmk_diag *diag;
 };
 
-static void refuse(struct raising *r, const struct tmk_node *node) {
+static void refuse_node(struct raising *r, const struct tmk_node *node) {
     enum { MOST = 4 };
     char label[256];
     if (r->n_refused++ < MOST)
@@ -35,7 +35,7 @@ static enum tmk_status raise_node(struct raising *r, struct tmk_node *node) {
         }
         TMK_TRY(tmk_opset_step(&node, row->until + 1, &done, r->diag));
     }
-    refuse(r, node);
+    refuse_node(r, node);
     return TMK_OK;
 }
 

@@ -32,7 +32,7 @@ typedef enum tmk_status rule_fn(struct step *s);
 
 /* ---- parts ---- */
 
-static void drop(struct step *s, const char *attr) {
+static void drop_attr(struct step *s, const char *attr) {
     uint32_t i = 0;
     while (s->but[i])
         i++;
@@ -40,23 +40,24 @@ static void drop(struct step *s, const char *attr) {
     s->again = s->again || tmk_node_attr(s->node, attr);
 }
 
-static void set(struct step *s, const struct tmk_attr *attr) {
+static void set_attr(struct step *s, const struct tmk_attr *attr) {
     s->more[s->n_more++] = *attr;
     s->again = true;
 }
 
 static void set_int(struct step *s, const char *name, int64_t value) {
-    set(s, &(struct tmk_attr){.name = name, .kind = TMK_ATTR_INT, .n = 1, .i = value});
+    set_attr(s, &(struct tmk_attr){.name = name, .kind = TMK_ATTR_INT, .n = 1, .i = value});
 }
 
 static void set_string(struct step *s, const char *name, const char *value) {
-    set(s,
-        &(struct tmk_attr){.name = name, .kind = TMK_ATTR_STRING, .n = strlen(value), .s = value});
+    set_attr(s, &(struct tmk_attr){
+                    .name = name, .kind = TMK_ATTR_STRING, .n = strlen(value), .s = value});
 }
 
 /* An input that nobody gave so far: n numbers of 8 or 4 bytes, or one scalar (rank 0). */
-static enum tmk_status give(struct step *s, uint32_t at, const char *what, enum tmk_dtype dtype,
-                            int32_t rank, size_t n, const void *numbers) {
+static enum tmk_status give_input(struct step *s, uint32_t at, const char *what,
+                                  enum tmk_dtype dtype, int32_t rank, size_t n,
+                                  const void *numbers) {
     const struct tmk_shape shape = {rank, {(int64_t)n}};
     struct tmk_tensor tensor = {0};
     struct tmk_text name = {0};
@@ -83,16 +84,16 @@ static enum tmk_status ints_to_input(struct step *s, const char *attr, uint32_t 
     size_t n;
     const int64_t *numbers = tmk_node_ints(s->node, attr, &n);
     if (numbers)
-        TMK_TRY(give(s, at, attr, TMK_INT64, 1, n, numbers));
-    drop(s, attr);
+        TMK_TRY(give_input(s, at, attr, TMK_INT64, 1, n, numbers));
+    drop_attr(s, attr);
     return TMK_OK;
 }
 
 static enum tmk_status float_to_input(struct step *s, const char *attr, uint32_t at) {
     const struct tmk_attr *given = tmk_node_attr(s->node, attr);
     if (given)
-        TMK_TRY(give(s, at, attr, TMK_FLOAT32, 0, 1, &given->f));
-    drop(s, attr);
+        TMK_TRY(give_input(s, at, attr, TMK_FLOAT32, 0, 1, &given->f));
+    drop_attr(s, attr);
     return TMK_OK;
 }
 
@@ -104,7 +105,7 @@ static bool wants_output(const struct tmk_node *node, uint32_t i) {
 /* ---- rules ---- */
 
 /* What is new is not used by an old node, or is what it did by default. */
-static enum tmk_status same(struct step *s) {
+static enum tmk_status mark_done(struct step *s) {
     s->done = true;
     return TMK_OK;
 }
@@ -117,15 +118,15 @@ static enum tmk_status axes_to_input(struct step *s) {
 /* Before 7 shapes were equal unless `broadcast` said otherwise. */
 static enum tmk_status without_broadcast(struct step *s) {
     s->done = tmk_node_int(s->node, "broadcast", 0) == 0;
-    drop(s, "broadcast");
-    drop(s, "axis");
-    drop(s, "consumed_inputs");
+    drop_attr(s, "broadcast");
+    drop_attr(s, "axis");
+    drop_attr(s, "consumed_inputs");
     return TMK_OK;
 }
 
 static enum tmk_status gemm_7(struct step *s) {
     s->done = true; /* C broadcasts to the product, asked or not */
-    drop(s, "broadcast");
+    drop_attr(s, "broadcast");
     return TMK_OK;
 }
 
@@ -185,33 +186,33 @@ static enum tmk_status slice_10(struct step *s) {
 
 static enum tmk_status reshape_5(struct step *s) {
     s->done = tmk_node_attr(s->node, "shape") != NULL;
-    drop(s, "consumed_inputs");
+    drop_attr(s, "consumed_inputs");
     return ints_to_input(s, "shape", 1);
 }
 
 static enum tmk_status topk_10(struct step *s) {
     const int64_t k = tmk_node_int(s->node, "k", -1);
     s->done = true;
-    drop(s, "k");
-    return give(s, 1, "k", TMK_INT64, 1, 1, &k);
+    drop_attr(s, "k");
+    return give_input(s, 1, "k", TMK_INT64, 1, 1, &k);
 }
 
 /* Masks changed their type, and what they are of. */
-static enum tmk_status dropout(struct step *s) {
+static enum tmk_status upgrade_dropout(struct step *s) {
     s->done = !wants_output(s->node, 1);
     s->again = s->again || s->node->n_outputs > 1;
     s->n_outputs = 1;
-    drop(s, "ratio");
-    drop(s, "is_test");
-    drop(s, "consumed_inputs");
+    drop_attr(s, "ratio");
+    drop_attr(s, "is_test");
+    drop_attr(s, "consumed_inputs");
     return TMK_OK;
 }
 
 static enum tmk_status batch_norm_9(struct step *s) {
     s->done = tmk_node_int(s->node, "spatial", 1) != 0;
-    drop(s, "spatial");
-    drop(s, "is_test");
-    drop(s, "consumed_inputs");
+    drop_attr(s, "spatial");
+    drop_attr(s, "is_test");
+    drop_attr(s, "consumed_inputs");
     return TMK_OK;
 }
 
@@ -228,8 +229,8 @@ static enum tmk_status upsample_9(struct step *s) {
     size_t n;
     const float *scales = tmk_node_floats(s->node, "scales", &n);
     s->done = scales != NULL;
-    drop(s, "scales");
-    return scales ? give(s, 1, "scales", TMK_FLOAT32, 1, n, scales) : TMK_OK;
+    drop_attr(s, "scales");
+    return scales ? give_input(s, 1, "scales", TMK_FLOAT32, 1, n, scales) : TMK_OK;
 }
 
 static bool all_at_least_one(const struct tmk_value *scales) {
@@ -245,7 +246,7 @@ static enum tmk_status upsample_10(struct step *s) {
     s->done = true;
     s->op = "Resize";
     s->again = true;
-    drop(s, "mode");
+    drop_attr(s, "mode");
     set_string(s, "mode", strcmp(mode, "bilinear") == 0 ? "linear" : mode);
     return TMK_OK;
 }
@@ -287,47 +288,47 @@ static const struct {
 } rules[] = {
     {"Add", 7, without_broadcast},
     {"And", 7, without_broadcast},
-    {"AveragePool", 7, same},
-    {"AveragePool", 10, same},
-    {"AveragePool", 19, same},
+    {"AveragePool", 7, mark_done},
+    {"AveragePool", 10, mark_done},
+    {"AveragePool", 19, mark_done},
     {"BatchNormalization", 9, batch_norm_9},
     {"BatchNormalization", 14, batch_norm_14},
     {"Clip", 11, clip_11},
     {"Concat", 4, concat_4},
-    {"Constant", 12, same},
-    {"DepthToSpace", 11, same},
-    {"DequantizeLinear", 13, same},
-    {"DequantizeLinear", 21, same},
+    {"Constant", 12, mark_done},
+    {"DepthToSpace", 11, mark_done},
+    {"DequantizeLinear", 13, mark_done},
+    {"DequantizeLinear", 21, mark_done},
     {"Div", 7, without_broadcast},
-    {"Dropout", 7, dropout},
-    {"Dropout", 10, dropout},
-    {"Dropout", 12, dropout},
+    {"Dropout", 7, upgrade_dropout},
+    {"Dropout", 10, upgrade_dropout},
+    {"Dropout", 12, upgrade_dropout},
     {"Equal", 7, without_broadcast},
-    {"GRU", 14, same},
-    {"GatherND", 12, same},
+    {"GRU", 14, mark_done},
+    {"GatherND", 12, mark_done},
     {"Gemm", 7, gemm_7},
-    {"Gemm", 11, same},
+    {"Gemm", 11, mark_done},
     {"Greater", 7, without_broadcast},
     {"Hardmax", 13, along_one_axis},
-    {"LSTM", 14, same},
+    {"LSTM", 14, mark_done},
     {"Less", 7, without_broadcast},
     {"LogSoftmax", 13, along_one_axis},
-    {"LpPool", 18, same},
-    {"Max", 8, same},
-    {"MaxPool", 8, same},
-    {"MaxPool", 10, same},
-    {"Mean", 8, same},
-    {"Min", 8, same},
+    {"LpPool", 18, mark_done},
+    {"Max", 8, mark_done},
+    {"MaxPool", 8, mark_done},
+    {"MaxPool", 10, mark_done},
+    {"Mean", 8, mark_done},
+    {"Min", 8, mark_done},
     {"Mul", 7, without_broadcast},
-    {"OneHot", 11, same},
-    {"OptionalHasElement", 18, same},
+    {"OneHot", 11, mark_done},
+    {"OptionalHasElement", 18, mark_done},
     {"Or", 7, without_broadcast},
     {"Pad", 11, pad_11},
-    {"Pad", 18, same},
+    {"Pad", 18, mark_done},
     {"Pow", 7, without_broadcast},
-    {"QuantizeLinear", 13, same},
-    {"QuantizeLinear", 21, same},
-    {"RNN", 14, same},
+    {"QuantizeLinear", 13, mark_done},
+    {"QuantizeLinear", 21, mark_done},
+    {"RNN", 14, mark_done},
     {"ReduceL1", 18, axes_to_input},
     {"ReduceL2", 18, axes_to_input},
     {"ReduceLogSum", 18, axes_to_input},
@@ -339,23 +340,23 @@ static const struct {
     {"ReduceSum", 13, axes_to_input},
     {"ReduceSumSquare", 18, axes_to_input},
     {"Reshape", 5, reshape_5},
-    {"Reshape", 14, same},
+    {"Reshape", 14, mark_done},
     {"Resize", 11, resize_11},
-    {"Resize", 18, same},
+    {"Resize", 18, mark_done},
     {"RoiAlign", 16, roi_align_16},
     {"Scatter", 11, scatter_11},
-    {"ScatterElements", 16, same},
-    {"ScatterND", 16, same},
-    {"Shape", 15, same},
+    {"ScatterElements", 16, mark_done},
+    {"ScatterND", 16, mark_done},
+    {"Shape", 15, mark_done},
     {"Slice", 10, slice_10},
     {"Softmax", 13, along_one_axis},
     {"Split", 13, split_13},
     {"Split", 18, split_18},
     {"Squeeze", 13, axes_to_input},
     {"Sub", 7, without_broadcast},
-    {"Sum", 8, same},
+    {"Sum", 8, mark_done},
     {"TopK", 10, topk_10},
-    {"TopK", 11, same},
+    {"TopK", 11, mark_done},
     {"Unsqueeze", 13, axes_to_input},
     {"Upsample", 9, upsample_9},
     {"Upsample", 10, upsample_10},

@@ -24,7 +24,7 @@ static double least_scale(float most, bool by_channel) {
     return 1.0001 * (2.0 * (double)most) / codes;
 }
 
-static float enlarged(float scale, float input, double least, bool pow2) {
+static float enlarge_scale(float scale, float input, double least, bool pow2) {
     const double product = (double)input * (double)scale;
     if (!(product < least) || !(product > 0))
         return scale;
@@ -36,7 +36,7 @@ static float enlarged(float scale, float input, double least, bool pow2) {
     return (float)ldexp(1, fraction == 0.5 ? exponent - 1 : exponent);
 }
 
-static float largest(const float *x, size_t n) {
+static float max_abs(const float *x, size_t n) {
     float most = 0;
     for (size_t i = 0; i < n; i++)
         most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
@@ -69,8 +69,8 @@ static enum tmk_status make_room_for(struct tmk_qdq *q, const struct tmk_qdq_mar
     if (!made || !entry)
         return tmk_nomem(q->diag);
     for (uint32_t i = 0; i < w->n; i++) {
-        const float most = by_channel ? fabsf(data[i]) : largest(data, count);
-        made[i] = enlarged(old[i], x->scale[0], least_scale(most, by_channel), w->pow2);
+        const float most = by_channel ? fabsf(data[i]) : max_abs(data, count);
+        made[i] = enlarge_scale(old[i], x->scale[0], least_scale(most, by_channel), w->pow2);
         changed += made[i] != old[i];
     }
     if (!changed)

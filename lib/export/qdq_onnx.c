@@ -17,7 +17,7 @@ static bool is_of(enum tmk_dtype dtype, bool sixteen) {
                    : dtype == TMK_INT4 || dtype == TMK_UINT4;
 }
 
-static bool holds(const struct tmk_encodings *encodings, bool sixteen) {
+static bool has_width(const struct tmk_encodings *encodings, bool sixteen) {
     for (uint32_t i = 0; i < encodings->n_items; i++)
         if (is_of(encodings->items[i].dtype, sixteen))
             return true;
@@ -36,7 +36,7 @@ static enum tmk_status find_domain(const struct tmk_export_job *job, bool *micro
 static enum tmk_status find_opset(const struct tmk_export_job *job, bool microsoft, int64_t *out,
                                   struct tmk_diag *diag) {
     const int64_t has = tmk_graph_opset(job->graph, TMK_DOMAIN_ONNX);
-    const bool wide = holds(job->encodings, true) || holds(job->encodings, false);
+    const bool wide = has_width(job->encodings, true) || has_width(job->encodings, false);
     const int64_t least = wide && !microsoft ? WIDE_AND_NARROW : BY_CHANNEL;
     const char *asked = tmk_export_setting(job, "opset", NULL);
     char *end = NULL;
@@ -102,7 +102,7 @@ static void remark_on_consumers(const struct tmk_export_job *job, int64_t from, 
     if (from < to)
         tmk_export_remark(job, "the model became one of operator set %lld; it was of %lld",
                           (long long)to, (long long)from);
-    if (holds(job->encodings, true))
+    if (has_width(job->encodings, true))
         tmk_export_remark(job, "OpenVINO (2026.4) reads 16-bit QuantizeLinear wrongly; ONNX "
                                "Runtime, QNN and TVM read it as it is meant");
 }

@@ -30,7 +30,7 @@ struct readers {
 
 /* ---- names ---- */
 
-static const char *join(struct tmk_qdq *q, const char *a, const char *b, const char *c) {
+static const char *join_name(struct tmk_qdq *q, const char *a, const char *b, const char *c) {
     const size_t la = strlen(a), lb = strlen(b), lc = strlen(c);
     char *text = tmk_arena_alloc(&q->arena, la + lb + lc + 1);
     if (!text)
@@ -47,7 +47,7 @@ static const char *suffix_of(struct tmk_qdq *q, uint32_t i) {
     if (i < 2)
         return i ? "_convert" : "";
     snprintf(number, sizeof number, "%u", i);
-    return join(q, "_convert", number, "");
+    return join_name(q, "_convert", number, "");
 }
 
 /* ---- parts ---- */
@@ -88,9 +88,9 @@ static enum tmk_status add_parameters(struct tmk_qdq *q, const char *name, const
                                       const struct tmk_encoding *e, const float *scale,
                                       struct tmk_value **out_scale, struct tmk_value **out_zero) {
     const bool scalar = e->axis < 0;
-    TMK_TRY(add_zero(q, join(q, name, "_zero_point", suffix), e->zero_point, e->n, e->dtype, scalar,
-                     out_zero));
-    return add_scale(q, join(q, name, "_scale", suffix), scale, e->n, scalar, out_scale);
+    TMK_TRY(add_zero(q, join_name(q, name, "_zero_point", suffix), e->zero_point, e->n, e->dtype,
+                     scalar, out_zero));
+    return add_scale(q, join_name(q, name, "_scale", suffix), scale, e->n, scalar, out_scale);
 }
 
 static bool wants_set_21(enum tmk_dtype dtype) {
@@ -135,29 +135,30 @@ static enum tmk_status set_type(struct tmk_qdq *q, struct tmk_value *value,
     return tmk_value_set_type(value, &type, q->diag);
 }
 
-static enum tmk_status quantize(struct tmk_qdq *q, const char *name, const char *suffix,
-                                struct tmk_value *from, const struct tmk_encoding *e,
-                                struct tmk_value *scale, struct tmk_value *zero,
-                                struct tmk_value **out) {
-    const char *base = join(q, name, suffix, "");
+static enum tmk_status add_quantize(struct tmk_qdq *q, const char *name, const char *suffix,
+                                    struct tmk_value *from, const struct tmk_encoding *e,
+                                    struct tmk_value *scale, struct tmk_value *zero,
+                                    struct tmk_value **out) {
+    const char *base = join_name(q, name, suffix, "");
     if (!base)
         return tmk_nomem(q->diag);
-    TMK_TRY(add_node(q, "QuantizeLinear", join(q, base, "_QuantizeLinear", ""), from, scale, zero,
-                     e->axis, e->dtype, join(q, base, "_QuantizeLinear_Output", ""), out));
+    TMK_TRY(add_node(q, "QuantizeLinear", join_name(q, base, "_QuantizeLinear", ""), from, scale,
+                     zero, e->axis, e->dtype, join_name(q, base, "_QuantizeLinear_Output", ""),
+                     out));
     return set_type(q, *out, &from->type, e->dtype);
 }
 
 /* `result` NULL: its usual name. */
-static enum tmk_status dequantize(struct tmk_qdq *q, const char *name, const char *suffix,
-                                  struct tmk_value *codes, const struct tmk_encoding *e,
-                                  struct tmk_value *scale, struct tmk_value *zero,
-                                  const char *result, struct tmk_value **out) {
-    const char *base = join(q, name, suffix, "");
+static enum tmk_status add_dequantize(struct tmk_qdq *q, const char *name, const char *suffix,
+                                      struct tmk_value *codes, const struct tmk_encoding *e,
+                                      struct tmk_value *scale, struct tmk_value *zero,
+                                      const char *result, struct tmk_value **out) {
+    const char *base = join_name(q, name, suffix, "");
     if (!base)
         return tmk_nomem(q->diag);
-    TMK_TRY(add_node(q, "DequantizeLinear", join(q, base, "_DequantizeLinear", ""), codes, scale,
-                     zero, e->axis, e->dtype,
-                     result ? result : join(q, base, "_DequantizeLinear_Output", ""), out));
+    TMK_TRY(add_node(q, "DequantizeLinear", join_name(q, base, "_DequantizeLinear", ""), codes,
+                     scale, zero, e->axis, e->dtype,
+                     result ? result : join_name(q, base, "_DequantizeLinear_Output", ""), out));
     return set_type(q, *out, &codes->type, TMK_FLOAT32);
 }
 
@@ -233,8 +234,8 @@ static const struct tmk_qdq_mark *shared_with(const struct tmk_qdq *q,
 }
 
 /* Readers that see another encoding than most, behind `codes` of most. */
-static enum tmk_status convert(struct tmk_qdq *q, struct tmk_qdq_mark *mark, const char *name,
-                               const struct readers *r) {
+static enum tmk_status convert_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mark, const char *name,
+                                     const struct readers *r) {
     for (uint32_t i = 0; i < r->n_other; i++) {
         const struct tmk_encoding *e = r->other[i];
         const char *suffix = suffix_of(q, i + 1);
@@ -242,18 +243,18 @@ static enum tmk_status convert(struct tmk_qdq *q, struct tmk_qdq_mark *mark, con
         if (!suffix)
             return tmk_nomem(q->diag);
         if (r->general) {
-            const char *base = join(q, name, suffix, ""),
-                       *clone = base ? join(q, base, "_clone", "") : NULL,
-                       *result = base ? join(q, base, "_QuantizeLinear_Input", "") : NULL;
+            const char *base = join_name(q, name, suffix, ""),
+                       *clone = base ? join_name(q, base, "_clone", "") : NULL,
+                       *result = base ? join_name(q, base, "_QuantizeLinear_Input", "") : NULL;
             if (!clone || !result)
                 return tmk_nomem(q->diag);
-            TMK_TRY(dequantize(q, clone, "", mark->codes, mark->encoding, mark->scale, mark->zero,
-                               result, &from));
+            TMK_TRY(add_dequantize(q, clone, "", mark->codes, mark->encoding, mark->scale,
+                                   mark->zero, result, &from));
         }
         TMK_TRY(tmk_qdq_tell(q, e, NULL));
         TMK_TRY(add_parameters(q, name, suffix, e, e->scale, &scale, &zero));
-        TMK_TRY(quantize(q, name, suffix, from, e, scale, zero, &codes));
-        TMK_TRY(dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
+        TMK_TRY(add_quantize(q, name, suffix, from, e, scale, zero, &codes));
+        TMK_TRY(add_dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
         TMK_TRY(hand_out(q, r, e, real));
     }
     return TMK_OK;
@@ -273,19 +274,19 @@ static enum tmk_status place_for_most(struct tmk_qdq *q, struct tmk_qdq_mark *ma
         TMK_TRY(add_parameters(q, name, "", e, e->scale, &mark->scale, &mark->zero));
     }
     if (returned) {
-        const char *before = join(q, name, "_QuantizeLinear_Input", "");
+        const char *before = join_name(q, name, "_QuantizeLinear_Input", "");
         if (!before)
             return tmk_nomem(q->diag);
         TMK_TRY(tmk_value_rename(value, before, q->diag));
     }
-    TMK_TRY(quantize(q, name, "", value, e, mark->scale, mark->zero, &mark->codes));
-    TMK_TRY(dequantize(q, name, "", mark->codes, e, mark->scale, mark->zero, returned ? name : NULL,
-                       &mark->real));
+    TMK_TRY(add_quantize(q, name, "", value, e, mark->scale, mark->zero, &mark->codes));
+    TMK_TRY(add_dequantize(q, name, "", mark->codes, e, mark->scale, mark->zero,
+                           returned ? name : NULL, &mark->real));
     mark->encoding = e;
     mark->placed = true;
     TMK_TRY(tmk_qdq_tell(q, e, NULL));
     TMK_TRY(tmk_value_replace(value, mark->real, mark->codes->producer, returned, q->diag));
-    return convert(q, mark, name, r);
+    return convert_codes(q, mark, name, r);
 }
 
 /* Some readers see codes, each their own; the others the float value. */
@@ -299,8 +300,8 @@ static enum tmk_status place_for_some(struct tmk_qdq *q, struct tmk_qdq_mark *ma
             return tmk_nomem(q->diag);
         TMK_TRY(tmk_qdq_tell(q, e, NULL));
         TMK_TRY(add_parameters(q, name, suffix, e, e->scale, &scale, &zero));
-        TMK_TRY(quantize(q, name, suffix, mark->value, e, scale, zero, &codes));
-        TMK_TRY(dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
+        TMK_TRY(add_quantize(q, name, suffix, mark->value, e, scale, zero, &codes));
+        TMK_TRY(add_dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
         TMK_TRY(hand_out(q, r, e, real));
     }
     return TMK_OK;
@@ -329,13 +330,13 @@ static enum tmk_status place_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mark,
     TMK_TRY(add_parameters(q, name, suffix, e, scale, &out->scale, &out->zero));
     TMK_TRY(tmk_qdq_codes(&mark->value->data, e, scale, &codes, q->diag));
     enum tmk_status status =
-        add_initializer(q, join(q, name, "_quantized", suffix), &codes, &out->codes);
+        add_initializer(q, join_name(q, name, "_quantized", suffix), &codes, &out->codes);
     tmk_tensor_finish(&codes);
     TMK_TRY(status);
     out->encoding = e;
     out->placed = true;
     TMK_TRY(tmk_qdq_tell(q, e, NULL));
-    return dequantize(q, name, suffix, out->codes, e, out->scale, out->zero, NULL, &out->real);
+    return add_dequantize(q, name, suffix, out->codes, e, out->scale, out->zero, NULL, &out->real);
 }
 
 static void drop_if_unused(struct tmk_value *value) {
@@ -389,7 +390,7 @@ static enum tmk_status take_beta(struct tmk_qdq *q, struct tmk_node *node, float
 static enum tmk_status place_bias_codes(struct tmk_qdq *q, struct tmk_qdq_mark *bias,
                                         const float *scale, uint32_t n) {
     struct tmk_value *value = bias->value;
-    const char *name = value->name, *codes_name = join(q, name, "_quantized", "");
+    const char *name = value->name, *codes_name = join_name(q, name, "_quantized", "");
     const struct tmk_type type = value->type;
     struct tmk_tensor codes = {0};
     float beta = 1;
@@ -401,11 +402,11 @@ static enum tmk_status place_bias_codes(struct tmk_qdq *q, struct tmk_qdq_mark *
     enum tmk_status status = add_initializer(q, codes_name, &codes, &bias->codes);
     tmk_tensor_finish(&codes);
     TMK_TRY(status);
-    TMK_TRY(add_scale(q, join(q, codes_name, "_scale", ""), scale, n, false, &bias->scale));
-    TMK_TRY(add_zero(q, join(q, codes_name, "_zero_point", ""), NULL, n, TMK_INT32, n == 1,
+    TMK_TRY(add_scale(q, join_name(q, codes_name, "_scale", ""), scale, n, false, &bias->scale));
+    TMK_TRY(add_zero(q, join_name(q, codes_name, "_zero_point", ""), NULL, n, TMK_INT32, n == 1,
                      &bias->zero));
-    TMK_TRY(add_node(q, "DequantizeLinear", join(q, name, "_DequantizeLinear", ""), bias->codes,
-                     bias->scale, bias->zero, axis, TMK_INT32, name, &bias->real));
+    TMK_TRY(add_node(q, "DequantizeLinear", join_name(q, name, "_DequantizeLinear", ""),
+                     bias->codes, bias->scale, bias->zero, axis, TMK_INT32, name, &bias->real));
     TMK_TRY(set_type(q, bias->real, &type, TMK_FLOAT32));
     bias->placed = beta == 1; /* else the original's numbers are nowhere */
     TMK_TRY(tmk_value_replace(value, bias->real, NULL, false, q->diag));

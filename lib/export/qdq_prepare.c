@@ -40,7 +40,8 @@ static bool is_constant(const struct tmk_value *value, int depth) {
     return true;
 }
 
-static enum tmk_status fold(struct tmk_qdq *q, struct tmk_value *value, struct tmk_value **out);
+static enum tmk_status fold_constant(struct tmk_qdq *q, struct tmk_value *value,
+                                     struct tmk_value **out);
 
 static const struct tmk_encoding *encoding_of(const struct tmk_qdq *q,
                                               const struct tmk_value *value) {
@@ -57,7 +58,7 @@ static enum tmk_status run_folded(struct tmk_qdq *q, struct tmk_node *node,
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         struct tmk_value *operand = node->inputs[i];
         if (operand && operand->kind != TMK_VALUE_INITIALIZER)
-            TMK_TRY(fold(q, operand, &operand));
+            TMK_TRY(fold_constant(q, operand, &operand));
         const struct tmk_encoding *e = encoding_of(q, operand),
                                   *result = encoding_of(q, node->outputs[0]);
         if (e && result && !tmk_ptrmap_put(&q->folded, e, (void *)(uintptr_t)result))
@@ -67,7 +68,8 @@ static enum tmk_status run_folded(struct tmk_qdq *q, struct tmk_node *node,
     return tmk_op_run(node, in, out, q->diag);
 }
 
-static enum tmk_status fold(struct tmk_qdq *q, struct tmk_value *value, struct tmk_value **out) {
+static enum tmk_status fold_constant(struct tmk_qdq *q, struct tmk_value *value,
+                                     struct tmk_value **out) {
     struct tmk_node *node = value->producer;
     struct tmk_tensor result = {0};
     TMK_TRY(run_folded(q, node, &result));
@@ -91,7 +93,7 @@ static enum tmk_status fold_weight(struct tmk_qdq *q, struct tmk_value *value) {
         tmk_encodings_find(q->encodings, (uint32_t)value->profile_id, NULL, 0);
     if (!e || e->role == TMK_ENCODING_ACTIVATION || !is_constant(value, 0))
         return TMK_OK;
-    return fold(q, value, &value);
+    return fold_constant(q, value, &value);
 }
 
 /* ---- biases ---- */
@@ -147,8 +149,8 @@ static enum tmk_status flat_bias(struct tmk_qdq *q, struct tmk_value *bias,
     return tmk_ptrmap_put(&q->derived, *out, (void *)(uintptr_t)e) ? TMK_OK : tmk_nomem(q->diag);
 }
 
-static enum tmk_status join(struct tmk_qdq *q, struct tmk_node *product, struct tmk_node *add,
-                            uint32_t at, const struct tmk_encoding *e) {
+static enum tmk_status merge_bias(struct tmk_qdq *q, struct tmk_node *product, struct tmk_node *add,
+                                  uint32_t at, const struct tmk_encoding *e) {
     const bool conv = tmk_node_is(product, TMK_DOMAIN_ONNX, "Conv");
     struct tmk_value *bias = add->inputs[at], *sum = add->outputs[0], *flat = NULL;
     struct tmk_node *made = NULL;
@@ -179,7 +181,7 @@ static enum tmk_status join_bias(struct tmk_qdq *q, struct tmk_node *add) {
         const struct tmk_qdq_mark asked = {.value = bias, .id = bias->profile_id};
         const struct tmk_encoding *e = tmk_qdq_encoding(q, &asked, add, at);
         if (e && e->dtype == TMK_INT32 && bias_fits(product, &bias->data))
-            return join(q, product, add, at, e);
+            return merge_bias(q, product, add, at, e);
     }
     return TMK_OK;
 }
