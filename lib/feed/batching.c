@@ -9,7 +9,7 @@
 #include "plan/apart.h"
 
 /* A value that is printed is one of one sample. */
-static bool prints(const struct tmk_graph *graph) {
+static bool has_print(const struct tmk_graph *graph) {
     for (const struct tmk_node *node = graph->first; node; node = node->next)
         if (tmk_node_is_observer(node) && strcmp(tmk_node_string(node, "kind", ""), "print") == 0)
             return true;
@@ -28,8 +28,8 @@ static bool is_given(const struct tmk_graph *graph, const struct tmk_data_option
 }
 
 /* What leaves no choice, before the model is looked at; NULL: nothing does. */
-static const char *obstacle(const struct tmk_graph *graph, const struct tmk_data_options *data,
-                            const struct tmk_feed *feed) {
+static const char *find_obstacle(const struct tmk_graph *graph, const struct tmk_data_options *data,
+                                 const struct tmk_feed *feed) {
     struct tmk_feed_plan plan = tmk_feed_plan(feed);
     if (data->batch)
         return plan.free ? "as asked for" : "the model or its data have it so";
@@ -43,10 +43,11 @@ static const char *obstacle(const struct tmk_graph *graph, const struct tmk_data
         return "--sample-every is for single samples";
     if (is_given(graph, data))
         return "--dim says the size of the batch";
-    return prints(graph) ? "each sample is printed" : NULL;
+    return has_print(graph) ? "each sample is printed" : NULL;
 }
 
-static void explain(const struct tmk_sample_cost *cost, uint32_t batch, bool enough, char *why) {
+static void explain_batch(const struct tmk_sample_cost *cost, uint32_t batch, bool enough,
+                          char *why) {
     if (batch == 1 && enough)
         snprintf(why, TMK_BATCH_WHY, "one sample is work enough for a call");
     else if (batch == 1)
@@ -60,8 +61,8 @@ static void explain(const struct tmk_sample_cost *cost, uint32_t batch, bool eno
             (double)cost->products * 1e-6, cost->nodes, (double)cost->weights * 1e-6);
 }
 
-static enum tmk_status choose(const struct tmk_graph *graph, struct tmk_feed *feed, char *why,
-                              struct tmk_diag *diag) {
+static enum tmk_status choose_batch(const struct tmk_graph *graph, struct tmk_feed *feed, char *why,
+                                    struct tmk_diag *diag) {
     struct tmk_tensor *sample = calloc(graph->n_inputs + 1u, sizeof *sample);
     struct tmk_apart apart;
     bool known = true, enough;
@@ -80,7 +81,7 @@ static enum tmk_status choose(const struct tmk_graph *graph, struct tmk_feed *fe
         return TMK_OK;
     }
     uint32_t batch = tmk_samples_a_call(&apart.cost, &enough);
-    explain(&apart.cost, batch, enough, why);
+    explain_batch(&apart.cost, batch, enough, why);
     return batch == 1 ? TMK_OK : tmk_feed_set_batch(feed, batch, diag);
 }
 
@@ -91,13 +92,13 @@ enum tmk_status tmk_feed_open_batched(const struct tmk_graph *graph,
     struct tmk_feed *feed;
     char unread[TMK_BATCH_WHY];
     TMK_TRY(tmk_feed_open(graph, data, threads, notices, &feed, diag));
-    const char *given = obstacle(graph, data, feed);
+    const char *given = find_obstacle(graph, data, feed);
     enum tmk_status status = TMK_OK;
     why = why ? why : unread;
     if (given)
         snprintf(why, TMK_BATCH_WHY, "%s", given);
     else
-        status = choose(graph, feed, why, diag);
+        status = choose_batch(graph, feed, why, diag);
     if (status == TMK_OK)
         *out = feed;
     else

@@ -13,8 +13,8 @@
 #include "model/onnx.h"
 #include "tensor/list.h"
 
-static enum tmk_status decode(const char *path, struct tmk_tensor *out, char **name,
-                              struct tmk_diag *diag) {
+static enum tmk_status decode_tensor(const char *path, struct tmk_tensor *out, char **name,
+                                     struct tmk_diag *diag) {
     return tmk_onnx_load_tensor(path, out, name, diag);
 }
 
@@ -77,8 +77,8 @@ static enum tmk_status no_input(const struct tmk_graph *graph, const char *text,
                        diag);
 }
 
-static enum tmk_status take(struct tmk_feed *feed, uint32_t input, uint32_t source, uint32_t array,
-                            struct tmk_diag *diag) {
+static enum tmk_status bind_array(struct tmk_feed *feed, uint32_t input, uint32_t source,
+                                  uint32_t array, struct tmk_diag *diag) {
     if (feed->bound[input].taken)
         return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has two sources: %s and %s",
                         feed->graph->inputs[input]->name,
@@ -98,7 +98,7 @@ static enum tmk_status bind_to(struct tmk_feed *feed, uint32_t input, uint32_t s
     const char *name = feed->graph->inputs[input]->name;
     for (uint32_t a = 0; a < info->n_arrays; a++)
         if (info->n_arrays == 1 || strcmp(info->arrays[a].name, name) == 0)
-            return take(feed, input, source, a, diag);
+            return bind_array(feed, input, source, a, diag);
     struct tmk_guess guess = {.wanted = name};
     char meant[TMK_GUESS_SIZE];
     for (uint32_t a = 0; a < info->n_arrays; a++)
@@ -137,14 +137,14 @@ static enum tmk_status bind_by_name(struct tmk_feed *feed, uint32_t source, stru
         int32_t input = position ? (int32_t)a : tmk_feed_input(feed->graph, name, strlen(name));
         if (input < 0)
             continue;
-        TMK_TRY(take(feed, (uint32_t)input, source, a, diag));
+        TMK_TRY(bind_array(feed, (uint32_t)input, source, a, diag));
         any = true;
     }
     int32_t left = only_input_left(feed);
     if (any)
         return TMK_OK;
     if (info->n_arrays == 1 && left >= 0)
-        return take(feed, (uint32_t)left, source, 0, diag);
+        return bind_array(feed, (uint32_t)left, source, 0, diag);
     return with_inputs(feed->graph,
                        tmk_fail(diag, TMK_ARGUMENT,
                                 "%s: it is not clear which input it is for; say INPUT=%s",
@@ -155,7 +155,8 @@ static enum tmk_status bind_by_name(struct tmk_feed *feed, uint32_t source, stru
 static enum tmk_status open_sources(struct tmk_feed *feed, struct tmk_diag *diag) {
     const struct tmk_data_options *data = feed->data;
     struct tmk_image_spec image;
-    const struct tmk_source_options how = {.decode = decode, .image = &image, .pull = data->pull};
+    const struct tmk_source_options how = {
+        .decode = decode_tensor, .image = &image, .pull = data->pull};
     bool streams = false;
     TMK_TRY(tmk_image_spec_parse(data->image, &image, diag));
     for (size_t d = 0; d < data->n_sources; d++) {
@@ -207,15 +208,15 @@ static void find_empty(struct tmk_feed *feed) {
 }
 
 /* Such a source feeds the input that it was given for, or all that no other source feeds. */
-static enum tmk_status settle(struct tmk_feed *feed, uint32_t source, int32_t input,
-                              struct tmk_diag *diag) {
+static enum tmk_status bind_source(struct tmk_feed *feed, uint32_t source, int32_t input,
+                                   struct tmk_diag *diag) {
     uint32_t n = 0;
     struct tmk_source_input *wants = calloc(feed->graph->n_inputs + 1u, sizeof *wants);
     enum tmk_status status = wants ? TMK_OK : tmk_nomem(diag);
     for (uint32_t i = 0; status == TMK_OK && i < feed->graph->n_inputs; i++)
         if (input >= 0 ? i == (uint32_t)input : !feed->bound[i].taken && !feed->bound[i].fed_back) {
             wants[n] = want_of(feed, i);
-            status = take(feed, i, source, n++, diag);
+            status = bind_array(feed, i, source, n++, diag);
         }
     if (status == TMK_OK && !n)
         status = tmk_fail(diag, TMK_ARGUMENT, "%s: every input has data already",
@@ -237,7 +238,7 @@ static enum tmk_status bind_in_turn(struct tmk_feed *feed, int turn, struct tmk_
         if (turn != (input >= 0 ? TURN_NAMED : settles ? TURN_REST : TURN_UNNAMED))
             continue;
         if (settles)
-            TMK_TRY(settle(feed, d, input, diag));
+            TMK_TRY(bind_source(feed, d, input, diag));
         else if (input >= 0)
             TMK_TRY(bind_to(feed, (uint32_t)input, d, diag));
         else

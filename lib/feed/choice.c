@@ -33,7 +33,7 @@ bool tmk_feed_choice_batch(const struct feed_choice *choice, uint64_t i, uint64_
     return true;
 }
 
-static void add(const struct feed_choice *choice, uint64_t i, struct feed_total *total) {
+static void add_range(const struct feed_choice *choice, uint64_t i, struct feed_total *total) {
     uint64_t from, until;
     if (!tmk_feed_choice_batch(choice, i, &from, &until))
         return;
@@ -65,9 +65,9 @@ uint64_t tmk_feed_choice_from(const struct feed_choice *choice, uint64_t sample)
 struct feed_total tmk_feed_choice_total(const struct feed_choice *choice) {
     struct feed_total total = {0};
     uint64_t batches = tmk_feed_choice_batches(choice);
-    add(choice, 0, &total);
+    add_range(choice, 0, &total);
     if (batches > 1)
-        add(choice, batches - 1, &total);
+        add_range(choice, batches - 1, &total);
     if (batches > 2) { /* those between are whole */
         total.samples += (batches - 2) * choice->batch;
         total.in_full_batches += (batches - 2) * choice->batch;

@@ -158,7 +158,8 @@ static enum tmk_status count_samples(struct tmk_feed *feed, const char **first,
     return TMK_OK;
 }
 
-static enum tmk_status choose(struct tmk_feed *feed, const char *first, struct tmk_diag *diag) {
+static enum tmk_status choose_strata(struct tmk_feed *feed, const char *first,
+                                     struct tmk_diag *diag) {
     const struct tmk_data_options *data = feed->data;
     struct tmk_feed_plan *plan = &feed->plan;
     feed->smaller = plan->free = may_be_smaller(feed);
@@ -187,6 +188,6 @@ enum tmk_status tmk_feed_cut(struct tmk_feed *feed, struct tmk_diag *diag) {
     const char *first;
     TMK_TRY(cut_all(feed, diag));
     TMK_TRY(count_samples(feed, &first, diag));
-    TMK_TRY(choose(feed, first, diag));
+    TMK_TRY(choose_strata(feed, first, diag));
     return tmk_feed_cut_sequences(feed, diag);
 }

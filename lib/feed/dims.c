@@ -77,8 +77,8 @@ static void tell_of(struct tmk_feed *feed, const char *symbol, const struct tmk_
 }
 
 /* The first dimension of this name that has another size, of the inputs before `input`. */
-static void compare(struct tmk_feed *feed, const struct tmk_tensor *inputs, uint32_t input,
-                    const char *symbol, int64_t size) {
+static void compare_dims(struct tmk_feed *feed, const struct tmk_tensor *inputs, uint32_t input,
+                         const char *symbol, int64_t size) {
     for (uint32_t i = 0; i < input && !feed->told.dims; i++)
         for (int32_t k = 0; k < inputs[i].shape.rank && !feed->told.dims; k++)
             if (tmk_feed_dim_is(feed, i, &inputs[i].shape, k, symbol) &&
@@ -97,7 +97,7 @@ enum tmk_status tmk_feed_check_symbols(struct tmk_feed *feed, const struct tmk_t
             if (!symbol || !tmk_feed_dim_is(feed, i, shape, k, symbol))
                 continue;
             TMK_TRY(check_given(feed, symbol, input, shape->dim[k], diag));
-            compare(feed, inputs, i, symbol, shape->dim[k]);
+            compare_dims(feed, inputs, i, symbol, shape->dim[k]);
         }
     }
     return TMK_OK;

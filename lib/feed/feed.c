@@ -48,7 +48,7 @@ static char *as_text(const char *name) {
     return copy;
 }
 
-static void TMK_PRINTF(2, 3) tell(const struct tmk_feed *feed, const char *fmt, ...) {
+static void TMK_PRINTF(2, 3) report_notice(const struct tmk_feed *feed, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     tmk_pass_remark(feed->notices.remark, feed->notices.context, fmt, args);
@@ -64,7 +64,7 @@ static enum tmk_status note_bad(struct tmk_feed *feed, uint64_t sample, enum tmk
         tmk_source_entry_name(source, sample * (feed->plan.slices ? 1 : bound->step));
     counts->failed++;
     if (feed->tally.passed_over++ < TOLD_OF_BAD)
-        tell(feed, "sample %llu is passed over: %s", (unsigned long long)sample, text);
+        report_notice(feed, "sample %llu is passed over: %s", (unsigned long long)sample, text);
     if (counts->n_bad == TMK_FEED_MAX_BAD)
         return TMK_OK;
     struct tmk_bad_sample *bad =
@@ -112,8 +112,8 @@ static enum tmk_status close_counts(struct tmk_feed *feed, struct tmk_diag *diag
         TMK_TRY(tmk_feed_has_sample(feed, feed->samples, diag));
     end_sources(feed);
     if (feed->tally.passed_over)
-        tell(feed, "%llu samples could not be read and were passed over",
-             (unsigned long long)feed->tally.passed_over);
+        report_notice(feed, "%llu samples could not be read and were passed over",
+                      (unsigned long long)feed->tally.passed_over);
     if (feed->range.work.next || feed->tally.resumed) /* a range may be without samples */
         return TMK_OK;
     if (!counts->run && counts->n_bad)
@@ -200,8 +200,8 @@ static enum tmk_status next_batch(struct tmk_feed *feed, bool *ended, struct tmk
     return TMK_OK;
 }
 
-static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
-                            struct tmk_diag *diag) {
+static enum tmk_status load_batch(void *context, struct tmk_batch *out, bool *more,
+                                  struct tmk_diag *diag) {
     struct tmk_feed *feed = context;
     bool ended = false;
     if (tmk_feed_is_between(feed))
@@ -296,7 +296,7 @@ void tmk_feed_close(struct tmk_feed **slot) {
 }
 
 struct tmk_batch_source tmk_feed_batch_source(struct tmk_feed *feed) {
-    return (struct tmk_batch_source){next, feed};
+    return (struct tmk_batch_source){load_batch, feed};
 }
 
 bool tmk_feed_is_between(const struct tmk_feed *feed) {

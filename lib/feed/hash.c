@@ -46,7 +46,7 @@ bool tmk_feed_hash_failed(const struct tmk_feed *feed) {
     return atomic_load(&feed->hashing.failed);
 }
 
-static void join(struct feed_hashing *hashing) {
+static void join_threads(struct feed_hashing *hashing) {
     if (hashing->runs)
         pthread_join(hashing->thread, NULL);
     hashing->runs = false;
@@ -55,7 +55,7 @@ static void join(struct feed_hashing *hashing) {
 enum tmk_status tmk_feed_hashes(struct tmk_feed *feed, const char (**hex)[TMK_HASH128_HEX],
                                 struct tmk_diag *diag) {
     struct feed_hashing *hashing = &feed->hashing;
-    join(hashing);
+    join_threads(hashing);
     if (hashing->status != TMK_OK)
         return tmk_fail(diag, hashing->status, "%s", hashing->diag.text);
     for (uint32_t i = 0; i < feed->n_sources; i++)
@@ -67,7 +67,7 @@ enum tmk_status tmk_feed_hashes(struct tmk_feed *feed, const char (**hex)[TMK_HA
 
 void tmk_feed_hash_end(struct tmk_feed *feed) {
     atomic_store(&feed->hashing.stop, true);
-    join(&feed->hashing);
+    join_threads(&feed->hashing);
     free(feed->hashing.hex);
 }
 

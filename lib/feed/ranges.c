@@ -118,8 +118,8 @@ enum tmk_status tmk_feed_set_ranges(struct tmk_feed *feed, const struct tmk_work
     return TMK_OK;
 }
 
-static enum tmk_status fetch(struct tmk_feed *feed, uint64_t *begin, uint64_t *end, bool *more,
-                             struct tmk_diag *diag) {
+static enum tmk_status fetch_range(struct tmk_feed *feed, uint64_t *begin, uint64_t *end,
+                                   bool *more, struct tmk_diag *diag) {
     uint64_t before = feed->range.n ? feed->range.end : feed->choice.skip;
     if (!feed->range.work.next) {
         *more = !feed->range.n;
@@ -154,7 +154,7 @@ enum tmk_status tmk_feed_open_range(struct tmk_feed *feed, uint64_t begin, struc
 
 enum tmk_status tmk_feed_next_range(struct tmk_feed *feed, struct tmk_diag *diag) {
     uint64_t begin, end;
-    TMK_TRY(fetch(feed, &begin, &end, &feed->range.active, diag));
+    TMK_TRY(fetch_range(feed, &begin, &end, &feed->range.active, diag));
     if (!feed->range.active)
         return TMK_OK;
     feed->range.n++;

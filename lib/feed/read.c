@@ -14,8 +14,8 @@ static const struct tmk_source_info *info_of(const struct tmk_feed *feed,
 }
 
 /* Entries [at, at + count) of a tensor's, whose bytes they share. */
-static enum tmk_status part(const struct tmk_tensor *tensor, uint64_t at, uint64_t count,
-                            struct tmk_tensor *out, struct tmk_diag *diag) {
+static enum tmk_status view_entries(const struct tmk_tensor *tensor, uint64_t at, uint64_t count,
+                                    struct tmk_tensor *out, struct tmk_diag *diag) {
     uint64_t entries = (uint64_t)tensor->shape.dim[0];
     size_t entry = entries ? tmk_tensor_bytes(tensor) / entries : 0;
     struct tmk_tensor piece = *tensor;
@@ -42,7 +42,7 @@ static enum tmk_status read_inside(struct tmk_feed *feed, struct feed_bound *bou
         bound->kept = whole;
         bound->kept_first = first - at;
     }
-    return part(&bound->kept, at, count < left ? count : left, out, diag);
+    return view_entries(&bound->kept, at, count < left ? count : left, out, diag);
 }
 
 /* Entries that another input had no match for yet are at hand already. */
@@ -53,7 +53,7 @@ static enum tmk_status read_entries(struct tmk_feed *feed, struct feed_bound *bo
     if (bound->kept.data) {
         uint64_t has = (uint64_t)bound->kept.shape.dim[0], at = first - bound->kept_first;
         if (first >= bound->kept_first && at < has)
-            return part(&bound->kept, at, has - at < count ? has - at : count, out, diag);
+            return view_entries(&bound->kept, at, has - at < count ? has - at : count, out, diag);
         tmk_tensor_finish(&bound->kept);
     }
     return tmk_source_read(feed->sources[bound->source], bound->array, first, count, out, diag);
@@ -138,7 +138,7 @@ static enum tmk_status even_out(struct tmk_feed *feed, struct tmk_batch *batch,
         struct feed_bound *bound = &feed->bound[i];
         if (bound->fed_back || (uint64_t)tensor->shape.dim[0] == batch->samples)
             continue;
-        TMK_TRY(part(tensor, 0, batch->samples, &shorter, diag));
+        TMK_TRY(view_entries(tensor, 0, batch->samples, &shorter, diag));
         tmk_tensor_finish(&bound->kept);
         bound->kept = *tensor;
         bound->kept_first = batch->sample;

@@ -19,8 +19,8 @@ static int32_t output_by_name(const struct tmk_graph *graph, const char *name, s
 }
 
 /* Names may hold '=' themselves. */
-static enum tmk_status split(const struct tmk_graph *graph, const char *text, struct tmk_loop *out,
-                             struct tmk_diag *diag) {
+static enum tmk_status parse_feedback(const struct tmk_graph *graph, const char *text,
+                                      struct tmk_loop *out, struct tmk_diag *diag) {
     const char *equals = strchr(text, '=');
     if (!equals)
         return tmk_fail(diag, TMK_ARGUMENT, "--feedback wants OUT=IN, not '%s'", text);
@@ -112,7 +112,7 @@ enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag 
     TMK_TRY(parse_reset(feed, diag));
     for (size_t i = 0; i < data->recurrence.n_feedback; i++) {
         struct tmk_loop *loop = &feed->recurrence.loops[feed->recurrence.n];
-        TMK_TRY(split(feed->graph, data->recurrence.feedback[i], loop, diag));
+        TMK_TRY(parse_feedback(feed->graph, data->recurrence.feedback[i], loop, diag));
         TMK_TRY(check_loop(feed, loop, data->recurrence.feedback[i], diag));
         feed->bound[loop->input].fed_back = true;
         feed->recurrence.n++;

@@ -6,7 +6,7 @@
 #include "base/diag.h"
 
 /* a * b / c without overflow where b <= c. */
-static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c) {
+static uint64_t mul_div(uint64_t a, uint64_t b, uint64_t c) {
     return a / c * b + a % c * b / c;
 }
 
@@ -16,13 +16,13 @@ enum tmk_status tmk_shard_of(const struct tmk_feed *feed, uint32_t shard, uint32
         return tmk_fail(diag, TMK_ARGUMENT, "there is no shard %u of %u; they are counted from 1",
                         shard, shards);
     uint64_t batches = tmk_feed_batches(feed);
-    *out = (struct tmk_shard){.begin = tmk_feed_begin(feed, scaled(batches, shard - 1, shards)),
-                              .end = tmk_feed_begin(feed, scaled(batches, shard, shards))};
+    *out = (struct tmk_shard){.begin = tmk_feed_begin(feed, mul_div(batches, shard - 1, shards)),
+                              .end = tmk_feed_begin(feed, mul_div(batches, shard, shards))};
     return TMK_OK;
 }
 
-static enum tmk_status next(void *context, uint64_t *begin, uint64_t *end, bool *more,
-                            struct tmk_diag *diag) {
+static enum tmk_status next_range(void *context, uint64_t *begin, uint64_t *end, bool *more,
+                                  struct tmk_diag *diag) {
     (void)diag;
     struct tmk_shard *shard = context;
     *more = !shard->given && shard->begin < shard->end;
@@ -33,7 +33,7 @@ static enum tmk_status next(void *context, uint64_t *begin, uint64_t *end, bool 
 }
 
 struct tmk_work_ranges tmk_shard_ranges(struct tmk_shard *shard) {
-    return (struct tmk_work_ranges){next, shard};
+    return (struct tmk_work_ranges){next_range, shard};
 }
 
 enum tmk_status tmk_rest_of(const struct tmk_work_ranges *all, const struct tmk_profile *done,
