@@ -55,7 +55,7 @@ const struct tmk_infile *tmk_hdf5_bytes(const struct tmk_hdf5 *file) {
     return &file->bytes;
 }
 
-static enum tmk_status nonsense(struct tmk_diag *diag) {
+static enum tmk_status fail_reply(struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_READ, "is damaged: the HDF5 library says what cannot be of it");
 }
 
@@ -76,7 +76,7 @@ enum tmk_status tmk_hdf5_look(struct tmk_hdf5 *file, const char *path, enum tmk_
     bool is_linked;
     TMK_TRY(tmk_hdf5_call(file, &ask, path, strlen(path) + 1, &look, sizeof look, diag));
     if (!take_look(look.kind, look.linked, out, &is_linked))
-        return nonsense(diag);
+        return fail_reply(diag);
     if (linked)
         *linked = is_linked;
     return TMK_OK;
@@ -105,7 +105,7 @@ enum tmk_status tmk_hdf5_list(struct tmk_hdf5 *file, const char *path, struct tm
     struct tmk_hdf5_count count = {0};
     TMK_TRY(tmk_hdf5_call(file, &ask, path, strlen(path) + 1, &count, sizeof count, diag));
     if (count.bytes > TMK_HDF5_HALF || count.n > count.bytes / 3)
-        return nonsense(diag);
+        return fail_reply(diag);
     size_t table = (size_t)count.n * sizeof **out;
     struct tmk_hdf5_member *members = malloc(table + (size_t)count.bytes + 1);
     if (!members)
@@ -114,7 +114,7 @@ enum tmk_status tmk_hdf5_list(struct tmk_hdf5 *file, const char *path, struct tm
     memcpy(bytes, file->process.shared, (size_t)count.bytes);
     if (!take_members(bytes, (size_t)count.bytes, members, (uint32_t)count.n)) {
         free(members);
-        return nonsense(diag);
+        return fail_reply(diag);
     }
     *out = members;
     *n = (uint32_t)count.n;
@@ -133,7 +133,7 @@ enum tmk_status tmk_hdf5_text(struct tmk_hdf5 *file, const char *path, const cha
     memcpy(both + at, attribute, len - at);
     TMK_TRY(tmk_hdf5_call(file, &ask, both, len, &count, sizeof count, diag));
     if (count.n > 1 || count.bytes > TMK_HDF5_HALF)
-        return nonsense(diag);
+        return fail_reply(diag);
     *found = count.n;
     if (count.n && size) {
         size_t take = count.bytes < size ? (size_t)count.bytes : size - 1;
@@ -175,7 +175,7 @@ enum tmk_status tmk_hdf5_dataset_open(struct tmk_hdf5 *file, const char *path,
     const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_SET};
     struct tmk_hdf5_set set = {0};
     TMK_TRY(tmk_hdf5_call(file, &ask, path, strlen(path) + 1, &set, sizeof set, diag));
-    return take_set(&set, out) ? TMK_OK : nonsense(diag);
+    return take_set(&set, out) ? TMK_OK : fail_reply(diag);
 }
 
 enum tmk_status tmk_hdf5_shut(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
@@ -191,7 +191,7 @@ struct letter {
     bool full;
 };
 
-static void put(struct letter *letter, const void *bytes, size_t len) {
+static void put_bytes(struct letter *letter, const void *bytes, size_t len) {
     if (letter->full || len > sizeof letter->bytes - letter->len) {
         letter->full = true;
         return;
@@ -206,7 +206,7 @@ enum tmk_status tmk_hdf5_columns(struct tmk_hdf5 *file, const struct tmk_hdf5_da
     const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_COLUMNS, .dataset = set->number, .n = n};
     struct letter letter = {.len = 0};
     for (uint32_t i = 0; i < n; i++)
-        put(&letter, names[i], strlen(names[i]) + 1);
+        put_bytes(&letter, names[i], strlen(names[i]) + 1);
     if (letter.full)
         return tmk_fail(diag, TMK_ARGUMENT, "too many columns");
     struct tmk_hdf5_type *types = calloc((size_t)n + 1, sizeof *types);
@@ -216,7 +216,7 @@ enum tmk_status tmk_hdf5_columns(struct tmk_hdf5 *file, const struct tmk_hdf5_da
         tmk_hdf5_call(file, &ask, letter.bytes, letter.len, types, (size_t)n * sizeof *types, diag);
     for (uint32_t i = 0; i < n && status == TMK_OK; i++)
         if (!take_type(&types[i], &out[i]))
-            status = nonsense(diag);
+            status = fail_reply(diag);
     free(types);
     return status;
 }
@@ -248,10 +248,10 @@ enum tmk_status tmk_hdf5_rows_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset 
     struct letter letter = {.len = 0};
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_hdf5_spec spec = {fields[i].as, fields[i].chars, fields[i].at};
-        put(&letter, &spec, sizeof spec);
+        put_bytes(&letter, &spec, sizeof spec);
     }
     for (uint32_t i = 0; i < n; i++)
-        put(&letter, fields[i].name, strlen(fields[i].name) + 1);
+        put_bytes(&letter, fields[i].name, strlen(fields[i].name) + 1);
     if (letter.full)
         return tmk_fail(diag, TMK_ARGUMENT, "too many columns");
     TMK_TRY(tmk_hdf5_call(file, &ask, letter.bytes, letter.len, NULL, 0, diag));

@@ -79,7 +79,7 @@ static void close_others(int fd) {
     close_from((unsigned)fd + 1, ~0U);
 }
 
-static void limit(int resource, uint64_t most) {
+static void set_limit(int resource, uint64_t most) {
     struct rlimit is;
     if (getrlimit(resource, &is) != 0)
         return;
@@ -110,8 +110,8 @@ static _Noreturn void be_the_process(const char *path, int fd,
     uint64_t data;
     reset_signals();
     if (own_data(&data))
-        limit(RLIMIT_DATA, data + process->room);
-    limit(RLIMIT_CORE, 0);
+        set_limit(RLIMIT_DATA, data + process->room);
+    set_limit(RLIMIT_CORE, 0);
     close_others(fd);
     tmk_hdf5_serve(path, fd, process->shared, process->owner);
     _exit(0);
@@ -125,7 +125,7 @@ static enum tmk_status no_process(const char *what, struct tmk_diag *diag) {
 }
 
 /* Above the standard streams, which the new process replaces. */
-static bool lift(int fd[2]) {
+static bool move_fds(int fd[2]) {
     for (int i = 0; i < 2; i++)
         if (fd[i] <= STDERR_FILENO) {
             int other = fcntl(fd[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -152,7 +152,7 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
         return status;
     }
     enum tmk_status status = TMK_OK;
-    if (lift(fd)) {
+    if (move_fds(fd)) {
         sigfillset(&all); /* no handler of ours runs over there */
         pthread_sigmask(SIG_BLOCK, &all, &before);
         process.pid = fork();
@@ -180,7 +180,7 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
 /* Waits for its end, which must not be long in coming. *how is waitpid's; false: the program
  * ignores its children's ends, or waits for any child itself, and nobody can say; or not even
  * SIGKILL ends what waits for a disk that is gone. */
-static bool bury(struct tmk_hdf5_process *process, int *how) {
+static bool wait_exit(struct tmk_hdf5_process *process, int *how) {
     enum { STEP = 100000, LONGEST_STEP = 50000000, STEPS = 50 }; /* ns; two seconds in all */
     if (process->pid <= 0)
         return false;
@@ -218,7 +218,7 @@ void tmk_hdf5_process_end(struct tmk_hdf5_process *process) {
         close(process->fd);
         process->fd = -1;
         if (process->owner == getpid())
-            (void)bury(process, &how);
+            (void)wait_exit(process, &how);
     }
     if (process->shared)
         munmap(process->shared, 2 * (size_t)TMK_HDF5_HALF);
@@ -226,12 +226,13 @@ void tmk_hdf5_process_end(struct tmk_hdf5_process *process) {
 }
 
 /* It has closed its end, or talks nonsense: there is nothing more to be had of it. */
-static enum tmk_status gone(struct tmk_hdf5_process *process, bool died, struct tmk_diag *diag) {
+static enum tmk_status fail_process(struct tmk_hdf5_process *process, bool died,
+                                    struct tmk_diag *diag) {
     int how = 0;
     if (process->fd >= 0) {
         close(process->fd);
         process->fd = -1;
-        bool known = bury(process, &how);
+        bool known = wait_exit(process, &how);
         note_end(process, known && died ? how : 0);
     }
     return tmk_fail(diag, process->status, "%s", process->end);
@@ -247,11 +248,11 @@ enum tmk_status tmk_hdf5_send(struct tmk_hdf5_process *process, const struct tmk
     if (len > TMK_HDF5_MOST_MESSAGE - sizeof *ask)
         return tmk_fail(diag, TMK_ARGUMENT, "its name is too long");
     if (process->fd < 0)
-        return gone(process, true, diag);
+        return fail_process(process, true, diag);
     do
         n = sendmsg(process->fd, &message, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
-    return n < 0 ? gone(process, true, diag) : TMK_OK;
+    return n < 0 ? fail_process(process, true, diag) : TMK_OK;
 }
 
 /* Of what it has done: time, faults, bytes; the same as before while it does nothing. 0: nobody
@@ -277,7 +278,7 @@ static enum tmk_status give_up(struct tmk_hdf5_process *process, struct tmk_diag
     int how;
     close(process->fd);
     process->fd = -1;
-    (void)bury(process, &how);
+    (void)wait_exit(process, &how);
     process->status = TMK_READ;
     process->end = "reading it has not come on for a minute: is its disk or network there?";
     return tmk_fail(diag, process->status, "%s", process->end);
@@ -290,7 +291,7 @@ enum tmk_status tmk_hdf5_receive(struct tmk_hdf5_process *process, enum tmk_hdf5
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     uint64_t sign = 0;
     if (process->fd < 0)
-        return gone(process, true, diag);
+        return fail_process(process, true, diag);
     ssize_t n = recvmsg(process->fd, &message, 0);
     for (int quiet = 0; n < 0 && (errno == EINTR || errno == EAGAIN);
          n = recvmsg(process->fd, &message, 0)) {
@@ -303,10 +304,10 @@ enum tmk_status tmk_hdf5_receive(struct tmk_hdf5_process *process, enum tmk_hdf5
             return give_up(process, diag);
     }
     if (n <= 0)
-        return gone(process, true, diag);
+        return fail_process(process, true, diag);
     if ((size_t)n < sizeof answer || answer.op != op || (message.msg_flags & MSG_TRUNC) ||
         (!answer.outcome && (size_t)n != sizeof answer + len))
-        return gone(process, false, diag);
+        return fail_process(process, false, diag);
     if (answer.outcome == TMK_HDF5_LACKED && tmk_memory_limit())
         return tmk_fail(diag, TMK_LIMIT,
                         "HDF5 says: %.*s; its process may take %llu MiB of the memory limit",

@@ -47,12 +47,12 @@ struct server {
     const char *why; /* NULL: in HDF5's words */
 };
 
-static bool refuse(struct server *s, const char *why) {
+static bool reply_error(struct server *s, const char *why) {
     s->why = why;
     return false;
 }
 
-static bool answer(struct server *s, const void *bytes, size_t len) {
+static bool reply_bytes(struct server *s, const void *bytes, size_t len) {
     memcpy(s->answer, bytes, len);
     s->answer_len = len;
     return true;
@@ -83,21 +83,21 @@ static uint32_t kind_of(hid_t at, const char *path) {
     return is == H5I_DATASET ? TMK_HDF5_DATASET : is == H5I_GROUP ? TMK_HDF5_GROUP : TMK_HDF5_OTHER;
 }
 
-static bool look(struct server *s) {
+static bool serve_look(struct server *s) {
     struct tmk_hdf5_look is = {0};
     for (char *at = s->more + strspn(s->more, "/"); *at;) {
         char *end = at + strcspn(at, "/"), was = *end;
         H5L_info_t info;
         *end = '\0';
         if (H5Lexists(s->file, s->more, H5P_DEFAULT) <= 0)
-            return answer(s, &is, sizeof is);
+            return reply_bytes(s, &is, sizeof is);
         if (H5Lget_info(s->file, s->more, &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_HARD)
             is.linked = 1;
         *end = was;
         at = end + strspn(end, "/");
     }
     is.kind = kind_of(s->file, s->more);
-    return answer(s, &is, sizeof is);
+    return reply_bytes(s, &is, sizeof is);
 }
 
 struct listing {
@@ -119,7 +119,7 @@ static herr_t put_member(hid_t group, const char *name, const H5L_info_t *info, 
     return 0;
 }
 
-static bool list(struct server *s) {
+static bool serve_list(struct server *s) {
     struct listing list = {s->half[0], {0, 0}};
     hsize_t from = 0;
     hid_t group = H5Gopen2(s->file, s->more, H5P_DEFAULT);
@@ -127,8 +127,8 @@ static bool list(struct server *s) {
         return false;
     bool done = H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &from, put_member, &list) >= 0;
     H5Gclose(group);
-    return done ? answer(s, &list.count, sizeof list.count)
-                : refuse(s, "its members cannot be listed");
+    return done ? reply_bytes(s, &list.count, sizeof list.count)
+                : reply_error(s, "its members cannot be listed");
 }
 
 /* The bytes of a text that is the attribute's only element; false: it is something else. */
@@ -150,11 +150,11 @@ static bool take_text(struct server *s, hid_t attribute, hid_t type, struct tmk_
     return true;
 }
 
-static bool text(struct server *s) {
+static bool serve_text(struct server *s) {
     struct tmk_hdf5_count found = {0, 0};
     const char *name = s->more + strlen(s->more) + 1;
     if (H5Aexists_by_name(s->file, s->more, name, H5P_DEFAULT) <= 0)
-        return answer(s, &found, sizeof found);
+        return reply_bytes(s, &found, sizeof found);
     hid_t attribute = H5Aopen_by_name(s->file, s->more, name, H5P_DEFAULT, H5P_DEFAULT);
     hid_t type = attribute >= 0 ? H5Aget_type(attribute) : H5I_INVALID_HID;
     hid_t space = attribute >= 0 ? H5Aget_space(attribute) : H5I_INVALID_HID;
@@ -167,7 +167,7 @@ static bool text(struct server *s) {
         H5Tclose(type);
     if (attribute >= 0)
         H5Aclose(attribute);
-    return answer(s, &found, sizeof found);
+    return reply_bytes(s, &found, sizeof found);
 }
 
 /* ---- datasets ---- */
@@ -233,7 +233,7 @@ static bool is_sound(hid_t type) {
     return true;
 }
 
-static void shut(struct set *set) {
+static void close_set(struct set *set) {
     if (set->memory > 0)
         H5Tclose(set->memory);
     if (set->space > 0)
@@ -282,14 +282,14 @@ static bool describe_layout(struct set *set, struct tmk_hdf5_set *out) {
     return here;
 }
 
-static bool describe(struct server *s, struct set *set, struct tmk_hdf5_set *out) {
+static bool describe_set(struct server *s, struct set *set, struct tmk_hdf5_set *out) {
     hsize_t dim[H5S_MAX_RANK];
     set->id = H5Dopen2(s->file, s->more, H5P_DEFAULT);
     if (set->id < 0 || (set->type = H5Dget_type(set->id)) < 0 ||
         !describe_type(set->type, &out->type))
         return false;
     if (!describe_layout(set, out)) /* even its shape may be in another file */
-        return refuse(s, "its data are outside the file; copy them into it");
+        return reply_error(s, "its data are outside the file; copy them into it");
     if ((set->space = H5Dget_space(set->id)) < 0)
         return false;
     int rank = H5Sget_simple_extent_ndims(set->space);
@@ -310,22 +310,22 @@ static bool open_set(struct server *s) {
     if (i == s->n_sets) {
         struct set *sets = tmk_grown(s->sets, s->n_sets, &s->size, sizeof *sets);
         if (!sets)
-            return refuse(s, "too many datasets");
+            return reply_error(s, "too many datasets");
         s->sets = sets;
         s->sets[s->n_sets++] = (struct set){0};
     }
     is.number = (uint32_t)i;
-    if (!describe(s, &s->sets[i], &is)) {
-        shut(&s->sets[i]);
+    if (!describe_set(s, &s->sets[i], &is)) {
+        close_set(&s->sets[i]);
         return false;
     }
-    return answer(s, &is, sizeof is);
+    return reply_bytes(s, &is, sizeof is);
 }
 
-static bool columns(struct server *s, struct set *set) {
+static bool read_columns(struct server *s, struct set *set) {
     const char *name = s->more;
     if (!is_sound(set->type))
-        return refuse(s, "a column is outside its row");
+        return reply_error(s, "a column is outside its row");
     for (uint32_t i = 0; i < s->ask.n; i++, name += strlen(name) + 1) {
         struct tmk_hdf5_type is = {.is = TMK_HDF5_NONE};
         int member = H5Tget_member_index(set->type, name);
@@ -378,7 +378,7 @@ static bool read_as(struct server *s, struct set *set) {
     if (!take_memory(set, memory_type(&spec, set->type)))
         return false;
     struct tmk_hdf5_direct is = {H5Tequal(set->memory, set->type) > 0};
-    return answer(s, &is, sizeof is);
+    return reply_bytes(s, &is, sizeof is);
 }
 
 static bool rows_as(struct server *s, struct set *set) {
@@ -426,10 +426,10 @@ static bool serve_set(struct server *s) {
     struct set *set = &s->sets[s->ask.dataset];
     switch ((enum tmk_hdf5_op)s->ask.op) {
     case TMK_HDF5_SHUT:
-        shut(set);
+        close_set(set);
         return true;
     case TMK_HDF5_COLUMNS:
-        return columns(s, set);
+        return read_columns(s, set);
     case TMK_HDF5_READ_AS:
         return read_as(s, set);
     case TMK_HDF5_ROWS_AS:
@@ -439,22 +439,22 @@ static bool serve_set(struct server *s) {
     }
 }
 
-static bool serve(struct server *s) {
+static bool serve_request(struct server *s) {
     switch ((enum tmk_hdf5_op)s->ask.op) {
     case TMK_HDF5_OPEN:
         return open_file(s);
     case TMK_HDF5_LOOK:
-        return look(s);
+        return serve_look(s);
     case TMK_HDF5_LIST:
-        return list(s);
+        return serve_list(s);
     case TMK_HDF5_TEXT:
-        return text(s);
+        return serve_text(s);
     case TMK_HDF5_SET:
         return open_set(s);
     default:
         return s->ask.dataset < s->n_sets && s->sets[s->ask.dataset].id
                    ? serve_set(s)
-                   : refuse(s, "no such dataset is open");
+                   : reply_error(s, "no such dataset is open");
     }
 }
 
@@ -533,6 +533,6 @@ void tmk_hdf5_serve(const char *path, int fd, unsigned char *shared, int parent)
     bool there = true;
     while (there && wait_for_one(&s, fd, parent)) {
         limit_time(&s);
-        there = send_answer(&s, fd, serve(&s));
+        there = send_answer(&s, fd, serve_request(&s));
     }
 }
