@@ -12,7 +12,7 @@ static int by_key(const void *a, const void *b) {
     return (x->value > y->value) - (x->value < y->value);
 }
 
-static void put(struct tmk_link_buckets *s, uint64_t key, uint32_t value) {
+static void put_value(struct tmk_link_buckets *s, uint64_t key, uint32_t value) {
     s->all[s->n++] = (struct tmk_link_entry){key, value};
 }
 
@@ -20,17 +20,17 @@ static void add_entry(struct tmk_link_buckets *s, const struct tmk_profile_tenso
                       enum tmk_link_rule rule, const uint64_t *makers) {
     uint64_t sum = 0;
     if (rule == TMK_LINK_BY_NAME && tmk_link_is_name(v->name))
-        put(s, tmk_link_name_key(v), v->id);
+        put_value(s, tmk_link_name_key(v), v->id);
     if (rule == TMK_LINK_BY_NAME || !v->has_producer || !v->n_operands)
         return;
     for (uint32_t k = 0; k < v->n_operands; k++) {
         uint64_t key = tmk_link_operand_key(makers[v->id], k, v->operands[k]);
         sum += key;
         if (rule == TMK_LINK_BY_WEIGHTS)
-            put(s, key, v->id);
+            put_value(s, key, v->id);
     }
     if (rule == TMK_LINK_BY_OPERANDS)
-        put(s, sum, v->id);
+        put_value(s, sum, v->id);
 }
 
 enum tmk_status tmk_link_buckets_init(struct tmk_link_buckets *s, const struct tmk_linking *l,

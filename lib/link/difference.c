@@ -17,8 +17,8 @@
 /* Stands for the owner of a body where two nodes have the same label. */
 static struct tmk_profile_tensor several;
 
-static bool owns(const struct tmk_profile *p, const struct tmk_profile_tensor *t,
-                 uint32_t operand) {
+static bool is_inside(const struct tmk_profile *p, const struct tmk_profile_tensor *t,
+                      uint32_t operand) {
     return t->has_producer && t->operands[operand] < p->n_tensors &&
            strlen(p->tensors[t->operands[operand]].path) > strlen(t->path);
 }
@@ -28,7 +28,7 @@ static bool find_owners(const struct tmk_profile *p, struct tmk_map *owners) {
     for (uint32_t i = 0; i < p->n_tensors; i++) {
         struct tmk_profile_tensor *t = &p->tensors[i];
         for (uint32_t k = 0; k < t->n_operands; k++) {
-            if (!owns(p, t, k))
+            if (!is_inside(p, t, k))
                 continue;
             const char *path = p->tensors[t->operands[k]].path;
             struct tmk_profile_tensor *known = tmk_map_get(owners, path), *owner = t;
@@ -142,7 +142,7 @@ static void mark_bodies(struct tmk_linking *l) {
         const struct tmk_profile_tensor *t = &l->from->tensors[i];
         bool body = *t->path;
         for (uint32_t k = 0; k < t->n_operands && !body; k++)
-            body = owns(l->from, t, k);
+            body = is_inside(l->from, t, k);
         l->differs[i] = l->differs[i] || body;
     }
 }

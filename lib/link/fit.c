@@ -128,8 +128,8 @@ static bool fit_channel(const float *x, const float *y, size_t n, size_t step, d
 }
 
 /* One scale and one shift for all, if that fits as well. */
-static void collapse(const struct tmk_link_matrix *x, const struct tmk_link_matrix *y, size_t n,
-                     struct tmk_link_fit *fit) {
+static void collapse_fit(const struct tmk_link_matrix *x, const struct tmk_link_matrix *y, size_t n,
+                         struct tmk_link_fit *fit) {
     struct channel all;
     size_t count = n * x->channels;
     struct extent ex = extent_of(x->x, count, 1), ey = extent_of(y->x, count, 1);
@@ -196,7 +196,7 @@ enum tmk_status tmk_link_fit(const struct tmk_link_matrix *x, const struct tmk_l
         tmk_link_fit_finish(&fit);
         return there ? TMK_NOTFOUND : tmk_nomem(diag);
     }
-    collapse(x, y, n, &fit);
+    collapse_fit(x, y, n, &fit);
     *out = fit;
     return TMK_OK;
 }

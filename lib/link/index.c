@@ -49,7 +49,7 @@ static uint32_t next_value(const struct tmk_link_index *x, struct tmk_link_seeke
     return TMK_UNLINKED;
 }
 
-static void refill(const struct tmk_link_index *x, struct tmk_link_seeker *s) {
+static void refill_seeker(const struct tmk_link_index *x, struct tmk_link_seeker *s) {
     if (s->first == TMK_UNLINKED) {
         s->first = s->second;
         s->second = TMK_UNLINKED;
@@ -65,7 +65,7 @@ static void look_again(struct tmk_link_index *x, const struct tmk_link_seeker *s
         tmk_idset_add(&x->pending[s->rule], s->sum);
 }
 
-static void unblock(struct tmk_link_index *x, struct tmk_link_seeker *s) {
+static void unblock_seeker(struct tmk_link_index *x, struct tmk_link_seeker *s) {
     for (uint32_t i = s->blocked; i != TMK_UNLINKED; i = x->seekers[i].next_blocked) {
         x->seekers[i].blocker = TMK_UNLINKED;
         look_again(x, &x->seekers[i]);
@@ -74,26 +74,26 @@ static void unblock(struct tmk_link_index *x, struct tmk_link_seeker *s) {
 }
 
 /* A value was taken. */
-static void drop(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {
+static void drop_value(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {
     if (s->first != value && s->second != value)
         return;
     *(s->first == value ? &s->first : &s->second) = TMK_UNLINKED;
-    refill(x, s);
+    refill_seeker(x, s);
     look_again(x, s);
 }
 
 /* Only a name is like less and less while operands are matched; where there is no other that
  * does not help. */
-static void doubt(struct tmk_link_index *x, struct tmk_link_seeker *s) {
+static void check_names(struct tmk_link_index *x, struct tmk_link_seeker *s) {
     if (s->second == TMK_UNLINKED && s->blocked == TMK_UNLINKED)
         return;
     if (s->first != TMK_UNLINKED && !is_like(x, s, s->first))
         s->first = TMK_UNLINKED;
     if (s->second != TMK_UNLINKED && !is_like(x, s, s->second))
         s->second = TMK_UNLINKED;
-    refill(x, s);
+    refill_seeker(x, s);
     look_again(x, s);
-    unblock(x, s);
+    unblock_seeker(x, s);
 }
 
 /* ---- buckets of an original, and of a value ---- */
@@ -180,11 +180,11 @@ static uint32_t add_seeker(struct tmk_link_index *x, enum tmk_link_rule rule, ui
                                               .blocked = TMK_UNLINKED,
                                               .listed = TMK_UNLINKED};
     x->at[rule][begin] = id;
-    refill(x, &x->seekers[id]);
+    refill_seeker(x, &x->seekers[id]);
     return id;
 }
 
-static void join(struct tmk_link_index *x, enum tmk_link_rule rule, uint32_t original) {
+static void add_original(struct tmk_link_index *x, enum tmk_link_rule rule, uint32_t original) {
     uint32_t begin, n = bucket_of(x, rule, original, &begin);
     if (!n)
         return;
@@ -200,7 +200,7 @@ static void join(struct tmk_link_index *x, enum tmk_link_rule rule, uint32_t ori
     look_again(x, &x->seekers[id]);
 }
 
-static void leave(struct tmk_link_index *x, enum tmk_link_rule rule, uint32_t original) {
+static void remove_original(struct tmk_link_index *x, enum tmk_link_rule rule, uint32_t original) {
     uint32_t id = x->of[rule][original];
     if (id == TMK_UNLINKED)
         return;
@@ -209,7 +209,7 @@ static void leave(struct tmk_link_index *x, enum tmk_link_rule rule, uint32_t or
     x->seekers[id].sum ^= original;
     look_again(x, &x->seekers[id]);
     if (!x->seekers[id].n)
-        unblock(x, &x->seekers[id]);
+        unblock_seeker(x, &x->seekers[id]);
 }
 
 /* Seeks by its operands, or weights, as soon as none is missing. */
@@ -218,7 +218,7 @@ static void join_complete(struct tmk_link_index *x, enum tmk_link_rule rule, uin
     if (x->l->value_of[original] == TMK_UNLINKED && !x->missing[rule][original] &&
         o->has_producer && o->n_operands &&
         (rule != TMK_LINK_BY_WEIGHTS || tmk_link_has_telling_weight(x->l, o)))
-        join(x, rule, original);
+        add_original(x, rule, original);
 }
 
 /* ---- beginning and end ---- */
@@ -242,7 +242,7 @@ static uint64_t *maker_keys(const struct tmk_link_known *known, const struct tmk
     return keys;
 }
 
-static enum tmk_status allocate(struct tmk_link_index *x) {
+static enum tmk_status allocate_index(struct tmk_link_index *x) {
     const struct tmk_linking *l = x->l;
     const struct tmk_link_known known = tmk_link_known(l);
     const size_t n = l->from->n_tensors;
@@ -268,13 +268,13 @@ static enum tmk_status allocate(struct tmk_link_index *x) {
 
 enum tmk_status tmk_link_index_init(struct tmk_link_index *x, struct tmk_linking *l) {
     *x = (struct tmk_link_index){.l = l};
-    TMK_TRY(allocate(x));
+    TMK_TRY(allocate_index(x));
     for (uint32_t o = 0; o < l->from->n_tensors; o++) {
         count_missing(x, &l->from->tensors[o]);
         if (l->value_of[o] != TMK_UNLINKED)
             tmk_idset_add(&x->matched, o);
         else if (tmk_link_is_name(l->from->tensors[o].name))
-            join(x, TMK_LINK_BY_NAME, o);
+            add_original(x, TMK_LINK_BY_NAME, o);
         join_complete(x, TMK_LINK_BY_OPERANDS, o);
         join_complete(x, TMK_LINK_BY_WEIGHTS, o);
     }
@@ -301,13 +301,13 @@ void tmk_link_index_finish(struct tmk_link_index *x) {
 /* ---- matching ---- */
 
 static bool drop_and_go_on(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {
-    drop(x, s, value);
+    drop_value(x, s, value);
     return false;
 }
 
 static bool doubt_and_go_on(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {
     (void)value;
-    doubt(x, s);
+    check_names(x, s);
     return false;
 }
 
@@ -318,7 +318,7 @@ static void tell_reader(struct tmk_link_index *x, uint32_t reader, bool weight) 
         join_complete(x, TMK_LINK_BY_WEIGHTS, reader);
     uint32_t seeker = x->of[TMK_LINK_BY_NAME][reader];
     if (seeker != TMK_UNLINKED)
-        doubt(x, &x->seekers[seeker]);
+        check_names(x, &x->seekers[seeker]);
 }
 
 void tmk_link_index_take(struct tmk_link_index *x, uint32_t original, uint32_t value,
@@ -328,7 +328,7 @@ void tmk_link_index_take(struct tmk_link_index *x, uint32_t original, uint32_t v
     tmk_linking_match(x->l, original, value, evidence);
     tmk_idset_add(&x->matched, original);
     for (int rule = 0; rule < TMK_LINK_RULES; rule++) {
-        leave(x, (enum tmk_link_rule)rule, original);
+        remove_original(x, (enum tmk_link_rule)rule, original);
         visit_seekers(x, (enum tmk_link_rule)rule, value, drop_and_go_on);
     }
     for (uint32_t i = o->begin[original]; i < o->begin[original + 1]; i++)
@@ -337,7 +337,7 @@ void tmk_link_index_take(struct tmk_link_index *x, uint32_t original, uint32_t v
         visit_seekers(x, TMK_LINK_BY_NAME, v->ids[i], doubt_and_go_on);
 }
 
-static bool wants(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {
+static bool wants_value(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {
     return s->n && s->blocker != (uint32_t)(s - x->seekers) && is_like(x, s, value);
 }
 
@@ -350,7 +350,7 @@ uint32_t tmk_link_index_find(struct tmk_link_index *x, enum tmk_link_rule rule, 
         s->blocker != TMK_UNLINKED || !is_like(x, s, s->first))
         return TMK_UNLINKED;
     s->blocker = id; /* it does not block itself */
-    s->blocker = visit_seekers(x, rule, s->first, wants);
+    s->blocker = visit_seekers(x, rule, s->first, wants_value);
     if (s->blocker == TMK_UNLINKED)
         return s->first;
     s->next_blocked = x->seekers[s->blocker].blocked;
@@ -369,7 +369,7 @@ enum tmk_status tmk_link_index_list(struct tmk_link_index *x, uint32_t original,
         while (s->first != TMK_UNLINKED && match->n_candidates < most) {
             TMK_TRY(tmk_linking_add_candidate(x->l, original, s->first));
             s->first = TMK_UNLINKED;
-            refill(x, s);
+            refill_seeker(x, s);
         }
         return TMK_OK;
     }

@@ -44,9 +44,9 @@ static enum tmk_status check_dense(const struct tmk_profile *profile, struct tmk
     return TMK_OK;
 }
 
-static enum tmk_status identify(struct tmk_lineage_record *record,
-                                const struct tmk_profile_tensor *t, struct tmk_lineage_identity *is,
-                                struct tmk_diag *diag) {
+static enum tmk_status identify_value(struct tmk_lineage_record *record,
+                                      const struct tmk_profile_tensor *t,
+                                      struct tmk_lineage_identity *is, struct tmk_diag *diag) {
     *is = (struct tmk_lineage_identity){
         .fingerprint = t->fingerprint,
         .content = t->content,
@@ -61,8 +61,9 @@ static enum tmk_status identify(struct tmk_lineage_record *record,
     return is->name && is->path ? TMK_OK : tmk_nomem(diag);
 }
 
-static enum tmk_status describe(struct tmk_lineage_record *record, const struct tmk_profile *from,
-                                const struct tmk_profile *to, struct tmk_diag *diag) {
+static enum tmk_status describe_models(struct tmk_lineage_record *record,
+                                       const struct tmk_profile *from, const struct tmk_profile *to,
+                                       struct tmk_diag *diag) {
     record->producer = tmk_lineage_record_text(record, to->producer.version);
     record->original = (struct tmk_lineage_model){
         tmk_lineage_record_text(record, from->model.file),
@@ -74,9 +75,9 @@ static enum tmk_status describe(struct tmk_lineage_record *record, const struct 
         !record->transformed.file || !record->transformed.sha256)
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < from->n_tensors; i++)
-        TMK_TRY(identify(record, &from->tensors[i], &record->originals[i].is, diag));
+        TMK_TRY(identify_value(record, &from->tensors[i], &record->originals[i].is, diag));
     for (uint32_t i = 0; i < to->n_tensors; i++)
-        TMK_TRY(identify(record, &to->tensors[i], &record->values[i].is, diag));
+        TMK_TRY(identify_value(record, &to->tensors[i], &record->values[i].is, diag));
     return TMK_OK;
 }
 
@@ -103,7 +104,7 @@ enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
     l->link->matches = calloc((size_t)from->n_tensors + 1, sizeof *l->link->matches);
     if (!l->link->matches)
         return tmk_nomem(diag);
-    TMK_TRY(describe(l->link->record, from, to, diag));
+    TMK_TRY(describe_models(l->link->record, from, to, diag));
     return tmk_linking_mark_different(l);
 }
 
@@ -225,7 +226,7 @@ static enum tmk_status find_ways(const struct tmk_linking *l, struct ways *w) {
     return TMK_OK;
 }
 
-static int ascending(const void *a, const void *b) {
+static int compare_ids(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
@@ -241,7 +242,7 @@ static enum tmk_status list_originals(struct tmk_linking *l, const uint32_t *val
         if (values[i] < l->to->n_tensors && l->original_of[values[i]] != TMK_UNLINKED)
             ids[used++] = l->original_of[values[i]];
     if (used)
-        qsort(ids, used, sizeof *ids, ascending);
+        qsort(ids, used, sizeof *ids, compare_ids);
     *out = ids;
     *out_n = 0;
     for (uint32_t i = 0; i < used; i++)
@@ -251,7 +252,7 @@ static enum tmk_status list_originals(struct tmk_linking *l, const uint32_t *val
 }
 
 /* Inside of the operator that makes `value`, if all that this reads is accounted for. */
-static enum tmk_status absorb(struct tmk_linking *l, uint32_t original, uint32_t value) {
+static enum tmk_status absorb_value(struct tmk_linking *l, uint32_t original, uint32_t value) {
     const struct tmk_profile_tensor *v = &l->to->tensors[value];
     struct tmk_lineage_record *record = l->link->record;
     struct tmk_lineage_original *o = &record->originals[original];
@@ -299,7 +300,7 @@ static enum tmk_status tell_the_rest(struct tmk_linking *l, const struct ways *w
         if (constant[i] && l->from->tensors[i].kind != TMK_PROFILE_WEIGHT)
             l->link->record->originals[i].verdict = TMK_LINEAGE_CONSTANT;
         else if (ways->to[i] != TMK_UNLINKED && !ways->fork[i])
-            TMK_TRY(absorb(l, i, ways->to[i]));
+            TMK_TRY(absorb_value(l, i, ways->to[i]));
     }
     return TMK_OK;
 }

@@ -69,7 +69,7 @@ struct sides {
     bool *fixed_originals, *fixed_values; /* [id]: does it follow from weights alone? */
 };
 
-static void finish(struct sides *s) {
+static void finish_sides(struct sides *s) {
     tmk_signatures_finish(&s->originals);
     tmk_signatures_finish(&s->values);
     tmk_graph_destroy(&s->original);
@@ -78,8 +78,8 @@ static void finish(struct sides *s) {
     free(s->fixed_values);
 }
 
-static enum tmk_status sample(const struct tmk_linking *l, const struct tmk_link_numbers *numbers,
-                              struct sides *s) {
+static enum tmk_status sample_sides(const struct tmk_linking *l,
+                                    const struct tmk_link_numbers *numbers, struct sides *s) {
     struct tmk_run_options run = *numbers->run;
     uint32_t most =
         run.data.limit && run.data.limit < UINT32_MAX ? (uint32_t)run.data.limit : SAMPLES;
@@ -202,10 +202,10 @@ static enum tmk_status sample_weights(struct tmk_linking *l, struct sides *s) {
     return s->model ? tmk_link_sample_weights(l, s->model, false, &s->values) : TMK_OK;
 }
 
-static enum tmk_status match(struct tmk_linking *l, const struct tmk_link_numbers *numbers,
-                             struct sides *s) {
+static enum tmk_status match_numbers(struct tmk_linking *l, const struct tmk_link_numbers *numbers,
+                                     struct sides *s) {
     TMK_TRY(check_original(l->from, numbers->original, l->diag));
-    TMK_TRY(sample(l, numbers, s));
+    TMK_TRY(sample_sides(l, numbers, s));
     TMK_TRY(mark_fixed(l, s));
     l->link->tolerance = noise_of(l);
     const struct tmk_choosing choosing = {.l = l,
@@ -237,10 +237,10 @@ enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from, const struct
     struct sides sides = {0};
     enum tmk_status status = tmk_linking_init(&l, "numbers", from, to, diag);
     if (status == TMK_OK)
-        status = match(&l, numbers, &sides);
+        status = match_numbers(&l, numbers, &sides);
     if (status == TMK_OK)
         status = tmk_linking_end(&l, "link:numbers", out);
-    finish(&sides);
+    finish_sides(&sides);
     tmk_linking_finish(&l);
     return status;
 }

@@ -125,8 +125,8 @@ static enum tmk_status put_header(const struct tmk_link *link, struct tmk_text *
     return status != TMK_OK ? status : then;
 }
 
-static enum tmk_status print(const struct tmk_link *link, struct tmk_text *out,
-                             struct tmk_diag *diag) {
+static enum tmk_status print_table(const struct tmk_link *link, struct tmk_text *out,
+                                   struct tmk_diag *diag) {
     TMK_TRY(put_header(link, out, diag));
     TMK_TRY(put_originals(link, MATCHES, "matches", out, diag));
     TMK_TRY(put_originals(link, LEFT_OUT, "left_out", out, diag));
@@ -141,7 +141,7 @@ enum tmk_status tmk_link_write_report(const struct tmk_link *link, const char *p
     struct tmk_text text = {0};
     locale_t saved[2];
     TMK_TRY(tmk_locale_begin(saved, diag));
-    enum tmk_status status = print(link, &text, diag);
+    enum tmk_status status = print_table(link, &text, diag);
     tmk_locale_end(saved);
     if (status == TMK_OK)
         status = tmk_file_write(path, text.data, text.len, diag);

@@ -131,7 +131,7 @@ struct tmk_link_known tmk_link_known(const struct tmk_linking *l) {
     return known;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b) {
+static uint64_t mix_hash(uint64_t a, uint64_t b) {
     const uint64_t both[] = {a, b};
     return tmk_hash64(both, sizeof both, 0);
 }
@@ -143,19 +143,19 @@ static uint64_t text_key(const char *text, uint64_t seed) {
 uint64_t tmk_link_maker_key(const struct tmk_link_known *known,
                             const struct tmk_profile_tensor *t) {
     uint64_t key = text_key(t->producer.domain, text_key(t->producer.op, t->producer.output));
-    key = mix(key, (uint64_t)t->n_operands << 1 | !*t->path);
+    key = mix_hash(key, (uint64_t)t->n_operands << 1 | !*t->path);
     if (known->dtypes)
-        key = mix(key, (uint64_t)t->dtype);
+        key = mix_hash(key, (uint64_t)t->dtype);
     if (known->ranks)
-        key = mix(key, (uint64_t)t->shape.rank);
+        key = mix_hash(key, (uint64_t)t->shape.rank);
     for (int32_t k = 0; known->ranks && k < t->shape.rank; k++)
         if (known->dims[k])
-            key = mix(key, (uint64_t)t->shape.dim[k]);
+            key = mix_hash(key, (uint64_t)t->shape.dim[k]);
     return key;
 }
 
 uint64_t tmk_link_operand_key(uint64_t maker, uint32_t k, uint32_t value) {
-    return mix(maker, (uint64_t)k << 32 | value);
+    return mix_hash(maker, (uint64_t)k << 32 | value);
 }
 
 uint64_t tmk_link_name_key(const struct tmk_profile_tensor *t) {

@@ -28,8 +28,8 @@ static bool has_other_shape(const struct sampling *s, uint32_t id,
 }
 
 /* One worker: batches come in order. */
-static void take(void *context, const char *label, uint64_t sample,
-                 const struct tmk_tensor *tensor) {
+static void take_sample(void *context, const char *label, uint64_t sample,
+                        const struct tmk_tensor *tensor) {
     struct sampling *s = context;
     unsigned long long id;
     if (s->over || s->status != TMK_OK || sscanf(label, "p%llu", &id) != 1 || id >= s->out->n)
@@ -56,7 +56,7 @@ enum tmk_status tmk_signatures_of_run(struct tmk_model *model, uint32_t n_inputs
     options.limits.threads = 1;
     if (!options.data.batch)
         options.data.batch = 1; /* not what suits this model: it must be the same for both */
-    options.events.print = take;
+    options.events.print = take_sample;
     options.events.progress = NULL;
     options.events.context = &sampling;
     TMK_TRY(tmk_model_profile(model, &options, &observe, &profile, NULL, diag));
@@ -72,7 +72,7 @@ struct dump {
     uint64_t samples;
 };
 
-static int ascending(const void *a, const void *b) {
+static int compare_samples(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
@@ -86,7 +86,7 @@ static enum tmk_status count_samples(const struct tmk_source_info *info,
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < info->n_arrays; i++)
         entries[i] = info->arrays[i].n_entries;
-    qsort(entries, info->n_arrays, sizeof *entries, ascending);
+    qsort(entries, info->n_arrays, sizeof *entries, compare_samples);
     for (uint32_t i = 0, run = 0, most = 0; i < info->n_arrays; i++) {
         run = i && entries[i] == entries[i - 1] ? run + 1 : 1;
         if (run > most && entries[i]) {

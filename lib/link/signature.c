@@ -23,7 +23,7 @@ enum tmk_status tmk_signatures_init(struct tmk_signatures *s, uint32_t n, uint32
     return s->all ? TMK_OK : tmk_nomem(diag);
 }
 
-static void drop(struct tmk_signature *signature) {
+static void drop_signature(struct tmk_signature *signature) {
     free(signature->flat);
     signature->flat = NULL;
     signature->n_flat = 0;
@@ -35,7 +35,7 @@ static void drop(struct tmk_signature *signature) {
 
 void tmk_signatures_finish(struct tmk_signatures *s) {
     for (uint32_t i = 0; s->all && i < s->n; i++)
-        drop(&s->all[i]);
+        drop_signature(&s->all[i]);
     free(s->all);
     *s = (struct tmk_signatures){0};
 }
@@ -45,7 +45,7 @@ void tmk_signatures_finish(struct tmk_signatures *s) {
 /* The i-th of `taken` positions among `of`: all of them in order where that many are taken, else
  * scattered by splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
  * 2014). */
-static size_t position(size_t of, uint32_t batch, uint32_t i, uint32_t taken) {
+static size_t sample_position(size_t of, uint32_t batch, uint32_t i, uint32_t taken) {
     if (taken >= of)
         return i;
     uint64_t z = of + (uint64_t)batch * UINT64_C(0x9e3779b97f4a7c15) +
@@ -55,7 +55,7 @@ static size_t position(size_t of, uint32_t batch, uint32_t i, uint32_t taken) {
     return (size_t)((z ^ (z >> 31)) % of);
 }
 
-static uint32_t least(uint64_t a, uint64_t b) {
+static uint32_t min_count(uint64_t a, uint64_t b) {
     return (uint32_t)(a < b ? a : b);
 }
 
@@ -66,8 +66,8 @@ static enum tmk_status make_matrix(struct tmk_link_matrix *matrix, const struct 
         return TMK_OK;
     size_t rows =
         tmk_shape_product(shape, 0, axis) * tmk_shape_product(shape, axis + 1, shape->rank);
-    uint64_t kept = least((POINTS + batches - 1) / batches, MOST_FLOATS / (channels * batches));
-    matrix->kept = least(kept ? kept : 1, rows);
+    uint64_t kept = min_count((POINTS + batches - 1) / batches, MOST_FLOATS / (channels * batches));
+    matrix->kept = min_count(kept ? kept : 1, rows);
     if (!tmk_mul_size((size_t)matrix->kept * batches, channels, &floats))
         return tmk_nomem(diag);
     matrix->x = malloc(floats * sizeof *matrix->x);
@@ -78,14 +78,14 @@ static enum tmk_status make_matrix(struct tmk_link_matrix *matrix, const struct 
     return TMK_OK;
 }
 
-static enum tmk_status begin(struct tmk_signature *s, const struct tmk_tensor *tensor,
-                             uint32_t batches, struct tmk_diag *diag) {
+static enum tmk_status begin_signature(struct tmk_signature *s, const struct tmk_tensor *tensor,
+                                       uint32_t batches, struct tmk_diag *diag) {
     s->dtype = tensor->dtype;
     s->shape = tensor->shape;
     s->count = tmk_tensor_count(tensor);
     if (s->dtype != TMK_FLOAT32 || !s->count)
         return TMK_OK;
-    s->n_flat = least(s->count, FLAT);
+    s->n_flat = min_count(s->count, FLAT);
     s->flat = malloc((size_t)s->n_flat * batches * sizeof *s->flat);
     if (!s->flat)
         return tmk_nomem(diag);
@@ -101,7 +101,7 @@ static void keep_rows(struct tmk_link_matrix *matrix, const float *x, size_t inn
                       uint32_t batch) {
     float *to = matrix->x + (size_t)batch * matrix->kept * matrix->channels;
     for (uint32_t i = 0; matrix->channels && i < matrix->kept; i++) {
-        size_t row = position(matrix->rows, batch, i, matrix->kept);
+        size_t row = sample_position(matrix->rows, batch, i, matrix->kept);
         const float *from = x + row / inner * inner * matrix->channels + row % inner;
         for (size_t c = 0; c < matrix->channels; c++)
             *to++ = from[c * inner];
@@ -114,11 +114,11 @@ enum tmk_status tmk_signature_add(struct tmk_signatures *all, uint32_t id, uint3
     if (s->uneven || batch >= all->most || tensor->kind != TMK_TYPE_TENSOR)
         return TMK_OK;
     if (!s->batches)
-        TMK_TRY(begin(s, tensor, all->most, diag));
+        TMK_TRY(begin_signature(s, tensor, all->most, diag));
     if (batch != s->batches || tensor->dtype != s->dtype ||
         !tmk_shape_equal(&tensor->shape, &s->shape)) {
         s->uneven = true;
-        drop(s);
+        drop_signature(s);
         return TMK_OK;
     }
     s->batches = batch + 1;
@@ -129,7 +129,7 @@ enum tmk_status tmk_signature_add(struct tmk_signatures *all, uint32_t id, uint3
         return TMK_OK;
     const float *x = tensor->data;
     for (uint32_t i = 0; i < s->n_flat; i++)
-        s->flat[(size_t)batch * s->n_flat + i] = x[position(s->count, batch, i, s->n_flat)];
+        s->flat[(size_t)batch * s->n_flat + i] = x[sample_position(s->count, batch, i, s->n_flat)];
     keep_rows(&s->by[TMK_LINK_CHANNELS_LAST], x, 1, batch);
     if (s->by[TMK_LINK_CHANNELS_FIRST].channels)
         keep_rows(&s->by[TMK_LINK_CHANNELS_FIRST], x,

@@ -284,7 +284,7 @@ static enum tmk_status list_ambiguous(struct tmk_link_index *x, const struct ent
     return TMK_OK;
 }
 
-static enum tmk_status match(struct tmk_linking *l) {
+static enum tmk_status match_structure(struct tmk_linking *l) {
     struct entries entries;
     struct tmk_link_index index;
     tmk_linking_inputs(l);
@@ -309,7 +309,7 @@ enum tmk_status tmk_link_by_fingerprint(const struct tmk_profile *from,
     struct tmk_linking l;
     enum tmk_status status = tmk_linking_init(&l, "fingerprint", from, to, diag);
     if (status == TMK_OK)
-        status = match(&l);
+        status = match_structure(&l);
     if (status == TMK_OK)
         status = tmk_linking_end(&l, "link:fingerprint", out);
     tmk_linking_finish(&l);

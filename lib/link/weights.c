@@ -136,8 +136,8 @@ struct relation {
 };
 
 /* How the original's weights are in a value; false: they aren't. scale has room for any axis. */
-static bool relate(const struct weights *w, uint32_t original, uint32_t value, struct relation *out,
-                   double *scale) {
+static bool relate_weights(const struct weights *w, uint32_t original, uint32_t value,
+                           struct relation *out, double *scale) {
     const struct tmk_tensor *a = w->originals[original], *b = w->values[value];
     if (!b || w->l->original_of[value] != TMK_UNLINKED)
         return false;
@@ -156,8 +156,8 @@ static bool relate(const struct weights *w, uint32_t original, uint32_t value, s
     return a->shape.rank == 2 && is_scaled(a, b, 1, scale);
 }
 
-static enum tmk_status take(const struct weights *w, uint32_t original, const struct relation *how,
-                            const double *scale) {
+static enum tmk_status take_relation(const struct weights *w, uint32_t original,
+                                     const struct relation *how, const double *scale) {
     struct tmk_lineage_record *record = w->l->link->record;
     struct tmk_lineage_original *o = &record->originals[original];
     const struct tmk_tensor *a = w->originals[original];
@@ -192,7 +192,7 @@ static enum tmk_status find_one(const struct weights *w, uint32_t original, doub
     struct relation only = {.value = TMK_UNLINKED}, how;
     uint32_t found = 0;
     for (uint32_t v = 0; v < w->l->to->n_tensors; v++) {
-        if (!relate(w, original, v, &how, scale) || (found && only.how == RESHAPED))
+        if (!relate_weights(w, original, v, &how, scale) || (found && only.how == RESHAPED))
             continue;
         if (!found || how.how == RESHAPED) {
             only = how;
@@ -206,7 +206,7 @@ static enum tmk_status find_one(const struct weights *w, uint32_t original, doub
     if (found != 1)
         return TMK_OK;
     match->n_candidates = 0;
-    return take(w, original, &only, kept);
+    return take_relation(w, original, &only, kept);
 }
 
 /* Scales along either of the first axes. */
