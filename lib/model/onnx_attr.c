@@ -9,8 +9,8 @@ enum { MAX_GRAPHS = 64 }; /* within each other */
 
 /* What a reference leads to: an attribute, and the scope that its own names belong to. NULL: an
  * optional attribute that the call leaves out. */
-static enum tmk_status follow(struct tmk_onnx_builder *b, struct tmk_onnx_scope **scope,
-                              const TmkPb__Attribute **pb) {
+static enum tmk_status follow_reference(struct tmk_onnx_builder *b, struct tmk_onnx_scope **scope,
+                                        const TmkPb__Attribute **pb) {
     while (*pb && (*pb)->ref_attr_name && *(*pb)->ref_attr_name) {
         const char *name = (*pb)->ref_attr_name;
         const struct tmk_onnx_call *call = (*scope)->call;
@@ -236,7 +236,7 @@ enum tmk_status tmk_onnx_set_attr(struct tmk_onnx_builder *b, struct tmk_onnx_sc
         return tmk_fail(b->diag, TMK_FORMAT, "an attribute without a name");
     if (tmk_node_attr(node, name))
         return tmk_fail(b->diag, TMK_FORMAT, "attribute '%s' stands twice", name);
-    enum tmk_status status = follow(b, &scope, &pb);
+    enum tmk_status status = follow_reference(b, &scope, &pb);
     if (status == TMK_OK && pb)
         status = set_value(b, scope, node, name, pb);
     return tmk_in(b->diag, status, "attribute '%s'", name);

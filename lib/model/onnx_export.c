@@ -19,7 +19,7 @@ void tmk_onnx_writer_finish(struct tmk_onnx_writer *w) {
 }
 
 /* Messages hold char *, but are only read. */
-static char *borrowed(const char *text) {
+static char *borrow_text(const char *text) {
     return (char *)(uintptr_t)text;
 }
 
@@ -72,7 +72,7 @@ static enum tmk_status list_names(struct tmk_onnx_writer *w, struct tmk_value *c
     if (!list)
         return tmk_nomem(w->diag);
     for (uint32_t i = 0; i < n; i++)
-        list[i] = borrowed(tmk_onnx_name_of(w, values[i]));
+        list[i] = borrow_text(tmk_onnx_name_of(w, values[i]));
     *out = list;
     return TMK_OK;
 }
@@ -89,10 +89,10 @@ static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_no
     TMK_TRY(list_names(w, node->outputs, node->n_outputs, &pb->output));
     pb->n_input = node->n_inputs;
     pb->n_output = node->n_outputs;
-    pb->op_type = borrowed(node->op);
-    if (*node->name && !(pb->name = borrowed(tmk_onnx_free_name(w, taken, node->name))))
+    pb->op_type = borrow_text(node->op);
+    if (*node->name && !(pb->name = borrow_text(tmk_onnx_free_name(w, taken, node->name))))
         return tmk_nomem(w->diag);
-    pb->domain = *node->domain ? borrowed(node->domain) : NULL;
+    pb->domain = *node->domain ? borrow_text(node->domain) : NULL;
     w->has_observers |= tmk_node_is_observer(node);
     *out = pb;
     return write_attrs(w, node, names, pb);
@@ -104,8 +104,8 @@ static enum tmk_status make_identity(struct tmk_onnx_writer *w, const char *from
     char **names = tmk_arena_array(&w->arena, 2, sizeof *names);
     if (!pb || !names)
         return tmk_nomem(w->diag);
-    names[0] = borrowed(from);
-    names[1] = borrowed(to);
+    names[0] = borrow_text(from);
+    names[1] = borrow_text(to);
     pb->input = &names[0];
     pb->output = &names[1];
     pb->n_input = pb->n_output = 1;
@@ -121,7 +121,7 @@ static enum tmk_status write_info(struct tmk_onnx_writer *w, const struct tmk_va
     TmkPb__ValueInfo *pb = tmk_onnx_make(w, &tmk_pb__value_info__descriptor);
     if (!pb)
         return tmk_nomem(w->diag);
-    pb->name = borrowed(name);
+    pb->name = borrow_text(name);
     *out = pb;
     return tmk_onnx_write_type(w, &value->type, &pb->type);
 }
@@ -237,7 +237,7 @@ static enum tmk_status write_nodes(struct tmk_onnx_writer *w, const struct tmk_g
 
 static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
                                   struct tmk_onnx_names *names, TmkPb__Graph *pb) {
-    pb->name = borrowed(*graph->name ? graph->name : "graph");
+    pb->name = borrow_text(*graph->name ? graph->name : "graph");
     pb->node =
         tmk_arena_array(&w->arena, (size_t)graph->n_nodes + graph->n_outputs, sizeof *pb->node);
     if (!pb->node)
@@ -292,7 +292,7 @@ static void want_domain(struct domains *d, const char *domain, int64_t version) 
         d->status = tmk_nomem(d->w->diag);
         return;
     }
-    opset->domain = borrowed(domain);
+    opset->domain = borrow_text(domain);
     opset->has_version = true;
     opset->version = version > 0 ? version : 1; /* 0: a domain that nobody imported */
     model->opset_import[model->n_opset_import++] = opset;

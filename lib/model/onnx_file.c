@@ -38,7 +38,7 @@ void tmk_onnx_file_finish(struct tmk_onnx_file *file) {
     tmk_buf_unref(&file->bytes);
 }
 
-static bool climbs(const char *location) {
+static bool leaves_folder(const char *location) {
     for (const char *part = location;; part++) {
         size_t len = strcspn(part, "/");
         if (len == 2 && part[0] == '.' && part[1] == '.')
@@ -50,9 +50,9 @@ static bool climbs(const char *location) {
 }
 
 /* The real path of the location, where that is within the real folder of the model. */
-static enum tmk_status locate(const struct tmk_onnx_file *file, const char *location, char **out,
-                              struct tmk_diag *diag) {
-    if (!*location || *location == '/' || climbs(location))
+static enum tmk_status locate_file(const struct tmk_onnx_file *file, const char *location,
+                                   char **out, struct tmk_diag *diag) {
+    if (!*location || *location == '/' || leaves_folder(location))
         return tmk_fail(diag, TMK_FORMAT,
                         "external data at '%s': must be a path within the model's folder",
                         location);
@@ -96,7 +96,7 @@ enum tmk_status tmk_onnx_external(struct tmk_onnx_file *file, const char *locati
             return TMK_OK;
         }
     char *real = NULL;
-    TMK_TRY(locate(file, location, &real, diag));
+    TMK_TRY(locate_file(file, location, &real, diag));
     struct tmk_onnx_external *external = calloc(1, sizeof *external);
     char *copy = strdup(location);
     enum tmk_status status =

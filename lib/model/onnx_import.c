@@ -202,7 +202,7 @@ static enum tmk_status set_opsets(struct tmk_onnx_builder *b) {
     return TMK_OK;
 }
 
-static enum tmk_status build(struct tmk_onnx_builder *b) {
+static enum tmk_status build_graph(struct tmk_onnx_builder *b) {
     if (!b->model->graph || b->model->ir_version < 1)
         return tmk_fail(b->diag, TMK_FORMAT, "not an ONNX model: it has no %s",
                         b->model->graph ? "IR version" : "graph");
@@ -268,7 +268,7 @@ enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *o
     enum tmk_status status = read_model(&file, &memory, &model, diag);
     if (status == TMK_OK) {
         b.model = model;
-        status = build(&b);
+        status = build_graph(&b);
     }
     finish_builder(&b);
     if (model)

@@ -79,8 +79,8 @@ static enum tmk_status version_of(struct tmk_onnx_builder *b, const struct tmk_o
 /* ---- declaring ---- */
 
 /* The name that an inner name gets outside; NULL when memory ran out. */
-static const char *outward(struct tmk_onnx_builder *b, const struct tmk_onnx_scope *scope,
-                           const char *name) {
+static const char *outer_name(struct tmk_onnx_builder *b, const struct tmk_onnx_scope *scope,
+                              const char *name) {
     if (!scope->prefix || !*name)
         return name;
     size_t size = strlen(scope->prefix) + strlen(name) + 2;
@@ -96,7 +96,7 @@ static enum tmk_status make_prefix(struct tmk_onnx_builder *b, const struct tmk_
     const char *name = tmk_onnx_text(call->name);
     for (size_t i = 0; i < call->n_output && !*name; i++)
         name = call->output[i];
-    const char *wanted = outward(b, scope, *name ? name : call->op_type);
+    const char *wanted = outer_name(b, scope, *name ? name : call->op_type);
     if (!wanted)
         return tmk_nomem(b->diag);
     size_t *count = tmk_map_get(&b->prefixes, wanted);
@@ -130,11 +130,11 @@ static enum tmk_status make_node(struct tmk_onnx_builder *b, struct tmk_onnx_sco
     struct tmk_arena arena = {0};
     struct tmk_value **none = tmk_arena_array(&arena, n_inputs, sizeof(struct tmk_value *));
     const char **names = tmk_arena_array(&arena, n_results, sizeof(char *));
-    const char *full_name = outward(b, scope, name);
+    const char *full_name = outer_name(b, scope, name);
     bool ok = none && names && full_name;
     for (size_t i = 0; ok && i < n_results; i++)
         if (*results[i])
-            ok = (names[i] = outward(b, scope, results[i])) != NULL;
+            ok = (names[i] = outer_name(b, scope, results[i])) != NULL;
     enum tmk_status status =
         ok ? tmk_graph_add_node(scope->graph, NULL,
                                 &(struct tmk_node_spec){domain, op, full_name, version, none,
@@ -157,7 +157,7 @@ static enum tmk_status hand_out(struct tmk_onnx_builder *b, struct tmk_onnx_scop
     if (!made)
         return tmk_fail(b->diag, TMK_GRAPH, "its output '%s' is never made", inner);
     if (made->value && !made->claimed) {
-        const char *name = outward(b, scope, outer);
+        const char *name = outer_name(b, scope, outer);
         made->claimed = true;
         if (!name)
             return tmk_nomem(b->diag);
@@ -242,8 +242,8 @@ static enum tmk_status set_operand(struct tmk_onnx_builder *b, struct tmk_onnx_s
     return value ? tmk_node_set_input(node, i, value, b->diag) : TMK_OK;
 }
 
-static enum tmk_status complete(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
-                                const struct tmk_onnx_pending *pending) {
+static enum tmk_status complete_node(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
+                                     const struct tmk_onnx_pending *pending) {
     if (!pending->pb)
         return set_operand(b, scope, pending->node, 0, pending->operand);
     if (pending->pb->n_attribute > MAX_ATTRIBUTES)
@@ -260,7 +260,7 @@ enum tmk_status tmk_onnx_resolve(struct tmk_onnx_builder *b, struct tmk_onnx_sco
     for (size_t i = 0; i < scope->n_pending; i++) {
         const struct tmk_onnx_pending *pending = &scope->pending[i];
         enum tmk_status status =
-            pending->body ? tmk_onnx_resolve(b, pending->body) : complete(b, scope, pending);
+            pending->body ? tmk_onnx_resolve(b, pending->body) : complete_node(b, scope, pending);
         if (status != TMK_OK && pending->node) { /* a label takes a walk over the graph */
             char label[256];
             return tmk_in(b->diag, status, "%s",

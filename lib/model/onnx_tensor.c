@@ -13,7 +13,8 @@ static bool is_packed(enum tmk_dtype dtype) {
     return tmk_dtype_bits(dtype) < 8;
 }
 
-static void unpack(enum tmk_dtype dtype, const unsigned char *from, size_t n, unsigned char *to) {
+static void unpack_codes(enum tmk_dtype dtype, const unsigned char *from, size_t n,
+                         unsigned char *to) {
     const unsigned bits = tmk_dtype_bits(dtype), each = 8 / bits, mask = (1u << bits) - 1;
     const unsigned sign = dtype == TMK_INT4 || dtype == TMK_INT2 ? 1u << (bits - 1) : 0;
     for (size_t i = 0; i < n; i++) {
@@ -95,7 +96,7 @@ static enum tmk_status from_raw(const struct header *h, const unsigned char *byt
     TMK_TRY(tmk_tensor_init(out, h->dtype, &h->shape, diag));
     unsigned char *to = out->data;
     if (is_packed(h->dtype))
-        unpack(h->dtype, bytes, h->count, to);
+        unpack_codes(h->dtype, bytes, h->count, to);
     else if (h->dtype == TMK_BOOL)
         for (size_t i = 0; i < size; i++)
             to[i] = bytes[i] != 0;
@@ -105,7 +106,7 @@ static enum tmk_status from_raw(const struct header *h, const unsigned char *byt
 }
 
 /* int32_data holds every type of 32 bits and less, floats of 16 and 8 bits by their bits. */
-static void narrow(enum tmk_dtype dtype, const int32_t *from, size_t n, void *to) {
+static void narrow_integers(enum tmk_dtype dtype, const int32_t *from, size_t n, void *to) {
     uint8_t *bytes = to;
     uint16_t *halves = to;
     for (size_t i = 0; i < n; i++) {
@@ -158,10 +159,11 @@ static enum tmk_status from_fields(const struct header *h, const TmkPb__Tensor *
         for (size_t i = 0; i < n; i++) {
             const unsigned char byte = (unsigned char)pb->int32_data[i];
             const size_t at = i * each, left = h->count - at;
-            unpack(h->dtype, &byte, left < each ? left : each, (unsigned char *)tensor.data + at);
+            unpack_codes(h->dtype, &byte, left < each ? left : each,
+                         (unsigned char *)tensor.data + at);
         }
     } else if (field == pb->int32_data && tmk_dtype_size(h->dtype) < 4) {
-        narrow(h->dtype, pb->int32_data, n, tensor.data);
+        narrow_integers(h->dtype, pb->int32_data, n, tensor.data);
     } else if (n) {
         memcpy(tensor.data, field, h->bytes);
     }

@@ -12,8 +12,8 @@
 
 enum { NOTHING = 0, TENSOR = 1, SEQUENCE = 3 }; /* elem_type */
 
-static enum tmk_status fill(struct tmk_onnx_file *file, const TmkPb__Sequence *pb,
-                            struct tmk_list *list, struct tmk_diag *diag) {
+static enum tmk_status fill_list(struct tmk_onnx_file *file, const TmkPb__Sequence *pb,
+                                 struct tmk_list *list, struct tmk_diag *diag) {
     const struct tmk_tensor *first = tmk_list_items(list);
     for (size_t i = 0; i < pb->n_tensor_values; i++) {
         struct tmk_tensor *place = tmk_list_place(list, i);
@@ -35,7 +35,7 @@ static enum tmk_status read_sequence(struct tmk_onnx_file *file, const TmkPb__Se
     struct tmk_list *list = tmk_list_create(pb->n_tensor_values);
     if (!list)
         return tmk_nomem(diag);
-    enum tmk_status status = fill(file, pb, list, diag);
+    enum tmk_status status = fill_list(file, pb, list, diag);
     enum tmk_dtype dtype = pb->n_tensor_values ? tmk_list_items(list)->dtype : type->dtype;
     if (status == TMK_OK)
         tmk_tensor_of_list(out, dtype, list);

@@ -12,12 +12,12 @@ void *tmk_onnx_make(struct tmk_onnx_writer *w, const ProtobufCMessageDescriptor 
 }
 
 /* The messages are only ever packed, which reads what they point to. */
-static void *borrowed(const void *bytes) {
+static void *borrow_bytes(const void *bytes) {
     return (void *)(uintptr_t)bytes;
 }
 
-static enum tmk_status pack(struct tmk_onnx_writer *w, const struct tmk_tensor *tensor,
-                            ProtobufCBinaryData *out) {
+static enum tmk_status pack_tensor(struct tmk_onnx_writer *w, const struct tmk_tensor *tensor,
+                                   ProtobufCBinaryData *out) {
     size_t n = tmk_tensor_count(tensor);
     const uint8_t *from = tensor->data;
     const unsigned bits = tmk_dtype_bits(tensor->dtype), each = 8 / bits;
@@ -43,10 +43,10 @@ enum tmk_status tmk_onnx_write_tensor(struct tmk_onnx_writer *w, const struct tm
     pb->dims = dims;
     pb->has_data_type = true;
     pb->data_type = (int32_t)tensor->dtype;
-    pb->name = borrowed(name);
+    pb->name = borrow_bytes(name);
     pb->has_raw_data = true;
     if (tmk_dtype_bits(tensor->dtype) < 8)
-        TMK_TRY(pack(w, tensor, &pb->raw_data));
+        TMK_TRY(pack_tensor(w, tensor, &pb->raw_data));
     else
         pb->raw_data = (ProtobufCBinaryData){tmk_tensor_bytes(tensor), tensor->data};
     *out = pb;
@@ -67,14 +67,14 @@ static TmkPb__Shape *write_shape(struct tmk_onnx_writer *w, const struct tmk_typ
             dim->has_dim_value = true;
             dim->dim_value = type->shape.dim[i];
         } else {
-            dim->dim_param = borrowed(type->symbol[i]);
+            dim->dim_param = borrow_bytes(type->symbol[i]);
         }
     }
     return pb;
 }
 
 /* The type becomes a sequence of it, or an optional. */
-static enum tmk_status wrap(struct tmk_onnx_writer *w, bool sequence, TmkPb__Type **type) {
+static enum tmk_status wrap_type(struct tmk_onnx_writer *w, bool sequence, TmkPb__Type **type) {
     TmkPb__Type *whole = tmk_onnx_make(w, &tmk_pb__type__descriptor);
     TmkPb__ContainerType *container = tmk_onnx_make(w, &tmk_pb__container_type__descriptor);
     if (!whole || !container)
@@ -101,9 +101,9 @@ enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w, const struct tmk_
         return tmk_nomem(w->diag);
     pb->tensor_type = tensor;
     if (type->kind == TMK_TYPE_SEQUENCE || type->kind == TMK_TYPE_OPTIONAL_SEQUENCE)
-        TMK_TRY(wrap(w, true, &pb));
+        TMK_TRY(wrap_type(w, true, &pb));
     if (type->kind == TMK_TYPE_OPTIONAL || type->kind == TMK_TYPE_OPTIONAL_SEQUENCE)
-        TMK_TRY(wrap(w, false, &pb));
+        TMK_TRY(wrap_type(w, false, &pb));
     *out = pb;
     return TMK_OK;
 }
@@ -132,7 +132,7 @@ enum tmk_status tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_
         [TMK_ATTR_TENSORS] = TMK_ONNX_TENSORS, [TMK_ATTR_GRAPHS] = TMK_ONNX_GRAPHS,
         [TMK_ATTR_TYPE] = TMK_ONNX_TYPE_PROTO,
     };
-    out->name = borrowed(attr->name);
+    out->name = borrow_bytes(attr->name);
     out->has_type = true;
     out->type = types[attr->kind];
     switch (attr->kind) {
@@ -146,15 +146,15 @@ enum tmk_status tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_
         break;
     case TMK_ATTR_STRING:
         out->has_s = true;
-        out->s = (ProtobufCBinaryData){attr->n, borrowed(attr->s)};
+        out->s = (ProtobufCBinaryData){attr->n, borrow_bytes(attr->s)};
         break;
     case TMK_ATTR_INTS:
         out->n_ints = attr->n;
-        out->ints = borrowed(attr->ints);
+        out->ints = borrow_bytes(attr->ints);
         break;
     case TMK_ATTR_FLOATS:
         out->n_floats = attr->n;
-        out->floats = borrowed(attr->floats);
+        out->floats = borrow_bytes(attr->floats);
         break;
     case TMK_ATTR_STRINGS:
         out->strings = tmk_arena_array(&w->arena, attr->n, sizeof *out->strings);
@@ -163,7 +163,7 @@ enum tmk_status tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_
         out->n_strings = attr->n;
         for (size_t i = 0; i < attr->n; i++)
             out->strings[i] =
-                (ProtobufCBinaryData){strlen(attr->strings[i]), borrowed(attr->strings[i])};
+                (ProtobufCBinaryData){strlen(attr->strings[i]), borrow_bytes(attr->strings[i])};
         break;
     case TMK_ATTR_TENSOR:
     case TMK_ATTR_TENSORS:

@@ -75,16 +75,16 @@ static void write_place(struct tmk_text *out, uint32_t field, uint64_t value) {
 }
 
 /* Outlines the message in [at, end). */
-static enum tmk_status message(struct walk *w, size_t at, size_t end, enum tmk_wire_message kind,
-                               int depth);
+static enum tmk_status walk_message(struct walk *w, size_t at, size_t end,
+                                    enum tmk_wire_message kind, int depth);
 
-static enum tmk_status submessage(struct walk *w, size_t at, size_t end, uint64_t key,
-                                  enum tmk_wire_message kind, int depth) {
+static enum tmk_status walk_submessage(struct walk *w, size_t at, size_t end, uint64_t key,
+                                       enum tmk_wire_message kind, int depth) {
     static const char room[LENGTH_BYTES];
     write_varint(w->out, key);
     size_t place = w->out->len;
     tmk_text_append(w->out, room, sizeof room);
-    TMK_TRY(message(w, at, end, kind, depth));
+    TMK_TRY(walk_message(w, at, end, kind, depth));
     if (w->out->failed)
         return tmk_nomem(w->diag);
     size_t size = w->out->len - place - LENGTH_BYTES;
@@ -95,8 +95,8 @@ static enum tmk_status submessage(struct walk *w, size_t at, size_t end, uint64_
     return TMK_OK;
 }
 
-static enum tmk_status message(struct walk *w, size_t at, size_t end, enum tmk_wire_message kind,
-                               int depth) {
+static enum tmk_status walk_message(struct walk *w, size_t at, size_t end,
+                                    enum tmk_wire_message kind, int depth) {
     if (depth > TMK_WIRE_DEPTH)
         return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: more than %d messages within each other",
                         at, TMK_WIRE_DEPTH);
@@ -122,7 +122,7 @@ static enum tmk_status message(struct walk *w, size_t at, size_t end, enum tmk_w
         size_t next = at + (size_t)size;
         enum tmk_wire_message holds = wire == BYTES ? held_by(kind, field) : TMK_WIRE_LEAF;
         if (holds != TMK_WIRE_LEAF) {
-            TMK_TRY(submessage(w, at, next, key, holds, depth + 1));
+            TMK_TRY(walk_submessage(w, at, next, key, holds, depth + 1));
         } else if (kind == TMK_WIRE_TENSOR && field == RAW_DATA && wire == BYTES) {
             write_place(w->out, RAW_OFFSET, at);
             write_place(w->out, RAW_SIZE, size);
@@ -137,14 +137,14 @@ static enum tmk_status message(struct walk *w, size_t at, size_t end, enum tmk_w
 enum tmk_status tmk_wire_outline(const void *bytes, size_t size, enum tmk_wire_message kind,
                                  struct tmk_text *out, struct tmk_diag *diag) {
     struct walk w = {bytes, out, diag};
-    return message(&w, 0, size, kind, 0);
+    return walk_message(&w, 0, size, kind, 0);
 }
 
 /* ---- memory ---- */
 
 enum { HEAP_OVERHEAD = 16 }; /* of malloc, a block */
 
-static void *take(void *context, size_t size) {
+static void *allocate_block(void *context, size_t size) {
     struct tmk_wire_memory *memory = context;
     size_t total;
     void *block = NULL;
@@ -156,13 +156,13 @@ static void *take(void *context, size_t size) {
     return block;
 }
 
-static void give(void *context, void *block) {
+static void release_block(void *context, void *block) {
     (void)context;
     free(block);
 }
 
 void tmk_wire_memory_begin(struct tmk_wire_memory *memory) {
-    *memory = (struct tmk_wire_memory){.allocator = {take, give, memory}};
+    *memory = (struct tmk_wire_memory){.allocator = {allocate_block, release_block, memory}};
 }
 
 void tmk_wire_memory_end(struct tmk_wire_memory *memory) {

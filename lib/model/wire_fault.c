@@ -77,8 +77,8 @@ static bool read_field(const struct blame *b, size_t *at, size_t end, struct wir
     return true;
 }
 
-static enum tmk_status find(struct blame *b, const ProtobufCMessageDescriptor *layout, size_t at,
-                            size_t end);
+static enum tmk_status find_fault(struct blame *b, const ProtobufCMessageDescriptor *layout,
+                                  size_t at, size_t end);
 
 /* The nth of this field. */
 static enum tmk_status look_at(struct blame *b, const ProtobufCFieldDescriptor *field, size_t nth,
@@ -95,7 +95,7 @@ static enum tmk_status look_at(struct blame *b, const ProtobufCFieldDescriptor *
         return tmk_fail(b->diag, TMK_FORMAT, "field %s is of the wrong type or damaged",
                         b->path->failed ? field->name : b->path->data);
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-        TMK_TRY(find(b, field->descriptor, found->at, found->next));
+        TMK_TRY(find_fault(b, field->descriptor, found->at, found->next));
     if (!b->path->failed) {
         b->path->len = length;
         b->path->data[length] = '\0';
@@ -103,8 +103,8 @@ static enum tmk_status look_at(struct blame *b, const ProtobufCFieldDescriptor *
     return TMK_OK;
 }
 
-static enum tmk_status find(struct blame *b, const ProtobufCMessageDescriptor *layout, size_t at,
-                            size_t end) {
+static enum tmk_status find_fault(struct blame *b, const ProtobufCMessageDescriptor *layout,
+                                  size_t at, size_t end) {
     size_t seen[MAX_FIELDS] = {0};
     while (at < end) {
         struct wire_field found;
@@ -126,7 +126,7 @@ enum tmk_status tmk_wire_fault(const ProtobufCMessageDescriptor *layout, const v
                                size_t size, struct tmk_diag *diag) {
     struct tmk_text path = {0};
     struct blame b = {bytes, &path, diag};
-    enum tmk_status status = find(&b, layout, 0, size);
+    enum tmk_status status = find_fault(&b, layout, 0, size);
     tmk_text_finish(&path);
     return status == TMK_OK ? tmk_fail(diag, TMK_FORMAT, "some field is damaged") : status;
 }
