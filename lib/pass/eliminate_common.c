@@ -35,7 +35,7 @@ struct merging {
     size_t mask;
 };
 
-static void push(struct merging *m, struct entry entry) {
+static void push_entry(struct merging *m, struct entry entry) {
     size_t *bucket = &m->buckets[entry.hash & m->mask];
     entry.next = *bucket;
     m->entries[m->n++] = entry;
@@ -71,7 +71,7 @@ static enum tmk_status merge_initializer(struct merging *m, struct tmk_value *va
         tmk_rewrite_drop(m->rw, value);
         return TMK_OK;
     }
-    push(m, (struct entry){.hash = hash, .initializer = value});
+    push_entry(m, (struct entry){.hash = hash, .initializer = value});
     return TMK_OK;
 }
 
@@ -172,7 +172,7 @@ static enum tmk_status merge_node(struct merging *m, struct tmk_node *node) {
         tmk_rewrite_remove(m->rw, node);
         return TMK_OK;
     }
-    push(m, (struct entry){.hash = hash, .node = node});
+    push_entry(m, (struct entry){.hash = hash, .node = node});
     return TMK_OK;
 }
 
@@ -194,13 +194,13 @@ static enum tmk_status merge_graph(struct merging *m, struct tmk_graph *graph) {
     return TMK_OK;
 }
 
-static void count(struct tmk_graph *graph, void *context) {
+static void count_items(struct tmk_graph *graph, void *context) {
     *(size_t *)context += (size_t)graph->n_values + graph->n_nodes;
 }
 
-static enum tmk_status run(struct tmk_rewrite *rw) {
+static enum tmk_status run_pass(struct tmk_rewrite *rw) {
     size_t most = 1, size = 1;
-    tmk_graph_each(rw->graph, count, &most);
+    tmk_graph_each(rw->graph, count_items, &most);
     while (size < most)
         size *= 2;
     struct merging m = {.rw = rw,
@@ -215,4 +215,4 @@ static enum tmk_status run(struct tmk_rewrite *rw) {
 }
 
 const struct tmk_pass tmk_pass_eliminate_common_subexpressions = {
-    "eliminate-common-subexpressions", "computes once what is computed twice", run};
+    "eliminate-common-subexpressions", "computes once what is computed twice", run_pass};

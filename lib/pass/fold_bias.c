@@ -20,7 +20,7 @@ struct bias {
     double *ones, *addend; /* n each, one block */
 };
 
-static void finish(struct bias *bias) {
+static void finish_bias(struct bias *bias) {
     tmk_tensor_finish(&bias->sum);
     free(bias->ones);
 }
@@ -49,7 +49,7 @@ static bool one_a_channel(const struct tmk_tensor *tensor, int32_t axis, uint32_
                            tensor->shape.dim[axis] == (int64_t)n));
 }
 
-static double element(const struct tmk_tensor *tensor, uint32_t channel) {
+static double bias_element(const struct tmk_tensor *tensor, uint32_t channel) {
     return (double)((const float *)tensor->data)[tmk_tensor_count(tensor) == 1 ? 0 : channel];
 }
 
@@ -72,8 +72,8 @@ static bool add_up(const struct tmk_node *node, const struct tmk_tensor *addend,
     bool finite = *status == TMK_OK;
     for (uint32_t i = 0; finite && i < bias->n; i++) {
         bias->ones[i] = 1;
-        bias->addend[i] = element(addend, i);
-        const double sum = bias->addend[i] + (own ? element(own, i) : 0);
+        bias->addend[i] = bias_element(addend, i);
+        const double sum = bias->addend[i] + (own ? bias_element(own, i) : 0);
         ((float *)bias->sum.data)[i] = (float)sum;
         finite = isfinite((float)sum);
     }
@@ -81,8 +81,8 @@ static bool add_up(const struct tmk_node *node, const struct tmk_tensor *addend,
 }
 
 /* The same node with another bias: operators' inputs are positions, so it is made anew. */
-static enum tmk_status rebuild(struct tmk_rewrite *rw, struct tmk_node *node,
-                               struct tmk_value *bias, struct tmk_node **out) {
+static enum tmk_status rebuild_node(struct tmk_rewrite *rw, struct tmk_node *node,
+                                    struct tmk_value *bias, struct tmk_node **out) {
     struct tmk_value *inputs[] = {node->inputs[0], node->inputs[1], bias};
     TMK_TRY(tmk_rewrite_node(rw, node, node->domain, node->op, node->name, node->version, inputs, 3,
                              out));
@@ -103,15 +103,15 @@ static enum tmk_status replace_bias(struct tmk_rewrite *rw, struct tmk_node *nod
     return tmk_rewrite_set_input(rw, node, 2, fresh, &how);
 }
 
-static enum tmk_status fold(struct tmk_rewrite *rw, struct tmk_node *sum, struct tmk_node *node,
-                            const struct bias *bias) {
+static enum tmk_status fold_sum(struct tmk_rewrite *rw, struct tmk_node *sum, struct tmk_node *node,
+                                const struct bias *bias) {
     struct tmk_value *fresh = NULL, *result = node->outputs[0];
     struct tmk_node *made = NULL;
     char name[256];
     const struct tmk_value *old = node->n_inputs > 2 ? node->inputs[2] : NULL;
     snprintf(name, sizeof name, "%s/bias", node->inputs[1]->name);
     TMK_TRY(tmk_rewrite_initializer(rw, sum->graph, old ? old->name : name, &bias->sum, &fresh));
-    TMK_TRY(rebuild(rw, node, fresh, &made));
+    TMK_TRY(rebuild_node(rw, node, fresh, &made));
     TMK_TRY(replace_bias(rw, node, fresh, bias));
     const struct tmk_relation how = {.affine = {bias->n, 1, bias->ones, bias->addend}};
     TMK_TRY(tmk_rewrite_replace(rw, result, made->outputs[0], &how));
@@ -136,14 +136,14 @@ static enum tmk_status fold_node(struct tmk_rewrite *rw, struct tmk_node *sum) {
     if (bias.n && rank >= 2 && tmk_value_rank(result) == rank &&
         one_a_channel(addend, 1 - (rank - addend->shape.rank), bias.n) &&
         add_up(node, addend, &bias, &status, rw->diag))
-        status = fold(rw, sum, node, &bias);
-    finish(&bias);
+        status = fold_sum(rw, sum, node, &bias);
+    finish_bias(&bias);
     return status;
 }
 
-static enum tmk_status run(struct tmk_rewrite *rw) {
+static enum tmk_status run_pass(struct tmk_rewrite *rw) {
     return tmk_rewrite_each(rw, fold_node);
 }
 
 const struct tmk_pass tmk_pass_fold_bias = {
-    "fold-bias", "adds constants behind convolutions and Gemms to their biases", run};
+    "fold-bias", "adds constants behind convolutions and Gemms to their biases", run_pass};

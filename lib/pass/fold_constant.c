@@ -31,7 +31,7 @@ struct folding {
     struct tmk_tensor made[TMK_MAX_OUTPUTS];
 };
 
-static bool quantizes(const struct tmk_node *node) {
+static bool is_quantize(const struct tmk_node *node) {
     static const char *const domains[] = {TMK_DOMAIN_ONNX, "com.microsoft"};
     for (size_t i = 0; i < TMK_COUNT(domains); i++)
         if (tmk_node_is(node, domains[i], "QuantizeLinear") ||
@@ -54,8 +54,9 @@ static bool is_wanted(const struct folding *f, const struct tmk_node *node) {
 }
 
 /* What of the operand does not depend on the graph's inputs, as far as the node looks. */
-static const struct tmk_tensor *operand(const struct folding *f, const struct tmk_node *node,
-                                        const struct tmk_value *value) {
+static const struct tmk_tensor *constant_operand(const struct folding *f,
+                                                 const struct tmk_node *node,
+                                                 const struct tmk_value *value) {
     const struct tmk_tensor *constant = tmk_value_constant(value);
     if (constant || !(node->row->flags & TMK_OP_SHAPE_ONLY) || value->kind == TMK_VALUE_INITIALIZER)
         return constant;
@@ -63,10 +64,10 @@ static const struct tmk_tensor *operand(const struct folding *f, const struct tm
     return certain->dtype != TMK_UNDEFINED ? certain : NULL;
 }
 
-static bool gather(struct folding *f, const struct tmk_node *node, size_t *bytes) {
+static bool gather_operands(struct folding *f, const struct tmk_node *node, size_t *bytes) {
     *bytes = 0;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        f->in[i] = node->inputs[i] ? operand(f, node, node->inputs[i]) : NULL;
+        f->in[i] = node->inputs[i] ? constant_operand(f, node, node->inputs[i]) : NULL;
         if (node->inputs[i] && !f->in[i])
             return false;
         if (f->in[i])
@@ -104,7 +105,7 @@ static bool was_reasonable(const struct folding *f, const struct tmk_node *node,
     return is_reasonable(made, from);
 }
 
-static enum tmk_status replace(struct folding *f, struct tmk_node *node) {
+static enum tmk_status replace_node(struct folding *f, struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i] && tmk_rewrite_is_needed(f->rw, node->outputs[i]))
             TMK_TRY(tmk_rewrite_fold(f->rw, node->outputs[i], &f->made[i]));
@@ -114,7 +115,7 @@ static enum tmk_status replace(struct folding *f, struct tmk_node *node) {
 }
 
 /* A Constant's tensor is not copied. */
-static bool compute(struct folding *f, const struct tmk_node *node) {
+static bool compute_node(struct folding *f, const struct tmk_node *node) {
     const struct tmk_tensor *held = node->outputs[0] ? tmk_value_constant(node->outputs[0]) : NULL;
     if (!held || held->dtype != f->results[0].dtype)
         return tmk_op_run(node, f->in, f->made, NULL) == TMK_OK;
@@ -124,15 +125,15 @@ static bool compute(struct folding *f, const struct tmk_node *node) {
 
 static enum tmk_status fold_node(struct folding *f, struct tmk_node *node) {
     size_t from;
-    if (!(node->row->flags & TMK_OP_PURE) || quantizes(node) || !is_wanted(f, node) ||
-        !gather(f, node, &from))
+    if (!(node->row->flags & TMK_OP_PURE) || is_quantize(node) || !is_wanted(f, node) ||
+        !gather_operands(f, node, &from))
         return TMK_OK;
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))
         from = SIZE_MAX; /* its attribute holds as much */
     if (tmk_op_infer(node, f->in, f->results, NULL) != TMK_OK ||
-        !will_be_reasonable(f, node, from) || !compute(f, node))
+        !will_be_reasonable(f, node, from) || !compute_node(f, node))
         return TMK_OK;
-    enum tmk_status status = was_reasonable(f, node, from) ? replace(f, node) : TMK_OK;
+    enum tmk_status status = was_reasonable(f, node, from) ? replace_node(f, node) : TMK_OK;
     for (uint32_t i = 0; i < node->n_outputs; i++)
         tmk_tensor_finish(&f->made[i]);
     return status;
@@ -156,7 +157,7 @@ static void fold_all(struct folding *f) {
     } while (f->status == TMK_OK && f->changed);
 }
 
-static enum tmk_status run(struct tmk_rewrite *rw) {
+static enum tmk_status run_pass(struct tmk_rewrite *rw) {
     struct folding *f = calloc(1, sizeof *f);
     if (!f)
         return tmk_nomem(rw->diag);
@@ -168,4 +169,4 @@ static enum tmk_status run(struct tmk_rewrite *rw) {
 }
 
 const struct tmk_pass tmk_pass_fold_constant = {
-    "fold-constant", "computes what depends on no input, and keeps the result", run};
+    "fold-constant", "computes what depends on no input, and keeps the result", run_pass};

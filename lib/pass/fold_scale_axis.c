@@ -23,13 +23,13 @@
 #include "pass/pass.h"
 #include "pass/proposal.h"
 
-static bool is(const struct tmk_node *node, const char *op) {
+static bool is_op(const struct tmk_node *node, const char *op) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, op);
 }
 
 static bool is_one_of(const struct tmk_node *node, const char *const *ops) {
     for (; *ops; ops++)
-        if (is(node, *ops))
+        if (is_op(node, *ops))
             return true;
     return false;
 }
@@ -39,8 +39,8 @@ static const char *const linear[] = {"AveragePool", "GlobalAveragePool", "Identi
 static const char *const monotone[] = {"Relu", "LeakyRelu", "MaxPool", "GlobalMaxPool", NULL};
 
 static bool passes_scale(const struct tmk_node *node, const struct tmk_scale *scale) {
-    const bool along_channels = scale->n == 1 || scale->axis == 1 || is(node, "Identity") ||
-                                is(node, "Relu") || is(node, "LeakyRelu");
+    const bool along_channels = scale->n == 1 || scale->axis == 1 || is_op(node, "Identity") ||
+                                is_op(node, "Relu") || is_op(node, "LeakyRelu");
     return along_channels &&
            (is_one_of(node, linear) || (is_one_of(node, monotone) && tmk_scale_is_positive(scale)));
 }
@@ -56,13 +56,13 @@ static bool has_shape_of(const struct tmk_value *a, const struct tmk_value *b) {
 static int32_t result_axis(const struct tmk_node *node, const struct tmk_scale *scale) {
     const bool grouped = tmk_node_int(node, "group", 1) != 1;
     const bool last = scale->n == 1 || scale->axis == tmk_value_rank(node->outputs[0]) - 1;
-    if (is(node, "Conv"))
+    if (is_op(node, "Conv"))
         return scale->n == 1 || scale->axis == 1 ? 0 : -1;
-    if (is(node, "ConvTranspose"))
+    if (is_op(node, "ConvTranspose"))
         return scale->n == 1 || (scale->axis == 1 && !grouped) ? 1 : -1;
-    if (is(node, "Gemm"))
+    if (is_op(node, "Gemm"))
         return !last ? -1 : tmk_node_int(node, "transB", 0) ? 0 : 1;
-    if (is(node, "MatMul"))
+    if (is_op(node, "MatMul"))
         return last && tmk_value_rank(node->inputs[1]) == 2 ? 1 : -1;
     return -1;
 }
@@ -73,21 +73,21 @@ static int32_t operand_axis(const struct tmk_node *node, const struct tmk_scale 
     const bool last = scale->n == 1 || scale->axis == tmk_value_rank(node->inputs[0]) - 1;
     if (!weights || weights->shape.rank < 2)
         return -1;
-    if (is(node, "Conv")) {
+    if (is_op(node, "Conv")) {
         const bool grouped = tmk_node_int(node, "group", 1) != 1;
         const bool depthwise = weights->shape.dim[1] == 1 && weights->shape.dim[0] == scale->n;
         if (scale->n != 1 && scale->axis != 1)
             return -1;
         return !grouped || scale->n == 1 ? 1 : depthwise ? 0 : -1;
     }
-    if (is(node, "ConvTranspose"))
+    if (is_op(node, "ConvTranspose"))
         return scale->n == 1 || scale->axis == 1 ? 0 : -1;
-    if (is(node, "Gemm")) {
+    if (is_op(node, "Gemm")) {
         if (tmk_node_int(node, "transA", 0) && scale->n != 1)
             return -1;
         return !last ? -1 : tmk_node_int(node, "transB", 0) ? 1 : 0;
     }
-    if (is(node, "MatMul"))
+    if (is_op(node, "MatMul"))
         return last && weights->shape.rank == 2 ? 0 : -1;
     return -1;
 }
@@ -122,7 +122,7 @@ static bool scale_factor(struct tmk_proposal *p, struct tmk_node *node,
     const int32_t rank = tmk_value_rank(node->outputs[0]);
     const struct tmk_tensor *tensor = tmk_value_constant(node->inputs[constant]);
     const bool possible =
-        is(node, "Mul") && (scale->n == 1 || (own.n == scale->n && own.axis == scale->axis));
+        is_op(node, "Mul") && (scale->n == 1 || (own.n == scale->n && own.axis == scale->axis));
     tmk_scale_finish(&own);
     return possible && tmk_propose_constant(p, node, constant, scale,
                                             scale->axis - (rank - tensor->shape.rank));
@@ -137,11 +137,11 @@ static bool scale_result(struct tmk_proposal *p, struct tmk_value *value,
         return false;
     if (passes_scale(node, scale))
         return scale_result(p, node->inputs[0], scale, depth - 1);
-    if (is(node, "Add"))
+    if (is_op(node, "Add"))
         return scale_addends(p, node, scale, depth - 1);
-    if (is(node, "Mul"))
+    if (is_op(node, "Mul"))
         return scale_factor(p, node, scale);
-    if (is(node, "BatchNormalization"))
+    if (is_op(node, "BatchNormalization"))
         return node->n_inputs == 5 && node->n_outputs == 1 &&
                !tmk_node_int(node, "training_mode", 0) && (scale->n == 1 || scale->axis == 1) &&
                tmk_propose_constant(p, node, 1, scale, 0) &&
@@ -174,7 +174,7 @@ static bool scale_reader(struct tmk_proposal *p, const struct tmk_value *value,
     struct tmk_value *result = node->outputs[0];
     if (node->graph != value->graph || !result)
         return false;
-    const bool added = is(node, "Add") && tmk_value_constant(node->inputs[1 - use->input]) &&
+    const bool added = is_op(node, "Add") && tmk_value_constant(node->inputs[1 - use->input]) &&
                        has_shape_of(value, result);
     if (added || (use->input == 0 && passes_scale(node, scale))) {
         const struct tmk_scale inverse = tmk_scale_inverse(scale);
@@ -240,7 +240,7 @@ static enum tmk_status fold_node(struct tmk_rewrite *rw, struct tmk_node *node) 
     struct tmk_scale scale;
     uint32_t constant = 0;
     bool folded = false;
-    if (!(is(node, "Mul") || is(node, "Div")) || !tmk_scale_of(node, &scale, &constant))
+    if (!(is_op(node, "Mul") || is_op(node, "Div")) || !tmk_scale_of(node, &scale, &constant))
         return TMK_OK;
     enum tmk_status status = try_fold(rw, node, constant, &scale, false, &folded);
     if (status == TMK_OK && !folded)
@@ -250,7 +250,7 @@ static enum tmk_status fold_node(struct tmk_rewrite *rw, struct tmk_node *node) 
 }
 
 /* A fold may make another possible: of a Mul before this one. */
-static enum tmk_status run(struct tmk_rewrite *rw) {
+static enum tmk_status run_pass(struct tmk_rewrite *rw) {
     bool any = false;
     do {
         rw->progress = false;
@@ -263,4 +263,4 @@ static enum tmk_status run(struct tmk_rewrite *rw) {
 
 const struct tmk_pass tmk_pass_fold_scale_axis = {
     "fold-scale-axis", "moves multiplications by constants into weights, before or behind them",
-    run};
+    run_pass};

@@ -61,9 +61,9 @@ static bool parameters_of(const struct tmk_node *node, const struct activation *
     return true;
 }
 
-static enum tmk_status build(struct tmk_rewrite *rw, struct tmk_node *node, struct tmk_node *conv,
-                             const struct activation *activation, const float *parameters,
-                             struct tmk_node **out) {
+static enum tmk_status build_fused(struct tmk_rewrite *rw, struct tmk_node *node,
+                                   struct tmk_node *conv, const struct activation *activation,
+                                   const float *parameters, struct tmk_node **out) {
     TMK_TRY(tmk_rewrite_node(rw, node, DOMAIN, "FusedConv", conv->name, 1, conv->inputs,
                              conv->n_inputs, out));
     TMK_TRY(tmk_node_copy_attrs(*out, conv, NULL, rw->diag));
@@ -89,7 +89,7 @@ static enum tmk_status fuse_node(struct tmk_rewrite *rw, struct tmk_node *node) 
     if (!conv || !tmk_node_is(conv, TMK_DOMAIN_ONNX, "Conv") ||
         !tmk_rewrite_is_interior(rw, inner) || !parameters_of(node, activation, parameters))
         return TMK_OK;
-    TMK_TRY(build(rw, node, conv, activation, parameters, &fused));
+    TMK_TRY(build_fused(rw, node, conv, activation, parameters, &fused));
     TMK_TRY(tmk_rewrite_replace(rw, node->outputs[0], fused->outputs[0], NULL));
     tmk_rewrite_absorb(rw, inner, fused->outputs[0]);
     tmk_rewrite_remove(rw, node);
@@ -97,10 +97,10 @@ static enum tmk_status fuse_node(struct tmk_rewrite *rw, struct tmk_node *node) 
     return TMK_OK;
 }
 
-static enum tmk_status run(struct tmk_rewrite *rw) {
+static enum tmk_status run_pass(struct tmk_rewrite *rw) {
     return tmk_rewrite_each(rw, fuse_node);
 }
 
 const struct tmk_pass tmk_pass_fuse_conv_activation = {
-    "fuse-conv-activation", "makes one operator of a convolution and the activation behind it", run,
-    true};
+    "fuse-conv-activation", "makes one operator of a convolution and the activation behind it",
+    run_pass, true};

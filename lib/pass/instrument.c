@@ -31,7 +31,7 @@ static bool is_weight(const struct tmk_value *value) {
            (value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant"));
 }
 
-static bool matches(const char *pattern, const struct tmk_value *value) {
+static bool matches_pattern(const char *pattern, const struct tmk_value *value) {
     if (strcmp(pattern, "all") == 0)
         return true;
     if (strcmp(pattern, "weights") == 0)
@@ -59,7 +59,7 @@ static bool observed_already(const struct tmk_value *value) {
 static bool select_value(struct instrumenting *in, const struct tmk_value *value) {
     bool wanted = in->options->n_patterns == 0;
     for (size_t i = 0; i < in->options->n_patterns; i++)
-        if (matches(in->options->patterns[i], value)) {
+        if (matches_pattern(in->options->patterns[i], value)) {
             in->matched[i] = true;
             wanted = true;
         }
@@ -117,7 +117,8 @@ static enum tmk_status set_attrs(struct tmk_node *node, const char *name,
     return as->relation ? set_text(node, "relation", as->relation, diag) : TMK_OK;
 }
 
-static enum tmk_status observe(const struct tmk_observer_place *as, struct tmk_diag *diag) {
+static enum tmk_status insert_observers(const struct tmk_observer_place *as,
+                                        struct tmk_diag *diag) {
     struct tmk_value *value = as->value;
     struct tmk_graph *graph = value->graph;
     struct tmk_node *before = value->producer ? value->producer->next : graph->first, *node = NULL;
@@ -182,7 +183,7 @@ enum tmk_status tmk_instrument(struct tmk_graph *graph,
     for (size_t i = 0; status == TMK_OK && i < in.n; i++) {
         const struct tmk_observer_place as = {in.values[i], in.values[i]->profile_id, options->kind,
                                               NULL};
-        status = observe(&as, diag);
+        status = insert_observers(&as, diag);
     }
     if (status == TMK_OK && n_observers)
         *n_observers = (uint32_t)in.n;
@@ -196,7 +197,7 @@ enum tmk_status tmk_observe_values(struct tmk_graph *graph,
                                    struct tmk_diag *diag) {
     TMK_TRY(tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag));
     for (size_t i = 0; i < n; i++)
-        TMK_TRY(observe(&observations[i], diag));
+        TMK_TRY(insert_observers(&observations[i], diag));
     return TMK_OK;
 }
 

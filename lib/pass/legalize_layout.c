@@ -82,7 +82,7 @@ static bool is_eligible(const struct tmk_node *node) {
 
 /* ---- putting Transposes around ---- */
 
-static struct tmk_type moved(const struct tmk_type *type, const int64_t perm[RANK]) {
+static struct tmk_type permuted_type(const struct tmk_type *type, const int64_t perm[RANK]) {
     struct tmk_type out = *type;
     for (int32_t i = 0; i < RANK; i++) {
         out.shape.dim[i] = type->shape.dim[perm[i]];
@@ -91,12 +91,12 @@ static struct tmk_type moved(const struct tmk_type *type, const int64_t perm[RAN
     return out;
 }
 
-static enum tmk_status transpose(struct tmk_rewrite *rw, struct tmk_node *before,
-                                 struct tmk_value *value, const int64_t perm[RANK],
-                                 struct tmk_value **out) {
+static enum tmk_status add_transpose(struct tmk_rewrite *rw, struct tmk_node *before,
+                                     struct tmk_value *value, const int64_t perm[RANK],
+                                     struct tmk_value **out) {
     struct tmk_node *node = NULL;
     const struct tmk_attr attr = {.name = "perm", .kind = TMK_ATTR_INTS, .n = RANK, .ints = perm};
-    const struct tmk_type type = moved(&value->type, perm);
+    const struct tmk_type type = permuted_type(&value->type, perm);
     TMK_TRY(tmk_rewrite_node(rw, before, TMK_DOMAIN_ONNX, "Transpose", value->name, 0, &value, 1,
                              &node));
     TMK_TRY(tmk_node_set_attr(node, &attr, rw->diag));
@@ -106,7 +106,8 @@ static enum tmk_status transpose(struct tmk_rewrite *rw, struct tmk_node *before
 }
 
 /* [C,1,1] becomes [C]: the same elements. */
-static enum tmk_status flatten(struct tmk_rewrite *rw, struct tmk_node *node, uint32_t input) {
+static enum tmk_status flatten_input(struct tmk_rewrite *rw, struct tmk_node *node,
+                                     uint32_t input) {
     struct tmk_tensor flat;
     struct tmk_value *fresh = NULL;
     const struct tmk_relation how = {.view = {.reshaped = true}};
@@ -124,24 +125,24 @@ static enum tmk_status flatten(struct tmk_rewrite *rw, struct tmk_node *node, ui
 
 /* The node itself is turned: what it makes is now channels-last, and a Transpose of that stands
  * where its result stood. */
-static enum tmk_status turn(struct tmk_rewrite *rw, struct tmk_node *node) {
+static enum tmk_status turn_node(struct tmk_rewrite *rw, struct tmk_node *node) {
     struct tmk_value *result = node->outputs[0], *inputs[MOST_OPERANDS] = {0}, *back = NULL;
     struct tmk_node *made = NULL;
     if (node->n_inputs > MOST_OPERANDS || !is_eligible(node))
         return TMK_OK;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         if (tmk_value_constant(node->inputs[i]))
-            TMK_TRY(flatten(rw, node, i));
+            TMK_TRY(flatten_input(rw, node, i));
         inputs[i] = node->inputs[i];
         if (!tmk_value_constant(inputs[i]))
-            TMK_TRY(transpose(rw, node, node->inputs[i], to_last, &inputs[i]));
+            TMK_TRY(add_transpose(rw, node, node->inputs[i], to_last, &inputs[i]));
     }
     TMK_TRY(tmk_rewrite_node(rw, node, node->domain, node->op, node->name, node->version, inputs,
                              node->n_inputs, &made));
     TMK_TRY(tmk_node_copy_attrs(made, node, NULL, rw->diag));
-    const struct tmk_type type = moved(&result->type, to_last);
+    const struct tmk_type type = permuted_type(&result->type, to_last);
     TMK_TRY(tmk_value_set_type(made->outputs[0], &type, rw->diag));
-    TMK_TRY(transpose(rw, node, made->outputs[0], to_first, &back));
+    TMK_TRY(add_transpose(rw, node, made->outputs[0], to_first, &back));
     TMK_TRY(tmk_rewrite_replace(rw, result, back, NULL));
     tmk_rewrite_remove(rw, node);
     return TMK_OK;
@@ -150,7 +151,7 @@ static enum tmk_status turn(struct tmk_rewrite *rw, struct tmk_node *node) {
 /* ---- taking Transposes out ---- */
 
 /* Channels-last of what was made channels-first from channels-last is that. */
-static enum tmk_status cancel(struct tmk_rewrite *rw, struct tmk_node *node) {
+static enum tmk_status cancel_transposes(struct tmk_rewrite *rw, struct tmk_node *node) {
     /* axis i of channels-last is axis perm[i] of the original */
     static const struct tmk_relation how = {.view = {.rank = RANK, .perm = {0, 2, 3, 1}}};
     if (!is_transpose(node, to_last) || !is_transpose(node->inputs[0]->producer, to_first))
@@ -169,10 +170,11 @@ static enum tmk_status cancel(struct tmk_rewrite *rw, struct tmk_node *node) {
     return TMK_OK;
 }
 
-static enum tmk_status run(struct tmk_rewrite *rw) {
-    TMK_TRY(tmk_rewrite_each(rw, turn));
-    return tmk_rewrite_each(rw, cancel);
+static enum tmk_status run_pass(struct tmk_rewrite *rw) {
+    TMK_TRY(tmk_rewrite_each(rw, turn_node));
+    return tmk_rewrite_each(rw, cancel_transposes);
 }
 
 const struct tmk_pass tmk_pass_legalize_layout = {
-    "legalize-layout", "lets operators that look at one element at a time work channels-last", run};
+    "legalize-layout", "lets operators that look at one element at a time work channels-last",
+    run_pass};

@@ -15,8 +15,8 @@ static bool is_code(enum tmk_dtype dtype) {
 }
 
 /* The scale and zero point of a node; false unless constant, of one shape, with a known type. */
-static bool parameters(const struct tmk_node *node, struct tmk_value **scale,
-                       struct tmk_value **zero, uint32_t *n, enum tmk_dtype *dtype) {
+static bool read_parameters(const struct tmk_node *node, struct tmk_value **scale,
+                            struct tmk_value **zero, uint32_t *n, enum tmk_dtype *dtype) {
     if (node->n_inputs < 2 || !node->inputs[1] || tmk_node_int(node, "block_size", 0))
         return false;
     *scale = node->inputs[1];
@@ -41,7 +41,7 @@ bool tmk_qdq_operand_of(const struct tmk_value *value, struct tmk_qdq_operand *o
     const struct tmk_tensor *constant = tmk_value_constant(o.codes);
     o.dtype = constant ? constant->dtype : o.codes->type.dtype;
     const int32_t rank = tmk_value_rank(o.codes);
-    if (!parameters(node, &o.scale, &o.zero, &o.n, &o.dtype) || !is_code(o.dtype))
+    if (!read_parameters(node, &o.scale, &o.zero, &o.n, &o.dtype) || !is_code(o.dtype))
         return false;
     int64_t axis = tmk_node_int(node, "axis", 1);
     if (o.n > 1 && axis < 0)
@@ -60,7 +60,7 @@ bool tmk_qdq_result_at(struct tmk_node *quantize, struct tmk_qdq_result *out) {
     uint32_t n = 0;
     struct tmk_qdq_result r = {.quantize = quantize, .dtype = TMK_UINT8};
     if (!tmk_node_is(quantize, TMK_DOMAIN_ONNX, "QuantizeLinear") ||
-        !parameters(quantize, &r.scale, &r.zero, &n, &r.dtype) || n != 1)
+        !read_parameters(quantize, &r.scale, &r.zero, &n, &r.dtype) || n != 1)
         return false;
     const int64_t asked = tmk_node_int(quantize, "output_dtype", 0);
     if (!r.zero && asked)

@@ -30,7 +30,7 @@ const struct tmk_pass *tmk_pass_find(const char *name) {
     return NULL;
 }
 
-static enum tmk_status pin(struct tmk_rewrite *rw, const struct tmk_pass_options *options) {
+static enum tmk_status pin_values(struct tmk_rewrite *rw, const struct tmk_pass_options *options) {
     for (size_t i = 0; i < options->n_pinned; i++) {
         const struct tmk_origin *origin = tmk_lineage_origin(rw->lineage, options->pinned[i]);
         if (origin->value && origin->fate != TMK_FATE_ABSORBED)
@@ -39,8 +39,8 @@ static enum tmk_status pin(struct tmk_rewrite *rw, const struct tmk_pass_options
     return TMK_OK;
 }
 
-static enum tmk_status settle(struct tmk_graph *graph, const struct tmk_lineage *lineage,
-                              struct tmk_diag *diag) {
+static enum tmk_status finish_passes(struct tmk_graph *graph, const struct tmk_lineage *lineage,
+                                     struct tmk_diag *diag) {
     TMK_TRY(tmk_graph_sort(graph, diag));
     TMK_TRY(tmk_ops_bind(graph, diag));
     tmk_ops_kinds(graph);
@@ -50,8 +50,8 @@ static enum tmk_status settle(struct tmk_graph *graph, const struct tmk_lineage 
 }
 
 /* The graph through its text form. */
-static enum tmk_status reimage(struct tmk_graph **graph, struct tmk_lineage *lineage,
-                               struct tmk_diag *diag) {
+static enum tmk_status reparse_graph(struct tmk_graph **graph, struct tmk_lineage *lineage,
+                                     struct tmk_diag *diag) {
     enum { INLINE = 8 };
     struct tmk_text text = {0};
     struct tmk_pool pool = {0};
@@ -66,7 +66,7 @@ static enum tmk_status reimage(struct tmk_graph **graph, struct tmk_lineage *lin
         tmk_graph_destroy(graph);
         *graph = copy;
         copy = NULL;
-        status = settle(*graph, lineage, diag);
+        status = finish_passes(*graph, lineage, diag);
     }
     tmk_graph_destroy(&copy);
     tmk_pool_finish(&pool);
@@ -80,11 +80,11 @@ static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph **g
     struct tmk_rewrite rw = {.graph = *graph, .lineage = lineage, .pass = pass->name, .diag = diag};
     enum tmk_status status = tmk_rewrite_begin(&rw);
     if (status == TMK_OK)
-        status = pin(&rw, options);
+        status = pin_values(&rw, options);
     if (status == TMK_OK)
         status = pass->run(&rw);
     if (status == TMK_OK)
-        status = settle(*graph, lineage, diag);
+        status = finish_passes(*graph, lineage, diag);
     *progress = rw.progress;
     tmk_rewrite_finish(&rw);
 #ifdef NDEBUG
@@ -93,7 +93,7 @@ static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph **g
     const bool always = true;
 #endif
     if (status == TMK_OK && (options->reimage || always))
-        status = reimage(graph, lineage, diag);
+        status = reparse_graph(graph, lineage, diag);
     return tmk_in(diag, status, "pass %s", pass->name);
 }
 

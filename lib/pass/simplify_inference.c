@@ -92,7 +92,7 @@ static bool reshapes_nothing(const struct simplifying *s, const struct tmk_node 
                                              rank == 2 && (axis == 1 || axis == -1));
 }
 
-static enum tmk_status skip(struct simplifying *s, struct tmk_node *node) {
+static enum tmk_status skip_node(struct simplifying *s, struct tmk_node *node) {
     if (!node->n_inputs || !node->inputs[0] || !node->outputs[0] ||
         !tmk_rewrite_is_needed(s->rw, node->outputs[0]) ||
         !tmk_rewrite_can_replace(s->rw, node->outputs[0], node->inputs[0], true) ||
@@ -184,8 +184,9 @@ static enum tmk_status add_step(struct tmk_rewrite *rw, struct tmk_node *norm, c
     return TMK_OK;
 }
 
-static enum tmk_status unfold(struct tmk_rewrite *rw, struct tmk_node *node,
-                              const struct tmk_tensor *a, const struct tmk_tensor *b, bool legacy) {
+static enum tmk_status expand_norm(struct tmk_rewrite *rw, struct tmk_node *node,
+                                   const struct tmk_tensor *a, const struct tmk_tensor *b,
+                                   bool legacy) {
     struct tmk_value *y = node->inputs[0];
     TMK_TRY(add_step(rw, node, "Mul", a, node->inputs[1]->name, legacy, &y));
     TMK_TRY(tmk_value_set_type(y, &node->outputs[0]->type, rw->diag));
@@ -207,7 +208,7 @@ static enum tmk_status unfold_norm(struct tmk_rewrite *rw, struct tmk_node *node
         status = tmk_tensor_init(&b, TMK_FLOAT32, &shape, rw->diag);
     if (status == TMK_OK && compute_factors(&norm, (double)tmk_node_float(node, "epsilon", 1e-5f),
                                             a.data, b.data, tmk_tensor_count(&a)))
-        status = unfold(rw, node, &a, &b, legacy);
+        status = expand_norm(rw, node, &a, &b, legacy);
     tmk_tensor_finish(&a);
     tmk_tensor_finish(&b);
     return status;
@@ -219,7 +220,7 @@ static void skip_in_graph(struct tmk_graph *graph, void *context) {
     struct simplifying *s = context;
     for (struct tmk_node *node = graph->first, *next; node && s->status == TMK_OK; node = next) {
         next = node->next;
-        s->status = skip(s, node);
+        s->status = skip_node(s, node);
     }
 }
 
@@ -232,7 +233,7 @@ static void unfold_in_graph(struct tmk_graph *graph, void *context) {
 }
 
 /* What is certain is told by values' numbers, which new values don't have: they come last. */
-static enum tmk_status run(struct tmk_rewrite *rw) {
+static enum tmk_status run_pass(struct tmk_rewrite *rw) {
     struct simplifying s = {.rw = rw};
     TMK_TRY(tmk_certain_create(rw->graph, &s.certain, rw->diag));
     do {
@@ -245,4 +246,5 @@ static enum tmk_status run(struct tmk_rewrite *rw) {
 }
 
 const struct tmk_pass tmk_pass_simplify_inference = {
-    "simplify-inference", "makes BatchNormalization Mul and Add, drops Dropout and Identity", run};
+    "simplify-inference", "makes BatchNormalization Mul and Add, drops Dropout and Identity",
+    run_pass};
