@@ -16,7 +16,7 @@ struct walk {
     struct tmk_apart *answer;
 };
 
-static bool no(struct tmk_apart *answer, const struct tmk_node *node, const char *why) {
+static bool answer_no(struct tmk_apart *answer, const struct tmk_node *node, const char *why) {
     char label[128];
     snprintf(answer->why, sizeof answer->why, "%s %s",
              node ? tmk_node_label(node, label, sizeof label) : "the model", why);
@@ -29,23 +29,24 @@ static bool no(struct tmk_apart *answer, const struct tmk_node *node, const char
 static bool inputs_are_free(const struct tmk_graph *graph, struct tmk_apart *answer) {
     const char *batch = NULL;
     if (!graph->n_inputs)
-        return no(answer, NULL, "has no inputs");
+        return answer_no(answer, NULL, "has no inputs");
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const struct tmk_type *type = &graph->inputs[i]->type;
         if (type->kind != TMK_TYPE_TENSOR || (type->has_shape && !type->shape.rank))
-            return no(answer, NULL, "has an input without a first dimension");
+            return answer_no(answer, NULL, "has an input without a first dimension");
         if (type->has_shape && type->shape.dim[0] >= 0)
-            return no(answer, NULL, "has an input whose first dimension is fixed");
+            return answer_no(answer, NULL, "has an input whose first dimension is fixed");
         const char *symbol = type->has_shape ? type->symbol[0] : NULL;
         if (symbol && batch && strcmp(symbol, batch) != 0)
-            return no(answer, NULL, "calls the inputs' first dimensions by different names");
+            return answer_no(answer, NULL, "calls the inputs' first dimensions by different names");
         batch = symbol ? symbol : batch;
     }
     for (uint32_t i = 0; batch && i < graph->n_inputs; i++)
         for (int32_t k = 1; k < graph->inputs[i]->type.shape.rank; k++) {
             const char *symbol = graph->inputs[i]->type.symbol[k];
             if (symbol && strcmp(symbol, batch) == 0)
-                return no(answer, NULL, "uses the inputs' first dimension for another one too");
+                return answer_no(answer, NULL,
+                                 "uses the inputs' first dimension for another one too");
         }
     return true;
 }
@@ -53,12 +54,12 @@ static bool inputs_are_free(const struct tmk_graph *graph, struct tmk_apart *ans
 /* ---- what a sample costs ---- */
 
 /* As large as it gets. */
-static uint64_t times(uint64_t a, uint64_t b) {
+static uint64_t saturating_mul(uint64_t a, uint64_t b) {
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-static void add(uint64_t *sum, uint64_t n) {
+static void saturating_add(uint64_t *sum, uint64_t n) {
     if (__builtin_add_overflow(*sum, n, sum))
         *sum = UINT64_MAX;
 }
@@ -71,7 +72,7 @@ static uint64_t count_of(const struct tmk_plan_value *value) {
 
 static void count_value(struct tmk_sample_cost *cost, const struct tmk_plan_value *value) {
     uint64_t elements = count_of(value) / TMK_APART_BATCH;
-    add(&cost->elements, elements);
+    saturating_add(&cost->elements, elements);
     cost->largest = elements > cost->largest ? elements : cost->largest;
 }
 
@@ -83,19 +84,20 @@ static uint64_t products_of(const struct walk *w, const struct tmk_node *node,
                                 *factor = &values[node->inputs[rule->factor]->index],
                                 *made = &values[node->outputs[0]->index];
     if (rule->product == TMK_MATRIX_PRODUCT)
-        return times(count_of(made), (uint64_t)first->shape.dim[first->shape.rank - 1]);
+        return saturating_mul(count_of(made), (uint64_t)first->shape.dim[first->shape.rank - 1]);
     uint64_t slices = (uint64_t)factor->shape.dim[0];
-    return times(count_of(rule->product == TMK_CONVOLUTION ? made : first),
-                 slices ? count_of(factor) / slices : 0);
+    return saturating_mul(count_of(rule->product == TMK_CONVOLUTION ? made : first),
+                          slices ? count_of(factor) / slices : 0);
 }
 
 static void count_node(struct walk *w, const struct tmk_node *node,
                        const struct tmk_apart_rule *rule) {
     struct tmk_sample_cost *cost = &w->answer->cost;
     cost->nodes++;
-    add(&cost->products, products_of(w, node, rule) / TMK_APART_BATCH);
+    saturating_add(&cost->products, products_of(w, node, rule) / TMK_APART_BATCH);
     if (rule->product != TMK_NO_PRODUCT && !w->apart[node->inputs[rule->factor]->index])
-        add(&cost->weights, count_of(&w->plan->values[node->inputs[rule->factor]->index]));
+        saturating_add(&cost->weights,
+                       count_of(&w->plan->values[node->inputs[rule->factor]->index]));
 }
 
 /* ---- node by node ---- */
@@ -124,9 +126,9 @@ static bool mark_results(struct walk *w, const struct tmk_node *node) {
         const struct tmk_type *declared = &node->outputs[i]->type;
         if (value->place != TMK_PLACE_ARENA || value->shape.rank < 1 ||
             value->shape.dim[0] != TMK_APART_BATCH)
-            return no(w->answer, node, "makes something that is not cut by samples");
+            return answer_no(w->answer, node, "makes something that is not cut by samples");
         if (declared->has_shape && (!declared->shape.rank || declared->shape.dim[0] >= 0))
-            return no(w->answer, node, "is declared to make a fixed number of samples");
+            return answer_no(w->answer, node, "is declared to make a fixed number of samples");
         w->apart[node->outputs[i]->index] = true;
         count_value(&w->answer->cost, value);
     }
@@ -139,23 +141,23 @@ static bool keeps_apart(struct walk *w, const struct tmk_node *node) {
         return true;
     }
     if (node->row->flags & TMK_OP_RUNS_GRAPHS) /* which see more than its operands */
-        return no(w->answer, node, "runs a graph of its own");
+        return answer_no(w->answer, node, "runs a graph of its own");
     if (!any_apart(w, node))
         return all_constant(w, node) ||
-               no(w->answer, node,
-                  "makes something that is neither constant nor made from samples");
+               answer_no(w->answer, node,
+                         "makes something that is neither constant nor made from samples");
     const struct tmk_apart_rule *rule = tmk_apart_rule_of(node);
     if (!rule)
-        return no(w->answer, node, "is not known to keep samples apart");
+        return answer_no(w->answer, node, "is not known to keep samples apart");
     const struct tmk_apart_node asked = {w->plan, node, w->apart};
     const char *why = rule->refuse(&asked);
     if (why)
-        return no(w->answer, node, why);
+        return answer_no(w->answer, node, why);
     count_node(w, node, rule);
     return mark_results(w, node);
 }
 
-static void walk(struct walk *w) {
+static void walk_nodes(struct walk *w) {
     for (uint32_t i = 0; i < w->graph->n_inputs; i++) {
         uint32_t input = w->graph->inputs[i]->index;
         w->apart[input] = true;
@@ -169,9 +171,9 @@ static void walk(struct walk *w) {
 
 /* ---- the whole ---- */
 
-static enum tmk_status type(const struct tmk_graph *graph, const struct tmk_tensor *sample,
-                            struct tmk_planning *out, struct tmk_apart *answer,
-                            struct tmk_diag *diag) {
+static enum tmk_status infer_types(const struct tmk_graph *graph, const struct tmk_tensor *sample,
+                                   struct tmk_planning *out, struct tmk_apart *answer,
+                                   struct tmk_diag *diag) {
     struct tmk_tensor *inputs = calloc(graph->n_inputs + 1u, sizeof *inputs);
     struct tmk_diag why = {0};
     if (!inputs)
@@ -197,7 +199,7 @@ enum tmk_status tmk_plan_apart(const struct tmk_graph *graph, const struct tmk_t
     *out = (struct tmk_apart){0};
     if (!inputs_are_free(graph, out))
         return TMK_OK;
-    enum tmk_status status = type(graph, sample, &planning, out, diag);
+    enum tmk_status status = infer_types(graph, sample, &planning, out, diag);
     if (status != TMK_OK)
         return status == TMK_NOMEM ? status : TMK_OK;
     struct walk w = {.graph = graph,
@@ -205,7 +207,7 @@ enum tmk_status tmk_plan_apart(const struct tmk_graph *graph, const struct tmk_t
                      .apart = calloc(planning.plan->n_values + 1u, sizeof *w.apart),
                      .answer = out};
     if (w.apart)
-        walk(&w);
+        walk_nodes(&w);
     else
         status = tmk_nomem(diag);
     free(w.apart);
@@ -232,27 +234,27 @@ enum { FAR_WEIGHTS = 1 << 21, FAR_USES = 340, MOST_FOR_FAR = 4, FAR_SHARE = 8 };
 enum { MANY_TABLES = 48, TABLE_USES = 1 << 18, MOST_FOR_TABLES = 2 };
 
 static bool is_worth_a_call(const struct tmk_sample_cost *cost, uint32_t samples) {
-    uint64_t work = times(cost->elements, ELEMENT);
-    add(&work, cost->products);
-    return times(work, samples) >= CALL + (uint64_t)NODE * cost->nodes &&
-           times(cost->products, samples) >= times(cost->weights, USES);
+    uint64_t work = saturating_mul(cost->elements, ELEMENT);
+    saturating_add(&work, cost->products);
+    return saturating_mul(work, samples) >= CALL + (uint64_t)NODE * cost->nodes &&
+           saturating_mul(cost->products, samples) >= saturating_mul(cost->weights, USES);
 }
 
 static bool weights_are_far(const struct tmk_sample_cost *cost, uint32_t samples) {
     return samples < MOST_FOR_FAR && cost->weights >= FAR_WEIGHTS &&
-           times(cost->products, samples) < times(cost->weights, FAR_USES) &&
-           times(cost->elements, samples) < times(cost->weights, FAR_SHARE);
+           saturating_mul(cost->products, samples) < saturating_mul(cost->weights, FAR_USES) &&
+           saturating_mul(cost->elements, samples) < saturating_mul(cost->weights, FAR_SHARE);
 }
 
 static bool tables_are_far(const struct tmk_sample_cost *cost, uint32_t samples) {
     return samples < MOST_FOR_TABLES && cost->nodes >= MANY_TABLES &&
-           times(cost->elements, samples) < times(cost->nodes, TABLE_USES);
+           saturating_mul(cost->elements, samples) < saturating_mul(cost->nodes, TABLE_USES);
 }
 
 uint32_t tmk_samples_a_call(const struct tmk_sample_cost *cost, bool *enough) {
     uint32_t samples = 1;
     while (samples < TMK_MAX_A_CALL && !is_worth_a_call(cost, samples) &&
-           times(cost->largest, 2 * samples) <= CACHED)
+           saturating_mul(cost->largest, 2 * samples) <= CACHED)
         samples *= 2;
     while (weights_are_far(cost, samples) || tables_are_far(cost, samples))
         samples *= 2;
