@@ -10,7 +10,7 @@
 #include "profile/format.h"
 #include "tmk_version.h"
 
-static const char *isa(void) {
+static const char *cpu_isa(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
@@ -23,7 +23,7 @@ static const char *isa(void) {
 #endif
 }
 
-static const char *copy(struct tmk_profile *profile, const char *text, bool *ok) {
+static const char *copy_text(struct tmk_profile *profile, const char *text, bool *ok) {
     const char *c = tmk_profile_text(profile, text);
     *ok &= c != NULL;
     return c;
@@ -33,13 +33,13 @@ enum tmk_status tmk_describe_model(struct tmk_profile *profile, const struct tmk
                                    const struct tmk_graph *original, struct tmk_diag *diag) {
     bool ok = true;
     const struct tmk_graph *graph = model->graph;
-    profile->producer.name = copy(profile, "tidemark", &ok);
-    profile->producer.version = copy(profile, TMK_VERSION, &ok);
-    profile->producer.isa = copy(profile, isa(), &ok);
-    profile->producer.kernels = copy(profile, tmk_kernel_library(), &ok);
-    profile->model.file = copy(profile, tmk_base_name(model->path), &ok);
-    profile->model.sha256 = copy(profile, model->sha256, &ok);
-    profile->model.format = copy(profile, model->format, &ok);
+    profile->producer.name = copy_text(profile, "tidemark", &ok);
+    profile->producer.version = copy_text(profile, TMK_VERSION, &ok);
+    profile->producer.isa = copy_text(profile, cpu_isa(), &ok);
+    profile->producer.kernels = copy_text(profile, tmk_kernel_library(), &ok);
+    profile->model.file = copy_text(profile, tmk_base_name(model->path), &ok);
+    profile->model.sha256 = copy_text(profile, model->sha256, &ok);
+    profile->model.format = copy_text(profile, model->format, &ok);
     profile->model.ir_version = graph->ir_version;
     profile->model.fingerprint = tmk_graph_fingerprint(original);
     for (uint32_t i = 0; i < graph->n_opsets; i++)

@@ -119,9 +119,9 @@ static uint64_t per_sample_bytes(const struct tmk_memory_request *r, const struc
            parts;
 }
 
-static enum tmk_status weigh(const struct tmk_memory_request *r, const struct tmk_feed *feed,
-                             const struct tmk_batch *batch, struct tmk_memory_plan *m,
-                             struct tmk_diag *diag) {
+static enum tmk_status measure_batch(const struct tmk_memory_request *r,
+                                     const struct tmk_feed *feed, const struct tmk_batch *batch,
+                                     struct tmk_memory_plan *m, struct tmk_diag *diag) {
     struct tmk_plan *plan = NULL;
     TMK_TRY(tmk_in(diag, plan_batch(r, batch->inputs, &plan, diag), "%s: sample %llu", r->path,
                    (unsigned long long)batch->sample));
@@ -161,7 +161,7 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     if (status == TMK_OK && !batch.samples)
         status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
     if (status == TMK_OK)
-        status = weigh(r, source, &batch, &m, diag);
+        status = measure_batch(r, source, &batch, &m, diag);
     add_sequences(source, &m);
     tmk_batch_finish(&batch);
     tmk_feed_close(&source);

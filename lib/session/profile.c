@@ -34,7 +34,7 @@ struct profiling {
     bool stopped;
 };
 
-static void finish(struct profiling *p) {
+static void finish_profiling(struct profiling *p) {
     tmk_profile_destroy(&p->profile);
     tmk_partials_finish(&p->partials);
     tmk_meter_destroy(&p->meter);
@@ -45,13 +45,13 @@ static void finish(struct profiling *p) {
 
 /* ---- the description of a segment ---- */
 
-static void broadcast(void *team, const char (*hex)[TMK_HASH128_HEX], uint32_t n) {
+static void broadcast_hashes(void *team, const char (*hex)[TMK_HASH128_HEX], uint32_t n) {
     tmk_team_broadcast(team, hex, n * sizeof *hex);
 }
 
 /* During the first batches; rank 0 does it for all. */
 static enum tmk_status begin_hashing(struct profiling *p, struct tmk_diag *diag) {
-    const struct tmk_feed_hashed then = {p->rank.team ? broadcast : NULL, p->rank.team};
+    const struct tmk_feed_hashed then = {p->rank.team ? broadcast_hashes : NULL, p->rank.team};
     if (tmk_team_rank(p->rank.team) == 0)
         return tmk_feed_hash(p->run.feed, &then, diag);
     p->received = calloc((size_t)tmk_feed_sources(p->run.feed) + 1, sizeof *p->received);
@@ -59,8 +59,8 @@ static enum tmk_status begin_hashing(struct profiling *p, struct tmk_diag *diag)
 }
 
 /* One a source. */
-static enum tmk_status hashes(const struct profiling *p, const char (**out)[TMK_HASH128_HEX],
-                              struct tmk_diag *diag) {
+static enum tmk_status hash_sources(const struct profiling *p, const char (**out)[TMK_HASH128_HEX],
+                                    struct tmk_diag *diag) {
     if (!p->received)
         return tmk_feed_hashes(p->run.feed, out, diag);
     if (!p->received[0][0])
@@ -70,8 +70,8 @@ static enum tmk_status hashes(const struct profiling *p, const char (**out)[TMK_
     return TMK_OK;
 }
 
-static enum tmk_status describe(const struct profiling *p, uint32_t stratum,
-                                struct tmk_profile **out, struct tmk_diag *diag) {
+static enum tmk_status describe_segment(const struct profiling *p, uint32_t stratum,
+                                        struct tmk_profile **out, struct tmk_diag *diag) {
     struct tmk_segment segment = {.model = p->model,
                                   .options = p->run.options,
                                   .observe = p->observe,
@@ -79,7 +79,7 @@ static enum tmk_status describe(const struct profiling *p, uint32_t stratum,
                                   .excluded = &p->run.excluded,
                                   .feed = p->run.feed,
                                   .tallies = p->run.result.counted.tallies};
-    TMK_TRY(hashes(p, &segment.hashes, diag));
+    TMK_TRY(hash_sources(p, &segment.hashes, diag));
     return tmk_segment_describe(&segment, stratum, tmk_partials_label(&p->partials, stratum), out,
                                 diag);
 }
@@ -95,7 +95,7 @@ static enum tmk_status check_before(const struct profiling *p, uint32_t stratum,
     struct tmk_profile_range range;
     if (!before)
         return TMK_OK;
-    TMK_TRY(describe(p, stratum, &run, diag));
+    TMK_TRY(describe_segment(p, stratum, &run, diag));
     enum tmk_status status = tmk_profile_same_run(run, before, diag);
     tmk_profile_destroy(&run);
     TMK_TRY(tmk_in(diag, status,
@@ -132,8 +132,8 @@ static enum tmk_status read_before(struct profiling *p, struct tmk_diag *diag) {
 }
 
 /* What the checkpoint holds is taken off the work. */
-static enum tmk_status resume(struct profiling *p, struct tmk_work_ranges *work,
-                              struct tmk_diag *diag) {
+static enum tmk_status resume_checkpoint(struct profiling *p, struct tmk_work_ranges *work,
+                                         struct tmk_diag *diag) {
     struct tmk_profile *covered;
     TMK_TRY(read_before(p, diag));
     TMK_TRY(tmk_partials_covered(&p->partials, &covered, diag));
@@ -194,7 +194,7 @@ static enum tmk_status choose_work(struct profiling *p, struct tmk_diag *diag) {
     TMK_TRY(tmk_feed_set_ranges(p->run.feed, &work, diag));
     if (!options->checkpoint.path)
         return TMK_OK;
-    TMK_TRY(resume(p, &work, diag));
+    TMK_TRY(resume_checkpoint(p, &work, diag));
     return tmk_feed_set_ranges(p->run.feed, &work, diag);
 }
 
@@ -236,7 +236,7 @@ static enum tmk_status request_of(const struct profiling *p, enum tmk_team_reque
 }
 
 /* Before each batch: stopping, checkpoints and snapshots are decided here alone. */
-static enum tmk_status decide(void *context, bool *pause, struct tmk_diag *diag) {
+static enum tmk_status control_run(void *context, bool *pause, struct tmk_diag *diag) {
     struct profiling *p = context;
     enum tmk_team_request request;
     if (!tmk_feed_is_between(p->run.feed))
@@ -260,7 +260,7 @@ static enum tmk_status record_stratum(struct profiling *p, uint32_t stratum,
                                           p->run.result.counted.accounts +
                                               (size_t)stratum * p->run.n_slots,
                                           p->run.n_slots, tmk_feed_recurrence(p->run.feed)};
-    TMK_TRY(describe(p, stratum, &profile, diag));
+    TMK_TRY(describe_segment(p, stratum, &profile, diag));
     enum tmk_status status = tmk_record_values(profile, p->run.original, &observed, diag);
     if (status == TMK_OK)
         *out = profile;
@@ -288,7 +288,7 @@ static enum tmk_status add_segment(struct profiling *p, uint32_t stratum, struct
 static enum tmk_status end_here(struct profiling *p, struct tmk_diag *diag) {
     struct tmk_profile *last, *sum = p->partials.profiles[0];
     tmk_feed_end(p->run.feed, sum->ledger.offered);
-    TMK_TRY(describe(p, 0, &last, diag));
+    TMK_TRY(describe_segment(p, 0, &last, diag));
     enum tmk_status status = tmk_partials_follow(&p->partials, 0, last, diag);
     tmk_profile_destroy(&last);
     return status;
@@ -394,8 +394,8 @@ static enum tmk_status open_meter(struct profiling *p, struct tmk_diag *diag) {
     return tmk_meter_create(&p->meter, diag);
 }
 
-static enum tmk_status prepare(struct profiling *p, const struct tmk_observe *observe,
-                               struct tmk_diag *diag) {
+static enum tmk_status prepare_run(struct profiling *p, const struct tmk_observe *observe,
+                                   struct tmk_diag *diag) {
     if (p->rank.team)
         TMK_TRY(tmk_ranks_check(p->run.options, diag));
     TMK_TRY(open_meter(p, diag));
@@ -411,10 +411,10 @@ static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe
                                    struct tmk_diag *diag) {
     const double begin = tmk_running_now();
     struct tmk_exec *exec;
-    TMK_TRY(prepare(p, observe, diag));
+    TMK_TRY(prepare_run(p, observe, diag));
     p->run.report.setup_seconds = tmk_running_now() - begin;
     struct tmk_exec_options options = tmk_running_exec_options(&p->run);
-    options.control = (struct tmk_control){decide, p};
+    options.control = (struct tmk_control){control_run, p};
     TMK_TRY(tmk_exec_open(&p->run.graph, 1, &options, &exec, diag));
     enum tmk_status status = run_segments(p, exec, diag);
     tmk_exec_close(&exec);
@@ -447,6 +447,6 @@ enum tmk_status tmk_model_profile(struct tmk_model *model, const struct tmk_run_
         *out = p.profile;
         p.profile = NULL;
     }
-    finish(&p);
+    finish_profiling(&p);
     return status;
 }

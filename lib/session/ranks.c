@@ -30,8 +30,8 @@ enum tmk_status tmk_ranks_check(const struct tmk_run_options *options, struct tm
     return TMK_OK;
 }
 
-static enum tmk_status next(void *context, uint64_t *begin, uint64_t *end, bool *more,
-                            struct tmk_diag *diag) {
+static enum tmk_status next_range(void *context, uint64_t *begin, uint64_t *end, bool *more,
+                                  struct tmk_diag *diag) {
     const struct tmk_rank *rank = context;
     uint64_t first, last;
     TMK_TRY(tmk_team_take(rank->team, &first, &last, more, diag));
@@ -68,7 +68,7 @@ enum tmk_status tmk_ranks_share(struct tmk_rank *rank, const struct tmk_profile 
     struct tmk_batches *done;
     uint32_t n_done;
     TMK_TRY(batches_of(feed, before, &done, &n_done, diag));
-    *out = (struct tmk_work_ranges){next, rank};
+    *out = (struct tmk_work_ranges){next_range, rank};
     enum tmk_status status = tmk_team_offer(rank->team, &work, done, n_done, diag);
     free(done);
     return status;

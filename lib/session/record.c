@@ -239,9 +239,9 @@ static enum tmk_status describe_rule(struct tmk_profile *profile,
     return tensor->rule ? TMK_OK : tmk_nomem(diag);
 }
 
-static enum tmk_status record(struct tmk_profile *profile, const struct tmk_value *value,
-                              const struct tmk_observed *observed, uint32_t slot,
-                              struct tmk_diag *diag) {
+static enum tmk_status record_value(struct tmk_profile *profile, const struct tmk_value *value,
+                                    const struct tmk_observed *observed, uint32_t slot,
+                                    struct tmk_diag *diag) {
     struct tmk_profile_tensor *tensor;
     char path[TMK_GRAPH_PATH];
     TMK_TRY(tmk_profile_add_tensor(profile, (uint32_t)value->profile_id, &tensor, diag));
@@ -281,7 +281,7 @@ enum tmk_status tmk_record_values(struct tmk_profile *profile, struct tmk_graph 
     }
     for (size_t id = 0; status == TMK_OK && id < by_id.n; id++)
         if (by_id.values[id])
-            status = record(profile, by_id.values[id], observed, slots[id], diag);
+            status = record_value(profile, by_id.values[id], observed, slots[id], diag);
     tmk_by_id_finish(&by_id);
     free(slots);
     return status;

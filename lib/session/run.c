@@ -60,8 +60,8 @@ static bool add_wanted(struct choosing *c, const struct tmk_value *value) {
 
 /* Wanted values become graph outputs of the copy, so that the plan keeps them to the end of a
  * batch. */
-static enum tmk_status choose(struct gathering *g, const char *const *patterns, size_t n_patterns,
-                              struct tmk_diag *diag) {
+static enum tmk_status choose_outputs(struct gathering *g, const char *const *patterns,
+                                      size_t n_patterns, struct tmk_diag *diag) {
     struct choosing c = {.g = g, .patterns = patterns, .n_patterns = n_patterns};
     struct tmk_graph *graph = g->graph;
     c.matched = calloc(n_patterns + 1, sizeof *c.matched);
@@ -89,8 +89,8 @@ static enum tmk_status choose(struct gathering *g, const char *const *patterns, 
     return status;
 }
 
-static enum tmk_status append(struct gathered *gathered, const struct tmk_tensor *tensor, bool join,
-                              struct tmk_diag *diag) {
+static enum tmk_status append_tensor(struct gathered *gathered, const struct tmk_tensor *tensor,
+                                     bool join, struct tmk_diag *diag) {
     char was[256], is[256];
     struct tmk_shape shape = tensor->shape;
     join = join && shape.rank > 0;
@@ -142,11 +142,11 @@ static enum tmk_status copy_values(void *context, const struct tmk_ran *ran, voi
     return TMK_OK;
 }
 
-static enum tmk_status gather(void *context, const void *record, struct tmk_diag *diag) {
+static enum tmk_status gather_outputs(void *context, const void *record, struct tmk_diag *diag) {
     struct gathering *g = context;
     const struct tmk_tensor *copies = record;
     for (size_t i = 0; i < g->n; i++)
-        TMK_TRY(append(&g->all[i], &copies[i], g->slices, diag));
+        TMK_TRY(append_tensor(&g->all[i], &copies[i], g->slices, diag));
     return TMK_OK;
 }
 
@@ -189,7 +189,7 @@ static enum tmk_status run_all(struct gathering *g, struct tmk_running *run,
                                struct tmk_diag *diag) {
     const struct tmk_sink sink = {.record = copy_values,
                                   .record_bytes = g->n * sizeof(struct tmk_tensor),
-                                  .merge = gather,
+                                  .merge = gather_outputs,
                                   .drop = drop_copies,
                                   .context = g};
     tmk_graph_number(g->graph);
@@ -209,7 +209,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     if (status == TMK_OK)
         status = tmk_graph_clone(model->graph, &g.graph, diag);
     if (status == TMK_OK)
-        status = choose(&g, patterns, n_patterns, diag);
+        status = choose_outputs(&g, patterns, n_patterns, diag);
     if (status == TMK_OK)
         status = run_all(&g, &run, diag);
     if (status == TMK_OK)

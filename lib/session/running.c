@@ -101,7 +101,7 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
 
 /* ---- what a run reports and asks ---- */
 
-static void progress(void *context, uint64_t samples_done) {
+static void report_progress(void *context, uint64_t samples_done) {
     const struct tmk_running *run = context;
     const struct tmk_run_events *events = &run->options->events;
     struct tmk_team *team = run->options->team;
@@ -116,7 +116,7 @@ static void fewer_threads(void *context, uint32_t missing, uint32_t wanted, int 
     notices->fewer_threads(notices->context, TMK_THREADS_RUN, missing, wanted, strerror(why));
 }
 
-static enum tmk_status decide(void *context, bool *pause, struct tmk_diag *diag) {
+static enum tmk_status control_run(void *context, bool *pause, struct tmk_diag *diag) {
     const struct tmk_run_events *events = &((const struct tmk_running *)context)->options->events;
     (void)pause;
     if (events->stop && events->stop(events->context))
@@ -134,8 +134,8 @@ struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
                     .groups = tmk_feed_strata(run->feed),
                     .print = {options->events.print, options->events.context, options->observe.call,
                               options->observe.context}},
-        .control = {decide, run},
-        .progress = shows ? progress : NULL,
+        .control = {control_run, run},
+        .progress = shows ? report_progress : NULL,
         .progress_context = run,
         .fewer_threads = options->notices.fewer_threads ? fewer_threads : NULL,
         .fewer_context = run,

@@ -15,7 +15,7 @@ struct weights {
     uint32_t n;
 };
 
-static void finish(struct weights *w) {
+static void finish_weights(struct weights *w) {
     for (uint32_t i = 0; w->accounts && i < w->n; i++)
         tmk_account_finish(&w->accounts[i]);
     free(w->accounts);
@@ -28,8 +28,8 @@ static bool is_counted(enum tmk_dtype dtype) {
 }
 
 /* As a run does: an initializer is there once, whatever runs. */
-static enum tmk_status count(struct weights *w, const struct tmk_value *value,
-                             struct tmk_diag *diag) {
+static enum tmk_status count_weight(struct weights *w, const struct tmk_value *value,
+                                    struct tmk_diag *diag) {
     const struct tmk_stats_at at = {0, 1, tmk_weight_axis(value), false, 0};
     if (value->kind != TMK_VALUE_INITIALIZER || !is_counted(value->data.dtype))
         return TMK_OK;
@@ -50,13 +50,13 @@ static enum tmk_status count_weights(struct tmk_graph *graph, struct weights *w,
     enum tmk_status status = w->observers && w->configs && w->accounts ? TMK_OK : tmk_nomem(diag);
     for (size_t i = 0; status == TMK_OK && i < values.n; i++)
         if (values.values[i])
-            status = count(w, values.values[i], diag);
+            status = count_weight(w, values.values[i], diag);
     tmk_by_id_finish(&values);
     return status;
 }
 
-static enum tmk_status fill(struct tmk_profile *profile, const struct tmk_model *model,
-                            struct tmk_graph *graph, struct tmk_diag *diag) {
+static enum tmk_status fill_profile(struct tmk_profile *profile, const struct tmk_model *model,
+                                    struct tmk_graph *graph, struct tmk_diag *diag) {
     struct weights w = {0};
     TMK_TRY(tmk_describe_model(profile, model, graph, diag));
     enum tmk_status status = count_weights(graph, &w, diag);
@@ -64,7 +64,7 @@ static enum tmk_status fill(struct tmk_profile *profile, const struct tmk_model 
         const struct tmk_observed observed = {w.observers, w.configs, w.accounts, w.n};
         status = tmk_record_values(profile, graph, &observed, diag);
     }
-    finish(&w);
+    finish_weights(&w);
     return status;
 }
 
@@ -75,7 +75,7 @@ enum tmk_status tmk_model_skeleton(const struct tmk_model *model, struct tmk_pro
     TMK_TRY(tmk_original(model, &graph, diag));
     enum tmk_status status = tmk_profile_create(&profile, diag);
     if (status == TMK_OK)
-        status = fill(profile, model, graph, diag);
+        status = fill_profile(profile, model, graph, diag);
     tmk_graph_destroy(&graph);
     if (status == TMK_OK)
         *out = profile;

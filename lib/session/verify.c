@@ -62,8 +62,8 @@ static double steps_of(enum tmk_dtype origin) {
     return origin == TMK_BFLOAT16 ? 0x1p-6 : origin == TMK_FLOAT16 ? 0x1p-9 : 0;
 }
 
-static double tolerance(double want, enum tmk_dtype origin,
-                        const struct tmk_verify_options *options) {
+static double type_tolerance(double want, enum tmk_dtype origin,
+                             const struct tmk_verify_options *options) {
     return options->atol + fmax(options->rtol, steps_of(origin)) * fabs(want);
 }
 
@@ -75,7 +75,7 @@ static void compare_floats(const struct tmk_tensor *got, const struct tmk_tensor
         if ((isnan(x[i]) && isnan(y[i])) || x[i] == y[i])
             continue;
         double error =
-            fabs((double)x[i] - (double)y[i]) / tolerance((double)y[i], want->origin, options);
+            fabs((double)x[i] - (double)y[i]) / type_tolerance((double)y[i], want->origin, options);
         if (!(error <= 1)) { /* also where either is not finite */
             if (!bad++)
                 first = i;
@@ -142,8 +142,8 @@ static void compare_lists(const struct tmk_list *got, const struct tmk_list *wan
     }
 }
 
-static void compare(const struct tmk_tensor *got, const struct tmk_tensor *want,
-                    const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
+static void compare_output(const struct tmk_tensor *got, const struct tmk_tensor *want,
+                           const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
     if (got->kind != want->kind)
         snprintf(verdict->why, sizeof verdict->why, "got %s, want %s", tmk_tensor_what(got),
                  tmk_tensor_what(want));
@@ -222,8 +222,8 @@ static enum tmk_status load_set(const struct tmk_graph *graph, struct test_set *
 }
 
 /* A batch is a set. */
-static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
-                            struct tmk_diag *diag) {
+static enum tmk_status next_set(void *context, struct tmk_batch *out, bool *more,
+                                struct tmk_diag *diag) {
     struct verifying *v = context;
     *more = v->loaded < v->n;
     if (!*more)
@@ -258,7 +258,7 @@ static enum tmk_status compare_set(void *context, const struct tmk_ran *ran, voi
         struct tmk_verdict *verdict = &verdicts->all[verdicts->n++];
         const struct tmk_tensor got = tmk_worker_value(ran->workers[0], v->graph->outputs[i]);
         *verdict = (struct tmk_verdict){.set = set->path, .output = v->graph->outputs[i]->name};
-        compare(&got, &set->wanted.tensors[i], v->options, verdict);
+        compare_output(&got, &set->wanted.tensors[i], v->options, verdict);
     }
     finish_files(&set->wanted);
     return TMK_OK;
@@ -303,7 +303,7 @@ static enum tmk_status list_sets(struct verifying *v, const char *directory,
 
 static enum tmk_status run_sets(struct verifying *v, struct tmk_diag *diag) {
     const uint32_t threads = tmk_running_threads(&v->options->limits);
-    const struct tmk_batch_source source = {next, v};
+    const struct tmk_batch_source source = {next_set, v};
     const struct tmk_exec_options options = {
         .threads = threads < v->n ? threads : v->n,
         .sink = {.record = compare_set,
