@@ -16,11 +16,12 @@ struct making {
 
 /* ---- a graph and what its file reads as ---- */
 
-static enum tmk_status differs(struct making *m, const char *what) {
+static enum tmk_status fail_differing(struct making *m, const char *what) {
     return tmk_fail(m->diag, TMK_GRAPH, "what was written reads as another graph: %s", what);
 }
 
-static void pair(struct making *m, const struct tmk_value *value, struct tmk_value *in_file) {
+static void pair_values(struct making *m, const struct tmk_value *value,
+                        struct tmk_value *in_file) {
     m->in_file[value->index] = in_file;
 }
 
@@ -42,13 +43,13 @@ static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *gra
 static enum tmk_status pair_nodes(struct making *m, const struct tmk_node *node,
                                   const struct tmk_node *in_file) {
     if (!tmk_node_is(node, in_file->domain, in_file->op))
-        return differs(m, node->op);
+        return fail_differing(m, node->op);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         if (!node->outputs[i])
             continue;
         if (i >= in_file->n_outputs || !in_file->outputs[i])
-            return differs(m, node->op);
-        pair(m, node->outputs[i], in_file->outputs[i]);
+            return fail_differing(m, node->op);
+        pair_values(m, node->outputs[i], in_file->outputs[i]);
     }
     for (uint32_t i = 0; i < node->n_attrs; i++) {
         const struct tmk_attr *attr = &node->attrs[i],
@@ -57,7 +58,7 @@ static enum tmk_status pair_nodes(struct making *m, const struct tmk_node *node,
             continue;
         size_t n = attr->kind == TMK_ATTR_GRAPH ? 1 : attr->n;
         if (!other || other->kind != attr->kind || other->n != attr->n)
-            return differs(m, node->op);
+            return fail_differing(m, node->op);
         for (size_t k = 0; k < n; k++)
             TMK_TRY(pair_graphs(m, attr->graphs[k], other->graphs[k]));
     }
@@ -70,18 +71,18 @@ static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *gra
     const struct tmk_node *node = graph->first, *in_file = file->first;
     uint32_t at = 0, file_at = 0;
     if (graph->n_inputs != file->n_inputs)
-        return differs(m, "its inputs");
+        return fail_differing(m, "its inputs");
     for (uint32_t i = 0; i < graph->n_inputs; i++)
-        pair(m, graph->inputs[i], file->inputs[i]);
+        pair_values(m, graph->inputs[i], file->inputs[i]);
     for (struct tmk_value *value; (value = next_initializer(graph, &at));) {
         struct tmk_value *other = next_initializer(file, &file_at);
         if (!other)
-            return differs(m, value->name);
-        pair(m, value, other);
+            return fail_differing(m, value->name);
+        pair_values(m, value, other);
     }
     for (; node; node = node->next, in_file = in_file->next) {
         if (!in_file)
-            return differs(m, node->op);
+            return fail_differing(m, node->op);
         TMK_TRY(pair_nodes(m, node, in_file));
     }
     return TMK_OK;
@@ -91,7 +92,7 @@ static void pair_matches(struct making *m) {
     const struct tmk_graph *graph = m->ends->graph;
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (tmk_value_alive(graph->values[i]))
-            pair(m, graph->values[i], tmk_ptrmap_get(m->ends->matches, graph->values[i]));
+            pair_values(m, graph->values[i], tmk_ptrmap_get(m->ends->matches, graph->values[i]));
 }
 
 /* -1: it has no value, or one that the file is without. */
@@ -102,8 +103,8 @@ static int64_t id_in_file(const struct making *m, const struct tmk_value *value)
 
 /* ---- what values are ---- */
 
-static enum tmk_status describe(struct making *m, const struct tmk_value *value,
-                                struct tmk_lineage_identity *is) {
+static enum tmk_status describe_value(struct making *m, const struct tmk_value *value,
+                                      struct tmk_lineage_identity *is) {
     char path[TMK_GRAPH_PATH];
     tmk_graph_path(value->graph, path);
     *is = (struct tmk_lineage_identity){
@@ -125,23 +126,24 @@ static enum tmk_status describe_values(struct making *m, const struct tmk_by_id 
     for (size_t id = 0; id < values->n; id++) {
         if (!values->values[id])
             return tmk_fail(m->diag, TMK_GRAPH, "profile IDs are not dense");
-        TMK_TRY(describe(m, values->values[id],
-                         originals ? &m->record->originals[id].is : &m->record->values[id].is));
+        TMK_TRY(
+            describe_value(m, values->values[id],
+                           originals ? &m->record->originals[id].is : &m->record->values[id].is));
     }
     return TMK_OK;
 }
 
 /* ---- what became of originals ---- */
 
-static void *copy(struct making *m, const void *from, uint32_t n, size_t size) {
+static void *copy_ids(struct making *m, const void *from, uint32_t n, size_t size) {
     void *to = tmk_lineage_record_array(m->record, n, size);
     if (to)
         memcpy(to, from, n * size);
     return to;
 }
 
-static enum tmk_status relate(struct making *m, const struct tmk_relation *how,
-                              struct tmk_lineage_original *o) {
+static enum tmk_status relate_original(struct making *m, const struct tmk_relation *how,
+                                       struct tmk_lineage_original *o) {
     o->view.reshaped = how->view.reshaped;
     if (!how->view.reshaped && how->view.rank) {
         o->view.rank = how->view.rank;
@@ -150,23 +152,23 @@ static enum tmk_status relate(struct making *m, const struct tmk_relation *how,
     if (how->affine.n) {
         const struct tmk_affine *a = &how->affine;
         o->affine = (struct tmk_lineage_affine){a->n, a->n > 1 ? a->axis : 0,
-                                                copy(m, a->scale, a->n, sizeof *a->scale),
-                                                copy(m, a->shift, a->n, sizeof *a->shift)};
+                                                copy_ids(m, a->scale, a->n, sizeof *a->scale),
+                                                copy_ids(m, a->shift, a->n, sizeof *a->shift)};
         if (!o->affine.scale || !o->affine.shift)
             return tmk_nomem(m->diag);
     }
     if (how->quantized.n) {
         const struct tmk_quantized *q = &how->quantized;
         o->quantized = (struct tmk_lineage_quantized){
-            q->dtype, q->n, q->n > 1 ? q->axis : 0, copy(m, q->scale, q->n, sizeof *q->scale),
-            copy(m, q->zero_point, q->n, sizeof *q->zero_point)};
+            q->dtype, q->n, q->n > 1 ? q->axis : 0, copy_ids(m, q->scale, q->n, sizeof *q->scale),
+            copy_ids(m, q->zero_point, q->n, sizeof *q->zero_point)};
         if (!o->quantized.scale || !o->quantized.zero_point)
             return tmk_nomem(m->diag);
     }
     return TMK_OK;
 }
 
-static int ascending(const void *a, const void *b) {
+static int compare_ids(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
@@ -192,7 +194,7 @@ static enum tmk_status list_originals(struct making *m, struct tmk_value *const 
             return tmk_nomem(m->diag);
     }
     if (n)
-        qsort(ids, n, sizeof *ids, ascending);
+        qsort(ids, n, sizeof *ids, compare_ids);
     for (uint32_t i = 0; i < n; i++)
         if (i == 0 || ids[i] != ids[i - 1])
             ids[unique++] = ids[i];
@@ -242,13 +244,13 @@ static enum tmk_status tell_fates(struct making *m) {
         else if (origin->fate == TMK_FATE_ABSORBED)
             TMK_TRY(name_absorber(m, origin, o));
         else
-            TMK_TRY(relate(m, &origin->how, o));
+            TMK_TRY(relate_original(m, &origin->how, o));
     }
     return TMK_OK;
 }
 
-static enum tmk_status make(struct making *m, const struct tmk_by_id *originals,
-                            const struct tmk_by_id *values) {
+static enum tmk_status make_record(struct making *m, const struct tmk_by_id *originals,
+                                   const struct tmk_by_id *values) {
     m->in_file = calloc((size_t)tmk_graph_number(m->ends->graph) + 1, sizeof(struct tmk_value *));
     if (!m->in_file)
         return tmk_nomem(m->diag);
@@ -271,7 +273,7 @@ enum tmk_status tmk_lineage_record_of(const struct tmk_lineage_ends *ends,
     TMK_TRY(tmk_by_id_init(&originals, ends->original, diag));
     enum tmk_status status = tmk_by_id_init(&values, ends->file, diag);
     if (status == TMK_OK) {
-        status = make(&m, &originals, &values);
+        status = make_record(&m, &originals, &values);
         tmk_by_id_finish(&values);
     }
     tmk_by_id_finish(&originals);

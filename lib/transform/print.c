@@ -219,8 +219,9 @@ static enum tmk_status is_end(const struct tmk_by_id *values,
     return TMK_OK;
 }
 
-static enum tmk_status belongs(const struct tmk_model *model,
-                               const struct tmk_lineage_record *lineage, struct tmk_diag *diag) {
+static enum tmk_status check_lineage(const struct tmk_model *model,
+                                     const struct tmk_lineage_record *lineage,
+                                     struct tmk_diag *diag) {
     struct tmk_graph *graph = NULL;
     struct tmk_by_id values;
     TMK_TRY(tmk_original(model, &graph, diag));
@@ -238,7 +239,7 @@ enum tmk_status tmk_model_print_lineage(const struct tmk_model *model,
                                         const struct tmk_lineage_record *lineage, char **out,
                                         struct tmk_diag *diag) {
     struct tmk_text text = {0};
-    TMK_TRY(belongs(model, lineage, diag));
+    TMK_TRY(check_lineage(model, lineage, diag));
     tmk_lineage_text(lineage, &text);
     if (text.failed) {
         tmk_text_finish(&text);

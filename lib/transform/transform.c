@@ -55,7 +55,7 @@ struct transforming {
     struct tmk_diag *diag;
 };
 
-static void finish(struct transforming *t) {
+static void finish_transforming(struct transforming *t) {
     tmk_lineage_destroy(&t->lineage);
     tmk_graph_destroy(&t->graph);
     tmk_graph_destroy(&t->original);
@@ -151,7 +151,7 @@ static void count_nodes(struct tmk_graph *graph, void *context) {
     *n += graph->n_nodes;
 }
 
-static enum tmk_status run(struct transforming *t) {
+static enum tmk_status run_passes(struct transforming *t) {
     const struct tmk_pass_options options = {
         .pinned = t->options->barrier ? t->watched.ids : NULL,
         .n_pinned = t->options->barrier ? t->watched.n : 0,
@@ -192,7 +192,7 @@ static void declare_types(struct tmk_graph *graph, void *context) {
     }
 }
 
-static enum tmk_status declare(struct transforming *t) {
+static enum tmk_status declare_observers(struct transforming *t) {
     struct tmk_by_id original;
     TMK_TRY(tmk_by_id_init(&original, t->original, t->diag));
     struct declaring d = {&original, TMK_OK, t->diag};
@@ -275,13 +275,13 @@ static enum tmk_status make_record(struct transforming *t, const struct tmk_mode
 }
 
 /* The file has the observers, the graph is left without. */
-static enum tmk_status save(struct transforming *t, const char *path) {
+static enum tmk_status save_model(struct transforming *t, const char *path) {
     if (tmk_path_is_stream(path))
         return tmk_fail(t->diag, TMK_ARGUMENT,
                         "%s: is no regular file; the lineage tells of the model as it is read "
                         "from its file",
                         path);
-    TMK_TRY(declare(t));
+    TMK_TRY(declare_observers(t));
     if (tmk_is_relay_path(path))
         return tmk_relay_save(t->graph, path, t->options->params_path, &t->written, t->diag);
     if (t->options->params_path)
@@ -302,13 +302,13 @@ enum tmk_status tmk_model_transform(struct tmk_model *model,
         status = tmk_original_watched(model, &t.original, &t.watched, diag);
     t.report.observers_before = t.watched.n;
     if (status == TMK_OK)
-        status = tmk_in(diag, run(&t), "%s", model->path);
+        status = tmk_in(diag, run_passes(&t), "%s", model->path);
     if (status == TMK_OK)
-        status = save(&t, path);
+        status = save_model(&t, path);
     if (status == TMK_OK)
         status = make_record(&t, model, path, out);
     if (status == TMK_OK && report)
         *report = t.report;
-    finish(&t);
+    finish_transforming(&t);
     return status;
 }
