@@ -44,11 +44,11 @@ static void mish_row(size_t n, const void *px, void *py, const float *p) {
 }
 TMK_ROW1(thresholded_row, float, float, x > p[0] ? x : 0.0f)
 
-static inline float unit(float v) {
+static inline float clamp_unit(float v) {
     return v < 0 ? 0.0f : v > 1 ? 1.0f : v;
 }
-TMK_ROW1(hard_sigmoid_row, float, float, unit(p[0] * x + p[1]))
-TMK_ROW1(hard_swish_row, float, float, unit(x *(1.0f / 6.0f) + 0.5f) * x)
+TMK_ROW1(hard_sigmoid_row, float, float, clamp_unit(p[0] * x + p[1]))
+TMK_ROW1(hard_swish_row, float, float, clamp_unit(x *(1.0f / 6.0f) + 0.5f) * x)
 
 static const struct tmk_unary leaky_relu = {.row = {[TMK_FLOAT32] = leaky_row},
                                             .param = {{"alpha", 0.01f}}};
@@ -75,12 +75,12 @@ static const struct tmk_unary thresholded = {.row = {[TMK_FLOAT32] = thresholded
                                              .param = {{"alpha", 1.0f}}};
 
 /* Shrink in float, and back to the integer type: the attributes are floats. */
-static inline float shrink(float x, float bias, float lambda) {
+static inline float shrink_element(float x, float bias, float lambda) {
     return x < -lambda ? x + bias : x > lambda ? x - bias : 0.0f;
 }
-#define SHRINK_FLOAT(T, U) shrink(x, p[0], p[1])
-#define SHRINK_SIGNED(T, U) (T) tmk_to_int64(shrink((float)x, p[0], p[1]))
-#define SHRINK_UNSIGNED(T, U) (T) tmk_to_uint64(shrink((float)x, p[0], p[1]))
+#define SHRINK_FLOAT(T, U) shrink_element(x, p[0], p[1])
+#define SHRINK_SIGNED(T, U) (T) tmk_to_int64(shrink_element((float)x, p[0], p[1]))
+#define SHRINK_UNSIGNED(T, U) (T) tmk_to_uint64(shrink_element((float)x, p[0], p[1]))
 TMK_EACH_FLOAT(DEFINE, SHRINK_FLOAT)
 TMK_EACH_SIGNED(DEFINE, SHRINK_SIGNED)
 TMK_EACH_UNSIGNED(DEFINE, SHRINK_UNSIGNED)

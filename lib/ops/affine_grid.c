@@ -36,7 +36,7 @@ static enum tmk_status infer_affine_grid(struct tmk_infer *infer) {
 }
 
 /* Place i of n: from border to border, or the middles of n equal parts. */
-static double place(size_t i, size_t n, bool corners) {
+static double grid_place(size_t i, size_t n, bool corners) {
     if (corners)
         return n > 1 ? -1 + 2 * (double)i / (double)(n - 1) : -1;
     return (2 * (double)i + 1) / (double)n - 1;
@@ -55,9 +55,9 @@ static enum tmk_status run_affine_grid(struct tmk_run *run) {
     for (size_t b = 0; b < (size_t)y->shape.dim[0]; b++) {
         const float *theta = (const float *)run->in[0]->data + b * axes * wide;
         for (size_t p = 0; p < points; p++, to += axes) {
-            double at[] = {place(p % width, width, corners),
-                           place(p / width % height, height, corners),
-                           place(p / width / height, depth, corners)};
+            double at[] = {grid_place(p % width, width, corners),
+                           grid_place(p / width % height, height, corners),
+                           grid_place(p / width / height, depth, corners)};
             for (size_t r = 0; r < axes; r++) {
                 double sum = (double)theta[r * wide + axes];
                 for (size_t c = 0; c < axes; c++)

@@ -187,9 +187,9 @@ static struct heads heads_of(const struct tmk_tensor *x, bool packed, size_t hea
 }
 
 /* Past and new vectors joined, in output `output` or, where nobody wants it, in scratch. */
-static enum tmk_status join(struct tmk_run *run, const struct sizes *s, uint32_t output,
-                            uint32_t past_input, uint32_t input, int64_t vector,
-                            struct heads *out) {
+static enum tmk_status join_past(struct tmk_run *run, const struct sizes *s, uint32_t output,
+                                 uint32_t past_input, uint32_t input, int64_t vector,
+                                 struct heads *out) {
     struct tmk_tensor *present = tmk_run_out(run, output);
     const struct tmk_tensor *past = tmk_run_in(run, past_input);
     size_t heads = (size_t)s->kv_heads, keys = (size_t)s->keys, size = (size_t)vector,
@@ -276,7 +276,7 @@ static bool fill_bias(const struct bias *bias, const struct sizes *s, size_t b, 
 }
 
 /* In place. */
-static void softmax(size_t n, float *x) {
+static void softmax_row(size_t n, float *x) {
     float most = tmk_vmax(x, n);
     if (most == -INFINITY) {
         memset(x, 0, n * sizeof *x);
@@ -315,14 +315,14 @@ static void finish_row(const struct attention *a, size_t b, size_t h, size_t i, 
     if (shown && a->shown == SHOW_BIASED)
         memcpy(shown, score, n * sizeof *score);
     if (any)
-        softmax(n, score);
+        softmax_row(n, score);
     else
         memset(score, 0, n * sizeof *score);
     if (shown && a->shown == SHOW_SOFTMAX)
         memcpy(shown, score, n * sizeof *score);
 }
 
-static void attend(const struct attention *a, size_t b, size_t h) {
+static void attend_head(const struct attention *a, size_t b, size_t h) {
     const struct sizes *s = &a->s;
     size_t group = h / (size_t)(s->q_heads / s->kv_heads), queries = (size_t)s->queries,
            total = (size_t)s->total, width = (size_t)s->value_size,
@@ -359,7 +359,7 @@ static void attend(const struct attention *a, size_t b, size_t h) {
                width * sizeof(float));
 }
 
-static enum tmk_status take(struct tmk_run *run, int64_t a, int64_t b, float **out) {
+static enum tmk_status allocate_scratch(struct tmk_run *run, int64_t a, int64_t b, float **out) {
     size_t bytes;
     if (!tmk_mul_size((size_t)a, (size_t)b, &bytes) || !tmk_mul_size(bytes, sizeof(float), &bytes))
         return tmk_nomem(run->diag);
@@ -382,13 +382,13 @@ static enum tmk_status run_attention(struct tmk_run *run) {
                             (long long)a.bias.lengths[b], (long long)s->total);
     a.q =
         heads_of(run->in[IN_Q], s->packed, (size_t)s->q_heads, (size_t)s->queries, (size_t)s->size);
-    TMK_TRY(join(run, s, OUT_KEY, IN_PAST_KEY, IN_K, s->size, &a.k));
-    TMK_TRY(join(run, s, OUT_VALUE, IN_PAST_VALUE, IN_V, s->value_size, &a.v));
-    TMK_TRY(take(run, TMK_GEMM_PANEL / sizeof(float), 1, &a.panel));
-    TMK_TRY(take(run, s->queries, s->total, &a.scores));
-    TMK_TRY(take(run, s->total, 1, &a.row));
+    TMK_TRY(join_past(run, s, OUT_KEY, IN_PAST_KEY, IN_K, s->size, &a.k));
+    TMK_TRY(join_past(run, s, OUT_VALUE, IN_PAST_VALUE, IN_V, s->value_size, &a.v));
+    TMK_TRY(allocate_scratch(run, TMK_GEMM_PANEL / sizeof(float), 1, &a.panel));
+    TMK_TRY(allocate_scratch(run, s->queries, s->total, &a.scores));
+    TMK_TRY(allocate_scratch(run, s->total, 1, &a.row));
     if (s->packed)
-        TMK_TRY(take(run, s->queries, s->value_size, &a.result));
+        TMK_TRY(allocate_scratch(run, s->queries, s->value_size, &a.result));
     a.scale = tmk_node_float(run->node, "scale", s->size ? 1 / sqrtf((float)s->size) : 1);
     a.softcap = tmk_node_float(run->node, "softcap", 0);
     a.shown = (enum shown)tmk_node_int(run->node, "qk_matmul_output_mode", 0);
@@ -398,7 +398,7 @@ static enum tmk_status run_attention(struct tmk_run *run) {
         return TMK_OK;
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t h = 0; h < s->q_heads; h++)
-            attend(&a, (size_t)b, (size_t)h);
+            attend_head(&a, (size_t)b, (size_t)h);
     return TMK_OK;
 }
 

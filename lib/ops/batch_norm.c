@@ -30,7 +30,7 @@ static struct sizes sizes_of(const struct tmk_node *node, const struct tmk_shape
     return s;
 }
 
-static bool trains(const struct tmk_node *node) {
+static bool is_training(const struct tmk_node *node) {
     return node->row->since >= 14 && tmk_node_int(node, "training_mode", 0) != 0;
 }
 
@@ -54,7 +54,7 @@ static enum tmk_status infer_batch_norm(struct tmk_infer *infer) {
             return tmk_fail(infer->diag, TMK_SHAPE, "input '%s' is %s, not %s", names[i],
                             tmk_shape_text(&infer->in[i]->shape, text, sizeof text),
                             tmk_shape_text(&wanted, other, sizeof other));
-    for (uint32_t i = 1; i < infer->n_out && !trains(infer->node); i++)
+    for (uint32_t i = 1; i < infer->n_out && !is_training(infer->node); i++)
         if (infer->node->outputs[i])
             return tmk_fail(infer->diag, TMK_UNSUPPORTED,
                             "output %u is made in training only; this node is run for inference",
@@ -79,8 +79,8 @@ static void batch_moments(const struct sizes *s, const float *x, float *mean, fl
     }
 }
 
-static void blend(struct tmk_tensor *out, const float *old, const float *now, size_t n,
-                  float momentum) {
+static void blend_statistics(struct tmk_tensor *out, const float *old, const float *now, size_t n,
+                             float momentum) {
     for (size_t i = 0; out && i < n; i++)
         ((float *)out->data)[i] = old[i] * momentum + now[i] * (1 - momentum);
 }
@@ -94,14 +94,14 @@ static enum tmk_status run_batch_norm(struct tmk_run *run) {
         return tmk_nomem(run->diag);
     const float *x = run->in[0]->data, *scale = run->in[1]->data, *bias = run->in[2]->data,
                 *mean = run->in[3]->data, *variance = run->in[4]->data;
-    if (trains(run->node)) {
+    if (is_training(run->node)) {
         float *now = run->scratch(run->context, 2 * n * sizeof *now);
         if (!now)
             return tmk_nomem(run->diag);
         batch_moments(&s, x, now, now + n);
         float momentum = tmk_node_float(run->node, "momentum", 0.9f);
-        blend(tmk_run_out(run, 1), mean, now, n, momentum);
-        blend(tmk_run_out(run, 2), variance, now + n, n, momentum);
+        blend_statistics(tmk_run_out(run, 1), mean, now, n, momentum);
+        blend_statistics(tmk_run_out(run, 2), variance, now + n, n, momentum);
         mean = now;
         variance = now + n;
     }

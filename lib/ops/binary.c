@@ -20,11 +20,11 @@
 #define FMOD_UNSIGNED(T, U) x % y
 #define PRELU(T, U) x < 0 ? (T)((U)x * (U)y) : x
 /* The choice is made on the bits: compilers keep the branch otherwise, and signs are random. */
-static inline float sloped(float x, float y) {
+static inline float prelu_element(float x, float y) {
     int32_t below = -(int32_t)(x < 0);
     return tmk_bits_float((tmk_float_bits(x * y) & below) | (tmk_float_bits(x) & ~below));
 }
-#define PRELU_FLOAT(T, U) sloped(x, y)
+#define PRELU_FLOAT(T, U) prelu_element(x, y)
 #define PRELU_UNSIGNED(T, U) ((void)y, x)
 
 #define DEFINE(op, dtype, T, U) TMK_ROW2(row_##op##_##dtype, T, T, T, op(T, U))

@@ -10,17 +10,17 @@
 #include "ops/elementwise.h"
 #include "ops/rows.h"
 
-static inline int64_t clamp(int64_t v, int64_t low, int64_t high) {
+static inline int64_t clamp_integer(int64_t v, int64_t low, int64_t high) {
     return v < low ? low : v > high ? high : v;
 }
 #define FLOAT_TO_FLOAT32(v) v
 #define FLOAT_TO_BOOL(v) v != 0
-#define FLOAT_TO_INT8(v) (int8_t) clamp(tmk_to_int64(v), INT8_MIN, INT8_MAX)
-#define FLOAT_TO_INT16(v) (int16_t) clamp(tmk_to_int64(v), INT16_MIN, INT16_MAX)
+#define FLOAT_TO_INT8(v) (int8_t) clamp_integer(tmk_to_int64(v), INT8_MIN, INT8_MAX)
+#define FLOAT_TO_INT16(v) (int16_t) clamp_integer(tmk_to_int64(v), INT16_MIN, INT16_MAX)
 #define FLOAT_TO_INT32(v) tmk_to_int32(v)
 #define FLOAT_TO_INT64(v) tmk_to_int64(v)
-#define FLOAT_TO_UINT8(v) (uint8_t) clamp(tmk_to_int64(v), 0, UINT8_MAX)
-#define FLOAT_TO_UINT16(v) (uint16_t) clamp(tmk_to_int64(v), 0, UINT16_MAX)
+#define FLOAT_TO_UINT8(v) (uint8_t) clamp_integer(tmk_to_int64(v), 0, UINT8_MAX)
+#define FLOAT_TO_UINT16(v) (uint16_t) clamp_integer(tmk_to_int64(v), 0, UINT16_MAX)
 #define FLOAT_TO_UINT32(v) tmk_to_uint32(v)
 #define FLOAT_TO_UINT64(v) tmk_to_uint64(v)
 

@@ -17,8 +17,8 @@ struct columns {
 };
 
 /* An attribute of `n` entries, each at least `least`, which is also the default. */
-static enum tmk_status entries(const struct tmk_node *node, const char *name, size_t n,
-                               int64_t least, int64_t *out, struct tmk_diag *diag) {
+static enum tmk_status read_entries(const struct tmk_node *node, const char *name, size_t n,
+                                    int64_t least, int64_t *out, struct tmk_diag *diag) {
     size_t given;
     const int64_t *values = tmk_node_ints(node, name, &given);
     if (tmk_node_attr(node, name) && given != n)
@@ -45,9 +45,9 @@ static enum tmk_status read_columns(const struct tmk_node *node, const struct tm
     if (n != n_block || n == 0)
         return tmk_fail(diag, TMK_SHAPE, "the image has %zu axes, but the block %zu", n, n_block);
     c->rank = (int32_t)n;
-    TMK_TRY(entries(node, "strides", n, 1, c->stride, diag));
-    TMK_TRY(entries(node, "dilations", n, 1, c->dilation, diag));
-    TMK_TRY(entries(node, "pads", 2 * n, 0, pads, diag));
+    TMK_TRY(read_entries(node, "strides", n, 1, c->stride, diag));
+    TMK_TRY(read_entries(node, "dilations", n, 1, c->dilation, diag));
+    TMK_TRY(read_entries(node, "pads", 2 * n, 0, pads, diag));
     for (size_t i = 0; i < n; i++) {
         int64_t room = c->image[i], reach;
         c->pad[i] = pads[i];
@@ -91,7 +91,7 @@ static enum tmk_status col2im_infer(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static bool step(int64_t *at, const int64_t *dim, int32_t rank) {
+static bool next_index(int64_t *at, const int64_t *dim, int32_t rank) {
     for (int32_t k = rank - 1; k >= 0; k--) {
         if (++at[k] < dim[k])
             return true;
@@ -142,7 +142,7 @@ static void add_position(const struct columns *c, enum tmk_dtype dtype, const in
         if (inside)
             add_line(dtype, image, base, s, from, first, end);
         from += (size_t)line * element;
-    } while (step(place, c->steps, last));
+    } while (next_index(place, c->steps, last));
 }
 
 static enum tmk_status col2im_run(struct tmk_run *run) {
@@ -163,7 +163,7 @@ static enum tmk_status col2im_run(struct tmk_run *run) {
             add_position(&c, out->dtype, position, stride + 2, (char *)out->data + i * size, from,
                          element);
             from += column;
-        } while (step(position, c.block, c.rank));
+        } while (next_index(position, c.block, c.rank));
     return TMK_OK;
 }
 

@@ -19,20 +19,23 @@ struct operands {
     bool cached; /* K and V are [B,N,L,H] */
 };
 
-static const struct tmk_tensor *input(const struct tmk_tensor *const *in, uint32_t n, uint32_t i) {
+static const struct tmk_tensor *optional_input(const struct tmk_tensor *const *in, uint32_t n,
+                                               uint32_t i) {
     return i < n ? in[i] : NULL;
 }
 
 /* Element `at` of a tensor whose data may not be known. */
-static const float *element(const struct tmk_tensor *x, int64_t at) {
+static const float *element_pointer(const struct tmk_tensor *x, int64_t at) {
     return x->data ? (const float *)x->data + at : NULL;
 }
 
 /* Vectors of one of `pack` operands that lie in turn: [batch, sequence, heads, pack, size]. */
-static struct tmk_attend_heads packed(const struct tmk_tensor *x, int64_t sequence, int64_t heads,
-                                      int64_t size, int64_t pack, int64_t turn) {
+static struct tmk_attend_heads packed_heads(const struct tmk_tensor *x, int64_t sequence,
+                                            int64_t heads, int64_t size, int64_t pack,
+                                            int64_t turn) {
     size_t head = (size_t)(pack * size), row = (size_t)heads * head;
-    return (struct tmk_attend_heads){element(x, turn * size), (size_t)sequence * row, head, row};
+    return (struct tmk_attend_heads){element_pointer(x, turn * size), (size_t)sequence * row, head,
+                                     row};
 }
 
 static enum tmk_status no_fit(const char *what, const struct tmk_tensor *x, struct tmk_diag *diag) {
@@ -54,8 +57,8 @@ static enum tmk_status find_keys(const struct tmk_tensor *key, const struct tmk_
             return no_fit("key", key, diag);
         s->keys = k->dim[1];
         s->value_size = s->size;
-        o->k = packed(key, s->keys, s->heads, s->size, 2, 0);
-        o->v = packed(key, s->keys, s->heads, s->size, 2, 1);
+        o->k = packed_heads(key, s->keys, s->heads, s->size, 2, 0);
+        o->v = packed_heads(key, s->keys, s->heads, s->size, 2, 1);
         return TMK_OK;
     }
     o->cached = k->rank == 4;
@@ -78,8 +81,8 @@ static enum tmk_status find_keys(const struct tmk_tensor *key, const struct tmk_
     if (v->rank != 3 || v->dim[0] != s->batch || v->dim[1] != s->keys || v->dim[2] % s->heads)
         return no_fit("value", value, diag);
     s->value_size = v->dim[2] / s->heads;
-    o->k = packed(key, s->keys, s->heads, s->size, 1, 0);
-    o->v = packed(value, s->keys, s->heads, s->value_size, 1, 0);
+    o->k = packed_heads(key, s->keys, s->heads, s->size, 1, 0);
+    o->v = packed_heads(value, s->keys, s->heads, s->value_size, 1, 0);
     return TMK_OK;
 }
 
@@ -96,9 +99,10 @@ static enum tmk_status check_past(const struct tmk_tensor *past, int64_t size, c
 static enum tmk_status find_operands(const struct tmk_node *node,
                                      const struct tmk_tensor *const *in, uint32_t n,
                                      struct operands *out, struct tmk_diag *diag) {
-    const struct tmk_tensor *q = in[IN_Q], *k = input(in, n, IN_K), *v = input(in, n, IN_V),
-                            *past_k = input(in, n, IN_PAST_KEY),
-                            *past_v = input(in, n, IN_PAST_VALUE);
+    const struct tmk_tensor *q = in[IN_Q], *k = optional_input(in, n, IN_K),
+                            *v = optional_input(in, n, IN_V),
+                            *past_k = optional_input(in, n, IN_PAST_KEY),
+                            *past_v = optional_input(in, n, IN_PAST_VALUE);
     const struct tmk_shape *shape = &q->shape;
     struct operands o = {.s = {.heads = tmk_node_int(node, "num_heads", 0)}};
     struct tmk_attend_sizes *s = &o.s;
@@ -112,16 +116,16 @@ static enum tmk_status find_operands(const struct tmk_node *node,
             return no_fit("query", q, diag);
         s->keys = s->queries;
         s->size = s->value_size = shape->dim[4];
-        o.q = packed(q, s->queries, s->heads, s->size, 3, 0);
-        o.k = packed(q, s->queries, s->heads, s->size, 3, 1);
-        o.v = packed(q, s->queries, s->heads, s->size, 3, 2);
+        o.q = packed_heads(q, s->queries, s->heads, s->size, 3, 0);
+        o.k = packed_heads(q, s->queries, s->heads, s->size, 3, 1);
+        o.v = packed_heads(q, s->queries, s->heads, s->size, 3, 2);
     } else {
         if (shape->dim[2] % s->heads)
             return no_fit("query", q, diag);
         if (!k)
             return tmk_fail(diag, TMK_GRAPH, "a query of rank 3 without a key");
         s->size = shape->dim[2] / s->heads;
-        o.q = packed(q, s->queries, s->heads, s->size, 1, 0);
+        o.q = packed_heads(q, s->queries, s->heads, s->size, 1, 0);
         TMK_TRY(find_keys(k, v, &o, diag));
     }
     if (!past_k != !past_v)

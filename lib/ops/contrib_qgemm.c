@@ -42,8 +42,9 @@ static enum tmk_status find_addend(const struct tmk_tensor *c, struct gemm *g,
     return TMK_OK;
 }
 
-static enum tmk_status find(const struct tmk_node *node, const struct tmk_tensor *const *in,
-                            uint32_t n_in, struct gemm *out, struct tmk_diag *diag) {
+static enum tmk_status find_operands(const struct tmk_node *node,
+                                     const struct tmk_tensor *const *in, uint32_t n_in,
+                                     struct gemm *out, struct tmk_diag *diag) {
     const struct tmk_shape *a = &in[A]->shape, *b = &in[B]->shape;
     const bool ta = tmk_node_int(node, "transA", 0) != 0, tb = tmk_node_int(node, "transB", 0) != 0;
     char left[128], right[128];
@@ -73,7 +74,7 @@ static enum tmk_status infer_gemm(struct tmk_infer *infer) {
     TMK_TRY(tmk_contrib_need(infer, B_SCALE, "b_scale"));
     TMK_TRY(tmk_want_quantized(infer->in[B], b_zero, "B", infer->diag));
     TMK_TRY(tmk_want_dtype(infer->in[B_SCALE], TMK_FLOAT32, "b_scale", infer->diag));
-    TMK_TRY(find(infer->node, infer->in, infer->n_in, &g, infer->diag));
+    TMK_TRY(find_operands(infer->node, infer->in, infer->n_in, &g, infer->diag));
     enum tmk_dtype dtype = TMK_FLOAT32;
     if (tmk_infer_in(infer, Y_SCALE)) {
         const struct tmk_tensor *y_zero = tmk_infer_in(infer, Y_ZERO);
@@ -107,7 +108,7 @@ static enum tmk_status run_gemm(struct tmk_run *run) {
     struct gemm g;
     if (!y)
         return TMK_OK;
-    TMK_TRY(find(run->node, run->in, run->n_in, &g, run->diag));
+    TMK_TRY(find_operands(run->node, run->in, run->n_in, &g, run->diag));
     const struct tmk_tensor *b_scale = run->in[B_SCALE], *b_zero = tmk_run_in(run, B_ZERO);
     const size_t scales = tmk_tensor_count(b_scale), zeros = b_zero ? tmk_tensor_count(b_zero) : 1;
     const struct tmk_q8 a = tmk_q8_of(run, A_SCALE);

@@ -20,16 +20,16 @@ static enum tmk_status infer_unary(struct tmk_infer *infer) {
     return tmk_infer_same(infer);
 }
 
-static float leaky(float x, float alpha) {
+static float leaky_relu(float x, float alpha) {
     return x >= 0 ? x : alpha * x;
 }
 
-static float sigmoid(float x, float unused) {
+static float sigmoid_element(float x, float unused) {
     (void)unused;
     return tmk_sigmoidf(x);
 }
 
-static float same(float x, float unused) {
+static float keep_element(float x, float unused) {
     (void)unused;
     return x;
 }
@@ -57,11 +57,11 @@ static enum tmk_status run_unary(struct tmk_run *run, float (*f)(float, float), 
 }
 
 static enum tmk_status run_sigmoid(struct tmk_run *run) {
-    return run_unary(run, sigmoid, 0);
+    return run_unary(run, sigmoid_element, 0);
 }
 
 static enum tmk_status run_leaky(struct tmk_run *run) {
-    return run_unary(run, leaky, tmk_node_float(run->node, "alpha", 0.01f));
+    return run_unary(run, leaky_relu, tmk_node_float(run->node, "alpha", 0.01f));
 }
 
 /* ---- two operands ---- */
@@ -166,7 +166,8 @@ static enum tmk_status run_concat(struct tmk_run *run) {
         const struct tmk_tensor *x = run->in[i];
         const uint8_t *from = x->data;
         size_t block = tmk_shape_product(&x->shape, axis, x->shape.rank);
-        make_table(x->dtype, tmk_q8_of(run, i + 1), y->dtype, tmk_q8_of(run, 0), same, 0, table);
+        make_table(x->dtype, tmk_q8_of(run, i + 1), y->dtype, tmk_q8_of(run, 0), keep_element, 0,
+                   table);
         for (size_t o = 0; o < outer; o++)
             for (size_t j = 0; j < block; j++)
                 to[o * row + j] = table[from[o * block + j]];

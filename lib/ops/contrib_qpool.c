@@ -31,7 +31,8 @@ static struct tmk_shape channels_last(const struct tmk_shape *x) {
 }
 
 /* Where element (channel, place) of sample n stands, among `area` places. */
-static size_t at(bool last, size_t n, size_t channels, size_t area, size_t channel, size_t place) {
+static size_t element_index(bool last, size_t n, size_t channels, size_t area, size_t channel,
+                            size_t place) {
     return last ? (n * area + place) * channels + channel : (n * channels + channel) * area + place;
 }
 
@@ -79,8 +80,8 @@ static enum tmk_status infer_global(struct tmk_infer *infer) {
 }
 
 /* x as float, channels on axis 1 of `planes`, in scratch. */
-static enum tmk_status widen(struct tmk_run *run, const struct tmk_shape *planes, bool last,
-                             float **out) {
+static enum tmk_status widen_input(struct tmk_run *run, const struct tmk_shape *planes, bool last,
+                                   float **out) {
     const struct tmk_tensor *x = run->in[IN_X];
     size_t area = tmk_shape_product(planes, 2, planes->rank), channels = (size_t)planes->dim[1],
            bytes;
@@ -94,21 +95,22 @@ static enum tmk_status widen(struct tmk_run *run, const struct tmk_shape *planes
     for (size_t n = 0; n < (size_t)planes->dim[0]; n++)
         for (size_t c = 0; c < channels; c++)
             for (size_t i = 0; i < area; i++)
-                *to++ = tmk_q8_value(x->dtype, q,
-                                     ((const uint8_t *)x->data)[at(last, n, channels, area, c, i)]);
+                *to++ = tmk_q8_value(
+                    x->dtype, q,
+                    ((const uint8_t *)x->data)[element_index(last, n, channels, area, c, i)]);
     return TMK_OK;
 }
 
 /* The output from floats whose channels are on axis 1 of `planes`. */
-static void narrow(struct tmk_run *run, const struct tmk_shape *planes, bool last,
-                   const float *from) {
+static void narrow_output(struct tmk_run *run, const struct tmk_shape *planes, bool last,
+                          const float *from) {
     struct tmk_tensor *y = run->out[0];
     size_t area = tmk_shape_product(planes, 2, planes->rank), channels = (size_t)planes->dim[1];
     struct tmk_q8 q = tmk_q8_of(run, IN_Y_SCALE);
     for (size_t n = 0; n < (size_t)planes->dim[0]; n++)
         for (size_t c = 0; c < channels; c++)
             for (size_t i = 0; i < area; i++)
-                ((uint8_t *)y->data)[at(last, n, channels, area, c, i)] =
+                ((uint8_t *)y->data)[element_index(last, n, channels, area, c, i)] =
                     tmk_q8_even_byte(y->dtype, *from++ / q.scale, q);
 }
 
@@ -122,12 +124,12 @@ static enum tmk_status run_average(struct tmk_run *run) {
         return TMK_OK;
     TMK_TRY(planes_of(run->node, &run->in[IN_X]->shape, &planes, run->diag));
     TMK_TRY(tmk_pool_shape(run->node, &planes, &shape, run->diag));
-    TMK_TRY(widen(run, &planes, last, &x));
+    TMK_TRY(widen_input(run, &planes, last, &x));
     if (!tmk_mul_size(tmk_tensor_count(y), sizeof(float), &bytes) ||
         !(means = run->scratch(run->context, bytes)))
         return tmk_nomem(run->diag);
     TMK_TRY(tmk_pool_average(run, &planes, x, means));
-    narrow(run, &shape, last, means);
+    narrow_output(run, &shape, last, means);
     return TMK_OK;
 }
 
@@ -139,7 +141,7 @@ static enum tmk_status run_global(struct tmk_run *run) {
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     TMK_TRY(planes_of(run->node, &run->in[IN_X]->shape, &planes, run->diag));
-    TMK_TRY(widen(run, &planes, last, &x));
+    TMK_TRY(widen_input(run, &planes, last, &x));
     size_t count = tmk_tensor_count(y), area = tmk_shape_product(&planes, 2, planes.rank);
     for (size_t i = 0; i < count && area;
          i++) /* each mean stands before what is still to be read */
@@ -180,12 +182,13 @@ static enum tmk_status run_max(struct tmk_run *run) {
     for (size_t n = 0, k = 0; n < batch; n++)
         for (size_t c = 0; c < channels; c++)
             for (size_t i = 0; i < area; i++)
-                from[k++] = ((const uint8_t *)x->data)[at(true, n, channels, area, c, i)];
+                from[k++] =
+                    ((const uint8_t *)x->data)[element_index(true, n, channels, area, c, i)];
     TMK_TRY(tmk_pool_max(run, &planes, x->dtype == TMK_INT8, from, to));
     for (size_t n = 0, k = 0; n < batch; n++)
         for (size_t c = 0; c < channels; c++)
             for (size_t i = 0; i < out_area; i++)
-                ((uint8_t *)y->data)[at(true, n, channels, out_area, c, i)] = to[k++];
+                ((uint8_t *)y->data)[element_index(true, n, channels, out_area, c, i)] = to[k++];
     return TMK_OK;
 }
 

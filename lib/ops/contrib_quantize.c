@@ -40,7 +40,7 @@ static enum tmk_status find_scales(const struct tmk_tensor *a_scale,
 }
 
 /* y is not empty. */
-static enum tmk_status multiply(struct tmk_run *run, const struct scaled *s, float *y) {
+static enum tmk_status multiply_scaled(struct tmk_run *run, const struct scaled *s, float *y) {
     size_t m = s->o.matmul.m, n = s->o.matmul.n, bytes;
     int32_t *left, *right;
     TMK_TRY(tmk_integer_scratch(run, &s->o.matmul, &left, &right));
@@ -95,7 +95,7 @@ static enum tmk_status run_to_float(struct tmk_run *run) {
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     TMK_TRY(find_to_float(run->in, run->n_in, &s, run->diag));
-    return multiply(run, &s, y->data);
+    return multiply_scaled(run, &s, y->data);
 }
 
 /* ---- DynamicQuantizeMatMul: A is quantized to uint8 first ---- */
@@ -140,7 +140,7 @@ static enum tmk_status run_dynamic(struct tmk_run *run) {
     tmk_tensor_borrow(&a_zero, TMK_UINT8, &(struct tmk_shape){0}, &zero);
     TMK_TRY(find_dynamic(&a, &a_zero, run->in, run->n_in, &s, run->diag));
     s.factor = d.scale;
-    return multiply(run, &s, y->data);
+    return multiply_scaled(run, &s, y->data);
 }
 
 /* ---- QAttention: Attention whose input and weights are 8-bit ---- */
@@ -179,7 +179,7 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     TMK_TRY(find_attention(run->node, run->in, run->n_in, &s, &p, run->diag));
     TMK_TRY(tmk_attend_take(run, p.s.batch, p.s.queries, p.width, &qkv));
     if (p.s.batch && p.s.queries && p.width)
-        TMK_TRY(multiply(run, &s, qkv));
+        TMK_TRY(multiply_scaled(run, &s, qkv));
     struct tmk_project_inputs in = {tmk_run_in(run, QA_MASK), tmk_run_in(run, QA_PAST), NULL};
     return tmk_project_run(run, &p, &in, qkv);
 }

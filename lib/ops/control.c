@@ -124,7 +124,7 @@ static enum tmk_status set_up_loop(struct loop *loop) {
     return TMK_OK;
 }
 
-static enum tmk_status iterate(struct loop *loop) {
+static enum tmk_status iterate_body(struct loop *loop) {
     const struct tmk_shape scalar = {0};
     tmk_tensor_borrow(&loop->inputs[0], TMK_INT64, &scalar, &loop->iteration);
     tmk_tensor_borrow(&loop->inputs[1], TMK_BOOL, &scalar, &loop->condition);
@@ -154,7 +154,7 @@ static enum tmk_status run_loop(struct loop *loop) {
     TMK_TRY(set_up_loop(loop));
     enum tmk_status status = TMK_OK;
     while (status == TMK_OK && loop->iteration < loop->most && loop->condition) {
-        status = iterate(loop);
+        status = iterate_body(loop);
         drop_made(loop);
     }
     TMK_TRY(status);

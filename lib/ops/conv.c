@@ -23,8 +23,8 @@ enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t chann
 }
 
 /* Rows [k0, k0 + depth) of the matrix of input elements; row k is (channel, tap). */
-static void gather(const float *x, size_t plane, const int64_t *table, size_t taps, size_t k0,
-                   size_t depth, size_t n, float *panel) {
+static void gather_panel(const float *x, size_t plane, const int64_t *table, size_t taps, size_t k0,
+                         size_t depth, size_t n, float *panel) {
     size_t channel = k0 / taps, tap = k0 % taps;
     for (size_t k = 0; k < depth; k++) {
         const int64_t *at = table + tap * n;
@@ -96,7 +96,7 @@ enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run) {
                 leave_out_taps(conv, x, w, y, table, n, sum);
             for (size_t k = 0; k < sum && !by_hand; k += TMK_GEMM_DEPTH) {
                 size_t depth = sum - k < TMK_GEMM_DEPTH ? sum - k : TMK_GEMM_DEPTH;
-                gather(x, plane, table, taps, k, depth, n, panel);
+                gather_panel(x, plane, table, taps, k, depth, n, panel);
                 tmk_gemm_block(conv->out, n, depth, w + k, sum, 1, panel, y, area, k > 0);
             }
         }

@@ -47,8 +47,8 @@ static size_t channel_at(const struct tmk_tensor *part, size_t channel) {
     return part && tmk_tensor_count(part) > 1 ? channel : 0;
 }
 
-static void gather(const int32_t *x, size_t plane, const int64_t *table, size_t taps, size_t k0,
-                   size_t depth, size_t n, int32_t *panel) {
+static void gather_panel(const int32_t *x, size_t plane, const int64_t *table, size_t taps,
+                         size_t k0, size_t depth, size_t n, int32_t *panel) {
     for (size_t k = 0; k < depth; k++) {
         const int64_t *at = table + (k0 + k) % taps * n;
         const int32_t *from = x + (k0 + k) / taps * plane;
@@ -58,7 +58,8 @@ static void gather(const int32_t *x, size_t plane, const int64_t *table, size_t 
 }
 
 /* sums [batch, channels, out...] = the convolution of x - x_zero with w - w_zero; not empty. */
-static enum tmk_status convolve(const struct operands *o, struct tmk_run *run, int32_t *sums) {
+static enum tmk_status convolve_integers(const struct operands *o, struct tmk_run *run,
+                                         int32_t *sums) {
     size_t channels = (size_t)o->w->shape.dim[0], in = (size_t)o->w->shape.dim[1],
            group = (size_t)tmk_node_int(run->node, "group", 1), batch = (size_t)o->x->shape.dim[0];
     size_t area = tmk_window_out(&o->window), taps = tmk_window_taps(&o->window),
@@ -85,7 +86,7 @@ static enum tmk_status convolve(const struct operands *o, struct tmk_run *run, i
             tmk_window_gather(&o->window, j, n, table);
             for (size_t k = 0; k < depth; k += DEPTH) {
                 size_t step = depth - k < DEPTH ? depth - k : DEPTH;
-                gather(x, plane, table, taps, k, step, n, panel);
+                gather_panel(x, plane, table, taps, k, step, n, panel);
                 tmk_quantized_product(out, n, step, w + i % group * out * depth + k, depth, panel,
                                       n, sums + i * out * area + j, area, k > 0);
             }
@@ -108,7 +109,7 @@ static enum tmk_status run_conv_integer(struct tmk_run *run) {
         return TMK_OK;
     TMK_TRY(find_operands(run->node, run->in[0], tmk_run_in(run, 2), run->in[1], tmk_run_in(run, 3),
                           &o, run->diag));
-    return convolve(&o, run, run->out[0]->data);
+    return convolve_integers(&o, run, run->out[0]->data);
 }
 
 /* Inputs: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, B. */
@@ -146,7 +147,7 @@ static enum tmk_status run_qlinear_conv(struct tmk_run *run) {
     int32_t *sums = run->scratch(run->context, count * sizeof *sums);
     if (!sums)
         return tmk_nomem(run->diag);
-    TMK_TRY(convolve(&o, run, sums));
+    TMK_TRY(convolve_integers(&o, run, sums));
     float x_scale = *(const float *)run->in[1]->data, y_scale = *(const float *)run->in[6]->data;
     int32_t zero = tmk_quantized_at(run->in[7], 0);
     for (size_t i = 0; i < count; i++) {

@@ -24,7 +24,8 @@ static enum tmk_status infer_conv_transpose(struct tmk_infer *infer) {
 }
 
 /* [group * in, out, taps] becomes [group * out, in, taps]. */
-static void exchange(const float *w, size_t group, size_t in, size_t out, size_t taps, float *to) {
+static void swap_channels(const float *w, size_t group, size_t in, size_t out, size_t taps,
+                          float *to) {
     for (size_t g = 0; g < group; g++, w += in * out * taps)
         for (size_t o = 0; o < out; o++)
             for (size_t i = 0; i < in; i++)
@@ -51,7 +52,7 @@ static enum tmk_status run_conv_transpose(struct tmk_run *run) {
         .y = run->out[0]->data,
     };
     TMK_TRY(tmk_window_conv_transpose(run->node, &x->shape, &w->shape, &conv.window, run->diag));
-    exchange(w->data, group, conv.in, conv.out, tmk_window_taps(&conv.window), weights);
+    swap_channels(w->data, group, conv.in, conv.out, tmk_window_taps(&conv.window), weights);
     return tmk_convolve(&conv, run);
 }
 

@@ -65,7 +65,7 @@ static enum tmk_status cumulate_infer(struct tmk_infer *infer) {
     return tmk_infer_same(infer);
 }
 
-static enum tmk_status cumulate(struct tmk_run *run, const cumulate_slice *slices) {
+static enum tmk_status cumulate_slices(struct tmk_run *run, const cumulate_slice *slices) {
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
     bool exclusive = tmk_node_int(run->node, "exclusive", 0) != 0,
@@ -91,11 +91,11 @@ static enum tmk_status cumulate(struct tmk_run *run, const cumulate_slice *slice
 }
 
 static enum tmk_status sum_run(struct tmk_run *run) {
-    return cumulate(run, sums);
+    return cumulate_slices(run, sums);
 }
 
 static enum tmk_status product_run(struct tmk_run *run) {
-    return cumulate(run, products);
+    return cumulate_slices(run, products);
 }
 
 static const struct tmk_attr_rule attrs[] = {

@@ -153,8 +153,8 @@ static void fill_columns(const struct deform *d, const float *x, size_t channels
 }
 
 /* y[j] = bias + the sum over k < depth of w[k] * columns[k][j] */
-static void multiply(size_t depth, const float *w, const float *columns, float bias, size_t n,
-                     float *y) {
+static void multiply_columns(size_t depth, const float *w, const float *columns, float bias,
+                             size_t n, float *y) {
     double sum[BLOCK] = {0};
     for (size_t k = 0; k < depth; k++)
         for (size_t j = 0; j < n; j++)
@@ -189,10 +189,10 @@ static enum tmk_status run_deform(struct tmk_run *run) {
                          (const float *)run->in[2]->data + b * offsets,
                          mask ? (const float *)mask->data + b * masks : NULL, first, n, columns);
             for (size_t o = 0; o < outputs; o++)
-                multiply(depth, (const float *)w->data + o * depth,
-                         columns + o / share * depth * BLOCK,
-                         bias ? ((const float *)bias->data)[o] : 0, n,
-                         (float *)y->data + (b * outputs + o) * places + first);
+                multiply_columns(depth, (const float *)w->data + o * depth,
+                                 columns + o / share * depth * BLOCK,
+                                 bias ? ((const float *)bias->data)[o] : 0, n,
+                                 (float *)y->data + (b * outputs + o) * places + first);
         }
     return TMK_OK;
 }

@@ -57,8 +57,8 @@ static enum tmk_status infer_space_to_depth(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status rearrange(struct tmk_run *run, const struct tmk_shape *space,
-                                 bool to_space) {
+static enum tmk_status rearrange_blocks(struct tmk_run *run, const struct tmk_shape *space,
+                                        bool to_space) {
     if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
         return TMK_OK;
     int64_t b = tmk_node_int(run->node, "blocksize", 1), c = space->dim[1], h = space->dim[2] / b,
@@ -79,11 +79,11 @@ static enum tmk_status rearrange(struct tmk_run *run, const struct tmk_shape *sp
 }
 
 static enum tmk_status run_depth_to_space(struct tmk_run *run) {
-    return rearrange(run, run->out[0] ? &run->out[0]->shape : NULL, true);
+    return rearrange_blocks(run, run->out[0] ? &run->out[0]->shape : NULL, true);
 }
 
 static enum tmk_status run_space_to_depth(struct tmk_run *run) {
-    return rearrange(run, &run->in[0]->shape, false);
+    return rearrange_blocks(run, &run->in[0]->shape, false);
 }
 
 static const struct tmk_attr_rule attrs[] = {{"blocksize", TMK_ATTR_INT, true}, {NULL}};

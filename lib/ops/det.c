@@ -18,7 +18,7 @@ static enum tmk_status infer_det(struct tmk_infer *infer) {
 }
 
 /* Overwrites m. */
-static double determinant(size_t n, double *m) {
+static double det_in_place(size_t n, double *m) {
     double product = 1;
     for (size_t k = 0; k < n; k++) {
         size_t pivot = k;
@@ -57,7 +57,7 @@ static enum tmk_status run_det(struct tmk_run *run) {
     for (size_t i = 0; i < count; i++, x += n * n) {
         for (size_t j = 0; j < n * n; j++)
             matrix[j] = (double)x[j];
-        ((float *)y->data)[i] = (float)determinant(n, matrix);
+        ((float *)y->data)[i] = (float)det_in_place(n, matrix);
     }
     return TMK_OK;
 }

@@ -6,7 +6,7 @@
 #include "ops/rows.h"
 
 /* min(max(row + k, 0), columns) without overflow: where diagonal k crosses the row. */
-static int64_t crossing(int64_t row, int64_t k, int64_t columns) {
+static int64_t diagonal_column(int64_t row, int64_t k, int64_t columns) {
     int64_t at;
     if (!tmk_add_i64(row, k, &at))
         return columns; /* row is not negative, so only upwards */
@@ -16,7 +16,7 @@ static int64_t crossing(int64_t row, int64_t k, int64_t columns) {
 /* ---- EyeLike ---- */
 
 /* Writes 1 as the type spells it; false for types that cannot be made. */
-static bool one(enum tmk_dtype dtype, void *out) {
+static bool write_one(enum tmk_dtype dtype, void *out) {
     if (dtype == TMK_FLOAT32) {
         memcpy(out, &(float){1.0f}, sizeof(float));
     } else if (dtype == TMK_BOOL || dtype == TMK_INT8 || dtype == TMK_UINT8) {
@@ -43,7 +43,7 @@ static enum tmk_status eye_infer(struct tmk_infer *infer) {
     enum tmk_dtype dtype =
         asked >= 0 && asked < TMK_N_DTYPES ? (enum tmk_dtype)asked : TMK_UNDEFINED;
     dtype = tmk_held_dtype(dtype);
-    if (!one(dtype, scratch))
+    if (!write_one(dtype, scratch))
         return tmk_fail(infer->diag, TMK_TYPE, "type %lld is not possible here", (long long)asked);
     tmk_infer_set(infer, 0, dtype, &in->shape);
     return TMK_OK;
@@ -56,10 +56,10 @@ static enum tmk_status eye_run(struct tmk_run *run) {
     int64_t k = tmk_node_int(run->node, "k", 0), columns = out->shape.dim[1];
     size_t element = tmk_dtype_size(out->dtype);
     char value[8];
-    one(out->dtype, value);
+    write_one(out->dtype, value);
     memset(out->data, 0, tmk_tensor_bytes(out));
     for (int64_t row = 0; row < out->shape.dim[0]; row++) {
-        int64_t at = crossing(row, k, columns);
+        int64_t at = diagonal_column(row, k, columns);
         if (at < columns && at - row == k)
             memcpy((char *)out->data + (size_t)(row * columns + at) * element, value, element);
     }
@@ -99,7 +99,7 @@ static enum tmk_status trilu_run(struct tmk_run *run) {
     for (size_t m = 0; m < matrices; m++)
         for (int64_t row = 0; row < rows; row++, to += line) {
             /* kept: [edge, columns) of the upper part, [0, edge) of the lower */
-            size_t edge = (size_t)crossing(row + !upper, k, columns) * element;
+            size_t edge = (size_t)diagonal_column(row + !upper, k, columns) * element;
             if (upper)
                 memset(to, 0, edge);
             else

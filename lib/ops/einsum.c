@@ -25,7 +25,7 @@ struct einsum {
     int out[INDICES], sum[INDICES]; /* the result's indices in order, and those summed over */
 };
 
-static int letter(char c) {
+static int letter_index(char c) {
     return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
 }
 
@@ -51,10 +51,10 @@ static enum tmk_status read_term(struct einsum *e, uint32_t operand, const char 
     for (int i = 0; i < INDICES; i++)
         own[i] = -1;
     for (const char *q = p; q < end; q++)
-        letters += letter(*q) >= 0;
+        letters += letter_index(*q) >= 0;
     tmk_strides(shape, strides);
     for (; p < end; p++) {
-        int index = letter(*p);
+        int index = letter_index(*p);
         if (*p == ' ')
             continue;
         if (*p == '.') {
@@ -103,7 +103,7 @@ static enum tmk_status read_result(struct einsum *e, const char *p, struct tmk_d
                 e->out[e->n_out++] = i;
     }
     for (; p && *p; p++) {
-        int index = letter(*p);
+        int index = letter_index(*p);
         if (*p == ' ')
             continue;
         if (*p == '.' && !dots && p[1] == '.' && p[2] == '.') {
@@ -285,7 +285,7 @@ static bool sort_indices(const struct einsum *e, const struct tmk_tensor *const 
     return true;
 }
 
-static int64_t extent(const struct einsum *e, const int *order, int32_t n) {
+static int64_t axes_product(const struct einsum *e, const int *order, int32_t n) {
     int64_t all = 1;
     for (int32_t i = 0; i < n; i++)
         all *= e->dim[order[i]];
@@ -293,13 +293,13 @@ static int64_t extent(const struct einsum *e, const int *order, int32_t n) {
 }
 
 /* Copies operand i to [batch, first, second], row-major. */
-static void pack(const struct einsum *e, uint32_t operand, const struct product *p,
-                 const int *first, int32_t n_first, const int *second, int32_t n_second,
-                 const void *from, void *to) {
+static void pack_operand(const struct einsum *e, uint32_t operand, const struct product *p,
+                         const int *first, int32_t n_first, const int *second, int32_t n_second,
+                         const void *from, void *to) {
     const int *order[] = {p->batch, first, second};
     const int32_t n[] = {p->n_batch, n_first, n_second};
-    int64_t stride =
-        extent(e, p->batch, p->n_batch) * extent(e, first, n_first) * extent(e, second, n_second);
+    int64_t stride = axes_product(e, p->batch, p->n_batch) * axes_product(e, first, n_first) *
+                     axes_product(e, second, n_second);
     struct tmk_move move = {0};
     for (int g = 0; g < 3; g++)
         for (int32_t i = 0; i < n[g]; i++) {
@@ -311,10 +311,11 @@ static void pack(const struct einsum *e, uint32_t operand, const struct product 
 }
 
 /* Copies the product [batch, rows, columns] to the result's order. */
-static void unpack(const struct einsum *e, const struct product *p, const void *from, void *to) {
+static void unpack_product(const struct einsum *e, const struct product *p, const void *from,
+                           void *to) {
     const int *order[] = {p->batch, p->rows, p->columns};
     const int32_t n[] = {p->n_batch, p->n_rows, p->n_columns};
-    int64_t stride = extent(e, e->out, e->n_out), at[INDICES] = {0}, all = stride;
+    int64_t stride = axes_product(e, e->out, e->n_out), at[INDICES] = {0}, all = stride;
     for (int g = 0; g < 3; g++)
         for (int32_t i = 0; i < n[g]; i++) {
             stride /= e->dim[order[g][i]];
@@ -328,7 +329,7 @@ static void unpack(const struct einsum *e, const struct product *p, const void *
     tmk_move_run(&move, sizeof(float), to, from);
 }
 
-static float *floats(struct tmk_run *run, int64_t a, int64_t b, int64_t c) {
+static float *scratch_floats(struct tmk_run *run, int64_t a, int64_t b, int64_t c) {
     size_t bytes = sizeof(float);
     bool fits = tmk_mul_size(bytes, (size_t)a, &bytes) && tmk_mul_size(bytes, (size_t)b, &bytes) &&
                 tmk_mul_size(bytes, (size_t)c, &bytes);
@@ -337,19 +338,20 @@ static float *floats(struct tmk_run *run, int64_t a, int64_t b, int64_t c) {
 
 static enum tmk_status matrix_product(struct tmk_run *run, const struct einsum *e,
                                       const struct product *p, struct tmk_tensor *out) {
-    int64_t batch = extent(e, p->batch, p->n_batch), m = extent(e, p->rows, p->n_rows);
-    int64_t n = extent(e, p->columns, p->n_columns), k = extent(e, p->depth, p->n_depth);
+    int64_t batch = axes_product(e, p->batch, p->n_batch), m = axes_product(e, p->rows, p->n_rows);
+    int64_t n = axes_product(e, p->columns, p->n_columns),
+            k = axes_product(e, p->depth, p->n_depth);
     if (k == 0) { /* a sum of nothing */
         memset(out->data, 0, tmk_tensor_bytes(out));
         return TMK_OK;
     }
-    float *a = floats(run, batch, m, k), *b = floats(run, batch, k, n),
-          *c = floats(run, batch, m, n);
+    float *a = scratch_floats(run, batch, m, k), *b = scratch_floats(run, batch, k, n),
+          *c = scratch_floats(run, batch, m, n);
     float *panel = run->scratch(run->context, TMK_GEMM_PANEL);
     if (!a || !b || !c || !panel)
         return tmk_nomem(run->diag);
-    pack(e, 0, p, p->rows, p->n_rows, p->depth, p->n_depth, run->in[0]->data, a);
-    pack(e, 1, p, p->depth, p->n_depth, p->columns, p->n_columns, run->in[1]->data, b);
+    pack_operand(e, 0, p, p->rows, p->n_rows, p->depth, p->n_depth, run->in[0]->data, a);
+    pack_operand(e, 1, p, p->depth, p->n_depth, p->columns, p->n_columns, run->in[1]->data, b);
     for (int64_t i = 0; i < batch; i++) {
         struct tmk_gemm gemm = {.m = (size_t)m,
                                 .n = (size_t)n,
@@ -363,7 +365,7 @@ static enum tmk_status matrix_product(struct tmk_run *run, const struct einsum *
                                 .c = c + i * m * n};
         tmk_gemm(&gemm, panel);
     }
-    unpack(e, p, c, out->data);
+    unpack_product(e, p, c, out->data);
     return TMK_OK;
 }
 

@@ -65,18 +65,18 @@ static inline int64_t shifted_right(int64_t v, int32_t by) {
     return v < 0 ? ~(~v >> by) : v >> by;
 }
 
-static inline int64_t wrapped(enum tmk_dtype dtype, uint64_t v) {
+static inline int64_t wrap_integer(enum tmk_dtype dtype, uint64_t v) {
     return dtype == TMK_INT32 ? (int64_t)(int32_t)(uint32_t)v : (int64_t)v;
 }
 
 static inline int64_t times_power(enum tmk_dtype dtype, int64_t x, int32_t exponent) {
     if (exponent >= 0)
-        return wrapped(dtype, (uint64_t)x << exponent);
-    int64_t sum = wrapped(dtype, (uint64_t)x + (UINT64_C(1) << (-exponent - 1)));
+        return wrap_integer(dtype, (uint64_t)x << exponent);
+    int64_t sum = wrap_integer(dtype, (uint64_t)x + (UINT64_C(1) << (-exponent - 1)));
     return shifted_right(sum, -exponent);
 }
 
-static inline int64_t times(int64_t x, int32_t multiplier, int32_t shift, bool nearest) {
+static inline int64_t multiply_shift(int64_t x, int32_t multiplier, int32_t shift, bool nearest) {
     int32_t left = shift > 0 ? shift : 0, right = 31 + (shift < 0 ? -shift : 0);
     uint64_t product = ((uint64_t)x << left) * (uint64_t)(int64_t)multiplier;
     uint64_t half = UINT64_C(1) << (right - 1);
@@ -91,7 +91,8 @@ static void run_row(const struct tmk_tensor *x, struct tmk_tensor *y, size_t fir
     for (size_t i = first; i < first + n; i++) {
         int64_t v =
             dtype == TMK_INT32 ? ((const int32_t *)x->data)[i] : ((const int64_t *)x->data)[i];
-        int64_t r = power ? times_power(dtype, v, shift - 1) : times(v, multiplier, shift, nearest);
+        int64_t r = power ? times_power(dtype, v, shift - 1)
+                          : multiply_shift(v, multiplier, shift, nearest);
         if (dtype == TMK_INT32)
             ((int32_t *)y->data)[i] = (int32_t)(uint32_t)(uint64_t)r;
         else

@@ -9,8 +9,8 @@ enum { ROWS = 4 };
 typedef float lanes __attribute__((vector_size(TMK_GEMM_LANES * sizeof(float)), may_alias));
 
 /* ROWS x LANES sums in registers. */
-static void tile(size_t depth, const float *const a[ROWS], size_t a_depth, const float *panel,
-                 float out[ROWS][TMK_GEMM_LANES]) {
+static void multiply_tile(size_t depth, const float *const a[ROWS], size_t a_depth,
+                          const float *panel, float out[ROWS][TMK_GEMM_LANES]) {
     lanes s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, b;
     for (size_t k = 0; k < depth; k++) {
         size_t at = k * a_depth;
@@ -36,7 +36,7 @@ void tmk_gemm_block(size_t rows, size_t columns, size_t depth, const float *a, s
             row[r] = a + (i + (r < height ? r : height - 1)) * a_row;
         for (size_t j = 0; j < columns; j += TMK_GEMM_LANES) {
             size_t width = columns - j < TMK_GEMM_LANES ? columns - j : TMK_GEMM_LANES;
-            tile(depth, row, a_depth, panel + j * depth, sums);
+            multiply_tile(depth, row, a_depth, panel + j * depth, sums);
             for (size_t r = 0; r < height; r++) {
                 float *to = c + (i + r) * c_step + j;
                 for (size_t l = 0; l < width; l++)
@@ -46,8 +46,8 @@ void tmk_gemm_block(size_t rows, size_t columns, size_t depth, const float *a, s
     }
 }
 
-static void pack(const struct tmk_gemm *gemm, size_t k0, size_t depth, size_t j0, size_t columns,
-                 float *panel) {
+static void pack_panel(const struct tmk_gemm *gemm, size_t k0, size_t depth, size_t j0,
+                       size_t columns, float *panel) {
     for (size_t j = 0; j < columns; j += TMK_GEMM_LANES) {
         size_t width = columns - j < TMK_GEMM_LANES ? columns - j : TMK_GEMM_LANES;
         const float *from = gemm->b + k0 * gemm->b_depth + (j0 + j) * gemm->b_column;
@@ -67,7 +67,7 @@ void tmk_gemm(const struct tmk_gemm *gemm, float *panel) {
         size_t columns = gemm->n - j < TMK_GEMM_COLUMNS ? gemm->n - j : TMK_GEMM_COLUMNS;
         for (size_t k = 0; k < gemm->k; k += TMK_GEMM_DEPTH) {
             size_t depth = gemm->k - k < TMK_GEMM_DEPTH ? gemm->k - k : TMK_GEMM_DEPTH;
-            pack(gemm, k, depth, j, columns, panel);
+            pack_panel(gemm, k, depth, j, columns, panel);
             tmk_gemm_block(gemm->m, columns, depth, gemm->a + k * gemm->a_depth, gemm->a_row,
                            gemm->a_depth, panel, gemm->c + j, gemm->n, k > 0);
         }

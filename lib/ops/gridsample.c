@@ -67,7 +67,7 @@ static enum tmk_status sample_infer(struct tmk_infer *infer) {
 }
 
 /* Folds x back and forth into [low, high]. */
-static double reflect(double x, double low, double high) {
+static double reflect_position(double x, double low, double high) {
     double range = high - low;
     if (range <= 0)
         return low;
@@ -86,7 +86,7 @@ static int64_t element_at(const struct sampling *s, double i, int64_t size) {
     if (s->padding == PAD_ZEROS)
         return i >= 0 && i <= last ? (int64_t)i : -1;
     if (s->padding == PAD_REFLECTION)
-        i = trunc(reflect(i, -edge, last + edge));
+        i = trunc(reflect_position(i, -edge, last + edge));
     return i <= 0 ? 0 : i >= last ? size - 1 : (int64_t)i;
 }
 
@@ -95,7 +95,7 @@ struct taps {
     double weight[4];
 };
 
-static void cubic(double t, double weight[4]) {
+static void cubic_weights(double t, double weight[4]) {
     const double a = -0.75;
     double d[4] = {t + 1, t, 1 - t, 2 - t};
     for (int i = 0; i < 4; i++) {
@@ -119,7 +119,7 @@ static void find_taps(const struct sampling *s, float coordinate, int64_t size, 
         if (s->padding == PAD_BORDER)
             x = x < 0 ? 0 : last;
         else if (s->padding == PAD_REFLECTION)
-            x = reflect(x, -edge, last + edge);
+            x = reflect_position(x, -edge, last + edge);
     }
     if (s->mode == SAMPLE_NEAREST) {
         taps->at[0] = element_at(s, trunc(x), size);
@@ -131,7 +131,7 @@ static void find_taps(const struct sampling *s, float coordinate, int64_t size, 
         taps->weight[0] = 1 - t;
         taps->weight[1] = t;
     } else {
-        cubic(t, taps->weight);
+        cubic_weights(t, taps->weight);
         first -= 1;
     }
     for (int i = 0; i < (int)s->mode; i++)
@@ -145,8 +145,8 @@ struct part {
 };
 
 /* All combinations of one tap an axis that are not outside; answers how many. */
-static size_t combine(const struct sampling *s, const struct taps *taps, const int64_t *stride,
-                      int32_t rank, struct part *parts) {
+static size_t combine_taps(const struct sampling *s, const struct taps *taps, const int64_t *stride,
+                           int32_t rank, struct part *parts) {
     size_t n = 1, used = 0;
     parts[0] = (struct part){0, 1};
     for (int32_t k = 0; k < rank; k++) {
@@ -191,7 +191,7 @@ static enum tmk_status sample_run(struct tmk_run *run) {
             struct taps taps[TMK_MAX_RANK];
             for (int32_t k = 0; k < rank; k++) /* the grid names the innermost axis first */
                 find_taps(&s, point[rank - 1 - k], in->shape.dim[2 + k], &taps[k]);
-            size_t used = combine(&s, taps, stride + 2, rank, parts);
+            size_t used = combine_taps(&s, taps, stride + 2, rank, parts);
             for (size_t c = 0; c < channels; c++) {
                 const float *from = (const float *)in->data + (n * channels + c) * image;
                 double sum = 0;

@@ -51,7 +51,7 @@ static enum tmk_status infer_group_norm(struct tmk_infer *infer) {
 
 /* Each `width` channels of a sample together; scale and bias one a channel, or one a group
  * (`shared`). */
-static enum tmk_status normalize(struct tmk_run *run, size_t width, bool shared) {
+static enum tmk_status normalize_groups(struct tmk_run *run, size_t width, bool shared) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     size_t batch = (size_t)shape->dim[0], channels = (size_t)shape->dim[1],
            area = tmk_shape_product(shape, 2, shape->rank);
@@ -78,12 +78,13 @@ static enum tmk_status normalize(struct tmk_run *run, size_t width, bool shared)
 }
 
 static enum tmk_status run_instance_norm(struct tmk_run *run) {
-    return normalize(run, 1, false);
+    return normalize_groups(run, 1, false);
 }
 
 static enum tmk_status run_group_norm(struct tmk_run *run) {
     int64_t groups = tmk_node_int(run->node, "num_groups", 1);
-    return normalize(run, (size_t)(run->in[0]->shape.dim[1] / groups), run->node->row->since < 21);
+    return normalize_groups(run, (size_t)(run->in[0]->shape.dim[1] / groups),
+                            run->node->row->since < 21);
 }
 
 static const struct tmk_attr_rule instance_attrs[] = {

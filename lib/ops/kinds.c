@@ -12,7 +12,7 @@ static enum tmk_type_kind element_of(enum tmk_type_kind kind) {
                                                 : kind;
 }
 
-static enum tmk_type_kind operand(const struct tmk_node *node, uint32_t i) {
+static enum tmk_type_kind operand_kind(const struct tmk_node *node, uint32_t i) {
     return i < node->n_inputs && node->inputs[i] ? node->inputs[i]->type.kind : TMK_TYPE_TENSOR;
 }
 
@@ -26,13 +26,13 @@ static enum tmk_type_kind kind_of(const struct tmk_node *node, uint32_t i) {
     if (node->row->flags & TMK_OP_MAKES_SEQUENCES)
         return TMK_TYPE_SEQUENCE;
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Identity") || tmk_node_is_observer(node))
-        return operand(node, 0);
+        return operand_kind(node, 0);
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Optional")) {
         const struct tmk_attr *type = tmk_node_attr(node, "type");
-        return optional_of(type ? type->type->kind : operand(node, 0));
+        return optional_of(type ? type->type->kind : operand_kind(node, 0));
     }
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "OptionalGetElement"))
-        return element_of(operand(node, 0));
+        return element_of(operand_kind(node, 0));
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "If"))
         return made_by_graph(node, "then_branch", i);
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop") && i + 2 < node->n_inputs)
@@ -40,7 +40,7 @@ static enum tmk_type_kind kind_of(const struct tmk_node *node, uint32_t i) {
     return TMK_TYPE_TENSOR;
 }
 
-static void settle(struct tmk_value *value, enum tmk_type_kind kind) {
+static void set_kind(struct tmk_value *value, enum tmk_type_kind kind) {
     if (value && value->type.kind == TMK_TYPE_TENSOR && value->type.dtype == TMK_UNDEFINED)
         value->type.kind = kind;
 }
@@ -48,7 +48,7 @@ static void settle(struct tmk_value *value, enum tmk_type_kind kind) {
 static void settle_carried(const struct tmk_node *node) {
     const struct tmk_graph *body = tmk_node_attr(node, "body")->graphs[0];
     for (uint32_t i = 2; i < node->n_inputs && i < body->n_inputs; i++)
-        settle(body->inputs[i], operand(node, i));
+        set_kind(body->inputs[i], operand_kind(node, i));
 }
 
 void tmk_ops_kinds(struct tmk_graph *graph) {
@@ -61,6 +61,6 @@ void tmk_ops_kinds(struct tmk_graph *graph) {
             for (size_t k = 0; node->attrs[a].kind == TMK_ATTR_GRAPH && k < node->attrs[a].n; k++)
                 tmk_ops_kinds(node->attrs[a].graphs[k]);
         for (uint32_t i = 0; i < node->n_outputs; i++)
-            settle(node->outputs[i], kind_of(node, i));
+            set_kind(node->outputs[i], kind_of(node, i));
     }
 }

@@ -109,7 +109,7 @@ float *tmk_layer_norm_out(const struct tmk_run *run, uint32_t i) {
     return out ? out->data : NULL;
 }
 
-static enum tmk_status normalize(struct tmk_run *run, bool centred) {
+static enum tmk_status normalize_rows(struct tmk_run *run, bool centred) {
     struct tmk_layer_norm norm = {
         .shape = &run->in[0]->shape,
         .x = run->in[0]->data,
@@ -126,11 +126,11 @@ static enum tmk_status normalize(struct tmk_run *run, bool centred) {
 }
 
 static enum tmk_status run_layer_norm(struct tmk_run *run) {
-    return normalize(run, true);
+    return normalize_rows(run, true);
 }
 
 static enum tmk_status run_rms_norm(struct tmk_run *run) {
-    return normalize(run, false);
+    return normalize_rows(run, false);
 }
 
 static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},

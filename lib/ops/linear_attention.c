@@ -120,8 +120,8 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
 }
 
 /* One token of one head. `decay` and `beta` may be NULL; `v` is scratch for `values`. */
-static void update(const struct recurrence *r, const float *key, const float *value,
-                   const float *decay, const float *beta, double *state, double *v) {
+static void update_state(const struct recurrence *r, const float *key, const float *value,
+                         const float *decay, const float *beta, double *state, double *v) {
     for (size_t i = 0; i < r->keys && decay; i++) {
         double fade = exp((double)decay[r->decay_by_key ? i : 0]);
         for (size_t j = 0; j < r->values; j++)
@@ -141,8 +141,8 @@ static void update(const struct recurrence *r, const float *key, const float *va
             state[i * r->values + j] += (double)key[i] * v[j];
 }
 
-static void answer(const struct recurrence *r, const float *query, const double *state, double *v,
-                   float *out) {
+static void answer_query(const struct recurrence *r, const float *query, const double *state,
+                         double *v, float *out) {
     memset(v, 0, r->values * sizeof *v);
     for (size_t i = 0; i < r->keys; i++)
         for (size_t j = 0; j < r->values; j++)
@@ -151,24 +151,24 @@ static void answer(const struct recurrence *r, const float *query, const double 
         out[j] = (float)(r->scale * v[j]);
 }
 
-static const float *elements(const struct tmk_tensor *tensor) {
+static const float *float_data(const struct tmk_tensor *tensor) {
     return tensor ? tensor->data : NULL;
 }
 
 /* All tokens of head h of batch b. */
 static void run_head(const struct recurrence *r, const struct tmk_tensor *const *in, size_t b,
                      size_t h, double *state, double *v, float *out) {
-    const float *q = elements(in[QUERY]), *k = elements(in[KEY]), *x = elements(in[VALUE]),
-                *decay = elements(in[DECAY]), *beta = elements(in[BETA]);
+    const float *q = float_data(in[QUERY]), *k = float_data(in[KEY]), *x = float_data(in[VALUE]),
+                *decay = float_data(in[DECAY]), *beta = float_data(in[BETA]);
     size_t share = r->query_heads / r->heads, fades = r->decay_by_key ? r->keys : 1;
     for (size_t t = 0; t < r->tokens; t++) {
         size_t token = b * r->tokens + t, head = token * r->heads + h;
         size_t rate = token * r->beta_heads + (r->beta_heads > 1 ? h : 0);
-        update(r, k + head * r->keys, x + head * r->values, decay ? decay + head * fades : NULL,
-               beta ? beta + rate : NULL, state, v);
+        update_state(r, k + head * r->keys, x + head * r->values,
+                     decay ? decay + head * fades : NULL, beta ? beta + rate : NULL, state, v);
         for (size_t g = h * share; g < (h + 1) * share && out; g++) {
             size_t reader = token * r->query_heads + g;
-            answer(r, q + reader * r->keys, state, v, out + reader * r->values);
+            answer_query(r, q + reader * r->keys, state, v, out + reader * r->values);
         }
     }
 }

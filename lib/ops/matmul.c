@@ -75,8 +75,8 @@ TMK_INTEGER_PRODUCT(uint64_t)
 
 /* One product of any element type that infer has let through; g.a, g.b and g.c are not looked at.
  */
-static void product(enum tmk_dtype dtype, struct tmk_gemm g, const void *a, const void *b, void *c,
-                    float *panel) {
+static void multiply_matrices(enum tmk_dtype dtype, struct tmk_gemm g, const void *a, const void *b,
+                              void *c, float *panel) {
     size_t bytes = g.m * g.n * tmk_dtype_size(dtype);
     if (dtype == TMK_FLOAT32) {
         g.a = a;
@@ -141,9 +141,9 @@ static enum tmk_status run_matmul(struct tmk_run *run) {
         size_t at = 0, bt = 0;
         if (count > 1)
             tmk_matmul_at(&matmul, i, &at, &bt);
-        product(a->dtype, gemm, (const char *)a->data + at * matmul.m * matmul.k * size,
-                (const char *)b->data + bt * matmul.k * matmul.n * size,
-                (char *)y->data + i * matmul.m * matmul.n * size, panel);
+        multiply_matrices(a->dtype, gemm, (const char *)a->data + at * matmul.m * matmul.k * size,
+                          (const char *)b->data + bt * matmul.k * matmul.n * size,
+                          (char *)y->data + i * matmul.m * matmul.n * size, panel);
     }
     return TMK_OK;
 }
@@ -239,7 +239,7 @@ enum tmk_status tmk_run_gemm(struct tmk_run *run) {
                             .a_depth = s.trans_a ? m : 1,
                             .b_depth = s.trans_b ? 1 : n,
                             .b_column = s.trans_b ? k : 1};
-    product(a->dtype, gemm, a->data, b->data, y->data, panel);
+    multiply_matrices(a->dtype, gemm, a->data, b->data, y->data, panel);
     float alpha = tmk_node_float(run->node, "alpha", 1),
           beta = tmk_node_float(run->node, "beta", 1);
     int64_t step[TMK_MAX_RANK] = {0};

@@ -44,7 +44,7 @@ static enum tmk_status scaler_infer(struct tmk_infer *infer) {
     return float_infer(infer);
 }
 
-static float entry(const float *list, size_t n, size_t i, float otherwise) {
+static float list_entry(const float *list, size_t n, size_t i, float otherwise) {
     return !n ? otherwise : list[n == 1 ? 0 : i];
 }
 
@@ -57,8 +57,8 @@ static enum tmk_status scaler_run(struct tmk_run *run) {
     const float *offset = tmk_node_floats(run->node, "offset", &n_offset);
     const float *scale = tmk_node_floats(run->node, "scale", &n_scale);
     for (size_t i = 0; out && i < n; i++)
-        ((float *)out->data)[i] = (x[i] - entry(offset, n_offset, i % features, 0.0f)) *
-                                  entry(scale, n_scale, i % features, 1.0f);
+        ((float *)out->data)[i] = (x[i] - list_entry(offset, n_offset, i % features, 0.0f)) *
+                                  list_entry(scale, n_scale, i % features, 1.0f);
     return TMK_OK;
 }
 

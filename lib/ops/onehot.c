@@ -10,7 +10,7 @@
         return (int64_t)((const T *)tensor->data)[i];
 
 /* Element i of any type, as ONNX asks: cut to int64. */
-static int64_t number(const struct tmk_tensor *tensor, size_t i) {
+static int64_t integer_element(const struct tmk_tensor *tensor, size_t i) {
     switch (tensor->dtype) {
         TMK_EACH_INTEGER(NUMBER_CASE, _)
     default:
@@ -44,7 +44,7 @@ static enum tmk_status onehot_infer(struct tmk_infer *infer) {
         return TMK_OK;
     struct tmk_shape shape = {.rank = rank};
     for (int32_t i = 0, from = 0; i < rank; i++)
-        shape.dim[i] = i == axis ? number(depth, 0) : indices->shape.dim[from++];
+        shape.dim[i] = i == axis ? integer_element(depth, 0) : indices->shape.dim[from++];
     if (shape.dim[axis] <= 0)
         return tmk_fail(infer->diag, TMK_RANGE, "the depth is %lld", (long long)shape.dim[axis]);
     tmk_infer_set(infer, 0, infer->in[2]->dtype, &shape);
@@ -65,7 +65,7 @@ static enum tmk_status run_with(struct tmk_run *run, bool from_the_end) {
     tmk_fill(out->data, values->data, element, n);
     n = tmk_tensor_count(indices);
     for (size_t i = 0; i < n; i++) {
-        int64_t at = number(indices, i);
+        int64_t at = integer_element(indices, i);
         if (at < 0 && from_the_end)
             at += depth;
         if (at < 0 || at >= depth)

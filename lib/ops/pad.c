@@ -40,7 +40,7 @@ static enum tmk_status padded_shape(const struct padding *p, const struct tmk_sh
 }
 
 /* Where position i, counted from the first kept of n > 0 elements, finds its element. */
-static int64_t source(enum pad_mode mode, int64_t i, int64_t n) {
+static int64_t source_position(enum pad_mode mode, int64_t i, int64_t n) {
     if (i >= 0 && i < n)
         return i;
     switch (mode) {
@@ -126,7 +126,7 @@ static enum tmk_status run_padding(struct tmk_run *run, const struct padding *p,
         int64_t kept = in->shape.dim[i] - cut + (p->after[i] < 0 ? p->after[i] : 0);
         int64_t shift = p->before[i] > 0 ? p->before[i] : 0;
         for (int64_t k = 0; k < out->shape.dim[i]; k++) {
-            int64_t from = source(p->mode, k - shift, kept);
+            int64_t from = source_position(p->mode, k - shift, kept);
             map[i][k] = from == OUTSIDE ? OUTSIDE : from + cut;
         }
     }
@@ -252,9 +252,9 @@ static enum tmk_status pad_11_run(struct tmk_run *run) {
 
 /* ---- CenterCropPad ---- */
 
-static enum tmk_status centered(const struct tmk_node *node, const struct tmk_tensor *in,
-                                const struct tmk_tensor *target, struct padding *p,
-                                struct tmk_diag *diag) {
+static enum tmk_status center_padding(const struct tmk_node *node, const struct tmk_tensor *in,
+                                      const struct tmk_tensor *target, struct padding *p,
+                                      struct tmk_diag *diag) {
     int64_t asked[TMK_MAX_RANK];
     size_t n_axes, n;
     const int64_t *axes = tmk_node_ints(node, "axes", &n_axes);
@@ -285,13 +285,13 @@ static enum tmk_status centered(const struct tmk_node *node, const struct tmk_te
 
 static enum tmk_status crop_infer(struct tmk_infer *infer) {
     struct padding p;
-    TMK_TRY(centered(infer->node, infer->in[0], infer->in[1], &p, infer->diag));
+    TMK_TRY(center_padding(infer->node, infer->in[0], infer->in[1], &p, infer->diag));
     return infer_padding(infer, &p);
 }
 
 static enum tmk_status crop_run(struct tmk_run *run) {
     struct padding p;
-    TMK_TRY(centered(run->node, run->in[0], run->in[1], &p, run->diag));
+    TMK_TRY(center_padding(run->node, run->in[0], run->in[1], &p, run->diag));
     return run_padding(run, &p, zeros);
 }
 

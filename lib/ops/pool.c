@@ -29,7 +29,7 @@ struct pool {
     const struct span *span[AXES];
 };
 
-static struct span cut(const struct tmk_window *w, int32_t i, int64_t o) {
+static struct span cut_span(const struct tmk_window *w, int32_t i, int64_t o) {
     int64_t start = o * w->stride[i] - w->begin[i], step = w->dilation[i];
     int64_t skipped = start < 0 ? (-start + step - 1) / step : 0;
     int64_t room = w->in[i] - 1 - start, wide = room + w->end[i];
@@ -43,8 +43,8 @@ static struct span cut(const struct tmk_window *w, int32_t i, int64_t o) {
 }
 
 /* The output is not empty. */
-static enum tmk_status prepare(struct tmk_run *run, const struct tmk_shape *shape,
-                               struct pool *out) {
+static enum tmk_status prepare_pool(struct tmk_run *run, const struct tmk_shape *shape,
+                                    struct pool *out) {
     struct tmk_window window;
     TMK_TRY(tmk_window_pool(run->node, shape, &window, run->diag));
     struct pool pool = {.planes = tmk_shape_product(shape, 0, 2)};
@@ -57,7 +57,7 @@ static enum tmk_status prepare(struct tmk_run *run, const struct tmk_shape *shap
         if (!span)
             return tmk_nomem(run->diag);
         for (int64_t o = 0; o < pool.out[i]; o++)
-            span[o] = axis < 0 ? (struct span){0, 1, 1} : cut(&window, axis, o);
+            span[o] = axis < 0 ? (struct span){0, 1, 1} : cut_span(&window, axis, o);
         pool.span[i] = span;
     }
     *out = pool;
@@ -156,7 +156,7 @@ static enum tmk_status run_max_pool(struct tmk_run *run) {
     if ((!y && !indices) || tmk_tensor_count(y ? y : indices) == 0)
         return TMK_OK;
     struct pool pool;
-    TMK_TRY(prepare(run, &run->in[0]->shape, &pool));
+    TMK_TRY(prepare_pool(run, &run->in[0]->shape, &pool));
     bool column_major = tmk_node_int(run->node, "storage_order", 0) != 0;
     void *to = y ? y->data : NULL;
     int64_t *at = indices ? indices->data : NULL;
@@ -172,7 +172,7 @@ static enum tmk_status run_max_pool(struct tmk_run *run) {
 enum tmk_status tmk_pool_max(struct tmk_run *run, const struct tmk_shape *shape, bool is_signed,
                              const void *x, void *y) {
     struct pool pool;
-    TMK_TRY(prepare(run, shape, &pool));
+    TMK_TRY(prepare_pool(run, shape, &pool));
     if (is_signed)
         max_int8_t(&pool, x, y, NULL, false);
     else
@@ -184,7 +184,7 @@ enum tmk_status tmk_pool_max(struct tmk_run *run, const struct tmk_shape *shape,
 
 enum power { POWER_MEAN, POWER_1, POWER_2, POWER_ANY };
 
-static inline double term(enum power power, double p, double x) {
+static inline double power_term(enum power power, double p, double x) {
     switch (power) {
     case POWER_MEAN:
         return x;
@@ -212,7 +212,7 @@ static inline void sum_windows(const struct pool *p, const float *x, float *y, e
                                                      t.first + j * p->step[1]) *
                                                         p->in[2];
                             for (int64_t k = 0; k < u.count; k++)
-                                sum += term(power, exponent, from[u.first + k * p->step[2]]);
+                                sum += power_term(power, exponent, from[u.first + k * p->step[2]]);
                         }
                     double count = padding_counts
                                        ? (double)s.padded * (double)t.padded * (double)u.padded
@@ -234,7 +234,7 @@ static enum tmk_status infer_average_pool(struct tmk_infer *infer) {
 enum tmk_status tmk_pool_average(struct tmk_run *run, const struct tmk_shape *shape, const float *x,
                                  float *y) {
     struct pool pool;
-    TMK_TRY(prepare(run, shape, &pool));
+    TMK_TRY(prepare_pool(run, shape, &pool));
     sum_windows(&pool, x, y, POWER_MEAN, 1, tmk_node_int(run->node, "count_include_pad", 0) != 0);
     return TMK_OK;
 }
@@ -262,7 +262,7 @@ static enum tmk_status run_lp_pool(struct tmk_run *run) {
     if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
         return TMK_OK;
     struct pool pool;
-    TMK_TRY(prepare(run, &run->in[0]->shape, &pool));
+    TMK_TRY(prepare_pool(run, &run->in[0]->shape, &pool));
     const float *x = run->in[0]->data;
     float *y = run->out[0]->data;
     double p = exponent_of(run->node);

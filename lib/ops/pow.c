@@ -68,7 +68,7 @@ static tmk_row2 pow_loop(enum tmk_dtype base, bool float_exponent) {
         for (size_t i = 0; i < n; i++)                                                             \
             to[i] = (int64_t)((const T *)from->data)[i];                                           \
         break;
-static void widen(const struct tmk_tensor *from, size_t n, int64_t *to) {
+static void widen_integers(const struct tmk_tensor *from, size_t n, int64_t *to) {
     switch (from->dtype) {
         TMK_EACH_INTEGER(WIDEN, )
     default:
@@ -108,7 +108,7 @@ static enum tmk_status run_pow(struct tmk_run *run, const struct tmk_shape *shap
         wide.data = run->scratch(run->context, bytes);
         if (!wide.data)
             return tmk_nomem(run->diag);
-        widen(exponent, n, wide.data);
+        widen_integers(exponent, n, wide.data);
         if (base->dtype != TMK_FLOAT32 && divides_by_zero(base, &wide, shape_b, &out->shape))
             return tmk_fail(run->diag, TMK_RANGE, "an integer zero meets a negative exponent");
     }

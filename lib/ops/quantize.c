@@ -97,7 +97,7 @@ typedef void (*quant_row)(size_t n, const void *x, const float *scale, const int
 /* round(x / scale) + zero between low and high, less zero. NaN goes to the lowest value, as with
  * ONNX Runtime. The limits are integers, so that they may come before the rounding, which then is
  * an addition: at 1.5 * 2^23 floats are one apart and ties go to even. */
-static inline float quantized(float x, float scale, float low, float high) {
+static inline float quantize_element(float x, float scale, float low, float high) {
     const float shift = 0x1.8p23f;
     float v = x / scale;
     v = v > low ? v : low;
@@ -114,13 +114,13 @@ static inline float quantized(float x, float scale, float low, float high) {
             for (size_t i = 0; i < n; i++) {                                                       \
                 const int32_t z = zero[i];                                                         \
                 const float l = (float)((low)-z), h = (float)((high)-z);                           \
-                y[i] = (R)(z + (int32_t)quantized((float)x[i], scale[i], l, h));                   \
+                y[i] = (R)(z + (int32_t)quantize_element((float)x[i], scale[i], l, h));            \
             }                                                                                      \
         } else {                                                                                   \
             const int32_t z = zero[0];                                                             \
             const float s = scale[0], l = (float)((low)-z), h = (float)((high)-z);                 \
             for (size_t i = 0; i < n; i++)                                                         \
-                y[i] = (R)(z + (int32_t)quantized((float)x[i], s, l, h));                          \
+                y[i] = (R)(z + (int32_t)quantize_element((float)x[i], s, l, h));                   \
         }                                                                                          \
     }
 #define QUANTIZE_TO(to, R, low, high)                                                              \
@@ -316,7 +316,7 @@ struct tmk_dynamic tmk_quantize_dynamic(size_t n, const float *v, uint8_t *y) {
         high = v[i] > high ? v[i] : high;
     }
     struct tmk_dynamic d = {.scale = high == low ? 1.0f : (high - low) / 255.0f};
-    d.zero = (int32_t)quantized(-low, d.scale, 0, 255);
+    d.zero = (int32_t)quantize_element(-low, d.scale, 0, 255);
     if (y)
         quantize_FLOAT32_UINT8(n, v, &d.scale, &d.zero, false, y);
     return d;

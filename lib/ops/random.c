@@ -23,7 +23,7 @@
 
 static const uint64_t golden = 0x9e3779b97f4a7c15u, without_seed = 0x7469646d61726b;
 
-static uint64_t mix(uint64_t z) {
+static uint64_t mix_bits(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
@@ -34,16 +34,16 @@ static uint64_t key_of(const struct tmk_node *node) {
         float seed = tmk_node_float(node, "seed", 0);
         uint32_t bits;
         memcpy(&bits, &seed, sizeof bits);
-        return mix(golden + bits);
+        return mix_bits(golden + bits);
     }
     const struct tmk_value *output = node->outputs[0];
-    uint64_t key = mix(golden + without_seed);
-    return output ? mix(mix(key + output->fingerprint) + output->ordinal) : key;
+    uint64_t key = mix_bits(golden + without_seed);
+    return output ? mix_bits(mix_bits(key + output->fingerprint) + output->ordinal) : key;
 }
 
 /* Number `i` of a key, 0 <= u < 1 in steps of 2^-53. */
-static double draw(uint64_t key, uint64_t i) {
-    return (double)(mix(key + (i + 1) * golden) >> 11) * 0x1p-53;
+static double draw_uniform(uint64_t key, uint64_t i) {
+    return (double)(mix_bits(key + (i + 1) * golden) >> 11) * 0x1p-53;
 }
 
 /* ---- types and shapes ---- */
@@ -102,7 +102,7 @@ static enum tmk_status run_uniform(struct tmk_run *run) {
     float low = tmk_node_float(run->node, "low", 0), high = tmk_node_float(run->node, "high", 1);
     uint64_t key = key_of(run->node);
     for (size_t i = 0, n = y ? tmk_tensor_count(y) : 0; i < n; i++) {
-        double u = draw(key, i);
+        double u = draw_uniform(key, i);
         ((float *)y->data)[i] = (float)((double)low * (1 - u) + (double)high * u);
     }
     return TMK_OK;
@@ -114,8 +114,8 @@ static enum tmk_status run_normal(struct tmk_run *run) {
           scale = tmk_node_float(run->node, "scale", 1);
     uint64_t key = key_of(run->node);
     for (size_t i = 0, n = y ? tmk_tensor_count(y) : 0; i < n; i++) {
-        double radius = sqrt(-2 * log(1 - draw(key, 2 * i))); /* 1 - u is never 0 */
-        double z = radius * cos(2 * 3.14159265358979323846 * draw(key, 2 * i + 1));
+        double radius = sqrt(-2 * log(1 - draw_uniform(key, 2 * i))); /* 1 - u is never 0 */
+        double z = radius * cos(2 * 3.14159265358979323846 * draw_uniform(key, 2 * i + 1));
         ((float *)y->data)[i] = (float)((double)mean + (double)scale * z);
     }
     return TMK_OK;
@@ -128,7 +128,7 @@ typedef void (*draw_bits)(uint64_t key, size_t n, const float *p, void *y);
 #define BERNOULLI(op, dtype, T, U)                                                                 \
     static void bernoulli_##dtype(uint64_t key, size_t n, const float *p, void *py) {              \
         for (size_t i = 0; i < n; i++)                                                             \
-            ((T *)py)[i] = (T)(draw(key, i) < (double)p[i]);                                       \
+            ((T *)py)[i] = (T)(draw_uniform(key, i) < (double)p[i]);                               \
     }
 TMK_EACH_NUMBER(BERNOULLI, )
 TMK_EACH_BOOL(BERNOULLI, )
@@ -184,7 +184,7 @@ static enum tmk_status infer_multinomial(struct tmk_infer *infer) {
 }
 
 /* Sums of e^(x - the greatest x) up to each class; false where they make no distribution. */
-static bool accumulate(size_t classes, const float *x, double *sum) {
+static bool accumulate_classes(size_t classes, const float *x, double *sum) {
     float most = x[0];
     double total = 0;
     for (size_t c = 0; c < classes; c++) {
@@ -222,11 +222,11 @@ static enum tmk_status run_multinomial(struct tmk_run *run) {
     if (!sum)
         return tmk_nomem(run->diag);
     for (size_t b = 0, i = 0; b < batch; b++) {
-        if (!accumulate(classes, (const float *)x->data + b * classes, sum))
+        if (!accumulate_classes(classes, (const float *)x->data + b * classes, sum))
             return tmk_fail(run->diag, TMK_RANGE,
                             "row %zu of the input holds NaN or +infinity, or -infinity only", b);
         for (size_t s = 0; s < samples; s++, i++) {
-            size_t drawn = class_at(classes, sum, draw(key, i) * sum[classes - 1]);
+            size_t drawn = class_at(classes, sum, draw_uniform(key, i) * sum[classes - 1]);
             if (y->dtype == TMK_INT64)
                 ((int64_t *)y->data)[i] = (int64_t)drawn;
             else

@@ -34,14 +34,15 @@ static enum tmk_status count_integer(int64_t start, int64_t limit, int64_t delta
     return TMK_OK;
 }
 
-static int64_t integer(const struct tmk_tensor *scalar) {
+static int64_t integer_scalar(const struct tmk_tensor *scalar) {
     return scalar->dtype == TMK_INT16 ? *(const int16_t *)scalar->data : tmk_index_at(scalar, 0);
 }
 
-static enum tmk_status count(const struct tmk_tensor *const *in, int64_t *n,
-                             struct tmk_diag *diag) {
+static enum tmk_status count_elements(const struct tmk_tensor *const *in, int64_t *n,
+                                      struct tmk_diag *diag) {
     if (in[0]->dtype != TMK_FLOAT32)
-        return count_integer(integer(in[0]), integer(in[1]), integer(in[2]), n, diag);
+        return count_integer(integer_scalar(in[0]), integer_scalar(in[1]), integer_scalar(in[2]), n,
+                             diag);
     return count_float(*(const float *)in[0]->data, *(const float *)in[1]->data,
                        *(const float *)in[2]->data, n, diag);
 }
@@ -62,7 +63,7 @@ static enum tmk_status range_infer(struct tmk_infer *infer) {
     if (!known)
         return TMK_OK;
     struct tmk_shape shape = {.rank = 1};
-    TMK_TRY(count(infer->in, &shape.dim[0], infer->diag));
+    TMK_TRY(count_elements(infer->in, &shape.dim[0], infer->diag));
     tmk_infer_set(infer, 0, dtype, &shape);
     return TMK_OK;
 }

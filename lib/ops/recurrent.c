@@ -221,7 +221,8 @@ enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer, const struct tmk_ce
 /* ---- running ---- */
 
 /* Room for a * b * c floats, at least one. */
-static enum tmk_status take(struct tmk_run *run, size_t a, size_t b, size_t c, float **out) {
+static enum tmk_status allocate_floats(struct tmk_run *run, size_t a, size_t b, size_t c,
+                                       float **out) {
     size_t bytes;
     if (!tmk_mul_size(a, b, &bytes) || !tmk_mul_size(bytes, c, &bytes) ||
         !tmk_mul_size(bytes, sizeof(float), &bytes))
@@ -271,22 +272,23 @@ struct walk {
     float *input, *bias; /* input: steps x batch (in X's order) x G * H */
 };
 
-static enum tmk_status prepare(struct walk *w) {
+static enum tmk_status prepare_walk(struct walk *w) {
     const struct sizes *s = &w->s;
     struct tmk_run *run = w->run;
     size_t wide = w->cell->gates * s->hidden, rows;
     if (!tmk_mul_size(s->steps, s->batch, &rows))
         return tmk_nomem(run->diag);
-    TMK_TRY(take(run, rows, wide, 1, &w->input));
-    TMK_TRY(take(run, s->batch, s->hidden, 1, &w->r.hidden_state));
-    TMK_TRY(take(run, s->batch, wide, 1, &w->r.products));
-    TMK_TRY(take(run, s->batch, wide, 1, &w->r.room));
-    TMK_TRY(take(run, wide, 1, 1, &w->bias));
+    TMK_TRY(allocate_floats(run, rows, wide, 1, &w->input));
+    TMK_TRY(allocate_floats(run, s->batch, s->hidden, 1, &w->r.hidden_state));
+    TMK_TRY(allocate_floats(run, s->batch, wide, 1, &w->r.products));
+    TMK_TRY(allocate_floats(run, s->batch, wide, 1, &w->r.room));
+    TMK_TRY(allocate_floats(run, wide, 1, 1, &w->bias));
     memset(w->bias, 0, wide * sizeof *w->bias);
     w->r.x = run->scratch(run->context, (s->batch + 1) * sizeof *w->r.x);
     if (!w->r.x)
         return tmk_nomem(run->diag);
-    return w->cell->has_cell ? take(run, s->batch, s->hidden, 1, &w->r.cell_state) : TMK_OK;
+    return w->cell->has_cell ? allocate_floats(run, s->batch, s->hidden, 1, &w->r.cell_state)
+                             : TMK_OK;
 }
 
 static void load_state(const struct walk *w, size_t d, size_t input, float *state) {
@@ -386,7 +388,7 @@ enum tmk_status tmk_recurrent_run(struct tmk_run *run, const struct tmk_cell *ce
     w.r.gates = cell->gates;
     w.r.clipped = tmk_node_attr(run->node, "clip") != NULL;
     w.r.clip = tmk_node_float(run->node, "clip", 0);
-    TMK_TRY(prepare(&w));
+    TMK_TRY(prepare_walk(&w));
     for (size_t d = 0; d < w.s.directions; d++) {
         memcpy(w.r.function, functions[d], sizeof w.r.function);
         begin_direction(&w, d);

@@ -207,8 +207,8 @@ FINISH(INT64, int64_t, int64_t, tmk_to_int64)
 FINISH(UINT32, uint32_t, uint64_t, tmk_to_uint32)
 FINISH(UINT64, uint64_t, uint64_t, tmk_to_uint64)
 
-static void finish(const struct reduction *r, size_t n, const union cell *acc, size_t count,
-                   const double *shift, struct tmk_tensor *out) {
+static void finish_cells(const struct reduction *r, size_t n, const union cell *acc, size_t count,
+                         const double *shift, struct tmk_tensor *out) {
     switch (out->dtype) {
     case TMK_FLOAT32:
         for (size_t i = 0; i < n; i++)
@@ -349,7 +349,7 @@ static enum tmk_status run_reduction(struct tmk_run *run, const struct reduction
     for (size_t i = 0; i < n; i++)
         acc[i] = first;
     fold_all(r->fold[x->dtype], x, &kept, acc, shift);
-    finish(r, n, acc, tmk_tensor_count(x) / n, shift, out);
+    finish_cells(r, n, acc, tmk_tensor_count(x) / n, shift, out);
     return TMK_OK;
 }
 

@@ -7,8 +7,8 @@
 
 /* ---- Reshape ---- */
 
-static enum tmk_status reshape(struct tmk_infer *infer, const int64_t *asked, size_t n,
-                               bool zero_is_zero) {
+static enum tmk_status infer_reshape(struct tmk_infer *infer, const int64_t *asked, size_t n,
+                                     bool zero_is_zero) {
     char text[256];
     const struct tmk_shape *in = &infer->in[0]->shape;
     struct tmk_diag *diag = infer->diag;
@@ -62,7 +62,7 @@ static enum tmk_status reshape(struct tmk_infer *infer, const int64_t *asked, si
 static enum tmk_status reshape_1_infer(struct tmk_infer *infer) {
     size_t n;
     const int64_t *asked = tmk_node_ints(infer->node, "shape", &n);
-    return reshape(infer, asked, n, false);
+    return infer_reshape(infer, asked, n, false);
 }
 
 static enum tmk_status reshape_5_infer(struct tmk_infer *infer) {
@@ -72,7 +72,7 @@ static enum tmk_status reshape_5_infer(struct tmk_infer *infer) {
     if (!infer->in[1]->data)
         return TMK_OK;
     TMK_TRY(tmk_read_ints(infer->in[1], "the new shape", TMK_MAX_RANK, asked, &n, infer->diag));
-    return reshape(infer, asked, n, tmk_node_int(infer->node, "allowzero", 0) != 0);
+    return infer_reshape(infer, asked, n, tmk_node_int(infer->node, "allowzero", 0) != 0);
 }
 
 /* ---- Flatten ---- */
@@ -96,8 +96,8 @@ static enum tmk_status flatten_infer(struct tmk_infer *infer) {
 /* ---- Squeeze and Unsqueeze ---- */
 
 /* Marks the axes that are named. */
-static enum tmk_status mark(const int64_t *axes, size_t n, int32_t rank, bool marked[TMK_MAX_RANK],
-                            struct tmk_diag *diag) {
+static enum tmk_status mark_axes(const int64_t *axes, size_t n, int32_t rank,
+                                 bool marked[TMK_MAX_RANK], struct tmk_diag *diag) {
     for (size_t i = 0; i < n; i++) {
         int32_t axis;
         TMK_TRY(tmk_axis(axes[i], rank, &axis, diag));
@@ -108,10 +108,10 @@ static enum tmk_status mark(const int64_t *axes, size_t n, int32_t rank, bool ma
     return TMK_OK;
 }
 
-static enum tmk_status squeeze(struct tmk_infer *infer, const int64_t *axes, size_t n) {
+static enum tmk_status infer_squeeze(struct tmk_infer *infer, const int64_t *axes, size_t n) {
     const struct tmk_shape *in = &infer->in[0]->shape;
     bool gone[TMK_MAX_RANK] = {false};
-    TMK_TRY(mark(axes, n, in->rank, gone, infer->diag));
+    TMK_TRY(mark_axes(axes, n, in->rank, gone, infer->diag));
     struct tmk_shape shape = {0};
     for (int32_t i = 0; i < in->rank; i++) {
         if (axes ? !gone[i] : in->dim[i] != 1)
@@ -124,14 +124,14 @@ static enum tmk_status squeeze(struct tmk_infer *infer, const int64_t *axes, siz
     return TMK_OK;
 }
 
-static enum tmk_status unsqueeze(struct tmk_infer *infer, const int64_t *axes, size_t n) {
+static enum tmk_status infer_unsqueeze(struct tmk_infer *infer, const int64_t *axes, size_t n) {
     const struct tmk_shape *in = &infer->in[0]->shape;
     if (n > (size_t)(TMK_MAX_RANK - in->rank))
         return tmk_fail(infer->diag, TMK_SHAPE, "%zu axes more than %d are too many; at most %d", n,
                         in->rank, TMK_MAX_RANK);
     struct tmk_shape shape = {.rank = in->rank + (int32_t)n};
     bool added[TMK_MAX_RANK] = {false};
-    TMK_TRY(mark(axes, n, shape.rank, added, infer->diag));
+    TMK_TRY(mark_axes(axes, n, shape.rank, added, infer->diag));
     for (int32_t i = 0, from = 0; i < shape.rank; i++)
         shape.dim[i] = added[i] ? 1 : in->dim[from++];
     tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
@@ -141,13 +141,13 @@ static enum tmk_status unsqueeze(struct tmk_infer *infer, const int64_t *axes, s
 static enum tmk_status squeeze_1_infer(struct tmk_infer *infer) {
     size_t n;
     const int64_t *axes = tmk_node_ints(infer->node, "axes", &n);
-    return squeeze(infer, n ? axes : NULL, n);
+    return infer_squeeze(infer, n ? axes : NULL, n);
 }
 
 static enum tmk_status unsqueeze_1_infer(struct tmk_infer *infer) {
     size_t n;
     const int64_t *axes = tmk_node_ints(infer->node, "axes", &n);
-    return unsqueeze(infer, axes, n);
+    return infer_unsqueeze(infer, axes, n);
 }
 
 /* Version 13: the axes are input 1. *known is false when its elements are not given. */
@@ -164,9 +164,9 @@ static enum tmk_status squeeze_13_infer(struct tmk_infer *infer) {
     size_t n;
     bool known;
     if (!tmk_infer_in(infer, 1))
-        return squeeze(infer, NULL, 0);
+        return infer_squeeze(infer, NULL, 0);
     TMK_TRY(input_axes(infer, axes, &n, &known));
-    return known ? squeeze(infer, axes, n) : TMK_OK;
+    return known ? infer_squeeze(infer, axes, n) : TMK_OK;
 }
 
 static enum tmk_status unsqueeze_13_infer(struct tmk_infer *infer) {
@@ -174,7 +174,7 @@ static enum tmk_status unsqueeze_13_infer(struct tmk_infer *infer) {
     size_t n;
     bool known;
     TMK_TRY(input_axes(infer, axes, &n, &known));
-    return known ? unsqueeze(infer, axes, n) : TMK_OK;
+    return known ? infer_unsqueeze(infer, axes, n) : TMK_OK;
 }
 
 static const struct tmk_attr_rule no_attrs[] = {{NULL}};

@@ -13,8 +13,9 @@
 
 /* ---- what is asked for ---- */
 
-static enum tmk_status choose(const struct tmk_node *node, const char *name,
-                              const char *const *names, size_t n, int *out, struct tmk_diag *diag) {
+static enum tmk_status read_choice(const struct tmk_node *node, const char *name,
+                                   const char *const *names, size_t n, int *out,
+                                   struct tmk_diag *diag) {
     const char *text = tmk_node_string(node, name, names[0]);
     for (size_t i = 0; i < n; i++)
         if (strcmp(text, names[i]) == 0) {
@@ -39,16 +40,16 @@ static enum tmk_status read_options(const struct tmk_node *node, struct tmk_resi
                                     struct tmk_diag *diag) {
     int mode = 0, place = 0, nearest = 0;
     if (node->row->until < 11) {
-        TMK_TRY(choose(node, "mode", old_modes, TMK_COUNT(old_modes), &mode, diag));
+        TMK_TRY(read_choice(node, "mode", old_modes, TMK_COUNT(old_modes), &mode, diag));
         r->mode = mode ? TMK_RESIZE_LINEAR : TMK_RESIZE_NEAREST;
         r->place = TMK_PLACE_ASYMMETRIC;
         r->nearest = TMK_NEAREST_SIMPLE;
         return TMK_OK;
     }
-    TMK_TRY(choose(node, "mode", modes, TMK_COUNT(modes), &mode, diag));
-    TMK_TRY(
-        choose(node, "coordinate_transformation_mode", places, TMK_COUNT(places), &place, diag));
-    TMK_TRY(choose(node, "nearest_mode", nearests, TMK_COUNT(nearests), &nearest, diag));
+    TMK_TRY(read_choice(node, "mode", modes, TMK_COUNT(modes), &mode, diag));
+    TMK_TRY(read_choice(node, "coordinate_transformation_mode", places, TMK_COUNT(places), &place,
+                        diag));
+    TMK_TRY(read_choice(node, "nearest_mode", nearests, TMK_COUNT(nearests), &nearest, diag));
     r->mode = (enum tmk_resize_mode)mode;
     r->place = (enum tmk_resize_place)place;
     r->nearest = (enum tmk_resize_nearest)nearest;
@@ -105,7 +106,8 @@ static enum tmk_status set_sizes(const struct tmk_node *node, struct tmk_resize 
                                  struct tmk_diag *diag) {
     int policy = 0;
     float common = 0;
-    TMK_TRY(choose(node, "keep_aspect_ratio_policy", policies, TMK_COUNT(policies), &policy, diag));
+    TMK_TRY(read_choice(node, "keep_aspect_ratio_policy", policies, TMK_COUNT(policies), &policy,
+                        diag));
     for (size_t i = 0; i < n; i++) {
         if (sizes[i] < 0 || sizes[i] > INT64_MAX / 4 || (r->in[axes[i]] == 0 && sizes[i] > 0))
             return tmk_fail(diag, TMK_RANGE, "axis %d of %lld elements is to have %lld",
@@ -222,7 +224,7 @@ static enum tmk_status make_table(struct tmk_run *run, const struct tmk_resize *
     return TMK_OK;
 }
 
-static size_t product(const int64_t *dim, int32_t from, int32_t to) {
+static size_t dims_product(const int64_t *dim, int32_t from, int32_t to) {
     size_t n = 1;
     for (int32_t i = from; i < to; i++)
         n *= (size_t)dim[i];
@@ -230,8 +232,8 @@ static size_t product(const int64_t *dim, int32_t from, int32_t to) {
 }
 
 /* Copies whole blocks of what lies inside the axis. */
-static void pick(const struct tmk_resize_axis *table, size_t outer, size_t in, size_t out,
-                 size_t block, const char *x, char *y) {
+static void copy_nearest(const struct tmk_resize_axis *table, size_t outer, size_t in, size_t out,
+                         size_t block, const char *x, char *y) {
     for (size_t o = 0; o < outer; o++, x += in * block)
         for (size_t i = 0; i < out; i++, y += block) {
             const char *from = x + (size_t)table->index[i] * block;
@@ -242,8 +244,8 @@ static void pick(const struct tmk_resize_axis *table, size_t outer, size_t in, s
         }
 }
 
-static void blend(const struct tmk_resize_axis *table, size_t outer, size_t in, size_t out,
-                  size_t inner, const float *x, float *y) {
+static void blend_axis(const struct tmk_resize_axis *table, size_t outer, size_t in, size_t out,
+                       size_t inner, const float *x, float *y) {
     for (size_t o = 0; o < outer; o++, x += in * inner)
         for (size_t i = 0; i < out; i++, y += inner) {
             const int64_t *index = table->index + i * table->taps;
@@ -262,9 +264,9 @@ static void blend(const struct tmk_resize_axis *table, size_t outer, size_t in, 
 
 /* Resamples axis after axis, last first; elements of `size` bytes, float32 unless the mode is
  * nearest. The last result is written to y. */
-static enum tmk_status resample(struct tmk_run *run, const struct tmk_resize *r,
-                                struct tmk_resize_axis *tables, size_t size, const char *x,
-                                char *y) {
+static enum tmk_status resample_axes(struct tmk_run *run, const struct tmk_resize *r,
+                                     struct tmk_resize_axis *tables, size_t size, const char *x,
+                                     char *y) {
     int64_t dim[TMK_MAX_RANK];
     int32_t last = -1;
     memcpy(dim, r->in, sizeof dim);
@@ -274,11 +276,11 @@ static enum tmk_status resample(struct tmk_run *run, const struct tmk_resize *r,
             last = i;
         }
     if (last < 0)
-        memcpy(y, x, product(dim, 0, r->rank) * size);
+        memcpy(y, x, dims_product(dim, 0, r->rank) * size);
     for (int32_t i = r->rank - 1; i >= 0 && last >= 0; i--) {
         if (!tables[i].index)
             continue;
-        size_t outer = product(dim, 0, i), inner = product(dim, i + 1, r->rank),
+        size_t outer = dims_product(dim, 0, i), inner = dims_product(dim, i + 1, r->rank),
                in = (size_t)dim[i], out = (size_t)r->out[i], bytes;
         dim[i] = r->out[i];
         char *to = y;
@@ -290,9 +292,9 @@ static enum tmk_status resample(struct tmk_run *run, const struct tmk_resize *r,
                 return tmk_nomem(run->diag);
         }
         if (r->mode == TMK_RESIZE_NEAREST)
-            pick(&tables[i], outer, in, out, inner * size, x, to);
+            copy_nearest(&tables[i], outer, in, out, inner * size, x, to);
         else
-            blend(&tables[i], outer, in, out, inner, (const float *)x, (float *)to);
+            blend_axis(&tables[i], outer, in, out, inner, (const float *)x, (float *)to);
         x = to;
     }
     return TMK_OK;
@@ -343,8 +345,8 @@ static void from_float(const float *x, bool rounded, size_t n, enum tmk_dtype dt
 }
 
 /* Every element of which one coordinate lies outside. */
-static void extrapolate(const struct tmk_resize *r, const struct tmk_resize_axis *tables,
-                        struct tmk_tensor *y) {
+static void fill_outside(const struct tmk_resize *r, const struct tmk_resize_axis *tables,
+                         struct tmk_tensor *y) {
     uint64_t value = 0; /* one element of y's type */
     size_t size = tmk_dtype_size(y->dtype);
     if (y->dtype == TMK_BOOL)
@@ -352,7 +354,7 @@ static void extrapolate(const struct tmk_resize *r, const struct tmk_resize_axis
     else
         from_float(&r->extrapolation, false, 1, y->dtype, &value);
     for (int32_t i = 0; i < r->rank; i++) {
-        size_t outer = product(r->out, 0, i), inner = product(r->out, i + 1, r->rank),
+        size_t outer = dims_product(r->out, 0, i), inner = dims_product(r->out, i + 1, r->rank),
                n = (size_t)r->out[i];
         for (size_t j = 0; tables[i].outside && j < outer * n; j++)
             if (tables[i].outside[j % n])
@@ -381,17 +383,17 @@ static enum tmk_status run_common(struct tmk_run *run, const struct tmk_tensor *
         r.end[axes[i]] = ((const float *)roi->data)[n + i];
     }
     if (x->dtype == TMK_FLOAT32 || r.mode == TMK_RESIZE_NEAREST) {
-        TMK_TRY(resample(run, &r, tables, tmk_dtype_size(x->dtype), x->data, y->data));
+        TMK_TRY(resample_axes(run, &r, tables, tmk_dtype_size(x->dtype), x->data, y->data));
     } else {
         float *in = run->scratch(run->context, tmk_tensor_count(x) * sizeof *in),
               *out = run->scratch(run->context, count * sizeof *out);
         if (!in || !out)
             return tmk_nomem(run->diag);
         to_float(x, in);
-        TMK_TRY(resample(run, &r, tables, sizeof *in, (const char *)in, (char *)out));
+        TMK_TRY(resample_axes(run, &r, tables, sizeof *in, (const char *)in, (char *)out));
         from_float(out, r.antialias, count, y->dtype, y->data);
     }
-    extrapolate(&r, tables, y);
+    fill_outside(&r, tables, y);
     return TMK_OK;
 }
 

@@ -48,14 +48,14 @@ static float round_to(const struct tmk_resize *r, int32_t axis, float x) {
 }
 
 /* Also of NaN and of numbers beyond int64. */
-static int64_t clamp(float x, int64_t in) {
+static int64_t clamp_position(float x, int64_t in) {
     if (!(x > 0))
         return 0;
     return x >= (float)(in - 1) ? in - 1 : (int64_t)x;
 }
 
 /* The kernel at a distance of x elements; `shrink` <= 1 stretches it when antialiasing. */
-static double kernel(const struct tmk_resize *r, double x, double shrink) {
+static double kernel_weight(const struct tmk_resize *r, double x, double shrink) {
     double a = (double)r->cubic_a;
     x = fabs(x * shrink);
     if (r->mode == TMK_RESIZE_LINEAR)
@@ -94,7 +94,7 @@ static void fill_output(const struct tmk_resize *r, int32_t axis, float place, s
         weight[t] =
             outside && r->exclude_outside
                 ? 0
-                : (float)kernel(r, (double)(at - base) - ((double)x - (double)base), shrink);
+                : (float)kernel_weight(r, (double)(at - base) - ((double)x - (double)base), shrink);
         sum += (double)weight[t];
         index[t] = at < 0 ? 0 : at >= in ? in - 1 : at;
     }
@@ -111,7 +111,7 @@ void tmk_resize_fill(const struct tmk_resize *resize, int32_t axis, struct tmk_r
         if (table->outside)
             table->outside[i] = !(place >= 0 && place <= (float)(resize->in[axis] - 1));
         if (resize->mode == TMK_RESIZE_NEAREST) {
-            *index = clamp(round_to(resize, axis, place), resize->in[axis]);
+            *index = clamp_position(round_to(resize, axis, place), resize->in[axis]);
             *weight = 1;
         } else {
             fill_output(resize, axis, place, taps, index, weight);

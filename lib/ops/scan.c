@@ -17,8 +17,8 @@ struct scan {
 };
 
 /* Entry i of an optional list attribute of `n` numbers. */
-static enum tmk_status entry(const struct scan *scan, const char *name, size_t n, size_t i,
-                             int64_t *out) {
+static enum tmk_status list_entry(const struct scan *scan, const char *name, size_t n, size_t i,
+                                  int64_t *out) {
     size_t given;
     const int64_t *list = tmk_node_ints(scan->run->node, name, &given);
     if (list && given != n)
@@ -31,7 +31,7 @@ static enum tmk_status entry(const struct scan *scan, const char *name, size_t n
 static enum tmk_status scanned_axis(const struct scan *scan, uint32_t i, int32_t *axis) {
     const struct tmk_tensor *in = scan->run->in[scan->n_states + i];
     int64_t value = 0;
-    TMK_TRY(entry(scan, "scan_input_axes", scan->n_scanned, i, &value));
+    TMK_TRY(list_entry(scan, "scan_input_axes", scan->n_scanned, i, &value));
     return tmk_axis(value, in->shape.rank, axis, scan->run->diag);
 }
 
@@ -73,13 +73,13 @@ static enum tmk_status set_up(struct scan *scan) {
 }
 
 /* Slice `step` of scan input i, copied. */
-static enum tmk_status cut(struct scan *scan, uint32_t i, int64_t step) {
+static enum tmk_status copy_slice(struct scan *scan, uint32_t i, int64_t step) {
     const struct tmk_tensor *in = scan->run->in[scan->n_states + i];
     struct tmk_tensor *slice = &scan->inputs[scan->n_states + i];
     int32_t axis = 0;
     int64_t backwards = 0;
     TMK_TRY(scanned_axis(scan, i, &axis));
-    TMK_TRY(entry(scan, "scan_input_directions", scan->n_scanned, i, &backwards));
+    TMK_TRY(list_entry(scan, "scan_input_directions", scan->n_scanned, i, &backwards));
     struct tmk_shape shape = in->shape;
     memmove(&shape.dim[axis], &shape.dim[axis + 1],
             (size_t)(shape.rank - axis - 1) * sizeof shape.dim[0]);
@@ -98,7 +98,7 @@ static enum tmk_status cut(struct scan *scan, uint32_t i, int64_t step) {
 
 static enum tmk_status step_once(struct scan *scan, int64_t step) {
     for (uint32_t i = 0; i < scan->n_scanned; i++)
-        TMK_TRY(cut(scan, i, step));
+        TMK_TRY(copy_slice(scan, i, step));
     TMK_TRY(tmk_call_body(scan->run, scan->body, scan->inputs, scan->run->n_in, scan->made));
     for (uint32_t i = 0; i < scan->n_states; i++) {
         tmk_tensor_finish(&scan->inputs[i]);
@@ -127,8 +127,8 @@ static enum tmk_status run_scan(struct scan *scan) {
         tmk_give(scan->run, i, &scan->inputs[i]);
     for (uint32_t i = 0; i < scan->n_stacked; i++) {
         int64_t axis = 0, backwards = 0;
-        TMK_TRY(entry(scan, "scan_output_axes", scan->n_stacked, i, &axis));
-        TMK_TRY(entry(scan, "scan_output_directions", scan->n_stacked, i, &backwards));
+        TMK_TRY(list_entry(scan, "scan_output_axes", scan->n_stacked, i, &axis));
+        TMK_TRY(list_entry(scan, "scan_output_directions", scan->n_stacked, i, &backwards));
         TMK_TRY(tmk_stack_finish_into(&scan->stacks[i], scan->run, scan->n_states + i,
                                       &scan->body->outputs[scan->n_states + i]->type, axis,
                                       backwards != 0));

@@ -27,7 +27,7 @@ struct scan {
     struct padded *outputs;
 };
 
-static const struct tmk_tensor *operand(const struct scan *scan, uint32_t i) {
+static const struct tmk_tensor *batched_operand(const struct scan *scan, uint32_t i) {
     return scan->run->in[1 + i];
 }
 
@@ -41,8 +41,8 @@ static void view_entry(const struct tmk_tensor *in, int32_t axes, size_t at,
     tmk_tensor_borrow(out, in->dtype, &shape, (char *)in->data + at * bytes);
 }
 
-static enum tmk_status agree(const struct scan *scan, const char *what, int64_t here,
-                             int64_t *known) {
+static enum tmk_status check_dim(const struct scan *scan, const char *what, int64_t here,
+                                 int64_t *known) {
     if (*known >= 0 && here != *known)
         return tmk_fail(scan->run->diag, TMK_SHAPE, "its inputs have %s of %lld and %lld", what,
                         (long long)*known, (long long)here);
@@ -53,7 +53,7 @@ static enum tmk_status agree(const struct scan *scan, const char *what, int64_t 
 static enum tmk_status read_extents(struct scan *scan) {
     scan->batch = scan->steps = -1;
     for (uint32_t i = 0; i < scan->n_states + scan->n_scanned; i++) {
-        const struct tmk_tensor *in = operand(scan, i);
+        const struct tmk_tensor *in = batched_operand(scan, i);
         bool scanned = i >= scan->n_states;
         if (!in)
             return tmk_fail(scan->run->diag, TMK_GRAPH, "its input %u is absent", i + 1);
@@ -62,9 +62,9 @@ static enum tmk_status read_extents(struct scan *scan) {
                             i + 1, in->shape.rank,
                             scanned ? "one for the batch and one for the steps"
                                     : "one for the batch");
-        TMK_TRY(agree(scan, "batches", in->shape.dim[0], &scan->batch));
+        TMK_TRY(check_dim(scan, "batches", in->shape.dim[0], &scan->batch));
         if (scanned)
-            TMK_TRY(agree(scan, "sequences", in->shape.dim[1], &scan->steps));
+            TMK_TRY(check_dim(scan, "sequences", in->shape.dim[1], &scan->steps));
     }
     return TMK_OK;
 }
@@ -130,7 +130,7 @@ static enum tmk_status begin_output(struct scan *scan, uint32_t k, enum tmk_dtyp
     return TMK_OK;
 }
 
-static enum tmk_status put(struct scan *scan, uint32_t k, size_t at) {
+static enum tmk_status put_output(struct scan *scan, uint32_t k, size_t at) {
     const struct tmk_tensor *made = &scan->made[scan->n_states + k];
     struct padded *output = &scan->outputs[k];
     char was[128], is[128];
@@ -158,7 +158,7 @@ static enum tmk_status step_once(struct scan *scan, int64_t b, int64_t step, int
     size_t first = (size_t)(b * scan->steps);
     for (uint32_t i = 0; i < scan->n_scanned; i++) {
         int64_t at = scan->backwards && scan->backwards[i] ? length - 1 - step : step;
-        view_entry(operand(scan, scan->n_states + i), 2, first + (size_t)at,
+        view_entry(batched_operand(scan, scan->n_states + i), 2, first + (size_t)at,
                    &scan->inputs[scan->n_states + i]);
     }
     TMK_TRY(tmk_call_body(scan->run, scan->body, scan->inputs, scan->n_states + scan->n_scanned,
@@ -169,7 +169,7 @@ static enum tmk_status step_once(struct scan *scan, int64_t b, int64_t step, int
         scan->made[i] = (struct tmk_tensor){0};
     }
     for (uint32_t k = 0; k < scan->n_outputs; k++)
-        TMK_TRY(put(scan, k, first + (size_t)step));
+        TMK_TRY(put_output(scan, k, first + (size_t)step));
     return TMK_OK;
 }
 
@@ -178,7 +178,7 @@ static enum tmk_status run_entry(struct scan *scan, int64_t b) {
     enum tmk_status status = TMK_OK;
     TMK_TRY(length_of(scan, b, &length));
     for (uint32_t i = 0; i < scan->n_states; i++)
-        view_entry(operand(scan, i), 1, (size_t)b, &scan->inputs[i]);
+        view_entry(batched_operand(scan, i), 1, (size_t)b, &scan->inputs[i]);
     for (int64_t step = 0; status == TMK_OK && step < length; step++) {
         status = step_once(scan, b, step, length);
         drop_made(scan);

@@ -51,8 +51,8 @@ static enum tmk_status read_lengths(struct cutting *c, const struct tmk_tensor *
 }
 
 /* Part of `length` from `begin` on. */
-static enum tmk_status cut(const struct cutting *c, int64_t begin, int64_t length,
-                           struct tmk_tensor *out) {
+static enum tmk_status cut_part(const struct cutting *c, int64_t begin, int64_t length,
+                                struct tmk_tensor *out) {
     const struct tmk_shape *whole = &c->in->shape;
     struct tmk_shape shape = *whole;
     shape.dim[c->axis] = length;
@@ -79,13 +79,13 @@ static enum tmk_status cut_all(const struct cutting *c, struct tmk_list *list) {
     for (size_t i = 0; i < c->n; i++) {
         int64_t left = c->extent - begin;
         int64_t length = c->lengths ? c->lengths[i] : c->chunk < left ? c->chunk : left;
-        TMK_TRY(cut(c, begin, length, tmk_list_place(list, i)));
+        TMK_TRY(cut_part(c, begin, length, tmk_list_place(list, i)));
         begin += length;
     }
     return TMK_OK;
 }
 
-static enum tmk_status split(struct cutting *c) {
+static enum tmk_status split_parts(struct cutting *c) {
     const struct tmk_tensor *lengths = tmk_run_in(c->run, 1);
     TMK_TRY(
         tmk_axis(tmk_node_int(c->run->node, "axis", 0), c->in->shape.rank, &c->axis, c->run->diag));
@@ -107,7 +107,7 @@ static enum tmk_status split(struct cutting *c) {
 
 static enum tmk_status split_run(struct tmk_run *run) {
     struct cutting c = {.run = run, .in = run->in[0]};
-    enum tmk_status status = split(&c);
+    enum tmk_status status = split_parts(&c);
     free(c.lengths);
     return status;
 }
@@ -115,8 +115,8 @@ static enum tmk_status split_run(struct tmk_run *run) {
 /* ---- ConcatFromSequence ---- */
 
 /* The shape with a new axis of one, where the attributes ask for one. */
-static enum tmk_status stretch(const struct tmk_node *node, struct tmk_shape *shape,
-                               struct tmk_diag *diag) {
+static enum tmk_status add_axis(const struct tmk_node *node, struct tmk_shape *shape,
+                                struct tmk_diag *diag) {
     int32_t axis;
     if (!tmk_node_int(node, "new_axis", 0))
         return TMK_OK;
@@ -130,12 +130,12 @@ static enum tmk_status stretch(const struct tmk_node *node, struct tmk_shape *sh
     return TMK_OK;
 }
 
-static enum tmk_status concat(struct tmk_run *run, struct tmk_tensor *tensors,
-                              const struct tmk_tensor **in, size_t n) {
+static enum tmk_status concat_tensors(struct tmk_run *run, struct tmk_tensor *tensors,
+                                      const struct tmk_tensor **in, size_t n) {
     for (size_t i = 0; i < n; i++) {
         tensors[i] = tmk_list_items(run->in[0]->list)[i];
         in[i] = &tensors[i];
-        TMK_TRY(stretch(run->node, &tensors[i].shape, run->diag));
+        TMK_TRY(add_axis(run->node, &tensors[i].shape, run->diag));
     }
     struct tmk_infer_result result = {0};
     struct tmk_infer infer = {run->node, (uint32_t)n, 1, in, &result, run->diag};
@@ -153,7 +153,8 @@ static enum tmk_status concat_run(struct tmk_run *run) {
         return tmk_fail(run->diag, TMK_SHAPE, "an empty sequence has nothing to lay side by side");
     struct tmk_tensor *tensors = calloc(n, sizeof *tensors); /* shared without a reference */
     const struct tmk_tensor **in = calloc(n, sizeof(struct tmk_tensor *));
-    enum tmk_status status = tensors && in ? concat(run, tensors, in, n) : tmk_nomem(run->diag);
+    enum tmk_status status =
+        tensors && in ? concat_tensors(run, tensors, in, n) : tmk_nomem(run->diag);
     free(tensors);
     free(in);
     return status;

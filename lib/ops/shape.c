@@ -6,23 +6,23 @@
 #include "ops/rows.h"
 
 /* A bound of the slice that version 15 takes of the shape. */
-static int32_t bound(const struct tmk_node *node, const char *name, int32_t otherwise,
-                     int32_t rank) {
+static int32_t read_bound(const struct tmk_node *node, const char *name, int32_t otherwise,
+                          int32_t rank) {
     int64_t at = tmk_node_int(node, name, otherwise);
     if (at < 0)
         at += rank;
     return at < 0 ? 0 : at > rank ? rank : (int32_t)at;
 }
 
-static void range(const struct tmk_node *node, int32_t rank, int32_t *start, int32_t *n) {
-    int32_t end = bound(node, "end", rank, rank);
-    *start = bound(node, "start", 0, rank);
+static void slice_range(const struct tmk_node *node, int32_t rank, int32_t *start, int32_t *n) {
+    int32_t end = read_bound(node, "end", rank, rank);
+    *start = read_bound(node, "start", 0, rank);
     *n = end > *start ? end - *start : 0;
 }
 
 static enum tmk_status shape_infer(struct tmk_infer *infer) {
     int32_t start, n;
-    range(infer->node, infer->in[0]->shape.rank, &start, &n);
+    slice_range(infer->node, infer->in[0]->shape.rank, &start, &n);
     tmk_infer_set(infer, 0, TMK_INT64, &(struct tmk_shape){1, {n}});
     return TMK_OK;
 }
@@ -30,7 +30,7 @@ static enum tmk_status shape_infer(struct tmk_infer *infer) {
 static enum tmk_status shape_run(struct tmk_run *run) {
     int32_t start, n;
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    range(run->node, run->in[0]->shape.rank, &start, &n);
+    slice_range(run->node, run->in[0]->shape.rank, &start, &n);
     if (out)
         memcpy(out->data, run->in[0]->shape.dim + start, (size_t)n * sizeof(int64_t));
     return TMK_OK;

@@ -48,7 +48,7 @@ static bool is_small(const struct tmk_shape *shape) {
 }
 
 /* As the file says, with sizes for what it leaves free. */
-static void believe(struct typing *t, const struct tmk_value *value) {
+static void take_declared(struct typing *t, const struct tmk_value *value) {
     const struct tmk_type *type = &value->type;
     struct tmk_shape shape = type->shape;
     size_t bytes;
@@ -67,7 +67,7 @@ static void believe(struct typing *t, const struct tmk_value *value) {
     tmk_tensor_borrow(&t->tensors[value->index], type->dtype, &shape, NULL);
 }
 
-static void note(struct typing *t, const struct tmk_value *value) {
+static void note_type(struct typing *t, const struct tmk_value *value) {
     const struct tmk_tensor *tensor = &t->tensors[value->index];
     struct finding *f = &t->findings[value->index];
     if (f->n++ == 0) {
@@ -83,11 +83,12 @@ static void note(struct typing *t, const struct tmk_value *value) {
             f->shape.dim[i] = -1;
 }
 
-static void learn(struct typing *t, const struct tmk_value *value, const struct tmk_tensor *what) {
+static void learn_value(struct typing *t, const struct tmk_value *value,
+                        const struct tmk_tensor *what) {
     if (what->kind != TMK_TYPE_TENSOR || !tmk_dtype_size(what->dtype))
         return;
     tmk_tensor_share(&t->tensors[value->index], what);
-    note(t, value);
+    note_type(t, value);
 }
 
 /* ---- nodes ---- */
@@ -107,19 +108,19 @@ static bool may_compute(const struct tmk_node *node, const struct tmk_tensor *co
     return true;
 }
 
-static void compute(struct typing *t, const struct tmk_node *node) {
+static void compute_constants(struct typing *t, const struct tmk_node *node) {
     struct tmk_tensor *made = calloc(node->n_outputs + 1u, sizeof *made);
     t->nomem |= !made;
     const bool ran = made && tmk_op_run(node, t->in, made, NULL) == TMK_OK;
     for (uint32_t i = 0; ran && i < node->n_outputs; i++) {
         if (node->outputs[i])
-            learn(t, node->outputs[i], &made[i]);
+            learn_value(t, node->outputs[i], &made[i]);
         tmk_tensor_finish(&made[i]);
     }
     free(made);
 }
 
-static void infer(struct typing *t, const struct tmk_node *node) {
+static void infer_node(struct typing *t, const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         t->in[i] = NULL;
         if (!node->inputs[i])
@@ -131,7 +132,7 @@ static void infer(struct typing *t, const struct tmk_node *node) {
     if (tmk_op_infer(node, t->in, t->results, NULL) != TMK_OK)
         return;
     if (may_compute(node, t->in, t->results)) {
-        compute(t, node);
+        compute_constants(t, node);
         return;
     }
     for (uint32_t i = 0; i < node->n_outputs; i++) {
@@ -139,12 +140,12 @@ static void infer(struct typing *t, const struct tmk_node *node) {
         if (!node->outputs[i] || !t->results[i].known)
             continue;
         tmk_tensor_borrow(&shaped, t->results[i].dtype, &t->results[i].shape, NULL);
-        learn(t, node->outputs[i], &shaped);
+        learn_value(t, node->outputs[i], &shaped);
     }
 }
 
 /* The branch that will run, or what both make alike. */
-static void choose(struct typing *t, const struct tmk_node *node) {
+static void choose_branch(struct typing *t, const struct tmk_node *node) {
     const struct tmk_graph *branches[] = {tmk_node_attr(node, "then_branch")->graphs[0],
                                           tmk_node_attr(node, "else_branch")->graphs[0]};
     const struct tmk_tensor *flag = &t->tensors[node->inputs[0]->index];
@@ -161,7 +162,7 @@ static void choose(struct typing *t, const struct tmk_node *node) {
         if (made[0]->dtype == made[1]->dtype && tmk_shape_equal(&made[0]->shape, &made[1]->shape)) {
             struct tmk_tensor shaped;
             tmk_tensor_borrow(&shaped, made[0]->dtype, &made[0]->shape, NULL);
-            learn(t, node->outputs[i], made[0] == made[1] ? made[0] : &shaped);
+            learn_value(t, node->outputs[i], made[0] == made[1] ? made[0] : &shaped);
         }
     }
 }
@@ -172,20 +173,20 @@ static void type_node(struct typing *t, const struct tmk_node *node) {
             for (size_t k = 0; node->attrs[i].kind == TMK_ATTR_GRAPH && k < node->attrs[i].n; k++)
                 type_graph(t, node->attrs[i].graphs[k]);
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, "If"))
-            choose(t, node);
+            choose_branch(t, node);
     } else if (node->row) {
-        infer(t, node);
+        infer_node(t, node);
     }
     for (uint32_t i = 0; t->guess && i < node->n_outputs; i++)
         if (node->outputs[i] && !is_known(t, node->outputs[i]))
-            believe(t, node->outputs[i]);
+            take_declared(t, node->outputs[i]);
 }
 
 static void type_graph(struct typing *t, const struct tmk_graph *graph) {
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct tmk_value *value = graph->values[i];
         if (value->kind == TMK_VALUE_INPUT)
-            believe(t, value);
+            take_declared(t, value);
         else if (value->kind == TMK_VALUE_INITIALIZER)
             tmk_tensor_share(&t->tensors[value->index], &value->data);
     }
@@ -195,7 +196,7 @@ static void type_graph(struct typing *t, const struct tmk_graph *graph) {
 
 /* ---- what came of it ---- */
 
-static void settle(const struct typing *t, struct tmk_value *value) {
+static void store_finding(const struct typing *t, struct tmk_value *value) {
     const struct finding *f = &t->findings[value->index];
     struct tmk_type *type = &value->type;
     if (!f->n || f->torn || type->kind != TMK_TYPE_TENSOR ||
@@ -227,11 +228,11 @@ static void settle_graph(struct tmk_graph *graph, void *context) {
     for (struct tmk_node *node = graph->first; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
-                settle(context, node->outputs[i]);
+                store_finding(context, node->outputs[i]);
 }
 
-static enum tmk_status begin(struct typing *t, struct tmk_graph *graph, uint32_t *n,
-                             struct tmk_diag *diag) {
+static enum tmk_status begin_typing(struct typing *t, struct tmk_graph *graph, uint32_t *n,
+                                    struct tmk_diag *diag) {
     *n = tmk_graph_number(graph);
     *t = (struct typing){.tensors = calloc(*n + 1u, sizeof *t->tensors),
                          .findings = calloc(*n + 1u, sizeof *t->findings),
@@ -241,13 +242,13 @@ static enum tmk_status begin(struct typing *t, struct tmk_graph *graph, uint32_t
     return t->nomem ? tmk_nomem(diag) : TMK_OK;
 }
 
-static void forget(struct tmk_tensor *tensors, uint32_t n) {
+static void release_tensors(struct tmk_tensor *tensors, uint32_t n) {
     for (uint32_t i = 0; tensors && i < n; i++)
         tmk_tensor_finish(&tensors[i]);
 }
 
-static void finish(struct typing *t, uint32_t n) {
-    forget(t->tensors, n);
+static void finish_typing(struct typing *t, uint32_t n) {
+    release_tensors(t->tensors, n);
     free(t->tensors);
     free(t->findings);
     free(t->in);
@@ -257,17 +258,17 @@ static void finish(struct typing *t, uint32_t n) {
 enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag) {
     struct typing t;
     uint32_t n;
-    enum tmk_status status = begin(&t, graph, &n, diag);
+    enum tmk_status status = begin_typing(&t, graph, &n, diag);
     for (size_t i = 0; i < TMK_COUNT(guesses) && (i == 0 || t.guessed) && !t.nomem; i++) {
         t.guess = &guesses[i];
         type_graph(&t, graph);
-        forget(t.tensors, n);
+        release_tensors(t.tensors, n);
     }
     if (!t.nomem)
         tmk_graph_each(graph, settle_graph, &t);
     else
         status = tmk_nomem(diag);
-    finish(&t, n);
+    finish_typing(&t, n);
     return status;
 }
 
@@ -275,7 +276,7 @@ enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *
                                    struct tmk_diag *diag) {
     struct typing t;
     uint32_t n;
-    enum tmk_status status = begin(&t, graph, &n, diag);
+    enum tmk_status status = begin_typing(&t, graph, &n, diag);
     if (status == TMK_OK)
         type_graph(&t, graph);
     if (t.nomem)
@@ -284,12 +285,12 @@ enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *
         *out = (struct tmk_certain){n, t.tensors};
         t.tensors = NULL;
     }
-    finish(&t, n);
+    finish_typing(&t, n);
     return status;
 }
 
 void tmk_certain_finish(struct tmk_certain *certain) {
-    forget(certain->tensors, certain->n);
+    release_tensors(certain->tensors, certain->n);
     free(certain->tensors);
     *certain = (struct tmk_certain){0};
 }

@@ -15,8 +15,8 @@ struct slice {
     int64_t first[TMK_MAX_RANK], step[TMK_MAX_RANK];
 };
 
-static enum tmk_status attribute(const struct tmk_node *node, const char *name, int64_t *out,
-                                 size_t *n, struct tmk_diag *diag) {
+static enum tmk_status read_attribute(const struct tmk_node *node, const char *name, int64_t *out,
+                                      size_t *n, struct tmk_diag *diag) {
     size_t given;
     const int64_t *values = tmk_node_ints(node, name, &given);
     if (given > TMK_MAX_RANK)
@@ -45,9 +45,9 @@ static enum tmk_status fill_in(struct request *r, size_t n_ends, size_t n_axes, 
 static enum tmk_status request_1(const struct tmk_node *node, struct request *r,
                                  struct tmk_diag *diag) {
     size_t ends = 0, axes = 0;
-    TMK_TRY(attribute(node, "starts", r->start, &r->n, diag));
-    TMK_TRY(attribute(node, "ends", r->end, &ends, diag));
-    TMK_TRY(attribute(node, "axes", r->axis, &axes, diag));
+    TMK_TRY(read_attribute(node, "starts", r->start, &r->n, diag));
+    TMK_TRY(read_attribute(node, "ends", r->end, &ends, diag));
+    TMK_TRY(read_attribute(node, "axes", r->axis, &axes, diag));
     return fill_in(r, ends, axes, 0, tmk_node_attr(node, "axes") != NULL, false, diag);
 }
 
@@ -72,14 +72,14 @@ static enum tmk_status request_10(const struct tmk_tensor *const in[5], struct r
 }
 
 /* A bound counted from the end if negative, then clamped to [low, high]. */
-static int64_t bound(int64_t value, int64_t extent, int64_t low, int64_t high) {
+static int64_t clamp_bound(int64_t value, int64_t extent, int64_t low, int64_t high) {
     if (value < 0)
         value += extent;
     return value < low ? low : value > high ? high : value;
 }
 
-static enum tmk_status resolve(const struct request *r, const struct tmk_shape *data,
-                               struct slice *slice, struct tmk_diag *diag) {
+static enum tmk_status resolve_slice(const struct request *r, const struct tmk_shape *data,
+                                     struct slice *slice, struct tmk_diag *diag) {
     bool seen[TMK_MAX_RANK] = {false};
     slice->shape = *data;
     for (int32_t i = 0; i < data->rank; i++) {
@@ -97,13 +97,13 @@ static enum tmk_status resolve(const struct request *r, const struct tmk_shape *
         if (step == 0)
             return tmk_fail(diag, TMK_RANGE, "the step on axis %d is 0", axis);
         if (step > 0) {
-            from = bound(r->start[i], extent, 0, extent);
-            to = bound(r->end[i], extent, 0, extent);
+            from = clamp_bound(r->start[i], extent, 0, extent);
+            to = clamp_bound(r->end[i], extent, 0, extent);
             stride = (uint64_t)step;
             distance = to > from ? (uint64_t)(to - from) : 0;
         } else {
-            from = bound(r->start[i], extent, 0, extent - 1);
-            to = bound(r->end[i], extent, -1, extent - 1);
+            from = clamp_bound(r->start[i], extent, 0, extent - 1);
+            to = clamp_bound(r->end[i], extent, -1, extent - 1);
             stride = 0 - (uint64_t)step;
             distance = extent && from > to ? (uint64_t)(from - to) : 0;
         }
@@ -120,7 +120,7 @@ static enum tmk_status infer_with(struct tmk_infer *infer, const struct request 
     struct slice slice;
     if (!request->known)
         return TMK_OK;
-    TMK_TRY(resolve(request, &infer->in[0]->shape, &slice, infer->diag));
+    TMK_TRY(resolve_slice(request, &infer->in[0]->shape, &slice, infer->diag));
     tmk_infer_set(infer, 0, infer->in[0]->dtype, &slice.shape);
     return TMK_OK;
 }
@@ -132,7 +132,7 @@ static enum tmk_status run_with(struct tmk_run *run, const struct request *reque
         return TMK_OK;
     struct slice slice;
     int64_t to[TMK_MAX_RANK], from[TMK_MAX_RANK], offset = 0;
-    TMK_TRY(resolve(request, &in->shape, &slice, run->diag));
+    TMK_TRY(resolve_slice(request, &in->shape, &slice, run->diag));
     tmk_strides(&out->shape, to);
     tmk_strides(&in->shape, from);
     struct tmk_move move = {0};

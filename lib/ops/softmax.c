@@ -29,7 +29,7 @@ static enum tmk_status infer_13(struct tmk_infer *infer) {
     return infer_axis(infer, -1);
 }
 
-static enum tmk_status flattened(const struct tmk_run *run, struct tmk_extents *e) {
+static enum tmk_status flatten_extents(const struct tmk_run *run, struct tmk_extents *e) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     int32_t axis;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 1), shape->rank, &axis, run->diag));
@@ -38,7 +38,7 @@ static enum tmk_status flattened(const struct tmk_run *run, struct tmk_extents *
     return TMK_OK;
 }
 
-static enum tmk_status along_axis(const struct tmk_run *run, struct tmk_extents *e) {
+static enum tmk_status axis_extents(const struct tmk_run *run, struct tmk_extents *e) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     int32_t axis;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
@@ -133,7 +133,8 @@ static void slice_exp(size_t n, size_t inner, const float *x, float *y, const fl
     }
 }
 
-static void softmax(size_t n, size_t inner, const float *x, float *y, float *max, double *sum) {
+static void softmax_block(size_t n, size_t inner, const float *x, float *y, float *max,
+                          double *sum) {
     slice_max(n, inner, x, max);
     slice_exp(n, inner, x, y, max, sum);
     for (size_t j = 0; j < inner; j++)
@@ -158,7 +159,8 @@ static void log_softmax(size_t n, size_t inner, const float *x, float *y, float 
 }
 
 /* 1 where the first of the largest elements is. A NaN counts as larger than any number. */
-static void hardmax(size_t n, size_t inner, const float *x, float *y, float *max, double *first) {
+static void hardmax_block(size_t n, size_t inner, const float *x, float *y, float *max,
+                          double *first) {
     memcpy(max, x, inner * sizeof *max);
     for (size_t j = 0; j < inner; j++)
         first[j] = 0;
@@ -182,7 +184,7 @@ typedef void (*slice_function)(size_t n, size_t inner, const float *x, float *y,
 static enum tmk_status each_slice(struct tmk_run *run, const struct tmk_extents *e,
                                   slice_function slice, const float *x, float *y) {
     size_t bytes;
-    if (e->inner == 1 && slice == softmax) {
+    if (e->inner == 1 && slice == softmax_block) {
         softmax_rows(e->outer, e->n, x, y);
         return TMK_OK;
     }
@@ -199,7 +201,7 @@ static enum tmk_status each_slice(struct tmk_run *run, const struct tmk_extents 
 
 enum tmk_status tmk_softmax(struct tmk_run *run, const struct tmk_extents *e, const float *x,
                             float *y) {
-    return each_slice(run, e, softmax, x, y);
+    return each_slice(run, e, softmax_block, x, y);
 }
 
 static enum tmk_status run_slices(struct tmk_run *run, const struct tmk_extents *e,
@@ -236,9 +238,9 @@ static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {0}}
                                                    "  %y = " #Name "(%x) {axis=" text "}\n"        \
                                                    "  output %y\n"                                 \
                                                    "}\n"};
-ROW(Softmax, 1, 12, softmax, flattened, "1")
-ROW(Softmax, 13, INT32_MAX, softmax, along_axis, "1")
-ROW(LogSoftmax, 1, 12, log_softmax, flattened, "2")
-ROW(LogSoftmax, 13, INT32_MAX, log_softmax, along_axis, "-2")
-ROW(Hardmax, 1, 12, hardmax, flattened, "0")
-ROW(Hardmax, 13, INT32_MAX, hardmax, along_axis, "-1")
+ROW(Softmax, 1, 12, softmax_block, flatten_extents, "1")
+ROW(Softmax, 13, INT32_MAX, softmax_block, axis_extents, "1")
+ROW(LogSoftmax, 1, 12, log_softmax, flatten_extents, "2")
+ROW(LogSoftmax, 13, INT32_MAX, log_softmax, axis_extents, "-2")
+ROW(Hardmax, 1, 12, hardmax_block, flatten_extents, "0")
+ROW(Hardmax, 13, INT32_MAX, hardmax_block, axis_extents, "-1")

@@ -48,9 +48,9 @@ static enum tmk_status given_parts(int64_t extent, size_t given, uint32_t n,
     return TMK_OK;
 }
 
-static enum tmk_status plan(const struct tmk_node *node, const struct tmk_tensor *in,
-                            const struct tmk_tensor *lengths, uint32_t n_out, struct split *split,
-                            struct tmk_diag *diag) {
+static enum tmk_status plan_split(const struct tmk_node *node, const struct tmk_tensor *in,
+                                  const struct tmk_tensor *lengths, uint32_t n_out,
+                                  struct split *split, struct tmk_diag *diag) {
     TMK_TRY(tmk_axis(tmk_node_int(node, "axis", 0), in->shape.rank, &split->axis, diag));
     int64_t extent = in->shape.dim[split->axis];
     if (n_out == 0 || n_out > TMK_MAX_OUTPUTS)
@@ -82,7 +82,7 @@ static enum tmk_status plan(const struct tmk_node *node, const struct tmk_tensor
 static enum tmk_status split_infer(struct tmk_infer *infer) {
     const struct tmk_tensor *in = infer->in[0];
     struct split split;
-    TMK_TRY(plan(infer->node, in, tmk_infer_in(infer, 1), infer->n_out, &split, infer->diag));
+    TMK_TRY(plan_split(infer->node, in, tmk_infer_in(infer, 1), infer->n_out, &split, infer->diag));
     if (!split.known)
         return TMK_OK;
     struct tmk_shape shape = in->shape;
@@ -102,7 +102,7 @@ static enum tmk_status split_18_infer(struct tmk_infer *infer) {
 static enum tmk_status split_run(struct tmk_run *run) {
     const struct tmk_tensor *in = run->in[0];
     struct split split;
-    TMK_TRY(plan(run->node, in, tmk_run_in(run, 1), run->n_out, &split, run->diag));
+    TMK_TRY(plan_split(run->node, in, tmk_run_in(run, 1), run->n_out, &split, run->diag));
     if (tmk_tensor_count(in) == 0)
         return TMK_OK;
     int32_t axis = split.axis, rank = in->shape.rank;

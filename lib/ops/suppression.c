@@ -21,18 +21,18 @@ static struct box box_at(const float *v, bool centred) {
     return box;
 }
 
-static float area(const struct box *box) {
+static float box_area(const struct box *box) {
     return (box->high[0] - box->low[0]) * (box->high[1] - box->low[1]);
 }
 
-static bool overlap(const struct box *a, const struct box *b, float threshold) {
+static bool boxes_overlap(const struct box *a, const struct box *b, float threshold) {
     float common = 1.0f;
     for (int i = 0; i < 2; i++) {
         float low = a->low[i] > b->low[i] ? a->low[i] : b->low[i];
         float high = a->high[i] < b->high[i] ? a->high[i] : b->high[i];
         common *= high > low ? high - low : 0.0f;
     }
-    float all = area(a) + area(b) - common;
+    float all = box_area(a) + box_area(b) - common;
     return common > 0.0f && all > 0.0f && common / all > threshold;
 }
 
@@ -80,8 +80,8 @@ struct suppression {
 };
 
 /* Writes the boxes that stay, best first, to `kept`; answers how many. */
-static size_t suppress(const struct suppression *s, const float *boxes, const float *scores,
-                       size_t *kept) {
+static size_t suppress_boxes(const struct suppression *s, const float *boxes, const float *scores,
+                             size_t *kept) {
     const size_t *sorted = tmk_sort(s->n, better_first, scores, s->a, s->b);
     size_t n = 0;
     for (size_t i = 0; i < s->n && n < s->limit; i++) {
@@ -92,7 +92,7 @@ static size_t suppress(const struct suppression *s, const float *boxes, const fl
         bool stays = true;
         for (size_t k = 0; k < n && stays; k++) {
             struct box other = box_at(boxes + 4 * kept[k], s->centred);
-            stays = !overlap(&box, &other, s->overlap);
+            stays = !boxes_overlap(&box, &other, s->overlap);
         }
         if (stays)
             kept[n++] = sorted[i];
@@ -128,7 +128,7 @@ static enum tmk_status suppression_run(struct tmk_run *run) {
     for (size_t g = 0; g < groups; g++) {
         const float *of_batch = (const float *)boxes->data + g / classes * s.n * 4;
         count[g] =
-            suppress(&s, of_batch, (const float *)scores->data + g * s.n, kept + g * s.limit);
+            suppress_boxes(&s, of_batch, (const float *)scores->data + g * s.n, kept + g * s.limit);
         total += count[g];
     }
     TMK_TRY(tmk_run_alloc(run, 0, TMK_INT64, &(struct tmk_shape){2, {(int64_t)total, 3}}));

@@ -27,7 +27,7 @@ static enum tmk_status infer_taper(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static void fill(struct tmk_run *run, double a0, double a1, double a2) {
+static void fill_window(struct tmk_run *run, double a0, double a1, double a2) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     size_t n = y ? tmk_tensor_count(y) : 0;
     bool periodic = tmk_node_int(run->node, "periodic", 1) != 0;
@@ -38,17 +38,17 @@ static void fill(struct tmk_run *run, double a0, double a1, double a2) {
 }
 
 static enum tmk_status run_hann(struct tmk_run *run) {
-    fill(run, 0.5, 0.5, 0);
+    fill_window(run, 0.5, 0.5, 0);
     return TMK_OK;
 }
 
 static enum tmk_status run_hamming(struct tmk_run *run) {
-    fill(run, 25.0 / 46, 21.0 / 46, 0);
+    fill_window(run, 25.0 / 46, 21.0 / 46, 0);
     return TMK_OK;
 }
 
 static enum tmk_status run_blackman(struct tmk_run *run) {
-    fill(run, 0.42, 0.5, 0.08);
+    fill_window(run, 0.42, 0.5, 0.08);
     return TMK_OK;
 }
 

@@ -102,7 +102,7 @@ struct table {
     size_t size;
 };
 
-static size_t hash(const int64_t *items, size_t n, size_t apart) {
+static size_t hash_gram(const int64_t *items, size_t n, size_t apart) {
     uint64_t sum = n;
     for (size_t i = 0; i < n; i++)
         sum = (sum ^ (uint64_t)items[i * apart]) * 0x9e3779b97f4a7c15u;
@@ -117,9 +117,9 @@ static bool is_gram(const int64_t *gram, const int64_t *items, size_t n, size_t 
 }
 
 /* The slot of the gram, or the empty one where it would be. */
-static uint32_t *find(const struct table *table, const struct grams *grams, const int64_t *items,
-                      size_t n, size_t apart) {
-    size_t at = hash(items, n, apart) & (table->size - 1);
+static uint32_t *find_gram(const struct table *table, const struct grams *grams,
+                           const int64_t *items, size_t n, size_t apart) {
+    size_t at = hash_gram(items, n, apart) & (table->size - 1);
     while (table->slots[at] && !is_gram(grams->items + (table->slots[at] - 1) * n, items, n, apart))
         at = (at + 1) & (table->size - 1);
     return &table->slots[at];
@@ -137,22 +137,23 @@ static enum tmk_status make_table(struct tmk_run *run, size_t grams, struct tabl
 static void fill_table(const struct table *table, const struct grams *grams, size_t n) {
     memset(table->slots, 0, table->size * sizeof *table->slots);
     for (size_t g = 0; g < grams->n; g++)
-        *find(table, grams, grams->items + g * n, n, 1) = (uint32_t)(g + 1);
+        *find_gram(table, grams, grams->items + g * n, n, 1) = (uint32_t)(g + 1);
 }
 
 /* Single items are the same however far apart they are. */
-static void count(const struct pool *pool, const struct table *table, const struct grams *grams,
-                  size_t n, const int64_t *row, size_t length, float *y) {
+static void count_grams(const struct pool *pool, const struct table *table,
+                        const struct grams *grams, size_t n, const int64_t *row, size_t length,
+                        float *y) {
     size_t furthest = n == 1 ? 1 : (size_t)pool->skips + 1;
     for (size_t apart = 1; apart <= furthest && apart <= length; apart++)
         for (size_t i = 0; i < length && (n - 1) <= (length - 1 - i) / apart; i++) {
-            uint32_t found = *find(table, grams, row + i, n, apart);
+            uint32_t found = *find_gram(table, grams, row + i, n, apart);
             if (found)
                 y[pool->columns[grams->first + found - 1]] += 1;
         }
 }
 
-static void weigh(const struct tmk_node *node, float *y, size_t rows, size_t width) {
+static void weigh_counts(const struct tmk_node *node, float *y, size_t rows, size_t width) {
     const char *mode = tmk_node_string(node, "mode", "");
     size_t n;
     const float *weights = tmk_node_floats(node, "weights", &n);
@@ -190,10 +191,10 @@ static enum tmk_status tfidf_run(struct tmk_run *run) {
         const struct grams grams = grams_of(&pool, n);
         fill_table(&table, &grams, n);
         for (size_t r = 0; r < rows; r++)
-            count(&pool, &table, &grams, n, row + r * length, length,
-                  (float *)out->data + r * (size_t)width);
+            count_grams(&pool, &table, &grams, n, row + r * length, length,
+                        (float *)out->data + r * (size_t)width);
     }
-    weigh(run->node, out->data, rows, (size_t)width);
+    weigh_counts(run->node, out->data, rows, (size_t)width);
     return TMK_OK;
 }
 

@@ -40,7 +40,7 @@ static const key_fn keys[TMK_DTYPES] = {TMK_EACH_FLOAT(TMK_ROW_ENTRY, KEY_FLOAT)
     TMK_ROW_ENTRY, KEY_SIGNED) TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, KEY_UNSIGNED)};
 
 /* Does a come after b? */
-static inline bool after(struct item a, struct item b) {
+static inline bool comes_after(struct item a, struct item b) {
     return a.key != b.key ? a.key < b.key : a.index > b.index;
 }
 
@@ -50,9 +50,9 @@ static void sift_down(struct item *heap, size_t n, size_t hole, struct item item
         size_t child = 2 * hole + 1;
         if (child >= n)
             break;
-        if (child + 1 < n && after(heap[child + 1], heap[child]))
+        if (child + 1 < n && comes_after(heap[child + 1], heap[child]))
             child++;
-        if (!after(heap[child], item))
+        if (!comes_after(heap[child], item))
             break;
         heap[hole] = heap[child];
         hole = child;
@@ -61,8 +61,8 @@ static void sift_down(struct item *heap, size_t n, size_t hole, struct item item
 }
 
 /* The best k of n elements that lie `step` apart, best first. */
-static void choose(key_fn key, const void *x, size_t at, size_t step, size_t n, size_t k,
-                   bool largest, struct item *heap) {
+static void choose_best(key_fn key, const void *x, size_t at, size_t step, size_t n, size_t k,
+                        bool largest, struct item *heap) {
     uint64_t flip = largest ? 0 : UINT64_MAX;
     for (size_t i = 0; i < k; i++)
         heap[i] = (struct item){key(x, at + i * step) ^ flip, (int64_t)i};
@@ -70,7 +70,7 @@ static void choose(key_fn key, const void *x, size_t at, size_t step, size_t n, 
         sift_down(heap, k, i, heap[i]);
     for (size_t i = k; i < n; i++) {
         struct item item = {key(x, at + i * step) ^ flip, (int64_t)i};
-        if (after(heap[0], item))
+        if (comes_after(heap[0], item))
             sift_down(heap, k, 0, item);
     }
     for (size_t left = k; left-- > 1;) {
@@ -118,8 +118,8 @@ static enum tmk_status infer_topk(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status ready(struct tmk_run *run, uint32_t i, enum tmk_dtype dtype,
-                             const struct tmk_shape *shape) {
+static enum tmk_status prepare_output(struct tmk_run *run, uint32_t i, enum tmk_dtype dtype,
+                                      const struct tmk_shape *shape) {
     struct tmk_tensor *out = tmk_run_out(run, i);
     return out && !out->data ? tmk_run_alloc(run, i, dtype, shape) : TMK_OK;
 }
@@ -131,8 +131,8 @@ static enum tmk_status run_topk(struct tmk_run *run) {
     int32_t axis = 0;
     size_t bytes;
     TMK_TRY(top_shape(run->node, x, tmk_run_in(run, 1), &axis, &known, &shape, run->diag));
-    TMK_TRY(ready(run, 0, x->dtype, &shape));
-    TMK_TRY(ready(run, 1, TMK_INT64, &shape));
+    TMK_TRY(prepare_output(run, 0, x->dtype, &shape));
+    TMK_TRY(prepare_output(run, 1, TMK_INT64, &shape));
     size_t outer = tmk_shape_product(&shape, 0, axis), k = (size_t)shape.dim[axis],
            inner = tmk_shape_product(&shape, axis + 1, shape.rank), n = (size_t)x->shape.dim[axis],
            size = tmk_dtype_size(x->dtype);
@@ -148,7 +148,7 @@ static enum tmk_status run_topk(struct tmk_run *run) {
     for (size_t i = 0; i < outer; i++)
         for (size_t j = 0; j < inner; j++) {
             size_t from = i * n * inner + j, to = i * k * inner + j;
-            choose(keys[x->dtype], x->data, from, inner, n, k, largest, heap);
+            choose_best(keys[x->dtype], x->data, from, inner, n, k, largest, heap);
             for (size_t t = 0; t < k; t++) {
                 if (values)
                     memcpy(values + (to + t * inner) * size,

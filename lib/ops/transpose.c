@@ -3,8 +3,8 @@
 #include "ops/rows.h"
 
 /* perm[i]: the input's axis that becomes axis i. Without the attribute the axes are reversed. */
-static enum tmk_status permutation(const struct tmk_node *node, int32_t rank,
-                                   int32_t perm[TMK_MAX_RANK], struct tmk_diag *diag) {
+static enum tmk_status read_permutation(const struct tmk_node *node, int32_t rank,
+                                        int32_t perm[TMK_MAX_RANK], struct tmk_diag *diag) {
     size_t n;
     const int64_t *given = tmk_node_ints(node, "perm", &n);
     bool seen[TMK_MAX_RANK] = {false};
@@ -28,7 +28,7 @@ static enum tmk_status permutation(const struct tmk_node *node, int32_t rank,
 static enum tmk_status transpose_infer(struct tmk_infer *infer) {
     const struct tmk_tensor *in = infer->in[0];
     int32_t perm[TMK_MAX_RANK];
-    TMK_TRY(permutation(infer->node, in->shape.rank, perm, infer->diag));
+    TMK_TRY(read_permutation(infer->node, in->shape.rank, perm, infer->diag));
     struct tmk_shape shape = {.rank = in->shape.rank};
     for (int32_t i = 0; i < shape.rank; i++)
         shape.dim[i] = in->shape.dim[perm[i]];
@@ -41,7 +41,7 @@ static enum tmk_status transpose_run(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     int32_t perm[TMK_MAX_RANK];
     int64_t to[TMK_MAX_RANK], from[TMK_MAX_RANK];
-    TMK_TRY(permutation(run->node, in->shape.rank, perm, run->diag));
+    TMK_TRY(read_permutation(run->node, in->shape.rank, perm, run->diag));
     if (!out || tmk_tensor_count(out) == 0)
         return TMK_OK;
     tmk_strides(&out->shape, to);

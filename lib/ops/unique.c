@@ -35,7 +35,7 @@ struct items {
     size_t bytes; /* of one */
 };
 
-static int order(const void *context, size_t x, size_t y) {
+static int compare_items(const void *context, size_t x, size_t y) {
     const struct items *items = context;
     const void *a = items->data + x * items->bytes, *b = items->data + y * items->bytes;
     size_t n = items->length;
@@ -54,10 +54,10 @@ struct groups {
 };
 
 /* Numbers the groups in sorted order. */
-static void group(const struct items *items, const size_t *sorted, struct groups *groups) {
+static void number_groups(const struct items *items, const size_t *sorted, struct groups *groups) {
     groups->n = 0;
     for (size_t i = 0; i < items->n; i++) {
-        if (i == 0 || order(items, sorted[i - 1], sorted[i]) != 0) {
+        if (i == 0 || compare_items(items, sorted[i - 1], sorted[i]) != 0) {
             groups->first[groups->n] = sorted[i];
             groups->count[groups->n++] = 0;
         }
@@ -109,7 +109,7 @@ static enum tmk_status write_indices(struct tmk_run *run, uint32_t output, const
 
 /* How the items lie in a tensor of this shape: n of them along the axis, outer blocks of inner
  * elements. */
-static struct tmk_move layout(const struct tmk_shape *shape, int32_t axis, bool gather) {
+static struct tmk_move items_layout(const struct tmk_shape *shape, int32_t axis, bool gather) {
     struct tmk_move move = {0};
     int64_t n = shape->dim[axis], inner = (int64_t)tmk_shape_product(shape, axis + 1, shape->rank);
     int64_t outer = (int64_t)tmk_shape_product(shape, 0, axis);
@@ -133,7 +133,7 @@ static enum tmk_status write_items(struct tmk_run *run, const struct items *item
     for (size_t i = 0; i < groups->n; i++)
         memcpy(packed + i * items->bytes, items->data + groups->first[i] * items->bytes,
                items->bytes);
-    struct tmk_move move = layout(&shape, axis, false);
+    struct tmk_move move = items_layout(&shape, axis, false);
     tmk_move_run(&move, tmk_dtype_size(items->dtype), out->data, packed);
     return TMK_OK;
 }
@@ -160,14 +160,14 @@ static enum tmk_status unique_run(struct tmk_run *run) {
     if (!packed || !chosen || !memory)
         return tmk_nomem(run->diag);
     if (count) {
-        struct tmk_move move = layout(&shape, axis, true);
+        struct tmk_move move = items_layout(&shape, axis, true);
         tmk_move_run(&move, element, packed, in->data);
     }
     items.data = packed;
     size_t *a = memory, *b = a + items.n;
     struct groups groups = {0, b + items.n, b + 2 * items.n, b + 3 * items.n};
-    size_t *sorted = tmk_sort(items.n, order, &items, a, b);
-    group(&items, sorted, &groups);
+    size_t *sorted = tmk_sort(items.n, compare_items, &items, a, b);
+    number_groups(&items, sorted, &groups);
     if (tmk_node_int(run->node, "sorted", 1) == 0)
         order_by_appearance(&items, &groups, a, b);
     TMK_TRY(write_items(run, &items, &groups, shape, axis, chosen));

@@ -25,8 +25,8 @@ static const struct tmk_binary minimum = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, MIN)},
 static const struct tmk_binary maximum = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, MAX)}, TMK_UNDEFINED};
 static const struct tmk_binary sum = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, SUM)}, TMK_UNDEFINED};
 
-static enum tmk_status infer(struct tmk_infer *infer, const struct tmk_binary *op,
-                             bool broadcasts) {
+static enum tmk_status infer_variadic(struct tmk_infer *infer, const struct tmk_binary *op,
+                                      bool broadcasts) {
     const struct tmk_tensor *first = infer->in[0];
     struct tmk_shape shape = first->shape;
     TMK_WANT_ENTRY(op->row, first, "input 0", infer->diag);
@@ -49,7 +49,7 @@ static enum tmk_status infer(struct tmk_infer *infer, const struct tmk_binary *o
 }
 
 /* The first two go to the output, the others join it there. */
-static enum tmk_status fold(struct tmk_run *run, const struct tmk_binary *op) {
+static enum tmk_status fold_inputs(struct tmk_run *run, const struct tmk_binary *op) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     const struct tmk_tensor *first = run->in[0];
     if (!out)
@@ -66,9 +66,9 @@ static enum tmk_status fold(struct tmk_run *run, const struct tmk_binary *op) {
     return TMK_OK;
 }
 
-static enum tmk_status mean(struct tmk_run *run) {
+static enum tmk_status run_mean(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    TMK_TRY(fold(run, &sum));
+    TMK_TRY(fold_inputs(run, &sum));
     if (!out)
         return TMK_OK;
     float *y = out->data, n = (float)run->n_in;
@@ -81,7 +81,7 @@ static enum tmk_status mean(struct tmk_run *run) {
 /* Not TMK_OP_INPLACE: an operand that is there twice would be overwritten between its two uses. */
 #define VARIADIC(Name, since, until, table, broadcasts, runs, attributes, shape_b)                 \
     static enum tmk_status infer_##Name##_##since(struct tmk_infer *i) {                           \
-        return infer(i, table, broadcasts);                                                        \
+        return infer_variadic(i, table, broadcasts);                                               \
     }                                                                                              \
     static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
         return runs;                                                                               \
@@ -109,7 +109,7 @@ static enum tmk_status mean(struct tmk_run *run) {
 #define BOTH(Name, table, runs)                                                                    \
     VARIADIC(Name, 1, 7, table, false, runs, tmk_attrs_consumed, "[2,3,4]")                        \
     VARIADIC(Name, 8, INT32_MAX, table, true, runs, tmk_attrs_none, "[3,1]")
-BOTH(Min, &minimum, fold(run, &minimum))
-BOTH(Max, &maximum, fold(run, &maximum))
-BOTH(Sum, &sum, fold(run, &sum))
-BOTH(Mean, &sum, mean(run))
+BOTH(Min, &minimum, fold_inputs(run, &minimum))
+BOTH(Max, &maximum, fold_inputs(run, &maximum))
+BOTH(Sum, &sum, fold_inputs(run, &sum))
+BOTH(Mean, &sum, run_mean(run))

@@ -29,7 +29,7 @@ MAP(gelu_tanh, 0.5f * v * (1.0f + tmk_tanhf(TMK_SQRT_2_BY_PI * (v + 0.044715f * 
 
 enum { LANES = TMK_VMATH_LANES };
 
-static float max(const float *x, size_t n) {
+static float max_plain(const float *x, size_t n) {
     float lane[LANES];
     size_t i = 0;
     for (size_t l = 0; l < LANES; l++)
@@ -56,7 +56,7 @@ static float max(const float *x, size_t n) {
     }                                                                                              \
     return tmk_vmath_join(lane);
 
-static double sum(const float *x, size_t n) {
+static double sum_plain(const float *x, size_t n) {
     SUM(v)
 }
 
@@ -67,16 +67,16 @@ static double sum_deviations(const float *x, double mean, size_t n) {
 static double exp_sum(const float *x, float shift, float *y, size_t n) {
     for (size_t i = 0; i < n; i++)
         y[i] = tmk_expf(x[i] - shift);
-    return sum(y, n);
+    return sum_plain(y, n);
 }
 
-static void scale(const float *x, float factor, float *y, size_t n) {
+static void scale_plain(const float *x, float factor, float *y, size_t n) {
     for (size_t i = 0; i < n; i++)
         y[i] = x[i] * factor;
 }
 
-static void normalize(const float *x, float centre, float factor, const float *scale_by,
-                      const float *bias, float *y, size_t n) {
+static void normalize_plain(const float *x, float centre, float factor, const float *scale_by,
+                            const float *bias, float *y, size_t n) {
     if (bias)
         for (size_t i = 0; i < n; i++)
             y[i] = (x[i] - centre) * factor * scale_by[i] + bias[i];
@@ -85,7 +85,7 @@ static void normalize(const float *x, float centre, float factor, const float *s
             y[i] = (x[i] - centre) * factor * scale_by[i];
 }
 
-static float dot(const float *a, const float *b, size_t n) {
+static float dot_plain(const float *a, const float *b, size_t n) {
     float lane[LANES] = {0};
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
@@ -99,10 +99,11 @@ static float dot(const float *a, const float *b, size_t n) {
     return lane[0];
 }
 
-static void dots(const struct tmk_vdots *d) {
+static void dots_plain(const struct tmk_vdots *d) {
     for (size_t j = 0; j < d->columns; j++)
         for (size_t i = 0; i < d->rows; i++)
-            d->c[i * d->c_step + j] = dot(d->a + i * d->a_step, d->b + j * d->b_step, d->depth);
+            d->c[i * d->c_step + j] =
+                dot_plain(d->a + i * d->a_step, d->b + j * d->b_step, d->depth);
 }
 
 #define ARITHMETIC(name, op)                                                                       \
@@ -121,8 +122,8 @@ ARITHMETIC(subtract, -)
 ARITHMETIC(multiply, *)
 ARITHMETIC(divide, /)
 
-static void transpose(const void *from, size_t from_step, void *to, size_t to_step, size_t rows,
-                      size_t columns) {
+static void transpose_plain(const void *from, size_t from_step, void *to, size_t to_step,
+                            size_t rows, size_t columns) {
     for (size_t r = 0; r < rows; r += LANES)
         for (size_t c = 0; c < columns; c += LANES)
             tmk_vmath_transpose(from, from_step, to, to_step, r,
@@ -131,7 +132,8 @@ static void transpose(const void *from, size_t from_step, void *to, size_t to_st
 }
 
 const struct tmk_vmath tmk_vmath_plain = {
-    "plain",       map_exp,   map_log,  map_tanh,       map_erf,     map_sin,      map_cos,
-    map_sqrt,      map_floor, map_ceil, map_rint,       map_sigmoid, map_softplus, map_gelu,
-    map_gelu_tanh, max,       sum,      sum_deviations, exp_sum,     scale,        normalize,
-    add,           subtract,  multiply, divide,         dots,        transpose};
+    "plain",      map_exp,     map_log,         map_tanh,  map_erf,   map_sin,
+    map_cos,      map_sqrt,    map_floor,       map_ceil,  map_rint,  map_sigmoid,
+    map_softplus, map_gelu,    map_gelu_tanh,   max_plain, sum_plain, sum_deviations,
+    exp_sum,      scale_plain, normalize_plain, add,       subtract,  multiply,
+    divide,       dots_plain,  transpose_plain};

@@ -47,7 +47,7 @@ static enum tmk_status read_auto_pad(const struct tmk_node *node, enum padding *
                     text);
 }
 
-static int64_t reach(const struct tmk_window *window, int32_t i) {
+static int64_t tap_reach(const struct tmk_window *window, int32_t i) {
     return (window->kernel[i] - 1) * window->dilation[i] + 1;
 }
 
@@ -74,21 +74,21 @@ static enum tmk_status read_common(const struct tmk_node *node, const struct tmk
     return TMK_OK;
 }
 
-static enum tmk_status slide(struct tmk_window *window, enum padding padding, bool ceil_mode,
-                             struct tmk_diag *diag) {
+static enum tmk_status slide_window(struct tmk_window *window, enum padding padding, bool ceil_mode,
+                                    struct tmk_diag *diag) {
     for (int32_t i = 0; i < window->n; i++) {
         int64_t in = window->in[i], stride = window->stride[i], *begin = &window->begin[i],
                 *end = &window->end[i], *out = &window->out[i];
         if (padding == PAD_UPPER || padding == PAD_LOWER) {
             *out = in / stride + (in % stride != 0);
-            int64_t total = *out ? (*out - 1) * stride + reach(window, i) - in : 0;
+            int64_t total = *out ? (*out - 1) * stride + tap_reach(window, i) - in : 0;
             if (total < 0)
                 total = 0;
             *begin = padding == PAD_UPPER ? total / 2 : total - total / 2;
             *end = total - *begin;
             continue;
         }
-        int64_t room = in + *begin + *end - reach(window, i);
+        int64_t room = in + *begin + *end - tap_reach(window, i);
         *out = room < 0 ? 0 : room / stride + 1;
         if (ceil_mode && room > -stride && room % stride != 0 && *out * stride < in + *begin)
             ++*out;
@@ -96,7 +96,7 @@ static enum tmk_status slide(struct tmk_window *window, enum padding padding, bo
             return tmk_fail(diag, TMK_SHAPE,
                             "a window of %lld elements does not fit into spatial axis %d: %lld "
                             "elements, with padding %lld",
-                            (long long)reach(window, i), (int)i, (long long)in,
+                            (long long)tap_reach(window, i), (int)i, (long long)in,
                             (long long)(in + *begin + *end));
     }
     return TMK_OK;
@@ -150,7 +150,7 @@ enum tmk_status tmk_window_conv(const struct tmk_node *node, const struct tmk_sh
     enum padding padding;
     TMK_TRY(read_weights(node, x, w, &window, diag));
     TMK_TRY(read_common(node, x, &window, &padding, diag));
-    TMK_TRY(slide(&window, padding, false, diag));
+    TMK_TRY(slide_window(&window, padding, false, diag));
     *out = window;
     return TMK_OK;
 }
@@ -170,12 +170,12 @@ enum tmk_status tmk_window_pool(const struct tmk_node *node, const struct tmk_sh
     TMK_TRY(read_ints(node, "kernel_shape", (size_t)window.n, 1, 1, window.kernel, diag));
     TMK_TRY(read_common(node, x, &window, &padding, diag));
     for (int32_t i = 0; i < window.n; i++)
-        if (window.begin[i] >= reach(&window, i) || window.end[i] >= reach(&window, i))
+        if (window.begin[i] >= tap_reach(&window, i) || window.end[i] >= tap_reach(&window, i))
             return tmk_fail(diag, TMK_RANGE,
                             "attribute 'pads' holds %lld and %lld on spatial axis %d, as wide as "
                             "the window",
                             (long long)window.begin[i], (long long)window.end[i], (int)i);
-    TMK_TRY(slide(&window, padding, tmk_node_int(node, "ceil_mode", 0) != 0, diag));
+    TMK_TRY(slide_window(&window, padding, tmk_node_int(node, "ceil_mode", 0) != 0, diag));
     *out = window;
     return TMK_OK;
 }
@@ -186,7 +186,7 @@ static enum tmk_status transpose_axis(struct tmk_window *window, int32_t i, int6
                                       int64_t wanted, enum padding padding, struct tmk_diag *diag) {
     int64_t full = 0, same = 0;
     if (!tmk_mul_i64(window->stride[i], window->in[i] - 1, &full) ||
-        !tmk_add_i64(full, extra + reach(window, i), &full) ||
+        !tmk_add_i64(full, extra + tap_reach(window, i), &full) ||
         !tmk_mul_i64(window->stride[i], window->in[i], &same))
         return tmk_fail(diag, TMK_RANGE, "the output of spatial axis %d is too large", (int)i);
     if (wanted < 0 && (padding == PAD_UPPER || padding == PAD_LOWER))
@@ -241,7 +241,7 @@ void tmk_window_shape(const struct tmk_window *window, int64_t batch, int64_t ch
     memcpy(out->dim + 2, window->out, (size_t)window->n * sizeof *window->out);
 }
 
-static size_t product(const int64_t *values, int32_t n) {
+static size_t dims_product(const int64_t *values, int32_t n) {
     size_t result = 1;
     for (int32_t i = 0; i < n; i++)
         result *= (size_t)values[i];
@@ -249,19 +249,19 @@ static size_t product(const int64_t *values, int32_t n) {
 }
 
 size_t tmk_window_taps(const struct tmk_window *window) {
-    return product(window->kernel, window->n);
+    return dims_product(window->kernel, window->n);
 }
 
 size_t tmk_window_in(const struct tmk_window *window) {
-    return product(window->in, window->n);
+    return dims_product(window->in, window->n);
 }
 
 size_t tmk_window_out(const struct tmk_window *window) {
-    return product(window->out, window->n);
+    return dims_product(window->out, window->n);
 }
 
 /* Position on one axis under tap k of output o, or -1. */
-static int64_t under(const struct tmk_window *window, int32_t i, int64_t o, int64_t k) {
+static int64_t tap_position(const struct tmk_window *window, int32_t i, int64_t o, int64_t k) {
     int64_t at;
     if (window->transposed) {
         at = o + window->begin[i] - k * window->dilation[i];
@@ -293,7 +293,7 @@ void tmk_window_gather(const struct tmk_window *window, size_t first, size_t n, 
             for (size_t k = kernel; k-- > 0;)
                 for (size_t j = 0; j < n; j++) {
                     int64_t outer = table[t * n + j],
-                            at = under(window, i, place[j][i], (int64_t)k);
+                            at = tap_position(window, i, place[j][i], (int64_t)k);
                     table[(t * kernel + k) * n + j] =
                         outer < 0 || at < 0 ? -1 : outer * window->in[i] + at;
                 }
