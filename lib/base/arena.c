@@ -24,13 +24,13 @@ void *tmk_arena_alloc(struct tmk_arena *arena, size_t size) {
         size_t grown = block ? block->size * 2 : FIRST_BLOCK;
         if (grown > LARGEST_BLOCK)
             grown = LARGEST_BLOCK;
-        size_t room = need > grown ? need : grown, total;
-        if (!tmk_add_size(room, sizeof *block, &total))
+        size_t capacity = need > grown ? need : grown, total;
+        if (!tmk_add_size(capacity, sizeof *block, &total))
             return NULL;
         block = tmk_memory_zeroed(total);
         if (!block)
             return NULL;
-        block->size = room;
+        block->size = capacity;
         block->previous = arena->last;
         arena->last = block;
     }

@@ -29,12 +29,12 @@ static void one_line(char *text) {
 
 /* Of a text that is too long the middle goes: the place stands at the beginning, the reason at the
  * end. room: bytes, the zero included. */
-static void put_shortened(char *out, size_t room, const char *text) {
-    size_t len = strlen(text), most = room - 1;
+static void put_shortened(char *out, size_t size, const char *text) {
+    size_t len = strlen(text), most = size - 1;
     if (len <= most)
         memmove(out, text, len + 1);
     else
-        snprintf(out, room, "%.*s...%s", (int)(most / 2), text, text + len - (most - most / 2 - 3));
+        snprintf(out, size, "%.*s...%s", (int)(most / 2), text, text + len - (most - most / 2 - 3));
 }
 
 void tmk_diag_set(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...) {
@@ -69,12 +69,12 @@ enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char
     memcpy(words, diag->text, sizeof words);
     if (more)
         memmove(words, words + named + 2, strlen(words + named + 2) + 1);
-    const size_t room = sizeof diag->text, needed = strlen(words) + 1;
-    const size_t for_words = needed < room / 2 ? needed : room / 2;
-    put_shortened(diag->text, room - for_words - 2, place);
+    const size_t size = sizeof diag->text, needed = strlen(words) + 1;
+    const size_t for_words = needed < size / 2 ? needed : size / 2;
+    put_shortened(diag->text, size - for_words - 2, place);
     size_t used = strlen(diag->text);
     memcpy(diag->text + used, ": ", 2);
-    put_shortened(diag->text + used + 2, room - used - 2, words);
+    put_shortened(diag->text + used + 2, size - used - 2, words);
     one_line(diag->text);
     return status;
 }

@@ -52,13 +52,13 @@ void tmk_text_printf(struct tmk_text *text, const char *fmt, ...) {
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
-    const size_t room = text->failed ? 0 : text->size - text->len;
-    int n = vsnprintf(room ? text->data + text->len : NULL, room, fmt, args);
+    const size_t space = text->failed ? 0 : text->size - text->len;
+    int n = vsnprintf(space ? text->data + text->len : NULL, space, fmt, args);
     if (n >= 0 && reserve_bytes(text, (size_t)n)) {
-        if ((size_t)n >= room)
+        if ((size_t)n >= space)
             vsnprintf(text->data + text->len, (size_t)n + 1, fmt, again);
         text->len += (size_t)n;
-    } else if (room) {
+    } else if (space) {
         text->data[text->len] = '\0';
     }
     va_end(again);

@@ -77,7 +77,7 @@ static struct tmk_stats *naive(enum tmk_stats_level level, const float *x,
             continue;
         }
         tmk_extreme_lower(&counts->min, (struct tmk_extreme){key, here});
-        tmk_extreme_raise(&counts->max, (struct tmk_extreme){key, here});
+        tmk_extreme_update(&counts->max, (struct tmk_extreme){key, here});
         if (known)
             tmk_channels_update(&counts->channels, i / inner % counts->channels.count, key, key);
         if (key == 0 || key == -1) {
