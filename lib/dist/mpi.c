@@ -10,7 +10,7 @@
 
 enum {
     LONGEST_NAP_US = 500,
-    TOLD_AT_ONCE = 1024,
+    BROADCAST_PIECE = 1024,
     MACHINE_FAILED = 4 /* of the program's exit statuses */
 };
 
@@ -222,9 +222,10 @@ enum tmk_status tmk_team_poll(struct tmk_team *team, enum tmk_team_request reque
 void tmk_team_broadcast(struct tmk_team *team, const void *bytes, size_t n) {
     pthread_mutex_lock(&team->lock);
     for (uint32_t i = 1; i < team->size; i++)
-        for (size_t at = 0; at < n && !team->rank_states[i].left; at += TOLD_AT_ONCE)
+        for (size_t at = 0; at < n && !team->rank_states[i].left; at += BROADCAST_PIECE)
             tmk_team_send((const char *)bytes + at,
-                          (int)(n - at < TOLD_AT_ONCE ? n - at : TOLD_AT_ONCE), i, TAG_BROADCAST);
+                          (int)(n - at < BROADCAST_PIECE ? n - at : BROADCAST_PIECE), i,
+                          TAG_BROADCAST);
     pthread_mutex_unlock(&team->lock);
 }
 
@@ -253,9 +254,9 @@ static enum tmk_status hear_piece(struct tmk_team *team, char *bytes, size_t n,
 
 enum tmk_status tmk_team_receive_broadcast(struct tmk_team *team, void *bytes, size_t n,
                                            struct tmk_diag *diag) {
-    for (size_t at = 0; at < n; at += TOLD_AT_ONCE)
-        TMK_TRY(hear_piece(team, (char *)bytes + at, n - at < TOLD_AT_ONCE ? n - at : TOLD_AT_ONCE,
-                           diag));
+    for (size_t at = 0; at < n; at += BROADCAST_PIECE)
+        TMK_TRY(hear_piece(team, (char *)bytes + at,
+                           n - at < BROADCAST_PIECE ? n - at : BROADCAST_PIECE, diag));
     return TMK_OK;
 }
 

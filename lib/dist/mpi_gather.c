@@ -94,17 +94,17 @@ static enum tmk_status await_offer(struct tmk_team *team, uint32_t from, struct 
 /* What was offered. */
 static enum tmk_status receive_profile(struct tmk_team *team, uint32_t from, uint64_t length,
                                        char **bytes, struct tmk_diag *diag) {
-    char *room = length <= SIZE_MAX ? malloc((size_t)length) : NULL;
-    const bool yes = room != NULL;
+    char *buffer = length <= SIZE_MAX ? malloc((size_t)length) : NULL;
+    const bool yes = buffer != NULL;
     pthread_mutex_lock(&team->lock);
     tmk_team_send(&yes, sizeof yes, from, TAG_REPLY);
     for (uint64_t at = 0; yes && at < length; at += PIECE)
-        tmk_team_receive(room + at, (int)(length - at < PIECE ? length - at : PIECE), from,
+        tmk_team_receive(buffer + at, (int)(length - at < PIECE ? length - at : PIECE), from,
                          TAG_BYTES);
     pthread_mutex_unlock(&team->lock);
     if (!yes)
         return tmk_nomem(diag);
-    *bytes = room;
+    *bytes = buffer;
     return TMK_OK;
 }
 

@@ -13,8 +13,8 @@ void tmk_team_failed(struct tmk_team *team, uint32_t rank, enum tmk_status statu
         return;
     team->failure.status = (int32_t)status;
     int n = snprintf(team->failure.text, sizeof team->failure.text, "rank %" PRIu32 ": ", rank);
-    const size_t room = sizeof team->failure.text - (size_t)n;
-    snprintf(team->failure.text + n, room, "%.*s", (int)(room - 1), text);
+    const size_t size = sizeof team->failure.text - (size_t)n;
+    snprintf(team->failure.text + n, size, "%.*s", (int)(size - 1), text);
     if (!team->stopped)
         tmk_team_send_command(team, COMMAND_FAILED);
     team->stopped = true;
