@@ -22,7 +22,7 @@ struct entry {
 };
 
 /* Of a group: constants of plans that were dropped, and initializers. */
-struct settled {
+struct finalized {
     struct tmk_account *accounts; /* [n_slots]; NULL: nothing yet */
     bool initializers_done;
 };
@@ -35,7 +35,7 @@ struct tmk_cache {
     uint8_t *needs;          /* what plans are told of the slots */
     struct tmk_packs *packs; /* of all plans */
     struct entry *first;
-    struct settled *settled; /* [groups] */
+    struct finalized *finalized; /* [groups] */
     struct tmk_cache_figures figures;
 };
 
@@ -52,14 +52,14 @@ enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk
                                  uint32_t n_slots, uint32_t groups, uint32_t most,
                                  struct tmk_cache **out, struct tmk_diag *diag) {
     struct tmk_cache *cache = calloc(1, sizeof *cache);
-    struct settled *settled = calloc(groups, sizeof *settled);
+    struct finalized *finalized = calloc(groups, sizeof *finalized);
     uint8_t *needs = calloc(n_slots + 1u, sizeof *needs);
-    enum tmk_status status = cache && settled && needs ? TMK_OK : tmk_nomem(diag);
+    enum tmk_status status = cache && finalized && needs ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
         status = tmk_packs_create(&cache->packs, diag);
     if (status != TMK_OK) {
         free(cache);
-        free(settled);
+        free(finalized);
         free(needs);
         return status;
     }
@@ -71,18 +71,18 @@ enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk
     cache->n_slots = n_slots;
     cache->groups = groups;
     cache->most = most;
-    cache->settled = settled;
+    cache->finalized = finalized;
     cache->needs = needs;
     *out = cache;
     return TMK_OK;
 }
 
-static void drop_settled(struct tmk_cache *cache, uint32_t group) {
-    struct settled *settled = &cache->settled[group];
-    for (uint32_t i = 0; settled->accounts && i < cache->n_slots; i++)
-        tmk_account_finish(&settled->accounts[i]);
-    free(settled->accounts);
-    settled->accounts = NULL;
+static void drop_finalized(struct tmk_cache *cache, uint32_t group) {
+    struct finalized *finalized = &cache->finalized[group];
+    for (uint32_t i = 0; finalized->accounts && i < cache->n_slots; i++)
+        tmk_account_finish(&finalized->accounts[i]);
+    free(finalized->accounts);
+    finalized->accounts = NULL;
 }
 
 void tmk_cache_destroy(struct tmk_cache **slot) {
@@ -96,8 +96,8 @@ void tmk_cache_destroy(struct tmk_cache **slot) {
         free_entry(entry);
     }
     for (uint32_t g = 0; g < cache->groups; g++)
-        drop_settled(cache, g);
-    free(cache->settled);
+        drop_finalized(cache, g);
+    free(cache->finalized);
     free(cache->needs);
     tmk_packs_destroy(&cache->packs);
     pthread_mutex_destroy(&cache->lock);
@@ -181,25 +181,25 @@ static enum tmk_status look_at_constant(const struct tmk_cache *cache, const str
 static enum tmk_status settle_for(struct tmk_cache *cache, uint32_t group, uint32_t slot,
                                   const struct tmk_account *once, uint64_t times,
                                   struct tmk_diag *diag) {
-    struct settled *settled = &cache->settled[group];
-    if (!settled->accounts)
-        settled->accounts = calloc(cache->n_slots + 1u, sizeof *settled->accounts);
-    if (!settled->accounts)
+    struct finalized *finalized = &cache->finalized[group];
+    if (!finalized->accounts)
+        finalized->accounts = calloc(cache->n_slots + 1u, sizeof *finalized->accounts);
+    if (!finalized->accounts)
         return tmk_nomem(diag);
     const struct tmk_slot_config config = config_of_constant(cache, slot);
-    return tmk_account_merge(&settled->accounts[slot], once, times, &config, diag);
+    return tmk_account_merge(&finalized->accounts[slot], once, times, &config, diag);
 }
 
 /* One constant, which counts once a run; an initializer, which is there once whatever runs, only
  * the first time. */
-static enum tmk_status settle_constant(struct tmk_cache *cache, const struct entry *entry,
-                                       const struct tmk_plan_tap *tap, struct tmk_account *once,
-                                       struct tmk_diag *diag) {
+static enum tmk_status finalize_constant(struct tmk_cache *cache, const struct entry *entry,
+                                         const struct tmk_plan_tap *tap, struct tmk_account *once,
+                                         struct tmk_diag *diag) {
     bool initializer = entry->planned.plan->values[tap->value].initializer, looked = false;
     for (uint32_t g = 0; g < cache->groups; g++) {
         const struct ran *ran = &entry->ran[g];
         uint64_t times =
-            !initializer ? ran->runs : ran->runs && !cache->settled[g].initializers_done;
+            !initializer ? ran->runs : ran->runs && !cache->finalized[g].initializers_done;
         if (!times)
             continue;
         if (!looked || !initializer) /* others stand where the group's first run was */
@@ -216,11 +216,11 @@ static enum tmk_status finalize_entry(struct tmk_cache *cache, struct entry *ent
     struct tmk_account once = {0};
     enum tmk_status status = TMK_OK;
     for (uint32_t t = 0; status == TMK_OK && t < plan->n_constant_taps; t++) {
-        status = settle_constant(cache, entry, &plan->constant_taps[t], &once, diag);
+        status = finalize_constant(cache, entry, &plan->constant_taps[t], &once, diag);
         tmk_account_finish(&once);
     }
     for (uint32_t g = 0; g < cache->groups; g++) {
-        cache->settled[g].initializers_done |= entry->ran[g].runs > 0;
+        cache->finalized[g].initializers_done |= entry->ran[g].runs > 0;
         entry->ran[g] = (struct ran){0};
     }
     return status;
@@ -300,10 +300,10 @@ enum tmk_status tmk_cache_finalize(struct tmk_cache *cache, uint32_t group,
                                    struct tmk_account *accounts, struct tmk_diag *diag) {
     for (struct entry *entry = cache->first; entry; entry = entry->next)
         TMK_TRY(finalize_entry(cache, entry, diag));
-    const struct tmk_account *settled = cache->settled[group].accounts;
-    for (uint32_t i = 0; settled && i < cache->n_slots; i++)
-        TMK_TRY(tmk_account_merge(&accounts[i], &settled[i], 1, &cache->slots[i], diag));
-    drop_settled(cache, group);
+    const struct tmk_account *finalized = cache->finalized[group].accounts;
+    for (uint32_t i = 0; finalized && i < cache->n_slots; i++)
+        TMK_TRY(tmk_account_merge(&accounts[i], &finalized[i], 1, &cache->slots[i], diag));
+    drop_finalized(cache, group);
     return TMK_OK;
 }
 

@@ -7,8 +7,8 @@
 #include "ops/stack.h"
 #include "tensor/list.h"
 
-void tmk_carried_give(const struct tmk_carried *carried, const struct tmk_feedback *feedback,
-                      struct tmk_tensor *inputs) {
+void tmk_loop_state_load(const struct tmk_loop_state *carried, const struct tmk_feedback *feedback,
+                         struct tmk_tensor *inputs) {
     for (uint32_t i = 0; i < feedback->n; i++)
         tmk_tensor_share(&inputs[feedback->loops[i].input], &carried->states[i]);
 }
@@ -40,9 +40,10 @@ static enum tmk_status check_loop(const struct tmk_value *output, const struct t
                     tmk_shape_text(&input->type.shape, wanted, sizeof wanted));
 }
 
-enum tmk_status tmk_carried_keep(struct tmk_carried *carried, const struct tmk_feedback *feedback,
-                                 const struct tmk_graph *graph, const struct tmk_worker *worker,
-                                 struct tmk_diag *diag) {
+enum tmk_status tmk_loop_state_store(struct tmk_loop_state *carried,
+                                     const struct tmk_feedback *feedback,
+                                     const struct tmk_graph *graph, const struct tmk_worker *worker,
+                                     struct tmk_diag *diag) {
     if (feedback->n && !carried->states) {
         carried->states = calloc(feedback->n, sizeof *carried->states);
         if (!carried->states)
@@ -58,9 +59,9 @@ enum tmk_status tmk_carried_keep(struct tmk_carried *carried, const struct tmk_f
     return TMK_OK;
 }
 
-void tmk_carried_finish(struct tmk_carried *carried, const struct tmk_feedback *feedback) {
+void tmk_loop_state_finish(struct tmk_loop_state *carried, const struct tmk_feedback *feedback) {
     for (uint32_t i = 0; carried->states && i < feedback->n; i++)
         tmk_tensor_finish(&carried->states[i]);
     free(carried->states);
-    *carried = (struct tmk_carried){0};
+    *carried = (struct tmk_loop_state){0};
 }

@@ -16,20 +16,20 @@ struct tmk_feedback {
 };
 
 /* What one worker carries from a step to the next. Zero-initialised is nothing yet. */
-struct tmk_carried {
+struct tmk_loop_state {
     struct tmk_tensor *states; /* one a loop */
 };
 
 /* The inputs of a step that goes on get the states; inputs[] of all other steps have theirs. */
-void tmk_carried_give(const struct tmk_carried *carried, const struct tmk_feedback *feedback,
-                      struct tmk_tensor *inputs);
+void tmk_loop_state_load(const struct tmk_loop_state *carried, const struct tmk_feedback *feedback,
+                         struct tmk_tensor *inputs);
 /* After a step: keeps the outputs that are fed back. TMK_TYPE, TMK_SHAPE: the input does not take
  * such a tensor. */
-TMK_NODISCARD enum tmk_status tmk_carried_keep(struct tmk_carried *carried,
-                                               const struct tmk_feedback *feedback,
-                                               const struct tmk_graph *graph,
-                                               const struct tmk_worker *worker,
-                                               struct tmk_diag *diag);
-void tmk_carried_finish(struct tmk_carried *carried, const struct tmk_feedback *feedback);
+TMK_NODISCARD enum tmk_status tmk_loop_state_store(struct tmk_loop_state *carried,
+                                                   const struct tmk_feedback *feedback,
+                                                   const struct tmk_graph *graph,
+                                                   const struct tmk_worker *worker,
+                                                   struct tmk_diag *diag);
+void tmk_loop_state_finish(struct tmk_loop_state *carried, const struct tmk_feedback *feedback);
 
 #endif

@@ -30,7 +30,7 @@ struct runner {
     struct tmk_planned **planned; /* [n_graphs]: that a worker runs */
     struct tmk_timing timing;
     struct tmk_queued_sequence *sequence; /* that it runs */
-    struct tmk_carried carried;
+    struct tmk_loop_state carried;
 };
 
 struct tmk_exec {
@@ -52,7 +52,7 @@ struct tmk_exec {
     uint64_t samples, batches;
     uint32_t running; /* threads */
     uint32_t workers; /* of the segment */
-    bool told;        /* that threads are missing */
+    bool reported;    /* that threads are missing */
     enum tmk_status status;
     uint64_t failed_sample; /* of the earliest failing batch */
     struct tmk_diag diag;
@@ -176,11 +176,11 @@ static enum tmk_status run_batch(struct runner *r, const struct tmk_batch *batch
     struct tmk_exec *exec = r->exec;
     const struct tmk_feedback *feedback = &exec->options.feedback;
     if (batch->continues_sequence)
-        tmk_carried_give(&r->carried, feedback, batch->inputs);
+        tmk_loop_state_load(&r->carried, feedback, batch->inputs);
     const struct tmk_watch *watch = begin_batch(r, batch);
     for (uint32_t g = 0; g < exec->n_graphs; g++)
         TMK_TRY(run_graph(r, g, batch, g ? NULL : watch, diag));
-    TMK_TRY(tmk_carried_keep(&r->carried, feedback, exec->graphs[0], r->workers[0], diag));
+    TMK_TRY(tmk_loop_state_store(&r->carried, feedback, exec->graphs[0], r->workers[0], diag));
     return end_batch(r, batch, diag);
 }
 
@@ -292,9 +292,9 @@ static void wait_for_all(struct tmk_exec *exec) {
 
 static void tell_of_missing(struct tmk_exec *exec, uint32_t missing, int why) {
     const struct tmk_exec_options *options = &exec->options;
-    if (missing && !exec->told && options->fewer_threads)
+    if (missing && !exec->reported && options->fewer_threads)
         options->fewer_threads(options->fewer_context, missing, options->threads + 1, why);
-    exec->told |= missing > 0;
+    exec->reported |= missing > 0;
 }
 
 /* What no thread could be started for, the calling one does. */
@@ -356,7 +356,7 @@ static void destroy_runner(struct tmk_exec *exec, struct runner *r) {
     free(r->workers);
     free(r->planned);
     tmk_timing_finish(&r->timing);
-    tmk_carried_finish(&r->carried, &exec->options.feedback);
+    tmk_loop_state_finish(&r->carried, &exec->options.feedback);
 }
 
 static enum tmk_status create_caches(struct tmk_exec *exec, struct tmk_diag *diag) {
