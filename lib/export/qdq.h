@@ -51,8 +51,8 @@ struct tmk_qdq {
 
 void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) TMK_PRINTF(2, 3);
 /* The encoding is in the graph, or (`why` not NULL) is not. */
-TMK_NODISCARD enum tmk_status tmk_qdq_tell(struct tmk_qdq *q, const struct tmk_encoding *encoding,
-                                           const char *why);
+TMK_NODISCARD enum tmk_status tmk_qdq_report(struct tmk_qdq *q, const struct tmk_encoding *encoding,
+                                             const char *why);
 
 /* ---- qdq_prepare.c ---- */
 

@@ -210,7 +210,7 @@ static enum tmk_status derive_operand(struct tmk_qdq *q, const struct tmk_node *
                                       struct tmk_value *value, const struct tmk_encoding *own) {
     const struct tmk_encoding *like = grid_beside(q, node);
     if (!like)
-        return tmk_qdq_tell(q, own, "nothing else that its operator reads or makes is quantized");
+        return tmk_qdq_report(q, own, "nothing else that its operator reads or makes is quantized");
     const struct tmk_grid grid = {like->dtype, like->symmetric, like->narrow, like->pow2};
     struct tmk_encoding *made = tmk_arena_alloc(q->graph->arena, sizeof *made);
     float *scale = tmk_arena_alloc(q->graph->arena, sizeof *scale), low = 0, high = 0;
@@ -229,7 +229,7 @@ static enum tmk_status derive_operand(struct tmk_qdq *q, const struct tmk_node *
     made->name = value->name;
     made->scale = scale;
     made->zero_point = zero;
-    TMK_TRY(tmk_qdq_tell(q, own, NULL));
+    TMK_TRY(tmk_qdq_report(q, own, NULL));
     return tmk_ptrmap_put(&q->derived, value, made) ? mark(q, value) : tmk_nomem(q->diag);
 }
 

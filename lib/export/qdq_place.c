@@ -251,7 +251,7 @@ static enum tmk_status convert_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mar
             TMK_TRY(add_dequantize(q, clone, "", mark->codes, mark->encoding, mark->scale,
                                    mark->zero, result, &from));
         }
-        TMK_TRY(tmk_qdq_tell(q, e, NULL));
+        TMK_TRY(tmk_qdq_report(q, e, NULL));
         TMK_TRY(add_parameters(q, name, suffix, e, e->scale, &scale, &zero));
         TMK_TRY(add_quantize(q, name, suffix, from, e, scale, zero, &codes));
         TMK_TRY(add_dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
@@ -284,7 +284,7 @@ static enum tmk_status place_for_most(struct tmk_qdq *q, struct tmk_qdq_mark *ma
                            returned ? name : NULL, &mark->real));
     mark->encoding = e;
     mark->placed = true;
-    TMK_TRY(tmk_qdq_tell(q, e, NULL));
+    TMK_TRY(tmk_qdq_report(q, e, NULL));
     TMK_TRY(tmk_value_replace(value, mark->real, mark->codes->producer, returned, q->diag));
     return convert_codes(q, mark, name, r);
 }
@@ -298,7 +298,7 @@ static enum tmk_status place_for_some(struct tmk_qdq *q, struct tmk_qdq_mark *ma
         struct tmk_value *scale, *zero, *codes, *real;
         if (!suffix)
             return tmk_nomem(q->diag);
-        TMK_TRY(tmk_qdq_tell(q, e, NULL));
+        TMK_TRY(tmk_qdq_report(q, e, NULL));
         TMK_TRY(add_parameters(q, name, suffix, e, e->scale, &scale, &zero));
         TMK_TRY(add_quantize(q, name, suffix, mark->value, e, scale, zero, &codes));
         TMK_TRY(add_dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
@@ -335,7 +335,7 @@ static enum tmk_status place_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mark,
     TMK_TRY(status);
     out->encoding = e;
     out->placed = true;
-    TMK_TRY(tmk_qdq_tell(q, e, NULL));
+    TMK_TRY(tmk_qdq_report(q, e, NULL));
     return add_dequantize(q, name, suffix, out->codes, e, out->scale, out->zero, NULL, &out->real);
 }
 
@@ -431,7 +431,7 @@ static enum tmk_status place_bias(struct tmk_qdq *q, struct tmk_qdq_mark *bias) 
             why = "the product of its operands' scales is beyond float32";
     }
     bias->encoding = tmk_qdq_encoding(q, bias, bias->node, 2);
-    TMK_TRY(tmk_qdq_tell(q, bias->encoding, why));
+    TMK_TRY(tmk_qdq_report(q, bias->encoding, why));
     return why ? TMK_OK : place_bias_codes(q, bias, scale, w->n);
 }
 

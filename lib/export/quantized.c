@@ -85,8 +85,8 @@ void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) {
     q->options->remark(q->options->context, line);
 }
 
-enum tmk_status tmk_qdq_tell(struct tmk_qdq *q, const struct tmk_encoding *encoding,
-                             const char *why) {
+enum tmk_status tmk_qdq_report(struct tmk_qdq *q, const struct tmk_encoding *encoding,
+                               const char *why) {
     if (q->options->tell)
         q->options->tell(q->options->context, encoding, why);
     void *how = why ? (void *)(uintptr_t)encoding : q;
@@ -118,7 +118,7 @@ static enum tmk_status tell_the_rest(struct tmk_qdq *q) {
             result = next;
         const bool in_result = result && tmk_ptrmap_get(&q->told, result) == q;
         if (!tmk_ptrmap_get(&q->told, e))
-            status = tmk_qdq_tell(q, e, in_result ? NULL : why_not(q, &all, e));
+            status = tmk_qdq_report(q, e, in_result ? NULL : why_not(q, &all, e));
     }
     free(all.list);
     return status;

@@ -20,7 +20,7 @@ static enum tmk_status not_yaml(const yaml_parser_t *parser, struct tmk_diag *di
 
 /* ---- what the documents of a text will take ---- */
 
-struct survey {
+struct scan {
     size_t depth, anchors, tags; /* anchors: and aliases; tags: in bytes */
     size_t bytes;                /* of the documents' trees, at most */
 };
@@ -32,7 +32,7 @@ static size_t text_length(const yaml_char_t *text) {
 /* One event, looked at before libyaml's tree is built: which takes 300 times as much as the text,
  * compares each anchor with all others, copies tags as often as they are named, and slows down with
  * each level of lists in lists. */
-static enum tmk_status look_at(struct survey *s, const yaml_event_t *event, size_t len,
+static enum tmk_status look_at(struct scan *s, const yaml_event_t *event, size_t len,
                                struct tmk_diag *diag) {
     /* sizes of libyaml 0.2.5's nodes, lists' first rooms, and heap blocks; lists double */
     enum { NODE = 2 * sizeof(yaml_node_t) + 48, ROOM = 160, BLOCK = 32, TAG_OF_TEXT = 8 };
@@ -77,9 +77,9 @@ static enum tmk_status look_at(struct survey *s, const yaml_event_t *event, size
     return TMK_OK;
 }
 
-static enum tmk_status survey_text(const char *text, size_t len, size_t *bytes,
-                                   struct tmk_diag *diag) {
-    struct survey survey = {0};
+static enum tmk_status scan_text(const char *text, size_t len, size_t *bytes,
+                                 struct tmk_diag *diag) {
+    struct scan scan = {0};
     yaml_parser_t parser;
     enum tmk_status status = TMK_OK;
     if (!yaml_parser_initialize(&parser))
@@ -92,11 +92,11 @@ static enum tmk_status survey_text(const char *text, size_t len, size_t *bytes,
             break;
         }
         more = event.type != YAML_STREAM_END_EVENT && event.type != YAML_NO_EVENT;
-        status = look_at(&survey, &event, len, diag);
+        status = look_at(&scan, &event, len, diag);
         yaml_event_delete(&event);
     }
     yaml_parser_delete(&parser);
-    *bytes = survey.bytes;
+    *bytes = scan.bytes;
     return status;
 }
 
@@ -165,7 +165,7 @@ static enum tmk_status each_document(const char *text, size_t len, document_fn *
 static enum tmk_status read_documents(const char *text, size_t len, document_fn *fn,
                                       struct tmk_ranges *out, struct tmk_diag *diag) {
     size_t bytes;
-    TMK_TRY(survey_text(text, len, &bytes, diag));
+    TMK_TRY(scan_text(text, len, &bytes, diag));
     if (!tmk_memory_charge(bytes))
         return tmk_memory_fail(diag, bytes, "YAML of %zu bytes as a tree", len);
     enum tmk_status status = each_document(text, len, fn, out, diag);
