@@ -42,11 +42,11 @@ static int32_t split_binding(const struct tmk_graph *graph, const char *text, co
  * version of ONNX) come from. */
 static enum tmk_status with_inputs(const struct tmk_graph *graph, enum tmk_status status,
                                    struct tmk_diag *diag) {
-    enum { TOLD = 6 };
+    enum { MAX_REPORTED = 6 };
     char shape[256];
     if (!diag)
         return status;
-    for (uint32_t i = 0; i < graph->n_inputs && i < TOLD; i++) {
+    for (uint32_t i = 0; i < graph->n_inputs && i < MAX_REPORTED; i++) {
         const size_t used = strlen(diag->text);
         const struct tmk_type *type = &graph->inputs[i]->type;
         snprintf(diag->text + used, sizeof diag->text - used, "%s'%.80s' %s%.80s",
@@ -56,7 +56,7 @@ static enum tmk_status with_inputs(const struct tmk_graph *graph, enum tmk_statu
     }
     const size_t used = strlen(diag->text);
     snprintf(diag->text + used, sizeof diag->text - used, "%s%s",
-             graph->n_inputs > TOLD ? " and others" : "",
+             graph->n_inputs > MAX_REPORTED ? " and others" : "",
              graph->n_inputs > 1 && !graph->ir_version
                  ? "; the weights of a Relay module go with --params"
                  : "");

@@ -66,7 +66,7 @@ static bool is_anonymous(const struct tmk_feed *feed, const struct tmk_tensor *i
 static void tell_of(struct tmk_feed *feed, const char *symbol, const struct tmk_value *one,
                     int64_t size, const struct tmk_value *other, int64_t other_size) {
     char text[512];
-    feed->told.dims = true;
+    feed->reported.dims = true;
     if (!feed->notices.remark)
         return;
     snprintf(text, sizeof text,
@@ -79,8 +79,8 @@ static void tell_of(struct tmk_feed *feed, const char *symbol, const struct tmk_
 /* The first dimension of this name that has another size, of the inputs before `input`. */
 static void compare_dims(struct tmk_feed *feed, const struct tmk_tensor *inputs, uint32_t input,
                          const char *symbol, int64_t size) {
-    for (uint32_t i = 0; i < input && !feed->told.dims; i++)
-        for (int32_t k = 0; k < inputs[i].shape.rank && !feed->told.dims; k++)
+    for (uint32_t i = 0; i < input && !feed->reported.dims; i++)
+        for (int32_t k = 0; k < inputs[i].shape.rank && !feed->reported.dims; k++)
             if (tmk_feed_dim_is(feed, i, &inputs[i].shape, k, symbol) &&
                 inputs[i].shape.dim[k] != size && !is_anonymous(feed, inputs, symbol))
                 tell_of(feed, symbol, feed->graph->inputs[i], inputs[i].shape.dim[k],

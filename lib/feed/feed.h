@@ -129,7 +129,7 @@ uint32_t tmk_feed_workers(const struct tmk_feed *feed, uint32_t workers);
  * hashes are there that thread tells them: XXH3 of 128 bits in hex, one a source. */
 struct tmk_feed_hashed {
     /* NULL: never */
-    void (*tell)(void *context, const char (*hex)[TMK_HASH128_HEX], uint32_t n);
+    void (*publish)(void *context, const char (*hex)[TMK_HASH128_HEX], uint32_t n);
     void *context;
 };
 TMK_NODISCARD enum tmk_status

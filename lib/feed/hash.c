@@ -20,9 +20,9 @@ static void *hash_all(void *context) {
                 tmk_source_hash(feed->sources[i], &hashing->stop, hashing->hex[i], &hashing->diag);
     if (hashing->status != TMK_OK)
         atomic_store(&hashing->failed, true);
-    else if (hashing->then.tell)
-        hashing->then.tell(hashing->then.context, (const char(*)[TMK_HASH128_HEX])hashing->hex,
-                           feed->n_sources);
+    else if (hashing->then.publish)
+        hashing->then.publish(hashing->then.context, (const char(*)[TMK_HASH128_HEX])hashing->hex,
+                              feed->n_sources);
     return NULL;
 }
 

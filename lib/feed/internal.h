@@ -113,7 +113,7 @@ struct tmk_feed {
     struct tmk_notices notices;
     struct {
         bool threads, dims;
-    } told; /* of threads that are missing; of dimensions of one name that differ */
+    } reported; /* of threads that are missing; of dimensions of one name that differ */
     struct tmk_source **sources;
     uint32_t n_sources;
     struct feed_bound *bound;  /* by input */

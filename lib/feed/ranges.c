@@ -68,10 +68,10 @@ static bool next_entry(void *context, uint64_t *entry) {
 
 static void tell_of_missing(struct tmk_feed *feed, const struct tmk_source_threads *threads) {
     const struct tmk_notices *notices = &feed->notices;
-    if (threads->missing && !feed->told.threads && notices->fewer_threads)
+    if (threads->missing && !feed->reported.threads && notices->fewer_threads)
         notices->fewer_threads(notices->context, TMK_THREADS_READ, threads->missing,
                                threads->wanted, strerror(threads->why));
-    feed->told.threads |= threads->missing > 0;
+    feed->reported.threads |= threads->missing > 0;
 }
 
 static enum tmk_status look_ahead_in(struct tmk_feed *feed, struct tmk_source *source,
