@@ -110,7 +110,7 @@ static _Noreturn void be_the_process(const char *path, int fd,
     uint64_t data;
     reset_signals();
     if (own_data(&data))
-        set_limit(RLIMIT_DATA, data + process->room);
+        set_limit(RLIMIT_DATA, data + process->memory);
     set_limit(RLIMIT_CORE, 0);
     close_others(fd);
     tmk_hdf5_serve(path, fd, process->shared, process->owner);
@@ -141,7 +141,7 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
                                        struct tmk_diag *diag) {
     int fd[2];
     sigset_t all, before;
-    struct tmk_hdf5_process process = {.fd = -1, .owner = getpid(), .room = choose_room()};
+    struct tmk_hdf5_process process = {.fd = -1, .owner = getpid(), .memory = choose_room()};
     process.shared = mmap(NULL, 2 * (size_t)TMK_HDF5_HALF, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (process.shared == MAP_FAILED)
@@ -312,7 +312,7 @@ enum tmk_status tmk_hdf5_receive(struct tmk_hdf5_process *process, enum tmk_hdf5
         return tmk_fail(diag, TMK_LIMIT,
                         "HDF5 says: %.*s; its process may take %llu MiB of the memory limit",
                         (int)strnlen(answer.why, sizeof answer.why), answer.why,
-                        (unsigned long long)(process->room >> 20));
+                        (unsigned long long)(process->memory >> 20));
     if (answer.outcome)
         return tmk_fail(diag, TMK_FORMAT, "HDF5 says: %.*s",
                         (int)strnlen(answer.why, sizeof answer.why), answer.why);

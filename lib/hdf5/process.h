@@ -11,7 +11,7 @@ struct tmk_hdf5_process {
     int fd;           /* of the socket; -1: there is no process any more */
     pid_t pid, owner; /* the process (0: it is nobody's child), and the one that may talk to it */
     unsigned char *shared; /* the halves */
-    uint64_t room;         /* bytes that it may take */
+    uint64_t memory;       /* bytes that it may take */
     enum tmk_status status;
     const char *end; /* once there is none: how it ended; static text */
 };
