@@ -18,7 +18,7 @@ struct tmk_pack {
     uint32_t users;
     struct tmk_packs *packs; /* NULL: none */
     /* Under the lock of `packs`: */
-    enum { SETTLED, WAITING, WRITING } state;
+    enum { READY, WAITING, WRITING } state;
     struct tmk_pack_writer writer;
     struct tmk_pack *next_waiting;
 };
@@ -73,7 +73,7 @@ static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
         status = tmk_in(&diag, status, "node %s",
                         tmk_node_label(pack->writer.node, label, sizeof label));
     pthread_mutex_lock(&packs->lock);
-    pack->state = SETTLED;
+    pack->state = READY;
     packs->writing--;
     if (status != TMK_OK && packs->status == TMK_OK) {
         packs->status = status;
@@ -109,7 +109,7 @@ void tmk_pack_finalize(struct tmk_pack *pack) {
     if (!packs)
         return;
     pthread_mutex_lock(&packs->lock);
-    while (pack->state != SETTLED) {
+    while (pack->state != READY) {
         struct tmk_pack **link = &packs->waiting;
         while (*link && *link != pack)
             link = &(*link)->next_waiting;

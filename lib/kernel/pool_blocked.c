@@ -20,8 +20,9 @@ struct pool {
 static struct tmk_pool_span cut_window(const struct tmk_window *w, int32_t i, int64_t o) {
     int64_t start = o * w->stride[i] - w->begin[i], step = w->dilation[i];
     int64_t skipped = start < 0 ? (step - 1 - start) / step : 0;
-    int64_t room = w->in[i] - 1 - start, wide = room + w->end[i];
-    int64_t within = room < 0 ? 0 : room / step + 1, padded = wide < 0 ? 0 : wide / step + 1;
+    int64_t span_size = w->in[i] - 1 - start, wide = span_size + w->end[i];
+    int64_t within = span_size < 0 ? 0 : span_size / step + 1,
+            padded = wide < 0 ? 0 : wide / step + 1;
     int64_t count = (within < w->kernel[i] ? within : w->kernel[i]) - skipped;
     return (struct tmk_pool_span){.first = start + skipped * step,
                                   .count = count > 0 ? count : 0,
