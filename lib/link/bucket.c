@@ -35,11 +35,11 @@ static void add_entry(struct tmk_link_buckets *s, const struct tmk_profile_tenso
 
 enum tmk_status tmk_link_buckets_init(struct tmk_link_buckets *s, const struct tmk_linking *l,
                                       enum tmk_link_rule rule, const uint64_t *makers) {
-    size_t room = 1;
+    size_t capacity = 1;
     *s = (struct tmk_link_buckets){0};
     for (uint32_t v = 0; v < l->to->n_tensors; v++)
-        room += rule == TMK_LINK_BY_WEIGHTS ? l->to->tensors[v].n_operands : 1;
-    if (room > UINT32_MAX || !(s->all = malloc(room * sizeof *s->all)))
+        capacity += rule == TMK_LINK_BY_WEIGHTS ? l->to->tensors[v].n_operands : 1;
+    if (capacity > UINT32_MAX || !(s->all = malloc(capacity * sizeof *s->all)))
         return tmk_nomem(l->diag);
     for (uint32_t v = 0; v < l->to->n_tensors; v++)
         if (l->original_of[v] == TMK_UNLINKED)
@@ -56,15 +56,15 @@ void tmk_link_buckets_finish(struct tmk_link_buckets *s) {
 /* The first entry that is not before (key, value). */
 static uint32_t lower_bound(const struct tmk_link_buckets *s, uint64_t key, uint32_t value) {
     const struct tmk_link_entry what = {key, value};
-    uint32_t least = 0, most = s->n;
-    while (least < most) {
-        uint32_t middle = least + (most - least) / 2;
+    uint32_t min = 0, most = s->n;
+    while (min < most) {
+        uint32_t middle = min + (most - min) / 2;
         if (by_key(&s->all[middle], &what) < 0)
-            least = middle + 1;
+            min = middle + 1;
         else
             most = middle;
     }
-    return least;
+    return min;
 }
 
 uint32_t tmk_link_bucket(const struct tmk_link_buckets *s, uint64_t key, uint32_t *begin) {

@@ -14,7 +14,7 @@ static const double rounding = 4e-7;
 /* ---- equal ---- */
 
 bool tmk_link_same(const float *x, const float *y, size_t n, double *residual) {
-    double least = INFINITY, most = -INFINITY, worst = 0;
+    double min = INFINITY, most = -INFINITY, worst = 0;
     for (size_t i = 0; i < n; i++) {
         double a = (double)x[i], b = (double)y[i];
         if (!isfinite(a) || !isfinite(b)) {
@@ -22,11 +22,11 @@ bool tmk_link_same(const float *x, const float *y, size_t n, double *residual) {
                 return false;
             continue;
         }
-        least = fmin(least, a);
+        min = fmin(min, a);
         most = fmax(most, a);
         worst = fmax(worst, fabs(a - b));
     }
-    double range = most - least, largest = fmax(fabs(least), fabs(most));
+    double range = most - min, largest = fmax(fabs(min), fabs(most));
     if (!(range > 0) || worst > fmax(TMK_LINK_TOLERANCE * range, rounding * largest))
         return false;
     *residual = worst / range;
@@ -64,7 +64,7 @@ struct channel {
 };
 
 struct extent {
-    double least, most;
+    double min, most;
 };
 
 static struct extent extent_of(const float *x, size_t n, size_t step) {
@@ -73,19 +73,19 @@ static struct extent extent_of(const float *x, size_t n, size_t step) {
         double a = (double)x[i * step];
         if (!isfinite(a))
             return (struct extent){NAN, NAN};
-        e.least = fmin(e.least, a);
+        e.min = fmin(e.min, a);
         e.most = fmax(e.most, a);
     }
     return e;
 }
 
 static double largest_of(struct extent e) {
-    return fmax(fabs(e.least), fabs(e.most));
+    return fmax(fabs(e.min), fabs(e.most));
 }
 
-bool tmk_link_varies(double least, double most, double largest) {
-    double own = fmax(fabs(least), fabs(most));
-    return most - least > 1e-4 * own && most - least > 1e-5 * largest;
+bool tmk_link_varies(double min, double most, double largest) {
+    double own = fmax(fabs(min), fabs(most));
+    return most - min > 1e-4 * own && most - min > 1e-5 * largest;
 }
 
 static double worst_of(const float *x, const float *y, size_t n, size_t step, double scale,
@@ -100,12 +100,12 @@ static double worst_of(const float *x, const float *y, size_t n, size_t step, do
 static bool fit_channel(const float *x, const float *y, size_t n, size_t step, double x_largest,
                         double y_largest, struct channel *out) {
     struct extent ex = extent_of(x, n, step), ey = extent_of(y, n, step);
-    if (isnan(ex.least) || isnan(ey.least))
+    if (isnan(ex.min) || isnan(ey.min))
         return false;
-    bool x_varies = tmk_link_varies(ex.least, ex.most, x_largest),
-         y_varies = tmk_link_varies(ey.least, ey.most, y_largest);
+    bool x_varies = tmk_link_varies(ex.min, ex.most, x_largest),
+         y_varies = tmk_link_varies(ey.min, ey.most, y_largest);
     if (!x_varies) {
-        *out = (struct channel){.scale = 1, .shift = (ey.least + ey.most - ex.least - ex.most) / 2};
+        *out = (struct channel){.scale = 1, .shift = (ey.min + ey.most - ex.min - ex.most) / 2};
         return !y_varies;
     }
     double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
@@ -121,7 +121,7 @@ static bool fit_channel(const float *x, const float *y, size_t n, size_t step, d
         xy += dx * ((double)y[i * step] - mean_y);
     }
     double scale = y_varies ? xy / xx : 0, shift = mean_y - scale * mean_x;
-    double worst = worst_of(x, y, n, step, scale, shift), range = ey.most - ey.least;
+    double worst = worst_of(x, y, n, step, scale, shift), range = ey.most - ey.min;
     double noise = rounding * (largest_of(ey) + fabs(scale) * largest_of(ex));
     *out = (struct channel){scale, shift, y_varies ? worst / range : 0, true, !y_varies};
     return !y_varies || worst <= TMK_LINK_TOLERANCE * range + noise;
@@ -174,7 +174,7 @@ static bool is_nearly_same(const struct tmk_link_matrix *y, size_t n,
     bool scaled = false;
     for (uint32_t c = 0; c < fit->n; c++) {
         if (fit->seen[c] && !(fabs(fit->scale[c] - 1) <= little &&
-                              fabs(fit->shift[c]) <= little * (e.most - e.least)))
+                              fabs(fit->shift[c]) <= little * (e.most - e.min)))
             return false;
         scaled = scaled || (fit->seen[c] && fabs(fit->scale[c] - 1) > exact);
     }

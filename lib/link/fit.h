@@ -17,7 +17,7 @@ bool tmk_link_same(const float *x, const float *y, size_t n, double *residual);
 bool tmk_link_near(const float *x, const float *y, size_t n, double tolerance, double *residual);
 
 /* Is [least, most] more than what rounding makes of one number, in a tensor with such numbers? */
-bool tmk_link_varies(double least, double most, double largest);
+bool tmk_link_varies(double min, double most, double largest);
 
 /* y = scale * x + shift. */
 struct tmk_link_fit {

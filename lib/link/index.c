@@ -109,19 +109,19 @@ static uint64_t operands_key(const struct tmk_link_index *x, const struct tmk_pr
 /* The shortest bucket of all its weights. */
 static uint32_t bucket_of_weights(const struct tmk_link_index *x,
                                   const struct tmk_profile_tensor *o, uint32_t *begin) {
-    uint32_t least = UINT32_MAX, at;
+    uint32_t min = UINT32_MAX, at;
     for (uint32_t k = 0; k < o->n_operands; k++) {
         if (x->l->from->tensors[o->operands[k]].kind != TMK_PROFILE_WEIGHT)
             continue;
         uint64_t key =
             tmk_link_operand_key(x->original_makers[o->id], k, x->l->value_of[o->operands[k]]);
         uint32_t n = tmk_link_bucket(&x->buckets[TMK_LINK_BY_WEIGHTS], key, &at);
-        if (n < least) {
-            least = n;
+        if (n < min) {
+            min = n;
             *begin = at;
         }
     }
-    return least;
+    return min;
 }
 
 static uint32_t bucket_of(const struct tmk_link_index *x, enum tmk_link_rule rule,

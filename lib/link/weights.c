@@ -187,7 +187,7 @@ static enum tmk_status take_relation(const struct weights *w, uint32_t original,
 /* The only value that has the original's weights, or none; of those that have its very bytes the
  * first: they are all alike. */
 static enum tmk_status find_one(const struct weights *w, uint32_t original, double *scale,
-                                double *kept, size_t room) {
+                                double *kept, size_t capacity) {
     struct tmk_link_match *match = &w->l->link->matches[original];
     struct relation only = {.value = TMK_UNLINKED}, how;
     uint32_t found = 0;
@@ -196,7 +196,7 @@ static enum tmk_status find_one(const struct weights *w, uint32_t original, doub
             continue;
         if (!found || how.how == RESHAPED) {
             only = how;
-            memcpy(kept, scale, room * sizeof *kept);
+            memcpy(kept, scale, capacity * sizeof *kept);
             found = 0;
         }
         found++;
@@ -212,12 +212,12 @@ static enum tmk_status find_one(const struct weights *w, uint32_t original, doub
 /* Scales along either of the first axes. */
 static enum tmk_status find_with_room(const struct weights *w, uint32_t original) {
     const struct tmk_shape *shape = &w->originals[original]->shape;
-    size_t room = 1;
+    size_t capacity = 1;
     for (int32_t i = 0; i < shape->rank && i < 2; i++)
-        room = (size_t)shape->dim[i] > room ? (size_t)shape->dim[i] : room;
-    double *scale = calloc(room, sizeof *scale), *kept = calloc(room, sizeof *kept);
+        capacity = (size_t)shape->dim[i] > capacity ? (size_t)shape->dim[i] : capacity;
+    double *scale = calloc(capacity, sizeof *scale), *kept = calloc(capacity, sizeof *kept);
     enum tmk_status status =
-        scale && kept ? find_one(w, original, scale, kept, room) : tmk_nomem(w->l->diag);
+        scale && kept ? find_one(w, original, scale, kept, capacity) : tmk_nomem(w->l->diag);
     free(scale);
     free(kept);
     return status;
