@@ -208,10 +208,10 @@ static enum tmk_status declare_call(struct tmk_onnx_builder *b, struct tmk_onnx_
 
 enum tmk_status tmk_onnx_declare(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
                                  TmkPb__Node *const *nodes, size_t n) {
-    size_t room = n; /* a body may need an Identity for each of its results */
-    if (!tmk_add_size(room, scope->call ? scope->call->node->n_output : 0, &room))
+    size_t capacity = n; /* a body may need an Identity for each of its results */
+    if (!tmk_add_size(capacity, scope->call ? scope->call->node->n_output : 0, &capacity))
         return tmk_nomem(b->diag);
-    scope->pending = tmk_arena_array(&b->scratch, room, sizeof *scope->pending);
+    scope->pending = tmk_arena_array(&b->scratch, capacity, sizeof *scope->pending);
     if (!scope->pending)
         return tmk_nomem(b->diag);
     for (size_t i = 0; i < n; i++) {

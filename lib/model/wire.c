@@ -80,10 +80,10 @@ static enum tmk_status walk_message(struct walk *w, size_t at, size_t end,
 
 static enum tmk_status walk_submessage(struct walk *w, size_t at, size_t end, uint64_t key,
                                        enum tmk_wire_message kind, int depth) {
-    static const char room[LENGTH_BYTES];
+    static const char placeholder[LENGTH_BYTES];
     write_varint(w->out, key);
     size_t place = w->out->len;
-    tmk_text_append(w->out, room, sizeof room);
+    tmk_text_append(w->out, placeholder, sizeof placeholder);
     TMK_TRY(walk_message(w, at, end, kind, depth));
     if (w->out->failed)
         return tmk_nomem(w->diag);
