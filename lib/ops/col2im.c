@@ -16,16 +16,16 @@ struct columns {
     int64_t steps[TMK_MAX_RANK]; /* blocks along the axis */
 };
 
-/* An attribute of `n` entries, each at least `least`, which is also the default. */
+/* An attribute of `n` entries, each at least `min`, which is also the default. */
 static enum tmk_status read_entries(const struct tmk_node *node, const char *name, size_t n,
-                                    int64_t least, int64_t *out, struct tmk_diag *diag) {
+                                    int64_t min, int64_t *out, struct tmk_diag *diag) {
     size_t given;
     const int64_t *values = tmk_node_ints(node, name, &given);
     if (tmk_node_attr(node, name) && given != n)
         return tmk_fail(diag, TMK_SHAPE, "%s has %zu entries instead of %zu", name, given, n);
     for (size_t i = 0; i < n; i++) {
-        out[i] = values ? values[i] : least;
-        if (out[i] < least)
+        out[i] = values ? values[i] : min;
+        if (out[i] < min)
             return tmk_fail(diag, TMK_RANGE, "%s has %lld", name, (long long)out[i]);
     }
     return TMK_OK;
@@ -49,15 +49,15 @@ static enum tmk_status read_columns(const struct tmk_node *node, const struct tm
     TMK_TRY(read_entries(node, "dilations", n, 1, c->dilation, diag));
     TMK_TRY(read_entries(node, "pads", 2 * n, 0, pads, diag));
     for (size_t i = 0; i < n; i++) {
-        int64_t room = c->image[i], reach;
+        int64_t padded = c->image[i], reach;
         c->pad[i] = pads[i];
         if (c->image[i] < 0 || c->block[i] < 1)
             return tmk_fail(diag, TMK_RANGE, "an image of %lld and a block of %lld on axis %zu",
                             (long long)c->image[i], (long long)c->block[i], i);
-        if (!tmk_add_i64(room, pads[i], &room) || !tmk_add_i64(room, pads[n + i], &room) ||
-            !tmk_mul_i64(c->dilation[i], c->block[i] - 1, &reach) || reach >= room)
+        if (!tmk_add_i64(padded, pads[i], &padded) || !tmk_add_i64(padded, pads[n + i], &padded) ||
+            !tmk_mul_i64(c->dilation[i], c->block[i] - 1, &reach) || reach >= padded)
             return tmk_fail(diag, TMK_SHAPE, "the block does not fit the image on axis %zu", i);
-        c->steps[i] = (room - reach - 1) / c->stride[i] + 1;
+        c->steps[i] = (padded - reach - 1) / c->stride[i] + 1;
     }
     return TMK_OK;
 }

@@ -120,11 +120,11 @@ enum tmk_status tmk_attend_join(struct tmk_run *run, const struct tmk_attend_siz
 
 /* ---- one head ---- */
 
-struct room {
+struct scratch {
     float *panel, *scores, *mask, *result;
 };
 
-static void one_head(const struct tmk_attend *a, const struct room *room, size_t b, size_t h,
+static void one_head(const struct tmk_attend *a, const struct scratch *scratch, size_t b, size_t h,
                      float scale) {
     const struct tmk_attend_sizes *s = &a->s;
     size_t queries = (size_t)s->queries, total = (size_t)s->total, width = (size_t)s->value_size,
@@ -138,43 +138,43 @@ static void one_head(const struct tmk_attend *a, const struct room *room, size_t
                                .a_depth = 1,
                                .b_depth = 1,
                                .b_column = a->k.row,
-                               .c = room->scores};
-    tmk_gemm(&product, room->panel);
+                               .c = scratch->scores};
+    tmk_gemm(&product, scratch->panel);
     for (size_t i = 0; i < area; i++)
-        room->scores[i] = room->scores[i] * scale + room->mask[i];
+        scratch->scores[i] = scratch->scores[i] * scale + scratch->mask[i];
     if (a->bias) {
         const struct tmk_shape *shape = &a->bias->shape;
         size_t at =
             (shape->dim[0] == 1 ? 0 : b) * (size_t)shape->dim[1] + (shape->dim[1] == 1 ? 0 : h);
         const float *bias = (const float *)a->bias->data + at * area;
         for (size_t i = 0; i < area; i++)
-            room->scores[i] += bias[i];
+            scratch->scores[i] += bias[i];
     }
     if (a->products && area)
-        memcpy(a->products + (b * heads + h) * area, room->scores, area * sizeof(float));
+        memcpy(a->products + (b * heads + h) * area, scratch->scores, area * sizeof(float));
     if (!a->y)
         return;
     for (size_t i = 0; i < queries && total; i++)
-        tmk_softmax_row(total, room->scores + i * total, room->scores + i * total);
+        tmk_softmax_row(total, scratch->scores + i * total, scratch->scores + i * total);
     struct tmk_gemm weighted = {.m = queries,
                                 .n = width,
                                 .k = total,
-                                .a = room->scores,
+                                .a = scratch->scores,
                                 .b = a->v.data + b * a->v.batch + h * a->v.head,
                                 .a_row = total,
                                 .a_depth = 1,
                                 .b_depth = a->v.row,
                                 .b_column = 1,
-                                .c = room->result};
-    tmk_gemm(&weighted, room->panel);
+                                .c = scratch->result};
+    tmk_gemm(&weighted, scratch->panel);
     for (size_t i = 0; i < queries && width; i++)
-        memcpy(a->y + ((b * queries + i) * heads + h) * width, room->result + i * width,
+        memcpy(a->y + ((b * queries + i) * heads + h) * width, scratch->result + i * width,
                width * sizeof(float));
 }
 
 enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend) {
     const struct tmk_attend_sizes *s = &attend->s;
-    struct room room = {0};
+    struct scratch scratch = {0};
     float scale = tmk_node_float(run->node, "scale", 0),
           filter = tmk_node_float(run->node, "mask_filter_value", -10000.0f);
     bool causal = tmk_node_int(run->node, "unidirectional", 0) != 0;
@@ -182,14 +182,14 @@ enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend)
         scale = s->size ? 1 / sqrtf((float)s->size) : 1;
     if (!attend->y && !attend->products)
         return TMK_OK;
-    TMK_TRY(tmk_attend_take(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &room.panel));
-    TMK_TRY(tmk_attend_take(run, s->queries, s->total, 1, &room.scores));
-    TMK_TRY(tmk_attend_take(run, s->queries, s->total, 1, &room.mask));
-    TMK_TRY(tmk_attend_take(run, s->queries, s->value_size, 1, &room.result));
+    TMK_TRY(tmk_attend_take(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &scratch.panel));
+    TMK_TRY(tmk_attend_take(run, s->queries, s->total, 1, &scratch.scores));
+    TMK_TRY(tmk_attend_take(run, s->queries, s->total, 1, &scratch.mask));
+    TMK_TRY(tmk_attend_take(run, s->queries, s->value_size, 1, &scratch.result));
     for (size_t b = 0; b < (size_t)s->batch; b++) {
-        fill_mask(attend, b, filter, causal, room.mask);
+        fill_mask(attend, b, filter, causal, scratch.mask);
         for (size_t h = 0; h < (size_t)s->heads; h++)
-            one_head(attend, &room, b, h, scale);
+            one_head(attend, &scratch, b, h, scale);
     }
     return TMK_OK;
 }

@@ -17,7 +17,7 @@ enum { INPUT, OUTPUT, FORGET, CANDIDATE, GATES };
 static void step_row(const struct tmk_recurrence *r, size_t b, bool coupled) {
     size_t n = r->hidden;
     const float *x = r->x[b], *products = r->products + b * GATES * n;
-    float *gate = r->room + b * GATES * n, *h = r->hidden_state + b * n, *c = r->cell_state + b * n;
+    float *gate = r->sums + b * GATES * n, *h = r->hidden_state + b * n, *c = r->cell_state + b * n;
     float *in = gate + INPUT * n, *out = gate + OUTPUT * n, *forget = gate + FORGET * n,
           *candidate = gate + CANDIDATE * n;
     const float *p = r->peephole; /* of i, o, f */

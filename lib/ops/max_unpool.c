@@ -12,7 +12,7 @@
 
 /* `n` integers of attribute `name`, `otherwise` where it is absent. */
 static enum tmk_status read_attr(const struct tmk_node *node, const char *name, size_t n,
-                                 int64_t least, int64_t otherwise, int64_t *out,
+                                 int64_t min, int64_t otherwise, int64_t *out,
                                  struct tmk_diag *diag) {
     size_t given;
     const int64_t *values = tmk_node_ints(node, name, &given);
@@ -21,7 +21,7 @@ static enum tmk_status read_attr(const struct tmk_node *node, const char *name, 
                         given, n);
     for (size_t i = 0; i < n; i++) {
         out[i] = given ? values[i] : otherwise;
-        if (out[i] < least || out[i] > INT32_MAX)
+        if (out[i] < min || out[i] > INT32_MAX)
             return tmk_fail(diag, TMK_RANGE, "attribute '%s' holds %lld", name, (long long)out[i]);
     }
     return TMK_OK;
@@ -92,15 +92,15 @@ static enum tmk_status run_unpool(struct tmk_run *run) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     if (!y)
         return TMK_OK;
-    size_t room = tmk_tensor_count(y);
-    if (room)
+    size_t count = tmk_tensor_count(y);
+    if (count)
         memset(y->data, 0, tmk_tensor_bytes(y));
     for (size_t i = 0, n = tmk_tensor_count(run->in[0]); i < n; i++) {
         int64_t at = tmk_index_at(run->in[1], i);
-        if (at < 0 || (uint64_t)at >= room)
+        if (at < 0 || (uint64_t)at >= count)
             return tmk_fail(run->diag, TMK_RANGE,
                             "element %zu of the indices is %lld; the output has %zu elements", i,
-                            (long long)at, room);
+                            (long long)at, count);
         ((float *)y->data)[at] = x[i];
     }
     return TMK_OK;

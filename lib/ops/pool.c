@@ -32,9 +32,9 @@ struct pool {
 static struct span cut_span(const struct tmk_window *w, int32_t i, int64_t o) {
     int64_t start = o * w->stride[i] - w->begin[i], step = w->dilation[i];
     int64_t skipped = start < 0 ? (-start + step - 1) / step : 0;
-    int64_t room = w->in[i] - 1 - start, wide = room + w->end[i];
+    int64_t span_size = w->in[i] - 1 - start, wide = span_size + w->end[i];
     struct span span = {.first = start + skipped * step,
-                        .count = room < 0 ? 0 : room / step + 1,
+                        .count = span_size < 0 ? 0 : span_size / step + 1,
                         .padded = wide < 0 ? 0 : wide / step + 1};
     span.count = (span.count < w->kernel[i] ? span.count : w->kernel[i]) - skipped;
     span.count = span.count > 0 ? span.count : 0;

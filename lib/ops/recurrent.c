@@ -281,7 +281,7 @@ static enum tmk_status prepare_walk(struct walk *w) {
     TMK_TRY(allocate_floats(run, rows, wide, 1, &w->input));
     TMK_TRY(allocate_floats(run, s->batch, s->hidden, 1, &w->r.hidden_state));
     TMK_TRY(allocate_floats(run, s->batch, wide, 1, &w->r.products));
-    TMK_TRY(allocate_floats(run, s->batch, wide, 1, &w->r.room));
+    TMK_TRY(allocate_floats(run, s->batch, wide, 1, &w->r.sums));
     TMK_TRY(allocate_floats(run, wide, 1, 1, &w->bias));
     memset(w->bias, 0, wide * sizeof *w->bias);
     w->r.x = run->scratch(run->context, (s->batch + 1) * sizeof *w->r.x);

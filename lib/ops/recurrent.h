@@ -46,7 +46,7 @@ struct tmk_recurrence {
     float *products;             /* batch x G * H: room for products of a state with R */
     const float *recurrent_bias; /* G * H */
     const float *peephole;       /* LSTM: 3 * H, or NULL */
-    float *room;                 /* batch x G * H */
+    float *sums;                 /* batch x G * H */
     const float *weights;        /* R: gate by gate, H x H */
 };
 

@@ -479,13 +479,13 @@ static const struct tmk_attr_rule resize_18_attrs[] = {
     {"keep_aspect_ratio_policy", TMK_ATTR_STRING, false},
     {NULL}};
 
-#define TMK_RESIZE_ROW(op, version, last, least, most, rules, infers, runs, opset, lines)          \
+#define TMK_RESIZE_ROW(op, version, last, min, most, rules, infers, runs, opset, lines)            \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
         .domain = TMK_DOMAIN_ONNX,                                                                 \
         .name = #op,                                                                               \
         .since = version,                                                                          \
         .until = last,                                                                             \
-        .min_in = least,                                                                           \
+        .min_in = min,                                                                             \
         .max_in = most,                                                                            \
         .min_out = 1,                                                                              \
         .max_out = 1,                                                                              \

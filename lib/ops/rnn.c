@@ -42,14 +42,14 @@ static void step_gru(struct tmk_recurrence *r) {
     bool reset_last = tmk_node_int(r->node, "linear_before_reset", 0) != 0;
     const float *bias = r->recurrent_bias;
     /* the room: for every row its two gates, then for every row r h */
-    float *reset_state = r->room + r->batch * (CANDIDATE * n);
+    float *reset_state = r->sums + r->batch * (CANDIDATE * n);
     tmk_recurrent_multiply(r, UPDATE, r->hidden_state);
     tmk_recurrent_multiply(r, RESET, r->hidden_state);
     if (reset_last)
         tmk_recurrent_multiply(r, CANDIDATE, r->hidden_state);
     for (size_t b = 0; b < r->batch; b++) {
         const float *x = r->x[b], *products = r->products + b * wide;
-        float *gate = r->room + b * (CANDIDATE * n), *reset = reset_state + b * n;
+        float *gate = r->sums + b * (CANDIDATE * n), *reset = reset_state + b * n;
         for (size_t j = 0; j < n; j++)
             reset[j] = 0;
         if (!x)
@@ -64,7 +64,7 @@ static void step_gru(struct tmk_recurrence *r) {
         tmk_recurrent_multiply(r, CANDIDATE, reset_state);
     for (size_t b = 0; b < r->batch; b++) {
         const float *products = r->products + b * wide + CANDIDATE * n;
-        float *update = r->room + b * (CANDIDATE * n), *candidate = update + RESET * n,
+        float *update = r->sums + b * (CANDIDATE * n), *candidate = update + RESET * n,
               *h = r->hidden_state + b * n;
         if (!r->x[b])
             continue;

@@ -113,7 +113,7 @@ static double most_of(const float *image, int64_t width, const struct point *ys,
 }
 
 struct align {
-    bool greatest, half_pixel;
+    bool max, half_pixel;
     int64_t sampling;
     double scale;
 };
@@ -123,11 +123,11 @@ static enum tmk_status read_align(const struct tmk_node *node, struct align *out
     const char *mode = tmk_node_string(node, "mode", "avg"),
                *shift = tmk_node_string(node, "coordinate_transformation_mode",
                                         node->row->since < 16 ? "output_half_pixel" : "half_pixel");
-    struct align align = {.greatest = strcmp(mode, "max") == 0,
+    struct align align = {.max = strcmp(mode, "max") == 0,
                           .half_pixel = strcmp(shift, "half_pixel") == 0,
                           .sampling = tmk_node_int(node, "sampling_ratio", 0),
                           .scale = (double)tmk_node_float(node, "spatial_scale", 1)};
-    if (!align.greatest && strcmp(mode, "avg") != 0)
+    if (!align.max && strcmp(mode, "avg") != 0)
         return tmk_fail(diag, TMK_RANGE, "mode '%s' is neither avg nor max", mode);
     if (!align.half_pixel && strcmp(shift, "output_half_pixel") != 0)
         return tmk_fail(diag, TMK_RANGE,
@@ -214,7 +214,7 @@ static enum tmk_status run_align(struct tmk_run *run) {
             for (size_t w = 0; w < width; w++) {
                 size_t n_x = find_points(&sides[1], (int64_t)w, xs);
                 for (size_t c = 0; c < channels; c++)
-                    out[(c * height + h) * width + w] = (float)(align.greatest ? most_of : mean_of)(
+                    out[(c * height + h) * width + w] = (float)(align.max ? most_of : mean_of)(
                         image + c * area, x->shape.dim[3], ys, n_y, xs, n_x, points);
             }
         }

@@ -103,14 +103,14 @@ static size_t suppress_boxes(const struct suppression *s, const float *boxes, co
 static enum tmk_status suppression_run(struct tmk_run *run) {
     const struct tmk_tensor *boxes = run->in[0], *scores = run->in[1];
     const struct tmk_tensor *limit = tmk_run_in(run, 2), *overlaps = tmk_run_in(run, 3),
-                            *least = tmk_run_in(run, 4);
+                            *min = tmk_run_in(run, 4);
     size_t batches = (size_t)scores->shape.dim[0], classes = (size_t)scores->shape.dim[1];
     struct suppression s = {.n = (size_t)scores->shape.dim[2]};
     int64_t most = limit ? tmk_index_at(limit, 0) : 0;
     s.limit = most < 0 ? 0 : (uint64_t)most < s.n ? (size_t)most : s.n;
     s.overlap = overlaps ? *(const float *)overlaps->data : 0.0f;
-    s.has_score = least != NULL;
-    s.score = least ? *(const float *)least->data : 0.0f;
+    s.has_score = min != NULL;
+    s.score = min ? *(const float *)min->data : 0.0f;
     s.centred = tmk_node_int(run->node, "center_point_box", 0) != 0;
     if (!(s.overlap >= 0.0f && s.overlap <= 1.0f))
         return tmk_fail(run->diag, TMK_RANGE, "the overlap threshold is %g, not within 0 and 1",

@@ -9,10 +9,10 @@
 /* Attributes up to 2^31 - 1 and inputs up to 2^60 leave room for every sum and product below. */
 static const int64_t attribute_limit = INT32_MAX, input_limit = INT64_C(1) << 60;
 
-/* `count` integers of at least `least`, or `otherwise` everywhere when the attribute is absent or
+/* `count` integers of at least `min`, or `otherwise` everywhere when the attribute is absent or
  * empty. */
 static enum tmk_status read_ints(const struct tmk_node *node, const char *name, size_t count,
-                                 int64_t least, int64_t otherwise, int64_t *out,
+                                 int64_t min, int64_t otherwise, int64_t *out,
                                  struct tmk_diag *diag) {
     size_t n;
     const int64_t *values = tmk_node_ints(node, name, &n);
@@ -20,9 +20,9 @@ static enum tmk_status read_ints(const struct tmk_node *node, const char *name, 
         return tmk_fail(diag, TMK_SHAPE, "attribute '%s' has %zu entries, not %zu", name, n, count);
     for (size_t i = 0; i < count; i++) {
         int64_t value = n ? values[i] : otherwise;
-        if (value < least || value > attribute_limit)
+        if (value < min || value > attribute_limit)
             return tmk_fail(diag, TMK_RANGE, "attribute '%s' holds %lld, not in [%lld, %lld]", name,
-                            (long long)value, (long long)least, (long long)attribute_limit);
+                            (long long)value, (long long)min, (long long)attribute_limit);
         out[i] = value;
     }
     return TMK_OK;
@@ -88,9 +88,9 @@ static enum tmk_status slide_window(struct tmk_window *window, enum padding padd
             *end = total - *begin;
             continue;
         }
-        int64_t room = in + *begin + *end - tap_reach(window, i);
-        *out = room < 0 ? 0 : room / stride + 1;
-        if (ceil_mode && room > -stride && room % stride != 0 && *out * stride < in + *begin)
+        int64_t padded = in + *begin + *end - tap_reach(window, i);
+        *out = padded < 0 ? 0 : padded / stride + 1;
+        if (ceil_mode && padded > -stride && padded % stride != 0 && *out * stride < in + *begin)
             ++*out;
         if (*out == 0)
             return tmk_fail(diag, TMK_SHAPE,
