@@ -11,7 +11,7 @@
 enum { NO_WHICH = UINT32_MAX };
 
 /* Where a value is seen in pieces: a chain's step, and its number there. */
-struct sight {
+struct observation {
     uint32_t step, which;
 };
 
@@ -25,9 +25,9 @@ struct emitting {
     struct tmk_arranging *a;
     struct tmk_plan *plan;
     struct tmk_diag *diag;
-    uint32_t *other;     /* by value: itself in the other layout, or TMK_NO_VALUE */
-    struct sight *sight; /* by value; step TMK_NO_STEP: none yet */
-    uint32_t *position;  /* by raw step: its place in its chain */
+    uint32_t *other;                 /* by value: itself in the other layout, or TMK_NO_VALUE */
+    struct observation *observation; /* by value; step TMK_NO_STEP: none yet */
+    uint32_t *position;              /* by raw step: its place in its chain */
     size_t steps_size, refs_size, which_size, members_size;
     uint32_t n_refs, n_members;
 };
@@ -194,7 +194,7 @@ static enum tmk_status add_operand(struct emitting *e, struct chaining *c, uint3
         }
     v = &e->plan->values[ref];
     bool watch = whole && v->place == TMK_PLACE_ARENA && e->a->tapped[value] &&
-                 e->sight[value].step == TMK_NO_STEP;
+                 e->observation[value].step == TMK_NO_STEP;
     c->operands[c->n_operands] = (struct tmk_chain_operand){
         &v->shape, v->place == TMK_PLACE_CONSTANT ? v->constant.data : NULL, watch};
     c->refs[c->n_operands] = ref;
@@ -239,14 +239,14 @@ static enum tmk_status add_member(struct emitting *e, struct chaining *c, uint32
     return TMK_OK;
 }
 
-static void fix_sights(struct emitting *e, const struct chaining *c, uint32_t number) {
+static void fix_observations(struct emitting *e, const struct chaining *c, uint32_t number) {
     for (uint32_t i = 0; i < c->n_operands; i++)
         if (c->operands[i].watched)
-            e->sight[c->seen_as[i]] = (struct sight){number, i};
+            e->observation[c->seen_as[i]] = (struct observation){number, i};
     for (uint32_t m = 0; m < c->n_members; m++)
         if (c->members[m].watched)
-            e->sight[c->members[m].node->outputs[0]->index] =
-                (struct sight){number, c->n_operands + m};
+            e->observation[c->members[m].node->outputs[0]->index] =
+                (struct observation){number, c->n_operands + m};
 }
 
 static enum tmk_status add_members(struct emitting *e, const struct chaining *c,
@@ -285,7 +285,7 @@ static enum tmk_status write_chain(struct emitting *e, struct chaining *c) {
         TMK_TRY(add_ref(e, value));
     }
     TMK_TRY(add_members(e, c, step));
-    fix_sights(e, c, number);
+    fix_observations(e, c, number);
     for (uint32_t m = 0; m < c->n_members;
          m++) /* shape taps of what is not stored stand here too */
         if (p->plan->values[c->members[m].node->outputs[0]->index].place == TMK_PLACE_NOWHERE)
@@ -363,10 +363,10 @@ static enum tmk_status emit_taps(struct emitting *e) {
     for (uint32_t t = 0; status == TMK_OK && t < p->n_taps; t++) {
         struct tmk_plan_tap tap = p->taps[t];
         uint8_t need = p->options->needs ? p->options->needs[tap.slot] : TMK_TAP_PIECES;
-        struct sight sight = e->sight[tap.value];
-        bool pieces = need == TMK_TAP_PIECES && sight.step != TMK_NO_STEP;
-        marks[t] = (struct mark){pieces ? sight.step : p->made_by[tap.value],
-                                 pieces ? sight.which : NO_WHICH, tap};
+        struct observation observation = e->observation[tap.value];
+        bool pieces = need == TMK_TAP_PIECES && observation.step != TMK_NO_STEP;
+        marks[t] = (struct mark){pieces ? observation.step : p->made_by[tap.value],
+                                 pieces ? observation.which : NO_WHICH, tap};
     }
     if (status == TMK_OK) {
         qsort(marks, p->n_taps, sizeof *marks, by_place);
@@ -400,17 +400,17 @@ enum tmk_status tmk_arrange_emit(struct tmk_arranging *a) {
                          .plan = p->plan,
                          .diag = p->diag,
                          .other = calloc(p->values_size, sizeof *e.other),
-                         .sight = calloc(p->values_size, sizeof *e.sight),
+                         .observation = calloc(p->values_size, sizeof *e.observation),
                          .position = calloc(p->n_raw + 1u, sizeof *e.position)};
-    enum tmk_status status = e.other && e.sight && e.position ? TMK_OK : tmk_nomem(p->diag);
+    enum tmk_status status = e.other && e.observation && e.position ? TMK_OK : tmk_nomem(p->diag);
     for (uint32_t i = 0; status == TMK_OK && i < p->values_size; i++) {
         e.other[i] = TMK_NO_VALUE;
-        e.sight[i].step = TMK_NO_STEP;
+        e.observation[i].step = TMK_NO_STEP;
     }
     if (status == TMK_OK)
         status = emit_all(&e);
     free(e.other);
-    free(e.sight);
+    free(e.observation);
     free(e.position);
     return status;
 }
