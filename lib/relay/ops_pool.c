@@ -37,13 +37,13 @@ static void measure_axis(struct tmk_relay_call *call, const struct tmk_value *x,
             tmk_rl_dims(call, x);
         return;
     }
-    int64_t room = n + before + after - (k - 1) * d - 1;
-    if (room < 0) {
+    int64_t windows = n + before + after - (k - 1) * d - 1;
+    if (windows < 0) {
         tmk_rl_fail(call, TMK_SHAPE, "a window larger than its input");
         return;
     }
     w->in[i] = n;
-    w->out[i] = w->kept[i] = (room + (w->ceil ? s - 1 : 0)) / s + 1;
+    w->out[i] = w->kept[i] = (windows + (w->ceil ? s - 1 : 0)) / s + 1;
     int64_t begin_inside = n + before < 1 ? 1 : (n + before - 1) / s + 1;
     if (w->ceil && w->kept[i] > begin_inside)
         w->kept[i] = begin_inside;

@@ -75,10 +75,10 @@ static const char *round_up(struct window *w, bool includes_padding) {
     for (size_t i = 0; i < w->n; i++) {
         if (w->in[i] < 0)
             return "ceil_mode on sizes that are not known";
-        const int64_t room = w->in[i] + w->begin[i] + w->end[i] - reach_of(w, i);
-        const int64_t up = (room + w->stride[i] - 1) / w->stride[i];
+        const int64_t padded = w->in[i] + w->begin[i] + w->end[i] - reach_of(w, i);
+        const int64_t up = (padded + w->stride[i] - 1) / w->stride[i];
         const bool drops = up * w->stride[i] >= w->in[i] + w->begin[i];
-        const bool same = room % w->stride[i] == 0;
+        const bool same = padded % w->stride[i] == 0;
         gains |= !same && !drops;
         loses |= drops;
     }
