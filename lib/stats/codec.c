@@ -88,40 +88,40 @@ struct rows {
     uint16_t *bin;
 };
 
-static void get_facts(struct tmk_byte_reader *in, struct tmk_summary *facts) {
+static void get_facts(struct tmk_byte_reader *in, struct tmk_summary *summary) {
     tmk_get_literal(in, magic, sizeof magic);
     uint64_t level = tmk_get_number(in);
-    facts->level = level == TMK_STATS_HISTOGRAM ? TMK_STATS_HISTOGRAM
-                   : level == TMK_STATS_MINMAX  ? TMK_STATS_MINMAX
-                                                : TMK_STATS_RANGE;
-    in->failed |= level != (uint64_t)facts->level;
-    facts->count = tmk_get_number(in);
-    facts->nan = tmk_get_number(in);
-    facts->posinf = tmk_get_number(in);
-    facts->neginf = tmk_get_number(in);
-    facts->excluded = tmk_get_number(in);
-    facts->zeros = tmk_get_number(in);
-    facts->negative_zeros = tmk_get_number(in);
-    facts->samples = tmk_get_number(in);
-    facts->updates = tmk_get_number(in);
+    summary->level = level == TMK_STATS_HISTOGRAM ? TMK_STATS_HISTOGRAM
+                     : level == TMK_STATS_MINMAX  ? TMK_STATS_MINMAX
+                                                  : TMK_STATS_RANGE;
+    in->failed |= level != (uint64_t)summary->level;
+    summary->count = tmk_get_number(in);
+    summary->nan = tmk_get_number(in);
+    summary->posinf = tmk_get_number(in);
+    summary->neginf = tmk_get_number(in);
+    summary->excluded = tmk_get_number(in);
+    summary->zeros = tmk_get_number(in);
+    summary->negative_zeros = tmk_get_number(in);
+    summary->samples = tmk_get_number(in);
+    summary->updates = tmk_get_number(in);
     /* sums that overflow here are found by tmk_stats_restore */
-    uint64_t special = facts->nan + facts->posinf + facts->neginf;
-    facts->min_at = facts->max_at = facts->first_nonfinite = tmk_nowhere;
-    if (facts->count != special + facts->excluded) {
-        facts->min = tmk_float_of_bits(tmk_get_bits(in));
-        facts->min_at = tmk_get_where(in);
-        facts->max = tmk_float_of_bits(tmk_get_bits(in));
-        facts->max_at = tmk_get_where(in);
+    uint64_t special = summary->nan + summary->posinf + summary->neginf;
+    summary->min_at = summary->max_at = summary->first_nonfinite = tmk_nowhere;
+    if (summary->count != special + summary->excluded) {
+        summary->min = tmk_float_of_bits(tmk_get_bits(in));
+        summary->min_at = tmk_get_where(in);
+        summary->max = tmk_float_of_bits(tmk_get_bits(in));
+        summary->max_at = tmk_get_where(in);
     }
     if (special > 0)
-        facts->first_nonfinite = tmk_get_where(in);
+        summary->first_nonfinite = tmk_get_where(in);
 }
 
-static enum tmk_status get_channels(struct tmk_byte_reader *in, struct tmk_summary *facts,
+static enum tmk_status get_channels(struct tmk_byte_reader *in, struct tmk_summary *summary,
                                     struct rows *rows, struct tmk_diag *diag) {
     uint64_t kind = tmk_get_number(in);
-    facts->channel_axis = -1;
-    facts->channel_conflict = kind == TMK_CHANNELS_CONFLICT;
+    summary->channel_axis = -1;
+    summary->channel_conflict = kind == TMK_CHANNELS_CONFLICT;
     if (kind != TMK_CHANNELS_KNOWN) {
         in->failed |= kind != TMK_CHANNELS_NONE && kind != TMK_CHANNELS_CONFLICT;
         return TMK_OK;
@@ -130,26 +130,26 @@ static enum tmk_status get_channels(struct tmk_byte_reader *in, struct tmk_summa
     in->failed |= axis >= TMK_MAX_RANK || count == 0 || count > (uint64_t)(in->end - in->at) / 8;
     if (in->failed)
         return TMK_OK;
-    facts->channel_axis = (int32_t)axis;
-    facts->channels = (size_t)count;
-    facts->channel_min = rows->channel_min = malloc(facts->channels * sizeof(float));
-    facts->channel_max = rows->channel_max = malloc(facts->channels * sizeof(float));
+    summary->channel_axis = (int32_t)axis;
+    summary->channels = (size_t)count;
+    summary->channel_min = rows->channel_min = malloc(summary->channels * sizeof(float));
+    summary->channel_max = rows->channel_max = malloc(summary->channels * sizeof(float));
     if (!rows->channel_min || !rows->channel_max)
         return tmk_nomem(diag);
-    for (size_t c = 0; c < facts->channels; c++) {
+    for (size_t c = 0; c < summary->channels; c++) {
         rows->channel_min[c] = tmk_float_of_bits(tmk_get_bits(in));
         rows->channel_max[c] = tmk_float_of_bits(tmk_get_bits(in));
     }
     return TMK_OK;
 }
 
-static enum tmk_status get_bins(struct tmk_byte_reader *in, struct tmk_summary *facts,
+static enum tmk_status get_bins(struct tmk_byte_reader *in, struct tmk_summary *summary,
                                 struct rows *rows, struct tmk_diag *diag) {
     uint64_t used = tmk_get_number(in);
     in->failed |= used > TMK_TABLE || used > (uint64_t)(in->end - in->at) / BIN_BYTES;
     if (in->failed || used == 0)
         return TMK_OK;
-    facts->bins_used = (uint32_t)used;
+    summary->bins_used = (uint32_t)used;
     rows->bin = malloc((size_t)used * sizeof *rows->bin);
     rows->count = malloc((size_t)used * sizeof *rows->count);
     rows->low = malloc((size_t)used * sizeof *rows->low);
@@ -158,7 +158,7 @@ static enum tmk_status get_bins(struct tmk_byte_reader *in, struct tmk_summary *
         return tmk_nomem(diag);
     const uint64_t squares = tmk_get_number(in);
     in->failed |= squares > 1;
-    facts->squares = squares ? rows->squares : NULL;
+    summary->squares = squares ? rows->squares : NULL;
     int64_t bin = -1;
     for (uint32_t i = 0; i < used; i++) {
         uint64_t distance = tmk_get_number(in);
@@ -179,17 +179,17 @@ enum tmk_status tmk_stats_decode(const void *bytes, size_t len, struct tmk_stats
                                  struct tmk_diag *diag) {
     const uint8_t *start = bytes;
     struct tmk_byte_reader in = {start, start + len, false};
-    struct tmk_summary facts = {0};
+    struct tmk_summary summary = {0};
     struct rows rows = {0};
-    get_facts(&in, &facts);
-    enum tmk_status status = get_channels(&in, &facts, &rows, diag);
+    get_facts(&in, &summary);
+    enum tmk_status status = get_channels(&in, &summary, &rows, diag);
     if (status == TMK_OK)
-        status = get_bins(&in, &facts, &rows, diag);
+        status = get_bins(&in, &summary, &rows, diag);
     if (status == TMK_OK && (in.failed || in.at != in.end))
         status = tmk_fail(diag, TMK_FORMAT, "byte %zu of the statistics: malformed",
                           (size_t)(in.at - start));
     if (status == TMK_OK)
-        status = tmk_stats_restore(&facts, rows.bin, rows.count, rows.low, out, diag);
+        status = tmk_stats_restore(&summary, rows.bin, rows.count, rows.low, out, diag);
     free(rows.channel_min);
     free(rows.channel_max);
     free(rows.bin);

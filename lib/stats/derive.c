@@ -55,11 +55,11 @@ static enum tmk_status add_value(struct tmk_stats *stats, float value, uint64_t 
 
 /* What becomes of `count` elements whose keys are in [least, greatest], a part of the line that the
  * clamp does not cut: true when they stay, else they are added to *low or *high. */
-static bool stays_inside(const struct tmk_stats_shadow *shadow, int32_t least, int32_t greatest,
+static bool stays_inside(const struct tmk_stats_shadow *shadow, int32_t smallest, int32_t largest,
                          uint64_t count, uint64_t *low, uint64_t *high) {
-    if (shadow->low_finite && greatest <= shadow->low)
+    if (shadow->low_finite && largest <= shadow->low)
         *low += count;
-    else if (shadow->high_finite && least >= shadow->high)
+    else if (shadow->high_finite && smallest >= shadow->high)
         *high += count;
     else
         return true;
@@ -77,10 +77,10 @@ static enum tmk_status clamp_bins(struct tmk_stats *dst, const struct tmk_stats 
             continue;
         for (unsigned i = 0; i < bins; i++) {
             int32_t head = (int32_t)((o % 256 * TMK_OCTAVE + i) << 16), last = head + mask;
-            int32_t least = o < 256 ? head : -last - 1, greatest = o < 256 ? last : -head - 1;
+            int32_t smallest = o < 256 ? head : -last - 1, largest = o < 256 ? last : -head - 1;
             if (!octave.count[i] ||
-                !stays_inside(shadow, head == 0 && o < 256 ? 1 : least,
-                              head == 0 && o >= 256 ? -2 : greatest, octave.count[i], low, high))
+                !stays_inside(shadow, head == 0 && o < 256 ? 1 : smallest,
+                              head == 0 && o >= 256 ? -2 : largest, octave.count[i], low, high))
                 continue;
             if (!tmk_stats_reserve(dst, 1))
                 return tmk_nomem(diag);

@@ -46,15 +46,15 @@ static inline void minmax_add(struct minmax *g, const tmk_loose_bits *x) {
 }
 
 static inline void minmax_add_some(struct minmax *g, const tmk_loose_bits *x, size_t n) {
-    int32_t least[TMK_LANES];
+    int32_t smallest[TMK_LANES];
     uint32_t zeros[TMK_LANES] = {0};
     for (size_t i = 0; i < TMK_LANES; i++)
-        least[i] = INT32_MIN;
-    memcpy(least, x, n * sizeof *least);
+        smallest[i] = INT32_MIN;
+    memcpy(smallest, x, n * sizeof *smallest);
     memcpy(zeros, x, n * sizeof *zeros);
     for (int part = 0; part < PARTS; part++) {
         uint32x4_t v = vld1q_u32(zeros + 4 * part);
-        g->signed_max[part] = vmaxq_s32(g->signed_max[part], vld1q_s32(least + 4 * part));
+        g->signed_max[part] = vmaxq_s32(g->signed_max[part], vld1q_s32(smallest + 4 * part));
         g->unsigned_max[part] = vmaxq_u32(g->unsigned_max[part], v);
         g->nonzero[part] = vaddq_u32(g->nonzero[part], nonzero_lanes(v));
     }

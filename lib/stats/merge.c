@@ -53,7 +53,7 @@ static void add_state(struct tmk_stats *dst, const struct tmk_stats *src,
     dst->samples += src->samples * times;
     dst->updates += src->updates * times;
     tmk_extreme_lower(&dst->min, src->min);
-    tmk_extreme_raise(&dst->max, src->max);
+    tmk_extreme_update(&dst->max, src->max);
     tmk_where_earlier(&dst->first_nonfinite, src->first_nonfinite);
 }
 

@@ -37,7 +37,7 @@ struct tmk_places tmk_places_set(const struct tmk_stats_operand *operand,
 
 void tmk_shadow_join(struct tmk_stats_shadow *shadow, const struct tmk_places *places) {
     tmk_extreme_lower(&shadow->min, places->min);
-    tmk_extreme_raise(&shadow->max, places->max);
+    tmk_extreme_update(&shadow->max, places->max);
     tmk_where_earlier(&shadow->first_nonfinite, places->first_nonfinite);
 }
 

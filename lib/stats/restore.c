@@ -9,36 +9,37 @@ static enum tmk_status fail_inconsistent(struct tmk_diag *diag, const char *what
     return tmk_fail(diag, TMK_FORMAT, "the statistics do not balance: %s", what);
 }
 
-static enum tmk_status check_counts(const struct tmk_summary *facts, const uint64_t *count,
+static enum tmk_status check_counts(const struct tmk_summary *summary, const uint64_t *count,
                                     struct tmk_diag *diag) {
-    uint64_t sum = facts->nan;
-    bool fits = !__builtin_add_overflow(sum, facts->posinf, &sum) &&
-                !__builtin_add_overflow(sum, facts->neginf, &sum) &&
-                !__builtin_add_overflow(sum, facts->excluded, &sum) &&
-                !__builtin_add_overflow(sum, facts->zeros, &sum);
-    for (uint32_t i = 0; i < facts->bins_used && fits; i++)
+    uint64_t sum = summary->nan;
+    bool fits = !__builtin_add_overflow(sum, summary->posinf, &sum) &&
+                !__builtin_add_overflow(sum, summary->neginf, &sum) &&
+                !__builtin_add_overflow(sum, summary->excluded, &sum) &&
+                !__builtin_add_overflow(sum, summary->zeros, &sum);
+    for (uint32_t i = 0; i < summary->bins_used && fits; i++)
         fits = !__builtin_add_overflow(sum, count[i], &sum);
-    bool apart = !tmk_stats_has_bins(facts->level); /* what is in no bin is counted by the rest */
-    if (!fits || (apart ? sum > facts->count : sum != facts->count))
+    bool apart = !tmk_stats_has_bins(summary->level); /* what is in no bin is counted by the rest */
+    if (!fits || (apart ? sum > summary->count : sum != summary->count))
         return fail_inconsistent(
             diag, "NaN, infinities, what was excluded, zeros and bins do not add up to the count");
-    if (facts->negative_zeros > facts->zeros)
+    if (summary->negative_zeros > summary->zeros)
         return fail_inconsistent(diag, "more negative zeros than zeros");
-    if (facts->count > tmk_stats_limit(facts->level))
+    if (summary->count > tmk_stats_limit(summary->level))
         return fail_inconsistent(diag, "the count is over the limit");
     return TMK_OK;
 }
 
-static enum tmk_status check_bins(const struct tmk_summary *facts, const uint16_t *bin,
+static enum tmk_status check_bins(const struct tmk_summary *summary, const uint16_t *bin,
                                   const uint64_t *count, struct tmk_diag *diag) {
-    if (facts->bins_used > 0 && !tmk_stats_has_bins(facts->level))
+    if (summary->bins_used > 0 && !tmk_stats_has_bins(summary->level))
         return fail_inconsistent(diag, "bins at a level without");
-    if (facts->squares && (facts->level != TMK_STATS_HISTOGRAM || facts->bins_used > TMK_NARROW))
+    if (summary->squares &&
+        (summary->level != TMK_STATS_HISTOGRAM || summary->bins_used > TMK_NARROW))
         return fail_inconsistent(diag, "sums of squares of more bins than they are kept of");
-    for (uint32_t i = 0; i < facts->bins_used; i++) {
+    for (uint32_t i = 0; i < summary->bins_used; i++) {
         if ((bin[i] & 0x7fffu) >= 0x7f80u)
             return fail_inconsistent(diag, "a bin of values that are not finite");
-        if (facts->level == TMK_STATS_RANGE && bin[i] % TMK_OCTAVE)
+        if (summary->level == TMK_STATS_RANGE && bin[i] % TMK_OCTAVE)
             return fail_inconsistent(diag, "a bin that is not an octave's first");
         if (count[i] == 0)
             return fail_inconsistent(diag, "an empty bin");
@@ -82,18 +83,18 @@ static bool extremes_possible(const struct tmk_stats *stats, uint64_t others) {
 }
 
 static enum tmk_status check_extremes(const struct tmk_stats *stats,
-                                      const struct tmk_summary *facts, const uint16_t *bin,
+                                      const struct tmk_summary *summary, const uint16_t *bin,
                                       const uint64_t *count, const uint64_t *low,
                                       struct tmk_diag *diag) {
-    if (!tmk_stats_has_bins(facts->level)) {
+    if (!tmk_stats_has_bins(summary->level)) {
         uint64_t others = tmk_stats_finite(stats) - stats->zeros - stats->negative_zeros;
         return extremes_possible(stats, others)
                    ? TMK_OK
                    : fail_inconsistent(diag, "the extremes are not those of so many elements");
     }
     struct item lowest = {INT32_MAX, INT32_MAX}, highest = {INT32_MIN, INT32_MIN};
-    for (uint32_t i = 0; i < facts->bins_used; i++)
-        update_ends(&lowest, &highest, item_of_bin(facts->level, bin[i]));
+    for (uint32_t i = 0; i < summary->bins_used; i++)
+        update_ends(&lowest, &highest, item_of_bin(summary->level, bin[i]));
     if (stats->negative_zeros)
         update_ends(&lowest, &highest, (struct item){-1, -1});
     if (stats->zeros)
@@ -103,38 +104,39 @@ static enum tmk_status check_extremes(const struct tmk_stats *stats,
         max > highest.high)
         return fail_inconsistent(diag,
                                  "the extremes are not the ends of the lowest and highest bin");
-    for (uint32_t i = 0; i < facts->bins_used; i++) {
+    for (uint32_t i = 0; i < summary->bins_used; i++) {
         struct tmk_span span;
-        uint64_t least, greatest;
-        if (!tmk_span_of(facts->level, bin[i], &stats->min, &stats->max, &span) ||
-            !tmk_span_lows(&span, count[i], &least, &greatest) || low[i] < least ||
-            low[i] > greatest)
+        uint64_t smallest, largest;
+        if (!tmk_span_of(summary->level, bin[i], &stats->min, &stats->max, &span) ||
+            !tmk_span_lows(&span, count[i], &smallest, &largest) || low[i] < smallest ||
+            low[i] > largest)
             return fail_inconsistent(diag, "a bin whose sum its elements cannot have");
-        if (facts->squares && !tmk_span_has_squares(&span, count[i], low[i], facts->squares[i]))
+        if (summary->squares && !tmk_span_has_squares(&span, count[i], low[i], summary->squares[i]))
             return fail_inconsistent(diag, "a bin whose sum of squares its elements cannot have");
     }
     return TMK_OK;
 }
 
-static enum tmk_status check_channels(const struct tmk_summary *facts, struct tmk_diag *diag) {
+static enum tmk_status check_channels(const struct tmk_summary *summary, struct tmk_diag *diag) {
     int32_t min = TMK_KEY_POSINF, max = TMK_KEY_NEGINF;
-    if (facts->channels == 0 && facts->channel_axis == -1)
+    if (summary->channels == 0 && summary->channel_axis == -1)
         return TMK_OK;
-    if (facts->channel_conflict || facts->channels == 0 || facts->channel_axis < 0 ||
-        facts->channel_axis >= TMK_MAX_RANK || facts->count == 0)
+    if (summary->channel_conflict || summary->channels == 0 || summary->channel_axis < 0 ||
+        summary->channel_axis >= TMK_MAX_RANK || summary->count == 0)
         return fail_inconsistent(diag, "the channel axis contradicts the channels");
-    for (size_t c = 0; c < facts->channels; c++) {
-        int32_t low = tmk_key_of_float(facts->channel_min[c]),
-                high = tmk_key_of_float(facts->channel_max[c]);
+    for (size_t c = 0; c < summary->channels; c++) {
+        int32_t low = tmk_key_of_float(summary->channel_min[c]),
+                high = tmk_key_of_float(summary->channel_max[c]);
         bool nothing = low == TMK_KEY_POSINF && high == TMK_KEY_NEGINF;
         if (!nothing && (low > high || !tmk_key_is_finite(low) || !tmk_key_is_finite(high)))
             return fail_inconsistent(diag, "a channel's extremes are not a range");
         min = low < min ? low : min;
         max = high > max ? high : max;
     }
-    bool any = facts->count - facts->nan - facts->posinf - facts->neginf - facts->excluded > 0;
-    if (min != (any ? tmk_key_of_float(facts->min) : TMK_KEY_POSINF) ||
-        max != (any ? tmk_key_of_float(facts->max) : TMK_KEY_NEGINF))
+    bool any =
+        summary->count - summary->nan - summary->posinf - summary->neginf - summary->excluded > 0;
+    if (min != (any ? tmk_key_of_float(summary->min) : TMK_KEY_POSINF) ||
+        max != (any ? tmk_key_of_float(summary->max) : TMK_KEY_NEGINF))
         return fail_inconsistent(diag, "the channels' extremes are not those of the whole");
     return TMK_OK;
 }
@@ -143,60 +145,61 @@ static bool is_nowhere(struct tmk_where at) {
     return at.sample == TMK_NOWHERE && at.index == TMK_NOWHERE;
 }
 
-static enum tmk_status fill_state(struct tmk_stats *stats, const struct tmk_summary *facts,
+static enum tmk_status fill_state(struct tmk_stats *stats, const struct tmk_summary *summary,
                                   const uint16_t *bin, const uint64_t *count, const uint64_t *low,
                                   struct tmk_diag *diag) {
-    stats->count = facts->count;
-    stats->nan = facts->nan;
-    stats->posinf = facts->posinf;
-    stats->neginf = facts->neginf;
-    stats->excluded = facts->excluded;
-    stats->zeros = facts->zeros - facts->negative_zeros;
-    stats->negative_zeros = facts->negative_zeros;
-    stats->samples = facts->samples;
-    stats->updates = facts->updates;
-    bool all_finite = facts->nan == 0 && facts->posinf == 0 && facts->neginf == 0;
-    if (all_finite && !is_nowhere(facts->first_nonfinite))
+    stats->count = summary->count;
+    stats->nan = summary->nan;
+    stats->posinf = summary->posinf;
+    stats->neginf = summary->neginf;
+    stats->excluded = summary->excluded;
+    stats->zeros = summary->zeros - summary->negative_zeros;
+    stats->negative_zeros = summary->negative_zeros;
+    stats->samples = summary->samples;
+    stats->updates = summary->updates;
+    bool all_finite = summary->nan == 0 && summary->posinf == 0 && summary->neginf == 0;
+    if (all_finite && !is_nowhere(summary->first_nonfinite))
         return fail_inconsistent(diag, "a place of NaN or infinity, but none was counted");
-    stats->first_nonfinite = facts->first_nonfinite;
+    stats->first_nonfinite = summary->first_nonfinite;
     if (tmk_stats_finite(stats) > 0) {
-        stats->min = (struct tmk_extreme){tmk_key_of_float(facts->min), facts->min_at};
-        stats->max = (struct tmk_extreme){tmk_key_of_float(facts->max), facts->max_at};
-        TMK_TRY(check_extremes(stats, facts, bin, count, low, diag));
+        stats->min = (struct tmk_extreme){tmk_key_of_float(summary->min), summary->min_at};
+        stats->max = (struct tmk_extreme){tmk_key_of_float(summary->max), summary->max_at};
+        TMK_TRY(check_extremes(stats, summary, bin, count, low, diag));
     }
-    if (facts->bins_used && !tmk_stats_reserve(stats, facts->bins_used))
+    if (summary->bins_used && !tmk_stats_reserve(stats, summary->bins_used))
         return tmk_nomem(diag);
-    if (facts->bins_used && !facts->squares)
+    if (summary->bins_used && !summary->squares)
         tmk_stats_coarsen(stats);
-    for (uint32_t i = 0; i < facts->bins_used; i++)
-        tmk_stats_add_bin(
-            stats,
-            &(struct tmk_wide){count[i], low[i], facts->squares ? facts->squares[i] : 0, bin[i]});
-    if (facts->channel_conflict && facts->count == 0)
+    for (uint32_t i = 0; i < summary->bins_used; i++)
+        tmk_stats_add_bin(stats,
+                          &(struct tmk_wide){count[i], low[i],
+                                             summary->squares ? summary->squares[i] : 0, bin[i]});
+    if (summary->channel_conflict && summary->count == 0)
         return fail_inconsistent(diag, "a channel conflict without elements");
-    if (facts->channels == 0) {
-        stats->channels.kind = facts->channel_conflict ? TMK_CHANNELS_CONFLICT : TMK_CHANNELS_NONE;
+    if (summary->channels == 0) {
+        stats->channels.kind =
+            summary->channel_conflict ? TMK_CHANNELS_CONFLICT : TMK_CHANNELS_NONE;
         return TMK_OK;
     }
-    TMK_TRY(tmk_channels_join(&stats->channels, 0, TMK_CHANNELS_KNOWN, facts->channel_axis,
-                              facts->channels, diag));
-    memcpy(stats->channels.min, facts->channel_min, facts->channels * sizeof(float));
-    memcpy(stats->channels.max, facts->channel_max, facts->channels * sizeof(float));
+    TMK_TRY(tmk_channels_join(&stats->channels, 0, TMK_CHANNELS_KNOWN, summary->channel_axis,
+                              summary->channels, diag));
+    memcpy(stats->channels.min, summary->channel_min, summary->channels * sizeof(float));
+    memcpy(stats->channels.max, summary->channel_max, summary->channels * sizeof(float));
     return TMK_OK;
 }
 
-enum tmk_status tmk_stats_restore(const struct tmk_summary *facts, const uint16_t *bin,
+enum tmk_status tmk_stats_restore(const struct tmk_summary *summary, const uint16_t *bin,
                                   const uint64_t *count, const uint64_t *low,
                                   struct tmk_stats **out, struct tmk_diag *diag) {
     struct tmk_stats *stats;
-    TMK_TRY(tmk_stats_create(facts->level, &stats, diag));
-    enum tmk_status status = check_counts(facts, count, diag);
+    TMK_TRY(tmk_stats_create(summary->level, &stats, diag));
+    enum tmk_status status = check_counts(summary, count, diag);
     if (status == TMK_OK)
-        status = check_bins(facts, bin, count, diag);
+        status = check_bins(summary, bin, count, diag);
     if (status == TMK_OK)
-        status = check_channels(facts, diag);
+        status = check_channels(summary, diag);
     if (status == TMK_OK)
-        status = fill_state(stats, facts, bin, count, low, diag);
+        status = fill_state(stats, summary, bin, count, low, diag);
     if (status == TMK_OK)
         *out = stats;
     else

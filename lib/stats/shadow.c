@@ -64,18 +64,18 @@ enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_shadow *dst,
     tmk_where_earlier(&dst->first_high, src->first_high);
     tmk_where_earlier(&dst->first_nonfinite, src->first_nonfinite);
     tmk_extreme_lower(&dst->min, src->min);
-    tmk_extreme_raise(&dst->max, src->max);
+    tmk_extreme_update(&dst->max, src->max);
     return TMK_OK;
 }
 
 /* The lowest element of the tensor that is in the tile with least <= key <= greatest, if before
  * *at. */
 static void find_extremes(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
-                          int32_t least, int32_t greatest, struct tmk_where *at) {
+                          int32_t min, int32_t max, struct tmk_where *at) {
     for (size_t lane = 0; lane < tile->width; lane++)
         for (size_t k = lane; k < tile->n; k += tile->width) {
             int32_t key = tmk_key_of_bits(tile->x[k]);
-            if (key >= least && key <= greatest) {
+            if (key >= min && key <= max) {
                 tmk_where_earlier(at, tmk_tile_where(pass, tmk_tile_logical(tile, k)));
                 return;
             }

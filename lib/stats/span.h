@@ -22,17 +22,17 @@ bool tmk_span_of(enum tmk_stats_level level, uint16_t bin, const struct tmk_extr
 
 /* The least and greatest sum of dropped bits that `count` > 0 elements can have; false when they
  * contradict the extremes. */
-bool tmk_span_lows(const struct tmk_span *span, uint64_t count, uint64_t *least,
-                   uint64_t *greatest);
+bool tmk_span_lows(const struct tmk_span *span, uint64_t count, uint64_t *smallest,
+                   uint64_t *largest);
 
 /* The least and greatest sum of squares of the l of `count` > 0 elements, which are the dropped
  * bits less span->first and add up to `l`. */
 static inline void tmk_span_squares(const struct tmk_span *span, uint64_t count, uint64_t l,
-                                    tmk_u128 *least, tmk_u128 *greatest) {
+                                    tmk_u128 *smallest, tmk_u128 *largest) {
     const uint64_t width = span->last - span->first, each = l / count, more = l % count;
     const uint64_t full = width ? l / width : 0, left = width ? l % width : 0;
-    *least = (tmk_u128)each * ((tmk_u128)l + more) + more;
-    *greatest = (tmk_u128)full * width * width + (tmk_u128)left * left;
+    *smallest = (tmk_u128)each * ((tmk_u128)l + more) + more;
+    *largest = (tmk_u128)full * width * width + (tmk_u128)left * left;
 }
 
 /* Can elements whose dropped bits add up to a possible `low` have these squares' sum? */

@@ -191,7 +191,7 @@ static inline void tmk_extreme_lower(struct tmk_extreme *min, struct tmk_extreme
         *min = other;
 }
 
-static inline void tmk_extreme_raise(struct tmk_extreme *max, struct tmk_extreme other) {
+static inline void tmk_extreme_update(struct tmk_extreme *max, struct tmk_extreme other) {
     if (other.key > max->key || (other.key == max->key && tmk_where_before(other.at, max->at)))
         *max = other;
 }

@@ -20,13 +20,13 @@ static void fill_spread(const struct moments *m, struct tmk_summary *s) {
     const double n = (double)s->finite, rounding = 0x1p-50; /* of what is below */
     const struct tmk_exact lo = tmk_exact_scatter(&m->sum, &m->squares_lo, s->finite),
                            hi = tmk_exact_scatter(&m->sum, &m->squares_hi, s->finite);
-    const double least = tmk_exact_round(&lo, -298, TMK_DOWNWARDS),
+    const double min = tmk_exact_round(&lo, -298, TMK_DOWNWARDS),
                  most = tmk_exact_round(&hi, -298, TMK_UPWARDS);
-    s->std_lo = sqrt(least) / n * (1 - rounding);
+    s->std_lo = sqrt(min) / n * (1 - rounding);
     s->std_hi = sqrt(most) / n * (1 + rounding);
     /* numbers spread evenly over a bin have a third of the variance that all at its ends would have
      */
-    s->variance = (least + (most - least) / 3) / n / n;
+    s->variance = (min + (most - min) / 3) / n / n;
     s->std = sqrt(s->variance);
 }
 
@@ -39,13 +39,12 @@ static void add_bin(struct octave_moments *m, const struct tmk_span *span, uint6
     uint64_t l = low - count * span->first;
     m->sum += (tmk_u128)count * edge + l;
     tmk_u128 known = (tmk_u128)count * edge * edge + (tmk_u128)2 * edge * l;
-    tmk_u128 least, greatest;
-    tmk_span_squares(span, count, l, &least, &greatest);
+    tmk_u128 min, max;
+    tmk_span_squares(span, count, l, &min, &max);
     if (squares) /* of the dropped bits, which are l + first */
-        least = greatest =
-            *squares - span->first * (2 * (tmk_u128)l + (tmk_u128)count * span->first);
-    m->squares_lo += known + least;
-    m->squares_hi += known + greatest;
+        min = max = *squares - span->first * (2 * (tmk_u128)l + (tmk_u128)count * span->first);
+    m->squares_lo += known + min;
+    m->squares_hi += known + max;
 }
 
 static void add_octave(struct moments *m, const struct octave_moments *more,

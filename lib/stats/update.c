@@ -53,9 +53,9 @@ static void take_extremes(struct tmk_stats_pass *pass, const struct tmk_tile *ti
     if (max > stats->max.key ||
         (max == stats->max.key &&
          tmk_where_before(tmk_tile_where(pass, tile->first), stats->max.at)))
-        tmk_extreme_raise(&stats->max,
-                          (struct tmk_extreme){
-                              max, tmk_tile_where(pass, find_element(tile, tmk_bits_of_key(max)))});
+        tmk_extreme_update(
+            &stats->max, (struct tmk_extreme){
+                             max, tmk_tile_where(pass, find_element(tile, tmk_bits_of_key(max)))});
 }
 
 /* What stands in for elements that are left out, and the NaN that all others become meanwhile. */
@@ -73,7 +73,7 @@ static void take_special(struct tmk_stats_pass *pass, const struct tmk_tile *til
                 continue;
             struct tmk_extreme extreme = {key, tmk_tile_where(pass, tmk_tile_logical(tile, k))};
             tmk_extreme_lower(&stats->min, extreme);
-            tmk_extreme_raise(&stats->max, extreme);
+            tmk_extreme_update(&stats->max, extreme);
             continue;
         }
         if (pass->n_excluded && tile->x[k] == LEFT_OUT) {
