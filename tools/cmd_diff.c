@@ -262,12 +262,12 @@ static void put_names(const char *key, const char **names, uint32_t n) {
 }
 
 static void tell_names(const char *what, const char **names, uint32_t n) {
-    enum { TOLD = 3 };
+    enum { MAX_REPORTED = 3 };
     if (!n)
         return;
     print_remark("%u only in %s: %s%s%s%s%s%s", n, what, names[0], n > 1 ? ", " : "",
                  n > 1 ? names[1] : "", n > 2 ? ", " : "", n > 2 ? names[2] : "",
-                 n > TOLD ? ", ..." : "");
+                 n > MAX_REPORTED ? ", ..." : "");
 }
 
 static void put_json(const struct tmk_diff *diff, const struct diff_args *args, bool profiles,

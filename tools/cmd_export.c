@@ -8,7 +8,7 @@
 #include "table.h"
 
 /* Messages of the library during an export. */
-struct told {
+struct export_log {
     struct skipped {
         uint32_t id;
         char *name, *why;
@@ -20,39 +20,40 @@ struct told {
 };
 
 static void hear_skip(void *context, uint32_t id, const char *name, const char *why) {
-    struct told *told = context;
-    struct skipped *grown = realloc(told->skipped, (told->n_skipped + 1) * sizeof *grown);
+    struct export_log *export_log = context;
+    struct skipped *grown =
+        realloc(export_log->skipped, (export_log->n_skipped + 1) * sizeof *grown);
     if (grown) {
-        told->skipped = grown;
-        struct skipped *last = &grown[told->n_skipped++];
+        export_log->skipped = grown;
+        struct skipped *last = &grown[export_log->n_skipped++];
         *last = (struct skipped){.id = id, .name = strdup(name), .why = strdup(why)};
-        told->failed = told->failed || !last->name || !last->why;
+        export_log->failed = export_log->failed || !last->name || !last->why;
     } else {
-        told->failed = true;
+        export_log->failed = true;
     }
 }
 
 static void hear_remark(void *context, const char *text) {
-    struct told *told = context;
-    char **grown = realloc(told->remarks, (told->n_remarks + 1) * sizeof *grown);
+    struct export_log *export_log = context;
+    char **grown = realloc(export_log->remarks, (export_log->n_remarks + 1) * sizeof *grown);
     if (grown) {
-        told->remarks = grown;
-        grown[told->n_remarks++] = strdup(text);
-        told->failed = told->failed || !grown[told->n_remarks - 1];
+        export_log->remarks = grown;
+        grown[export_log->n_remarks++] = strdup(text);
+        export_log->failed = export_log->failed || !grown[export_log->n_remarks - 1];
     } else {
-        told->failed = true;
+        export_log->failed = true;
     }
 }
 
-static void finish_report(struct told *told) {
-    for (size_t i = 0; i < told->n_skipped; i++) {
-        free(told->skipped[i].name);
-        free(told->skipped[i].why);
+static void finish_report(struct export_log *export_log) {
+    for (size_t i = 0; i < export_log->n_skipped; i++) {
+        free(export_log->skipped[i].name);
+        free(export_log->skipped[i].why);
     }
-    for (size_t i = 0; i < told->n_remarks; i++)
-        free(told->remarks[i]);
-    free(told->skipped);
-    free(told->remarks);
+    for (size_t i = 0; i < export_log->n_remarks; i++)
+        free(export_log->remarks[i]);
+    free(export_log->skipped);
+    free(export_log->remarks);
 }
 
 static void list_formats(void) {
@@ -67,36 +68,36 @@ static void list_formats(void) {
     }
 }
 
-static void put_json(const struct told *told, const struct tmk_export_options *options,
+static void put_json(const struct export_log *export_log, const struct tmk_export_options *options,
                      const struct tmk_encodings *encodings) {
     printf("{\"format\":");
     put_quoted(stdout, options->format);
     printf(",\"file\":");
     put_quoted(stdout, options->path);
     printf(",\"encodings\":%u,\"written\":%zu,\"left_float\":%u,\"skipped\":[", encodings->n_items,
-           encodings->n_items - told->n_skipped, encodings->n_left);
-    for (size_t i = 0; i < told->n_skipped; i++) {
-        printf("%s{\"id\":\"p%u\",\"name\":", i ? "," : "", told->skipped[i].id);
-        put_quoted(stdout, told->skipped[i].name);
+           encodings->n_items - export_log->n_skipped, encodings->n_left);
+    for (size_t i = 0; i < export_log->n_skipped; i++) {
+        printf("%s{\"id\":\"p%u\",\"name\":", i ? "," : "", export_log->skipped[i].id);
+        put_quoted(stdout, export_log->skipped[i].name);
         printf(",\"why\":");
-        put_quoted(stdout, told->skipped[i].why);
+        put_quoted(stdout, export_log->skipped[i].why);
         printf("}");
     }
     printf("],\"remarks\":[");
-    for (size_t i = 0; i < told->n_remarks; i++) {
+    for (size_t i = 0; i < export_log->n_remarks; i++) {
         printf("%s", i ? "," : "");
-        put_quoted(stdout, told->remarks[i]);
+        put_quoted(stdout, export_log->remarks[i]);
     }
     printf("]}\n");
 }
 
 /* The first few that were left out for the reason of this one. */
-static void tell_reason(struct told *told, const struct skipped *first) {
+static void print_reason(struct export_log *export_log, const struct skipped *first) {
     enum { FIRST = 3 };
     char names[256] = "";
     size_t n = 0, len = 0;
-    for (size_t i = 0; i < told->n_skipped; i++) {
-        struct skipped *one = &told->skipped[i];
+    for (size_t i = 0; i < export_log->n_skipped; i++) {
+        struct skipped *one = &export_log->skipped[i];
         if (strcmp(one->why, first->why) != 0)
             continue;
         one->listed = true;
@@ -107,14 +108,14 @@ static void tell_reason(struct told *told, const struct skipped *first) {
     print_remark("%zu left out: %s (%s%s)", n, first->why, names, n > FIRST ? ", ..." : "");
 }
 
-static void print_report(struct told *told, const struct tmk_encodings *encodings) {
-    for (size_t i = 0; i < told->n_remarks; i++)
-        print_remark("%s", told->remarks[i]);
-    for (size_t i = 0; !told->failed && i < told->n_skipped; i++)
-        if (!told->skipped[i].listed)
-            tell_reason(told, &told->skipped[i]);
-    if (told->n_skipped)
-        print_remark("%zu of %u encodings were left out; --json lists them", told->n_skipped,
+static void print_report(struct export_log *export_log, const struct tmk_encodings *encodings) {
+    for (size_t i = 0; i < export_log->n_remarks; i++)
+        print_remark("%s", export_log->remarks[i]);
+    for (size_t i = 0; !export_log->failed && i < export_log->n_skipped; i++)
+        if (!export_log->skipped[i].listed)
+            print_reason(export_log, &export_log->skipped[i]);
+    if (export_log->n_skipped)
+        print_remark("%zu of %u encodings were left out; --json lists them", export_log->n_skipped,
                      encodings->n_items);
 }
 
@@ -127,7 +128,7 @@ struct job {
 
 static int export_them(const struct job *job) {
     struct tmk_diag diag = {0};
-    struct told told = {0};
+    struct export_log export_log = {0};
     struct tmk_encodings *encodings = NULL;
     struct tmk_model *model = NULL;
     struct tmk_export_options options = job->options;
@@ -135,29 +136,29 @@ static int export_them(const struct job *job) {
     options.n_settings = job->settings.n;
     options.skip = hear_skip;
     options.remark = hear_remark;
-    options.context = &told;
+    options.context = &export_log;
     enum tmk_status status = tmk_encodings_read(job->encodings, &encodings, &diag);
     if (status == TMK_OK && job->model)
         status = tmk_model_open_params(job->model, job->params, true, &model, &diag);
     if (status == TMK_OK)
         status = tmk_export(encodings, model, &options, &diag);
-    if (status == TMK_OK && told.failed)
+    if (status == TMK_OK && export_log.failed)
         status = TMK_NOMEM;
     bool written = status == TMK_OK;
     if (encodings && (written || status == TMK_NOTFOUND) && job->json)
-        put_json(&told, &options, encodings);
+        put_json(&export_log, &options, encodings);
     if (written && encodings) {
-        print_report(&told, encodings);
+        print_report(&export_log, encodings);
         print_remark("%s for %s: %zu of %u encodings; %u values stay float", job->options.path,
-                     job->options.format, encodings->n_items - told.n_skipped, encodings->n_items,
-                     encodings->n_left);
+                     job->options.format, encodings->n_items - export_log.n_skipped,
+                     encodings->n_items, encodings->n_left);
     }
     int exit_status = written ? EXIT_DONE : report_error(status, &diag);
     if (status == TMK_NOTFOUND)
         exit_status = EXIT_ANSWER_NO;
     tmk_model_close(&model);
     tmk_encodings_destroy(&encodings);
-    finish_report(&told);
+    finish_report(&export_log);
     return exit_status;
 }
 

@@ -52,15 +52,15 @@ static void put_json(const struct tmk_lineage_record *record,
 
 /* Remarks of passes on single values; the lineage has all of them. */
 static void tell_remarks(const struct tmk_lineage_record *record) {
-    enum { TOLD = 3 };
+    enum { MAX_REPORTED = 3 };
     uint32_t n = 0;
     for (uint32_t i = 0; i < record->n_originals; i++) {
         const struct tmk_lineage_original *o = &record->originals[i];
-        if (o->remark[0] && n++ < TOLD)
+        if (o->remark[0] && n++ < MAX_REPORTED)
             print_remark("p%u '%s': %s", i, o->is.name, o->remark);
     }
-    if (n > TOLD)
-        print_remark("and %u more with a remark in the lineage", n - TOLD);
+    if (n > MAX_REPORTED)
+        print_remark("and %u more with a remark in the lineage", n - MAX_REPORTED);
 }
 
 static void print_summary(const struct tmk_lineage_record *record,

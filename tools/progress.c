@@ -11,7 +11,7 @@
 static const double redraw = 0.1, json_interval = 1, plain_interval = 10;
 
 static struct {
-    struct timespec begin, told;
+    struct timespec begin, reported;
     bool begun;
     atomic_bool open;
     uint64_t before; /* samples that an earlier run did */
@@ -68,14 +68,14 @@ void show_progress(void *context, uint64_t samples_done, uint64_t total) {
         line.begun = true;
         line.before = samples_done;
         if (!rewrites)
-            line.told = line.begin;
+            line.reported = line.begin;
         return;
     }
-    if (seconds_since(&line.told) < (rewrites      ? redraw
-                                     : logs_json() ? json_interval
-                                                   : plain_interval))
+    if (seconds_since(&line.reported) < (rewrites      ? redraw
+                                         : logs_json() ? json_interval
+                                                       : plain_interval))
         return;
-    clock_gettime(CLOCK_MONOTONIC, &line.told);
+    clock_gettime(CLOCK_MONOTONIC, &line.reported);
     const struct figures figures = figures_now(samples_done, total);
     describe_progress(&figures, text, sizeof text);
     if (!rewrites) {

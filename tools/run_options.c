@@ -75,23 +75,23 @@ static void warn_of_fewer_threads(void *context, enum tmk_thread_work work, uint
                                   uint32_t wanted, const char *why) {
     static const char *const what[TMK_N_THREAD_WORKS] = {"that run the model", "that read ahead",
                                                          "that hash the data"};
-    static bool told[TMK_N_THREAD_WORKS]; /* some commands run more than once */
+    static bool reported[TMK_N_THREAD_WORKS]; /* some commands run more than once */
     (void)context;
-    if (!told[work])
+    if (!reported[work])
         warn_of("%u of %u threads %s could not start (%s); continuing with %u", missing, wanted,
                 what[work], why, wanted > missing ? wanted - missing : 1);
-    told[work] = true;
+    reported[work] = true;
 }
 
 static void warn_of_data(void *context, const char *text) {
     enum { MOST = 8, LONGEST = 512 };
-    static char told[MOST][LONGEST]; /* some commands run more than once and repeat messages */
+    static char reported[MOST][LONGEST]; /* some commands run more than once and repeat messages */
     (void)context;
     for (int i = 0; i < MOST; i++) {
-        if (told[i][0] && strncmp(told[i], text, LONGEST - 1) == 0)
+        if (reported[i][0] && strncmp(reported[i], text, LONGEST - 1) == 0)
             return;
-        if (!told[i][0]) {
-            snprintf(told[i], LONGEST, "%s", text);
+        if (!reported[i][0]) {
+            snprintf(reported[i], LONGEST, "%s", text);
             break;
         }
     }

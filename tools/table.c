@@ -104,7 +104,7 @@ static int line_width(const struct table *table) {
 static void shrink_columns(struct table *table) {
     for (size_t i = 0; i < table->n; i++) {
         const struct table_column *column = &table->columns[i];
-        const int excess = line_width(table) - table->room;
+        const int excess = line_width(table) - table->line_width;
         const int most = column->least ? column->width - column->least : 0;
         if (excess > 0)
             table->widths[i] -= excess < most ? excess : most;
@@ -113,14 +113,14 @@ static void shrink_columns(struct table *table) {
 
 static void leave_out(struct table *table) {
     for (int turn = 1; turn <= (int)table->n; turn++)
-        for (size_t i = 0; i < table->n && line_width(table) > table->room; i++)
+        for (size_t i = 0; i < table->n && line_width(table) > table->line_width; i++)
             if (table->columns[i].leaves == turn)
                 table->widths[i] = 0;
 }
 
 static void grow_columns(struct table *table) {
     for (size_t i = 0; i < table->n; i++) {
-        const int spare = table->room - line_width(table);
+        const int spare = table->line_width - line_width(table);
         const int most = table->columns[i].width - table->widths[i];
         if (table->widths[i] && spare > 0)
             table->widths[i] += spare < most ? spare : most;
@@ -133,7 +133,7 @@ void table_widen(void) {
     wide = true;
 }
 
-int table_room(void) {
+int table_width(void) {
     struct winsize size;
     const char *columns = getenv("COLUMNS");
     const int said = columns ? atoi(columns) : 0;
@@ -148,12 +148,12 @@ int table_room(void) {
 
 void table_begin(struct table *table, const struct table_column *columns, size_t n) {
     const char *titles[TABLE_MOST_COLUMNS];
-    *table = (struct table){columns, n, table_room(), {0}};
+    *table = (struct table){columns, n, table_width(), {0}};
     for (size_t i = 0; i < TABLE_MOST_COLUMNS; i++) {
         table->widths[i] = i < n ? columns[i].width : 0;
         titles[i] = i < n ? columns[i].title : "";
     }
-    if (table->room) {
+    if (table->line_width) {
         shrink_columns(table);
         leave_out(table);
         grow_columns(table);
@@ -165,9 +165,9 @@ void table_begin(struct table *table, const struct table_column *columns, size_t
 static int cell_width(const struct table *table, size_t i, const char *text) {
     const int cells = text_cells(text);
     if (table->columns[i].width)
-        return table->room || cells < table->widths[i] ? table->widths[i] : cells;
-    const int left = table->room - line_width(table) - 1;
-    return !table->room || left >= cells ? cells : left > 0 ? left : 0;
+        return table->line_width || cells < table->widths[i] ? table->widths[i] : cells;
+    const int left = table->line_width - line_width(table) - 1;
+    return !table->line_width || left >= cells ? cells : left > 0 ? left : 0;
 }
 
 void table_row(const struct table *table, const char *const *cells, enum hue hue) {

@@ -26,7 +26,7 @@ struct table_column {
 struct table {
     const struct table_column *columns;
     size_t n;
-    int room;                       /* characters a line; 0: no end */
+    int line_width;                 /* characters a line; 0: no end */
     int widths[TABLE_MOST_COLUMNS]; /* 0: left out */
 };
 
@@ -38,7 +38,7 @@ void table_row(const struct table *table, const char *const *cells, enum hue hue
 /* From now on lines may be of any length, and cells are whole: --wide. */
 void table_widen(void);
 /* Characters a line: COLUMNS, or the terminal's, or 80 where stdout is none; 0: any number. */
-int table_room(void);
+int table_width(void);
 #define WIDE_OPTION_ROW(target)                                                                    \
     {                                                                                              \
         "wide", 0, OPTION_FLAG, NULL, "tables with all columns and whole names, however wide",     \
