@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "calib/opclass.h"
+#include "calib/op_names.h"
+#include "traits/traits.h"
 
 /* One of its operands is a constant. */
 static bool is_dense(const struct tmk_net *net, uint32_t node) {
@@ -89,7 +90,7 @@ struct tmk_quant_settings tmk_match_settings(const struct tmk_match *m, uint32_t
 /* A node that multiplies by a weight and accumulates. */
 static bool is_layer(const struct tmk_net *net, uint32_t node) {
     const struct tmk_net_node *n = &net->nodes[node];
-    return tmk_op_class_of(n->domain, n->op)->class == TMK_OP_MACC && is_dense(net, node);
+    return tmk_traits_of(n->domain, n->op)->class == TMK_OP_MACC && is_dense(net, node);
 }
 
 /* Nodes stand in the order of their results' IDs, in which operands come before results. */
@@ -135,7 +136,7 @@ static enum tmk_tristate is_node_quantized(const struct tmk_match *m, uint32_t n
 void tmk_match_behind_float(const struct tmk_match *m) {
     for (uint32_t i = 0; i < m->net->n_nodes; i++) {
         const struct tmk_net_node *n = &m->net->nodes[i];
-        const enum tmk_op_class class = tmk_op_class_of(n->domain, n->op)->class;
+        const enum tmk_op_class class = tmk_traits_of(n->domain, n->op)->class;
         const uint32_t x = tmk_net_input(m->net, i, 0);
         const uint32_t maker = x == TMK_NET_NONE ? TMK_NET_NONE : m->net->maker[x];
         m->behind_float[i] = TMK_NET_NONE;

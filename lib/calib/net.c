@@ -9,6 +9,7 @@
 #include "base/diag.h"
 #include "base/grow.h"
 #include "base/map.h"
+#include "traits/traits.h"
 
 enum { MOST_PORTS = 1 << 20 }; /* of one node; a profile that says more is damaged */
 
@@ -305,7 +306,7 @@ static enum tmk_status make_uses(struct build *b) {
 
 static bool asks_shape_only(const struct tmk_profile_tensor *t) {
     return t->has_producer &&
-           (strcmp(t->producer.op, "Shape") == 0 || strcmp(t->producer.op, "Size") == 0);
+           tmk_traits_are(tmk_traits_of(t->producer.domain, t->producer.op), TMK_TRAIT_SHAPE_ONLY);
 }
 
 /* Operands come before results but for what comes round a loop. */

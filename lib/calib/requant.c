@@ -9,7 +9,7 @@
 #include "base/grow.h"
 #include "calib/fixed.h"
 #include "calib/item.h"
-#include "calib/opclass.h"
+#include "traits/traits.h"
 
 struct requants {
     struct tmk_make *make;
@@ -111,7 +111,7 @@ static enum tmk_status add_of_node(struct requants *r, uint32_t node) {
     const struct tmk_encoding *y = of_output(r, done);
     if (!y || s->bias_of[node] != TMK_NET_NONE)
         return TMK_OK;
-    switch (tmk_op_class_of(it->domain, it->op)->class) {
+    switch (tmk_traits_of(it->domain, it->op)->class) {
     case TMK_OP_MACC:
     case TMK_OP_PRODUCT: {
         const struct tmk_encoding *a = of_input(r, node, 0), *b = of_input(r, node, 1);

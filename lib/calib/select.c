@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "calib/item.h"
 #include "calib/match.h"
-#include "calib/opclass.h"
+#include "traits/traits.h"
 
 struct select {
     const struct tmk_net *net;
@@ -29,9 +29,9 @@ static const struct tmk_profile_tensor *tensor_at(const struct select *s, uint32
     return &s->net->profile->tensors[v];
 }
 
-static const struct tmk_op_row *row_of(const struct select *s, uint32_t node) {
+static const struct tmk_traits *row_of(const struct select *s, uint32_t node) {
     const struct tmk_net_node *n = &s->net->nodes[node];
-    return tmk_op_class_of(n->domain, n->op);
+    return tmk_traits_of(n->domain, n->op);
 }
 
 /* ---- what values are ---- */
@@ -79,11 +79,11 @@ static int constant_role(const struct select *s, uint32_t v, int depth) {
 
 /* What a constant is to a node that reads it. */
 static int role_of_constant(const struct select *s, struct tmk_net_use use, int depth) {
-    const struct tmk_op_row *row = row_of(s, use.node);
+    const struct tmk_traits *row = row_of(s, use.node);
     uint32_t y = tmk_net_output(s->net, use.node, 0);
-    if (tmk_op_is_weight(row, use.input))
+    if (tmk_input_is_weight(row, use.input))
         return TMK_ENCODING_WEIGHT;
-    if (row->bias >= 0 && use.input == (uint32_t)row->bias)
+    if (row->bias && use.input == row->bias)
         return TMK_ENCODING_BIAS;
     if (s->is_bias_add[use.node]) {
         uint32_t v = tmk_net_input(s->net, use.node, use.input);
@@ -91,7 +91,7 @@ static int role_of_constant(const struct select *s, struct tmk_net_use use, int 
         if (no || s->out->bias_of[use.node] != TMK_NET_NONE)
             return TMK_ENCODING_BIAS;
     }
-    if (!tmk_op_is_number(row, use.input))
+    if (!tmk_input_is_number(row, use.input))
         return NOT_A_NUMBER;
     if (row->class != TMK_OP_DIRECT || y == TMK_NET_NONE || s->net->varies[y])
         return TMK_ENCODING_ACTIVATION;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "calib/opclass.h"
+#include "traits/traits.h"
 
 struct tie {
     const struct tmk_selection *selection;
@@ -114,17 +114,17 @@ static void take_over(const struct tie *t, uint32_t node) {
 
 static void tie_node(const struct tie *t, uint32_t node) {
     const struct tmk_net_node *it = &t->net->nodes[node];
-    enum tmk_op_class class = tmk_op_class_of(it->domain, it->op)->class;
+    enum tmk_op_class class = tmk_traits_of(it->domain, it->op)->class;
     const bool *on = t->config->built_in;
     uint32_t y = of_output(t, node, 0);
-    bool softmax = strcmp(it->op, "Softmax") == 0;
+    const bool softmax = class == TMK_OP_SOFTMAX;
     if (class == TMK_OP_DIRECT && on[TMK_RULE_DIRECT])
         tie_direct(t, node);
     else if (class == TMK_OP_CONCAT && on[TMK_RULE_CONCAT])
         tie_all(t, node, TMK_RULE_CONCAT, true);
     else if (class == TMK_OP_SUM && on[TMK_RULE_ADDS] && is_residual_add(t, node))
         tie_all(t, node, TMK_RULE_ADDS, false);
-    else if (class == TMK_OP_UNIT_RANGE && y != TMK_NET_NONE && can_be_tied(t, y) &&
+    else if ((softmax || class == TMK_OP_UNIT_RANGE) && y != TMK_NET_NONE && can_be_tied(t, y) &&
              on[softmax ? TMK_RULE_SOFTMAX : TMK_RULE_SIGMOID] &&
              !t->selection->picks[y].terms.has_range)
         t->out->unit[y] = tmk_built_in_name(softmax ? TMK_RULE_SOFTMAX : TMK_RULE_SIGMOID);
@@ -158,7 +158,7 @@ enum tmk_status tmk_ties_init(struct tmk_ties *ties, const struct tmk_selection 
     for (uint32_t i = 0; config->built_in[TMK_RULE_AFTER_RELU] && i < selection->net->n_nodes;
          i++) {
         const struct tmk_net_node *it = &selection->net->nodes[i];
-        if (tmk_op_class_of(it->domain, it->op)->class == TMK_OP_CLAMP)
+        if (tmk_traits_of(it->domain, it->op)->class == TMK_OP_CLAMP)
             take_over(&t, i);
     }
     release_tied(&t);

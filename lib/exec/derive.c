@@ -39,11 +39,11 @@ static float scalar(const struct tmk_value *value) {
 /* Up to operator set 10 the limits are attributes. An upper limit that is not given is the largest
  * float, which an infinity would become; so it has no rule, unless it is the old operator's. */
 static bool clamp_of(const struct tmk_node *node, struct tmk_clamp *out) {
+    if (tmk_node_traits(node)->class != TMK_OP_CLAMP || !node->row)
+        return false;
     *out = (struct tmk_clamp){0, INFINITY};
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Relu"))
         return true;
-    if (!tmk_node_is(node, TMK_DOMAIN_ONNX, "Clip") || !node->row)
-        return false;
     if (node->row->since >= 11) {
         if (node->n_inputs < 3 || !node->inputs[1] || !node->inputs[2])
             return false;
@@ -136,22 +136,24 @@ static const int64_t *integers(const struct tmk_node *node, const char *name, si
 
 /* Is the first axis of a view that of its operand, whatever the shapes? */
 static bool keeps_first(const struct tmk_node *node) {
-    const bool squeezes = tmk_node_is(node, TMK_DOMAIN_ONNX, "Squeeze");
+    const int64_t *list = NULL;
     size_t n = 0;
-    if (node->row->channel == TMK_CHANNEL_INHERIT) /* and all others */
-        return true;
-    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Flatten"))
+    switch (tmk_node_traits(node)->batch) {
+    case TMK_BATCH_FLATTEN:
         return tmk_node_int(node, "axis", 1) == 1;
-    if (squeezes || tmk_node_is(node, TMK_DOMAIN_ONNX, "Unsqueeze")) {
-        const int64_t *axes = integers(node, "axes", &n);
-        for (size_t i = 0; axes && i < n; i++)
-            if (axes[i] < 1)
+    case TMK_BATCH_SQUEEZE:
+    case TMK_BATCH_UNSQUEEZE:
+        list = integers(node, "axes", &n);
+        for (size_t i = 0; list && i < n; i++)
+            if (list[i] < 1)
                 return false;
-        return axes && n;
+        return list && n;
+    case TMK_BATCH_RESHAPE:
+        list = integers(node, "shape", &n);
+        return list && n && list[0] == 0 && !tmk_node_int(node, "allowzero", 0);
+    default:
+        return node->row->channel == TMK_CHANNEL_INHERIT; /* it keeps all axes */
     }
-    const int64_t *shape = integers(node, "shape", &n);
-    return tmk_node_is(node, TMK_DOMAIN_ONNX, "Reshape") && shape && n && shape[0] == 0 &&
-           !tmk_node_int(node, "allowzero", 0);
 }
 
 static uint32_t root_of(const struct tmk_slot_config *configs, uint32_t slot) {
@@ -180,9 +182,10 @@ static enum tmk_status derive_one(struct deriving *d, uint32_t slot) {
         return TMK_OK;
     if (clamp_of(node, &clamp))
         return derive_clamp(d, slot, node, &clamp);
-    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Concat"))
+    const struct tmk_traits *traits = tmk_node_traits(node);
+    if (traits->class == TMK_OP_CONCAT)
         return derive_concat(d, slot, node, value);
-    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Transpose")) {
+    if (traits->batch == TMK_BATCH_TRANSPOSE) {
         size_t n = 0;
         const int64_t *perm = tmk_node_ints(node, "perm", &n);
         return derive_moved(d, slot, node, TMK_RULE_TRANSPOSE, n && perm[0] == 0);
@@ -201,7 +204,7 @@ static bool find_varying(struct deriving *d, const struct tmk_graph *graph) {
         bool varies = !(node->row->flags & TMK_OP_PURE);
         for (uint32_t i = 0; i < node->n_inputs && !varies; i++)
             varies = node->inputs[i] && tmk_ptrmap_get(&d->varies, node->inputs[i]);
-        if (!varies || (node->row->flags & TMK_OP_SHAPE_ONLY))
+        if (!varies || tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY))
             continue;
         for (uint32_t i = 0; ok && i < node->n_outputs; i++)
             ok =

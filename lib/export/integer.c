@@ -9,6 +9,7 @@
 #include "ops/ops.h"
 #include "ops/shapes.h"
 
+/* All others that do to codes what they do to numbers are tmk_integer_move's. */
 static const struct {
     const char *op;
     tmk_integer_fn *replace;
@@ -29,26 +30,13 @@ static const struct {
     {"Concat", tmk_integer_concat},
     {"Pad", tmk_integer_pad},
     {"Split", tmk_integer_split},
-    {"DepthToSpace", tmk_integer_move},
     {"Dropout", tmk_integer_dropout},
-    {"Expand", tmk_integer_move},
-    {"Flatten", tmk_integer_move},
-    {"Gather", tmk_integer_move},
-    {"Identity", tmk_integer_move},
-    {"Reshape", tmk_integer_move},
-    {"Slice", tmk_integer_move},
-    {"SpaceToDepth", tmk_integer_move},
-    {"Squeeze", tmk_integer_move},
-    {"Tile", tmk_integer_move},
-    {"Transpose", tmk_integer_move},
-    {"Unsqueeze", tmk_integer_move},
 };
 
 /* Somebody wants the node's result, or operands that it looks at, quantized. Constants become codes
  * where they are read. */
 static bool is_concerned(const struct tmk_integer *g, const struct tmk_node *node) {
-    if ((node->row && node->row->flags & TMK_OP_SHAPE_ONLY) ||
-        tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))
+    if (tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY) || tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))
         return false;
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i] && tmk_integer_encoding(g, node->outputs[i], NULL, 0))
@@ -70,7 +58,7 @@ static enum tmk_status remark(struct tmk_integer *g, const struct tmk_node *node
 }
 
 static enum tmk_status replace_one(struct tmk_integer *g, struct tmk_node *node) {
-    tmk_integer_fn *fn = NULL;
+    tmk_integer_fn *fn = tmk_node_has(node, TMK_TRAIT_CODES) ? tmk_integer_move : NULL;
     g->at = node;
     g->why[0] = 0;
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)

@@ -297,3 +297,21 @@ int32_t tmk_op_channel_axis(const struct tmk_node *node, int32_t input_axis,
     }
     return -1;
 }
+
+bool tmk_op_is_product(const struct tmk_node *node) {
+    return !node->domain[0] && tmk_node_traits(node)->class == TMK_OP_MACC;
+}
+
+int32_t tmk_op_weight_axis(const struct tmk_node *node) {
+    switch (tmk_node_traits(node)->product) {
+    case TMK_PRODUCT_CONV:
+        return 0;
+    case TMK_PRODUCT_CONV_TRANSPOSED:
+        return 1;
+    case TMK_PRODUCT_MATRIX:
+        return tmk_node_int(node, "transB", 0) ? 0 : 1;
+    case TMK_PRODUCT_NONE:
+        break;
+    }
+    return -1;
+}

@@ -8,24 +8,25 @@
 #define TMK_OPS_OPS_H
 
 #include "graph/graph.h"
+#include "traits/traits.h"
 
 enum { TMK_MAX_INPUTS = 512, TMK_MAX_OUTPUTS = 512 }; /* of one node; more is refused */
 enum { TMK_VARIADIC = INT32_MAX };
 
-/* What the rest of the house may assume of an operator. */
+/* What the memory and the running of a row need. Traits of the operator that hold for all of its
+ * rows are in traits/traits.h. */
 enum tmk_op_flags {
     TMK_OP_PURE = 1, /* same inputs, same outputs: constants may be folded by running the kernel */
     TMK_OP_VIEW = 2, /* output 0 holds input 0's elements in the same order: memory may be shared */
     TMK_OP_INPLACE =
         4, /* element i of output 0 needs element i of the operands only: it may overwrite input 0
               when both have the same dtype and shape, other operands in that memory included */
-    TMK_OP_SHAPE_ONLY = 8, /* looks at its inputs' shapes, never at their elements */
     TMK_OP_SIZES_ITSELF =
-        16, /* some output's shape is known only once the kernel has run: tmk_run_alloc */
-    TMK_OP_RUNS_GRAPHS = 32, /* control flow: the kernel runs attribute graphs, by `call` */
-    TMK_OP_TAKES_ANY = 64,   /* operands may be sequences, or optionals that hold nothing; all other
+        8, /* some output's shape is known only once the kernel has run: tmk_run_alloc */
+    TMK_OP_RUNS_GRAPHS = 16, /* control flow: the kernel runs attribute graphs, by `call` */
+    TMK_OP_TAKES_ANY = 32,   /* operands may be sequences, or optionals that hold nothing; all other
                                 operators are refused them before infer */
-    TMK_OP_MAKES_SEQUENCES = 128 /* every output is a sequence: the kernel gives it, by tmk_give */
+    TMK_OP_MAKES_SEQUENCES = 64 /* every output is a sequence: the kernel gives it, by tmk_give */
 };
 
 /* Where output 0 has its channels, for per-channel statistics. */
@@ -118,6 +119,19 @@ TMK_NODISCARD enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_d
 /* Gives the results whose types are not declared, and that are no tensors by the operators that
  * make them, their kind; in sub-graphs too. The graph is bound and sorted. */
 void tmk_ops_kinds(struct tmk_graph *graph);
+
+/* What others than its kernel may assume of a node's operator; bound or not. */
+static inline const struct tmk_traits *tmk_node_traits(const struct tmk_node *node) {
+    return tmk_traits_of(node->domain, node->op);
+}
+/* The operator has one of these traits. */
+static inline bool tmk_node_has(const struct tmk_node *node, unsigned flags) {
+    return tmk_traits_are(tmk_node_traits(node), flags);
+}
+/* A product of floats, with nothing else fused into it. */
+bool tmk_op_is_product(const struct tmk_node *node);
+/* The dimension of a product's weights that makes channels of its result; -1: it is none. */
+int32_t tmk_op_weight_axis(const struct tmk_node *node);
 
 /* infer with checks around it: operands are of a kind that the row takes (TMK_TYPE), every inferred
  * shape is a valid one (counts don't overflow). */

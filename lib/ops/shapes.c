@@ -99,7 +99,7 @@ static bool may_compute(const struct tmk_node *node, const struct tmk_tensor *co
     if (!(node->row->flags & TMK_OP_PURE))
         return false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (in[i] && !(node->row->flags & TMK_OP_SHAPE_ONLY) &&
+        if (in[i] && !tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY) &&
             (!in[i]->data || !is_small(&in[i]->shape)))
             return false;
     for (uint32_t i = 0; i < node->n_outputs; i++)

@@ -5,11 +5,11 @@
  *
  * Shape and Size need a shape that is certain, and no elements.
  *
- * Left as they are: graph outputs, since an initializer can't bear an output's name; QuantizeLinear
- * and DequantizeLinear, since the weights of a quantized network would become floats again, and the
- * pairs that say how they were quantized would be lost on fuse-qdq; what would take much more room
- * in the file than that which it is made of; what its kernel refuses, which then fails where it
- * stands, when it is run. */
+ * Left as they are: graph outputs, since an initializer can't bear an output's name;
+ * QuantizeLinear, DequantizeLinear and the like, since the weights of a quantized network would
+ * become floats again, and the pairs that say how they were quantized would be lost on fuse-qdq;
+ * what would take much more room in the file than that which it is made of; what its kernel
+ * refuses, which then fails where it stands, when it is run. */
 #include <stdlib.h>
 
 #include "base/diag.h"
@@ -31,15 +31,6 @@ struct folding {
     struct tmk_tensor made[TMK_MAX_OUTPUTS];
 };
 
-static bool is_quantize(const struct tmk_node *node) {
-    static const char *const domains[] = {TMK_DOMAIN_ONNX, "com.microsoft"};
-    for (size_t i = 0; i < TMK_COUNT(domains); i++)
-        if (tmk_node_is(node, domains[i], "QuantizeLinear") ||
-            tmk_node_is(node, domains[i], "DequantizeLinear"))
-            return true;
-    return false;
-}
-
 /* Somebody needs a result, and all of them may become initializers. */
 static bool is_wanted(const struct folding *f, const struct tmk_node *node) {
     bool needed = false;
@@ -58,7 +49,8 @@ static const struct tmk_tensor *constant_operand(const struct folding *f,
                                                  const struct tmk_node *node,
                                                  const struct tmk_value *value) {
     const struct tmk_tensor *constant = tmk_value_constant(value);
-    if (constant || !(node->row->flags & TMK_OP_SHAPE_ONLY) || value->kind == TMK_VALUE_INITIALIZER)
+    if (constant || !tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY) ||
+        value->kind == TMK_VALUE_INITIALIZER)
         return constant;
     const struct tmk_tensor *certain = &f->certain.tensors[value->index];
     return certain->dtype != TMK_UNDEFINED ? certain : NULL;
@@ -125,8 +117,8 @@ static bool compute_node(struct folding *f, const struct tmk_node *node) {
 
 static enum tmk_status fold_node(struct folding *f, struct tmk_node *node) {
     size_t from;
-    if (!(node->row->flags & TMK_OP_PURE) || is_quantize(node) || !is_wanted(f, node) ||
-        !gather_operands(f, node, &from))
+    if (!(node->row->flags & TMK_OP_PURE) || tmk_node_has(node, TMK_TRAIT_RECODES) ||
+        !is_wanted(f, node) || !gather_operands(f, node, &from))
         return TMK_OK;
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))
         from = SIZE_MAX; /* its attribute holds as much */

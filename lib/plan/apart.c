@@ -76,28 +76,34 @@ static void count_value(struct tmk_sample_cost *cost, const struct tmk_plan_valu
     cost->largest = elements > cost->largest ? elements : cost->largest;
 }
 
-static uint64_t products_of(const struct walk *w, const struct tmk_node *node,
-                            const struct tmk_apart_rule *rule) {
-    if (rule->product == TMK_NO_PRODUCT || !node->outputs[0])
+/* The operand of a product with its weights, or with the other matrices. */
+static const struct tmk_plan_value *weights_of(const struct walk *w, const struct tmk_node *node) {
+    return &w->plan->values[node->inputs[tmk_weight_input(tmk_node_traits(node))]->index];
+}
+
+/* Multiply-adds; 0 of what is no product. */
+static uint64_t products_of(const struct walk *w, const struct tmk_node *node) {
+    const enum tmk_product product = tmk_node_traits(node)->product;
+    if (product == TMK_PRODUCT_NONE || !node->outputs[0])
         return 0;
     const struct tmk_plan_value *values = w->plan->values, *first = &values[node->inputs[0]->index],
-                                *factor = &values[node->inputs[rule->factor]->index],
+                                *factor = weights_of(w, node),
                                 *made = &values[node->outputs[0]->index];
-    if (rule->product == TMK_MATRIX_PRODUCT)
+    if (product == TMK_PRODUCT_MATRIX)
         return saturating_mul(count_of(made), (uint64_t)first->shape.dim[first->shape.rank - 1]);
     uint64_t slices = (uint64_t)factor->shape.dim[0];
-    return saturating_mul(count_of(rule->product == TMK_CONVOLUTION ? made : first),
+    return saturating_mul(count_of(product == TMK_PRODUCT_CONV ? made : first),
                           slices ? count_of(factor) / slices : 0);
 }
 
-static void count_node(struct walk *w, const struct tmk_node *node,
-                       const struct tmk_apart_rule *rule) {
+static void count_node(struct walk *w, const struct tmk_node *node) {
     struct tmk_sample_cost *cost = &w->answer->cost;
+    const struct tmk_traits *traits = tmk_node_traits(node);
     cost->nodes++;
-    saturating_add(&cost->products, products_of(w, node, rule) / TMK_APART_BATCH);
-    if (rule->product != TMK_NO_PRODUCT && !w->apart[node->inputs[rule->factor]->index])
-        saturating_add(&cost->weights,
-                       count_of(&w->plan->values[node->inputs[rule->factor]->index]));
+    saturating_add(&cost->products, products_of(w, node) / TMK_APART_BATCH);
+    if (traits->product != TMK_PRODUCT_NONE &&
+        !w->apart[node->inputs[tmk_weight_input(traits)]->index])
+        saturating_add(&cost->weights, count_of(weights_of(w, node)));
 }
 
 /* ---- node by node ---- */
@@ -146,14 +152,11 @@ static bool keeps_apart(struct walk *w, const struct tmk_node *node) {
         return all_constant(w, node) ||
                answer_no(w->answer, node,
                          "makes something that is neither constant nor made from samples");
-    const struct tmk_apart_rule *rule = tmk_apart_rule_of(node);
-    if (!rule)
-        return answer_no(w->answer, node, "is not known to keep samples apart");
     const struct tmk_apart_node asked = {w->plan, node, w->apart};
-    const char *why = rule->refuse(&asked);
+    const char *why = tmk_apart_refuse(&asked);
     if (why)
         return answer_no(w->answer, node, why);
-    count_node(w, node, rule);
+    count_node(w, node);
     return mark_results(w, node);
 }
 

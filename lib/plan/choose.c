@@ -172,7 +172,7 @@ static bool try_chain(struct tmk_arranging *a, uint32_t raw) {
 /* In blocks when all operands fill theirs; else row-major, when every operand is one stretch. */
 static bool try_join(struct tmk_arranging *a, uint32_t raw) {
     const struct tmk_node *node = a->p->raw[raw].node;
-    if (!tmk_node_is(node, TMK_DOMAIN_ONNX, "Concat") || !only_output(node))
+    if (tmk_node_traits(node)->class != TMK_OP_CONCAT || !only_output(node))
         return false;
     const struct tmk_plan_value *result = value_of(a, node->outputs[0]->index);
     int64_t axis = tmk_node_int(node, "axis", 1);

@@ -9,25 +9,16 @@
 #include "plan/build.h"
 #include "tensor/list.h"
 
-static bool is_kind_of(const struct tmk_node *node, const char *op, const char *fused) {
-    return tmk_node_is(node, TMK_DOMAIN_ONNX, op) || tmk_node_is(node, "com.microsoft", fused);
-}
-
 /* By the value's own consumers. */
 static int32_t consumers_axis(const struct tmk_value *weight) {
     int32_t rank = weight->type.has_shape ? weight->type.shape.rank : 0;
     for (uint32_t i = 0; i < weight->n_uses; i++) {
         const struct tmk_node *node = weight->uses[i].node;
-        if (weight->uses[i].input != 1)
-            continue;
-        if (is_kind_of(node, "Conv", "FusedConv") && rank >= 3)
-            return 0;
-        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose") && rank >= 3)
-            return 1;
-        if (is_kind_of(node, "Gemm", "FusedGemm") && rank == 2)
-            return tmk_node_int(node, "transB", 0) ? 0 : 1;
-        if (is_kind_of(node, "MatMul", "FusedMatMul") && rank == 2)
-            return tmk_node_int(node, "transB", 0) ? 0 : 1;
+        const struct tmk_traits *traits = tmk_node_traits(node);
+        const bool matrix = traits->product == TMK_PRODUCT_MATRIX;
+        if (weight->uses[i].input == 1 && traits->class == TMK_OP_MACC &&
+            (matrix ? rank == 2 : rank >= 3))
+            return tmk_op_weight_axis(node);
     }
     return -1;
 }
@@ -195,7 +186,7 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant") && held && held->kind == TMK_ATTR_TENSOR &&
         node->n_outputs == 1 && node->outputs[0] && tmk_dtype_size(held->tensors->dtype))
         return keep_constant(p, node, 0, held->tensors);
-    if ((row->flags & TMK_OP_SHAPE_ONLY) ||
+    if (tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY) ||
         ((row->flags & TMK_OP_PURE) && constant && !(row->flags & TMK_OP_VIEW)))
         return fold_node(p, node, in);
     TMK_TRY(tmk_op_infer(node, in, results, p->diag));

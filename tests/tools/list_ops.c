@@ -19,18 +19,23 @@ static void print_count(int32_t least, int32_t most) {
         printf("\t%d-%d", (int)least, (int)most);
 }
 
-static void print_flags(unsigned flags) {
+enum { SHAPE_ONLY = 1 << 30 }; /* a trait of the operator, not a flag of the row */
+
+static void print_flags(const struct tmk_op *op) {
     static const struct {
         unsigned flag;
         const char *name;
     } names[] = {{TMK_OP_PURE, "pure"},
                  {TMK_OP_VIEW, "view"},
                  {TMK_OP_INPLACE, "inplace"},
-                 {TMK_OP_SHAPE_ONLY, "shape-only"},
+                 {SHAPE_ONLY, "shape-only"},
                  {TMK_OP_SIZES_ITSELF, "sizes-itself"},
                  {TMK_OP_TAKES_ANY, "takes-any"},
                  {TMK_OP_MAKES_SEQUENCES, "makes-sequences"}};
     const char *before = "\t";
+    unsigned flags = op->flags;
+    if (tmk_traits_are(tmk_traits_of(op->domain, op->name), TMK_TRAIT_SHAPE_ONLY))
+        flags |= SHAPE_ONLY;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (flags & names[i].flag) {
             printf("%s%s", before, names[i].name);
@@ -54,7 +59,7 @@ int main(void) {
             printf("\t%d", (int)op->until);
         print_count(op->min_in, op->max_in);
         print_count(op->min_out, op->max_out);
-        print_flags(op->flags);
+        print_flags(op);
         printf("\t%s\n", channels[op->channel]);
     }
     return 0;

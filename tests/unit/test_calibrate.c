@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "calib/method.h"
 #include "calib/net.h"
-#include "calib/opclass.h"
+#include "calib/op_names.h"
 #include "folder.h"
 
 /* ---- profiles of made-up networks ---- */

@@ -444,7 +444,7 @@ static void views_and_in_place_results_are_the_same_bytes(void **state) {
 /* An operator that looks at shapes only gives the same with other elements. */
 static void check_shape_only(struct sample *s) {
     struct tmk_diag diag = {0};
-    if (!(s->row->flags & TMK_OP_SHAPE_ONLY))
+    if (!tmk_node_has(s->node, TMK_TRAIT_SHAPE_ONLY))
         return;
     struct guarded first = {.poison = 0xcd}, second = {.poison = 0xcd};
     if (run_guarded(s, s->in, &first, NULL, &diag) != TMK_OK)
