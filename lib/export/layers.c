@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "base/size.h"
 #include "export/rows.h"
+#include "ops/ops.h"
 
 const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value) {
     if (value->kind == TMK_VALUE_INITIALIZER)
@@ -16,17 +17,6 @@ const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value) {
         return NULL;
     const struct tmk_attr *attr = tmk_node_attr(value->producer, "value");
     return attr && attr->kind == TMK_ATTR_TENSOR ? attr->tensors : NULL;
-}
-
-/* The axis of the weight along which output channels lie; -1: it is no layer. */
-static int32_t channel_axis(const struct tmk_node *node) {
-    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv"))
-        return 0;
-    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose"))
-        return 1;
-    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Gemm"))
-        return tmk_node_int(node, "transB", 0) ? 0 : 1;
-    return tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul") ? 1 : -1;
 }
 
 static bool goes_by_activation(const struct tmk_encodings *encodings,
@@ -50,8 +40,7 @@ static void go_behind(const struct tmk_encodings *encodings, struct tmk_export_l
     while (value->n_uses == 1 && !value->n_graph_outputs && goes_by_activation(encodings, value)) {
         const struct tmk_use *use = &value->uses[0];
         const struct tmk_value *bias = layer->bias ? NULL : added_bias(use->node, use->input);
-        bool activation = use->input == 0 && (tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Relu") ||
-                                              tmk_node_is(use->node, TMK_DOMAIN_ONNX, "Clip"));
+        bool activation = use->input == 0 && tmk_node_traits(use->node)->class == TMK_OP_CLAMP;
         if (!bias && !activation)
             break;
         if (bias)
@@ -63,8 +52,8 @@ static void go_behind(const struct tmk_encodings *encodings, struct tmk_export_l
 
 static bool make_layer(const struct tmk_encodings *encodings, const struct tmk_node *node,
                        struct tmk_export_layer *out) {
-    int32_t axis = channel_axis(node);
-    if (axis < 0 || node->n_inputs < 2 || !node->inputs[0] || !node->inputs[1])
+    const int32_t axis = tmk_op_weight_axis(node);
+    if (!tmk_op_is_product(node) || node->n_inputs < 2 || !node->inputs[0] || !node->inputs[1])
         return false;
     const struct tmk_tensor *data = tmk_export_constant(node->inputs[1]);
     if (!data || data->dtype != TMK_FLOAT32 || data->shape.rank < 2 ||

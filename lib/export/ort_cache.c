@@ -13,6 +13,7 @@
 #include "calib/grid.h"
 #include "export/qdq.h"
 #include "export/rows.h"
+#include "ops/ops.h"
 #include "ops/shapes.h"
 
 /* What most encodings are: quantize_static has one choice for all. */
@@ -102,14 +103,6 @@ static void remark_on_others(const struct tmk_export_job *job, const struct tmk_
 
 /* ---- accumulators ---- */
 
-static bool is_product(const struct tmk_node *node) {
-    static const char *const products[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
-    for (size_t i = 0; node && i < sizeof products / sizeof *products; i++)
-        if (tmk_node_is(node, TMK_DOMAIN_ONNX, products[i]))
-            return true;
-    return false;
-}
-
 static const struct tmk_encoding *encoding_of(const struct tmk_encodings *all,
                                               const struct tmk_value *value) {
     return value && value->profile_id >= 0
@@ -123,8 +116,9 @@ static const struct tmk_encoding *encoding_of(const struct tmk_encodings *all,
 static bool accumulator_range(const struct tmk_encodings *all, const struct tmk_value *value,
                               float *low, float *high) {
     const struct tmk_node *add = value && value->n_uses == 1 ? value->uses[0].node : NULL;
-    if (!add || !is_product(value->producer) || encoding_of(all, value) ||
-        !tmk_node_is(add, TMK_DOMAIN_ONNX, "Add") || add->graph != value->graph)
+    if (!add || !value->producer || !tmk_op_is_product(value->producer) ||
+        encoding_of(all, value) || !tmk_node_is(add, TMK_DOMAIN_ONNX, "Add") ||
+        add->graph != value->graph)
         return false;
     const struct tmk_value *bias = add->inputs[1 - value->uses[0].input];
     const struct tmk_encoding *of_bias = encoding_of(all, bias),
@@ -160,7 +154,7 @@ static bool is_operand(const struct tmk_node *node, uint32_t at) {
     for (size_t i = 0; i < TMK_COUNT(all); i++)
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, all[i]))
             return true;
-    return at == 1 && is_product(node);
+    return at == 1 && tmk_op_is_product(node);
 }
 
 /* Everything that it reads has an encoding for it. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "ops/ops.h"
 #include "pass/pass.h"
 #include "pass/proposal.h"
 
@@ -29,15 +30,14 @@ static void finish_bias(struct bias *bias) {
 static uint32_t channels_of(const struct tmk_node *node) {
     const struct tmk_tensor *weights =
         node->n_inputs > 1 ? tmk_value_constant(node->inputs[1]) : NULL;
-    int64_t n = 0;
     if (!weights || weights->shape.rank < 2 || weights->dtype != TMK_FLOAT32)
         return 0;
-    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv"))
-        n = weights->shape.dim[0];
-    else if (tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose"))
-        n = weights->shape.dim[1] * tmk_node_int(node, "group", 1);
-    else if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Gemm") && tmk_node_float(node, "beta", 1) == 1)
-        n = weights->shape.dim[tmk_node_int(node, "transB", 0) ? 0 : 1];
+    const struct tmk_traits *traits = tmk_node_traits(node);
+    if (!tmk_op_is_product(node) || !traits->bias || tmk_node_float(node, "beta", 1) != 1)
+        return 0;
+    int64_t n = weights->shape.dim[tmk_op_weight_axis(node)];
+    if (traits->product == TMK_PRODUCT_CONV_TRANSPOSED)
+        n *= tmk_node_int(node, "group", 1);
     return n > 0 && n <= INT32_MAX ? (uint32_t)n : 0;
 }
 

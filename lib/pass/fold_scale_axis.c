@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "ops/ops.h"
 #include "pass/pass.h"
 #include "pass/proposal.h"
 
@@ -27,22 +28,12 @@ static bool is_op(const struct tmk_node *node, const char *op) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, op);
 }
 
-static bool is_one_of(const struct tmk_node *node, const char *const *ops) {
-    for (; *ops; ops++)
-        if (is_op(node, *ops))
-            return true;
-    return false;
-}
-
-/* f(s*x) = s*f(x) for every s; for positive s. */
-static const char *const linear[] = {"AveragePool", "GlobalAveragePool", "Identity", NULL};
-static const char *const monotone[] = {"Relu", "LeakyRelu", "MaxPool", "GlobalMaxPool", NULL};
-
 static bool passes_scale(const struct tmk_node *node, const struct tmk_scale *scale) {
-    const bool along_channels = scale->n == 1 || scale->axis == 1 || is_op(node, "Identity") ||
-                                is_op(node, "Relu") || is_op(node, "LeakyRelu");
+    const bool along_channels =
+        scale->n == 1 || scale->axis == 1 || tmk_node_traits(node)->batch == TMK_BATCH_POINTWISE;
     return along_channels &&
-           (is_one_of(node, linear) || (is_one_of(node, monotone) && tmk_scale_is_positive(scale)));
+           (tmk_node_has(node, TMK_TRAIT_LINEAR) ||
+            (tmk_node_has(node, TMK_TRAIT_HOMOGENEOUS) && tmk_scale_is_positive(scale)));
 }
 
 static bool has_shape_of(const struct tmk_value *a, const struct tmk_value *b) {
@@ -54,41 +45,53 @@ static bool has_shape_of(const struct tmk_value *a, const struct tmk_value *b) {
 
 /* The dimension of the weights that makes channels of the result; -1: none that this pass knows. */
 static int32_t result_axis(const struct tmk_node *node, const struct tmk_scale *scale) {
+    const bool all = scale->n == 1, channels = all || scale->axis == 1;
     const bool grouped = tmk_node_int(node, "group", 1) != 1;
-    const bool last = scale->n == 1 || scale->axis == tmk_value_rank(node->outputs[0]) - 1;
-    if (is_op(node, "Conv"))
-        return scale->n == 1 || scale->axis == 1 ? 0 : -1;
-    if (is_op(node, "ConvTranspose"))
-        return scale->n == 1 || (scale->axis == 1 && !grouped) ? 1 : -1;
-    if (is_op(node, "Gemm"))
-        return !last ? -1 : tmk_node_int(node, "transB", 0) ? 0 : 1;
-    if (is_op(node, "MatMul"))
-        return last && tmk_value_rank(node->inputs[1]) == 2 ? 1 : -1;
-    return -1;
+    const bool last = all || scale->axis == tmk_value_rank(node->outputs[0]) - 1;
+    bool fits = false;
+    if (!tmk_op_is_product(node))
+        return -1;
+    switch (tmk_node_traits(node)->product) {
+    case TMK_PRODUCT_CONV:
+        fits = channels;
+        break;
+    case TMK_PRODUCT_CONV_TRANSPOSED:
+        fits = all || (channels && !grouped);
+        break;
+    case TMK_PRODUCT_MATRIX:
+        fits = last && tmk_value_rank(node->inputs[1]) == 2;
+        break;
+    case TMK_PRODUCT_NONE:
+        break;
+    }
+    return fits ? tmk_op_weight_axis(node) : -1;
 }
 
 /* The dimension that reads channels of the operand. */
 static int32_t operand_axis(const struct tmk_node *node, const struct tmk_scale *scale) {
+    const bool all = scale->n == 1, channels = all || scale->axis == 1;
+    const bool last = all || scale->axis == tmk_value_rank(node->inputs[0]) - 1;
+    if (!tmk_op_is_product(node))
+        return -1;
     const struct tmk_tensor *weights = tmk_value_constant(node->inputs[1]);
-    const bool last = scale->n == 1 || scale->axis == tmk_value_rank(node->inputs[0]) - 1;
     if (!weights || weights->shape.rank < 2)
         return -1;
-    if (is_op(node, "Conv")) {
-        const bool grouped = tmk_node_int(node, "group", 1) != 1;
-        const bool depthwise = weights->shape.dim[1] == 1 && weights->shape.dim[0] == scale->n;
-        if (scale->n != 1 && scale->axis != 1)
+    switch (tmk_node_traits(node)->product) {
+    case TMK_PRODUCT_CONV:
+        if (all || (channels && tmk_node_int(node, "group", 1) == 1))
+            return 1;
+        return channels && weights->shape.dim[1] == 1 && weights->shape.dim[0] == scale->n
+                   ? 0 /* depthwise */
+                   : -1;
+    case TMK_PRODUCT_CONV_TRANSPOSED:
+        return channels ? 0 : -1;
+    case TMK_PRODUCT_MATRIX:
+        if (!last || weights->shape.rank != 2 || (tmk_node_int(node, "transA", 0) && !all))
             return -1;
-        return !grouped || scale->n == 1 ? 1 : depthwise ? 0 : -1;
+        return 1 - tmk_op_weight_axis(node);
+    case TMK_PRODUCT_NONE:
+        break;
     }
-    if (is_op(node, "ConvTranspose"))
-        return scale->n == 1 || scale->axis == 1 ? 0 : -1;
-    if (is_op(node, "Gemm")) {
-        if (tmk_node_int(node, "transA", 0) && scale->n != 1)
-            return -1;
-        return !last ? -1 : tmk_node_int(node, "transB", 0) ? 1 : 0;
-    }
-    if (is_op(node, "MatMul"))
-        return last && weights->shape.rank == 2 ? 0 : -1;
     return -1;
 }
 

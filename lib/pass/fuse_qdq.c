@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "ops/ops.h"
 #include "pass/pass.h"
 #include "pass/qdq.h"
 
@@ -200,12 +201,14 @@ static const char *fuse_moving(struct fuse *f) {
     return conclude(f, TMK_DOMAIN_ONNX, f->node->op, f->node->version, NULL);
 }
 
-static const struct {
+struct form {
     const char *op;
     uint32_t operands; /* that must be dequantized; 0: all inputs */
     fuse_fn *fuse;
     bool by_channel; /* the second operand may have a scale for each */
-} operators[] = {
+};
+
+static const struct form forms[] = {
     {"Conv", 2, fuse_conv, true},
     {"MatMul", 2, fuse_matmul, true},
     {"Gemm", 2, fuse_gemm, true},
@@ -216,14 +219,15 @@ static const struct {
     {"AveragePool", 1, fuse_one, false},
     {"GlobalAveragePool", 1, fuse_one, false},
     {"Concat", 0, fuse_concat, false},
-    {"MaxPool", 1, fuse_moving, false},
-    {"Reshape", 1, fuse_moving, false},
-    {"Flatten", 1, fuse_moving, false},
-    {"Transpose", 1, fuse_moving, false},
-    {"Squeeze", 1, fuse_moving, false},
-    {"Unsqueeze", 1, fuse_moving, false},
-    {"Identity", 1, fuse_moving, false},
 };
+
+static const struct form *form_of(const struct tmk_node *node) {
+    static const struct form moving = {"", 1, fuse_moving, false};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (is(node, forms[i].op))
+            return &forms[i];
+    return tmk_node_has(node, TMK_TRAIT_CODES) && node->n_outputs == 1 ? &moving : NULL;
+}
 
 /* ---- pairs ---- */
 
@@ -263,13 +267,10 @@ static void remark(struct fuse *f, const char *why) {
 }
 
 static const char *try_operator(struct fuse *f) {
-    size_t row = 0;
-    const size_t rows = sizeof operators / sizeof *operators;
-    while (row < rows && !is(f->node, operators[row].op))
-        row++;
-    if (row == rows)
+    const struct form *form = form_of(f->node);
+    if (!form)
         return "it has no form of integers here";
-    f->n = operators[row].operands ? operators[row].operands : f->node->n_inputs;
+    f->n = form->operands ? form->operands : f->node->n_inputs;
     if (f->n > f->node->n_inputs || f->n > TMK_QDQ_MAX)
         return "it has more operands than this pass looks at";
     for (uint32_t i = 0; i < f->n; i++)
@@ -277,13 +278,13 @@ static const char *try_operator(struct fuse *f) {
             (f->operand[i].dtype != TMK_INT8 && f->operand[i].dtype != TMK_UINT8))
             return "not all its operands are dequantized 8-bit integers";
     for (uint32_t i = 0; i < f->n; i++)
-        if (f->operand[i].n > 1 && !(i == 1 && operators[row].by_channel))
+        if (f->operand[i].n > 1 && !(i == 1 && form->by_channel))
             return "an operand has a scale for each channel";
     if (!tmk_qdq_result_of(f->rw, f->node->outputs[0], &f->result))
         return "its result is not quantized, or read by others too";
     if (f->operand[0].dtype != f->result.dtype)
         return "its result is of another type of codes than its operand";
-    return operators[row].fuse(f);
+    return form->fuse(f);
 }
 
 /* Which inputs come from DequantizeLinear, for the remark. */

@@ -12,6 +12,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/ptrmap.h"
+#include "ops/ops.h"
 #include "relay/ast.h"
 #include "relay/builder.h"
 #include "relay/export.h"
@@ -136,18 +137,10 @@ static enum tmk_status write_annotated(const struct tmk_export_job *job, struct 
 
 /* ---- integers ---- */
 
-static bool is_float_product(const struct tmk_node *node) {
-    static const char *const names[] = {"Conv", "Gemm", "MatMul", "ConvTranspose"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (tmk_node_is(node, TMK_DOMAIN_ONNX, names[i]))
-            return true;
-    return false;
-}
-
 static void remark_floats(const struct tmk_export_job *job, const struct tmk_graph *graph) {
     char label[160];
     for (const struct tmk_node *node = graph->first; node; node = node->next)
-        if (is_float_product(node))
+        if (tmk_op_is_product(node))
             tmk_export_remark(job, "%s stays float: it is not quantized on all sides",
                               tmk_node_label(node, label, sizeof label));
 }

@@ -100,7 +100,11 @@ static void what_moves_elements_moves_codes(void **state) {
                          " %mq = QuantizeLinear(%m, %s, %z)\n"
                          " %md = DequantizeLinear(%mq, %s, %z)\n"
                          " init %to : i64[2] = {1, -1}\n %f = Reshape(%md, %to)\n"
-                         " %fq = QuantizeLinear(%f, %s, %z)\n %y = DequantizeLinear(%fq, %s, %z)\n"
+                         " %fq = QuantizeLinear(%f, %s, %z)\n"
+                         " %fd = DequantizeLinear(%fq, %s, %z)\n init %from : i64[1] = {0}\n"
+                         " init %end : i64[1] = {2}\n init %axis : i64[1] = {1}\n"
+                         " %g = Slice(%fd, %from, %end, %axis)\n"
+                         " %gq = QuantizeLinear(%g, %s, %z)\n %y = DequantizeLinear(%gq, %s, %z)\n"
                          " output %y\n}");
     pass_check(&c, "fuse-qdq", 1e-6);
     assert_int_equal(pass_count(&c, "QuantizeLinear"), 1);
