@@ -26,20 +26,12 @@ static bool is_constant(const struct tmk_profile *p, uint32_t id) {
     return t->kind != TMK_PROFILE_INPUT && t->n_operands > 0;
 }
 
-static bool scales(const struct tmk_profile_tensor *t) {
-    static const char *const ops[] = {"Mul", "Add", "Sub", "Div", "Neg", "BatchNormalization"};
-    for (size_t i = 0; t->has_producer && !*t->producer.domain && i < TMK_COUNT(ops); i++)
-        if (strcmp(t->producer.op, ops[i]) == 0)
-            return true;
-    return false;
-}
-
 /* The operand that `t` is a scale and a shift of; TMK_UNLINKED: of none. */
 static uint32_t scaled_by(const struct tmk_profile *p, const struct tmk_profile_tensor *t) {
     uint32_t found = TMK_UNLINKED;
-    if (tmk_link_moves(t) && t->n_operands)
+    if (tmk_link_has(t, TMK_TRAIT_MOVES | TMK_TRAIT_CASTS) && t->n_operands)
         return t->operands[0];
-    if (!scales(t))
+    if (!tmk_link_has(t, TMK_TRAIT_AFFINE))
         return TMK_UNLINKED;
     for (uint32_t i = 0; i < t->n_operands; i++) {
         if (is_constant(p, t->operands[i]))

@@ -38,16 +38,6 @@ bool tmk_link_is_sampled(const struct tmk_signatures *side, uint32_t id) {
     return side->all[id].flat && side->all[id].batches >= side->batches;
 }
 
-bool tmk_link_moves(const struct tmk_profile_tensor *t) {
-    static const char *const ops[] = {"Identity", "Dropout", "Cast",      "CastLike", "Reshape",
-                                      "Flatten",  "Squeeze", "Unsqueeze", "Slice",    "Pad",
-                                      "Expand",   "Concat",  "Transpose", "Split"};
-    for (size_t i = 0; t->has_producer && !*t->producer.domain && i < TMK_COUNT(ops); i++)
-        if (strcmp(t->producer.op, ops[i]) == 0)
-            return t->n_operands > 0;
-    return false;
-}
-
 /* ---- who is equal to whom ---- */
 
 static bool same_numbers(const struct knots *k, const float *x, const float *y, size_t n,
@@ -184,17 +174,14 @@ static bool same_name(const struct knots *k, uint32_t original, uint32_t value) 
     return *name && strcmp(name, k->c->l->to->tensors[value].name) == 0;
 }
 
-static bool quantizes(const struct tmk_profile_tensor *t) {
-    return t->has_producer && t->n_operands && strstr(t->producer.op, "QuantizeLinear");
-}
-
 /* Is it the other one moved, or quantized and back? */
 static bool comes_of(const struct knots *k, uint32_t member, uint32_t other) {
     enum { STEPS = 4 };
     const struct tmk_profile *p = member < k->n_originals ? k->c->l->from : k->c->l->to;
     const struct tmk_profile_tensor *t = tensor_of(k, member), *of = tensor_of(k, other);
     for (int i = 0; i < STEPS && t != of; i++) {
-        if (!(tmk_link_moves(t) || quantizes(t)) || t->operands[0] >= p->n_tensors)
+        if (!tmk_link_has(t, TMK_TRAIT_MOVES | TMK_TRAIT_CASTS | TMK_TRAIT_RECODES) ||
+            !t->n_operands || t->operands[0] >= p->n_tensors)
             return false;
         t = &p->tensors[t->operands[0]];
     }

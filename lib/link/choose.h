@@ -25,7 +25,4 @@ TMK_NODISCARD enum tmk_status tmk_link_choose_equal(const struct tmk_choosing *c
 TMK_NODISCARD enum tmk_status tmk_link_choose_affine(const struct tmk_choosing *c);
 /* Integers that are left, by all their bytes. */
 TMK_NODISCARD enum tmk_status tmk_link_choose_integers(const struct tmk_choosing *c);
-/* Does the operator only move its first operand's elements, or nothing at all? */
-bool tmk_link_moves(const struct tmk_profile_tensor *t);
-
 #endif

@@ -119,16 +119,6 @@ static bool gets_other_data(const struct tmk_linking *l, const struct tmk_profil
     return false;
 }
 
-/* Numbers without a seed depend on the node's place in the graph. */
-static bool is_random(const struct tmk_profile_tensor *t) {
-    static const char *const ops[] = {"RandomNormal",      "RandomNormalLike", "RandomUniform",
-                                      "RandomUniformLike", "Bernoulli",        "Multinomial"};
-    for (size_t i = 0; t->has_producer && !*t->producer.domain && i < TMK_COUNT(ops); i++)
-        if (strcmp(t->producer.op, ops[i]) == 0)
-            return true;
-    return false;
-}
-
 static bool has_different_operand(const struct tmk_linking *l, const struct tmk_profile_tensor *t) {
     for (uint32_t k = 0; k < t->n_operands; k++)
         if (t->operands[k] < l->from->n_tensors && l->differs[t->operands[k]])
@@ -154,7 +144,8 @@ enum tmk_status tmk_linking_mark_different(struct tmk_linking *l) {
         return tmk_nomem(l->diag);
     for (uint32_t i = 0; i < l->from->n_tensors; i++) {
         const struct tmk_profile_tensor *t = &l->from->tensors[i];
-        l->differs[i] = is_random(t) || (is_input(t) && gets_other_data(l, t));
+        /* numbers without a seed depend on the node's place in the graph */
+        l->differs[i] = tmk_link_has(t, TMK_TRAIT_RANDOM) || (is_input(t) && gets_other_data(l, t));
         any = any || l->differs[i];
     }
     if (any)

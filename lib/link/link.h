@@ -5,6 +5,8 @@
 
 #include <tidemark/link.h>
 
+#include "traits/traits.h"
+
 #define TMK_UNLINKED UINT32_MAX
 
 struct tmk_linking {
@@ -15,6 +17,12 @@ struct tmk_linking {
     bool *differs; /* [original]: it may have other numbers than a value that is computed alike */
     struct tmk_diag *diag;
 };
+
+/* The value is the result of an operator that has one of these traits. */
+static inline bool tmk_link_has(const struct tmk_profile_tensor *t, unsigned flags) {
+    return t->has_producer &&
+           tmk_traits_are(tmk_traits_of(t->producer.domain, t->producer.op), flags);
+}
 
 /* n times TMK_UNLINKED, malloc'ed; NULL: no memory. */
 uint32_t *tmk_linking_none(uint32_t n);

@@ -164,15 +164,12 @@ static double rounding_of_type(enum tmk_dtype type) {
 /* What rounding to the coarsest type of the file makes of a number, of that number, or of the range
  * where that is held in 8 bits. */
 static double rounding_of(const struct tmk_profile *profile) {
-    static const char *const integer_ops[] = {"QuantizeLinear", "QLinear", "Integer",
-                                              "MatMulNBits"};
     double most = 0;
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
         const struct tmk_profile_tensor *t = &profile->tensors[i];
         double rounding = rounding_of_type(t->origin);
-        for (size_t k = 0; t->has_producer && k < TMK_COUNT(integer_ops); k++)
-            if (strstr(t->producer.op, integer_ops[k]))
-                rounding = 0x1p-8;
+        if (tmk_link_has(t, TMK_TRAIT_QUANTIZED))
+            rounding = 0x1p-8;
         most = rounding > most ? rounding : most;
     }
     return most;
