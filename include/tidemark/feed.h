@@ -45,9 +45,10 @@ struct tmk_data_options {
     uint64_t every;    /* of the batches, every so many-th (with batch 1, of the samples); 0: 1 */
     uint64_t limit;    /* samples at most; 0: all */
     bool skip_bad;     /* files that cannot be read are counted and listed, else an error */
-    /* Samples a call where the model's batch is free. 0: one, or, where the model keeps samples
-     * apart and one of them is little work, as many as make a call worth it, up to 32; this follows
-     * from the model and the shape of a sample alone. tmk_model_run takes 0 for 1, as do strata. */
+    /* Samples a call where the model's batch is free. 0: one, or, where the model is
+     * batch-independent and one sample is little work, as many as make a call worth it, up to 32;
+     * this follows from the model and the shape of a sample alone. tmk_model_run takes 0 for 1, as
+     * do strata. */
     uint32_t batch;
     struct tmk_recurrence recurrence;
     /* Labels of the samples: every sample that is offered has one, and all samples of a batch, or

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "plan/apart.h"
+#include "plan/batch.h"
 
 /* A value that is printed is one of one sample. */
 static bool has_print(const struct tmk_graph *graph) {
@@ -64,7 +64,7 @@ static void explain_batch(const struct tmk_sample_cost *cost, uint32_t batch, bo
 static enum tmk_status choose_batch(const struct tmk_graph *graph, struct tmk_feed *feed, char *why,
                                     struct tmk_diag *diag) {
     struct tmk_tensor *sample = calloc(graph->n_inputs + 1u, sizeof *sample);
-    struct tmk_apart apart;
+    struct tmk_batch_independence answer;
     bool known = true, enough;
     if (!sample)
         return tmk_nomem(diag);
@@ -72,16 +72,16 @@ static enum tmk_status choose_batch(const struct tmk_graph *graph, struct tmk_fe
         known = known && tmk_feed_sample(feed, i, &sample[i]);
     enum tmk_status status = TMK_OK;
     if (known)
-        status = tmk_plan_apart(graph, sample, &apart, diag);
+        status = tmk_plan_batch_independence(graph, sample, &answer, diag);
     free(sample);
     TMK_TRY(status);
-    if (!known || !apart.apart) {
+    if (!known || !answer.independent) {
         snprintf(why, TMK_BATCH_WHY, "%s",
-                 known ? apart.why : "the shape of a sample is not known before one is read");
+                 known ? answer.why : "the shape of a sample is not known before one is read");
         return TMK_OK;
     }
-    uint32_t batch = tmk_samples_a_call(&apart.cost, &enough);
-    explain_batch(&apart.cost, batch, enough, why);
+    uint32_t batch = tmk_samples_a_call(&answer.cost, &enough);
+    explain_batch(&answer.cost, batch, enough, why);
     return batch == 1 ? TMK_OK : tmk_feed_set_batch(feed, batch, diag);
 }
 

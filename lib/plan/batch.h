@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does a graph keep the samples of a batch apart, and what does one of them cost?
+/* Is a graph batch-independent, and what does one sample cost?
  *
- * Apart: the first dimension of every input is free and counts samples, and every value that
- * depends on an input has that first dimension too, where index k is made from sample k alone. So a
- * sample gives what it gives without the others, but for the order in which a kernel sums. The
+ * Batch-independent: the first dimension of every input is free and counts samples, and every value
+ * that depends on an input has that first dimension too, where index k is made from sample k alone.
+ * So a sample gives what it gives without the others, but for the order in which a kernel sums. The
  * answer is no wherever that is not known for certain: an operator has to have a batch rule
  * (traits/traits.h), with attributes and constant operands that leave the first axis alone.
  */
-#ifndef TMK_PLAN_APART_H
-#define TMK_PLAN_APART_H
+#ifndef TMK_PLAN_BATCH_H
+#define TMK_PLAN_BATCH_H
 
 #include "graph/graph.h"
 
@@ -21,19 +21,20 @@ struct tmk_sample_cost {
     uint32_t nodes;    /* that run */
 };
 
-struct tmk_apart {
-    bool apart;
-    char why[200];               /* not apart: because of which node, or of what */
-    struct tmk_sample_cost cost; /* apart: of one sample */
+struct tmk_batch_independence {
+    bool independent;
+    char why[200];               /* not independent: because of which node, or of what */
+    struct tmk_sample_cost cost; /* independent: of one sample */
 };
 
 /* The answer for a bound, sorted and numbered graph, which is only read. `sample`: one tensor a
  * graph input, in order, of its dtype and the shape of one sample, the first dimension being 1
  * (data NULL). It depends on the graph and on these shapes, on nothing else. A graph that cannot be
- * typed with them is not apart. TMK_NOMEM. Thread-safe. */
-TMK_NODISCARD enum tmk_status tmk_plan_apart(const struct tmk_graph *graph,
-                                             const struct tmk_tensor *sample, struct tmk_apart *out,
-                                             struct tmk_diag *diag);
+ * typed with them is not independent. TMK_NOMEM. Thread-safe. */
+TMK_NODISCARD enum tmk_status tmk_plan_batch_independence(const struct tmk_graph *graph,
+                                                          const struct tmk_tensor *sample,
+                                                          struct tmk_batch_independence *out,
+                                                          struct tmk_diag *diag);
 
 enum { TMK_MAX_A_CALL = 32 };
 

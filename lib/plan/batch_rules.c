@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/apart_rules.h"
+#include "plan/batch_rules.h"
 
 #include <string.h>
 
@@ -13,47 +13,47 @@ enum { MOST_INTEGERS = 2 * TMK_MAX_RANK };
 
 /* ---- asking ---- */
 
-static bool has(const struct tmk_apart_node *n, uint32_t i) {
+static bool has(const struct tmk_batch_node *n, uint32_t i) {
     return i < n->node->n_inputs && n->node->inputs[i];
 }
 
-static bool is_apart(const struct tmk_apart_node *n, uint32_t i) {
-    return has(n, i) && n->apart[n->node->inputs[i]->index];
+static bool is_batched(const struct tmk_batch_node *n, uint32_t i) {
+    return has(n, i) && n->batched[n->node->inputs[i]->index];
 }
 
 /* Operand i, which is there. */
-static const struct tmk_plan_value *operand(const struct tmk_apart_node *n, uint32_t i) {
+static const struct tmk_plan_value *operand(const struct tmk_batch_node *n, uint32_t i) {
     return &n->plan->values[n->node->inputs[i]->index];
 }
 
-static int32_t rank_of(const struct tmk_apart_node *n, uint32_t i) {
+static int32_t rank_of(const struct tmk_batch_node *n, uint32_t i) {
     return operand(n, i)->shape.rank;
 }
 
-static bool has_result(const struct tmk_apart_node *n, uint32_t i) {
+static bool has_result(const struct tmk_batch_node *n, uint32_t i) {
     return i < n->node->n_outputs && n->node->outputs[i];
 }
 
 /* Of result 0; 0 where nobody wants it. */
-static int32_t result_rank(const struct tmk_apart_node *n) {
+static int32_t result_rank(const struct tmk_batch_node *n) {
     return has_result(n, 0) ? n->plan->values[n->node->outputs[0]->index].shape.rank : 0;
 }
 
-static bool only_first_is_apart(const struct tmk_apart_node *n) {
+static bool only_first_is_batched(const struct tmk_batch_node *n) {
     for (uint32_t i = 1; i < n->node->n_inputs; i++)
-        if (is_apart(n, i))
+        if (is_batched(n, i))
             return false;
-    return is_apart(n, 0);
+    return is_batched(n, 0);
 }
 
 /* The axis an attribute names is not the first. */
-static bool is_inner(const struct tmk_apart_node *n, int64_t otherwise, int32_t rank) {
+static bool is_inner(const struct tmk_batch_node *n, int64_t otherwise, int32_t rank) {
     int64_t axis = tmk_node_int(n->node, "axis", otherwise);
     return (axis < 0 ? axis + rank : axis) > 0;
 }
 
 /* Operators have had attributes that became operands; one that is left over says nothing. */
-static bool knows(const struct tmk_apart_node *n, const char *attribute) {
+static bool knows(const struct tmk_batch_node *n, const char *attribute) {
     for (const struct tmk_attr_rule *rule = n->node->row->attrs; rule->name; rule++)
         if (strcmp(rule->name, attribute) == 0)
             return true;
@@ -61,14 +61,14 @@ static bool knows(const struct tmk_apart_node *n, const char *attribute) {
 }
 
 /* A constant operand that is there. */
-static const struct tmk_tensor *constant(const struct tmk_apart_node *n, uint32_t i) {
+static const struct tmk_tensor *constant(const struct tmk_batch_node *n, uint32_t i) {
     return has(n, i) && operand(n, i)->place == TMK_PLACE_CONSTANT ? &operand(n, i)->constant
                                                                    : NULL;
 }
 
 /* The integers of an attribute or, where the operator knows none of that name, of a constant
  * operand; at least one. */
-static bool integers(const struct tmk_apart_node *n, const char *name, uint32_t input,
+static bool integers(const struct tmk_batch_node *n, const char *name, uint32_t input,
                      int64_t out[MOST_INTEGERS], size_t *count) {
     *count = 0;
     if (knows(n, name)) {
@@ -95,16 +95,16 @@ static bool names_first(const int64_t *axes, size_t n, int32_t rank) {
 
 /* Laid over a result of that rank as NumPy does, the operand's samples lie on its first axis, or a
  * constant is the same for all of them. */
-static bool lies_over(const struct tmk_apart_node *n, uint32_t i, int32_t rank) {
+static bool lies_over(const struct tmk_batch_node *n, uint32_t i, int32_t rank) {
     const struct tmk_shape *shape = &operand(n, i)->shape;
-    if (is_apart(n, i))
+    if (is_batched(n, i))
         return shape->rank == rank;
     return shape->rank < rank || (shape->rank == rank && shape->dim[0] == 1);
 }
 
 /* ---- element by element ---- */
 
-static const char *pointwise(const struct tmk_apart_node *n) {
+static const char *pointwise(const struct tmk_batch_node *n) {
     if (tmk_node_attr(n->node, "axis") && !is_inner(n, 0, 0)) /* how B lay in A before set 7 */
         return ALONG;
     for (uint32_t i = 0; i < n->node->n_inputs; i++)
@@ -113,19 +113,19 @@ static const char *pointwise(const struct tmk_apart_node *n) {
     return NULL;
 }
 
-static const char *expand(const struct tmk_apart_node *n) {
+static const char *expand(const struct tmk_batch_node *n) {
     int64_t shape[MOST_INTEGERS];
     size_t count;
-    if (!only_first_is_apart(n) || !integers(n, "shape", 1, shape, &count))
+    if (!only_first_is_batched(n) || !integers(n, "shape", 1, shape, &count))
         return UNKNOWN;
     int32_t rank = rank_of(n, 0);
     return (int64_t)count < rank || ((int64_t)count == rank && shape[0] == 1) ? NULL : MEETS;
 }
 
 /* One scale for all, or one an index of an axis. */
-static const char *quantize(const struct tmk_apart_node *n) {
+static const char *quantize(const struct tmk_batch_node *n) {
     size_t scales = 0;
-    if (!only_first_is_apart(n) || tmk_node_int(n->node, "block_size", 0) ||
+    if (!only_first_is_batched(n) || tmk_node_int(n->node, "block_size", 0) ||
         !tmk_shape_count(&operand(n, 1)->shape, &scales))
         return UNKNOWN;
     if (scales == 1 && rank_of(n, 1) < 2)
@@ -135,35 +135,35 @@ static const char *quantize(const struct tmk_apart_node *n) {
 
 /* ---- sample by sample by their own meaning ---- */
 
-static const char *first(const struct tmk_apart_node *n) {
-    return only_first_is_apart(n) ? NULL : MEETS;
+static const char *first(const struct tmk_batch_node *n) {
+    return only_first_is_batched(n) ? NULL : MEETS;
 }
 
-static const char *batch_norm(const struct tmk_apart_node *n) {
+static const char *batch_norm(const struct tmk_batch_node *n) {
     return tmk_node_int(n->node, "training_mode", 0) ? "is for training" : first(n);
 }
 
 /* The places that it tells of count from the batch's first element. */
-static const char *max_pool(const struct tmk_apart_node *n) {
+static const char *max_pool(const struct tmk_batch_node *n) {
     return has_result(n, 1) ? ALONG : first(n);
 }
 
-static const char *trilu(const struct tmk_apart_node *n) {
+static const char *trilu(const struct tmk_batch_node *n) {
     return rank_of(n, 0) > 2 ? first(n) : ALONG;
 }
 
 /* ---- matrix products ---- */
 
-static const char *gemm(const struct tmk_apart_node *n) {
-    if (!is_apart(n, 0) || is_apart(n, 1) || tmk_node_int(n->node, "transA", 0))
+static const char *gemm(const struct tmk_batch_node *n) {
+    if (!is_batched(n, 0) || is_batched(n, 1) || tmk_node_int(n->node, "transA", 0))
         return MEETS;
     return has(n, 2) && !lies_over(n, 2, 2) ? MEETS : NULL;
 }
 
 /* Axis 0 of the result is A's rows, or one of the axes that matrices are stacked along. */
-static const char *matmul(const struct tmk_apart_node *n) {
+static const char *matmul(const struct tmk_batch_node *n) {
     int32_t a = rank_of(n, 0), b = rank_of(n, 1), rank = result_rank(n);
-    if (is_apart(n, 0) && !is_apart(n, 1) && a == 2 && b <= 2)
+    if (is_batched(n, 0) && !is_batched(n, 1) && a == 2 && b <= 2)
         return NULL;
     int32_t stack = a > b ? a : b; /* the rank of the stack with its matrices */
     if (stack < 3 || rank < 1 || !lies_over(n, 0, stack) || !lies_over(n, 1, stack))
@@ -173,83 +173,83 @@ static const char *matmul(const struct tmk_apart_node *n) {
 
 /* ---- along an axis ---- */
 
-static const char *softmax(const struct tmk_apart_node *n) {
+static const char *softmax(const struct tmk_batch_node *n) {
     return is_inner(n, n->node->row->since < 13 ? 1 : -1, rank_of(n, 0)) ? NULL : ALONG;
 }
 
-static const char *arg(const struct tmk_apart_node *n) {
+static const char *arg(const struct tmk_batch_node *n) {
     return is_inner(n, 0, rank_of(n, 0)) ? NULL : ALONG;
 }
 
-static const char *last_axis(const struct tmk_apart_node *n) {
+static const char *last_axis(const struct tmk_batch_node *n) {
     return is_inner(n, -1, rank_of(n, 0)) ? first(n) : ALONG;
 }
 
-static const char *layer_norm(const struct tmk_apart_node *n) {
+static const char *layer_norm(const struct tmk_batch_node *n) {
     for (uint32_t i = 1; i < n->node->n_inputs; i++)
         if (has(n, i) && !lies_over(n, i, rank_of(n, 0)))
             return MEETS;
     return last_axis(n);
 }
 
-static const char *mean_variance(const struct tmk_apart_node *n) {
+static const char *mean_variance(const struct tmk_batch_node *n) {
     int64_t axes[MOST_INTEGERS];
     size_t count;
     bool given = integers(n, "axes", 0, axes, &count); /* else 0, 2, 3 */
     return given && !names_first(axes, count, rank_of(n, 0)) ? NULL : ALONG;
 }
 
-static const char *reduce(const struct tmk_apart_node *n) {
+static const char *reduce(const struct tmk_batch_node *n) {
     int64_t axes[MOST_INTEGERS];
     size_t count;
-    if (!only_first_is_apart(n))
+    if (!only_first_is_batched(n))
         return MEETS;
     if (!integers(n, "axes", 1, axes, &count))
         return ALONG;
     return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
 }
 
-static const char *cumulate(const struct tmk_apart_node *n) {
+static const char *cumulate(const struct tmk_batch_node *n) {
     int64_t axis[MOST_INTEGERS];
     size_t count;
-    if (!only_first_is_apart(n) || !integers(n, "axis", 1, axis, &count))
+    if (!only_first_is_batched(n) || !integers(n, "axis", 1, axis, &count))
         return UNKNOWN;
     return names_first(axis, count, rank_of(n, 0)) ? ALONG : NULL;
 }
 
-static const char *concat(const struct tmk_apart_node *n) {
+static const char *concat(const struct tmk_batch_node *n) {
     for (uint32_t i = 0; i < n->node->n_inputs; i++)
-        if (!is_apart(n, i))
+        if (!is_batched(n, i))
             return "joins samples with a constant";
     return is_inner(n, 1, rank_of(n, 0)) ? NULL : ALONG;
 }
 
-static const char *split(const struct tmk_apart_node *n) {
+static const char *split(const struct tmk_batch_node *n) {
     return is_inner(n, 0, rank_of(n, 0)) ? first(n) : ALONG;
 }
 
-static const char *slice(const struct tmk_apart_node *n) {
+static const char *slice(const struct tmk_batch_node *n) {
     int64_t axes[MOST_INTEGERS];
     size_t count;
-    if (!only_first_is_apart(n) || !integers(n, "axes", 3, axes, &count))
+    if (!only_first_is_batched(n) || !integers(n, "axes", 3, axes, &count))
         return ALONG; /* without axes: from the first on */
     return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
 }
 
-static const char *gather(const struct tmk_apart_node *n) {
+static const char *gather(const struct tmk_batch_node *n) {
     bool inner = is_inner(n, 0, rank_of(n, 0));
-    if (is_apart(n, 0))
-        return is_apart(n, 1) ? MEETS : inner ? NULL : ALONG;
+    if (is_batched(n, 0))
+        return is_batched(n, 1) ? MEETS : inner ? NULL : ALONG;
     return inner ? ALONG : NULL; /* rows of a table */
 }
 
-static const char *gather_elements(const struct tmk_apart_node *n) {
-    if (!is_apart(n, 0) || !is_apart(n, 1))
+static const char *gather_elements(const struct tmk_batch_node *n) {
+    if (!is_batched(n, 0) || !is_batched(n, 1))
         return MEETS;
     return is_inner(n, 0, rank_of(n, 0)) ? NULL : ALONG;
 }
 
-static const char *one_hot(const struct tmk_apart_node *n) {
+static const char *one_hot(const struct tmk_batch_node *n) {
     return is_inner(n, -1, result_rank(n)) ? first(n) : ALONG;
 }
 
@@ -257,20 +257,20 @@ static const char *one_hot(const struct tmk_apart_node *n) {
 
 /* Index k of axis 0 is sample k's as long as there are as many as samples: then, of elements in
  * order, each has as many as a sample. */
-static const char *reshape(const struct tmk_apart_node *n) {
+static const char *reshape(const struct tmk_batch_node *n) {
     int64_t shape[MOST_INTEGERS];
     size_t count;
-    if (!only_first_is_apart(n) || !has_result(n, 0) || !integers(n, "shape", 1, shape, &count))
+    if (!only_first_is_batched(n) || !has_result(n, 0) || !integers(n, "shape", 1, shape, &count))
         return UNKNOWN;
     bool copies = shape[0] == 0 && !tmk_node_int(n->node, "allowzero", 0);
     if (!copies && shape[0] != -1)
         return "gives the axis of the samples a fixed size";
     const struct tmk_plan_value *made = &n->plan->values[n->node->outputs[0]->index];
-    return made->shape.dim[0] == TMK_APART_BATCH ? NULL
-                                                 : "joins the axis of the samples with another";
+    return made->shape.dim[0] == TMK_TYPED_SAMPLES ? NULL
+                                                   : "joins the axis of the samples with another";
 }
 
-static const char *flatten(const struct tmk_apart_node *n) {
+static const char *flatten(const struct tmk_batch_node *n) {
     const struct tmk_shape *shape = &operand(n, 0)->shape;
     int64_t axis = tmk_node_int(n->node, "axis", 1);
     axis = axis < 0 ? axis + shape->rank : axis;
@@ -280,7 +280,7 @@ static const char *flatten(const struct tmk_apart_node *n) {
     return axis > 0 ? NULL : ALONG;
 }
 
-static const char *squeeze(const struct tmk_apart_node *n) {
+static const char *squeeze(const struct tmk_batch_node *n) {
     int64_t axes[MOST_INTEGERS];
     size_t count;
     if (!integers(n, "axes", 1, axes, &count)) /* whatever is 1, as one sample is */
@@ -288,7 +288,7 @@ static const char *squeeze(const struct tmk_apart_node *n) {
     return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
 }
 
-static const char *unsqueeze(const struct tmk_apart_node *n) {
+static const char *unsqueeze(const struct tmk_batch_node *n) {
     int64_t axes[MOST_INTEGERS];
     size_t count;
     if (!integers(n, "axes", 1, axes, &count))
@@ -296,25 +296,25 @@ static const char *unsqueeze(const struct tmk_apart_node *n) {
     return names_first(axes, count, result_rank(n)) ? ALONG : NULL;
 }
 
-static const char *transpose(const struct tmk_apart_node *n) {
+static const char *transpose(const struct tmk_batch_node *n) {
     int64_t order[MOST_INTEGERS];
     size_t count;
     return integers(n, "perm", 0, order, &count) && order[0] == 0 ? NULL : ALONG;
 }
 
-static const char *tile(const struct tmk_apart_node *n) {
+static const char *tile(const struct tmk_batch_node *n) {
     int64_t repeats[MOST_INTEGERS];
     size_t count;
-    if (!only_first_is_apart(n) || n->node->row->since < 6 ||
+    if (!only_first_is_batched(n) || n->node->row->since < 6 ||
         !integers(n, "repeats", 1, repeats, &count))
         return UNKNOWN;
     return repeats[0] == 1 ? NULL : ALONG;
 }
 
-static const char *pad(const struct tmk_apart_node *n) {
+static const char *pad(const struct tmk_batch_node *n) {
     int64_t pads[MOST_INTEGERS], axes[MOST_INTEGERS];
     size_t n_pads, n_axes;
-    if (!only_first_is_apart(n) || tmk_node_attr(n->node, "paddings") || /* its name at first */
+    if (!only_first_is_batched(n) || tmk_node_attr(n->node, "paddings") || /* its name at first */
         !integers(n, "pads", 1, pads, &n_pads))
         return UNKNOWN;
     if (has(n, 3)) {
@@ -327,10 +327,10 @@ static const char *pad(const struct tmk_apart_node *n) {
 
 /* ---- images of another size ---- */
 
-static const char *resize(const struct tmk_apart_node *n) {
+static const char *resize(const struct tmk_batch_node *n) {
     int64_t axes[MOST_INTEGERS];
     size_t count;
-    if (!only_first_is_apart(n) ||
+    if (!only_first_is_batched(n) ||
         strcmp(tmk_node_string(n->node, "coordinate_transformation_mode", ""),
                "tf_crop_and_resize") == 0)
         return UNKNOWN;
@@ -349,12 +349,12 @@ static const char *resize(const struct tmk_apart_node *n) {
 
 /* ---- all rules ---- */
 
-static const char *unknown(const struct tmk_apart_node *n) {
+static const char *unknown(const struct tmk_batch_node *n) {
     (void)n;
-    return "is not known to keep samples apart";
+    return "is not known to be batch-independent";
 }
 
-typedef const char *refuse_fn(const struct tmk_apart_node *n);
+typedef const char *refuse_fn(const struct tmk_batch_node *n);
 
 static refuse_fn *const rules[TMK_N_BATCH_RULES] = {
     [TMK_BATCH_UNKNOWN] = unknown,
@@ -390,6 +390,6 @@ static refuse_fn *const rules[TMK_N_BATCH_RULES] = {
     [TMK_BATCH_UNSQUEEZE] = unsqueeze,
 };
 
-const char *tmk_apart_refuse(const struct tmk_apart_node *n) {
+const char *tmk_batch_refuse(const struct tmk_batch_node *n) {
     return rules[tmk_node_traits(n->node)->batch](n);
 }

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/apart.h"
+#include "plan/batch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
-#include "plan/apart_rules.h"
+#include "plan/batch_rules.h"
 #include "plan/build.h"
 
 struct walk {
     const struct tmk_graph *graph;
-    const struct tmk_plan *plan; /* typed for TMK_APART_BATCH samples */
-    bool *apart;                 /* by value index */
-    struct tmk_apart *answer;
+    const struct tmk_plan *plan; /* typed for TMK_TYPED_SAMPLES samples */
+    bool *batched;               /* by value index */
+    struct tmk_batch_independence *answer;
 };
 
-static bool answer_no(struct tmk_apart *answer, const struct tmk_node *node, const char *why) {
+static bool answer_no(struct tmk_batch_independence *answer, const struct tmk_node *node,
+                      const char *why) {
     char label[128];
     snprintf(answer->why, sizeof answer->why, "%s %s",
              node ? tmk_node_label(node, label, sizeof label) : "the model", why);
@@ -26,7 +27,7 @@ static bool answer_no(struct tmk_apart *answer, const struct tmk_node *node, con
 /* ---- the inputs ---- */
 
 /* The first dimension of all inputs is free, is the same one, and is none of their others. */
-static bool inputs_are_free(const struct tmk_graph *graph, struct tmk_apart *answer) {
+static bool inputs_are_free(const struct tmk_graph *graph, struct tmk_batch_independence *answer) {
     const char *batch = NULL;
     if (!graph->n_inputs)
         return answer_no(answer, NULL, "has no inputs");
@@ -71,7 +72,7 @@ static uint64_t count_of(const struct tmk_plan_value *value) {
 }
 
 static void count_value(struct tmk_sample_cost *cost, const struct tmk_plan_value *value) {
-    uint64_t elements = count_of(value) / TMK_APART_BATCH;
+    uint64_t elements = count_of(value) / TMK_TYPED_SAMPLES;
     saturating_add(&cost->elements, elements);
     cost->largest = elements > cost->largest ? elements : cost->largest;
 }
@@ -100,17 +101,17 @@ static void count_node(struct walk *w, const struct tmk_node *node) {
     struct tmk_sample_cost *cost = &w->answer->cost;
     const struct tmk_traits *traits = tmk_node_traits(node);
     cost->nodes++;
-    saturating_add(&cost->products, products_of(w, node) / TMK_APART_BATCH);
+    saturating_add(&cost->products, products_of(w, node) / TMK_TYPED_SAMPLES);
     if (traits->product != TMK_PRODUCT_NONE &&
-        !w->apart[node->inputs[tmk_weight_input(traits)]->index])
+        !w->batched[node->inputs[tmk_weight_input(traits)]->index])
         saturating_add(&cost->weights, count_of(weights_of(w, node)));
 }
 
 /* ---- node by node ---- */
 
-static bool any_apart(const struct walk *w, const struct tmk_node *node) {
+static bool any_batched(const struct walk *w, const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (node->inputs[i] && w->apart[node->inputs[i]->index])
+        if (node->inputs[i] && w->batched[node->inputs[i]->index])
             return true;
     return false;
 }
@@ -131,29 +132,29 @@ static bool mark_results(struct walk *w, const struct tmk_node *node) {
         const struct tmk_plan_value *value = &w->plan->values[node->outputs[i]->index];
         const struct tmk_type *declared = &node->outputs[i]->type;
         if (value->place != TMK_PLACE_ARENA || value->shape.rank < 1 ||
-            value->shape.dim[0] != TMK_APART_BATCH)
+            value->shape.dim[0] != TMK_TYPED_SAMPLES)
             return answer_no(w->answer, node, "makes something that is not cut by samples");
         if (declared->has_shape && (!declared->shape.rank || declared->shape.dim[0] >= 0))
             return answer_no(w->answer, node, "is declared to make a fixed number of samples");
-        w->apart[node->outputs[i]->index] = true;
+        w->batched[node->outputs[i]->index] = true;
         count_value(&w->answer->cost, value);
     }
     return true;
 }
 
-static bool keeps_apart(struct walk *w, const struct tmk_node *node) {
+static bool check_node(struct walk *w, const struct tmk_node *node) {
     if (tmk_node_is_observer(node)) {
-        w->apart[node->outputs[0]->index] = w->apart[node->inputs[0]->index];
+        w->batched[node->outputs[0]->index] = w->batched[node->inputs[0]->index];
         return true;
     }
     if (node->row->flags & TMK_OP_RUNS_GRAPHS) /* which see more than its operands */
         return answer_no(w->answer, node, "runs a graph of its own");
-    if (!any_apart(w, node))
+    if (!any_batched(w, node))
         return all_constant(w, node) ||
                answer_no(w->answer, node,
                          "makes something that is neither constant nor made from samples");
-    const struct tmk_apart_node asked = {w->plan, node, w->apart};
-    const char *why = tmk_apart_refuse(&asked);
+    const struct tmk_batch_node asked = {w->plan, node, w->batched};
+    const char *why = tmk_batch_refuse(&asked);
     if (why)
         return answer_no(w->answer, node, why);
     count_node(w, node);
@@ -163,19 +164,19 @@ static bool keeps_apart(struct walk *w, const struct tmk_node *node) {
 static void walk_nodes(struct walk *w) {
     for (uint32_t i = 0; i < w->graph->n_inputs; i++) {
         uint32_t input = w->graph->inputs[i]->index;
-        w->apart[input] = true;
+        w->batched[input] = true;
         count_value(&w->answer->cost, &w->plan->values[input]);
     }
     const struct tmk_node *node = w->graph->first;
-    while (node && keeps_apart(w, node))
+    while (node && check_node(w, node))
         node = node->next;
-    w->answer->apart = !node;
+    w->answer->independent = !node;
 }
 
 /* ---- the whole ---- */
 
 static enum tmk_status infer_types(const struct tmk_graph *graph, const struct tmk_tensor *sample,
-                                   struct tmk_planning *out, struct tmk_apart *answer,
+                                   struct tmk_planning *out, struct tmk_batch_independence *answer,
                                    struct tmk_diag *diag) {
     struct tmk_tensor *inputs = calloc(graph->n_inputs + 1u, sizeof *inputs);
     struct tmk_diag why = {0};
@@ -183,7 +184,7 @@ static enum tmk_status infer_types(const struct tmk_graph *graph, const struct t
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         struct tmk_shape shape = sample[i].shape;
-        shape.dim[0] = TMK_APART_BATCH;
+        shape.dim[0] = TMK_TYPED_SAMPLES;
         tmk_tensor_borrow(&inputs[i], sample[i].dtype, &shape, NULL);
     }
     enum tmk_status status = tmk_planning_begin(graph, inputs, NULL, out, &why);
@@ -196,10 +197,12 @@ static enum tmk_status infer_types(const struct tmk_graph *graph, const struct t
     return status;
 }
 
-enum tmk_status tmk_plan_apart(const struct tmk_graph *graph, const struct tmk_tensor *sample,
-                               struct tmk_apart *out, struct tmk_diag *diag) {
+enum tmk_status tmk_plan_batch_independence(const struct tmk_graph *graph,
+                                            const struct tmk_tensor *sample,
+                                            struct tmk_batch_independence *out,
+                                            struct tmk_diag *diag) {
     struct tmk_planning planning;
-    *out = (struct tmk_apart){0};
+    *out = (struct tmk_batch_independence){0};
     if (!inputs_are_free(graph, out))
         return TMK_OK;
     enum tmk_status status = infer_types(graph, sample, &planning, out, diag);
@@ -207,13 +210,13 @@ enum tmk_status tmk_plan_apart(const struct tmk_graph *graph, const struct tmk_t
         return status == TMK_NOMEM ? status : TMK_OK;
     struct walk w = {.graph = graph,
                      .plan = planning.plan,
-                     .apart = calloc(planning.plan->n_values + 1u, sizeof *w.apart),
+                     .batched = calloc(planning.plan->n_values + 1u, sizeof *w.batched),
                      .answer = out};
-    if (w.apart)
+    if (w.batched)
         walk_nodes(&w);
     else
         status = tmk_nomem(diag);
-    free(w.apart);
+    free(w.batched);
     tmk_planning_end(&planning);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which graphs keep samples apart, and how many samples make a call. Where the answer is yes, a
+/* Which graphs are batch-independent, and how many samples make a call. Where the answer is yes, a
  * batch is run beside its samples, one by one. */
 #include "test.h"
 
@@ -9,7 +9,7 @@
 
 #include "graph/print.h"
 #include "ops/ops.h"
-#include "plan/apart.h"
+#include "plan/batch.h"
 #include "tensor/list.h"
 
 enum { BATCH = 3, MOST_INPUTS = 12 };
@@ -152,11 +152,11 @@ static void declared_samples(const struct tmk_graph *graph, struct tmk_tensor *o
     }
 }
 
-static struct tmk_apart ask(int opset, const char *body, struct tmk_graph **graph,
-                            struct tmk_tensor *sample) {
+static struct tmk_batch_independence ask(int opset, const char *body, struct tmk_graph **graph,
+                                         struct tmk_tensor *sample) {
     char text[4096];
     struct tmk_diag diag = {0};
-    struct tmk_apart apart;
+    struct tmk_batch_independence answer;
     int n = snprintf(text, sizeof text, "graph \"g\" opset %d \"com.microsoft\" 1 {\n%s\n}\n",
                      opset, body);
     assert_true(n > 0 && (size_t)n < sizeof text);
@@ -165,27 +165,28 @@ static struct tmk_apart ask(int opset, const char *body, struct tmk_graph **grap
         fail_msg("%s: %s", body, diag.text);
     tmk_graph_number(*graph);
     declared_samples(*graph, sample);
-    assert_ok(tmk_plan_apart(*graph, sample, &apart, &diag), &diag);
-    return apart;
+    assert_ok(tmk_plan_batch_independence(*graph, sample, &answer, &diag), &diag);
+    return answer;
 }
 
 static struct tmk_sample_cost yes(int opset, const char *body) {
     struct tmk_graph *graph = NULL;
     struct tmk_tensor sample[MOST_INPUTS];
-    struct tmk_apart apart = ask(opset, body, &graph, sample);
-    if (!apart.apart)
-        fail_msg("%s: %s", body, apart.why);
+    struct tmk_batch_independence answer = ask(opset, body, &graph, sample);
+    if (!answer.independent)
+        fail_msg("%s: %s", body, answer.why);
     run_both(body, graph, sample, 99);
     tmk_graph_destroy(&graph);
-    return apart.cost;
+    return answer.cost;
 }
 
 static void no(int opset, const char *body, const char *why) {
     struct tmk_graph *graph = NULL;
     struct tmk_tensor sample[MOST_INPUTS];
-    struct tmk_apart apart = ask(opset, body, &graph, sample);
-    if (apart.apart || !strstr(apart.why, why))
-        fail_msg("%s: %s, '%s'", body, apart.apart ? "apart" : "not apart", apart.why);
+    struct tmk_batch_independence answer = ask(opset, body, &graph, sample);
+    if (answer.independent || !strstr(answer.why, why))
+        fail_msg("%s: %s, '%s'", body, answer.independent ? "independent" : "not independent",
+                 answer.why);
     tmk_graph_destroy(&graph);
 }
 
@@ -194,7 +195,7 @@ static void no(int opset, const char *body, const char *why) {
 #define C "input %x : f32[\"N\",2,4]\ninit %s : f32[2] = {1,2}\n"
 #define Y "\noutput %y"
 
-static void perceptrons_are_apart(void **state) {
+static void perceptrons_are_independent(void **state) {
     (void)state;
     struct tmk_sample_cost cost =
         yes(17, V "init %w : f32[2,3] = {1, -2, 3, 4, 5, -6}\ninit %b : f32[2] = {1, 2}\n"
@@ -208,7 +209,7 @@ static void perceptrons_are_apart(void **state) {
               "init %s : i64[2] = {3, 2}\n%m = Reshape(%t, %s)\n%y = MatMul(%v, %m)" Y);
 }
 
-static void convolutions_are_apart(void **state) {
+static void convolutions_are_independent(void **state) {
     (void)state;
     struct tmk_sample_cost cost =
         yes(17, "input %x : f32[\"N\",2,4,4]\ninit %w : f32[3,2,3,3] = {"
@@ -367,7 +368,7 @@ static void views_keep_the_axis_of_samples(void **state) {
 
 static void what_reads_the_batch_is_refused(void **state) {
     (void)state;
-    no(17, X "%s = Shape(%x)\n%y = Cast(%s) {to=1}" Y, "is not known to keep samples apart");
+    no(17, X "%s = Shape(%x)\n%y = Cast(%s) {to=1}" Y, "is not known to be batch-independent");
     no(17, X "%y = Size(%x)" Y, "is not known");
     no(17, X "%y = NonZero(%x)" Y, "is not known");
     no(17, X "%y = RandomNormalLike(%x)" Y, "is not known");
@@ -439,35 +440,35 @@ static bool can_be_samples(const struct tmk_op *row, uint32_t *n_inputs) {
 }
 
 static unsigned try_masks(const struct tmk_op *row, uint32_t n_inputs) {
-    unsigned apart_so = 0;
+    unsigned independent = 0;
     for (unsigned mask = 1; mask < 1u << n_inputs; mask++) {
         uint64_t random = 77 + mask;
         struct tmk_graph *graph = with_samples(row, mask, &random);
         struct tmk_tensor sample[MOST_INPUTS];
-        struct tmk_apart apart;
+        struct tmk_batch_independence answer;
         struct tmk_diag diag = {0};
         declared_samples(graph, sample);
-        assert_ok(tmk_plan_apart(graph, sample, &apart, &diag), &diag);
-        if (apart.apart)
+        assert_ok(tmk_plan_batch_independence(graph, sample, &answer, &diag), &diag);
+        if (answer.independent)
             run_both(row->name, graph, sample, random);
-        apart_so += apart.apart;
+        independent += answer.independent;
         tmk_graph_destroy(&graph);
     }
-    return apart_so;
+    return independent;
 }
 
-static void every_operator_that_is_said_to_is_apart(void **state) {
+static void every_operator_that_is_said_to_is_independent(void **state) {
     (void)state;
-    unsigned rows = 0, apart_so = 0;
+    unsigned rows = 0, independent = 0;
     for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
         uint32_t n_inputs;
         if (!can_be_samples(*row, &n_inputs))
             continue;
         unsigned n = try_masks(*row, n_inputs);
         rows++;
-        apart_so += n > 0;
+        independent += n > 0;
     }
-    assert_true(apart_so > rows / 4);
+    assert_true(independent > rows / 4);
 }
 
 /* ---- how many make a call ---- */
@@ -515,10 +516,10 @@ static void more_work_never_asks_for_more_samples(void **state) {
     }
 }
 
-TEST_GROUP(apart) {
+TEST_GROUP(batch) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(perceptrons_are_apart),
-        cmocka_unit_test(convolutions_are_apart),
+        cmocka_unit_test(perceptrons_are_independent),
+        cmocka_unit_test(convolutions_are_independent),
         cmocka_unit_test(observers_and_constants_are_nothing),
         cmocka_unit_test(inputs_must_begin_with_one_free_dimension),
         cmocka_unit_test(samples_that_meet_by_broadcasting_are_seen),
@@ -526,9 +527,9 @@ TEST_GROUP(apart) {
         cmocka_unit_test(matrices_of_samples_do_not_meet),
         cmocka_unit_test(views_keep_the_axis_of_samples),
         cmocka_unit_test(what_reads_the_batch_is_refused),
-        cmocka_unit_test(every_operator_that_is_said_to_is_apart),
+        cmocka_unit_test(every_operator_that_is_said_to_is_independent),
         cmocka_unit_test(small_samples_share_a_call),
         cmocka_unit_test(more_work_never_asks_for_more_samples),
     };
-    return cmocka_run_group_tests_name("apart", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("batch", tests, NULL, NULL);
 }
