@@ -108,15 +108,18 @@ static void print_reason(struct export_log *export_log, const struct skipped *fi
     print_remark("%zu left out: %s (%s%s)", n, first->why, names, n > FIRST ? ", ..." : "");
 }
 
-static void print_report(struct export_log *export_log, const struct tmk_encodings *encodings) {
+/* What was left out is a loss, not a remark: --quiet keeps its summary, unless JSON has it. */
+static void print_report(struct export_log *export_log, const struct tmk_encodings *encodings,
+                         bool json) {
     for (size_t i = 0; i < export_log->n_remarks; i++)
         print_remark("%s", export_log->remarks[i]);
     for (size_t i = 0; !export_log->failed && i < export_log->n_skipped; i++)
         if (!export_log->skipped[i].listed)
             print_reason(export_log, &export_log->skipped[i]);
-    if (export_log->n_skipped)
-        print_remark("%zu of %u encodings were left out; --json lists them", export_log->n_skipped,
-                     encodings->n_items);
+    if (export_log->n_skipped && !(json && is_quiet()))
+        print_event(LEVEL_WARNING, "left-out", NULL,
+                    "%zu of %u encodings were left out; --json lists them", export_log->n_skipped,
+                    encodings->n_items);
 }
 
 struct job {
@@ -148,7 +151,7 @@ static int export_them(const struct job *job) {
     if (encodings && (written || status == TMK_NOTFOUND) && job->json)
         put_json(&export_log, &options, encodings);
     if (written && encodings) {
-        print_report(&export_log, encodings);
+        print_report(&export_log, encodings, job->json);
         print_remark("%s for %s: %zu of %u encodings; %u values stay float", job->options.path,
                      job->options.format, encodings->n_items - export_log.n_skipped,
                      encodings->n_items, encodings->n_left);

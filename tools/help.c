@@ -20,7 +20,8 @@ void choose_help(enum help_form chosen) {
 /* Options that every command has. */
 static const struct option_row common[] = {
     {"quiet", 'q', OPTION_FLAG, NULL,
-     "errors only: no remarks, and no table where -o or the exit status has the result", NULL},
+     "errors and losses only: no remarks, and no table where -o or the exit status has the result",
+     NULL},
     {"log-json", 0, OPTION_FLAG, NULL, "write stderr as JSON, one object a line", NULL},
     {"memory-limit", 0, OPTION_TEXT, "SIZE",
      "the most memory that models and data may take (400M, 2G; default: 9/10 of what is "

@@ -76,7 +76,11 @@ def test_unnamed_encodings_are_reported(path):
     done = tidemark(*words).expect(DONE, f"{out} of {out + 1} encodings were left out", "nobody", others[0]["id"],
                                    f"{len(others)} left out: the name map has no name")
     assert (path / "out").read_text() == "their name: 1.9921875\n"
-    told = json.loads(tidemark(*words, "--json", "--quiet").expect(DONE).out)
+    summary = f"{out} of {out + 1} encodings were left out; --json lists them"
+    assert tidemark(*words, "--quiet").expect(DONE).err.splitlines() == [summary]
+    listed = tidemark(*words, "--json", "--quiet").expect(DONE)
+    assert listed.err == ""
+    told = json.loads(listed.out)
     assert [skip["id"] for skip in told["skipped"] if "name map" in skip["why"]] == [e["id"] for e in others]
     assert (len(told["skipped"]), told["encodings"], told["written"]) == (out, out + 1, 1)
     tidemark(*words, "--keep-names").expect(DONE)
