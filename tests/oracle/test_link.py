@@ -253,4 +253,5 @@ def test_dumped_tensors_are_matched():
             assert {key: found.get(key) for key in kept} == {key: key for key in kept}, f"{name}: {found}"
 
 
-main()
+if __name__ == "__main__":  # heavy/test_links.py uses what is above
+    main()
