@@ -7,9 +7,12 @@ import importlib
 import json
 import logging
 import resource
+import sys
 import tempfile
 import threading
+import types
 from pathlib import Path
+from unittest import mock
 
 from package import FOLDER, main, raises, silently, skip
 
@@ -348,6 +351,46 @@ def test_other_entry_points_equal_onnx_runtimes(folder):
         quantizer.quantize_model()
         quantizer.model.save_model_to_file(output)
     same_files(ours, theirs, "QDQQuantizer")
+
+
+class SmoothQuant:
+    """Stands in for the package that ONNX Runtime has for SmoothQuant: x . w becomes (x / 2) . (2 w), with new values and nodes."""
+
+    def __init__(self, path, loader, reduce_range):
+        self.model, self.seen = onnx.load(path), sum(1 for _ in loader)
+
+    def transform(self, alpha, folding):
+        assert (self.seen, alpha, folding) == (4, 0.25, False)
+        weights = {weight.name: weight for weight in self.model.graph.initializer}
+        half = numpy_helper.from_array(np.array([0.5], "f4"), "sq_half")
+        for at, node in [(i, node) for i, node in enumerate(self.model.graph.node) if node.op_type == "MatMul"][::-1]:
+            if node.input[1] in weights:
+                weight = weights[node.input[1]]
+                weight.CopyFrom(numpy_helper.from_array(2 * numpy_helper.to_array(weight), weight.name))
+                halved = helper.make_node("Mul", [node.input[0], "sq_half"], [f"sq_{at}"], f"sq_mul_{at}")
+                node.input[0] = f"sq_{at}"
+                self.model.graph.node.insert(at, halved)
+        self.model.graph.initializer.append(half)
+        return self
+
+    def save(self, path):
+        onnx.save(self.model, path)
+
+
+def test_smooth_quant_equals_onnx_runtimes(folder):
+    parts = "neural_compressor.adaptor.ox_utils.smooth_quant".split(".")
+    names = [".".join(parts[:i + 1]) for i in range(len(parts))]
+    modules = {name: types.ModuleType(name) for name in names}
+    modules[names[-1]].ORTSmoothQuant = SmoothQuant
+    path, items = network(encoder)
+    options = {"SmoothQuant": True, "SmoothQuantAlpha": 0.25, "SmoothQuantFolding": False}
+    theirs, ours = f"{folder}/theirs.onnx", f"{folder}/ours.onnx"
+    with mock.patch.dict(sys.modules, modules):
+        for function, file in ((ort.quantize_static, theirs), (tidemark.ort.quantize_static, ours)):
+            silently(function, path, file, Reader(items), extra_options=options)
+    same_files(ours, theirs, "SmoothQuant")
+    scales = [weight.name for weight in onnx.load(ours).graph.initializer if weight.name.endswith("_scale")]
+    assert any(name.startswith("sq_") for name in scales), scales
 
 
 def test_models_in_memory_and_with_external_weights(folder):
