@@ -155,6 +155,35 @@ static void frames_are_transformed_one_by_one(void **state) {
             TMK_RANGE, "above half the sample rate");
 }
 
+static void optimizers_take_one_step(void **state) {
+    (void)state;
+#define STEP(count)                                                                                \
+    "init %r : f32[] = {0.5}\ninit %t : i64[] = {" count "}\ninit %x : f32[2] = {1, 2}\n"          \
+    "init %g : f32[2] = {0, 3}\ninit %h : f32[2] = {4, 7}\n"
+    gives(17,
+          STEP("1") "%y, %z = ai.onnx.preview.training::Adagrad.1(%r, %t, %x, %g, %h) "
+                    "{decay_factor=1f, epsilon=1f}",
+          "[2]", FLOATS(1, 1.85f));
+    gives_second(17, STEP("1") "%y, %z = ai.onnx.preview.training::Adagrad.1(%r, %t, %x, %g, %h)",
+                 "[2]", FLOATS(4, 16));
+    gives_type(17,
+               STEP("0") "%y, %z, %u = ai.onnx.preview.training::Adam.1(%r, %t, %x, %g, %h, %h) "
+                         "{alpha=0.5f, beta=0.5f, epsilon=1f, norm_coefficient_post=0.5f}",
+               TMK_FLOAT32, "[2]", FLOATS(0.29289322f, 0.67349516f), 1e-6);
+    gives(17,
+          STEP("3") "%y, %z = ai.onnx.preview.training::Momentum.1(%r, %t, %x, %g, %h) "
+                    "{alpha=0.5f, beta=2f, norm_coefficient=0f, mode=\"standard\"}",
+          "[2]", FLOATS(0, -2.75f));
+    gives(17,
+          STEP("0") "%y, %z = ai.onnx.preview.training::Momentum.1(%r, %t, %x, %g, %h) "
+                    "{alpha=0.5f, beta=2f, norm_coefficient=1f, mode=\"nesterov\"}",
+          "[2]", FLOATS(-0.25f, -2.625f));
+    refuses(17,
+            STEP("0") "init %s : f32[1] = {1}\n"
+                      "%y, %z = ai.onnx.preview.training::Adagrad.1(%r, %t, %x, %g, %s)",
+            TMK_SHAPE, "input 4 has another shape");
+}
+
 TEST_GROUP(ops_regions) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regions_are_aligned_or_rounded),
@@ -165,6 +194,7 @@ TEST_GROUP(ops_regions) {
         cmocka_unit_test(running_products_go_either_way),
         cmocka_unit_test(bits_keep_their_places),
         cmocka_unit_test(frames_are_transformed_one_by_one),
+        cmocka_unit_test(optimizers_take_one_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

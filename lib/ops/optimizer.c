@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One step of Adagrad, Adam and Momentum (ai.onnx.preview.training). Inputs: R, T, then X of all
+ * tensors, G of all, and one or two groups of states; outputs: X of all, then the states. The
+ * formulas are those of the operators' specifications, here in double. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/move.h"
+#include "ops/rows.h"
+
+#define DOMAIN_TRAINING "ai.onnx.preview.training"
+
+/* One element: its value, gradient and states. */
+struct step {
+    double x, g, first, second;
+};
+
+/* Attributes, and the learning rate as the update count leaves it. */
+struct rates {
+    double rate, alpha, beta, epsilon, norm, norm_post;
+    bool nesterov;
+};
+
+typedef void step_fn(struct step *s, const struct rates *r);
+
+static void adagrad_step(struct step *s, const struct rates *r) {
+    double g = r->norm * s->x + s->g;
+    s->first += g * g;
+    s->x -= r->rate * g / (sqrt(s->first) + r->epsilon);
+}
+
+static void adam_step(struct step *s, const struct rates *r) {
+    double g = r->norm * s->x + s->g;
+    s->first = r->alpha * s->first + (1 - r->alpha) * g;
+    s->second = r->beta * s->second + (1 - r->beta) * g * g;
+    s->x -= r->rate * s->first / (sqrt(s->second) + r->epsilon);
+    s->x *= 1 - r->norm_post;
+}
+
+static void momentum_step(struct step *s, const struct rates *r) {
+    double g = r->norm * s->x + s->g;
+    s->first = r->alpha * s->first + r->beta * g;
+    s->x -= r->rate * (r->nesterov ? g + r->alpha * s->first : s->first);
+}
+
+/* Tensors that are optimized: all groups have as many. `states` is 1 or 2. */
+static enum tmk_status count_tensors(uint32_t n_in, uint32_t n_out, uint32_t states, uint32_t *n,
+                                     struct tmk_diag *diag) {
+    *n = (n_in - 2) / (2 + states);
+    if (*n == 0 || *n * (2 + states) != n_in - 2 || *n * (1 + states) != n_out)
+        return tmk_fail(diag, TMK_GRAPH, "%u inputs and %u outputs are not possible", n_in, n_out);
+    return TMK_OK;
+}
+
+static enum tmk_status infer_step(struct tmk_infer *infer, uint32_t states) {
+    struct tmk_diag *diag = infer->diag;
+    uint32_t n;
+    TMK_TRY(count_tensors(infer->n_in, infer->n_out, states, &n, diag));
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "R", diag));
+    TMK_TRY(tmk_want_dtype(infer->in[1], TMK_INT64, "T", diag));
+    for (uint32_t i = 0; i < 2; i++)
+        if (tmk_tensor_count(infer->in[i]) != 1)
+            return tmk_fail(diag, TMK_SHAPE, "input %u is no scalar", i);
+    for (uint32_t i = 2; i < infer->n_in; i++) {
+        const struct tmk_tensor *in = infer->in[i], *x = infer->in[2 + (i - 2) % n];
+        if (!in || !x)
+            return tmk_fail(diag, TMK_GRAPH, "input %u is missing", i);
+        TMK_TRY(tmk_want_dtype(in, TMK_FLOAT32, "an input", diag));
+        if (!tmk_shape_equal(&in->shape, &x->shape))
+            return tmk_fail(diag, TMK_SHAPE, "input %u has another shape than what it optimizes",
+                            i);
+    }
+    for (uint32_t i = 0; i < infer->n_out; i++)
+        tmk_infer_set(infer, i, TMK_FLOAT32, &infer->in[2 + i % n]->shape);
+    return TMK_OK;
+}
+
+static enum tmk_status infer_one_state(struct tmk_infer *infer) {
+    return infer_step(infer, 1);
+}
+
+static enum tmk_status infer_two_states(struct tmk_infer *infer) {
+    return infer_step(infer, 2);
+}
+
+static void run_steps(struct tmk_run *run, uint32_t states, step_fn *fn, const struct rates *r) {
+    uint32_t n = run->n_out / (1 + states);
+    for (uint32_t k = 0; k < n; k++) {
+        const float *in[4] = {0}; /* X, G, states */
+        float *out[3] = {0};      /* X, states */
+        for (uint32_t i = 0; i < 2 + states; i++)
+            in[i] = run->in[2 + i * n + k]->data;
+        for (uint32_t i = 0; i < 1 + states; i++)
+            out[i] = run->out[i * n + k] ? run->out[i * n + k]->data : NULL;
+        for (size_t i = 0, count = tmk_tensor_count(run->in[2 + k]); i < count; i++) {
+            struct step s = {.x = in[0][i], .g = in[1][i], .first = in[2][i]};
+            s.second = states > 1 ? in[3][i] : 0;
+            fn(&s, r);
+            const double made[] = {s.x, s.first, s.second};
+            for (uint32_t o = 0; o < 1 + states; o++)
+                if (out[o])
+                    out[o][i] = (float)made[o];
+        }
+    }
+}
+
+/* Rate and update count; attributes that an operator lacks stay at their defaults. */
+static struct rates read_rates(const struct tmk_run *run, int64_t *count) {
+    const struct tmk_node *node = run->node;
+    *count = tmk_index_at(run->in[1], 0);
+    return (struct rates){
+        .rate = *(const float *)run->in[0]->data,
+        .alpha = tmk_node_float(node, "alpha", 0.9F),
+        .beta = tmk_node_float(node, "beta", 0.999F),
+        .epsilon = tmk_node_float(node, "epsilon", 1e-6F),
+        .norm = tmk_node_float(node, "norm_coefficient", 0),
+        .norm_post = tmk_node_float(node, "norm_coefficient_post", 0),
+        .nesterov = strcmp(tmk_node_string(node, "mode", "standard"), "nesterov") == 0,
+    };
+}
+
+static enum tmk_status run_adagrad(struct tmk_run *run) {
+    int64_t count;
+    struct rates r = read_rates(run, &count);
+    r.rate /= 1 + (double)count * tmk_node_float(run->node, "decay_factor", 0);
+    run_steps(run, 1, adagrad_step, &r);
+    return TMK_OK;
+}
+
+static enum tmk_status run_adam(struct tmk_run *run) {
+    int64_t count;
+    struct rates r = read_rates(run, &count);
+    if (count > 0)
+        r.rate *= sqrt(1 - pow(r.beta, (double)count)) / (1 - pow(r.alpha, (double)count));
+    run_steps(run, 2, adam_step, &r);
+    return TMK_OK;
+}
+
+static enum tmk_status run_momentum(struct tmk_run *run) {
+    int64_t count;
+    struct rates r = read_rates(run, &count);
+    if (count <= 0)
+        r.beta = 1;
+    run_steps(run, 1, momentum_step, &r);
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule adagrad_attrs[] = {{"decay_factor", TMK_ATTR_FLOAT, false},
+                                                     {"epsilon", TMK_ATTR_FLOAT, false},
+                                                     {"norm_coefficient", TMK_ATTR_FLOAT, false},
+                                                     {NULL}};
+static const struct tmk_attr_rule adam_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
+                                                  {"beta", TMK_ATTR_FLOAT, false},
+                                                  {"epsilon", TMK_ATTR_FLOAT, false},
+                                                  {"norm_coefficient", TMK_ATTR_FLOAT, false},
+                                                  {"norm_coefficient_post", TMK_ATTR_FLOAT, false},
+                                                  {NULL}};
+static const struct tmk_attr_rule momentum_attrs[] = {{"alpha", TMK_ATTR_FLOAT, true},
+                                                      {"beta", TMK_ATTR_FLOAT, true},
+                                                      {"mode", TMK_ATTR_STRING, true},
+                                                      {"norm_coefficient", TMK_ATTR_FLOAT, true},
+                                                      {NULL}};
+
+#define ROW(Name, states, infer_fn, run_fn, attr_rules, line)                                      \
+    const struct tmk_op tmk_op_##Name##_1 = {                                                      \
+        .domain = DOMAIN_TRAINING,                                                                 \
+        .name = #Name,                                                                             \
+        .since = 1,                                                                                \
+        .until = INT32_MAX,                                                                        \
+        .min_in = 4 + (states),                                                                    \
+        .max_in = TMK_VARIADIC,                                                                    \
+        .min_out = 1 + (states),                                                                   \
+        .max_out = TMK_VARIADIC,                                                                   \
+        .flags = TMK_OP_PURE,                                                                      \
+        .attrs = attr_rules,                                                                       \
+        .infer = infer_fn,                                                                         \
+        .run = run_fn,                                                                             \
+        .sample = "graph \"sample\" opset 17 \"" DOMAIN_TRAINING "\" 1 {\n"                        \
+                  "  init %r : f32[] = {0.5}\n"                                                    \
+                  "  init %t : i64[] = {1}\n"                                                      \
+                  "  input %x : f32[2]\n"                                                          \
+                  "  input %g : f32[2]\n"                                                          \
+                  "  init %h : f32[2] = {1, 2}\n" line "  output %y\n"                             \
+                  "}\n",                                                                           \
+    }
+
+ROW(Adagrad, 1, infer_one_state, run_adagrad, adagrad_attrs,
+    "  %y, %z = " DOMAIN_TRAINING "::Adagrad(%r, %t, %x, %g, %h)\n");
+ROW(Adam, 2, infer_two_states, run_adam, adam_attrs,
+    "  %y, %z, %u = " DOMAIN_TRAINING "::Adam(%r, %t, %x, %g, %h, %h)\n");
+ROW(Momentum, 1, infer_one_state, run_momentum, momentum_attrs,
+    "  %y, %z = " DOMAIN_TRAINING "::Momentum(%r, %t, %x, %g, %h) "
+    "{alpha=0.9f, beta=0.1f, mode=\"nesterov\", norm_coefficient=0.01f}\n");
