@@ -244,7 +244,7 @@ def related(entry, x, y):
 def dumped(case, target):
     """All values that the copy makes of the samples that link it, as ONNX Runtime dumps them."""
     copy = Copy(target)
-    runs = [copy.run(feed) for feed in case.seen]
+    runs = [copy.run(feed) for feed in case.alike]
     if any(run[key].shape != x.shape for key, x in runs[0].items() if isinstance(x, np.ndarray) for run in runs):
         raise LeftOut("sizes differ between samples, which --tensors cannot hold")
     arrays = {key: np.concatenate([run[key] for run in runs]) for key in copy.names

@@ -45,7 +45,7 @@ class Case:
         self.name, self.path, self.file = name, path, file_of(name)
         half = min(LINKED, (len(feeds) + 1) // 2)
         self.seen, self.unseen = feeds[:half], feeds[half:half + CHECKED] or [changed(f, i) for i, f in enumerate(feeds)]
-        alike = [f for f in self.seen if all(f[k].shape == x.shape for k, x in self.seen[0].items())]
+        self.alike = alike = [f for f in self.seen if all(f[k].shape == x.shape for k, x in self.seen[0].items())]
         self.words = []
         for key in alike[0]:
             np.save(path / f"data{len(self.words)}.npy", np.stack([feed[key] for feed in alike]))
