@@ -178,7 +178,8 @@ static void put_json(const struct tmk_encodings *all, const char *file) {
     printf(",\"encodings\":[");
     for (uint32_t i = 0; i < all->n_items; i++) {
         const struct tmk_encoding *e = &all->items[i];
-        printf("%s{\"id\":\"p%u\",\"name\":", i ? ",\n " : "", e->id);
+        printf(i ? ",\n " : "");
+        printf("{\"id\":\"p%u\",\"name\":", e->id);
         put_quoted(stdout, e->name);
         printf(",\"role\":\"%s\",\"dtype\":\"%s\",\"scales\":%u,\"low\":%.9g,\"high\":%.9g,"
                "\"method\":",
@@ -195,7 +196,8 @@ static void put_json(const struct tmk_encodings *all, const char *file) {
     }
     printf("],\n\"left\":[");
     for (uint32_t i = 0; i < all->n_left; i++) {
-        printf("%s{\"id\":\"p%u\",\"name\":", i ? ",\n " : "", all->left[i].id);
+        printf(i ? ",\n " : "");
+        printf("{\"id\":\"p%u\",\"name\":", all->left[i].id);
         put_quoted(stdout, all->left[i].name);
         printf(",\"reason\":");
         put_quoted(stdout, all->left[i].reason);
@@ -335,7 +337,8 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
     char method_help[2048];
     describe_methods(method_help, sizeof method_help);
     const struct option_row options[] = {
-        {"output", 'o', OPTION_TEXT, "FILE", "where to write the encodings, a .json", &args.output},
+        {"output", 'o', OPTION_OUTPUT, "FILE", "where to write the encodings, a .json",
+         &args.output},
         {"method", 0, OPTION_TEXT, "NAME", method_help, &args.options.activations.method},
         {"percentile", 0, OPTION_REAL, "P", "the method percentile, with P percent, such as 99.99",
          &args.percentile},
@@ -359,7 +362,7 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
         {"pow2-requant", 0, OPTION_FLAG, NULL,
          "all multipliers are powers of two: shifts (and so are all scales)",
          &args.options.pow2_requant},
-        {"config", 0, OPTION_TEXT, "FILE", "choices by operator, name, ID and kind, in JSON",
+        {"config", 0, OPTION_INPUT, "FILE", "choices by operator, name, ID and kind, in JSON",
          &args.options.config},
         {"list", 0, OPTION_FLAG, NULL, "each value that stays float, with the reason", &args.list},
         WIDE_OPTION_ROW(args.wide),

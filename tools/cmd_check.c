@@ -257,11 +257,11 @@ static int run_check(const struct command *command, int argc, char **argv) {
     struct check_args args = {.coverage = 100};
     struct words rest = {0};
     const struct option_row options[] = {
-        {"against", 0, OPTION_TEXT, "FILE",
+        {"against", 0, OPTION_INPUT, "FILE",
          "a consumer's model, encodings or table: which of its values have a range in the profile",
          &args.against},
         PARAMS_OPTION_ROW(args.params),
-        {"lineage", 0, OPTION_TEXT, "FILE",
+        {"lineage", 0, OPTION_INPUT, "FILE",
          "with --against: which of the consumer's values is which, from transform or link",
          &args.lineage},
         {"coverage", 0, OPTION_REAL, "PERCENT", "of them that must have one (100)", &args.coverage},

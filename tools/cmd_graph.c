@@ -27,7 +27,7 @@ static int run_graph(const struct command *command, int argc, char **argv) {
         {"ops", 0, OPTION_FLAG, NULL, "count operators and list those that are not supported",
          &ops},
         {"json", 0, OPTION_FLAG, NULL, "values and nodes as JSON", &json},
-        {"lineage", 0, OPTION_TEXT, "FILE",
+        {"lineage", 0, OPTION_INPUT, "FILE",
          "what transform wrote: old and new values side by side; MODEL is either", &lineage},
         {0}};
     int exit_status;

@@ -11,7 +11,7 @@ static int run_instrument(const struct command *command, int argc, char **argv) 
     struct tmk_observe observe = {0};
     const struct option_row options[] = {
         PARAMS_OPTION_ROW(params),
-        {"output", 'o', OPTION_TEXT, "FILE", "where to write the instrumented model", &output},
+        {"output", 'o', OPTION_OUTPUT, "FILE", "where to write the instrumented model", &output},
         {"observe", 0, OPTION_TEXTS, "WHAT",
          "all (default), activations, weights, or a glob on names; may be repeated", &patterns},
         {"kind", 0, OPTION_TEXT, "KIND", "range, histogram (default), print, guard", &observe.kind},

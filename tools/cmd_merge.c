@@ -52,7 +52,7 @@ static int merge_files(const struct words *files, const struct words *outputs) {
 
 static int run_merge(const struct command *command, int argc, char **argv) {
     struct words rest = {0}, outputs = {0};
-    const struct option_row options[] = {{"output", 'o', OPTION_TEXTS, "FILE",
+    const struct option_row options[] = {{"output", 'o', OPTION_OUTPUTS, "FILE",
                                           "where to write; .json or .h5, as often as wanted",
                                           &outputs},
                                          {0}};

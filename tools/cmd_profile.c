@@ -121,13 +121,12 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
     struct tmk_model *model = NULL;
     struct tmk_profile *profile = NULL;
     struct tmk_run_report report = {0};
-    enum tmk_status status = TMK_OK;
+    enum tmk_status status =
+        tmk_model_open_params(model_path, args->run.params, false, &model, diag);
     for (size_t i = 0; leads && status == TMK_OK && i < args->outputs.n; i++)
         status = tmk_profile_can_write(args->outputs.items[i], diag);
     if (leads && status == TMK_OK && args->snapshots)
         status = tmk_profile_can_write(args->snapshots, diag);
-    if (status == TMK_OK)
-        status = tmk_model_open_params(model_path, args->run.params, false, &model, diag);
     if (status == TMK_OK && args->plan) {
         struct tmk_memory_plan plan;
         status = tmk_model_plan_memory(model, options, &observe, &plan, diag);
@@ -235,13 +234,6 @@ static int profile_model(const struct command *command, struct profile_args *arg
     return status == TMK_INTERRUPTED ? stop_exit_status() : exit_status;
 }
 
-static bool is_output(const struct profile_args *args, const char *path) {
-    for (size_t i = 0; path && i < args->outputs.n; i++)
-        if (strcmp(args->outputs.items[i], path) == 0)
-            return true;
-    return false;
-}
-
 static bool has_hdf5(const struct words *outputs) {
     for (size_t i = 0; i < outputs->n; i++) {
         const char *dot = strrchr(outputs->items[i], '.');
@@ -261,12 +253,12 @@ static int run_profile(const struct command *command, int argc, char **argv) {
     struct words rest = {0};
     const struct option_row options[] = {
         RUN_OPTION_ROWS(args.run),
-        {"output", 'o', OPTION_TEXTS, "FILE", "where to write; .json or .h5, as often as wanted",
+        {"output", 'o', OPTION_OUTPUTS, "FILE", "where to write; .json or .h5, as often as wanted",
          &args.outputs},
         {"shard", 0, OPTION_TEXT, "K/N",
          "the K-th of N parts of the samples only (from 1); `tidemark merge` puts them together",
          &args.run.shard},
-        {"checkpoint", 0, OPTION_TEXT, "FILE",
+        {"checkpoint", 0, OPTION_OUTPUT, "FILE",
          "save progress in FILE; if FILE exists, resume from it", &args.run.checkpoint},
         {"resume", 0, OPTION_FLAG, NULL,
          "make explicit that an existing checkpoint is resumed; without one, print a remark and "
@@ -283,7 +275,7 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "keep each sample's min and max of each value; .h5 only. Takes memory for every sample: "
          "about 20 bytes a value (10,000 samples, 300 values: 60 MB)",
          &args.per_sample},
-        {"strata", 0, OPTION_TEXT, "FILE.csv",
+        {"strata", 0, OPTION_INPUT, "FILE.csv",
          "one label a line in the order of the samples, or sample,label lines below that header: "
          "also profiles each label's samples, as NAME.LABEL.json",
          &args.strata},
@@ -291,7 +283,7 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "leave elements of inputs and activations that equal VALUE (such as -1e9 in "
          "masks) out of all statistics, and count them separately; may be repeated",
          &args.exclude},
-        {"snapshots", 0, OPTION_TEXT, "FILE.json",
+        {"snapshots", 0, OPTION_OUTPUT, "FILE.json",
          "write how far thresholds moved between 1, 2, 4, 8, ... samples", &args.snapshots},
         {"until-stable", 0, OPTION_TEXT, "SHARE",
          "stop after 8, 16, 32, ... samples once no threshold moved by more than SHARE "
@@ -311,10 +303,6 @@ static int run_profile(const struct command *command, int argc, char **argv) {
             exit_status = wrong_call(command, "where to? add -o FILE.json or -o FILE.h5");
         else if (args.resume && !args.run.checkpoint)
             exit_status = wrong_call(command, "--resume goes with --checkpoint FILE");
-        else if (is_output(&args, args.run.checkpoint))
-            exit_status = wrong_call(command, "--checkpoint and -o name the same file");
-        else if (is_output(&args, args.snapshots))
-            exit_status = wrong_call(command, "--snapshots and -o name the same file");
         else if (args.snapshots && !is_json(args.snapshots))
             exit_status = wrong_call(command, "--snapshots writes JSON: FILE.json");
         else if (args.nan && strcmp(args.nan, "fail") != 0 && strcmp(args.nan, "warn") != 0 &&

@@ -32,10 +32,10 @@ static int run_report(const struct command *command, int argc, char **argv) {
     struct report_args args = {0};
     struct words rest = {0};
     const struct option_row options[] = {
-        {"output", 'o', OPTION_TEXT, "FILE", "where to write the page", &args.output},
-        {"since", 0, OPTION_TEXT, "PROFILE", "an earlier profile: shows what moved since then",
+        {"output", 'o', OPTION_OUTPUT, "FILE", "where to write the page", &args.output},
+        {"since", 0, OPTION_INPUT, "PROFILE", "an earlier profile: shows what moved since then",
          &args.other},
-        {"encodings", 0, OPTION_TEXT, "FILE", "what `tidemark calibrate` chose, to be shown, too",
+        {"encodings", 0, OPTION_INPUT, "FILE", "what `tidemark calibrate` chose, to be shown, too",
          &args.encodings},
         {"title", 0, OPTION_TEXT, "TEXT", "of the page (the model's file name)", &args.title},
         {0}};

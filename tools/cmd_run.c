@@ -12,7 +12,7 @@ static int run_run(const struct command *command, int argc, char **argv) {
     const char *output = NULL;
     const struct option_row options[] = {
         RUN_OPTION_ROWS(args),
-        {"output", 'o', OPTION_TEXT, "FILE", "where to write the arrays: .npz, or .npy for one",
+        {"output", 'o', OPTION_OUTPUT, "FILE", "where to write the arrays: .npz, or .npy for one",
          &output},
         {"values", 0, OPTION_TEXTS, "PATTERN",
          "which values, by name or glob (default: the model's outputs); may be repeated", &values},

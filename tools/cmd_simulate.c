@@ -329,7 +329,7 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
          "integer arithmetic rounded so: single_half_up, single_half_away, gemmlowp_double or "
          "float_rne",
          &args.rounding},
-        {"labels", 0, OPTION_TEXT, "WHICH",
+        {"labels", 0, OPTION_INPUT, "WHICH",
          "the right classes: a .npy, or the name of an array in an .npz of the data (default: "
          "'labels', where there is one)",
          &args.labels},
@@ -342,11 +342,11 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
          "instead: try other methods, and float, for what costs most, and write "
          "better encodings to -o; on --limit (16) samples",
          &args.search},
-        {"profile", 0, OPTION_TEXT, "FILE", "--search: that the encodings were made of",
+        {"profile", 0, OPTION_INPUT, "FILE", "--search: that the encodings were made of",
          &args.profile},
-        {"config", 0, OPTION_TEXT, "FILE", "--search: that they were made with", &args.config},
+        {"config", 0, OPTION_INPUT, "FILE", "--search: that they were made with", &args.config},
         {"budget", 0, OPTION_COUNT, "N", "--search: try at most N encodings (32)", &args.budget},
-        {"output", 'o', OPTION_TEXT, "FILE", "--search: where to write them", &args.output},
+        {"output", 'o', OPTION_OUTPUT, "FILE", "--search: where to write them", &args.output},
         WIDE_OPTION_ROW(args.wide),
         {"json", 0, OPTION_FLAG, NULL, "an object instead of the table", &args.json},
         {0}};

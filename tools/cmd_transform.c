@@ -34,7 +34,8 @@ static void list_passes(void) {
 
 static void print_after(void *context, const char *pass, bool progress, const char *text) {
     (void)context;
-    printf("// after %s%s\n%s", pass, progress ? "" : ", which changed nothing", text);
+    printf("// after %s%s\n", pass, progress ? "" : ", which changed nothing");
+    put_lines(stdout, text);
 }
 
 static void put_json(const struct tmk_lineage_record *record,
@@ -121,11 +122,11 @@ static int run_transform(const struct command *command, int argc, char **argv) {
         PARAMS_OPTION_ROW(job.params),
         {"passes", 0, OPTION_TEXT, "LIST", "names with commas, all, or none; help lists them",
          &passes},
-        {"output", 'o', OPTION_TEXT, "FILE", "where to write the model", &job.output},
-        {"params-out", 0, OPTION_TEXT, "FILE",
+        {"output", 'o', OPTION_OUTPUT, "FILE", "where to write the model", &job.output},
+        {"params-out", 0, OPTION_OUTPUT, "FILE",
          "with -o OUT.relay: where to write the weights (default: the metadata section)",
          &job.options.params_path},
-        {"lineage", 0, OPTION_TEXTS, "FILE",
+        {"lineage", 0, OPTION_OUTPUTS, "FILE",
          "where to write what became of each value: .json or .h5; may be repeated", &job.lineages},
         {"observers", 0, OPTION_TEXT, "HOW",
          "transparent (default): passes don't see them; barrier: their values stay", &observers},

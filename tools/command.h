@@ -30,6 +30,10 @@ enum option_kind {
     OPTION_FLAG,  /* bool */
     OPTION_TEXT,  /* const char *: the last one given counts */
     OPTION_TEXTS, /* struct words: may be given more than once */
+    OPTION_INPUT, /* as OPTION_TEXT: a file that is read */
+    OPTION_INPUTS,
+    OPTION_OUTPUT, /* as OPTION_TEXT: a file that is written */
+    OPTION_OUTPUTS,
     OPTION_COUNT, /* uint64_t */
     OPTION_SOME,  /* struct some: --NAME or --NAME=N */
     OPTION_REAL   /* double */
@@ -52,7 +56,7 @@ struct option_row {
 /* The weights of a model that has them in a file of their own. */
 #define PARAMS_OPTION_ROW(target)                                                                  \
     {                                                                                              \
-        "params", 0, OPTION_TEXT, "FILE",                                                          \
+        "params", 0, OPTION_INPUT, "FILE",                                                         \
             "the weights of a Relay module, as relay.save_param_dict writes them", &(target)       \
     }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tidemark/inputs.h>
 #include <tidemark/session.h>
 
 #include "command.h"
@@ -41,6 +42,7 @@ static int run_program(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     begin_program();
+    tmk_inputs_begin(); /* what a command has read, it does not replace */
     watch_for_shrinking();
     watch_for_giving_up();
     limit_memory_to_machine();

@@ -12,6 +12,7 @@
 #include "command.h"
 #include "help.h"
 #include "memory.h"
+#include "outputs.h"
 
 enum { MOST_OPTIONS = 64, FIRST_LONG = 256, LOG_JSON = FIRST_LONG + MOST_OPTIONS, MEMORY_LIMIT };
 
@@ -49,9 +50,13 @@ static bool set_option(const struct option_row *row, const char *text) {
         *(bool *)row->target = true;
         return true;
     case OPTION_TEXT:
+    case OPTION_INPUT:
+    case OPTION_OUTPUT:
         *(const char **)row->target = text;
         return true;
     case OPTION_TEXTS: /* they may need memory */
+    case OPTION_INPUTS:
+    case OPTION_OUTPUTS:
         break;
     case OPTION_SOME: {
         struct some *some = row->target;
@@ -65,6 +70,10 @@ static bool set_option(const struct option_row *row, const char *text) {
         return set_real(row, text);
     }
     return false;
+}
+
+static bool is_list(const struct option_row *row) {
+    return row->kind == OPTION_TEXTS || row->kind == OPTION_INPUTS || row->kind == OPTION_OUTPUTS;
 }
 
 static void no_option(const struct command *command, const struct option *longs, const char *word) {
@@ -141,7 +150,7 @@ bool parse_options(const struct command *command, const struct option_row *optio
         for (int k = 0; c < FIRST_LONG && k < n; k++)
             if (options[k].letter == c)
                 i = k;
-        if (options[i].kind == OPTION_TEXTS) {
+        if (is_list(&options[i])) {
             if (add_word(options[i].target, optarg))
                 continue;
             *exit_status = out_of_memory();
@@ -162,6 +171,8 @@ bool parse_options(const struct command *command, const struct option_row *optio
             *exit_status = out_of_memory();
             return false;
         }
+    if (!check_outputs(command, options, rest, exit_status))
+        return false;
     *exit_status = EXIT_DONE;
     return true;
 }

@@ -48,7 +48,7 @@ struct run_args {
 /* Rows for an option table. `args` is a struct run_args. */
 #define RUN_OPTION_ROWS(args)                                                                        \
     PARAMS_OPTION_ROW((args).params), MAX_ITERATIONS_ROW((args).max_iterations),                     \
-        {"data", 'd', OPTION_TEXTS, "SRC", RUN_DATA_HELP, &(args).data},                             \
+        {"data", 'd', OPTION_INPUTS, "SRC", RUN_DATA_HELP, &(args).data},                            \
         {"image", 0, OPTION_TEXT, "SPEC", RUN_IMAGE_HELP, &(args).image},                            \
         {"on-bad-sample",                                                                            \
          0,                                                                                          \

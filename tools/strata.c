@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/inputs.h>
+
 enum { STRATA_SAID = 20 };
 
 static enum tmk_status fail_with(struct tmk_diag *diag, enum tmk_status status, const char *text) {
@@ -41,10 +43,10 @@ static char *file_of(const char *output, const char *label) {
 
 static enum tmk_status check_file(const char *file, const char *label, const struct words *outputs,
                                   const char *checkpoint, struct tmk_diag *diag) {
-    const char *same = checkpoint && strcmp(checkpoint, file) == 0 ? "--checkpoint" : NULL;
+    const char *same = tmk_same_file(checkpoint, file) ? "--checkpoint" : NULL;
     char text[512];
     for (size_t i = 0; i < outputs->n; i++)
-        if (strcmp(outputs->items[i], file) == 0)
+        if (tmk_same_file(outputs->items[i], file))
             same = "-o";
     if (!same)
         return tmk_profile_can_write(file, diag);

@@ -17,6 +17,7 @@ struct tmk_buf {
     size_t size;
     struct tmk_buf *owner;
     enum { OWN, VIEW, MAPPED, BORROWED } kind;
+    struct tmk_input file;         /* MAPPED */
     void (*release)(void *lender); /* BORROWED */
     void *lender;
 };
@@ -88,10 +89,12 @@ struct tmk_buf *tmk_buf_view(const void *bytes, size_t size, struct tmk_buf *own
     return buf;
 }
 
-struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size) {
+struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size, const struct tmk_input *file) {
     struct tmk_buf *buf = wrap_buf(bytes, size);
-    if (buf)
-        buf->kind = MAPPED;
+    if (!buf)
+        return NULL;
+    buf->kind = MAPPED;
+    buf->file = *file;
     return buf;
 }
 
@@ -127,12 +130,14 @@ void tmk_buf_unref(struct tmk_buf **slot) {
     *slot = NULL;
     if (!buf || atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (buf->kind == OWN)
+    if (buf->kind == OWN) {
         give_back(buf->data, buf->size);
-    else if (buf->kind == MAPPED)
+    } else if (buf->kind == MAPPED) {
         munmap(buf->data, buf->size);
-    else if (buf->kind == BORROWED)
+        tmk_input_drop(&buf->file);
+    } else if (buf->kind == BORROWED) {
         buf->release(buf->lender);
+    }
     tmk_buf_unref(&buf->owner);
     free(buf);
 }

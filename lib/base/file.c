@@ -31,7 +31,7 @@ static int open_to_read(const char *path) {
 /* For file systems that map nothing. */
 static enum tmk_status read_whole(const char *path, int fd, size_t size, struct tmk_buf **out,
                                   struct tmk_diag *diag) {
-    const struct tmk_infile file = {fd, size};
+    const struct tmk_infile file = {.fd = fd, .size = size};
     struct tmk_buf *buf = tmk_buf_create(size);
     if (!buf)
         return tmk_nomem(diag);
@@ -44,12 +44,15 @@ static enum tmk_status read_whole(const char *path, int fd, size_t size, struct 
     return status;
 }
 
-static enum tmk_status map_file(const char *path, int fd, size_t size, struct tmk_buf **out,
-                                struct tmk_diag *diag) {
+/* Takes the input, also on failure. */
+static enum tmk_status map_file(const char *path, int fd, size_t size, struct tmk_input *input,
+                                struct tmk_buf **out, struct tmk_diag *diag) {
     void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    struct tmk_buf *buf = bytes == MAP_FAILED ? NULL : tmk_buf_mapped(bytes, size, input);
+    if (!buf)
+        tmk_input_drop(input);
     if (bytes == MAP_FAILED)
         return read_whole(path, fd, size, out, diag);
-    struct tmk_buf *buf = tmk_buf_mapped(bytes, size);
     if (!buf) {
         munmap(bytes, size);
         return tmk_nomem(diag);
@@ -65,15 +68,19 @@ enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_
     struct stat st;
     enum tmk_status status = TMK_OK;
     struct tmk_buf *buf = NULL;
+    struct tmk_input input;
     if (fstat(fd, &st) != 0) {
         status = tmk_cannot_read(diag, path);
     } else if (!S_ISREG(st.st_mode)) {
         status = tmk_fail(diag, TMK_READ, "%s: is not a regular file", path);
+    } else if (!tmk_input_add(&st, &input)) {
+        status = tmk_nomem(diag);
     } else if (st.st_size == 0) {
+        tmk_input_drop(&input);
         buf = tmk_buf_create(0);
         status = buf ? TMK_OK : tmk_nomem(diag);
     } else {
-        status = map_file(path, fd, (size_t)st.st_size, &buf, diag);
+        status = map_file(path, fd, (size_t)st.st_size, &input, &buf, diag);
     }
     close(fd);
     if (status == TMK_OK)
@@ -94,8 +101,11 @@ enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out, struct
         close(fd);
         return tmk_fail(diag, TMK_READ, "%s: is not a regular file", path);
     }
-    *out = (struct tmk_infile){fd, (uint64_t)st.st_size};
-    return TMK_OK;
+    *out = (struct tmk_infile){.fd = fd, .size = (uint64_t)st.st_size};
+    if (tmk_input_add(&st, &out->input))
+        return TMK_OK;
+    tmk_infile_close(out);
+    return tmk_nomem(diag);
 }
 
 static enum tmk_status has_shrunk(uint64_t end, struct tmk_diag *diag) {
@@ -130,9 +140,11 @@ enum tmk_status tmk_infile_check(const struct tmk_infile *file, struct tmk_diag 
 }
 
 void tmk_infile_close(struct tmk_infile *file) {
-    if (file->fd >= 0)
-        close(file->fd);
+    if (file->fd < 0)
+        return;
+    close(file->fd);
     file->fd = -1;
+    tmk_input_drop(&file->input);
 }
 
 /* Gives all of a file's bytes to `take`, in order. */

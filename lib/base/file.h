@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: read by mapping, written whole or not at all. */
+/* Files: read by mapping, written whole or not at all, and never in the place of one that was read
+ * (base/inputs.h). */
 #ifndef TMK_BASE_FILE_H
 #define TMK_BASE_FILE_H
 
@@ -12,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "base/inputs.h"
 
 /* "PATH: cannot be read: " and what errno says: TMK_READ, or TMK_MACHINE where it is not the file's
  * fault (too many are open, no memory). */
@@ -27,6 +29,7 @@ TMK_NODISCARD enum tmk_status tmk_file_map(const char *path, struct tmk_buf **ou
 struct tmk_infile {
     int fd; /* -1: none */
     uint64_t size;
+    struct tmk_input input;
 };
 /* `path` is only read during the call. */
 TMK_NODISCARD enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out,
@@ -67,7 +70,7 @@ struct tmk_outfile {
     int fd, folder;                     /* -1: none */
 };
 
-/* On success end with commit or abort. */
+/* On success end with commit or abort. TMK_ARGUMENT: the file is an input. */
 TMK_NODISCARD enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
                                                 struct tmk_diag *diag);
 /* Appends; TMK_WRITE (a full disk) leaves the caller to abort. */

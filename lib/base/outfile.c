@@ -15,6 +15,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/inputs.h"
 #include "base/text.h"
 
 enum {
@@ -240,15 +241,21 @@ static bool begin_stream(const char *target, const struct stat *st, struct tmk_o
     return out->fd >= 0;
 }
 
+/* No file replaces one that is read, or is written into it. */
+static const int IS_INPUT = -1;
+
+/* False with errno, or IS_INPUT for errno. */
 static bool begin_temporary(const char *path, struct tmk_outfile *out) {
     struct stat st;
     char *target = follow_links(path);
     if (!target)
         return false;
     const int own = own_descriptor(target);
-    const bool there = own < 0 && stat(target, &st) == 0;
+    const bool there = (own >= 0 ? fstat(own, &st) : stat(target, &st)) == 0;
     bool done = false;
-    if (own >= 0) {
+    if (there && tmk_input_is(&st)) {
+        errno = IS_INPUT;
+    } else if (own >= 0) {
         out->fd = fcntl(own, F_DUPFD_CLOEXEC, 0);
         done = out->fd >= 0;
     } else if (there || errno == ENOENT) {
@@ -281,7 +288,11 @@ enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
         *out = file;
         return TMK_OK;
     }
-    enum tmk_status status = errno == ENOMEM ? tmk_nomem(diag) : cannot_write(&file, diag);
+    enum tmk_status status =
+        errno == ENOMEM ? tmk_nomem(diag)
+        : errno == IS_INPUT
+            ? tmk_fail(diag, TMK_ARGUMENT, "%s is an input, and is not written over", path)
+            : cannot_write(&file, diag);
     end_temporary(&file);
     return status;
 }
@@ -443,6 +454,42 @@ enum tmk_status tmk_outfile_commit(struct tmk_outfile *out, struct tmk_diag *dia
 }
 
 /* ---- the rest ---- */
+
+/* Which file a path leads to; where there is none, of which folder and name it would be. */
+struct place {
+    struct stat st;
+    char *name; /* NULL: there is a file */
+};
+
+static bool find_place(const char *path, struct place *out) {
+    char *target = path ? follow_links(path) : NULL;
+    *out = (struct place){0};
+    if (!target)
+        return false;
+    const int own = own_descriptor(target);
+    bool found = (own >= 0 ? fstat(own, &out->st) : stat(target, &out->st)) == 0;
+    if (found) {
+        found = S_ISREG(out->st.st_mode);
+    } else if (own < 0 && errno == ENOENT) {
+        char *slash = strrchr(target, '/');
+        out->name = strdup(slash ? slash + 1 : target);
+        if (slash)
+            slash[1] = '\0';
+        found = out->name && stat(slash ? target : ".", &out->st) == 0;
+    }
+    free(target);
+    return found;
+}
+
+bool tmk_same_file(const char *a, const char *b) {
+    struct place x, y = {0};
+    const bool same = find_place(a, &x) && find_place(b, &y) && x.st.st_dev == y.st.st_dev &&
+                      x.st.st_ino == y.st.st_ino && !x.name == !y.name &&
+                      (!x.name || strcmp(x.name, y.name) == 0);
+    free(x.name);
+    free(y.name);
+    return same;
+}
 
 bool tmk_path_is_stream(const char *path) {
     struct stat st;

@@ -11,9 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/diag.h"
 #include "base/hash.h"
+#include "base/inputs.h"
 #include "base/size.h"
 #include "data/kind.h"
 #include "data/npy.h"
@@ -43,7 +46,8 @@ struct stream {
     const struct tmk_pull *pull; /* gives the records; NULL: standard input does */
     const char *called;          /* in messages */
     struct tmk_source_array *arrays;
-    struct line *lines; /* one an array */
+    struct line *lines;     /* one an array */
+    struct tmk_input input; /* a file that is standard input */
     struct tmk_hash128 *hash;
     char hex[TMK_HASH128_HEX]; /* once it has ended */
     uint64_t records;
@@ -61,7 +65,11 @@ static enum tmk_status open_stream(struct tmk_source *source,
     source->own = stream;
     if (!stream || !(stream->hash = tmk_hash128_create()))
         return tmk_nomem(diag);
+    struct stat st;
     stream->pull = options->pull;
+    if (!stream->pull && fstat(STDIN_FILENO, &st) == 0 && S_ISREG(st.st_mode) &&
+        !tmk_input_add(&st, &stream->input))
+        return tmk_nomem(diag);
     stream->called = stream->pull ? "data" : "standard input";
     if (stream->pull && stream->pull->label) {
         stream->called = source->info.label = tmk_arena_strdup(&source->arena, stream->pull->label);
@@ -459,6 +467,7 @@ static void close_stream(struct tmk_source *source) {
             drop_first(&stream->lines[a]);
     if (stream->hash)
         tmk_hash128_finish(&stream->hash, hex);
+    tmk_input_drop(&stream->input);
 }
 
 const struct tmk_source_kind tmk_source_stream = {

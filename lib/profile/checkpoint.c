@@ -9,6 +9,7 @@
 #include "base/diag.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/inputs.h"
 #include "base/size.h"
 #include "base/utf8.h"
 #include "profile/format.h"
@@ -501,6 +502,7 @@ enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile ***out,
     TMK_TRY(tmk_file_map(path, &buf, diag));
     enum tmk_status status = decode_all(tmk_buf_data(buf), tmk_buf_size(buf), &list, &found, diag);
     tmk_buf_unref(&buf);
+    tmk_input_forget(path); /* it is read to be written anew */
     if (status == TMK_OK) {
         *out = list;
         *n = found;

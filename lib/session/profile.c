@@ -5,6 +5,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/inputs.h"
 #include "dist/team.h"
 #include "exec/run.h"
 #include "feed/shard.h"
@@ -440,7 +441,9 @@ enum tmk_status tmk_model_profile(struct tmk_model *model, const struct tmk_run_
     static const struct tmk_observe everything = {0};
     struct profiling p = {
         .run.options = options, .model = model, .observe = observe, .rank.team = options->team};
+    tmk_inputs_begin();
     enum tmk_status status = run_profile(&p, observe ? observe : &everything, diag);
+    tmk_inputs_end();
     if (status == TMK_OK) {
         if (report)
             fill_report(&p, report);

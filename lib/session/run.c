@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "base/inputs.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "data/npz_write.h"
@@ -205,6 +206,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     struct tmk_run_options mine = *options;
     struct tmk_running run = {.options = &mine, .path = model->path};
     mine.data.batch = options->data.batch ? options->data.batch : 1;
+    tmk_inputs_begin();
     enum tmk_status status = tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path);
     if (status == TMK_OK)
         status = tmk_graph_clone(model->graph, &g.graph, diag);
@@ -214,6 +216,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
         status = run_all(&g, &run, diag);
     if (status == TMK_OK)
         status = write_all(&g, path, diag);
+    tmk_inputs_end();
     tmk_running_finish(&run);
     for (size_t i = 0; i < g.n; i++)
         free(g.all[i].bytes);

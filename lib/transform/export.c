@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/inputs.h"
 #include "base/json.h"
 #include "export/exporter.h"
 #include "graph/graph.h"
@@ -158,8 +159,10 @@ static void forget_relay(struct relay_text *text) {
     tmk_graph_destroy(&text->graph);
 }
 
-enum tmk_status tmk_export(const struct tmk_encodings *encodings, const struct tmk_model *model,
-                           const struct tmk_export_options *options, struct tmk_diag *diag) {
+static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
+                                        const struct tmk_model *model,
+                                        const struct tmk_export_options *options,
+                                        struct tmk_diag *diag) {
     const struct tmk_exporter *row = NULL;
     struct tmk_export_names names = {0};
     struct tmk_graph *graph = NULL;
@@ -206,5 +209,13 @@ enum tmk_status tmk_export(const struct tmk_encodings *encodings, const struct t
     forget_relay(&relay);
     tmk_graph_destroy(&graph);
     tmk_export_names_finish(&names);
+    return status;
+}
+
+enum tmk_status tmk_export(const struct tmk_encodings *encodings, const struct tmk_model *model,
+                           const struct tmk_export_options *options, struct tmk_diag *diag) {
+    tmk_inputs_begin();
+    enum tmk_status status = export_encodings(encodings, model, options, diag);
+    tmk_inputs_end();
     return status;
 }

@@ -191,7 +191,9 @@ def test_a_checkpoint_of_another_run_is_refused(path):
         (path / "d").write_bytes(damaged)
         tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "d").refuses(BAD_INPUT, path / "d")
     for name in (data, DIGITS):
-        tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", name).refuses(BAD_INPUT, "not a checkpoint")
+        tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", name).refuses(WRONG_CALL, "name the same file")
+    (path / "other.npy").write_bytes(data.read_bytes())
+    tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "other.npy").refuses(BAD_INPUT, "not a checkpoint")
     assert not any(name.startswith("p.") for name in files(path))
     tidemark("profile", DIGITS, *same_data, *more, *outputs(path / "p"), "--checkpoint", path / "c").expect(DONE, "resuming")
 

@@ -92,7 +92,7 @@ def test_merge_reports_gaps_and_overlaps(path):
     profile(path / "half", *words, "--shard", "1/2")
     p = [path / f"p{k}.json" for k in (1, 2, 3, 4)]
     tidemark("merge", p[0], p[3], "-o", path / "m.json").expect(DONE, "with gaps: 20 of 40 samples (0 to 10, 30 to 40)")
-    tidemark("merge", p[2], p[1], path / "m.json", "-o", path / "m.json").expect(DONE, "40 samples: the whole run")
+    tidemark("merge", p[2], p[1], path / "m.json", "-o", path / "whole.json").expect(DONE, "40 samples: the whole run")
     tidemark("merge", p[0], p[0], "-o", path / "m.json").refuses(BAD_INPUT, "both hold samples 0 to 10")
     tidemark("merge", p[1], path / "half.json", "-o", path / "m.json").refuses(BAD_INPUT, "both hold samples 10 to 20")
     profile(path / "other", DIGITS, "--data", PICTURES, "--limit", 41, "--batch", 1, "--shard", "2/4")

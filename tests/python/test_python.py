@@ -3,6 +3,7 @@
 iterators and ONNX Runtime's readers; the drop-in quantizes at least as well as what it stands in for.
 """
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -124,6 +125,21 @@ def test_profile_is_calibrated_and_exported(folder):
     assert again["conv1_out"].scale == conv.scale
     tidemark.profile(DIGITS, DATA[:50]).report(folder / "r.html", encodings=encodings)
     assert "</html>" in (folder / "r.html").read_text()
+
+
+def test_no_output_replaces_an_input(folder):
+    model, names = folder / "m.onnx", folder / "names.json"
+    model.write_bytes(DIGITS.read_bytes())
+    names.write_text('{"conv1_out": "c"}')
+    encodings = tidemark.profile(model, DATA[:20]).calibrate("minmax")
+    os.link(model, folder / "hard.onnx")
+    for path in (model, folder / "hard.onnx"):
+        error = raises(tidemark.Error, "is an input", lambda: encodings.export("qdq", path, model=model))
+        assert isinstance(error, ValueError)
+    raises(tidemark.Error, "is an input", lambda: encodings.export("csv", names, names=names))
+    assert model.read_bytes() == DIGITS.read_bytes() and names.read_text().startswith("{")
+    encodings.export("csv", names)  # nothing reads it now
+    assert not names.read_text().startswith("{")
 
 
 def test_drop_in_quantizes_as_well_as_onnx_runtime(folder):

@@ -12,6 +12,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/inputs.h"
 
 /* A folder, which each test works in. */
 static char root[] = "/tmp/tidemark-outfile-XXXXXX";
@@ -155,6 +156,90 @@ static void files_that_belong_together_appear_all_or_none(void **state) {
     assert_int_equal(entries(false), 2);
 }
 
+static void assert_refused(const char *path) {
+    struct tmk_diag diag = {0};
+    assert_int_equal(tmk_file_write(path, "x", 1, &diag), TMK_ARGUMENT);
+    assert_non_null(strstr(diag.text, path));
+}
+
+static void no_file_replaces_one_that_is_read(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    struct tmk_infile file;
+    struct tmk_buf *buf;
+    put("in", "first");
+    assert_int_equal(link("in", "hard"), 0);
+    assert_int_equal(symlink("in", "soft"), 0);
+    assert_ok(tmk_infile_open("in", &file, &diag), &diag);
+    assert_refused("in");
+    assert_refused("hard");
+    assert_refused("soft");
+    assert_refused("./in");
+    tmk_infile_close(&file);
+    put("in", "again"); /* nothing has it open, and nobody asked to remember it */
+    assert_ok(tmk_file_map("in", &buf, &diag), &diag);
+    assert_refused("in");
+    tmk_buf_unref(&buf);
+    put("in", "third");
+
+    tmk_inputs_begin();
+    tmk_inputs_begin();
+    assert_ok(tmk_infile_open("in", &file, &diag), &diag);
+    tmk_infile_close(&file);
+    assert_refused("in");
+    tmk_inputs_end();
+    assert_refused("soft");
+    tmk_input_forget("in");
+    put("in", "fourth");
+    assert_ok(tmk_infile_open("in", &file, &diag), &diag);
+    tmk_infile_close(&file);
+    assert_refused("in");
+    tmk_inputs_end();
+    put("in", "fifth");
+    assert_holds("hard", "first");
+}
+
+static void many_files_are_remembered(void **state) {
+    (void)state;
+    enum { FILES = 300 };
+    struct tmk_diag diag = {0};
+    char name[16];
+    tmk_inputs_begin();
+    for (int i = 0; i < FILES; i++) {
+        struct tmk_infile file;
+        snprintf(name, sizeof name, "%d", i);
+        put(name, name);
+        assert_ok(tmk_infile_open(name, &file, &diag), &diag);
+        tmk_infile_close(&file);
+    }
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        assert_refused(name);
+    }
+    tmk_inputs_end();
+    put(name, "x");
+}
+
+static void the_same_file_has_several_names(void **state) {
+    (void)state;
+    put("in", "first");
+    assert_int_equal(link("in", "hard"), 0);
+    assert_int_equal(symlink("in", "soft"), 0);
+    assert_int_equal(symlink("none", "later"), 0);
+    assert_int_equal(mkdir("sub", 0777), 0);
+    assert_true(tmk_same_file("in", "in"));
+    assert_true(tmk_same_file("hard", "soft"));
+    assert_true(tmk_same_file("sub/../in", "./in"));
+    assert_true(tmk_same_file("later", "none"));
+    assert_true(tmk_same_file("none", "sub/../none"));
+    assert_false(tmk_same_file("none", "sub/none"));
+    assert_false(tmk_same_file("none", "in"));
+    assert_false(tmk_same_file("no/such", "no/such"));
+    assert_false(tmk_same_file("/dev/null", "/dev/null"));
+    assert_false(tmk_same_file(NULL, "in"));
+    assert_false(tmk_same_file("sub", "sub"));
+}
+
 static void make_temporary(const char *name, time_t age) {
     const struct timespec times[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
     int fd = open(name, O_CREAT | O_WRONLY, 0666);
@@ -184,6 +269,9 @@ TEST_GROUP(outfile) {
         TEST(folders_and_impossible_names_are_refused_at_once),
         TEST(pipes_and_descriptors_are_written_straight),
         TEST(files_that_belong_together_appear_all_or_none),
+        TEST(no_file_replaces_one_that_is_read),
+        TEST(many_files_are_remembered),
+        TEST(the_same_file_has_several_names),
         TEST(what_dead_processes_left_goes_after_a_day),
     };
     return cmocka_run_group_tests_name("outfile", tests, NULL, NULL);
