@@ -49,7 +49,7 @@ bool print_costs(const struct tmk_costs *costs, uint64_t samples) {
     };
     enum { COLUMNS = sizeof columns / sizeof *columns, CELL = 32 };
     struct table table;
-    printf("\n");
+    print_out("\n");
     table_begin(&table, columns, COLUMNS);
     qsort(kinds, n, sizeof *kinds, dearest_first);
     for (size_t k = 0; k < n; k++) {
@@ -63,24 +63,24 @@ bool print_costs(const struct tmk_costs *costs, uint64_t samples) {
         snprintf(text[3], CELL, "%zu", kinds[k].steps);
         table_row(&table, cells, HUE_NONE);
     }
-    printf("%10.3f %10.3f  a sample, all threads together\n", total * ms, observing * ms);
+    print_out("%10.3f %10.3f  a sample, all threads together\n", total * ms, observing * ms);
     free(kinds);
     return true;
 }
 
 void print_costs_json(const struct tmk_costs *costs, uint64_t samples) {
     double ms = samples ? 1e3 / (double)samples : 0;
-    printf("\"per_op\": [");
+    print_out("\"per_op\": [");
     for (size_t i = 0; i < costs->n; i++) {
         const struct tmk_step_cost *step = &costs->steps[i];
-        printf("%s\n  {\"node\": ", i ? "," : "");
+        print_out("%s\n  {\"node\": ", i ? "," : "");
         put_quoted(stdout, step->name);
-        printf(", \"what\": ");
+        print_out(", \"what\": ");
         put_quoted(stdout, step->what);
-        printf(", \"kernel\": ");
+        print_out(", \"kernel\": ");
         put_quoted(stdout, step->kernel);
-        printf(", \"runs\": %llu, \"ms_per_sample\": %.6g, \"observe_ms_per_sample\": %.6g}",
-               (unsigned long long)step->runs, step->seconds * ms, step->observe_seconds * ms);
+        print_out(", \"runs\": %llu, \"ms_per_sample\": %.6g, \"observe_ms_per_sample\": %.6g}",
+                  (unsigned long long)step->runs, step->seconds * ms, step->observe_seconds * ms);
     }
-    printf("]");
+    print_out("]");
 }

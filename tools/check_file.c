@@ -14,22 +14,23 @@ struct tally {
 };
 
 static void print_value(const struct tmk_range *range, const struct tmk_range_coverage *coverage) {
-    printf("%-8s ", tmk_range_coverage_name(coverage->kind));
+    print_out("%-8s ", tmk_range_coverage_name(coverage->kind));
     put_escaped(stdout, range->name);
     if (range->subject == TMK_RANGE_OF_INPUT)
-        printf(" (its input)");
+        print_out(" (its input)");
     if (range->subject == TMK_RANGE_OF_PARAMETER)
-        printf(" (its weight)");
+        print_out(" (its weight)");
     if (coverage->kind == TMK_COVERAGE_DERIVED) {
-        printf("  %s as p%u ", tmk_lineage_verdict_name(coverage->verdict), coverage->record->id);
+        print_out("  %s as p%u ", tmk_lineage_verdict_name(coverage->verdict),
+                  coverage->record->id);
         put_escaped(stdout, coverage->record->name);
     }
     if (coverage->compared && !coverage->difference.equal) {
         const struct tmk_range_difference *d = &coverage->difference;
-        printf("  profile [%.6g, %.6g], file [%.6g, %.6g] (%s)", d->low_a, d->high_a, d->low_b,
-               d->high_b, tmk_range_meaning_name(d->meaning));
+        print_out("  profile [%.6g, %.6g], file [%.6g, %.6g] (%s)", d->low_a, d->high_a, d->low_b,
+                  d->high_b, tmk_range_meaning_name(d->meaning));
     }
-    printf("\n");
+    print_out("\n");
 }
 
 /* A file for a profile's own model names values; what a consumer of the file does about those that
@@ -46,28 +47,30 @@ static void put_tally(const struct tmk_ranges *ranges, const struct tally *tally
                       bool json) {
     const uint32_t *k = tally->kinds;
     if (json) {
-        printf(",\"against\":{\"format\":\"%s\"", ranges->format);
+        print_out(",\"against\":{\"format\":\"%s\"", ranges->format);
         for (int i = 0; i < TMK_N_COVERAGES; i++)
-            printf(",\"%s\":%u", tmk_range_coverage_name((enum tmk_range_coverage_kind)i), k[i]);
-        printf(",\"compared\":%u,\"equal\":%u,\"unnamed\":%u,\"coverage\":%.6g,\"missing_means\":",
-               tally->compared, tally->equal, tally->unnamed, covered);
+            print_out(",\"%s\":%u", tmk_range_coverage_name((enum tmk_range_coverage_kind)i), k[i]);
+        print_out(
+            ",\"compared\":%u,\"equal\":%u,\"unnamed\":%u,\"coverage\":%.6g,\"missing_means\":",
+            tally->compared, tally->equal, tally->unnamed, covered);
         put_quoted(stdout, ranges->unknown);
-        printf(",\"unnamed_means\":");
+        print_out(",\"unnamed_means\":");
         put_quoted(stdout, ranges->unnamed);
-        printf("}");
+        print_out("}");
         return;
     }
     if (is_quiet())
         return;
-    printf("%s: %u matched, %u derived, %u unseen, %u missing: %.2f %% of %u names have a range\n",
-           ranges->format, k[TMK_COVERAGE_MATCHED], k[TMK_COVERAGE_DERIVED], k[TMK_COVERAGE_UNSEEN],
-           k[TMK_COVERAGE_MISSING], 100 * covered, ranges->n);
-    printf("%u ranges compared, %u agree\n", tally->compared, tally->equal);
+    print_out(
+        "%s: %u matched, %u derived, %u unseen, %u missing: %.2f %% of %u names have a range\n",
+        ranges->format, k[TMK_COVERAGE_MATCHED], k[TMK_COVERAGE_DERIVED], k[TMK_COVERAGE_UNSEEN],
+        k[TMK_COVERAGE_MISSING], 100 * covered, ranges->n);
+    print_out("%u ranges compared, %u agree\n", tally->compared, tally->equal);
     if (k[TMK_COVERAGE_MISSING])
-        printf("a name that its model does not have %s\n", ranges->unknown);
+        print_out("a name that its model does not have %s\n", ranges->unknown);
     if (tally->unnamed)
-        printf("%u values of the profile are not in the file; such a tensor %s\n", tally->unnamed,
-               ranges->unnamed);
+        print_out("%u values of the profile are not in the file; such a tensor %s\n",
+                  tally->unnamed, ranges->unnamed);
 }
 
 enum tmk_status hold_file(const struct tmk_profile *profile, const struct tmk_ranges *ranges,

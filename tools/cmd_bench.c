@@ -136,25 +136,25 @@ static const char *cost_of(const struct bench *bench, const struct figure *figur
 }
 
 static bool print_json(const struct bench *bench) {
-    printf("{\"tidemark\": \"%s\", \"open_s\": %.4g, \"figures\": [", tmk_version(),
-           bench->open_seconds);
+    print_out("{\"tidemark\": \"%s\", \"open_s\": %.4g, \"figures\": [", tmk_version(),
+              bench->open_seconds);
     for (size_t i = 0; i < bench->n; i++) {
         const struct figure *f = &bench->figures[i];
         const struct tmk_run_report *r = &f->report;
         char cost[32];
-        printf("%s\n {\"what\": \"%s\", \"samples_per_s\": %.6g, \"cost_percent\": %s, "
-               "\"arena_bytes\": %zu, \"peak_bytes\": %llu, \"setup_s\": %.4g, \"threads\": %u, "
-               "\"samples\": %llu, \"batches\": %llu}",
-               i ? "," : "", f->name, f->best, cost_of(bench, f, "null", cost), r->arena_bytes,
-               (unsigned long long)f->peak_bytes, r->setup_seconds, r->threads,
-               (unsigned long long)r->samples, (unsigned long long)r->batches);
+        print_out("%s\n {\"what\": \"%s\", \"samples_per_s\": %.6g, \"cost_percent\": %s, "
+                  "\"arena_bytes\": %zu, \"peak_bytes\": %llu, \"setup_s\": %.4g, \"threads\": %u, "
+                  "\"samples\": %llu, \"batches\": %llu}",
+                  i ? "," : "", f->name, f->best, cost_of(bench, f, "null", cost), r->arena_bytes,
+                  (unsigned long long)f->peak_bytes, r->setup_seconds, r->threads,
+                  (unsigned long long)r->samples, (unsigned long long)r->batches);
     }
-    printf("]");
+    print_out("]");
     if (bench->per_op) {
-        printf(",\n ");
+        print_out(",\n ");
         print_costs_json(&bench->costs, bench->figures[bench->n - 1].report.samples);
     }
-    printf("}\n");
+    print_out("}\n");
     return true;
 }
 

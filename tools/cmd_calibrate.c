@@ -142,18 +142,18 @@ static void sum_up_left(const struct tmk_encodings *all) {
             others++;
     }
     qsort(reasons, n, sizeof *reasons, most_first);
-    printf("\n%u values stay float (--list names them):\n", all->n_left);
+    print_out("\n%u values stay float (--list names them):\n", all->n_left);
     for (uint32_t i = 0; i < n; i++)
-        print_wrapped(reasons[i].text, printf("%8u  ", reasons[i].n), INDENT);
+        print_wrapped(reasons[i].text, print_out("%8u  ", reasons[i].n), INDENT);
     if (others)
-        printf("%8u  for other reasons\n", others);
+        print_out("%8u  for other reasons\n", others);
 }
 
 static void list_left(const struct tmk_encodings *all) {
     static const struct table_column of_left[] = {
         {"id", 5}, {"stays float", 32, .least = 12}, {"why", 0}};
     struct table table;
-    printf("\n");
+    print_out("\n");
     table_begin(&table, of_left, sizeof of_left / sizeof *of_left);
     for (uint32_t i = 0; i < all->n_left; i++) {
         char id[16];
@@ -173,37 +173,37 @@ static void print_table(const struct tmk_encodings *all, bool list) {
 }
 
 static void put_json(const struct tmk_encodings *all, const char *file) {
-    printf("{\"file\":");
+    print_out("{\"file\":");
     put_quoted(stdout, file);
-    printf(",\"encodings\":[");
+    print_out(",\"encodings\":[");
     for (uint32_t i = 0; i < all->n_items; i++) {
         const struct tmk_encoding *e = &all->items[i];
-        printf(i ? ",\n " : "");
-        printf("{\"id\":\"p%u\",\"name\":", e->id);
+        print_out(i ? ",\n " : "");
+        print_out("{\"id\":\"p%u\",\"name\":", e->id);
         put_quoted(stdout, e->name);
-        printf(",\"role\":\"%s\",\"dtype\":\"%s\",\"scales\":%u,\"low\":%.9g,\"high\":%.9g,"
-               "\"method\":",
-               tmk_encoding_role_name(e->role), tmk_dtype_name(e->dtype), e->n, (double)e->low[0],
-               (double)e->high[0]);
+        print_out(",\"role\":\"%s\",\"dtype\":\"%s\",\"scales\":%u,\"low\":%.9g,\"high\":%.9g,"
+                  "\"method\":",
+                  tmk_encoding_role_name(e->role), tmk_dtype_name(e->dtype), e->n,
+                  (double)e->low[0], (double)e->high[0]);
         put_quoted(stdout, e->method);
-        printf(",\"rule\":");
+        print_out(",\"rule\":");
         put_quoted(stdout, e->rule);
         if (e->expected.known && isfinite(e->expected.sqnr))
-            printf(",\"sqnr\":%.6g", e->expected.sqnr);
+            print_out(",\"sqnr\":%.6g", e->expected.sqnr);
         if (e->expected.known)
-            printf(",\"clipped\":%.6g", e->expected.clipped);
-        printf(",\"uses\":%u}", e->n_uses);
+            print_out(",\"clipped\":%.6g", e->expected.clipped);
+        print_out(",\"uses\":%u}", e->n_uses);
     }
-    printf("],\n\"left\":[");
+    print_out("],\n\"left\":[");
     for (uint32_t i = 0; i < all->n_left; i++) {
-        printf(i ? ",\n " : "");
-        printf("{\"id\":\"p%u\",\"name\":", all->left[i].id);
+        print_out(i ? ",\n " : "");
+        print_out("{\"id\":\"p%u\",\"name\":", all->left[i].id);
         put_quoted(stdout, all->left[i].name);
-        printf(",\"reason\":");
+        print_out(",\"reason\":");
         put_quoted(stdout, all->left[i].reason);
-        printf("}");
+        print_out("}");
     }
-    printf("],\n\"requants\":%u}\n", all->n_requants);
+    print_out("],\n\"requants\":%u}\n", all->n_requants);
 }
 
 static void sum_up(const struct tmk_encodings *all, const char *output) {

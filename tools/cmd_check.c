@@ -23,30 +23,31 @@ struct check_args {
 /* ---- the books ---- */
 
 static void put_books(const struct tmk_profile *profile, const char *path, const char *wrong) {
-    printf("{\"profile\":");
+    print_out("{\"profile\":");
     put_quoted(stdout, path);
-    printf(",\"balances\":%s", wrong ? "false" : "true");
+    print_out(",\"balances\":%s", wrong ? "false" : "true");
     if (wrong) {
-        printf(",\"wrong\":");
+        print_out(",\"wrong\":");
         put_quoted(stdout, wrong);
     } else {
-        printf(",\"values\":%u,\"offered\":%llu,\"run\":%llu,\"skipped\":%llu,\"failed\":%llu",
-               profile->n_tensors, (unsigned long long)profile->ledger.offered,
-               (unsigned long long)profile->ledger.run, (unsigned long long)profile->ledger.skipped,
-               (unsigned long long)profile->ledger.failed);
+        print_out(",\"values\":%u,\"offered\":%llu,\"run\":%llu,\"skipped\":%llu,\"failed\":%llu",
+                  profile->n_tensors, (unsigned long long)profile->ledger.offered,
+                  (unsigned long long)profile->ledger.run,
+                  (unsigned long long)profile->ledger.skipped,
+                  (unsigned long long)profile->ledger.failed);
     }
 }
 
 static void say_books(const struct tmk_profile *profile, const char *path, const char *wrong) {
     put_escaped(stdout, path);
     if (wrong) {
-        printf(": invalid: %s\n", wrong);
+        print_out(": invalid: %s\n", wrong);
         return;
     }
-    printf(": valid: %u values; %llu samples offered = %llu run + %llu skipped + %llu failed\n",
-           profile->n_tensors, (unsigned long long)profile->ledger.offered,
-           (unsigned long long)profile->ledger.run, (unsigned long long)profile->ledger.skipped,
-           (unsigned long long)profile->ledger.failed);
+    print_out(": valid: %u values; %llu samples offered = %llu run + %llu skipped + %llu failed\n",
+              profile->n_tensors, (unsigned long long)profile->ledger.offered,
+              (unsigned long long)profile->ledger.run, (unsigned long long)profile->ledger.skipped,
+              (unsigned long long)profile->ledger.failed);
 }
 
 /* ---- a consumer's model ---- */
@@ -103,13 +104,13 @@ static const struct tmk_profile_tensor *find_computation(const struct by_computa
 
 static void print_value(const struct tmk_profile_tensor *value, const char *what,
                         const char *more) {
-    printf("%-8s p%-5u ", what, value->id);
+    print_out("%-8s p%-5u ", what, value->id);
     put_escaped(stdout, value->name);
     if (more) {
-        printf("  was ");
+        print_out("  was ");
         put_escaped(stdout, more);
     }
-    printf("\n");
+    print_out("\n");
 }
 
 /* Values of floats and not of weights: a range of those is wanted, of these everybody has one. */
@@ -181,13 +182,13 @@ static double tell_of_model(const struct held *held, const struct tmk_profile *v
     const unsigned all = c.matched + c.renamed + c.unseen + c.missing;
     const double covered = all ? (c.matched + c.renamed) / (double)all : 1;
     if (json)
-        printf(",\"against\":{\"matched\":%u,\"renamed\":%u,\"unseen\":%u,\"missing\":%u,"
-               "\"coverage\":%.6g}",
-               c.matched, c.renamed, c.unseen, c.missing, covered);
+        print_out(",\"against\":{\"matched\":%u,\"renamed\":%u,\"unseen\":%u,\"missing\":%u,"
+                  "\"coverage\":%.6g}",
+                  c.matched, c.renamed, c.unseen, c.missing, covered);
     else if (!is_quiet())
-        printf("%u matched, %u renamed, %u unseen, %u missing: %.2f %% of %u values have a "
-               "range\n",
-               c.matched, c.renamed, c.unseen, c.missing, 100 * covered, all);
+        print_out("%u matched, %u renamed, %u unseen, %u missing: %.2f %% of %u values have a "
+                  "range\n",
+                  c.matched, c.renamed, c.unseen, c.missing, 100 * covered, all);
     return covered;
 }
 
@@ -244,7 +245,7 @@ static enum tmk_status check_file(const char *path, const struct consumer *consu
         if (balances)
             covered = tell_of(consumer, &held, args->json);
         if (args->json)
-            printf("}\n");
+            print_out("}\n");
         *good = *good && balances && 100 * covered >= args->coverage;
         status = TMK_OK;
     }

@@ -226,39 +226,39 @@ static void put_row(const struct table *table, const struct tmk_diff_item *item,
 }
 
 static void put_json_row(const struct tmk_diff_item *item, bool drift) {
-    printf("{\"name\":");
+    print_out("{\"name\":");
     put_quoted(stdout, item->name);
     if (item->id_a >= 0)
-        printf(",\"id\":\"p%lld\"", (long long)item->id_a);
+        print_out(",\"id\":\"p%lld\"", (long long)item->id_a);
     if (item->id_b >= 0)
-        printf(",\"id_b\":\"p%lld\"", (long long)item->id_b);
+        print_out(",\"id_b\":\"p%lld\"", (long long)item->id_b);
     if (item->ranged) {
         const struct tmk_range_difference *r = &item->range;
-        printf(
+        print_out(
             ",\"meaning\":\"%s\",\"a\":[%.9g,%.9g],\"b\":[%.9g,%.9g],\"channel\":%u,\"equal\":%s",
             tmk_range_meaning_name(r->meaning), r->low_a, r->high_a, r->low_b, r->high_b,
             r->channel, r->equal ? "true" : "false");
         if (isfinite(r->share))
-            printf(",\"range_change\":%.9g,\"beyond\":%.9g", r->share, r->beyond);
+            print_out(",\"range_change\":%.9g,\"beyond\":%.9g", r->share, r->beyond);
         else
-            printf(",\"range_change\":null,\"beyond\":null");
+            print_out(",\"range_change\":null,\"beyond\":null");
         if (r->meaning == TMK_RANGE_STEP)
-            printf(",\"steps\":%.9g", r->steps);
+            print_out(",\"steps\":%.9g", r->steps);
     }
     if (item->distance >= 0)
-        printf(",\"distance\":%.9g", item->distance);
+        print_out(",\"distance\":%.9g", item->distance);
     if (item->change[0])
-        printf(",\"change\":\"%s\"", item->change);
-    printf(",\"drift\":%s}", drift ? "true" : "false");
+        print_out(",\"change\":\"%s\"", item->change);
+    print_out(",\"drift\":%s}", drift ? "true" : "false");
 }
 
 static void put_names(const char *key, const char **names, uint32_t n) {
-    printf(",\"%s\":[", key);
+    print_out(",\"%s\":[", key);
     for (uint32_t i = 0; i < n; i++) {
-        printf("%s", i ? "," : "");
+        print_out("%s", i ? "," : "");
         put_quoted(stdout, names[i]);
     }
-    printf("]");
+    print_out("]");
 }
 
 static void tell_names(const char *what, const char **names, uint32_t n) {
@@ -273,18 +273,18 @@ static void tell_names(const char *what, const char **names, uint32_t n) {
 static void put_json(const struct tmk_diff *diff, const struct diff_args *args, bool profiles,
                      uint32_t n_drifted) {
     uint32_t shown = 0;
-    printf("{\"compared\":%u,\"drifted\":%u,\"values\":[", diff->n, n_drifted);
+    print_out("{\"compared\":%u,\"drifted\":%u,\"values\":[", diff->n, n_drifted);
     for (uint32_t i = 0; i < diff->n && (!args->limit || shown < args->limit); i++) {
         const bool drift = has_drifted(&diff->items[i], args, profiles);
         if (!drift && !args->all)
             continue;
-        printf("%s", shown++ ? "," : "");
+        print_out("%s", shown++ ? "," : "");
         put_json_row(&diff->items[i], drift);
     }
-    printf("]");
+    print_out("]");
     put_names("only_a", diff->only_a, diff->n_only_a);
     put_names("only_b", diff->only_b, diff->n_only_b);
-    printf("}\n");
+    print_out("}\n");
 }
 
 static void put_table(const struct tmk_diff *diff, const struct side *a, const struct side *b,
@@ -301,7 +301,7 @@ static void put_table(const struct tmk_diff *diff, const struct side *a, const s
         put_row(&table, &diff->items[i], a, b, drift);
         shown++;
     }
-    printf("%u of %u values differ\n", n_drifted, diff->n);
+    print_out("%u of %u values differ\n", n_drifted, diff->n);
     tell_names("A", diff->only_a, diff->n_only_a);
     tell_names("B", diff->only_b, diff->n_only_b);
 }

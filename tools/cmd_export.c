@@ -64,31 +64,31 @@ static void list_formats(void) {
                  f.needs_model ? "; needs --model" : "",
                  f.needs_template ? "; needs --template" : "", f.settings[0] ? "; --set " : "",
                  f.settings);
-        print_wrapped(text, printf("%-18s ", f.name), 19);
+        print_wrapped(text, print_out("%-18s ", f.name), 19);
     }
 }
 
 static void put_json(const struct export_log *export_log, const struct tmk_export_options *options,
                      const struct tmk_encodings *encodings) {
-    printf("{\"format\":");
+    print_out("{\"format\":");
     put_quoted(stdout, options->format);
-    printf(",\"file\":");
+    print_out(",\"file\":");
     put_quoted(stdout, options->path);
-    printf(",\"encodings\":%u,\"written\":%zu,\"left_float\":%u,\"skipped\":[", encodings->n_items,
-           encodings->n_items - export_log->n_skipped, encodings->n_left);
+    print_out(",\"encodings\":%u,\"written\":%zu,\"left_float\":%u,\"skipped\":[",
+              encodings->n_items, encodings->n_items - export_log->n_skipped, encodings->n_left);
     for (size_t i = 0; i < export_log->n_skipped; i++) {
-        printf("%s{\"id\":\"p%u\",\"name\":", i ? "," : "", export_log->skipped[i].id);
+        print_out("%s{\"id\":\"p%u\",\"name\":", i ? "," : "", export_log->skipped[i].id);
         put_quoted(stdout, export_log->skipped[i].name);
-        printf(",\"why\":");
+        print_out(",\"why\":");
         put_quoted(stdout, export_log->skipped[i].why);
-        printf("}");
+        print_out("}");
     }
-    printf("],\"remarks\":[");
+    print_out("],\"remarks\":[");
     for (size_t i = 0; i < export_log->n_remarks; i++) {
-        printf("%s", i ? "," : "");
+        print_out("%s", i ? "," : "");
         put_quoted(stdout, export_log->remarks[i]);
     }
-    printf("]}\n");
+    print_out("]}\n");
 }
 
 /* The first few that were left out for the reason of this one. */

@@ -51,7 +51,7 @@ static int run_graph(const struct command *command, int argc, char **argv) {
         status = lineage ? print_lineage(model, lineage, &text, &diag)
                          : tmk_model_print(model, view, &text, NULL, &diag);
     if (status == TMK_OK && json)
-        fputs(text, stdout);
+        put_json_text(stdout, text);
     else if (status == TMK_OK)
         put_lines(stdout, text);
     free(text);

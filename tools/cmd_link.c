@@ -39,19 +39,20 @@ static void put_json(const struct linking *l) {
     uint32_t verdicts[TMK_LINEAGE_VERDICTS];
     tmk_link_count(l->link, &counts);
     tmk_lineage_record_count(l->link->record, verdicts);
-    printf("{\"method\":\"%s\",\"originals\":%u,\"values\":%u,\"values_found\":%u,\"ambiguous\":%u,"
-           "\"left_out\":%u,\"evidence\":{",
-           l->link->method, counts.originals, counts.values, counts.found, counts.ambiguous,
-           counts.left_out);
+    print_out(
+        "{\"method\":\"%s\",\"originals\":%u,\"values\":%u,\"values_found\":%u,\"ambiguous\":%u,"
+        "\"left_out\":%u,\"evidence\":{",
+        l->link->method, counts.originals, counts.values, counts.found, counts.ambiguous,
+        counts.left_out);
     for (int e = 0; e < TMK_LINK_EVIDENCES; e++)
-        printf("%s\"%s\":%u", e ? "," : "", tmk_link_evidence_name((enum tmk_link_evidence)e),
-               counts.by[e]);
-    printf("},\"verdicts\":{");
+        print_out("%s\"%s\":%u", e ? "," : "", tmk_link_evidence_name((enum tmk_link_evidence)e),
+                  counts.by[e]);
+    print_out("},\"verdicts\":{");
     for (int v = 0; v < TMK_LINEAGE_VERDICTS; v++)
-        printf("%s\"%s\":%u", v ? "," : "", tmk_lineage_verdict_name((enum tmk_lineage_verdict)v),
-               verdicts[v]);
-    printf("},\"carried\":{\"own\":%u,\"same\":%u,\"derived\":%u,\"unknown\":%u}}\n",
-           l->carried.own, l->carried.same, l->carried.derived, l->carried.unknown);
+        print_out("%s\"%s\":%u", v ? "," : "",
+                  tmk_lineage_verdict_name((enum tmk_lineage_verdict)v), verdicts[v]);
+    print_out("},\"carried\":{\"own\":%u,\"same\":%u,\"derived\":%u,\"unknown\":%u}}\n",
+              l->carried.own, l->carried.same, l->carried.derived, l->carried.unknown);
 }
 
 static double percent_of(uint32_t part, uint32_t whole) {

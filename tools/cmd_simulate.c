@@ -30,9 +30,9 @@ static void put_decibels(double sqnr, const char *otherwise, char out[CELL]) {
 
 static void put_number(double number) {
     if (isfinite(number))
-        printf("%.9g", number);
+        print_out("%.9g", number);
     else
-        printf("null");
+        print_out("null");
 }
 
 static void put_row(const struct table *table, const struct tmk_simulated *v) {
@@ -50,16 +50,16 @@ static void put_row(const struct table *table, const struct tmk_simulated *v) {
 }
 
 static void put_json_row(const struct tmk_simulated *v) {
-    printf("{\"id\":\"p%u\",\"name\":", v->id);
+    print_out("{\"id\":\"p%u\",\"name\":", v->id);
     put_quoted(stdout, v->name);
-    printf(",\"dtype\":");
+    print_out(",\"dtype\":");
     put_quoted(stdout, v->dtype ? tmk_dtype_name(v->dtype) : "float32");
-    printf(",\"quantized\":%s,\"output\":%s,\"weight\":%s", v->dtype ? "true" : "false",
-           v->output ? "true" : "false", v->constant ? "true" : "false");
-    printf(",\"sqnr\":");
+    print_out(",\"quantized\":%s,\"output\":%s,\"weight\":%s", v->dtype ? "true" : "false",
+              v->output ? "true" : "false", v->constant ? "true" : "false");
+    print_out(",\"sqnr\":");
     put_number(v->sqnr);
-    printf(",\"cosine\":%.12g,\"max_error\":%.9g,\"clipped\":%.9g,\"elements\":%llu}", v->cosine,
-           v->max_error, v->clipped, (unsigned long long)v->elements);
+    print_out(",\"cosine\":%.12g,\"max_error\":%.9g,\"clipped\":%.9g,\"elements\":%llu}", v->cosine,
+              v->max_error, v->clipped, (unsigned long long)v->elements);
 }
 
 static double percent_of(uint64_t part, uint64_t whole) {
@@ -67,44 +67,44 @@ static double percent_of(uint64_t part, uint64_t whole) {
 }
 
 static void put_json_codes(const char *key, const struct tmk_code_difference *d) {
-    printf("\"%s\":{\"codes\":%llu,\"equal\":%.9g,\"largest_difference\":%lld}", key,
-           (unsigned long long)d->codes, percent_of(d->equal, d->codes), (long long)d->largest);
+    print_out("\"%s\":{\"codes\":%llu,\"equal\":%.9g,\"largest_difference\":%lld}", key,
+              (unsigned long long)d->codes, percent_of(d->equal, d->codes), (long long)d->largest);
 }
 
 static void put_json(const struct tmk_simulation *s) {
-    printf("{\"samples\":%llu", (unsigned long long)s->samples);
+    print_out("{\"samples\":%llu", (unsigned long long)s->samples);
     if (s->predictions)
-        printf(",\"predictions\":%llu,\"agreement\":%.9g", (unsigned long long)s->predictions,
-               percent_of(s->agree, s->predictions));
+        print_out(",\"predictions\":%llu,\"agreement\":%.9g", (unsigned long long)s->predictions,
+                  percent_of(s->agree, s->predictions));
     if (s->labelled)
-        printf(",\"accuracy_float\":%.9g,\"accuracy_quantized\":%.9g",
-               percent_of(s->right_float, s->predictions),
-               percent_of(s->right_quantized, s->predictions));
+        print_out(",\"accuracy_float\":%.9g,\"accuracy_quantized\":%.9g",
+                  percent_of(s->right_float, s->predictions),
+                  percent_of(s->right_quantized, s->predictions));
     if (s->compared) {
-        printf(",\"against_float_requantization\":{");
+        print_out(",\"against_float_requantization\":{");
         put_json_codes("alone", &s->alone);
-        printf(",");
+        print_out(",");
         put_json_codes("whole", &s->whole);
-        printf("}");
+        print_out("}");
     }
-    printf(",\"values\":[");
+    print_out(",\"values\":[");
     for (uint32_t i = 0; i < s->n_values; i++) {
-        printf("%s", i ? "," : "");
+        print_out("%s", i ? "," : "");
         put_json_row(&s->values[i]);
     }
-    printf("],\"remarks\":[");
+    print_out("],\"remarks\":[");
     for (uint32_t i = 0; i < s->n_remarks; i++) {
-        printf("%s", i ? "," : "");
+        print_out("%s", i ? "," : "");
         put_quoted(stdout, s->remarks[i]);
     }
-    printf("]}\n");
+    print_out("]}\n");
 }
 
 static void put_codes(const char *where, const struct tmk_code_difference *d) {
-    printf("against float requantization %s:\n"
-           "  %.4f%% of %llu codes are equal, the largest difference is %lld\n",
-           where, 100 * percent_of(d->equal, d->codes), (unsigned long long)d->codes,
-           (long long)d->largest);
+    print_out("against float requantization %s:\n"
+              "  %.4f%% of %llu codes are equal, the largest difference is %lld\n",
+              where, 100 * percent_of(d->equal, d->codes), (unsigned long long)d->codes,
+              (long long)d->largest);
 }
 
 static void put_table(const struct tmk_simulation *s) {
@@ -122,14 +122,14 @@ static void put_table(const struct tmk_simulation *s) {
     table_begin(&table, columns, sizeof columns / sizeof *columns);
     for (uint32_t i = 0; i < s->n_values; i++)
         put_row(&table, &s->values[i]);
-    printf("%llu samples\n", (unsigned long long)s->samples);
+    print_out("%llu samples\n", (unsigned long long)s->samples);
     if (s->labelled)
-        printf("accuracy: float %.2f%%, quantized %.2f%% of %llu\n",
-               100 * percent_of(s->right_float, s->predictions),
-               100 * percent_of(s->right_quantized, s->predictions),
-               (unsigned long long)s->predictions);
+        print_out("accuracy: float %.2f%%, quantized %.2f%% of %llu\n",
+                  100 * percent_of(s->right_float, s->predictions),
+                  100 * percent_of(s->right_quantized, s->predictions),
+                  (unsigned long long)s->predictions);
     if (s->predictions)
-        printf("same class: %.2f%%\n", 100 * percent_of(s->agree, s->predictions));
+        print_out("same class: %.2f%%\n", 100 * percent_of(s->agree, s->predictions));
     if (s->compared) {
         put_codes("of the same accumulators", &s->alone);
         put_codes("in the whole network", &s->whole);
@@ -155,20 +155,20 @@ static void put_ranking(const struct tmk_ranking *ranking, bool json) {
                                                   {"expected dB", 12, .right = true}};
     struct table table;
     if (json)
-        printf("{\"samples\":%llu,\"not_tried\":%u,\"ranking\":[",
-               (unsigned long long)ranking->samples, ranking->left_out);
+        print_out("{\"samples\":%llu,\"not_tried\":%u,\"ranking\":[",
+                  (unsigned long long)ranking->samples, ranking->left_out);
     else
         table_begin(&table, columns, sizeof columns / sizeof *columns);
     for (uint32_t i = 0; i < ranking->n; i++) {
         const struct tmk_sensitivity *v = &ranking->values[i];
         if (json) {
-            printf("%s{\"id\":\"p%u\",\"name\":", i ? "," : "", v->id);
+            print_out("%s{\"id\":\"p%u\",\"name\":", i ? "," : "", v->id);
             put_quoted(stdout, v->name);
-            printf(",\"dtype\":\"%s\",\"sqnr\":", tmk_dtype_name(v->dtype));
+            print_out(",\"dtype\":\"%s\",\"sqnr\":", tmk_dtype_name(v->dtype));
             put_number(v->sqnr);
-            printf(",\"expected_sqnr\":");
+            print_out(",\"expected_sqnr\":");
             put_number(v->expected);
-            printf("}");
+            print_out("}");
         } else {
             char id[CELL], sqnr[CELL], expected[CELL];
             const char *const cells[] = {id, v->name, tmk_dtype_name(v->dtype), sqnr, expected};
@@ -179,10 +179,10 @@ static void put_ranking(const struct tmk_ranking *ranking, bool json) {
         }
     }
     if (json)
-        printf("]}\n");
+        print_out("]}\n");
     else
-        printf("each value quantized alone, on %llu samples; %u not tried\n",
-               (unsigned long long)ranking->samples, ranking->left_out);
+        print_out("each value quantized alone, on %llu samples; %u not tried\n",
+                  (unsigned long long)ranking->samples, ranking->left_out);
 }
 
 static enum tmk_status rank_values(struct tmk_model *model, const struct tmk_encodings *encodings,
@@ -207,15 +207,15 @@ static void tell_choice(void *context, const char *text) {
 
 static void put_search(const struct tmk_search_result *r, bool json) {
     if (json) {
-        printf("{\"samples\":%llu,\"tried\":%u,\"chosen\":%u,\"before\":",
-               (unsigned long long)r->samples, r->tried, r->chosen);
+        print_out("{\"samples\":%llu,\"tried\":%u,\"chosen\":%u,\"before\":",
+                  (unsigned long long)r->samples, r->tried, r->chosen);
         put_number(r->before);
-        printf(",\"after\":");
+        print_out(",\"after\":");
         put_number(r->after);
-        printf("}\n");
+        print_out("}\n");
     } else {
-        printf("outputs: %.2f dB before, %.2f dB after; %u tried on %llu samples, %u chosen\n",
-               r->before, r->after, r->tried, (unsigned long long)r->samples, r->chosen);
+        print_out("outputs: %.2f dB before, %.2f dB after; %u tried on %llu samples, %u chosen\n",
+                  r->before, r->after, r->tried, (unsigned long long)r->samples, r->chosen);
     }
 }
 

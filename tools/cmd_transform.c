@@ -21,7 +21,7 @@ static bool split_names(const char *list, struct words *names, char **copy) {
 }
 
 static void list_pass(const char *name, const char *help) {
-    print_wrapped(help, printf("%-26s ", name), 27);
+    print_wrapped(help, print_out("%-26s ", name), 27);
 }
 
 static void list_passes(void) {
@@ -34,7 +34,7 @@ static void list_passes(void) {
 
 static void print_after(void *context, const char *pass, bool progress, const char *text) {
     (void)context;
-    printf("// after %s%s\n", pass, progress ? "" : ", which changed nothing");
+    print_out("// after %s%s\n", pass, progress ? "" : ", which changed nothing");
     put_lines(stdout, text);
 }
 
@@ -42,13 +42,13 @@ static void put_json(const struct tmk_lineage_record *record,
                      const struct tmk_transform_report *report) {
     uint32_t counts[TMK_LINEAGE_VERDICTS];
     tmk_lineage_record_count(record, counts);
-    printf("{\"originals\":%u,\"values\":%u", record->n_originals, record->n_values);
+    print_out("{\"originals\":%u,\"values\":%u", record->n_originals, record->n_values);
     for (int v = 0; v < TMK_LINEAGE_VERDICTS; v++)
-        printf(",\"%s\":%u", tmk_lineage_verdict_name((enum tmk_lineage_verdict)v), counts[v]);
-    printf(",\"nodes_before\":%u,\"nodes_after\":%u,\"observers_before\":%u,"
-           "\"observers_after\":%u,\"changed\":%s}\n",
-           report->nodes_before, report->nodes_after, report->observers_before,
-           report->observers_after, report->progress ? "true" : "false");
+        print_out(",\"%s\":%u", tmk_lineage_verdict_name((enum tmk_lineage_verdict)v), counts[v]);
+    print_out(",\"nodes_before\":%u,\"nodes_after\":%u,\"observers_before\":%u,"
+              "\"observers_after\":%u,\"changed\":%s}\n",
+              report->nodes_before, report->nodes_after, report->observers_before,
+              report->observers_after, report->progress ? "true" : "false");
 }
 
 /* Remarks of passes on single values; the lineage has all of them. */

@@ -13,12 +13,12 @@ static void print_verdict(void *context, const struct tmk_verdict *verdict) {
     if (is_quiet()) /* the exit status has the result */
         return;
     put_escaped(stdout, verdict->set);
-    printf(": '");
+    print_out(": '");
     put_escaped(stdout, verdict->output);
     if (!verdict->ok)
-        printf("': %s\n", verdict->why);
+        print_out("': %s\n", verdict->why);
     else
-        printf("': ok (%.3g of the tolerance)\n", verdict->worst);
+        print_out("': ok (%.3g of the tolerance)\n", verdict->worst);
 }
 
 static int run_verify(const struct command *command, int argc, char **argv) {

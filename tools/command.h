@@ -112,6 +112,12 @@ void put_escaped(FILE *to, const char *text);
 void put_lines(FILE *to, const char *text);
 /* Prints a text as a JSON string; bytes that are no UTF-8 become U+FFFD. */
 void put_quoted(FILE *to, const char *text);
+/* Prints JSON; characters that no terminal may be shown stand in strings, and are escaped there. */
+void put_json_text(FILE *to, const char *text);
+/* printf to standard output, with strings escaped as by put_escaped. All that is printed goes
+ * through these functions (tests/lint/printing.py). How many characters were printed. Conversions:
+ * those of C but n, p, wide characters and long doubles. */
+int print_out(const char *fmt, ...) TMK_PRINTF(1, 2);
 
 /* How far a run is. */
 struct figures {

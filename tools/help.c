@@ -48,31 +48,31 @@ static void print_row(const struct option_row *row) {
              : row->kind == OPTION_SOME ? "[="
                                         : " ",
              row->value ? row->value : "", row->kind == OPTION_SOME ? "]" : "");
-    print_wrapped(row->help, printf("  %-26s ", left), HELP_COLUMN);
+    print_wrapped(row->help, print_out("  %-26s ", left), HELP_COLUMN);
 }
 
 /* As the shell takes it: a line that goes on ends in a backslash. */
 static void print_example(const char *words) {
     enum { LINE = 80 - sizeof " \\" + 1 };
-    int used = printf("  ");
+    int used = print_out("  ");
     while (*words) {
         const size_t len = strcspn(words, " ");
         if (used + (int)len > LINE && used > 6)
-            used = printf(" \\\n     ") - 3;
-        used += printf("%s%.*s", used > 2 ? " " : "", (int)len, words);
+            used = print_out(" \\\n     ") - 3;
+        used += print_out("%s%.*s", used > 2 ? " " : "", (int)len, words);
         words += len;
         words += strspn(words, " ");
     }
-    printf("\n");
+    print_out("\n");
 }
 
 static void print_text(const struct command *command, const struct option_row *options) {
-    print_wrapped(command->usage, printf("usage: tidemark %s ", command->name), 8);
-    printf("\n");
+    print_wrapped(command->usage, print_out("usage: tidemark %s ", command->name), 8);
+    print_out("\n");
     print_wrapped(command->text, 0, 0);
-    printf("\nOptions:\n");
+    print_out("\nOptions:\n");
     each_option(options, print_row);
-    printf("\nExample:\n");
+    print_out("\nExample:\n");
     print_example(command->example);
 }
 
@@ -97,44 +97,45 @@ static void put_roff(const char *text) {
 }
 
 static void man_row(const struct option_row *row) {
-    printf(".TP\n.B ");
+    print_out(".TP\n.B ");
     if (row->letter)
-        printf("\\-%c, ", row->letter);
-    printf("\\-\\-");
+        print_out("\\-%c, ", row->letter);
+    print_out("\\-\\-");
     put_roff(row->name);
     if (row->value) {
-        printf(row->kind == OPTION_SOME ? "[=\\fI" : " \\fI");
+        print_out(row->kind == OPTION_SOME ? "[=\\fI" : " \\fI");
         put_roff(row->value);
-        printf(row->kind == OPTION_SOME ? "\\fR]" : "\\fR");
+        print_out(row->kind == OPTION_SOME ? "\\fR]" : "\\fR");
     }
-    printf("\n");
+    print_out("\n");
     put_roff(row->help);
-    printf("\n");
+    print_out("\n");
 }
 
 static void print_man(const struct command *command, const struct option_row *options) {
-    printf(".TH TIDEMARK\\-");
+    print_out(".TH TIDEMARK\\-");
     for (const char *c = command->name; *c; c++)
         putchar(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
-    printf(" 1 \"\" \"Tidemark %s\" \"Tidemark\"\n.SH NAME\ntidemark\\-%s \\- ", tmk_version(),
-           command->name);
+    print_out(" 1 \"\" \"Tidemark %s\" \"Tidemark\"\n.SH NAME\ntidemark\\-%s \\- ", tmk_version(),
+              command->name);
     put_roff(command->summary);
-    printf("\n.SH SYNOPSIS\n.B tidemark %s\n", command->name);
+    print_out("\n.SH SYNOPSIS\n.B tidemark %s\n", command->name);
     put_roff(command->usage);
-    printf("\n.SH DESCRIPTION\n");
+    print_out("\n.SH DESCRIPTION\n");
     put_roff(command->text);
-    printf("\n.SH OPTIONS\n");
+    print_out("\n.SH OPTIONS\n");
     each_option(options, man_row);
-    printf(".SH EXIT STATUS\n0: success. 1: the result is negative. 2: the command line is wrong. "
-           "3: the input is invalid. 4: a system error.\n.SH EXAMPLE\n.nf\n");
+    print_out(
+        ".SH EXIT STATUS\n0: success. 1: the result is negative. 2: the command line is wrong. "
+        "3: the input is invalid. 4: a system error.\n.SH EXAMPLE\n.nf\n");
     put_roff(command->example);
-    printf("\n.fi\n.SH SEE ALSO\n.BR tidemark (1)\n");
+    print_out("\n.fi\n.SH SEE ALSO\n.BR tidemark (1)\n");
 }
 
 /* ---- for shells ---- */
 
 static void words_row(const struct option_row *row) {
-    printf(" --%s", row->name);
+    print_out(" --%s", row->name);
 }
 
 void print_command_help(const struct command *command, const struct option_row *options) {
@@ -165,14 +166,15 @@ static int help_of(const struct command *command) {
 }
 
 static void print_program_man(const struct command *const *commands, size_t n) {
-    printf(".TH TIDEMARK 1 \"\" \"Tidemark %s\" \"Tidemark\"\n.SH NAME\ntidemark \\- measure the "
-           "range of every tensor of a neural network\n.SH SYNOPSIS\n.B tidemark\n\\fICOMMAND\\fR "
-           "[\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n.SH COMMANDS\n",
-           tmk_version());
+    print_out(
+        ".TH TIDEMARK 1 \"\" \"Tidemark %s\" \"Tidemark\"\n.SH NAME\ntidemark \\- measure the "
+        "range of every tensor of a neural network\n.SH SYNOPSIS\n.B tidemark\n\\fICOMMAND\\fR "
+        "[\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n.SH COMMANDS\n",
+        tmk_version());
     for (size_t i = 0; i < n; i++) {
-        printf(".TP\n.BR tidemark\\-%s (1)\n", commands[i]->name);
+        print_out(".TP\n.BR tidemark\\-%s (1)\n", commands[i]->name);
         put_roff(commands[i]->summary);
-        printf("\n");
+        print_out("\n");
     }
 }
 
@@ -209,46 +211,47 @@ int run_help(const struct command *const *commands, size_t n, int argc, char **a
 /* ---- completion ---- */
 
 static void print_bash(const struct command *const *commands, size_t n) {
-    printf("# bash completion for tidemark\n_tidemark() {\n"
-           "    local current=${COMP_WORDS[COMP_CWORD]} words=\n"
-           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='");
+    print_out("# bash completion for tidemark\n_tidemark() {\n"
+              "    local current=${COMP_WORDS[COMP_CWORD]} words=\n"
+              "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='");
     for (size_t i = 0; i < n; i++)
-        printf("%s%s", i ? " " : "", commands[i]->name);
-    printf("'\n    elif [[ $current == -* ]]; then\n        case ${COMP_WORDS[1]} in\n");
+        print_out("%s%s", i ? " " : "", commands[i]->name);
+    print_out("'\n    elif [[ $current == -* ]]; then\n        case ${COMP_WORDS[1]} in\n");
     for (size_t i = 0; i < n; i++) {
-        printf("        %s) words='", commands[i]->name);
+        print_out("        %s) words='", commands[i]->name);
         (void)help_of(commands[i]);
-        printf("' ;;\n");
+        print_out("' ;;\n");
     }
-    printf("        esac\n    fi\n"
-           "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
-           "    [ -n \"$words\" ] || mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n}\n"
-           "complete -o filenames -F _tidemark tidemark\n");
+    print_out("        esac\n    fi\n"
+              "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+              "    [ -n \"$words\" ] || mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n}\n"
+              "complete -o filenames -F _tidemark tidemark\n");
 }
 
 static void print_zsh(const struct command *const *commands, size_t n) {
-    printf("#compdef tidemark\n_tidemark() {\n    if (( CURRENT == 2 )); then\n        compadd");
+    print_out("#compdef tidemark\n_tidemark() {\n    if (( CURRENT == 2 )); then\n        compadd");
     for (size_t i = 0; i < n; i++)
-        printf(" %s", commands[i]->name);
-    printf("\n    elif [[ $PREFIX == -* ]]; then\n        case $words[2] in\n");
+        print_out(" %s", commands[i]->name);
+    print_out("\n    elif [[ $PREFIX == -* ]]; then\n        case $words[2] in\n");
     for (size_t i = 0; i < n; i++) {
-        printf("        %s) compadd --", commands[i]->name);
+        print_out("        %s) compadd --", commands[i]->name);
         (void)help_of(commands[i]);
-        printf(" ;;\n");
+        print_out(" ;;\n");
     }
-    printf("        esac\n    else\n        _files\n    fi\n}\n_tidemark \"$@\"\n");
+    print_out("        esac\n    else\n        _files\n    fi\n}\n_tidemark \"$@\"\n");
 }
 
 static void print_fish(const struct command *const *commands, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        printf("complete -c tidemark -n __fish_use_subcommand -a %s -d \"%s\"\n", commands[i]->name,
-               commands[i]->summary);
-        printf("for word in");
+        print_out("complete -c tidemark -n __fish_use_subcommand -a %s -d \"%s\"\n",
+                  commands[i]->name, commands[i]->summary);
+        print_out("for word in");
         (void)help_of(commands[i]);
-        printf("\n    complete -c tidemark -n '__fish_seen_subcommand_from %s' -l (string replace "
-               "-- -- "
-               "'' $word)\nend\n",
-               commands[i]->name);
+        print_out(
+            "\n    complete -c tidemark -n '__fish_seen_subcommand_from %s' -l (string replace "
+            "-- -- "
+            "'' $word)\nend\n",
+            commands[i]->name);
     }
 }
 

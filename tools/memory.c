@@ -134,18 +134,18 @@ bool limit_memory(const struct command *command, const char *word) {
 static void print_row(const char *what, uint64_t bytes, uint32_t times) {
     double mib = (double)bytes / (1 << 20);
     if (times)
-        printf("  %-52s %10.1f MiB x %u\n", what, mib, times);
+        print_out("  %-52s %10.1f MiB x %u\n", what, mib, times);
     else
-        printf("  %-52s %10.1f MiB\n", what, mib);
+        print_out("  %-52s %10.1f MiB\n", what, mib);
 }
 
 void print_memory_plan(const struct tmk_memory_plan *plan) {
-    printf("%u worker%s, batches of %llu (%s)", plan->threads, plan->threads == 1 ? "" : "s",
-           (unsigned long long)plan->batch, plan->batch_why);
+    print_out("%u worker%s, batches of %llu (%s)", plan->threads, plan->threads == 1 ? "" : "s",
+              (unsigned long long)plan->batch, plan->batch_why);
     if (tmk_memory_limit())
-        printf("; the limit, %s, is %llu MiB", asked ? "as given" : "9/10 of what is free",
-               (unsigned long long)tmk_memory_limit() >> 20);
-    putchar('\n');
+        print_out("; the limit, %s, is %llu MiB", asked ? "as given" : "9/10 of what is free",
+                  (unsigned long long)tmk_memory_limit() >> 20);
+    print_out("\n");
     print_row("program, libraries, graph", plan->program, 0);
     print_row("weights in the mapped file", plan->model, 0);
     print_row("packed weights, computed constants", plan->packed, 0);

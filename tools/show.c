@@ -172,10 +172,10 @@ void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint3
     struct table table;
     (void)!tmk_profile_nonfinite(profile, &nonfinite, &n_nonfinite, NULL);
     const char *stratum = stratum_of(profile);
-    printf("%s: %llu of %llu samples%s%s%s, %u values; --help explains the marks\n",
-           profile->model.file, (unsigned long long)profile->ledger.run,
-           (unsigned long long)profile->ledger.offered, stratum ? " of the stratum '" : "",
-           stratum ? stratum : "", stratum ? "'" : "", profile->n_tensors);
+    print_out("%s: %llu of %llu samples%s%s%s, %u values; --help explains the marks\n",
+              profile->model.file, (unsigned long long)profile->ledger.run,
+              (unsigned long long)profile->ledger.offered, stratum ? " of the stratum '" : "",
+              stratum ? stratum : "", stratum ? "'" : "", profile->n_tensors);
     table_begin(&table, columns, COLUMNS);
     for (uint32_t i = 0; i < n; i++)
         print_line(&table, &profile->tensors[chosen[i]],
@@ -191,7 +191,7 @@ void print_entry(const char *label, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    print_wrapped(text, printf("  %-18s ", label), 21);
+    print_wrapped(text, print_out("  %-18s ", label), 21);
 }
 
 void print_item(int *used, const char *fmt, ...) {
@@ -201,16 +201,16 @@ void print_item(int *used, const char *fmt, ...) {
     const int n = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (*used + 1 + n > 80)
-        *used = printf("\n%20s", "") - 1;
-    *used += printf(" %s", text);
+        *used = print_out("\n%20s", "") - 1;
+    *used += print_out(" %s", text);
 }
 
 static void print_where(const char *label, float value, struct tmk_where at) {
-    printf("  %-18s %.9g", label, (double)value);
+    print_out("  %-18s %.9g", label, (double)value);
     if (at.sample != TMK_NOWHERE)
-        printf("  (sample %llu, element %llu)", (unsigned long long)at.sample,
-               (unsigned long long)at.index);
-    putchar('\n');
+        print_out("  (sample %llu, element %llu)", (unsigned long long)at.sample,
+                  (unsigned long long)at.index);
+    print_out("\n");
 }
 
 static void print_quantiles(const struct tmk_stats *stats) {
@@ -219,7 +219,7 @@ static void print_quantiles(const struct tmk_stats *stats) {
         double lo, hi, mid;
         if (tmk_stats_quantile(stats, at[i], false, &lo, &hi, &mid, NULL) != TMK_OK)
             return;
-        printf("  %-6g %%           %.6g  in [%.6g, %.6g]\n", at[i] * 100, mid, lo, hi);
+        print_out("  %-6g %%           %.6g  in [%.6g, %.6g]\n", at[i] * 100, mid, lo, hi);
     }
 }
 
@@ -227,11 +227,12 @@ static void print_channels(const struct tmk_summary *s) {
     enum { MOST = 8 };
     if (!s->channels)
         return;
-    printf("  %zu channels along axis %d\n", s->channels, s->channel_axis);
+    print_out("  %zu channels along axis %d\n", s->channels, s->channel_axis);
     for (size_t c = 0; c < s->channels && c < MOST; c++)
-        printf("    %-6zu [%.6g, %.6g]\n", c, (double)s->channel_min[c], (double)s->channel_max[c]);
+        print_out("    %-6zu [%.6g, %.6g]\n", c, (double)s->channel_min[c],
+                  (double)s->channel_max[c]);
     if (s->channels > MOST)
-        printf("    ... and %zu more\n", s->channels - MOST);
+        print_out("    ... and %zu more\n", s->channels - MOST);
 }
 
 static void print_statistics(const struct tmk_stats *stats) {
@@ -264,7 +265,7 @@ static void print_statistics(const struct tmk_stats *stats) {
                     (unsigned long long)s.first_nonfinite.index);
     draw_sparkline(stats, (double)s.min, (double)s.max, spark);
     if (spark[0])
-        printf("  %-18s %s  %u bins used\n", "histogram", spark, s.bins_used);
+        print_out("  %-18s %s  %u bins used\n", "histogram", spark, s.bins_used);
     print_quantiles(stats);
     print_channels(&s);
 }
@@ -275,9 +276,10 @@ static void print_flags(const struct tmk_profile_tensor *tensor,
     if (nonfinite && !nonfinite->n_from)
         print_entry("warning", "NaN or infinity begins here: no operand had any before");
     if (nonfinite && nonfinite->n_from) {
-        int used = printf("  %-18s inherits NaN or infinity from", "warning");
+        int used = print_out("  %-18s inherits NaN or infinity from", "warning");
         for (uint32_t i = 0; i < nonfinite->n_from; i++)
-            print_item(&used, "p%u%s", nonfinite->from[i], i + 1 < nonfinite->n_from ? "," : "\n");
+            print_item(&used, "p%u%s", nonfinite->from[i], i + 1 < nonfinite->n_from ? "," : "");
+        print_out("\n");
     }
     if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
         return;
@@ -312,22 +314,22 @@ static void print_runs(const struct tmk_profile_tensor *tensor) {
 }
 
 static void print_text(const char *what, const char *text) {
-    printf("  %-18s ", what);
+    print_out("  %-18s ", what);
     put_escaped(stdout, text);
-    putchar('\n');
+    print_out("\n");
 }
 
 /* A name that does not fit behind the rest stands on a line of its own. */
 static void print_end(const char *what, const char *end, uint32_t number, const char *op,
                       const char *node) {
-    const int used = printf("  %-18s %s %u of ", what, end, number) + text_cells(op);
+    const int used = print_out("  %-18s %s %u of ", what, end, number) + text_cells(op);
     put_escaped(stdout, op);
     if (used + text_cells(node) + 3 > 80)
-        printf("\n%21s'", "");
+        print_out("\n%21s'", "");
     else
-        fputs(" '", stdout);
+        print_out(" '");
     put_escaped(stdout, node);
-    fputs("'\n", stdout);
+    print_out("'\n");
 }
 
 static void print_ends(const struct tmk_profile_tensor *tensor) {
@@ -345,9 +347,9 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
     (void)!tmk_profile_nonfinite(profile, &nonfinite, &n, NULL);
     char shape[128];
     shape_text(tensor, shape, sizeof shape);
-    printf("p%u ", tensor->id);
+    print_out("p%u ", tensor->id);
     print_name(tensor->name, text_cells(tensor->name));
-    putchar('\n');
+    print_out("\n");
     print_entry("is", "%s, %s, %s%s", tmk_profile_kind_name(tensor->kind),
                 tmk_profile_status_name(tensor->status), tmk_dtype_name(tensor->dtype), shape);
     if (tensor->origin != tensor->dtype)
@@ -380,53 +382,54 @@ static void print_json_flags(const struct tmk_profile_tensor *tensor,
                              const struct tmk_nonfinite *nonfinite) {
     struct tmk_flags flags;
     if (nonfinite && !nonfinite->n_from)
-        printf(", \"nonfinite\": {\"origin\": true}");
+        print_out(", \"nonfinite\": {\"origin\": true}");
     for (uint32_t i = 0; nonfinite && i < nonfinite->n_from; i++)
-        printf("%s\"p%u\"%s", i ? ", " : ", \"nonfinite\": {\"inherits\": [", nonfinite->from[i],
-               i + 1 == nonfinite->n_from ? "]}" : "");
+        print_out("%s\"p%u\"%s", i ? ", " : ", \"nonfinite\": {\"inherits\": [", nonfinite->from[i],
+                  i + 1 == nonfinite->n_from ? "]}" : "");
     if (!tensor->stats || tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
         return;
-    printf(", \"constant\": %s, \"saturated\": %s, \"at_min\": %llu, \"at_max\": %llu",
-           flags.constant ? "true" : "false", flags.saturated ? "true" : "false",
-           (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);
+    print_out(", \"constant\": %s, \"saturated\": %s, \"at_min\": %llu, \"at_max\": %llu",
+              flags.constant ? "true" : "false", flags.saturated ? "true" : "false",
+              (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);
     if (flags.min_is)
-        printf(", \"min_is\": \"%s\"", flags.min_is);
+        print_out(", \"min_is\": \"%s\"", flags.min_is);
     if (flags.max_is)
-        printf(", \"max_is\": \"%s\"", flags.max_is);
+        print_out(", \"max_is\": \"%s\"", flags.max_is);
     if (flags.at_spike)
-        printf(", \"spike\": %.9g, \"at_spike\": %llu", (double)flags.spike,
-               (unsigned long long)flags.at_spike);
+        print_out(", \"spike\": %.9g, \"at_spike\": %llu", (double)flags.spike,
+                  (unsigned long long)flags.at_spike);
     if (flags.channels)
-        printf(", \"channels\": %zu, \"dead_channels\": %zu", flags.channels, flags.dead_channels);
+        print_out(", \"channels\": %zu, \"dead_channels\": %zu", flags.channels,
+                  flags.dead_channels);
 }
 
 static void print_json_tops(const struct tmk_topk *topk) {
     const struct tmk_topk_entry *const ends[] = {topk->min, topk->max};
     for (int end = 0; end < 2 && topk->n; end++) {
-        printf("%s", end ? ", \"max\": [" : ", \"top_samples\": {\"min\": [");
+        print_out("%s", end ? ", \"max\": [" : ", \"top_samples\": {\"min\": [");
         for (uint32_t i = 0; i < topk->n; i++)
-            printf("%s{\"value\": %.9g, \"sample\": %llu}", i ? ", " : "",
-                   (double)ends[end][i].value, (unsigned long long)ends[end][i].sample);
-        printf("%s", end ? "]}" : "]");
+            print_out("%s{\"value\": %.9g, \"sample\": %llu}", i ? ", " : "",
+                      (double)ends[end][i].value, (unsigned long long)ends[end][i].sample);
+        print_out("%s", end ? "]}" : "]");
     }
 }
 
 static void print_json_figures(const struct tmk_profile_tensor *tensor) {
     struct tmk_summary s;
     tmk_stats_summary(tensor->stats, &s);
-    printf(", \"updates\": %llu, \"count\": %llu, \"nan\": %llu, \"posinf\": %llu, \"neginf\": "
-           "%llu, \"zeros\": %llu, "
-           "\"denormals\": %llu",
-           (unsigned long long)s.updates, (unsigned long long)s.count, (unsigned long long)s.nan,
-           (unsigned long long)s.posinf, (unsigned long long)s.neginf, (unsigned long long)s.zeros,
-           (unsigned long long)s.denormals);
+    print_out(", \"updates\": %llu, \"count\": %llu, \"nan\": %llu, \"posinf\": %llu, \"neginf\": "
+              "%llu, \"zeros\": %llu, "
+              "\"denormals\": %llu",
+              (unsigned long long)s.updates, (unsigned long long)s.count, (unsigned long long)s.nan,
+              (unsigned long long)s.posinf, (unsigned long long)s.neginf,
+              (unsigned long long)s.zeros, (unsigned long long)s.denormals);
     if (s.excluded)
-        printf(", \"excluded\": %llu", (unsigned long long)s.excluded);
+        print_out(", \"excluded\": %llu", (unsigned long long)s.excluded);
     if (s.finite)
-        printf(", \"min\": %.9g, \"max\": %.9g, \"mean\": %.17g, \"std\": %.17g", (double)s.min,
-               (double)s.max, s.mean, s.std);
+        print_out(", \"min\": %.9g, \"max\": %.9g, \"mean\": %.17g, \"std\": %.17g", (double)s.min,
+                  (double)s.max, s.mean, s.std);
     if (s.finite && !tmk_summary_std_is_close(&s))
-        printf(", \"std_bracket\": {\"low\": %.17g, \"high\": %.17g}", s.std_lo, s.std_hi);
+        print_out(", \"std_bracket\": {\"low\": %.17g, \"high\": %.17g}", s.std_lo, s.std_hi);
     print_json_tops(&tensor->topk);
 }
 
@@ -436,21 +439,21 @@ void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32
     (void)!tmk_profile_nonfinite(profile, &nonfinite, &n_nonfinite, NULL);
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_profile_tensor *tensor = &profile->tensors[chosen[i]];
-        printf("%s{\"id\": \"p%u\", \"name\": ", i ? " " : "[", tensor->id);
+        print_out("%s{\"id\": \"p%u\", \"name\": ", i ? " " : "[", tensor->id);
         put_quoted(stdout, tensor->name);
-        printf(", \"kind\": \"%s\", \"status\": \"%s\", \"dtype\": \"%s\"",
-               tmk_profile_kind_name(tensor->kind), tmk_profile_status_name(tensor->status),
-               tmk_dtype_name(tensor->dtype));
+        print_out(", \"kind\": \"%s\", \"status\": \"%s\", \"dtype\": \"%s\"",
+                  tmk_profile_kind_name(tensor->kind), tmk_profile_status_name(tensor->status),
+                  tmk_dtype_name(tensor->dtype));
         if (tensor->stats)
             print_json_figures(tensor);
         else if (tensor->has_int_stats && tensor->int_stats.count)
-            printf(", \"updates\": %llu, \"count\": %llu, \"min\": %lld, \"max\": %lld",
-                   (unsigned long long)tensor->int_stats.updates,
-                   (unsigned long long)tensor->int_stats.count, (long long)tensor->int_stats.min,
-                   (long long)tensor->int_stats.max);
+            print_out(", \"updates\": %llu, \"count\": %llu, \"min\": %lld, \"max\": %lld",
+                      (unsigned long long)tensor->int_stats.updates,
+                      (unsigned long long)tensor->int_stats.count, (long long)tensor->int_stats.min,
+                      (long long)tensor->int_stats.max);
         print_json_flags(tensor, nonfinite_of(nonfinite, n_nonfinite, tensor->id));
-        printf("}%s", i + 1 < n ? ",\n" : "");
+        print_out(i + 1 < n ? "},\n" : "}");
     }
     free(nonfinite);
-    puts(n ? "]" : "[]");
+    print_out(n ? "]\n" : "[]\n");
 }

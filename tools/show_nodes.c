@@ -53,20 +53,20 @@ static bool range_of(const struct tmk_profile_tensor *t, double *min, double *ma
 
 static void print_port(const char *what, uint32_t port, const struct tmk_profile_tensor *t) {
     double min, max;
-    printf("  %-6s %-3u p%-5u ", what, port, t->id);
+    print_out("  %-6s %-3u p%-5u ", what, port, t->id);
     print_name(t->name, 32);
     if (range_of(t, &min, &max))
-        printf(" %12.5g %12.5g", min, max);
-    printf("\n");
+        print_out(" %12.5g %12.5g", min, max);
+    print_out("\n");
 }
 
 static void put_port(uint32_t port, const struct tmk_profile_tensor *t, bool first) {
     double min, max;
-    printf("%s{\"port\": %u, \"id\": \"p%u\", \"name\": ", first ? "" : ", ", port, t->id);
+    print_out("%s{\"port\": %u, \"id\": \"p%u\", \"name\": ", first ? "" : ", ", port, t->id);
     put_quoted(stdout, t->name);
     if (range_of(t, &min, &max))
-        printf(", \"min\": %.9g, \"max\": %.9g", min, max);
-    printf("}");
+        print_out(", \"min\": %.9g, \"max\": %.9g", min, max);
+    print_out("}");
 }
 
 /* Every use by a node of the node's name is one of its ports. */
@@ -101,25 +101,25 @@ static void each_output(const struct tmk_profile *profile, const struct node *no
 }
 
 static void show_node(const struct tmk_profile *profile, const struct node *node) {
-    printf("%s%s%s ", node->domain, *node->domain ? "::" : "", node->op);
+    print_out("%s%s%s ", node->domain, *node->domain ? "::" : "", node->op);
     put_escaped(stdout, *node->name ? node->name : "(no name)");
-    printf("\n");
+    print_out("\n");
     each_input(profile, node, false);
     each_output(profile, node, false);
 }
 
 static void put_node(const struct tmk_profile *profile, const struct node *node) {
-    printf("{\"node\": ");
+    print_out("{\"node\": ");
     put_quoted(stdout, node->name);
-    printf(", \"op\": ");
+    print_out(", \"op\": ");
     put_quoted(stdout, node->op);
-    printf(", \"domain\": ");
+    print_out(", \"domain\": ");
     put_quoted(stdout, node->domain);
-    printf(", \"inputs\": [");
+    print_out(", \"inputs\": [");
     each_input(profile, node, true);
-    printf("], \"outputs\": [");
+    print_out("], \"outputs\": [");
     each_output(profile, node, true);
-    printf("]}");
+    print_out("]}");
 }
 
 enum tmk_status show_nodes(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
@@ -133,11 +133,11 @@ enum tmk_status show_nodes(const struct tmk_profile *profile, const uint32_t *ch
             show_node(profile, &nodes[i]);
             continue;
         }
-        printf("%s", i ? ",\n " : "[");
+        print_out(i ? ",\n " : "[");
         put_node(profile, &nodes[i]);
     }
     if (json)
-        printf("%s]\n", n_nodes ? "" : "[");
+        print_out("%s]\n", n_nodes ? "" : "[");
     free(nodes);
     return TMK_OK;
 }

@@ -114,10 +114,12 @@ static bool blame_samples(struct culprits *all, const struct tmk_profile *profil
 }
 
 static void print_end(const char *label, const struct tmk_topk_entry *top, uint32_t n) {
-    int used = printf("  %-18s", label);
+    int used = print_out("  %-18s", label);
     for (uint32_t i = 0; i < n; i++)
         print_item(&used, "%.6g in %" PRIu64 "%s", (double)top[i].value, top[i].sample,
-                   i + 1 < n ? "," : "\n");
+                   i + 1 < n ? "," : "");
+    if (n)
+        print_out("\n");
 }
 
 void print_tops(const struct tmk_profile_tensor *t) {
@@ -166,9 +168,9 @@ static int worst_first(const void *a, const void *b) {
 }
 
 static void print_culprits(const struct culprits *all, size_t n, uint32_t values, bool complete) {
-    printf("%zu samples set the extremes of %" PRIu32 " values\n", all->n, values);
+    print_out("%zu samples set the extremes of %" PRIu32 " values\n", all->n, values);
     if (!complete)
-        puts("how much they exceed the others is not known: an earlier release made it");
+        print_out("how much they exceed the others is not known: an earlier release made it\n");
     static const struct table_column columns[] = {
         {"sample", 10, .right = true},
         {"extremes", 8, .right = true},
@@ -206,23 +208,23 @@ static void print_culprits(const struct culprits *all, size_t n, uint32_t values
 
 static void print_culprits_json(const struct culprits *all, size_t n, uint32_t values,
                                 bool per_sample) {
-    printf("{\"per_sample\": %s, \"values\": %" PRIu32 ", \"samples\": [",
-           per_sample ? "true" : "false", values);
+    print_out("{\"per_sample\": %s, \"values\": %" PRIu32 ", \"samples\": [",
+              per_sample ? "true" : "false", values);
     for (size_t i = 0; i < n; i++) {
         const struct culprit *c = &all->items[i];
-        printf("%s\n {\"sample\": %" PRIu64 ", \"extremes\": %" PRIu32, i ? "," : "", c->sample,
-               c->extremes);
+        print_out("%s\n {\"sample\": %" PRIu64 ", \"extremes\": %" PRIu32, i ? "," : "", c->sample,
+                  c->extremes);
         if (c->worst) {
-            printf(", \"widens\": %.9g, \"worst\": {\"id\": \"p%" PRIu32 "\", \"name\": ",
-                   c->widens, c->worst->id);
+            print_out(", \"widens\": %.9g, \"worst\": {\"id\": \"p%" PRIu32 "\", \"name\": ",
+                      c->widens, c->worst->id);
             put_quoted(stdout, c->worst->name);
-            printf(", \"end\": \"%s\", \"value\": %.9g, \"next\": %.9g, \"next_sample\": %" PRIu64
-                   "}",
-                   end_names[c->end], (double)c->value, (double)c->next, c->next_sample);
+            print_out(
+                ", \"end\": \"%s\", \"value\": %.9g, \"next\": %.9g, \"next_sample\": %" PRIu64 "}",
+                end_names[c->end], (double)c->value, (double)c->next, c->next_sample);
         }
-        putchar('}');
+        print_out("}");
     }
-    puts("]}");
+    print_out("]}\n");
 }
 
 enum tmk_status show_outliers(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
@@ -337,37 +339,39 @@ static void find_quantiles(const struct settled *settled, uint32_t n, uint64_t *
 
 static void print_settled(const struct settled *settled, uint32_t n, uint64_t ran,
                           uint64_t summary[TOLERANCES][QUANTILES]) {
-    printf("samples, of %" PRIu64 ", after which min and max stayed near those of the whole run\n\n"
-           "  %-24s %10s %10s\n",
-           ran, "share of the values", "1 %", "5 %");
+    print_out("samples, of %" PRIu64
+              ", after which min and max stayed near those of the whole run\n\n"
+              "  %-24s %10s %10s\n",
+              ran, "share of the values", "1 %", "5 %");
     for (int q = 0; q < QUANTILES; q++)
-        printf("  %-22g %% %10" PRIu64 " %10" PRIu64 "\n", 100 * quantiles[q], summary[0][q],
-               summary[1][q]);
-    printf("\n  %-5s %-*s %10s %10s\n", "id", NAME_CELLS, "the slowest", "1 %", "5 %");
+        print_out("  %-22g %% %10" PRIu64 " %10" PRIu64 "\n", 100 * quantiles[q], summary[0][q],
+                  summary[1][q]);
+    print_out("\n  %-5s %-*s %10s %10s\n", "id", NAME_CELLS, "the slowest", "1 %", "5 %");
     for (uint32_t i = 0; i < n && i < SLOWEST_SHOWN; i++) {
         char id[16];
         snprintf(id, sizeof id, "p%" PRIu32, settled[i].tensor->id);
-        printf("  %-5s ", id);
+        print_out("  %-5s ", id);
         print_name(settled[i].tensor->name, NAME_CELLS);
-        printf(" %10" PRIu64 " %10" PRIu64 "\n", settled[i].after[0], settled[i].after[1]);
+        print_out(" %10" PRIu64 " %10" PRIu64 "\n", settled[i].after[0], settled[i].after[1]);
     }
 }
 
 static void print_settled_json(const struct settled *settled, uint32_t n, uint64_t ran,
                                uint64_t summary[TOLERANCES][QUANTILES]) {
-    printf("{\"samples\": %" PRIu64 ", \"quantiles\": [", ran);
+    print_out("{\"samples\": %" PRIu64 ", \"quantiles\": [", ran);
     for (int q = 0; q < QUANTILES; q++)
-        printf("%s{\"share\": %g, \"within_1_percent\": %" PRIu64 ", \"within_5_percent\": %" PRIu64
-               "}",
-               q ? ", " : "", quantiles[q], summary[0][q], summary[1][q]);
-    printf("], \"values\": [");
+        print_out("%s{\"share\": %g, \"within_1_percent\": %" PRIu64
+                  ", \"within_5_percent\": %" PRIu64 "}",
+                  q ? ", " : "", quantiles[q], summary[0][q], summary[1][q]);
+    print_out("], \"values\": [");
     for (uint32_t i = 0; i < n; i++) {
-        printf("%s\n {\"id\": \"p%" PRIu32 "\", \"name\": ", i ? "," : "", settled[i].tensor->id);
+        print_out("%s\n {\"id\": \"p%" PRIu32 "\", \"name\": ", i ? "," : "",
+                  settled[i].tensor->id);
         put_quoted(stdout, settled[i].tensor->name);
-        printf(", \"within_1_percent\": %" PRIu64 ", \"within_5_percent\": %" PRIu64 "}",
-               settled[i].after[0], settled[i].after[1]);
+        print_out(", \"within_1_percent\": %" PRIu64 ", \"within_5_percent\": %" PRIu64 "}",
+                  settled[i].after[0], settled[i].after[1]);
     }
-    puts("]}");
+    print_out("]}\n");
 }
 
 enum tmk_status show_convergence(const struct tmk_profile *profile, const uint32_t *chosen,

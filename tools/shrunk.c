@@ -65,10 +65,13 @@ static const char *file_at(uintptr_t address, struct line *mapping) {
 }
 
 static void append_path(struct line *line, const char *path) {
-    for (; *path; path++) {
+    while (*path) {
+        bool harmless;
+        const size_t n = text_character(path, &harmless);
         if (logs_json() && (*path == '"' || *path == '\\'))
             append_text(line, "\\", 1);
-        append_text(line, path, 1);
+        append_text(line, harmless ? path : "?", harmless ? n : 1);
+        path += n;
     }
 }
 

@@ -36,16 +36,16 @@ void print_wrapped(const char *text, int used, int indent) {
     while (*text) {
         const size_t len = strcspn(text, " \n");
         if (len && used + (int)strlen(sep) + (int)len > LINE && used > indent) {
-            printf("\n%*s", indent, "");
+            print_out("\n%*s", indent, "");
             used = indent;
             sep = "";
         }
         if (len)
-            used += printf("%s%.*s", sep, (int)len, text);
+            used += print_out("%s%.*s", sep, (int)len, text);
         sep = len ? " " : sep;
         text += len;
         if (text[0] == '\n' && text[1] == '\n') {
-            printf("\n\n%*s", indent, "");
+            print_out("\n\n%*s", indent, "");
             used = indent;
             sep = "";
             text++;
@@ -179,7 +179,7 @@ void table_row(const struct table *table, const char *const *cells, enum hue hue
             continue;
         const int shown = used < width ? used : width, pad = width - shown;
         if (shown) {
-            printf("%*s", blanks + (table->columns[i].right ? pad : 0), "");
+            print_out("%*s", blanks + (table->columns[i].right ? pad : 0), "");
             print_name(cells[i], shown);
             blanks = 0;
         }

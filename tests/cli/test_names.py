@@ -77,6 +77,70 @@ def test_output_has_no_control_characters(here):
     assert status == DONE and harmless(said.replace("\r\n", "\n")), said
 
 
+HOSTILE = "h\x1b[2J\x9b31m\u0085\u202e\u2066\x07i"
+
+
+def leaves(tree, at=()):
+    """The strings in a JSON tree, as paths; of each list the first element."""
+    if isinstance(tree, str):
+        yield at
+    elif isinstance(tree, dict):
+        for key, below in tree.items():
+            yield from leaves(below, (*at, key))
+    elif isinstance(tree, list) and tree:
+        yield from leaves(tree[0], (*at, 0))
+
+
+def with_leaf(tree, at, text):
+    copy = json.loads(json.dumps(tree))
+    below = copy
+    for key in at[:-1]:
+        below = below[key]
+    below[at[-1]] = text
+    return copy
+
+
+def test_every_string_of_a_file_is_escaped(here):
+    """Each kind of string of profiles, encodings and lineages in turn, through two of the commands that read it; files that are
+    refused are named in the message."""
+    model, _, profile = prepare(here)
+    run("calibrate", profile, "-o", here / "e.json")
+    run("transform", model, "--passes", "all", "-o", here / "t.onnx", "--lineage", here / "l.json")
+    bad = here / f"{HOSTILE}.json"
+    shown = turn = 0
+    for whole, commands in (
+            (profile, [["show"], ["show", "--json"], ["show", "--nodes"], ["show", "--nodes", "--json"], ["show", "--outliers"], ["show", "--", "p1"],
+                       ["check"], ["check", "--json"], ["diff", profile, "--all"], ["diff", profile, "--json"], ["calibrate", "-o", here / "x.json"],
+                       ["merge", "-o", here / "x.json"]]),
+            (here / "e.json", [["diff", profile, "--all"], ["export", "--to", "csv", "-o", here / "x.csv", "--json"]]),
+            (here / "l.json", [["graph", model, "--lineage"]])):
+        tree = json.loads(whole.read_text())
+        for at in sorted(set(leaves(tree)), key=str):
+            bad.write_text(json.dumps(with_leaf(tree, at, HOSTILE)))
+            every = at[0] == "model" or at[-1] in ("name", "op", "domain")
+            for command in commands if every else [commands[turn % len(commands)], commands[(turn + 1) % len(commands)]]:
+                words = [*command, bad] if command[0] in ("diff", "graph") else [command[0], bad, *command[1:]]
+                shown += run(*words, statuses=range(5)).status == DONE
+            turn += 2
+    assert shown > 50, shown
+
+
+def test_operators_and_domains_are_escaped(here):
+    path = here / f"{HOSTILE}.onnx"
+    path.write_bytes(onnx.model([onnx.node(f"Op{HOSTILE}", ["x"], ["y"], f"n{HOSTILE}", domain=f"d{HOSTILE}", **{f"a{HOSTILE}": HOSTILE})],
+                                [onnx.value("x", [HOSTILE, 4])], [onnx.value("y", [HOSTILE, 4])], opsets=(("", 17), (f"d{HOSTILE}", 1))))
+    for view in ((), ("--ops",), ("--dot",), ("--json",)):
+        run("graph", path, *view, statuses=range(5))
+    for words in (["instrument", path, "-o", here / "i.onnx"], ["transform", path, "--passes", "all", "--print-after", "-o", here / "t.onnx"],
+                  ["profile", path, "--plan"], ["verify", path, here], ["run", path, "-o", here / "o.npz"], ["bench", path]):
+        run(*words, statuses=range(5))
+    good, _, profile = prepare(here)
+    for words in (["transform", good, "--passes", "all", "--print-after", "-o", here / "t.onnx"],
+                  ["transform", good, "--passes", "all", "--json", "-o", here / "t.onnx"], ["graph", good, "--json"],
+                  ["show", profile, "--json"], ["show", profile, "--nodes", "--json"], ["diff", profile, profile, "--json", "--all"]):
+        run(*words)
+
+
 def test_json_with_unusual_names_reads_back(here):
     _, _, profile = prepare(here)
     names = {tensor["name"] for tensor in json.loads(profile.read_text(encoding="utf-8"))["tensors"]}

@@ -13,6 +13,7 @@ import floats
 import headers
 import layers
 import pages
+import printing
 import tidy
 import tree
 
@@ -75,7 +76,7 @@ class Sample(unittest.TestCase):
 
 class EveryLint(Sample):
     def test_good_sample_passes(self):
-        for check in (layers.check, floats.check, tidy.check, pages.check):
+        for check in (layers.check, floats.check, printing.check, tidy.check, pages.check):
             self.assertEqual([], check(self.project()))
 
     def test_problem_makes_the_exit_status_one(self):
@@ -151,6 +152,18 @@ class Layers(Sample):
     def test_tools_include_of_a_module(self):
         for include in ('"base/a.h"', "<base/a.h>", "<oneapi/dnnl/dnnl.h>", "<dnnl.h>", '"missing.h"'):
             self.rejects(layers.check, "tools/main.c", f"#include {include}\n", "tools/ may not include")
+
+
+class Printing(Sample):
+    def test_raw_strings(self):
+        for call in ('printf("%s", name)', "puts(name)", "fputs(name, stdout)", 'fprintf(stderr, "%s", name)', "fwrite(name, 1, 3, stdout)"):
+            self.rejects(printing.check, "tools/show.c", f"void f(void) {{ {call}; }}\n", "prints as it is")
+            for name in ("help.c", "messages.c", "progress.c", "table.c"):
+                self.rejects(printing.check, f"tools/{name}", f"void f(void) {{ {call}; }}\n", "prints as it is")
+
+    def test_escaped_strings(self):
+        good = 'void f(void) { print_out("%s", name); put_quoted(stdout, name); snprintf(text, 3, "%s", name); }\n'
+        self.assertEqual([], printing.check(self.project(files={"tools/show.c": good})))
 
 
 class Floats(Sample):
