@@ -10,6 +10,7 @@
 #define MICROSOFT "com.microsoft"
 #define ML "ai.onnx.ml"
 #define TIDEMARK "ai.tidemark"
+#define TRAINING "ai.onnx.preview.training"
 
 #define EVERY_INPUT UINT32_MAX
 
@@ -33,6 +34,8 @@ static const struct tmk_traits rows[] = {
     {ONNX, "Abs", .batch = TMK_BATCH_POINTWISE},
     {ONNX, "Acos", .batch = TMK_BATCH_POINTWISE, .flags = SENSITIVE},
     {ONNX, "Acosh", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE | SENSITIVE},
+    {TRAINING, "Adagrad"},
+    {TRAINING, "Adam"},
     {ONNX, "Add", .class = TMK_OP_SUM, .batch = TMK_BATCH_POINTWISE, .numbers = EVERY_INPUT,
      .flags = AFFINE},
     {ONNX, "AffineGrid"},
@@ -182,6 +185,7 @@ static const struct tmk_traits rows[] = {
     {ONNX, "Min", .class = TMK_OP_SUM, .batch = TMK_BATCH_POINTWISE, .numbers = EVERY_INPUT},
     {ONNX, "Mish", .batch = TMK_BATCH_POINTWISE},
     {ONNX, "Mod", .batch = TMK_BATCH_POINTWISE, .flags = SENSITIVE},
+    {TRAINING, "Momentum"},
     {ONNX, "Mul", .class = TMK_OP_PRODUCT, .batch = TMK_BATCH_POINTWISE, .numbers = 1 << 0 | 1 << 1,
      .flags = AFFINE},
     {MICROSOFT, "MultiHeadAttention", .flags = SENSITIVE},
