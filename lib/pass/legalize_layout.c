@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "ops/ops.h"
 #include "pass/pass.h"
 #include "pass/proposal.h"
 
@@ -18,15 +19,9 @@ enum { RANK = 4, MOST_OPERANDS = 16 };
 
 static const int64_t to_last[RANK] = {0, 2, 3, 1}, to_first[RANK] = {0, 3, 1, 2};
 
-static const char *const by_element[] = {"Relu", "LeakyRelu", "Sigmoid",   "Tanh", "Neg", "Exp",
-                                         "Abs",  "Elu",       "HardSwish", "Sqrt", "Add", "Sub",
-                                         "Mul",  "Div",       "Max",       "Min"};
-
 static bool works_by_element(const struct tmk_node *node) {
-    for (size_t i = 0; i < sizeof by_element / sizeof *by_element; i++)
-        if (tmk_node_is(node, TMK_DOMAIN_ONNX, by_element[i]))
-            return node->n_outputs == 1 && node->outputs[0];
-    return false;
+    return tmk_node_traits(node)->batch == TMK_BATCH_POINTWISE && node->n_outputs == 1 &&
+           node->outputs[0];
 }
 
 static bool is_transpose(const struct tmk_node *node, const int64_t perm[RANK]) {
