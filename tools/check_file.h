@@ -24,9 +24,9 @@ TMK_NODISCARD enum tmk_status hold_file(const struct tmk_profile *profile,
                                         struct held_file *out, struct tmk_diag *diag);
 void let_go_of_file(struct held_file *held);
 
-/* Says which of the file's names the profile can supply, how far the ranges agree, and what the
- * consumer does about the rest. Returns the share that it can. With json, a member
- * ",\"against\":" of an object. */
+/* Prints which of the file's names the profile has, how far the ranges agree, and what the consumer
+ * does about the rest. Returns the share that it can. With json, a member ",\"against\":" of an
+ * object. */
 double tell_of_file(const struct held_file *held, bool json);
 
 #endif

@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Everything that can be measured: X(name, observer kind; NULL: no observer). In order of cost, so
- * that the peak of the process, which only grows, belongs to the figure beside it. */
+ * that the peak of the process, which only grows, belongs to the figure next to it. */
 #define BENCH_FIGURES(X)                                                                           \
     X("bare", NULL)                                                                                \
     X("minmax", "minmax")                                                                          \
@@ -101,7 +101,7 @@ static enum tmk_status run_once(const struct bench *bench, const char *kind,
 }
 
 /* One round: the data again and again until `seconds` have gone by. One run over few samples of a
- * small model is over before the clock can tell; all runs of the round together are not. */
+ * small model ends before the clock can measure it; all runs of the round together are not. */
 static enum tmk_status measure_figure(const struct bench *bench, struct figure *figure,
                                       double seconds, struct tmk_diag *diag) {
     struct tmk_run_report report = {0};

@@ -20,7 +20,7 @@ struct check_args {
     bool json;
 };
 
-/* ---- the books ---- */
+/* ---- consistency ---- */
 
 static void put_books(const struct tmk_profile *profile, const char *path, const char *wrong) {
     print_out("{\"profile\":");
@@ -153,7 +153,7 @@ struct consumer {
     struct tmk_profile *values;         /* a model's, owned */
 };
 
-/* A profile beside them. */
+/* A profile, too. */
 struct held {
     struct by_computation sorted;
     struct held_file file;

@@ -20,7 +20,7 @@ struct side {
 struct diff_args {
     double range, distance; /* more than so much is drift */
     const char *format;
-    bool all, json, wide, given; /* given: the user said how much of a range */
+    bool all, json, wide, given; /* given: the user set how much of a range */
     uint64_t limit;
     const char *sort;
     struct words filter;
@@ -56,7 +56,7 @@ static enum tmk_status compare_sides(const struct side *a, struct side *b, struc
 }
 
 /* Two profiles may differ by a little; of a file that was made from one, only the meaning decides,
- * unless the user says otherwise. */
+ * unless the user sets it. */
 static bool has_drifted(const struct tmk_diff_item *item, const struct diff_args *args,
                         bool profiles) {
     if (item->change[0])

@@ -94,9 +94,8 @@ COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
 /* Reads options into their targets and the rest into *rest (free rest->items). Adds --help,
- * --quiet,
- * --log-json and --memory-limit to every table. False when the command is over: *exit_status then
- * holds 0 (help was printed) or 2 (said what is wrong). */
+ * --quiet, --log-json and --memory-limit to every table. False when the command is over:
+ * *exit_status then holds 0 (help was printed) or 2 (the error was printed). */
 bool parse_options(const struct command *command, const struct option_row *options, int argc,
                    char **argv, struct words *rest, int *exit_status);
 
@@ -127,8 +126,8 @@ struct figures {
 };
 double seconds_left(const struct figures *figures);
 
-/* One line to stderr, whatever --quiet says: the text, or with --log-json an object that has it as
- * "message", beside "event", "level" and (unless NULL) the figures. */
+/* One line to stderr, even with --quiet: the text, or with --log-json an object that has it as
+ * "message", with "event", "level" and (unless NULL) the figures. */
 enum level { LEVEL_INFO, LEVEL_WARNING, LEVEL_ERROR };
 void print_event(enum level level, const char *event, const struct figures *figures,
                  const char *fmt, ...) TMK_PRINTF(4, 5);
@@ -153,8 +152,8 @@ void print_remark(const char *fmt, ...) TMK_PRINTF(1, 2);
 /* The same for suspicious numbers. */
 void warn_of(const char *fmt, ...) TMK_PRINTF(1, 2);
 
-/* Writes the profile to each of the files, also where it can't be written to one of the others.
- * What the first failure says. */
+/* Writes the profile to each of the files, also where it can't be written to one of the others. The
+ * first failure's text. */
 struct tmk_profile;
 TMK_NODISCARD enum tmk_status write_profiles(const struct tmk_profile *profile,
                                              const struct words *files, struct tmk_diag *diag);

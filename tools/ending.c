@@ -38,7 +38,7 @@ static void remove_if_temporary(int folder, const char *descriptor) {
         unlink(path);
 }
 
-/* They are open; fstat tells which file each descriptor is. */
+/* They are open; fstat identifies each descriptor's file. */
 static void remove_temporaries(void) {
     struct entry {
         uint64_t inode, offset;

@@ -9,9 +9,9 @@
 void begin_program(void);
 /* Removes what is to be removed, and dies of the signal. Safe in signal handlers. */
 void die_of_signal(int number);
-/* Standard output is flushed. The exit status, which is `status` unless that said that all is well
- * and not everything could be printed. Where nobody reads any more, the program dies of SIGPIPE
- * here, without a word. */
+/* Standard output is flushed. The exit status, which is `status`, unless that is success and not
+ * everything could be printed. Where the reader is gone, the program dies of SIGPIPE here, without
+ * a word. */
 int end_program(int status);
 
 #endif

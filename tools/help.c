@@ -51,7 +51,7 @@ static void print_row(const struct option_row *row) {
     print_wrapped(row->help, print_out("  %-26s ", left), HELP_COLUMN);
 }
 
-/* As the shell takes it: a line that goes on ends in a backslash. */
+/* As the shell takes it: a line that continues ends in a backslash. */
 static void print_example(const char *words) {
     enum { LINE = 80 - sizeof " \\" + 1 };
     int used = print_out("  ");

@@ -77,7 +77,7 @@ static uint64_t left_in_groups(const char *mount, char *group, const char *limit
 }
 
 /* "0::/a/b" of version 2, "4:memory:/a/b" of version 1. In a container the path may be the host's:
- * the folders that are not there say nothing, and the last one tried is the mount itself. */
+ * the folders that are not there are skipped, and the last one tried is the mount itself. */
 static uint64_t left_in_own_groups(void) {
     FILE *file = fopen("/proc/self/cgroup", "re");
     char line[2048];

@@ -10,10 +10,10 @@
 #include "command.h"
 
 /* Takes nine tenths of what the machine, and the control groups that the process is in, have left
- * for the limit of this process's memory. Where neither says, there is none. */
+ * for the limit of this process's memory. Where neither sets one, there is none. */
 void limit_memory_to_machine(void);
 /* Takes "400M", "2G", "1.5GiB" or "1000000" (bytes; K, M, G and T are powers of 1024) for it. False
- * after saying what is wrong. */
+ * after printing an error. */
 bool limit_memory(const struct command *command, const char *word);
 /* The limit that was set last; 0: none. */
 uint64_t memory_limit_asked(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said on stderr: lines for people, or one JSON object a line. */
+/* Messages on stderr: lines for people, or one JSON object a line. */
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>

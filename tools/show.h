@@ -29,7 +29,7 @@ TMK_NODISCARD enum tmk_status show_convergence(const struct tmk_profile *profile
 void print_entry(const char *label, const char *fmt, ...) TMK_PRINTF(2, 3);
 /* A blank and an item of a list behind `*used` characters, or on a line of its own. */
 void print_item(int *used, const char *fmt, ...) TMK_PRINTF(2, 3);
-/* The samples in which one value reaches furthest, and its range without the worst of them. */
+/* The samples in which one value has its extremes, and its range without the worst of them. */
 void print_tops(const struct tmk_profile_tensor *tensor);
 
 enum { SPARK_CELLS = 16, SPARK_BYTES = SPARK_CELLS * 4 + 1 };

@@ -16,7 +16,7 @@ static bool has_samples(const struct tmk_profile_tensor *t) {
     return t->stats && t->sample_min && t->kind != TMK_PROFILE_WEIGHT;
 }
 
-/* By how much its furthest samples exceed the others. */
+/* By how much its extreme samples exceed the others. */
 static bool can_tell(const struct tmk_profile_tensor *t) {
     return has_samples(t) || t->topk.n;
 }

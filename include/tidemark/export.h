@@ -31,7 +31,7 @@ TMK_API bool tmk_export_format(size_t i, struct tmk_export_format *out);
 
 struct tmk_export_options {
     const char *format;
-    const char *path; /* of the main file; others are written beside it, with its name as prefix */
+    const char *path; /* of the main file; others are written next to it, with its name as prefix */
     const char *template_file; /* NULL: none */
     /* A JSON object from "p12" or an original name to the consumer's name, or to an array of such
      * names where the consumer has several tensors for one value. NULL: original names. */
@@ -46,11 +46,10 @@ struct tmk_export_options {
     void *context;
 };
 
-/* Writes the files, whole or not at all. `model` (may be NULL) is the one that was profiled, or
- * the same with observers. TMK_NOTFOUND: no encoding could be written, and no file was.
- * TMK_MISMATCH says in what the model differs from the encodings'. TMK_ARGUMENT: no such format or
- * setting, or the format needs a model or a template. TMK_FORMAT: the map or the template, with the
- * place. */
+/* Writes the files, whole or not at all. `model` (may be NULL) is the one that was profiled, or the
+ * same with observers. TMK_NOTFOUND: no encoding could be written, and no file was. TMK_MISMATCH
+ * states in what the model differs from the encodings'. TMK_ARGUMENT: no such format or setting, or
+ * the format needs a model or a template. TMK_FORMAT: the map or the template, with the place. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_export(const struct tmk_encodings *encodings,
                                                  const struct tmk_model *model,
                                                  const struct tmk_export_options *options,

@@ -52,7 +52,7 @@ struct tmk_data_options {
     uint32_t batch;
     struct tmk_recurrence recurrence;
     /* Labels of the samples: every sample that is offered has one, and all samples of a batch, or
-     * of a sequence, have the same. NULL: samples are not told apart. */
+     * of a sequence, have the same. NULL: samples are not distinguished. */
     const struct tmk_strata *strata;
 };
 

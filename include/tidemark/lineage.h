@@ -102,8 +102,8 @@ struct tmk_lineage_identity {
 struct tmk_lineage_original {
     struct tmk_lineage_identity is;
     enum tmk_lineage_verdict verdict;
-    const char *pass; /* that spoke the verdict; "" while nobody touched it */
-    /* What a pass had to say of it, for people: why fuse-qdq left a pair as it was, say. "": none.
+    const char *pass; /* that spoke the verdict; "" until one did */
+    /* A pass's remark on it, for people: for example, why fuse-qdq left a pair as it was. "": none.
      */
     const char *remark;
     /* ID in the transformed model; -1: none. SAME to MERGED: that has the numbers; CONSTANT: the
@@ -196,7 +196,7 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_lineage_record_can_write(const char *p
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_lineage_record_write(const struct tmk_lineage_record *record, const char *path,
                          struct tmk_diag *diag);
-/* Reads either format, told by the file's first bytes. Everything is checked. TMK_FORMAT or
+/* Reads either format, recognized by the file's first bytes. Everything is checked. TMK_FORMAT or
  * TMK_MISMATCH name the file and the field, TMK_UNSUPPORTED a newer major version. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_lineage_record_read(const char *path, struct tmk_lineage_record **out, struct tmk_diag *diag);
@@ -219,8 +219,8 @@ struct tmk_carry_report {
  * an original whose value holds integers, has extremes (level minmax; by channel where there are
  * channels), counts of NaN and infinities, and of zeros those that are proven; its status is
  * DERIVED by the rule "lineage:affine" or "lineage:quantized". Scales by channel need extremes by
- * channel; where there are none the value stays without statistics, as does what no original tells
- * of. Backwards, channels whose scale is 0 are without extremes, and so not in the value's; the
+ * channel; where there are none the value stays without statistics, as does what no original
+ * covers. Backwards, channels whose scale is 0 are without extremes, and so not in the value's; the
  * rule is then "lineage:affine-part".
  *
  * Data, settings (and where it came from: "carried-from"), samples and producer are from's.

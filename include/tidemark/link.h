@@ -21,9 +21,9 @@
 extern "C" {
 #endif
 
-/* What says that a value is an original's, strongest first. STRUCTURE and what follows say which
- * value it is, but not that it has the original's numbers: such matches are left out, but those of
- * inputs by name. X(NAME, "name", help) */
+/* Evidence that a value is an original's, strongest first. STRUCTURE and what follows identify the
+ * value, but not that it has the original's numbers: such matches are left out, but those of inputs
+ * by name. X(NAME, "name", help) */
 #define TMK_LINK_EVIDENCE_LIST(X)                                                                  \
     X(NONE, "none", "not matched")                                                                 \
     X(LINEAGE, "lineage", "a lineage says so")                                                     \
@@ -75,7 +75,7 @@ TMK_API const char *tmk_link_evidence_name(enum tmk_link_evidence evidence);
 /* By fingerprint: values computed alike, from equal weights and the same inputs. `from` is the
  * profile of the original; `to` are the records of the other model (tmk_model_skeleton), both with
  * every value of theirs. Names and the order in the file don't count. Of what is computed from
- * other contents (other weights, or what lies behind an edit) the counterpart is told, by
+ * other contents (other weights, or what lies behind an edit) the counterpart is found by
  * structure, operands, weights or name, and left out. End with tmk_link_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_fingerprint(const struct tmk_profile *from,
                                                               const struct tmk_profile *to,
@@ -102,13 +102,13 @@ struct tmk_link_numbers {
 };
 /* By numbers: both models see the same samples, and values are compared at some of their elements.
  * Equal numbers are SAME, MERGED or VIEW (reshaped, or with channels last instead of first);
- * numbers that differ by a scale and a shift, or these by channel, are AFFINE. Where samples can't
- * tell values apart, names, operators or their order do, or nothing does. Weights, integers and
+ * numbers that differ by a scale and a shift, or these by channel, are AFFINE. Where samples cannot
+ * distinguish values, names, operators or their order do, or nothing does. Weights, integers and
  * constants are matched by their bytes. If one of the files has types narrower than float32 (half
  * types, or 8-bit integers between QuantizeLinear and DequantizeLinear), floats and weights are
  * equal up to the tolerance that follows from these types, and only if neither end has a match that
- * is twice as good. Neither model is changed. TMK_MISMATCH: `from` is of
- * another model than `original`. */
+ * is twice as good. Neither model is changed. TMK_MISMATCH: `from` is of another model than
+ * `original`. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from,
                                                           const struct tmk_profile *to,
                                                           const struct tmk_link_numbers *numbers,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model file: opened, printed, instrumented, transformed. Nothing runs.
  *
- * A model is used by one thread at a time; distinct models are independent. Strings handed in are
- * only read during the call. Strings handed out are malloc'ed: free() them.
+ * A model is used by one thread at a time; distinct models are independent. String arguments are
+ * only read during the call. Returned strings are malloc'ed: free() them.
  */
 #ifndef TIDEMARK_MODEL_H
 #define TIDEMARK_MODEL_H
@@ -27,9 +27,9 @@ TMK_API const char *tmk_features(void);
 /* A model file in memory: its graph, with profile IDs. Opaque. */
 struct tmk_model;
 
-/* Reads an ONNX model, or a module of Relay as text. `keep_unknown`: operators that nobody knows
- * how to run are let through, for printing and instrumenting; otherwise they are TMK_UNSUPPORTED,
- * all named together. End with tmk_model_close. */
+/* Reads an ONNX model, or a module of Relay as text. `keep_unknown`: operators without a kernel are
+ * let through, for printing and instrumenting; otherwise they are TMK_UNSUPPORTED, all named
+ * together. End with tmk_model_close. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_open(const char *path, bool keep_unknown,
                                                      struct tmk_model **out, struct tmk_diag *diag);
 /* The same, with the weights of a Relay module in a file of their own, as relay.save_param_dict
@@ -57,8 +57,8 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_print(struct tmk_model *model, e
 
 /* Old and new side by side: a line for each original (ID, verdict, ID in the new model, name,
  * relation, absorber, pass), then one for each new value. The model is either end of the lineage,
- * told by fingerprints and weights; TMK_MISMATCH, with what differs from the original, when it is
- * neither. */
+ * recognized by fingerprints and weights; TMK_MISMATCH, with what differs from the original, when
+ * it is neither. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_print_lineage(const struct tmk_model *model, const struct tmk_lineage_record *lineage,
                         char **out, struct tmk_diag *diag);

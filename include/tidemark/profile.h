@@ -3,9 +3,9 @@
  *
  * A struct tmk_profile is plain data. Make it with tmk_profile_create, fill its fields and add
  * records with the functions below (or have tmk_profile_read do both), read whatever you like, end
- * with tmk_profile_destroy. All strings are UTF-8, never NULL ("" when there is nothing to say) and
- * live as long as the profile: strings that you set yourself are literals, or come from
- * tmk_profile_text. docs/profile-format.md describes the two file formats.
+ * with tmk_profile_destroy. All strings are UTF-8, never NULL ("" when there is none) and live as
+ * long as the profile: strings that you set yourself are literals, or come from tmk_profile_text.
+ * docs/profile-format.md describes the two file formats.
  *
  * Thread-safety: one thread at a time for a profile; distinct profiles are independent, except that
  * HDF5 may be a library without locks, so .h5 files are read and written by one thread of a process
@@ -43,7 +43,7 @@ enum tmk_profile_kind {
 #undef TMK_PROFILE_KIND_ENUM
 };
 
-/* What can be said of a value after the run. Every value of the model has one. X(name, number,
+/* What is known of a value after the run. Every value of the model has one. X(name, number,
  * text) */
 #define TMK_PROFILE_STATUS_LIST(X)                                                                 \
     X(NEVER, 0, "never")       /* nothing was seen: its branch never ran */                        \
@@ -76,8 +76,8 @@ struct tmk_profile_source {
     const char *hash;
 };
 
-/* One setting that bears on the numbers. What must not change them (threads, say) is not recorded.
- * A setting with several values stands once for each, one right after the other. */
+/* One setting that bears on the numbers. What must not change them (for example threads) is not
+ * recorded. A setting with several values stands once for each, one right after the other. */
 struct tmk_profile_setting {
     const char *key, *value;
 };
@@ -149,7 +149,7 @@ struct tmk_profile_tensor {
     enum tmk_profile_kind kind;
     enum tmk_profile_status status;
     enum tmk_dtype dtype;  /* as it ran */
-    enum tmk_dtype origin; /* as the file says, where it was widened to float32; else == dtype */
+    enum tmk_dtype origin; /* as in the file, where it was widened to float32; else == dtype */
 
     bool has_shape;                   /* false: not even the rank is declared or inferred */
     struct tmk_shape shape;           /* as declared or inferred: -1 is a free dimension */
@@ -232,7 +232,7 @@ TMK_API void tmk_profile_destroy(struct tmk_profile **profile);
 /* A copy of the text that lives as long as the profile. NULL when memory ran out. */
 TMK_API const char *tmk_profile_text(struct tmk_profile *profile, const char *text);
 
-/* Appenders; strings are copied. TMK_NOMEM is their only failure where nothing else is said. */
+/* Appenders; strings are copied. TMK_NOMEM is their only failure unless stated otherwise. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_opset(struct tmk_profile *profile,
                                                             const char *domain, int64_t version,
                                                             struct tmk_diag *diag);
@@ -335,9 +335,10 @@ struct tmk_nonfinite {
     bool downstream; /* it follows from the first of the list that has n_from 0 */
 };
 /* All of them in the order of IDs, in which operands come before results. Operands without
- * observers are looked through. What comes round a loop is not told from what began inside of it:
- * there, the value of the least ID that goes round counts as its beginning. *out is one block to
- * free; NULL when there are none, or when the profile does not know operands (before version 1.2).
+ * observers are looked through. What comes round a loop is not distinguished from what began inside
+ * of it: there, the value of the least ID that goes round counts as its beginning. *out is one
+ * block to free; NULL when there are none, or when the profile does not know operands (before
+ * version 1.2).
  */
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_nonfinite(const struct tmk_profile *profile,
                                                             struct tmk_nonfinite **out, uint32_t *n,
@@ -348,10 +349,10 @@ struct tmk_flags {
     bool constant;           /* it was one number all the time (status DEAD) */
     size_t dead_channels;    /* channels that were 0 all the time */
     size_t channels;         /* of so many; 0: none were kept */
-    uint64_t at_min, at_max; /* elements that are proven to be the least, the greatest number; 0 for
-                                weights, for 0 and where there is no histogram */
+    uint64_t at_min, at_max; /* elements that are proven to be the smallest, the largest number; 0
+                              * for weights, for 0 and where there is no histogram */
     bool saturated; /* one of these is more than 1 % of the finite elements, and at least 16 */
-    /* Why the least or the greatest number looks as if it stood for something else, and was not
+    /* Why the smallest or the largest number looks as if it stood for something else, and was not
      * measured (see tmk_sentinel); NULL: it does not, and so for weights */
     const char *min_is, *max_is;
     /* A number other than 0 that more than 10 % of the finite elements, and at least 16, are proven
@@ -366,10 +367,10 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_flags(const struct tmk_profile
                                                         struct tmk_flags *out,
                                                         struct tmk_diag *diag);
 
-/* Balances the books: the ledger adds up; IDs ascend; each value's statistics fit its type, hold as
- * many elements as the shapes that ran, and their histogram and classes add up to that; what is not
- * NEVER has statistics; text is UTF-8. TMK_MISMATCH says what does not balance, with the ID, the
- * name and both numbers. */
+/* Checks consistency: the sample counts add up; IDs ascend; each value's statistics fit its type,
+ * hold as many elements as the shapes that ran, and their histogram and classes add up to that;
+ * what is not NEVER has statistics; text is UTF-8. TMK_MISMATCH states what is inconsistent, with
+ * the ID, the name and both numbers. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_balance(const struct tmk_profile *profile,
                                                           struct tmk_diag *diag);
 
@@ -380,13 +381,13 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_balance(const struct tmk_profi
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_can_write(const char *path,
                                                             struct tmk_diag *diag);
 /* Writes the profile as JSON (".json") or HDF5 (".h5", ".hdf5"), whole or not at all. Equal
- * profiles give equal bytes. TMK_MISMATCH when the books don't balance, TMK_ARGUMENT for another
- * extension, TMK_UNSUPPORTED for HDF5 in a build without it, TMK_WRITE, TMK_NOMEM. Always writes
- * this library's version. */
+ * profiles give equal bytes. TMK_MISMATCH when the profile is inconsistent, TMK_ARGUMENT for
+ * another extension, TMK_UNSUPPORTED for HDF5 in a build without it, TMK_WRITE, TMK_NOMEM. Always
+ * writes this library's version. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_write(const struct tmk_profile *profile,
                                                         const char *path, struct tmk_diag *diag);
-/* Reads either format, told by the file's first bytes, not by its name. Everything is checked: the
- * books balance in what is returned. TMK_FORMAT or TMK_MISMATCH name the file and the field,
+/* Reads either format, recognized by the file's first bytes, not by its name. Everything is
+ * checked: what is returned is consistent. TMK_FORMAT or TMK_MISMATCH name the file and the field,
  * TMK_UNSUPPORTED a newer major version. End with tmk_profile_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_read(const char *path, struct tmk_profile **out,
                                                        struct tmk_diag *diag);

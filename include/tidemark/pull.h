@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Numbers for one input, row-major. Of the input's own rank (or one more) it holds as many entries
- * as its first axis says; of a rank less it is a single entry. */
+ * as its first axis has; of a rank less it is a single entry. */
 struct tmk_record {
     enum tmk_dtype dtype; /* float16 and float64 are copied as float32 */
     struct tmk_shape shape;

@@ -57,7 +57,7 @@ struct tmk_ranges {
     const char *unknown;     /* what it does about a name that its model does not have */
     struct tmk_range *items; /* in the order of the file */
     uint32_t n;
-    size_t size;             /* room in items */
+    size_t size;             /* capacity of items */
     struct tmk_arena *arena; /* where the rest lives; not for callers */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model is instrumented and run over data; its profile is the result.
  *
- * A model is used by one thread at a time; distinct models are independent. Strings handed in are
- * only read during the call. Strings handed out are malloc'ed: free() them.
+ * A model is used by one thread at a time; distinct models are independent. String arguments are
+ * only read during the call. Returned strings are malloc'ed: free() them.
  */
 #ifndef TIDEMARK_SESSION_H
 #define TIDEMARK_SESSION_H
@@ -168,7 +168,7 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_run_bare(struct tmk_model *model
                                                          struct tmk_run_report *report,
                                                          struct tmk_diag *diag);
 
-/* Memory that a run is expected to take, in bytes: told from the plan of its first batch. What
+/* Memory that a run is expected to take, in bytes: estimated from the plan of its first batch. What
  * statistics take is an estimate. */
 struct tmk_memory_plan {
     uint32_t threads;
@@ -206,7 +206,7 @@ struct tmk_costs {
     struct tmk_step_cost *steps; /* in the order in which they run */
     size_t n;
 };
-/* Runs the model over the data, observed (observe NULL: bare), and tells what each step cost;
+/* Runs the model over the data, observed (observe NULL: bare), and reports what each step cost;
  * nothing else is kept. Reading the clock slows the run down by some per cent. On success end *out
  * with tmk_costs_finish. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_costs(struct tmk_model *model,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network under encodings, run beside the float network over the same data.
+/* A network under encodings, run in parallel with the float network over the same data.
  *
  * Results do not depend on the number of threads. One thread at a time for a model.
  */
@@ -107,7 +107,7 @@ struct tmk_search_options {
     const struct tmk_profile *profile; /* that the encodings were made of */
     const char *config;                /* and with; NULL: none */
     uint32_t budget;                   /* encodings that are tried; 0: TMK_SEARCH_BUDGET */
-    /* What was chosen, a line each. NULL: nobody asks. */
+    /* What was chosen, a line each. May be NULL. */
     void (*tell)(void *context, const char *text);
     void *context;
 };
@@ -123,9 +123,9 @@ enum { TMK_SEARCH_BUDGET = 32, TMK_SEARCH_SAMPLES = 16 };
 /* Goes through the values (with those that share their scale) in the order of tmk_model_rank, tries
  * for each all other methods, and to leave it float, and keeps what lowers the noise of the outputs
  * in the QDQ form: a method by 1 % at least, float by 10 % and more than any method, since it
- * costs. On at most run->limit samples (0: TMK_SEARCH_SAMPLES). The setting "search" of *out tells
- * what was done. TMK_MISMATCH: the profile and the config make other encodings. End *out with
- * tmk_encodings_destroy. */
+ * costs. On at most run->limit samples (0: TMK_SEARCH_SAMPLES). The setting "search" of *out
+ * records what was done. TMK_MISMATCH: the profile and the config make other encodings. End *out
+ * with tmk_encodings_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_search(struct tmk_model *model, const struct tmk_encodings *encodings,
                  const struct tmk_run_options *run, const struct tmk_search_options *options,

@@ -13,7 +13,7 @@
  * sums and bin means are exact. Zeros, NaN and infinities are counted apart and are in no bin.
  * While at most 192 bins are used, and no sum exceeds 64 bits, it also keeps the exact sum of the
  * squares of those 16 bits: so the sum of squares is exact where values lie close together, which
- * is where bins tell too little of the standard deviation.
+ * is where bins bound the standard deviation too loosely.
  *
  * Order of values: by sign and magnitude, and -0 below +0. NaN and infinities are never an extreme.
  *
@@ -34,12 +34,12 @@
 extern "C" {
 #endif
 
-/* How finely elements are told apart. All levels keep every count, and the extremes with their
+/* How finely elements are resolved. All levels keep every count, and the extremes with their
  * places. HISTOGRAM keeps the 65,536 bins. RANGE costs the same while observing and stores one bin
  * an octave (a sign and an exponent; `low` sums all 23 mantissa bits): a state of about a hundred
  * numbers; the exact sum, no quantile, and the bracket of the sum of squares is some per cent wide
- * (no squares are kept).
- * MINMAX has no bins, so no moments either, and costs a fifth of the others. */
+ * (no squares are kept). MINMAX has no bins, so no moments either, and costs a fifth of the
+ * others. */
 enum tmk_stats_level { TMK_STATS_RANGE = 1, TMK_STATS_HISTOGRAM = 2, TMK_STATS_MINMAX = 3 };
 
 /* The most elements that one state holds; beyond it, TMK_RANGE. No integer of a state can overflow
@@ -161,19 +161,19 @@ TMK_API void tmk_stats_each(struct tmk_stats_pass *pass, struct tmk_minmax *each
 struct tmk_topk;
 TMK_API void tmk_stats_each_beyond(struct tmk_stats_pass *pass, struct tmk_minmax *each,
                                    const struct tmk_topk *topk);
-/* What the finite elements span that the pass has seen; infinities are not told. Costs nothing
+/* What the finite elements span that the pass has seen; infinities are not listed. Costs nothing
  * beforehand, but is of the whole tensor. */
 TMK_API struct tmk_minmax tmk_stats_pass_minmax(const struct tmk_stats_pass *pass);
 
-/* ---- the samples that reach furthest ---- */
+/* ---- the samples with the largest and smallest elements ---- */
 
 enum { TMK_TOPK = 4 }; /* kept at each end */
 struct tmk_topk_entry {
-    float value; /* of one sample: its least, or its greatest finite element */
+    float value; /* of one sample: its smallest, or its largest finite element */
     uint64_t sample;
 };
-/* Of the samples with finite elements those whose min is least and those whose max is greatest,
- * furthest first, of equal ones the earliest first; no sample twice at one end. Plain data:
+/* Of the samples with finite elements those with the smallest min and those with the largest max,
+ * most extreme first, of equal ones the earliest first; no sample twice at one end. Plain data:
  * zero-initialised is empty. A function of the set of samples seen, and of nothing else. */
 struct tmk_topk {
     uint32_t n; /* at either end: the number of samples, up to TMK_TOPK; 0 beside a state with
@@ -205,7 +205,7 @@ TMK_API bool tmk_clamp_follows(const struct tmk_clamp *clamp, enum tmk_stats_lev
 /* The range of y from x's. */
 TMK_API void tmk_minmax_clamp(struct tmk_minmax *range, const struct tmk_clamp *clamp);
 
-/* What the state of x does not tell about a clamped y, or, for Concat (clamp NULL), about the
+/* What the state of x does not determine about a clamped y, or, for Concat (clamp NULL), about the
  * whole. Opaque. TMK_ARGUMENT: not lo < hi. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_stats_shadow_create(const struct tmk_clamp *clamp,
                                                               struct tmk_stats_shadow **out,
@@ -236,7 +236,7 @@ struct tmk_stats_operand {
 };
 /* To be called once for each batch, after all operands were observed: keeps the extremes of the
  * whole that this batch set. `at` as for the batch's observations. An operand must not be observed
- * twice in one sample under two shapes: its places could no longer be told apart. */
+ * twice in one sample under two shapes: its positions would be ambiguous. */
 TMK_API void tmk_stats_shadow_concat(struct tmk_stats_shadow *shadow,
                                      const struct tmk_stats_operand *operands, size_t n,
                                      const struct tmk_stats_at *at);
@@ -326,7 +326,7 @@ TMK_API bool tmk_stats_squares(const struct tmk_stats *stats, uint64_t *squares)
 
 /* A state from a summary's first part and the rows of tmk_stats_bins (facts->bins_used of them),
  * for readers of profiles. Derived fields are not looked at. TMK_FORMAT, with what is wrong, unless
- * the books balance: counts add up; bins ascend, are finite and not empty; each `low` is possible
+ * it is consistent: counts add up; bins ascend, are finite and not empty; each `low` is possible
  * for its count, and each entry of `squares` for its count and `low`; the extremes are the ends of
  * the lowest and the highest bin; the channels' extremes are those of the whole. TMK_NOMEM. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_stats_restore(const struct tmk_summary *facts,

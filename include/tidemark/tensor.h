@@ -101,10 +101,10 @@ enum tmk_type_kind {
 
 /* Zero-initialised is "no tensor": data NULL.
  *
- * With another `kind` than TMK_TYPE_TENSOR, which only operators that say so (TMK_OP_TAKES_ANY) are
- * handed, it is a sequence (TMK_TYPE_SEQUENCE: the tensors are in `list`, dtype is theirs) or an
- * optional that holds nothing (TMK_TYPE_OPTIONAL). An optional that holds something is that thing.
- * Both have no data, and a shape of no elements. */
+ * With another `kind` than TMK_TYPE_TENSOR, which only operators with TMK_OP_TAKES_ANY are passed,
+ * it is a sequence (TMK_TYPE_SEQUENCE: the tensors are in `list`, dtype is theirs) or an optional
+ * that holds nothing (TMK_TYPE_OPTIONAL). An optional that holds something is that thing. Both have
+ * no data, and a shape of no elements. */
 struct tmk_tensor {
     enum tmk_dtype dtype;
     enum tmk_dtype

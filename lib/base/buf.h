@@ -13,7 +13,7 @@
 struct tmk_buf;
 
 /* 64-byte aligned, zeroed, count 1; its bytes count against the memory limit. NULL when memory ran
- * out; tmk_memory_fail tells which. */
+ * out; tmk_memory_fail reports which. */
 struct tmk_buf *tmk_buf_create(size_t size);
 /* A view of bytes that `owner` keeps alive (it takes a reference of its own; NULL: static memory).
  * Count 1. */

@@ -28,7 +28,7 @@ static void one_line(char *text) {
 }
 
 /* Of a text that is too long the middle goes: the place stands at the beginning, the reason at the
- * end. room: bytes, the zero included. */
+ * end. size: in bytes, the zero included. */
 static void put_shortened(char *out, size_t size, const char *text) {
     size_t len = strlen(text), most = size - 1;
     if (len <= most)
@@ -60,7 +60,8 @@ enum tmk_status tmk_in(struct tmk_diag *diag, enum tmk_status status, const char
     va_end(args);
     if (n < 0)
         return status;
-    if (strncmp(diag->text, place, (size_t)n) == 0 && diag->text[n] == ':') /* it says so itself */
+    if (strncmp(diag->text, place, (size_t)n) == 0 &&
+        diag->text[n] == ':') /* it states so itself */
         return status;
     const char *colon = strstr(diag->text, ": ");
     const size_t named = colon ? (size_t)(colon - diag->text) : 0;

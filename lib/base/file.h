@@ -79,13 +79,13 @@ TMK_NODISCARD enum tmk_status tmk_outfile_write(struct tmk_outfile *out, const v
 /* On failure nothing is left behind. Ends the outfile either way. */
 TMK_NODISCARD enum tmk_status tmk_outfile_commit(struct tmk_outfile *out, struct tmk_diag *diag);
 /* The same of files that belong together: all are put in their places, or none; where the file
- * system can't take back what is done, the text says which were. */
+ * system can't take back what is done, the text states which were. */
 TMK_NODISCARD enum tmk_status tmk_outfiles_commit(struct tmk_outfile *files, size_t n,
                                                   struct tmk_diag *diag);
 /* Harmless on a zeroed or ended outfile. */
 void tmk_outfile_abort(struct tmk_outfile *out);
 
-/* Could it be written? To be told before hours are spent. */
+/* Could it be written? Checked before a long run. */
 TMK_NODISCARD enum tmk_status tmk_outfile_check(const char *path, struct tmk_diag *diag);
 /* Is it there, and no regular file: a FIFO, a device, /dev/stdout? */
 bool tmk_path_is_stream(const char *path);

@@ -30,14 +30,14 @@ enum tmk_file_kind {
 #undef TMK_FILE_KIND
 };
 
-/* Of a regular file's first bytes; TMK_FILE_OTHER where they don't tell. */
+/* Of a regular file's first bytes; TMK_FILE_OTHER where they do not identify it. */
 enum tmk_file_kind tmk_file_kind_of(const char *bytes, size_t n);
 /* The same of a file; TMK_FILE_OTHER where it can't be read, or is no regular file. */
 enum tmk_file_kind tmk_file_kind(const char *path);
 /* "an ONNX model"; "" for TMK_FILE_OTHER. */
 const char *tmk_file_kind_text(enum tmk_file_kind kind);
 
-/* For a reader of one kind of file that failed: where the file is of another kind, the text says
+/* For a reader of one kind of file that failed: where the file is of another kind, the text states
  * that instead, and what such a file is for. Returns `status`. TMK_FILE_OTHER: the reader's kind
  * has no mark of its own. */
 enum tmk_status tmk_explain_file_kind(struct tmk_diag *diag, enum tmk_status status,

@@ -22,7 +22,7 @@ void tmk_idset_finish(struct tmk_idset *set);
 
 void tmk_idset_add(struct tmk_idset *set, uint32_t id);
 void tmk_idset_remove(struct tmk_idset *set, uint32_t id);
-/* The least that is at least `from`; TMK_NO_ID: none. */
+/* The smallest that is at least `from`; TMK_NO_ID: none. */
 uint32_t tmk_idset_up(const struct tmk_idset *set, uint32_t from);
 /* The largest that is at most `from`, which is below n; TMK_NO_ID: none. */
 uint32_t tmk_idset_down(const struct tmk_idset *set, uint32_t from);

@@ -81,7 +81,7 @@ struct tmk_json_scan {
  */
 bool tmk_json_enter(struct tmk_json_scan *scan, const char *text, size_t len, char bracket);
 /* The next element, or member (then *key is its name, to be freed), as the extent of its text.
- * TMK_NOTFOUND at the closing bracket, without a text in diag; TMK_FORMAT says what is wrong, and
+ * TMK_NOTFOUND at the closing bracket, without a text in diag; TMK_FORMAT states what is wrong, and
  * how many bytes behind the beginning of the container. */
 TMK_NODISCARD enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **key,
                                             const char **value, size_t *len, struct tmk_diag *diag);
@@ -92,7 +92,7 @@ bool tmk_json_rest_is_blank(const struct tmk_json_scan *scan);
 bool tmk_json_is_valid(const char *text, size_t len);
 
 /* The tree of one value and nothing else. End with cJSON_Delete. TMK_LIMIT before it is made where
- * the memory limit has no room for it (base/memory.h). */
+ * it exceeds the memory limit (base/memory.h). */
 TMK_NODISCARD enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out,
                                              struct tmk_diag *diag);
 /* The same of a tree that stays while more memory is taken: what it takes is counted and added to

@@ -172,7 +172,7 @@ static enum tmk_status parse_counted(const char *text, size_t len, cJSON **out,
                                      struct tmk_diag *diag) {
     const char *end = NULL;
     cJSON *tree = cJSON_ParseWithLengthOpts(text, len, &end, 0);
-    if (!tree && tmk_json_is_valid(text, len)) /* cJSON does not say why */
+    if (!tree && tmk_json_is_valid(text, len)) /* cJSON gives no reason */
         return tmk_nomem(diag);
     if (!tree)
         return tmk_fail(diag, TMK_FORMAT, "not JSON, %zu bytes into the value",

@@ -19,7 +19,7 @@ bool tmk_memory_fits(size_t bytes);
 uint64_t tmk_memory_refused(void);
 
 /* Bytes of memory that the process holds now, counted or not: the program and its libraries, too. 0
- * where the system does not tell. */
+ * where the system does not report it. */
 uint64_t tmk_memory_resident(void);
 
 /* calloc, 64-byte aligned malloc, and a free that knows all of these, with their bytes counted.

@@ -50,7 +50,8 @@ static int own_descriptor(const char *path) {
     return -1;
 }
 
-/* What the link at `path` says, seen from here. NULL with errno: EINVAL says that it is no link. */
+/* What the link at `path` says, seen from here. NULL with errno: EINVAL means that it is no
+ * link. */
 static char *read_link(const char *path) {
     char text[4096];
     ssize_t n = readlink(path, text, sizeof text);
@@ -128,7 +129,7 @@ static bool is_temporary(const char *name) {
            strncmp(name, TMK_TEMPORARY, sizeof TMK_TEMPORARY - 1) == 0;
 }
 
-/* What processes left that died; nobody needs a day from begin to commit. */
+/* What processes left that died; no output takes a day from begin to commit. */
 static void remove_old(int folder) {
     struct stat st;
     struct dirent *entry;
@@ -213,7 +214,7 @@ static bool begin_file(const char *target, const struct stat *st, struct tmk_out
     else if (!*name)
         errno = *target ? EISDIR : ENOENT;
     else if (strlen(name) > 255)
-        errno = ENAMETOOLONG; /* to be told now, and not at the end */
+        errno = ENAMETOOLONG; /* reported now, not at the end */
     else
         errno = 0;
     if (errno)
@@ -234,7 +235,7 @@ static bool begin_file(const char *target, const struct stat *st, struct tmk_out
 
 static bool begin_stream(const char *target, const struct stat *st, struct tmk_outfile *out) {
     if (!S_ISFIFO(st->st_mode) && !S_ISCHR(st->st_mode)) {
-        errno = ENXIO; /* nobody means to write over a disk */
+        errno = ENXIO; /* a disk is never the intended output */
         return false;
     }
     out->fd = open_again(AT_FDCWD, target, O_WRONLY | O_NOCTTY, 0);
@@ -317,7 +318,7 @@ enum tmk_status tmk_outfile_write(struct tmk_outfile *out, const void *bytes, si
             continue;
         }
         if (n == 0)
-            errno = ENOSPC; /* it takes no more, and does not say why */
+            errno = ENOSPC; /* it takes no more, and gives no reason */
         if (n <= 0)
             return cannot_write(out, diag);
         p += n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Size arithmetic that says when it overflows. */
+/* Size arithmetic that reports overflow. */
 #ifndef TMK_BASE_SIZE_H
 #define TMK_BASE_SIZE_H
 

@@ -9,7 +9,7 @@
 
 enum { SPARES = 4, MOST = 1 << 24 };
 
-/* The first word of a block that is kept tells its size. */
+/* The first word of a kept block is its size. */
 static _Atomic(void *) spares[SPARES];
 static atomic_uint turn;
 

@@ -33,7 +33,7 @@ bool tmk_spare_drop(void);
  * was freed in pieces, and the process would grow with the number of its batches and runs. */
 enum { TMK_SPARE_LARGE = 1 << 18 };
 
-/* Zeroed pages, for which what is kept makes room; NULL when there are none left. To be unmapped by
+/* Zeroed pages, which may replace kept blocks; NULL when there are none left. To be unmapped by
  * munmap; not counted against the memory limit. */
 void *tmk_spare_map(size_t bytes);
 

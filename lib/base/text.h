@@ -25,7 +25,7 @@ void tmk_text_finish(struct tmk_text *text);
  * text is empty then. */
 char *tmk_text_release(struct tmk_text *text);
 
-/* Passes a line, as printf would make it, to `remark`; NULL: nobody asks. */
+/* Passes a line, as printf would make it, to `remark`; may be NULL. */
 void tmk_pass_remark(void (*remark)(void *context, const char *text), void *context,
                      const char *fmt, va_list args) TMK_PRINTF(3, 0);
 

@@ -65,8 +65,8 @@ static bool is_labels(const struct tmk_source_array *a) {
            tmk_dtype_is_integer(a->dtype) && a->dtype != TMK_UINT64;
 }
 
-/* The array of this name in a source of the data; *found says whether there was one. One that
- * was not asked for must look like labels. */
+/* The array of this name in a source of the data; *found: there was one. One that was not asked for
+ * must look like labels. */
 static enum tmk_status read_named(const char *path, const char *name, bool asked,
                                   struct tmk_labels *out, bool *found, struct tmk_diag *diag) {
     const size_t len = strlen(path);

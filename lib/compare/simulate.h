@@ -32,7 +32,7 @@ struct tmk_labels {
     uint64_t n, each;
     bool asked; /* for by name: otherwise those that do not fit are passed over */
 };
-/* What options->labels says, or an array "labels" of the data; *out stays empty where there is
+/* What options->labels names, or an array "labels" of the data; *out stays empty where there is
  * none. Finish it whatever the answer. */
 TMK_NODISCARD enum tmk_status tmk_labels_read(const struct tmk_run_options *run, const char *labels,
                                               struct tmk_labels *out, struct tmk_diag *diag);

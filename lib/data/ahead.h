@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries that are made before they are wanted, by threads of their own, in a known order. A
- * bounded number of them waits, so that memory does not grow with the data; what is handed out does
+ * bounded number of them waits, so that memory does not grow with the data; what is returned does
  * not depend on the threads. */
 #ifndef TMK_DATA_AHEAD_H
 #define TMK_DATA_AHEAD_H

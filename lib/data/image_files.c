@@ -57,7 +57,7 @@ static enum entry look_at(const char *path, const struct dirent *entry) {
         return ENTRY_FOLDER;
     if (!has_image_name(entry->d_name))
         return ENTRY_OTHER;
-    /* what is gone or no file is an entry too, and its failure is told */
+    /* what is gone or no file is an entry too, and its failure is reported */
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? ENTRY_OTHER : ENTRY_IMAGE;
 }
 

@@ -18,7 +18,7 @@ struct reading {
     int passes; /* over all rows */
     enum tmk_status status;
     struct tmk_diag *diag;
-    size_t lacks; /* bytes that there were not: libpng's own errors don't tell */
+    size_t lacks; /* bytes that there were not: libpng's own errors do not report it */
 };
 
 static void take_bytes(png_structp png, png_bytep out, size_t len) {

@@ -18,7 +18,7 @@
     X(images)                                                                                      \
     X(raw)
 
-/* What can be told of a path without knowing any kind. */
+/* What is known of a path before its kind is. */
 struct tmk_source_probe {
     const char *path;       /* of the file or folder */
     const char *inside;     /* "/a/b" of FILE:/a/b, else NULL */
@@ -73,7 +73,7 @@ TMK_SOURCE_KIND_LIST(TMK_SOURCE_DECLARE)
 
 /* Does the path end so, whatever the case? */
 bool tmk_source_ends_in(const char *path, const char *extension);
-/* What tmk_source_hash says where it was stopped. */
+/* What tmk_source_hash returns where it was stopped. */
 TMK_NODISCARD enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source,
                                                       const atomic_bool *stop,
                                                       struct tmk_diag *diag);

@@ -15,12 +15,12 @@ enum {
     TMK_NPY_MAX_HEADER = 1 << 20 /* NumPy itself warns from 10,000 bytes on */
 };
 
-/* What a header says. Plain data. */
+/* What a header states. Plain data. */
 struct tmk_npy {
     const char *refusal;    /* why the elements cannot be read (static text); NULL: they can */
     char descr[32];         /* the element type as written, cut to fit; "" for a structured one */
     enum tmk_dtype stored;  /* TMK_UNDEFINED when refused */
-    enum tmk_dtype dtype;   /* as handed out: float16 and float64 become float32 */
+    enum tmk_dtype dtype;   /* as returned: float16 and float64 become float32 */
     bool swapped, fortran;  /* of the other byte order; first axis fastest */
     struct tmk_shape shape; /* rank 0 when refused for its rank */
     size_t offset, bytes;   /* of the elements; bytes is 0 when refused */
@@ -31,7 +31,7 @@ struct tmk_npy {
 TMK_NODISCARD enum tmk_status tmk_npy_header_size(const void *bytes, size_t len, size_t *out,
                                                   struct tmk_diag *diag);
 
-/* Reads the header; `len` covers it, and may go on. TMK_FORMAT with the byte. A type that is
+/* Reads the header; `len` covers it, and may be longer. TMK_FORMAT with the byte. A type that is
  * well-formed but not readable is no failure, but a refusal. */
 TMK_NODISCARD enum tmk_status tmk_npy_parse(const void *bytes, size_t len, struct tmk_npy *out,
                                             struct tmk_diag *diag);

@@ -7,7 +7,7 @@
  * (ONNX test sets);
  *  - otherwise: one big array [n_entries, ...] (NumPy): entries are its slices along the first
  * axis.
- * A source is used by one thread at a time. Tensors it hands out stay good after it is closed (they
+ * A source is used by one thread at a time. Tensors it returns stay valid after it is closed (they
  * hold references).
  */
 #ifndef TMK_DATA_SOURCE_H
@@ -26,13 +26,13 @@ struct tmk_image_spec;
 #define TMK_SOURCE_ENDLESS UINT64_MAX /* how many entries there are shows when they end */
 
 struct tmk_source_array {
-    const char *name; /* of the input it is for, or "" when the source does not say */
+    const char *name; /* of the input it is for, or "" when the source does not name it */
     bool whole;
     bool entries; /* the first axis counts samples, each of them an input of any rank and shape */
     uint64_t n_entries; /* TMK_SOURCE_ENDLESS becomes a number with tmk_source_end */
     enum tmk_dtype
-        dtype; /* !whole: as handed out (float16 and float64 are widened to float32); TMK_UNDEFINED:
-                  a type that cannot be read, an error only when somebody wants it */
+        dtype; /* !whole: as returned (float16 and float64 are widened to float32); TMK_UNDEFINED: a
+                * type that cannot be read, an error only when somebody wants it */
     struct tmk_shape shape; /* !whole: of the big array, first axis included; -1: not known before
                                an entry is read, and may differ between entries */
 };
@@ -44,11 +44,11 @@ struct tmk_source_info {
     const struct tmk_source_array *arrays;
     uint32_t n_arrays;
     bool binds;    /* has no arrays before tmk_source_bind */
-    bool separate; /* entries are files of their own: one that is bad says nothing of the others */
+    bool separate; /* entries are files of their own: a bad one does not affect the others */
 };
 
 /* Decodes one serialised tensor file (ONNX TensorProto); *name is malloc'ed or NULL. Given by the
- * caller, since this room knows no model formats. */
+ * caller, since this module knows no model formats. */
 typedef enum tmk_status (*tmk_decode_tensor)(const char *path, struct tmk_tensor *out, char **name,
                                              struct tmk_diag *diag);
 
@@ -58,8 +58,8 @@ struct tmk_source_options {
     const struct tmk_pull *pull;        /* "-" reads from it; NULL: from standard input */
 };
 
-/* Opens what `path` names; the list in data/kind.h says what that may be. `options` may be NULL; it
- * is only read during the call. TMK_READ, TMK_FORMAT (which file, which byte or field),
+/* Opens what `path` names; the list in data/kind.h states what that may be. `options` may be NULL;
+ * it is only read during the call. TMK_READ, TMK_FORMAT (which file, which byte or field),
  * TMK_UNSUPPORTED (which kinds there are). */
 TMK_NODISCARD enum tmk_status tmk_source_open(const char *path,
                                               const struct tmk_source_options *options,
@@ -99,11 +99,11 @@ TMK_NODISCARD enum tmk_status tmk_source_ahead(struct tmk_source *source,
                                                struct tmk_source_threads *threads,
                                                struct tmk_diag *diag);
 
-/* Entries [first, first + count) of an array: !whole: one tensor [count, ...];
- * whole: count must be 1, the entry itself. Finish *out. Fewer entries come (and the tensor's first
- * dimension says how many) where an endless array ends, where an entry's shape differs from the one
- * before, and where a separate one is bad: that is an error once it is the first. Endless arrays
- * are read in ascending order, and what is passed over is gone; at their end, 0 entries come. */
+/* Entries [first, first + count) of an array: !whole: one tensor [count, ...]; whole: count must be
+ * 1, the entry itself. Finish *out. Fewer entries come (and the tensor's first dimension states how
+ * many) where an endless array ends, where an entry's shape differs from the one before, and where
+ * a separate one is bad: that is an error once it is the first. Endless arrays are read in
+ * ascending order, and what is passed over is gone; at their end, 0 entries come. */
 TMK_NODISCARD enum tmk_status tmk_source_read(struct tmk_source *source, uint32_t array,
                                               uint64_t first, uint64_t count,
                                               struct tmk_tensor *out, struct tmk_diag *diag);
@@ -124,7 +124,7 @@ void tmk_source_end(struct tmk_source *source);
 TMK_NODISCARD enum tmk_status tmk_source_hash(const struct tmk_source *source,
                                               const atomic_bool *stop, char hex[TMK_HASH128_HEX],
                                               struct tmk_diag *diag);
-/* What can be told of them at once: where this differs the bytes do. */
+/* What is known of them without reading all: where this differs the bytes do. */
 uint64_t tmk_source_quick_hash(const struct tmk_source *source);
 
 #endif

@@ -31,7 +31,7 @@ static enum tmk_status parse_header(const struct tmk_infile *file, struct tmk_np
     TMK_TRY(tmk_infile_read(file, 0, start, len, diag));
     TMK_TRY(tmk_npy_header_size(start, len, &size, diag));
     if (size > file->size)
-        size = (size_t)file->size; /* the parser says what is missing */
+        size = (size_t)file->size; /* the parser reports what is missing */
     unsigned char *bytes = malloc(size + 1);
     if (!bytes)
         return tmk_nomem(diag);

@@ -3,8 +3,8 @@
  * it is first read, and kept. Other members are left alone.
  *
  * The sizes that the archive announces are believed only as far as they agree with each other: a
- * member can't unpack to more than deflate can pack, and must be as long as its own header says. So
- * nothing large is allocated for a small file.
+ * member can't unpack to more than deflate can pack, and must be as long as its own header states.
+ * So nothing large is allocated for a small file.
  */
 #include <string.h>
 #include <zip.h>
@@ -70,8 +70,8 @@ static uint64_t said_by(const unsigned char *file, size_t size, size_t at) {
 }
 
 /* What libzip makes of the directory, which it reads before anybody can ask for its size: a record
- * and a place in a table for each member, and names twice. Records at the archive's end tell how
- * many; of several such, libzip takes what fits. (APPNOTE.TXT 6.3.10, 4.3.14 to 4.3.16) */
+ * and a place in a table for each member, and names twice. Records at the archive's end give their
+ * count; of several such, libzip takes what fits. (APPNOTE.TXT 6.3.10, 4.3.14 to 4.3.16) */
 static size_t directory_bytes(const unsigned char *file, size_t size) {
     uint64_t most = 0;
     for (size_t back = END; back <= size && back <= COMMENT + END; back++) {
@@ -99,7 +99,7 @@ static enum tmk_status open_archive(struct npz *npz, struct tmk_diag *diag) {
             zip_source_free(from);
     }
     enum tmk_status status = TMK_OK;
-    if (!npz->zip) /* without a source it may fail to say why; then too it was this */
+    if (!npz->zip) /* without a source it may fail without a reason; then too it was this */
         status = !from || zip_error_code_zip(&error) == ZIP_ER_MEMORY
                      ? tmk_nomem(diag)
                      : tmk_fail(diag, TMK_FORMAT, "is no readable zip archive: %s",

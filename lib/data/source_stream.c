@@ -2,7 +2,7 @@
 /* Records in NumPy's format on standard input, so that any program can be the loader. Several
  * inputs take turns: a record for the first, one for the second, ..., again one for the first.
  *
- * A record of the input's own rank (or of one more) holds as many entries as its first axis says;
+ * A record of the input's own rank (or of one more) holds as many entries as its first axis has;
  * one of a rank less is a single entry. Nothing is read that was not asked for, except that the
  * records of other inputs come along. Where the program itself gives the records (tmk_pull), they
  * are used where they lie.
@@ -23,7 +23,7 @@
 
 enum {
     MOST_WAITING = 4096, /* records that one input may be ahead of another */
-    BELIEVED = 1 << 26   /* bytes allocated because a header says so */
+    BELIEVED = 1 << 26   /* bytes allocated because a header states so */
 };
 
 struct record {
@@ -31,7 +31,7 @@ struct record {
     struct record *next;
 };
 
-/* Records of one array that nobody has taken yet. */
+/* Records of one array that are not taken yet. */
 struct line {
     struct record *first, *last;
     uint64_t at;      /* the entry that is first in line */

@@ -92,7 +92,7 @@ static enum tmk_status take_record(struct reader *in, struct tmk_diag *diag) {
         if (!more && in->at < in->end) /* the end of the line */
             in->at += *in->at == '\r' && in->at + 1 < in->end;
         in->at += in->at < in->end;
-        *to = '\0'; /* there is room: of the separator, or behind the file */
+        *to = '\0'; /* there is space: of the separator, or behind the file */
     }
     in->next_line++;
     return TMK_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment says of who started this process. */
+/* The launcher of this process, from the environment. */
 #ifndef TMK_DIST_LAUNCHER_H
 #define TMK_DIST_LAUNCHER_H
 
@@ -8,7 +8,7 @@
 
 struct tmk_launch {
     bool by_launcher;    /* there may be others */
-    uint32_t rank, size; /* size 0: it does not say */
+    uint32_t rank, size; /* size 0: unknown */
 };
 struct tmk_launch tmk_launch_of_environment(void);
 

@@ -82,7 +82,7 @@ uint32_t tmk_team_size(const struct tmk_team *team) {
 
 /* ---- joining ---- */
 
-/* The network has failed: no message can tell the others. */
+/* The network has failed: no message reaches the others. */
 static void give_up(MPI_Comm *comm, int *error, ...) {
     (void)error;
     MPI_Abort(*comm, MACHINE_FAILED);
@@ -271,7 +271,7 @@ uint64_t tmk_team_done(struct tmk_team *team) {
 
 /* ---- leaving ---- */
 
-/* Rank 0 waits for all, and tells them what became of it. */
+/* Rank 0 waits for all, and sends them the result. */
 static struct notice finish_rank0(struct tmk_team *team, enum tmk_status status, const char *text) {
     uint32_t naps = 0;
     pthread_mutex_lock(&team->lock);
@@ -306,7 +306,7 @@ static struct notice await_verdict(struct tmk_team *team, enum tmk_status status
         pthread_mutex_lock(&team->lock);
     }
     tmk_team_receive(&notice, sizeof notice, 0, TAG_VERDICT);
-    (void)tmk_team_is_stopped(team); /* takes the words that nobody asked for */
+    (void)tmk_team_is_stopped(team); /* takes words that were not asked for */
     pthread_mutex_unlock(&team->lock);
     return notice;
 }

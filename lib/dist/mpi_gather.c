@@ -28,8 +28,8 @@ static bool is_empty(const struct tmk_profile *profile) {
 
 /* ---- up ---- */
 
-/* Once its length has been told, the sender waits for the answer whatever happens; the receiver
- * gives one, at the latest when it leaves. So no transfer is ever broken off half-way. */
+/* Once its length was sent, the sender waits for the answer whatever happens; the receiver gives
+ * one, at the latest when it leaves. So no transfer is ever broken off half-way. */
 static bool may_send(struct tmk_team *team, uint32_t to) {
     bool yes = false, there = false;
     uint32_t naps = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the MPI team share.
  *
- * Rank 0 has a thread that serves: it hands out ranges, hears who leaves, and tells all when one of
- * them failed. Everybody else's answers come from it, so a rank never waits for another's work,
- * but in gather.
+ * Rank 0 has a thread that serves: it assigns ranges, receives who leaves, and notifies all when
+ * one of them failed. Everybody else's answers come from it, so a rank never waits for another's
+ * work, but in gather.
  *
  * MPI is called by one thread at a time (`lock`), so MPI_THREAD_SERIALIZED is enough, which every
  * MPI of note gives, with or without a lock of its own around each call. Nobody blocks in MPI while
@@ -84,10 +84,10 @@ void tmk_team_back_off(uint32_t *naps);
 bool tmk_team_probe(int from, enum tag tag, MPI_Status *status);
 void tmk_team_send(const void *bytes, int n, uint32_t to, enum tag tag);
 void tmk_team_receive(void *bytes, int n, uint32_t from, enum tag tag);
-/* The lock is held: hears what rank 0 has to say; has another rank failed? */
+/* The lock is held: receives what rank 0 sent; has another rank failed? */
 bool tmk_team_is_stopped(struct tmk_team *team);
 enum tmk_status tmk_team_fail_interrupted(struct tmk_diag *diag);
-/* At rank 0, the lock is held: says it to all that have not left. */
+/* At rank 0, the lock is held: sends it to all that have not left. */
 void tmk_team_send_command(struct tmk_team *team, enum command command);
 /* At rank 0, the lock is held: has all gather, unless they do already. */
 void tmk_team_pause(struct tmk_team *team);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0 as the one who hands out and is told. */
+/* Rank 0 as the coordinator. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cutting work into ranges for whoever asks next: large ones first, then smaller and smaller, so
- * that ranks of unequal speed end together, and nobody asks often. */
+ * that ranks of unequal speed end together with few requests. */
 #ifndef TMK_DIST_SHARE_H
 #define TMK_DIST_SHARE_H
 
@@ -10,7 +10,7 @@
 /* A run as far as its sharing out goes. */
 struct tmk_work {
     uint64_t batches;
-    /* only compared, since two runs that differ should be told apart: */
+    /* only compared, since two runs that differ must be distinguished: */
     uint64_t end;  /* of its samples */
     uint64_t data; /* what can be told of them at once */
 };
@@ -22,7 +22,7 @@ struct tmk_batches {
 };
 
 struct tmk_share {
-    uint64_t at, end; /* those before `at` have been handed out, or were done */
+    uint64_t at, end; /* those before `at` were assigned, or were done */
     uint64_t left, all;
     uint32_t ranks, n_done;
     const struct tmk_batches *done; /* that are still ahead */

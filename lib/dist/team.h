@@ -8,9 +8,9 @@
 
 #include "dist/share.h"
 
-/* Says what there is to share out; all ranks must say the same. Once a team, before the first
- * range is asked for. At rank 0, without the batches that are done already: ascending, apart (of
- * others n_done is not looked at). */
+/* Sets the work to distribute; all ranks must pass the same. Once a team, before the first range is
+ * asked for. At rank 0, without the batches that are done already: ascending, apart (of others
+ * n_done is not looked at). */
 TMK_NODISCARD enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *work,
                                              const struct tmk_batches *done, uint32_t n_done,
                                              struct tmk_diag *diag);
@@ -22,15 +22,14 @@ TMK_NODISCARD enum tmk_status tmk_team_take(struct tmk_team *team, uint64_t *beg
  * have at hand. */
 uint64_t tmk_team_done(struct tmk_team *team);
 
-/* What rank 0 tells, all others can hear: the same number of bytes, once a run. Any thread may
- * tell. Hearing waits; TMK_INTERRUPTED: another rank has failed; TMK_MISMATCH: other than n bytes
- * come. */
+/* Rank 0 broadcasts: the same number of bytes, once a run. Any thread may send. Receiving waits;
+ * TMK_INTERRUPTED: another rank has failed; TMK_MISMATCH: other than n bytes come. */
 void tmk_team_broadcast(struct tmk_team *team, const void *bytes, size_t n);
 TMK_NODISCARD enum tmk_status tmk_team_receive_broadcast(struct tmk_team *team, void *bytes,
                                                          size_t n, struct tmk_diag *diag);
 
 /* A run of a team is a run of rounds. In each, every rank runs until it has nothing left to run, or
- * is told to pause, and then all gather. */
+ * is asked to pause, and then all gather. */
 enum tmk_team_request {
     TMK_REQUEST_NONE,
     TMK_REQUEST_PAUSE, /* rank 0's alone: others that wish it are not heard */
@@ -44,8 +43,8 @@ TMK_NODISCARD enum tmk_status tmk_team_poll(struct tmk_team *team, enum tmk_team
 enum tmk_round {
     TMK_ROUND_FINISHED, /* nothing is left to run */
     TMK_ROUND_PAUSED,   /* there is more, and another round */
-    TMK_ROUND_STOPPED   /* there is more, but this round was the last; told to rank 0 alone, to the
-                           others it is as good as finished */
+    TMK_ROUND_STOPPED   /* there is more, but this round was the last; reported to rank 0 only, to
+                         * the others it is as good as finished */
 };
 /* Puts the profiles of the round together, in a tree. At rank 0 *profile becomes that of all, at
  * the others it is destroyed and set to NULL. A profile that covers no sample adds nothing. *round

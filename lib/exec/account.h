@@ -26,7 +26,7 @@ struct tmk_slot_config {
     bool see;                /* and to `see` */
     uint32_t id;             /* the value's profile ID, for `see` */
     bool per_sample;         /* keep the extremes of each sample, too */
-    bool topk;               /* keep the samples that reach furthest */
+    bool topk;               /* keep the samples with the extremes */
     const uint32_t *exclude; /* bit patterns that are left out, and how many; the caller's */
     size_t n_exclude;
     const char *label; /* for messages: "p12 'conv1'" */
@@ -52,7 +52,7 @@ struct tmk_print {
     void *see_context;
 };
 
-/* What a plan is to be told of the slot: an enum tmk_tap_need. */
+/* What a plan needs to know of the slot: an enum tmk_tap_need. */
 uint8_t tmk_slot_need(const struct tmk_slot_config *config);
 
 /* A shape that ran, and how often. */
@@ -89,10 +89,10 @@ struct tmk_account {
                          the order of the runs */
 };
 
-/* Adds one tensor, which lies as at->block says; those of one batch follow each other. at->again is
+/* Adds one tensor, which lies as in at->block; those of one batch follow each other. at->again is
  * not looked at. A float32 value with a rule is only noted; its data may be NULL. TMK_GUARD:
- * config->guard and the tensor holds a NaN; the text tells sample and element. TMK_TYPE when a
- * slot's type changes between runs, or has none of our statistics. */
+ * config->guard and the tensor holds a NaN; the text has sample and element. TMK_TYPE when a slot's
+ * type changes between runs, or has none of our statistics. */
 TMK_NODISCARD enum tmk_status tmk_account_look(struct tmk_account *account,
                                                const struct tmk_slot_config *config,
                                                const struct tmk_tensor *tensor,

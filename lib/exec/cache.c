@@ -32,7 +32,7 @@ struct tmk_cache {
     const struct tmk_graph *graph;
     const struct tmk_slot_config *slots;
     uint32_t n_slots, groups, most, idle;
-    uint8_t *needs;          /* what plans are told of the slots */
+    uint8_t *needs;          /* what plans know of the slots */
     struct tmk_packs *packs; /* of all plans */
     struct entry *first;
     struct finalized *finalized; /* [groups] */

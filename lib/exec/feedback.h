@@ -20,7 +20,8 @@ struct tmk_loop_state {
     struct tmk_tensor *states; /* one a loop */
 };
 
-/* The inputs of a step that goes on get the states; inputs[] of all other steps have theirs. */
+/* The inputs of a step that continues a sequence get the states; inputs[] of all other steps
+ * have theirs. */
 void tmk_loop_state_load(const struct tmk_loop_state *carried, const struct tmk_feedback *feedback,
                          struct tmk_tensor *inputs);
 /* After a step: keeps the outputs that are fed back. TMK_TYPE, TMK_SHAPE: the input does not take

@@ -117,7 +117,7 @@ static bool has_room(const struct tmk_queue *queue) {
            (queue->idle > queue->untaken || (sequence->taken && sequence->used < queue->size));
 }
 
-/* The last sequence, if the batch goes on with it, or a new one. */
+/* The last sequence, if the batch continues it, or a new one. */
 static void append_item(struct tmk_queue *queue, struct item *item,
                         struct tmk_queued_sequence *fresh) {
     struct tmk_queued_sequence *sequence = queue->last;
@@ -128,7 +128,7 @@ static void append_item(struct tmk_queue *queue, struct item *item,
         queue->last = sequence = fresh;
         queue->untaken++;
     }
-    assert(sequence); /* the first batch of all goes on with nothing */
+    assert(sequence); /* the first batch continues no sequence */
     *(sequence->first ? &sequence->last->next : &sequence->first) = item;
     sequence->last = item;
     count_in(queue, sequence, item);

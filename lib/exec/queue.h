@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bounded queue between the loader and the workers, of sequences: a batch that goes on (see
- * struct tmk_batch) is for the worker that has the one before. Thread-safe. */
+/* A bounded queue between the loader and the workers, of sequences: a batch that continues a
+ * sequence (see struct tmk_batch) is for the worker that has the one before. Thread-safe. */
 #ifndef TMK_EXEC_QUEUE_H
 #define TMK_EXEC_QUEUE_H
 
@@ -21,8 +21,8 @@ TMK_NODISCARD enum tmk_status tmk_queue_create(uint32_t size, struct tmk_queue *
                                                struct tmk_diag *diag);
 /* Finishes the batches that are still in it. */
 void tmk_queue_destroy(struct tmk_queue **queue);
-/* Waits for room; takes the batch over. Once the queue was closed *taken is false, and the batch is
- * the caller's, as it is after a failure. */
+/* Waits until the queue has space; takes the batch over. Once the queue was closed *taken is false,
+ * and the batch is the caller's, as it is after a failure. */
 TMK_NODISCARD enum tmk_status tmk_queue_push(struct tmk_queue *queue, const struct tmk_batch *batch,
                                              bool *taken, struct tmk_diag *diag);
 /* Waits for a batch, which becomes the caller's: the next one of the sequence *mine or, where that

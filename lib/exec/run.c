@@ -58,7 +58,7 @@ struct tmk_exec {
     struct tmk_diag diag;
 };
 
-/* Sequences are handed out in order, so whatever could fail earlier is at hand in some worker, or
+/* Sequences are assigned in order, so whatever could fail earlier is at hand in some worker, or
  * waits for it: what comes before the failing sample is run to its end, and the earliest failure
  * wins. UINT64_MAX: what fails is not in a batch, or is behind all that wait. */
 static void report_failure(struct tmk_exec *exec, enum tmk_status status, uint64_t sample,

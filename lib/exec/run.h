@@ -3,7 +3,7 @@
  *
  * A loader thread feeds batches through a bounded queue to workers. Each runs whole batches (with
  * feedback, whole sequences of them) through all graphs, one after the other. Which worker ran
- * which batch cannot be told from the result. */
+ * which batch cannot be seen in the result. */
 #ifndef TMK_EXEC_RUN_H
 #define TMK_EXEC_RUN_H
 
@@ -37,7 +37,7 @@ struct tmk_batch_source {
     void *context;
 };
 
-/* Decides whether a run goes on. */
+/* Decides whether a run continues. */
 struct tmk_control {
     /* Called by the loader thread before each batch: *pause ends the segment. A failure ends the
      * run, with TMK_INTERRUPTED without the batches that wait. NULL: never. */

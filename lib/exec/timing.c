@@ -15,7 +15,7 @@ uint64_t tmk_clock_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A node may have a step and reorders: an address inside the node tells them apart. */
+/* A node may have a step and reorders: an address inside the node distinguishes them. */
 static const void *key_of(const struct tmk_node *node, enum tmk_step_kind kind) {
     return (const char *)node + kind;
 }

@@ -11,7 +11,7 @@ struct tmk_worker;
 /* Looks at values as they are made. Called by the worker's thread. */
 struct tmk_watch {
     /* The whole tensor, which lies in blocks of `block` channels (0: row-major). data may be NULL
-     * where the plan was told that a slot needs only the shape. */
+     * where the plan needs only the shape of a slot. */
     enum tmk_status (*look)(void *context, uint32_t slot, const struct tmk_tensor *tensor,
                             int32_t channel_axis, uint32_t block, struct tmk_diag *diag);
     /* The same in pieces, those of several slots in turn: `begin` (the tensor without data), then

@@ -65,8 +65,8 @@ struct index {
     char (*keys)[KEY];
 };
 
-/* Weights of one shape have one fingerprint: which of them is which, only the same graph tells, or
- * their numbers. */
+/* Weights of one shape have one fingerprint: which of them is which, only the same graph or their
+ * numbers can show. */
 static void key_of(const struct tmk_profile_tensor *tensor, bool same_graph, char out[KEY]) {
     if (same_graph || tensor->kind != TMK_PROFILE_WEIGHT)
         snprintf(out, KEY, "%016llx/%u", (unsigned long long)tensor->fingerprint, tensor->ordinal);

@@ -3,8 +3,8 @@
  * format in its own file, named once in export/list.inc.
  *
  * No exporter writes 0, an infinity or NaN as a scale, or a number that does not read back to the
- * same bits. Each says of every encoding that it wrote it (tmk_export_wrote), or why it could not
- * (tmk_export_skip); whatever it says nothing of counts as left out. Files are written whole or not
+ * same bits. Each reports of every encoding that it wrote it (tmk_export_wrote), or why it could
+ * not (tmk_export_skip); what it does not report counts as left out. Files are written whole or not
  * at all (base/file.h), and not where nothing was written (tmk_export_ready). */
 #ifndef TMK_EXPORT_EXPORTER_H
 #define TMK_EXPORT_EXPORTER_H
@@ -30,15 +30,15 @@ struct tmk_export_job {
     const struct tmk_relay_module *relay;
     const struct tmk_relay_params *relay_params;
     const char *relay_params_path; /* NULL: none */
-    const char *path;              /* of the main file; others stand beside it, by its name */
+    const char *path;              /* of the main file; others are next to it, by its name */
     const char *template; /* the consumer's own file, for formats that patch one; or NULL */
     const struct tmk_export_names *names; /* NULL: originals */
     /* "KEY=VALUE" settings of the format ("version=1.0.0"); the row lists the keys it knows. */
     const char *const *settings;
     size_t n_settings;
-    /* What was not written, and why, once an encoding. NULL: nobody asks. */
+    /* What was not written, and why, once an encoding. May be NULL. */
     void (*skip)(void *context, uint32_t id, const char *name, const char *why);
-    /* Other remarks, a line each. NULL: nobody asks. */
+    /* Other remarks, a line each. May be NULL. */
     void (*remark)(void *context, const char *text);
     void *context;
     struct tmk_export_counts *counts; /* tmk_export_run's own; NULL: nothing is counted */
@@ -87,12 +87,12 @@ void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) T
 
 /* ---- limits.c ---- */
 
-/* Runs the row's writer on what its limits let through, and tells job->skip of every encoding that
+/* Runs the row's writer on what its limits let through, and calls job->skip for every encoding that
  * was not written. `job` as its caller fills it in: without given and counts. */
 TMK_NODISCARD enum tmk_status tmk_export_run(const struct tmk_exporter *row,
                                              const struct tmk_export_job *job,
                                              struct tmk_diag *diag);
-/* Of one of the job's encodings, the last of the two said counts. Others are passed over. */
+/* Of one of the job's encodings, the last of the two calls counts. Others are passed over. */
 void tmk_export_wrote(const struct tmk_export_job *job, const struct tmk_encoding *e);
 void tmk_export_skip(const struct tmk_export_job *job, const struct tmk_encoding *e,
                      const char *why);

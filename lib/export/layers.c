@@ -33,8 +33,8 @@ static const struct tmk_value *added_bias(const struct tmk_node *node, uint32_t 
     return tmk_export_constant(node->inputs[1 - input]) ? node->inputs[1 - input] : NULL;
 }
 
-/* Behind a bias that is added apart, and activations, which a layer takes in, as long as nobody
- * else reads what is between. */
+/* Behind a bias that is added apart, and activations, which a layer takes in, as long as nothing
+ * else reads the values between. */
 static void go_behind(const struct tmk_encodings *encodings, struct tmk_export_layer *layer) {
     const struct tmk_value *value = layer->output;
     while (value->n_uses == 1 && !value->n_graph_outputs && goes_by_activation(encodings, value)) {

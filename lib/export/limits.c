@@ -17,13 +17,13 @@
 struct tmk_export_counts {
     struct tmk_encodings held; /* what the writer sees: without what the consumer can't hold */
     uint32_t *given;           /* [held.n_items]: the number among those given */
-    const char **why;          /* [n given]: why not; NULL: it was written, or nothing was said */
+    const char **why;          /* [n given]: why not; NULL: it was written, or not reported */
     bool *written;             /* [n given] */
     uint32_t one_scale, asymmetric, activations;
     struct tmk_arena arena;
 };
 
-/* ---- what the writer says ---- */
+/* ---- what the writer reports ---- */
 
 /* The encoding's number among those given; false: it is none of them. */
 static bool find_source(const struct tmk_export_job *job, const struct tmk_encoding *e,

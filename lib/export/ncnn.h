@@ -48,7 +48,7 @@ struct tmk_ncnn_model {
     struct tmk_arena arena;
 };
 
-/* Reads PATH.param and the .bin beside it. TMK_FORMAT with the line; TMK_UNSUPPORTED names a layer
+/* Reads PATH.param and the .bin next to it. TMK_FORMAT with the line; TMK_UNSUPPORTED names a layer
  * of which it is not known how much it keeps in the .bin. End with tmk_ncnn_model_finish. */
 TMK_NODISCARD enum tmk_status tmk_ncnn_model_read(const char *path, struct tmk_ncnn_model *out,
                                                   struct tmk_diag *diag);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ncnn's .param is text: a magic number, two counts, then a line a layer: TYPE NAME INPUTS OUTPUTS
  * blobs... key=value... Its .bin has no index: each layer reads on where the one before stopped, so
- * that it must be known how much each type keeps. Numbers of weights have a tag in front that says
- * in which type they are, others are float32 as they are. */
+ * that it must be known how much each type keeps. Numbers of weights have a tag in front that
+ * states in which type they are, others are float32 as they are. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +190,7 @@ static enum tmk_status take_kind(struct reading *r, const struct kept *kind,
     return TMK_OK;
 }
 
-/* A constant: as many numbers as its dimensions say. */
+/* A constant: as many numbers as its dimensions have. */
 static enum tmk_status take_memory(struct reading *r, const struct keys *keys,
                                    struct tmk_ncnn_layer *layer) {
     static const int dims[] = {0, 1, 11, 2};

@@ -54,7 +54,7 @@ static void set_string(struct step *s, const char *name, const char *value) {
                     .name = name, .kind = TMK_ATTR_STRING, .n = strlen(value), .s = value});
 }
 
-/* An input that nobody gave so far: n numbers of 8 or 4 bytes, or one scalar (rank 0). */
+/* An input that was absent: n numbers of 8 or 4 bytes, or one scalar (rank 0). */
 static enum tmk_status give_input(struct step *s, uint32_t at, const char *what,
                                   enum tmk_dtype dtype, int32_t rank, size_t n,
                                   const void *numbers) {
@@ -115,7 +115,7 @@ static enum tmk_status axes_to_input(struct step *s) {
     return ints_to_input(s, "axes", 1);
 }
 
-/* Before 7 shapes were equal unless `broadcast` said otherwise. */
+/* Before 7 shapes were equal unless `broadcast` was set. */
 static enum tmk_status without_broadcast(struct step *s) {
     s->done = tmk_node_int(s->node, "broadcast", 0) == 0;
     drop_attr(s, "broadcast");

@@ -74,7 +74,7 @@ static const char *type_name(enum tmk_dtype dtype) {
     }
 }
 
-/* Does ONNX Runtime make of the range what the encoding says? */
+/* Does ONNX Runtime compute the encoding from the range? */
 static bool comes_back(const struct tmk_encoding *e, const struct most *m) {
     const bool is_signed = m->activation == TMK_INT8 || m->activation == TMK_INT16;
     const struct tmk_grid grid = {.dtype = m->activation,

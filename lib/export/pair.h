@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats of two files: a text, and numbers beside it (NAME.param and NAME.bin, NAME.xml and
+/* Formats of two files: a text, and numbers in a second file (NAME.param and NAME.bin, NAME.xml and
  * NAME.bin). */
 #ifndef TMK_EXPORT_PAIR_H
 #define TMK_EXPORT_PAIR_H

@@ -43,7 +43,7 @@ struct tmk_qdq {
     struct tmk_ptrmap enlarged;  /* weight value -> struct tmk_qdq_scales */
     struct tmk_ptrmap derived;   /* initializer -> struct tmk_encoding in the place of its own */
     struct tmk_ptrmap folded;    /* encoding -> that of the constant whose codes are its codes */
-    struct tmk_ptrmap told;      /* encodings: placed (the struct tmk_qdq), or said why not */
+    struct tmk_ptrmap told;      /* encodings: placed (the struct tmk_qdq), or reported */
     struct tmk_qdq_mark **marks; /* in the order in which they were made */
     uint32_t n_marks, marks_size;
     struct tmk_diag *diag;

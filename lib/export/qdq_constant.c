@@ -15,8 +15,8 @@ const float *tmk_qdq_scales_of(const struct tmk_qdq *q, const struct tmk_value *
     return larger && larger->of == encoding ? larger->scale : encoding->scale;
 }
 
-/* The least scale under which a bias of this magnitude fits int32, with ONNX Runtime's margin. Its
- * arithmetic is float up to the division for scales by channel, and double for one scale. */
+/* The smallest scale under which a bias of this magnitude fits int32, with ONNX Runtime's margin.
+ * Its arithmetic is float up to the division for scales by channel, and double for one scale. */
 static double least_scale(float most, bool by_channel) {
     const double codes = 2.0 * INT32_MAX;
     if (by_channel)

@@ -110,8 +110,8 @@ static bool is_along_channels(const struct tmk_shape *bias, int32_t rank, int32_
     return bias->rank > 0 && rank - bias->rank <= axis;
 }
 
-/* What the bias would be of, as Add's operand: a product without a bias that nobody else reads, and
- * that has no encoding. */
+/* What the bias would be of, as Add's operand: a product without a bias and without other readers,
+ * and that has no encoding. */
 static struct tmk_node *product_of(const struct tmk_qdq *q, const struct tmk_value *value) {
     struct tmk_node *node = value ? value->producer : NULL;
     if (!node || value->graph != q->graph || value->n_uses != 1 || value->n_graph_outputs ||
@@ -135,7 +135,7 @@ static bool bias_fits(const struct tmk_node *product, const struct tmk_tensor *b
            is_along_channels(&bias->shape, 2, 1, shape->dim[1]);
 }
 
-/* [C], under the bias's name where nobody else has it. */
+/* [C], under the bias's name where that is free. */
 static enum tmk_status flat_bias(struct tmk_qdq *q, struct tmk_value *bias,
                                  const struct tmk_encoding *e, struct tmk_value **out) {
     struct tmk_tensor flat = {0};

@@ -53,7 +53,7 @@ static enum tmk_status find_originals(const struct tmk_graph *graph, struct orig
     return TMK_OK;
 }
 
-/* Values that nobody reads may be gone. */
+/* Values without readers may be gone. */
 static enum tmk_status check_model(const struct tmk_graph *graph,
                                    const struct tmk_encodings *encodings, struct tmk_diag *diag) {
     struct originals all;
@@ -93,7 +93,7 @@ enum tmk_status tmk_qdq_report(struct tmk_qdq *q, const struct tmk_encoding *enc
     return tmk_ptrmap_put(&q->told, encoding, how) ? TMK_OK : tmk_nomem(q->diag);
 }
 
-/* Of an encoding that nobody told anything of yet. */
+/* Of an encoding without a report so far. */
 static const char *why_not(const struct tmk_qdq *q, const struct originals *all,
                            const struct tmk_encoding *e) {
     const struct tmk_value *value = e->id < all->n ? all->list[e->id] : NULL;
@@ -130,7 +130,7 @@ static int by_id(const void *a, const void *b) {
     return (ia > ib) - (ia < ib);
 }
 
-/* Values that nobody quantized can be read where they are. */
+/* Values without an encoding can be read where they are. */
 static enum tmk_status list_values(const struct tmk_qdq *q, struct tmk_quantized_graph *out) {
     struct originals all;
     uint32_t n = 0;

@@ -36,7 +36,7 @@ struct tmk_quantize_options {
     bool pow2;
     /* QDQ: of each encoding that it is in the graph (`why` NULL), or why not. May be NULL. */
     void (*tell)(void *context, const struct tmk_encoding *encoding, const char *why);
-    /* Other remarks, a line each. NULL: nobody asks. */
+    /* Other remarks, a line each. May be NULL. */
     void (*remark)(void *context, const char *text);
     void *context;
 };

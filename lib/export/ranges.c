@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges as data, told by their file's first bytes, and compared. */
+/* Ranges as data, recognized by their file's first bytes, and compared. */
 #include <tidemark/guess.h>
 #include <tidemark/ranges.h>
 
@@ -274,7 +274,7 @@ static void compare_ends(const struct ends *a, const struct ends *b, uint32_t ch
         out->low_a = out->high_a = size_a;
         out->low_b = out->high_b = size_b;
     } else if (out->meaning == TMK_RANGE_STEP) {
-        /* A grid holds 0: so does what it was made of, as far as it could tell. */
+        /* A grid holds 0: so does what it was made of, as far as it shows. */
         out->low_a = fmin(out->low_a, 0), out->high_a = fmax(out->high_a, 0);
         out->low_b = fmin(out->low_b, 0), out->high_b = fmax(out->high_b, 0);
     }

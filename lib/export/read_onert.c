@@ -18,7 +18,7 @@ struct walk {
     struct tmk_ranges *out;
     struct tmk_diag *diag;
     char path[LONGEST];
-    size_t runs; /* where the path goes on behind the run: "model_0/subg_0/op_1" */
+    size_t runs; /* where the path continues behind the run: "model_0/subg_0/op_1" */
 };
 
 /* The attribute of /name that names the value; its own place where there is none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats whose libraries a build may do without: the rows, and how they are told. */
+/* Formats whose libraries a build may do without: the rows, and how they are recognized. */
 #include <string.h>
 
 #include "export/onert_form.h"

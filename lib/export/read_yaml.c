@@ -34,7 +34,7 @@ static size_t text_length(const yaml_char_t *text) {
  * each level of lists in lists. */
 static enum tmk_status look_at(struct scan *s, const yaml_event_t *event, size_t len,
                                struct tmk_diag *diag) {
-    /* sizes of libyaml 0.2.5's nodes, lists' first rooms, and heap blocks; lists double */
+    /* sizes of libyaml 0.2.5's nodes, lists' first allocations, and heap blocks; lists double */
     enum { NODE = 2 * sizeof(yaml_node_t) + 48, ROOM = 160, BLOCK = 32, TAG_OF_TEXT = 8 };
     const size_t line = event->start_mark.line + 1;
     const yaml_char_t *anchor = NULL, *tag = NULL;

@@ -11,14 +11,14 @@
 struct tmk_ranges_reader {
     const char *name, *help;
     const char *unnamed, *unknown; /* see tmk_ranges */
-    /* Do the bytes look like it? path for formats that are told by the file's name. */
+    /* Do the bytes look like it? path for formats that are recognized by the file's name. */
     bool (*is)(const char *path, const char *text, size_t len);
     /* Appends all entries. The text is not terminated. */
     enum tmk_status (*read)(const char *path, const char *text, size_t len, struct tmk_ranges *out,
                             struct tmk_diag *diag);
 };
 
-/* Appends an entry with room for n >= 1 channels, zeroed but for the name, which is copied.
+/* Appends an entry with space for n >= 1 channels, zeroed but for the name, which is copied.
  * TMK_FORMAT: a name that is no UTF-8. */
 TMK_NODISCARD enum tmk_status tmk_ranges_add(struct tmk_ranges *ranges, const char *name,
                                              size_t len, uint32_t n, struct tmk_range **out,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report: the frame with style, data and script put in where it says so. */
+/* The report: the frame with style, data and script put in at the marks. */
 #include <tidemark/report.h>
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "export/report_internal.h"
 
 /* Methods that search for their ranges take most of a page's time: they would take half a minute
- * over 100,000 values, whose page nobody reads for them. */
+ * over 100,000 values, whose page shows none of them. */
 enum { MOST_SEARCHED = 10000 };
 
 static bool is_searched(const struct tmk_profile *profile) {

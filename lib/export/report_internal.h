@@ -11,7 +11,7 @@
 /* Made from lib/export/report/ when this is built: terminated texts. */
 extern const char tmk_report_frame[], tmk_report_css[], tmk_report_js[];
 
-/* What is said of a value. */
+/* What is reported of a value. */
 struct tmk_report_item {
     const struct tmk_profile_tensor *tensor;
     const struct tmk_encodings *encodings; /* NULL: none */

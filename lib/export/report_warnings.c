@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the report says first. */
+/* What the report shows first. */
 #include <stdlib.h>
 
 #include "base/diag.h"

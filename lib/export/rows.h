@@ -14,7 +14,7 @@ struct tmk_export_row {
 
 /* What a format holds. */
 struct tmk_export_requirements {
-    bool weights, biases; /* beside activations */
+    bool weights, biases; /* besides activations */
     /* Not what stands in front of Relu or Clip and took over the encoding behind it: the reader
      * puts the two together, and has no tensor between them. */
     bool fused;
@@ -31,7 +31,8 @@ struct tmk_export_rows {
 
 /* One row for each value and each of its names; what can't be one is skipped, with the reason. Of
  * several encodings of a value the one for most readers counts. TMK_NOTFOUND: no row is left. End
- * with tmk_export_rows_finish. What has a row counts as written, unless the writer says other. */
+ * with tmk_export_rows_finish. What has a row counts as written, unless the writer reports
+ * otherwise. */
 TMK_NODISCARD enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
                                                    const struct tmk_export_requirements *wants,
                                                    struct tmk_export_rows *out,
@@ -52,8 +53,8 @@ TMK_NODISCARD enum tmk_status tmk_export_rows_write(const struct tmk_export_job 
                                                     const struct tmk_export_shape *shape,
                                                     struct tmk_diag *diag);
 
-/* The real range to tell a consumer that makes scales itself: what was chosen, over all channels;
- * that of the codes where that was nothing. low < high, finite, and 0 is between them. */
+/* The real range for a consumer that makes scales itself: what was chosen, over all channels; that
+ * of the codes where that was nothing. low < high, finite, and 0 is between them. */
 void tmk_export_range(const struct tmk_encoding *encoding, float *low, float *high);
 /* Appends it: BEFORE low BETWEEN high AFTER. */
 void tmk_export_put_range(const struct tmk_encoding *encoding, const char *before,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensorrt-cache: the calibration cache of TensorRT up to 10 (FORMATS 3.4): a line that says which
- * version and calibrator made it, then for each tensor the bits of the float32 scale, largest
+/* tensorrt-cache: the calibration cache of TensorRT up to 10 (FORMATS 3.4): a line with the version
+ * and calibrator that made it, then for each tensor the bits of the float32 scale, largest
  * magnitude / 127, as eight hex digits. */
 #include <inttypes.h>
 #include <math.h>

@@ -183,7 +183,7 @@ static enum tmk_status open_sources(struct tmk_feed *feed, struct tmk_diag *diag
     return TMK_OK;
 }
 
-/* What a source that takes its arrays from its inputs is to feed: --dim has its say. */
+/* What a source that takes its arrays from its inputs is to feed: --dim applies. */
 static struct tmk_source_input want_of(const struct tmk_feed *feed, uint32_t input) {
     const struct tmk_value *value = feed->graph->inputs[input];
     const struct tmk_type *type = &value->type;

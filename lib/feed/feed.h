@@ -28,8 +28,8 @@ TMK_NODISCARD enum tmk_status tmk_feed_open(const struct tmk_graph *graph,
                                             struct tmk_feed **out, struct tmk_diag *diag);
 void tmk_feed_close(struct tmk_feed **feed);
 
-/* From now on so many samples a batch where the model leaves that free; to be said before anything
- * else is asked. */
+/* From now on so many samples a batch where the model leaves that free; to be called before any
+ * other function. */
 TMK_NODISCARD enum tmk_status tmk_feed_set_batch(struct tmk_feed *feed, uint32_t batch,
                                                  struct tmk_diag *diag);
 /* The dtype and shape of one sample of input i, the first dimension being 1; *out is borrowed and
@@ -75,7 +75,7 @@ void tmk_feed_pause(struct tmk_feed *feed);
 TMK_NODISCARD enum tmk_status tmk_feed_resume(struct tmk_feed *feed, struct tmk_diag *diag);
 
 /* Ends the run instead, for good: as though its limit had been the samples that all counts together
- * say were offered, `offered`. */
+ * were offered, `offered`. */
 void tmk_feed_end(struct tmk_feed *feed, uint64_t offered);
 
 /* What is known beforehand; where a stream feeds all inputs, `offered` and `run` are 0. What does
@@ -115,8 +115,8 @@ uint64_t tmk_feed_reached(const struct tmk_feed *feed);
 TMK_NODISCARD enum tmk_status tmk_feed_is_of(const struct tmk_feed *feed, uint64_t begin,
                                              uint64_t end, uint32_t stratum, struct tmk_diag *diag);
 
-/* What data->recurrence.feedback says, by number; valid while the feed is open. Batches inside a
- * sequence go on, and have no tensors for those inputs. */
+/* data->recurrence.feedback, by number; valid while the feed is open. Batches inside a sequence
+ * continue it, and have no tensors for those inputs. */
 struct tmk_feedback tmk_feed_recurrence(const struct tmk_feed *feed);
 /* Is something fed back, and all samples one sequence? Then the run cannot be cut. */
 bool tmk_feed_is_one_sequence(const struct tmk_feed *feed);
@@ -125,8 +125,8 @@ uint64_t tmk_feed_steps(const struct tmk_feed *feed);
 /* How many workers can be busy at once, of so many. */
 uint32_t tmk_feed_workers(const struct tmk_feed *feed, uint32_t workers);
 
-/* Begins to hash the data, on a thread of its own, beside whatever runs; to be said once. When all
- * hashes are there that thread tells them: XXH3 of 128 bits in hex, one a source. */
+/* Begins to hash the data, on a thread of its own, in parallel with the run; to be called once.
+ * When all hashes are there that thread passes them on: XXH3 of 128 bits in hex, one a source. */
 struct tmk_feed_hashed {
     /* NULL: never */
     void (*publish)(void *context, const char (*hex)[TMK_HASH128_HEX], uint32_t n);
@@ -139,7 +139,7 @@ bool tmk_feed_hash_failed(const struct tmk_feed *feed);
 /* Waits for them. *hex is the feed's; one a source, "" for a stream that has not ended. */
 TMK_NODISCARD enum tmk_status
 tmk_feed_hashes(struct tmk_feed *feed, const char (**hex)[TMK_HASH128_HEX], struct tmk_diag *diag);
-/* What can be told of the data at once: where this differs the data does. */
+/* What is known of the data without reading all: where this differs the data does. */
 uint64_t tmk_feed_glance(const struct tmk_feed *feed);
 uint32_t tmk_feed_sources(const struct tmk_feed *feed);
 /* Which of them feeds input i. */

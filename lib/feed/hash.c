@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data's hashes, which take as long as reading all of it: made beside the run. */
+/* The data's hashes, which take as long as reading all of it: computed in parallel with the run. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,7 @@
 
 enum feed_cut { CUT_SLICES, CUT_ENTRIES, CUT_WHOLE };
 
-/* What data->recurrence.reset says. */
+/* data->recurrence.reset. */
 enum feed_reset { RESET_NEVER, RESET_EVERY, RESET_SOURCE };
 
 /* What feeds an input. */
@@ -145,7 +145,7 @@ TMK_NODISCARD enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed,
 /* At the end of tmk_feed_cut: cuts the run into sequences, refuses what does not go with them, and
  * reads first states. Without feedback ranges are cut between batches. */
 TMK_NODISCARD enum tmk_status tmk_feed_cut_sequences(struct tmk_feed *feed, struct tmk_diag *diag);
-/* Does the batch that begins at `sample` go on with the sequence of the one that ran before? */
+/* Does the batch that begins at `sample` continue the sequence of the one that ran before? */
 bool tmk_feed_continues_sequence(const struct tmk_feed *feed, uint64_t sample);
 /* The inputs that are empty; the batch's other inputs are there. */
 TMK_NODISCARD enum tmk_status tmk_feed_make_empty(const struct tmk_feed *feed,
@@ -161,8 +161,8 @@ TMK_NODISCARD enum tmk_status tmk_feed_check_dims(const struct tmk_feed *feed,
 /* Is dimension k of the input's data, which has this shape, of that name? */
 bool tmk_feed_dim_is(const struct tmk_feed *feed, uint32_t input, const struct tmk_shape *shape,
                      int32_t k, const char *symbol);
-/* Free dimensions must be as --dim says. Equal names of different sizes in a batch are remarked on:
- * exporters call dimensions alike that are not. */
+/* Free dimensions must be as set by --dim. Equal names of different sizes in a batch are remarked
+ * on: exporters call dimensions alike that are not. */
 TMK_NODISCARD enum tmk_status tmk_feed_check_symbols(struct tmk_feed *feed,
                                                      const struct tmk_tensor *inputs,
                                                      struct tmk_diag *diag);
@@ -190,8 +190,8 @@ void tmk_feed_cover(struct tmk_feed *feed, uint64_t at);
 /* All of the current range are. */
 void tmk_feed_end_range(struct tmk_feed *feed);
 
-/* Reads up to `count` samples from `first` on; out->samples says how many, 0 at the end of the
- * data. A failure is that of sample `first`. */
+/* Reads up to `count` samples from `first` on; out->samples is the count, 0 at the end of the data.
+ * A failure is that of sample `first`. */
 TMK_NODISCARD enum tmk_status tmk_feed_read(struct tmk_feed *feed, uint64_t first, uint64_t count,
                                             struct tmk_batch *out, struct tmk_diag *diag);
 /* The first entry of what feeds an input, shaped as the input. */

@@ -123,7 +123,7 @@ enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag 
     return TMK_OK;
 }
 
-/* What cannot be told apart from a run without the samples in between. */
+/* What would be the same as a run without the samples in between. */
 static enum tmk_status check_options(const struct tmk_feed *feed, struct tmk_diag *diag) {
     const struct tmk_data_options *data = feed->data;
     uint64_t batch = feed->plan.batch;
@@ -165,7 +165,7 @@ static enum tmk_status measure_sequences(struct tmk_feed *feed, struct tmk_diag 
     }
     if (feed->recurrence.sequence)
         return TMK_OK;
-    feed->recurrence.sequence = UINT64_MAX; /* as the records of a stream say */
+    feed->recurrence.sequence = UINT64_MAX; /* as the records of a stream state */
     if (most > 1)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "--reset source: records are cut into single entries, but the model takes "
@@ -211,7 +211,7 @@ bool tmk_feed_continues_sequence(const struct tmk_feed *feed, uint64_t sample) {
 
 /* ---- before the first step ---- */
 
-/* A free dimension is as --dim says, or as wherever its name stands in the batch; -1: unknown. */
+/* A free dimension is as set by --dim, or as wherever its name stands in the batch; -1: unknown. */
 static int64_t size_of(const struct tmk_feed *feed, const struct tmk_batch *batch,
                        const char *symbol) {
     int64_t size = -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this room share and nobody else needs. */
+/* Internal to this module. */
 #ifndef TMK_GRAPH_EDIT_H
 #define TMK_GRAPH_EDIT_H
 

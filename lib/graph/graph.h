@@ -5,7 +5,7 @@
  * of it dies with tmk_graph_destroy. Weights are refcounted views, so clones are cheap. Pointers to
  * values and nodes stay good while the graph lives, also after removal from it. Everything here may
  * be read freely; it is changed only through the functions below, which keep the use lists right. A
- * graph is used by one thread at a time; a graph that nobody changes may be read by many.
+ * graph is used by one thread at a time; many threads may read a graph that none changes.
  */
 #ifndef TMK_GRAPH_GRAPH_H
 #define TMK_GRAPH_GRAPH_H
@@ -23,7 +23,7 @@ struct tmk_graph;
 struct tmk_node;
 struct tmk_op; /* lib/ops: an operator's row */
 
-/* ONNX's name for its own domain is "" (also spelled "ai.onnx"); the IR always says "". */
+/* ONNX's name for its own domain is "" (also spelled "ai.onnx"); the IR always has "". */
 #define TMK_DOMAIN_ONNX ""
 #define TMK_DOMAIN_TIDEMARK "ai.tidemark"
 #define TMK_OP_OBSERVER "EdgeObserver"
@@ -114,7 +114,7 @@ struct tmk_node {
     const struct tmk_op *row;   /* set by tmk_ops_bind; NULL before, and for unknown operators */
     struct tmk_value **inputs;  /* NULL: an optional input that is absent */
     uint32_t *use_at;           /* [n_inputs] of each input, this use's position in its `uses` */
-    struct tmk_value **outputs; /* NULL: an optional output that nobody wants */
+    struct tmk_value **outputs; /* NULL: an optional output that is not wanted */
     uint32_t n_inputs, n_outputs;
     struct tmk_attr *attrs;
     uint32_t n_attrs, attrs_size;
@@ -268,7 +268,7 @@ uint32_t tmk_graph_number(struct tmk_graph *graph);
 TMK_NODISCARD enum tmk_status tmk_graph_verify(const struct tmk_graph *graph,
                                                struct tmk_diag *diag);
 /* Same structure, types, attributes, weights (by bytes), profile IDs and names. On a difference
- * `why` (may be NULL) says the first. */
+ * `why` (may be NULL) names the first. */
 bool tmk_graph_equal(const struct tmk_graph *a, const struct tmk_graph *b, struct tmk_diag *why);
 /* Same type, type in the file, shape and bytes (strings are not held, and count as equal). */
 bool tmk_weight_equal(const struct tmk_tensor *a, const struct tmk_tensor *b);

@@ -151,7 +151,7 @@ static bool is_plain(const struct tmk_arrangement *view) {
     return !view->reshaped && !view->rank;
 }
 
-/* *first, then `then`. False: it can't be said. */
+/* *first, then `then`. False: it cannot be expressed. */
 static bool compose_views(struct tmk_arrangement *first, const struct tmk_arrangement *then) {
     if (is_plain(then))
         return true;

@@ -5,7 +5,7 @@
  * graph/rewrite.h, which is the only way that passes change a graph. Each entry has exactly one
  * fate at any time. The table knows nothing of what a pass is for.
  *
- * Not thread-safe; a lineage is read by many threads while nobody changes it.
+ * Not thread-safe; a lineage is read by many threads while none changes it.
  */
 #ifndef TMK_GRAPH_LINEAGE_H
 #define TMK_GRAPH_LINEAGE_H
@@ -77,8 +77,8 @@ struct tmk_origin {
     struct tmk_value *value;
     struct tmk_relation how;    /* of VIEW, AFFINE, QUANTIZED */
     struct tmk_tensor constant; /* of initializers, and CONSTANT: the original's numbers */
-    const char *pass;           /* that spoke the fate; "" while nobody touched it */
-    const char *remark;         /* what a pass had to say of it, for people; "" */
+    const char *pass;           /* that spoke the fate; "" until one did */
+    const char *remark;         /* a pass's remark on it, for people; "" */
     /* What it was. Strings live as long as the lineage. */
     const char *name;
     enum tmk_value_kind kind;
@@ -132,8 +132,9 @@ TMK_NODISCARD enum tmk_status tmk_lineage_follow(struct tmk_lineage *lineage,
 /* ---- changing: for graph/rewrite.c alone ---- */
 
 /* All originals of `from` are now had from `to`: how(numbers of from) = numbers of to. NULL: equal.
- * from == to: its own numbers change. Where the two relations together can't be said exactly (a
- * scale along an axis that a reshape dissolves, say), the entry becomes ABSORBED. `how` is copied.
+ * from == to: its own numbers change. Where the two relations together cannot be expressed exactly
+ * (a scale along an axis that a reshape dissolves, for example), the entry becomes ABSORBED. `how`
+ * is copied.
  */
 TMK_NODISCARD enum tmk_status tmk_lineage_move(struct tmk_lineage *lineage, struct tmk_value *from,
                                                struct tmk_value *to, const struct tmk_relation *how,

@@ -26,7 +26,7 @@ static void begin_line(struct printer *p) {
     tmk_text_printf(p->text, "%*s", p->indent * 2, "");
 }
 
-/* A value's own name, unless its identifier says the same, and its ID. */
+/* A value's own name, unless its identifier is the same, and its ID. */
 static bool named_otherwise(const struct tmk_value *value) {
     char identifier[16];
     snprintf(identifier, sizeof identifier, "%u", value->index);
@@ -126,7 +126,7 @@ static void put_attr(struct printer *p, const struct tmk_attr *attr) {
     put_text(p, "]");
 }
 
-/* Something of the results is known that their identifiers do not say. */
+/* Something of the results is known that their identifiers do not show. */
 static bool tells_more(const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const struct tmk_value *value = node->outputs[i];

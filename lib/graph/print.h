@@ -63,7 +63,7 @@ void tmk_pool_finish(struct tmk_pool *pool);
 
 /* Appends the text form (of a sub-graph too, but only a root's reads back), and numbers the values
  * anew. Tensors of more than `inline_limit` elements go to the pool; with pool NULL they print as
- * `...` (for people; such a text does not parse). text->failed tells of memory. */
+ * `...` (for people; such a text does not parse). text->failed: out of memory. */
 void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_pool *pool,
                      struct tmk_text *text);
 

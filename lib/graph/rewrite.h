@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How passes change a graph: every change says what becomes of the originals' numbers.
+/* How passes change a graph: every change records what becomes of the originals' numbers.
  *
  * A pass matches, asks whether it may, makes new nodes and initializers, and then speaks one
  * verdict for each value that goes or changes. The framework rewires uses and outputs, keeps names
@@ -85,8 +85,8 @@ TMK_NODISCARD enum tmk_status tmk_rewrite_replace(struct tmk_rewrite *rw, struct
  * Only where may_change allows. */
 TMK_NODISCARD enum tmk_status tmk_rewrite_rescale(struct tmk_rewrite *rw, struct tmk_value *value,
                                                   const struct tmk_relation *how);
-/* One use of a value becomes a use of `value`, whose numbers are how(the old one's). If nobody else
- * uses the old one, and it may change, its originals go along; else they stay with it. */
+/* One use of a value becomes a use of `value`, whose numbers are how(the old one's). If the old one
+ * has no other use, and it may change, its originals go along; else they stay with it. */
 TMK_NODISCARD enum tmk_status tmk_rewrite_set_input(struct tmk_rewrite *rw, struct tmk_node *node,
                                                     uint32_t input, struct tmk_value *value,
                                                     const struct tmk_relation *how);
@@ -97,10 +97,10 @@ void tmk_rewrite_absorb(struct tmk_rewrite *rw, struct tmk_value *value, struct 
  * for graph outputs, whose name an initializer can't take. */
 TMK_NODISCARD enum tmk_status tmk_rewrite_fold(struct tmk_rewrite *rw, struct tmk_value *value,
                                                const struct tmk_tensor *tensor);
-/* Takes out a node whose outputs nobody uses. Originals that still point to them, or to values of
+/* Takes out a node whose outputs are not used. Originals that still point to them, or to values of
  * its sub-graphs, are dead. */
 void tmk_rewrite_remove(struct tmk_rewrite *rw, struct tmk_node *node);
-/* Takes out an initializer that nobody uses. */
+/* Takes out an initializer without uses. */
 void tmk_rewrite_drop(struct tmk_rewrite *rw, struct tmk_value *initializer);
 
 #endif

@@ -16,7 +16,7 @@ struct check {
     struct tmk_text report;
     unsigned violations;
     struct tmk_ptrmap defined; /* values that stand before the node at hand */
-    struct tmk_ptrmap listed;  /* where a use list says that a value is used: slot -> value */
+    struct tmk_ptrmap listed;  /* where a use list has a value: slot -> value */
     struct tmk_ptrmap outputs; /* value -> how many times it stands among graphs' outputs */
     bool nomem;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open file from inside: at most one read is under way that nobody has asked for yet. */
+/* An open file from inside: at most one read ahead of the caller is under way. */
 #ifndef TMK_HDF5_AHEAD_H
 #define TMK_HDF5_AHEAD_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading HDF5 files that nobody vouches for.
+/* Reading untrusted HDF5 files.
  *
  * The HDF5 library crashes, loops or writes out of bounds on some damaged files (docs/fuzzing.md),
- * and nothing outside of it can tell those from good ones. So it never sees a file in this process.
- * Opening one forks a process that does nothing else: it opens the file, answers requests over a
- * socket (hdf5/wire.h), and puts what is read into memory that both share. When it crashes, reading
- * fails with one line. It may use so much processor time a request and so much memory (what the
- * memory limit leaves, within bounds), no more, and when it stands still it is given up;
- * it holds no other open file, ignores what the terminal sends to the group, prints nothing, leaves
- * no core and runs no exit handlers; and it ends when this process closes the file, or ends.
+ * and they cannot be recognized outside of it. So it never sees a file in this process. Opening one
+ * forks a process that does nothing else: it opens the file, answers requests over a socket
+ * (hdf5/wire.h), and puts what is read into memory that both share. When it crashes, reading fails
+ * with one line. It may use so much processor time a request and so much memory (what the memory
+ * limit leaves, within bounds), no more, and when it stands still it is given up; it holds no other
+ * open file, ignores what the terminal sends to the group, prints nothing, leaves no core and runs
+ * no exit handlers; and it ends when this process closes the file, or ends.
  *
  * What it answers is as hostile as the file: sizes and kinds are checked where they arrive, numbers
  * by whoever asked for them. This process never asks the library about a file; it still writes with
@@ -124,7 +124,7 @@ struct tmk_hdf5_dataset {
     bool filtered;                     /* compressed, say */
     /* Of the layer. */
     uint32_t number;
-    size_t size;   /* of an element in memory; 0: nobody said as what it is to be read */
+    size_t size;   /* of an element in memory; 0: no type to read it as was set */
     bool direct;   /* its bytes are the elements as they are wanted */
     uint64_t next; /* the entry behind the last that was read */
 };

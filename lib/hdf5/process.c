@@ -178,15 +178,15 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
 }
 
 /* Waits for its end, which must not be long in coming. *how is waitpid's; false: the program
- * ignores its children's ends, or waits for any child itself, and nobody can say; or not even
- * SIGKILL ends what waits for a disk that is gone. */
+ * ignores its children's ends, or waits for any child itself, which leaves the result unknown; or
+ * SIGKILL does not end a process that waits for a disk that is gone. */
 static bool wait_exit(struct tmk_hdf5_process *process, int *how) {
     enum { STEP = 100000, LONGEST_STEP = 50000000, STEPS = 50 }; /* ns; two seconds in all */
     if (process->pid <= 0)
         return false;
     struct timespec step = {0, STEP};
     pid_t pid = waitpid(process->pid, how, WNOHANG);
-    if (pid == 0)                    /* still a child of ours, so the number is nobody else's */
+    if (pid == 0)                    /* still a child of ours, so the number is not reused */
         kill(process->pid, SIGKILL); /* changes nothing if it is dying of something else */
     for (int i = 0; i < STEPS && pid == 0; i++) {
         pid = waitpid(process->pid, how, WNOHANG);
@@ -255,8 +255,8 @@ enum tmk_status tmk_hdf5_send(struct tmk_hdf5_process *process, const struct tmk
     return n < 0 ? fail_process(process, true, diag) : TMK_OK;
 }
 
-/* Of what it has done: time, faults, bytes; the same as before while it does nothing. 0: nobody
- * can say. */
+/* Of what it has done: time, faults, bytes; the same as before while it does nothing. 0:
+ * unknown. */
 static uint64_t sign_of_life(pid_t pid) {
     static const char *const files[] = {"stat", "io"};
     uint64_t sign = 0;

@@ -9,7 +9,7 @@
 
 struct tmk_hdf5_process {
     int fd;           /* of the socket; -1: there is no process any more */
-    pid_t pid, owner; /* the process (0: it is nobody's child), and the one that may talk to it */
+    pid_t pid, owner; /* the process (0: it has no parent here), and the one that may talk to it */
     unsigned char *shared; /* the halves */
     uint64_t memory;       /* bytes that it may take */
     enum tmk_status status;
@@ -26,8 +26,8 @@ void tmk_hdf5_process_end(struct tmk_hdf5_process *process);
 TMK_NODISCARD enum tmk_status tmk_hdf5_send(struct tmk_hdf5_process *process,
                                             const struct tmk_hdf5_ask *ask, const void *more,
                                             size_t len, struct tmk_diag *diag);
-/* Waits for the answer to the oldest message that has none; it brings exactly `len` bytes, or says
- * why there are none. A process that does not come on for a minute is given up: TMK_READ. */
+/* Waits for the answer to the oldest message that has none; it brings exactly `len` bytes, or
+ * states why there are none. A process that does not come on for a minute is given up: TMK_READ. */
 TMK_NODISCARD enum tmk_status tmk_hdf5_receive(struct tmk_hdf5_process *process,
                                                enum tmk_hdf5_op op, void *more, size_t len,
                                                struct tmk_diag *diag);

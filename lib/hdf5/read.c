@@ -116,7 +116,7 @@ static enum tmk_status read_pieces(struct tmk_hdf5 *file, const struct tmk_hdf5_
         uint64_t left = set->rank ? set->dim[0] - (first + count) : 0, more = 0;
         if (at < end)
             n = cut_piece(set, &units, at, end, &ask);
-        else if (in_order) /* the next call's first piece, most likely; nobody misses it if not */
+        else if (in_order) /* the next call's first piece, most likely; no loss if not */
             more = count < left ? count : left;
         ask.half = !half;
         if (at < end) {

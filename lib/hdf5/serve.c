@@ -27,7 +27,7 @@ const bool tmk_hdf5_serves = true;
 
 /* A dataset; all 0: shut. */
 struct set {
-    hid_t id, type, memory, space; /* memory: as what its elements are read; 0: nobody said */
+    hid_t id, type, memory, space; /* memory: as what its elements are read; 0: not set */
     size_t chunk;                  /* bytes of one */
     size_t row;                    /* bytes of a table's row in memory; 0: no table */
 };
@@ -486,7 +486,7 @@ static herr_t note_innermost(unsigned n, const H5E_error2_t *error, void *contex
     return 0;
 }
 
-/* false: there is nobody left. */
+/* false: the other end is closed. */
 static bool send_answer(struct server *s, int fd, bool done) {
     struct tmk_hdf5_answer head = {.op = s->ask.op,
                                    .outcome = done ? TMK_HDF5_DONE : TMK_HDF5_FAILED};

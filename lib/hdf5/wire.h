@@ -37,7 +37,7 @@ struct tmk_hdf5_ask {
 enum tmk_hdf5_outcome {
     TMK_HDF5_DONE,
     TMK_HDF5_FAILED,
-    TMK_HDF5_LACKED, /* failed for want of memory, as HDF5 says */
+    TMK_HDF5_LACKED, /* failed for lack of memory, as HDF5 reports */
 };
 
 struct tmk_hdf5_answer {

@@ -78,8 +78,8 @@ struct tmk_chain_watcher {
 };
 
 /* Runs in the calling thread. operands[i]: an operand's elements (ignored where constant); results:
- * one a stored member; no overlap but what tmk_chain_may_overwrite allows. watcher NULL: nobody
- * watches. May be run by many threads at a time, each with scratch of its own. */
+ * one a stored member; no overlap but what tmk_chain_may_overwrite allows. watcher NULL: not
+ * observed. May be run by many threads at a time, each with scratch of its own. */
 TMK_NODISCARD enum tmk_status tmk_chain_run(const struct tmk_chain *chain,
                                             const float *const *operands, float *const *results,
                                             void *scratch, const struct tmk_chain_watcher *watcher,

@@ -80,7 +80,7 @@ struct tmk_chain {
     float lanes_used[TMK_CHAIN_LANES]; /* bits of the last channel block that are no filling */
     /* for tmk_chain_may_overwrite */
     bool *whole;
-    uint32_t *last_read; /* by operand: the member, or 0 where nobody reads */
+    uint32_t *last_read; /* by operand: the member, or 0 without a reader */
     uint32_t *stored_by; /* by result: the member */
     float **tables;      /* all that was allocated for constants */
     uint32_t n_tables, tables_size;

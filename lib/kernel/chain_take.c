@@ -241,7 +241,7 @@ static bool take_fast_gelu(const struct query *q, struct tmk_chain_spec *out) {
     return !input_at(q, 1) || (take_add(q, out) && out->x == 0);
 }
 
-/* `take`, or what a node without operands beside input 0 and without attributes is. */
+/* `take`, or what a node without operands besides input 0 and without attributes is. */
 static const struct {
     const char *domain, *name;
     bool (*take)(const struct query *q, struct tmk_chain_spec *out);

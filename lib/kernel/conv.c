@@ -123,7 +123,7 @@ static enum tmk_status choose_candidate(const struct tmk_dn_request *r,
     return status;
 }
 
-/* Has the candidate a fast implementation? Then *rows says whether its source is row-major. */
+/* Has the candidate a fast implementation? Then *rows states whether its source is row-major. */
 static bool is_fast(const struct tmk_dn_request *r, const struct tmk_convolution *c,
                     struct tmk_candidate candidate, bool *rows) {
     dnnl_primitive_desc_t desc = NULL;

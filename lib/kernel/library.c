@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oneDNN as a whole: which families it serves, and what it says of itself. */
+/* oneDNN as a whole: which families it serves, and its version and settings. */
 #include <stdio.h>
 #include <string.h>
 

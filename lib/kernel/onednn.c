@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "kernel/packs.h"
 
-/* CODE is about what oneDNN generates for one primitive, and keeps beside it. */
+/* CODE is about what oneDNN generates for one primitive, and keeps with it. */
 enum { ALIGNMENT = 64, CODE = 64 << 10 };
 
 /* ---- making ---- */
@@ -17,7 +17,7 @@ enum tmk_status tmk_dn_fits(dnnl_status_t status, bool *fits, struct tmk_diag *d
     switch (status) {
     case dnnl_success:
     case dnnl_unimplemented:
-    case dnnl_invalid_arguments: /* as the check of shapes of a primitive says "not with me" */
+    case dnnl_invalid_arguments: /* as a primitive's check of shapes rejects them */
         return TMK_OK;
     case dnnl_out_of_memory:
         return tmk_nomem(diag);

@@ -2,10 +2,9 @@
 /* What the families of accelerated operators share: a oneDNN primitive, and for each of its
  * arguments where the bytes come from.
  *
- * Outside, activations lie as tmk_accel_create was told, everything else row-major. Where the
+ * Outside, activations lie as set by tmk_accel_create, everything else row-major. Where the
  * primitive runs on another layout, the argument is reordered into scratch memory before the run,
- * the result out of it after the run.
- * Constant operands are reordered once, when the accel is made.
+ * the result out of it after the run. Constant operands are reordered once, when the accel is made.
  *
  * Why the bits are the same in every thread: a primitive splits its work when it is made, for the
  * number of threads that OpenMP would give it then, which tmk_kernel_enter_thread has made 1; it is
@@ -81,7 +80,7 @@ tmk_dn_create(const struct tmk_request *request,
               struct tmk_accel **out);
 void tmk_dn_destroy(struct tmk_accel *accel);
 
-/* TMK_OK for success and for what only says that nothing fits (*fits false then); otherwise a
+/* TMK_OK for success and where merely no implementation fits (*fits false then); otherwise a
  * failure, with text. */
 TMK_NODISCARD enum tmk_status tmk_dn_fits(dnnl_status_t status, bool *fits, struct tmk_diag *diag);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a primitive. oneDNN takes longer to make a stream and the objects that say where the
- * arguments are than it takes for a small layer; so they are kept, and a run borrows a set that
- * nobody else has. */
+/* Running a primitive. oneDNN takes longer to make a stream and the objects that hold the
+ * arguments' addresses than it takes for a small layer; so they are kept, and a run borrows a set
+ * that is not in use. */
 #include "kernel/onednn.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { SPARES = 8 }; /* sets that are kept while nobody runs */
+enum { SPARES = 8 }; /* sets that are not in use */
 
 struct set {
     dnnl_stream_t stream;

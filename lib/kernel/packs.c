@@ -11,7 +11,7 @@
 enum { BUCKETS = 1024 };
 
 struct tmk_pack {
-    struct tmk_pack **link, *next; /* link: what points here; NULL: shared with nobody */
+    struct tmk_pack **link, *next; /* link: what points here; NULL: not shared */
     const void *source;
     struct tmk_layout from, to;
     void *bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which nodes the pools of this room are for. */
+/* Which nodes the pooling nodes of this module are for. */
 #ifndef TMK_KERNEL_POOL_NODE_H
 #define TMK_KERNEL_POOL_NODE_H
 
@@ -9,7 +9,7 @@ static inline bool tmk_is_max_pool(const struct tmk_node *node) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, "MaxPool");
 }
 
-/* AveragePool, and MaxPool whose indices nobody wants. */
+/* AveragePool, and MaxPool whose indices are not wanted. */
 static inline bool tmk_is_pool(const struct tmk_node *node) {
     if (tmk_is_max_pool(node))
         return node->n_outputs == 1 || !node->outputs[1];

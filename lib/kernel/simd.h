@@ -30,8 +30,8 @@ typedef void tmk_pool_fn(const struct tmk_pool_blocked *pool, const float *x, fl
 /* Of n floats, wherever they are from: is none NaN or infinite? */
 typedef bool tmk_finite_fn(const float *x, size_t n);
 
-/* NaN is the greatest number, and no window whose maximum is asked for is empty. Means are of sums
- * in double precision; 0 of nothing. */
+/* NaN counts as the largest number, and no window whose maximum is asked for is empty. Means are of
+ * sums in double precision; 0 of nothing. */
 struct tmk_simd {
     uint32_t block;
     const char *processor;

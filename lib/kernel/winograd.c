@@ -2,11 +2,11 @@
 /* Conv of 3x3 windows without strides, by Winograd's F(2x2, 3x3): 16 multiplications where the
  * direct sum has 36 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015).
  *
- * Of his algorithms only this one, since it keeps what a profile tells of a value. Its transforms
- * add, and halve; each result is made of its own window's elements alone. So windows of zeros give
- * exact zeros, small integers stay integers, and nothing that is not finite reaches beyond the
- * windows that see it; it rounds about as the direct sum does. F(4x4, 3x3) divides by 6 and 24 and
- * mixes neighbours, and rounds five times as badly.
+ * Of his algorithms only this one, since it keeps the values that a profile observes. Its
+ * transforms add, and halve; each result is made of its own window's elements alone. So windows of
+ * zeros give exact zeros, small integers stay integers, and nothing that is not finite reaches
+ * beyond the windows that see it; it rounds about as the direct sum does. F(4x4, 3x3) divides by 6
+ * and 24 and mixes neighbours, and rounds five times as badly.
  *
  * What is not finite, or becomes so on the way, is not what the direct sum would give (an infinity
  * becomes NaN); such a result is made again, directly.

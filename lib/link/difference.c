@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A content hash says how a value is computed from the graph's inputs. It implies equal numbers
+/* A content hash states how a value is computed from the graph's inputs. It implies equal numbers
  * only if these inputs get the same data, and inside of a body only if the same loop or branch runs
  * it.
  */

@@ -9,14 +9,14 @@
 #define TMK_LINK_TOLERANCE 1e-4
 
 /* The largest |x - y| of n numbers, of the range of x. False: they are not the same numbers, or x
- * is one number all the time, which says nothing. */
+ * is constant, which matches anything. */
 bool tmk_link_same(const float *x, const float *y, size_t n, double *residual);
 
 /* As tmk_link_same where numbers were rounded to narrow types on the way: *residual is the root
  * mean square of x - y, of the standard deviation of x, and at most `tolerance`. */
 bool tmk_link_near(const float *x, const float *y, size_t n, double tolerance, double *residual);
 
-/* Is [least, most] more than what rounding makes of one number, in a tensor with such numbers? */
+/* Is [min, most] more than what rounding makes of one number, in a tensor with such numbers? */
 bool tmk_link_varies(double min, double most, double largest);
 
 /* y = scale * x + shift. */

@@ -34,8 +34,8 @@ TMK_NODISCARD enum tmk_status tmk_linking_init(struct tmk_linking *l, const char
                                                const struct tmk_profile *to, struct tmk_diag *diag);
 /* Drops what is not in *out of tmk_linking_end. */
 void tmk_linking_finish(struct tmk_linking *l);
-/* Says of originals without a match what became of them, settles the record and hands the link
- * over. `pass` speaks the verdicts ("link:numbers"). */
+/* Records what became of originals without a match, finalizes the record and passes the link on.
+ * `pass` speaks the verdicts ("link:numbers"). */
 TMK_NODISCARD enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass,
                                               struct tmk_link **out);
 

@@ -114,7 +114,7 @@ static enum tmk_status check_original(const struct tmk_profile *from, struct tmk
                     original->path, from->model.file);
 }
 
-/* Weights have no other numbers than their bytes, and what follows from them is told by them. */
+/* Weights have no other numbers than their bytes, and what follows from them is known from them. */
 static enum tmk_status match_bytes(struct tmk_linking *l, const struct sides *s) {
     bool *wanted = calloc((size_t)l->from->n_tensors + 1, sizeof *wanted);
     for (uint32_t i = 0; wanted && i < l->from->n_tensors; i++)
@@ -176,7 +176,7 @@ static double rounding_of(const struct tmk_profile *profile) {
 }
 
 /* Roundings add up over the depth of a network, to some tens of them; a quarter of the signal is as
- * much as values can lose and be told from others. */
+ * much as values can lose and be distinguished from others. */
 static double noise_of(const struct tmk_linking *l) {
     const double depth = 64, largest = 0.25;
     double a = rounding_of(l->from), b = rounding_of(l->to), noise = depth * (a > b ? a : b);

@@ -35,7 +35,7 @@ struct tmk_signatures {
     struct tmk_signature *all; /* [profile ID] */
     uint32_t n;
     uint32_t batches; /* that ran, and are in */
-    uint32_t most;    /* batches that there is room for */
+    uint32_t most;    /* batches that there is space for */
 };
 
 TMK_NODISCARD enum tmk_status tmk_signatures_init(struct tmk_signatures *s, uint32_t n,

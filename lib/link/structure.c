@@ -40,7 +40,7 @@ static int by_computation(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Of one side. contexts NULL: by structure alone; else only values whose content tells their
+/* Of one side. contexts NULL: by structure alone; else only values whose content determines their
  * numbers, in a body together with what runs it. */
 static void list_side(const struct tmk_linking *l, bool original, const uint64_t *contexts,
                       struct entries *out) {
@@ -230,7 +230,7 @@ static bool take_like(struct tmk_link_index *x, enum tmk_link_rule rule,
 }
 
 static void take_all(struct tmk_link_index *x, const struct entries *entries) {
-    /* a weaker rule only where the stronger ones have nothing more to say */
+    /* a weaker rule only where the stronger ones have nothing more to match */
     while (take_operands(x) || take_like(x, TMK_LINK_BY_OPERANDS, TMK_LINK_OPERANDS) ||
            take_like(x, TMK_LINK_BY_WEIGHTS, TMK_LINK_WEIGHTS) ||
            take_like(x, TMK_LINK_BY_NAME, TMK_LINK_NAME) || take_ordinals(x, entries)) {
@@ -255,7 +255,7 @@ enum tmk_status tmk_linking_namesakes(struct tmk_linking *l, const bool *origina
     return status;
 }
 
-/* ---- what could not be told ---- */
+/* ---- what is ambiguous ---- */
 
 /* Free values of a group, for all of its originals. */
 static enum tmk_status list_group(struct tmk_linking *l, const struct group *g) {

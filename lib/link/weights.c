@@ -135,7 +135,7 @@ struct relation {
     int32_t axis; /* SCALED */
 };
 
-/* How the original's weights are in a value; false: they aren't. scale has room for any axis. */
+/* How the original's weights are in a value; false: they aren't. scale has space for any axis. */
 static bool relate_weights(const struct weights *w, uint32_t original, uint32_t value,
                            struct relation *out, double *scale) {
     const struct tmk_tensor *a = w->originals[original], *b = w->values[value];

@@ -3,7 +3,7 @@
  *
  * Import takes operator sets from 1 on and IR versions from 1 on. What it changes on the way in:
  *   - float16, bfloat16 and float64 (types, weights, `to` and `dtype` attributes) become float32;
- * `origin` of a type or tensor keeps what the file said,
+ * `origin` of a type or tensor keeps what the file states,
  *   - model-local functions are inlined, except ai.tidemark::EdgeObserver; a value inside a call is
  * named "call/value", where call is the name of the calling node or else of its first result,
  *   - initializers that are also listed as inputs are initializers only,
@@ -62,7 +62,7 @@ TMK_NODISCARD enum tmk_status tmk_onnx_encode(const struct tmk_graph *graph, str
 TMK_NODISCARD enum tmk_status tmk_onnx_load_tensor(const char *path, struct tmk_tensor *out,
                                                    char **name, struct tmk_diag *diag);
 /* The same for a value of any type: a TensorProto, SequenceProto or OptionalProto file, which by
- * itself does not say what it is. An empty sequence is of the type's elements. */
+ * itself does not state its kind. An empty sequence is of the type's elements. */
 TMK_NODISCARD enum tmk_status tmk_onnx_load_value(const char *path, const struct tmk_type *type,
                                                   struct tmk_tensor *out, char **name,
                                                   struct tmk_diag *diag);

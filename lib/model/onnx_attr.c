@@ -35,7 +35,7 @@ static enum tmk_status follow_reference(struct tmk_onnx_builder *b, struct tmk_o
     return TMK_OK;
 }
 
-/* Files of IR version 1 do not say which field holds the value. */
+/* Files of IR version 1 do not state which field holds the value. */
 static int type_of(const TmkPb__Attribute *pb) {
     return pb->type        ? pb->type
            : pb->has_f     ? TMK_ONNX_FLOAT

@@ -294,7 +294,7 @@ static void want_domain(struct domains *d, const char *domain, int64_t version) 
     }
     opset->domain = borrow_text(domain);
     opset->has_version = true;
-    opset->version = version > 0 ? version : 1; /* 0: a domain that nobody imported */
+    opset->version = version > 0 ? version : 1; /* 0: a domain that is not imported */
     model->opset_import[model->n_opset_import++] = opset;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model file and the external data beside it. */
+/* A model file and its external data. */
 #include <stdlib.h>
 #include <string.h>
 

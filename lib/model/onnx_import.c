@@ -11,7 +11,7 @@
 
 enum { MAX_INLINED = 1 << 30 }; /* bytes of nodes and attributes that inlining may make */
 enum { MAX_OPSETS = 1000 };
-enum { IR_WITH_OPSETS = 3 }; /* earlier models import operator set 1 without saying so */
+enum { IR_WITH_OPSETS = 3 }; /* earlier models import operator set 1 without stating it */
 
 const char *tmk_onnx_text(const char *text) {
     return text ? text : "";

@@ -72,7 +72,7 @@ static enum tmk_status version_of(struct tmk_onnx_builder *b, const struct tmk_o
         }
     if (!version && !*domain)
         return tmk_fail(b->diag, TMK_GRAPH, "the model imports no version of ONNX's operator set");
-    *out = version ? version : 1; /* nothing is known of such a domain; binding will tell */
+    *out = version ? version : 1; /* nothing is known of such a domain; binding reports it */
     return TMK_OK;
 }
 

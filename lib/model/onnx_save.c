@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages become bytes: in memory, or in a file with the large weights beside it. */
+/* Messages become bytes: in memory, or in a file with the large weights next to it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A look at a protobuf file before protobuf-c sees it.
  *
- * protobuf-c copies every bytes field and descends as deep as the file says. So the file is first
+ * protobuf-c copies every bytes field and descends as deep as the file nests. So the file is first
  * copied without its raw tensor bytes: each TensorProto.raw_data becomes a raw_offset and a
  * raw_size (onnx.proto), by which the weights are read in place from the mapped file; and what is
  * nested too deep is refused, as is what is no protobuf at all. Wire format:

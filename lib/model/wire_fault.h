@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What protobuf-c does not like: it says no more than that it refuses a message. */
+/* Why protobuf-c rejects a message, which it does not report. */
 #ifndef TMK_MODEL_WIRE_FAULT_H
 #define TMK_MODEL_WIRE_FAULT_H
 

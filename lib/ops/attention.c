@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention: softmax(softcap(Q K^T scale) + bias) V, head by head.
  *
- * The bias of a query and a key is what the mask says, and -inf where the causal frontier, the
- * window or the end of the sequence is in between. A query that may attend no key gives zeros.
- * `softmax_precision` is float32 whatever it says.
+ * The bias of a query and a key is that of the mask, and -inf where the causal frontier, the window
+ * or the end of the sequence is in between. A query that may attend no key gives zeros.
+ * `softmax_precision` is always float32.
  */
 #include <math.h>
 #include <string.h>
@@ -186,7 +186,7 @@ static struct heads heads_of(const struct tmk_tensor *x, bool packed, size_t hea
     return (struct heads){x->data, heads * sequence * size, sequence * size, size};
 }
 
-/* Past and new vectors joined, in output `output` or, where nobody wants it, in scratch. */
+/* Past and new vectors joined, in output `output` or, where it is not wanted, in scratch. */
 static enum tmk_status join_past(struct tmk_run *run, const struct sizes *s, uint32_t output,
                                  uint32_t past_input, uint32_t input, int64_t vector,
                                  struct heads *out) {

@@ -5,8 +5,8 @@
  * every step rounded to float32. A wider computation would be nearer to the real numbers, but not
  * to ONNX Runtime, which rounds like this and is what users compare with: so the bits agree.
  *
- * Up to operator set 13 the number of outputs says whether a node is for training; `is_test` of
- * operator sets 1 and 6 says nothing more. Training is done from operator set 14 on, where it is
+ * Up to operator set 13 the number of outputs states whether a node is for training; `is_test` of
+ * operator sets 1 and 6 has no other effect. Training is done from operator set 14 on, where it is
  * well defined.
  */
 #include <math.h>

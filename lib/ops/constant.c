@@ -7,7 +7,7 @@
 
 /* ---- Constant ---- */
 
-/* The one attribute that says the value. */
+/* The one attribute that holds the value. */
 static enum tmk_status value_of(const struct tmk_node *node, const struct tmk_attr **out,
                                 struct tmk_diag *diag) {
     static const char *const names[] = {"value",         "value_int",    "value_ints",

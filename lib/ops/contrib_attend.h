@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ONNX Runtime's attention operators share: y = softmax(Q K^T scale + mask + bias) V, head by
- * head. A mask says with a large negative number, not with -inf, what is not attended. */
+ * head. A mask marks with a large negative number, not with -inf, what is not attended. */
 #ifndef TMK_OPS_CONTRIB_ATTEND_H
 #define TMK_OPS_CONTRIB_ATTEND_H
 

@@ -213,7 +213,7 @@ static enum tmk_status run_fused_matmul(struct tmk_run *run) {
 
 /* ---- BiasSoftmax: softmax over everything from an axis on, of the sum of two tensors ---- */
 
-/* The bias broadcasts to the data, one way or another: attribute 'is_inner_broadcast' says which,
+/* The bias broadcasts to the data, one way or another: attribute 'is_inner_broadcast' states which,
  * and so do the shapes. */
 static enum tmk_status infer_bias_softmax(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *bias = infer->in[1];

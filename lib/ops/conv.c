@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolution as a matrix product: for a block of outputs, a panel of the input elements under each
- * tap is gathered and multiplied with the weights. One table says for a block where each tap finds
- * its element; it serves all channels, groups and samples. */
+ * tap is gathered and multiplied with the weights. For a block, one table has the position of each
+ * tap's element; it serves all channels, groups and samples. */
 #include "ops/conv.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/rows.h"
 
-/* One slice [n, inner]; `so_far` has room for `inner` elements of 8 bytes. */
+/* One slice [n, inner]; `so_far` has space for `inner` elements of 8 bytes. */
 typedef void (*cumulate_slice)(size_t n, size_t inner, bool exclusive, bool reverse, const void *x,
                                void *y, void *so_far);
 

@@ -149,7 +149,7 @@ enum tmk_status tmk_run_binary_legacy(struct tmk_run *run, const struct tmk_bina
 /* Attributes of the legacy rows, and of rows without any. */
 extern const struct tmk_attr_rule tmk_attrs_legacy[];
 extern const struct tmk_attr_rule tmk_attrs_none[];
-/* Only `consumed_inputs`, which says nothing to anybody since operator set 6. */
+/* Only `consumed_inputs`, which has had no effect since operator set 6. */
 extern const struct tmk_attr_rule tmk_attrs_consumed[];
 
 /* Defines infer_NAME_since and run_NAME_since, and the row of an operator of two operands. */

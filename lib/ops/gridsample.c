@@ -18,7 +18,7 @@ struct sampling {
     bool align;
 };
 
-/* Version 16 says bilinear and bicubic where version 20 says linear and cubic. */
+/* Version 16 has bilinear and bicubic where version 20 has linear and cubic. */
 static enum tmk_status read_sampling(const struct tmk_node *node, struct sampling *s,
                                      struct tmk_diag *diag) {
     const char *mode = tmk_node_string(node, "mode", "linear");

@@ -27,7 +27,7 @@ static inline struct tmk_tensor *tmk_run_out(const struct tmk_run *run, uint32_t
     return i < run->n_out ? run->out[i] : NULL;
 }
 
-/* Makes output i of a TMK_OP_SIZES_ITSELF operator; TMK_OK at once when nobody wants it. */
+/* Makes output i of a TMK_OP_SIZES_ITSELF operator; TMK_OK at once when it is not wanted. */
 static inline enum tmk_status tmk_run_alloc(struct tmk_run *run, uint32_t i, enum tmk_dtype dtype,
                                             const struct tmk_shape *shape) {
     return tmk_run_out(run, i) ? run->alloc(run->context, i, dtype, shape, run->diag) : TMK_OK;
@@ -46,7 +46,8 @@ void tmk_broadcast_strides(const struct tmk_shape *shape, const struct tmk_shape
 void tmk_strides(const struct tmk_shape *shape, int64_t strides[TMK_MAX_RANK]);
 
 /* Reads a whole integer tensor (int32 or int64, rank 0 or 1, at most `limit` elements) into `out`;
- * TMK_TYPE, TMK_SHAPE or TMK_RANGE say what is wrong with "what". The tensor's data must be known.
+ * TMK_TYPE, TMK_SHAPE or TMK_RANGE state what is wrong with "what". The tensor's data must be
+ * known.
  */
 enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what, size_t limit,
                               int64_t *out, size_t *n, struct tmk_diag *diag);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LayerNormalization and RMSNormalization: statistics over the trailing axes. `stash_type` names
- * the precision of the first stage; ours is double whatever it says. */
+ * the precision of the first stage; ours is always double. */
 #include "ops/layer_norm.h"
 
 #include <math.h>

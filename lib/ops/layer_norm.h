@@ -24,7 +24,7 @@ TMK_NODISCARD enum tmk_status tmk_layer_norm(struct tmk_run *run,
 TMK_NODISCARD enum tmk_status tmk_layer_norm_check(const struct tmk_tensor *part,
                                                    const struct tmk_shape *x, const char *what,
                                                    struct tmk_diag *diag);
-/* The elements of output i, NULL when nobody wants it. */
+/* The elements of output i, NULL when it is not wanted. */
 float *tmk_layer_norm_out(const struct tmk_run *run, uint32_t i);
 
 #endif

@@ -76,7 +76,7 @@ static enum tmk_status run_lstm(struct tmk_run *run) {
         "input_forget", TMK_ATTR_INT, false                                                        \
     }
 
-/* output_sequence: an older way to say whether output 0 is wanted */
+/* output_sequence: an older form of whether output 0 is wanted */
 static const struct tmk_attr_rule attrs_1[] = {
     TMK_LSTM_ATTRS, {"output_sequence", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule attrs_14[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MaxUnpool: puts each element where MaxPool's second output says it came from; zeros elsewhere.
+/* MaxUnpool: puts each element at the position in MaxPool's second output; zeros elsewhere.
  *
  * Indices count the elements of the result, of a given output shape too, as ONNX Runtime has it: so
  * what a pool has taken from an input of any size comes back to its place. (The reference of the

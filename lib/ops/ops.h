@@ -59,7 +59,7 @@ struct tmk_infer {
      * absent */
     const struct tmk_tensor *const *in;
     struct tmk_infer_result
-        *out; /* n_out of them, zeroed; absent outputs may be filled, nobody looks */
+        *out; /* n_out of them, zeroed; absent outputs may be filled, and are not read */
     struct tmk_diag *diag;
 };
 
@@ -84,7 +84,7 @@ struct tmk_run {
     struct tmk_diag *diag;
     /* Only for TMK_OP_RUNS_GRAPHS: runs an attribute graph of the node. inputs: one a graph input,
      * good for the call. outputs: one a graph output, the caller's to finish, whatever the status.
-     * NULL: nobody can. */
+     * NULL: it cannot be run. */
     enum tmk_status (*call)(void *context, const struct tmk_graph *body,
                             const struct tmk_tensor *inputs, struct tmk_tensor *outputs,
                             struct tmk_diag *diag);

@@ -16,7 +16,7 @@ struct padding {
     int64_t before[TMK_MAX_RANK], after[TMK_MAX_RANK]; /* negative: cut off */
 };
 
-/* Checks the amounts against the input and says the output's shape. */
+/* Checks the amounts against the input and computes the output's shape. */
 static enum tmk_status padded_shape(const struct padding *p, const struct tmk_shape *in,
                                     struct tmk_shape *out, struct tmk_diag *diag) {
     struct tmk_shape shape = *in;

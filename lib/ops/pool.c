@@ -3,7 +3,7 @@
  *
  * Padding is never looked at: each window is cut to the taps inside the input. A window with none
  * there (dilation can do that) gives the lowest finite number in MaxPool, with index -1, and 0
- * otherwise, as ONNX Runtime has it. NaN is the greatest number, as in NumPy.
+ * otherwise, as ONNX Runtime has it. NaN counts as the largest number, as in NumPy.
  */
 #include "ops/pool.h"
 

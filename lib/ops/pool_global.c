@@ -25,7 +25,7 @@ static float mean_of(const float *x, size_t n, double p) {
     return (float)(tmk_sum(x, n) / (double)n);
 }
 
-/* NaN is the greatest; the lowest finite number where there is nothing. */
+/* NaN counts as the largest; the lowest finite number where there is nothing. */
 static float max_of(const float *x, size_t n, double p) {
     float best = n ? x[0] : -FLT_MAX;
     (void)p;

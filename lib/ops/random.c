@@ -183,7 +183,7 @@ static enum tmk_status infer_multinomial(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-/* Sums of e^(x - the greatest x) up to each class; false where they make no distribution. */
+/* Sums of e^(x - the largest x) up to each class; false where they make no distribution. */
 static bool accumulate_classes(size_t classes, const float *x, double *sum) {
     float most = x[0];
     double total = 0;

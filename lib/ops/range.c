@@ -91,7 +91,7 @@ static enum tmk_status range_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-/* stash_type (27) says in which type 16-bit floats are counted up; ours are float32 */
+/* stash_type (27) states in which type 16-bit floats are counted up; ours are float32 */
 static const struct tmk_attr_rule attrs[] = {{"stash_type", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_Range_11 = {

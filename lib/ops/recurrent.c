@@ -11,7 +11,7 @@
 
 /* ---- activation functions ---- */
 
-/* alpha and beta: what they are when the node does not say. */
+/* alpha and beta: what they are when the node does not set them. */
 static const struct {
     const char *name;
     bool takes_alpha, takes_beta;
@@ -30,7 +30,7 @@ static const struct {
     [TMK_ACTIVATION_THRESHOLDED_RELU] = {"ThresholdedRelu", true, false, 1, 0},
 };
 
-/* Names are told apart without regard to case: the first operator sets spell them either way. */
+/* Names are compared without regard to case: the first operator sets spell them either way. */
 static enum tmk_status find_activation(const char *name, enum tmk_activation_kind *out,
                                        struct tmk_diag *diag) {
     for (size_t i = 0; i < TMK_COUNT(activations); i++)

@@ -2,7 +2,7 @@
 /* What RNN, GRU and LSTM share: their inputs, activation functions, and the walk over the steps.
  *
  * The products of the input with W are computed for all steps at once, those of the hidden state
- * with R step by step; in between stands the cell, which is all that tells the three apart.
+ * with R step by step; in between stands the cell, in which alone the three differ.
  */
 #ifndef TMK_OPS_RECURRENT_H
 #define TMK_OPS_RECURRENT_H
@@ -43,7 +43,7 @@ struct tmk_recurrence {
     const float **x;
     float *hidden_state;         /* batch x H: from the last step, to be replaced */
     float *cell_state;           /* the same of LSTM, else NULL */
-    float *products;             /* batch x G * H: room for products of a state with R */
+    float *products;             /* batch x G * H: products of a state with R */
     const float *recurrent_bias; /* G * H */
     const float *peephole;       /* LSTM: 3 * H, or NULL */
     float *sums;                 /* batch x G * H */
@@ -52,7 +52,7 @@ struct tmk_recurrence {
 
 struct tmk_cell {
     size_t gates;
-    bool has_cell; /* a cell state beside the hidden state, and peepholes: LSTM */
+    bool has_cell; /* a cell state besides the hidden state, and peepholes: LSTM */
     size_t n_functions;
     enum tmk_activation_kind defaults[TMK_RECURRENT_FUNCTIONS];
     /* One step for every row of the batch. */

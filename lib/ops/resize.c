@@ -90,7 +90,8 @@ static enum tmk_status want_list(const struct tmk_tensor *list, size_t n, enum t
 
 static enum tmk_status set_scale(struct tmk_resize *r, int32_t axis, float scale,
                                  struct tmk_diag *diag) {
-    /* the region of interest does not enter, whatever the page says: no implementation has it so */
+    /* the region of interest does not enter, against the specification: no implementation uses
+     * it */
     float length = scale * (float)r->in[axis];
     if (!(scale > 0) || !isfinite(scale) || !(length < 0x1p62f))
         return tmk_fail(diag, TMK_RANGE, "axis %d of %lld elements is scaled by %g", (int)axis,

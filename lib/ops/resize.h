@@ -26,7 +26,7 @@ enum tmk_resize_nearest {
     TMK_NEAREST_ROUND_PREFER_CEIL,
     TMK_NEAREST_FLOOR,
     TMK_NEAREST_CEIL,
-    /* Upsample, and Resize of operator set 10, which do not say: down when enlarging, up when
+    /* Upsample, and Resize of operator set 10, which do not set it: down when enlarging, up when
      * shrinking (as ONNX Runtime) */
     TMK_NEAREST_SIMPLE
 };
@@ -40,8 +40,8 @@ struct tmk_resize {
     int32_t rank;
     int64_t in[TMK_MAX_RANK], out[TMK_MAX_RANK];
     float scale[TMK_MAX_RANK];
-    float
-        length[TMK_MAX_RANK]; /* of the output, for coordinates: not whole where a scale says so */
+    float length[TMK_MAX_RANK]; /* of the output, for coordinates: not whole where a scale makes it
+                                   so */
     float start[TMK_MAX_RANK], end[TMK_MAX_RANK]; /* region of interest, in parts of the axis */
 };
 

@@ -41,7 +41,7 @@ static void step_gru(struct tmk_recurrence *r) {
     size_t n = r->hidden, wide = GRU_GATES * n;
     bool reset_last = tmk_node_int(r->node, "linear_before_reset", 0) != 0;
     const float *bias = r->recurrent_bias;
-    /* the room: for every row its two gates, then for every row r h */
+    /* `sums`: for every row its two gates, then for every row r h */
     float *reset_state = r->sums + r->batch * (CANDIDATE * n);
     tmk_recurrent_multiply(r, UPDATE, r->hidden_state);
     tmk_recurrent_multiply(r, RESET, r->hidden_state);
@@ -101,7 +101,7 @@ static enum tmk_status run_gru(struct tmk_run *run) {
         "hidden_size", TMK_ATTR_INT, false                                                         \
     }
 
-/* output_sequence: an older way to say whether output 0 is wanted */
+/* output_sequence: an older form of whether output 0 is wanted */
 static const struct tmk_attr_rule rnn_1_attrs[] = {
     TMK_RNN_ATTRS, {"output_sequence", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule rnn_14_attrs[] = {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RoiAlign and MaxRoiPool: each region of an image becomes a grid of bins.
  *
- * RoiAlign (K. He et al., "Mask R-CNN", ICCV 2017) takes the mean, or the greatest, of points
- * spread evenly over a bin, each blended from the four elements around it; a point more than one
- * element outside the image is 0. With `max`, the greatest of the blend's four products counts, as
- * ONNX defines it. MaxRoiPool (R. Girshick, "Fast R-CNN", ICCV 2015) rounds a region and its bins
- * to whole elements and takes the greatest; an empty bin is 0.
+ * RoiAlign (K. He et al., "Mask R-CNN", ICCV 2017) takes the mean, or the maximum, of points spread
+ * evenly over a bin, each blended from the four elements around it; a point more than one element
+ * outside the image is 0. With `max`, the largest of the blend's four products counts, as ONNX
+ * defines it. MaxRoiPool (R. Girshick, "Fast R-CNN", ICCV 2015) rounds a region and its bins to
+ * whole elements and takes the maximum; an empty bin is 0.
  */
 #include <float.h>
 #include <math.h>

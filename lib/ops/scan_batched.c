@@ -188,7 +188,7 @@ static enum tmk_status run_entry(struct scan *scan, int64_t b) {
     return status;
 }
 
-/* An output for which nothing was made is of what its type tells; unknown dimensions are 0. */
+/* An output for which nothing was made has the shape of its type; unknown dimensions are 0. */
 static enum tmk_status begin_empty(struct scan *scan, uint32_t k) {
     const struct tmk_type *type = &scan->body->outputs[scan->n_states + k]->type;
     if (!tmk_dtype_size(type->dtype) || !type->has_shape)

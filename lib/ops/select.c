@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators whose result is as long as the elements say: NonZero and Compress. */
+/* Operators whose result's length depends on the elements: NonZero and Compress. */
 #include <string.h>
 
 #include "ops/kernel.h"

@@ -47,7 +47,7 @@ static bool is_small(const struct tmk_shape *shape) {
     return tmk_shape_count(shape, &count) && count <= MOST_ELEMENTS;
 }
 
-/* As the file says, with sizes for what it leaves free. */
+/* As the file states, with sizes for what it leaves free. */
 static void take_declared(struct typing *t, const struct tmk_value *value) {
     const struct tmk_type *type = &value->type;
     struct tmk_shape shape = type->shape;

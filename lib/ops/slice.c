@@ -2,7 +2,7 @@
 #include "ops/move.h"
 #include "ops/rows.h"
 
-/* What is asked for, in the order of `axis`, as the model says it. */
+/* What is asked for, in the order of `axis`, as in the model. */
 struct request {
     bool known;
     size_t n;

@@ -105,7 +105,7 @@ static void log_softmax_row(size_t n, const float *x, float *y) {
         y[k] = (float)((double)(x[k] - max) - shift);
 }
 
-/* ---- one slice [n, inner]; max and sum have room for `inner` elements ---- */
+/* ---- one slice [n, inner]; max and sum have space for `inner` elements ---- */
 
 static void slice_max(size_t n, size_t inner, const float *x, float *max) {
     memcpy(max, x, inner * sizeof *max);

@@ -11,7 +11,7 @@
 enum tmk_status tmk_call_body(struct tmk_run *run, const struct tmk_graph *body,
                               const struct tmk_tensor *inputs, uint32_t n_inputs,
                               struct tmk_tensor *outputs);
-/* Output i becomes the tensor, which is taken (or finished, when nobody wants the output). */
+/* Output i becomes the tensor, which is taken (or finished, when the output is not wanted). */
 void tmk_give(struct tmk_run *run, uint32_t i, struct tmk_tensor *tensor);
 /* infer for operators all of whose outputs are known only after running. */
 enum tmk_status tmk_infer_nothing(struct tmk_infer *infer);
@@ -33,7 +33,7 @@ struct tmk_stack {
 TMK_NODISCARD enum tmk_status
 tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor, struct tmk_diag *diag);
 /* Makes output i of the stacked tensors, along a new axis (negative counts from the end), the last
- * one first when `reversed`. An empty stack makes a tensor of no slices, of what `type` tells
+ * one first when `reversed`. An empty stack makes a tensor of no slices, of the shape of `type`
  * (unknown dimensions are 0). */
 TMK_NODISCARD enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *run,
                                                     uint32_t i, const struct tmk_type *type,

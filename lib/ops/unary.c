@@ -29,7 +29,7 @@ enum tmk_status tmk_run_unary(struct tmk_run *run, const struct tmk_unary *op) {
     EACH(DEFINE, op)                                                                               \
     static const struct tmk_unary name = {.row = {EACH(TMK_ROW_ENTRY, op)}};
 
-/* Abs, Neg and Sign take floats, signed and unsigned integers as ONNX says. */
+/* Abs, Neg and Sign take floats, signed and unsigned integers as ONNX states. */
 #define ABS_FLOAT(T, U) fabsf(x)
 #define ABS_SIGNED(T, U) (T)(x < 0 ? (U)0 - (U)x : (U)x)
 #define ABS_UNSIGNED(T, U) x
@@ -127,7 +127,7 @@ TMK_UNARY(Not, 1, INT32_MAX, &logical_not, tmk_attrs_none, TMK_UNARY_SAMPLE(Not,
 TMK_UNARY(BitwiseNot, 18, INT32_MAX, &bitwise_not, tmk_attrs_none,
           TMK_UNARY_SAMPLE(BitwiseNot, 18, i16, ""))
 
-/* ---- IsInf: its attributes say which infinities count ---- */
+/* ---- IsInf: its attributes select which infinities count ---- */
 
 TMK_ROW1(row_infinite, float, uint8_t, (p[0] != 0 && x == INFINITY) | (p[1] != 0 && x == -INFINITY))
 static const struct tmk_unary is_infinite = {.row = {[TMK_FLOAT32] = row_infinite},

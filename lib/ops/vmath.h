@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of whole arrays of float32, in the widest vectors that the processor has.
  *
- * Functions of elements are within 4 units in the last place of the true value, and treat
- * infinite, tiny and huge elements and NaN as libm does; gelu's as its formula says. An element's
- * result depends on the element alone, not on where it is or how many there are; from one kind of
+ * Functions of elements are within 4 units in the last place of the true value, and treat infinite,
+ * tiny and huge elements and NaN as libm does; gelu's as its formula does. An element's result
+ * depends on the element alone, not on where it is or how many there are; from one kind of
  * processor to another it may differ. y may be x; otherwise they don't overlap.
  *
  * Sums and extremes have the same bits on every processor, since their order is fixed: element i

@@ -57,7 +57,7 @@ TARGET static inline vec choose_negative(vec x, vec a, vec b) {
 }
 
 /* By halves: libmvec's erff of sixteen is off by up to 4 units near -1 and 1, so that 1 + erf(x),
- * with which Gelu goes on, is 0 far too often. That of eight is as fast, and off by 2 at most. */
+ * with which Gelu continues, is 0 far too often. That of eight is as fast, and off by 2 at most. */
 TARGET static inline vec erf_of(vec x) {
     __m256 low = _ZGVdN8v_erff(_mm512_castps512_ps256(x)),
            high = _ZGVdN8v_erff(_mm512_extractf32x8_ps(x, 1));

@@ -8,7 +8,7 @@
                            const void *py, bool vary_y, void *out) {                               \
         const T *x = px, *y = py;                                                                  \
         T *r = out;                                                                                \
-        /* both are read whatever c says, which lets compilers do without branches */              \
+        /* both are always read, so that compilers need no branches */                             \
         if (vary_c && vary_x && vary_y) {                                                          \
             for (size_t i = 0; i < n; i++) {                                                       \
                 const T v = x[i], w = y[i];                                                        \

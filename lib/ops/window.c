@@ -6,7 +6,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 
-/* Attributes up to 2^31 - 1 and inputs up to 2^60 leave room for every sum and product below. */
+/* Attributes up to 2^31 - 1 and inputs up to 2^60 leave space for every sum and product below. */
 static const int64_t attribute_limit = INT32_MAX, input_limit = INT64_C(1) << 60;
 
 /* `count` integers of at least `min`, or `otherwise` everywhere when the attribute is absent or

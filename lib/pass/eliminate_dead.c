@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* eliminate-dead: nodes whose results nobody needs go, last first, then initializers without uses.
+/* eliminate-dead: removes nodes whose results are not needed, last first, then initializers without
+ * uses.
  *
  * Results that one node of several has unused stay: an operator's outputs are positions. Inputs
- * stay: they are the model's signature. Operators that are not pure go too, since a result that
- * nobody sees has no effect. */
+ * stay: they are the model's signature. Operators that are not pure go too, since an unused result
+ * has no effect. */
 #include "pass/pass.h"
 
 static bool is_needed(const struct tmk_rewrite *rw, const struct tmk_node *node) {

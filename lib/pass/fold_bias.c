@@ -53,7 +53,7 @@ static double bias_element(const struct tmk_tensor *tensor, uint32_t channel) {
     return (double)((const float *)tensor->data)[tmk_tensor_count(tensor) == 1 ? 0 : channel];
 }
 
-/* False: impossible, or out of memory (then *status says so). */
+/* False: impossible, or out of memory (see *status). */
 static bool add_up(const struct tmk_node *node, const struct tmk_tensor *addend, struct bias *bias,
                    enum tmk_status *status, struct tmk_diag *diag) {
     const struct tmk_tensor *own =

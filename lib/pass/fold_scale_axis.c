@@ -5,13 +5,13 @@
  * Backward, into what makes the operand: Mul(Conv(x, W, b), s) becomes Conv(x, W*s, b*s). The
  * product's original is then the convolution's result, and the convolution's own is affine: value =
  * s * original. On the way up the scale passes through additions (all operands take it), pools and
- * activations; through those that tell signs apart only if every s is positive.
+ * activations; through those that depend on the sign only if every s is positive.
  *
  * Forward, into all that reads the product: Conv(Mul(x, s), W) becomes Conv(x, W*s along W's input
  * channels). The product's original is then affine in x: value = original / s, so no s may be 0.
  *
  * A counter-example to folding without asking: Conv(x) that is also an output of the graph, or is
- * read by anything beside the Mul, must keep its numbers.
+ * read by anything but the Mul, must keep its numbers.
  *
  * First the whole change is proposed, and only a proposal that is possible everywhere is carried
  * out: weights that would overflow, or constants that are shaped otherwise, leave all as it is. */

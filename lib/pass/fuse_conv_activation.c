@@ -3,8 +3,8 @@
  * com.microsoft::FusedConv, as ONNX Runtime's own optimiser writes it.
  *
  * Relu(Conv(x, W, b)) becomes FusedConv(x, W, b) {activation="Relu"}. The activation's original is
- * then the fused result; the convolution's own is absorbed: it exists inside, and nobody sees it.
- * A convolution that anybody else reads, or that is an output, stays as it is. */
+ * then the fused result; the convolution's own is absorbed: it exists inside the fused node only. A
+ * convolution with another reader, or that is an output, stays as it is. */
 #include <string.h>
 
 #include "base/diag.h"

@@ -2,7 +2,7 @@
 /* Passes over plain graphs, and their runner.
  *
  * A pass is one file with one row, named once in pass/list.inc. It changes the graph through
- * graph/rewrite.h only, and goes on until it finds nothing more to do, so that a second run makes
+ * graph/rewrite.h only, and repeats until it finds nothing more to do, so that a second run makes
  * no progress. The runner, never a pass, sorts, binds and verifies the graph, audits the lineage
  * and shows what came of it.
  */
@@ -30,8 +30,8 @@ struct tmk_pass_options {
     /* Originals whose edges stay and keep their numbers: --observers=barrier. NULL, 0: none. */
     const uint32_t *pinned;
     size_t n_pinned;
-    /* After each pass the graph is printed, parsed and bound again, and goes on as that: nothing
-     * may hang on what the text does not say. For tests; debug builds always do. */
+    /* After each pass the graph is printed, parsed and bound again, and replaced by the result:
+     * nothing may depend on what the text omits. For tests; debug builds always do. */
     bool reimage;
     /* Called after each pass. NULL: never. */
     void (*after)(void *context, const char *pass, bool progress, struct tmk_graph *graph,

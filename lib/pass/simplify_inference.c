@@ -4,7 +4,7 @@
  *   - BatchNormalization with constant moments becomes Mul and Add: y = x * a + b, with
  *     a = scale / sqrt(variance + epsilon) rounded to float32 once, and b = bias - mean * a of that
  *     rounded a, so that the mean still becomes the bias where it is large against the deviation.
- *     Where a or b would not be finite it stays. It trains only where training_mode says so.
+ *     Where a or b would not be finite it stays. It trains only where training_mode is set.
  *   - Identity, Dropout (unless it trains, or somebody wants its mask), Cast to the type that is
  *     there, Transpose that moves nothing, and Reshape, Flatten, Squeeze to the shape that is
  *     there, whatever the free dimensions are.
@@ -232,7 +232,7 @@ static void unfold_in_graph(struct tmk_graph *graph, void *context) {
     }
 }
 
-/* What is certain is told by values' numbers, which new values don't have: they come last. */
+/* What is certain is looked up by values' numbers, which new values do not have: they come last. */
 static enum tmk_status run_pass(struct tmk_rewrite *rw) {
     struct simplifying s = {.rw = rw};
     TMK_TRY(tmk_certain_create(rw->graph, &s.certain, rw->diag));

@@ -24,7 +24,7 @@ struct tmk_planning {
     struct tmk_plan_tap *taps; /* of results, not yet given to steps */
     uint32_t n_taps;
     uint32_t
-        values_size;    /* of plan->values and of the tables here: room for a second layout each */
+        values_size;    /* of plan->values and of the tables here: space for a second layout each */
     uint32_t *alias;    /* by value: the value under its observers (itself: none) */
     uint32_t *last_use; /* by value under its observers: last step that reads it, or TMK_NO_STEP */
     uint32_t *made_by;  /* by value: the raw step that makes it, later the step, or TMK_NO_STEP */

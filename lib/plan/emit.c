@@ -61,7 +61,7 @@ static void need_scratch(struct emitting *e, size_t bytes) {
 
 /* ---- layouts ---- */
 
-/* The value's second layout, made if need be; nobody writes it yet. */
+/* The value's second layout, allocated if needed; not written yet. */
 static uint32_t second_form(struct emitting *e, uint32_t value, uint32_t block) {
     if (e->other[value] != TMK_NO_VALUE)
         return e->other[value];

@@ -115,7 +115,7 @@ static bool is_only_reader(const struct memory *m, const struct tmk_plan_step *s
     return true;
 }
 
-/* May result `output` stand where operand `input` stands? Only if nobody reads that memory again,
+/* May result `output` stand where operand `input` stands? Only if that memory is not read again,
  * the step's other operands included. */
 static bool can_overwrite(const struct memory *m, const struct tmk_plan_step *step, uint32_t s,
                           uint32_t input, uint32_t output) {
@@ -222,8 +222,8 @@ static bool looked_at(const struct tmk_planning *p, const struct tmk_plan_step *
     return false;
 }
 
-/* May other values' elements stand between its samples? Only if nobody but chains and joins makes
- * and reads it. */
+/* May other values' elements stand between its samples? Only if chains and joins alone make and
+ * read it. */
 static bool can_part(const struct memory *m, uint32_t value) {
     const struct tmk_planning *p = m->p;
     const enum tmk_step_kind maker = p->plan->steps[p->made_by[value]].kind;
@@ -304,7 +304,7 @@ static enum tmk_status list_frees(struct tmk_planning *p) {
     uint32_t n = 0;
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         plan->steps[s].first_free = n;
-        /* operands last read here, and results that nobody reads; each value once */
+        /* operands last read here, and results without readers; each value once */
         const struct tmk_plan_step *step = &plan->steps[s];
         for (uint32_t i = 0; i < step->n_in + step->n_out; i++) {
             uint32_t index =

@@ -15,8 +15,8 @@
  * for those operands that could be made right where it wants them; of a batch, sample by sample, so
  * that their samples stand apart.
  *
- * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` says that it is
- * to be looked at. Taps know slots (observer_slots below), not profile IDs.
+ * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` states that it
+ * is observed. Taps know slots (observer_slots below), not profile IDs.
  */
 #ifndef TMK_PLAN_PLAN_H
 #define TMK_PLAN_PLAN_H
@@ -30,7 +30,7 @@
 enum { TMK_NO_VALUE = UINT32_MAX, TMK_PLAN_ALIGN = 64 };
 
 enum tmk_place {
-    TMK_PLACE_NOWHERE,  /* in a sub-graph, or nobody's, or only in the tiles of a chain */
+    TMK_PLACE_NOWHERE,  /* in a sub-graph, or unused, or only in the tiles of a chain */
     TMK_PLACE_CONSTANT, /* tensor in `constant` */
     TMK_PLACE_INPUT,    /* the batch's input number `offset` */
     TMK_PLACE_ARENA,    /* `offset` bytes into the arena */
@@ -79,7 +79,7 @@ struct tmk_plan_step {
     uint32_t first_tap, n_taps;   /* to be looked at once the step has run */
     uint32_t first_seen, n_seen;  /* CHAIN, in `taps` too: to be looked at piece by piece */
     uint32_t first_which;         /* CHAIN: in `which`: see tmk_plan.which */
-    uint32_t first_free, n_free;  /* dynamic values that nobody needs after this step */
+    uint32_t first_free, n_free;  /* dynamic values that are not needed after this step */
     uint32_t first_node, n_nodes; /* CHAIN: its members, in `members` */
     uint32_t block;               /* CHAIN: how its values lie */
 };

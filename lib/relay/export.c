@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay: the network as Relay text, with what is to be known of each edge in the text itself and
- * beside it; or quantized, as integers.
+ * next to it; or quantized, as integers.
  *
  * OUT.relay, OUT.edges.json (the edges, by profile ID and by name), OUT.params and OUT.params.json
  * (what each of its entries is). docs/relay.md describes them. */

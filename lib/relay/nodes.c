@@ -120,7 +120,7 @@ enum tmk_status tmk_relay_node(struct tmk_relay_nodes *nodes, int64_t index, cJS
         return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, node.at),
                               "%snodes are used more than %d times, on average", nodes->what,
                               TIMES);
-    size_t held = 0; /* nodes come one within the other, and are small beside what all are */
+    size_t held = 0; /* nodes come one within the other, and are small compared to all */
     enum tmk_status status = tmk_json_parse_object(node.at, node.len, out, &held, &why);
     tmk_memory_uncharge(held);
     return status == TMK_OK ? TMK_OK : fail_at(nodes, node.at, status, &why);

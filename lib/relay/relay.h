@@ -34,7 +34,7 @@ TMK_NODISCARD enum tmk_status tmk_relay_lower(struct tmk_relay_module *module,
                                               bool keep_unknown, struct tmk_graph **out,
                                               struct tmk_diag *diag);
 /* Writes a graph as Relay 0.0.5, every ONNX operator by Relay's of the same meaning, weights as
- * parameters beside it (`params_path`), or in the metadata section where that is NULL. Operators
+ * parameters next to it (`params_path`), or in the metadata section where that is NULL. Operators
  * that Relay cannot express are TMK_UNSUPPORTED, all in one line. `written` (may be NULL) receives
  * what tmk_relay_match takes; it borrows the graph. End with tmk_relay_written_finish, also after a
  * failure. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a profile says beside its values: of the model, the data, the settings and the samples. */
+/* What a profile holds besides its values: of the model, the data, the settings and the samples. */
 #ifndef TMK_SESSION_DESCRIBE_H
 #define TMK_SESSION_DESCRIBE_H
 

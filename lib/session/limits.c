@@ -99,7 +99,7 @@ static uint64_t floats_among(const struct tmk_plan *plan, const struct tmk_plan_
     return floats;
 }
 
-/* As workers keep them, and as profiles do: those have room for every sample from their first to
+/* As workers keep them, and as profiles do: those have space for every sample from their first to
  * their last. A stratum is made a profile and added to the whole, one at a time; checkpoints hold
  * all of them. */
 static uint64_t per_sample_bytes(const struct tmk_memory_request *r, const struct tmk_plan *plan,

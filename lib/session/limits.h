@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory a run will take, told before it begins. */
+/* The memory that a run will take, estimated before it begins. */
 #ifndef TMK_SESSION_LIMITS_H
 #define TMK_SESSION_LIMITS_H
 

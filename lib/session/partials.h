@@ -11,7 +11,7 @@ struct tmk_partials {
     struct tmk_profile **profiles;   /* [n] of all segments; NULL: there was none */
     struct tmk_profile **before;     /* [n] from a checkpoint, until a segment is added to it */
     uint32_t n;                      /* strata; without labels 1 */
-    const struct tmk_strata *labels; /* NULL: samples are not told apart */
+    const struct tmk_strata *labels; /* NULL: samples are not distinguished */
     struct tmk_strata_options strata;
     const char *checkpoint; /* a file; NULL: none */
 };
@@ -24,7 +24,7 @@ void tmk_partials_finish(struct tmk_partials *partials);
 
 /* The setting of a stratum's profile; NULL: all samples are of one. */
 const char *tmk_partials_label(const struct tmk_partials *partials, uint32_t stratum);
-/* The sum says of the data what `last` does, which is the profile of a later segment, as some of it
+/* The sum describes the data as `last` does, which is the profile of a later segment, as some of it
  * is known in the end alone: of a stream how long it was. */
 TMK_NODISCARD enum tmk_status tmk_partials_follow(struct tmk_partials *partials, uint32_t stratum,
                                                   const struct tmk_profile *last,

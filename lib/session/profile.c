@@ -215,7 +215,7 @@ static bool snapshot_is_due(const struct profiling *p) {
                tmk_meter_next(p->meter);
 }
 
-/* Why the run should not simply go on. */
+/* Why the run should not continue. */
 static enum tmk_status request_of(const struct profiling *p, enum tmk_team_request *request,
                                   struct tmk_diag *diag) {
     const struct tmk_run_options *options = p->run.options;
@@ -225,7 +225,7 @@ static enum tmk_status request_of(const struct profiling *p, enum tmk_team_reque
                    : TMK_REQUEST_NONE;
     if (*request == TMK_REQUEST_STOP && !options->checkpoint.path)
         return stopped_for_good(diag);
-    if (tmk_feed_hash_failed(p->run.feed)) { /* which would be told at the end, otherwise */
+    if (tmk_feed_hash_failed(p->run.feed)) { /* which would be reported at the end only */
         const char(*none)[TMK_HASH128_HEX];
         return tmk_feed_hashes(p->run.feed, &none, diag);
     }

@@ -27,7 +27,7 @@ static enum tmk_status describe_type(struct tmk_profile *profile, const struct t
     return TMK_OK;
 }
 
-/* In the order of the consuming nodes, told by the numbers of their first results. */
+/* In the order of the consuming nodes, identified by the numbers of their first results. */
 static uint64_t place_of(const struct tmk_use *use) {
     for (uint32_t i = 0; i < use->node->n_outputs; i++)
         if (use->node->outputs[i])

@@ -41,7 +41,7 @@ TMK_NODISCARD enum tmk_status tmk_running_graph(struct tmk_running *run,
 TMK_NODISCARD enum tmk_status
 tmk_running_open(struct tmk_running *run, const struct tmk_graph *graph, struct tmk_diag *diag);
 /* Of what is open; `run` must outlive what they are given to. The control stops the run where
- * options->events.stop says so. */
+ * options->events.stop returns true. */
 struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run);
 struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
                                              const struct tmk_graph *graph);

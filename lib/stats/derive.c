@@ -53,8 +53,8 @@ static enum tmk_status add_value(struct tmk_stats *stats, float value, uint64_t 
     return TMK_OK;
 }
 
-/* What becomes of `count` elements whose keys are in [least, greatest], a part of the line that the
- * clamp does not cut: true when they stay, else they are added to *low or *high. */
+/* What becomes of `count` elements whose keys are in [smallest, largest], a part of the line that
+ * the clamp does not cut: true when they stay, else they are added to *low or *high. */
 static bool stays_inside(const struct tmk_stats_shadow *shadow, int32_t smallest, int32_t largest,
                          uint64_t count, uint64_t *low, uint64_t *high) {
     if (shadow->low_finite && largest <= shadow->low)

@@ -57,7 +57,7 @@ struct tmk_columns {
 
 struct tmk_stats_kernel {
     const char *name;
-    /* Overwrites *summary with those of n > 0 elements, n < 2^32. lanes: NULL, or n is a multiple
+    /* Overwrites *summary with those of n > 0 elements, n < 2^32. columns: NULL, or n is a multiple
      * of its width. */
     void (*scan)(const tmk_loose_bits *x, size_t n, const struct tmk_columns *columns,
                  struct tmk_tile_summary *summary);
@@ -65,7 +65,7 @@ struct tmk_stats_kernel {
      * many zeros are expected; only speed depends on it. */
     void (*tile)(const tmk_loose_bits *x, size_t n, bool sparse, const struct tmk_columns *columns,
                  uint64_t *table, struct tmk_tile_summary *summary);
-    /* Adds to the table n <= TMK_TILE elements, of which `summary` tells the zeros. */
+    /* Adds to the table n <= TMK_TILE elements, whose zeros `summary` counts. */
     void (*scatter)(const tmk_loose_bits *x, size_t n, const struct tmk_tile_summary *summary,
                     uint64_t *table);
     /* Elements with the sign bit; n < 2^32. */

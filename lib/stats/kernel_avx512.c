@@ -95,7 +95,7 @@ TARGET static inline __m512 max_vector(__m512 a, __m512 b) {
 
 enum { VECTORS = 4 };
 
-/* Of `vectors` vectors beside each other, VECTORS at most, the columns of each that `some` has. */
+/* Of `vectors` adjacent vectors, VECTORS at most, the columns of each that `some` has. */
 TARGET static inline __attribute__((always_inline)) void
 widen_vectors(const tmk_loose_bits *x, size_t rows, size_t stride, size_t vectors, __mmask16 some,
               tmk_loose_bits *min, tmk_loose_bits *max) {

@@ -2,15 +2,14 @@
 /* The loops of kernel.h over a minmax of TMK_LANES columns. A kernel's file defines TARGET (the
  * attribute that names its instruction set) and what follows, then includes this once.
  *
- * struct minmax: the greatest of each column, as signed and as unsigned integers (element i belongs
- * to column i % TMK_LANES), and the zeros of either sign.
- * minmax_init; minmax_add, of TMK_LANES elements; minmax_add_some, of fewer.
- * minmax_reduce: fills signed_max, unsigned_max, and both signs' zeros as `zeros`.
- * minmax_columns: the columns.
- * lowest: the least of each column, and of all, as unsigned integers.
- * pack: copies the nonzero ones of TMK_LANES elements to out[TMK_LANES] in order; how many.
- * OWN_MINMAX_ADD_ALL: defined where the file has a minmax_add_all of its own, which takes whole
- * rows of TMK_LANES. OWN_WIDEN_COLUMNS: defined where the file has a widen_columns of its own. */
+ * struct minmax: the largest of each column, as signed and as unsigned integers (element i belongs
+ * to column i % TMK_LANES), and the zeros of either sign. minmax_init; minmax_add, of TMK_LANES
+ * elements; minmax_add_some, of fewer. minmax_reduce: fills signed_max, unsigned_max, and both
+ * signs' zeros as `zeros`. minmax_columns: the columns. lowest: the smallest of each column, and of
+ * all, as unsigned integers. pack: copies the nonzero ones of TMK_LANES elements to out[TMK_LANES]
+ * in order; how many. OWN_MINMAX_ADD_ALL: defined where the file has a minmax_add_all of its own,
+ * which takes whole rows of TMK_LANES. OWN_WIDEN_COLUMNS: defined where the file has a
+ * widen_columns of its own. */
 
 #ifndef OWN_MINMAX_ADD_ALL
 TARGET static inline void minmax_add_all(struct minmax *g, const tmk_loose_bits *x, size_t n) {
@@ -19,8 +18,8 @@ TARGET static inline void minmax_add_all(struct minmax *g, const tmk_loose_bits 
 }
 #endif
 
-/* A column of one sign has its other extreme nearest to zero, which another look at the elements
- * would tell: only worth it where that could widen what is known. */
+/* A column of one sign has its other extreme nearest to zero, which takes another pass over the
+ * elements: only worth it where that could widen what is known. */
 TARGET static inline void update_columns_of(const tmk_loose_bits *x, size_t n, int32_t *signed_max,
                                             uint32_t *unsigned_max, tmk_loose_bits *min,
                                             tmk_loose_bits *max, size_t width) {
@@ -83,9 +82,8 @@ TARGET static void update_all_columns(const tmk_loose_bits *x, size_t n, int32_t
 COUNT(count_sign_bits, SIGN)
 COUNT(count_negative_zeros, NEGATIVE_ZERO)
 
-/* What the minmax does not tell: looked for only when the answer is not plain. Never called: a
- * minmax whose address is given away would be kept in memory, which costs stores where these are
- * dear. */
+/* What the minmax does not determine: computed only when needed. Never called: a minmax whose
+ * address is given away would be kept in memory, which costs stores where these are dear. */
 TARGET static inline __attribute__((always_inline)) void
 finish_summary(const tmk_loose_bits *x, size_t n, const struct minmax *g,
                const struct tmk_columns *columns, struct tmk_tile_summary *summary) {

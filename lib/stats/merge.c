@@ -20,7 +20,7 @@ static enum tmk_status check_mergeable(const struct tmk_stats *dst, const struct
     return TMK_OK;
 }
 
-/* Memory first: room for counters, and channels without elements, change no state. */
+/* Memory first: space for counters, and channels without elements, change no state. */
 static enum tmk_status make_room(struct tmk_stats *dst, const struct tmk_stats *src,
                                  const struct tmk_wide *packed, size_t n, struct tmk_diag *diag) {
     const struct tmk_channels *channels = &src->channels;
@@ -36,7 +36,7 @@ static enum tmk_status make_room(struct tmk_stats *dst, const struct tmk_stats *
 static void add_state(struct tmk_stats *dst, const struct tmk_stats *src,
                       const struct tmk_wide *packed, size_t n, uint64_t times) {
     const uint64_t before = tmk_stats_outside(dst);
-    (void)tmk_stats_add_bins(dst, src->wide, src->n_wide, times); /* there is room */
+    (void)tmk_stats_add_bins(dst, src->wide, src->n_wide, times); /* there is space */
     (void)tmk_stats_add_bins(dst, packed, n, times);
     if (src->coarse && src->n_wide + n > 0)
         tmk_stats_coarsen(dst);

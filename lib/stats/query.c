@@ -127,7 +127,7 @@ enum tmk_status tmk_stats_quantile(const struct tmk_stats *stats, double q, bool
     (absolute ? find_absolute : find_signed)(stats, rank, &a, &b);
     *lo = a;
     *hi = b;
-    /* the harmonic mean has the least worst relative error */
+    /* the harmonic mean has the smallest worst relative error */
     *mid = a < b ? 2 * a * b / (a + b) : a;
     return TMK_OK;
 }

@@ -68,7 +68,7 @@ static void update_ends(struct item *ends_low, struct item *ends_high, struct it
         *ends_high = item;
 }
 
-/* Without bins: could these be the extremes of the zeros and `others` elements beside them? */
+/* Without bins: could these be the extremes of the zeros and `others` elements? */
 static bool extremes_possible(const struct tmk_stats *stats, uint64_t others) {
     int32_t min = stats->min.key, max = stats->max.key;
     if (!tmk_key_is_finite(min) || !tmk_key_is_finite(max) || min > max ||

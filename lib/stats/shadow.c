@@ -68,7 +68,7 @@ enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_shadow *dst,
     return TMK_OK;
 }
 
-/* The lowest element of the tensor that is in the tile with least <= key <= greatest, if before
+/* The lowest element of the tensor that is in the tile with smallest <= key <= largest, if before
  * *at. */
 static void find_extremes(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                           int32_t min, int32_t max, struct tmk_where *at) {
@@ -89,7 +89,7 @@ static void take_finite(const struct tmk_stats_pass *pass, const struct tmk_tile
     bool high = shadow->high_finite && tmk_tile_max(summary) >= shadow->high;
     if (!low && !high)
         return;
-    /* most tiles are of a later sample, which needs no division to tell */
+    /* most tiles are of a later sample, which is known without a division */
     struct tmk_where lowest = {pass->at.sample, 0};
     low = low && tmk_where_before(lowest, shadow->first_low);
     high = high && tmk_where_before(lowest, shadow->first_high);

@@ -20,12 +20,12 @@ struct tmk_span {
 bool tmk_span_of(enum tmk_stats_level level, uint16_t bin, const struct tmk_extreme *min,
                  const struct tmk_extreme *max, struct tmk_span *out);
 
-/* The least and greatest sum of dropped bits that `count` > 0 elements can have; false when they
+/* The smallest and largest sum of dropped bits that `count` > 0 elements can have; false when they
  * contradict the extremes. */
 bool tmk_span_lows(const struct tmk_span *span, uint64_t count, uint64_t *smallest,
                    uint64_t *largest);
 
-/* The least and greatest sum of squares of the l of `count` > 0 elements, which are the dropped
+/* The smallest and largest sum of squares of the l of `count` > 0 elements, which are the dropped
  * bits less span->first and add up to `l`. */
 static inline void tmk_span_squares(const struct tmk_span *span, uint64_t count, uint64_t l,
                                     tmk_u128 *smallest, tmk_u128 *largest) {

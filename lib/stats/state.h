@@ -107,7 +107,7 @@ bool tmk_stats_reserve(struct tmk_stats *stats, size_t more);
 /* The first counter that is not before the bin's place. */
 uint32_t tmk_stats_place_of(const struct tmk_stats *stats, unsigned bin);
 
-/* Adds to the wide counters, for which there is room. */
+/* Adds to the wide counters, for which there is space. */
 void tmk_stats_add_bin(struct tmk_stats *stats, const struct tmk_wide *more);
 /* How many of these, ascending, have no counter yet. */
 uint32_t tmk_stats_fresh(const struct tmk_stats *stats, const struct tmk_wide *more, size_t n);

@@ -31,8 +31,8 @@ static void fill_spread(const struct moments *m, struct tmk_summary *s) {
 }
 
 /* Adds one bin: elements v = edge + l with edge = base + first, whole l in [0, width] and known sum
- * of l. Then sum v^2 = count edge^2 + 2 edge (sum l) + sum l^2, and the last term is least when the
- * l are as equal as whole numbers can be, and greatest when all but one are 0 or width. */
+ * of l. Then sum v^2 = count edge^2 + 2 edge (sum l) + sum l^2, and the last term is smallest when
+ * the l are as equal as whole numbers can be, and largest when all but one are 0 or width. */
 static void add_bin(struct octave_moments *m, const struct tmk_span *span, uint64_t count,
                     uint64_t low, const uint64_t *squares) {
     uint64_t edge = (uint64_t)span->base + span->first;

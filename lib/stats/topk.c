@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merging keeps what is asked for: a sample that is among the furthest of the whole is so in each
- * part that has it, with its furthest value in one of them; and what a part left out is outrun by
- * as many samples as are kept. */
+/* Merging keeps what is asked for: a sample that is among the top-k of the whole is so in each part
+ * that has it, with its extreme value in one of them; and what a part left out is outrun by as many
+ * samples as are kept. */
 #include <string.h>
 
 #include "stats/state.h"
 
-/* The order of an end: `flip` is 0 where the greatest comes first, -1 where the least does. */
+/* The order of an end: `flip` is 0 where the largest comes first, -1 where the smallest does. */
 static bool comes_first(struct tmk_topk_entry a, struct tmk_topk_entry b, int32_t flip) {
     int32_t x = tmk_key_of_float(a.value) ^ flip, y = tmk_key_of_float(b.value) ^ flip;
     return x > y || (x == y && a.sample < b.sample);

@@ -204,7 +204,7 @@ static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
     if (status == TMK_OK)
         status = write_in_c_locale(row, &job, diag);
     if (status == TMK_UNSUPPORTED && model &&
-        !options->template_file) /* something of the model can't be said in the format */
+        !options->template_file) /* the format cannot express something of the model */
         status = tmk_in(diag, status, "%s", model->path);
     forget_relay(&relay);
     tmk_graph_destroy(&graph);
