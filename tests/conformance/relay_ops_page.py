@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that docs/relay-ops.md is what the table of Relay's operators says, or writes it.
+"""Checks that docs/relay-ops.md matches the table of Relay's operators, or writes it.
 
 usage: relay_ops_page.py LIST_RELAY_OPS PAGE [--write]
 
@@ -8,36 +8,38 @@ Python's standard library.
 """
 import subprocess
 import sys
+import textwrap
 
 from ops_page import settle
 
 HEAD = """\
 # Operators of Relay
 
-<!-- Made from the operator table by `meson compile -C BUILD refresh-relay-ops-page`; a test compares. -->
+<!-- Made from the operator table by `meson compile -C BUILD refresh-relay-ops-page`; tested. -->
 
-The operators that are read from Relay text (see [relay.md](relay.md)): {n} of them. A module that uses another is refused, with a
-line that names every such operator with its place. An attribute that is not listed is refused too: it might change what is computed.
+The {n} operators that are read from Relay text (see [relay.md](relay.md)). A module that uses
+another one is rejected, with a line that names every such operator with its place. Attributes that
+are not listed are rejected, too, since they might change the result.
 
-*Attributes* that stand without a default must be given. *Becomes*: what the graph has in its place, ONNX's operators of operator
-set 21 where no domain is named. The last of them gives the value its name in the text, `%5`; what others give on the way is named
-`%5/...`. Where a layout is not the one that ONNX knows, there is a Transpose before and behind. *Written for*: the ONNX operator that
-`transform -o OUT.relay` writes as this one.
+*Attributes* without a default are required. *Becomes*: the graph's operators, ONNX's of operator
+set 21 where no domain is named. The last of them gives the value its name in the text, `%5`;
+intermediate results are named `%5/...`. Where the layout is not that of ONNX, there is a Transpose
+before and behind. *Written for*: the ONNX operator that `transform -o OUT.relay` writes as this one.
 
-Where Relay means something else than the ONNX operator of that name:
+Where Relay differs from the ONNX operator of that name:
 
 - `round` and the quantized operators take ties away from zero;
-- pools with `ceil_mode` keep windows that begin past the data (an average of nothing is 0, a maximum the lowest number);
-- `take` cuts indices to the axis; `divide` of integers goes towards zero, `floor_divide` down;
-- `nn.batch_matmul` without attributes transposes its second operand up to TVM 0.7; shapes decide, then the version;
+- pools with `ceil_mode` keep windows that begin past the data (an average of nothing is 0, a maximum
+  the lowest number);
+- `take` clamps indices to the axis; `divide` of integers rounds towards zero, `floor_divide` down;
+- `nn.batch_matmul` without attributes transposes its second operand up to TVM 0.7; shapes decide,
+  then the version;
 - `fixed_point_multiply` and `qnn.requantize` are TVM's arithmetic for x86, bit for bit;
-- float16, bfloat16 and float64 are held as float32, as in ONNX models: a `cast` to them rounds nothing.
+- float16, bfloat16 and float64 are computed as float32, as in ONNX models: a `cast` to them rounds
+  nothing.
 
 | operator | operands | attributes | becomes | written for |
 | --- | --- | --- | --- | --- |
-"""
-TAIL = """
-ONNX operators that are written by other means: {several}.
 """
 
 
@@ -50,7 +52,8 @@ def page(list_relay_ops):
             continue
         shown = "" if attributes == "-" else "any" if attributes == "any" else ", ".join(f"`{attribute}`" for attribute in attributes.split("; "))
         lines.append(f"| `{name}` | {operands} | {shown} | {becomes} | {written} |")
-    return HEAD.format(n=len(lines)) + "\n".join(lines) + "\n" + TAIL.format(several=", ".join(several))
+    tail = textwrap.fill(f"ONNX operators that are written by other means: {', '.join(several)}.", 100)
+    return HEAD.format(n=len(lines)) + "\n".join(lines) + "\n\n" + tail + "\n"
 
 
 if __name__ == "__main__":
