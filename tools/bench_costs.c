@@ -45,7 +45,7 @@ bool print_costs(const struct tmk_costs *costs, uint64_t samples) {
     }
     static const struct table_column columns[] = {
         {"ms", 10, .right = true},   {"observing", 10, .right = true}, {"share", 6, .right = true},
-        {"steps", 6, .right = true}, {"operators", 40, .least = 12},   {"kernel", 24, .least = 8},
+        {"steps", 6, .right = true}, {"operators", 40, .min = 12},     {"kernel", 24, .min = 8},
     };
     enum { COLUMNS = sizeof columns / sizeof *columns, CELL = 32 };
     struct table table;

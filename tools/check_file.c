@@ -87,13 +87,13 @@ enum tmk_status hold_file(const struct tmk_profile *profile, const struct tmk_ra
     return status;
 }
 
-void let_go_of_file(struct held_file *held) {
+void release_file(struct held_file *held) {
     free(held->coverage);
     free(held->named);
     *held = (struct held_file){0};
 }
 
-double tell_of_file(const struct held_file *held, bool json) {
+double print_file(const struct held_file *held, bool json) {
     const struct tmk_ranges *ranges = held->ranges;
     struct tally tally = {0};
     for (uint32_t i = 0; i < ranges->n; i++) {

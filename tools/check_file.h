@@ -16,17 +16,17 @@ struct held_file {
     bool *named;                         /* by the profile's value, owned: the file names it */
 };
 
-/* All that can fail; prints nothing. lineage NULL: names only. End with let_go_of_file, after a
+/* All that can fail; prints nothing. lineage NULL: names only. End with release_file, after a
  * failure too. */
 TMK_NODISCARD enum tmk_status hold_file(const struct tmk_profile *profile,
                                         const struct tmk_ranges *ranges,
                                         const struct tmk_lineage_record *lineage,
                                         struct held_file *out, struct tmk_diag *diag);
-void let_go_of_file(struct held_file *held);
+void release_file(struct held_file *held);
 
 /* Prints which of the file's names the profile has, how far the ranges agree, and what the consumer
  * does about the rest. Returns the share that it can. With json, a member ",\"against\":" of an
  * object. */
-double tell_of_file(const struct held_file *held, bool json);
+double print_file(const struct held_file *held, bool json);
 
 #endif

@@ -27,7 +27,7 @@ static void print_warning(void *context, const char *text) {
 enum column { ID, NAME, ROLE, TYPE, SCHEME, SCALE, ZERO, LOW, HIGH, METHOD, SQNR, CLIP, RULE };
 static const struct table_column columns[] = {
     [ID] = {"id", 5},
-    [NAME] = {"name", 32, .least = 12},
+    [NAME] = {"name", 32, .min = 12},
     [ROLE] = {"role", 10, .leaves = 6},
     [TYPE] = {"type", 6},
     [SCHEME] = {"", 4, .leaves = 3},
@@ -66,22 +66,22 @@ static void put_rule(const struct tmk_encoding *e, char out[RULE_CELL]) {
 }
 
 static void print_item(const struct table *table, const struct tmk_encoding *e) {
-    float low = e->low[0], high = e->high[0], least = e->scale[0], most = e->scale[0];
+    float low = e->low[0], high = e->high[0], min = e->scale[0], most = e->scale[0];
     char text[COLUMNS][CELL] = {{0}}, rule[RULE_CELL];
     const char *cells[COLUMNS];
     for (uint32_t i = 1; i < e->n; i++) {
         low = fminf(low, e->low[i]);
         high = fmaxf(high, e->high[i]);
-        least = fminf(least, e->scale[i]);
+        min = fminf(min, e->scale[i]);
         most = fmaxf(most, e->scale[i]);
     }
     for (int i = 0; i < COLUMNS; i++)
         cells[i] = text[i];
     snprintf(text[ID], CELL, "p%u", e->id);
     if (e->axis >= 0)
-        snprintf(text[SCALE], CELL, "%.2g..%.2g", (double)least, (double)most);
+        snprintf(text[SCALE], CELL, "%.2g..%.2g", (double)min, (double)most);
     else
-        snprintf(text[SCALE], CELL, "%.6g", (double)least);
+        snprintf(text[SCALE], CELL, "%.6g", (double)min);
     if (e->n == 1)
         snprintf(text[ZERO], CELL, "%d", e->zero_point[0]);
     snprintf(text[LOW], CELL, "%.5g", (double)low);
@@ -151,7 +151,7 @@ static void sum_up_left(const struct tmk_encodings *all) {
 
 static void list_left(const struct tmk_encodings *all) {
     static const struct table_column of_left[] = {
-        {"id", 5}, {"stays float", 32, .least = 12}, {"why", 0}};
+        {"id", 5}, {"stays float", 32, .min = 12}, {"why", 0}};
     struct table table;
     print_out("\n");
     table_begin(&table, of_left, sizeof of_left / sizeof *of_left);

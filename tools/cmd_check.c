@@ -22,7 +22,8 @@ struct check_args {
 
 /* ---- consistency ---- */
 
-static void put_books(const struct tmk_profile *profile, const char *path, const char *wrong) {
+static void put_consistency(const struct tmk_profile *profile, const char *path,
+                            const char *wrong) {
     print_out("{\"profile\":");
     put_quoted(stdout, path);
     print_out(",\"balances\":%s", wrong ? "false" : "true");
@@ -38,7 +39,8 @@ static void put_books(const struct tmk_profile *profile, const char *path, const
     }
 }
 
-static void say_books(const struct tmk_profile *profile, const char *path, const char *wrong) {
+static void print_consistency(const struct tmk_profile *profile, const char *path,
+                              const char *wrong) {
     put_escaped(stdout, path);
     if (wrong) {
         print_out(": invalid: %s\n", wrong);
@@ -172,11 +174,11 @@ static enum tmk_status compare_consumer(const struct tmk_profile *profile,
 
 static void let_go(struct held *held) {
     free(held->sorted.tensors);
-    let_go_of_file(&held->file);
+    release_file(&held->file);
 }
 
 /* The share of values with a range, 1 where there are none. */
-static double tell_of_model(const struct held *held, const struct tmk_profile *values, bool json) {
+static double print_model(const struct held *held, const struct tmk_profile *values, bool json) {
     struct coverage c = {0};
     hold_against(&held->sorted, values, json || is_quiet(), &c);
     const unsigned all = c.matched + c.renamed + c.unseen + c.missing;
@@ -220,10 +222,10 @@ static enum tmk_status read_consumer(const struct check_args *args, struct consu
     return status;
 }
 
-static double tell_of(const struct consumer *consumer, const struct held *held, bool json) {
+static double print_consumer(const struct consumer *consumer, const struct held *held, bool json) {
     if (consumer->values)
-        return tell_of_model(held, consumer->values, json);
-    return consumer->ranges ? tell_of_file(&held->file, json) : 1;
+        return print_model(held, consumer->values, json);
+    return consumer->ranges ? print_file(&held->file, json) : 1;
 }
 
 /* ---- the command ---- */
@@ -234,19 +236,20 @@ static enum tmk_status check_file(const char *path, const struct consumer *consu
                                   struct tmk_diag *diag) {
     struct tmk_profile *profile = NULL;
     enum tmk_status status = tmk_profile_read(path, &profile, diag);
-    const bool balances = status != TMK_MISMATCH;
+    const bool consistent = status != TMK_MISMATCH;
     struct held held = {0};
     double covered = 1;
-    if (balances && status == TMK_OK)
+    if (consistent && status == TMK_OK)
         status = compare_consumer(profile, consumer, &held, diag);
-    if (status == TMK_OK || !balances) {
+    if (status == TMK_OK || !consistent) {
         if (args->json || !is_quiet())
-            (args->json ? put_books : say_books)(profile, path, balances ? NULL : diag->text);
-        if (balances)
-            covered = tell_of(consumer, &held, args->json);
+            (args->json ? put_consistency : print_consistency)(profile, path,
+                                                               consistent ? NULL : diag->text);
+        if (consistent)
+            covered = print_consumer(consumer, &held, args->json);
         if (args->json)
             print_out("}\n");
-        *good = *good && balances && 100 * covered >= args->coverage;
+        *good = *good && consistent && 100 * covered >= args->coverage;
         status = TMK_OK;
     }
     let_go(&held);

@@ -165,7 +165,7 @@ enum column {
 };
 static const struct table_column columns[] = {
     [MARK] = {"", 1},
-    [NAME] = {"value", 36, .least = 12},
+    [NAME] = {"value", 36, .min = 12},
     [MIN_A] = {"min A", 11, .leaves = 5, .right = true},
     [MAX_A] = {"max A", 11, .leaves = 5, .right = true},
     [MIN_B] = {"min B", 11, .leaves = 4, .right = true},
@@ -261,7 +261,7 @@ static void put_names(const char *key, const char **names, uint32_t n) {
     print_out("]");
 }
 
-static void tell_names(const char *what, const char **names, uint32_t n) {
+static void print_names(const char *what, const char **names, uint32_t n) {
     enum { MAX_REPORTED = 3 };
     if (!n)
         return;
@@ -302,8 +302,8 @@ static void put_table(const struct tmk_diff *diff, const struct side *a, const s
         shown++;
     }
     print_out("%u of %u values differ\n", n_drifted, diff->n);
-    tell_names("A", diff->only_a, diff->n_only_a);
-    tell_names("B", diff->only_b, diff->n_only_b);
+    print_names("A", diff->only_a, diff->n_only_a);
+    print_names("B", diff->only_b, diff->n_only_b);
 }
 
 /* How many drifted. */

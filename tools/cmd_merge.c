@@ -6,7 +6,7 @@
 
 #include "command.h"
 
-enum { RANGES_SAID = 8 };
+enum { MAX_REPORTED = 8 };
 
 /* One line: how many samples there are, and which where that is not all of them. */
 static void remark_on(const struct tmk_profile *profile, size_t files) {
@@ -16,11 +16,11 @@ static void remark_on(const struct tmk_profile *profile, size_t files) {
     struct tmk_profile_range range;
     for (uint32_t i = 0; tmk_profile_range(profile, i, &range); i++) {
         covered += range.end - range.begin;
-        if (i < RANGES_SAID)
+        if (i < MAX_REPORTED)
             used +=
                 (size_t)snprintf(list + used, sizeof list - used, "%s%llu to %llu", i ? ", " : "",
                                  (unsigned long long)range.begin, (unsigned long long)range.end);
-        else if (i == RANGES_SAID)
+        else if (i == MAX_REPORTED)
             used += (size_t)snprintf(list + used, sizeof list - used, ", ...");
     }
     if (tmk_profile_is_whole(profile))

@@ -110,7 +110,7 @@ static void put_codes(const char *where, const struct tmk_code_difference *d) {
 static void put_table(const struct tmk_simulation *s) {
     static const struct table_column columns[] = {
         {"id", 6},
-        {"value", 36, .least = 12},
+        {"value", 36, .min = 12},
         {"type", 7},
         {"SQNR dB", 8, .right = true},
         {"cosine", 10, .leaves = 1, .right = true},
@@ -149,7 +149,7 @@ static int worst_first(const void *a, const void *b) {
 
 static void put_ranking(const struct tmk_ranking *ranking, bool json) {
     static const struct table_column columns[] = {{"id", 6},
-                                                  {"value", 36, .least = 12},
+                                                  {"value", 36, .min = 12},
                                                   {"type", 7},
                                                   {"outputs' dB", 12, .right = true},
                                                   {"expected dB", 12, .right = true}};
@@ -200,7 +200,7 @@ static enum tmk_status rank_values(struct tmk_model *model, const struct tmk_enc
 
 /* ---- searching ---- */
 
-static void tell_choice(void *context, const char *text) {
+static void print_choice(void *context, const char *text) {
     (void)context;
     print_remark("%s", text);
 }
@@ -224,7 +224,7 @@ static enum tmk_status search_encodings(struct tmk_model *model,
                                         const struct tmk_run_options *run,
                                         const struct simulate_args *args, struct tmk_diag *diag) {
     struct tmk_search_options options = {
-        .config = args->config, .budget = (uint32_t)args->budget, .tell = tell_choice};
+        .config = args->config, .budget = (uint32_t)args->budget, .report = print_choice};
     struct tmk_profile *profile = NULL;
     struct tmk_encodings *better = NULL;
     struct tmk_search_result result;

@@ -52,7 +52,7 @@ static void put_json(const struct tmk_lineage_record *record,
 }
 
 /* Remarks of passes on single values; the lineage has all of them. */
-static void tell_remarks(const struct tmk_lineage_record *record) {
+static void print_remarks(const struct tmk_lineage_record *record) {
     enum { MAX_REPORTED = 3 };
     uint32_t n = 0;
     for (uint32_t i = 0; i < record->n_originals; i++) {
@@ -76,7 +76,7 @@ static void print_summary(const struct tmk_lineage_record *record,
                      tmk_lineage_verdict_name((enum tmk_lineage_verdict)v));
     }
     print_remark("%u original values: %s", record->n_originals, fates);
-    tell_remarks(record);
+    print_remarks(record);
     if (report->observers_before)
         print_remark("%u observers, of %u", report->observers_after, report->observers_before);
     print_remark("%u nodes, of %u, in %s%s", report->nodes_after, report->nodes_before, output,

@@ -102,7 +102,7 @@ void begin_program(void) {
             BUFSIZ); /* one write a line, so that lines of several processes do not mix */
 }
 
-static bool nobody_reads(int fd) {
+static bool is_closed(int fd) {
     struct pollfd one = {.fd = fd};
     return poll(&one, 1, 0) == 1 && (one.revents & POLLERR);
 }
@@ -111,7 +111,7 @@ int end_program(int status) {
     end_progress();
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    if (nobody_reads(STDOUT_FILENO))
+    if (is_closed(STDOUT_FILENO))
         die_of_signal(SIGPIPE);
     print_event(LEVEL_ERROR, "error", NULL, "tidemark: cannot write to standard output");
     return status > EXIT_ANSWER_NO ? status : EXIT_MACHINE;

@@ -63,15 +63,15 @@ static uint64_t left_in_group(const char *folder, const char *limit, const char 
 /* The smallest limit of this group and its ancestors, minus usage. */
 static uint64_t left_in_groups(const char *mount, char *group, const char *limit, const char *usage,
                                const char *inactive) {
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     for (;;) {
         char folder[4096];
         snprintf(folder, sizeof folder, "%s%s", mount, group);
         uint64_t left = left_in_group(folder, limit, usage, inactive);
-        least = left < least ? left : least;
+        min = left < min ? left : min;
         char *slash = strrchr(group, '/');
         if (!slash)
-            return least;
+            return min;
         *slash = '\0';
     }
 }
@@ -81,7 +81,7 @@ static uint64_t left_in_groups(const char *mount, char *group, const char *limit
 static uint64_t left_in_own_groups(void) {
     FILE *file = fopen("/proc/self/cgroup", "re");
     char line[2048];
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
         char *name = strchr(line, ':'), *group = name ? strchr(name + 1, ':') : NULL;
@@ -95,18 +95,18 @@ static uint64_t left_in_own_groups(void) {
         else if (strcmp(name + 1, "memory") == 0)
             left = left_in_groups("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
                                   "memory.usage_in_bytes", "total_inactive_file");
-        least = left < least ? left : least;
+        min = left < min ? left : min;
     }
     if (file)
         fclose(file);
-    return least;
+    return min;
 }
 
 void limit_memory_to_machine(void) {
     uint64_t machine = number_after("/proc/meminfo", "MemAvailable:", 1024),
-             groups = left_in_own_groups(), least = groups < machine ? groups : machine;
-    if (least != UINT64_MAX)
-        tmk_memory_set_limit(least / 10 * 9 + 1);
+             groups = left_in_own_groups(), min = groups < machine ? groups : machine;
+    if (min != UINT64_MAX)
+        tmk_memory_set_limit(min / 10 * 9 + 1);
 }
 
 uint64_t memory_limit_asked(void) {

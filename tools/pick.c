@@ -10,7 +10,7 @@
 
 /* ---- properties of a value ---- */
 
-struct facts {
+struct summary {
     const struct tmk_profile_tensor *tensor;
     struct tmk_summary s; /* with stats only */
 };
@@ -18,7 +18,7 @@ struct facts {
 struct pick_key {
     const char *name;
     const char *(*text)(const struct tmk_profile_tensor *tensor); /* or: */
-    double (*number)(const struct facts *facts);                  /* NaN: not known */
+    double (*number)(const struct summary *summary);              /* NaN: not known */
     bool ascends;
 };
 
@@ -46,58 +46,58 @@ static const char *path_of(const struct tmk_profile_tensor *t) {
     return t->path;
 }
 
-static bool has_integers(const struct facts *f) {
+static bool has_integers(const struct summary *f) {
     return f->tensor->has_int_stats && f->tensor->int_stats.count;
 }
 
-static double id_of(const struct facts *f) {
+static double id_of(const struct summary *f) {
     return f->tensor->id;
 }
 
-static double min_of(const struct facts *f) {
+static double min_of(const struct summary *f) {
     if (f->tensor->stats)
         return f->s.finite ? (double)f->s.min : NAN;
     return has_integers(f) ? (double)f->tensor->int_stats.min : NAN;
 }
 
-static double max_of(const struct facts *f) {
+static double max_of(const struct summary *f) {
     if (f->tensor->stats)
         return f->s.finite ? (double)f->s.max : NAN;
     return has_integers(f) ? (double)f->tensor->int_stats.max : NAN;
 }
 
-static double range_of(const struct facts *f) {
+static double range_of(const struct summary *f) {
     return max_of(f) - min_of(f);
 }
 
-static double mean_of(const struct facts *f) {
+static double mean_of(const struct summary *f) {
     return f->tensor->stats && f->s.finite ? f->s.mean : NAN;
 }
 
-static double std_of(const struct facts *f) {
+static double std_of(const struct summary *f) {
     return f->tensor->stats && f->s.finite ? f->s.std : NAN;
 }
 
-static double count_of(const struct facts *f) {
+static double count_of(const struct summary *f) {
     return f->tensor->stats  ? (double)f->s.count
            : has_integers(f) ? (double)f->tensor->int_stats.count
                              : 0;
 }
 
-static double zeros_of(const struct facts *f) {
+static double zeros_of(const struct summary *f) {
     return f->tensor->stats && f->s.count ? (double)f->s.zeros / (double)f->s.count : NAN;
 }
 
-static double nonfinite_of(const struct facts *f) {
+static double nonfinite_of(const struct summary *f) {
     return f->tensor->stats ? (double)(f->s.nan + f->s.posinf + f->s.neginf) : 0;
 }
 
-static double dead_channels_of(const struct facts *f) {
+static double dead_channels_of(const struct summary *f) {
     struct tmk_flags flags;
     return tmk_profile_flags(f->tensor, &flags, NULL) == TMK_OK ? (double)flags.dead_channels : 0;
 }
 
-static double saturated_of(const struct facts *f) {
+static double saturated_of(const struct summary *f) {
     struct tmk_flags flags;
     return tmk_profile_flags(f->tensor, &flags, NULL) == TMK_OK && flags.saturated;
 }
@@ -143,11 +143,11 @@ static enum tmk_status find_key(const char *option, const char *name, size_t len
     return diag->status = TMK_ARGUMENT;
 }
 
-static struct facts facts_of(const struct tmk_profile_tensor *tensor) {
-    struct facts facts = {.tensor = tensor};
+static struct summary facts_of(const struct tmk_profile_tensor *tensor) {
+    struct summary summary = {.tensor = tensor};
     if (tensor->stats)
-        tmk_stats_summary(tensor->stats, &facts.s);
-    return facts;
+        tmk_stats_summary(tensor->stats, &summary.s);
+    return summary;
 }
 
 /* ---- filters ---- */
@@ -200,22 +200,22 @@ static bool matches_glob(const char *glob, const char *text) {
 }
 
 static bool condition_holds(const struct condition *c, const char *name,
-                            const struct facts *facts) {
+                            const struct summary *summary) {
     if (c->key->number) {
-        const double number = c->key->number(facts);
+        const double number = c->key->number(summary);
         return c->sign == '<' ? number < c->number : number > c->number;
     }
-    return matches_glob(c->glob, facts->tensor ? c->key->text(facts->tensor) : name) ==
+    return matches_glob(c->glob, summary->tensor ? c->key->text(summary->tensor) : name) ==
            (c->sign == '=');
 }
 
 bool filter_passes(const struct filter *filter, const char *name,
                    const struct tmk_profile_tensor *tensor) {
-    struct facts facts = {0};
+    struct summary summary = {0};
     if (tensor && !filter->only_names)
-        facts = facts_of(tensor);
+        summary = facts_of(tensor);
     for (size_t i = 0; i < filter->n; i++)
-        if (!condition_holds(&filter->conditions[i], name, &facts))
+        if (!condition_holds(&filter->conditions[i], name, &summary))
             return false;
     return true;
 }
@@ -249,12 +249,12 @@ enum tmk_status sort_values(const char *name, const struct tmk_profile *profile,
         return status == TMK_OK ? TMK_NOMEM : status;
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_profile_tensor *tensor = &profile->tensors[chosen[i]];
-        const struct facts facts = facts_of(tensor);
+        const struct summary summary = facts_of(tensor);
         order[i] = (struct ranked){.at = chosen[i]};
         if (key->text)
             order[i].text = key->text(tensor);
         else
-            order[i].number = key->number(&facts) * (key->ascends ? 1 : -1);
+            order[i].number = key->number(&summary) * (key->ascends ? 1 : -1);
     }
     qsort(order, n, sizeof *order, compare_ranked);
     for (uint32_t i = 0; i < n; i++)

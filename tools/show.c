@@ -79,10 +79,10 @@ enum { NUMBER = 11 }; /* as wide as numbers are */
 enum column { ID, NAME, KIND, STATUS, SHAPE, MIN, MAX, MEAN, STD, ZEROS, MARKS, HISTOGRAM, NOTES };
 static const struct table_column columns[] = {
     [ID] = {"id", 5},
-    [NAME] = {"name", 40, .least = 12},
+    [NAME] = {"name", 40, .min = 12},
     [KIND] = {"kind", 10, .leaves = 6},
     [STATUS] = {"status", 8, .leaves = 7},
-    [SHAPE] = {"shape", 20, .least = 12, .leaves = 4},
+    [SHAPE] = {"shape", 20, .min = 12, .leaves = 4},
     [MIN] = {"min", NUMBER, .right = true},
     [MAX] = {"max", NUMBER, .right = true},
     [MEAN] = {"mean", NUMBER, .leaves = 2, .right = true},

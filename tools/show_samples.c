@@ -17,7 +17,7 @@ static bool has_samples(const struct tmk_profile_tensor *t) {
 }
 
 /* By how much its extreme samples exceed the others. */
-static bool can_tell(const struct tmk_profile_tensor *t) {
+static bool has_topk(const struct tmk_profile_tensor *t) {
     return has_samples(t) || t->topk.n;
 }
 
@@ -176,7 +176,7 @@ static void print_culprits(const struct culprits *all, size_t n, uint32_t values
         {"extremes", 8, .right = true},
         {"widens", 8, .right = true},
         {"id", 6},
-        {"most", NAME_CELLS, .least = 12},
+        {"most", NAME_CELLS, .min = 12},
         {"end", 3},
         {"value", 11, .right = true},
         {"then", 11, .right = true},
@@ -233,12 +233,12 @@ enum tmk_status show_outliers(const struct tmk_profile *profile, const uint32_t 
     bool complete = false, per_sample = false, ok = true;
     uint32_t values = 0;
     for (uint32_t i = 0; i < n; i++) {
-        complete |= can_tell(&profile->tensors[chosen[i]]);
+        complete |= has_topk(&profile->tensors[chosen[i]]);
         per_sample |= has_samples(&profile->tensors[chosen[i]]);
     }
     for (uint32_t i = 0; ok && i < n; i++) {
         const struct tmk_profile_tensor *t = &profile->tensors[chosen[i]];
-        if (!t->stats || t->kind == TMK_PROFILE_WEIGHT || (complete && !can_tell(t)))
+        if (!t->stats || t->kind == TMK_PROFILE_WEIGHT || (complete && !has_topk(t)))
             continue;
         values++;
         ok = complete ? blame_samples(&all, profile, t) : blame_places(&all, t);

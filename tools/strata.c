@@ -7,7 +7,7 @@
 
 #include <tidemark/inputs.h>
 
-enum { STRATA_SAID = 20 };
+enum { MAX_REPORTED = 20 };
 
 static enum tmk_status fail_with(struct tmk_diag *diag, enum tmk_status status, const char *text) {
     diag->status = status;
@@ -79,7 +79,7 @@ static enum tmk_status write_file(struct strata *strata, const char *file, const
                                   const void *context, struct tmk_diag *diag) {
     const struct tmk_profile *profile = context;
     enum tmk_status status = tmk_profile_write(profile, file, diag);
-    if (status == TMK_OK && strata->written < STRATA_SAID)
+    if (status == TMK_OK && strata->written < MAX_REPORTED)
         print_remark("stratum '%s': %llu sample%s, wrote %s", label,
                      (unsigned long long)profile->ledger.run, profile->ledger.run == 1 ? "" : "s",
                      file);
@@ -92,7 +92,7 @@ static enum tmk_status write_stratum(void *context, const char *label,
     struct strata *strata = context;
     end_progress();
     enum tmk_status status = for_each_file(strata, label, write_file, profile, diag);
-    if (status == TMK_OK && strata->written++ == STRATA_SAID)
+    if (status == TMK_OK && strata->written++ == MAX_REPORTED)
         print_remark("more strata are written and not listed");
     return status;
 }

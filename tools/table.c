@@ -105,7 +105,7 @@ static void shrink_columns(struct table *table) {
     for (size_t i = 0; i < table->n; i++) {
         const struct table_column *column = &table->columns[i];
         const int excess = line_width(table) - table->line_width;
-        const int most = column->least ? column->width - column->least : 0;
+        const int most = column->min ? column->width - column->min : 0;
         if (excess > 0)
             table->widths[i] -= excess < most ? excess : most;
     }

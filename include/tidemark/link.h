@@ -121,7 +121,7 @@ tmk_tensors_skeleton(const char *path, struct tmk_profile **out, struct tmk_diag
 /* NULL is allowed. */
 TMK_API void tmk_link_destroy(struct tmk_link **link);
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 struct tmk_link_counts {
     uint32_t originals, values;

@@ -243,13 +243,13 @@ struct tmk_verdict {
     double worst;  /* largest |got - want| / (atol + rtol * |want|); 0 for exact types that agree */
 };
 
-/* Runs one folder of input_N.pb, output_N.pb and compares every output; calls `tell` (may be NULL)
- * for each. *failed counts outputs that differ. Inputs are matched by the tensors' names where all
- * of them name inputs of the graph, else by position. */
+/* Runs one folder of input_N.pb, output_N.pb and compares every output; calls `report` (may be
+ * NULL) for each. *failed counts outputs that differ. Inputs are matched by the tensors' names
+ * where all of them name inputs of the graph, else by position. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_verify(struct tmk_model *model, const char *directory,
                  const struct tmk_verify_options *options,
-                 void (*tell)(void *context, const struct tmk_verdict *verdict), void *context,
+                 void (*report)(void *context, const struct tmk_verdict *verdict), void *context,
                  uint32_t *failed, struct tmk_diag *diag);
 
 #ifdef __cplusplus

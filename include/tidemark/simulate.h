@@ -108,7 +108,7 @@ struct tmk_search_options {
     const char *config;                /* and with; NULL: none */
     uint32_t budget;                   /* encodings that are tried; 0: TMK_SEARCH_BUDGET */
     /* What was chosen, a line each. May be NULL. */
-    void (*tell)(void *context, const char *text);
+    void (*report)(void *context, const char *text);
     void *context;
 };
 

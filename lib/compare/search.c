@@ -192,8 +192,8 @@ static void choose(struct search *s, const struct tmk_encoding *of, struct attem
              of->name, of->group ? " and what shares its scale" : "",
              best->method ? best->method : "float", of->method, tmk_loss_sqnr(&s->loss),
              tmk_loss_sqnr(&best->loss));
-    if (s->options->tell)
-        s->options->tell(s->options->context, line);
+    if (s->options->report)
+        s->options->report(s->options->context, line);
     tmk_text_printf(&s->done, "; p%u %s", of->id, best->method ? best->method : "float");
     cJSON_Delete(s->config);
     tmk_encodings_destroy(&s->current);

@@ -103,8 +103,7 @@ static enum tmk_status read_shape(const struct hdf5 *h, struct table *table,
     if (table->stored != TMK_UNDEFINED &&
         !could_hold(h, table, elements * tmk_dtype_size(table->stored)))
         return tmk_fail(diag, TMK_FORMAT,
-                        "it says that it has %zu elements, which a file of %" PRIu64
-                        " bytes cannot hold",
+                        "it declares %zu elements, which a file of %" PRIu64 " bytes cannot hold",
                         elements, tmk_hdf5_bytes(h->file)->size);
     array->n_entries = set->rank ? set->dim[0] : 0;
     return TMK_OK;
@@ -129,7 +128,8 @@ static enum tmk_status add_table(struct tmk_source *source, const char *path, co
     return TMK_OK;
 }
 
-static enum tmk_status make_room(struct tmk_source *source, uint64_t n, struct tmk_diag *diag) {
+static enum tmk_status reserve_buffer(struct tmk_source *source, uint64_t n,
+                                      struct tmk_diag *diag) {
     struct hdf5 *h = source->own;
     h->tables = tmk_arena_array(&source->arena, n, sizeof *h->tables);
     source->info.arrays = tmk_arena_array(&source->arena, n, sizeof *source->info.arrays);
@@ -151,7 +151,7 @@ static enum tmk_status add_group(struct tmk_source *source, const char *path,
     struct tmk_hdf5_member *members;
     uint32_t n;
     TMK_TRY(tmk_hdf5_list(h->file, path, &members, &n, diag));
-    enum tmk_status status = make_room(source, n, diag);
+    enum tmk_status status = reserve_buffer(source, n, diag);
     for (uint32_t i = 0; status == TMK_OK && i < n; i++)
         status = add_member(source, path, &members[i], diag);
     free(members);
@@ -168,7 +168,7 @@ static enum tmk_status open_inside(struct tmk_source *source, struct tmk_diag *d
     TMK_TRY(tmk_hdf5_look(h->file, path, &kind, NULL, diag));
     switch (kind) {
     case TMK_HDF5_DATASET:
-        TMK_TRY(make_room(source, 1, diag));
+        TMK_TRY(reserve_buffer(source, 1, diag));
         return add_table(source, path, "", diag);
     case TMK_HDF5_GROUP:
         return add_group(source, path, diag);

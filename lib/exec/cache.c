@@ -178,9 +178,9 @@ static enum tmk_status look_at_constant(const struct tmk_cache *cache, const str
     return tmk_account_look(out, &config, &value->constant, &at, diag);
 }
 
-static enum tmk_status settle_for(struct tmk_cache *cache, uint32_t group, uint32_t slot,
-                                  const struct tmk_account *once, uint64_t times,
-                                  struct tmk_diag *diag) {
+static enum tmk_status finalize_slot(struct tmk_cache *cache, uint32_t group, uint32_t slot,
+                                     const struct tmk_account *once, uint64_t times,
+                                     struct tmk_diag *diag) {
     struct finalized *finalized = &cache->finalized[group];
     if (!finalized->accounts)
         finalized->accounts = calloc(cache->n_slots + 1u, sizeof *finalized->accounts);
@@ -205,7 +205,7 @@ static enum tmk_status finalize_constant(struct tmk_cache *cache, const struct e
         if (!looked || !initializer) /* others stand where the group's first run was */
             TMK_TRY(look_at_constant(cache, entry, tap, ran, once, diag));
         looked = true;
-        TMK_TRY(settle_for(cache, g, tap->slot, once, times, diag));
+        TMK_TRY(finalize_slot(cache, g, tap->slot, once, times, diag));
     }
     return TMK_OK;
 }

@@ -290,7 +290,7 @@ static void wait_for_all(struct tmk_exec *exec) {
     pthread_mutex_unlock(&exec->lock);
 }
 
-static void tell_of_missing(struct tmk_exec *exec, uint32_t missing, int why) {
+static void report_missing(struct tmk_exec *exec, uint32_t missing, int why) {
     const struct tmk_exec_options *options = &exec->options;
     if (missing && !exec->reported && options->fewer_threads)
         options->fewer_threads(options->fewer_context, missing, options->threads + 1, why);
@@ -322,7 +322,7 @@ static void run_all(struct tmk_exec *exec) {
                                                 &exec->runners[started])) == 0)
         started++;
     why = started < n ? error : why;
-    tell_of_missing(exec, n - started + !loading, why);
+    report_missing(exec, n - started + !loading, why);
     exec->workers = started ? started : 1;
     stand_in(exec, loading, started);
     wait_for_all(exec);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aimet: encodings of AIMET, QNN and SNPE (FORMATS 3.3).
+/* aimet: encodings of AIMET, QNN and SNPE.
  *
  * Versions before 2.0.0 count codes from 0 whatever the type: real = (code + offset) * scale, so
  * that offset = -(zero point + 128) for int8 and -zero point for uint8. No reader notices a wrong

@@ -45,10 +45,10 @@ static bool keeps_range(enum tmk_lineage_verdict verdict) {
 /* Channel by channel; *fits: false where the profile has other channels, or one without a finite
  * element. */
 static enum tmk_status compare_channels(const struct tmk_range *range,
-                                        const struct tmk_summary *facts,
+                                        const struct tmk_summary *summary,
                                         struct tmk_range_coverage *coverage, bool *fits,
                                         struct tmk_diag *diag) {
-    *fits = facts->channels == range->n;
+    *fits = summary->channels == range->n;
     if (!*fits)
         return TMK_OK;
     double *numbers = calloc(range->n, 3 * sizeof *numbers);
@@ -61,8 +61,8 @@ static enum tmk_status compare_channels(const struct tmk_range *range,
                              .high = numbers + range->n,
                              .step = numbers + 2 * (size_t)range->n};
     for (uint32_t c = 0; c < range->n; c++) {
-        ours.low[c] = (double)facts->channel_min[c];
-        ours.high[c] = (double)facts->channel_max[c];
+        ours.low[c] = (double)summary->channel_min[c];
+        ours.high[c] = (double)summary->channel_max[c];
         *fits = *fits && isfinite(ours.low[c]);
     }
     enum tmk_status status = TMK_OK;
@@ -75,15 +75,15 @@ static enum tmk_status compare_channels(const struct tmk_range *range,
 
 static enum tmk_status compare_range(const struct tmk_range *range,
                                      struct tmk_range_coverage *coverage, struct tmk_diag *diag) {
-    struct tmk_summary facts;
-    tmk_stats_quick_summary(coverage->record->stats, &facts);
-    double low = (double)facts.min, high = (double)facts.max, step = 0;
+    struct tmk_summary summary;
+    tmk_stats_quick_summary(coverage->record->stats, &summary);
+    double low = (double)summary.min, high = (double)summary.max, step = 0;
     struct tmk_range ours = {range->name, range->subject, TMK_RANGE_EXACT, 1, &low, &high, &step};
     if (isnan(low))
         return TMK_OK;
     bool fits = false;
     if (range->n > 1)
-        TMK_TRY(compare_channels(range, &facts, coverage, &fits, diag));
+        TMK_TRY(compare_channels(range, &summary, coverage, &fits, diag));
     if (fits)
         return TMK_OK;
     coverage->compared = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* glow: Glow's profile, three YAML documents (FORMATS 3.10). Encodings hold no histogram, and the
+/* glow: Glow's profile, three YAML documents. Encodings hold no histogram, and the
  * hash of the graph before lowering is Glow's own: hash=0x... gives it. */
 #include <string.h>
 

@@ -19,8 +19,8 @@ const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value) {
     return attr && attr->kind == TMK_ATTR_TENSOR ? attr->tensors : NULL;
 }
 
-static bool goes_by_activation(const struct tmk_encodings *encodings,
-                               const struct tmk_value *value) {
+static bool passes_activation(const struct tmk_encodings *encodings,
+                              const struct tmk_value *value) {
     const struct tmk_encoding *e =
         tmk_encodings_find(encodings, (uint32_t)value->profile_id, NULL, 0);
     return !e || tmk_export_is_before_activation(e);
@@ -35,9 +35,9 @@ static const struct tmk_value *added_bias(const struct tmk_node *node, uint32_t 
 
 /* Behind a bias that is added apart, and activations, which a layer takes in, as long as nothing
  * else reads the values between. */
-static void go_behind(const struct tmk_encodings *encodings, struct tmk_export_layer *layer) {
+static void skip_behind(const struct tmk_encodings *encodings, struct tmk_export_layer *layer) {
     const struct tmk_value *value = layer->output;
-    while (value->n_uses == 1 && !value->n_graph_outputs && goes_by_activation(encodings, value)) {
+    while (value->n_uses == 1 && !value->n_graph_outputs && passes_activation(encodings, value)) {
         const struct tmk_use *use = &value->uses[0];
         const struct tmk_value *bias = layer->bias ? NULL : added_bias(use->node, use->input);
         bool activation = use->input == 0 && tmk_node_traits(use->node)->class == TMK_OP_CLAMP;
@@ -73,7 +73,7 @@ static bool make_layer(const struct tmk_encodings *encodings, const struct tmk_n
         .channels = (uint32_t)channels,
         .group = (uint32_t)group,
     };
-    go_behind(encodings, out);
+    skip_behind(encodings, out);
     out->in = tmk_encodings_find(encodings, (uint32_t)out->input->profile_id, node->name, 0);
     out->by = tmk_encodings_find(encodings, (uint32_t)out->weight->profile_id, node->name, 1);
     out->out = tmk_encodings_find(encodings, (uint32_t)out->activated->profile_id, NULL, 0);

@@ -178,16 +178,16 @@ static enum tmk_status begin_copy(const struct tmk_exporter *row, const struct t
 
 /* ---- all together ---- */
 
-static void tell_left_out(const struct tmk_export_job *job,
-                          const struct tmk_export_counts *counts) {
+static void report_left_out(const struct tmk_export_job *job,
+                            const struct tmk_export_counts *counts) {
     for (uint32_t i = 0; job->skip && counts->written && i < job->encodings->n_items; i++)
         if (!counts->written[i])
             job->skip(job->context, job->encodings->items[i].id, job->encodings->items[i].name,
                       counts->why[i] ? counts->why[i] : "the format has no place for it");
 }
 
-static void tell_changes(const struct tmk_exporter *row, const struct tmk_export_job *job,
-                         const struct tmk_export_counts *counts) {
+static void report_changes(const struct tmk_exporter *row, const struct tmk_export_job *job,
+                           const struct tmk_export_counts *counts) {
     if (counts->one_scale)
         tmk_export_remark(
             job,
@@ -214,9 +214,9 @@ enum tmk_status tmk_export_run(const struct tmk_exporter *row, const struct tmk_
     if (status == TMK_OK)
         status = row->write(&job, diag);
     if (status == TMK_OK)
-        tell_changes(row, asked, &counts);
+        report_changes(row, asked, &counts);
     if (status == TMK_OK || status == TMK_NOTFOUND)
-        tell_left_out(asked, &counts);
+        report_left_out(asked, &counts);
     tmk_arena_finish(&counts.arena);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* litert: the calibration result of AI Edge Quantizer (FORMATS 3.6): the range of each activation,
+/* litert: the calibration result of AI Edge Quantizer: the range of each activation,
  * by the names of the .tflite. */
 #include "export/rows.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mnn: MNN's compression parameters as JSON (FORMATS 3.8), for --compressionParamsFile. A layer is
+/* mnn: MNN's compression parameters as JSON, for --compressionParamsFile. A layer is
  * found by the name of its output; one that is not found stays float without a word, so that names
  * must be MNN's own: an output of the network is called NAME__before_tr there. */
 #include "base/diag.h"

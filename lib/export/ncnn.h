@@ -2,7 +2,7 @@
 /* What ncnn's two formats share: the scales of a layer, and ncnn's own model files.
  *
  * ncnn's scales are multipliers, 127 / largest magnitude; codes are rounded half away from zero,
- * -127 ... 127 (FORMATS 3.5). */
+ * -127 ... 127. */
 #ifndef TMK_EXPORT_NCNN_H
 #define TMK_EXPORT_NCNN_H
 

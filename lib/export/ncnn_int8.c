@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ncnn-int8: the .param and .bin that ncnn2int8 would make of the template and our table (FORMATS
- * 3.5): a quantized layer has its codes under the tag of int8, its bias, the scales of its weights
+/* ncnn-int8: the .param and .bin that ncnn2int8 would make of the template and our table: a quantized layer has its codes under the tag of int8, its bias, the scales of its weights
  * and of its input, and 8=2 (grouped convolutions: 8=1) in its line. */
 #include <math.h>
 #include <stdlib.h>

@@ -254,11 +254,11 @@ static enum tmk_status read_layer(struct reading *r, const char *line, size_t le
         return fail_line(r, "TYPE NAME and two counts were expected");
     for (int64_t i = 0; i < inputs; i++)
         if (!*next_word(&words))
-            return fail_line(r, "there are fewer blobs than it says");
+            return fail_line(r, "there are fewer blobs than it declares");
     for (int64_t i = 0; i < outputs; i++) {
         const char *blob = next_word(&words);
         if (!*blob)
-            return fail_line(r, "there are fewer blobs than it says");
+            return fail_line(r, "there are fewer blobs than it declares");
         layer.top = i ? layer.top : blob;
     }
     read_keys(words, &keys);
@@ -302,11 +302,10 @@ static enum tmk_status read_param(struct reading *r, const struct tmk_buf *file)
     while (next_line(r, &line, &len))
         TMK_TRY(read_layer(r, line, len));
     if ((uint64_t)counted != model->n)
-        return fail_line(r, "there are not as many layers as it says");
+        return fail_line(r, "the number of layers is not the declared one");
     if (r->used != tmk_buf_size(model->bin))
-        return tmk_fail(r->diag, TMK_FORMAT,
-                        "its layers keep %zu bytes, and the .bin beside it has %zu", r->used,
-                        tmk_buf_size(model->bin));
+        return tmk_fail(r->diag, TMK_FORMAT, "its layers keep %zu bytes, and the .bin file has %zu",
+                        r->used, tmk_buf_size(model->bin));
     return TMK_OK;
 }
 

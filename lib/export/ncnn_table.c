@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ncnn-table: what ncnn2int8 reads (FORMATS 3.5): for each layer NAME_param_0 with a scale for each
+/* ncnn-table: what ncnn2int8 reads: for each layer NAME_param_0 with a scale for each
  * output channel, and NAME with the scale of its input. A blank line would end the reader's work,
  * and one of the two without the other leaves every layer float, both without a word. */
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nncase: the quantization scheme of Canaan's compiler (FORMATS 3.10). */
+/* nncase: the quantization scheme of Canaan's compiler. */
 #include "base/diag.h"
 #include "export/rows.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* openvino: FakeQuantize operations put into an IR that OpenVINO wrote (FORMATS 3.7), which so need
+/* openvino: FakeQuantize operations put into an IR that OpenVINO wrote, which so need
  * not be understood: each named tensor gets one, and whoever read the tensor reads its output. The
  * limits are the reals of the first and the last code, so that 0 has a code.
  *

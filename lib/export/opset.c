@@ -8,7 +8,7 @@
 #include "ops/ops.h"
 #include "ops/shapes.h"
 
-struct raising {
+struct upgrading {
     int64_t to;
     struct tmk_text refused;
     uint32_t n_refused;
@@ -16,7 +16,7 @@ struct raising {
     struct tmk_diag *diag;
 };
 
-static void refuse_node(struct raising *r, const struct tmk_node *node) {
+static void refuse_node(struct upgrading *r, const struct tmk_node *node) {
     enum { MOST = 4 };
     char label[256];
     if (r->n_refused++ < MOST)
@@ -25,7 +25,7 @@ static void refuse_node(struct raising *r, const struct tmk_node *node) {
 }
 
 /* Row by row, until its row is the one of the wanted version. */
-static enum tmk_status raise_node(struct raising *r, struct tmk_node *node) {
+static enum tmk_status upgrade_node(struct upgrading *r, struct tmk_node *node) {
     bool done = true;
     while (done) {
         const struct tmk_op *row = tmk_op_find(node->domain, node->op, node->version);
@@ -39,23 +39,23 @@ static enum tmk_status raise_node(struct raising *r, struct tmk_node *node) {
     return TMK_OK;
 }
 
-static void raise_graph(struct tmk_graph *graph, void *context) {
-    struct raising *r = context;
+static void upgrade_graph(struct tmk_graph *graph, void *context) {
+    struct upgrading *r = context;
     struct tmk_node *next = NULL;
     for (struct tmk_node *node = graph->first; node && r->status == TMK_OK; node = next) {
         next = node->next;
         if (strcmp(node->domain, TMK_DOMAIN_ONNX) == 0 && node->version < r->to)
-            r->status = raise_node(r, node);
+            r->status = upgrade_node(r, node);
     }
 }
 
-enum tmk_status tmk_opset_raise(struct tmk_graph *graph, int64_t to, struct tmk_diag *diag) {
-    struct raising r = {.to = to, .status = TMK_OK, .diag = diag};
+enum tmk_status tmk_opset_upgrade(struct tmk_graph *graph, int64_t to, struct tmk_diag *diag) {
+    struct upgrading r = {.to = to, .status = TMK_OK, .diag = diag};
     const int64_t from = tmk_graph_opset(graph, TMK_DOMAIN_ONNX);
     if (from >= to)
         return TMK_OK;
     TMK_TRY(tmk_fill_types(graph, diag));
-    tmk_graph_each(graph, raise_graph, &r);
+    tmk_graph_each(graph, upgrade_graph, &r);
     if (r.status == TMK_OK && r.refused.failed)
         r.status = tmk_nomem(diag);
     if (r.status == TMK_OK && r.n_refused)

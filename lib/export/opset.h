@@ -10,8 +10,8 @@
  * names, IDs and fingerprints; nodes may get others of their inputs as initializers. No change
  * where it is of that version or a newer one. TMK_UNSUPPORTED names every node that has no form
  * there. The graph is bound, and bound again. */
-TMK_NODISCARD enum tmk_status tmk_opset_raise(struct tmk_graph *graph, int64_t to,
-                                              struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_opset_upgrade(struct tmk_graph *graph, int64_t to,
+                                                struct tmk_diag *diag);
 
 /* opset_rules.c: makes of the node, which is valid for the versions of its row, one that is valid
  * for `since`, the next row's first. *node is the new one, or still the old. False in *done: it

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ort-cache: the calibration cache of ONNX Runtime (FORMATS 3.1): the range of each activation.
+/* ort-cache: the calibration cache of ONNX Runtime: the range of each activation.
  *
  * Per tensor the format allows no keys but its own, so that IDs, what quantize_static is to be
  * asked for, and the nodes that the encodings leave float stand in one member of ours at the top.
@@ -127,14 +127,14 @@ static bool accumulator_range(const struct tmk_encodings *all, const struct tmk_
         bias->data.dtype != TMK_FLOAT32 || !tmk_tensor_count(&bias->data))
         return false;
     const float *data = bias->data.data;
-    float least = data[0], most = data[0];
+    float min = data[0], most = data[0];
     for (size_t i = 1; i < tmk_tensor_count(&bias->data); i++) {
-        least = data[i] < least ? data[i] : least;
+        min = data[i] < min ? data[i] : min;
         most = data[i] > most ? data[i] : most;
     }
     tmk_export_range(sum, low, high);
     *low -= most;
-    *high -= least;
+    *high -= min;
     return isfinite(*low) && isfinite(*high) && *low <= *high;
 }
 

@@ -43,7 +43,7 @@ struct tmk_qdq {
     struct tmk_ptrmap enlarged;  /* weight value -> struct tmk_qdq_scales */
     struct tmk_ptrmap derived;   /* initializer -> struct tmk_encoding in the place of its own */
     struct tmk_ptrmap folded;    /* encoding -> that of the constant whose codes are its codes */
-    struct tmk_ptrmap told;      /* encodings: placed (the struct tmk_qdq), or reported */
+    struct tmk_ptrmap reported;  /* encodings: placed (the struct tmk_qdq), or reported */
     struct tmk_qdq_mark **marks; /* in the order in which they were made */
     uint32_t n_marks, marks_size;
     struct tmk_diag *diag;
@@ -77,7 +77,7 @@ const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
 /* ---- qdq_constant.c ---- */
 
 /* Enlarges scales of weights under which a bias would not fit int32. Before anything is placed. */
-TMK_NODISCARD enum tmk_status tmk_qdq_make_room(struct tmk_qdq *q);
+TMK_NODISCARD enum tmk_status tmk_qdq_widen_scales(struct tmk_qdq *q);
 /* The scales that count: the encoding's, or enlarged ones. */
 const float *tmk_qdq_scales_of(const struct tmk_qdq *q, const struct tmk_value *value,
                                const struct tmk_encoding *encoding);

@@ -24,11 +24,11 @@ static double least_scale(float most, bool by_channel) {
     return 1.0001 * (2.0 * (double)most) / codes;
 }
 
-static float enlarge_scale(float scale, float input, double least, bool pow2) {
+static float enlarge_scale(float scale, float input, double min, bool pow2) {
     const double product = (double)input * (double)scale;
-    if (!(product < least) || !(product > 0))
+    if (!(product < min) || !(product > 0))
         return scale;
-    const double wanted = (double)scale * (least / product);
+    const double wanted = (double)scale * (min / product);
     int exponent = 0;
     if (!pow2)
         return (float)wanted;
@@ -49,7 +49,7 @@ static bool all_zero(const int32_t *x, uint32_t n) {
     return n == 0;
 }
 
-static enum tmk_status make_room_for(struct tmk_qdq *q, const struct tmk_qdq_mark *bias) {
+static enum tmk_status widen_scale(struct tmk_qdq *q, const struct tmk_qdq_mark *bias) {
     const struct tmk_qdq_mark *input = tmk_qdq_marked(q, bias->input),
                               *weight = tmk_qdq_marked(q, bias->weight);
     const struct tmk_encoding *x = input ? tmk_qdq_encoding(q, input, bias->node, 0) : NULL,
@@ -81,10 +81,10 @@ static enum tmk_status make_room_for(struct tmk_qdq *q, const struct tmk_qdq_mar
     return tmk_ptrmap_put(&q->enlarged, weight->value, entry) ? TMK_OK : tmk_nomem(q->diag);
 }
 
-enum tmk_status tmk_qdq_make_room(struct tmk_qdq *q) {
+enum tmk_status tmk_qdq_widen_scales(struct tmk_qdq *q) {
     for (uint32_t i = 0; i < q->n_marks; i++)
         if (q->marks[i]->is_bias)
-            TMK_TRY(make_room_for(q, q->marks[i]));
+            TMK_TRY(widen_scale(q, q->marks[i]));
     return TMK_OK;
 }
 

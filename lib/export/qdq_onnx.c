@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qdq: an ONNX model with QuantizeLinear and DequantizeLinear (FORMATS 3.2; docs/export-qdq.md). */
+/* qdq: an ONNX model with QuantizeLinear and DequantizeLinear (docs/export-qdq.md). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,10 +37,10 @@ static enum tmk_status find_opset(const struct tmk_export_job *job, bool microso
                                   struct tmk_diag *diag) {
     const int64_t has = tmk_graph_opset(job->graph, TMK_DOMAIN_ONNX);
     const bool wide = has_width(job->encodings, true) || has_width(job->encodings, false);
-    const int64_t least = wide && !microsoft ? WIDE_AND_NARROW : BY_CHANNEL;
+    const int64_t min = wide && !microsoft ? WIDE_AND_NARROW : BY_CHANNEL;
     const char *asked = tmk_export_setting(job, "opset", NULL);
     char *end = NULL;
-    *out = has > least ? has : least;
+    *out = has > min ? has : min;
     if (!asked)
         return TMK_OK;
     const long number = strtol(asked, &end, 10);
@@ -50,14 +50,14 @@ static enum tmk_status find_opset(const struct tmk_export_job *job, bool microso
     if (number < *out)
         return tmk_fail(
             diag, TMK_ARGUMENT, "opset=%ld: the model is of %lld, and these encodings need %lld%s",
-            number, (long long)has, (long long)least,
+            number, (long long)has, (long long)min,
             wide && !microsoft ? " (or domain=com.microsoft, for ONNX Runtime alone)" : "");
     *out = number;
     return TMK_OK;
 }
 
 /* The parts of the job that speak to people, for tmk_quantize_graph. */
-static void pass_tell(void *context, const struct tmk_encoding *encoding, const char *why) {
+static void pass_report(void *context, const struct tmk_encoding *encoding, const char *why) {
     if (why)
         tmk_export_skip(context, encoding, why);
     else
@@ -107,10 +107,10 @@ static void remark_on_consumers(const struct tmk_export_job *job, int64_t from, 
                                "Runtime, QNN and TVM read it as it is meant");
 }
 
-static enum tmk_status write_raised(const struct tmk_export_job *job, struct tmk_graph *graph,
-                                    bool microsoft, struct tmk_diag *diag) {
+static enum tmk_status write_upgraded(const struct tmk_export_job *job, struct tmk_graph *graph,
+                                      bool microsoft, struct tmk_diag *diag) {
     const struct tmk_quantize_options options = {.microsoft = microsoft,
-                                                 .tell = pass_tell,
+                                                 .report = pass_report,
                                                  .remark = pass_remark,
                                                  .context = (void *)(uintptr_t)job};
     struct tmk_quantized_graph made = {0};
@@ -131,9 +131,9 @@ static enum tmk_status write_qdq(const struct tmk_export_job *job, struct tmk_di
     TMK_TRY(find_domain(job, &microsoft, diag));
     TMK_TRY(find_opset(job, microsoft, &opset, diag));
     TMK_TRY(tmk_graph_clone(job->graph, &graph, diag));
-    enum tmk_status status = tmk_opset_raise(graph, opset, diag);
+    enum tmk_status status = tmk_opset_upgrade(graph, opset, diag);
     if (status == TMK_OK)
-        status = write_raised(job, graph, microsoft, diag);
+        status = write_upgraded(job, graph, microsoft, diag);
     if (status == TMK_OK)
         remark_on_consumers(job, tmk_graph_opset(job->graph, TMK_DOMAIN_ONNX), opset);
     tmk_graph_destroy(&graph);

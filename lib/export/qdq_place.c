@@ -104,7 +104,7 @@ static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *n
                                 const char *result, struct tmk_value **out) {
     struct tmk_value *inputs[] = {from, scale, zero};
     struct tmk_node *node = NULL;
-    const int64_t least = wants_set_21(codes) ? 21 : 13,
+    const int64_t min = wants_set_21(codes) ? 21 : 13,
                   opset = tmk_graph_opset(q->graph, TMK_DOMAIN_ONNX);
     const bool microsoft = q->options->microsoft;
     if (!name || !result)
@@ -112,9 +112,9 @@ static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *n
     TMK_TRY(tmk_graph_add_node(q->graph, NULL,
                                &(struct tmk_node_spec){microsoft ? MICROSOFT : TMK_DOMAIN_ONNX, op,
                                                        name,
-                                                       microsoft       ? 1
-                                                       : opset > least ? opset
-                                                                       : least,
+                                                       microsoft     ? 1
+                                                       : opset > min ? opset
+                                                                     : min,
                                                        inputs, 3, &result, 1},
                                &node, q->diag));
     if (axis >= 0) {

@@ -87,10 +87,10 @@ void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) {
 
 enum tmk_status tmk_qdq_report(struct tmk_qdq *q, const struct tmk_encoding *encoding,
                                const char *why) {
-    if (q->options->tell)
-        q->options->tell(q->options->context, encoding, why);
+    if (q->options->report)
+        q->options->report(q->options->context, encoding, why);
     void *how = why ? (void *)(uintptr_t)encoding : q;
-    return tmk_ptrmap_put(&q->told, encoding, how) ? TMK_OK : tmk_nomem(q->diag);
+    return tmk_ptrmap_put(&q->reported, encoding, how) ? TMK_OK : tmk_nomem(q->diag);
 }
 
 /* Of an encoding without a report so far. */
@@ -106,7 +106,7 @@ static const char *why_not(const struct tmk_qdq *q, const struct originals *all,
     return "nothing that ONNX Runtime's quantizer quantizes computes with it";
 }
 
-static enum tmk_status tell_the_rest(struct tmk_qdq *q) {
+static enum tmk_status report_rest(struct tmk_qdq *q) {
     struct originals all;
     TMK_TRY(find_originals(q->graph, &all, q->diag));
     enum tmk_status status = TMK_OK;
@@ -116,8 +116,8 @@ static enum tmk_status tell_the_rest(struct tmk_qdq *q) {
         for (const struct tmk_encoding *next = result; next;
              next = tmk_ptrmap_get(&q->folded, next))
             result = next;
-        const bool in_result = result && tmk_ptrmap_get(&q->told, result) == q;
-        if (!tmk_ptrmap_get(&q->told, e))
+        const bool in_result = result && tmk_ptrmap_get(&q->reported, result) == q;
+        if (!tmk_ptrmap_get(&q->reported, e))
             status = tmk_qdq_report(q, e, in_result ? NULL : why_not(q, &all, e));
     }
     free(all.list);
@@ -161,9 +161,9 @@ static enum tmk_status list_values(const struct tmk_qdq *q, struct tmk_quantized
 static enum tmk_status build_qdq(struct tmk_qdq *q) {
     TMK_TRY(tmk_qdq_prepare(q));
     TMK_TRY(tmk_qdq_mark_all(q));
-    TMK_TRY(tmk_qdq_make_room(q));
+    TMK_TRY(tmk_qdq_widen_scales(q));
     TMK_TRY(tmk_qdq_place_all(q));
-    TMK_TRY(tell_the_rest(q));
+    TMK_TRY(report_rest(q));
     TMK_TRY(tmk_graph_sort(q->graph, q->diag));
     TMK_TRY(tmk_ops_bind(q->graph, q->diag));
     return tmk_graph_verify(q->graph, q->diag);
@@ -184,7 +184,7 @@ static enum tmk_status quantize_qdq(const struct tmk_graph *graph,
     tmk_ptrmap_finish(&q.enlarged);
     tmk_ptrmap_finish(&q.derived);
     tmk_ptrmap_finish(&q.folded);
-    tmk_ptrmap_finish(&q.told);
+    tmk_ptrmap_finish(&q.reported);
     tmk_arena_finish(&q.arena);
     if (status == TMK_OK)
         *out = made;

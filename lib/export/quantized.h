@@ -2,7 +2,7 @@
 /* A graph under its encodings, as a graph: for the file, and for running it.
  *
  * QDQ: float operators between QuantizeLinear and DequantizeLinear, placed and named as ONNX
- * Runtime's quantizer does (FORMATS 3.2), initializers bit-equal to its.
+ * Runtime's quantizer does, initializers bit-equal to its.
  * INTEGER: no float between the quantized inputs and the last dequantized value: ConvInteger,
  * MatMulInteger, int32 additions, ai.tidemark::Requantize (ops/requantize.c). What has no encoding
  * stays float between DequantizeLinear and QuantizeLinear.
@@ -35,7 +35,7 @@ struct tmk_quantize_options {
     enum tmk_rounding rounding;
     bool pow2;
     /* QDQ: of each encoding that it is in the graph (`why` NULL), or why not. May be NULL. */
-    void (*tell)(void *context, const struct tmk_encoding *encoding, const char *why);
+    void (*report)(void *context, const struct tmk_encoding *encoding, const char *why);
     /* Other remarks, a line each. May be NULL. */
     void (*remark)(void *context, const char *text);
     void *context;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quark: AMD Quark's ranges (FORMATS 3.8). Quark wants one of every tensor that it quantizes, so
+/* quark: AMD Quark's ranges. Quark wants one of every tensor that it quantizes, so
  * that values without an encoding get the range that was observed. */
 #include <math.h>
 

@@ -219,13 +219,13 @@ enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile, struct 
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < profile->n_tensors; i++) {
         const struct tmk_profile_tensor *tensor = &profile->tensors[i];
-        struct tmk_summary facts;
+        struct tmk_summary summary;
         if (!tensor->stats || !tensor->name[0])
             continue;
-        tmk_stats_quick_summary(tensor->stats, &facts);
-        if (!isnan(facts.min))
-            status = tmk_ranges_add_one(ranges, tensor->name, TMK_RANGE_EXACT, (double)facts.min,
-                                        (double)facts.max, 0, diag);
+        tmk_stats_quick_summary(tensor->stats, &summary);
+        if (!isnan(summary.min))
+            status = tmk_ranges_add_one(ranges, tensor->name, TMK_RANGE_EXACT, (double)summary.min,
+                                        (double)summary.max, 0, diag);
     }
     if (status == TMK_OK)
         *out = ranges;

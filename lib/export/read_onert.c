@@ -57,7 +57,7 @@ static enum tmk_status read_value(struct walk *w) {
     struct tmk_hdf5_dataset set;
     TMK_TRY(tmk_hdf5_dataset_open(w->file, w->path, &set, w->diag));
     if (!is_pair(&set))
-        return tmk_fail(w->diag, TMK_FORMAT, "wants two float32: least and greatest");
+        return tmk_fail(w->diag, TMK_FORMAT, "wants two float32: min and max");
     TMK_TRY(tmk_hdf5_read_as(w->file, &set, TMK_HDF5_F32, 0, w->diag));
     TMK_TRY(tmk_hdf5_read(w->file, &set, 0, set.dim[0], range, w->diag));
     TMK_TRY(tmk_hdf5_shut(w->file, &set, w->diag));

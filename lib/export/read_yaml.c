@@ -35,7 +35,7 @@ static size_t text_length(const yaml_char_t *text) {
 static enum tmk_status look_at(struct scan *s, const yaml_event_t *event, size_t len,
                                struct tmk_diag *diag) {
     /* sizes of libyaml 0.2.5's nodes, lists' first allocations, and heap blocks; lists double */
-    enum { NODE = 2 * sizeof(yaml_node_t) + 48, ROOM = 160, BLOCK = 32, TAG_OF_TEXT = 8 };
+    enum { NODE = 2 * sizeof(yaml_node_t) + 48, FIRST_LIST = 160, BLOCK = 32, TAG_OF_TEXT = 8 };
     const size_t line = event->start_mark.line + 1;
     const yaml_char_t *anchor = NULL, *tag = NULL;
     switch (event->type) {
@@ -60,7 +60,7 @@ static enum tmk_status look_at(struct scan *s, const yaml_event_t *event, size_t
         break;
     }
     if (event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT) {
-        s->bytes += NODE + ROOM;
+        s->bytes += NODE + FIRST_LIST;
         s->depth++;
     }
     s->anchors += anchor || event->type == YAML_ALIAS_EVENT;

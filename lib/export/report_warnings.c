@@ -74,7 +74,7 @@ enum tmk_status tmk_report_warnings(const struct tmk_profile *profile, struct tm
                       "that was measured"},
         [SPIKE] = {"look", "one number other than 0 is a tenth of the elements, or more"},
         [SATURATED] = {"look",
-                       "more than 1 % of the elements are the least or the greatest number"},
+                       "more than 1 % of the elements are the smallest or the largest number"},
         [DEAD_CHANNELS] = {"look", "channels that were 0 all the time"},
         [DEAD] = {"look", "one and the same number all the time"},
         [NEVER] = {"look", "never seen: its branch did not run, or it was left out"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rknn: the .quantization.cfg that hybrid_quantization_step1 wrote, with our min and max in it
- * (FORMATS 3.8). Scales and zero points must stay as they are: step2 refuses a file in which they
+ *. Scales and zero points must stay as they are: step2 refuses a file in which they
  * were changed, and makes them anew from min and max.
  *
  * The name of a convolution's output means there what comes out behind its activation, and the
@@ -160,7 +160,7 @@ static enum tmk_status patch_line(struct writing *w, const char *at, const char 
     return TMK_OK;
 }
 
-static void tell_missing(struct writing *w, const struct tmk_export_rows *rows) {
+static void report_missing(struct writing *w, const struct tmk_export_rows *rows) {
     for (size_t i = 0; i < rows->n; i++)
         if (!tmk_map_get(&w->found, rows->items[i].name))
             tmk_export_skip(w->job, rows->items[i].encoding,
@@ -176,7 +176,7 @@ static enum tmk_status patch_template(struct writing *w, const struct tmk_export
     enum tmk_status status = patch_line(w, text, text + tmk_buf_size(file));
     tmk_buf_unref(&file);
     if (status == TMK_OK) {
-        tell_missing(w, rows);
+        report_missing(w, rows);
         status = tmk_export_write(w->job, &w->out, w->diag);
     }
     return status;

@@ -135,11 +135,11 @@ enum tmk_status tmk_export_rows_write(const struct tmk_export_job *job,
 
 /* ---- numbers ---- */
 
-static void span_channels(const float *low, const float *high, uint32_t n, float *least,
+static void span_channels(const float *low, const float *high, uint32_t n, float *min,
                           float *most) {
-    *least = *most = 0;
+    *min = *most = 0;
     for (uint32_t i = 0; i < n; i++) {
-        *least = fminf(*least, low[i]);
+        *min = fminf(*min, low[i]);
         *most = fmaxf(*most, high[i]);
     }
 }

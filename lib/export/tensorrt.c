@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensorrt-cache: the calibration cache of TensorRT up to 10 (FORMATS 3.4): a line with the version
+/* tensorrt-cache: the calibration cache of TensorRT up to 10: a line with the version
  * and calibrator that made it, then for each tensor the bits of the float32 scale, largest
  * magnitude / 127, as eight hex digits. */
 #include <inttypes.h>

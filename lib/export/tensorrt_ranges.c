@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tensorrt-ranges: a largest magnitude a line, for setDynamicRange, as sampleINT8API reads it
- * (FORMATS 3.4). */
+ *. */
 #include <string.h>
 
 #include "export/rows.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tidl: Texas Instruments' TIDLNetQuantParams as prototxt (FORMATS 3.10), for
+/* tidl: Texas Instruments' TIDLNetQuantParams as prototxt, for
  * quant_params_proto_path: each layer by the name of its output, with the ranges of its output, its
  * weights and its bias. Its reader takes min and max, and the bias's values; symmetric only. */
 #include <math.h>

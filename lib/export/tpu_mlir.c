@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tpu-mlir: Sophgo's calibration table (FORMATS 3.10): NAME THRESHOLD MIN MAX. */
+/* tpu-mlir: Sophgo's calibration table: NAME THRESHOLD MIN MAX. */
 #include "export/rows.h"
 
 static enum tmk_status put_tpu_mlir(const struct tmk_export_row *row, struct tmk_text *out,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tvm: what relay.quantize wants of each edge, keyed by profile ID, with names (FORMATS 3.9): kind,
+/* tvm: what relay.quantize wants of each edge, keyed by profile ID, with names: kind,
  * nbit, sign, ndom_scale, nclip_min, nclip_max. TVM's domain scale is threshold / 2^(nbit - sign)
  * and has no zero point; the encoding itself is written, too. */
 #include <inttypes.h>

@@ -42,7 +42,7 @@ static const char *find_obstacle(const struct tmk_graph *graph, const struct tmk
     if (data->every > 1)
         return "--sample-every is for single samples";
     if (is_given(graph, data))
-        return "--dim says the size of the batch";
+        return "--dim sets the size of the batch";
     return has_print(graph) ? "each sample is printed" : NULL;
 }
 

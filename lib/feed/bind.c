@@ -270,9 +270,10 @@ enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
         counted |= !feed->bound[i].fed_back;
     if (!counted)
-        return tmk_fail(diag, TMK_ARGUMENT,
-                        "every input is empty or fed back, so that no data says how many samples "
-                        "there are");
+        return tmk_fail(
+            diag, TMK_ARGUMENT,
+            "every input is empty or fed back, so that no data sets the number of samples "
+            "there are");
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
         if (!feed->bound[i].taken && !feed->bound[i].fed_back)
             return with_inputs(feed->graph,

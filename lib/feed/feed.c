@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "feed/internal.h"
 
-enum { TOLD_OF_BAD = 3 };
+enum { MAX_REPORTED = 3 };
 
 /* ---- what became of samples ---- */
 
@@ -63,7 +63,7 @@ static enum tmk_status note_bad(struct tmk_feed *feed, uint64_t sample, enum tmk
     const char *file =
         tmk_source_entry_name(source, sample * (feed->plan.slices ? 1 : bound->step));
     counts->failed++;
-    if (feed->tally.passed_over++ < TOLD_OF_BAD)
+    if (feed->tally.passed_over++ < MAX_REPORTED)
         report_notice(feed, "sample %llu is passed over: %s", (unsigned long long)sample, text);
     if (counts->n_bad == TMK_FEED_MAX_BAD)
         return TMK_OK;
@@ -150,7 +150,7 @@ static enum tmk_status read_on(struct tmk_feed *feed, struct tmk_batch *out, boo
     }
     if (status != TMK_OK)
         return tmk_fail(diag, status, "sample %llu: %s%s", (unsigned long long)at, why.text,
-                        bad ? "; --on-bad-sample=skip goes on without it" : "");
+                        bad ? "; --on-bad-sample=skip leaves it out" : "");
     if (feed->samples == TMK_SOURCE_ENDLESS && batch.samples) {
         status = tmk_feed_enter(feed, at, at + batch.samples, diag);
         if (status != TMK_OK) {

@@ -66,7 +66,7 @@ static bool next_entry(void *context, uint64_t *entry) {
     return true;
 }
 
-static void tell_of_missing(struct tmk_feed *feed, const struct tmk_source_threads *threads) {
+static void report_missing(struct tmk_feed *feed, const struct tmk_source_threads *threads) {
     const struct tmk_notices *notices = &feed->notices;
     if (threads->missing && !feed->reported.threads && notices->fewer_threads)
         notices->fewer_threads(notices->context, TMK_THREADS_READ, threads->missing,
@@ -79,7 +79,7 @@ static enum tmk_status look_ahead_in(struct tmk_feed *feed, struct tmk_source *s
     struct tmk_source_threads threads = {.wanted = feed->threads};
     TMK_TRY(
         tmk_source_ahead(source, &(struct tmk_source_order){next_entry, order}, &threads, diag));
-    tell_of_missing(feed, &threads);
+    report_missing(feed, &threads);
     return TMK_OK;
 }
 

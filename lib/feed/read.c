@@ -193,7 +193,7 @@ enum tmk_status tmk_feed_has_sample(struct tmk_feed *feed, uint64_t at, struct t
         tmk_tensor_finish(&tensor);
         if (more)
             return tmk_fail(diag, TMK_SHAPE,
-                            "%s: goes on after %llu samples for '%s', but there is no more for "
+                            "%s: continues after %llu samples for '%s', but there is no more for "
                             "other inputs",
                             info_of(feed, bound)->path, (unsigned long long)at,
                             feed->graph->inputs[i]->name);

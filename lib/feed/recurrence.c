@@ -119,7 +119,7 @@ enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag 
     }
     if (feed->recurrence.n && feed->recurrence.n == feed->graph->n_inputs)
         return tmk_fail(diag, TMK_ARGUMENT,
-                        "every input is fed back, so that no data says how many steps there are");
+                        "every input is fed back, so that no data sets the number of steps");
     return TMK_OK;
 }
 
@@ -132,10 +132,11 @@ static enum tmk_status check_options(const struct tmk_feed *feed, struct tmk_dia
                         "--batch %u: with --feedback a batch is one step, and steps run one by one",
                         data->batch);
     if (data->every > 1 || data->skip_bad)
-        return tmk_fail(diag, TMK_ARGUMENT,
-                        "--feedback: a sequence cannot go on without one of its steps; leave out "
-                        "%s",
-                        data->skip_bad ? "--on-bad-sample=skip" : "--sample-every");
+        return tmk_fail(
+            diag, TMK_ARGUMENT,
+            "--feedback: a sequence cannot continue without one of its steps; leave out "
+            "%s",
+            data->skip_bad ? "--on-bad-sample=skip" : "--sample-every");
     if (feed->recurrence.sequence != UINT64_MAX && feed->recurrence.sequence % batch)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "sequences of %llu samples are no whole number of steps: the model runs "
@@ -237,7 +238,7 @@ static enum tmk_status make_zeros(const struct tmk_feed *feed, uint32_t input,
     struct tmk_shape shape = value->type.shape;
     if (!value->type.has_shape)
         return tmk_fail(diag, TMK_ARGUMENT,
-                        "the model does not tell the shape of '%s'; --data '%s=FILE' gives its "
+                        "the model does not state the shape of '%s'; --data '%s=FILE' gives its "
                         "first state",
                         value->name, value->name);
     for (int32_t k = 0; k < shape.rank; k++) {
@@ -246,7 +247,7 @@ static enum tmk_status make_zeros(const struct tmk_feed *feed, uint32_t input,
             shape.dim[k] = size_of(feed, batch, symbol);
         if (shape.dim[k] < 0)
             return tmk_fail(diag, TMK_ARGUMENT,
-                            "dimension %d of '%s' is free, and nothing says how large it is%s; "
+                            "dimension %d of '%s' is free, and its size is not known%s; "
                             "add %s%s%s--data '%s=FILE'",
                             (int)k, value->name, feed->bound[input].empty ? "" : " at first",
                             symbol ? "--dim " : "", symbol ? symbol : "", symbol ? "=N, or " : "",

@@ -18,7 +18,7 @@ static enum tmk_status move_on(const struct tmk_strata *labels, uint64_t from, u
     TMK_TRY(tmk_strata_of(labels, from, until, stratum, diag));
     if (continues_sequence && *stratum != before)
         return tmk_fail(diag, TMK_MISMATCH,
-                        "%s: sample %" PRIu64 " is '%s', but goes on with a sequence that is '%s'; "
+                        "%s: sample %" PRIu64 " is '%s', but continues a sequence that is '%s'; "
                         "a sequence is of one stratum",
                         tmk_strata_path(labels), from, tmk_strata_label(labels, *stratum),
                         tmk_strata_label(labels, before));

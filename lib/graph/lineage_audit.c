@@ -55,7 +55,8 @@ static void check_origin(struct audit *audit, const struct tmk_origin *origin) {
     }
     const struct tmk_value *value = origin->value;
     if (!value || !tmk_value_alive(value) || tmk_graph_root(value->graph) != audit->graph) {
-        report_error(audit, origin->id, "no pass says where '%s' went", value ? value->name : "it");
+        report_error(audit, origin->id, "no pass recorded what became of '%s'",
+                     value ? value->name : "it");
         return;
     }
     if ((origin->fate == TMK_FATE_SAME) != (value->profile_id == (int64_t)origin->id))

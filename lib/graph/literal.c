@@ -453,7 +453,7 @@ static enum tmk_status read_elements(struct tmk_lex *lex, struct tmk_tensor *ten
     const char *open = lex->at - 1;
     while (tmk_lex_peek(lex) != '}') {
         if (i == n)
-            return tmk_lex_fail(lex, lex->at, "more elements than the shape has room for, %zu", n);
+            return tmk_lex_fail(lex, lex->at, "more elements than the shape holds, %zu", n);
         if (i++)
             TMK_TRY(tmk_lex_need(lex, ','));
         if (is_complex(dtype)) {

@@ -13,7 +13,7 @@ struct tmk_hdf5 {
 };
 
 /* Waits for the read that is under way, and forgets what it brings. */
-void tmk_hdf5_settle(struct tmk_hdf5 *file);
+void tmk_hdf5_drop_ahead(struct tmk_hdf5 *file);
 /* Asks, and waits for the answer, of exactly `size` bytes. */
 TMK_NODISCARD enum tmk_status tmk_hdf5_call(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
                                             const void *more, size_t len, void *answer, size_t size,

@@ -14,7 +14,7 @@
 enum tmk_status tmk_hdf5_call(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
                               const void *more, size_t len, void *answer, size_t size,
                               struct tmk_diag *diag) {
-    tmk_hdf5_settle(file);
+    tmk_hdf5_drop_ahead(file);
     TMK_TRY(tmk_hdf5_send(&file->process, ask, more, len, diag));
     return tmk_hdf5_receive(&file->process, ask->op, answer, size, diag);
 }
@@ -56,7 +56,7 @@ const struct tmk_infile *tmk_hdf5_bytes(const struct tmk_hdf5 *file) {
 }
 
 static enum tmk_status fail_reply(struct tmk_diag *diag) {
-    return tmk_fail(diag, TMK_READ, "is damaged: the HDF5 library says what cannot be of it");
+    return tmk_fail(diag, TMK_READ, "is damaged: the HDF5 library gave an invalid answer");
 }
 
 /* ---- what there is ---- */

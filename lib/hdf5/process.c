@@ -31,15 +31,15 @@ enum {
 
 /* What the process may take on top of what it was born with: HDF5 itself; without a limit; the
  * largest chunk that HDF5 knows, unpacked, and what else is kept. */
-static const uint64_t least_room = UINT64_C(64) << 20, usual_room = UINT64_C(2) << 30,
-                      most_room = UINT64_C(9) << 30;
+static const uint64_t min_memory = UINT64_C(64) << 20, default_memory = UINT64_C(2) << 30,
+                      max_memory = UINT64_C(9) << 30;
 
-static uint64_t choose_room(void) {
+static uint64_t choose_memory(void) {
     const uint64_t limit = tmk_memory_limit(), used = tmk_memory_used();
     if (!limit)
-        return usual_room;
+        return default_memory;
     const uint64_t left = limit > used ? limit - used : 0;
-    return left < least_room ? least_room : left > most_room ? most_room : left;
+    return left < min_memory ? min_memory : left > max_memory ? max_memory : left;
 }
 
 /* ---- in the new process ---- */
@@ -141,7 +141,7 @@ enum tmk_status tmk_hdf5_process_begin(const char *path, struct tmk_hdf5_process
                                        struct tmk_diag *diag) {
     int fd[2];
     sigset_t all, before;
-    struct tmk_hdf5_process process = {.fd = -1, .owner = getpid(), .memory = choose_room()};
+    struct tmk_hdf5_process process = {.fd = -1, .owner = getpid(), .memory = choose_memory()};
     process.shared = mmap(NULL, 2 * (size_t)TMK_HDF5_HALF, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (process.shared == MAP_FAILED)
@@ -203,7 +203,7 @@ static void note_end(struct tmk_hdf5_process *process, int how) {
     process->end = "is damaged: the HDF5 library crashes on it; get the file anew, or write it "
                    "again";
     if (WIFSIGNALED(how) && WTERMSIG(how) == SIGXCPU)
-        process->end = "is damaged: the HDF5 library comes to no end on it; get the file anew, or "
+        process->end = "is damaged: the HDF5 library timed out reading it; get the file anew, or "
                        "write it again";
     if (WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) {
         process->status = TMK_MACHINE;
@@ -310,11 +310,11 @@ enum tmk_status tmk_hdf5_receive(struct tmk_hdf5_process *process, enum tmk_hdf5
         return fail_process(process, false, diag);
     if (answer.outcome == TMK_HDF5_LACKED && tmk_memory_limit())
         return tmk_fail(diag, TMK_LIMIT,
-                        "HDF5 says: %.*s; its process may take %llu MiB of the memory limit",
+                        "HDF5: %.*s; its process may take %llu MiB of the memory limit",
                         (int)strnlen(answer.why, sizeof answer.why), answer.why,
                         (unsigned long long)(process->memory >> 20));
     if (answer.outcome)
-        return tmk_fail(diag, TMK_FORMAT, "HDF5 says: %.*s",
-                        (int)strnlen(answer.why, sizeof answer.why), answer.why);
+        return tmk_fail(diag, TMK_FORMAT, "HDF5: %.*s", (int)strnlen(answer.why, sizeof answer.why),
+                        answer.why);
     return TMK_OK;
 }

@@ -75,7 +75,7 @@ static uint64_t cut_piece(const struct tmk_hdf5_dataset *set, const struct units
     return n;
 }
 
-void tmk_hdf5_settle(struct tmk_hdf5 *file) {
+void tmk_hdf5_drop_ahead(struct tmk_hdf5 *file) {
     if (file->ahead.op == TMK_HDF5_READ)
         (void)!tmk_hdf5_receive(&file->process, TMK_HDF5_READ, NULL, 0, NULL);
     file->ahead.op = TMK_HDF5_OPEN;
@@ -105,7 +105,7 @@ static enum tmk_status read_pieces(struct tmk_hdf5 *file, const struct tmk_hdf5_
         return tmk_fail(diag, TMK_FORMAT, "it is too large");
     uint64_t at = first * units.per, n = cut_piece(set, &units, at, end, &ask);
     if (!is_under_way(file, &ask)) {
-        tmk_hdf5_settle(file);
+        tmk_hdf5_drop_ahead(file);
         TMK_TRY(set_out(file, &ask, diag));
     }
     while (at < end) {

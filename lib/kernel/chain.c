@@ -16,7 +16,7 @@
 enum {
     SPREAD_BELOW = 64,     /* shorter runs are written out where the operand is known */
     SPREAD_MOST = 1 << 17, /* elements of such a table */
-    NOBODY = -1
+    NO_READER = -1
 };
 
 struct maker {
@@ -161,7 +161,7 @@ static void find_uses(struct maker *m) {
     struct tmk_chain *chain = m->chain;
     int32_t source[2];
     for (uint32_t i = 0; i < m->n_members; i++)
-        m->last_use[i] = NOBODY;
+        m->last_use[i] = NO_READER;
     for (uint32_t i = m->n_members; i-- > 0;) {
         const struct tmk_chain_member *member = &m->members[i];
         if (!(m->needed[i] |= member->stored || member->watched))
@@ -170,10 +170,10 @@ static void find_uses(struct maker *m) {
             if (source[k] < 0) {
                 uint32_t by = (uint32_t)(-1 - source[k]);
                 m->needed[by] = true;
-                if (m->last_use[by] == NOBODY)
+                if (m->last_use[by] == NO_READER)
                     m->last_use[by] = i;
             } else if (can_pass(m, i)) { /* shown when all others have run */
-                chain->last_read[source[k]] = NOBODY;
+                chain->last_read[source[k]] = NO_READER;
             } else if (chain->last_read[source[k]] == 0) {
                 chain->last_read[source[k]] = i;
             }
@@ -283,7 +283,7 @@ static enum tmk_status make_step(struct maker *m, uint32_t i, uint32_t *n_result
         m->place[i] = chain->n_windows++;
     } else if (!member->stored && !step->passes) {
         m->place[i] = m->n_free ? m->free_slots[--m->n_free] : chain->n_slots++;
-        if (m->last_use[i] == NOBODY)
+        if (m->last_use[i] == NO_READER)
             m->free_slots[m->n_free++] = m->place[i];
     }
     step->to = m->place[i];

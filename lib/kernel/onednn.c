@@ -222,8 +222,8 @@ static enum tmk_status settle_constant(const struct tmk_request *r, struct tmk_d
     return tmk_pack_write(argument->pack, &writer, r->diag);
 }
 
-static enum tmk_status settle_argument(const struct tmk_dn_request *r, struct tmk_dn *dn,
-                                       struct tmk_argument *argument, bool *fits) {
+static enum tmk_status fix_argument(const struct tmk_dn_request *r, struct tmk_dn *dn,
+                                    struct tmk_argument *argument, bool *fits) {
     bool result = argument->operand == TMK_RESULT;
     tmk_md outside = reordered_md(argument);
     argument->wanted = query_layout(dn->desc, argument->role);
@@ -257,7 +257,7 @@ static enum tmk_status build_primitive(const struct tmk_dn_request *r, struct tm
                                 dn->desc, dnnl_query_scratchpad_md, 0)),
                             &start, r->base.diag));
     for (uint32_t i = 0; i < dn->n_arguments && *fits; i++)
-        TMK_TRY(settle_argument(r, dn, &dn->arguments[i], fits));
+        TMK_TRY(fix_argument(r, dn, &dn->arguments[i], fits));
     if (*fits)
         TMK_TRY(tmk_dn_pool_create(dn, &dn->pool, r->base.diag));
     const char *info = "?";

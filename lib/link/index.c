@@ -300,18 +300,19 @@ void tmk_link_index_finish(struct tmk_link_index *x) {
 
 /* ---- matching ---- */
 
-static bool drop_and_go_on(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {
+static bool drop_and_continue(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {
     drop_value(x, s, value);
     return false;
 }
 
-static bool doubt_and_go_on(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {
+static bool check_and_continue(struct tmk_link_index *x, struct tmk_link_seeker *s,
+                               uint32_t value) {
     (void)value;
     check_names(x, s);
     return false;
 }
 
-static void tell_reader(struct tmk_link_index *x, uint32_t reader, bool weight) {
+static void update_reader(struct tmk_link_index *x, uint32_t reader, bool weight) {
     if (!--x->missing[TMK_LINK_BY_OPERANDS][reader])
         join_complete(x, TMK_LINK_BY_OPERANDS, reader);
     if (weight && !--x->missing[TMK_LINK_BY_WEIGHTS][reader])
@@ -329,12 +330,12 @@ void tmk_link_index_take(struct tmk_link_index *x, uint32_t original, uint32_t v
     tmk_idset_add(&x->matched, original);
     for (int rule = 0; rule < TMK_LINK_RULES; rule++) {
         remove_original(x, (enum tmk_link_rule)rule, original);
-        visit_seekers(x, (enum tmk_link_rule)rule, value, drop_and_go_on);
+        visit_seekers(x, (enum tmk_link_rule)rule, value, drop_and_continue);
     }
     for (uint32_t i = o->begin[original]; i < o->begin[original + 1]; i++)
-        tell_reader(x, o->ids[i], weight);
+        update_reader(x, o->ids[i], weight);
     for (uint32_t i = v->begin[value]; i < v->begin[value + 1]; i++)
-        visit_seekers(x, TMK_LINK_BY_NAME, v->ids[i], doubt_and_go_on);
+        visit_seekers(x, TMK_LINK_BY_NAME, v->ids[i], check_and_continue);
 }
 
 static bool wants_value(struct tmk_link_index *x, struct tmk_link_seeker *s, uint32_t value) {

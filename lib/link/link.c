@@ -291,8 +291,7 @@ void tmk_linking_mark_fixed(const struct tmk_profile *profile, bool *fixed) {
     }
 }
 
-static enum tmk_status tell_the_rest(struct tmk_linking *l, const struct ways *ways,
-                                     bool *constant) {
+static enum tmk_status record_rest(struct tmk_linking *l, const struct ways *ways, bool *constant) {
     tmk_linking_mark_fixed(l->from, constant);
     for (uint32_t i = 0; i < l->from->n_tensors; i++) {
         if (l->value_of[i] != TMK_UNLINKED)
@@ -311,7 +310,7 @@ enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass, struct 
     bool *constant = calloc((size_t)l->from->n_tensors + 1, sizeof *constant);
     enum tmk_status status = constant ? find_ways(l, &ways) : tmk_nomem(l->diag);
     if (status == TMK_OK)
-        status = tell_the_rest(l, &ways, constant);
+        status = record_rest(l, &ways, constant);
     finish_ways(&ways);
     free(constant);
     TMK_TRY(status);

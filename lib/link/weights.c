@@ -210,7 +210,7 @@ static enum tmk_status find_one(const struct weights *w, uint32_t original, doub
 }
 
 /* Scales along either of the first axes. */
-static enum tmk_status find_with_room(const struct weights *w, uint32_t original) {
+static enum tmk_status find_relation(const struct weights *w, uint32_t original) {
     const struct tmk_shape *shape = &w->originals[original]->shape;
     size_t capacity = 1;
     for (int32_t i = 0; i < shape->rank && i < 2; i++)
@@ -231,7 +231,7 @@ enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *origin
         status = list_weights(model, l->to->n_tensors, &w.values, l->diag);
     for (uint32_t o = 0; status == TMK_OK && o < l->from->n_tensors; o++)
         if (w.originals[o] && l->value_of[o] == TMK_UNLINKED)
-            status = find_with_room(&w, o);
+            status = find_relation(&w, o);
     free(w.originals);
     free(w.values);
     return status;

@@ -33,7 +33,7 @@ static bool mask_fits(const struct tmk_shape *m, const struct tmk_attend_sizes *
 }
 
 /* [B,1] and [1,1]: the same for every key, so it masks nothing. */
-static bool says_nothing(const struct tmk_tensor *mask, const struct tmk_attend_sizes *s) {
+static bool is_unmasked(const struct tmk_tensor *mask, const struct tmk_attend_sizes *s) {
     const struct tmk_shape *m = &mask->shape;
     return !mask_fits(m, s) && m->rank == 2 && m->dim[1] == 1 &&
            (m->dim[0] == s->batch || m->dim[0] == 1);
@@ -50,7 +50,7 @@ enum tmk_status tmk_attend_check(const struct tmk_attend_sizes *s, const struct 
                         (long long)s->total);
     if (mask) {
         TMK_TRY(tmk_want_dtype(mask, TMK_INT32, "the mask", diag));
-        if (!mask_fits(&mask->shape, s) && !says_nothing(mask, s))
+        if (!mask_fits(&mask->shape, s) && !is_unmasked(mask, s))
             return tmk_fail(diag, TMK_UNSUPPORTED,
                             "a mask of %s is not supported for %lld samples, %lld queries and "
                             "%lld keys",
@@ -74,7 +74,7 @@ enum tmk_status tmk_attend_check(const struct tmk_attend_sizes *s, const struct 
 /* The mask of sample b: S rows of T. */
 static void fill_mask(const struct tmk_attend *a, size_t b, float filter, bool causal, float *out) {
     const struct tmk_attend_sizes *s = &a->s;
-    const struct tmk_tensor *mask = a->mask && !says_nothing(a->mask, s) ? a->mask : NULL;
+    const struct tmk_tensor *mask = a->mask && !is_unmasked(a->mask, s) ? a->mask : NULL;
     const int32_t *given = mask ? mask->data : NULL;
     int32_t rank = mask ? mask->shape.rank : 0;
     int64_t end = s->total, begin = 0;

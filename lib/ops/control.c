@@ -129,9 +129,9 @@ static enum tmk_status iterate_body(struct loop *loop) {
     tmk_tensor_borrow(&loop->inputs[0], TMK_INT64, &scalar, &loop->iteration);
     tmk_tensor_borrow(&loop->inputs[1], TMK_BOOL, &scalar, &loop->condition);
     TMK_TRY(tmk_call_body(loop->run, loop->body, loop->inputs, loop->n_carried + 2, loop->made));
-    bool go_on = false;
+    bool repeat = false;
     TMK_TRY(
-        read_flag(&loop->made[0], "the condition that its graph makes", &go_on, loop->run->diag));
+        read_flag(&loop->made[0], "the condition that its graph makes", &repeat, loop->run->diag));
     for (uint32_t i = 0; i < loop->n_carried; i++) {
         tmk_tensor_finish(&loop->inputs[2 + i]);
         loop->inputs[2 + i] = loop->made[1 + i];
@@ -140,7 +140,7 @@ static enum tmk_status iterate_body(struct loop *loop) {
     for (uint32_t i = 0; i < loop->n_stacked; i++)
         TMK_TRY(tmk_stack_push(&loop->stacks[i], &loop->made[1 + loop->n_carried + i],
                                loop->run->diag));
-    loop->condition = go_on;
+    loop->condition = repeat;
     loop->iteration++;
     return TMK_OK;
 }

@@ -126,7 +126,7 @@ enum tmk_status tmk_align_legacy(const struct tmk_node *node, const struct tmk_s
     if (axis < 0)
         axis += a->rank;
     if (axis < 0 || axis > a->rank - b->rank)
-        return tmk_fail(diag, TMK_RANGE, "axis %lld leaves no room for %s in %s",
+        return tmk_fail(diag, TMK_RANGE, "axis %lld: %s does not fit into %s",
                         (long long)tmk_node_int(node, "axis", 0), text_b, text_a);
     struct tmk_shape fit = {.rank = a->rank};
     for (int32_t i = 0; i < a->rank; i++)

@@ -45,7 +45,7 @@ static void set_kind(struct tmk_value *value, enum tmk_type_kind kind) {
         value->type.kind = kind;
 }
 
-static void settle_carried(const struct tmk_node *node) {
+static void set_carried_kinds(const struct tmk_node *node) {
     const struct tmk_graph *body = tmk_node_attr(node, "body")->graphs[0];
     for (uint32_t i = 2; i < node->n_inputs && i < body->n_inputs; i++)
         set_kind(body->inputs[i], operand_kind(node, i));
@@ -56,7 +56,7 @@ void tmk_ops_kinds(struct tmk_graph *graph) {
         if (!node->row)
             continue;
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop"))
-            settle_carried(node);
+            set_carried_kinds(node);
         for (uint32_t a = 0; a < node->n_attrs; a++)
             for (size_t k = 0; node->attrs[a].kind == TMK_ATTR_GRAPH && k < node->attrs[a].n; k++)
                 tmk_ops_kinds(node->attrs[a].graphs[k]);

@@ -47,8 +47,8 @@ static enum tmk_status infer_reshape(struct tmk_infer *infer, const int64_t *ask
                         tmk_shape_text(&shape, text, sizeof text));
     if (open >= 0) {
         if (count == 0 || have % count != 0 || have / count > INT64_MAX)
-            return tmk_fail(diag, TMK_SHAPE, "%zu elements leave nothing whole for -1 beside %zu",
-                            have, count);
+            return tmk_fail(diag, TMK_SHAPE,
+                            "%zu elements are no multiple of %zu, so -1 has no size", have, count);
         shape.dim[open] = (int64_t)(have / count);
         count = have;
     }

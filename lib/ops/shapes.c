@@ -224,7 +224,7 @@ static void store_finding(const struct typing *t, struct tmk_value *value) {
     }
 }
 
-static void settle_graph(struct tmk_graph *graph, void *context) {
+static void store_findings(struct tmk_graph *graph, void *context) {
     for (struct tmk_node *node = graph->first; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
@@ -265,7 +265,7 @@ enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag) {
         release_tensors(t.tensors, n);
     }
     if (!t.nomem)
-        tmk_graph_each(graph, settle_graph, &t);
+        tmk_graph_each(graph, store_findings, &t);
     else
         status = tmk_nomem(diag);
     finish_typing(&t, n);

@@ -371,9 +371,9 @@ bool tmk_rl_is_code(enum tmk_dtype dtype) {
 
 bool tmk_rl_limits(enum tmk_dtype dtype, double *low, double *high) {
     switch (dtype) {
-#define LIMITS(name, least, most)                                                                  \
+#define LIMITS(name, min, most)                                                                    \
     case TMK_##name:                                                                               \
-        *low = least;                                                                              \
+        *low = min;                                                                                \
         *high = most;                                                                              \
         return true;
         LIMITS(BOOL, 0, 1)

@@ -428,7 +428,7 @@ struct tmk_relay_expr *tmk_rb_scalar(struct tmk_relay_builder *b, enum tmk_dtype
 }
 
 /* Space for one more constant. The arena keeps what was outgrown, so the space doubles. */
-static bool make_room(struct tmk_relay_builder *b) {
+static bool reserve_constants(struct tmk_relay_builder *b) {
     struct tmk_relay_module *module = b->module;
     const size_t size = 2 * (size_t)module->n_constants + 8;
     if (module->n_constants < b->constants_size)
@@ -451,7 +451,7 @@ struct tmk_relay_expr *tmk_rb_add_constant(struct tmk_relay_builder *b,
                                            const struct tmk_tensor *tensor) {
     struct tmk_relay_module *module = b->module;
     struct tmk_relay_expr *expr = make_expr(b, TMK_RELAY_METADATA);
-    if (!expr || !make_room(b))
+    if (!expr || !reserve_constants(b))
         return NULL;
     tmk_tensor_share(&module->constants[module->n_constants], tensor);
     expr->text = "relay.Constant";

@@ -70,7 +70,7 @@ static enum tmk_status write_files(const struct tmk_export_job *job, const struc
     char *paths[FILES] = {0};
     enum tmk_status status = TMK_OK;
     for (int i = 0; status == TMK_OK && i < FILES; i++) {
-        paths[i] = i == TEXT ? strdup(job->path) : tmk_relay_beside(job->path, endings[i]);
+        paths[i] = i == TEXT ? strdup(job->path) : tmk_relay_sibling(job->path, endings[i]);
         status = paths[i] ? TMK_OK : tmk_nomem(diag);
     }
     if (status == TMK_OK)

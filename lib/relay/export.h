@@ -69,7 +69,7 @@ const char *tmk_relay_bias_name(const struct tmk_graph *graph, const struct tmk_
 
 /* `path` with its ending replaced ("out.relay" -> "out.params.json"); to be freed. NULL when memory
  * ran out. */
-char *tmk_relay_beside(const char *path, const char *ending);
+char *tmk_relay_sibling(const char *path, const char *ending);
 /* OUT.edges.json: everything of the edges. */
 TMK_NODISCARD enum tmk_status tmk_relay_edges_text(const struct tmk_export_job *job,
                                                    const struct tmk_relay_edges *edges,

@@ -14,7 +14,7 @@
 #include "relay/builder.h"
 #include "relay/export.h"
 
-char *tmk_relay_beside(const char *path, const char *ending) {
+char *tmk_relay_sibling(const char *path, const char *ending) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     const size_t stem =
         dot && dot != (slash ? slash + 1 : path) ? (size_t)(dot - path) : strlen(path);

@@ -29,8 +29,8 @@ static struct tmk_relay_place place_of(const struct tmk_relay_reader *in, const 
     return (struct tmk_relay_place){in->line, (uint32_t)(at - in->line_begin) + 1};
 }
 
-void tmk_relay_say(struct tmk_relay_reader *in, struct tmk_relay_place place, const char *fmt,
-                   ...) {
+void tmk_relay_report(struct tmk_relay_reader *in, struct tmk_relay_place place, const char *fmt,
+                      ...) {
     char what[1280];
     va_list args;
     va_start(args, fmt);
@@ -46,14 +46,14 @@ static const char *mark_of(int kind) {
     return kind == RELAY_STRING ? "\"" : kind == RELAY_GLOBAL ? "@" : "";
 }
 
-void tmk_relay_say_expected(struct tmk_relay_reader *in, const char *what) {
+void tmk_relay_report_expected(struct tmk_relay_reader *in, const char *what) {
     const struct tmk_relay_token *token = &in->token;
     size_t shown = token->len < SHOWN ? token->len : SHOWN;
     if (token->kind == RELAY_END)
-        tmk_relay_say(in, token->place, "expected %s, but the text ends; is it cut off?", what);
+        tmk_relay_report(in, token->place, "expected %s, but the text ends; is it cut off?", what);
     else
-        tmk_relay_say(in, token->place, "expected %s, found '%s%.*s'", what, mark_of(token->kind),
-                      (int)shown, token->at);
+        tmk_relay_report(in, token->place, "expected %s, found '%s%.*s'", what,
+                         mark_of(token->kind), (int)shown, token->at);
 }
 
 static void new_line(struct tmk_relay_reader *in, const char *behind) {

@@ -201,10 +201,10 @@ static struct tmk_value *lower_l2_normalize(struct tmk_relay_call *call) {
     struct tmk_value *list = n ? tmk_rl_list(call, "axes", axes, n) : NULL;
     tmk_rl_set_int(call, "keepdims", 1);
     struct tmk_value *sum = tmk_rl_2(call, "sum", "ReduceSumSquare", x, list);
-    struct tmk_value *least =
+    struct tmk_value *min =
         tmk_rl_2(call, "least", "Max", sum,
                  tmk_rl_scalar(call, "eps", TMK_FLOAT32, tmk_rl_real(call, "eps")));
-    return tmk_rl_2(call, NULL, "Div", x, tmk_rl_1(call, "norm", "Sqrt", least));
+    return tmk_rl_2(call, NULL, "Div", x, tmk_rl_1(call, "norm", "Sqrt", min));
 }
 
 static struct tmk_value *lower_lrn(struct tmk_relay_call *call) {

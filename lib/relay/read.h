@@ -84,12 +84,12 @@ bool tmk_relay_before_equals(const struct tmk_relay_reader *in);
 TMK_NODISCARD enum tmk_status tmk_relay_balanced(struct tmk_relay_reader *in, const char **begin,
                                                  const char **end);
 /* TMK_FORMAT at a place. Macros, so that compilers see which status it is. */
-void tmk_relay_say(struct tmk_relay_reader *in, struct tmk_relay_place place, const char *fmt, ...)
-    TMK_PRINTF(3, 4);
-#define tmk_relay_fail(in, ...) (tmk_relay_say(in, __VA_ARGS__), TMK_FORMAT)
+void tmk_relay_report(struct tmk_relay_reader *in, struct tmk_relay_place place, const char *fmt,
+                      ...) TMK_PRINTF(3, 4);
+#define tmk_relay_fail(in, ...) (tmk_relay_report(in, __VA_ARGS__), TMK_FORMAT)
 /* "expected `what`, found ..." at the token. */
-void tmk_relay_say_expected(struct tmk_relay_reader *in, const char *what);
-#define tmk_relay_expected(in, what) (tmk_relay_say_expected(in, what), TMK_FORMAT)
+void tmk_relay_report_expected(struct tmk_relay_reader *in, const char *what);
+#define tmk_relay_expected(in, what) (tmk_relay_report_expected(in, what), TMK_FORMAT)
 
 /* ---- relay_parse.c: what the parts need of each other ---- */
 

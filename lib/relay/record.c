@@ -28,7 +28,7 @@ static const struct {
               {CODE_FLOAT, 64, TMK_FLOAT64},     {CODE_BFLOAT, 16, TMK_BFLOAT16},
               {CODE_COMPLEX, 64, TMK_COMPLEX64}, {CODE_COMPLEX, 128, TMK_COMPLEX128}};
 
-void tmk_relay_bytes_say(const struct tmk_relay_bytes *from, size_t at, const char *fmt, ...) {
+void tmk_relay_bytes_report(const struct tmk_relay_bytes *from, size_t at, const char *fmt, ...) {
     char what[512];
     va_list args;
     va_start(args, fmt);

@@ -19,9 +19,9 @@ struct tmk_relay_bytes {
 TMK_NODISCARD enum tmk_status tmk_relay_field(struct tmk_relay_bytes *from, size_t size,
                                               uint64_t *out);
 /* TMK_FORMAT "name: byte N: what". A macro, so that compilers see which status it is. */
-void tmk_relay_bytes_say(const struct tmk_relay_bytes *from, size_t at, const char *fmt, ...)
+void tmk_relay_bytes_report(const struct tmk_relay_bytes *from, size_t at, const char *fmt, ...)
     TMK_PRINTF(3, 4);
-#define tmk_relay_bytes_fail(from, ...) (tmk_relay_bytes_say(from, __VA_ARGS__), TMK_FORMAT)
+#define tmk_relay_bytes_fail(from, ...) (tmk_relay_bytes_report(from, __VA_ARGS__), TMK_FORMAT)
 
 /* Everything of `out` but its name. Its tensor has memory of its own; `bytes` are the tensor's, or
  * a copy in the arena for element types that Tidemark does not have. */

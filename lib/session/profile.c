@@ -347,7 +347,7 @@ static enum tmk_status between_segments(struct profiling *p, bool *more, struct 
     *more = round == TMK_ROUND_PAUSED;
     if (round == TMK_ROUND_STOPPED)
         return tmk_fail(diag, TMK_INTERRUPTED,
-                        "stopped, with %llu samples done; the same command goes on from %s",
+                        "stopped, with %llu samples done; the same command resumes from %s",
                         (unsigned long long)tmk_partials_run(&p->partials), path);
     return *more ? tmk_feed_resume(p->run.feed, diag) : TMK_OK;
 }
@@ -391,7 +391,7 @@ static enum tmk_status open_meter(struct profiling *p, struct tmk_diag *diag) {
                         p->rank.team           ? "a run that several processes share"
                         : options->shard.count ? "a shard"
                         : options->data.strata ? "strata"
-                                               : "a run that may go on from a checkpoint");
+                                               : "a run that may resume from a checkpoint");
     return tmk_meter_create(&p->meter, diag);
 }
 

@@ -165,7 +165,7 @@ struct test_set {
 struct verifying {
     struct tmk_graph *graph;
     const struct tmk_verify_options *options;
-    void (*tell)(void *context, const struct tmk_verdict *verdict);
+    void (*report)(void *context, const struct tmk_verdict *verdict);
     void *context;
     struct test_set *sets;
     uint32_t n, loaded, failed;
@@ -264,14 +264,14 @@ static enum tmk_status compare_set(void *context, const struct tmk_ran *ran, voi
     return TMK_OK;
 }
 
-static enum tmk_status tell_verdicts(void *context, const void *record, struct tmk_diag *diag) {
+static enum tmk_status report_verdicts(void *context, const void *record, struct tmk_diag *diag) {
     struct verifying *v = context;
     const struct verdicts *verdicts = record;
     (void)diag;
     for (uint32_t i = 0; i < verdicts->n; i++) {
         v->failed += !verdicts->all[i].ok;
-        if (v->tell)
-            v->tell(v->context, &verdicts->all[i]);
+        if (v->report)
+            v->report(v->context, &verdicts->all[i]);
     }
     return TMK_OK;
 }
@@ -309,7 +309,7 @@ static enum tmk_status run_sets(struct verifying *v, struct tmk_diag *diag) {
         .sink = {.record = compare_set,
                  .record_bytes =
                      sizeof(struct verdicts) + v->graph->n_outputs * sizeof(struct tmk_verdict),
-                 .merge = tell_verdicts,
+                 .merge = report_verdicts,
                  .context = v},
         .max_iterations = v->options->limits.iterations};
     struct tmk_exec_result result;
@@ -320,9 +320,9 @@ static enum tmk_status run_sets(struct verifying *v, struct tmk_diag *diag) {
 
 enum tmk_status tmk_model_verify(struct tmk_model *model, const char *directory,
                                  const struct tmk_verify_options *options,
-                                 void (*tell)(void *context, const struct tmk_verdict *verdict),
+                                 void (*report)(void *context, const struct tmk_verdict *verdict),
                                  void *context, uint32_t *failed, struct tmk_diag *diag) {
-    struct verifying v = {.options = options, .tell = tell, .context = context};
+    struct verifying v = {.options = options, .report = report, .context = context};
     enum tmk_status status = tmk_graph_clone(model->graph, &v.graph, diag);
     if (status == TMK_OK)
         status = list_sets(&v, directory, diag);

@@ -21,8 +21,9 @@ static enum tmk_status check_mergeable(const struct tmk_stats *dst, const struct
 }
 
 /* Memory first: space for counters, and channels without elements, change no state. */
-static enum tmk_status make_room(struct tmk_stats *dst, const struct tmk_stats *src,
-                                 const struct tmk_wide *packed, size_t n, struct tmk_diag *diag) {
+static enum tmk_status reserve_counters(struct tmk_stats *dst, const struct tmk_stats *src,
+                                        const struct tmk_wide *packed, size_t n,
+                                        struct tmk_diag *diag) {
     const struct tmk_channels *channels = &src->channels;
     const size_t fresh =
         (size_t)tmk_stats_fresh(dst, src->wide, src->n_wide) + tmk_stats_fresh(dst, packed, n);
@@ -66,7 +67,7 @@ enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_st
         return TMK_OK;
     if (src->in_table)
         TMK_TRY(tmk_stats_list(src, &packed, &n, diag));
-    enum tmk_status status = make_room(dst, src, packed, n, diag);
+    enum tmk_status status = reserve_counters(dst, src, packed, n, diag);
     if (status == TMK_OK)
         add_state(dst, src, packed, n, times);
     free(packed);

@@ -104,7 +104,7 @@ static enum tmk_status take_facts(struct tmk_stats_pass *pass, const struct tmk_
     return pass->shadow ? tmk_shadow_update(pass, tile, summary, diag) : TMK_OK;
 }
 
-static enum tmk_status make_room(struct tmk_stats *stats, size_t n, struct tmk_diag *diag) {
+static enum tmk_status reserve_counters(struct tmk_stats *stats, size_t n, struct tmk_diag *diag) {
     if (!stats->table)
         return TMK_OK;
     if (n > TMK_PACK_MAX - stats->in_table)
@@ -147,7 +147,7 @@ static enum tmk_status measure_tile(struct tmk_stats_pass *pass, const struct tm
                                     const struct tmk_columns *lanes,
                                     struct tmk_tile_summary *summary, struct tmk_diag *diag) {
     struct tmk_stats *stats = pass->stats;
-    TMK_TRY(make_room(stats, tile->n, diag));
+    TMK_TRY(reserve_counters(stats, tile->n, diag));
     if (stats->table)
         stats->kernel->tile(tile->x, tile->n, stats->sparse, lanes, stats->table, summary);
     else
@@ -198,7 +198,7 @@ static enum tmk_status take_runs(struct tmk_stats_pass *pass, const struct tmk_t
         take_run(&stats->channels, channel, tile->x, tile->n, &summary);
         return TMK_OK;
     }
-    TMK_TRY(make_room(stats, tile->n, diag));
+    TMK_TRY(reserve_counters(stats, tile->n, diag));
     for (size_t done = 0, n; done < tile->n; done += n, left = inner) {
         n = left < tile->n - done ? left : tile->n - done;
         stats->kernel->scan(tile->x + done, n, NULL, &summary);

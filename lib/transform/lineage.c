@@ -229,7 +229,7 @@ static bool is_constant(const struct making *m, const struct tmk_origin *origin)
            (m->ends->constants && tmk_ptrmap_get(m->ends->constants, origin->value));
 }
 
-static enum tmk_status tell_fates(struct making *m) {
+static enum tmk_status record_fates(struct making *m) {
     for (uint32_t id = 0; id < m->record->n_originals; id++) {
         const struct tmk_origin *origin = tmk_lineage_origin(m->ends->lineage, id);
         struct tmk_lineage_original *o = &m->record->originals[id];
@@ -262,7 +262,7 @@ static enum tmk_status make_record(struct making *m, const struct tmk_by_id *ori
                                       m->diag));
     TMK_TRY(describe_values(m, originals, true));
     TMK_TRY(describe_values(m, values, false));
-    TMK_TRY(tell_fates(m));
+    TMK_TRY(record_fates(m));
     return tmk_lineage_record_finalize(m->record, m->diag);
 }
 

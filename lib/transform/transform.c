@@ -278,7 +278,7 @@ static enum tmk_status make_record(struct transforming *t, const struct tmk_mode
 static enum tmk_status save_model(struct transforming *t, const char *path) {
     if (tmk_path_is_stream(path))
         return tmk_fail(t->diag, TMK_ARGUMENT,
-                        "%s: is no regular file; the lineage tells of the model as it is read "
+                        "%s: is no regular file; the lineage describes the model as it is read "
                         "from its file",
                         path);
     TMK_TRY(declare_observers(t));

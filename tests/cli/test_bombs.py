@@ -164,7 +164,7 @@ def test_hdf5_chunks_keep_the_memory_limit(here):
     need_hdf5()
     subprocess.run([PYTHON, "-c", CHUNKS], cwd=here, check=True)
     words = ["run", DIGITS.resolve(), "--data", "chunks.h5:/x", "--limit", 2, "-o", "y.npz"]
-    within(64, *words, cwd=here).refuses(BAD_INPUT, "chunks.h5", "HDF5 says", "MiB of the memory limit")
+    within(64, *words, cwd=here).refuses(BAD_INPUT, "chunks.h5", "HDF5: ", "MiB of the memory limit")
     within(640, *words, cwd=here).expect(DONE)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidemark profile --checkpoint FILE`: a run that is killed or stopped goes on where it was and ends with the same bytes.
+"""`tidemark profile --checkpoint FILE`: a run that is killed or stopped resumes where it was and ends with the same bytes.
 
 usage: test_checkpoint.py PROGRAM SOURCE_ROOT FEATURES [--kills N]
 
@@ -117,7 +117,7 @@ def test_stopped_run_keeps_its_checkpoint_and_resumes_there(path):
     said = process.communicate(timeout=SECONDS)[1].decode()
     lines = [line for line in said.splitlines() if "samples," not in line]
     assert process.returncode == 128 + signal.SIGTERM and len(lines) == 1, said
-    assert "stopped" in said and str(path / "c") in said and "goes on" in said, said
+    assert "stopped" in said and str(path / "c") in said and "resumes" in said, said
     assert files(path) == ["c", "x.npy"], files(path)
     done = tidemark(*words, *outputs(path / "p"), "--checkpoint", path / "c")
     done.expect(DONE, "resuming from a checkpoint: ", f"of {30 * 1797} samples are done")

@@ -175,7 +175,7 @@ def test_stream_records_alternate_between_inputs(path):
     said = profile(path, f"a={path / 'a.npy'}", "b=-", stream=npy_bytes([5, 2], b[:10]), model=model, status=BAD_INPUT)
     assert "ends after 5 samples for 'b'" in said, said
     said = profile(path, f"a={path / 'a.npy'}", "b=-", stream=npy_bytes([7, 2]), model=model, status=BAD_INPUT)
-    assert "goes on after 6 samples for 'b'" in said, said
+    assert "continues after 6 samples for 'b'" in said, said
     assert "twice" in profile(path, "a=-", "b=-", model=model, status=WRONG_CALL)
 
 

@@ -170,13 +170,13 @@ def test_sequences_are_counted_in_their_strata(path):
             compare(target, by_hand([(s, rows[s]) for s in range(STEPS) if s // 6 % 3 == int(label)], lambda s: s % 6 == 0))
     for rule in ("never", "every=12"):
         tidemark("profile", "-q", *words[:-1], rule, "--strata", labels, "-o", path / "no.json").refuses(
-            BAD_INPUT, "l.csv: sample 6 is '1', but goes on with a sequence that is '0'")
+            BAD_INPUT, "l.csv: sample 6 is '1', but continues a sequence that is '0'")
     command = ["profile", "-q", model, "--data", "-", *LOOP, "--reset", "source", "--strata", labels, "-o", path / "s.json"]
     for length, wanted in ((6, DONE), (10, BAD_INPUT)):
         records = b"".join(npy_bytes([length, WIDTH], [v for row in rows[s:s + length] for v in row])
                            for s in range(0, STEPS, length))
         done = tidemark(*command, input=records).expect(wanted)
-        assert ("sample 6 is '1', but goes on" in done.err) == (wanted == BAD_INPUT), done
+        assert ("sample 6 is '1', but continues" in done.err) == (wanted == BAD_INPUT), done
     assert sorted(strata_of(path / "s")) == list("012")
     for label, target in strata_of(path / "s").items():
         compare(target, by_hand([(s, rows[s]) for s in range(STEPS) if s // 6 % 3 == int(label)], lambda s: s % 6 == 0))

@@ -109,7 +109,7 @@ def test_no_samples_are_refused(path):
     (path / "x.npy").write_bytes(array([0, STEPS, WIDTH]))
     run = ["run", path / "step.onnx", "-o", path / "o.npz", "--data"]
     tidemark(*run, path / "x.npy", "--dim", "p=0").refuses(BAD_INPUT, "no samples for input")
-    tidemark("run", path / "step.onnx", "-o", path / "o.npz", "--dim", "b=0").refuses(WRONG_CALL, "no data says how many")
+    tidemark("run", path / "step.onnx", "-o", path / "o.npz", "--dim", "b=0").refuses(WRONG_CALL, "no data sets the number")
     (path / "x.npy").write_bytes(array([SAMPLES, STEPS, WIDTH]))
     tidemark(*run, path / "x.npy").refuses(WRONG_CALL, "not clear which input")
 

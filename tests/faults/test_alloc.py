@@ -25,7 +25,7 @@ IMAGE = "color=grey,resize=3x3"
 # What libraries do that leave no better way, told as "library" in the table; see docs/memory-faults.md.
 EXCEPTIONS = (("libdnnl", "ended by SIG"), ("libzip", "status 3: .*(zip archive|unpacked)"),
               ("libhdf5", "ended by SIG|status 3: |status 4: |not one line|status 0, but said"),
-              ("", "status 3: .*(HDF5 library crashes|HDF5 says)"), ("libgomp", "not one line.*libgomp: Out of memory"))
+              ("", "status 3: .*(HDF5 library crashes|HDF5: )"), ("libgomp", "not one line.*libgomp: Out of memory"))
 ONE_THREAD = ["--threads", 1, "--quiet"]
 TOLD = 6
 

@@ -38,7 +38,7 @@ static enum tmk_status settle_version(struct tmk_graph *graph, struct tmk_diag *
         if (!node->domain[0] && node->version < lowest)
             lowest = node->version;
     enum tmk_status status = tmk_graph_set_opset(graph, "", lowest, diag);
-    return status == TMK_OK ? tmk_opset_raise(graph, NEWEST, diag) : status;
+    return status == TMK_OK ? tmk_opset_upgrade(graph, NEWEST, diag) : status;
 }
 
 static enum tmk_status write_form(const struct tmk_graph *graph,

@@ -300,7 +300,7 @@ int check(const char *text, unsigned constants) {
     return outcome.valid ? outcome.rows : -1;
 }
 
-void check_many(void (*make)(struct tmk_text *text), int count, int least, int least_blocks) {
+void check_many(void (*make)(struct tmk_text *text), int count, int min, int least_blocks) {
     int accelerated = 0, asking = 0;
     tmk_kernel_enter_thread();
     for (int i = 0; i < count;) {
@@ -315,7 +315,7 @@ void check_many(void (*make)(struct tmk_text *text), int count, int least, int l
         asking += outcome.blocks;
         tmk_text_finish(&text);
     }
-    if (accelerated < least || asking < least_blocks)
+    if (accelerated < min || asking < least_blocks)
         fail_msg("only %d of %d are accelerated, and %d ask for blocks", accelerated, count,
                  asking);
 }

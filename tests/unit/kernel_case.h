@@ -44,6 +44,6 @@ void check_prepared(struct fixture *f, const char *text);
 int check(const char *text, unsigned constants);
 /* `count` valid nodes out of make, at least so many of them accelerated row-major, and asking for
  * blocks. */
-void check_many(void (*make)(struct tmk_text *text), int count, int least, int least_blocks);
+void check_many(void (*make)(struct tmk_text *text), int count, int min, int least_blocks);
 
 #endif

@@ -31,9 +31,9 @@ static void test_zero_is_a_number_of_every_grid(void **state) {
                 assert_in_range(zero_point - lowest, 0, highest - lowest);
                 assert_int_equal(tmk_grid_code(0, scale, zero_point, lowest, highest), zero_point);
                 /* the ends are no more than half a step away from a number of the grid */
-                double least = (double)scale * (lowest - zero_point);
+                double min = (double)scale * (lowest - zero_point);
                 double most = (double)scale * (highest - zero_point);
-                assert_true(least <= (double)fminf(ranges[r][0], 0) + 0.501 * (double)scale);
+                assert_true(min <= (double)fminf(ranges[r][0], 0) + 0.501 * (double)scale);
                 assert_true(most >= (double)fmaxf(ranges[r][1], 0) - 0.501 * (double)scale);
             }
 }

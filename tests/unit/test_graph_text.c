@@ -582,7 +582,7 @@ static void wrong_tensors_are_refused(void **state) {
     check_refused("graph \"g\" { init %x : f32[2] = {1} }",
                   "1:32: 1 elements, but the shape asks for 2");
     check_refused("graph \"g\" { init %x : f32[1] = {1, 2} }",
-                  "1:34: more elements than the shape has room for, 1");
+                  "1:34: more elements than the shape holds, 1");
     check_refused("graph \"g\" { init %x : f32[1000000000000] = {1} }",
                   "1:44: fewer elements than the shape asks for, 1000000000000");
     check_refused("graph \"g\" { init %x : f32[4294967296,4294967296] = {1} }",

@@ -264,12 +264,12 @@ static void reshape_copies_zero_and_solves_minus_one(void **state) {
     reshape_gives(13, none, "i64[3] = {0, 3, 7}", "", "[0,3,7]");
     reshape_gives(14, none, "i64[3] = {3, 0, 7}", " {allowzero=1}", "[3,0,7]");
     reshape_refuses(13, six, "i64[2] = {-1, -1}", "", TMK_SHAPE, "-1 twice");
-    reshape_refuses(13, six, "i64[2] = {4, -1}", "", TMK_SHAPE, "nothing whole");
+    reshape_refuses(13, six, "i64[2] = {4, -1}", "", TMK_SHAPE, "so -1 has no size");
     reshape_refuses(13, six, "i64[1] = {7}", "", TMK_SHAPE, "do not fit");
     reshape_refuses(13, six, "i64[4] = {2, 3, 1, 0}", "", TMK_SHAPE, "dimension 3");
     reshape_refuses(13, six, "i64[2] = {-2, 3}", "", TMK_RANGE, "is -2");
     reshape_refuses(13, six, "i64[2] = {4611686018427387904, 4}", "", TMK_RANGE, "too large");
-    reshape_refuses(13, none, "i64[2] = {0, -1}", "", TMK_SHAPE, "nothing whole");
+    reshape_refuses(13, none, "i64[2] = {0, -1}", "", TMK_SHAPE, "so -1 has no size");
     reshape_refuses(14, none, "i64[2] = {0, -1}", " {allowzero=1}", TMK_SHAPE, "allowzero");
 }
 

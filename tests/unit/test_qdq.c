@@ -106,7 +106,7 @@ static void told(void *context, const struct tmk_encoding *encoding, const char 
 }
 
 static enum tmk_status quantize(struct qdq_case *c) {
-    const struct tmk_quantize_options options = {.tell = told, .remark = remarked, .context = c};
+    const struct tmk_quantize_options options = {.report = told, .remark = remarked, .context = c};
     return tmk_quantize_graph(c->graph, c->encodings, &options, &c->made, &c->diag);
 }
 
@@ -484,7 +484,7 @@ static void an_added_bias_joins_the_product(void **state) {
 
 static void raise(struct qdq_case *c, const char *text, int64_t to) {
     begin(c, text);
-    assert_ok(tmk_opset_raise(c->graph, to, &c->diag), &c->diag);
+    assert_ok(tmk_opset_upgrade(c->graph, to, &c->diag), &c->diag);
     assert_ok(tmk_graph_verify(c->graph, &c->diag), &c->diag);
     assert_int_equal(tmk_graph_opset(c->graph, ""), to);
     for (const struct tmk_node *node = c->graph->first; node; node = node->next)
@@ -520,7 +520,7 @@ static void what_has_another_meaning_is_refused(void **state) {
     struct qdq_case c;
     begin(&c, "graph \"g\" opset 11 {\n input %x : f32[2,3,4]\n"
               " %y = Softmax(%x) \"soft\"\n output %y\n}");
-    assert_int_equal(tmk_opset_raise(c.graph, 13, &c.diag), TMK_UNSUPPORTED);
+    assert_int_equal(tmk_opset_upgrade(c.graph, 13, &c.diag), TMK_UNSUPPORTED);
     assert_non_null(strstr(c.diag.text, "Softmax 'soft'"));
     end(&c);
     raise(&c, "graph \"g\" opset 11 {\n input %x : f32[2,3,1]\n %y = Softmax(%x)\n output %y\n}",

@@ -189,15 +189,15 @@ static void hostile_bytes_are_refused(void **state) {
 }
 
 struct listing {
-    struct tmk_summary facts;
+    struct tmk_summary summary;
     uint16_t *bin;
     uint64_t *count, *low, *squares;
 };
 
 static struct listing list(const struct tmk_stats *stats) {
     struct listing list;
-    tmk_stats_summary(stats, &list.facts);
-    size_t used = list.facts.bins_used + 1;
+    tmk_stats_summary(stats, &list.summary);
+    size_t used = list.summary.bins_used + 1;
     list.bin = malloc(used * sizeof *list.bin);
     list.count = malloc(used * sizeof *list.count);
     list.low = malloc(used * sizeof *list.low);
@@ -205,7 +205,7 @@ static struct listing list(const struct tmk_stats *stats) {
     assert_true(list.bin && list.count && list.low && list.squares);
     tmk_stats_bins(stats, list.bin, list.count, list.low);
     if (tmk_stats_squares(stats, list.squares))
-        list.facts.squares = list.squares;
+        list.summary.squares = list.squares;
     return list;
 }
 
@@ -227,7 +227,7 @@ static void a_listing_restores_its_state(void **state) {
             struct tmk_stats *stats = empty(levels[l]), *back = NULL;
             assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
             struct listing t = list(stats);
-            assert_ok(tmk_stats_restore(&t.facts, t.bin, t.count, t.low, &back, &diag), &diag);
+            assert_ok(tmk_stats_restore(&t.summary, t.bin, t.count, t.low, &back, &diag), &diag);
             assert_true(equal(stats, back));
             assert_null(back->table); /* nothing was observed */
             assert_true(tmk_stats_bytes(back) > 0);
@@ -240,9 +240,9 @@ static void a_listing_restores_its_state(void **state) {
 
 static bool same_bins(const struct tmk_stats *a, const struct tmk_stats *b) {
     struct listing x = list(a), y = list(b);
-    size_t n = x.facts.bins_used;
-    bool same = n == y.facts.bins_used && x.facts.zeros == y.facts.zeros &&
-                x.facts.nan == y.facts.nan && !memcmp(x.bin, y.bin, n * sizeof *x.bin) &&
+    size_t n = x.summary.bins_used;
+    bool same = n == y.summary.bins_used && x.summary.zeros == y.summary.zeros &&
+                x.summary.nan == y.summary.nan && !memcmp(x.bin, y.bin, n * sizeof *x.bin) &&
                 !memcmp(x.count, y.count, n * sizeof *x.count) &&
                 !memcmp(x.low, y.low, n * sizeof *x.low);
     finish(&x);
@@ -291,38 +291,38 @@ static void books_that_do_not_balance_are_refused(void **state) {
     struct tmk_stats *stats = empty(TMK_STATS_HISTOGRAM), *back = NULL;
     assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
     struct listing t = list(stats);
-    size_t last = t.facts.bins_used - 1;
+    size_t last = t.summary.bins_used - 1;
 #define refused(change, undo, what)                                                                \
     do {                                                                                           \
         change;                                                                                    \
-        assert_int_equal(tmk_stats_restore(&t.facts, t.bin, t.count, t.low, &back, &diag),         \
+        assert_int_equal(tmk_stats_restore(&t.summary, t.bin, t.count, t.low, &back, &diag),       \
                          TMK_FORMAT);                                                              \
         assert_non_null(strstr(diag.text, what));                                                  \
         tmk_diag_reset(&diag);                                                                     \
         undo;                                                                                      \
     } while (0)
-    float max = t.facts.max, min = t.facts.min;
+    float max = t.summary.max, min = t.summary.min;
     uint16_t bin = t.bin[last];
     uint64_t low = t.low[3];
-    refused(t.facts.count++, t.facts.count--, "add up");
-    refused(t.facts.nan++, t.facts.nan--, "add up");
+    refused(t.summary.count++, t.summary.count--, "add up");
+    refused(t.summary.nan++, t.summary.nan--, "add up");
     refused(t.count[0]--, t.count[0]++, "add up");
-    refused(t.facts.nan = UINT64_MAX, t.facts.nan = 0, "add up");
-    refused(t.facts.negative_zeros++, t.facts.negative_zeros--, "negative zeros");
+    refused(t.summary.nan = UINT64_MAX, t.summary.nan = 0, "add up");
+    refused(t.summary.negative_zeros++, t.summary.negative_zeros--, "negative zeros");
     refused(t.bin[last] = t.bin[last - 1], t.bin[last] = bin, "ascend");
     refused(t.bin[last] = 0xff80, t.bin[last] = bin, "not finite");
     refused(t.low[3] = t.count[3] * 65535 + 1, t.low[3] = low, "cannot have");
-    refused(t.facts.max = 1e30f, t.facts.max = max, "extremes");
-    refused(t.facts.min = NAN, t.facts.min = min, "extremes");
-    refused(t.facts.max = min, t.facts.max = max, "extremes");
-    refused(t.facts.channel_axis = -1, t.facts.channel_axis = 1, "axis");
-    refused(t.facts.first_nonfinite.sample = 0, t.facts.first_nonfinite.sample = TMK_NOWHERE,
+    refused(t.summary.max = 1e30f, t.summary.max = max, "extremes");
+    refused(t.summary.min = NAN, t.summary.min = min, "extremes");
+    refused(t.summary.max = min, t.summary.max = max, "extremes");
+    refused(t.summary.channel_axis = -1, t.summary.channel_axis = 1, "axis");
+    refused(t.summary.first_nonfinite.sample = 0, t.summary.first_nonfinite.sample = TMK_NOWHERE,
             "none was counted");
     float wrong[5] = {0, 0, 0, 0, 0};
-    const float *channel_min = t.facts.channel_min;
-    refused(t.facts.channel_min = wrong, t.facts.channel_min = channel_min, "channel");
+    const float *channel_min = t.summary.channel_min;
+    refused(t.summary.channel_min = wrong, t.summary.channel_min = channel_min, "channel");
 #undef refused
-    assert_ok(tmk_stats_restore(&t.facts, t.bin, t.count, t.low, &back, &diag), &diag);
+    assert_ok(tmk_stats_restore(&t.summary, t.bin, t.count, t.low, &back, &diag), &diag);
     tmk_stats_destroy(&back);
     tmk_stats_destroy(&stats);
     finish(&t);

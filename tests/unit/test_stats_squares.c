@@ -172,13 +172,13 @@ static void squares_that_were_never_there_stay_away(void **state) {
     struct tmk_diag diag = {0};
     const float x[] = {1.001f, 1.002f, 1.0035f};
     struct tmk_stats *with = state_of(TMK_STATS_HISTOGRAM, x, 3), *without = NULL;
-    struct tmk_summary facts;
+    struct tmk_summary summary;
     uint16_t bin[3];
     uint64_t count[3], low[3], squares[3];
-    tmk_stats_summary(with, &facts);
+    tmk_stats_summary(with, &summary);
     tmk_stats_bins(with, bin, count, low);
     assert_true(tmk_stats_squares(with, squares));
-    assert_ok(tmk_stats_restore(&facts, bin, count, low, &without, &diag), &diag);
+    assert_ok(tmk_stats_restore(&summary, bin, count, low, &without, &diag), &diag);
     assert_false(tmk_stats_squares(without, squares));
     for (int order = 0; order < 2; order++) {
         struct tmk_stats *both = empty(TMK_STATS_HISTOGRAM);
@@ -188,11 +188,11 @@ static void squares_that_were_never_there_stay_away(void **state) {
         tmk_stats_destroy(&both);
     }
     tmk_stats_destroy(&without);
-    facts.squares = squares;
+    summary.squares = squares;
     for (int off = -1; off < 2; off += 2) { /* not those that one element alone can have */
-        squares[facts.bins_used - 1] += (uint64_t)(off * (INT64_C(1) << 33));
-        assert_int_equal(tmk_stats_restore(&facts, bin, count, low, &without, NULL), TMK_FORMAT);
-        squares[facts.bins_used - 1] -= (uint64_t)(off * (INT64_C(1) << 33));
+        squares[summary.bins_used - 1] += (uint64_t)(off * (INT64_C(1) << 33));
+        assert_int_equal(tmk_stats_restore(&summary, bin, count, low, &without, NULL), TMK_FORMAT);
+        squares[summary.bins_used - 1] -= (uint64_t)(off * (INT64_C(1) << 33));
     }
     tmk_stats_destroy(&with);
 }
