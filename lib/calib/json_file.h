@@ -5,7 +5,7 @@
 
 #include <tidemark/encodings.h>
 
-#include "base/json.h"
+#include "profile/fields.h"
 
 struct tmk_json_file {
     cJSON *tree;
@@ -17,6 +17,9 @@ struct tmk_json_file {
 TMK_NODISCARD enum tmk_status tmk_json_file_open(const char *path, struct tmk_json_file *out,
                                                  struct tmk_diag *diag);
 void tmk_json_file_close(struct tmk_json_file *file);
+
+/* The fields of a file of encodings. */
+extern const struct tmk_fields tmk_encodings_fields;
 
 /* The member "uses" of an encoding, where it is for some readers only. */
 void tmk_json_put_uses(struct tmk_json_out *to, const struct tmk_encoding *e);

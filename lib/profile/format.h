@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "profile/fields.h"
 #include "base/text.h"
 
 /* The most rows a value's histogram can have. */
