@@ -168,25 +168,19 @@ enum tmk_status tmk_profile_balance_coverage(const struct tmk_profile *profile,
 
 /* ---- as JSON ---- */
 
-static struct tmk_json_out range_out(const struct tmk_profile_range *range) {
-    cJSON *item = cJSON_CreateArray();
-    struct tmk_json_out out = {item, !item};
-    tmk_json_put_u64(&out, NULL, range->begin);
-    tmk_json_put_u64(&out, NULL, range->end);
-    return out;
-}
-
-struct tmk_json_out tmk_profile_coverage_out(const struct tmk_profile *profile) {
-    cJSON *object = cJSON_CreateObject(), *array = cJSON_CreateArray();
-    struct tmk_json_out out = {object, !object}, ranges = {array, !array};
+static void put_coverage(struct tmk_json_out *to, const char *key, const void *record) {
+    const struct tmk_profile *profile = record;
+    struct tmk_json_out out = tmk_json_new_object(), ranges = tmk_json_new_array();
     struct tmk_profile_range range;
     for (uint32_t i = 0; tmk_profile_range(profile, i, &range); i++) {
-        struct tmk_json_out pair = range_out(&range);
+        struct tmk_json_out pair = tmk_json_new_array();
+        tmk_json_put_u64(&pair, NULL, range.begin);
+        tmk_json_put_u64(&pair, NULL, range.end);
         tmk_json_put_child(&ranges, NULL, &pair);
     }
     tmk_json_put_u64(&out, "total", tmk_profile_total(profile));
     tmk_json_put_child(&out, "ranges", &ranges);
-    return out;
+    tmk_json_put_child(to, key, &out);
 }
 
 static enum tmk_status get_range(const cJSON *item, struct tmk_profile_range *out,
@@ -221,16 +215,14 @@ static enum tmk_status keep_ranges(struct tmk_profile *profile, struct tmk_profi
     return TMK_OK;
 }
 
-enum tmk_status tmk_profile_get_coverage(struct tmk_profile *profile, const cJSON *coverage,
-                                         struct tmk_diag *diag) {
+static enum tmk_status get_coverage(struct tmk_field_reader *r, const cJSON *coverage,
+                                    void *record) {
     static const char *const keys[] = {"total", "ranges"};
     const cJSON *list, *item;
+    struct tmk_profile *profile = record;
+    struct tmk_diag *diag = r->diag;
     uint32_t n = 0;
-    if (!coverage)
-        return TMK_OK;
-    if (!cJSON_IsObject(coverage))
-        return tmk_fail(diag, TMK_FORMAT, "not an object");
-    TMK_TRY(tmk_json_keys(coverage, keys, TMK_COUNT(keys), tmk_profile_is_strict(profile), diag));
+    TMK_TRY(tmk_json_keys(coverage, keys, TMK_COUNT(keys), !r->lenient, diag));
     TMK_TRY(tmk_json_u64(coverage, "total", &profile->coverage.total, diag));
     TMK_TRY(tmk_json_array(coverage, "ranges", &list, diag));
     struct tmk_profile_range *ranges = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *ranges);
@@ -245,3 +237,5 @@ enum tmk_status tmk_profile_get_coverage(struct tmk_profile *profile, const cJSO
     }
     return keep_ranges(profile, ranges, n, diag);
 }
+
+const struct tmk_field_codec tmk_profile_coverage_codec = {put_coverage, get_coverage};

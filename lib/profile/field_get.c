@@ -384,12 +384,12 @@ static void set_absent(const struct tmk_field *f, void *record) {
     }
 }
 
-static enum tmk_status get_field(struct tmk_field_reader *r, const struct tmk_field *f,
-                                 const cJSON *object, void *record) {
+enum tmk_status tmk_field_get(struct tmk_field_reader *r, const struct tmk_field *f,
+                              const cJSON *object, void *record) {
     if (!f->key || f->type == TMK_FIELD_ELSEWHERE)
         return TMK_OK;
     const cJSON *item = tmk_json_member(object, f->key);
-    if (item && f->flags & TMK_FIELD_NULL && cJSON_IsNull(item))
+    if (f->flags & TMK_FIELD_NULL && cJSON_IsNull(item) && f->absent(record))
         return TMK_OK;
     if (item)
         return get_value(r, f, object, record);
@@ -417,7 +417,7 @@ static enum tmk_status get_members(struct tmk_field_reader *r, const struct tmk_
     if (fields->before)
         TMK_TRY(get_members(r, fields->before, object, record, 0));
     for (size_t i = from; i < fields->n; i++)
-        TMK_TRY(get_field(r, &fields->field[i], object, record));
+        TMK_TRY(tmk_field_get(r, &fields->field[i], object, record));
     return fields->after ? fields->after(r, record) : TMK_OK;
 }
 
@@ -426,7 +426,7 @@ enum tmk_status tmk_fields_get(struct tmk_field_reader *r, const struct tmk_fiel
     const char *keys[64]; /* as tmk_json_keys can tell apart */
     size_t leading = 0;
     for (; leading < fields->n && fields->field[leading].type <= TMK_FIELD_VERSION; leading++)
-        TMK_TRY(get_field(r, &fields->field[leading], object, record));
+        TMK_TRY(tmk_field_get(r, &fields->field[leading], object, record));
     size_t n = gather_keys(fields, keys, 0);
     TMK_TRY(tmk_json_keys(object, keys, n, !r->lenient, r->diag));
     return get_members(r, fields, object, record, leading);

@@ -58,7 +58,7 @@ enum tmk_field_flag {
     TMK_FIELD_OPTIONAL = 1, /* may be absent: then a text is `of`, a real NaN, a NATURAL -1, and
                                others stay as they are */
     TMK_FIELD_OMIT = 2,     /* not written while it is 0, "", NaN or empty */
-    TMK_FIELD_NULL = 4,     /* null is written where the field is `absent`, and skipped when read */
+    TMK_FIELD_NULL = 4,     /* null where the field is `absent`, by fields before it */
     TMK_FIELD_LINES = 8,    /* of a LIST: one entry a line */
     TMK_FIELD_FILLED = 16,  /* of a LIST: not empty where it is there */
     TMK_FIELD_LATER = 32,   /* a column that older versions lack: then it is 0 */
@@ -159,6 +159,9 @@ TMK_NODISCARD enum tmk_status tmk_field_codec_text(const struct tmk_field_codec 
 TMK_NODISCARD enum tmk_status tmk_fields_get(struct tmk_field_reader *r,
                                              const struct tmk_fields *fields, const cJSON *object,
                                              void *record);
+/* One field of it. */
+TMK_NODISCARD enum tmk_status tmk_field_get(struct tmk_field_reader *r, const struct tmk_field *f,
+                                            const cJSON *object, void *record);
 /* Is it a key of a field that is read and written here? */
 bool tmk_fields_has(const struct tmk_fields *fields, const char *key);
 

@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "profile/fields.h"
 #include "base/text.h"
+#include "profile/fields.h"
 
 /* The most rows a value's histogram can have. */
 enum { TMK_PROFILE_MAX_BINS = 65536 };
@@ -25,14 +25,14 @@ void tmk_profile_bins_finish(struct tmk_profile_bins *bins);
 /* How a value's numbers are kept, as files spell it: "none", "integer", "range" or "histogram". */
 const char *tmk_profile_level_name(const struct tmk_profile_tensor *tensor);
 
-/* Numbers of the enums by their names. TMK_FORMAT when there is no such name. */
-TMK_NODISCARD enum tmk_status tmk_profile_kind_by_name(const char *name, enum tmk_profile_kind *out,
-                                                       struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status
-tmk_profile_status_by_name(const char *name, enum tmk_profile_status *out, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_profile_dtype_by_name(const char *name, enum tmk_dtype *out,
-                                                        struct tmk_diag *diag);
+extern const struct tmk_field_names tmk_profile_kinds;
 
+/* The header; its values ("tensors") are written and read by each format. */
+extern const struct tmk_fields tmk_profile_header_fields;
+extern const struct tmk_field_codec tmk_profile_coverage_codec, tmk_profile_topk_codec;
+/* What reads parts of a profile. Unknown keys are errors in files that this library should know
+ * all of. */
+struct tmk_field_reader tmk_profile_reader(struct tmk_profile *profile, struct tmk_diag *diag);
 /* Appends the header's members, `"format":"...","version":...`, with `separator` between them. */
 TMK_NODISCARD enum tmk_status tmk_profile_header_text(const struct tmk_profile *profile,
                                                       const char *separator, struct tmk_text *out,
@@ -41,41 +41,17 @@ TMK_NODISCARD enum tmk_status tmk_profile_header_text(const struct tmk_profile *
  * TMK_UNSUPPORTED for a newer major version. */
 TMK_NODISCARD enum tmk_status tmk_profile_get_header(struct tmk_profile *profile,
                                                      const cJSON *header, struct tmk_diag *diag);
-/* Unknown keys are errors in files that this library should know all of. */
-bool tmk_profile_is_strict(const struct tmk_profile *profile);
 
-/* Fields that are JSON in both formats: the declared shape, the shapes that ran, the IDs derived
- * from. */
+/* A shape: names where `symbol` has them; null for a dimension that is not known. */
 void tmk_profile_put_dims(struct tmk_json_out *to, const char *key, const struct tmk_shape *shape,
                           const char *const *symbol); /* [rank], or NULL */
-/* unknown: null is a dimension that is not known. symbol (may be NULL; then no names are taken, and
- * profile may be NULL): [TMK_MAX_RANK]. */
-TMK_NODISCARD enum tmk_status tmk_profile_get_dims(struct tmk_profile *profile, const cJSON *item,
+/* unknown: null is a dimension that is not known. symbol (may be NULL; then no names are taken):
+ * [TMK_MAX_RANK]. */
+TMK_NODISCARD enum tmk_status tmk_profile_get_dims(struct tmk_field_reader *r, const cJSON *item,
                                                    bool unknown, struct tmk_shape *shape,
-                                                   const char **symbol, struct tmk_diag *diag);
-void tmk_profile_put_shape(struct tmk_json_out *to, const char *key,
-                           const struct tmk_profile_tensor *tensor);
-void tmk_profile_put_runs(struct tmk_json_out *to, const char *key,
-                          const struct tmk_profile_tensor *tensor);
-void tmk_profile_put_sources(struct tmk_json_out *to, const char *key,
-                             const struct tmk_profile_tensor *tensor);
-void tmk_profile_put_ids(struct tmk_json_out *to, const char *key, const uint32_t *ids, uint32_t n);
-TMK_NODISCARD enum tmk_status tmk_profile_get_operands(const cJSON *item,
-                                                       struct tmk_profile_tensor *tensor,
-                                                       struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_profile_get_shape(struct tmk_profile *profile, const cJSON *item,
-                                                    struct tmk_profile_tensor *tensor,
-                                                    struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status
-tmk_profile_get_runs(const cJSON *item, struct tmk_profile_tensor *tensor, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_profile_get_sources(const cJSON *item,
-                                                      struct tmk_profile_tensor *tensor,
-                                                      struct tmk_diag *diag);
+                                                   const char **symbol);
 
-/* The samples that reach furthest, as a member; and are they possible? TMK_MISMATCH. */
-void tmk_profile_put_topk(struct tmk_json_out *to, const char *key, const struct tmk_topk *topk);
-TMK_NODISCARD enum tmk_status tmk_profile_get_topk(const cJSON *item, bool strict,
-                                                   struct tmk_topk *out, struct tmk_diag *diag);
+/* Are the samples that reach furthest possible? TMK_MISMATCH. */
 TMK_NODISCARD enum tmk_status tmk_profile_balance_topk(const struct tmk_profile *profile,
                                                        const struct tmk_profile_tensor *t,
                                                        struct tmk_diag *diag);
@@ -83,11 +59,6 @@ TMK_NODISCARD enum tmk_status tmk_profile_balance_topk(const struct tmk_profile 
 /* Is what the profile says of the samples it covers possible? TMK_MISMATCH. */
 TMK_NODISCARD enum tmk_status tmk_profile_balance_coverage(const struct tmk_profile *profile,
                                                            struct tmk_diag *diag);
-/* The header's member "coverage", and the reading of it (NULL: absent, as in version 1.0) after the
- * ledger's. */
-struct tmk_json_out tmk_profile_coverage_out(const struct tmk_profile *profile);
-TMK_NODISCARD enum tmk_status
-tmk_profile_get_coverage(struct tmk_profile *profile, const cJSON *coverage, struct tmk_diag *diag);
 /* What both cover together, into an array to free. TMK_MISMATCH names samples that are in both. */
 TMK_NODISCARD enum tmk_status tmk_profile_join_ranges(const struct tmk_profile *a,
                                                       const struct tmk_profile *b,
@@ -103,6 +74,10 @@ TMK_NODISCARD enum tmk_status tmk_profile_same_run(const struct tmk_profile *a,
 TMK_NODISCARD enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, uint32_t id,
                                                    struct tmk_profile_tensor **out,
                                                    struct tmk_diag *diag);
+
+/* Room for one more of n elements in an array that only grows through here: it doubles at powers of
+ * two. NULL when memory ran out; the old array is then still good. */
+void *tmk_profile_grown(void *array, uint32_t n, size_t size);
 
 /* Rebuilds the value's state from what a file says of it. Of the derived fields, those that have
  * one right answer (denormals, negatives, sum) must be it, and the others that are there near

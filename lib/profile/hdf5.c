@@ -65,10 +65,12 @@ hid_t tmk_h5_text_type(struct tmk_h5 *h, size_t size, bool in_file) {
     return id;
 }
 
-static hid_t element_type(struct tmk_h5 *h, enum tmk_h5_type type, size_t text, bool in_file) {
+hid_t tmk_h5_number_type(enum tmk_h5_type type, bool in_file) {
     switch (type) {
     case TMK_H5_U8:
         return in_file ? H5T_STD_U8LE : H5T_NATIVE_UINT8;
+    case TMK_H5_U16:
+        return in_file ? H5T_STD_U16LE : H5T_NATIVE_UINT16;
     case TMK_H5_U32:
         return in_file ? H5T_STD_U32LE : H5T_NATIVE_UINT32;
     case TMK_H5_U64:
@@ -79,26 +81,26 @@ static hid_t element_type(struct tmk_h5 *h, enum tmk_h5_type type, size_t text, 
         return in_file ? H5T_STD_I64LE : H5T_NATIVE_INT64;
     case TMK_H5_F32:
         return in_file ? H5T_IEEE_F32LE : H5T_NATIVE_FLOAT;
-    case TMK_H5_F64:
+    default:
         return in_file ? H5T_IEEE_F64LE : H5T_NATIVE_DOUBLE;
-    case TMK_H5_WORD:
-        return tmk_h5_text_type(h, TMK_H5_WORD_SIZE, in_file);
-    case TMK_H5_TEXT:
-        break;
     }
-    return tmk_h5_text_type(h, in_file && text ? text : text + 1, in_file);
+}
+
+static hid_t element_type(struct tmk_h5 *h, enum tmk_h5_type type, size_t text, bool in_file) {
+    if (type == TMK_H5_WORD)
+        return tmk_h5_text_type(h, TMK_H5_WORD_SIZE, in_file);
+    if (type == TMK_H5_TEXT)
+        return tmk_h5_text_type(h, in_file && text ? text : text + 1, in_file);
+    return tmk_h5_number_type(type, in_file);
 }
 
 hid_t tmk_h5_layout_type(struct tmk_h5 *h, const struct tmk_h5_layout *layout, bool in_file) {
     hid_t compound = H5Tcreate(H5T_COMPOUND, layout->row);
     size_t mark = h->n_kept;
-    for (size_t i = 0; i < layout->table->n_columns; i++) {
-        const struct tmk_h5_column *column = &layout->table->columns[i];
-        if (layout->absent[i])
-            continue;
-        size_t at = column->type == TMK_H5_TEXT ? layout->at[i] : column->offset;
-        hid_t element = element_type(h, column->type, layout->size[i], in_file);
-        tmk_h5_ok(h, H5Tinsert(compound, column->name, at, element));
+    for (size_t i = 0; i < layout->n; i++) {
+        const struct tmk_h5_column *column = &layout->column[i];
+        hid_t element = element_type(h, column->type, column->size, in_file);
+        tmk_h5_ok(h, H5Tinsert(compound, column->name, column->at, element));
         tmk_h5_release(h, mark);
     }
     if (in_file)

@@ -69,6 +69,13 @@ enum tmk_status tmk_h5_open_dataset(struct tmk_h5_reader *r, const char *path, i
     return TMK_OK;
 }
 
+static const enum tmk_hdf5_as read_as[] = {
+    [TMK_H5_U8] = TMK_HDF5_U8,      [TMK_H5_U16] = TMK_HDF5_U16, [TMK_H5_U32] = TMK_HDF5_U32,
+    [TMK_H5_U64] = TMK_HDF5_U64,    [TMK_H5_I32] = TMK_HDF5_I32, [TMK_H5_I64] = TMK_HDF5_I64,
+    [TMK_H5_F32] = TMK_HDF5_F32,    [TMK_H5_F64] = TMK_HDF5_F64, [TMK_H5_WORD] = TMK_HDF5_CHARS,
+    [TMK_H5_TEXT] = TMK_HDF5_CHARS,
+};
+
 /* Whether a type in the file is one that numbers or text in memory are made from. */
 static bool holds(const struct tmk_hdf5_element *element, enum tmk_hdf5_as as) {
     switch (as) {
@@ -105,6 +112,29 @@ enum tmk_status tmk_h5_open_column(struct tmk_h5_reader *r, const char *path, en
     return make_block(r, out);
 }
 
+enum tmk_status tmk_h5_open_columns(struct tmk_h5_reader *r, const char *group,
+                                    const struct tmk_h5_flat *flat, size_t n,
+                                    struct tmk_h5_in *out) {
+    for (size_t i = 0; i < n; i++) {
+        struct tmk_text path = {0};
+        bool has = true;
+        tmk_text_printf(&path, "%s/%s", group, flat[i].name);
+        out[i] =
+            (struct tmk_h5_in){.name = path.failed ? NULL : tmk_arena_strdup(&r->arena, path.data)};
+        tmk_text_finish(&path);
+        if (!out[i].name)
+            return tmk_nomem(r->diag);
+        if (flat[i].later)
+            TMK_TRY(tmk_h5_has(r, out[i].name, &has));
+        if (!has)
+            continue;
+        TMK_TRY(tmk_h5_open_column(r, out[i].name, read_as[flat[i].type], &out[i]));
+        if (out[i].size != out[0].size)
+            return tmk_fail(r->diag, TMK_FORMAT, "'%s': its parts have different sizes", group);
+    }
+    return TMK_OK;
+}
+
 /* Reads as much ahead as the block holds, from where the column stands. */
 static enum tmk_status fill(struct tmk_h5_reader *r, struct tmk_h5_in *from) {
     uint64_t most = BATCH_BYTES / from->set.size + 1, left = from->size - from->at,
@@ -136,50 +166,42 @@ enum tmk_status tmk_h5_take(struct tmk_h5_reader *r, struct tmk_h5_in *from, voi
 
 /* ---- tables ---- */
 
-static const enum tmk_hdf5_as read_as[] = {
-    [TMK_H5_U8] = TMK_HDF5_U8,   [TMK_H5_U32] = TMK_HDF5_U32,    [TMK_H5_U64] = TMK_HDF5_U64,
-    [TMK_H5_I32] = TMK_HDF5_I32, [TMK_H5_I64] = TMK_HDF5_I64,    [TMK_H5_F32] = TMK_HDF5_F32,
-    [TMK_H5_F64] = TMK_HDF5_F64, [TMK_H5_WORD] = TMK_HDF5_CHARS, [TMK_H5_TEXT] = TMK_HDF5_CHARS,
-};
-
 /* The columns that we know must be there. */
 static enum tmk_status check_columns(struct tmk_h5_reader *r, const struct tmk_hdf5_dataset *set,
                                      const char *name, struct tmk_h5_layout *layout) {
     const char *names[TMK_H5_MAX_COLUMNS];
     struct tmk_hdf5_element is[TMK_H5_MAX_COLUMNS];
-    size_t n = layout->table->n_columns;
-    for (size_t i = 0; i < n; i++)
-        names[i] = layout->table->columns[i].name;
-    TMK_TRY(tmk_in(r->diag, tmk_hdf5_columns(r->file, set, names, (uint32_t)n, is, r->diag), "'%s'",
-                   name));
-    for (size_t i = 0; i < n; i++) {
-        const struct tmk_h5_column *column = &layout->table->columns[i];
-        layout->absent[i] = is[i].is == TMK_HDF5_NONE && column->later;
-        if (layout->absent[i])
+    for (size_t i = 0; i < layout->n; i++)
+        names[i] = layout->column[i].name;
+    TMK_TRY(tmk_in(r->diag, tmk_hdf5_columns(r->file, set, names, (uint32_t)layout->n, is, r->diag),
+                   "'%s'", name));
+    for (size_t i = 0; i < layout->n; i++) {
+        struct tmk_h5_column *column = &layout->column[i];
+        column->absent = is[i].is == TMK_HDF5_NONE && column->field->flags & TMK_FIELD_LATER;
+        if (column->absent)
             continue;
         if (!holds(&is[i], read_as[column->type]))
             return tmk_fail(r->diag, TMK_FORMAT,
                             "'%s': the column '%s' is missing or of another type", name,
                             column->name);
         if (column->type == TMK_H5_TEXT)
-            layout->size[i] = is[i].size;
+            column->size = is[i].size;
     }
     return TMK_OK;
 }
 
-static enum tmk_status say_rows(struct tmk_h5_reader *r, struct tmk_hdf5_dataset *set,
-                                const char *name, const struct tmk_h5_layout *layout) {
+static enum tmk_status set_row_type(struct tmk_h5_reader *r, struct tmk_hdf5_dataset *set,
+                                    const char *name, const struct tmk_h5_layout *layout) {
     struct tmk_hdf5_field fields[TMK_H5_MAX_COLUMNS];
     uint32_t n = 0;
-    for (size_t i = 0; i < layout->table->n_columns; i++) {
-        const struct tmk_h5_column *column = &layout->table->columns[i];
-        bool is_text = column->type == TMK_H5_TEXT;
-        if (!layout->absent[i])
-            fields[n++] = (struct tmk_hdf5_field){column->name, read_as[column->type],
-                                                  is_text ? layout->size[i] + 1
-                                                  : column->type == TMK_H5_WORD ? TMK_H5_WORD_SIZE
-                                                                                : 0,
-                                                  is_text ? layout->at[i] : column->offset};
+    for (size_t i = 0; i < layout->n; i++) {
+        const struct tmk_h5_column *column = &layout->column[i];
+        size_t chars = column->type == TMK_H5_TEXT   ? column->size + 1
+                       : column->type == TMK_H5_WORD ? TMK_H5_WORD_SIZE
+                                                     : 0;
+        if (!column->absent)
+            fields[n++] =
+                (struct tmk_hdf5_field){column->name, read_as[column->type], chars, column->at};
     }
     return tmk_in(r->diag, tmk_hdf5_rows_as(r->file, set, fields, n, layout->row, r->diag), "'%s'",
                   name);
@@ -195,24 +217,35 @@ static enum tmk_status open_table(struct tmk_h5_reader *r, const char *name,
     TMK_TRY(check_columns(r, &out->set, name, layout));
     if (!tmk_h5_layout_place(layout) || layout->row > TMK_HDF5_MAX_ELEMENT)
         return tmk_fail(r->diag, TMK_FORMAT, "'%s': its rows are too large", name);
-    TMK_TRY(say_rows(r, &out->set, name, layout));
+    TMK_TRY(set_row_type(r, &out->set, name, layout));
     return make_block(r, out);
 }
 
-enum tmk_status
-tmk_h5_each_row(struct tmk_h5_reader *r, const char *name, const struct tmk_h5_table *table,
-                enum tmk_status (*fn)(struct tmk_h5_reader *r, void *row, void *context),
-                void *context) {
+/* The record is handed over even where only a part of it was read: it may own memory. */
+static enum tmk_status load_row(struct tmk_h5_reader *r, const struct tmk_h5_layout *layout,
+                                unsigned char *row, void *record, tmk_h5_row_reader *fn,
+                                void *context) {
+    memset(record, 0, layout->table->record);
+    enum tmk_status status = tmk_h5_layout_load(layout, &r->fields, row, record);
+    return fn(r, status, record, context);
+}
+
+enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
+                                const struct tmk_h5_table *table, tmk_h5_row_reader *fn,
+                                void *context) {
     struct tmk_h5_in from;
     struct tmk_h5_layout layout;
     tmk_h5_layout_init(&layout, table);
     TMK_TRY(open_table(r, name, &layout, &from));
+    void *record = tmk_arena_alloc(&r->arena, table->record);
+    if (!record)
+        return tmk_nomem(r->diag);
     for (; from.at < from.size; from.at++) {
         if (from.at == from.end)
             TMK_TRY(fill(r, &from));
         unsigned char *row = from.block + (size_t)(from.at - from.start) * layout.row;
-        tmk_h5_layout_load(&layout, row);
-        TMK_TRY(tmk_in(r->diag, fn(r, row, context), "%s[%" PRIu64 "]", name, from.at));
+        TMK_TRY(tmk_in(r->diag, load_row(r, &layout, row, record, fn, context), "%s[%" PRIu64 "]",
+                       name, from.at));
     }
     return TMK_OK;
 }

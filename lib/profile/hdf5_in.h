@@ -8,12 +8,13 @@
 #include "base/arena.h"
 #include "hdf5/file.h"
 #include "profile/format.h"
-#include "profile/hdf5_table.h"
+#include "profile/hdf5_parts.h"
 
 struct tmk_h5_reader {
     struct tmk_profile *profile; /* that is being read; NULL: something else is */
     struct tmk_hdf5 *file;
-    struct tmk_arena arena; /* what columns have read ahead */
+    struct tmk_field_reader fields; /* where the fields of rows go */
+    struct tmk_arena arena;         /* what columns have read ahead */
     struct tmk_profile_bins bins;
     struct tmk_diag *diag;
 };
@@ -44,15 +45,23 @@ struct tmk_h5_in {
 };
 TMK_NODISCARD enum tmk_status tmk_h5_open_column(struct tmk_h5_reader *r, const char *path,
                                                  enum tmk_hdf5_as as, struct tmk_h5_in *out);
+/* Those of a group, which are of one size. What a file of an earlier version lacks has no block.
+ * out [n]. */
+TMK_NODISCARD enum tmk_status tmk_h5_open_columns(struct tmk_h5_reader *r, const char *group,
+                                                  const struct tmk_h5_flat *flat, size_t n,
+                                                  struct tmk_h5_in *out);
 /* The next n elements. */
 TMK_NODISCARD enum tmk_status tmk_h5_take(struct tmk_h5_reader *r, struct tmk_h5_in *from,
                                           void *values, uint64_t n);
 
-/* Calls fn with the C struct of each row of a table of the root, in order, until one fails. Its
- * texts are terminated, good until fn returns, and not known to be UTF-8. */
-TMK_NODISCARD enum tmk_status
-tmk_h5_each_row(struct tmk_h5_reader *r, const char *name, const struct tmk_h5_table *table,
-                enum tmk_status (*fn)(struct tmk_h5_reader *r, void *row, void *context),
-                void *context);
+/* What reads the rows of a table: `loaded` says whether all of the record could be filled, and is
+ * then OK; else its error is to be returned, once what the record owns has an owner. */
+typedef enum tmk_status tmk_h5_row_reader(struct tmk_h5_reader *r, enum tmk_status loaded,
+                                          void *record, void *context);
+/* Calls fn with the record of each row of a table of the root, in order, until one fails. The
+ * record is valid until fn returns; texts, lists and so on are by the reader's `fields`. */
+TMK_NODISCARD enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
+                                              const struct tmk_h5_table *table,
+                                              tmk_h5_row_reader *fn, void *context);
 
 #endif

@@ -56,12 +56,26 @@ hid_t tmk_h5_creation(struct tmk_h5 *h, int rank, const hsize_t *size, const hsi
     return list;
 }
 
-struct tmk_h5_out tmk_h5_new_column(struct tmk_h5 *h, hid_t parent, const char *name, hid_t in_file,
-                                    hid_t in_memory, hsize_t size, hsize_t chunk) {
+static struct tmk_h5_out new_dataset(struct tmk_h5 *h, hid_t parent, const char *name,
+                                     hid_t in_file, hid_t in_memory, hsize_t size, hsize_t chunk) {
     hid_t dataset =
         H5Dcreate2(parent, name, in_file, tmk_h5_keep(h, H5Screate_simple(1, &size, NULL)),
                    H5P_DEFAULT, tmk_h5_creation(h, 1, &size, &chunk), H5P_DEFAULT);
     return (struct tmk_h5_out){tmk_h5_keep(h, dataset), in_memory, 0};
+}
+
+struct tmk_h5_out tmk_h5_new_column(struct tmk_h5 *h, hid_t parent, const char *name,
+                                    enum tmk_h5_type type, hsize_t size) {
+    return new_dataset(h, parent, name, tmk_h5_number_type(type, true),
+                       tmk_h5_number_type(type, false), size, TMK_H5_CHUNK_ELEMENTS);
+}
+
+void tmk_h5_new_columns(struct tmk_h5 *h, hid_t parent, const struct tmk_h5_flat *flat, size_t n,
+                        hsize_t size, struct tmk_h5_out *out) {
+    for (size_t i = 0; i < n; i++)
+        out[i] = tmk_h5_new_column(h, parent, flat[i].name, flat[i].type, size);
+    for (size_t i = 0; i < n; i++)
+        tmk_h5_describe(h, out[i].dataset, flat[i].units, flat[i].about);
 }
 
 void tmk_h5_append(struct tmk_h5 *h, struct tmk_h5_out *to, const void *values, hsize_t n) {
@@ -84,10 +98,6 @@ hid_t tmk_h5_new_group(struct tmk_h5 *h, hid_t parent, const char *name, const c
     return group;
 }
 
-void tmk_h5_put_word(char out[TMK_H5_WORD_SIZE], const char *word) {
-    strncpy(out, word, TMK_H5_WORD_SIZE - 1);
-}
-
 void tmk_h5_new_json(struct tmk_h5 *h, hid_t parent, const char *name, const char *about,
                      const struct tmk_text *json) {
     hid_t type = tmk_h5_text_type(h, json->len, true), list = tmk_h5_creation(h, 0, NULL, NULL);
@@ -100,35 +110,23 @@ void tmk_h5_new_json(struct tmk_h5 *h, hid_t parent, const char *name, const cha
 
 /* ---- tables ---- */
 
-/* `row` is room for one, as everywhere here. */
-static enum tmk_status next_row(const struct tmk_h5_rows *rows, struct tmk_h5_cursor *cursor,
-                                void *row, struct tmk_diag *diag) {
-    memset(row, 0, rows->table->row);
-    return rows->next(rows->source, cursor, row, diag);
-}
-
-static void release_row(const struct tmk_h5_rows *rows, void *row) {
-    if (rows->release)
-        rows->release(row);
+/* `record` is room for one, as everywhere here. */
+static enum tmk_status next_record(const struct tmk_h5_rows *rows, struct tmk_h5_cursor *cursor,
+                                   void *record) {
+    memset(record, 0, rows->table->record);
+    return rows->next(rows->source, cursor, record) ? TMK_OK : TMK_NOTFOUND;
 }
 
 static enum tmk_status measure(const struct tmk_h5_rows *rows, struct tmk_h5_layout *layout,
-                               void *row, hsize_t *n, struct tmk_diag *diag) {
+                               void *record, hsize_t *n, struct tmk_diag *diag) {
     struct tmk_h5_cursor cursor = {0, 0};
-    enum tmk_status status;
-    *n = 0;
-    while ((status = next_row(rows, &cursor, row, diag)) == TMK_OK) {
-        tmk_h5_layout_measure(layout, row);
-        release_row(rows, row);
-        ++*n;
-    }
-    if (status != TMK_NOTFOUND)
-        return status;
+    for (*n = 0; next_record(rows, &cursor, record) == TMK_OK; ++*n)
+        TMK_TRY(tmk_h5_layout_measure(layout, record, diag));
     return tmk_h5_layout_place(layout) ? TMK_OK : tmk_nomem(diag);
 }
 
 static enum tmk_status fill(struct tmk_h5 *h, const struct tmk_h5_rows *rows,
-                            const struct tmk_h5_layout *layout, void *row, hsize_t batch,
+                            const struct tmk_h5_layout *layout, void *record, hsize_t batch,
                             struct tmk_h5_out *to, struct tmk_diag *diag) {
     struct tmk_h5_cursor cursor = {0, 0};
     enum tmk_status status = TMK_OK;
@@ -137,10 +135,10 @@ static enum tmk_status fill(struct tmk_h5 *h, const struct tmk_h5_rows *rows,
         return tmk_nomem(diag);
     while (status == TMK_OK) {
         hsize_t n = 0;
-        while (n < batch && (status = next_row(rows, &cursor, row, diag)) == TMK_OK) {
-            tmk_h5_layout_store(layout, row, buffer + n++ * layout->row);
-            release_row(rows, row);
-        }
+        while (n < batch && (status = next_record(rows, &cursor, record)) == TMK_OK &&
+               (status = tmk_h5_layout_store(layout, record, buffer + n * layout->row, diag)) ==
+                   TMK_OK)
+            n++;
         tmk_h5_append(h, to, buffer, n);
     }
     free(buffer);
@@ -149,16 +147,14 @@ static enum tmk_status fill(struct tmk_h5 *h, const struct tmk_h5_rows *rows,
 
 /* What the columns of a table mean, as a JSON object: HDF5 has no attributes for members. */
 static enum tmk_status describe_columns(struct tmk_h5 *h, hid_t dataset,
-                                        const struct tmk_h5_table *table, struct tmk_diag *diag) {
-    cJSON *item = cJSON_CreateObject();
-    struct tmk_json_out columns = {item, !item};
+                                        const struct tmk_h5_layout *layout, struct tmk_diag *diag) {
+    struct tmk_json_out columns = tmk_json_new_object();
     struct tmk_text text = {0};
-    for (size_t i = 0; i < table->n_columns; i++) {
-        cJSON *child = cJSON_CreateObject();
-        struct tmk_json_out column = {child, !child};
-        tmk_json_put_text(&column, "units", table->columns[i].units);
-        tmk_json_put_text(&column, "long_name", table->columns[i].about);
-        tmk_json_put_child(&columns, table->columns[i].name, &column);
+    for (size_t i = 0; i < layout->n; i++) {
+        struct tmk_json_out column = tmk_json_new_object();
+        tmk_json_put_text(&column, "units", layout->column[i].field->units);
+        tmk_json_put_text(&column, "long_name", layout->column[i].field->about);
+        tmk_json_put_child(&columns, layout->column[i].name, &column);
     }
     enum tmk_status status = tmk_json_finish(&columns, &text, diag);
     if (status == TMK_OK)
@@ -168,19 +164,19 @@ static enum tmk_status describe_columns(struct tmk_h5 *h, hid_t dataset,
 }
 
 static enum tmk_status new_table(struct tmk_h5 *h, hid_t parent, const char *name,
-                                 const char *about, const struct tmk_h5_rows *rows, void *row,
+                                 const char *about, const struct tmk_h5_rows *rows, void *record,
                                  hid_t *dataset, struct tmk_diag *diag) {
     struct tmk_h5_layout layout;
     hsize_t n = 0;
     tmk_h5_layout_init(&layout, rows->table);
-    TMK_TRY(measure(rows, &layout, row, &n, diag));
+    TMK_TRY(measure(rows, &layout, record, &n, diag));
     hsize_t batch = CHUNK_BYTES / layout.row;
     batch = batch > CHUNK_ROWS ? CHUNK_ROWS : batch ? batch : 1;
-    struct tmk_h5_out to = tmk_h5_new_column(h, parent, name, tmk_h5_layout_type(h, &layout, true),
-                                             tmk_h5_layout_type(h, &layout, false), n, batch);
+    struct tmk_h5_out to = new_dataset(h, parent, name, tmk_h5_layout_type(h, &layout, true),
+                                       tmk_h5_layout_type(h, &layout, false), n, batch);
     tmk_h5_put_text(h, to.dataset, "long_name", about);
-    TMK_TRY(describe_columns(h, to.dataset, rows->table, diag));
-    TMK_TRY(fill(h, rows, &layout, row, batch, &to, diag));
+    TMK_TRY(describe_columns(h, to.dataset, &layout, diag));
+    TMK_TRY(fill(h, rows, &layout, record, batch, &to, diag));
     if (dataset)
         *dataset = to.dataset;
     return TMK_OK;
@@ -189,10 +185,10 @@ static enum tmk_status new_table(struct tmk_h5 *h, hid_t parent, const char *nam
 enum tmk_status tmk_h5_new_table(struct tmk_h5 *h, hid_t parent, const char *name,
                                  const char *about, const struct tmk_h5_rows *rows, hid_t *dataset,
                                  struct tmk_diag *diag) {
-    void *row = malloc(rows->table->row);
-    if (!row)
+    void *record = malloc(rows->table->record);
+    if (!record)
         return tmk_nomem(diag);
-    enum tmk_status status = new_table(h, parent, name, about, rows, row, dataset, diag);
-    free(row);
+    enum tmk_status status = new_table(h, parent, name, about, rows, record, dataset, diag);
+    free(record);
     return status;
 }

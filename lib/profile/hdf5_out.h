@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "profile/hdf5.h"
+#include "profile/hdf5_parts.h"
 
 enum { TMK_H5_CHUNK_ELEMENTS = 16384 };
 
@@ -26,8 +27,11 @@ struct tmk_h5_out {
     hid_t dataset, type; /* in memory */
     hsize_t at;
 };
-struct tmk_h5_out tmk_h5_new_column(struct tmk_h5 *h, hid_t parent, const char *name, hid_t in_file,
-                                    hid_t in_memory, hsize_t size, hsize_t chunk);
+struct tmk_h5_out tmk_h5_new_column(struct tmk_h5 *h, hid_t parent, const char *name,
+                                    enum tmk_h5_type type, hsize_t size);
+/* Several of one size, described. out [n]. */
+void tmk_h5_new_columns(struct tmk_h5 *h, hid_t parent, const struct tmk_h5_flat *flat, size_t n,
+                        hsize_t size, struct tmk_h5_out *out);
 void tmk_h5_append(struct tmk_h5 *h, struct tmk_h5_out *to, const void *values, hsize_t n);
 
 /* Where a walk over a table's rows stands: at an item, and at its part where it has several. */
@@ -39,18 +43,14 @@ struct tmk_h5_cursor {
 struct tmk_h5_rows {
     const struct tmk_h5_table *table;
     const void *source;
-    /* Fills the next row, which is zeroed, and moves on; TMK_NOTFOUND, without a text, behind the
-     * last one. Texts are borrowed until `release` (may be NULL) has the row. */
-    enum tmk_status (*next)(const void *source, struct tmk_h5_cursor *cursor, void *row,
-                            struct tmk_diag *diag);
-    void (*release)(void *row);
+    /* Fills the next record, which is zeroed, and moves on; false behind the last one. What it
+     * points at is borrowed until the next call. */
+    bool (*next)(const void *source, struct tmk_h5_cursor *cursor, void *record);
 };
 /* A compound dataset of them, described. *dataset (may be NULL) is kept. */
 TMK_NODISCARD enum tmk_status tmk_h5_new_table(struct tmk_h5 *h, hid_t parent, const char *name,
                                                const char *about, const struct tmk_h5_rows *rows,
                                                hid_t *dataset, struct tmk_diag *diag);
-/* Cut to fit. */
-void tmk_h5_put_word(char out[TMK_H5_WORD_SIZE], const char *word);
 
 /* A scalar dataset that holds a text of JSON. */
 void tmk_h5_new_json(struct tmk_h5 *h, hid_t parent, const char *name, const char *about,

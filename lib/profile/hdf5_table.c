@@ -4,156 +4,187 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/diag.h"
 #include "base/size.h"
+#include "base/utf8.h"
 
-#define LATER_COLUMN(type, member, units, about)                                                   \
-    { #member, TMK_H5_##type, offsetof(struct ROW, member), units, about, true }
+static enum tmk_h5_type column_type(enum tmk_field_type type) {
+    switch (type) {
+    case TMK_FIELD_BOOL:
+    case TMK_FIELD_U8:
+        return TMK_H5_U8;
+    case TMK_FIELD_U32:
+    case TMK_FIELD_ID:
+        return TMK_H5_U32;
+    case TMK_FIELD_U64:
+    case TMK_FIELD_HEX:
+        return TMK_H5_U64;
+    case TMK_FIELD_I32:
+        return TMK_H5_I32;
+    case TMK_FIELD_I64:
+    case TMK_FIELD_MAYBE_ID:
+        return TMK_H5_I64;
+    case TMK_FIELD_F32:
+        return TMK_H5_F32;
+    case TMK_FIELD_F64:
+        return TMK_H5_F64;
+    case TMK_FIELD_NAME:
+    case TMK_FIELD_DTYPE:
+    case TMK_FIELD_WORD:
+        return TMK_H5_WORD;
+    default:
+        assert(type == TMK_FIELD_TEXT || type == TMK_FIELD_CODEC);
+        return TMK_H5_TEXT;
+    }
+}
 
-#define ROW tmk_h5_tensor
-static const struct tmk_h5_column tensor_columns[] = {
-    TMK_H5_COLUMN(U32, id, "", "profile ID: 12 is p12"),
-    TMK_H5_COLUMN(U64, fingerprint, "", "hash of how the value is computed"),
-    TMK_H5_COLUMN(U64, content, "", "the same, with the bytes of the weights"),
-    TMK_H5_COLUMN(U32, ordinal, "", "position among the values of equal fingerprint"),
-    TMK_H5_COLUMN(TEXT, name, "", "original name in the model"),
-    TMK_H5_COLUMN(TEXT, path, "", "sub-graph that holds the value; empty: the main graph"),
-    TMK_H5_COLUMN(WORD, kind, "", "input, weight, activation or output"),
-    TMK_H5_COLUMN(WORD, status, "", "observed, never, constant, integer, dead or derived"),
-    TMK_H5_COLUMN(WORD, dtype, "", "element type as it ran"),
-    TMK_H5_COLUMN(WORD, origin, "", "element type in the model file"),
-    TMK_H5_COLUMN(TEXT, shape, "", "declared shape, JSON; null or a name: a free dimension"),
-    TMK_H5_COLUMN(TEXT, observed_shapes, "", "shapes that ran and how often, JSON"),
-    TMK_H5_COLUMN(U8, more_shapes, "", "1: more distinct shapes ran than are listed"),
-    TMK_H5_COLUMN(U64, expected_count, "elements", "elements of all shapes that ran"),
-    TMK_H5_COLUMN(TEXT, producer_node, "", "name of the node that computes the value"),
-    TMK_H5_COLUMN(TEXT, producer_op, "", "its operator"),
-    TMK_H5_COLUMN(TEXT, producer_domain, "", "the operator's domain"),
-    TMK_H5_COLUMN(I64, producer_output, "",
-                  "position among the node's outputs; -1: no node computes it"),
-    TMK_H5_COLUMN(TEXT, derivation_rule, "", "exact rule by which the statistics were derived"),
-    TMK_H5_COLUMN(TEXT, derivation_from, "", "IDs that they were derived from, JSON"),
-    TMK_H5_COLUMN(WORD, level, "",
-                  "none, integer, minmax, range or histogram: how the numbers were kept"),
-    TMK_H5_COLUMN(U64, count, "elements", "elements seen"),
-    TMK_H5_COLUMN(U64, samples, "samples", "samples seen"),
-    TMK_H5_COLUMN(U64, updates, "", "times the value was computed"),
-    TMK_H5_COLUMN(F32, min, "1", "least finite element; NaN: there is none"),
-    TMK_H5_COLUMN(F32, max, "1", "greatest finite element; NaN: there is none"),
-    TMK_H5_COLUMN(U64, min_sample, "", "sample where min stands; 2^64-1: not known"),
-    TMK_H5_COLUMN(U64, min_index, "", "flat index in that sample"),
-    TMK_H5_COLUMN(U64, max_sample, "", "sample where max stands; 2^64-1: not known"),
-    TMK_H5_COLUMN(U64, max_index, "", "flat index in that sample"),
-    TMK_H5_COLUMN(U64, nan, "elements", "NaN elements"),
-    TMK_H5_COLUMN(U64, posinf, "elements", "elements that are +infinity"),
-    TMK_H5_COLUMN(U64, neginf, "elements", "elements that are -infinity"),
-    TMK_H5_COLUMN(U64, first_nonfinite_sample, "",
-                  "sample of the first NaN or infinity; 2^64-1: none"),
-    TMK_H5_COLUMN(U64, first_nonfinite_index, "", "flat index in that sample"),
-    TMK_H5_COLUMN(U64, zeros, "elements", "zeros of either sign"),
-    TMK_H5_COLUMN(U64, negative_zeros, "elements", "zeros with the sign bit"),
-    TMK_H5_COLUMN(U64, denormals, "elements", "nonzero elements below 2^-126 in magnitude"),
-    TMK_H5_COLUMN(U64, negatives, "elements", "finite elements below zero"),
-    TMK_H5_COLUMN(F64, sum, "1", "exact sum of the finite elements, rounded once"),
-    TMK_H5_COLUMN(F64, mean, "1", "sum over the number of finite elements"),
-    TMK_H5_COLUMN(F64, std, "1", "standard deviation, estimated within the bracket of the squares"),
-    TMK_H5_COLUMN(F64, sum_squares_low, "1", "the sum of squares is at least this"),
-    TMK_H5_COLUMN(F64, sum_squares_high, "1", "the sum of squares is at most this"),
-    TMK_H5_COLUMN(I32, channel_axis, "", "axis of /channels; -1: none"),
-    TMK_H5_COLUMN(U8, channel_conflict, "",
-                  "1: updates disagreed on the channels, which were dropped"),
-    LATER_COLUMN(U64, excluded, "elements", "elements that were left out, see the setting exclude"),
-    LATER_COLUMN(F64, std_low, "1", "the standard deviation is at least this"),
-    LATER_COLUMN(F64, std_high, "1", "the standard deviation is at most this"),
-    LATER_COLUMN(U8, squares_kept, "", "1: /histograms/squares are known of the value"),
-};
-#undef ROW
-
-#define ROW tmk_h5_consumer
-static const struct tmk_h5_column consumer_columns[] = {
-    TMK_H5_COLUMN(U32, tensor_id, "", "the value that is read"),
-    TMK_H5_COLUMN(TEXT, node, "", "name of the node that reads it"),
-    TMK_H5_COLUMN(TEXT, op, "", "its operator"),
-    TMK_H5_COLUMN(TEXT, domain, "", "the operator's domain"),
-    TMK_H5_COLUMN(U32, input, "", "position among the node's inputs"),
-};
-#undef ROW
-
-#define ROW tmk_h5_integer
-static const struct tmk_h5_column integer_columns[] = {
-    TMK_H5_COLUMN(U32, tensor_id, "", "the value"),
-    TMK_H5_COLUMN(I64, min, "1", "least element; 0 when there is none"),
-    TMK_H5_COLUMN(I64, max, "1", "greatest element; 0 when there is none"),
-    TMK_H5_COLUMN(U64, saturated, "elements", "elements above 2^63-1, which count as 2^63-1"),
-};
-#undef ROW
-
-const struct tmk_h5_table tmk_h5_tensors = {tensor_columns, TMK_COUNT(tensor_columns),
-                                            sizeof(struct tmk_h5_tensor)};
-const struct tmk_h5_table tmk_h5_consumers = {consumer_columns, TMK_COUNT(consumer_columns),
-                                              sizeof(struct tmk_h5_consumer)};
-const struct tmk_h5_table tmk_h5_integers = {integer_columns, TMK_COUNT(integer_columns),
-                                             sizeof(struct tmk_h5_integer)};
-
-static_assert(TMK_COUNT(tensor_columns) <= TMK_H5_MAX_COLUMNS, "a layout holds every column");
+static void add_columns(struct tmk_h5_layout *layout, const struct tmk_fields *fields, size_t part,
+                        bool later) {
+    if (fields->before)
+        add_columns(layout, fields->before, part, later);
+    for (size_t i = 0; i < fields->n; i++) {
+        const struct tmk_field *f = &fields->field[i];
+        if (!f->about || later != !!(f->flags & TMK_FIELD_LATER))
+            continue;
+        assert(layout->n < TMK_H5_MAX_COLUMNS);
+        layout->column[layout->n++] = (struct tmk_h5_column){
+            .field = f,
+            .name = f->column ? f->column : f->key,
+            .type = column_type(f->type),
+            .part = part,
+        };
+    }
+}
 
 void tmk_h5_layout_init(struct tmk_h5_layout *layout, const struct tmk_h5_table *table) {
     *layout = (struct tmk_h5_layout){.table = table};
+    for (int later = 0; later < 2; later++)
+        for (size_t i = 0; i < TMK_H5_MAX_PARTS && table->part[i].fields; i++)
+            add_columns(layout, table->part[i].fields, table->part[i].at, later);
 }
 
-static const char *text_of(const void *row, const struct tmk_h5_column *column) {
-    const char *text;
-    memcpy(&text, (const unsigned char *)row + column->offset, sizeof text);
-    return text;
+/* The column's text, in `json` where it has to be made. NULL: out of memory. */
+static const char *text_of(const struct tmk_h5_column *c, const void *record, struct tmk_text *json,
+                           struct tmk_diag *diag) {
+    const unsigned char *part = (const unsigned char *)record + c->part;
+    if (c->field->type == TMK_FIELD_TEXT)
+        return TMK_CONST_MEMBER(char *, c->field, part);
+    json->len = 0;
+    return tmk_field_codec_text(c->field->of, part, json, diag) == TMK_OK ? json->data : NULL;
 }
 
-void tmk_h5_layout_measure(struct tmk_h5_layout *layout, const void *row) {
-    for (size_t i = 0; i < layout->table->n_columns; i++) {
-        const struct tmk_h5_column *column = &layout->table->columns[i];
-        if (column->type != TMK_H5_TEXT)
+enum tmk_status tmk_h5_layout_measure(struct tmk_h5_layout *layout, const void *record,
+                                      struct tmk_diag *diag) {
+    struct tmk_text json = {0};
+    enum tmk_status status = TMK_OK;
+    for (size_t i = 0; i < layout->n && status == TMK_OK; i++) {
+        struct tmk_h5_column *c = &layout->column[i];
+        if (c->type != TMK_H5_TEXT)
             continue;
-        size_t size = strlen(text_of(row, column));
-        if (size > layout->size[i])
-            layout->size[i] = size;
+        const char *text = text_of(c, record, &json, diag);
+        if (!text)
+            status = tmk_nomem(diag);
+        else if (strlen(text) > c->size)
+            c->size = strlen(text);
     }
+    tmk_text_finish(&json);
+    return status;
+}
+
+static size_t number_size(enum tmk_h5_type type) {
+    static const size_t of[] = {
+        [TMK_H5_U8] = 1,  [TMK_H5_U32] = 4, [TMK_H5_U64] = 8, [TMK_H5_I32] = 4,
+        [TMK_H5_I64] = 8, [TMK_H5_F32] = 4, [TMK_H5_F64] = 8, [TMK_H5_WORD] = TMK_H5_WORD_SIZE};
+    return of[type];
 }
 
 bool tmk_h5_layout_place(struct tmk_h5_layout *layout) {
-    size_t row = layout->table->row;
-    for (size_t i = 0; i < layout->table->n_columns; i++) {
-        if (layout->table->columns[i].type != TMK_H5_TEXT)
-            continue;
-        layout->at[i] = row;
-        if (!tmk_add_size(row, layout->size[i], &row) || !tmk_add_size(row, 1, &row))
-            return false;
-    }
-    /* the next row's struct must be aligned */
+    size_t row = 0;
+    for (int texts = 0; texts < 2; texts++)
+        for (size_t i = 0; i < layout->n; i++) {
+            struct tmk_h5_column *c = &layout->column[i];
+            if ((c->type == TMK_H5_TEXT) != texts)
+                continue;
+            /* Aligned as in a struct; a text has its terminator. */
+            size_t size = texts ? c->size : (number_size(c->type) + 7) & ~(size_t)7;
+            c->at = row;
+            if (!tmk_add_size(row, size, &row) || !tmk_add_size(row, texts, &row))
+                return false;
+        }
+    /* the next row's numbers must be aligned */
     if (!tmk_add_size(row, 15, &row))
         return false;
     layout->row = row & ~(size_t)15;
     return true;
 }
 
-void tmk_h5_layout_store(const struct tmk_h5_layout *layout, const void *row, unsigned char *to) {
+enum tmk_status tmk_h5_layout_store(const struct tmk_h5_layout *layout, const void *record,
+                                    unsigned char *to, struct tmk_diag *diag) {
+    struct tmk_text json = {0};
+    enum tmk_status status = TMK_OK;
     memset(to, 0, layout->row);
-    memcpy(to, row, layout->table->row);
-    for (size_t i = 0; i < layout->table->n_columns; i++) {
-        const struct tmk_h5_column *column = &layout->table->columns[i];
-        if (column->type == TMK_H5_TEXT) {
-            const char *text = text_of(row, column);
-            memcpy(to + layout->at[i], text, strlen(text));
+    for (size_t i = 0; i < layout->n && status == TMK_OK; i++) {
+        const struct tmk_h5_column *c = &layout->column[i];
+        const unsigned char *part = (const unsigned char *)record + c->part;
+        if (c->type == TMK_H5_TEXT) {
+            const char *text = text_of(c, record, &json, diag);
+            if (text)
+                memcpy(to + c->at, text, strlen(text));
+            else
+                status = tmk_nomem(diag);
+        } else if (c->type == TMK_H5_WORD) { /* cut to fit */
+            const char *word = c->field->type == TMK_FIELD_WORD
+                                   ? TMK_CONST_MEMBER(char *, c->field, part)
+                                   : tmk_field_name(c->field, part);
+            strncpy((char *)to + c->at, word, TMK_H5_WORD_SIZE - 1);
+        } else {
+            memcpy(to + c->at, part + c->field->at, number_size(c->type));
         }
+    }
+    tmk_text_finish(&json);
+    return status;
+}
+
+static enum tmk_status load_json(struct tmk_field_reader *r, const struct tmk_h5_column *c,
+                                 const char *text, void *part) {
+    const struct tmk_field_codec *codec = c->field->of;
+    cJSON *item;
+    TMK_TRY(tmk_json_parse(text, strlen(text), &item, r->diag));
+    enum tmk_status status = codec->get(r, item, part);
+    cJSON_Delete(item);
+    return status;
+}
+
+static enum tmk_status load_text(struct tmk_field_reader *r, const struct tmk_h5_column *c,
+                                 const char *text, unsigned char *part) {
+    switch (c->field->type) {
+    case TMK_FIELD_CODEC:
+        return tmk_in(r->diag, load_json(r, c, text, part), "'%s'", c->name);
+    case TMK_FIELD_TEXT:
+    case TMK_FIELD_WORD:
+        return tmk_field_keep(r, text, &TMK_MEMBER(const char *, c->field, part));
+    default:
+        if (!tmk_utf8_valid(text, strlen(text)))
+            return tmk_fail(r->diag, TMK_FORMAT, "a word that is not UTF-8");
+        return tmk_field_by_name(c->field, text, part, r->diag);
     }
 }
 
-void tmk_h5_layout_load(const struct tmk_h5_layout *layout, unsigned char *row) {
-    for (size_t i = 0; i < layout->table->n_columns; i++) {
-        const struct tmk_h5_column *column = &layout->table->columns[i];
-        if (column->type == TMK_H5_WORD)
-            row[column->offset + TMK_H5_WORD_SIZE - 1] = '\0';
-        if (column->type == TMK_H5_TEXT) {
-            char *text = (char *)row + layout->at[i];
-            text[layout->size[i]] = '\0';
-            memcpy(row + column->offset, &text, sizeof text);
+enum tmk_status tmk_h5_layout_load(const struct tmk_h5_layout *layout, struct tmk_field_reader *r,
+                                   unsigned char *row, void *record) {
+    for (size_t i = 0; i < layout->n; i++) {
+        const struct tmk_h5_column *c = &layout->column[i];
+        unsigned char *part = (unsigned char *)record + c->part;
+        if (c->absent)
+            continue;
+        if (c->field->type == TMK_FIELD_BOOL) {
+            TMK_MEMBER(bool, c->field, part) = row[c->at] != 0;
+        } else if (c->type < TMK_H5_WORD) {
+            memcpy(part + c->field->at, row + c->at, number_size(c->type));
+        } else {
+            row[c->at + (c->type == TMK_H5_WORD ? TMK_H5_WORD_SIZE - 1 : c->size)] = '\0';
+            TMK_TRY(load_text(r, c, (const char *)row + c->at, part));
         }
     }
+    return TMK_OK;
 }

@@ -3,27 +3,93 @@
  * profile itself), so that a full disk meets our own write, not a library that cannot close its
  * file any more. */
 #include <hdf5_hl.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/size.h"
 #include "profile/hdf5_image.h"
-#include "profile/hdf5_write.h"
+#include "profile/hdf5_out.h"
+#include "profile/hdf5_parts.h"
+
+/* What HDF5 itself could not do is noted in h5 only; a status is for everything else. */
+struct writer {
+    const struct tmk_profile *profile;
+    struct tmk_h5 h5;
+    hid_t file;
+    struct tmk_profile_bins bins;
+    struct tmk_diag *diag;
+};
+
+/* ---- /tensors, /consumers, /integers ---- */
+
+static bool next_tensor(const void *source, struct tmk_h5_cursor *cursor, void *record) {
+    const struct tmk_profile *p = source;
+    if (cursor->item == p->n_tensors)
+        return false;
+    tmk_profile_row_of(&p->tensors[cursor->item++], NULL, record);
+    return true;
+}
+
+static bool next_consumer(const void *source, struct tmk_h5_cursor *cursor, void *record) {
+    const struct tmk_profile *p = source;
+    struct tmk_h5_consumer *row = record;
+    while (cursor->item < p->n_tensors && cursor->part == p->tensors[cursor->item].n_consumers) {
+        cursor->item++;
+        cursor->part = 0;
+    }
+    if (cursor->item == p->n_tensors)
+        return false;
+    const struct tmk_profile_tensor *t = &p->tensors[cursor->item];
+    *row = (struct tmk_h5_consumer){t->id, t->consumers[cursor->part++]};
+    return true;
+}
+
+static bool next_integer(const void *source, struct tmk_h5_cursor *cursor, void *record) {
+    const struct tmk_profile *p = source;
+    while (cursor->item < p->n_tensors && !p->tensors[cursor->item].has_int_stats)
+        cursor->item++;
+    return next_tensor(source, cursor, record);
+}
+
+static enum tmk_status write_tensors(struct writer *w) {
+    struct tmk_h5 *h = &w->h5;
+    const struct tmk_profile *p = w->profile;
+    const struct tmk_h5_rows rows = {&tmk_h5_tensors, p, next_tensor};
+    struct tmk_h5_out ids;
+    hid_t tensors = -1;
+    TMK_TRY(tmk_h5_new_table(h, w->file, "tensors", "one row a value", &rows, &tensors, w->diag));
+    tmk_h5_new_columns(h, w->file, &tmk_h5_ids, 1, p->n_tensors, &ids);
+    for (uint32_t i = 0; i < p->n_tensors; i++)
+        tmk_h5_append(h, &ids, &p->tensors[i].id, 1);
+    tmk_h5_ok(h, H5DSset_scale(ids.dataset, "tensor"));
+    tmk_h5_ok(h, H5DSattach_scale(tensors, ids.dataset, 0));
+    tmk_h5_ok(h, H5DSset_label(tensors, 0, "tensor"));
+    return TMK_OK;
+}
+
+static enum tmk_status write_consumers(struct writer *w) {
+    const struct tmk_h5_rows rows = {&tmk_h5_consumers, w->profile, next_consumer};
+    return tmk_h5_new_table(&w->h5, w->file, "consumers", "one row a reader of a value", &rows,
+                            NULL, w->diag);
+}
+
+static enum tmk_status write_integers(struct writer *w) {
+    const struct tmk_h5_rows rows = {&tmk_h5_integers, w->profile, next_integer};
+    return tmk_h5_new_table(&w->h5, w->file, "integers", "one row a value of integers", &rows, NULL,
+                            w->diag);
+}
 
 /* ---- /histograms, /channels, /samples ---- */
 
 /* Where each value's part of the flat columns begins, and where the last one's ends. */
-static enum tmk_status write_offsets(struct tmk_h5_writer *w, hid_t group,
+static enum tmk_status write_offsets(struct writer *w, hid_t group,
                                      uint64_t (*size)(const struct tmk_summary *is),
                                      uint64_t *total) {
     const struct tmk_profile *p = w->profile;
     struct tmk_h5_out to =
-        tmk_h5_new_column(&w->h5, group, "offsets", H5T_STD_U64LE, H5T_NATIVE_UINT64,
-                          (hsize_t)p->n_tensors + 1, TMK_H5_CHUNK_ELEMENTS);
+        tmk_h5_new_column(&w->h5, group, "offsets", TMK_H5_U64, (hsize_t)p->n_tensors + 1);
     uint64_t *offsets = malloc(((size_t)p->n_tensors + 1) * sizeof *offsets);
     if (!offsets)
         return tmk_nomem(w->diag);
@@ -52,46 +118,34 @@ static uint64_t channels_of(const struct tmk_summary *is) {
     return is->channels;
 }
 
-static enum tmk_status write_histograms(struct tmk_h5_writer *w) {
+static enum tmk_status write_histograms(struct writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     uint64_t total = 0;
     hid_t group = tmk_h5_new_group(h, w->file, "histograms", "nonzero finite elements by bin, CSR");
     TMK_TRY(write_offsets(w, group, bins_of, &total));
-    struct tmk_h5_out bins = tmk_h5_new_column(h, group, "bins", H5T_STD_U16LE, H5T_NATIVE_UINT16,
-                                               total, TMK_H5_CHUNK_ELEMENTS),
-                      counts = tmk_h5_new_column(h, group, "counts", H5T_STD_U64LE,
-                                                 H5T_NATIVE_UINT64, total, TMK_H5_CHUNK_ELEMENTS),
-                      low = tmk_h5_new_column(h, group, "low", H5T_STD_U64LE, H5T_NATIVE_UINT64,
-                                              total, TMK_H5_CHUNK_ELEMENTS),
-                      squares = tmk_h5_new_column(h, group, "squares", H5T_STD_U64LE,
-                                                  H5T_NATIVE_UINT64, total, TMK_H5_CHUNK_ELEMENTS);
-    tmk_h5_describe(h, bins.dataset, "", "upper 16 bits of the float32: position in /bin_edges");
-    tmk_h5_describe(h, counts.dataset, "elements", "elements in the bin");
-    tmk_h5_describe(h, low.dataset, "", "sum of the mantissa bits that the bin drops");
-    tmk_h5_describe(h, squares.dataset, "",
-                    "sum of their squares, of values with squares_kept; else 0");
+    struct tmk_h5_out bins[TMK_COUNT(tmk_h5_histograms)];
+    tmk_h5_new_columns(h, group, tmk_h5_histograms, TMK_COUNT(bins), total, bins);
     for (uint32_t i = 0; i < p->n_tensors; i++) {
         struct tmk_summary is;
         if (!p->tensors[i].stats)
             continue;
         tmk_stats_summary(p->tensors[i].stats, &is);
         tmk_stats_bins(p->tensors[i].stats, w->bins.bin, w->bins.count, w->bins.low);
-        tmk_h5_append(h, &bins, w->bins.bin, is.bins_used);
-        tmk_h5_append(h, &counts, w->bins.count, is.bins_used);
-        tmk_h5_append(h, &low, w->bins.low, is.bins_used);
+        tmk_h5_append(h, &bins[0], w->bins.bin, is.bins_used);
+        tmk_h5_append(h, &bins[1], w->bins.count, is.bins_used);
+        tmk_h5_append(h, &bins[2], w->bins.low, is.bins_used);
         if (!tmk_stats_squares(p->tensors[i].stats, w->bins.squares))
             memset(w->bins.squares, 0, is.bins_used * sizeof *w->bins.squares);
-        tmk_h5_append(h, &squares, w->bins.squares, is.bins_used);
+        tmk_h5_append(h, &bins[3], w->bins.squares, is.bins_used);
     }
     return TMK_OK;
 }
 
-static enum tmk_status write_bin_edges(struct tmk_h5_writer *w) {
+static enum tmk_status write_bin_edges(struct writer *w) {
     struct tmk_h5 *h = &w->h5;
     struct tmk_h5_out to =
-        tmk_h5_new_column(h, w->file, "bin_edges", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE,
-                          TMK_PROFILE_MAX_BINS, TMK_H5_CHUNK_ELEMENTS);
+        tmk_h5_new_column(h, w->file, "bin_edges", TMK_H5_F64, TMK_PROFILE_MAX_BINS);
     double *edges = malloc(TMK_PROFILE_MAX_BINS * sizeof *edges), high;
     if (!edges)
         return tmk_nomem(w->diag);
@@ -115,19 +169,14 @@ static void append_extremes(struct tmk_h5 *h, struct tmk_h5_out *to, const float
     tmk_h5_append(h, to, copy, n);
 }
 
-static enum tmk_status write_channels(struct tmk_h5_writer *w) {
+static enum tmk_status write_channels(struct writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     uint64_t total = 0;
     hid_t group = tmk_h5_new_group(h, w->file, "channels", "extremes by channel, CSR");
     TMK_TRY(write_offsets(w, group, channels_of, &total));
-    struct tmk_h5_out min = tmk_h5_new_column(h, group, "min", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
-                                              total, TMK_H5_CHUNK_ELEMENTS),
-                      max = tmk_h5_new_column(h, group, "max", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
-                                              total, TMK_H5_CHUNK_ELEMENTS);
-    tmk_h5_describe(h, min.dataset, "1", "least finite element of the channel; NaN: there is none");
-    tmk_h5_describe(h, max.dataset, "1",
-                    "greatest finite element of the channel; NaN: there is none");
+    struct tmk_h5_out ends[TMK_COUNT(tmk_h5_channels)];
+    tmk_h5_new_columns(h, group, tmk_h5_channels, TMK_COUNT(ends), total, ends);
     float *copy = malloc((total ? (size_t)total : 1) * sizeof *copy);
     if (!copy)
         return tmk_nomem(w->diag);
@@ -136,15 +185,14 @@ static enum tmk_status write_channels(struct tmk_h5_writer *w) {
         if (!p->tensors[i].stats)
             continue;
         tmk_stats_quick_summary(p->tensors[i].stats, &is);
-        append_extremes(h, &min, is.channel_min, is.channels, copy);
-        append_extremes(h, &max, is.channel_max, is.channels, copy);
+        append_extremes(h, &ends[0], is.channel_min, is.channels, copy);
+        append_extremes(h, &ends[1], is.channel_max, is.channels, copy);
     }
     free(copy);
     return TMK_OK;
 }
 
-static void write_sample_rows(struct tmk_h5_writer *w, hid_t dataset, hsize_t samples,
-                              bool of_max) {
+static void write_sample_rows(struct writer *w, hid_t dataset, hsize_t samples, bool of_max) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t at[2] = {0, 0}, extent[2] = {1, samples};
@@ -176,7 +224,7 @@ static hid_t new_sample_matrix(struct tmk_h5 *h, hid_t group, const char *name, 
     return dataset;
 }
 
-static enum tmk_status write_samples(struct tmk_h5_writer *w) {
+static enum tmk_status write_samples(struct writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t rows = 0, samples = p->ledger.end_sample - p->ledger.first_sample;
@@ -185,11 +233,8 @@ static enum tmk_status write_samples(struct tmk_h5_writer *w) {
     if (rows == 0)
         return TMK_OK;
     hid_t group = tmk_h5_new_group(h, w->file, "samples", "extremes by value and sample");
-    struct tmk_h5_out ids = tmk_h5_new_column(h, group, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32,
-                                              rows, TMK_H5_CHUNK_ELEMENTS),
-                      numbers =
-                          tmk_h5_new_column(h, group, "sample", H5T_STD_U64LE, H5T_NATIVE_UINT64,
-                                            samples, TMK_H5_CHUNK_ELEMENTS);
+    struct tmk_h5_out ids = tmk_h5_new_column(h, group, "tensor", TMK_H5_U32, rows),
+                      numbers = tmk_h5_new_column(h, group, "sample", TMK_H5_U64, samples);
     tmk_h5_describe(h, ids.dataset, "", "profile IDs of the rows");
     tmk_h5_describe(h, numbers.dataset, "", "absolute sample indices of the columns");
     for (uint32_t i = 0; i < p->n_tensors; i++)
@@ -215,63 +260,53 @@ static enum tmk_status write_samples(struct tmk_h5_writer *w) {
 
 /* ---- /top_samples, /operands, /nonfinite ---- */
 
-static enum tmk_status write_topk(struct tmk_h5_writer *w) {
+static enum tmk_status write_topk(struct writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t rows = 0;
     for (uint32_t i = 0; i < p->n_tensors; i++)
         rows += p->tensors[i].topk.n;
     hid_t group = tmk_h5_new_group(h, w->file, "top_samples", "the samples that reach furthest");
-    struct tmk_h5_out ids = tmk_h5_new_column(h, group, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32,
-                                              rows, TMK_H5_CHUNK_ELEMENTS),
-                      value[2], sample[2];
-    static const char *const names[2][2] = {{"min", "min_sample"}, {"max", "max_sample"}};
-    for (int end = 0; end < 2; end++) {
-        value[end] = tmk_h5_new_column(h, group, names[end][0], H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
-                                       rows, TMK_H5_CHUNK_ELEMENTS);
-        sample[end] = tmk_h5_new_column(h, group, names[end][1], H5T_STD_U64LE, H5T_NATIVE_UINT64,
-                                        rows, TMK_H5_CHUNK_ELEMENTS);
-        tmk_h5_describe(h, sample[end].dataset, "", "the sample that has it");
+    struct tmk_h5_out to[TMK_COUNT(tmk_h5_topk)];
+    for (size_t i = 0; i < TMK_COUNT(to); i++) {
+        to[i] = tmk_h5_new_column(h, group, tmk_h5_topk[i].name, tmk_h5_topk[i].type, rows);
+        if (tmk_h5_topk[i].type == TMK_H5_U64)
+            tmk_h5_describe(h, to[i].dataset, tmk_h5_topk[i].units, tmk_h5_topk[i].about);
     }
-    tmk_h5_describe(h, ids.dataset, "", "profile ID; its rows begin with the furthest sample");
-    tmk_h5_describe(h, value[0].dataset, "1", "least finite element of a sample");
-    tmk_h5_describe(h, value[1].dataset, "1", "greatest finite element of a sample");
+    for (size_t i = 0; i < TMK_COUNT(to); i++)
+        if (tmk_h5_topk[i].type != TMK_H5_U64)
+            tmk_h5_describe(h, to[i].dataset, tmk_h5_topk[i].units, tmk_h5_topk[i].about);
     for (uint32_t i = 0; i < p->n_tensors; i++)
         for (uint32_t k = 0; k < p->tensors[i].topk.n; k++) {
             const struct tmk_topk *topk = &p->tensors[i].topk;
-            const struct tmk_topk_entry *top[2] = {&topk->min[k], &topk->max[k]};
-            tmk_h5_append(h, &ids, &p->tensors[i].id, 1);
-            for (int end = 0; end < 2; end++) {
-                tmk_h5_append(h, &value[end], &top[end]->value, 1);
-                tmk_h5_append(h, &sample[end], &top[end]->sample, 1);
-            }
+            tmk_h5_append(h, &to[0], &p->tensors[i].id, 1);
+            tmk_h5_append(h, &to[1], &topk->min[k].value, 1);
+            tmk_h5_append(h, &to[2], &topk->min[k].sample, 1);
+            tmk_h5_append(h, &to[3], &topk->max[k].value, 1);
+            tmk_h5_append(h, &to[4], &topk->max[k].sample, 1);
         }
     return TMK_OK;
 }
 
-static enum tmk_status write_operands(struct tmk_h5_writer *w) {
+static enum tmk_status write_operands(struct writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t rows = 0;
     for (uint32_t i = 0; i < p->n_tensors; i++)
         rows += p->tensors[i].n_operands;
     hid_t group = tmk_h5_new_group(h, w->file, "operands", "which values one is computed from");
-    struct tmk_h5_out ids = tmk_h5_new_column(h, group, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32,
-                                              rows, TMK_H5_CHUNK_ELEMENTS),
-                      operands = tmk_h5_new_column(h, group, "operand", H5T_STD_U32LE,
-                                                   H5T_NATIVE_UINT32, rows, TMK_H5_CHUNK_ELEMENTS);
-    tmk_h5_describe(h, ids.dataset, "", "profile ID of a value");
-    tmk_h5_describe(h, operands.dataset, "", "profile ID of a value that it is computed from");
+    struct tmk_h5_out to[TMK_COUNT(tmk_h5_operands)];
+    tmk_h5_new_columns(h, group, tmk_h5_operands, TMK_COUNT(to), rows, to);
     for (uint32_t i = 0; i < p->n_tensors; i++)
         for (uint32_t k = 0; k < p->tensors[i].n_operands; k++) {
-            tmk_h5_append(h, &ids, &p->tensors[i].id, 1);
-            tmk_h5_append(h, &operands, &p->tensors[i].operands[k], 1);
+            tmk_h5_append(h, &to[0], &p->tensors[i].id, 1);
+            tmk_h5_append(h, &to[1], &p->tensors[i].operands[k], 1);
         }
     return TMK_OK;
 }
 
 /* Follows from /operands and /tensors; not read. */
-static enum tmk_status write_nonfinite(struct tmk_h5_writer *w) {
+static enum tmk_status write_nonfinite(struct writer *w) {
     struct tmk_h5 *h = &w->h5;
     struct tmk_nonfinite *nonfinite;
     uint32_t n;
@@ -280,17 +315,13 @@ static enum tmk_status write_nonfinite(struct tmk_h5_writer *w) {
     for (uint32_t i = 0; i < n; i++)
         rows += nonfinite[i].n_from ? nonfinite[i].n_from : 1;
     hid_t group = tmk_h5_new_group(h, w->file, "nonfinite", "where NaN and infinities came from");
-    struct tmk_h5_out ids = tmk_h5_new_column(h, group, "tensor", H5T_STD_U32LE, H5T_NATIVE_UINT32,
-                                              rows, TMK_H5_CHUNK_ELEMENTS),
-                      from = tmk_h5_new_column(h, group, "from", H5T_STD_I64LE, H5T_NATIVE_INT64,
-                                               rows, TMK_H5_CHUNK_ELEMENTS);
-    tmk_h5_describe(h, ids.dataset, "", "profile ID of a value that was not always finite");
-    tmk_h5_describe(h, from.dataset, "", "profile ID of the value it has that from; -1: it began");
+    struct tmk_h5_out to[TMK_COUNT(tmk_h5_nonfinite)];
+    tmk_h5_new_columns(h, group, tmk_h5_nonfinite, TMK_COUNT(to), rows, to);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k == 0 || k < nonfinite[i].n_from; k++) {
             int64_t id = nonfinite[i].n_from ? (int64_t)nonfinite[i].from[k] : -1;
-            tmk_h5_append(h, &ids, &nonfinite[i].id, 1);
-            tmk_h5_append(h, &from, &id, 1);
+            tmk_h5_append(h, &to[0], &nonfinite[i].id, 1);
+            tmk_h5_append(h, &to[1], &id, 1);
         }
     free(nonfinite);
     return TMK_OK;
@@ -298,7 +329,7 @@ static enum tmk_status write_nonfinite(struct tmk_h5_writer *w) {
 
 /* ---- the header ---- */
 
-static enum tmk_status write_header(struct tmk_h5_writer *w) {
+static enum tmk_status write_header(struct writer *w) {
     struct tmk_text text = {0};
     tmk_text_puts(&text, "{");
     enum tmk_status status = tmk_profile_header_text(w->profile, ",", &text, w->diag);
@@ -312,7 +343,16 @@ static enum tmk_status write_header(struct tmk_h5_writer *w) {
     return status;
 }
 
-static void write_attributes(struct tmk_h5_writer *w) {
+static void write_attributes_of(struct writer *w, const struct tmk_fields *fields) {
+    const struct tmk_field *end = fields->field + fields->n;
+    for (const struct tmk_field *f = fields->field; f < end; f++)
+        if (f->column && f->type == TMK_FIELD_TEXT)
+            tmk_h5_put_text(&w->h5, w->file, f->column, TMK_CONST_MEMBER(char *, f, w->profile));
+        else if (f->column)
+            tmk_h5_put_u64(&w->h5, w->file, f->column, TMK_CONST_MEMBER(uint64_t, f, w->profile));
+}
+
+static void write_attributes(struct writer *w) {
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t two = 2;
@@ -322,27 +362,17 @@ static void write_attributes(struct tmk_h5_writer *w) {
     tmk_h5_put_text(h, w->file, "format", TMK_PROFILE_FORMAT);
     tmk_h5_put_attribute(h, w->file, "version", H5T_STD_U32LE, H5T_NATIVE_UINT32,
                          tmk_h5_keep(h, H5Screate_simple(1, &two, NULL)), version);
-    tmk_h5_put_text(h, w->file, "producer_name", p->producer.name);
-    tmk_h5_put_text(h, w->file, "producer_version", p->producer.version);
-    tmk_h5_put_text(h, w->file, "isa", p->producer.isa);
-    tmk_h5_put_text(h, w->file, "kernels", p->producer.kernels);
-    tmk_h5_put_text(h, w->file, "model_file", p->model.file);
-    tmk_h5_put_text(h, w->file, "model_sha256", p->model.sha256);
-    tmk_h5_put_u64(h, w->file, "samples_offered", p->ledger.offered);
-    tmk_h5_put_u64(h, w->file, "samples_run", p->ledger.run);
-    tmk_h5_put_u64(h, w->file, "samples_skipped", p->ledger.skipped);
-    tmk_h5_put_u64(h, w->file, "samples_failed", p->ledger.failed);
-    tmk_h5_put_u64(h, w->file, "batches", p->ledger.batches);
-    tmk_h5_put_u64(h, w->file, "first_sample", p->ledger.first_sample);
-    tmk_h5_put_u64(h, w->file, "end_sample", p->ledger.end_sample);
+    for (size_t i = 0; i < tmk_profile_header_fields.n; i++)
+        if (tmk_profile_header_fields.field[i].type == TMK_FIELD_OBJECT)
+            write_attributes_of(w, tmk_profile_header_fields.field[i].of);
     tmk_h5_put_u64(h, w->file, "total_samples", tmk_profile_total(p));
 }
 
-static enum tmk_status write_parts(struct tmk_h5_writer *w) {
-    static enum tmk_status (*const parts[])(struct tmk_h5_writer * w) = {
-        write_header,     tmk_h5_write_tensors, tmk_h5_write_consumers, tmk_h5_write_integers,
-        write_histograms, write_bin_edges,      write_channels,         write_samples,
-        write_topk,       write_operands,       write_nonfinite,
+static enum tmk_status write_parts(struct writer *w) {
+    static enum tmk_status (*const parts[])(struct writer * w) = {
+        write_header,     write_tensors,   write_consumers, write_integers,
+        write_histograms, write_bin_edges, write_channels,  write_samples,
+        write_topk,       write_operands,  write_nonfinite,
     };
     write_attributes(w);
     for (size_t i = 0; i < TMK_COUNT(parts) && !w->h5.failed; i++) {
@@ -359,7 +389,7 @@ bool tmk_profile_has_hdf5(void) {
 
 enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct tmk_outfile *out,
                                        struct tmk_diag *diag) {
-    struct tmk_h5_writer w = {.profile = profile, .diag = diag};
+    struct writer w = {.profile = profile, .diag = diag};
     struct tmk_h5 *h = &w.h5;
     struct tmk_h5_image image = {NULL};
     TMK_TRY(tmk_profile_bins_init(&w.bins, diag));

@@ -8,17 +8,6 @@
 #include "base/arena.h"
 #include "base/diag.h"
 
-const char *tmk_lineage_verdict_name(enum tmk_lineage_verdict verdict) {
-    switch (verdict) {
-#define VERDICT_CASE(name, number, text)                                                           \
-    case TMK_LINEAGE_##name:                                                                       \
-        return text;
-        TMK_LINEAGE_VERDICT_LIST(VERDICT_CASE)
-#undef VERDICT_CASE
-    }
-    return "?";
-}
-
 enum tmk_status tmk_lineage_record_create(uint32_t n_originals, uint32_t n_values,
                                           struct tmk_lineage_record **out, struct tmk_diag *diag) {
     struct tmk_lineage_record *record = calloc(1, sizeof *record);

@@ -1,177 +1,254 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both formats of a lineage say in the same words. */
-#include <inttypes.h>
-#include <stdio.h>
+/* The fields of a lineage. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "profile/format.h"
 #include "profile/lineage_format.h"
 
-static struct tmk_json_out new_object(void) {
-    cJSON *item = cJSON_CreateObject();
-    return (struct tmk_json_out){item, !item};
-}
+/* ---- what a value is ---- */
 
-enum tmk_status tmk_lineage_keep(struct tmk_lineage_record *record, const char *text,
-                                 const char **out, struct tmk_diag *diag) {
-    const char *kept = tmk_lineage_record_text(record, text);
-    if (!kept)
-        return tmk_nomem(diag);
-    *out = kept;
-    return TMK_OK;
-}
-
-bool tmk_lineage_is_strict(const struct tmk_lineage_record *record) {
-    return record->version.minor <= TMK_LINEAGE_MINOR;
-}
-
-enum tmk_status tmk_lineage_verdict_by_name(const char *name, enum tmk_lineage_verdict *out,
-                                            struct tmk_diag *diag) {
-#define VERDICT_IS(verdict, number, text)                                                          \
-    if (strcmp(name, text) == 0) {                                                                 \
-        *out = TMK_LINEAGE_##verdict;                                                              \
-        return TMK_OK;                                                                             \
-    }
-    TMK_LINEAGE_VERDICT_LIST(VERDICT_IS)
-#undef VERDICT_IS
-    return tmk_fail(diag, TMK_FORMAT, "'verdict': there is no verdict '%s'", name);
-}
-
-/* ---- the header ---- */
-
-static void put_model(struct tmk_json_out *to, const char *key,
-                      const struct tmk_lineage_model *model) {
-    struct tmk_json_out out = new_object();
-    char hex[17];
-    snprintf(hex, sizeof hex, "%016" PRIx64, model->fingerprint);
-    tmk_json_put_text(&out, "file", model->file);
-    tmk_json_put_text(&out, "sha256", model->sha256);
-    tmk_json_put_text(&out, "graph_fingerprint", hex);
-    tmk_json_put_child(to, key, &out);
-}
-
-void tmk_lineage_put_header(struct tmk_json_out *to, const struct tmk_lineage_record *record) {
-    struct tmk_json_out version = new_object();
-    cJSON *item = cJSON_CreateArray();
-    struct tmk_json_out passes = {item, !item};
-    tmk_json_put_text(to, "format", TMK_LINEAGE_FORMAT);
-    tmk_json_put_u64(&version, "major", TMK_LINEAGE_MAJOR);
-    tmk_json_put_u64(&version, "minor", TMK_LINEAGE_MINOR);
-    tmk_json_put_child(to, "version", &version);
-    tmk_json_put_text(to, "producer", record->producer);
-    put_model(to, "original", &record->original);
-    put_model(to, "transformed", &record->transformed);
-    for (uint32_t i = 0; i < record->n_passes; i++)
-        tmk_json_put_text(&passes, NULL, record->passes[i]);
-    tmk_json_put_child(to, "passes", &passes);
-}
-
-static enum tmk_status get_version(struct tmk_lineage_record *record, const cJSON *header,
-                                   struct tmk_diag *diag) {
-    static const char *const keys[] = {"major", "minor"};
-    const cJSON *version;
-    const char *format;
-    TMK_TRY(tmk_json_text(header, "format", &format, diag));
-    if (strcmp(format, TMK_LINEAGE_FORMAT) != 0)
-        return tmk_fail(diag, TMK_FORMAT, "'format' is '%s', not '%s'", format, TMK_LINEAGE_FORMAT);
-    TMK_TRY(tmk_json_object(header, "version", &version, diag));
-    TMK_TRY(tmk_in(diag, tmk_json_keys(version, keys, TMK_COUNT(keys), true, diag), "'version'"));
-    TMK_TRY(tmk_json_u32(version, "major", &record->version.major, diag));
-    TMK_TRY(tmk_json_u32(version, "minor", &record->version.minor, diag));
-    if (record->version.major != TMK_LINEAGE_MAJOR)
-        return tmk_fail(diag, TMK_UNSUPPORTED,
-                        "lineage version %" PRIu32 ".%" PRIu32 ", but this library reads %d.x; use "
-                        "the release that wrote it",
-                        record->version.major, record->version.minor, TMK_LINEAGE_MAJOR);
-    return TMK_OK;
-}
-
-static enum tmk_status get_model(struct tmk_lineage_record *record, const cJSON *header,
-                                 const char *key, struct tmk_lineage_model *out,
-                                 struct tmk_diag *diag) {
-    static const char *const keys[] = {"file", "sha256", "graph_fingerprint"};
-    const cJSON *model;
-    const char *file, *sha256;
-    TMK_TRY(tmk_json_object(header, key, &model, diag));
-    TMK_TRY(tmk_json_keys(model, keys, TMK_COUNT(keys), tmk_lineage_is_strict(record), diag));
-    TMK_TRY(tmk_json_text(model, "file", &file, diag));
-    TMK_TRY(tmk_json_text(model, "sha256", &sha256, diag));
-    TMK_TRY(tmk_json_hex64(model, "graph_fingerprint", &out->fingerprint, diag));
-    TMK_TRY(tmk_lineage_keep(record, file, &out->file, diag));
-    return tmk_lineage_keep(record, sha256, &out->sha256, diag);
-}
-
-enum tmk_status tmk_lineage_get_header(struct tmk_lineage_record *record, const cJSON *header,
-                                       struct tmk_diag *diag) {
-    static const char *const keys[] = {"format",      "version", "producer",  "original",
-                                       "transformed", "passes",  "originals", "values"};
-    const cJSON *passes, *pass;
-    const char *producer;
-    TMK_TRY(get_version(record, header, diag));
-    TMK_TRY(tmk_json_keys(header, keys, TMK_COUNT(keys), tmk_lineage_is_strict(record), diag));
-    TMK_TRY(tmk_json_text(header, "producer", &producer, diag));
-    TMK_TRY(tmk_lineage_keep(record, producer, &record->producer, diag));
-    TMK_TRY(
-        tmk_in(diag, get_model(record, header, "original", &record->original, diag), "'original'"));
-    TMK_TRY(tmk_in(diag, get_model(record, header, "transformed", &record->transformed, diag),
-                   "'transformed'"));
-    TMK_TRY(tmk_json_array(header, "passes", &passes, diag));
-    cJSON_ArrayForEach(pass, passes) {
-        if (!cJSON_IsString(pass))
-            return tmk_fail(diag, TMK_FORMAT, "'passes' holds no name");
-        TMK_TRY(tmk_lineage_record_add_pass(record, pass->valuestring, diag));
-    }
-    return TMK_OK;
-}
-
-/* ---- views and shapes ---- */
-
-void tmk_lineage_put_view(struct tmk_json_out *to, const char *key,
-                          const struct tmk_lineage_view *view) {
-    if (view->reshaped) {
-        tmk_json_put_text(to, key, "reshaped");
-        return;
-    }
-    if (view->rank == 0) {
-        tmk_json_put(to, key, cJSON_CreateNull());
-        return;
-    }
-    tmk_json_put(to, key, cJSON_CreateIntArray(view->perm, view->rank));
-}
-
-enum tmk_status tmk_lineage_get_view(const cJSON *item, struct tmk_lineage_view *out,
-                                     struct tmk_diag *diag) {
-    struct tmk_lineage_view got = {0};
-    const cJSON *axis;
-    if (cJSON_IsString(item) && strcmp(item->valuestring, "reshaped") == 0)
-        got.reshaped = true;
-    else if (item && !cJSON_IsNull(item) && !(cJSON_IsArray(item) && item->child))
-        return tmk_fail(diag, TMK_FORMAT, "'view' is neither null, \"reshaped\" nor a permutation");
-    cJSON_ArrayForEach(axis, item) {
-        int64_t number;
-        if (got.rank == TMK_MAX_RANK || !cJSON_IsNumber(axis) || !tmk_json_as_i64(axis, &number) ||
-            number < 0 || number >= TMK_MAX_RANK)
-            return tmk_fail(diag, TMK_FORMAT, "'view' is no permutation");
-        got.perm[got.rank++] = (int32_t)number;
-    }
-    *out = got;
-    return TMK_OK;
-}
-
-void tmk_lineage_put_shape(struct tmk_json_out *to, const char *key, bool has_shape,
-                           const struct tmk_shape *shape) {
-    if (has_shape)
-        tmk_profile_put_dims(to, key, shape, NULL);
+static void put_shape(struct tmk_json_out *to, const char *key, const void *record) {
+    const struct tmk_lineage_identity *is = record;
+    if (is->has_shape)
+        tmk_profile_put_dims(to, key, &is->shape, NULL);
     else
         tmk_json_put(to, key, cJSON_CreateNull());
 }
 
-enum tmk_status tmk_lineage_get_shape(const cJSON *item, bool *has_shape, struct tmk_shape *out,
-                                      struct tmk_diag *diag) {
-    *has_shape = !cJSON_IsNull(item);
-    if (!*has_shape)
-        return TMK_OK;
-    return tmk_in(diag, tmk_profile_get_dims(NULL, item, true, out, NULL, diag), "'shape'");
+static enum tmk_status get_shape(struct tmk_field_reader *r, const cJSON *item, void *record) {
+    struct tmk_lineage_identity *is = record;
+    is->has_shape = !cJSON_IsNull(item);
+    return is->has_shape ? tmk_profile_get_dims(r, item, true, &is->shape, NULL) : TMK_OK;
+}
+
+static const struct tmk_field_codec shape = {put_shape, get_shape};
+
+#define RECORD tmk_lineage_identity
+static const struct tmk_field identity_table[] = {
+    TMK_FIELD_WHOLE("id", INDEX, ),
+    TMK_FIELD("name", TEXT, name),
+    TMK_FIELD("path", TEXT, path, .flags = TMK_FIELD_OPTIONAL | TMK_FIELD_OMIT),
+    TMK_FIELD("fingerprint", HEX, fingerprint, TMK_COLUMN("", "hash of how it is computed")),
+    TMK_FIELD("content", HEX, content, TMK_COLUMN("", "the same, with the bytes of the weights")),
+    TMK_FIELD("ordinal", U32, ordinal,
+              TMK_COLUMN("", "position among the values of equal fingerprint")),
+    TMK_COLUMN_ONLY("name", TEXT, name, "", "name in the model"),
+    TMK_COLUMN_ONLY("path", TEXT, path, "", "sub-graph that holds it; empty: the main graph"),
+    TMK_FIELD("kind", NAME, kind, .of = &tmk_profile_kinds,
+              TMK_COLUMN("", "input, weight, activation or output")),
+    TMK_FIELD("dtype", DTYPE, dtype, TMK_COLUMN("", "element type")),
+    TMK_FIELD("shape", CODEC, shape, .of = &shape,
+              TMK_COLUMN("", "JSON; null: a free dimension, or no shape is known")),
+};
+#undef RECORD
+static const struct tmk_fields identity_fields = TMK_FIELDS(identity_table, );
+
+/* The identity is the first member of both. */
+static_assert(offsetof(struct tmk_lineage_original, is) == 0, "its fields come first");
+static_assert(offsetof(struct tmk_lineage_value, is) == 0, "its fields come first");
+
+/* ---- an original's relation to its value ---- */
+
+static bool has_no_view(const void *record) {
+    return !tmk_lineage_is_view(&((const struct tmk_lineage_original *)record)->view);
+}
+
+static void put_view(struct tmk_json_out *to, const char *key, const void *record) {
+    const struct tmk_lineage_view *view = &((const struct tmk_lineage_original *)record)->view;
+    if (view->reshaped)
+        tmk_json_put_text(to, key, "reshaped");
+    else
+        tmk_json_put(to, key,
+                     view->rank ? cJSON_CreateIntArray(view->perm, view->rank)
+                                : cJSON_CreateNull());
+}
+
+static enum tmk_status get_view(struct tmk_field_reader *r, const cJSON *item, void *record) {
+    struct tmk_lineage_view got = {0};
+    const cJSON *axis;
+    if (cJSON_IsString(item) && strcmp(item->valuestring, "reshaped") == 0)
+        got.reshaped = true;
+    else if (!cJSON_IsNull(item) && !(cJSON_IsArray(item) && item->child))
+        return tmk_fail(r->diag, TMK_FORMAT, "neither null, \"reshaped\" nor a permutation");
+    cJSON_ArrayForEach(axis, item) {
+        int64_t number;
+        if (got.rank == TMK_MAX_RANK || !cJSON_IsNumber(axis) || !tmk_json_as_i64(axis, &number) ||
+            number < 0 || number >= TMK_MAX_RANK)
+            return tmk_fail(r->diag, TMK_FORMAT, "no permutation");
+        got.perm[got.rank++] = (int32_t)number;
+    }
+    ((struct tmk_lineage_original *)record)->view = got;
+    return TMK_OK;
+}
+
+static bool has_no_affine(const void *record) {
+    return ((const struct tmk_lineage_original *)record)->affine.n == 0;
+}
+
+static bool has_one_scale(const void *record) {
+    return ((const struct tmk_lineage_affine *)record)->n == 1;
+}
+
+static bool has_no_encoding(const void *record) {
+    return ((const struct tmk_lineage_original *)record)->quantized.n == 0;
+}
+
+static bool has_one_encoding(const void *record) {
+    return ((const struct tmk_lineage_quantized *)record)->n == 1;
+}
+
+static bool has_no_absorber(const void *record) {
+    return ((const struct tmk_lineage_original *)record)->verdict != TMK_LINEAGE_ABSORBED;
+}
+
+static enum tmk_status check_axis(struct tmk_field_reader *r, uint32_t n, int32_t *axis) {
+    if (n == 1 ? *axis >= 0 : *axis < 0 || *axis >= TMK_MAX_RANK)
+        return tmk_fail(r->diag, TMK_FORMAT, "'axis' is missing or is not %s",
+                        n == 1 ? "null, for one scale" : "an axis");
+    if (n == 1)
+        *axis = 0;
+    return TMK_OK;
+}
+
+static enum tmk_status check_affine(struct tmk_field_reader *r, void *record) {
+    struct tmk_lineage_affine *affine = record;
+    return check_axis(r, affine->n, &affine->axis);
+}
+
+static enum tmk_status check_quantized(struct tmk_field_reader *r, void *record) {
+    struct tmk_lineage_quantized *quantized = record;
+    return check_axis(r, quantized->n, &quantized->axis);
+}
+
+#define RECORD tmk_lineage_affine
+static const struct tmk_field affine_table[] = {
+    TMK_FIELD("axis", NATURAL, axis, .flags = TMK_FIELD_NULL, .absent = has_one_scale),
+    TMK_FIELD_COUNTED("scale", DOUBLES, scale, n),
+    TMK_FIELD_COUNTED("shift", DOUBLES, shift, n, .of = "scale"),
+};
+#undef RECORD
+#define RECORD tmk_lineage_quantized
+static const struct tmk_field quantized_table[] = {
+    TMK_FIELD("dtype", DTYPE, dtype),
+    TMK_FIELD("axis", NATURAL, axis, .flags = TMK_FIELD_NULL, .absent = has_one_encoding),
+    TMK_FIELD_COUNTED("scale", DOUBLES, scale, n),
+    TMK_FIELD_COUNTED("zero_point", INT64S, zero_point, n, .of = "scale"),
+};
+#undef RECORD
+#define RECORD tmk_lineage_absorber
+static const struct tmk_field absorber_table[] = {
+    TMK_FIELD("node", TEXT, node),
+    TMK_FIELD("op", TEXT, op),
+    TMK_FIELD("domain", TEXT, domain),
+    TMK_FIELD_COUNTED("inputs", IDS, inputs, n_inputs),
+    TMK_FIELD_COUNTED("outputs", IDS, outputs, n_outputs),
+};
+#undef RECORD
+static const struct tmk_fields affine_fields = TMK_FIELDS(affine_table, .after = check_affine),
+                               quantized_fields =
+                                   TMK_FIELDS(quantized_table, .after = check_quantized),
+                               absorber_fields = TMK_FIELDS(absorber_table, );
+
+/* ---- entries ---- */
+
+static const char *const verdict_names[] = {
+#define VERDICT_NAME(name, number, text) [number] = text,
+    TMK_LINEAGE_VERDICT_LIST(VERDICT_NAME)
+#undef VERDICT_NAME
+};
+static const struct tmk_field_names verdicts = {"verdict", verdict_names, TMK_COUNT(verdict_names)};
+static const struct tmk_field_codec view = {put_view, get_view};
+
+const char *tmk_lineage_verdict_name(enum tmk_lineage_verdict verdict) {
+    return (size_t)verdict < TMK_COUNT(verdict_names) ? verdict_names[verdict] : "?";
+}
+
+#define OPTIONAL .flags = TMK_FIELD_OPTIONAL
+#define RECORD tmk_lineage_original
+static const struct tmk_field original_table[] = {
+    TMK_FIELD("verdict", NAME, verdict, .of = &verdicts, TMK_COLUMN("", "what became of it")),
+    TMK_FIELD("pass", TEXT, pass, TMK_COLUMN("", "pass that said so")),
+    TMK_FIELD("remark", TEXT, remark, .flags = TMK_FIELD_OPTIONAL | TMK_FIELD_OMIT,
+              TMK_COLUMN("", "what a pass had to say of it")),
+    TMK_FIELD("value", MAYBE_ID, value, TMK_COLUMN("", "ID of its value in /values; -1: none")),
+    TMK_FIELD("view", CODEC, view, OPTIONAL, .of = &view, .absent = has_no_view,
+              TMK_COLUMN("", "JSON: null, \"reshaped\", or axis i of the value is axis [i] of it")),
+    TMK_FIELD("affine", OBJECT, affine, OPTIONAL, .of = &affine_fields, .absent = has_no_affine),
+    TMK_FIELD("quantized", OBJECT, quantized, OPTIONAL, .of = &quantized_fields,
+              .absent = has_no_encoding),
+    TMK_FIELD("absorbed", OBJECT, absorber, OPTIONAL, .of = &absorber_fields,
+              .absent = has_no_absorber),
+};
+#undef RECORD
+const struct tmk_fields tmk_lineage_original_fields = TMK_FIELDS(
+    original_table, .before = &identity_fields, .size = sizeof(struct tmk_lineage_original));
+
+#define RECORD tmk_lineage_value
+static const struct tmk_field value_table[] = {
+    TMK_FIELD_COUNTED("originals", IDS, originals, n_originals),
+};
+#undef RECORD
+const struct tmk_fields tmk_lineage_value_fields =
+    TMK_FIELDS(value_table, .before = &identity_fields, .size = sizeof(struct tmk_lineage_value));
+
+/* ---- the header ---- */
+
+static void put_passes(struct tmk_json_out *to, const char *key, const void *record) {
+    const struct tmk_lineage_record *lineage = record;
+    struct tmk_json_out passes = tmk_json_new_array();
+    for (uint32_t i = 0; i < lineage->n_passes; i++)
+        tmk_json_put_text(&passes, NULL, lineage->passes[i]);
+    tmk_json_put_child(to, key, &passes);
+}
+
+static enum tmk_status get_passes(struct tmk_field_reader *r, const cJSON *item, void *record) {
+    const cJSON *pass;
+    if (!cJSON_IsArray(item))
+        return tmk_fail(r->diag, TMK_FORMAT, "not an array");
+    cJSON_ArrayForEach(pass, item) {
+        if (!cJSON_IsString(pass))
+            return tmk_fail(r->diag, TMK_FORMAT, "holds no name");
+        TMK_TRY(tmk_lineage_record_add_pass(record, pass->valuestring, r->diag));
+    }
+    return TMK_OK;
+}
+
+static const struct tmk_field_codec passes = {put_passes, get_passes};
+static const struct tmk_file_version version = {TMK_LINEAGE_FORMAT, "lineage", TMK_LINEAGE_MAJOR,
+                                                TMK_LINEAGE_MINOR};
+
+#define RECORD tmk_lineage_model
+static const struct tmk_field model_table[] = {
+    TMK_FIELD("file", TEXT, file),
+    TMK_FIELD("sha256", TEXT, sha256),
+    TMK_FIELD("graph_fingerprint", HEX, fingerprint),
+};
+#undef RECORD
+static const struct tmk_fields model_fields = TMK_FIELDS(model_table, );
+
+#define RECORD tmk_lineage_record
+#define HEADER                                                                                     \
+    TMK_FIELD("format", FORMAT, version, .of = &version),                                          \
+        TMK_FIELD("version", VERSION, version, .of = &version),                                    \
+        TMK_FIELD("producer", TEXT, producer),                                                     \
+        TMK_FIELD("original", OBJECT, original, .of = &model_fields),                              \
+        TMK_FIELD("transformed", OBJECT, transformed, .of = &model_fields),                        \
+        TMK_FIELD("passes", CODEC, passes, .of = &passes)
+static const struct tmk_field header_table[] = {HEADER};
+static const struct tmk_field file_table[] = {
+    HEADER,
+    TMK_FIELD_COUNTED("originals", LIST, originals, n_originals, .flags = TMK_FIELD_LINES,
+                      .of = &tmk_lineage_original_fields),
+    TMK_FIELD_COUNTED("values", LIST, values, n_values, .flags = TMK_FIELD_LINES,
+                      .of = &tmk_lineage_value_fields),
+};
+#undef RECORD
+const struct tmk_fields tmk_lineage_header_fields = TMK_FIELDS(header_table, ),
+                        tmk_lineage_fields = TMK_FIELDS(file_table, );
+
+struct tmk_field_reader tmk_lineage_reader(struct tmk_lineage_record *record,
+                                           struct tmk_diag *diag) {
+    return (struct tmk_field_reader){.owner = record, .arena = record->arena, .diag = diag};
 }

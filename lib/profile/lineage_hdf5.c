@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A lineage as HDF5: tables of originals, values, numbers by channel, and absorbers' edges. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "base/utf8.h"
 #include "profile/hdf5_image.h"
 #include "profile/hdf5_in.h"
 #include "profile/hdf5_out.h"
@@ -14,21 +14,18 @@
 
 /* ---- the tables ---- */
 
-/* A row of /originals or of /values; what follows `shape` is of originals only. */
-struct entry {
+/* A row of /values. */
+struct value_row {
     uint32_t id;
-    uint64_t fingerprint, content;
-    uint32_t ordinal;
-    char *name, *path;
-    char kind[TMK_H5_WORD_SIZE], dtype[TMK_H5_WORD_SIZE];
-    char *shape; /* JSON */
-    char verdict[TMK_H5_WORD_SIZE];
-    char *pass, *remark;
-    int64_t value;
-    char *view; /* JSON */
+    struct tmk_lineage_value value;
+};
+
+/* A row of /originals. */
+struct original_row {
+    uint32_t id;
+    struct tmk_lineage_original original;
     int32_t channel_axis;
-    char integers[TMK_H5_WORD_SIZE];
-    char *absorber_node, *absorber_op, *absorber_domain;
+    const char *integers;
 };
 
 /* A row of /numbers: one channel of one original. */
@@ -44,155 +41,86 @@ struct edge {
     uint8_t output;
 };
 
-#define IDENTITY_COLUMNS                                                                           \
-    TMK_H5_COLUMN(U32, id, "", "ID in its own model"),                                             \
-        TMK_H5_COLUMN(U64, fingerprint, "", "hash of how it is computed"),                         \
-        TMK_H5_COLUMN(U64, content, "", "the same, with the bytes of the weights"),                \
-        TMK_H5_COLUMN(U32, ordinal, "", "position among the values of equal fingerprint"),         \
-        TMK_H5_COLUMN(TEXT, name, "", "name in the model"),                                        \
-        TMK_H5_COLUMN(TEXT, path, "", "sub-graph that holds it; empty: the main graph"),           \
-        TMK_H5_COLUMN(WORD, kind, "", "input, weight, activation or output"),                      \
-        TMK_H5_COLUMN(WORD, dtype, "", "element type"),                                            \
-        TMK_H5_COLUMN(TEXT, shape, "", "JSON; null: a free dimension, or no shape is known")
-
-#define ROW entry
-static const struct tmk_h5_column value_columns[] = {IDENTITY_COLUMNS};
-static const struct tmk_h5_column original_columns[] = {
-    IDENTITY_COLUMNS,
-    TMK_H5_COLUMN(WORD, verdict, "", "what became of it"),
-    TMK_H5_COLUMN(TEXT, pass, "", "pass that said so"),
-    TMK_H5_COLUMN(TEXT, remark, "", "what a pass had to say of it"),
-    TMK_H5_COLUMN(I64, value, "", "ID of its value in /values; -1: none"),
-    TMK_H5_COLUMN(TEXT, view, "",
-                  "JSON: null, \"reshaped\", or axis i of the value is axis [i] of it"),
-    TMK_H5_COLUMN(I32, channel_axis, "",
-                  "axis of the value that /numbers go along; -1: one number"),
-    TMK_H5_COLUMN(WORD, integers, "",
-                  "element type of the quantized value; empty: it is not quantized"),
-    TMK_H5_COLUMN(TEXT, absorber_node, "", "name of the node that has it inside"),
-    TMK_H5_COLUMN(TEXT, absorber_op, "", "its operator"),
-    TMK_H5_COLUMN(TEXT, absorber_domain, "", "the operator's domain"),
+#define RECORD original_row
+static const struct tmk_field id_columns[] = {
+    TMK_COLUMN_ONLY("id", U32, id, "", "ID in its own model"),
 };
-#undef ROW
-#define ROW number
-static const struct tmk_h5_column number_columns[] = {
-    TMK_H5_COLUMN(U32, original_id, "", "the original; its channels stand in order"),
-    TMK_H5_COLUMN(F64, scale, "1", "affine: value / original; quantized: original / value"),
-    TMK_H5_COLUMN(F64, shift, "1", "affine: added to the value"),
-    TMK_H5_COLUMN(I64, zero_point, "1", "quantized: subtracted from the value"),
+static const struct tmk_field original_columns[] = {
+    TMK_COLUMN_ONLY("channel_axis", I32, channel_axis, "",
+                    "axis of the value that /numbers go along; -1: one number"),
+    TMK_COLUMN_ONLY("integers", WORD, integers, "",
+                    "element type of the quantized value; empty: it is not quantized"),
+    TMK_COLUMN_ONLY("absorber_node", TEXT, original.absorber.node, "",
+                    "name of the node that has it inside"),
+    TMK_COLUMN_ONLY("absorber_op", TEXT, original.absorber.op, "", "its operator"),
+    TMK_COLUMN_ONLY("absorber_domain", TEXT, original.absorber.domain, "", "the operator's domain"),
 };
-#undef ROW
-#define ROW edge
-static const struct tmk_h5_column edge_columns[] = {
-    TMK_H5_COLUMN(U32, original_id, "", "an absorbed original"),
-    TMK_H5_COLUMN(U32, edge_id, "", "an original that its absorber reads or makes"),
-    TMK_H5_COLUMN(U8, output, "", "0: reads, 1: makes"),
+#undef RECORD
+#define RECORD number
+static const struct tmk_field number_columns[] = {
+    TMK_COLUMN_ONLY("original_id", U32, original_id, "",
+                    "the original; its channels stand in order"),
+    TMK_COLUMN_ONLY("scale", F64, scale, "1",
+                    "affine: value / original; quantized: original / value"),
+    TMK_COLUMN_ONLY("shift", F64, shift, "1", "affine: added to the value"),
+    TMK_COLUMN_ONLY("zero_point", I64, zero_point, "1", "quantized: subtracted from the value"),
 };
-#undef ROW
-
-static const struct tmk_h5_table original_table = {original_columns, TMK_COUNT(original_columns),
-                                                   sizeof(struct entry)},
-                                 value_table = {value_columns, TMK_COUNT(value_columns),
-                                                sizeof(struct entry)},
-                                 number_table = {number_columns, TMK_COUNT(number_columns),
-                                                 sizeof(struct number)},
-                                 edge_table = {edge_columns, TMK_COUNT(edge_columns),
-                                               sizeof(struct edge)};
+#undef RECORD
+#define RECORD edge
+static const struct tmk_field edge_columns[] = {
+    TMK_COLUMN_ONLY("original_id", U32, original_id, "", "an absorbed original"),
+    TMK_COLUMN_ONLY("edge_id", U32, edge_id, "", "an original that its absorber reads or makes"),
+    TMK_COLUMN_ONLY("output", U8, output, "", "0: reads, 1: makes"),
+};
+#undef RECORD
+static_assert(offsetof(struct value_row, id) == offsetof(struct original_row, id), "one column");
+static const struct tmk_fields id_fields = TMK_FIELDS(id_columns, ),
+                               original_fields = TMK_FIELDS(original_columns, ),
+                               number_fields = TMK_FIELDS(number_columns, ),
+                               edge_fields = TMK_FIELDS(edge_columns, );
+static const struct tmk_h5_table original_table = {{{&id_fields, 0},
+                                                    {&tmk_lineage_original_fields,
+                                                     offsetof(struct original_row, original)},
+                                                    {&original_fields, 0}},
+                                                   sizeof(struct original_row)},
+                                 value_table = {{{&id_fields, 0},
+                                                 {&tmk_lineage_value_fields,
+                                                  offsetof(struct value_row, value)}},
+                                                sizeof(struct value_row)},
+                                 number_table = {{{&number_fields, 0}}, sizeof(struct number)},
+                                 edge_table = {{{&edge_fields, 0}}, sizeof(struct edge)};
 
 /* ---- writing ---- */
 
-static char *borrowed(const char *text) {
-    return (char *)(uintptr_t)text;
-}
-
-/* The only element of an array, as text to free. NULL: out of memory. */
-static char *element_text(struct tmk_json_out *holder) {
-    char *text = NULL, *copy = NULL;
-    if (!holder->failed)
-        text = cJSON_PrintUnformatted(cJSON_GetArrayItem(holder->item, 0));
-    if (text)
-        copy = strdup(text);
-    cJSON_free(text);
-    cJSON_Delete(holder->item);
-    return copy;
-}
-
-static char *shape_text(const struct tmk_lineage_identity *is) {
-    cJSON *item = cJSON_CreateArray();
-    struct tmk_json_out holder = {item, !item};
-    tmk_lineage_put_shape(&holder, NULL, is->has_shape, &is->shape);
-    return element_text(&holder);
-}
-
-static char *view_text(const struct tmk_lineage_view *view) {
-    cJSON *item = cJSON_CreateArray();
-    struct tmk_json_out holder = {item, !item};
-    tmk_lineage_put_view(&holder, NULL, view);
-    return element_text(&holder);
-}
-
-static void release_entry(void *to) {
-    struct entry *row = to;
-    free(row->shape);
-    free(row->view);
-}
-
-static enum tmk_status fill_identity(struct entry *row, uint32_t id,
-                                     const struct tmk_lineage_identity *is, struct tmk_diag *diag) {
-    row->id = id;
-    row->fingerprint = is->fingerprint;
-    row->content = is->content;
-    row->ordinal = is->ordinal;
-    row->name = borrowed(is->name);
-    row->path = borrowed(is->path);
-    tmk_h5_put_word(row->kind, tmk_profile_kind_name(is->kind));
-    tmk_h5_put_word(row->dtype, tmk_dtype_name(is->dtype));
-    row->shape = shape_text(is);
-    return row->shape ? TMK_OK : tmk_nomem(diag);
-}
-
-static enum tmk_status next_value(const void *source, struct tmk_h5_cursor *cursor, void *to,
-                                  struct tmk_diag *diag) {
+static bool next_value(const void *source, struct tmk_h5_cursor *cursor, void *to) {
     const struct tmk_lineage_record *record = source;
-    if (cursor->item == record->n_values)
-        return TMK_NOTFOUND;
-    uint32_t id = cursor->item++;
-    return fill_identity(to, id, &record->values[id].is, diag);
+    const uint32_t id = cursor->item++;
+    if (id == record->n_values)
+        return false;
+    *(struct value_row *)to = (struct value_row){id, record->values[id]};
+    return true;
 }
 
-static enum tmk_status next_original(const void *source, struct tmk_h5_cursor *cursor, void *to,
-                                     struct tmk_diag *diag) {
+static bool next_original(const void *source, struct tmk_h5_cursor *cursor, void *to) {
     const struct tmk_lineage_record *record = source;
-    struct entry *row = to;
-    if (cursor->item == record->n_originals)
-        return TMK_NOTFOUND;
-    uint32_t id = cursor->item++;
+    const uint32_t id = cursor->item++;
+    if (id == record->n_originals)
+        return false;
     const struct tmk_lineage_original *o = &record->originals[id];
-    TMK_TRY(fill_identity(row, id, &o->is, diag));
-    tmk_h5_put_word(row->verdict, tmk_lineage_verdict_name(o->verdict));
-    row->pass = borrowed(o->pass);
-    row->remark = borrowed(o->remark);
-    row->value = o->value;
-    row->channel_axis = o->affine.n > 1      ? o->affine.axis
+    *(struct original_row *)to = (struct original_row){
+        .id = id,
+        .original = *o,
+        .channel_axis = o->affine.n > 1      ? o->affine.axis
                         : o->quantized.n > 1 ? o->quantized.axis
-                                             : -1;
-    if (o->quantized.n)
-        tmk_h5_put_word(row->integers, tmk_dtype_name(o->quantized.dtype));
-    row->absorber_node = borrowed(o->absorber.node);
-    row->absorber_op = borrowed(o->absorber.op);
-    row->absorber_domain = borrowed(o->absorber.domain);
-    row->view = view_text(&o->view);
-    if (row->view)
-        return TMK_OK;
-    release_entry(row);
-    return tmk_nomem(diag);
+                                             : -1,
+        .integers = o->quantized.n ? tmk_dtype_name(o->quantized.dtype) : "",
+    };
+    return true;
 }
 
-static enum tmk_status next_number(const void *source, struct tmk_h5_cursor *cursor, void *to,
-                                   struct tmk_diag *diag) {
+static bool next_number(const void *source, struct tmk_h5_cursor *cursor, void *to) {
     const struct tmk_lineage_record *record = source;
     struct number *row = to;
-    (void)diag;
     for (; cursor->item < record->n_originals; cursor->item++, cursor->part = 0) {
         const struct tmk_lineage_original *o = &record->originals[cursor->item];
         if (cursor->part >= o->affine.n + o->quantized.n)
@@ -203,16 +131,14 @@ static enum tmk_status next_number(const void *source, struct tmk_h5_cursor *cur
         else
             *row =
                 (struct number){cursor->item, o->quantized.scale[c], 0, o->quantized.zero_point[c]};
-        return TMK_OK;
+        return true;
     }
-    return TMK_NOTFOUND;
+    return false;
 }
 
-static enum tmk_status next_edge(const void *source, struct tmk_h5_cursor *cursor, void *to,
-                                 struct tmk_diag *diag) {
+static bool next_edge(const void *source, struct tmk_h5_cursor *cursor, void *to) {
     const struct tmk_lineage_record *record = source;
     struct edge *row = to;
-    (void)diag;
     for (; cursor->item < record->n_originals; cursor->item++, cursor->part = 0) {
         const struct tmk_lineage_absorber *by = &record->originals[cursor->item].absorber;
         uint32_t i = cursor->part;
@@ -223,19 +149,17 @@ static enum tmk_status next_edge(const void *source, struct tmk_h5_cursor *curso
         row->edge_id = output ? by->outputs[i - by->n_inputs] : by->inputs[i];
         row->output = output;
         cursor->part++;
-        return TMK_OK;
+        return true;
     }
-    return TMK_NOTFOUND;
+    return false;
 }
 
 static enum tmk_status write_header(struct tmk_h5 *h, hid_t file,
                                     const struct tmk_lineage_record *record,
                                     struct tmk_diag *diag) {
-    cJSON *item = cJSON_CreateObject();
-    struct tmk_json_out header = {item, !item};
     struct tmk_text text = {0};
-    tmk_lineage_put_header(&header, record);
-    enum tmk_status status = tmk_json_finish(&header, &text, diag);
+    enum tmk_status status =
+        tmk_fields_object_text(&tmk_lineage_header_fields, record, 0, &text, diag);
     if (status == TMK_OK)
         tmk_h5_new_json(h, file, "header", "the JSON file's header, an object of JSON", &text);
     tmk_text_finish(&text);
@@ -250,16 +174,14 @@ static enum tmk_status write_parts(struct tmk_h5 *h, hid_t file,
     } tables[] = {
         {"originals",
          "one row a value of the original model",
-         {&original_table, record, next_original, release_entry}},
-        {"values",
-         "one row a value of the transformed model",
-         {&value_table, record, next_value, release_entry}},
+         {&original_table, record, next_original}},
+        {"values", "one row a value of the transformed model", {&value_table, record, next_value}},
         {"numbers",
          "scales, shifts and zero points of originals",
-         {&number_table, record, next_number, NULL}},
+         {&number_table, record, next_number}},
         {"edges",
          "originals on the edges of the operators that absorbed others",
-         {&edge_table, record, next_edge, NULL}},
+         {&edge_table, record, next_edge}},
     };
     tmk_h5_put_text(h, file, "title", "what became of each value of a neural network");
     tmk_h5_put_text(h, file, "format", TMK_LINEAGE_FORMAT);
@@ -296,19 +218,6 @@ struct gathered {
     uint32_t n_numbers, n_edges;
 };
 
-static enum tmk_status keep(struct tmk_h5_reader *r, struct tmk_lineage_record *record,
-                            const char *text, const char **out) {
-    if (text && !tmk_utf8_valid(text, strlen(text)))
-        return tmk_fail(r->diag, TMK_FORMAT, "a text that is not UTF-8");
-    return tmk_lineage_keep(record, text ? text : "", out, r->diag);
-}
-
-static enum tmk_status parse(struct tmk_h5_reader *r, const char *text, const char *name,
-                             cJSON **out) {
-    return tmk_in(r->diag, tmk_json_parse(text ? text : "", text ? strlen(text) : 0, out, r->diag),
-                  "'%s'", name);
-}
-
 /* A table was counted before it is read, and the file may say something else now. */
 static enum tmk_status next_row(struct tmk_h5_reader *r, struct gathered *g, uint32_t *at) {
     if (g->at == g->limit)
@@ -317,70 +226,63 @@ static enum tmk_status next_row(struct tmk_h5_reader *r, struct gathered *g, uin
     return TMK_OK;
 }
 
-static enum tmk_status load_identity(struct tmk_h5_reader *r, struct gathered *g, uint32_t at,
-                                     const struct entry *row, struct tmk_lineage_identity *is) {
-    cJSON *shape;
-    if (row->id != at)
-        return tmk_fail(r->diag, TMK_FORMAT, "'id' is p%" PRIu32 " where p%" PRIu32 " belongs",
-                        row->id, at);
-    is->fingerprint = row->fingerprint;
-    is->content = row->content;
-    is->ordinal = row->ordinal;
-    TMK_TRY(keep(r, g->record, row->name, &is->name));
-    TMK_TRY(keep(r, g->record, row->path, &is->path));
-    TMK_TRY(tmk_profile_kind_by_name(row->kind, &is->kind, r->diag));
-    TMK_TRY(tmk_profile_dtype_by_name(row->dtype, &is->dtype, r->diag));
-    TMK_TRY(parse(r, row->shape, "shape", &shape));
-    enum tmk_status status = tmk_lineage_get_shape(shape, &is->has_shape, &is->shape, r->diag);
-    cJSON_Delete(shape);
-    return status;
+/* `id`: as the row says. */
+static enum tmk_status next_entry(struct tmk_h5_reader *r, struct gathered *g, uint32_t id,
+                                  uint32_t *at) {
+    TMK_TRY(next_row(r, g, at));
+    if (id != *at)
+        return tmk_fail(r->diag, TMK_FORMAT, "'id' is p%" PRIu32 " where p%" PRIu32 " belongs", id,
+                        *at);
+    return TMK_OK;
 }
 
-static enum tmk_status load_value(struct tmk_h5_reader *r, void *row, void *context) {
+static enum tmk_status load_value(struct tmk_h5_reader *r, enum tmk_status loaded, void *record,
+                                  void *context) {
     struct gathered *g = context;
+    const struct value_row *row = record;
     uint32_t at;
-    TMK_TRY(next_row(r, g, &at));
-    return load_identity(r, g, at, row, &g->record->values[at].is);
+    TMK_TRY(loaded);
+    TMK_TRY(next_entry(r, g, row->id, &at));
+    g->record->values[at] = row->value;
+    return TMK_OK;
 }
 
-static enum tmk_status load_original(struct tmk_h5_reader *r, void *from, void *context) {
+static enum tmk_status load_original(struct tmk_h5_reader *r, enum tmk_status loaded, void *record,
+                                     void *context) {
     struct gathered *g = context;
-    const struct entry *row = from;
+    struct original_row *row = record;
+    struct tmk_lineage_original *o = &row->original;
+    const struct tmk_field integers = {.key = "integers",
+                                       .type = TMK_FIELD_DTYPE,
+                                       .at = offsetof(struct tmk_lineage_quantized, dtype)};
     uint32_t at;
-    TMK_TRY(next_row(r, g, &at));
-    struct tmk_lineage_original *o = &g->record->originals[at];
-    cJSON *view;
-    TMK_TRY(load_identity(r, g, at, row, &o->is));
-    TMK_TRY(tmk_lineage_verdict_by_name(row->verdict, &o->verdict, r->diag));
-    TMK_TRY(keep(r, g->record, row->pass, &o->pass));
-    TMK_TRY(keep(r, g->record, row->remark, &o->remark));
-    o->value = row->value;
-    TMK_TRY(parse(r, row->view, "view", &view));
-    enum tmk_status status = tmk_lineage_get_view(view, &o->view, r->diag);
-    cJSON_Delete(view);
-    TMK_TRY(status);
+    TMK_TRY(loaded);
+    TMK_TRY(next_entry(r, g, row->id, &at));
     o->affine.axis = o->quantized.axis = row->channel_axis < 0 ? 0 : row->channel_axis;
     if (*row->integers)
-        TMK_TRY(tmk_profile_dtype_by_name(row->integers, &o->quantized.dtype, r->diag));
-    TMK_TRY(keep(r, g->record, row->absorber_node, &o->absorber.node));
-    TMK_TRY(keep(r, g->record, row->absorber_op, &o->absorber.op));
-    return keep(r, g->record, row->absorber_domain, &o->absorber.domain);
+        TMK_TRY(tmk_field_by_name(&integers, row->integers, &o->quantized, r->diag));
+    g->record->originals[at] = *o;
+    return TMK_OK;
 }
 
-static enum tmk_status load_number(struct tmk_h5_reader *r, void *row, void *context) {
+static enum tmk_status load_number(struct tmk_h5_reader *r, enum tmk_status loaded, void *record,
+                                   void *context) {
     struct gathered *g = context;
     uint32_t at;
+    TMK_TRY(loaded);
     TMK_TRY(next_row(r, g, &at));
-    g->numbers[at] = *(const struct number *)row;
+    g->numbers[at] = *(const struct number *)record;
     g->n_numbers = g->at;
     return TMK_OK;
 }
 
-static enum tmk_status load_edge(struct tmk_h5_reader *r, void *row, void *context) {
+static enum tmk_status load_edge(struct tmk_h5_reader *r, enum tmk_status loaded, void *record,
+                                 void *context) {
     struct gathered *g = context;
     uint32_t at;
+    TMK_TRY(loaded);
     TMK_TRY(next_row(r, g, &at));
-    g->edges[at] = *(const struct edge *)row;
+    g->edges[at] = *(const struct edge *)record;
     g->n_edges = g->at;
     return TMK_OK;
 }
@@ -455,9 +357,7 @@ static enum tmk_status count_rows(struct tmk_h5_reader *r, const char *name, uin
 
 static enum tmk_status read_table(struct tmk_h5_reader *r, const char *name,
                                   const struct tmk_h5_table *table, uint32_t limit,
-                                  enum tmk_status (*load)(struct tmk_h5_reader *r, void *row,
-                                                          void *context),
-                                  struct gathered *g) {
+                                  tmk_h5_row_reader *load, struct gathered *g) {
     g->at = 0;
     g->limit = limit;
     TMK_TRY(tmk_h5_each_row(r, name, table, load, g));
@@ -472,7 +372,9 @@ static enum tmk_status read_rows(struct tmk_h5_reader *r, struct gathered *g, ui
     if (!g->numbers || !g->edges)
         return tmk_nomem(r->diag);
     TMK_TRY(tmk_h5_read_json(r, "header", &header));
-    enum tmk_status status = tmk_lineage_get_header(g->record, header, r->diag);
+    r->fields = tmk_lineage_reader(g->record, r->diag);
+    enum tmk_status status =
+        tmk_fields_get(&r->fields, &tmk_lineage_header_fields, header, g->record);
     cJSON_Delete(header);
     TMK_TRY(tmk_in(r->diag, status, "'header'"));
     TMK_TRY(read_table(r, "originals", &original_table, g->record->n_originals, load_original, g));

@@ -9,28 +9,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "base/text.h"
-
-const char *tmk_profile_kind_name(enum tmk_profile_kind kind) {
-    switch (kind) {
-#define KIND_CASE(name, number, text)                                                              \
-    case TMK_PROFILE_##name:                                                                       \
-        return text;
-        TMK_PROFILE_KIND_LIST(KIND_CASE)
-#undef KIND_CASE
-    }
-    return "?";
-}
-
-const char *tmk_profile_status_name(enum tmk_profile_status status) {
-    switch (status) {
-#define STATUS_CASE(name, number, text)                                                            \
-    case TMK_PROFILE_##name:                                                                       \
-        return text;
-        TMK_PROFILE_STATUS_LIST(STATUS_CASE)
-#undef STATUS_CASE
-    }
-    return "?";
-}
+#include "profile/format.h"
 
 enum tmk_status tmk_profile_create(struct tmk_profile **out, struct tmk_diag *diag) {
     struct tmk_profile *profile = calloc(1, sizeof *profile);
@@ -80,9 +59,7 @@ const char *tmk_profile_text(struct tmk_profile *profile, const char *text) {
     return *text ? tmk_arena_strdup(profile->arena, text) : "";
 }
 
-/* Room for one more of n elements in an array that only grows through here: it doubles at powers of
- * two. NULL when memory ran out; the old array is then still good. */
-static void *grown(void *array, uint32_t n, size_t size) {
+void *tmk_profile_grown(void *array, uint32_t n, size_t size) {
     size_t bytes;
     if (n & (n - 1))
         return array;
@@ -94,7 +71,7 @@ static void *grown(void *array, uint32_t n, size_t size) {
 enum tmk_status tmk_profile_add_opset(struct tmk_profile *profile, const char *domain,
                                       int64_t version, struct tmk_diag *diag) {
     struct tmk_profile_opset *opsets =
-        grown(profile->model.opsets, profile->model.n_opsets, sizeof *opsets);
+        tmk_profile_grown(profile->model.opsets, profile->model.n_opsets, sizeof *opsets);
     if (!opsets)
         return tmk_nomem(diag);
     profile->model.opsets = opsets;
@@ -109,7 +86,7 @@ enum tmk_status tmk_profile_add_source(struct tmk_profile *profile, const char *
                                        const char *source, uint64_t samples, const char *hash,
                                        struct tmk_diag *diag) {
     struct tmk_profile_source *sources =
-        grown(profile->sources, profile->n_sources, sizeof *sources);
+        tmk_profile_grown(profile->sources, profile->n_sources, sizeof *sources);
     if (!sources)
         return tmk_nomem(diag);
     profile->sources = sources;
@@ -124,7 +101,7 @@ enum tmk_status tmk_profile_add_source(struct tmk_profile *profile, const char *
 
 enum tmk_status tmk_profile_add_bad(struct tmk_profile *profile, uint64_t sample, const char *file,
                                     const char *why, struct tmk_diag *diag) {
-    struct tmk_profile_bad *bad = grown(profile->bad, profile->n_bad, sizeof *bad);
+    struct tmk_profile_bad *bad = tmk_profile_grown(profile->bad, profile->n_bad, sizeof *bad);
     if (!bad)
         return tmk_nomem(diag);
     profile->bad = bad;
@@ -139,7 +116,7 @@ enum tmk_status tmk_profile_add_bad(struct tmk_profile *profile, uint64_t sample
 enum tmk_status tmk_profile_add_setting(struct tmk_profile *profile, const char *key,
                                         const char *value, struct tmk_diag *diag) {
     struct tmk_profile_setting *settings =
-        grown(profile->settings, profile->n_settings, sizeof *settings);
+        tmk_profile_grown(profile->settings, profile->n_settings, sizeof *settings);
     if (!settings)
         return tmk_nomem(diag);
     profile->settings = settings;
@@ -159,7 +136,7 @@ enum tmk_status tmk_profile_add_tensor(struct tmk_profile *profile, uint32_t id,
                         ": records are added in the order of their IDs",
                         id, profile->tensors[profile->n_tensors - 1].id);
     struct tmk_profile_tensor *tensors =
-        grown(profile->tensors, profile->n_tensors, sizeof *tensors);
+        tmk_profile_grown(profile->tensors, profile->n_tensors, sizeof *tensors);
     if (!tensors)
         return tmk_nomem(diag);
     profile->tensors = tensors;
@@ -180,7 +157,7 @@ enum tmk_status tmk_profile_add_consumer(struct tmk_profile *profile,
                                          const char *op, const char *domain, uint32_t input,
                                          struct tmk_diag *diag) {
     struct tmk_profile_consumer *consumers =
-        grown(tensor->consumers, tensor->n_consumers, sizeof *consumers);
+        tmk_profile_grown(tensor->consumers, tensor->n_consumers, sizeof *consumers);
     if (!consumers)
         return tmk_nomem(diag);
     tensor->consumers = consumers;
@@ -198,7 +175,7 @@ enum tmk_status tmk_profile_add_operand(struct tmk_profile_tensor *tensor, uint3
     for (uint32_t i = 0; i < tensor->n_operands; i++)
         if (tensor->operands[i] == operand)
             return TMK_OK;
-    uint32_t *operands = grown(tensor->operands, tensor->n_operands, sizeof *operands);
+    uint32_t *operands = tmk_profile_grown(tensor->operands, tensor->n_operands, sizeof *operands);
     if (!operands)
         return tmk_nomem(diag);
     tensor->operands = operands;
@@ -208,7 +185,7 @@ enum tmk_status tmk_profile_add_operand(struct tmk_profile_tensor *tensor, uint3
 
 enum tmk_status tmk_profile_add_derivation(struct tmk_profile_tensor *tensor, uint32_t source,
                                            struct tmk_diag *diag) {
-    uint32_t *sources = grown(tensor->sources, tensor->n_sources, sizeof *sources);
+    uint32_t *sources = tmk_profile_grown(tensor->sources, tensor->n_sources, sizeof *sources);
     if (!sources)
         return tmk_nomem(diag);
     tensor->sources = sources;
@@ -238,7 +215,8 @@ static enum tmk_status insert_run(struct tmk_profile_tensor *tensor, uint32_t at
         tensor->more_runs = true;
         tensor->n_runs--;
     } else {
-        struct tmk_profile_run *runs = grown(tensor->runs, tensor->n_runs, sizeof *runs);
+        struct tmk_profile_run *runs =
+            tmk_profile_grown(tensor->runs, tensor->n_runs, sizeof *runs);
         if (!runs)
             return tmk_nomem(diag);
         tensor->runs = runs;

@@ -6,64 +6,63 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "profile/format.h"
+#include "profile/row.h"
 
 static const char *const ends[] = {"min", "max"};
 
+#define RECORD tmk_topk_entry
+static const struct tmk_field entry_table[] = {
+    TMK_FIELD("value", F32, value),
+    TMK_FIELD("sample", U64, sample),
+};
+#undef RECORD
+static const struct tmk_fields entry_fields = TMK_FIELDS(entry_table, );
+
 static void put_end(struct tmk_json_out *to, const char *end, const struct tmk_topk_entry *topk,
                     uint32_t n) {
-    cJSON *array = cJSON_CreateArray();
-    struct tmk_json_out list = {array, !array};
+    struct tmk_json_out list = tmk_json_new_array();
     for (uint32_t i = 0; i < n; i++) {
-        cJSON *item = cJSON_CreateObject();
-        struct tmk_json_out top = {item, !item};
-        tmk_json_put_float(&top, "value", topk[i].value);
-        tmk_json_put_u64(&top, "sample", topk[i].sample);
+        struct tmk_json_out top = tmk_json_new_object();
+        tmk_fields_put(&top, &entry_fields, &topk[i], i);
         tmk_json_put_child(&list, NULL, &top);
     }
     tmk_json_put_child(to, end, &list);
 }
 
-void tmk_profile_put_topk(struct tmk_json_out *to, const char *key, const struct tmk_topk *topk) {
-    cJSON *item = cJSON_CreateObject();
-    struct tmk_json_out both = {item, !item};
+static void put_topk(struct tmk_json_out *to, const char *key, const void *record) {
+    const struct tmk_topk *topk = &((const struct tmk_profile_row *)record)->t.topk;
+    struct tmk_json_out both = tmk_json_new_object();
     put_end(&both, ends[0], topk->min, topk->n);
     put_end(&both, ends[1], topk->max, topk->n);
     tmk_json_put_child(to, key, &both);
 }
 
-static enum tmk_status get_top(const cJSON *item, bool strict, struct tmk_topk_entry *out,
-                               struct tmk_diag *diag) {
-    static const char *const keys[] = {"value", "sample"};
-    TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), strict, diag));
-    TMK_TRY(tmk_json_float(item, "value", &out->value, diag));
-    return tmk_json_u64(item, "sample", &out->sample, diag);
-}
-
-static enum tmk_status get_end(const cJSON *item, const char *end, bool strict,
-                               struct tmk_topk_entry *topk, uint32_t *n, struct tmk_diag *diag) {
+static enum tmk_status get_end(struct tmk_field_reader *r, const cJSON *item, const char *end,
+                               struct tmk_topk_entry *topk, uint32_t *n) {
     const cJSON *array, *top;
     *n = 0;
-    TMK_TRY(tmk_json_array(item, end, &array, diag));
+    TMK_TRY(tmk_json_array(item, end, &array, r->diag));
     cJSON_ArrayForEach(top, array) {
         if (*n == TMK_TOPK)
-            return tmk_fail(diag, TMK_FORMAT, "'%s': more than %d samples", end, TMK_TOPK);
-        TMK_TRY(tmk_in(diag, get_top(top, strict, &topk[(*n)++], diag), "'%s'", end));
+            return tmk_fail(r->diag, TMK_FORMAT, "'%s': more than %d samples", end, TMK_TOPK);
+        TMK_TRY(tmk_in(r->diag, tmk_fields_get(r, &entry_fields, top, &topk[(*n)++]), "'%s'", end));
     }
     return TMK_OK;
 }
 
-enum tmk_status tmk_profile_get_topk(const cJSON *item, bool strict, struct tmk_topk *out,
-                                     struct tmk_diag *diag) {
+static enum tmk_status get_topk(struct tmk_field_reader *r, const cJSON *item, void *record) {
+    struct tmk_topk *out = &((struct tmk_profile_row *)record)->t.topk;
     uint32_t n;
-    TMK_TRY(tmk_json_keys(item, ends, TMK_COUNT(ends), strict, diag));
-    TMK_TRY(get_end(item, ends[0], strict, out->min, &n, diag));
-    TMK_TRY(get_end(item, ends[1], strict, out->max, &out->n, diag));
+    TMK_TRY(tmk_json_keys(item, ends, TMK_COUNT(ends), !r->lenient, r->diag));
+    TMK_TRY(get_end(r, item, ends[0], out->min, &n));
+    TMK_TRY(get_end(r, item, ends[1], out->max, &out->n));
     if (n != out->n)
-        return tmk_fail(diag, TMK_FORMAT,
+        return tmk_fail(r->diag, TMK_FORMAT,
                         "%" PRIu32 " samples at one end, %" PRIu32 " at the other", n, out->n);
     return TMK_OK;
 }
+
+const struct tmk_field_codec tmk_profile_topk_codec = {put_topk, get_topk};
 
 static enum tmk_status balance_end(const struct tmk_profile *profile,
                                    const struct tmk_topk_entry *topk, uint32_t n, const char *end,

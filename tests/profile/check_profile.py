@@ -393,7 +393,7 @@ class Hdf5(InFolder):
             "more than the file holds": (huge, "claims more"),
             "a link to elsewhere": (outside, "points elsewhere"),
             "data elsewhere": (external, "outside the file"),
-            "channels too short": (ragged, "short"),
+            "channels of two sizes": (ragged, "different sizes"),
         }
         for what, (change, words) in damage.items():
             with self.subTest(what):

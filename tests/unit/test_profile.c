@@ -275,7 +275,7 @@ static const struct {
     {"\"settings\":{", "\"settings\":{\"observe\":\"3\",", "two places", TMK_MISMATCH},
     {"\"settings\":{", "\"settings\":{\"list\":[\"3\"],", "less than two", TMK_FORMAT},
     {"\"settings\":{", "\"settings\":{\"n\":3,", "'n' is not a string", TMK_FORMAT},
-    {"\"data\":[", "\"data\":[1,", "'data'", TMK_FORMAT},
+    {"\"data\":[", "\"data\":[1,", "data[0]", TMK_FORMAT},
     {"\"tensors\":[", "\"tensors\":[],\"x-t\":[", "", TMK_OK},
     {"\"tensors\":[", "\"tensors\":[],\"tensors\":[", "'tensors' stands twice", TMK_FORMAT},
     {"\"tensors\":[", "\"x-t\":[", "'tensors' is missing", TMK_FORMAT},
