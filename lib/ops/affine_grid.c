@@ -72,14 +72,8 @@ static enum tmk_status run_affine_grid(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"align_corners", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_AffineGrid_20 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "AffineGrid",
-    .since = 20,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("AffineGrid", 20, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = attrs,

@@ -419,14 +419,8 @@ static const struct tmk_attr_rule attrs_25[] = {TMK_ATTENTION_ATTRS,
 
 #define TMK_ATTENTION_ROW(version, last, inputs, rules, lines)                                     \
     const struct tmk_op tmk_op_Attention_##version = {                                             \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = "Attention",                                                                       \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 3,                                                                               \
-        .max_in = inputs,                                                                          \
-        .min_out = 1,                                                                              \
-        .max_out = 4,                                                                              \
+        TMK_OP_ONNX("Attention", version, last),                                                   \
+        TMK_OP_COUNTS(3, inputs, 1, 4),                                                            \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_LAST,                                                               \
         .attrs = rules,                                                                            \

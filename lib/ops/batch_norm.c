@@ -139,14 +139,8 @@ static const struct tmk_attr_rule attrs_14[] = {
 
 #define TMK_BATCH_NORM_ROW(version, last, outputs, rules, opset, shape, extra)                     \
     const struct tmk_op tmk_op_BatchNormalization_##version = {                                    \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = "BatchNormalization",                                                              \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 5,                                                                               \
-        .max_in = 5,                                                                               \
-        .min_out = 1,                                                                              \
-        .max_out = outputs,                                                                        \
+        TMK_OP_ONNX("BatchNormalization", version, last),                                          \
+        TMK_OP_COUNTS(5, 5, 1, outputs),                                                           \
         .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
         .channel = TMK_CHANNEL_AXIS1,                                                              \
         .attrs = rules,                                                                            \

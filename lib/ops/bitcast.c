@@ -48,14 +48,8 @@ static enum tmk_status run_bitcast(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"to", TMK_ATTR_INT, true}, {NULL}};
 
 const struct tmk_op tmk_op_BitCast_26 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "BitCast",
-    .since = 26,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("BitCast", 26, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_INHERIT,
     .attrs = attrs,

@@ -80,14 +80,8 @@ static enum tmk_status run_causal(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"activation", TMK_ATTR_STRING, false}, {NULL}};
 
 const struct tmk_op tmk_op_CausalConvWithState_27 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "CausalConvWithState",
-    .since = 27,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 4,
-    .min_out = 1,
-    .max_out = 2,
+    TMK_OP_ONNX("CausalConvWithState", 27, INT32_MAX),
+    TMK_OP_COUNTS(2, 4, 1, 2),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = attrs,

@@ -173,14 +173,8 @@ static const struct tmk_attr_rule attrs[] = {{"dilations", TMK_ATTR_INTS, false}
                                              {NULL}};
 
 const struct tmk_op tmk_op_Col2Im_18 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Col2Im",
-    .since = 18,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Col2Im", 18, INT32_MAX),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

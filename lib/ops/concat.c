@@ -60,14 +60,8 @@ static const struct tmk_attr_rule attrs_1[] = {{"axis", TMK_ATTR_INT, false}, {N
 static const struct tmk_attr_rule attrs_4[] = {{"axis", TMK_ATTR_INT, true}, {NULL}};
 
 const struct tmk_op tmk_op_Concat_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Concat",
-    .since = 1,
-    .until = 3,
-    .min_in = 1,
-    .max_in = TMK_VARIADIC,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Concat", 1, 3),
+    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_1,
@@ -82,14 +76,8 @@ const struct tmk_op tmk_op_Concat_1 = {
 };
 
 const struct tmk_op tmk_op_Concat_4 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Concat",
-    .since = 4,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = TMK_VARIADIC,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Concat", 4, INT32_MAX),
+    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_4,

@@ -133,14 +133,8 @@ static const struct tmk_attr_rule constant_12_attrs[] = {
 static const struct tmk_attr_rule of_shape_attrs[] = {{"value", TMK_ATTR_TENSOR, false}, {NULL}};
 
 const struct tmk_op tmk_op_Constant_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Constant",
-    .since = 1,
-    .until = 11,
-    .min_in = 0,
-    .max_in = 0,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Constant", 1, 11),
+    TMK_OP_COUNTS(0, 0, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = constant_1_attrs,
@@ -153,14 +147,8 @@ const struct tmk_op tmk_op_Constant_1 = {
 };
 
 const struct tmk_op tmk_op_Constant_12 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Constant",
-    .since = 12,
-    .until = INT32_MAX,
-    .min_in = 0,
-    .max_in = 0,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Constant", 12, INT32_MAX),
+    TMK_OP_COUNTS(0, 0, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = constant_12_attrs,
@@ -173,14 +161,8 @@ const struct tmk_op tmk_op_Constant_12 = {
 };
 
 const struct tmk_op tmk_op_ConstantOfShape_9 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "ConstantOfShape",
-    .since = 9,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("ConstantOfShape", 9, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = of_shape_attrs,

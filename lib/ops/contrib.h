@@ -13,14 +13,8 @@
 #define TMK_CONTRIB_ROW(Name, inputs_min, inputs_max, outputs_max, flag_set, channels, rules,      \
                         infers, runs, lines)                                                       \
     const struct tmk_op tmk_op_ms_##Name##_1 = {                                                   \
-        .domain = TMK_DOMAIN_MICROSOFT,                                                            \
-        .name = #Name,                                                                             \
-        .since = 1,                                                                                \
-        .until = INT32_MAX,                                                                        \
-        .min_in = inputs_min,                                                                      \
-        .max_in = inputs_max,                                                                      \
-        .min_out = 1,                                                                              \
-        .max_out = outputs_max,                                                                    \
+        TMK_OP_KEY(TMK_DOMAIN_MICROSOFT, #Name, 1, INT32_MAX),                                     \
+        TMK_OP_COUNTS(inputs_min, inputs_max, 1, outputs_max),                                     \
         .flags = flag_set,                                                                         \
         .channel = channels,                                                                       \
         .attrs = rules,                                                                            \

@@ -267,14 +267,8 @@ static const struct tmk_attr_rule embed_attrs[] = {
     {"epsilon", TMK_ATTR_FLOAT, false}, {"mask_index_type", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_SimplifiedLayerNormalization_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SimplifiedLayerNormalization",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 2,
+    TMK_OP_ONNX("SimplifiedLayerNormalization", 1, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 2),
     .flags = TMK_OP_PURE | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = simplified_attrs,

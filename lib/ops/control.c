@@ -187,14 +187,8 @@ static const struct tmk_attr_rule if_attrs[] = {
 static const struct tmk_attr_rule loop_attrs[] = {{"body", TMK_ATTR_GRAPH, true}, {0}};
 
 const struct tmk_op tmk_op_If_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "If",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = TMK_VARIADIC,
+    TMK_OP_ONNX("If", 1, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, TMK_VARIADIC),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
     .channel = TMK_CHANNEL_NONE,
     .attrs = if_attrs,
@@ -206,14 +200,8 @@ const struct tmk_op tmk_op_If_1 = {
 };
 
 const struct tmk_op tmk_op_Loop_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Loop",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 0,
-    .max_in = TMK_VARIADIC,
-    .min_out = 1,
-    .max_out = TMK_VARIADIC,
+    TMK_OP_ONNX("Loop", 1, INT32_MAX),
+    TMK_OP_COUNTS(0, TMK_VARIADIC, 1, TMK_VARIADIC),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS | TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_NONE,
     .attrs = loop_attrs,

@@ -143,14 +143,8 @@ enum tmk_status tmk_run_conv(struct tmk_run *run) {
 static const struct tmk_attr_rule conv_attrs[] = {TMK_CONV_ATTRS, {NULL}};
 
 const struct tmk_op tmk_op_Conv_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Conv",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Conv", 1, INT32_MAX),
+    TMK_OP_COUNTS(2, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = conv_attrs,

@@ -164,14 +164,8 @@ static enum tmk_status run_qlinear_conv(struct tmk_run *run) {
 static const struct tmk_attr_rule conv_attrs[] = {TMK_CONV_ATTRS, {NULL}};
 
 const struct tmk_op tmk_op_ConvInteger_10 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "ConvInteger",
-    .since = 10,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 4,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("ConvInteger", 10, INT32_MAX),
+    TMK_OP_COUNTS(2, 4, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = conv_attrs,
@@ -188,14 +182,8 @@ const struct tmk_op tmk_op_ConvInteger_10 = {
 };
 
 const struct tmk_op tmk_op_QLinearConv_10 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "QLinearConv",
-    .since = 10,
-    .until = INT32_MAX,
-    .min_in = 8,
-    .max_in = 9,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("QLinearConv", 10, INT32_MAX),
+    TMK_OP_COUNTS(8, 9, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = conv_attrs,

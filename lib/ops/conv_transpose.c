@@ -64,14 +64,8 @@ static const struct tmk_attr_rule conv_transpose_attrs[] = {
 };
 
 const struct tmk_op tmk_op_ConvTranspose_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "ConvTranspose",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("ConvTranspose", 1, INT32_MAX),
+    TMK_OP_COUNTS(2, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = conv_transpose_attrs,

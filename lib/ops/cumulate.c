@@ -103,14 +103,8 @@ static const struct tmk_attr_rule attrs[] = {
 
 #define CUMULATE_ROW(op, version, kernel)                                                          \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = version,                                                                          \
-        .until = INT32_MAX,                                                                        \
-        .min_in = 2,                                                                               \
-        .max_in = 2,                                                                               \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_ONNX(#op, version, INT32_MAX),                                                      \
+        TMK_OP_COUNTS(2, 2, 1, 1),                                                                 \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_INHERIT,                                                            \
         .attrs = attrs,                                                                            \

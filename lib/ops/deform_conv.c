@@ -206,14 +206,8 @@ static const struct tmk_attr_rule attrs[] = {{"dilations", TMK_ATTR_INTS, false}
                                              {NULL}};
 
 const struct tmk_op tmk_op_DeformConv_19 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "DeformConv",
-    .since = 19,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 5,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("DeformConv", 19, INT32_MAX),
+    TMK_OP_COUNTS(3, 5, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = attrs,

@@ -65,14 +65,8 @@ static enum tmk_status run_det(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{NULL}};
 
 const struct tmk_op tmk_op_Det_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Det",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Det", 11, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

@@ -154,14 +154,8 @@ static const struct tmk_attr_rule attrs_20[] = {
 
 #define TMK_DFT_ROW(version, last, inputs, rules, lines)                                           \
     const struct tmk_op tmk_op_DFT_##version = {                                                   \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = "DFT",                                                                             \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 1,                                                                               \
-        .max_in = inputs,                                                                          \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_ONNX("DFT", version, last),                                                         \
+        TMK_OP_COUNTS(1, inputs, 1, 1),                                                            \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_NONE,                                                               \
         .attrs = rules,                                                                            \

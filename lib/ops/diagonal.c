@@ -113,14 +113,8 @@ static const struct tmk_attr_rule eye_attrs[] = {
 static const struct tmk_attr_rule trilu_attrs[] = {{"upper", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_EyeLike_9 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "EyeLike",
-    .since = 9,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("EyeLike", 9, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = eye_attrs,
@@ -134,14 +128,8 @@ const struct tmk_op tmk_op_EyeLike_9 = {
 };
 
 const struct tmk_op tmk_op_Trilu_14 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Trilu",
-    .since = 14,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Trilu", 14, INT32_MAX),
+    TMK_OP_COUNTS(1, 2, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = trilu_attrs,

@@ -64,14 +64,8 @@ static const struct tmk_attr_rule attrs_12[] = {{"seed", TMK_ATTR_INT, false}, {
 
 #define TMK_DROPOUT_ROW(version, last, inputs, rules, opset, lines)                                \
     const struct tmk_op tmk_op_Dropout_##version = {                                               \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = "Dropout",                                                                         \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 1,                                                                               \
-        .max_in = inputs,                                                                          \
-        .min_out = 1,                                                                              \
-        .max_out = 2,                                                                              \
+        TMK_OP_ONNX("Dropout", version, last),                                                     \
+        TMK_OP_COUNTS(1, inputs, 1, 2),                                                            \
         .flags = TMK_OP_PURE | TMK_OP_VIEW,                                                        \
         .channel = TMK_CHANNEL_INHERIT,                                                            \
         .attrs = rules,                                                                            \

@@ -385,14 +385,8 @@ static enum tmk_status einsum_run(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"equation", TMK_ATTR_STRING, true}, {NULL}};
 
 const struct tmk_op tmk_op_Einsum_12 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Einsum",
-    .since = 12,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = TMK_VARIADIC,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Einsum", 12, INT32_MAX),
+    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

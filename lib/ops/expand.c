@@ -108,14 +108,8 @@ static enum tmk_status tile_run(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{NULL}};
 
 const struct tmk_op tmk_op_Expand_8 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Expand",
-    .since = 8,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Expand", 8, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,
@@ -130,14 +124,8 @@ const struct tmk_op tmk_op_Expand_8 = {
 };
 
 const struct tmk_op tmk_op_Tile_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Tile",
-    .since = 1,
-    .until = 5,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Tile", 1, 5),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,
@@ -153,14 +141,8 @@ const struct tmk_op tmk_op_Tile_1 = {
 };
 
 const struct tmk_op tmk_op_Tile_6 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Tile",
-    .since = 6,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Tile", 6, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

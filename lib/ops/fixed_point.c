@@ -123,14 +123,8 @@ static const struct tmk_attr_rule attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"rounding", TMK_ATTR_STRING, false}, {0}};
 
 const struct tmk_op tmk_op_FixedPointMultiply_1 = {
-    .domain = TMK_DOMAIN_TIDEMARK,
-    .name = "FixedPointMultiply",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "FixedPointMultiply", 1, INT32_MAX),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_INHERIT,
     .attrs = attrs,

@@ -175,14 +175,8 @@ static const struct tmk_attr_rule nd_11_attrs[] = {{NULL}};
 static const struct tmk_attr_rule nd_12_attrs[] = {{"batch_dims", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_Gather_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Gather",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Gather", 1, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = axis_attrs,
@@ -197,14 +191,8 @@ const struct tmk_op tmk_op_Gather_1 = {
 };
 
 const struct tmk_op tmk_op_GatherElements_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "GatherElements",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("GatherElements", 11, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = axis_attrs,
@@ -219,14 +207,8 @@ const struct tmk_op tmk_op_GatherElements_11 = {
 };
 
 const struct tmk_op tmk_op_GatherND_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "GatherND",
-    .since = 11,
-    .until = 11,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("GatherND", 11, 11),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = nd_11_attrs,
@@ -241,14 +223,8 @@ const struct tmk_op tmk_op_GatherND_11 = {
 };
 
 const struct tmk_op tmk_op_GatherND_12 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "GatherND",
-    .since = 12,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("GatherND", 12, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = nd_12_attrs,

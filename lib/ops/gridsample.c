@@ -209,14 +209,8 @@ static const struct tmk_attr_rule attrs[] = {{"align_corners", TMK_ATTR_INT, fal
                                              {NULL}};
 
 const struct tmk_op tmk_op_GridSample_16 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "GridSample",
-    .since = 16,
-    .until = 19,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("GridSample", 16, 19),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,
@@ -231,14 +225,8 @@ const struct tmk_op tmk_op_GridSample_16 = {
 };
 
 const struct tmk_op tmk_op_GridSample_20 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "GridSample",
-    .since = 20,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("GridSample", 20, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

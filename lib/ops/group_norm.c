@@ -96,14 +96,8 @@ static const struct tmk_attr_rule group_attrs[] = {{"epsilon", TMK_ATTR_FLOAT, f
 
 #define TMK_GROUP_NORM_ROW(op, version, last, rules, infers, runs, opset, vector, attributes)      \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 3,                                                                               \
-        .max_in = 3,                                                                               \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_ONNX(#op, version, last),                                                           \
+        TMK_OP_COUNTS(3, 3, 1, 1),                                                                 \
         .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
         .channel = TMK_CHANNEL_AXIS1,                                                              \
         .attrs = rules,                                                                            \

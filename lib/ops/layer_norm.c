@@ -139,14 +139,8 @@ static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
                                              {NULL}};
 
 const struct tmk_op tmk_op_LayerNormalization_17 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "LayerNormalization",
-    .since = 17,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 3,
+    TMK_OP_ONNX("LayerNormalization", 17, INT32_MAX),
+    TMK_OP_COUNTS(2, 3, 1, 3),
     .flags = TMK_OP_PURE | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = attrs,
@@ -165,14 +159,8 @@ const struct tmk_op tmk_op_LayerNormalization_17 = {
 
 /* ONNX Runtime writes the operator into models of older operator sets too. */
 const struct tmk_op tmk_op_LayerNormalization_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "LayerNormalization",
-    .since = 1,
-    .until = 16,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 3,
+    TMK_OP_ONNX("LayerNormalization", 1, 16),
+    TMK_OP_COUNTS(2, 3, 1, 3),
     .flags = TMK_OP_PURE | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = attrs,
@@ -188,14 +176,8 @@ const struct tmk_op tmk_op_LayerNormalization_1 = {
 };
 
 const struct tmk_op tmk_op_RMSNormalization_23 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "RMSNormalization",
-    .since = 23,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("RMSNormalization", 23, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = attrs,

@@ -208,14 +208,8 @@ static const struct tmk_attr_rule attrs[] = {
     {"update_rule", TMK_ATTR_STRING, false}, {NULL}};
 
 const struct tmk_op tmk_op_LinearAttention_27 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "LinearAttention",
-    .since = 27,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 6,
-    .min_out = 1,
-    .max_out = 2,
+    TMK_OP_ONNX("LinearAttention", 27, INT32_MAX),
+    TMK_OP_COUNTS(3, 6, 1, 2),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = attrs,

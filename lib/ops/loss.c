@@ -119,14 +119,8 @@ static const struct tmk_attr_rule attrs[] = {
 
 #define TMK_LOSS_ROW(op, outputs, runs, lines)                                                     \
     const struct tmk_op tmk_op_##op##_12 = {                                                       \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = 12,                                                                               \
-        .until = INT32_MAX,                                                                        \
-        .min_in = 2,                                                                               \
-        .max_in = 3,                                                                               \
-        .min_out = 1,                                                                              \
-        .max_out = outputs,                                                                        \
+        TMK_OP_ONNX(#op, 12, INT32_MAX),                                                           \
+        TMK_OP_COUNTS(2, 3, 1, outputs),                                                           \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_NONE,                                                               \
         .attrs = attrs,                                                                            \

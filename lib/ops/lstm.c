@@ -84,14 +84,8 @@ static const struct tmk_attr_rule attrs_14[] = {
 
 #define TMK_LSTM_ROW(version, last, rules, opset, lines)                                           \
     const struct tmk_op tmk_op_LSTM_##version = {                                                  \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = "LSTM",                                                                            \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 3,                                                                               \
-        .max_in = 8,                                                                               \
-        .min_out = 0,                                                                              \
-        .max_out = 3,                                                                              \
+        TMK_OP_ONNX("LSTM", version, last),                                                        \
+        TMK_OP_COUNTS(3, 8, 0, 3),                                                                 \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_LAST,                                                               \
         .attrs = rules,                                                                            \

@@ -258,14 +258,8 @@ enum tmk_status tmk_run_gemm(struct tmk_run *run) {
 static const struct tmk_attr_rule no_attrs[] = {{NULL}};
 
 const struct tmk_op tmk_op_MatMul_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "MatMul",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("MatMul", 1, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = no_attrs,
@@ -290,14 +284,8 @@ static const struct tmk_attr_rule gemm_1_attrs[] = {
 static const struct tmk_attr_rule gemm_attrs[] = {TMK_GEMM_ATTRS, {NULL}};
 
 const struct tmk_op tmk_op_Gemm_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Gemm",
-    .since = 1,
-    .until = 6,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Gemm", 1, 6),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = gemm_1_attrs,
@@ -313,14 +301,8 @@ const struct tmk_op tmk_op_Gemm_1 = {
 };
 
 const struct tmk_op tmk_op_Gemm_7 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Gemm",
-    .since = 7,
-    .until = 10,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Gemm", 7, 10),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = gemm_attrs,
@@ -336,14 +318,8 @@ const struct tmk_op tmk_op_Gemm_7 = {
 };
 
 const struct tmk_op tmk_op_Gemm_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Gemm",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Gemm", 11, INT32_MAX),
+    TMK_OP_COUNTS(2, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = gemm_attrs,

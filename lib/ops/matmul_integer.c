@@ -155,14 +155,8 @@ static enum tmk_status run_qlinear_matmul(struct tmk_run *run) {
 static const struct tmk_attr_rule no_attrs[] = {{NULL}};
 
 const struct tmk_op tmk_op_MatMulInteger_10 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "MatMulInteger",
-    .since = 10,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 4,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("MatMulInteger", 10, INT32_MAX),
+    TMK_OP_COUNTS(2, 4, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = no_attrs,
@@ -179,14 +173,8 @@ const struct tmk_op tmk_op_MatMulInteger_10 = {
 };
 
 const struct tmk_op tmk_op_QLinearMatMul_10 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "QLinearMatMul",
-    .since = 10,
-    .until = INT32_MAX,
-    .min_in = 8,
-    .max_in = 8,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("QLinearMatMul", 10, INT32_MAX),
+    TMK_OP_COUNTS(8, 8, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = no_attrs,

@@ -112,14 +112,8 @@ static const struct tmk_attr_rule attrs[] = {{"kernel_shape", TMK_ATTR_INTS, tru
                                              {NULL}};
 
 const struct tmk_op tmk_op_MaxUnpool_9 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "MaxUnpool",
-    .since = 9,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("MaxUnpool", 9, INT32_MAX),
+    TMK_OP_COUNTS(2, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = attrs,

@@ -115,14 +115,8 @@ static enum tmk_status run_mel(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"output_datatype", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_MelWeightMatrix_17 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "MelWeightMatrix",
-    .since = 17,
-    .until = INT32_MAX,
-    .min_in = 5,
-    .max_in = 5,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("MelWeightMatrix", 17, INT32_MAX),
+    TMK_OP_COUNTS(5, 5, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

@@ -156,14 +156,8 @@ static const struct tmk_attr_rule normalizer_attrs[] = {{"norm", TMK_ATTR_STRING
 
 #define ML_ROW(op, inputs, bits, rule, rules, infers, runs, text)                                  \
     const struct tmk_op tmk_op_ml_##op##_1 = {                                                     \
-        .domain = DOMAIN_ML,                                                                       \
-        .name = #op,                                                                               \
-        .since = 1,                                                                                \
-        .until = INT32_MAX,                                                                        \
-        .min_in = inputs,                                                                          \
-        .max_in = inputs,                                                                          \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_KEY(DOMAIN_ML, #op, 1, INT32_MAX),                                                  \
+        TMK_OP_COUNTS(inputs, inputs, 1, 1),                                                       \
         .flags = bits,                                                                             \
         .channel = rule,                                                                           \
         .attrs = rules,                                                                            \

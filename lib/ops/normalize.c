@@ -211,14 +211,8 @@ static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false
 
 #define TMK_NORMALIZE_ROW(op, version, last, opset, rules, infers, runs, flag, rule, node)         \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 1,                                                                               \
-        .max_in = 1,                                                                               \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_ONNX(#op, version, last),                                                           \
+        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
         .flags = TMK_OP_PURE | (flag),                                                             \
         .channel = rule,                                                                           \
         .attrs = rules,                                                                            \

@@ -18,14 +18,8 @@ static const struct tmk_attr_rule attrs[] = {{"kind", TMK_ATTR_STRING, true},
                                              {NULL}};
 
 const struct tmk_op tmk_op_EdgeObserver_1 = {
-    .domain = TMK_DOMAIN_TIDEMARK,
-    .name = TMK_OP_OBSERVER,
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER, 1, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_INHERIT,
     .attrs = attrs,

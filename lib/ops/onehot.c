@@ -87,14 +87,8 @@ static enum tmk_status onehot_11_run(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_OneHot_9 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "OneHot",
-    .since = 9,
-    .until = 10,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("OneHot", 9, 10),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,
@@ -110,14 +104,8 @@ const struct tmk_op tmk_op_OneHot_9 = {
 };
 
 const struct tmk_op tmk_op_OneHot_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "OneHot",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("OneHot", 11, INT32_MAX),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

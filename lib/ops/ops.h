@@ -106,6 +106,13 @@ struct tmk_op {
     const char *sample; /* a graph in text form (graph/print.h) with one such node, for the tests */
 };
 
+/* Members of a row: what it is found by, and the least and most inputs and outputs of a node. */
+#define TMK_OP_KEY(domain_, name_, since_, until_)                                                 \
+    .domain = domain_, .name = name_, .since = since_, .until = until_
+#define TMK_OP_ONNX(name_, since_, until_) TMK_OP_KEY(TMK_DOMAIN_ONNX, name_, since_, until_)
+#define TMK_OP_COUNTS(min_in_, max_in_, min_out_, max_out_)                                        \
+    .min_in = min_in_, .max_in = max_in_, .min_out = min_out_, .max_out = max_out_
+
 /* The row for a node's (domain, op, version), or NULL. */
 const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version);
 /* Every row, in the list's order; NULL at the end. */

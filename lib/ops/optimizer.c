@@ -163,14 +163,8 @@ static const struct tmk_attr_rule momentum_attrs[] = {{"alpha", TMK_ATTR_FLOAT, 
 
 #define ROW(Name, states, infer_fn, run_fn, attr_rules, line)                                      \
     const struct tmk_op tmk_op_##Name##_1 = {                                                      \
-        .domain = DOMAIN_TRAINING,                                                                 \
-        .name = #Name,                                                                             \
-        .since = 1,                                                                                \
-        .until = INT32_MAX,                                                                        \
-        .min_in = 4 + (states),                                                                    \
-        .max_in = TMK_VARIADIC,                                                                    \
-        .min_out = 1 + (states),                                                                   \
-        .max_out = TMK_VARIADIC,                                                                   \
+        TMK_OP_KEY(DOMAIN_TRAINING, #Name, 1, INT32_MAX),                                          \
+        TMK_OP_COUNTS(4 + (states), TMK_VARIADIC, 1 + (states), TMK_VARIADIC),                     \
         .flags = TMK_OP_PURE,                                                                      \
         .attrs = attr_rules,                                                                       \
         .infer = infer_fn,                                                                         \

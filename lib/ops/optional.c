@@ -58,14 +58,8 @@ static const struct tmk_attr_rule no_attrs[] = {{0}};
 static const struct tmk_attr_rule optional_attrs[] = {{"type", TMK_ATTR_TYPE, false}, {0}};
 
 const struct tmk_op tmk_op_Optional_15 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Optional",
-    .since = 15,
-    .until = INT32_MAX,
-    .min_in = 0,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Optional", 15, INT32_MAX),
+    TMK_OP_COUNTS(0, 1, 1, 1),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_NONE,
     .attrs = optional_attrs,
@@ -78,14 +72,8 @@ const struct tmk_op tmk_op_Optional_15 = {
 };
 
 const struct tmk_op tmk_op_OptionalHasElement_15 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "OptionalHasElement",
-    .since = 15,
-    .until = 17,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("OptionalHasElement", 15, 17),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -99,14 +87,8 @@ const struct tmk_op tmk_op_OptionalHasElement_15 = {
 };
 
 const struct tmk_op tmk_op_OptionalHasElement_18 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "OptionalHasElement",
-    .since = 18,
-    .until = INT32_MAX,
-    .min_in = 0,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("OptionalHasElement", 18, INT32_MAX),
+    TMK_OP_COUNTS(0, 1, 1, 1),
     .flags = TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -120,14 +102,8 @@ const struct tmk_op tmk_op_OptionalHasElement_18 = {
 };
 
 const struct tmk_op tmk_op_OptionalGetElement_15 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "OptionalGetElement",
-    .since = 15,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("OptionalGetElement", 15, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,

@@ -307,14 +307,8 @@ static const struct tmk_attr_rule pad_11_attrs[] = {{"mode", TMK_ATTR_STRING, fa
 static const struct tmk_attr_rule crop_attrs[] = {{"axes", TMK_ATTR_INTS, false}, {NULL}};
 
 const struct tmk_op tmk_op_Pad_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Pad",
-    .since = 1,
-    .until = 1,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Pad", 1, 1),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = pad_1_attrs,
@@ -328,14 +322,8 @@ const struct tmk_op tmk_op_Pad_1 = {
 };
 
 const struct tmk_op tmk_op_Pad_2 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Pad",
-    .since = 2,
-    .until = 10,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Pad", 2, 10),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = pad_2_attrs,
@@ -349,14 +337,8 @@ const struct tmk_op tmk_op_Pad_2 = {
 };
 
 const struct tmk_op tmk_op_Pad_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Pad",
-    .since = 11,
-    .until = 17,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Pad", 11, 17),
+    TMK_OP_COUNTS(2, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = pad_11_attrs,
@@ -371,14 +353,8 @@ const struct tmk_op tmk_op_Pad_11 = {
 };
 
 const struct tmk_op tmk_op_Pad_18 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Pad",
-    .since = 18,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 4,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Pad", 18, INT32_MAX),
+    TMK_OP_COUNTS(2, 4, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = pad_11_attrs,
@@ -394,14 +370,8 @@ const struct tmk_op tmk_op_Pad_18 = {
 };
 
 const struct tmk_op tmk_op_CenterCropPad_18 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "CenterCropPad",
-    .since = 18,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("CenterCropPad", 18, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = crop_attrs,

@@ -310,14 +310,8 @@ static const struct tmk_attr_rule lp_18_attrs[] = {
 
 #define TMK_POOL_ROW(op, version, last, outputs, rules, infers, runs, opset, shape, node)          \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 1,                                                                               \
-        .max_in = 1,                                                                               \
-        .min_out = 1,                                                                              \
-        .max_out = outputs,                                                                        \
+        TMK_OP_ONNX(#op, version, last),                                                           \
+        TMK_OP_COUNTS(1, 1, 1, outputs),                                                           \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_AXIS1,                                                              \
         .attrs = rules,                                                                            \

@@ -88,14 +88,8 @@ static const struct tmk_attr_rule lp_2_attrs[] = {{"p", TMK_ATTR_INT, false}, {N
 
 #define TMK_GLOBAL_ROW(op, version, last, rules, infers, runs, opset, node)                        \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 1,                                                                               \
-        .max_in = 1,                                                                               \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_ONNX(#op, version, last),                                                           \
+        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_AXIS1,                                                              \
         .attrs = rules,                                                                            \

@@ -263,14 +263,8 @@ static const struct tmk_attr_rule attrs_multinomial[] = {
 
 #define TMK_RANDOM_ROW(op, first, inputs, where, rules, infers, runs, lines)                       \
     const struct tmk_op tmk_op_##op##_##first = {                                                  \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = first,                                                                            \
-        .until = INT32_MAX,                                                                        \
-        .min_in = inputs,                                                                          \
-        .max_in = inputs,                                                                          \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_ONNX(#op, first, INT32_MAX),                                                        \
+        TMK_OP_COUNTS(inputs, inputs, 1, 1),                                                       \
         .flags = 0,                                                                                \
         .channel = where,                                                                          \
         .attrs = rules,                                                                            \

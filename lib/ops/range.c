@@ -95,14 +95,8 @@ static enum tmk_status range_run(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"stash_type", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_Range_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Range",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Range", 11, INT32_MAX),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

@@ -156,14 +156,8 @@ static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
                                              {NULL}};
 
 const struct tmk_op tmk_op_Requantize_1 = {
-    .domain = TMK_DOMAIN_TIDEMARK,
-    .name = TMK_OP_REQUANTIZE,
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 5,
-    .max_in = 6,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, TMK_OP_REQUANTIZE, 1, INT32_MAX),
+    TMK_OP_COUNTS(5, 6, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_INHERIT,
     .attrs = attrs,

@@ -186,14 +186,8 @@ static const struct tmk_attr_rule squeeze_1_attrs[] = {{"axes", TMK_ATTR_INTS, f
 static const struct tmk_attr_rule unsqueeze_1_attrs[] = {{"axes", TMK_ATTR_INTS, true}, {NULL}};
 
 const struct tmk_op tmk_op_Reshape_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Reshape",
-    .since = 1,
-    .until = 4,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Reshape", 1, 4),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = reshape_1_attrs,
@@ -207,14 +201,8 @@ const struct tmk_op tmk_op_Reshape_1 = {
 };
 
 const struct tmk_op tmk_op_Reshape_5 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Reshape",
-    .since = 5,
-    .until = 13,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Reshape", 5, 13),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -229,14 +217,8 @@ const struct tmk_op tmk_op_Reshape_5 = {
 };
 
 const struct tmk_op tmk_op_Reshape_14 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Reshape",
-    .since = 14,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Reshape", 14, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = reshape_14_attrs,
@@ -251,14 +233,8 @@ const struct tmk_op tmk_op_Reshape_14 = {
 };
 
 const struct tmk_op tmk_op_Flatten_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Flatten",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Flatten", 1, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = flatten_attrs,
@@ -272,14 +248,8 @@ const struct tmk_op tmk_op_Flatten_1 = {
 };
 
 const struct tmk_op tmk_op_Squeeze_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Squeeze",
-    .since = 1,
-    .until = 12,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Squeeze", 1, 12),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = squeeze_1_attrs,
@@ -293,14 +263,8 @@ const struct tmk_op tmk_op_Squeeze_1 = {
 };
 
 const struct tmk_op tmk_op_Squeeze_13 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Squeeze",
-    .since = 13,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Squeeze", 13, INT32_MAX),
+    TMK_OP_COUNTS(1, 2, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -314,14 +278,8 @@ const struct tmk_op tmk_op_Squeeze_13 = {
 };
 
 const struct tmk_op tmk_op_Unsqueeze_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Unsqueeze",
-    .since = 1,
-    .until = 12,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Unsqueeze", 1, 12),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = unsqueeze_1_attrs,
@@ -335,14 +293,8 @@ const struct tmk_op tmk_op_Unsqueeze_1 = {
 };
 
 const struct tmk_op tmk_op_Unsqueeze_13 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Unsqueeze",
-    .since = 13,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Unsqueeze", 13, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -372,14 +324,8 @@ static enum tmk_status identity_run(struct tmk_run *run) {
 }
 
 const struct tmk_op tmk_op_Identity_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Identity",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Identity", 1, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE | TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_INHERIT,
     .attrs = no_attrs,

@@ -482,14 +482,8 @@ static const struct tmk_attr_rule resize_18_attrs[] = {
 
 #define TMK_RESIZE_ROW(op, version, last, min, most, rules, infers, runs, opset, lines)            \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = min,                                                                             \
-        .max_in = most,                                                                            \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_ONNX(#op, version, last),                                                           \
+        TMK_OP_COUNTS(min, most, 1, 1),                                                            \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_AXIS1,                                                              \
         .attrs = rules,                                                                            \

@@ -59,14 +59,8 @@ static const struct tmk_attr_rule attrs[] = {
     {"batch_axis", TMK_ATTR_INT, false}, {"time_axis", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_ReverseSequence_10 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "ReverseSequence",
-    .since = 10,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("ReverseSequence", 10, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

@@ -117,14 +117,8 @@ static const struct tmk_attr_rule gru_14_attrs[] = {TMK_RNN_ATTRS,
 
 #define TMK_RNN_ROW(op, version, last, rules, infers, runs, opset, lines)                          \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = version,                                                                          \
-        .until = last,                                                                             \
-        .min_in = 3,                                                                               \
-        .max_in = 6,                                                                               \
-        .min_out = 0,                                                                              \
-        .max_out = 2,                                                                              \
+        TMK_OP_ONNX(#op, version, last),                                                           \
+        TMK_OP_COUNTS(3, 6, 0, 2),                                                                 \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_LAST,                                                               \
         .attrs = rules,                                                                            \

@@ -309,14 +309,8 @@ static const struct tmk_attr_rule attrs_pool[] = {
 
 #define TMK_ROI_ROW(op, first, last, inputs, rules, infers, runs, lines)                           \
     const struct tmk_op tmk_op_##op##_##first = {                                                  \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = first,                                                                            \
-        .until = last,                                                                             \
-        .min_in = inputs,                                                                          \
-        .max_in = inputs,                                                                          \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_ONNX(#op, first, last),                                                             \
+        TMK_OP_COUNTS(inputs, inputs, 1, 1),                                                       \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_AXIS1,                                                              \
         .attrs = rules,                                                                            \

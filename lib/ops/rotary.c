@@ -128,14 +128,8 @@ static const struct tmk_attr_rule attrs[] = {{"interleaved", TMK_ATTR_INT, false
                                              {NULL}};
 
 const struct tmk_op tmk_op_RotaryEmbedding_23 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "RotaryEmbedding",
-    .since = 23,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 4,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("RotaryEmbedding", 23, INT32_MAX),
+    TMK_OP_COUNTS(3, 4, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_LAST,
     .attrs = attrs,

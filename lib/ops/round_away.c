@@ -18,14 +18,8 @@ static enum tmk_status run_round_away(struct tmk_run *run) {
 }
 
 const struct tmk_op tmk_op_RoundAway_1 = {
-    .domain = TMK_DOMAIN_TIDEMARK,
-    .name = "RoundAway",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "RoundAway", 1, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_INHERIT,
     .attrs = tmk_attrs_none,

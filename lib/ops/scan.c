@@ -161,14 +161,8 @@ static const struct tmk_attr_rule attrs[] = {
 };
 
 const struct tmk_op tmk_op_Scan_9 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Scan",
-    .since = 9,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = TMK_VARIADIC,
-    .min_out = 1,
-    .max_out = TMK_VARIADIC,
+    TMK_OP_ONNX("Scan", 9, INT32_MAX),
+    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, TMK_VARIADIC),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

@@ -257,14 +257,8 @@ static const struct tmk_attr_rule reduction_attrs[] = {{"reduction", TMK_ATTR_ST
                                                        {NULL}};
 
 const struct tmk_op tmk_op_Scatter_9 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Scatter",
-    .since = 9,
-    .until = 10,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Scatter", 9, 10),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = axis_attrs,
@@ -280,14 +274,8 @@ const struct tmk_op tmk_op_Scatter_9 = {
 };
 
 const struct tmk_op tmk_op_ScatterElements_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "ScatterElements",
-    .since = 11,
-    .until = 15,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("ScatterElements", 11, 15),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = axis_attrs,
@@ -303,14 +291,8 @@ const struct tmk_op tmk_op_ScatterElements_11 = {
 };
 
 const struct tmk_op tmk_op_ScatterElements_16 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "ScatterElements",
-    .since = 16,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("ScatterElements", 16, INT32_MAX),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = axis_reduction_attrs,
@@ -326,14 +308,8 @@ const struct tmk_op tmk_op_ScatterElements_16 = {
 };
 
 const struct tmk_op tmk_op_ScatterND_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "ScatterND",
-    .since = 11,
-    .until = 15,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("ScatterND", 11, 15),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -349,14 +325,8 @@ const struct tmk_op tmk_op_ScatterND_11 = {
 };
 
 const struct tmk_op tmk_op_ScatterND_16 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "ScatterND",
-    .since = 16,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("ScatterND", 16, INT32_MAX),
+    TMK_OP_COUNTS(3, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = reduction_attrs,

@@ -97,14 +97,8 @@ static const struct tmk_attr_rule nonzero_attrs[] = {{NULL}};
 static const struct tmk_attr_rule compress_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_NonZero_9 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "NonZero",
-    .since = 9,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("NonZero", 9, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_SIZES_ITSELF,
     .channel = TMK_CHANNEL_NONE,
     .attrs = nonzero_attrs,
@@ -118,14 +112,8 @@ const struct tmk_op tmk_op_NonZero_9 = {
 };
 
 const struct tmk_op tmk_op_Compress_9 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Compress",
-    .since = 9,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Compress", 9, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_SIZES_ITSELF,
     .channel = TMK_CHANNEL_NONE,
     .attrs = compress_attrs,

@@ -163,14 +163,8 @@ static const struct tmk_attr_rule no_attrs[] = {{0}};
 static const struct tmk_attr_rule empty_attrs[] = {{"dtype", TMK_ATTR_INT, false}, {0}};
 
 const struct tmk_op tmk_op_SequenceConstruct_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SequenceConstruct",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = TMK_VARIADIC,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("SequenceConstruct", 11, INT32_MAX),
+    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -185,14 +179,8 @@ const struct tmk_op tmk_op_SequenceConstruct_11 = {
 };
 
 const struct tmk_op tmk_op_SequenceEmpty_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SequenceEmpty",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 0,
-    .max_in = 0,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("SequenceEmpty", 11, INT32_MAX),
+    TMK_OP_COUNTS(0, 0, 1, 1),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES,
     .channel = TMK_CHANNEL_NONE,
     .attrs = empty_attrs,
@@ -205,14 +193,8 @@ const struct tmk_op tmk_op_SequenceEmpty_11 = {
 };
 
 const struct tmk_op tmk_op_SequenceInsert_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SequenceInsert",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("SequenceInsert", 11, INT32_MAX),
+    TMK_OP_COUNTS(2, 3, 1, 1),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY | TMK_OP_MAKES_SEQUENCES,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -228,14 +210,8 @@ const struct tmk_op tmk_op_SequenceInsert_11 = {
 };
 
 const struct tmk_op tmk_op_SequenceErase_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SequenceErase",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("SequenceErase", 11, INT32_MAX),
+    TMK_OP_COUNTS(1, 2, 1, 1),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY | TMK_OP_MAKES_SEQUENCES,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -251,14 +227,8 @@ const struct tmk_op tmk_op_SequenceErase_11 = {
 };
 
 const struct tmk_op tmk_op_SequenceAt_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SequenceAt",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("SequenceAt", 11, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -275,14 +245,8 @@ const struct tmk_op tmk_op_SequenceAt_11 = {
 };
 
 const struct tmk_op tmk_op_SequenceLength_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SequenceLength",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("SequenceLength", 11, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,

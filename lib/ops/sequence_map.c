@@ -97,14 +97,8 @@ static enum tmk_status map_infer(struct tmk_infer *infer) {
 static const struct tmk_attr_rule attrs[] = {{"body", TMK_ATTR_GRAPH, true}, {0}};
 
 const struct tmk_op tmk_op_SequenceMap_17 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SequenceMap",
-    .since = 17,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = TMK_VARIADIC,
-    .min_out = 1,
-    .max_out = TMK_VARIADIC,
+    TMK_OP_ONNX("SequenceMap", 17, INT32_MAX),
+    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, TMK_VARIADIC),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS | TMK_OP_TAKES_ANY | TMK_OP_MAKES_SEQUENCES,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

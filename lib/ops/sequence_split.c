@@ -174,14 +174,8 @@ static const struct tmk_attr_rule concat_attrs[] = {
     {"axis", TMK_ATTR_INT, true}, {"new_axis", TMK_ATTR_INT, false}, {0}};
 
 const struct tmk_op tmk_op_SplitToSequence_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SplitToSequence",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("SplitToSequence", 11, INT32_MAX),
+    TMK_OP_COUNTS(1, 2, 1, 1),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES,
     .channel = TMK_CHANNEL_NONE,
     .attrs = split_attrs,
@@ -196,14 +190,8 @@ const struct tmk_op tmk_op_SplitToSequence_11 = {
 };
 
 const struct tmk_op tmk_op_ConcatFromSequence_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "ConcatFromSequence",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("ConcatFromSequence", 11, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
     .channel = TMK_CHANNEL_NONE,
     .attrs = concat_attrs,

@@ -56,14 +56,8 @@ static const struct tmk_attr_rule shape_15_attrs[] = {
     {"end", TMK_ATTR_INT, false}, {"start", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_Shape_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Shape",
-    .since = 1,
-    .until = 14,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Shape", 1, 14),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,
@@ -77,14 +71,8 @@ const struct tmk_op tmk_op_Shape_1 = {
 };
 
 const struct tmk_op tmk_op_Shape_15 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Shape",
-    .since = 15,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Shape", 15, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = shape_15_attrs,
@@ -98,14 +86,8 @@ const struct tmk_op tmk_op_Shape_15 = {
 };
 
 const struct tmk_op tmk_op_Size_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Size",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Size", 1, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = no_attrs,

@@ -182,14 +182,8 @@ static const struct tmk_attr_rule attrs_1[] = {{"axes", TMK_ATTR_INTS, false},
 static const struct tmk_attr_rule attrs_10[] = {{NULL}};
 
 const struct tmk_op tmk_op_Slice_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Slice",
-    .since = 1,
-    .until = 9,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Slice", 1, 9),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_1,
@@ -203,14 +197,8 @@ const struct tmk_op tmk_op_Slice_1 = {
 };
 
 const struct tmk_op tmk_op_Slice_10 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Slice",
-    .since = 10,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 5,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Slice", 10, INT32_MAX),
+    TMK_OP_COUNTS(3, 5, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_10,
@@ -229,14 +217,8 @@ const struct tmk_op tmk_op_Slice_10 = {
 
 /* An experimental operator of the first releases; its axes, too, are an input. */
 const struct tmk_op tmk_op_DynamicSlice_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "DynamicSlice",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 3,
-    .max_in = 4,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("DynamicSlice", 1, INT32_MAX),
+    TMK_OP_COUNTS(3, 4, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_10,

@@ -127,14 +127,8 @@ static const struct tmk_attr_rule attrs_18[] = {
     {"axis", TMK_ATTR_INT, false}, {"num_outputs", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_Split_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Split",
-    .since = 1,
-    .until = 1,
-    .min_in = 1,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = TMK_VARIADIC,
+    TMK_OP_ONNX("Split", 1, 1),
+    TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_1,
@@ -150,14 +144,8 @@ const struct tmk_op tmk_op_Split_1 = {
 };
 
 const struct tmk_op tmk_op_Split_2 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Split",
-    .since = 2,
-    .until = 12,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = TMK_VARIADIC,
+    TMK_OP_ONNX("Split", 2, 12),
+    TMK_OP_COUNTS(1, 1, 1, TMK_VARIADIC),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_1,
@@ -173,14 +161,8 @@ const struct tmk_op tmk_op_Split_2 = {
 };
 
 const struct tmk_op tmk_op_Split_13 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Split",
-    .since = 13,
-    .until = 17,
-    .min_in = 1,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = TMK_VARIADIC,
+    TMK_OP_ONNX("Split", 13, 17),
+    TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_13,
@@ -197,14 +179,8 @@ const struct tmk_op tmk_op_Split_13 = {
 };
 
 const struct tmk_op tmk_op_Split_18 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Split",
-    .since = 18,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = TMK_VARIADIC,
+    TMK_OP_ONNX("Split", 18, INT32_MAX),
+    TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs_18,

@@ -137,14 +137,8 @@ static enum tmk_status run_stft(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"onesided", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_STFT_17 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "STFT",
-    .since = 17,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 4,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("STFT", 17, INT32_MAX),
+    TMK_OP_COUNTS(2, 4, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

@@ -146,14 +146,8 @@ static enum tmk_status suppression_run(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"center_point_box", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_NonMaxSuppression_10 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "NonMaxSuppression",
-    .since = 10,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 5,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("NonMaxSuppression", 10, INT32_MAX),
+    TMK_OP_COUNTS(2, 5, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_SIZES_ITSELF,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

@@ -34,14 +34,8 @@ static enum tmk_status run_swiglu(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"alpha", TMK_ATTR_FLOAT, false}, {NULL}};
 
 const struct tmk_op tmk_op_SwiGLU_28 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "SwiGLU",
-    .since = 28,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("SwiGLU", 28, INT32_MAX),
+    TMK_OP_COUNTS(2, 2, 1, 1),
     .flags = TMK_OP_PURE | TMK_OP_INPLACE,
     .channel = TMK_CHANNEL_INHERIT,
     .attrs = attrs,

@@ -57,14 +57,8 @@ static const struct tmk_attr_rule attrs[] = {
 
 #define TMK_TAPER_ROW(op, runs)                                                                    \
     const struct tmk_op tmk_op_##op##_17 = {                                                       \
-        .domain = TMK_DOMAIN_ONNX,                                                                 \
-        .name = #op,                                                                               \
-        .since = 17,                                                                               \
-        .until = INT32_MAX,                                                                        \
-        .min_in = 1,                                                                               \
-        .max_in = 1,                                                                               \
-        .min_out = 1,                                                                              \
-        .max_out = 1,                                                                              \
+        TMK_OP_ONNX(#op, 17, INT32_MAX),                                                           \
+        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
         .flags = TMK_OP_PURE,                                                                      \
         .channel = TMK_CHANNEL_NONE,                                                               \
         .attrs = attrs,                                                                            \

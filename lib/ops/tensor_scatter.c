@@ -76,14 +76,8 @@ static const struct tmk_attr_rule attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"mode", TMK_ATTR_STRING, false}, {NULL}};
 
 const struct tmk_op tmk_op_TensorScatter_24 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "TensorScatter",
-    .since = 24,
-    .until = INT32_MAX,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("TensorScatter", 24, INT32_MAX),
+    TMK_OP_COUNTS(2, 3, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

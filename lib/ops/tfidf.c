@@ -206,14 +206,8 @@ static const struct tmk_attr_rule tfidf_attrs[] = {
     {"weights", TMK_ATTR_FLOATS, false},     {NULL}};
 
 const struct tmk_op tmk_op_TfIdfVectorizer_9 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "TfIdfVectorizer",
-    .since = 9,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("TfIdfVectorizer", 9, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = tfidf_attrs,

@@ -56,14 +56,8 @@ static enum tmk_status transpose_run(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {{"perm", TMK_ATTR_INTS, false}, {NULL}};
 
 const struct tmk_op tmk_op_Transpose_1 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Transpose",
-    .since = 1,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 1,
+    TMK_OP_ONNX("Transpose", 1, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 1),
     .flags = TMK_OP_PURE,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,

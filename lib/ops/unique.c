@@ -180,14 +180,8 @@ static const struct tmk_attr_rule attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"sorted", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_Unique_11 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Unique",
-    .since = 11,
-    .until = INT32_MAX,
-    .min_in = 1,
-    .max_in = 1,
-    .min_out = 1,
-    .max_out = 4,
+    TMK_OP_ONNX("Unique", 11, INT32_MAX),
+    TMK_OP_COUNTS(1, 1, 1, 4),
     .flags = TMK_OP_PURE | TMK_OP_SIZES_ITSELF,
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,
