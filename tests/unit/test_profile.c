@@ -308,7 +308,7 @@ static const struct {
     {"\"mean\":-", "\"mean\":-1", "'mean' is -1", TMK_MISMATCH},
     {"\"std\":", "\"std\":1", "'std' is 1", TMK_MISMATCH},
     {"\"sum_squares\":{\"low\":", "\"sum_squares\":{\"low\":1", "'sum_squares: low'", TMK_MISMATCH},
-    {"\"sum_squares\":{\"low\":", "\"sum_squares\":{\"low\":\"\",\"l\":", "'low'", TMK_FORMAT},
+    {"\"sum_squares\":{\"low\":", "\"sum_squares\":{\"low\":\"\",\"x-l\":", "'low'", TMK_FORMAT},
     {"\"bins\":[1,7740", "\"bins\":[7740,1", "ascend", TMK_FORMAT},
     {"\"bins\":[1,7740", "\"bins\":[1,65536", "entry 1 is no bin", TMK_FORMAT},
     {"\"bins\":[1,7740", "\"bins\":[7740", "bins", TMK_FORMAT},
