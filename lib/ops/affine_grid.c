@@ -79,10 +79,7 @@ const struct tmk_op tmk_op_AffineGrid_20 = {
     .attrs = attrs,
     .infer = infer_affine_grid,
     .run = run_affine_grid,
-    .sample = "graph \"sample\" opset 20 {\n"
-              "  input %t : f32[2,3,4]\n"
-              "  init %n : i64[5] = {2, 7, 2, 3, 4}\n"
-              "  %y = AffineGrid(%t, %n) {align_corners=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(20, "  input %t : f32[2,3,4]\n"
+                                "  init %n : i64[5] = {2, 7, 2, 3, 4}\n"
+                                "  %y = AffineGrid(%t, %n) {align_corners=1}\n"),
 };

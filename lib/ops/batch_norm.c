@@ -146,16 +146,14 @@ static const struct tmk_attr_rule attrs_14[] = {
         .attrs = rules,                                                                            \
         .infer = infer_batch_norm,                                                                 \
         .run = run_batch_norm,                                                                     \
-        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
-                  "  input %x : f32[2,3,4,5]\n"                                                    \
-                  "  input %s : f32[" shape "]\n"                                                  \
-                  "  input %b : f32[" shape "]\n"                                                  \
-                  "  input %m : f32[" shape "]\n"                                                  \
-                  "  input %v0 : f32[" shape "]\n"                                                 \
-                  "  %v = Abs(%v0)\n"                                                              \
-                  "  %y = BatchNormalization(%x, %s, %b, %m, %v) {epsilon=0.001f" extra "}\n"      \
-                  "  output %y\n"                                                                  \
-                  "}\n",                                                                           \
+        .sample = TMK_OP_SAMPLE(                                                                   \
+            opset, "  input %x : f32[2,3,4,5]\n"                                                   \
+                   "  input %s : f32[" shape "]\n"                                                 \
+                   "  input %b : f32[" shape "]\n"                                                 \
+                   "  input %m : f32[" shape "]\n"                                                 \
+                   "  input %v0 : f32[" shape "]\n"                                                \
+                   "  %v = Abs(%v0)\n"                                                             \
+                   "  %y = BatchNormalization(%x, %s, %b, %m, %v) {epsilon=0.001f" extra "}\n"),   \
     };
 
 TMK_BATCH_NORM_ROW(1, 8, 5, attrs_1, 8, "3,4,5", ", spatial=0")

@@ -92,19 +92,13 @@ static const struct tmk_binary prelu = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, PRELU_FLO
                                         TMK_UNDEFINED};
 
 #define SAMPLE_LEGACY(Name)                                                                        \
-    "graph \"sample\" opset 1 {\n"                                                                 \
-    "  input %a : f32[2,3,4]\n"                                                                    \
-    "  input %b : f32[3]\n"                                                                        \
-    "  %y = " #Name "(%a, %b) {axis=1, broadcast=1}\n"                                             \
-    "  output %y\n"                                                                                \
-    "}\n"
+    TMK_OP_SAMPLE(1, "  input %a : f32[2,3,4]\n"                                                   \
+                     "  input %b : f32[3]\n"                                                       \
+                     "  %y = " #Name "(%a, %b) {axis=1, broadcast=1}\n")
 #define SAMPLE(Name, opset)                                                                        \
-    "graph \"sample\" opset " #opset " {\n"                                                        \
-    "  input %a : f32[2,3,4]\n"                                                                    \
-    "  input %b : f32[3,1]\n"                                                                      \
-    "  %y = " #Name "(%a, %b)\n"                                                                   \
-    "  output %y\n"                                                                                \
-    "}\n"
+    TMK_OP_SAMPLE(opset, "  input %a : f32[2,3,4]\n"                                               \
+                         "  input %b : f32[3,1]\n"                                                 \
+                         "  %y = " #Name "(%a, %b)\n")
 
 TMK_BINARY_LEGACY(Add, &add, SAMPLE_LEGACY(Add))
 TMK_BINARY_LEGACY(Sub, &sub, SAMPLE_LEGACY(Sub))
@@ -189,12 +183,9 @@ static enum tmk_status run_Mod_10(struct tmk_run *run) {
 static const struct tmk_attr_rule mod_attrs[] = {{"fmod", TMK_ATTR_INT, false}, {0}};
 
 TMK_BINARY_ROW(Mod, 10, INT32_MAX, mod_attrs,
-               "graph \"sample\" opset 13 {\n"
-               "  input %a : f32[2,3,4]\n"
-               "  input %b : f32[4]\n"
-               "  %y = Mod(%a, %b) {fmod=1}\n"
-               "  output %y\n"
-               "}\n")
+               TMK_OP_SAMPLE(13, "  input %a : f32[2,3,4]\n"
+                                 "  input %b : f32[4]\n"
+                                 "  %y = Mod(%a, %b) {fmod=1}\n"))
 
 /* ---- PRelu: the slope broadcasts to the input, never the other way round ---- */
 
@@ -258,10 +249,7 @@ static enum tmk_status run_PRelu_7(struct tmk_run *run) {
 }
 
 TMK_BINARY_ROW(PRelu, 1, 6, tmk_attrs_consumed,
-               "graph \"sample\" opset 6 {\n"
-               "  input %x : f32[2,3,4]\n"
-               "  input %slope : f32[3]\n"
-               "  %y = PRelu(%x, %slope)\n"
-               "  output %y\n"
-               "}\n")
+               TMK_OP_SAMPLE(6, "  input %x : f32[2,3,4]\n"
+                                "  input %slope : f32[3]\n"
+                                "  %y = PRelu(%x, %slope)\n"))
 TMK_BINARY_ROW(PRelu, 7, INT32_MAX, tmk_attrs_none, SAMPLE(PRelu, 16))

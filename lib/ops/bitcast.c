@@ -55,9 +55,6 @@ const struct tmk_op tmk_op_BitCast_26 = {
     .attrs = attrs,
     .infer = infer_bitcast,
     .run = run_bitcast,
-    .sample = "graph \"sample\" opset 26 {\n"
-              "  input %x : f32[2,3]\n"
-              "  %y = BitCast(%x) {to=6}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(26, "  input %x : f32[2,3]\n"
+                                "  %y = BitCast(%x) {to=6}\n"),
 };

@@ -137,21 +137,12 @@ static const struct tmk_attr_rule attrs_like[] = {
         TMK_DOMAIN_ONNX,     #Name,      since,  until,  n_in, n_in, 1, 1, TMK_OP_PURE,            \
         TMK_CHANNEL_INHERIT, attributes, infers, run_to, text};
 ROW(Cast, 1, 5, 1, attrs_1, infer_1,
-    "graph \"sample\" opset 1 {\n"
-    "  input %x : f32[2,3]\n"
-    "  %y = Cast(%x) {to=\"INT32\"}\n"
-    "  output %y\n"
-    "}\n")
+    TMK_OP_SAMPLE(1, "  input %x : f32[2,3]\n"
+                     "  %y = Cast(%x) {to=\"INT32\"}\n"))
 ROW(Cast, 6, INT32_MAX, 1, attrs_6, infer_6,
-    "graph \"sample\" opset 13 {\n"
-    "  input %x : f32[2,3]\n"
-    "  %y = Cast(%x) {to=2}\n"
-    "  output %y\n"
-    "}\n")
+    TMK_OP_SAMPLE(13, "  input %x : f32[2,3]\n"
+                      "  %y = Cast(%x) {to=2}\n"))
 ROW(CastLike, 15, INT32_MAX, 2, attrs_like, infer_like,
-    "graph \"sample\" opset 15 {\n"
-    "  input %x : f32[2,3]\n"
-    "  input %like : i64[1]\n"
-    "  %y = CastLike(%x, %like)\n"
-    "  output %y\n"
-    "}\n")
+    TMK_OP_SAMPLE(15, "  input %x : f32[2,3]\n"
+                      "  input %like : i64[1]\n"
+                      "  %y = CastLike(%x, %like)\n"))

@@ -87,12 +87,10 @@ const struct tmk_op tmk_op_CausalConvWithState_27 = {
     .attrs = attrs,
     .infer = infer_causal,
     .run = run_causal,
-    .sample = "graph \"sample\" opset 27 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  input %w : f32[3,1,3]\n"
-              "  input %b : f32[3]\n"
-              "  input %s : f32[2,3,2]\n"
-              "  %y, %next = CausalConvWithState(%x, %w, %b, %s) {activation=\"silu\"}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(
+        27, "  input %x : f32[2,3,4]\n"
+            "  input %w : f32[3,1,3]\n"
+            "  input %b : f32[3]\n"
+            "  input %s : f32[2,3,2]\n"
+            "  %y, %next = CausalConvWithState(%x, %w, %b, %s) {activation=\"silu\"}\n"),
 };

@@ -105,21 +105,12 @@ static const struct tmk_attr_rule attrs[] = {{"max", TMK_ATTR_FLOAT, false},
                                                runs,                                               \
                                                text};
 ROW(1, 5, 1, attrs, infer_attributes, run_1,
-    "graph \"sample\" opset 1 {\n"
-    "  input %x : f32[2,3,4]\n"
-    "  %y = Clip(%x) {max=0.5f}\n"
-    "  output %y\n"
-    "}\n")
+    TMK_OP_SAMPLE(1, "  input %x : f32[2,3,4]\n"
+                     "  %y = Clip(%x) {max=0.5f}\n"))
 ROW(6, 10, 1, attrs, infer_attributes, run_6,
-    "graph \"sample\" opset 6 {\n"
-    "  input %x : f32[2,3,4]\n"
-    "  %y = Clip(%x) {max=6f, min=0f}\n"
-    "  output %y\n"
-    "}\n")
+    TMK_OP_SAMPLE(6, "  input %x : f32[2,3,4]\n"
+                     "  %y = Clip(%x) {max=6f, min=0f}\n"))
 ROW(11, INT32_MAX, 3, tmk_attrs_none, infer_inputs, run_inputs,
-    "graph \"sample\" opset 13 {\n"
-    "  input %x : f32[2,3,4]\n"
-    "  init %high : f32[] = {0.5}\n"
-    "  %y = Clip(%x, _, %high)\n"
-    "  output %y\n"
-    "}\n")
+    TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
+                      "  init %high : f32[] = {0.5}\n"
+                      "  %y = Clip(%x, _, %high)\n"))

@@ -180,11 +180,9 @@ const struct tmk_op tmk_op_Col2Im_18 = {
     .attrs = attrs,
     .infer = col2im_infer,
     .run = col2im_run,
-    .sample = "graph \"col2im\" opset 18 {\n"
-              "  input %x : f32[2,8,12]\n"
-              "  init %image : i64[2] = {5, 6}\n"
-              "  init %block : i64[2] = {2, 2}\n"
-              "  %y = Col2Im(%x, %image, %block) {dilations=[2,1], pads=[1,0,0,1], strides=[1,2]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(
+        18, "  input %x : f32[2,8,12]\n"
+            "  init %image : i64[2] = {5, 6}\n"
+            "  init %block : i64[2] = {2, 2}\n"
+            "  %y = Col2Im(%x, %image, %block) {dilations=[2,1], pads=[1,0,0,1], strides=[1,2]}\n"),
 };

@@ -68,19 +68,13 @@ static const struct tmk_binary shift_right = {
     TMK_UNDEFINED};
 
 #define SAMPLE_LEGACY(Name, type)                                                                  \
-    "graph \"sample\" opset 1 {\n"                                                                 \
-    "  input %a : " #type "[2,3,4]\n"                                                              \
-    "  input %b : " #type "[2,3]\n"                                                                \
-    "  %y = " #Name "(%a, %b) {axis=0, broadcast=1}\n"                                             \
-    "  output %y\n"                                                                                \
-    "}\n"
+    TMK_OP_SAMPLE(1, "  input %a : " #type "[2,3,4]\n"                                             \
+                     "  input %b : " #type "[2,3]\n"                                               \
+                     "  %y = " #Name "(%a, %b) {axis=0, broadcast=1}\n")
 #define SAMPLE(Name, opset, type)                                                                  \
-    "graph \"sample\" opset " #opset " {\n"                                                        \
-    "  input %a : " #type "[2,3,4]\n"                                                              \
-    "  input %b : " #type "[3,1]\n"                                                                \
-    "  %y = " #Name "(%a, %b)\n"                                                                   \
-    "  output %y\n"                                                                                \
-    "}\n"
+    TMK_OP_SAMPLE(opset, "  input %a : " #type "[2,3,4]\n"                                         \
+                         "  input %b : " #type "[3,1]\n"                                           \
+                         "  %y = " #Name "(%a, %b)\n")
 
 TMK_BINARY_LEGACY(Equal, &equal, SAMPLE_LEGACY(Equal, i32))
 TMK_BINARY_LEGACY(Greater, &greater, SAMPLE_LEGACY(Greater, f32))
@@ -120,9 +114,6 @@ static enum tmk_status run_BitShift_11(struct tmk_run *run) {
 static const struct tmk_attr_rule shift_attrs[] = {{"direction", TMK_ATTR_STRING, true}, {0}};
 
 TMK_BINARY_ROW(BitShift, 11, INT32_MAX, shift_attrs,
-               "graph \"sample\" opset 11 {\n"
-               "  input %a : u8[2,3,4]\n"
-               "  input %b : u8[4]\n"
-               "  %y = BitShift(%a, %b) {direction=\"LEFT\"}\n"
-               "  output %y\n"
-               "}\n")
+               TMK_OP_SAMPLE(11, "  input %a : u8[2,3,4]\n"
+                                 "  input %b : u8[4]\n"
+                                 "  %y = BitShift(%a, %b) {direction=\"LEFT\"}\n"))

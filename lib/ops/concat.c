@@ -67,12 +67,9 @@ const struct tmk_op tmk_op_Concat_1 = {
     .attrs = attrs_1,
     .infer = tmk_concat_infer,
     .run = tmk_concat_run,
-    .sample = "graph \"concat\" opset 3 {\n"
-              "  input %a : f32[2,3]\n"
-              "  input %b : f32[2,1]\n"
-              "  %y = Concat(%a, %b)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(3, "  input %a : f32[2,3]\n"
+                               "  input %b : f32[2,1]\n"
+                               "  %y = Concat(%a, %b)\n"),
 };
 
 const struct tmk_op tmk_op_Concat_4 = {
@@ -83,11 +80,8 @@ const struct tmk_op tmk_op_Concat_4 = {
     .attrs = attrs_4,
     .infer = tmk_concat_infer,
     .run = tmk_concat_run,
-    .sample = "graph \"concat\" opset 13 {\n"
-              "  input %a : f32[2,3,4]\n"
-              "  input %b : f32[2,0,4]\n"
-              "  input %c : f32[2,5,4]\n"
-              "  %y = Concat(%a, %b, %c) {axis=-2}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %a : f32[2,3,4]\n"
+                                "  input %b : f32[2,0,4]\n"
+                                "  input %c : f32[2,5,4]\n"
+                                "  %y = Concat(%a, %b, %c) {axis=-2}\n"),
 };

@@ -140,10 +140,7 @@ const struct tmk_op tmk_op_Constant_1 = {
     .attrs = constant_1_attrs,
     .infer = constant_infer,
     .run = constant_run,
-    .sample = "graph \"constant\" opset 11 {\n"
-              "  %y = Constant() {value=f32[2,2]{1, -2, 0.5, 4}}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  %y = Constant() {value=f32[2,2]{1, -2, 0.5, 4}}\n"),
 };
 
 const struct tmk_op tmk_op_Constant_12 = {
@@ -154,10 +151,7 @@ const struct tmk_op tmk_op_Constant_12 = {
     .attrs = constant_12_attrs,
     .infer = constant_infer,
     .run = constant_run,
-    .sample = "graph \"constant\" opset 13 {\n"
-              "  %y = Constant() {value_ints=[3,-1,4]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  %y = Constant() {value_ints=[3,-1,4]}\n"),
 };
 
 const struct tmk_op tmk_op_ConstantOfShape_9 = {
@@ -168,9 +162,6 @@ const struct tmk_op tmk_op_ConstantOfShape_9 = {
     .attrs = of_shape_attrs,
     .infer = of_shape_infer,
     .run = of_shape_run,
-    .sample = "graph \"constant_of_shape\" opset 13 {\n"
-              "  init %s : i64[2] = {2, 3}\n"
-              "  %y = ConstantOfShape(%s) {value=i32[1]{7}}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  init %s : i64[2] = {2, 3}\n"
+                                "  %y = ConstantOfShape(%s) {value=i32[1]{7}}\n"),
 };

@@ -150,12 +150,10 @@ const struct tmk_op tmk_op_Conv_1 = {
     .attrs = conv_attrs,
     .infer = tmk_infer_conv,
     .run = tmk_run_conv,
-    .sample = "graph \"conv\" opset 17 {\n"
-              "  input %x : f32[2,4,7,6]\n"
-              "  input %w : f32[6,2,3,2]\n"
-              "  input %b : f32[6]\n"
-              "  %y = Conv(%x, %w, %b) {dilations=[2,1], group=2, kernel_shape=[3,2], "
-              "pads=[1,0,2,1], strides=[1,2]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample =
+        TMK_OP_SAMPLE(17, "  input %x : f32[2,4,7,6]\n"
+                          "  input %w : f32[6,2,3,2]\n"
+                          "  input %b : f32[6]\n"
+                          "  %y = Conv(%x, %w, %b) {dilations=[2,1], group=2, kernel_shape=[3,2], "
+                          "pads=[1,0,2,1], strides=[1,2]}\n"),
 };

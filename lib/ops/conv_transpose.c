@@ -71,12 +71,10 @@ const struct tmk_op tmk_op_ConvTranspose_1 = {
     .attrs = conv_transpose_attrs,
     .infer = infer_conv_transpose,
     .run = run_conv_transpose,
-    .sample = "graph \"conv_transpose\" opset 17 {\n"
-              "  input %x : f32[2,4,3,4]\n"
-              "  input %w : f32[4,3,3,2]\n"
-              "  input %b : f32[6]\n"
-              "  %y = ConvTranspose(%x, %w, %b) {dilations=[1,2], group=2, output_padding=[1,0], "
-              "pads=[0,1,1,0], strides=[2,1]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(
+        17, "  input %x : f32[2,4,3,4]\n"
+            "  input %w : f32[4,3,3,2]\n"
+            "  input %b : f32[6]\n"
+            "  %y = ConvTranspose(%x, %w, %b) {dilations=[1,2], group=2, output_padding=[1,0], "
+            "pads=[0,1,1,0], strides=[2,1]}\n"),
 };

@@ -213,14 +213,12 @@ const struct tmk_op tmk_op_DeformConv_19 = {
     .attrs = attrs,
     .infer = infer_deform,
     .run = run_deform,
-    .sample = "graph \"sample\" opset 19 {\n"
-              "  input %x : f32[2,4,5,4]\n"
-              "  input %w : f32[6,2,2,2]\n"
-              "  input %o : f32[2,16,3,3]\n"
-              "  input %b : f32[6]\n"
-              "  input %m : f32[2,8,3,3]\n"
-              "  %y = DeformConv(%x, %w, %o, %b, %m) {group=2, offset_group=2, strides=[2,1], "
-              "pads=[1,0,0,0], dilations=[1,1]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(
+        19, "  input %x : f32[2,4,5,4]\n"
+            "  input %w : f32[6,2,2,2]\n"
+            "  input %o : f32[2,16,3,3]\n"
+            "  input %b : f32[6]\n"
+            "  input %m : f32[2,8,3,3]\n"
+            "  %y = DeformConv(%x, %w, %o, %b, %m) {group=2, offset_group=2, strides=[2,1], "
+            "pads=[1,0,0,0], dilations=[1,1]}\n"),
 };

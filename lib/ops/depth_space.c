@@ -99,11 +99,8 @@ static const struct tmk_attr_rule attrs_mode[] = {
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
         .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
-                  "  input %x : f32[" shape "]\n"                                                  \
-                  "  %y = " #op "(%x) {blocksize=2" attributes "}\n"                               \
-                  "  output %y\n"                                                                  \
-                  "}\n",                                                                           \
+        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[" shape "]\n"                             \
+                                       "  %y = " #op "(%x) {blocksize=2" attributes "}\n"),        \
     };
 
 TMK_BLOCK_ROW(DepthToSpace, 1, 10, attrs, infer_depth_to_space, run_depth_to_space, 10, "2,8,2,3",

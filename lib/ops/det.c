@@ -72,9 +72,6 @@ const struct tmk_op tmk_op_Det_11 = {
     .attrs = attrs,
     .infer = infer_det,
     .run = run_det,
-    .sample = "graph \"sample\" opset 22 {\n"
-              "  input %x : f32[2,3,4,4]\n"
-              "  %y = Det(%x)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(22, "  input %x : f32[2,3,4,4]\n"
+                                "  %y = Det(%x)\n"),
 };

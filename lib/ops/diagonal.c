@@ -120,11 +120,8 @@ const struct tmk_op tmk_op_EyeLike_9 = {
     .attrs = eye_attrs,
     .infer = eye_infer,
     .run = eye_run,
-    .sample = "graph \"eye_like\" opset 13 {\n"
-              "  input %x : f32[3,4]\n"
-              "  %y = EyeLike(%x) {dtype=7, k=-1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,4]\n"
+                                "  %y = EyeLike(%x) {dtype=7, k=-1}\n"),
 };
 
 const struct tmk_op tmk_op_Trilu_14 = {
@@ -135,10 +132,7 @@ const struct tmk_op tmk_op_Trilu_14 = {
     .attrs = trilu_attrs,
     .infer = trilu_infer,
     .run = trilu_run,
-    .sample = "graph \"trilu\" opset 14 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  init %k : i64[] = {1}\n"
-              "  %y = Trilu(%x, %k) {upper=0}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(14, "  input %x : f32[2,3,4]\n"
+                                "  init %k : i64[] = {1}\n"
+                                "  %y = Trilu(%x, %k) {upper=0}\n"),
 };

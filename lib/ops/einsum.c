@@ -392,10 +392,7 @@ const struct tmk_op tmk_op_Einsum_12 = {
     .attrs = attrs,
     .infer = einsum_infer,
     .run = einsum_run,
-    .sample = "graph \"einsum\" opset 13 {\n"
-              "  input %a : f32[2,1,3,4]\n"
-              "  input %b : f32[5,4,2]\n"
-              "  %y = Einsum(%a, %b) {equation=\"b...ij,...jk -> b...ik\"}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %a : f32[2,1,3,4]\n"
+                                "  input %b : f32[5,4,2]\n"
+                                "  %y = Einsum(%a, %b) {equation=\"b...ij,...jk -> b...ik\"}\n"),
 };

@@ -115,12 +115,9 @@ const struct tmk_op tmk_op_Expand_8 = {
     .attrs = attrs,
     .infer = expand_infer,
     .run = expand_run,
-    .sample = "graph \"expand\" opset 13 {\n"
-              "  input %x : f32[3,1,2]\n"
-              "  init %s : i64[4] = {2, 1, 4, 1}\n"
-              "  %y = Expand(%x, %s)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,1,2]\n"
+                                "  init %s : i64[4] = {2, 1, 4, 1}\n"
+                                "  %y = Expand(%x, %s)\n"),
 };
 
 const struct tmk_op tmk_op_Tile_1 = {
@@ -131,13 +128,10 @@ const struct tmk_op tmk_op_Tile_1 = {
     .attrs = attrs,
     .infer = tile_1_infer,
     .run = tile_run,
-    .sample = "graph \"tile\" opset 5 {\n"
-              "  input %x : f32[2,3,2]\n"
-              "  init %tiles : f32[1] = {3}\n"
-              "  init %axis : f32[1] = {1}\n"
-              "  %y = Tile(%x, %tiles, %axis)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(5, "  input %x : f32[2,3,2]\n"
+                               "  init %tiles : f32[1] = {3}\n"
+                               "  init %axis : f32[1] = {1}\n"
+                               "  %y = Tile(%x, %tiles, %axis)\n"),
 };
 
 const struct tmk_op tmk_op_Tile_6 = {
@@ -148,10 +142,7 @@ const struct tmk_op tmk_op_Tile_6 = {
     .attrs = attrs,
     .infer = tile_6_infer,
     .run = tile_run,
-    .sample = "graph \"tile\" opset 13 {\n"
-              "  input %x : f32[2,3,2]\n"
-              "  init %r : i64[3] = {2, 1, 3}\n"
-              "  %y = Tile(%x, %r)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,2]\n"
+                                "  init %r : i64[3] = {2, 1, 3}\n"
+                                "  %y = Tile(%x, %r)\n"),
 };

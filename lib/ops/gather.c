@@ -182,12 +182,9 @@ const struct tmk_op tmk_op_Gather_1 = {
     .attrs = axis_attrs,
     .infer = gather_infer,
     .run = gather_run,
-    .sample = "graph \"gather\" opset 13 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  init %i : i64[2,2] = {0, -1, 2, 1}\n"
-              "  %y = Gather(%x, %i) {axis=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
+                                "  init %i : i64[2,2] = {0, -1, 2, 1}\n"
+                                "  %y = Gather(%x, %i) {axis=1}\n"),
 };
 
 const struct tmk_op tmk_op_GatherElements_11 = {
@@ -198,12 +195,9 @@ const struct tmk_op tmk_op_GatherElements_11 = {
     .attrs = axis_attrs,
     .infer = elements_infer,
     .run = elements_run,
-    .sample = "graph \"gather_elements\" opset 13 {\n"
-              "  input %x : f32[3,3]\n"
-              "  init %i : i32[2,3] = {1, 2, 0, -1, 0, 0}\n"
-              "  %y = GatherElements(%x, %i) {axis=0}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,3]\n"
+                                "  init %i : i32[2,3] = {1, 2, 0, -1, 0, 0}\n"
+                                "  %y = GatherElements(%x, %i) {axis=0}\n"),
 };
 
 const struct tmk_op tmk_op_GatherND_11 = {
@@ -214,12 +208,9 @@ const struct tmk_op tmk_op_GatherND_11 = {
     .attrs = nd_11_attrs,
     .infer = nd_infer,
     .run = nd_run,
-    .sample = "graph \"gather_nd\" opset 11 {\n"
-              "  input %x : f32[2,2,3]\n"
-              "  init %i : i64[2,2] = {0, 1, -1, 0}\n"
-              "  %y = GatherND(%x, %i)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[2,2,3]\n"
+                                "  init %i : i64[2,2] = {0, 1, -1, 0}\n"
+                                "  %y = GatherND(%x, %i)\n"),
 };
 
 const struct tmk_op tmk_op_GatherND_12 = {
@@ -230,10 +221,7 @@ const struct tmk_op tmk_op_GatherND_12 = {
     .attrs = nd_12_attrs,
     .infer = nd_infer,
     .run = nd_run,
-    .sample = "graph \"gather_nd\" opset 13 {\n"
-              "  input %x : f32[2,3,2]\n"
-              "  init %i : i64[2,2,1] = {2, 0, -1, 1}\n"
-              "  %y = GatherND(%x, %i) {batch_dims=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,2]\n"
+                                "  init %i : i64[2,2,1] = {2, 0, -1, 1}\n"
+                                "  %y = GatherND(%x, %i) {batch_dims=1}\n"),
 };

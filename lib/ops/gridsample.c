@@ -216,12 +216,10 @@ const struct tmk_op tmk_op_GridSample_16 = {
     .attrs = attrs,
     .infer = sample_infer,
     .run = sample_run,
-    .sample = "graph \"grid_sample\" opset 16 {\n"
-              "  input %x : f32[1,2,3,4]\n"
-              "  input %g : f32[1,5,3,2]\n"
-              "  %y = GridSample(%x, %g) {mode=\"bicubic\", padding_mode=\"border\"}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(
+        16, "  input %x : f32[1,2,3,4]\n"
+            "  input %g : f32[1,5,3,2]\n"
+            "  %y = GridSample(%x, %g) {mode=\"bicubic\", padding_mode=\"border\"}\n"),
 };
 
 const struct tmk_op tmk_op_GridSample_20 = {
@@ -232,10 +230,8 @@ const struct tmk_op tmk_op_GridSample_20 = {
     .attrs = attrs,
     .infer = sample_infer,
     .run = sample_run,
-    .sample = "graph \"grid_sample\" opset 20 {\n"
-              "  input %x : f32[2,1,3,4,2]\n"
-              "  input %g : f32[2,2,1,3,3]\n"
-              "  %y = GridSample(%x, %g) {align_corners=1, padding_mode=\"reflection\"}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(
+        20, "  input %x : f32[2,1,3,4,2]\n"
+            "  input %g : f32[2,2,1,3,3]\n"
+            "  %y = GridSample(%x, %g) {align_corners=1, padding_mode=\"reflection\"}\n"),
 };

@@ -103,13 +103,10 @@ static const struct tmk_attr_rule group_attrs[] = {{"epsilon", TMK_ATTR_FLOAT, f
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
         .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
-                  "  input %x : f32[2,6,4,5]\n"                                                    \
-                  "  input %s : f32[" #vector "]\n"                                                \
-                  "  input %b : f32[" #vector "]\n"                                                \
-                  "  %y = " #op "(%x, %s, %b) {" attributes "}\n"                                  \
-                  "  output %y\n"                                                                  \
-                  "}\n",                                                                           \
+        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[2,6,4,5]\n"                               \
+                                       "  input %s : f32[" #vector "]\n"                           \
+                                       "  input %b : f32[" #vector "]\n"                           \
+                                       "  %y = " #op "(%x, %s, %b) {" attributes "}\n"),           \
     };
 
 TMK_GROUP_NORM_ROW(InstanceNormalization, 1, INT32_MAX, instance_attrs, infer_instance_norm,

@@ -166,13 +166,10 @@ const struct tmk_op tmk_op_LayerNormalization_1 = {
     .attrs = attrs,
     .infer = infer_layer_norm,
     .run = run_layer_norm,
-    .sample = "graph \"sample\" opset 13 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  input %s : f32[4]\n"
-              "  input %b : f32[4]\n"
-              "  %y = LayerNormalization(%x, %s, %b)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
+                                "  input %s : f32[4]\n"
+                                "  input %b : f32[4]\n"
+                                "  %y = LayerNormalization(%x, %s, %b)\n"),
 };
 
 const struct tmk_op tmk_op_RMSNormalization_23 = {
@@ -183,10 +180,7 @@ const struct tmk_op tmk_op_RMSNormalization_23 = {
     .attrs = attrs,
     .infer = infer_layer_norm,
     .run = run_rms_norm,
-    .sample = "graph \"sample\" opset 23 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  input %s : f32[4]\n"
-              "  %y = RMSNormalization(%x, %s) {epsilon=0.001f}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(23, "  input %x : f32[2,3,4]\n"
+                                "  input %s : f32[4]\n"
+                                "  %y = RMSNormalization(%x, %s) {epsilon=0.001f}\n"),
 };

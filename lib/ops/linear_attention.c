@@ -215,15 +215,13 @@ const struct tmk_op tmk_op_LinearAttention_27 = {
     .attrs = attrs,
     .infer = infer_attention,
     .run = run_attention,
-    .sample = "graph \"sample\" opset 27 {\n"
-              "  input %q : f32[2,3,16]\n"
-              "  input %k : f32[2,3,8]\n"
-              "  input %v : f32[2,3,6]\n"
-              "  input %s : f32[2,2,4,3]\n"
-              "  input %d : f32[2,3,8]\n"
-              "  input %b : f32[2,3,1]\n"
-              "  %y, %next = LinearAttention(%q, %k, %v, %s, %d, %b) {q_num_heads=4, "
-              "kv_num_heads=2, scale=0.5f}\n"
-              "  output %y\n"
-              "}\n",
+    .sample =
+        TMK_OP_SAMPLE(27, "  input %q : f32[2,3,16]\n"
+                          "  input %k : f32[2,3,8]\n"
+                          "  input %v : f32[2,3,6]\n"
+                          "  input %s : f32[2,2,4,3]\n"
+                          "  input %d : f32[2,3,8]\n"
+                          "  input %b : f32[2,3,1]\n"
+                          "  %y, %next = LinearAttention(%q, %k, %v, %s, %d, %b) {q_num_heads=4, "
+                          "kv_num_heads=2, scale=0.5f}\n"),
 };

@@ -265,12 +265,9 @@ const struct tmk_op tmk_op_MatMul_1 = {
     .attrs = no_attrs,
     .infer = infer_matmul,
     .run = run_matmul,
-    .sample = "graph \"matmul\" opset 17 {\n"
-              "  input %a : f32[3,1,5,7]\n"
-              "  input %b : f32[2,7,9]\n"
-              "  %y = MatMul(%a, %b)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(17, "  input %a : f32[3,1,5,7]\n"
+                                "  input %b : f32[2,7,9]\n"
+                                "  %y = MatMul(%a, %b)\n"),
 };
 
 #define TMK_GEMM_ATTRS                                                                             \
@@ -291,13 +288,10 @@ const struct tmk_op tmk_op_Gemm_1 = {
     .attrs = gemm_1_attrs,
     .infer = tmk_infer_gemm,
     .run = tmk_run_gemm,
-    .sample = "graph \"gemm\" opset 6 {\n"
-              "  input %a : f32[5,3]\n"
-              "  input %b : f32[5,6]\n"
-              "  input %c : f32[6]\n"
-              "  %y = Gemm(%a, %b, %c) {beta=0.5f, broadcast=1, transA=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(6, "  input %a : f32[5,3]\n"
+                               "  input %b : f32[5,6]\n"
+                               "  input %c : f32[6]\n"
+                               "  %y = Gemm(%a, %b, %c) {beta=0.5f, broadcast=1, transA=1}\n"),
 };
 
 const struct tmk_op tmk_op_Gemm_7 = {
@@ -308,13 +302,10 @@ const struct tmk_op tmk_op_Gemm_7 = {
     .attrs = gemm_attrs,
     .infer = tmk_infer_gemm,
     .run = tmk_run_gemm,
-    .sample = "graph \"gemm\" opset 9 {\n"
-              "  input %a : f32[3,5]\n"
-              "  input %b : f32[5,6]\n"
-              "  input %c : f32[3,1]\n"
-              "  %y = Gemm(%a, %b, %c) {alpha=2f}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(9, "  input %a : f32[3,5]\n"
+                               "  input %b : f32[5,6]\n"
+                               "  input %c : f32[3,1]\n"
+                               "  %y = Gemm(%a, %b, %c) {alpha=2f}\n"),
 };
 
 const struct tmk_op tmk_op_Gemm_11 = {
@@ -325,11 +316,8 @@ const struct tmk_op tmk_op_Gemm_11 = {
     .attrs = gemm_attrs,
     .infer = tmk_infer_gemm,
     .run = tmk_run_gemm,
-    .sample = "graph \"gemm\" opset 17 {\n"
-              "  input %a : f32[3,5]\n"
-              "  input %b : f32[6,5]\n"
-              "  input %c : f32[6]\n"
-              "  %y = Gemm(%a, %b, %c) {alpha=0.5f, beta=2f, transB=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(17, "  input %a : f32[3,5]\n"
+                                "  input %b : f32[6,5]\n"
+                                "  input %c : f32[6]\n"
+                                "  %y = Gemm(%a, %b, %c) {alpha=0.5f, beta=2f, transB=1}\n"),
 };

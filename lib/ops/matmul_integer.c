@@ -162,14 +162,11 @@ const struct tmk_op tmk_op_MatMulInteger_10 = {
     .attrs = no_attrs,
     .infer = infer_matmul_integer,
     .run = run_matmul_integer,
-    .sample = "graph \"matmul_integer\" opset 17 {\n"
-              "  input %a : u8[2,3,4]\n"
-              "  input %b : i8[4,5]\n"
-              "  input %az : u8[]\n"
-              "  input %bz : i8[5]\n"
-              "  %y = MatMulInteger(%a, %b, %az, %bz)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(17, "  input %a : u8[2,3,4]\n"
+                                "  input %b : i8[4,5]\n"
+                                "  input %az : u8[]\n"
+                                "  input %bz : i8[5]\n"
+                                "  %y = MatMulInteger(%a, %b, %az, %bz)\n"),
 };
 
 const struct tmk_op tmk_op_QLinearMatMul_10 = {
@@ -180,16 +177,13 @@ const struct tmk_op tmk_op_QLinearMatMul_10 = {
     .attrs = no_attrs,
     .infer = infer_qlinear_matmul,
     .run = run_qlinear_matmul,
-    .sample = "graph \"qlinear_matmul\" opset 17 {\n"
-              "  input %a : u8[2,3,4]\n"
-              "  input %b : i8[4,5]\n"
-              "  init %as : f32[] = {0.02}\n"
-              "  init %az : u8[] = {113}\n"
-              "  init %bs : f32[5] = {0.5, 0.25, 0.1, 0.2, 0.3}\n"
-              "  init %bz : i8[5] = {1, -2, 3, 0, 5}\n"
-              "  init %ys : f32[] = {0.7}\n"
-              "  init %yz : u8[] = {118}\n"
-              "  %y = QLinearMatMul(%a, %as, %az, %b, %bs, %bz, %ys, %yz)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(17, "  input %a : u8[2,3,4]\n"
+                                "  input %b : i8[4,5]\n"
+                                "  init %as : f32[] = {0.02}\n"
+                                "  init %az : u8[] = {113}\n"
+                                "  init %bs : f32[5] = {0.5, 0.25, 0.1, 0.2, 0.3}\n"
+                                "  init %bz : i8[5] = {1, -2, 3, 0, 5}\n"
+                                "  init %ys : f32[] = {0.7}\n"
+                                "  init %yz : u8[] = {118}\n"
+                                "  %y = QLinearMatMul(%a, %as, %az, %b, %bs, %bz, %ys, %yz)\n"),
 };

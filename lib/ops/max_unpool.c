@@ -119,11 +119,9 @@ const struct tmk_op tmk_op_MaxUnpool_9 = {
     .attrs = attrs,
     .infer = infer_unpool,
     .run = run_unpool,
-    .sample = "graph \"sample\" opset 11 {\n"
-              "  input %x : f32[1,1,2,2]\n"
-              "  init %i : i64[1,1,2,2] = {0, 8, 17, 24}\n"
-              "  init %s : i64[4] = {1, 1, 5, 5}\n"
-              "  %y = MaxUnpool(%x, %i, %s) {kernel_shape=[2,2], strides=[2,2], pads=[0,0,0,0]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(
+        11, "  input %x : f32[1,1,2,2]\n"
+            "  init %i : i64[1,1,2,2] = {0, 8, 17, 24}\n"
+            "  init %s : i64[4] = {1, 1, 5, 5}\n"
+            "  %y = MaxUnpool(%x, %i, %s) {kernel_shape=[2,2], strides=[2,2], pads=[0,0,0,0]}\n"),
 };

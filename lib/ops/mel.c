@@ -122,13 +122,10 @@ const struct tmk_op tmk_op_MelWeightMatrix_17 = {
     .attrs = attrs,
     .infer = infer_mel,
     .run = run_mel,
-    .sample = "graph \"sample\" opset 17 {\n"
-              "  init %n : i64[] = {4}\n"
-              "  init %d : i64[] = {16}\n"
-              "  init %r : i64[] = {8192}\n"
-              "  init %l : f32[] = {0}\n"
-              "  init %u : f32[] = {4096}\n"
-              "  %y = MelWeightMatrix(%n, %d, %r, %l, %u)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(17, "  init %n : i64[] = {4}\n"
+                                "  init %d : i64[] = {16}\n"
+                                "  init %r : i64[] = {8192}\n"
+                                "  init %l : f32[] = {0}\n"
+                                "  init %u : f32[] = {4096}\n"
+                                "  %y = MelWeightMatrix(%n, %d, %r, %l, %u)\n"),
 };

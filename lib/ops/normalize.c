@@ -218,11 +218,8 @@ static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
         .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
-                  "  input %x : f32[2,6,4,5]\n"                                                    \
-                  "  %y = " node "\n"                                                              \
-                  "  output %y\n"                                                                  \
-                  "}\n",                                                                           \
+        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[2,6,4,5]\n"                               \
+                                       "  %y = " node "\n"),                                       \
     };
 
 TMK_NORMALIZE_ROW(LpNormalization, 1, INT32_MAX, 17, lp_norm_attrs, infer_lp_norm, run_lp_norm,

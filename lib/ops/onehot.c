@@ -94,13 +94,10 @@ const struct tmk_op tmk_op_OneHot_9 = {
     .attrs = attrs,
     .infer = onehot_infer,
     .run = onehot_9_run,
-    .sample = "graph \"one_hot\" opset 9 {\n"
-              "  init %i : i64[4] = {0, 3, 7, -1}\n"
-              "  init %d : i64[] = {4}\n"
-              "  init %v : i32[2] = {2, 5}\n"
-              "  %y = OneHot(%i, %d, %v)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(9, "  init %i : i64[4] = {0, 3, 7, -1}\n"
+                               "  init %d : i64[] = {4}\n"
+                               "  init %v : i32[2] = {2, 5}\n"
+                               "  %y = OneHot(%i, %d, %v)\n"),
 };
 
 const struct tmk_op tmk_op_OneHot_11 = {
@@ -111,11 +108,8 @@ const struct tmk_op tmk_op_OneHot_11 = {
     .attrs = attrs,
     .infer = onehot_infer,
     .run = onehot_11_run,
-    .sample = "graph \"one_hot\" opset 11 {\n"
-              "  init %i : f32[2,3] = {0, 3, -1, 1, 9, -5}\n"
-              "  init %d : i64[] = {4}\n"
-              "  init %v : f32[2] = {2, 5}\n"
-              "  %y = OneHot(%i, %d, %v) {axis=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  init %i : f32[2,3] = {0, 3, -1, 1, 9, -5}\n"
+                                "  init %d : i64[] = {4}\n"
+                                "  init %v : f32[2] = {2, 5}\n"
+                                "  %y = OneHot(%i, %d, %v) {axis=1}\n"),
 };

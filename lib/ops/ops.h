@@ -113,6 +113,9 @@ struct tmk_op {
 #define TMK_OP_COUNTS(min_in_, max_in_, min_out_, max_out_)                                        \
     .min_in = min_in_, .max_in = max_in_, .min_out = min_out_, .max_out = max_out_
 
+/* A row's sample: a graph whose only output is %y. `opset` is a number, `body` the other lines. */
+#define TMK_OP_SAMPLE(opset, body) "graph \"sample\" opset " #opset " {\n" body "  output %y\n}\n"
+
 /* The row for a node's (domain, op, version), or NULL. */
 const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version);
 /* Every row, in the list's order; NULL at the end. */

@@ -65,10 +65,7 @@ const struct tmk_op tmk_op_Optional_15 = {
     .attrs = optional_attrs,
     .infer = optional_infer,
     .run = optional_run,
-    .sample = "graph \"optional\" opset 15 {\n"
-              "  %y = Optional() {type=:f32[2]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(15, "  %y = Optional() {type=:f32[2]}\n"),
 };
 
 const struct tmk_op tmk_op_OptionalHasElement_15 = {
@@ -79,11 +76,8 @@ const struct tmk_op tmk_op_OptionalHasElement_15 = {
     .attrs = no_attrs,
     .infer = has_infer,
     .run = has_run,
-    .sample = "graph \"has\" opset 15 {\n"
-              "  %x = Optional() {type=:sequence(f32[2])}\n"
-              "  %y = OptionalHasElement(%x)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(15, "  %x = Optional() {type=:sequence(f32[2])}\n"
+                                "  %y = OptionalHasElement(%x)\n"),
 };
 
 const struct tmk_op tmk_op_OptionalHasElement_18 = {
@@ -94,11 +88,8 @@ const struct tmk_op tmk_op_OptionalHasElement_18 = {
     .attrs = no_attrs,
     .infer = has_infer,
     .run = has_run,
-    .sample = "graph \"has\" opset 18 {\n"
-              "  input %x : f32[2]\n"
-              "  %y = OptionalHasElement(%x)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(18, "  input %x : f32[2]\n"
+                                "  %y = OptionalHasElement(%x)\n"),
 };
 
 const struct tmk_op tmk_op_OptionalGetElement_15 = {
@@ -109,10 +100,7 @@ const struct tmk_op tmk_op_OptionalGetElement_15 = {
     .attrs = no_attrs,
     .infer = tmk_infer_nothing,
     .run = get_run,
-    .sample = "graph \"get\" opset 15 {\n"
-              "  input %x : f32[2]\n"
-              "  %o = Optional(%x)\n"
-              "  %y = OptionalGetElement(%o)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(15, "  input %x : f32[2]\n"
+                                "  %o = Optional(%x)\n"
+                                "  %y = OptionalGetElement(%o)\n"),
 };

@@ -314,11 +314,8 @@ const struct tmk_op tmk_op_Pad_1 = {
     .attrs = pad_1_attrs,
     .infer = pad_1_infer,
     .run = pad_1_run,
-    .sample = "graph \"pad\" opset 1 {\n"
-              "  input %x : f32[2,3]\n"
-              "  %y = Pad(%x) {mode=\"edge\", paddings=[0,2,1,0]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(1, "  input %x : f32[2,3]\n"
+                               "  %y = Pad(%x) {mode=\"edge\", paddings=[0,2,1,0]}\n"),
 };
 
 const struct tmk_op tmk_op_Pad_2 = {
@@ -329,11 +326,8 @@ const struct tmk_op tmk_op_Pad_2 = {
     .attrs = pad_2_attrs,
     .infer = pad_1_infer,
     .run = pad_1_run,
-    .sample = "graph \"pad\" opset 10 {\n"
-              "  input %x : f32[2,3]\n"
-              "  %y = Pad(%x) {pads=[1,-1,0,2], value=1.5f}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(10, "  input %x : f32[2,3]\n"
+                                "  %y = Pad(%x) {pads=[1,-1,0,2], value=1.5f}\n"),
 };
 
 const struct tmk_op tmk_op_Pad_11 = {
@@ -344,12 +338,9 @@ const struct tmk_op tmk_op_Pad_11 = {
     .attrs = pad_11_attrs,
     .infer = pad_11_infer,
     .run = pad_11_run,
-    .sample = "graph \"pad\" opset 13 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  init %p : i64[6] = {0, 2, 3, 0, 2, 4}\n"
-              "  %y = Pad(%x, %p) {mode=\"reflect\"}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
+                                "  init %p : i64[6] = {0, 2, 3, 0, 2, 4}\n"
+                                "  %y = Pad(%x, %p) {mode=\"reflect\"}\n"),
 };
 
 const struct tmk_op tmk_op_Pad_18 = {
@@ -360,13 +351,10 @@ const struct tmk_op tmk_op_Pad_18 = {
     .attrs = pad_11_attrs,
     .infer = pad_11_infer,
     .run = pad_11_run,
-    .sample = "graph \"pad\" opset 19 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  init %p : i64[4] = {3, 5, -1, 1}\n"
-              "  init %a : i64[2] = {-1, 1}\n"
-              "  %y = Pad(%x, %p, _, %a) {mode=\"wrap\"}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(19, "  input %x : f32[2,3,4]\n"
+                                "  init %p : i64[4] = {3, 5, -1, 1}\n"
+                                "  init %a : i64[2] = {-1, 1}\n"
+                                "  %y = Pad(%x, %p, _, %a) {mode=\"wrap\"}\n"),
 };
 
 const struct tmk_op tmk_op_CenterCropPad_18 = {
@@ -377,10 +365,7 @@ const struct tmk_op tmk_op_CenterCropPad_18 = {
     .attrs = crop_attrs,
     .infer = crop_infer,
     .run = crop_run,
-    .sample = "graph \"center_crop_pad\" opset 18 {\n"
-              "  input %x : f32[5,4,3]\n"
-              "  init %s : i64[2] = {2, 7}\n"
-              "  %y = CenterCropPad(%x, %s) {axes=[0,-2]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(18, "  input %x : f32[5,4,3]\n"
+                                "  init %s : i64[2] = {2, 7}\n"
+                                "  %y = CenterCropPad(%x, %s) {axes=[0,-2]}\n"),
 };

@@ -317,11 +317,8 @@ static const struct tmk_attr_rule lp_18_attrs[] = {
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
         .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
-                  "  input %x : f32[" shape "]\n"                                                  \
-                  "  " node "\n"                                                                   \
-                  "  output %y\n"                                                                  \
-                  "}\n",                                                                           \
+        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[" shape "]\n"                             \
+                                       "  " node "\n"),                                            \
     };
 
 TMK_POOL_ROW(MaxPool, 1, 7, 1, max_1_attrs, infer_max_pool, run_max_pool, 7, "2,3,6,5",

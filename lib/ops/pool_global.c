@@ -95,11 +95,8 @@ static const struct tmk_attr_rule lp_2_attrs[] = {{"p", TMK_ATTR_INT, false}, {N
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
         .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
-                  "  input %x : f32[2,3,4,5]\n"                                                    \
-                  "  %y = " node "\n"                                                              \
-                  "  output %y\n"                                                                  \
-                  "}\n",                                                                           \
+        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[2,3,4,5]\n"                               \
+                                       "  %y = " node "\n"),                                       \
     };
 
 TMK_GLOBAL_ROW(GlobalAveragePool, 1, INT32_MAX, no_attrs, infer_global, run_average, 17,

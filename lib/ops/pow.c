@@ -156,16 +156,10 @@ static enum tmk_status run_Pow_7(struct tmk_run *run) {
 }
 
 TMK_BINARY_ROW(Pow, 1, 6, tmk_attrs_legacy,
-               "graph \"sample\" opset 1 {\n"
-               "  input %a : f32[2,3,4]\n"
-               "  input %b : f32[4]\n"
-               "  %y = Pow(%a, %b) {broadcast=1}\n"
-               "  output %y\n"
-               "}\n")
+               TMK_OP_SAMPLE(1, "  input %a : f32[2,3,4]\n"
+                                "  input %b : f32[4]\n"
+                                "  %y = Pow(%a, %b) {broadcast=1}\n"))
 TMK_BINARY_ROW(Pow, 7, INT32_MAX, tmk_attrs_none,
-               "graph \"sample\" opset 15 {\n"
-               "  input %a : f32[2,3,4]\n"
-               "  init %b : i64[3,1] = {2, 3, 0}\n"
-               "  %y = Pow(%a, %b)\n"
-               "  output %y\n"
-               "}\n")
+               TMK_OP_SAMPLE(15, "  input %a : f32[2,3,4]\n"
+                                 "  init %b : i64[3,1] = {2, 3, 0}\n"
+                                 "  %y = Pow(%a, %b)\n"))

@@ -102,11 +102,8 @@ const struct tmk_op tmk_op_Range_11 = {
     .attrs = attrs,
     .infer = range_infer,
     .run = range_run,
-    .sample = "graph \"range\" opset 13 {\n"
-              "  init %start : i64[] = {10}\n"
-              "  init %limit : i64[] = {-3}\n"
-              "  init %delta : i64[] = {-4}\n"
-              "  %y = Range(%start, %limit, %delta)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  init %start : i64[] = {10}\n"
+                                "  init %limit : i64[] = {-3}\n"
+                                "  init %delta : i64[] = {-4}\n"
+                                "  %y = Range(%start, %limit, %delta)\n"),
 };

@@ -193,11 +193,8 @@ const struct tmk_op tmk_op_Reshape_1 = {
     .attrs = reshape_1_attrs,
     .infer = reshape_1_infer,
     .run = tmk_run_view,
-    .sample = "graph \"reshape\" opset 1 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  %y = Reshape(%x) {shape=[0,-1]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(1, "  input %x : f32[2,3,4]\n"
+                               "  %y = Reshape(%x) {shape=[0,-1]}\n"),
 };
 
 const struct tmk_op tmk_op_Reshape_5 = {
@@ -208,12 +205,9 @@ const struct tmk_op tmk_op_Reshape_5 = {
     .attrs = no_attrs,
     .infer = reshape_5_infer,
     .run = tmk_run_view,
-    .sample = "graph \"reshape\" opset 13 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  init %s : i64[3] = {4, 0, -1}\n"
-              "  %y = Reshape(%x, %s)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
+                                "  init %s : i64[3] = {4, 0, -1}\n"
+                                "  %y = Reshape(%x, %s)\n"),
 };
 
 const struct tmk_op tmk_op_Reshape_14 = {
@@ -224,12 +218,9 @@ const struct tmk_op tmk_op_Reshape_14 = {
     .attrs = reshape_14_attrs,
     .infer = reshape_5_infer,
     .run = tmk_run_view,
-    .sample = "graph \"reshape\" opset 14 {\n"
-              "  input %x : f32[2,0,4]\n"
-              "  init %s : i64[2] = {0, 7}\n"
-              "  %y = Reshape(%x, %s) {allowzero=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(14, "  input %x : f32[2,0,4]\n"
+                                "  init %s : i64[2] = {0, 7}\n"
+                                "  %y = Reshape(%x, %s) {allowzero=1}\n"),
 };
 
 const struct tmk_op tmk_op_Flatten_1 = {
@@ -240,11 +231,8 @@ const struct tmk_op tmk_op_Flatten_1 = {
     .attrs = flatten_attrs,
     .infer = flatten_infer,
     .run = tmk_run_view,
-    .sample = "graph \"flatten\" opset 13 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  %y = Flatten(%x) {axis=-1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
+                                "  %y = Flatten(%x) {axis=-1}\n"),
 };
 
 const struct tmk_op tmk_op_Squeeze_1 = {
@@ -255,11 +243,8 @@ const struct tmk_op tmk_op_Squeeze_1 = {
     .attrs = squeeze_1_attrs,
     .infer = squeeze_1_infer,
     .run = tmk_run_view,
-    .sample = "graph \"squeeze\" opset 11 {\n"
-              "  input %x : f32[1,3,1,2]\n"
-              "  %y = Squeeze(%x) {axes=[-2]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[1,3,1,2]\n"
+                                "  %y = Squeeze(%x) {axes=[-2]}\n"),
 };
 
 const struct tmk_op tmk_op_Squeeze_13 = {
@@ -270,11 +255,8 @@ const struct tmk_op tmk_op_Squeeze_13 = {
     .attrs = no_attrs,
     .infer = squeeze_13_infer,
     .run = tmk_run_view,
-    .sample = "graph \"squeeze\" opset 13 {\n"
-              "  input %x : f32[1,3,1,2]\n"
-              "  %y = Squeeze(%x)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[1,3,1,2]\n"
+                                "  %y = Squeeze(%x)\n"),
 };
 
 const struct tmk_op tmk_op_Unsqueeze_1 = {
@@ -285,11 +267,8 @@ const struct tmk_op tmk_op_Unsqueeze_1 = {
     .attrs = unsqueeze_1_attrs,
     .infer = unsqueeze_1_infer,
     .run = tmk_run_view,
-    .sample = "graph \"unsqueeze\" opset 11 {\n"
-              "  input %x : f32[3,2]\n"
-              "  %y = Unsqueeze(%x) {axes=[0,-1]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[3,2]\n"
+                                "  %y = Unsqueeze(%x) {axes=[0,-1]}\n"),
 };
 
 const struct tmk_op tmk_op_Unsqueeze_13 = {
@@ -300,12 +279,9 @@ const struct tmk_op tmk_op_Unsqueeze_13 = {
     .attrs = no_attrs,
     .infer = unsqueeze_13_infer,
     .run = tmk_run_view,
-    .sample = "graph \"unsqueeze\" opset 13 {\n"
-              "  input %x : f32[3,2]\n"
-              "  init %a : i64[2] = {3, 1}\n"
-              "  %y = Unsqueeze(%x, %a)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,2]\n"
+                                "  init %a : i64[2] = {3, 1}\n"
+                                "  %y = Unsqueeze(%x, %a)\n"),
 };
 
 /* ---- Identity ---- */
@@ -331,9 +307,6 @@ const struct tmk_op tmk_op_Identity_1 = {
     .attrs = no_attrs,
     .infer = identity_infer,
     .run = identity_run,
-    .sample = "graph \"identity\" opset 13 {\n"
-              "  input %x : f32[3,2]\n"
-              "  %y = Identity(%x)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,2]\n"
+                                "  %y = Identity(%x)\n"),
 };

@@ -66,10 +66,7 @@ const struct tmk_op tmk_op_ReverseSequence_10 = {
     .attrs = attrs,
     .infer = reverse_infer,
     .run = reverse_run,
-    .sample = "graph \"reverse_sequence\" opset 13 {\n"
-              "  input %x : f32[3,4,2]\n"
-              "  init %l : i64[3] = {4, 1, 3}\n"
-              "  %y = ReverseSequence(%x, %l) {batch_axis=0, time_axis=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,4,2]\n"
+                                "  init %l : i64[3] = {4, 1, 3}\n"
+                                "  %y = ReverseSequence(%x, %l) {batch_axis=0, time_axis=1}\n"),
 };

@@ -135,13 +135,11 @@ const struct tmk_op tmk_op_RotaryEmbedding_23 = {
     .attrs = attrs,
     .infer = infer_rotary,
     .run = run_rotary,
-    .sample = "graph \"sample\" opset 23 {\n"
-              "  input %x : f32[2,3,12]\n"
-              "  input %c : f32[9,2]\n"
-              "  input %s : f32[9,2]\n"
-              "  init %p : i64[2,3] = {0, 1, 2, 6, 7, 8}\n"
-              "  %y = RotaryEmbedding(%x, %c, %s, %p) {interleaved=1, num_heads=2, "
-              "rotary_embedding_dim=4}\n"
-              "  output %y\n"
-              "}\n",
+    .sample =
+        TMK_OP_SAMPLE(23, "  input %x : f32[2,3,12]\n"
+                          "  input %c : f32[9,2]\n"
+                          "  input %s : f32[9,2]\n"
+                          "  init %p : i64[2,3] = {0, 1, 2, 6, 7, 8}\n"
+                          "  %y = RotaryEmbedding(%x, %c, %s, %p) {interleaved=1, num_heads=2, "
+                          "rotary_embedding_dim=4}\n"),
 };

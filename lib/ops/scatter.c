@@ -264,13 +264,10 @@ const struct tmk_op tmk_op_Scatter_9 = {
     .attrs = axis_attrs,
     .infer = elements_infer,
     .run = elements_run,
-    .sample = "graph \"scatter\" opset 9 {\n"
-              "  input %x : f32[1,5]\n"
-              "  init %i : i64[1,2] = {1, 3}\n"
-              "  input %u : f32[1,2]\n"
-              "  %y = Scatter(%x, %i, %u) {axis=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(9, "  input %x : f32[1,5]\n"
+                               "  init %i : i64[1,2] = {1, 3}\n"
+                               "  input %u : f32[1,2]\n"
+                               "  %y = Scatter(%x, %i, %u) {axis=1}\n"),
 };
 
 const struct tmk_op tmk_op_ScatterElements_11 = {
@@ -281,13 +278,10 @@ const struct tmk_op tmk_op_ScatterElements_11 = {
     .attrs = axis_attrs,
     .infer = elements_infer,
     .run = elements_run,
-    .sample = "graph \"scatter_elements\" opset 11 {\n"
-              "  input %x : f32[3,3]\n"
-              "  init %i : i32[2,3] = {1, 0, 2, 0, 2, -2}\n"
-              "  input %u : f32[2,3]\n"
-              "  %y = ScatterElements(%x, %i, %u)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[3,3]\n"
+                                "  init %i : i32[2,3] = {1, 0, 2, 0, 2, -2}\n"
+                                "  input %u : f32[2,3]\n"
+                                "  %y = ScatterElements(%x, %i, %u)\n"),
 };
 
 const struct tmk_op tmk_op_ScatterElements_16 = {
@@ -298,13 +292,11 @@ const struct tmk_op tmk_op_ScatterElements_16 = {
     .attrs = axis_reduction_attrs,
     .infer = elements_infer,
     .run = elements_run,
-    .sample = "graph \"scatter_elements\" opset 18 {\n"
-              "  input %x : f32[2,2,3]\n"
-              "  init %i : i64[2,2,2] = {1, 1, 0, 2, -1, 0, 0, 0}\n"
-              "  input %u : f32[2,2,2]\n"
-              "  %y = ScatterElements(%x, %i, %u) {axis=-1, reduction=\"add\"}\n"
-              "  output %y\n"
-              "}\n",
+    .sample =
+        TMK_OP_SAMPLE(18, "  input %x : f32[2,2,3]\n"
+                          "  init %i : i64[2,2,2] = {1, 1, 0, 2, -1, 0, 0, 0}\n"
+                          "  input %u : f32[2,2,2]\n"
+                          "  %y = ScatterElements(%x, %i, %u) {axis=-1, reduction=\"add\"}\n"),
 };
 
 const struct tmk_op tmk_op_ScatterND_11 = {
@@ -315,13 +307,10 @@ const struct tmk_op tmk_op_ScatterND_11 = {
     .attrs = no_attrs,
     .infer = nd_infer,
     .run = nd_run,
-    .sample = "graph \"scatter_nd\" opset 13 {\n"
-              "  input %x : f32[4,4]\n"
-              "  init %i : i64[2,1] = {0, -2}\n"
-              "  input %u : f32[2,4]\n"
-              "  %y = ScatterND(%x, %i, %u)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[4,4]\n"
+                                "  init %i : i64[2,1] = {0, -2}\n"
+                                "  input %u : f32[2,4]\n"
+                                "  %y = ScatterND(%x, %i, %u)\n"),
 };
 
 const struct tmk_op tmk_op_ScatterND_16 = {
@@ -332,11 +321,8 @@ const struct tmk_op tmk_op_ScatterND_16 = {
     .attrs = reduction_attrs,
     .infer = nd_infer,
     .run = nd_run,
-    .sample = "graph \"scatter_nd\" opset 18 {\n"
-              "  input %x : f32[4,3]\n"
-              "  init %i : i64[3,2] = {0, 1, -1, 2, 0, 1}\n"
-              "  input %u : f32[3]\n"
-              "  %y = ScatterND(%x, %i, %u) {reduction=\"max\"}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(18, "  input %x : f32[4,3]\n"
+                                "  init %i : i64[3,2] = {0, 1, -1, 2, 0, 1}\n"
+                                "  input %u : f32[3]\n"
+                                "  %y = ScatterND(%x, %i, %u) {reduction=\"max\"}\n"),
 };

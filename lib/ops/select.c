@@ -104,11 +104,8 @@ const struct tmk_op tmk_op_NonZero_9 = {
     .attrs = nonzero_attrs,
     .infer = nonzero_infer,
     .run = nonzero_run,
-    .sample = "graph \"non_zero\" opset 13 {\n"
-              "  input %x : bool[3,4]\n"
-              "  %y = NonZero(%x)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : bool[3,4]\n"
+                                "  %y = NonZero(%x)\n"),
 };
 
 const struct tmk_op tmk_op_Compress_9 = {
@@ -119,10 +116,7 @@ const struct tmk_op tmk_op_Compress_9 = {
     .attrs = compress_attrs,
     .infer = compress_infer,
     .run = compress_run,
-    .sample = "graph \"compress\" opset 11 {\n"
-              "  input %x : f32[3,2,3]\n"
-              "  init %c : bool[2] = {0, 1}\n"
-              "  %y = Compress(%x, %c) {axis=-1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[3,2,3]\n"
+                                "  init %c : bool[2] = {0, 1}\n"
+                                "  %y = Compress(%x, %c) {axis=-1}\n"),
 };

@@ -170,12 +170,9 @@ const struct tmk_op tmk_op_SequenceConstruct_11 = {
     .attrs = no_attrs,
     .infer = tmk_infer_nothing,
     .run = construct_run,
-    .sample = "graph \"construct\" opset 11 {\n"
-              "  input %a : f32[2,3]\n"
-              "  input %b : f32[1]\n"
-              "  %y = SequenceConstruct(%a, %b)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
+                                "  input %b : f32[1]\n"
+                                "  %y = SequenceConstruct(%a, %b)\n"),
 };
 
 const struct tmk_op tmk_op_SequenceEmpty_11 = {
@@ -186,10 +183,7 @@ const struct tmk_op tmk_op_SequenceEmpty_11 = {
     .attrs = empty_attrs,
     .infer = empty_infer,
     .run = empty_run,
-    .sample = "graph \"empty\" opset 11 {\n"
-              "  %y = SequenceEmpty() {dtype=7}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  %y = SequenceEmpty() {dtype=7}\n"),
 };
 
 const struct tmk_op tmk_op_SequenceInsert_11 = {
@@ -200,13 +194,10 @@ const struct tmk_op tmk_op_SequenceInsert_11 = {
     .attrs = no_attrs,
     .infer = insert_infer,
     .run = insert_run,
-    .sample = "graph \"insert\" opset 11 {\n"
-              "  input %a : f32[2,3]\n"
-              "  init %at : i64[] = {-1}\n"
-              "  %s = SequenceConstruct(%a)\n"
-              "  %y = SequenceInsert(%s, %a, %at)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
+                                "  init %at : i64[] = {-1}\n"
+                                "  %s = SequenceConstruct(%a)\n"
+                                "  %y = SequenceInsert(%s, %a, %at)\n"),
 };
 
 const struct tmk_op tmk_op_SequenceErase_11 = {
@@ -217,13 +208,10 @@ const struct tmk_op tmk_op_SequenceErase_11 = {
     .attrs = no_attrs,
     .infer = one_sequence_infer,
     .run = erase_run,
-    .sample = "graph \"erase\" opset 11 {\n"
-              "  input %a : f32[2,3]\n"
-              "  init %at : i64[] = {0}\n"
-              "  %s = SequenceConstruct(%a, %a)\n"
-              "  %y = SequenceErase(%s, %at)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
+                                "  init %at : i64[] = {0}\n"
+                                "  %s = SequenceConstruct(%a, %a)\n"
+                                "  %y = SequenceErase(%s, %at)\n"),
 };
 
 const struct tmk_op tmk_op_SequenceAt_11 = {
@@ -234,14 +222,11 @@ const struct tmk_op tmk_op_SequenceAt_11 = {
     .attrs = no_attrs,
     .infer = one_sequence_infer,
     .run = at_run,
-    .sample = "graph \"at\" opset 11 {\n"
-              "  input %a : f32[2,3]\n"
-              "  input %b : f32[2]\n"
-              "  init %at : i32[] = {-1}\n"
-              "  %s = SequenceConstruct(%a, %b)\n"
-              "  %y = SequenceAt(%s, %at)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
+                                "  input %b : f32[2]\n"
+                                "  init %at : i32[] = {-1}\n"
+                                "  %s = SequenceConstruct(%a, %b)\n"
+                                "  %y = SequenceAt(%s, %at)\n"),
 };
 
 const struct tmk_op tmk_op_SequenceLength_11 = {
@@ -252,10 +237,7 @@ const struct tmk_op tmk_op_SequenceLength_11 = {
     .attrs = no_attrs,
     .infer = length_infer,
     .run = length_run,
-    .sample = "graph \"length\" opset 11 {\n"
-              "  input %a : f32[2,3]\n"
-              "  %s = SequenceConstruct(%a, %a)\n"
-              "  %y = SequenceLength(%s)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
+                                "  %s = SequenceConstruct(%a, %a)\n"
+                                "  %y = SequenceLength(%s)\n"),
 };

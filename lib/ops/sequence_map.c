@@ -104,16 +104,13 @@ const struct tmk_op tmk_op_SequenceMap_17 = {
     .attrs = attrs,
     .infer = map_infer,
     .run = map_run,
-    .sample = "graph \"map\" opset 17 {\n"
-              "  input %a : f32[2]\n"
-              "  input %b : f32[2]\n"
-              "  %s = SequenceConstruct(%a, %b)\n"
-              "  %y = SequenceMap(%s, %b) {body=graph \"b\" {\n"
-              "    input %e : f32[2]\n"
-              "    input %c : f32[2]\n"
-              "    %n = Add(%e, %c)\n"
-              "    output %n\n"
-              "  }}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(17, "  input %a : f32[2]\n"
+                                "  input %b : f32[2]\n"
+                                "  %s = SequenceConstruct(%a, %b)\n"
+                                "  %y = SequenceMap(%s, %b) {body=graph \"b\" {\n"
+                                "    input %e : f32[2]\n"
+                                "    input %c : f32[2]\n"
+                                "    %n = Add(%e, %c)\n"
+                                "    output %n\n"
+                                "  }}\n"),
 };

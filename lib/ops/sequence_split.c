@@ -181,12 +181,9 @@ const struct tmk_op tmk_op_SplitToSequence_11 = {
     .attrs = split_attrs,
     .infer = tmk_infer_nothing,
     .run = split_run,
-    .sample = "graph \"split\" opset 11 {\n"
-              "  input %x : f32[2,5]\n"
-              "  init %n : i64[] = {2}\n"
-              "  %y = SplitToSequence(%x, %n) {axis=-1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[2,5]\n"
+                                "  init %n : i64[] = {2}\n"
+                                "  %y = SplitToSequence(%x, %n) {axis=-1}\n"),
 };
 
 const struct tmk_op tmk_op_ConcatFromSequence_11 = {
@@ -197,11 +194,8 @@ const struct tmk_op tmk_op_ConcatFromSequence_11 = {
     .attrs = concat_attrs,
     .infer = concat_infer,
     .run = concat_run,
-    .sample = "graph \"concat\" opset 11 {\n"
-              "  input %a : f32[2,3]\n"
-              "  input %b : f32[2,3]\n"
-              "  %s = SequenceConstruct(%a, %b)\n"
-              "  %y = ConcatFromSequence(%s) {axis=-1, new_axis=1}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
+                                "  input %b : f32[2,3]\n"
+                                "  %s = SequenceConstruct(%a, %b)\n"
+                                "  %y = ConcatFromSequence(%s) {axis=-1, new_axis=1}\n"),
 };

@@ -63,11 +63,8 @@ const struct tmk_op tmk_op_Shape_1 = {
     .attrs = no_attrs,
     .infer = shape_infer,
     .run = shape_run,
-    .sample = "graph \"shape\" opset 13 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  %y = Shape(%x)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
+                                "  %y = Shape(%x)\n"),
 };
 
 const struct tmk_op tmk_op_Shape_15 = {
@@ -78,11 +75,8 @@ const struct tmk_op tmk_op_Shape_15 = {
     .attrs = shape_15_attrs,
     .infer = shape_infer,
     .run = shape_run,
-    .sample = "graph \"shape\" opset 15 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  %y = Shape(%x) {end=100, start=-2}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(15, "  input %x : f32[2,3,4]\n"
+                                "  %y = Shape(%x) {end=100, start=-2}\n"),
 };
 
 const struct tmk_op tmk_op_Size_1 = {
@@ -93,9 +87,6 @@ const struct tmk_op tmk_op_Size_1 = {
     .attrs = no_attrs,
     .infer = size_infer,
     .run = size_run,
-    .sample = "graph \"size\" opset 13 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  %y = Size(%x)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
+                                "  %y = Size(%x)\n"),
 };

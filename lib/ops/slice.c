@@ -189,11 +189,8 @@ const struct tmk_op tmk_op_Slice_1 = {
     .attrs = attrs_1,
     .infer = slice_1_infer,
     .run = slice_1_run,
-    .sample = "graph \"slice\" opset 9 {\n"
-              "  input %x : f32[3,4,5]\n"
-              "  %y = Slice(%x) {axes=[1,2], ends=[-1,1000], starts=[1,-3]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(9, "  input %x : f32[3,4,5]\n"
+                               "  %y = Slice(%x) {axes=[1,2], ends=[-1,1000], starts=[1,-3]}\n"),
 };
 
 const struct tmk_op tmk_op_Slice_10 = {
@@ -204,15 +201,13 @@ const struct tmk_op tmk_op_Slice_10 = {
     .attrs = attrs_10,
     .infer = slice_10_infer,
     .run = slice_10_run,
-    .sample = "graph \"slice\" opset 13 {\n"
-              "  input %x : f32[3,7,5]\n"
-              "  init %starts : i64[2] = {-1, 1}\n"
-              "  init %ends : i64[2] = {-9223372036854775808, 9223372036854775807}\n"
-              "  init %axes : i64[2] = {-2, 0}\n"
-              "  init %steps : i64[2] = {-3, 1}\n"
-              "  %y = Slice(%x, %starts, %ends, %axes, %steps)\n"
-              "  output %y\n"
-              "}\n",
+    .sample =
+        TMK_OP_SAMPLE(13, "  input %x : f32[3,7,5]\n"
+                          "  init %starts : i64[2] = {-1, 1}\n"
+                          "  init %ends : i64[2] = {-9223372036854775808, 9223372036854775807}\n"
+                          "  init %axes : i64[2] = {-2, 0}\n"
+                          "  init %steps : i64[2] = {-3, 1}\n"
+                          "  %y = Slice(%x, %starts, %ends, %axes, %steps)\n"),
 };
 
 /* An experimental operator of the first releases; its axes, too, are an input. */
@@ -224,12 +219,9 @@ const struct tmk_op tmk_op_DynamicSlice_1 = {
     .attrs = attrs_10,
     .infer = slice_10_infer,
     .run = slice_10_run,
-    .sample = "graph \"slice\" opset 9 {\n"
-              "  input %x : f32[3,7,5]\n"
-              "  init %starts : i64[2] = {-3, 1}\n"
-              "  init %ends : i64[2] = {-1, 1000}\n"
-              "  init %axes : i64[2] = {1, 0}\n"
-              "  %y = DynamicSlice(%x, %starts, %ends, %axes)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(9, "  input %x : f32[3,7,5]\n"
+                               "  init %starts : i64[2] = {-3, 1}\n"
+                               "  init %ends : i64[2] = {-1, 1000}\n"
+                               "  init %axes : i64[2] = {1, 0}\n"
+                               "  %y = DynamicSlice(%x, %starts, %ends, %axes)\n"),
 };

@@ -220,24 +220,22 @@ static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {0}}
         TMK_TRY(extent_of(run, &e));                                                               \
         return run_slices(run, &e, slice);                                                         \
     }                                                                                              \
-    const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
-                                                   #Name,                                          \
-                                                   since,                                          \
-                                                   until,                                          \
-                                                   1,                                              \
-                                                   1,                                              \
-                                                   1,                                              \
-                                                   1,                                              \
-                                                   TMK_OP_PURE,                                    \
-                                                   TMK_CHANNEL_INHERIT,                            \
-                                                   attrs,                                          \
-                                                   infer_##since,                                  \
-                                                   run_##Name##_##since,                           \
-                                                   "graph \"sample\" opset " #since " {\n"         \
-                                                   "  input %x : f32[2,3,4]\n"                     \
-                                                   "  %y = " #Name "(%x) {axis=" text "}\n"        \
-                                                   "  output %y\n"                                 \
-                                                   "}\n"};
+    const struct tmk_op tmk_op_##Name##_##since = {                                                \
+        TMK_DOMAIN_ONNX,                                                                           \
+        #Name,                                                                                     \
+        since,                                                                                     \
+        until,                                                                                     \
+        1,                                                                                         \
+        1,                                                                                         \
+        1,                                                                                         \
+        1,                                                                                         \
+        TMK_OP_PURE,                                                                               \
+        TMK_CHANNEL_INHERIT,                                                                       \
+        attrs,                                                                                     \
+        infer_##since,                                                                             \
+        run_##Name##_##since,                                                                      \
+        TMK_OP_SAMPLE(since, "  input %x : f32[2,3,4]\n"                                           \
+                             "  %y = " #Name "(%x) {axis=" text "}\n")};
 ROW(Softmax, 1, 12, softmax_block, flatten_extents, "1")
 ROW(Softmax, 13, INT32_MAX, softmax_block, axis_extents, "1")
 ROW(LogSoftmax, 1, 12, log_softmax, flatten_extents, "2")

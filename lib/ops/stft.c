@@ -144,12 +144,9 @@ const struct tmk_op tmk_op_STFT_17 = {
     .attrs = attrs,
     .infer = infer_stft,
     .run = run_stft,
-    .sample = "graph \"sample\" opset 17 {\n"
-              "  input %x : f32[2,12,2]\n"
-              "  init %s : i64[] = {3}\n"
-              "  input %w : f32[5]\n"
-              "  init %n : i64[] = {5}\n"
-              "  %y = STFT(%x, %s, %w, %n) {onesided=0}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(17, "  input %x : f32[2,12,2]\n"
+                                "  init %s : i64[] = {3}\n"
+                                "  input %w : f32[5]\n"
+                                "  init %n : i64[] = {5}\n"
+                                "  %y = STFT(%x, %s, %w, %n) {onesided=0}\n"),
 };

@@ -153,14 +153,12 @@ const struct tmk_op tmk_op_NonMaxSuppression_10 = {
     .attrs = attrs,
     .infer = suppression_infer,
     .run = suppression_run,
-    .sample = "graph \"suppression\" opset 11 {\n"
-              "  init %boxes : f32[1,4,4] = {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, 10, 1, 11, 0, 10.1, 1, "
-              "11.1}\n"
-              "  input %scores : f32[1,2,4]\n"
-              "  init %most : i64[1] = {3}\n"
-              "  init %overlap : f32[1] = {0.5}\n"
-              "  init %score : f32[1] = {-1}\n"
-              "  %y = NonMaxSuppression(%boxes, %scores, %most, %overlap, %score)\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(
+        11, "  init %boxes : f32[1,4,4] = {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, 10, 1, 11, 0, 10.1, 1, "
+            "11.1}\n"
+            "  input %scores : f32[1,2,4]\n"
+            "  init %most : i64[1] = {3}\n"
+            "  init %overlap : f32[1] = {0.5}\n"
+            "  init %score : f32[1] = {-1}\n"
+            "  %y = NonMaxSuppression(%boxes, %scores, %most, %overlap, %score)\n"),
 };

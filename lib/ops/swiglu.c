@@ -41,10 +41,7 @@ const struct tmk_op tmk_op_SwiGLU_28 = {
     .attrs = attrs,
     .infer = infer_swiglu,
     .run = run_swiglu,
-    .sample = "graph \"sample\" opset 28 {\n"
-              "  input %a : f32[2,3]\n"
-              "  input %b : f32[2,3]\n"
-              "  %y = SwiGLU(%a, %b) {alpha=1.5f}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(28, "  input %a : f32[2,3]\n"
+                                "  input %b : f32[2,3]\n"
+                                "  %y = SwiGLU(%a, %b) {alpha=1.5f}\n"),
 };

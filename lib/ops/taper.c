@@ -64,11 +64,8 @@ static const struct tmk_attr_rule attrs[] = {
         .attrs = attrs,                                                                            \
         .infer = infer_taper,                                                                      \
         .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset 17 {\n"                                                  \
-                  "  init %n : i64[] = {9}\n"                                                      \
-                  "  %y = " #op "(%n) {periodic=0}\n"                                              \
-                  "  output %y\n"                                                                  \
-                  "}\n",                                                                           \
+        .sample = TMK_OP_SAMPLE(17, "  init %n : i64[] = {9}\n"                                    \
+                                    "  %y = " #op "(%n) {periodic=0}\n"),                          \
     };
 
 TMK_TAPER_ROW(HannWindow, run_hann)

@@ -83,11 +83,8 @@ const struct tmk_op tmk_op_TensorScatter_24 = {
     .attrs = attrs,
     .infer = infer_tensor_scatter,
     .run = run_tensor_scatter,
-    .sample = "graph \"sample\" opset 24 {\n"
-              "  input %cache : f32[2,3,5,2]\n"
-              "  input %new : f32[2,3,3,2]\n"
-              "  init %at : i64[2] = {1, 4}\n"
-              "  %y = TensorScatter(%cache, %new, %at) {mode=\"circular\"}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(24, "  input %cache : f32[2,3,5,2]\n"
+                                "  input %new : f32[2,3,3,2]\n"
+                                "  init %at : i64[2] = {1, 4}\n"
+                                "  %y = TensorScatter(%cache, %new, %at) {mode=\"circular\"}\n"),
 };

@@ -213,11 +213,9 @@ const struct tmk_op tmk_op_TfIdfVectorizer_9 = {
     .attrs = tfidf_attrs,
     .infer = tfidf_infer,
     .run = tfidf_run,
-    .sample = "graph \"tfidf\" opset 17 {\n"
-              "  input %x : i64[2,6]\n"
-              "  %y = TfIdfVectorizer(%x) {max_gram_length=2, max_skip_count=1, "
-              "min_gram_length=1, mode=\"TF\", ngram_counts=[0,3], ngram_indexes=[0,1,2,4,3], "
-              "pool_int64s=[0,1,2,0,1,1,2]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(
+        17, "  input %x : i64[2,6]\n"
+            "  %y = TfIdfVectorizer(%x) {max_gram_length=2, max_skip_count=1, "
+            "min_gram_length=1, mode=\"TF\", ngram_counts=[0,3], ngram_indexes=[0,1,2,4,3], "
+            "pool_int64s=[0,1,2,0,1,1,2]}\n"),
 };

@@ -63,9 +63,6 @@ const struct tmk_op tmk_op_Transpose_1 = {
     .attrs = attrs,
     .infer = transpose_infer,
     .run = transpose_run,
-    .sample = "graph \"transpose\" opset 13 {\n"
-              "  input %x : f32[2,3,4,5]\n"
-              "  %y = Transpose(%x) {perm=[0,2,3,1]}\n"
-              "  output %y\n"
-              "}\n",
+    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4,5]\n"
+                                "  %y = Transpose(%x) {perm=[0,2,3,1]}\n"),
 };

@@ -68,10 +68,7 @@ enum tmk_status tmk_run_unary(struct tmk_run *run, const struct tmk_unary *op);
 
 /* A graph of one such node; `opset` lies in the row's span, `attributes` is " {...}" or "". */
 #define TMK_UNARY_SAMPLE(Name, opset, type, attributes)                                            \
-    "graph \"sample\" opset " #opset " {\n"                                                        \
-    "  input %x : " #type "[2,3,4]\n"                                                              \
-    "  %y = " #Name "(%x)" attributes "\n"                                                         \
-    "  output %y\n"                                                                                \
-    "}\n"
+    TMK_OP_SAMPLE(opset, "  input %x : " #type "[2,3,4]\n"                                         \
+                         "  %y = " #Name "(%x)" attributes "\n")
 
 #endif

@@ -86,26 +86,24 @@ static enum tmk_status run_mean(struct tmk_run *run) {
     static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
         return runs;                                                                               \
     }                                                                                              \
-    const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
-                                                   #Name,                                          \
-                                                   since,                                          \
-                                                   until,                                          \
-                                                   1,                                              \
-                                                   TMK_VARIADIC,                                   \
-                                                   1,                                              \
-                                                   1,                                              \
-                                                   TMK_OP_PURE,                                    \
-                                                   TMK_CHANNEL_INHERIT,                            \
-                                                   attributes,                                     \
-                                                   infer_##Name##_##since,                         \
-                                                   run_##Name##_##since,                           \
-                                                   "graph \"sample\" opset " #since " {\n"         \
-                                                   "  input %a : f32[2,3,4]\n"                     \
-                                                   "  input %b : f32" shape_b "\n"                 \
-                                                   "  input %c : f32[2,3,4]\n"                     \
-                                                   "  %y = " #Name "(%a, %b, %c)\n"                \
-                                                   "  output %y\n"                                 \
-                                                   "}\n"};
+    const struct tmk_op tmk_op_##Name##_##since = {                                                \
+        TMK_DOMAIN_ONNX,                                                                           \
+        #Name,                                                                                     \
+        since,                                                                                     \
+        until,                                                                                     \
+        1,                                                                                         \
+        TMK_VARIADIC,                                                                              \
+        1,                                                                                         \
+        1,                                                                                         \
+        TMK_OP_PURE,                                                                               \
+        TMK_CHANNEL_INHERIT,                                                                       \
+        attributes,                                                                                \
+        infer_##Name##_##since,                                                                    \
+        run_##Name##_##since,                                                                      \
+        TMK_OP_SAMPLE(since, "  input %a : f32[2,3,4]\n"                                           \
+                             "  input %b : f32" shape_b "\n"                                       \
+                             "  input %c : f32[2,3,4]\n"                                           \
+                             "  %y = " #Name "(%a, %b, %c)\n")};
 #define BOTH(Name, table, runs)                                                                    \
     VARIADIC(Name, 1, 7, table, false, runs, tmk_attrs_consumed, "[2,3,4]")                        \
     VARIADIC(Name, 8, INT32_MAX, table, true, runs, tmk_attrs_none, "[3,1]")
