@@ -101,24 +101,17 @@ static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
                                              {0}};
 
 #define ROW(Name, runs)                                                                            \
-    const struct tmk_op tmk_op_##Name##_1 = {TMK_DOMAIN_ONNX,                                      \
-                                             #Name,                                                \
-                                             1,                                                    \
-                                             INT32_MAX,                                            \
-                                             1,                                                    \
-                                             1,                                                    \
-                                             1,                                                    \
-                                             1,                                                    \
-                                             TMK_OP_PURE,                                          \
-                                             TMK_CHANNEL_NONE,                                     \
-                                             attrs,                                                \
-                                             infer_arg,                                            \
-                                             runs,                                                 \
-                                             "graph \"sample\" opset 13 {\n"                       \
-                                             "  input %x : f32[2,3,4]\n"                           \
-                                             "  %y = " #Name                                       \
-                                             "(%x) {axis=-2, keepdims=0, select_last_index=1}\n"   \
-                                             "  output %y\n"                                       \
-                                             "}\n"};
+    const struct tmk_op tmk_op_##Name##_1 = {                                                      \
+        TMK_OP_ONNX(#Name, 1, INT32_MAX),                                                          \
+        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_NONE,                                                               \
+        .attrs = attrs,                                                                            \
+        .infer = infer_arg,                                                                        \
+        .run = runs,                                                                               \
+        .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"                                    \
+                                    "  %y = " #Name                                                \
+                                    "(%x) {axis=-2, keepdims=0, select_last_index=1}\n"),          \
+    };
 ROW(ArgMax, run_max)
 ROW(ArgMin, run_min)

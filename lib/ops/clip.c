@@ -90,20 +90,16 @@ static const struct tmk_attr_rule attrs[] = {{"max", TMK_ATTR_FLOAT, false},
                                              {0}};
 
 #define ROW(since, until, max_in, attributes, infers, runs, text)                                  \
-    const struct tmk_op tmk_op_Clip_##since = {TMK_DOMAIN_ONNX,                                    \
-                                               "Clip",                                             \
-                                               since,                                              \
-                                               until,                                              \
-                                               1,                                                  \
-                                               max_in,                                             \
-                                               1,                                                  \
-                                               1,                                                  \
-                                               TMK_OP_PURE | TMK_OP_INPLACE,                       \
-                                               TMK_CHANNEL_INHERIT,                                \
-                                               attributes,                                         \
-                                               infers,                                             \
-                                               runs,                                               \
-                                               text};
+    const struct tmk_op tmk_op_Clip_##since = {                                                    \
+        TMK_OP_ONNX("Clip", since, until),                                                         \
+        TMK_OP_COUNTS(1, max_in, 1, 1),                                                            \
+        .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
+        .channel = TMK_CHANNEL_INHERIT,                                                            \
+        .attrs = attributes,                                                                       \
+        .infer = infers,                                                                           \
+        .run = runs,                                                                               \
+        .sample = text,                                                                            \
+    };
 ROW(1, 5, 1, attrs, infer_attributes, run_1,
     TMK_OP_SAMPLE(1, "  input %x : f32[2,3,4]\n"
                      "  %y = Clip(%x) {max=0.5f}\n"))

@@ -170,19 +170,15 @@ extern const struct tmk_attr_rule tmk_attrs_consumed[];
     }                                                                                              \
     TMK_BINARY_ROW(Name, 1, 6, tmk_attrs_legacy, text)
 #define TMK_BINARY_ROW(Name, since, until, attributes, text)                                       \
-    const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
-                                                   #Name,                                          \
-                                                   since,                                          \
-                                                   until,                                          \
-                                                   2,                                              \
-                                                   2,                                              \
-                                                   1,                                              \
-                                                   1,                                              \
-                                                   TMK_OP_PURE | TMK_OP_INPLACE,                   \
-                                                   TMK_CHANNEL_INHERIT,                            \
-                                                   attributes,                                     \
-                                                   infer_##Name##_##since,                         \
-                                                   run_##Name##_##since,                           \
-                                                   text};
+    const struct tmk_op tmk_op_##Name##_##since = {                                                \
+        TMK_OP_ONNX(#Name, since, until),                                                          \
+        TMK_OP_COUNTS(2, 2, 1, 1),                                                                 \
+        .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
+        .channel = TMK_CHANNEL_INHERIT,                                                            \
+        .attrs = attributes,                                                                       \
+        .infer = infer_##Name##_##since,                                                           \
+        .run = run_##Name##_##since,                                                               \
+        .sample = text,                                                                            \
+    };
 
 #endif

@@ -344,21 +344,16 @@ static const struct tmk_attr_rule attrs_21[] = {
     {"precision", TMK_ATTR_INT, false},  {0}};
 
 #define ROW(Name, since, until, min_in, max_in, max_out, attributes, infers, runs, text)           \
-    const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
-                                                   #Name,                                          \
-                                                   since,                                          \
-                                                   until,                                          \
-                                                   min_in,                                         \
-                                                   max_in,                                         \
-                                                   1,                                              \
-                                                   max_out,                                        \
-                                                   TMK_OP_PURE,                                    \
-                                                   TMK_CHANNEL_INHERIT,                            \
-                                                   attributes,                                     \
-                                                   infers,                                         \
-                                                   runs,                                           \
-                                                   "graph \"sample\" opset " #since " {\n" text    \
-                                                   "  output %y\n}\n"};
+    const struct tmk_op tmk_op_##Name##_##since = {                                                \
+        TMK_OP_ONNX(#Name, since, until),                                                          \
+        TMK_OP_COUNTS(min_in, max_in, 1, max_out),                                                 \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_INHERIT,                                                            \
+        .attrs = attributes,                                                                       \
+        .infer = infers,                                                                           \
+        .run = runs,                                                                               \
+        .sample = "graph \"sample\" opset " #since " {\n" text "  output %y\n}\n",                 \
+    };
 ROW(QuantizeLinear, 10, 12, 2, 3, 1, tmk_attrs_none, tmk_infer_quantize, tmk_run_quantize,
     "  input %x : f32[2,3,4]\n"
     "  init %s : f32[] = {0.05}\n"

@@ -362,23 +362,18 @@ static const struct tmk_attr_rule attrs_13[] = {
     {"keepdims", TMK_ATTR_INT, false}, {"noop_with_empty_axes", TMK_ATTR_INT, false}, {0}};
 
 #define ROW(Name, since, until, max_in, attributes, text)                                          \
-    const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
-                                                   #Name,                                          \
-                                                   since,                                          \
-                                                   until,                                          \
-                                                   1,                                              \
-                                                   max_in,                                         \
-                                                   1,                                              \
-                                                   1,                                              \
-                                                   TMK_OP_PURE,                                    \
-                                                   TMK_CHANNEL_NONE,                               \
-                                                   attributes,                                     \
-                                                   infer_##Name,                                   \
-                                                   run_##Name,                                     \
-                                                   "graph \"sample\" opset " #since " {\n"         \
-                                                   "  input %x : f32[2,3,4]\n" text                \
-                                                   "  output %y\n"                                 \
-                                                   "}\n"};
+    const struct tmk_op tmk_op_##Name##_##since = {                                                \
+        TMK_OP_ONNX(#Name, since, until),                                                          \
+        TMK_OP_COUNTS(1, max_in, 1, 1),                                                            \
+        .flags = TMK_OP_PURE,                                                                      \
+        .channel = TMK_CHANNEL_NONE,                                                               \
+        .attrs = attributes,                                                                       \
+        .infer = infer_##Name,                                                                     \
+        .run = run_##Name,                                                                         \
+        .sample = "graph \"sample\" opset " #since " {\n"                                          \
+                  "  input %x : f32[2,3,4]\n" text "  output %y\n"                                 \
+                  "}\n",                                                                           \
+    };
 #define ROWS(Name, table, last_1, since)                                                           \
     static enum tmk_status infer_##Name(struct tmk_infer *infer) {                                 \
         return infer_reduction(infer, table);                                                      \

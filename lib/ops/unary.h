@@ -43,20 +43,16 @@ enum tmk_status tmk_run_unary(struct tmk_run *run, const struct tmk_unary *op);
 
 /* The row of a unary operator, and its functions made of the table. */
 #define TMK_UNARY_ROW(Name, since, until, attributes, text)                                        \
-    const struct tmk_op tmk_op_##Name##_##since = {TMK_DOMAIN_ONNX,                                \
-                                                   #Name,                                          \
-                                                   since,                                          \
-                                                   until,                                          \
-                                                   1,                                              \
-                                                   1,                                              \
-                                                   1,                                              \
-                                                   1,                                              \
-                                                   TMK_OP_PURE | TMK_OP_INPLACE,                   \
-                                                   TMK_CHANNEL_INHERIT,                            \
-                                                   attributes,                                     \
-                                                   infer_##Name##_##since,                         \
-                                                   run_##Name##_##since,                           \
-                                                   text};
+    const struct tmk_op tmk_op_##Name##_##since = {                                                \
+        TMK_OP_ONNX(#Name, since, until),                                                          \
+        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
+        .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
+        .channel = TMK_CHANNEL_INHERIT,                                                            \
+        .attrs = attributes,                                                                       \
+        .infer = infer_##Name##_##since,                                                           \
+        .run = run_##Name##_##since,                                                               \
+        .sample = text,                                                                            \
+    };
 #define TMK_UNARY(Name, since, until, table, attributes, text)                                     \
     static enum tmk_status infer_##Name##_##since(struct tmk_infer *infer) {                       \
         return tmk_infer_unary(infer, table);                                                      \
