@@ -8,7 +8,7 @@
 #include "base/diag.h"
 #include "base/map.h"
 #include "base/utf8.h"
-#include "profile/format.h"
+#include "profile/row.h"
 
 static enum tmk_status is_text(const char *text, const char *what, struct tmk_diag *diag) {
     if (!text || !tmk_utf8_valid(text, strlen(text)))
@@ -33,22 +33,10 @@ static enum tmk_status settings_are_distinct(const struct tmk_profile *p, struct
 }
 
 static enum tmk_status balance_header(const struct tmk_profile *p, struct tmk_diag *diag) {
-    TMK_TRY(is_text(p->producer.name, "the producer's name", diag));
-    TMK_TRY(is_text(p->producer.version, "the producer's version", diag));
-    TMK_TRY(is_text(p->producer.isa, "the producer's isa", diag));
-    TMK_TRY(is_text(p->producer.kernels, "the producer's kernels", diag));
-    TMK_TRY(is_text(p->model.file, "the model's file name", diag));
-    TMK_TRY(is_text(p->model.format, "the model's format", diag));
-    for (uint32_t i = 0; i < p->model.n_opsets; i++)
-        TMK_TRY(is_text(p->model.opsets[i].domain, "an operator set's domain", diag));
+    TMK_TRY(tmk_fields_check_texts(&tmk_profile_header_fields, p, diag));
     size_t digits = strspn(p->model.sha256, "0123456789abcdef");
     if (p->model.sha256[digits] || (digits != 0 && digits != 64))
         return tmk_fail(diag, TMK_MISMATCH, "the model's sha256 is not 64 hex digits");
-    for (uint32_t i = 0; i < p->n_sources; i++) {
-        TMK_TRY(is_text(p->sources[i].input, "a data source's input", diag));
-        TMK_TRY(is_text(p->sources[i].source, "a data source's name", diag));
-        TMK_TRY(is_text(p->sources[i].hash, "a data source's hash", diag));
-    }
     for (uint32_t i = 0; i < p->n_settings; i++) {
         TMK_TRY(is_text(p->settings[i].key, "a setting's name", diag));
         TMK_TRY(is_text(p->settings[i].value, "a setting", diag));
@@ -81,8 +69,6 @@ static enum tmk_status balance_bad(const struct tmk_profile *p, struct tmk_diag 
                         ledger->failed);
     for (uint32_t i = 0; i < p->n_bad; i++) {
         const struct tmk_profile_bad *bad = &p->bad[i];
-        TMK_TRY(is_text(bad->file, "a bad sample's file", diag));
-        TMK_TRY(is_text(bad->why, "what is said of a bad sample", diag));
         if (bad->sample < ledger->first_sample || bad->sample >= ledger->end_sample ||
             (i && bad->sample <= bad[-1].sample))
             return tmk_fail(diag, TMK_MISMATCH,
@@ -93,17 +79,8 @@ static enum tmk_status balance_bad(const struct tmk_profile *p, struct tmk_diag 
 }
 
 static enum tmk_status balance_texts(const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
-    TMK_TRY(is_text(t->name, "its name", diag));
-    TMK_TRY(is_text(t->path, "its path", diag));
-    TMK_TRY(is_text(t->rule, "its rule", diag));
-    TMK_TRY(is_text(t->producer.node, "its producer's name", diag));
-    TMK_TRY(is_text(t->producer.op, "its producer's operator", diag));
-    TMK_TRY(is_text(t->producer.domain, "its producer's domain", diag));
-    for (uint32_t i = 0; i < t->n_consumers; i++) {
-        TMK_TRY(is_text(t->consumers[i].node, "a consumer's name", diag));
-        TMK_TRY(is_text(t->consumers[i].op, "a consumer's operator", diag));
-        TMK_TRY(is_text(t->consumers[i].domain, "a consumer's domain", diag));
-    }
+    const struct tmk_profile_row row = {.t = *t};
+    TMK_TRY(tmk_fields_check_texts(&tmk_profile_value_fields, &row, diag));
     for (int32_t i = 0; t->has_shape && i < t->shape.rank; i++)
         if (t->symbol[i])
             TMK_TRY(is_text(t->symbol[i], "a dimension's name", diag));

@@ -2,10 +2,8 @@
 /* Whether a lineage's entries make sense, each by itself and all together. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/diag.h"
-#include "base/utf8.h"
 #include "profile/lineage_format.h"
 
 bool tmk_lineage_is_view(const struct tmk_lineage_view *view) {
@@ -14,10 +12,6 @@ bool tmk_lineage_is_view(const struct tmk_lineage_view *view) {
 
 static enum tmk_status wrong(struct tmk_diag *diag, const char *what) {
     return tmk_fail(diag, TMK_MISMATCH, "%s", what);
-}
-
-static bool is_text(const char *text) {
-    return text && tmk_utf8_valid(text, strlen(text));
 }
 
 /* Which parts an original of each verdict has, or may have. */
@@ -91,8 +85,6 @@ static enum tmk_status check_ids(const uint32_t *ids, uint32_t n, uint32_t end,
 static enum tmk_status check_absorber(const struct tmk_lineage_record *record,
                                       const struct tmk_lineage_original *o, struct tmk_diag *diag) {
     const struct tmk_lineage_absorber *by = &o->absorber;
-    if (!is_text(by->node) || !is_text(by->op) || !is_text(by->domain))
-        return wrong(diag, "text that is not UTF-8");
     if (o->verdict != TMK_LINEAGE_ABSORBED && (*by->op || by->n_inputs || by->n_outputs))
         return wrong(diag, "it is not absorbed, but has an absorber");
     TMK_TRY(check_ids(by->inputs, by->n_inputs, record->n_originals, diag));
@@ -103,8 +95,7 @@ static enum tmk_status check_original(const struct tmk_lineage_record *record,
                                       const struct tmk_lineage_original *o, struct tmk_diag *diag) {
     static const struct tmk_lineage_value none;
     const struct parts *parts = &parts_of[o->verdict];
-    if (!is_text(o->is.name) || !is_text(o->is.path) || !is_text(o->pass) || !is_text(o->remark))
-        return wrong(diag, "text that is not UTF-8");
+    TMK_TRY(tmk_fields_check_texts(&tmk_lineage_original_fields, o, diag));
     if (o->value < -1 || o->value >= (int64_t)record->n_values)
         return wrong(diag, "its value is not there");
     if (o->value < 0 ? parts->value == MUST_VALUE : parts->value == NO_VALUE)
@@ -130,8 +121,7 @@ static enum tmk_status check_value(const struct tmk_lineage_record *record, uint
                                    struct tmk_diag *diag) {
     const struct tmk_lineage_value *value = &record->values[id];
     bool same = false;
-    if (!is_text(value->is.name) || !is_text(value->is.path))
-        return wrong(diag, "text that is not UTF-8");
+    TMK_TRY(tmk_fields_check_texts(&tmk_lineage_value_fields, value, diag));
     TMK_TRY(check_ids(value->originals, value->n_originals, record->n_originals, diag));
     for (uint32_t i = 0; i < value->n_originals; i++) {
         const struct tmk_lineage_original *o = &record->originals[value->originals[i]];
