@@ -22,6 +22,8 @@ struct tmk_spread {
      * elements. */
     float *sample_min, *sample_max;
     uint64_t n_samples;
+    struct tmk_topk topk; /* the samples that reach furthest; n = 0: not known */
+    uint64_t samples;     /* how many samples were seen */
 };
 /* From one state, or several that share a scale (their exact merge). n > 0. TMK_UNSUPPORTED: a
  * state without a histogram; TMK_NOTFOUND: no finite element. End with finish. */
@@ -34,6 +36,17 @@ void tmk_spread_finish(struct tmk_spread *spread);
 TMK_NODISCARD enum tmk_status tmk_spread_take_samples(struct tmk_spread *spread, const float *min,
                                                       const float *max, uint64_t n,
                                                       struct tmk_diag *diag);
+struct tmk_profile;
+struct tmk_profile_tensor;
+/* Takes in the furthest samples of one more of its values, those of a derived one from what it was
+ * derived from; false: they are not known, and topk is of no use. */
+bool tmk_spread_take_topk(struct tmk_spread *spread, const struct tmk_profile *profile,
+                          const struct tmk_profile_tensor *tensor);
+/* Adds the elements of another, each counted `times` times; min, max and samples stay, so the
+ * other's must lie between them. TMK_NOMEM: nothing was added. */
+TMK_NODISCARD enum tmk_status tmk_spread_mix(struct tmk_spread *spread,
+                                             const struct tmk_spread *other, double times,
+                                             struct tmk_diag *diag);
 /* Where a single number is wanted, a bin's elements are taken to lie evenly over mean +- half: the
  * widest interval around their mean that stays in the bin. */
 static inline double tmk_spread_half(const struct tmk_spread *spread, uint32_t i) {
@@ -54,7 +67,8 @@ struct tmk_clip_choice {
 struct tmk_method {
     const char *name, *help;
     bool wants_histogram;
-    bool searches;    /* among many ranges: slower than the others by far */
+    bool weighs;   /* values that share a scale count by their error beside their own mean square */
+    bool searches; /* among many ranges: slower than the others by far */
     double parameter; /* the default; 0: it takes none */
     /* spread may have n = 0 (a constant 0, or no histogram: only min and max are set) where the
      * method wants none. TMK_ARGUMENT: the parameter. TMK_UNSUPPORTED: the profile does not hold

@@ -10,12 +10,14 @@
 
 #include "base/diag.h"
 #include "calib/excess.h"
+#include "calib/range_cost.h"
 
 enum {
     MOST_CODES = 256, /* of a grid whose zero points are all tried */
     FINALISTS = 4,
     STEPS = 24,     /* around a finalist */
     WIDE_STEPS = 8, /* where a trial goes through all bins */
+    FARTHEST = 16,  /* tails beyond the extremes that are tried */
 };
 
 static const double coarse = 0.98, fine_enough = 0x1p-16;
@@ -23,6 +25,7 @@ static const double coarse = 0.98, fine_enough = 0x1p-16;
 struct search {
     const struct tmk_spread *spread;
     const struct tmk_grid *grid;
+    const struct tmk_range_cost *more; /* than the squared error; NULL: nothing */
     struct tmk_excess above, below;
     bool is_float8;
     int32_t lowest, highest;
@@ -52,6 +55,23 @@ static void sums_of(const struct tmk_excess *side, double step, int32_t n,
     }
 }
 
+/* What a side costs beyond its squared error; convex in the reach. */
+static double extra_cost(const struct search *search, bool is_below, double reach) {
+    const struct tmk_excess *side = is_below ? &search->below : &search->above;
+    double tail = search->more->tail[is_below], inside = side->most - reach;
+    double clipped = reach > 0 ? tmk_excess_square(side, reach) : side->square;
+    double cost = (search->more->weight - 1) * clipped;
+    if (!(tail > 0))
+        return cost;
+    double unseen = inside > 0 ? 2 * tail * (tail + inside) + inside * inside
+                               : 2 * tail * tail * exp(inside / tail);
+    return cost + search->more->unseen * unseen;
+}
+
+static double extra_costs(const struct search *search, double up, double down) {
+    return search->more ? extra_cost(search, false, up) + extra_cost(search, true, down) : 0;
+}
+
 /* Costs of `n` codes above zero, and so below, are a table each; all splits are tried. */
 static struct trial try_narrow(const struct search *search, double scale) {
     double above[MOST_CODES], below[MOST_CODES];
@@ -68,7 +88,8 @@ static struct trial try_narrow(const struct search *search, double scale) {
     struct trial best = {scale, HUGE_VAL, from};
     for (int32_t zero_point = from; zero_point <= to; zero_point++) {
         int32_t up = search->highest - zero_point;
-        double cost = above[up] + below[codes - up];
+        double cost =
+            above[up] + below[codes - up] + extra_costs(search, up * scale, (codes - up) * scale);
         if (cost < best.cost) {
             best.cost = cost;
             best.zero_point = zero_point;
@@ -80,7 +101,8 @@ static struct trial try_narrow(const struct search *search, double scale) {
 
 static double clipped_error(const struct search *search, double up, double down) {
     return (up > 0 ? tmk_excess_square(&search->above, up) : search->above.square) +
-           (down > 0 ? tmk_excess_square(&search->below, down) : search->below.square);
+           (down > 0 ? tmk_excess_square(&search->below, down) : search->below.square) +
+           extra_costs(search, up, down);
 }
 
 /* The reach above zero that clips least of all ways to lay a range of this width; what is clipped
@@ -115,7 +137,9 @@ static struct trial try_wide(const struct search *search, double scale) {
         trial.zero_point = search->highest - (int32_t)rint(reach / scale);
     }
     trial.cost = tmk_expect_mse(search->spread, search->grid, scale, trial.zero_point) *
-                 search->spread->finite;
+                     search->spread->finite +
+                 extra_costs(search, scale * (search->highest - trial.zero_point),
+                             scale * (trial.zero_point - search->lowest));
     return trial;
 }
 
@@ -229,14 +253,31 @@ static double cost_of(const struct search *search, const struct tmk_clip_choice 
     int32_t zero_point;
     if (tmk_grid_fit(search->grid, choice->low, choice->high, &scale, &zero_point, NULL) != TMK_OK)
         return HUGE_VAL;
-    return tmk_expect_mse(search->spread, search->grid, (double)scale, zero_point);
+    double up = search->codes / 2 * (double)scale, down = up;
+    if (!search->is_float8) {
+        up = (double)scale * (search->highest - zero_point);
+        down = (double)scale * (zero_point - search->lowest);
+    }
+    return tmk_expect_mse(search->spread, search->grid, (double)scale, zero_point) *
+               search->spread->finite +
+           extra_costs(search, up, down);
 }
 
-static enum tmk_status choose_mse(const struct tmk_spread *spread, const struct tmk_grid *grid,
-                                  double parameter, struct tmk_clip_choice *out,
-                                  struct tmk_diag *diag) {
-    (void)parameter;
-    struct search search = {.spread = spread, .grid = grid};
+/* How many times as wide as the range that covers everything the widest is that is tried. */
+static double margin_of(const struct search *search) {
+    if (!search->more || !(search->more->unseen > 0))
+        return 1;
+    double above = search->above.most, below = search->below.most;
+    double tails = FARTHEST * (search->more->tail[0] + search->more->tail[1]);
+    double margin =
+        1 + tails / (tmk_grid_is_centred(search->grid) ? fmax(above, below) : above + below);
+    return search->grid->pow2 ? exp2(ceil(log2(margin))) : margin;
+}
+
+enum tmk_status tmk_search_range(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                                 const struct tmk_range_cost *more, struct tmk_clip_choice *out,
+                                 struct tmk_diag *diag) {
+    struct search search = {.spread = spread, .grid = grid, .more = more};
     struct tmk_clip_choice all = {.low = spread->min, .high = spread->max}, found = all;
     float widest;
     search.is_float8 = !tmk_grid_codes(grid, &search.lowest, &search.highest);
@@ -247,9 +288,10 @@ static enum tmk_status choose_mse(const struct tmk_spread *spread, const struct 
     if (status == TMK_OK)
         status = tmk_excess_make(spread, true, &search.below, diag);
     if (status == TMK_OK && search.above.square + search.below.square > 0) {
-        struct trial best = search_scales(&search, (double)widest);
+        double from = (double)widest * margin_of(&search);
+        struct trial best = search_scales(&search, from);
         found = range_of(&search, &best);
-        find_flat(&search, &best, (double)widest, &found);
+        find_flat(&search, &best, from, &found);
         if (cost_of(&search, &all) <= cost_of(&search, &found)) {
             found.low = all.low;
             found.high = all.high;
@@ -263,6 +305,13 @@ static enum tmk_status choose_mse(const struct tmk_spread *spread, const struct 
     tmk_excess_finish(&search.above);
     tmk_excess_finish(&search.below);
     return status;
+}
+
+static enum tmk_status choose_mse(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                                  double parameter, struct tmk_clip_choice *out,
+                                  struct tmk_diag *diag) {
+    (void)parameter;
+    return tmk_search_range(spread, grid, NULL, out, diag);
 }
 
 const struct tmk_method tmk_method_mse = {

@@ -126,6 +126,7 @@ static enum tmk_status put_values(const struct tmk_profile *profile,
         struct tmk_json_out value = tmk_json_new_object();
         struct tmk_text json = {0};
         const struct tmk_report_item item = {
+            .profile = profile,
             .tensor = &profile->tensors[i],
             .encodings = options->encodings,
             .left = left_of(options->encodings, profile->tensors[i].id, &next_left),

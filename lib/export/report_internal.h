@@ -13,6 +13,7 @@ extern const char tmk_report_frame[], tmk_report_css[], tmk_report_js[];
 
 /* What is reported of a value. */
 struct tmk_report_item {
+    const struct tmk_profile *profile; /* of the tensor */
     const struct tmk_profile_tensor *tensor;
     const struct tmk_encodings *encodings; /* NULL: none */
     const char *left;                      /* why they leave it float; NULL: they do not */

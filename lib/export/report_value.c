@@ -187,20 +187,23 @@ static void put_choice(struct tmk_json_out *list, const char *name, double low, 
 }
 
 /* Every method at 8 bits, or every one that does not search. */
-static enum tmk_status put_methods(const struct tmk_profile_tensor *t, bool searched,
-                                   struct tmk_json_out *out, struct tmk_diag *diag) {
+static enum tmk_status put_methods(const struct tmk_report_item *item, struct tmk_json_out *out,
+                                   struct tmk_diag *diag) {
+    const struct tmk_profile_tensor *t = item->tensor;
     const bool weight = t->kind == TMK_PROFILE_WEIGHT;
     const struct tmk_grid grid = {weight ? TMK_INT8 : TMK_UINT8, weight, weight, false};
     struct tmk_spread spread = {0};
     struct tmk_json_out list = tmk_json_new_array();
     enum tmk_status status =
         tmk_spread_make((const struct tmk_stats *const[]){t->stats}, 1, &spread, diag);
+    if (status == TMK_OK && !tmk_spread_take_topk(&spread, item->profile, t))
+        spread.topk.n = 0;
     for (const struct tmk_method *const *m = tmk_method_list(); status == TMK_OK && *m; m++) {
         struct tmk_clip_choice choice;
         struct tmk_expectation expected;
         float scale;
         int32_t zero;
-        if ((*m)->searches && !searched)
+        if ((*m)->searches && !item->searched)
             continue;
         enum tmk_status chosen = (*m)->choose(&spread, &grid, (*m)->parameter, &choice, NULL);
         if (chosen == TMK_NOMEM)
@@ -258,7 +261,7 @@ enum tmk_status tmk_report_value(const struct tmk_report_item *item, struct tmk_
         tmk_stats_summary(tensor->stats, &s);
         TMK_TRY(put_numbers(tensor, &s, out, diag));
         if (s.level == TMK_STATS_HISTOGRAM && s.finite && s.min < s.max)
-            TMK_TRY(put_methods(tensor, item->searched, out, diag));
+            TMK_TRY(put_methods(item, out, diag));
     } else if (tensor->has_int_stats && tensor->int_stats.count) {
         tmk_json_put_u64(out, "count", tensor->int_stats.count);
         tmk_json_put_i64(out, "min", tensor->int_stats.min);

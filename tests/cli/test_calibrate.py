@@ -90,7 +90,7 @@ def test_file_identifies_the_model_and_the_profile(path):
     for key in ("file", "sha256", "format", "graph_fingerprint"):
         assert enc.file["model"][key] == profile["model"][key]
     assert enc.file["samples"] == 100
-    assert enc.file["settings"]["method"] == "mse"
+    assert enc.file["settings"]["method"] == "auto"
     for name, items in enc.items.items():
         for item in items:
             assert item["fingerprint"] == enc.values[name]["fingerprint"]
@@ -112,7 +112,7 @@ def test_rules_are_applied_and_named(path):
         "activation-after-relu": False, "pass-through-shares": False, "softmax-output": False}})
     assert not any(i["rule"] not in ("", "input-times-weight") for items in off.items.values() for i in items)
     assert off["norm1_out"]["zero_point"] != [0]
-    assert off["probabilities"]["method"] == "mse"
+    assert off["probabilities"]["method"] == "auto"
 
 
 def test_equal_profiles_give_equal_bytes(path):
@@ -236,7 +236,7 @@ def test_wrong_configs_are_refused_in_one_line(path):
         ("[]", "not a JSON object"), ("{", ""), ('{"rule":[]}', "unknown key 'rule'"),
         ('{"rules":[{"match":{"opp":"Conv"}}]}', "rules[0]: 'match': unknown key 'opp'"),
         ('{"rules":[{}]}', "rules[0]: 'match'"), ('{"rules":[{"match":{},"dtype":"int9"}]}', "'int9'"),
-        ('{"rules":[{"match":{},"method":"best"}]}', "no method 'best'; there are mse"),
+        ('{"rules":[{"match":{},"method":"best"}]}', "no method 'best'; there are auto"),
         ('{"rules":[{"match":{},"scheme":"affine"}]}', "no scheme 'affine'"),
         ('{"rules":[{"match":{"id":"12"}}]}', "'12' is not an ID"), ('{"rules":[{"match":{"kind":"bais"}}]}', "'bais'"),
         ('{"rules":[{"match":{},"range":[2,1]}]}', "'range'"), ('{"rules":[{"match":{},"percentile":5}]}', "'percentile'"),

@@ -137,7 +137,7 @@ def jobs(have, out):
         yield makes("profile-jpeg", ["profile", have.net, "--data", have.jpeg, "--image", IMAGE, "--threads", 1], "p.json")
     yield makes("merge", ["merge", *both], "m.json")
     yield makes("calibrate", ["calibrate", one, "--method", "minmax"], "e.json")
-    for method in ("percentile", "entropy", "mse"):
+    for method in ("percentile", "entropy", "auto"):
         yield makes(f"calibrate-{method}", ["calibrate", one, "--method", method], "e.json")
     for form in have.formats:
         yield makes(f"export-{form}", ["export", have.encodings, "--model", have.net, "--to", form], f"{form}.out")

@@ -6,6 +6,10 @@
 
 enum { N = 6000 };
 
+/* The two numbers of auto. */
+#define AUTO_WEIGHT 1.5
+#define AUTO_UNSEEN 0.1
+
 static struct tmk_stats *observed(const float *x, size_t n) {
     struct tmk_stats *stats;
     struct tmk_diag diag = {0};
@@ -176,11 +180,6 @@ static void test_mse_is_as_good_as_brute_force(void **state) {
     }
 }
 
-static int ascending(const void *a, const void *b) {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 static struct tmk_clip_choice chosen(const char *method, const struct tmk_spread *spread,
                                      const struct tmk_grid *grid, double parameter) {
     struct tmk_clip_choice choice = {0};
@@ -188,6 +187,114 @@ static struct tmk_clip_choice chosen(const char *method, const struct tmk_spread
     assert_ok(tmk_method_find(method)->choose(spread, grid, parameter, &choice, &diag), &diag);
     assert_true(choice.low <= choice.high);
     return choice;
+}
+
+/* What auto minimises, on the raw numbers: docs/calibration.md. */
+static double auto_cost(const float *x, const struct tmk_spread *spread,
+                        const struct tmk_grid *grid, double low, double high, double tail) {
+    float scale;
+    int32_t zero_point, lowest = 0, highest = 0;
+    double clipped, samples = (double)spread->samples, ends[2];
+    fit(grid, low, high, &scale, &zero_point);
+    assert_true(tmk_grid_codes(grid, &lowest, &highest));
+    ends[0] = (double)scale * (highest - zero_point);
+    ends[1] = (double)scale * (zero_point - lowest);
+    double cost = raw_mse(x, N, grid, scale, zero_point, &clipped) * N;
+    for (size_t i = 0; i < N; i++) {
+        double beyond = fmax((double)x[i] - ends[0], -(double)x[i] - ends[1]);
+        cost += (AUTO_WEIGHT - 1) * fmax(0, beyond) * fmax(0, beyond);
+    }
+    for (int end = 0; end < 2; end++) {
+        double most = end ? -(double)spread->min : (double)spread->max, inside = most - ends[end];
+        if (most > 0)
+            cost += AUTO_UNSEEN * samples / (samples + 1) *
+                    (inside > 0 ? 2 * tail * tail + 2 * tail * inside + inside * inside
+                                : 2 * tail * tail * exp(inside / tail));
+    }
+    return cost;
+}
+
+/* Four samples whose extremes are 1.5 steps apart: the mean distance from the smallest is 3. */
+static void put_topk(struct tmk_spread *spread, double step, uint64_t samples) {
+    spread->samples = samples;
+    spread->topk.n = TMK_TOPK;
+    for (uint32_t i = 0; i < TMK_TOPK; i++) {
+        spread->topk.min[i].value = (float)((double)spread->min + 1.5 * i * step);
+        spread->topk.max[i].value = (float)((double)spread->max - 1.5 * i * step);
+    }
+}
+
+static void test_auto_is_as_good_as_brute_force(void **state) {
+    (void)state;
+    for (size_t d = 0; d < TMK_COUNT(draws); d++) {
+        struct tmk_spread spread;
+        float *x = data(draws[d], N);
+        spread_of(x, N, &spread);
+        double most = fmax(-(double)spread.min, (double)spread.max), step = most / 64;
+        put_topk(&spread, step, 8);
+        for (size_t g = 0; g < TMK_COUNT(grids); g++) {
+            struct tmk_clip_choice choice = {0};
+            struct tmk_diag diag = {0};
+            /* of few different numbers the cost has narrow minima, where codes coincide with them
+             */
+            if (draws[d] == draw_coarse || grids[g].pow2 ||
+                !tmk_grid_codes(&grids[g], &(int32_t){0}, &(int32_t){0}))
+                continue;
+            assert_ok(tmk_method_find("auto")->choose(&spread, &grids[g], 0, &choice, &diag),
+                      &diag);
+            double ours =
+                auto_cost(x, &spread, &grids[g], (double)choice.low, (double)choice.high, 3 * step);
+            double best = HUGE_VAL;
+            for (int i = 1; i <= 400 && most > 0; i++) {
+                double low = spread.min < 0 ? -most * i / 200 : 0;
+                double high = spread.max > 0 ? most * i / 200 : 0;
+                best = fmin(best, auto_cost(x, &spread, &grids[g], low, high, 3 * step));
+            }
+            if (ours > best * 1.04 + 1e-10)
+                print_message("data %zu grid %zu: %g, by brute force %g\n", d, g, ours, best);
+            assert_true(ours <= best * 1.04 + 1e-10);
+        }
+        tmk_spread_finish(&spread);
+        free(x);
+    }
+}
+
+/* Samples that differ in their extremes leave room for others; the more so the less it costs. */
+static void test_auto_leaves_room_for_other_samples(void **state) {
+    (void)state;
+    enum { FEW = 64 };
+    static const struct tmk_grid of8 = {TMK_UINT8, false, false, false};
+    static const struct tmk_grid of16 = {TMK_UINT16, false, false, false};
+    static const struct tmk_grid pow2 = {TMK_UINT8, false, false, true};
+    struct tmk_spread few, many;
+    float *x = data(family_gauss, N);
+    spread_of(x, FEW, &few);
+    put_topk(&few, (double)few.max / 32, 4);
+    struct tmk_clip_choice at8 = chosen("auto", &few, &of8, 0);
+    struct tmk_clip_choice at16 = chosen("auto", &few, &of16, 0);
+    assert_true(at8.high > few.max * 1.02f && at8.low < few.min * 1.02f);
+    assert_true(at16.high > at8.high * 1.1f && at16.low < at8.low * 1.1f);
+    assert_true(chosen("auto", &few, &pow2, 0).high >= few.max);
+    put_topk(&few, 0, 4); /* all samples reach equally far, as pixels do */
+    at8 = chosen("auto", &few, &of8, 0);
+    assert_true(at8.high <= few.max * 1.01f && at8.low >= few.min * 1.01f);
+    few.topk.n = 0; /* not known */
+    at8 = chosen("auto", &few, &of8, 0);
+    assert_true(at8.high <= few.max * 1.01f && at8.low >= few.min * 1.01f);
+    tmk_spread_finish(&few);
+    spread_of(x, N, &many);
+    put_topk(&many, (double)many.max / 256, 1000);
+    at8 = chosen("auto", &many, &of8, 0);
+    assert_true(at8.high <= many.max * 1.01f && at8.low >= many.min * 1.01f);
+    at16 = chosen("auto", &many, &of16, 0);
+    assert_true(at16.high >= many.max && at16.low <= many.min);
+    tmk_spread_finish(&many);
+    free(x);
+}
+
+static int ascending(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
 }
 
 static void test_percentiles_hold_the_elements(void **state) {
@@ -326,6 +433,33 @@ static void test_spreads_of_several_states(void **state) {
     free(x);
 }
 
+/* Mixed once, another's elements are as though they had been observed with the first's. */
+static void test_mixed_spreads(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    float *x = data(draw_heavy, N);
+    struct tmk_spread whole, part, rest;
+    spread_of(x, N, &whole);
+    spread_of(x, N / 3, &part);
+    spread_of(x + N / 3, N - N / 3, &rest);
+    assert_ok(tmk_spread_mix(&part, &rest, 1, &diag), &diag);
+    assert_int_equal(part.n, whole.n);
+    assert_true(part.finite == N && part.zeros == whole.zeros);
+    assert_true(fabs(part.square - whole.square) <= 1e-3 * whole.square);
+    for (uint32_t i = 0; i < whole.n; i++) {
+        assert_true(part.count[i] == whole.count[i]);
+        assert_true(fabs(part.mean[i] - whole.mean[i]) <= 1e-9 * fabs(whole.mean[i]));
+        assert_true(part.lo[i] <= part.mean[i] && part.mean[i] <= part.hi[i]);
+    }
+    assert_ok(tmk_spread_mix(&part, &rest, 0.5, &diag), &diag);
+    assert_int_equal(part.n, whole.n);
+    assert_true(part.finite == N + 0.5 * (N - N / 3));
+    tmk_spread_finish(&whole);
+    tmk_spread_finish(&part);
+    tmk_spread_finish(&rest);
+    free(x);
+}
+
 /* At the ends of what is said to be flat the error is within 1 % of the least. */
 static void test_flat_optima_are_told(void **state) {
     (void)state;
@@ -358,11 +492,14 @@ TEST_GROUP(calib_method) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_expected_holds_on_the_raw_numbers),
         cmocka_unit_test(test_mse_is_as_good_as_brute_force),
+        cmocka_unit_test(test_auto_is_as_good_as_brute_force),
+        cmocka_unit_test(test_auto_leaves_room_for_other_samples),
         cmocka_unit_test(test_percentiles_hold_the_elements),
         cmocka_unit_test(test_parameters_out_of_range),
         cmocka_unit_test(test_entropy),
         cmocka_unit_test(test_moving_average_follows_the_samples),
         cmocka_unit_test(test_spreads_of_several_states),
+        cmocka_unit_test(test_mixed_spreads),
         cmocka_unit_test(test_flat_optima_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

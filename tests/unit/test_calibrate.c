@@ -216,7 +216,7 @@ static void test_a_group_has_the_range_of_its_merged_numbers(void **state) {
     float scale;
     int32_t zero_point;
     assert_ok(tmk_spread_make(&whole, 1, &spread, &diag), &diag);
-    assert_ok(tmk_method_find("mse")->choose(&spread, &grid, 0, &choice, &diag), &diag);
+    assert_ok(tmk_method_find("auto")->choose(&spread, &grid, 0, &choice, &diag), &diag);
     assert_ok(tmk_grid_fit(&grid, choice.low, choice.high, &scale, &zero_point, &diag), &diag);
     assert_true(item(all, 3)->scale[0] == scale && item(all, 3)->zero_point[0] == zero_point);
     tmk_spread_finish(&spread);
