@@ -23,6 +23,11 @@ const struct tmk_profile_tensor *tmk_make_tensor(const struct tmk_make *make, ui
     return &s->net->profile->tensors[s->picks[pick].value];
 }
 
+/* Whose numbers are the pick's range. */
+static const struct tmk_profile_tensor *numbers_of(const struct tmk_make *make, uint32_t pick) {
+    return &make->selection->net->profile->tensors[make->ties->numbers[pick]];
+}
+
 enum tmk_status tmk_make_begin(struct tmk_make *make, uint32_t pick, uint32_t n) {
     const struct tmk_pick *p = &make->selection->picks[pick];
     const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
@@ -87,7 +92,7 @@ struct group {
 };
 
 static bool has_histogram(const struct tmk_make *make, uint32_t pick) {
-    return tmk_stats_level_of(tmk_make_tensor(make, pick)->stats) == TMK_STATS_HISTOGRAM;
+    return tmk_stats_level_of(numbers_of(make, pick)->stats) == TMK_STATS_HISTOGRAM;
 }
 
 /* The exact merge of the picks' numbers; without histograms only the extremes. */
@@ -101,7 +106,7 @@ static enum tmk_status spread_of(const struct tmk_make *make, const uint32_t *pi
         return tmk_nomem(make->diag);
     for (uint32_t i = 0; i < n; i++) {
         struct tmk_summary facts;
-        stats[i] = tmk_make_tensor(make, picks[i])->stats;
+        stats[i] = numbers_of(make, picks[i])->stats;
         tmk_stats_quick_summary(stats[i], &facts);
         out->min = fminf(out->min, facts.min);
         out->max = fmaxf(out->max, facts.max);
@@ -118,9 +123,9 @@ static enum tmk_status spread_of(const struct tmk_make *make, const uint32_t *pi
         out->topk.n = 0;
     all = true;
     for (uint32_t i = 0; i < n; i++)
-        all = all && tmk_make_tensor(make, picks[i])->sample_min;
+        all = all && numbers_of(make, picks[i])->sample_min;
     for (uint32_t i = 0; i < n && all && status == TMK_OK; i++) {
-        const struct tmk_profile_tensor *t = tmk_make_tensor(make, picks[i]);
+        const struct tmk_profile_tensor *t = numbers_of(make, picks[i]);
         status =
             tmk_spread_take_samples(out, t->sample_min, t->sample_max, t->n_samples, make->diag);
     }
@@ -223,6 +228,8 @@ static const char *rule_of(const struct tmk_make *make, uint32_t pick, const str
     const struct tmk_ties *ties = make->ties;
     if (make->selection->picks[pick].terms.has_range)
         return "config";
+    if (ties->numbers[pick] != make->selection->picks[pick].value)
+        return tmk_built_in_name(TMK_RULE_AFTER_RELU);
     if (ties->unit[pick] && g->n_sources == 1 && !ties->covered[pick])
         return ties->unit[pick];
     return ties->rule[pick] && (ties->covered[pick] || g->n_sources > 1) ? ties->rule[pick] : "";

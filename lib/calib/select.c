@@ -103,9 +103,12 @@ static int role_of_constant(const struct select *s, struct tmk_net_use use, int 
 static void find_roles(struct select *s) {
     const struct tmk_net *net = s->net;
     for (uint32_t v = 0; v < net->profile->n_tensors; v++)
-        for (uint32_t k = net->first_use[v]; k < net->first_use[v + 1]; k++)
-            s->role[k] = (int8_t)(net->varies[v] ? (int)TMK_ENCODING_ACTIVATION
-                                                 : role_of_constant(s, net->uses[k], 0));
+        for (uint32_t k = net->first_use[v]; k < net->first_use[v + 1]; k++) {
+            bool shape_only = row_of(s, net->uses[k].node)->flags & TMK_TRAIT_SHAPE_ONLY;
+            s->role[k] = (int8_t)(!net->varies[v] ? role_of_constant(s, net->uses[k], 0)
+                                  : shape_only    ? (int)NOT_A_NUMBER
+                                                  : (int)TMK_ENCODING_ACTIVATION);
+        }
 }
 
 /* ---- biases that are added by a node of their own ---- */
@@ -313,6 +316,8 @@ static enum tmk_status pick_for_maker(struct select *s, struct found *f, uint32_
 
 static enum tmk_status say_no_number(struct select *s, uint32_t v) {
     const struct tmk_profile_tensor *t = tensor_at(s, v);
+    if (s->net->varies[v])
+        return set_reason(s, v, "only its shape is read");
     if (t->kind != TMK_PROFILE_WEIGHT)
         return set_reason(s, v,
                           "it does not depend on the data: arithmetic on shapes or constants");

@@ -99,17 +99,34 @@ static uint32_t only_pick(const struct tie *t, uint32_t node) {
     return found;
 }
 
+/* A value that has a range, and no codes for any reader. */
+static bool is_float_with_range(const struct tie *t, uint32_t v) {
+    const struct tmk_profile_tensor *tensor = &t->net->profile->tensors[v];
+    struct tmk_summary facts;
+    if (!tensor->stats || t->selection->general[v] != TMK_NET_NONE)
+        return false;
+    for (uint32_t k = t->net->first_use[v]; k < t->net->first_use[v + 1]; k++)
+        if (t->selection->use_pick[k] != TMK_NET_NONE)
+            return false;
+    tmk_stats_quick_summary(tensor->stats, &facts);
+    return facts.finite && !facts.excluded;
+}
+
 /* The value in front of Relu or Clip, if nobody else reads it, needs no codes for what is cut off.
  */
 static void take_over(const struct tie *t, uint32_t node) {
-    uint32_t x = tmk_pick_of_input(t->selection, node, 0), y = only_pick(t, node);
-    if (!can_be_tied(t, x) || !has_one_scale(t, y) || !same_terms_of(t, x, y))
+    uint32_t x = tmk_pick_of_input(t->selection, node, 0), y = only_pick(t, node),
+             result = tmk_net_output(t->net, node, 0);
+    if (!can_be_tied(t, x) || result == TMK_NET_NONE)
         return;
     uint32_t v = t->selection->picks[x].value;
     if (t->net->profile->tensors[v].kind == TMK_PROFILE_OUTPUT || tmk_net_readers(t->net, v) != 1 ||
         !t->net->varies[v])
         return;
-    t->out->takes[x] = y;
+    if (has_one_scale(t, y) && same_terms_of(t, x, y))
+        t->out->takes[x] = y;
+    else if (is_float_with_range(t, result))
+        t->out->numbers[x] = result;
 }
 
 static void tie_node(const struct tie *t, uint32_t node) {
@@ -133,8 +150,10 @@ static void tie_node(const struct tie *t, uint32_t node) {
 /* What is tied to others keeps its own range. */
 static void release_tied(const struct tie *t) {
     for (uint32_t i = 0; i < t->selection->n_picks; i++)
-        if (t->out->rule[i])
+        if (t->out->rule[i]) {
             t->out->takes[i] = TMK_NET_NONE;
+            t->out->numbers[i] = t->selection->picks[i].value;
+        }
 }
 
 enum tmk_status tmk_ties_init(struct tmk_ties *ties, const struct tmk_selection *selection,
@@ -146,12 +165,15 @@ enum tmk_status tmk_ties_init(struct tmk_ties *ties, const struct tmk_selection 
     ties->covered = tmk_arena_array(&ties->arena, n, sizeof *ties->covered);
     ties->unit = tmk_arena_array(&ties->arena, n, sizeof *ties->unit);
     ties->takes = tmk_arena_array(&ties->arena, n, sizeof *ties->takes);
+    ties->numbers = tmk_arena_array(&ties->arena, n, sizeof *ties->numbers);
     ties->rule = tmk_arena_array(&ties->arena, n, sizeof *ties->rule);
-    if (!ties->parent || !ties->covered || !ties->unit || !ties->takes || !ties->rule)
+    if (!ties->parent || !ties->covered || !ties->unit || !ties->takes || !ties->numbers ||
+        !ties->rule)
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < n; i++) {
         ties->parent[i] = i;
         ties->takes[i] = TMK_NET_NONE;
+        ties->numbers[i] = selection->picks[i].value;
     }
     for (uint32_t i = 0; i < selection->net->n_nodes; i++)
         tie_node(&t, i);

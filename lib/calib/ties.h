@@ -11,6 +11,8 @@ struct tmk_ties {
     bool *covered;     /* its numbers are those of others of its group, or lie between them */
     const char **unit; /* the rule by which it is in [0, 1]; NULL: none */
     uint32_t *takes;   /* the pick whose encoding it takes over; TMK_NET_NONE: none */
+    uint32_t *numbers; /* the value whose numbers are its range: its own, or that of a Relu's result
+                          which stays float */
     const char **rule; /* that tied it; NULL: none */
     struct tmk_arena arena;
 };
