@@ -192,12 +192,25 @@ static bool same_grid(const struct tmk_encoding *a, const struct tmk_encoding *b
            a->zero_point[0] == b->zero_point[0];
 }
 
+/* AIMET and the converters fold a BatchNormalization into the convolution before it: there is no
+ * value in between, and a quantizer that was off would be turned on. */
+static bool is_folded(const struct tmk_value *value) {
+    static const char *const ops[] = {"Conv", "ConvTranspose", "Gemm"};
+    bool product = false;
+    for (size_t i = 0; value->producer && i < TMK_COUNT(ops); i++)
+        product = product || tmk_node_is(value->producer, TMK_DOMAIN_ONNX, ops[i]);
+    return product && value->n_uses == 1 && !value->n_graph_outputs &&
+           tmk_node_is(value->uses[0].node, TMK_DOMAIN_ONNX, "BatchNormalization");
+}
+
 /* Reading a name that AIMET's graph has not, it fails; with 2.0.0 also at an encoding where it has
  * no quantizer, unless it finds the same behind the operators that keep the grid. */
 static const char *why_no_quantizer(const struct tmk_export_job *job, const struct tmk_value *value,
                                     const struct tmk_encoding *e, bool is_200) {
     if (!value->n_uses && !value->n_graph_outputs)
         return "nothing reads it: AIMET's graph does not have it";
+    if (is_folded(value))
+        return "the BatchNormalization behind it is folded: AIMET quantizes its result";
     for (const struct tmk_value *v = value; is_200 && v && keeps_grid(v->producer);) {
         v = v->producer->inputs[0];
         const struct tmk_encoding *theirs =

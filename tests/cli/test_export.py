@@ -207,6 +207,13 @@ def test_aimet_gets_no_encoding_where_it_has_no_quantizer(path):
     tidemark(*words).expect(DONE, "--model")
 
 
+def test_aimet_gets_no_encoding_before_a_batch_norm_that_it_folds(path):
+    start(path)
+    words = ["export", path / "enc.json", "--to", "aimet", "-o", path / "out", "--json"]
+    told = json.loads(tidemark(*words, "--model", DIGITS).expect(DONE).out)
+    assert {skip["name"]: skip["why"] for skip in told["skipped"] if "fold" in skip["why"]}.keys() == {"conv1_out", "conv2_out"}
+
+
 def test_formats_report_missing_model_or_template(path):
     start(path)
     words = ["export", path / "enc.json", "-o", path / "out"]

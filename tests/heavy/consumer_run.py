@@ -100,9 +100,10 @@ def quark(job, feeds):
     from quark.onnx import ModelQuantizer
     from quark.onnx.quantization.config import Config, get_default_config
     settings = get_default_config("S8S8_AAWS")
-    if job["file"]:  # what it simplifies and optimises has values that no file can have
-        settings.extra_options |= {"SaveAndRestore": job["file"], "SimplifyModel": False}
-        settings.optimize_model = False
+    settings.extra_options |= {"SimplifyModel": False}  # what it simplifies and optimises has values that no file can have
+    settings.optimize_model = False
+    if job["file"]:
+        settings.extra_options |= {"SaveAndRestore": job["file"]}
     calibrate = feeds_of(job["calibrate"])
     ModelQuantizer(Config(global_quant_config=settings)).quantize_model(job["model"], "quark.onnx", Reader(calibrate[:1] if job["file"] else calibrate))
     return run_onnxruntime("quark.onnx", feeds)
