@@ -301,6 +301,11 @@ static bool check_arguments(const struct command *command, struct calibrate_args
                                       i ? "weights-" : "", schemes[i]);
             return false;
         }
+    const char *sensitive = args->options.sensitive;
+    if (sensitive && strcmp(sensitive, "float") != 0 && strcmp(sensitive, "quantize") != 0) {
+        *exit_status = wrong_call(command, "--sensitive %s: float or quantize", sensitive);
+        return false;
+    }
     const char *types[] = {args->dtype, args->weights_dtype};
     enum tmk_dtype *out[] = {&a->dtype, &w->dtype};
     for (int i = 0; i < 2; i++) {
@@ -364,6 +369,10 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
          &args.options.pow2_requant},
         {"config", 0, OPTION_INPUT, "FILE", "choices by operator, name, ID and kind, in JSON",
          &args.options.config},
+        {"sensitive", 0, OPTION_TEXT, "WHICH",
+         "what 8 bits ruin (`show --patterns`), and what is no product of weights: float (the "
+         "default) or quantize",
+         &args.options.sensitive},
         {"list", 0, OPTION_FLAG, NULL, "each value that stays float, with the reason", &args.list},
         WIDE_OPTION_ROW(args.wide),
         {"json", 0, OPTION_FLAG, NULL, "what was done as JSON instead of the table", &args.json},

@@ -55,7 +55,7 @@ static enum tmk_status choose_values(const struct tmk_profile *profile, const ch
 }
 
 struct show_args {
-    bool json, convergence, nodes, wide;
+    bool json, convergence, nodes, patterns, wide;
     struct some outliers;
     const char *sort;
     struct words filter;
@@ -95,6 +95,8 @@ static int show_profile(const struct words *rest, const struct show_args *args) 
         status = show_convergence(profile, chosen, n, args->json, &diag);
     else if (status == TMK_OK && args->nodes)
         status = show_nodes(profile, chosen, n, args->json);
+    else if (status == TMK_OK && args->patterns)
+        status = show_patterns(profile, chosen, n, args->json, &diag);
     else if (status == TMK_OK && args->json)
         show_json(profile, chosen, n);
     else if (status == TMK_OK && n == 1 && rest->n > 1)
@@ -113,6 +115,10 @@ static int run_show(const struct command *command, int argc, char **argv) {
         {"json", 0, OPTION_FLAG, NULL, "as JSON, one object a value", &args.json},
         {"nodes", 0, OPTION_FLAG, NULL,
          "by the nodes that make the values: what is on their inputs and outputs", &args.nodes},
+        {"patterns", 0, OPTION_FLAG, NULL,
+         "the nodes that belong to LayerNorm, GELU and other patterns, which `calibrate` leaves "
+         "float",
+         &args.patterns},
         {"outliers", 0, OPTION_SOME, "N",
          "the samples that set the extremes, worst first (10, or N of them)", &args.outliers},
         {"convergence", 0, OPTION_FLAG, NULL,
@@ -128,10 +134,11 @@ static int run_show(const struct command *command, int argc, char **argv) {
             table_widen();
         if (!rest.n)
             exit_status = wrong_call(command, "which PROFILE?");
-        else if (args.outliers.given + args.convergence + args.nodes > 1)
-            exit_status =
-                wrong_call(command, "--nodes, --outliers or --convergence, one at a time");
-        else if (args.sort && (args.outliers.given || args.convergence || args.nodes))
+        else if (args.outliers.given + args.convergence + args.nodes + args.patterns > 1)
+            exit_status = wrong_call(
+                command, "--nodes, --patterns, --outliers or --convergence, one at a time");
+        else if (args.sort &&
+                 (args.outliers.given || args.convergence || args.nodes || args.patterns))
             exit_status = wrong_call(command, "--sort is for the table and its JSON");
         else
             exit_status = show_profile(&rest, &args);

@@ -15,6 +15,11 @@ void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32
  * TMK_NOMEM. */
 TMK_NODISCARD enum tmk_status show_nodes(const struct tmk_profile *profile, const uint32_t *chosen,
                                          uint32_t n, bool json);
+/* The nodes that make the chosen values (in the order of IDs) and belong to patterns that
+ * `calibrate` leaves float. TMK_NOMEM. */
+TMK_NODISCARD enum tmk_status show_patterns(const struct tmk_profile *profile,
+                                            const uint32_t *chosen, uint32_t n, bool json,
+                                            struct tmk_diag *diag);
 /* The `most` samples that set the chosen values' extremes, worst first. */
 TMK_NODISCARD enum tmk_status show_outliers(const struct tmk_profile *profile,
                                             const uint32_t *chosen, uint32_t n, uint64_t most,

@@ -201,6 +201,9 @@ struct tmk_calibrate_options {
     enum tmk_rounding rounding;
     bool pow2_requant;
     const char *config; /* a file of choices by operator, name, ID and kind; NULL: none */
+    /* What 8 bits ruin (tidemark/patterns.h), and operators that neither multiply by weights nor
+     * move what these compute: "float", the default, or "quantize". NULL: as the config. */
+    const char *sensitive;
     /* Remarks, one line each: a rule of the config that matches nothing, a weight's scale that was
      * enlarged. May be NULL. */
     void (*remark)(void *context, const char *text);

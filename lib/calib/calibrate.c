@@ -91,7 +91,7 @@ static enum tmk_status fill_header(struct calibrate *c) {
     static const char *const activation[] = {"method", "percentile", "dtype", "scheme", "scales"};
     static const char *const weight[] = {"weights-method", "weights-percentile", "weights-dtype",
                                          "weights-scheme", "weights-scales"};
-    enum { MOST_SETTINGS = 16 };
+    enum { MOST_SETTINGS = 17 };
     struct tmk_encodings *all = c->encodings;
     all->settings = tmk_encodings_make(all, MOST_SETTINGS, sizeof *all->settings);
     if (!all->settings)
@@ -105,6 +105,8 @@ static enum tmk_status fill_header(struct calibrate *c) {
     all->pow2_requant = c->options->pow2_requant;
     TMK_TRY(add_choice(c, TMK_ENCODING_ACTIVATION, activation));
     TMK_TRY(add_choice(c, TMK_ENCODING_WEIGHT, weight));
+    TMK_TRY(add_setting(c, "sensitive",
+                        c->config.quantize_sensitive == TMK_YES ? "quantize" : "float"));
     if (c->config.defaults[TMK_ENCODING_ACTIVATION].pow2 == TMK_YES)
         TMK_TRY(add_setting(c, "pow2", "true"));
     if (c->options->config)
@@ -205,6 +207,8 @@ static void remark_on_rules(const struct calibrate *c) {
 static enum tmk_status run_steps(struct calibrate *c) {
     TMK_TRY(c->tree ? tmk_config_init_tree(&c->config, c->tree, c->diag)
                     : tmk_config_init(&c->config, c->options->config, c->diag));
+    if (c->options->sensitive)
+        TMK_TRY(tmk_config_set_sensitive(&c->config, c->options->sensitive, TMK_ARGUMENT, c->diag));
     TMK_TRY(set_defaults(c));
     TMK_TRY(tmk_net_init(&c->net, c->profile, c->diag));
     TMK_TRY(tmk_select(&c->net, &c->config, &c->selection, c->diag));

@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "calib/encodings_check.h"
 #include "calib/json_file.h"
+#include "calib/pattern.h"
 
 static const struct {
     const char *name;
@@ -95,6 +96,14 @@ static enum tmk_status set_dtype(const char *name, enum tmk_status wrong,
             tmk_guess_try(&guess, tmk_dtype_name((enum tmk_dtype)dtype));
     return tmk_fail(diag, wrong, "'%s'%s is no type that values are quantized to", name,
                     tmk_guess_text(&guess, meant));
+}
+
+enum tmk_status tmk_config_set_sensitive(struct tmk_config *config, const char *text,
+                                         enum tmk_status wrong, struct tmk_diag *diag) {
+    if (strcmp(text, "float") != 0 && strcmp(text, "quantize") != 0)
+        return tmk_fail(diag, wrong, "'sensitive' is 'float' or 'quantize', not '%s'", text);
+    config->quantize_sensitive = *text == 'q' ? TMK_YES : TMK_NO;
+    return TMK_OK;
 }
 
 enum tmk_status tmk_quant_settings_of_choice(const struct tmk_calibrate_choice *choice,
@@ -186,17 +195,33 @@ static enum tmk_status keep_text(struct tmk_config *config, const cJSON *object,
     return *out ? TMK_OK : tmk_nomem(diag);
 }
 
+static enum tmk_status check_pattern(const char *name, struct tmk_diag *diag) {
+    struct tmk_guess guess = {.wanted = name};
+    char meant[TMK_GUESS_SIZE];
+    for (int i = TMK_PATTERN_NONE + 1; name && i < TMK_PATTERNS; i++) {
+        if (strcmp(name, tmk_pattern_name((enum tmk_pattern)i)) == 0)
+            return TMK_OK;
+        tmk_guess_try(&guess, tmk_pattern_name((enum tmk_pattern)i));
+    }
+    return name ? tmk_fail(diag, TMK_FORMAT, "'pattern': there is no pattern '%s'%s", name,
+                           tmk_guess_text(&guess, meant))
+                : TMK_OK;
+}
+
 static enum tmk_status get_match(struct tmk_config *config, const cJSON *match,
                                  struct tmk_config_rule *rule, struct tmk_diag *diag) {
-    static const char *const keys[] = {"op", "name", "id", "kind", "node"};
+    static const char *const keys[] = {"op", "name", "id", "kind", "node", "pattern"};
     static const char *const kinds[] = {"", "activation", "weight", "bias", "input", "output"};
     const char *id = NULL, *kind = NULL;
     if (!match)
-        return tmk_fail(diag, TMK_FORMAT, "missing: an object of op, name, id, kind and node");
+        return tmk_fail(diag, TMK_FORMAT,
+                        "missing: an object of op, name, id, kind, node and pattern");
     TMK_TRY(tmk_json_keys(match, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(keep_text(config, match, "op", &rule->op, diag));
     TMK_TRY(keep_text(config, match, "name", &rule->name, diag));
     TMK_TRY(keep_text(config, match, "node", &rule->node, diag));
+    TMK_TRY(keep_text(config, match, "pattern", &rule->pattern, diag));
+    TMK_TRY(check_pattern(rule->pattern, diag));
     TMK_TRY(keep_text(config, match, "id", &id, diag));
     TMK_TRY(keep_text(config, match, "kind", &kind, diag));
     rule->has_id = id != NULL;
@@ -298,16 +323,26 @@ static enum tmk_status get_built_in(struct tmk_config *config, const cJSON *obje
     return TMK_OK;
 }
 
+static enum tmk_status get_sensitive(struct tmk_config *config, const cJSON *tree,
+                                     struct tmk_diag *diag) {
+    const char *text;
+    TMK_TRY(tmk_json_text_or(tree, "sensitive", &text, "", diag));
+    if (tmk_json_member(tree, "sensitive"))
+        return tmk_config_set_sensitive(config, text, TMK_FORMAT, diag);
+    return TMK_OK;
+}
+
 static enum tmk_status get_config(struct tmk_config *config, const cJSON *tree,
                                   struct tmk_diag *diag) {
-    static const char *const keys[] = {"defaults", "rules", "skip_first_layer", "skip_last_layer",
-                                       "built_in"};
+    static const char *const keys[] = {"defaults",        "rules",    "skip_first_layer",
+                                       "skip_last_layer", "built_in", "sensitive"};
     TMK_TRY(tmk_json_keys(tree, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(
         tmk_in(diag, get_defaults(config, tmk_json_member(tree, "defaults"), diag), "'defaults'"));
     TMK_TRY(get_rules(config, tree, diag));
     TMK_TRY(tmk_json_bool_or(tree, "skip_first_layer", &config->skip_first, false, diag));
     TMK_TRY(tmk_json_bool_or(tree, "skip_last_layer", &config->skip_last, false, diag));
+    TMK_TRY(get_sensitive(config, tree, diag));
     return tmk_in(diag, get_built_in(config, tmk_json_member(tree, "built_in"), diag),
                   "'built_in'");
 }

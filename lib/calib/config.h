@@ -43,6 +43,7 @@ enum tmk_config_kind {
 
 struct tmk_config_rule {
     const char *op, *node; /* of an operator: what it is called, a glob over names; NULL: any */
+    const char *pattern;   /* that the operator belongs to; NULL: any */
     const char *name;      /* a glob over names of values; NULL: any */
     bool has_id;
     uint32_t id;
@@ -74,6 +75,7 @@ struct tmk_config {
     struct tmk_config_rule *rules;
     uint32_t n_rules;
     bool skip_first, skip_last;
+    enum tmk_tristate quantize_sensitive;
     bool built_in[TMK_RULES];
     struct tmk_arena arena;
 };
@@ -85,6 +87,10 @@ TMK_NODISCARD enum tmk_status tmk_config_init(struct tmk_config *config, const c
 /* The same of what such a file holds (may be NULL). The tree is only read during the call. */
 TMK_NODISCARD enum tmk_status tmk_config_init_tree(struct tmk_config *config, const cJSON *tree,
                                                    struct tmk_diag *diag);
+/* "float" or "quantize"; status `wrong` for other words. */
+TMK_NODISCARD enum tmk_status tmk_config_set_sensitive(struct tmk_config *config, const char *text,
+                                                       enum tmk_status wrong,
+                                                       struct tmk_diag *diag);
 void tmk_config_finish(struct tmk_config *config);
 
 /* tmk_calibrate with a config that stands in no file; options->config is but its name. */

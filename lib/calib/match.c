@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/size.h"
 #include "base/text.h"
 #include "calib/op_names.h"
 #include "traits/traits.h"
@@ -24,6 +25,9 @@ static bool is_node(const struct tmk_match *m, const struct tmk_config_rule *rul
     enum tmk_op_only only;
     if (rule->node && !tmk_glob(rule->node, n->name))
         return false;
+    if (rule->pattern && (m->patterns->of[node] == TMK_PATTERN_NONE ||
+                          strcmp(rule->pattern, tmk_pattern_name(m->patterns->of[node])) != 0))
+        return false;
     if (!rule->op)
         return true;
     if (!tmk_op_is_called(n->op, rule->op, &only))
@@ -31,6 +35,55 @@ static bool is_node(const struct tmk_match *m, const struct tmk_config_rule *rul
     if (only == TMK_OP_ONLY_DENSE)
         return is_dense(m->net, node);
     return only == TMK_OP_ALL || (m->is_bias_add && m->is_bias_add[node]);
+}
+
+static bool is_of_nodes(const struct tmk_config_rule *rule) {
+    return rule->op || rule->node || rule->pattern;
+}
+
+/* ---- what stays float without being told ---- */
+
+static enum tmk_op_class class_of(const struct tmk_match *m, uint32_t node) {
+    const struct tmk_net_node *n = &m->net->nodes[node];
+    return tmk_traits_of(n->domain, n->op)->class;
+}
+
+/* It moves, clips or compares: 8 bits in, 8 bits out, nothing lost between two products. */
+static bool is_follower(const struct tmk_match *m, uint32_t node) {
+    static const char *const comparing[] = {"Max", "Min", "Where", "ReduceMax", "ReduceMin"};
+    const struct tmk_net_node *n = &m->net->nodes[node];
+    const enum tmk_op_class class = class_of(m, node);
+    if (class == TMK_OP_DIRECT || class == TMK_OP_CLAMP)
+        return true;
+    if (m->config->quantize_sensitive == TMK_YES)
+        return false;
+    for (size_t i = 0; i < TMK_COUNT(comparing); i++)
+        if (strcmp(n->op, comparing[i]) == 0)
+            return true;
+    return tmk_traits_are(tmk_traits_of(n->domain, n->op), TMK_TRAIT_MOVES);
+}
+
+static bool is_bias_add(const struct tmk_match *m, uint32_t node) {
+    return m->is_bias_add && m->is_bias_add[node];
+}
+
+/* What has kernels of 8 bits nearly everywhere; transposed convolutions and recurrent networks have
+ * not, and lose much. */
+static bool is_worth_it(const struct tmk_match *m, uint32_t node) {
+    const struct tmk_net_node *n = &m->net->nodes[node];
+    const struct tmk_traits *traits = tmk_traits_of(n->domain, n->op);
+    return traits->class == TMK_OP_MACC && traits->product != TMK_PRODUCT_CONV_TRANSPOSED;
+}
+
+static bool is_sensitive(const struct tmk_match *m, uint32_t node) {
+    return m->config->quantize_sensitive != TMK_YES &&
+           (m->patterns->of[node] != TMK_PATTERN_NONE ||
+            (!is_worth_it(m, node) && !is_follower(m, node) && !is_bias_add(m, node)));
+}
+
+enum tmk_tristate tmk_match_default(const struct tmk_match *m, uint32_t node) {
+    return m->skipped_first[node] || m->skipped_last[node] || is_sensitive(m, node) ? TMK_NO
+                                                                                    : TMK_UNSET;
 }
 
 static bool is_kind(const struct tmk_config_rule *rule, enum tmk_encoding_role role,
@@ -67,15 +120,20 @@ struct tmk_quant_settings tmk_match_settings(const struct tmk_match *m, uint32_t
                                              enum tmk_encoding_role role, uint32_t reader) {
     const struct tmk_profile_tensor *t = &m->net->profile->tensors[value];
     struct tmk_quant_settings settings = m->config->defaults[role];
+    const uint32_t node = reader == TMK_NET_NONE ? m->net->maker[value] : reader;
     if (reader != TMK_NET_NONE && (m->skipped_first[reader] || m->skipped_last[reader]))
         settings.quantize = TMK_NO;
-    const uint32_t node = reader == TMK_NET_NONE ? m->net->maker[value] : reader;
+    if (node != TMK_NET_NONE && is_sensitive(m, node))
+        settings.quantize = TMK_NO;
+    if (reader == TMK_NET_NONE && t->kind == TMK_PROFILE_OUTPUT &&
+        m->config->quantize_sensitive != TMK_YES)
+        settings.quantize = TMK_NO;
     if (role == TMK_ENCODING_ACTIVATION && node != TMK_NET_NONE &&
-        m->behind_float[node] != TMK_NET_NONE)
+        m->beside_float[node] != TMK_NET_NONE)
         settings.quantize = TMK_NO;
     for (uint32_t i = 0; i < m->config->n_rules; i++) {
         const struct tmk_config_rule *rule = &m->config->rules[i];
-        bool of_nodes = rule->op || rule->node;
+        bool of_nodes = is_of_nodes(rule);
         if ((rule->has_id && rule->id != t->id) || (rule->name && !tmk_glob(rule->name, t->name)) ||
             !is_kind(rule, role, t->kind))
             continue;
@@ -119,12 +177,12 @@ void tmk_match_first_and_last(const struct tmk_match *m) {
     }
 }
 
-/* What rules of nodes, not of single values, state, or skip_first_layer and skip_last_layer. */
+/* What rules of nodes, not of single values, state, or what holds without them. */
 static enum tmk_tristate is_node_quantized(const struct tmk_match *m, uint32_t node) {
-    enum tmk_tristate given = m->skipped_first[node] || m->skipped_last[node] ? TMK_NO : TMK_UNSET;
+    enum tmk_tristate given = tmk_match_default(m, node);
     for (uint32_t i = 0; i < m->config->n_rules; i++) {
         const struct tmk_config_rule *rule = &m->config->rules[i];
-        if ((rule->op || rule->node) && !rule->has_id && !rule->name &&
+        if (is_of_nodes(rule) && !rule->has_id && !rule->name &&
             (rule->kind == TMK_CONFIG_ANY || rule->kind == TMK_CONFIG_ACTIVATION) &&
             rule->settings.quantize != TMK_UNSET && is_node(m, rule, node))
             given = rule->settings.quantize;
@@ -132,17 +190,56 @@ static enum tmk_tristate is_node_quantized(const struct tmk_match *m, uint32_t n
     return given;
 }
 
-/* Nodes stand in the order of their results' IDs, so operands come first. */
-void tmk_match_behind_float(const struct tmk_match *m) {
-    for (uint32_t i = 0; i < m->net->n_nodes; i++) {
-        const struct tmk_net_node *n = &m->net->nodes[i];
-        const enum tmk_op_class class = tmk_traits_of(n->domain, n->op)->class;
-        const uint32_t x = tmk_net_input(m->net, i, 0);
+/* The node that computes one of its inputs in float, or that stands beside such a one. */
+static uint32_t float_before(const struct tmk_match *m, uint32_t node) {
+    const struct tmk_net_node *n = &m->net->nodes[node];
+    const bool all = m->config->quantize_sensitive != TMK_YES;
+    for (uint32_t i = 0; i < (all ? n->n_inputs : 1); i++) {
+        const uint32_t x = tmk_net_input(m->net, node, i);
         const uint32_t maker = x == TMK_NET_NONE ? TMK_NET_NONE : m->net->maker[x];
-        m->behind_float[i] = TMK_NET_NONE;
-        if ((class == TMK_OP_DIRECT || class == TMK_OP_CLAMP) && maker != TMK_NET_NONE &&
-            is_node_quantized(m, i) != TMK_YES)
-            m->behind_float[i] =
-                is_node_quantized(m, maker) == TMK_NO ? maker : m->behind_float[maker];
+        if (maker == TMK_NET_NONE || (i && !m->net->varies[x]))
+            continue;
+        if (is_node_quantized(m, maker) == TMK_NO)
+            return maker;
+        if (m->beside_float[maker] != TMK_NET_NONE)
+            return m->beside_float[maker];
     }
+    return TMK_NET_NONE;
+}
+
+/* One of the nodes that read its results, if all of them read floats; itself, where only the
+ * model's outputs are. */
+static uint32_t float_behind(const struct tmk_match *m, uint32_t node) {
+    const struct tmk_net_node *n = &m->net->nodes[node];
+    uint32_t found = TMK_NET_NONE;
+    for (uint32_t o = 0; o < n->n_outputs; o++) {
+        const uint32_t y = n->outputs[o];
+        if (y == TMK_NET_NONE)
+            continue;
+        if (m->net->profile->tensors[y].kind == TMK_PROFILE_OUTPUT && found == TMK_NET_NONE)
+            found = node;
+        for (uint32_t k = m->net->first_use[y]; k < m->net->first_use[y + 1]; k++) {
+            const uint32_t reader = m->net->uses[k].node;
+            const bool is_float = is_node_quantized(m, reader) == TMK_NO;
+            if (!is_float && m->beside_float[reader] == TMK_NET_NONE)
+                return TMK_NET_NONE;
+            found = is_float ? reader : m->beside_float[reader];
+        }
+    }
+    return found;
+}
+
+/* Nodes stand in the order of their results' IDs, so operands come first. */
+void tmk_match_beside_float(const struct tmk_match *m) {
+    for (uint32_t i = 0; i < m->net->n_nodes; i++) {
+        const bool follows =
+            is_follower(m, i) || (m->config->quantize_sensitive != TMK_YES && is_bias_add(m, i));
+        m->beside_float[i] = TMK_NET_NONE;
+        if (follows && is_node_quantized(m, i) != TMK_YES)
+            m->beside_float[i] = float_before(m, i);
+    }
+    for (uint32_t i = m->config->quantize_sensitive != TMK_YES ? m->net->n_nodes : 0; i-- > 0;)
+        if (m->beside_float[i] == TMK_NET_NONE && is_follower(m, i) && !is_bias_add(m, i) &&
+            is_node_quantized(m, i) == TMK_UNSET)
+            m->beside_float[i] = float_behind(m, i);
 }

@@ -5,16 +5,17 @@
 
 #include "calib/config.h"
 #include "calib/net.h"
+#include "calib/pattern.h"
 
 struct tmk_match {
     const struct tmk_net *net;
     const struct tmk_config *config;
     const bool *is_bias_add;            /* [n_nodes], or NULL: not known yet */
     bool *skipped_first, *skipped_last; /* [n_nodes], set by tmk_match_first_and_last */
-    uint32_t
-        *behind_float; /* [n_nodes], set by tmk_match_behind_float: the node that the config leaves
-                          float and whose result this one moves or clips; else TMK_NET_NONE */
-    uint32_t *matched; /* [config->n_rules], counts */
+    const struct tmk_patterns *patterns;
+    uint32_t *beside_float; /* [n_nodes], set by tmk_match_beside_float: the float node for which
+                               this one is float, too; else TMK_NET_NONE */
+    uint32_t *matched;      /* [config->n_rules], counts */
 };
 
 /* As the node `reader` has it: what rules of operators say applies that read it and, but for
@@ -26,9 +27,12 @@ struct tmk_quant_settings tmk_match_settings(const struct tmk_match *match, uint
  * before (after) them. */
 void tmk_match_first_and_last(const struct tmk_match *match);
 
-/* Finds the nodes that only move or clip what a node computes that the config leaves float. They
- * read and compute floats too, unless a rule states otherwise. Before the first tmk_match_settings,
- * after tmk_match_first_and_last, and with is_bias_add set. */
-void tmk_match_behind_float(const struct tmk_match *match);
+/* What holds for a node without the config's rules: TMK_NO where it stays float. */
+enum tmk_tristate tmk_match_default(const struct tmk_match *match, uint32_t node);
+
+/* Finds the nodes that only move, clip or compare, and are float because a neighbour is: the node
+ * whose result they move, or, with sensitive=float, all that read their results. Before the first
+ * tmk_match_settings, after tmk_match_first_and_last, and with is_bias_add set. */
+void tmk_match_beside_float(const struct tmk_match *match);
 
 #endif

@@ -18,6 +18,7 @@ struct select {
     const struct tmk_config *config;
     struct tmk_selection *out;
     struct tmk_match match;
+    struct tmk_patterns patterns;
     bool *is_bias_add;
     const char **unusable; /* [n_tensors] why it has no range to quantize; NULL: it has */
     int8_t *role;          /* by position in net->uses: enum tmk_encoding_role, or NOT_A_NUMBER */
@@ -160,7 +161,7 @@ static void find_bias_adds(struct select *s) {
         s->out->bias_of[i] = s->out->accumulates[i] = TMK_NET_NONE;
     for (uint32_t i = 0; s->config->built_in[TMK_RULE_BIAS_ADD] && i < net->n_nodes; i++)
         s->is_bias_add[i] = could_be_bias_add(s, i, false) != TMK_NET_NONE;
-    tmk_match_behind_float(&s->match);
+    tmk_match_beside_float(&s->match);
     for (uint32_t i = 0; i < net->n_nodes; i++) {
         uint32_t macc = s->is_bias_add[i] ? could_be_bias_add(s, i, true) : TMK_NET_NONE;
         s->out->bias_of[i] = macc;
@@ -222,22 +223,42 @@ static enum tmk_status set_reason(struct select *s, uint32_t v, const char *fmt,
     return s->out->reason[v] ? TMK_OK : tmk_nomem(s->diag);
 }
 
+/* Why the node is float without a rule. */
+static enum tmk_status say_default(struct select *s, uint32_t v, uint32_t node) {
+    const struct tmk_net_node *n = &s->net->nodes[node];
+    const uint32_t beside = s->match.beside_float[node];
+    const enum tmk_pattern pattern = s->patterns.of[node];
+    if (s->match.skipped_first[node] || s->match.skipped_last[node])
+        return set_reason(s, v, "float for %s '%s': left by %s", n->op, n->name,
+                          s->match.skipped_first[node] ? "skip_first_layer" : "skip_last_layer");
+    if (beside == node || (beside == TMK_NET_NONE && tmk_match_default(&s->match, node) != TMK_NO &&
+                           tensor_at(s, v)->kind == TMK_PROFILE_OUTPUT))
+        return set_reason(s, v, "an output of the model, in float as %s '%s' computes it", n->op,
+                          n->name);
+    if (beside != TMK_NET_NONE && beside > node)
+        return set_reason(s, v, "float for %s '%s': only float operators read what it moves", n->op,
+                          n->name);
+    if (beside != TMK_NET_NONE)
+        return set_reason(s, v,
+                          "float for %s '%s': it moves or clips what %s '%s' computes in float",
+                          n->op, n->name, s->net->nodes[beside].op, s->net->nodes[beside].name);
+    if (tmk_match_default(&s->match, node) != TMK_NO)
+        return set_reason(s, v, "float for %s '%s': left by the config's defaults", n->op, n->name);
+    if (pattern != TMK_PATTERN_NONE)
+        return set_reason(s, v, "float for %s '%s': pattern %s", n->op, n->name,
+                          tmk_pattern_name(pattern));
+    return set_reason(s, v, "float for %s '%s': it is no Conv, Gemm or MatMul, and moves nothing",
+                      n->op, n->name);
+}
+
 static enum tmk_status say_config(struct select *s, uint32_t v, uint32_t by, uint32_t node) {
     char who[32] = "the config's defaults";
     if (by)
         snprintf(who, sizeof who, "rules[%" PRIu32 "] of the config", by - 1);
     if (node == TMK_NET_NONE)
         return set_reason(s, v, "left float by %s", who);
-    if (!by && s->match.behind_float[node] != TMK_NET_NONE) {
-        const struct tmk_net_node *before = &s->net->nodes[s->match.behind_float[node]];
-        return set_reason(
-            s, v, "float for %s '%s': it moves or clips what %s '%s' computes in float",
-            s->net->nodes[node].op, s->net->nodes[node].name, before->op, before->name);
-    }
-    if (s->match.skipped_first[node] && !by)
-        snprintf(who, sizeof who, "skip_first_layer");
-    else if (s->match.skipped_last[node] && !by)
-        snprintf(who, sizeof who, "skip_last_layer");
+    if (!by)
+        return say_default(s, v, node);
     return set_reason(s, v, "float for %s '%s': left by %s", s->net->nodes[node].op,
                       s->net->nodes[node].name, who);
 }
@@ -413,6 +434,18 @@ static enum tmk_status pick_all(struct select *s) {
     return status;
 }
 
+static enum tmk_status select_values(struct select *s) {
+    tmk_match_first_and_last(&s->match);
+    for (uint32_t v = 0; v < s->net->profile->n_tensors; v++) {
+        s->unusable[v] = why_unusable(tensor_at(s, v));
+        if (!s->unusable[v] && s->config->built_in[TMK_RULE_MASKS])
+            s->unusable[v] = why_masked(tensor_at(s, v));
+    }
+    find_bias_adds(s);
+    find_roles(s);
+    return pick_all(s);
+}
+
 enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *config,
                            struct tmk_selection *out, struct tmk_diag *diag) {
     size_t n = net->profile->n_tensors, n_uses = net->first_use[n];
@@ -431,21 +464,18 @@ enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *c
     s.role = tmk_arena_array(arena, n_uses, sizeof *s.role);
     bool *first = tmk_arena_array(arena, net->n_nodes, sizeof *first),
          *last = tmk_arena_array(arena, net->n_nodes, sizeof *last);
-    uint32_t *behind = tmk_arena_array(arena, net->n_nodes, sizeof *behind);
+    uint32_t *beside = tmk_arena_array(arena, net->n_nodes, sizeof *beside);
     if (!out->picks || !out->general || !out->use_pick || !out->reason || !out->bias_of ||
         !out->accumulates || !out->matched || !s.is_bias_add || !s.unusable || !s.role || !first ||
-        !last || !behind)
+        !last || !beside)
         return tmk_nomem(diag);
-    s.match = (struct tmk_match){net, config, s.is_bias_add, first, last, behind, out->matched};
-    tmk_match_first_and_last(&s.match);
-    for (uint32_t v = 0; v < n; v++) {
-        s.unusable[v] = why_unusable(tensor_at(&s, v));
-        if (!s.unusable[v] && config->built_in[TMK_RULE_MASKS])
-            s.unusable[v] = why_masked(tensor_at(&s, v));
-    }
-    find_bias_adds(&s);
-    find_roles(&s);
-    return pick_all(&s);
+    s.match = (struct tmk_match){net,  config,      s.is_bias_add, first,
+                                 last, &s.patterns, beside,        out->matched};
+    enum tmk_status status = tmk_patterns_init(&s.patterns, net, diag);
+    if (status == TMK_OK)
+        status = select_values(&s);
+    tmk_patterns_finish(&s.patterns);
+    return status;
 }
 
 void tmk_selection_finish(struct tmk_selection *selection) {

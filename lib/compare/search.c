@@ -66,7 +66,10 @@ static void find_base(struct search *s, const struct tmk_encodings *e) {
     s->base = (struct tmk_calibrate_options){.activations = choice(e, activation),
                                              .weights = choice(e, weight),
                                              .rounding = e->rounding,
-                                             .pow2_requant = e->pow2_requant};
+                                             .pow2_requant = e->pow2_requant,
+                                             .sensitive = setting(e, "sensitive")};
+    if (!s->base.sensitive) /* files of former versions */
+        s->base.sensitive = "quantize";
 }
 
 static enum tmk_status read_config(struct search *s) {

@@ -118,23 +118,24 @@ static void add_remark(void *list, const char *text) {
 
 PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
     (void)self;
-    static char *keys[] = {"profile",       "method",         "parameter",      "dtype",
-                           "scheme",        "scales",         "pow2",           "weights_method",
-                           "weights_dtype", "weights_scheme", "weights_scales", "rounding",
-                           "pow2_requant",  "config",         "remarks",        NULL};
+    static char *keys[] = {
+        "profile",        "method",   "parameter",      "dtype",         "scheme",
+        "scales",         "pow2",     "weights_method", "weights_dtype", "weights_scheme",
+        "weights_scales", "rounding", "pow2_requant",   "config",        "remarks",
+        "sensitive",      NULL};
     PyObject *profile, *remarks = NULL;
     const char *dtype = NULL, *weights_dtype = NULL, *rounding = NULL;
     int pow2 = 0, pow2_requant = 0;
     struct tmk_calibrate_options options = {0};
     struct tmk_encodings *encodings = NULL;
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!|zdzzzpzzzzzpzO!", keys, &py_profile_type,
-                                     &profile, &options.activations.method,
-                                     &options.activations.parameter, &dtype,
-                                     &options.activations.scheme, &options.activations.scales,
-                                     &pow2, &options.weights.method, &weights_dtype,
-                                     &options.weights.scheme, &options.weights.scales, &rounding,
-                                     &pow2_requant, &options.config, &PyList_Type, &remarks) ||
+    if (!PyArg_ParseTupleAndKeywords(
+            args, named, "O!|zdzzzpzzzzzpzO!z", keys, &py_profile_type, &profile,
+            &options.activations.method, &options.activations.parameter, &dtype,
+            &options.activations.scheme, &options.activations.scales, &pow2,
+            &options.weights.method, &weights_dtype, &options.weights.scheme,
+            &options.weights.scales, &rounding, &pow2_requant, &options.config, &PyList_Type,
+            &remarks, &options.sensitive) ||
         !dtype_of(dtype, &options.activations.dtype) ||
         !dtype_of(weights_dtype, &options.weights.dtype))
         return NULL;

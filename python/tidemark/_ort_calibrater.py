@@ -415,7 +415,8 @@ def calibrater_class() -> Any:
                     json.dump({"built_in": dict.fromkeys(_RULES, False)}, file)
                 for dtype, symmetric in grids:
                     scheme = "symmetric" if symmetric or self.symmetric else "asymmetric"
-                    for e in profile.calibrate(method, parameter=parameter, dtype=dtype, scheme=scheme, config=config).values():
+                    for e in profile.calibrate(method, parameter=parameter, dtype=dtype, scheme=scheme, config=config,
+                                               sensitive="quantize").values():
                         if self._grid.by_name.get(e.name, self._grid.default) == (dtype, symmetric):
                             made[e.id] = (float(e.low[0]), float(e.high[0]))
             return made

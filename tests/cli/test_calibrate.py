@@ -40,6 +40,8 @@ class Encodings:
         if config is not None:
             (path / "config.json").write_text(json.dumps(config))
             words = [*words, "--config", path / "config.json"]
+        if not any(str(word).startswith("--sensitive") for word in words):
+            words = ["--sensitive=quantize", *words]  # rules have most to do there
         self.done = tidemark("calibrate", profile, "-o", path / "enc.json", *words).expect(DONE)
         self.text = (path / "enc.json").read_text()
         self.file = json.loads(self.text)
@@ -95,6 +97,17 @@ def test_file_identifies_the_model_and_the_profile(path):
         for item in items:
             assert item["fingerprint"] == enc.values[name]["fingerprint"]
             assert (item["observed_min"], item["observed_max"]) == (enc.values[name]["min"], enc.values[name]["max"])
+
+
+def test_only_products_and_what_moves_between_them_are_quantized_by_default(path):
+    enc = Encodings(digits(), path, "--sensitive=float")
+    assert enc.file["settings"]["sensitive"] == "float"
+    assert {i["role"] for items in enc.items.values() for i in items} == {"activation", "weight", "bias"}
+    assert {"conv1.weight", "conv2.weight", "dense1.weight", "dense2.weight", "dense1.bias"} <= set(enc.items)
+    assert "pattern input-norm" in enc.left["image"] and "BatchNormalization 'norm1'" in enc.left["conv1_out"]
+    assert "pattern softmax" in enc.left["probabilities"] and "relu1_out" in enc.items
+    assert Encodings(digits(), path, "--sensitive=quantize").file["settings"]["sensitive"] == "quantize"
+    tidemark("calibrate", digits(), "-o", path / "e.json", "--sensitive=no").refuses(WRONG_CALL, "float or quantize")
 
 
 def test_rules_are_applied_and_named(path):
@@ -275,7 +288,7 @@ def test_wrong_calls_are_refused_in_one_line(path):
 
 def test_profile_without_histograms_is_refused_with_a_hint(path):
     profile = profile_of(DIGITS, PICTURES, "--limit", 20, "--kind", "range")
-    tidemark("calibrate", profile, "-o", path / "enc.json").refuses(BAD_INPUT, "image", "--method minmax")
+    tidemark("calibrate", profile, "-o", path / "enc.json").refuses(BAD_INPUT, "scale_out", "--method minmax")
     enc = Encodings(profile, path, "--method", "minmax")
     assert "expected" not in enc["conv1_out"]
 

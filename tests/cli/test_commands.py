@@ -20,14 +20,14 @@ OPTIONS = {
     "merge": ["output"],
     "check": ["params", "against", "lineage", "coverage", "json"],
     "diff": ["range", "distance", "format", "all", "limit", "sort", "filter", "json"],
-    "show": ["json", "nodes", "sort", "filter"],
+    "show": ["json", "nodes", "patterns", "sort", "filter"],
     "instrument": ["params", "output", "observe", "kind"],
     "transform": ["params", "passes", "output", "params-out", "lineage", "observers", "print-after", "json"],
     "link": [*RUNNING, "output", "lineage", "numbers", "original", "original-params", "tensors", "samples", "report",
              "lineage-out", "json"],
     "export": ["to", "output", "model", "params", "names", "keep-names", "template", "set", "json"],
     "calibrate": ["output", "method", "percentile", "dtype", "weights-dtype", "scheme", "weights-scheme", "per-channel", "pow2",
-                  "rounding", "pow2-requant", "config", "json"],
+                  "rounding", "pow2-requant", "config", "sensitive", "json"],
     "graph": ["params", "dot", "ops", "json", "lineage"],
     "report": ["output", "since", "encodings", "title"],
     "run": [*RUNNING, "output", "values"],
@@ -58,6 +58,9 @@ def test_nodes_are_shown_with_a_value_per_port(path):
     assert all("min" in port for node in nodes for port in node["outputs"])
     done = tidemark("show", path / "p.json", "conv1_out", "--nodes").expect(DONE, "Conv conv1", "conv1.weight", "scale_out")
     assert done.out.count("output") == 1
+    tidemark("show", path / "p.json", "--patterns").expect(DONE, "input-norm", "softmax")
+    rows = json.loads(tidemark("show", path / "p.json", "probabilities", "--patterns", "--json").expect(DONE).out)
+    assert rows == [{"pattern": "softmax", "occurrence": 2, "op": "Softmax", "node": "softmax", "id": "p28"}], rows
     tidemark("show", path / "p.json", "--nodes", "--convergence").refuses(WRONG_CALL, "one at a time")
 
 

@@ -135,7 +135,7 @@ def calibrated(path, kind):
     if words and isinstance(words[-1], dict):
         (path / "config.json").write_text(json.dumps(words.pop()))
         words.append(path / "config.json")
-    tidemark("calibrate", path / "p.json", *words, "--quiet", "-o", path / "enc.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", *words, "--quiet", "-o", path / "enc.json").expect(DONE)
     return json.loads((path / "enc.json").read_text())["encodings"]
 
 
@@ -242,7 +242,7 @@ def test_layers_are_named_by_the_value_after_bias_and_activation(path):
     (path / "m.onnx").write_bytes(bias_network())
     (path / "x.npy").write_bytes(npy_bytes((2, 1, 2, 2), [-1, 1, 0.5, 0.25, 0, 0.75, -0.5, 1]))
     tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-o", path / "p.json", "--quiet").expect(DONE)
-    tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--quiet").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "-o", path / "enc.json", "--quiet").expect(DONE)
     words = ["export", path / "enc.json", "--model", path / "m.onnx", "-o", path / "out", "--quiet"]
     tidemark(*words, "--to", "tidl").expect(DONE)
     text = (path / "out").read_text()

@@ -8,7 +8,7 @@ from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, files,
 
 def start(path):
     tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 4, "--quiet", "-o", path / "p.json").expect(DONE)
-    tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--quiet").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "-o", path / "enc.json", "--quiet").expect(DONE)
     return ["export", path / "enc.json", "--model", DIGITS, "-o", path / "out"]
 
 
@@ -31,7 +31,7 @@ def test_settings_are_checked_and_applied(path):
 
 def test_sixteen_bits_need_operator_set_21_or_com_microsoft(path):
     words = start(path)
-    tidemark("calibrate", path / "p.json", "--dtype", "uint16", "-o", path / "enc.json", "--quiet").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--dtype", "uint16", "-o", path / "enc.json", "--quiet").expect(DONE)
     tidemark(*words, "--to", "qdq", "--set", "opset=17").refuses(WRONG_CALL, "21", "com.microsoft")
     tidemark(*words, "--to", "qdq").expect(DONE, "OpenVINO")
     tidemark(*words, "--to", "qdq", "--set", "domain=com.microsoft").expect(DONE)
@@ -58,7 +58,7 @@ def test_cache_holds_the_arguments_of_quantize_static(path):
     assert set(cache["tidemark"]["ids"]) <= set(cache["data"])
     assert all(set(entry) == {"CLS", "lowest", "highest"} for entry in cache["data"].values())
     assert cache["calibration_method"]["value"] == "CalibrationMethod.MinMax"
-    tidemark("calibrate", path / "p.json", "--dtype", "int8", "--scheme", "symmetric", "--weights-per-tensor", "--pow2",
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--dtype", "int8", "--scheme", "symmetric", "--weights-per-tensor", "--pow2",
              "-o", path / "enc.json", "--quiet").expect(DONE)
     tidemark(*words, "--to", "ort-cache").expect(DONE, "makes another scale")
     call = json.loads((path / "out").read_text())["tidemark"]["quantize_static"]
@@ -78,7 +78,7 @@ def outputs_of_several_sizes(path):
     (path / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", ["N", 1, "H", "W"])], outputs, weights))
     (path / "x.npy").write_bytes(npy_bytes((4, 1, 4, 4), [i / 64 - 0.25 for i in range(64)]))
     tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "--quiet", "-o", path / "p.json").expect(DONE)
-    tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--quiet").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "-o", path / "enc.json", "--quiet").expect(DONE)
 
 
 def test_dimension_names_of_outputs_are_not_propagated(path):
@@ -108,7 +108,7 @@ def test_models_that_x64quantprecision_rejects_are_reported(path):
     words = ["export", path / "enc.json", "--model", path / "m.onnx", "--to", "qdq", "-o", path / "q.onnx"]
     for kind, said in (("int8", True), ("uint8", False)):
         scheme = ["--scheme", "symmetric"] if kind == "int8" else []
-        tidemark("calibrate", path / "p.json", "--dtype", kind, *scheme, "-o", path / "enc.json", "--quiet").expect(DONE)
+        tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--dtype", kind, *scheme, "-o", path / "enc.json", "--quiet").expect(DONE)
         done = tidemark(*words).expect(DONE)
         assert ("x64quantprecision" in done.err and "'c_quantized'" in done.err) == said, done
 
@@ -122,7 +122,7 @@ def test_float8_fails_unless_weights_are_quantized(path):
     tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "--quiet", "-o", path / "p.json").expect(DONE)
     words = ["export", path / "enc.json", "--model", path / "m.onnx", "--to", "qdq", "-o", path / "q.onnx"]
     for weight, status in (("float8_e4m3fn", ANSWER_NO), ("int8", DONE)):
-        tidemark("calibrate", path / "p.json", "--dtype", "float8_e4m3fn", "--weights-dtype", weight, "-o", path / "enc.json",
+        tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--dtype", "float8_e4m3fn", "--weights-dtype", weight, "-o", path / "enc.json",
                  "--quiet").expect(DONE)
         done = tidemark(*words)
         assert done.status == status and ("q.onnx" in files(path)) == (status == DONE) and "only" in done.err, done
@@ -131,7 +131,7 @@ def test_float8_fails_unless_weights_are_quantized(path):
 
 def test_activations_per_channel_need_a_setting(path):
     words = [*start(path), "--to", "qdq"]
-    tidemark("calibrate", path / "p.json", "--per-channel", "-o", path / "enc.json", "--quiet").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--per-channel", "-o", path / "enc.json", "--quiet").expect(DONE)
     document = json.loads((path / "enc.json").read_text())
     wide = [e["name"] for e in document["encodings"] if e["role"] == "activation" and e["axis"] is not None]
     tidemark(*words).expect(DONE, f"{len(wide)} of", "one scale", "activations=channel")

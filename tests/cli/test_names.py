@@ -63,7 +63,7 @@ def test_output_has_no_control_characters(here):
     run("show", profile), run("show", profile, "--nodes"), run("check", profile), run("diff", profile, profile)
     for name in NAMES:
         run("show", profile, "--", name, statuses=(DONE, BAD_INPUT))
-    run("calibrate", profile, "-o", here / "e.json")
+    run("calibrate", profile, "--sensitive=quantize", "-o", here / "e.json")
     run("simulate", model, here / "e.json", "--data", data)
     run("instrument", model, "-o", here / "i.onnx"), run("graph", here / "i.onnx")
     run("transform", model, "--passes", "all", "-o", here / "t.onnx", "--lineage", here / "l.json")
@@ -161,7 +161,7 @@ def test_report_escapes_names(here):
 
 def test_exports_stay_in_their_folder_and_are_valid(here):
     model, _, profile = prepare(here)
-    run("calibrate", profile, "-o", here / "e.json")
+    run("calibrate", profile, "--sensitive=quantize", "-o", here / "e.json")
     formats = [line.split()[0] for line in tidemark("export", "--to", "help").out.splitlines() if line[:1].strip()]
     assert "csv" in formats and len(formats) > 10, formats
     out = here / "in" / "side"

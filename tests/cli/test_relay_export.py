@@ -10,7 +10,7 @@ needs("relay")
 
 def calibrated(path, *how):
     tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 8, "--quiet", "-o", path / "p.json").expect(DONE)
-    tidemark("calibrate", path / "p.json", "--quiet", *how, "-o", path / "enc.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--quiet", *how, "-o", path / "enc.json").expect(DONE)
     return path / "enc.json"
 
 
@@ -87,7 +87,7 @@ def test_input_params_are_not_overwritten(path):
     tidemark("transform", DIGITS, "--passes", "none", "-o", model, "--params-out", params).expect(DONE)
     tidemark("profile", model, "--params", params, "--data", PICTURES, "--limit", 4, "--quiet", "-o",
              path / "p.json").expect(DONE)
-    tidemark("calibrate", path / "p.json", "--quiet", "-o", path / "enc.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--quiet", "-o", path / "enc.json").expect(DONE)
     before = params.read_bytes()
     tidemark("export", path / "enc.json", "--model", model, "--params", params, "--to", "relay", "-o",
              path / "out.relay").refuses((WRONG_CALL, BAD_INPUT), "out.params")

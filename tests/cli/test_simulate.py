@@ -10,7 +10,7 @@ LABELS = BUNDLE / "digits-labels.npy"
 
 def start(path, *words):
     tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 64, "--quiet", "-o", path / "p.json").expect(DONE)
-    tidemark("calibrate", path / "p.json", "--quiet", *words, "-o", path / "enc.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--quiet", "--sensitive=quantize", *words, "-o", path / "enc.json").expect(DONE)
     return path / "enc.json"
 
 

@@ -17,7 +17,7 @@ def inputs():
     with folder() as here:
         for n, name in ((20, "p.json"), (6, "q.json")):
             tidemark("profile", DIGITS, "--data", PICTURES, "--limit", n, "-o", here / name).expect(DONE)
-        tidemark("calibrate", here / "p.json", "-o", here / "e.json").expect(DONE)
+        tidemark("calibrate", here / "p.json", "--sensitive=quantize", "-o", here / "e.json").expect(DONE)
         tidemark("transform", DIGITS, "--passes", "fold-constant", "-o", here / "t.onnx").expect(DONE)
         yield here
 
@@ -125,11 +125,12 @@ def long_names(here):
     for name, scale in (("x", 1), ("y", 3)):
         (here / f"{name}.npy").write_bytes(npy_bytes([8, 4], [scale * (i - 16) / 8 for i in range(32)]))
         tidemark("profile", here / "m.onnx", "--data", here / f"{name}.npy", "-o", here / f"{name}.json").expect(DONE)
-    tidemark("calibrate", here / "x.json", "-o", here / "xe.json").expect(DONE)
+    tidemark("calibrate", here / "x.json", "--sensitive=quantize", "-o", here / "xe.json").expect(DONE)
     run = [here / "m.onnx", here / "xe.json", "--data", here / "x.npy"]
     return [
         ["show", here / "x.json"], ["show", here / "x.json", "--outliers"], ["diff", here / "x.json", here / "y.json", "--all"],
-        ["calibrate", here / "x.json", "-o", here / "new.json"], ["calibrate", here / "x.json", "-o", here / "new.json", "--list"],
+        ["calibrate", here / "x.json", "--sensitive=quantize", "-o", here / "new.json"],
+        ["calibrate", here / "x.json", "-o", here / "new.json", "--list"],
         ["simulate", *run], ["simulate", *run, "--rank"],
     ]
 
@@ -157,7 +158,7 @@ def test_tables_fit_80_columns():
 
 def test_float_values_are_counted_by_reason():
     with inputs() as here:
-        words = ["calibrate", here / "p.json", "-o", here / "new.json"]
+        words = ["calibrate", here / "p.json", "--sensitive=quantize", "-o", here / "new.json"]
         left = [item["name"] for item in json.loads(tidemark(*words, "--json").out)["left"]]
         said, listed = tidemark(*words).out, tidemark(*words, "--list").out
         assert f"{len(left)} values stay float" in said and "norm1.mean" in left

@@ -238,7 +238,8 @@ class Network:
             self.sources[model] = self.scratch / f"profile{len(self.sources)}.json"
             self.program("profile", model, "--data", self.folder / "calibrate", "-o", self.sources[model], "--quiet")
         (self.scratch / "config.json").write_text(json.dumps(config))
-        self.program("calibrate", self.sources[model], "-o", self.scratch / "enc.json", *words, "--config", self.scratch / "config.json")
+        self.program("calibrate", self.sources[model], "-o", self.scratch / "enc.json", *words, "--sensitive=quantize",
+                     "--config", self.scratch / "config.json")
         self.program("export", self.scratch / "enc.json", "--model", model, "--to", kind, "-o", out)
 
     def qdq(self, setting):

@@ -72,7 +72,7 @@ def check_aimet_of_products_alone(quantsim, definitions):
         np.save(path / "x.npy", rng.standard_normal((4, 1, 6, 6)).astype(np.float32))
         (path / "c.json").write_text(json.dumps(config))
         tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "--quiet", "-o", path / "p.json")
-        tidemark("calibrate", path / "p.json", "--config", path / "c.json", "--quiet", "-o", path / "e.json")
+        tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--config", path / "c.json", "--quiet", "-o", path / "e.json")
         for version in ("0.6.1", "1.0.0", "2.0.0"):
             tidemark("export", path / "e.json", "--model", path / "m.onnx", "--to", "aimet", "--set", f"version={version}", "-o",
                      path / "a.json")

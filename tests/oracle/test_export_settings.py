@@ -29,7 +29,7 @@ def calibrate(path, kind):
     if words and isinstance(words[-1], dict):
         (path / "config.json").write_text(json.dumps(words.pop()))
         words.append(path / "config.json")
-    tidemark("calibrate", path / "p.json", *words, "--quiet", "-o", path / "enc.json")
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", *words, "--quiet", "-o", path / "enc.json")
 
 
 def export(path, model, kind, target):

@@ -67,7 +67,7 @@ def check(form, number, excluded, *rules):
         tidemark("profile", model, "--data", data, "--quiet", "-o", path / "p.json", *([f"--exclude={number!r}"] if excluded else []))
         config = path / "config.json"
         config.write_text(json.dumps({"built_in": dict.fromkeys(rules, False)}))
-        tidemark("calibrate", path / "p.json", "--config", config, "--quiet", "-o", path / "e.json")
+        tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--config", config, "--quiet", "-o", path / "e.json")
         values = json.loads((path / "p.json").read_text())["tensors"]
         encodings = json.loads((path / "e.json").read_text())
         left_out = {value["id"]: value["name"] for value in values if value.get("excluded")}

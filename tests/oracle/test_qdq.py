@@ -322,7 +322,7 @@ def calibrated(path, name, config):
     if not (path / "profile.json").exists():
         profile(source, sources(name), path / "profile.json")
     (path / "config.json").write_text(json.dumps(config))
-    tidemark("calibrate", path / "profile.json", "--method", "minmax", "--config", path / "config.json", "--quiet", "-o",
+    tidemark("calibrate", path / "profile.json", "--sensitive=quantize", "--method", "minmax", "--config", path / "config.json", "--quiet", "-o",
              path / "enc.json")
     for kind, target in (("qdq", "ours.onnx"), ("ort-cache", "cache.json")):
         tidemark("export", path / "enc.json", "--model", source, "--to", kind, "-o", path / target)

@@ -63,7 +63,7 @@ class Network:
     def calibrated(self, path, *how):
         profile, encodings = path / "profile.json", path / "encodings.json"
         tidemark("profile", *self.model, *self.data_words(), "--limit", 16, "--quiet", "-o", profile)
-        tidemark("calibrate", profile, "--quiet", *how, "-o", encodings)
+        tidemark("calibrate", profile, "--sensitive=quantize", "--quiet", *how, "-o", encodings)
         return encodings
 
     def exported(self, path, encodings, *settings):

@@ -37,7 +37,7 @@ def exported(path, text, config=None, *settings):
     if config:
         (path / "config.json").write_text(json.dumps(config))
         more = ["--config", path / "config.json"]
-    tidemark("calibrate", path / "profile.json", "--quiet", *more, "-o", path / "encodings.json")
+    tidemark("calibrate", path / "profile.json", "--sensitive=quantize", "--quiet", *more, "-o", path / "encodings.json")
     tidemark("export", path / "encodings.json", "--model", text, "--params", PARAMS, "--to", "relay", *settings, "-o",
              path / "out.relay")
     return Module(path / "out.relay", path / "out.params")

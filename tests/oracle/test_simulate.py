@@ -21,7 +21,7 @@ SAMPLES = 16  # that NumPy reckons
 def calibrated(name, path, *how, data=None):
     data = data or sources(name)[0]
     recorded = profile(model_of(name), data, path / "p.json", "--limit", 256)
-    tidemark("calibrate", path / "p.json", "--quiet", *how, "-o", path / "enc.json")
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--quiet", *how, "-o", path / "enc.json")
     return recorded, json.loads((path / "enc.json").read_text())
 
 

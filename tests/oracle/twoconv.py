@@ -68,7 +68,7 @@ def encodings(path, symmetric=False, all_activations=False):
 def calibrated(path):
     """The same ranges by the program itself: every activation, biases too, conv1_out by what is behind Relu."""
     tidemark("profile", MODEL, "--data", EXAMPLES / "calib_x.npy", "-o", path / "p.json", "--quiet")
-    tidemark("calibrate", path / "p.json", "--method", "minmax", "-o", path / "enc.json", "--quiet")
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--method", "minmax", "-o", path / "enc.json", "--quiet")
     return path / "enc.json"
 
 

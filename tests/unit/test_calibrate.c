@@ -116,6 +116,8 @@ static struct tmk_encodings *calibrated(const struct tmk_profile *profile,
         given ? *given : (struct tmk_calibrate_options){.config = NULL};
     char path[128];
     options.remark = hear;
+    if (!options.sensitive) /* rules are tested here; test_patterns.c has the default */
+        options.sensitive = "quantize";
     remarks[0] = '\0';
     if (config) {
         assert_ok(tmk_file_write(in_folder("c.json", path), config, strlen(config), &diag), &diag);
