@@ -24,15 +24,15 @@ static void print_rows(const struct tmk_pattern_node *nodes, size_t n) {
 
 static void put_rows(const struct tmk_pattern_node *nodes, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        printf("%s{\"pattern\": ", i ? ",\n " : "[");
+        print_out("%s{\"pattern\": ", i ? ",\n " : "[");
         put_quoted(stdout, nodes[i].pattern);
-        printf(", \"occurrence\": %u, \"op\": ", nodes[i].occurrence);
+        print_out(", \"occurrence\": %u, \"op\": ", nodes[i].occurrence);
         put_quoted(stdout, nodes[i].op);
-        printf(", \"node\": ");
+        print_out(", \"node\": ");
         put_quoted(stdout, nodes[i].node);
-        printf(", \"id\": \"p%u\"}", nodes[i].id);
+        print_out(", \"id\": \"p%u\"}", nodes[i].id);
     }
-    printf("%s]\n", n ? "" : "[");
+    print_out("%s]\n", n ? "" : "[");
 }
 
 enum tmk_status show_patterns(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
