@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quark: AMD Quark's ranges. Quark wants one of every tensor that it quantizes, so
- * that values without an encoding get the range that was observed. */
+/* quark: AMD Quark's ranges. Quark wants one of every tensor that it quantizes, so that
+ * values without an encoding get the range that was observed; so do weights and biases, which
+ * Quark takes for activations where Constant nodes make them. */
 #include <math.h>
 
 #include "base/diag.h"
@@ -27,6 +28,29 @@ static enum tmk_status put_left(const struct tmk_export_job *job, const struct t
     return put_range(name, left->observed_min, left->observed_max, false, out, diag);
 }
 
+/* The first encoding of a value that has no other as an activation. */
+static bool is_constant_alone(const struct tmk_encodings *all, uint32_t i) {
+    const struct tmk_encoding *e = &all->items[i];
+    if (i && all->items[i - 1].id == e->id)
+        return false;
+    for (uint32_t k = i; k < all->n_items && all->items[k].id == e->id; k++)
+        if (all->items[k].role == TMK_ENCODING_ACTIVATION)
+            return false;
+    return isfinite(e->observed_min) && isfinite(e->observed_max);
+}
+
+static enum tmk_status put_constants(const struct tmk_export_job *job, struct tmk_text *out,
+                                     struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < job->given->n_items; i++) {
+        const struct tmk_encoding *e = &job->given->items[i];
+        const char *name =
+            is_constant_alone(job->given, i) ? tmk_export_name(job, e->id, e->name) : NULL;
+        if (name)
+            TMK_TRY(put_range(name, e->observed_min, e->observed_max, false, out, diag));
+    }
+    return TMK_OK;
+}
+
 static enum tmk_status put_all(const struct tmk_export_job *job, const struct tmk_export_rows *rows,
                                struct tmk_text *out, struct tmk_diag *diag) {
     tmk_text_puts(out, "{\"tensors_range\":{\n");
@@ -37,6 +61,7 @@ static enum tmk_status put_all(const struct tmk_export_job *job, const struct tm
     }
     for (uint32_t i = 0; i < job->encodings->n_left; i++)
         TMK_TRY(put_left(job, &job->encodings->left[i], out, diag));
+    TMK_TRY(put_constants(job, out, diag));
     tmk_text_puts(out, "\n}}\n");
     return tmk_export_write(job, out, diag);
 }
