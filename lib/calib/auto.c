@@ -6,7 +6,7 @@
 
 #include "calib/range_cost.h"
 
-static const double clip_weight = 1.5, unseen_weight = 0.1;
+static const double clip_weight = 1.5, unseen_weight = 0.02;
 
 /* The mean distance of the samples' extremes at one end from the smallest of them: by how much
  * samples exceed a high threshold. Extremes on the other side of zero count as 0. */

@@ -23,7 +23,7 @@ import onnx
 import onnxruntime
 from onnxruntime import quantization
 
-METHODS = ["mse", "minmax", "percentile", "entropy", "moving-average"]
+METHODS = ["auto", "mse", "minmax", "percentile", "entropy", "moving-average"]
 PEERS = ["MinMax", "Entropy", "Percentile"]
 
 

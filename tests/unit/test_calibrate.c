@@ -233,6 +233,52 @@ static void test_a_group_has_the_range_of_its_merged_numbers(void **state) {
     tmk_profile_destroy(&p);
 }
 
+/* The method auto: means that share the scale of their elements count as much as these. */
+static void test_means_narrow_the_range_that_they_share(void **state) {
+    (void)state;
+    static const float means[] = {-0.2f, -0.1f, 0.05f, 0.06f, 0.1f, 0.15f, 0.17f, 0.2f};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "s", "s", "Sin", wide_ramp, 0, TMK_NET_NONE);
+    result(p, "m", "m", "AveragePool", means, 1, TMK_NET_NONE);
+    result(p, "y", "y", "Cos", ramp, 2, TMK_NET_NONE);
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    const float shared = item(all, 1)->scale[0];
+    assert_share(item(all, 1), item(all, 2));
+    tmk_encodings_destroy(&all);
+    all = calibrated(p, NULL, "{\"defaults\":{\"method\":\"mse\"}}");
+    assert_share(item(all, 1), item(all, 2));
+    assert_true(shared < 0.95f * item(all, 1)->scale[0]);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+/* A value that was derived reaches as far as the samples of what it was derived from. */
+static void test_samples_of_a_source_widen_what_is_derived(void **state) {
+    (void)state;
+    static const float cut[] = {0, 0, 0.5f, 1, 5, 7, 11, 12};
+    struct tmk_diag diag = {0};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    result(p, "s", "s", "Sin", wide_ramp, 0, TMK_NET_NONE);
+    result(p, "r", "r", "Relu", cut, 1, TMK_NET_NONE);
+    result(p, "y", "y", "Cos", ramp, 2, TMK_NET_NONE);
+    p->tensors[1].topk = (struct tmk_topk){4, .min = {{-9, 1}, {-8, 2}, {-7, 3}, {-6, 4}},
+                                           .max = {{12, 3}, {9, 1}, {8, 4}, {7, 2}}};
+    struct tmk_encodings *all = calibrated(p, NULL, NULL);
+    assert_true(item(all, 2)->high[0] < 12.1f);
+    tmk_encodings_destroy(&all);
+    assert_ok(tmk_profile_add_derivation(&p->tensors[2], 1, &diag), &diag);
+    all = calibrated(p, NULL, NULL);
+    assert_true(item(all, 2)->high[0] > 13 && item(all, 2)->low[0] == 0);
+    tmk_encodings_destroy(&all);
+    assert_ok(tmk_profile_add_derivation(&p->tensors[2], 2, &diag), &diag); /* of itself */
+    all = calibrated(p, NULL, NULL);
+    assert_true(item(all, 2)->high[0] < 12.1f);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
 static void test_groups_grow_through_the_network(void **state) {
     (void)state;
     struct tmk_profile *p = new_profile();
@@ -629,6 +675,8 @@ TEST_GROUP(calibrate) {
         cmocka_unit_test(test_nodes_without_names_are_told_apart),
         cmocka_unit_test(test_a_use_by_a_node_without_a_name_is_told_by_its_result),
         cmocka_unit_test(test_a_group_has_the_range_of_its_merged_numbers),
+        cmocka_unit_test(test_means_narrow_the_range_that_they_share),
+        cmocka_unit_test(test_samples_of_a_source_widen_what_is_derived),
         cmocka_unit_test(test_groups_grow_through_the_network),
         cmocka_unit_test(test_residual_adds_share_on_request),
         cmocka_unit_test(test_in_front_of_relu_its_range_is_enough),
