@@ -63,7 +63,8 @@ def judge(arguments, model, feeds, count, split):
         run("profile", model, "--data", here / "data.npz", "-o", here / "p.json")
         wanted, found = outputs(model, judged), {}
         for method in arguments.methods.split(","):
-            run("calibrate", here / "p.json", "--method", method, "--dtype", arguments.dtype, "-o", here / "e.json")
+            run("calibrate", here / "p.json", "--method", method, "--dtype", arguments.dtype,
+                "--sensitive", arguments.sensitive, "-o", here / "e.json")
             run("export", here / "e.json", "--model", model, "--to", "qdq", "-o", here / "q.onnx")
             found[method] = ratio(wanted, outputs(here / "q.onnx", judged))
         return found
@@ -78,6 +79,7 @@ def main():
     parser.add_argument("--counts", default="4,16", metavar="NUMBERS")
     parser.add_argument("--splits", type=int, default=10, metavar="N")
     parser.add_argument("--dtype", default="uint8", metavar="TYPE")
+    parser.add_argument("--sensitive", default="quantize", choices=["quantize", "float"])
     arguments = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     methods = arguments.methods.split(",")
