@@ -217,11 +217,12 @@ static int profile_model(const struct command *command, struct profile_args *arg
         print_remark("there is no checkpoint %s yet: starting from the first sample",
                      args->run.checkpoint);
     options.events.stop = stop_was_asked;
+    options.events.stopping = stop_is_kept;
     enum tmk_status status = options.shard.count ? TMK_OK : tmk_team_join(&options.team, &diag);
     const uint32_t rank = tmk_team_rank(options.team);
     if (status == TMK_OK) {
         silence_remarks(rank != 0);
-        watch_for_stop();
+        watch_for_stop(options.team != NULL);
         status = open_strata(&strata, args->strata, &args->outputs, &options, &diag);
     }
     if (status == TMK_OK)

@@ -94,8 +94,8 @@ COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
 /* Reads options into their targets and the rest into *rest (free rest->items). Adds --help,
- * --quiet, --log-json and --memory-limit to every table. False when the command is over:
- * *exit_status then holds 0 (help was printed) or 2 (the error was printed). */
+ * --quiet, --log-json, --memory-limit, --max-operations and --timeout to every table. False when
+ * the command is over: *exit_status then holds 0 (help was printed) or 2 (the error was printed). */
 bool parse_options(const struct command *command, const struct option_row *options, int argc,
                    char **argv, struct words *rest, int *exit_status);
 

@@ -27,6 +27,10 @@ static const struct option_row common[] = {
      "the most memory that models and data may take (400M, 2G; default: 9/10 of what is "
      "free); `tidemark profile` runs fewer workers, then smaller batches, to stay below it",
      NULL},
+    {"max-operations", 0, OPTION_TEXT, "N",
+     "refuse a model that takes more operations for one batch, by an estimate (1e15)", NULL},
+    {"timeout", 0, OPTION_TEXT, "TIME",
+     "end after 10s, 5m, 1h; `tidemark profile --checkpoint` keeps what is done", NULL},
     {"help", 'h', OPTION_FLAG, NULL, "print this text", NULL},
     {0}};
 

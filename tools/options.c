@@ -8,13 +8,22 @@
 #include <string.h>
 
 #include <tidemark/guess.h>
+#include <tidemark/operations.h>
 
 #include "command.h"
 #include "help.h"
 #include "memory.h"
 #include "outputs.h"
+#include "stop.h"
 
-enum { MOST_OPTIONS = 64, FIRST_LONG = 256, LOG_JSON = FIRST_LONG + MOST_OPTIONS, MEMORY_LIMIT };
+enum {
+    MOST_OPTIONS = 64,
+    FIRST_LONG = 256,
+    LOG_JSON = FIRST_LONG + MOST_OPTIONS,
+    MEMORY_LIMIT,
+    MAX_OPERATIONS,
+    TIMEOUT
+};
 
 bool add_word(struct words *words, const char *word) {
     const char **items = realloc(words->items, (words->n + 1) * sizeof *items);
@@ -96,13 +105,25 @@ static void no_option(const struct command *command, const struct option *longs,
     wrong_call(command, "there is no option '%s'%s", word, tmk_guess_text(&guess, meant));
 }
 
+/* 1000000 or 1e15. */
+static bool limit_operations(const struct command *command, const char *word) {
+    char *end;
+    const double operations = strtod(word, &end);
+    if (end == word || *end || !(operations >= 1) || !isfinite(operations)) {
+        wrong_call(command, "--max-operations takes a number such as 1e15, not '%s'", word);
+        return false;
+    }
+    tmk_operations_set_limit(operations);
+    return true;
+}
+
 static bool is_number(const char *word) {
     return *word && word[strspn(word, "0123456789")] == '\0';
 }
 
 bool parse_options(const struct command *command, const struct option_row *options, int argc,
                    char **argv, struct words *rest, int *exit_status) {
-    struct option longs[MOST_OPTIONS + 5] = {{0}};
+    struct option longs[MOST_OPTIONS + 7] = {{0}};
     char shorts[2 * MOST_OPTIONS + 8] = ":qh";
     int n = 0;
     for (; n < MOST_OPTIONS && options[n].name; n++) {
@@ -119,6 +140,8 @@ bool parse_options(const struct command *command, const struct option_row *optio
     longs[n + 1] = (struct option){"help", 0, NULL, 'h'};
     longs[n + 2] = (struct option){"log-json", 0, NULL, LOG_JSON};
     longs[n + 3] = (struct option){"memory-limit", required_argument, NULL, MEMORY_LIMIT};
+    longs[n + 4] = (struct option){"max-operations", required_argument, NULL, MAX_OPERATIONS};
+    longs[n + 5] = (struct option){"timeout", required_argument, NULL, TIMEOUT};
     for (int i = 1; i < argc; i++) /* what is wrong with the words before it is logged, too */
         if (strcmp(argv[i], "--log-json") == 0)
             log_json();
@@ -137,7 +160,11 @@ bool parse_options(const struct command *command, const struct option_row *optio
             log_json();
         if (c == MEMORY_LIMIT && !limit_memory(command, optarg))
             return false;
-        if (c == 'q' || c == LOG_JSON || c == MEMORY_LIMIT)
+        if (c == MAX_OPERATIONS && !limit_operations(command, optarg))
+            return false;
+        if (c == TIMEOUT && !limit_time(command, optarg))
+            return false;
+        if (c == 'q' || (c >= LOG_JSON && c <= TIMEOUT))
             continue;
         if (c == ':' || c == '?') {
             if (c == ':')

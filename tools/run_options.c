@@ -3,10 +3,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "stop.h"
 
 static bool parse_dim(const struct command *command, const char *word, struct tmk_dim *out,
                       int *exit_status) {
@@ -42,20 +43,11 @@ static bool parse_shard(const struct command *command, const char *word, uint32_
     return true;
 }
 
-/* 90, 90s, 1.5m, 2h. */
 static bool parse_duration(const struct command *command, const char *word, double *seconds) {
-    char *unit = NULL;
-    double number = strtod(word, &unit);
-    double scale = !*unit || strcmp(unit, "s") == 0 ? 1
-                   : strcmp(unit, "m") == 0         ? 60
-                   : strcmp(unit, "h") == 0         ? 3600
-                                                    : 0;
-    if (unit == word || !scale || !isfinite(number) || number <= 0) {
-        wrong_call(command, "--every takes a time such as 10s, 5m or 1h, not '%s'", word);
-        return false;
-    }
-    *seconds = number * scale;
-    return true;
+    if (read_duration(word, seconds))
+        return true;
+    wrong_call(command, "--every takes a time such as 10s, 5m or 1h, not '%s'", word);
+    return false;
 }
 
 /* Nobody types .npy records; without this the program would seem to hang. */

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGINT, SIGTERM and SIGHUP: the first requests the run to stop, the second ends the program at
- * once.
+/* SIGINT, SIGTERM, SIGHUP and the end of --timeout: the first requests the run to stop, the second
+ * ends the program at once. So does the first where the run has not stopped soon.
  */
 #ifndef TMK_TOOLS_STOP_H
 #define TMK_TOOLS_STOP_H
 
 #include <stdbool.h>
 
-/* From now on; signals that are ignored (as of a job in the background) stay so. */
-void watch_for_stop(void);
+/* From now on; signals that are ignored (as of a job in the background) stay so. `patient`: however
+ * long it takes. */
+void watch_for_stop(bool patient);
+/* For tmk_run_events.stopping: what is kept may take its time. */
+void stop_is_kept(void *context);
+/* --timeout: takes "10", "5m", "1h" from now. False after an error message. */
+struct command;
+bool limit_time(const struct command *command, const char *word);
+/* 90, 90s, 1.5m, 2h; false: it is none. */
+bool read_duration(const char *word, double *seconds);
 /* For tmk_run_events.stop. */
 bool stop_was_asked(void *context);
 /* The exit status that shells expect of a program that a signal ended. */

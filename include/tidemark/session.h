@@ -112,6 +112,9 @@ struct tmk_run_events {
     /* Before each batch, by a thread of the run: true ends it with TMK_INTERRUPTED, with a
      * checkpoint after the batches at hand. */
     bool (*stop)(void *context);
+    /* Called once where `stop` answered true: all batches have ended, and what is done is kept. By
+     * the thread that called. NULL: never. */
+    void (*stopping)(void *context);
     /* For observers of kind "print": one value of one batch, worker threads one at a time. */
     void (*print)(void *context, const char *label, uint64_t sample,
                   const struct tmk_tensor *tensor);

@@ -30,7 +30,7 @@ static enum tmk_status run_node(struct tmk_worker *worker, const struct tmk_node
     enum tmk_status status = in && out ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK) {
         tmk_worker_arrange(worker, node, in, out);
-        status = tmk_worker_infer(node, in, out, diag);
+        status = tmk_worker_infer(worker, node, in, out, diag);
     }
     if (status == TMK_OK)
         status = tmk_worker_plain(worker, node, in, out, diag);

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/memory.h"
+#include "ops/cost.h"
 
 enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag) {
     struct tmk_worker *worker = calloc(1, sizeof *worker);
@@ -152,12 +153,25 @@ struct tmk_tensor *tmk_worker_tensor(const struct tmk_worker *worker,
     return &worker->values[tmk_value_source(value)->index];
 }
 
-enum tmk_status tmk_worker_infer(const struct tmk_node *node, const struct tmk_tensor *const *in,
-                                 struct tmk_tensor *const *out, struct tmk_diag *diag) {
+/* The node's operations are added to those of the run. */
+static enum tmk_status count_operations(struct tmk_worker *worker, const struct tmk_node *node,
+                                        const struct tmk_tensor *const *in,
+                                        const struct tmk_infer_result *results,
+                                        struct tmk_diag *diag) {
+    const double cost = tmk_op_cost(node, in, results);
+    worker->operations += cost;
+    return tmk_cost_check(cost, worker->operations, diag);
+}
+
+enum tmk_status tmk_worker_infer(struct tmk_worker *worker, const struct tmk_node *node,
+                                 const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
+                                 struct tmk_diag *diag) {
     struct tmk_infer_result *results = calloc(node->n_outputs + 1u, sizeof *results);
     if (!results)
         return tmk_nomem(diag);
     enum tmk_status status = tmk_op_infer(node, in, results, diag);
+    if (status == TMK_OK)
+        status = count_operations(worker, node, in, results, diag);
     for (uint32_t i = 0; status == TMK_OK && i < node->n_outputs; i++) {
         if (!out[i])
             continue;
@@ -253,7 +267,7 @@ static enum tmk_status run_step(struct tmk_worker *worker, const struct tmk_plan
         break;
     }
     if (step->dynamic)
-        TMK_TRY(tmk_worker_infer(step->node, worker->in, worker->out, diag));
+        TMK_TRY(tmk_worker_infer(worker, step->node, worker->in, worker->out, diag));
     return tmk_worker_plain(worker, step->node, worker->in, worker->out, diag);
 }
 
@@ -313,6 +327,7 @@ enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan 
                                const struct tmk_tensor *inputs, const struct tmk_watch *watch,
                                struct tmk_diag *diag) {
     worker->iterations = 0;
+    worker->operations = plan->operations;
     if (worker->plan != plan)
         TMK_TRY(enter_plan(worker, plan, diag));
     set_inputs(worker, inputs);

@@ -17,6 +17,7 @@ struct tmk_worker {
     const struct tmk_watch *watch;        /* of the run at hand, or NULL */
     struct tmk_timing *timing;            /* NULL: not asked for */
     uint64_t iterations, most_iterations; /* of graphs inside nodes, in the run at hand */
+    double operations; /* of dynamic steps and graphs inside nodes, and the plan's */
     unsigned char *arena;
     size_t arena_size;
     void *step_scratch;
@@ -50,9 +51,11 @@ enum tmk_status tmk_worker_chain(struct tmk_worker *worker, const struct tmk_pla
 /* Where a value really is: observers only forward. */
 struct tmk_tensor *tmk_worker_tensor(const struct tmk_worker *worker,
                                      const struct tmk_value *value);
-/* Infers with the elements there are, and allocates the wanted outputs whose shapes are known. */
-enum tmk_status tmk_worker_infer(const struct tmk_node *node, const struct tmk_tensor *const *in,
-                                 struct tmk_tensor *const *out, struct tmk_diag *diag);
+/* Infers with the elements there are, counts operations against the limit, and allocates the wanted
+ * outputs whose shapes are known. */
+enum tmk_status tmk_worker_infer(struct tmk_worker *worker, const struct tmk_node *node,
+                                 const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
+                                 struct tmk_diag *diag);
 
 /* Points in and out at the node's operands and wanted results; NULL where absent. */
 void tmk_worker_arrange(const struct tmk_worker *worker, const struct tmk_node *node,

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/cost.h"
 #include "ops/exp.h"
 #include "ops/gemm.h"
 #include "ops/kernel.h"
@@ -425,6 +426,7 @@ static const struct tmk_attr_rule attrs_25[] = {TMK_ATTENTION_ATTRS,
         .channel = TMK_CHANNEL_LAST,                                                               \
         .attrs = rules,                                                                            \
         .infer = infer_attention,                                                                  \
+        .cost = tmk_cost_attention,                                                                \
         .run = run_attention,                                                                      \
         .sample = "graph \"sample\" opset " #version " {\n" lines "  output %y\n"                  \
                   "}\n",                                                                           \

@@ -4,6 +4,7 @@
  * last elements seen are the next one. Sums are in double. */
 #include <string.h>
 
+#include "ops/cost.h"
 #include "ops/exp.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
@@ -86,6 +87,7 @@ const struct tmk_op tmk_op_CausalConvWithState_27 = {
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = attrs,
     .infer = infer_causal,
+    .cost = tmk_cost_conv,
     .run = run_causal,
     .sample = TMK_OP_SAMPLE(
         27, "  input %x : f32[2,3,4]\n"

@@ -5,6 +5,7 @@
 #ifndef TMK_OPS_CONTRIB_H
 #define TMK_OPS_CONTRIB_H
 
+#include "ops/cost.h"
 #include "ops/kernel.h"
 
 #define TMK_DOMAIN_MICROSOFT "com.microsoft"
@@ -12,6 +13,11 @@
 /* A row with one sure output. `lines` are the sample's, each with its line end. */
 #define TMK_CONTRIB_ROW(Name, inputs_min, inputs_max, outputs_max, flag_set, channels, rules,      \
                         infers, runs, lines)                                                       \
+    TMK_CONTRIB_COST_ROW(Name, inputs_min, inputs_max, outputs_max, flag_set, channels, rules,     \
+                         infers, NULL, runs, lines)
+/* One with a cost of its own. */
+#define TMK_CONTRIB_COST_ROW(Name, inputs_min, inputs_max, outputs_max, flag_set, channels, rules, \
+                             infers, costs, runs, lines)                                           \
     const struct tmk_op tmk_op_ms_##Name##_1 = {                                                   \
         TMK_OP_KEY(TMK_DOMAIN_MICROSOFT, #Name, 1, INT32_MAX),                                     \
         TMK_OP_COUNTS(inputs_min, inputs_max, 1, outputs_max),                                     \
@@ -19,6 +25,7 @@
         .channel = channels,                                                                       \
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
+        .cost = costs,                                                                             \
         .run = runs,                                                                               \
         .sample = "graph \"sample\" opset 17 \"com.microsoft\" 1 {\n" lines "  output %y\n"        \
                   "}\n",                                                                           \

@@ -251,14 +251,15 @@ static const struct tmk_attr_rule max_attrs[] = {
 static const struct tmk_attr_rule softmax_attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"opset", TMK_ATTR_INT, true}, {NULL}};
 
-TMK_CONTRIB_ROW(QLinearAveragePool, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_NONE, average_attrs,
-                infer_average, run_average,
-                "  input %x : u8[2,6,5,3]\n"
-                "  init %s : f32[] = {0.05}\n"
-                "  init %z : u8[] = {128}\n"
-                "  init %t : f32[] = {0.04}\n"
-                "  %y = com.microsoft::QLinearAveragePool(%x, %s, %z, %t, %z) {channels_last=1, "
-                "count_include_pad=1, kernel_shape=[3,2], pads=[1,0,1,1], strides=[2,1]}\n")
+TMK_CONTRIB_COST_ROW(
+    QLinearAveragePool, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_NONE, average_attrs, infer_average,
+    tmk_cost_window, run_average,
+    "  input %x : u8[2,6,5,3]\n"
+    "  init %s : f32[] = {0.05}\n"
+    "  init %z : u8[] = {128}\n"
+    "  init %t : f32[] = {0.04}\n"
+    "  %y = com.microsoft::QLinearAveragePool(%x, %s, %z, %t, %z) {channels_last=1, "
+    "count_include_pad=1, kernel_shape=[3,2], pads=[1,0,1,1], strides=[2,1]}\n")
 TMK_CONTRIB_ROW(QLinearGlobalAveragePool, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_NONE, global_attrs,
                 infer_global, run_global,
                 "  input %x : u8[2,3,5,4]\n"
@@ -274,7 +275,8 @@ TMK_CONTRIB_ROW(QLinearSoftmax, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, softm
                 "  init %t : f32[] = {0.00390625}\n"
                 "  init %u : i8[] = {-128}\n"
                 "  %y = com.microsoft::QLinearSoftmax(%x, %s, %z, %t, %u) {axis=1, opset=13}\n")
-TMK_CONTRIB_ROW(NhwcMaxPool, 1, 1, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, max_attrs, infer_max, run_max,
-                "  input %x : i8[2,6,5,3]\n"
-                "  %y = com.microsoft::NhwcMaxPool(%x) {ceil_mode=1, kernel_shape=[3,2], "
-                "pads=[1,0,1,1], strides=[2,2]}\n")
+TMK_CONTRIB_COST_ROW(NhwcMaxPool, 1, 1, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, max_attrs, infer_max,
+                     tmk_cost_window, run_max,
+                     "  input %x : i8[2,6,5,3]\n"
+                     "  %y = com.microsoft::NhwcMaxPool(%x) {ceil_mode=1, kernel_shape=[3,2], "
+                     "pads=[1,0,1,1], strides=[2,2]}\n")

@@ -209,34 +209,34 @@ TMK_CONTRIB_ROW(DequantizeLinear, 2, 3, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, axi
                 "  init %s : f32[] = {0.05}\n"
                 "  init %z : u16[] = {32768}\n"
                 "  %y = com.microsoft::DequantizeLinear(%x, %s, %z)\n")
-TMK_CONTRIB_ROW(DynamicQuantizeMatMul, 3, 5, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, no_attrs,
-                infer_dynamic, run_dynamic,
-                "  input %a : f32[2,3,4]\n"
-                "  input %b : i8[4,5]\n"
-                "  init %s : f32[5] = {0.5, 0.25, 0.1, 0.2, 0.3}\n"
-                "  init %z : i8[5] = {1, -2, 3, 0, 5}\n"
-                "  input %c : f32[5]\n"
-                "  %y = com.microsoft::DynamicQuantizeMatMul(%a, %b, %s, %z, %c)\n")
-TMK_CONTRIB_ROW(MatMulIntegerToFloat, 4, 7, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, no_attrs,
-                infer_to_float, run_to_float,
-                "  input %a : u8[2,3,4]\n"
-                "  input %b : i8[4,5]\n"
-                "  init %r : f32[] = {0.05}\n"
-                "  init %s : f32[5] = {0.5, 0.25, 0.1, 0.2, 0.3}\n"
-                "  init %p : u8[] = {120}\n"
-                "  input %c : f32[5]\n"
-                "  %y = com.microsoft::MatMulIntegerToFloat(%a, %b, %r, %s, %p, _, %c)\n")
-TMK_CONTRIB_ROW(QAttention, 5, 9, 2, TMK_OP_PURE, TMK_CHANNEL_LAST, attention_attrs,
-                infer_attention, run_attention,
-                "  input %x : u8[2,3,8]\n"
-                "  input %w : i8[8,24]\n"
-                "  input %b : f32[24]\n"
-                "  init %r : f32[] = {0.02}\n"
-                "  init %s : f32[] = {0.01}\n"
-                "  init %m : i32[2] = {5, 4}\n"
-                "  init %z : u8[] = {120}\n"
-                "  init %u : i8[] = {3}\n"
-                "  input %p : f32[2,2,2,2,4]\n"
-                "  %y, %q = com.microsoft::QAttention(%x, %w, %b, %r, %s, %m, %z, %u, %p) "
-                "{num_heads=2}\n"
-                "  output %q\n")
+TMK_CONTRIB_COST_ROW(DynamicQuantizeMatMul, 3, 5, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, no_attrs,
+                     infer_dynamic, tmk_cost_product, run_dynamic,
+                     "  input %a : f32[2,3,4]\n"
+                     "  input %b : i8[4,5]\n"
+                     "  init %s : f32[5] = {0.5, 0.25, 0.1, 0.2, 0.3}\n"
+                     "  init %z : i8[5] = {1, -2, 3, 0, 5}\n"
+                     "  input %c : f32[5]\n"
+                     "  %y = com.microsoft::DynamicQuantizeMatMul(%a, %b, %s, %z, %c)\n")
+TMK_CONTRIB_COST_ROW(MatMulIntegerToFloat, 4, 7, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, no_attrs,
+                     infer_to_float, tmk_cost_product, run_to_float,
+                     "  input %a : u8[2,3,4]\n"
+                     "  input %b : i8[4,5]\n"
+                     "  init %r : f32[] = {0.05}\n"
+                     "  init %s : f32[5] = {0.5, 0.25, 0.1, 0.2, 0.3}\n"
+                     "  init %p : u8[] = {120}\n"
+                     "  input %c : f32[5]\n"
+                     "  %y = com.microsoft::MatMulIntegerToFloat(%a, %b, %r, %s, %p, _, %c)\n")
+TMK_CONTRIB_COST_ROW(QAttention, 5, 9, 2, TMK_OP_PURE, TMK_CHANNEL_LAST, attention_attrs,
+                     infer_attention, tmk_cost_projection, run_attention,
+                     "  input %x : u8[2,3,8]\n"
+                     "  input %w : i8[8,24]\n"
+                     "  input %b : f32[24]\n"
+                     "  init %r : f32[] = {0.02}\n"
+                     "  init %s : f32[] = {0.01}\n"
+                     "  init %m : i32[2] = {5, 4}\n"
+                     "  init %z : u8[] = {120}\n"
+                     "  init %u : i8[] = {3}\n"
+                     "  input %p : f32[2,2,2,2,4]\n"
+                     "  %y, %q = com.microsoft::QAttention(%x, %w, %b, %r, %s, %m, %z, %u, %p) "
+                     "{num_heads=2}\n"
+                     "  output %q\n")

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/cost.h"
 #include "ops/gemm.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
@@ -149,6 +150,7 @@ const struct tmk_op tmk_op_Conv_1 = {
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = conv_attrs,
     .infer = tmk_infer_conv,
+    .cost = tmk_cost_conv,
     .run = tmk_run_conv,
     .sample =
         TMK_OP_SAMPLE(17, "  input %x : f32[2,4,7,6]\n"

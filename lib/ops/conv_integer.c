@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/conv.h"
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/quantized.h"
 #include "ops/rows.h"
@@ -170,6 +171,7 @@ const struct tmk_op tmk_op_ConvInteger_10 = {
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = conv_attrs,
     .infer = infer_conv_integer,
+    .cost = tmk_cost_conv,
     .run = run_conv_integer,
     .sample = TMK_OP_SAMPLE(
         17, "  input %x : u8[2,4,5,5]\n"
@@ -186,6 +188,7 @@ const struct tmk_op tmk_op_QLinearConv_10 = {
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = conv_attrs,
     .infer = infer_qlinear_conv,
+    .cost = tmk_cost_conv_quantized,
     .run = run_qlinear_conv,
     .sample = TMK_OP_SAMPLE(17, "  input %x : u8[1,2,5,5]\n"
                                 "  input %w : i8[3,2,3,3]\n"

@@ -2,6 +2,7 @@
 /* Transposed convolution, run as a convolution whose window gathers (see ops/window.h), after the
  * weights' two channel axes have been exchanged. */
 #include "ops/conv.h"
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
 
@@ -70,6 +71,7 @@ const struct tmk_op tmk_op_ConvTranspose_1 = {
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = conv_transpose_attrs,
     .infer = infer_conv_transpose,
+    .cost = tmk_cost_conv_transpose,
     .run = run_conv_transpose,
     .sample = TMK_OP_SAMPLE(
         17, "  input %x : f32[2,4,3,4]\n"

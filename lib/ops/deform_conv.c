@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "ops/conv.h"
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
 
@@ -212,6 +213,7 @@ const struct tmk_op tmk_op_DeformConv_19 = {
     .channel = TMK_CHANNEL_AXIS1,
     .attrs = attrs,
     .infer = infer_deform,
+    .cost = tmk_cost_conv,
     .run = run_deform,
     .sample = TMK_OP_SAMPLE(
         19, "  input %x : f32[2,4,5,4]\n"

@@ -2,6 +2,7 @@
 /* Det: determinants of square matrices, by elimination with row pivots in double. */
 #include <math.h>
 
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
 
@@ -62,6 +63,13 @@ static enum tmk_status run_det(struct tmk_run *run) {
     return TMK_OK;
 }
 
+static double det_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                       const struct tmk_tensor *out) {
+    (void)node;
+    (void)out;
+    return tmk_cost_count(in[0]) * tmk_cost_dim(in[0], -1);
+}
+
 static const struct tmk_attr_rule attrs[] = {{NULL}};
 
 const struct tmk_op tmk_op_Det_11 = {
@@ -71,6 +79,7 @@ const struct tmk_op tmk_op_Det_11 = {
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,
     .infer = infer_det,
+    .cost = det_cost,
     .run = run_det,
     .sample = TMK_OP_SAMPLE(22, "  input %x : f32[2,3,4,4]\n"
                                 "  %y = Det(%x)\n"),

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
 
@@ -145,6 +146,16 @@ static enum tmk_status run_dft(struct tmk_run *run) {
     return TMK_OK;
 }
 
+static double dft_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                       const struct tmk_tensor *out) {
+    struct transform t;
+    const struct tmk_tensor *length = node->n_inputs > 1 ? in[1] : NULL,
+                            *axis = node->n_inputs > 2 ? in[2] : NULL;
+    if (read_transform(node, in[0], length, axis, &t, NULL) != TMK_OK || !t.known)
+        return 0;
+    return 2 * tmk_cost_count(out) * (double)t.length;
+}
+
 static const struct tmk_attr_rule attrs_17[] = {{"axis", TMK_ATTR_INT, false},
                                                 {"inverse", TMK_ATTR_INT, false},
                                                 {"onesided", TMK_ATTR_INT, false},
@@ -160,6 +171,7 @@ static const struct tmk_attr_rule attrs_20[] = {
         .channel = TMK_CHANNEL_NONE,                                                               \
         .attrs = rules,                                                                            \
         .infer = infer_dft,                                                                        \
+        .cost = dft_cost,                                                                          \
         .run = run_dft,                                                                            \
         .sample = "graph \"sample\" opset " #version " {\n" lines "  output %y\n"                  \
                   "}\n",                                                                           \

@@ -4,6 +4,7 @@
  * nested loops. */
 #include <string.h>
 
+#include "ops/cost.h"
 #include "ops/elementwise.h"
 #include "ops/gemm.h"
 #include "ops/move.h"
@@ -382,6 +383,18 @@ static enum tmk_status einsum_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
+static double einsum_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                          const struct tmk_tensor *out) {
+    struct einsum e;
+    double cost = 1;
+    (void)out;
+    if (read_equation(node, node->n_inputs, in, &e, NULL) != TMK_OK)
+        return 0;
+    for (int i = 0; i < INDICES; i++)
+        cost *= e.dim[i] >= 0 ? (double)e.dim[i] : 1;
+    return cost * e.n;
+}
+
 static const struct tmk_attr_rule attrs[] = {{"equation", TMK_ATTR_STRING, true}, {NULL}};
 
 const struct tmk_op tmk_op_Einsum_12 = {
@@ -391,6 +404,7 @@ const struct tmk_op tmk_op_Einsum_12 = {
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,
     .infer = einsum_infer,
+    .cost = einsum_cost,
     .run = einsum_run,
     .sample = TMK_OP_SAMPLE(13, "  input %a : f32[2,1,3,4]\n"
                                 "  input %b : f32[5,4,2]\n"

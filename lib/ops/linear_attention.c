@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
 
@@ -202,6 +203,13 @@ static enum tmk_status run_attention(struct tmk_run *run) {
 }
 
 /* chunk_size is a hint for parallel kernels. */
+/* Each step reads and writes a state of key by value elements. */
+static double linear_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                          const struct tmk_tensor *out) {
+    (void)node;
+    return (tmk_cost_count(in[0]) + tmk_cost_count(out)) * tmk_cost_dim(in[0], -1);
+}
+
 static const struct tmk_attr_rule attrs[] = {
     {"chunk_size", TMK_ATTR_INT, false},     {"kv_num_heads", TMK_ATTR_INT, true},
     {"q_num_heads", TMK_ATTR_INT, true},     {"scale", TMK_ATTR_FLOAT, false},
@@ -214,6 +222,7 @@ const struct tmk_op tmk_op_LinearAttention_27 = {
     .channel = TMK_CHANNEL_LAST,
     .attrs = attrs,
     .infer = infer_attention,
+    .cost = linear_cost,
     .run = run_attention,
     .sample =
         TMK_OP_SAMPLE(27, "  input %q : f32[2,3,16]\n"

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/recurrent.h"
 #include "ops/rows.h"
@@ -90,6 +91,7 @@ static const struct tmk_attr_rule attrs_14[] = {
         .channel = TMK_CHANNEL_LAST,                                                               \
         .attrs = rules,                                                                            \
         .infer = infer_lstm,                                                                       \
+        .cost = tmk_cost_recurrent,                                                                \
         .run = run_lstm,                                                                           \
         .sample = "graph \"sample\" opset " #opset " {\n" lines "  output %y\n"                    \
                   "}\n",                                                                           \

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/cost.h"
 #include "ops/gemm.h"
 #include "ops/kernel.h"
 #include "ops/matmul.h"
@@ -264,6 +265,7 @@ const struct tmk_op tmk_op_MatMul_1 = {
     .channel = TMK_CHANNEL_LAST,
     .attrs = no_attrs,
     .infer = infer_matmul,
+    .cost = tmk_cost_product,
     .run = run_matmul,
     .sample = TMK_OP_SAMPLE(17, "  input %a : f32[3,1,5,7]\n"
                                 "  input %b : f32[2,7,9]\n"
@@ -287,6 +289,7 @@ const struct tmk_op tmk_op_Gemm_1 = {
     .channel = TMK_CHANNEL_LAST,
     .attrs = gemm_1_attrs,
     .infer = tmk_infer_gemm,
+    .cost = tmk_cost_product,
     .run = tmk_run_gemm,
     .sample = TMK_OP_SAMPLE(6, "  input %a : f32[5,3]\n"
                                "  input %b : f32[5,6]\n"
@@ -301,6 +304,7 @@ const struct tmk_op tmk_op_Gemm_7 = {
     .channel = TMK_CHANNEL_LAST,
     .attrs = gemm_attrs,
     .infer = tmk_infer_gemm,
+    .cost = tmk_cost_product,
     .run = tmk_run_gemm,
     .sample = TMK_OP_SAMPLE(9, "  input %a : f32[3,5]\n"
                                "  input %b : f32[5,6]\n"
@@ -315,6 +319,7 @@ const struct tmk_op tmk_op_Gemm_11 = {
     .channel = TMK_CHANNEL_LAST,
     .attrs = gemm_attrs,
     .infer = tmk_infer_gemm,
+    .cost = tmk_cost_product,
     .run = tmk_run_gemm,
     .sample = TMK_OP_SAMPLE(17, "  input %a : f32[3,5]\n"
                                 "  input %b : f32[6,5]\n"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MatMulInteger and QLinearMatMul: 8-bit matrices, 32-bit sums. */
 #include "ops/matmul_integer.h"
+#include "ops/cost.h"
 
 #include "ops/kernel.h"
 #include "ops/quantized.h"
@@ -161,6 +162,7 @@ const struct tmk_op tmk_op_MatMulInteger_10 = {
     .channel = TMK_CHANNEL_LAST,
     .attrs = no_attrs,
     .infer = infer_matmul_integer,
+    .cost = tmk_cost_product,
     .run = run_matmul_integer,
     .sample = TMK_OP_SAMPLE(17, "  input %a : u8[2,3,4]\n"
                                 "  input %b : i8[4,5]\n"
@@ -176,6 +178,7 @@ const struct tmk_op tmk_op_QLinearMatMul_10 = {
     .channel = TMK_CHANNEL_LAST,
     .attrs = no_attrs,
     .infer = infer_qlinear_matmul,
+    .cost = tmk_cost_product,
     .run = run_qlinear_matmul,
     .sample = TMK_OP_SAMPLE(17, "  input %a : u8[2,3,4]\n"
                                 "  input %b : i8[4,5]\n"

@@ -2,6 +2,7 @@
 /* Normalisations without learnt parameters: LpNormalization, MeanVarianceNormalization, LRN. */
 #include <math.h>
 
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
 #include "ops/vmath.h"
@@ -209,6 +210,13 @@ static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false
                                                  {"size", TMK_ATTR_INT, true},
                                                  {NULL}};
 
+/* LRN: a sum over `size` channels for each element. */
+static double normalize_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                             const struct tmk_tensor *out) {
+    const double size = (double)tmk_node_int(node, "size", 0), channels = tmk_cost_dim(in[0], 1);
+    return tmk_cost_count(out) * (size < 0 ? 0 : size < channels ? size : channels);
+}
+
 #define TMK_NORMALIZE_ROW(op, version, last, opset, rules, infers, runs, flag, rule, node)         \
     const struct tmk_op tmk_op_##op##_##version = {                                                \
         TMK_OP_ONNX(#op, version, last),                                                           \
@@ -217,6 +225,7 @@ static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false
         .channel = rule,                                                                           \
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
+        .cost = normalize_cost,                                                                    \
         .run = runs,                                                                               \
         .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[2,6,4,5]\n"                               \
                                        "  %y = " node "\n"),                                       \

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "ops/cost.h"
 #include "ops/rows.h"
 #include "tensor/list.h"
 
@@ -252,6 +253,8 @@ static enum tmk_status run_prepared(const struct tmk_node *node, const struct tm
                                     struct tmk_tensor *out, struct tmk_tensor **wanted,
                                     struct tmk_infer_result *results, struct tmk_diag *diag) {
     TMK_TRY(tmk_op_infer(node, in, results, diag));
+    const double cost = tmk_op_cost(node, in, results);
+    TMK_TRY(tmk_cost_check(cost, cost, diag));
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         if (!node->outputs[i])
             continue;

@@ -2,7 +2,7 @@
 /* Operators: one row an operator and semantic version.
  *
  * A row is a const struct, named once in lib/ops/list.inc and found by (domain, name, operator set
- * version). No field is NULL. Operators that share one kernel share a file.
+ * version). No field but `cost` is NULL. Operators that share one kernel share a file.
  */
 #ifndef TMK_OPS_OPS_H
 #define TMK_OPS_OPS_H
@@ -104,6 +104,10 @@ struct tmk_op {
      * elements, where infer reads them). Checks elements that infer could not see. */
     enum tmk_status (*run)(struct tmk_run *run);
     const char *sample; /* a graph in text form (graph/print.h) with one such node, for the tests */
+    /* Operations beyond one for each element of operands and results, from shapes and from elements
+     * that are there (ops/cost.h). Where infer has accepted the operands. NULL: none. */
+    double (*cost)(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                   const struct tmk_tensor *out);
 };
 
 /* Members of a row: what it is found by, and the least and most inputs and outputs of a node. */

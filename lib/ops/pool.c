@@ -6,6 +6,7 @@
  * otherwise, as ONNX Runtime has it. NaN counts as the largest number, as in NumPy.
  */
 #include "ops/pool.h"
+#include "ops/cost.h"
 
 #include <float.h>
 #include <math.h>
@@ -316,6 +317,7 @@ static const struct tmk_attr_rule lp_18_attrs[] = {
         .channel = TMK_CHANNEL_AXIS1,                                                              \
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
+        .cost = tmk_cost_window,                                                                   \
         .run = runs,                                                                               \
         .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[" shape "]\n"                             \
                                        "  " node "\n"),                                            \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RNN and GRU: cells with one state. */
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/recurrent.h"
 #include "ops/rows.h"
@@ -123,6 +124,7 @@ static const struct tmk_attr_rule gru_14_attrs[] = {TMK_RNN_ATTRS,
         .channel = TMK_CHANNEL_LAST,                                                               \
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
+        .cost = tmk_cost_recurrent,                                                                \
         .run = runs,                                                                               \
         .sample = "graph \"sample\" opset " #opset " {\n" lines "  output %y\n"                    \
                   "}\n",                                                                           \

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/cost.h"
 #include "ops/move.h"
 #include "ops/rows.h"
 
@@ -301,6 +302,14 @@ static enum tmk_status run_pool(struct tmk_run *run) {
         {"output_width", TMK_ATTR_INT, false}, {"sampling_ratio", TMK_ATTR_INT, false}, {          \
         "spatial_scale", TMK_ATTR_FLOAT, false                                                     \
     }
+/* With a sampling ratio that depends on the regions, or bins: at least the points around one. */
+static double roi_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                       const struct tmk_tensor *out) {
+    const double points = (double)tmk_node_int(node, "sampling_ratio", 0);
+    (void)in;
+    return tmk_cost_count(out) * (points > 2 ? points * points : 4);
+}
+
 static const struct tmk_attr_rule attrs_10[] = {ALIGN_RULES, {NULL}};
 static const struct tmk_attr_rule attrs_16[] = {
     ALIGN_RULES, {"coordinate_transformation_mode", TMK_ATTR_STRING, false}, {NULL}};
@@ -315,6 +324,7 @@ static const struct tmk_attr_rule attrs_pool[] = {
         .channel = TMK_CHANNEL_AXIS1,                                                              \
         .attrs = rules,                                                                            \
         .infer = infers,                                                                           \
+        .cost = roi_cost,                                                                          \
         .run = runs,                                                                               \
         .sample = "graph \"sample\" opset " #first " {\n"                                          \
                   "  input %x : f32[2,3,6,5]\n" lines "  output %y\n}\n",                          \

@@ -3,6 +3,7 @@
  * double. */
 #include <math.h>
 
+#include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
 
@@ -134,6 +135,17 @@ static enum tmk_status run_stft(struct tmk_run *run) {
     return TMK_OK;
 }
 
+static double stft_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                        const struct tmk_tensor *out) {
+    struct frames f;
+    const struct tmk_tensor *window = node->n_inputs > 2 ? in[2] : NULL,
+                            *length = node->n_inputs > 3 ? in[3] : NULL;
+    if (!in[1]->data || (length && !length->data) ||
+        read_frames(node, in[0], in[1], window, length, &f, NULL) != TMK_OK)
+        return 0;
+    return tmk_cost_count(out) * (double)f.length;
+}
+
 static const struct tmk_attr_rule attrs[] = {{"onesided", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_STFT_17 = {
@@ -143,6 +155,7 @@ const struct tmk_op tmk_op_STFT_17 = {
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,
     .infer = infer_stft,
+    .cost = stft_cost,
     .run = run_stft,
     .sample = TMK_OP_SAMPLE(17, "  input %x : f32[2,12,2]\n"
                                 "  init %s : i64[] = {3}\n"

@@ -2,6 +2,7 @@
 /* NonMaxSuppression: of boxes that overlap too much only the best one stays. */
 #include <math.h>
 
+#include "ops/cost.h"
 #include "ops/move.h"
 #include "ops/rows.h"
 
@@ -143,6 +144,17 @@ static enum tmk_status suppression_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
+/* Each box of a class is compared with those that stay. */
+static double suppression_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                               const struct tmk_tensor *out) {
+    (void)out;
+    const struct tmk_tensor *limit = node->n_inputs > 2 ? in[2] : NULL;
+    double stay = tmk_cost_dim(in[1], -1);
+    const double most = limit && limit->data ? (double)tmk_index_at(limit, 0) : stay;
+    stay = most < 0 ? 0 : most < stay ? most : stay;
+    return tmk_cost_count(in[1]) * stay;
+}
+
 static const struct tmk_attr_rule attrs[] = {{"center_point_box", TMK_ATTR_INT, false}, {NULL}};
 
 const struct tmk_op tmk_op_NonMaxSuppression_10 = {
@@ -152,6 +164,7 @@ const struct tmk_op tmk_op_NonMaxSuppression_10 = {
     .channel = TMK_CHANNEL_NONE,
     .attrs = attrs,
     .infer = suppression_infer,
+    .cost = suppression_cost,
     .run = suppression_run,
     .sample = TMK_OP_SAMPLE(
         11, "  init %boxes : f32[1,4,4] = {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, 10, 1, 11, 0, 10.1, 1, "

@@ -108,6 +108,7 @@ struct tmk_plan {
     uint32_t *free_list;     /* value indices, for steps' first_free */
     struct tmk_ptrmap slots; /* observer node -> its slot + 1; of sub-graphs too */
     size_t arena_bytes, scratch_bytes;
+    double operations; /* of a run, without steps that are dynamic and graphs inside nodes */
 };
 
 /* What the observer of a slot needs. */

@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
+#include "ops/cost.h"
 #include "plan/build.h"
 #include "tensor/list.h"
 
@@ -173,6 +174,14 @@ static enum tmk_status note_observer(struct tmk_planning *p, const struct tmk_no
     return slot ? add_tap(p, (uint32_t)slot - 1, p->alias[in]) : TMK_OK;
 }
 
+static enum tmk_status count_operations(struct tmk_planning *p, const struct tmk_node *node,
+                                        const struct tmk_tensor *const *in,
+                                        const struct tmk_infer_result *results) {
+    const double cost = tmk_op_cost(node, in, results);
+    p->plan->operations += cost;
+    return tmk_cost_check(cost, p->plan->operations, p->diag);
+}
+
 static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *node,
                                  struct tmk_tensor *tensors, const struct tmk_tensor **in,
                                  struct tmk_infer_result *results) {
@@ -197,6 +206,8 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
         return fold_view(p, node, in, &results[0]);
     if ((row->flags & TMK_OP_PURE) && constant)
         return fold_node(p, node, in);
+    if (known)
+        TMK_TRY(count_operations(p, node, in, results));
     return add_step(p, node, !known, results);
 }
 

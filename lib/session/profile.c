@@ -317,6 +317,9 @@ static enum tmk_status end_round(struct profiling *p, enum tmk_round *round,
     *round = !p->run.result.paused ? TMK_ROUND_FINISHED
              : p->stopped          ? TMK_ROUND_STOPPED
                                    : TMK_ROUND_PAUSED;
+    const struct tmk_run_events *events = &p->run.options->events;
+    if (*round == TMK_ROUND_STOPPED && events->stopping)
+        events->stopping(events->context);
     for (uint32_t i = 0; i < p->partials.n; i++) {
         TMK_TRY(add_segment(p, i, diag));
         if (p->rank.team) /* which has one stratum */
