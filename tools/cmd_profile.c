@@ -138,6 +138,7 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
     if (status == TMK_OK)
         status = tmk_model_profile(model, options, &observe, &profile, &report, diag);
     end_progress();
+    stop_waits_for_files();
     if (status == TMK_OK && leads)
         status = write_all(profile, &args->outputs, report.meter, args->snapshots, diag);
     if (status == TMK_OK && leads) {

@@ -18,7 +18,7 @@ static const double SECONDS_TO_STOP = 0.7;
 
 static atomic_int asked; /* the signal; 0: none */
 
-static bool waits;
+static volatile sig_atomic_t waits;
 
 static void set_timer(double seconds) {
     const double whole = floor(seconds);
@@ -46,6 +46,11 @@ static void request_stop(int number) {
         (first == SIGALRM ? end_of_time : die_of_signal)(number == SIGALRM ? first : number);
     if (!waits)
         set_timer(SECONDS_TO_STOP);
+}
+
+void stop_waits_for_files(void) {
+    waits = true;
+    set_timer(0);
 }
 
 void stop_is_kept(void *context) {

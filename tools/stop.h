@@ -12,6 +12,9 @@
 void watch_for_stop(bool patient);
 /* For tmk_run_events.stopping: what is kept may take its time. */
 void stop_is_kept(void *context);
+/* From now on the run is over and its files are written: one signal more changes nothing, so that
+ * all are written; the second ends the program. */
+void stop_waits_for_files(void);
 /* --timeout: takes "10", "5m", "1h" from now. False after an error message. */
 struct command;
 bool limit_time(const struct command *command, const char *word);

@@ -7,6 +7,8 @@
 
 #include <tidemark/inputs.h>
 
+#include "stop.h"
+
 enum { MAX_REPORTED = 20 };
 
 static enum tmk_status fail_with(struct tmk_diag *diag, enum tmk_status status, const char *text) {
@@ -91,6 +93,7 @@ static enum tmk_status write_stratum(void *context, const char *label,
                                      const struct tmk_profile *profile, struct tmk_diag *diag) {
     struct strata *strata = context;
     end_progress();
+    stop_waits_for_files();
     enum tmk_status status = for_each_file(strata, label, write_file, profile, diag);
     if (status == TMK_OK && strata->written++ == MAX_REPORTED)
         print_remark("more strata are written and not listed");

@@ -123,6 +123,9 @@ enum tmk_status tmk_infile_read(const struct tmk_infile *file, uint64_t offset, 
         if (n < 0)
             return tmk_fail(diag, TMK_READ, "cannot be read at byte %llu: %s",
                             (unsigned long long)offset, strerror(errno));
+        struct stat st;
+        if (n == 0 && fstat(file->fd, &st) == 0 && (uint64_t)st.st_size < offset)
+            return has_shrunk((uint64_t)st.st_size, diag);
         if (n == 0)
             return has_shrunk(offset, diag);
         to += n;

@@ -50,18 +50,70 @@ static int own_descriptor(const char *path) {
     return -1;
 }
 
-/* What the link at `path` says, seen from here. NULL with errno: EINVAL means that it is no
- * link. */
+/* Signals and some network file systems interrupt any call. */
+#define AGAIN(answer, call)                                                                        \
+    do                                                                                             \
+        (answer) = (call);                                                                         \
+    while ((answer) < 0 && errno == EINTR)
+
+static int open_again(int folder, const char *name, int flags, mode_t mode) {
+    int fd;
+    AGAIN(fd, openat(folder, name, flags | O_CLOEXEC, mode));
+    return fd;
+}
+
+/* What the link `name` in the folder says. -1 with errno: EINVAL means that it is no link, EACCES
+ * that somebody else put it into a folder where all may write, such as /tmp (as the system refuses
+ * to follow it, with fs.protected_symlinks). */
+static ssize_t read_link_in(int folder, const char *name, char *text, size_t size) {
+    struct stat of_folder, of_link;
+    const int fd = open_again(folder, name, O_PATH | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return -1;
+    ssize_t n = -1;
+    if (fstat(fd, &of_link) != 0 || fstat(folder, &of_folder) != 0)
+        n = -1;
+    else if (!S_ISLNK(of_link.st_mode))
+        errno = EINVAL;
+    else if ((of_folder.st_mode & S_ISVTX) && (of_folder.st_mode & S_IWOTH) &&
+             of_link.st_uid != geteuid() && of_link.st_uid != of_folder.st_uid)
+        errno = EACCES;
+    else
+        n = readlinkat(fd, "", text, size);
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return n;
+}
+
+/* What the link at `path` says, seen from here. NULL with errno.
+ *
+ * Links are read one by one, and not followed by openat2: the folder of what the last one leads to
+ * is wanted, where the name may not exist yet. The new file then replaces that name in the folder
+ * that was opened, and follows no link that is put there meanwhile. */
 static char *read_link(const char *path) {
     char text[4096];
-    ssize_t n = readlink(path, text, sizeof text);
+    const char *last = strrchr(path, '/');
+    char *stem_text = last ? strndup(path, (size_t)(last - path) + 1) : strdup(".");
+    const int folder = stem_text ? open_again(AT_FDCWD, stem_text, O_PATH | O_DIRECTORY, 0) : -1;
+    free(stem_text);
+    if (folder < 0)
+        return NULL;
+    ssize_t n = read_link_in(folder,
+                             last && last[1] ? last + 1
+                             : last          ? "."
+                                             : path,
+                             text, sizeof text);
+    const int error = errno;
+    close(folder);
+    errno = error;
     if (n < 0)
         return NULL;
     if (n == (ssize_t)sizeof text) {
         errno = ENAMETOOLONG;
         return NULL;
     }
-    const char *slash = text[0] == '/' ? NULL : strrchr(path, '/');
+    const char *slash = text[0] == '/' ? NULL : last;
     size_t stem = slash ? (size_t)(slash - path) + 1 : 0;
     char *to = malloc(stem + (size_t)n + 1);
     if (!to)
@@ -87,18 +139,6 @@ static char *follow_links(const char *path) {
         at = next;
     }
     return at;
-}
-
-/* Signals and some network file systems interrupt any call. */
-#define AGAIN(answer, call)                                                                        \
-    do                                                                                             \
-        (answer) = (call);                                                                         \
-    while ((answer) < 0 && errno == EINTR)
-
-static int open_again(int folder, const char *name, int flags, mode_t mode) {
-    int fd;
-    AGAIN(fd, openat(folder, name, flags | O_CLOEXEC, mode));
-    return fd;
 }
 
 static bool remove_name(int folder, const char *name) {

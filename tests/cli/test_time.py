@@ -138,6 +138,20 @@ def test_one_signal_ends_an_idle_stream(here):
         process.stderr.close()
 
 
+def test_a_signal_leaves_all_strata_or_none(here):
+    labels = 400
+    (here / "s.csv").write_text("".join(f"l{i}\n" for i in range(labels)))
+    words = [PROGRAM, "profile", DIGITS, "--data", PICTURES, "--limit", labels, "--strata", here / "s.csv", "-o", here / "p.json"]
+    process = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE)
+    while process.poll() is None and not list(here.glob("p.*.json")):
+        time.sleep(.0005)
+    process.send_signal(signal.SIGTERM)
+    status = process.wait(timeout=120)
+    process.stderr.close()
+    written = len(list(here.glob("p*.json")))
+    assert (status, written) in ((0, labels + 1), (-signal.SIGTERM, 0), (128 + signal.SIGTERM, 0)), (status, written)
+
+
 def test_one_signal_ends_a_long_node_and_the_checkpoint_stays(here):
     tidemark(*many(here), "--checkpoint", here / "c", "--timeout", 1).expect(128 + signal.SIGALRM)
     before = (here / "c").read_bytes()

@@ -92,6 +92,30 @@ static void links_stay_and_what_they_lead_to_is_written(void **state) {
     assert_int_equal(unlink("d/there"), 0);
 }
 
+static void links_of_others_in_shared_folders_are_not_followed(void **state) {
+    (void)state;
+    struct tmk_diag diag = {0};
+    if (geteuid() != 0)
+        skip(); /* only root can make one */
+    put("target", "before");
+    assert_int_equal(mkdir("shared", 0777), 0);
+    assert_int_equal(chmod("shared", 01777), 0);
+    assert_int_equal(symlink("../target", "shared/out"), 0);
+    assert_int_equal(symlink("../new", "shared/new"), 0);
+    put("shared/out", "own");
+    assert_holds("target", "own");
+    assert_int_equal(lchown("shared/out", 65534, 65534), 0);
+    assert_int_equal(lchown("shared/new", 65534, 65534), 0);
+    assert_int_equal(tmk_file_write("shared/out", "x", 1, &diag), TMK_WRITE);
+    assert_int_equal(tmk_file_write("shared/new", "x", 1, &diag), TMK_WRITE);
+    assert_holds("target", "own");
+    assert_int_equal(access("new", F_OK), -1);
+    assert_int_equal(chmod("shared", 0777), 0);
+    put("shared/out", "plain folder");
+    assert_holds("target", "plain folder");
+    assert_int_equal(unlink("shared/out") | unlink("shared/new"), 0);
+}
+
 static void folders_and_impossible_names_are_refused_at_once(void **state) {
     (void)state;
     struct tmk_outfile out;
@@ -266,6 +290,7 @@ TEST_GROUP(outfile) {
     const struct CMUnitTest tests[] = {
         TEST(a_file_that_was_there_keeps_its_permissions),
         TEST(links_stay_and_what_they_lead_to_is_written),
+        TEST(links_of_others_in_shared_folders_are_not_followed),
         TEST(folders_and_impossible_names_are_refused_at_once),
         TEST(pipes_and_descriptors_are_written_straight),
         TEST(files_that_belong_together_appear_all_or_none),
