@@ -3,14 +3,34 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/memory.h"
 #include "kernel/packs.h"
 
-/* CODE is about what oneDNN generates for one primitive, and keeps with it. */
-enum { ALIGNMENT = 64, CODE = 64 << 10 };
+/* CODE is about what oneDNN generates for one primitive, and keeps with it; ROOM is eight times
+ * the address space that kept digits.onnx from crashing, and the stacks of two threads. */
+enum { ALIGNMENT = 64, CODE = 64 << 10, ROOM = 32 << 20 };
 
 /* ---- making ---- */
+
+/* oneDNN 2.6 checks no allocation of its own, of code or of objects, and ends by SIGSEGV without:
+ * so there must be room for all that one call may take, and other threads meanwhile. */
+static bool has_room(void) {
+    void *room = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return false;
+    munmap(room, ROOM);
+    return true;
+}
+
+static dnnl_status_t create_primitive(dnnl_primitive_t *out, const_dnnl_primitive_desc_t desc) {
+    return has_room() ? dnnl_primitive_create(out, desc) : dnnl_out_of_memory;
+}
+
+static dnnl_status_t create_engine(dnnl_engine_t *out) {
+    return has_room() ? dnnl_engine_create(out, dnnl_cpu, 0) : dnnl_out_of_memory;
+}
 
 enum tmk_status tmk_dn_fits(dnnl_status_t status, bool *fits, struct tmk_diag *diag) {
     *fits = status == dnnl_success;
@@ -78,7 +98,7 @@ static enum tmk_status make_reorder(const struct tmk_dn_request *r, tmk_md from,
     *fits = dnnl_memory_desc_get_size(
                 dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0)) == 0;
     if (*fits)
-        status = tmk_dn_fits(dnnl_primitive_create(out, desc), fits, r->base.diag);
+        status = tmk_dn_fits(create_primitive(out, desc), fits, r->base.diag);
     dnnl_primitive_desc_destroy(desc);
     return status;
 }
@@ -157,7 +177,7 @@ static enum tmk_status reorder_once(dnnl_engine_t engine, tmk_md from, tmk_md to
     dnnl_primitive_t reorder = NULL;
     dnnl_status_t status = describe_once(engine, from, to, &desc);
     if (status == dnnl_success)
-        status = dnnl_primitive_create(&reorder, desc);
+        status = create_primitive(&reorder, desc);
     if (status == dnnl_success)
         status = execute_once(engine, reorder, from, to, source, target);
     if (reorder)
@@ -250,7 +270,7 @@ static enum tmk_status build_primitive(const struct tmk_dn_request *r, struct tm
     if (!tmk_memory_charge(CODE))
         return tmk_memory_fail(r->base.diag, CODE, "a kernel of oneDNN");
     dn->base.held = dn->code = CODE;
-    TMK_TRY(tmk_dn_fits(dnnl_primitive_create(&dn->primitive, dn->desc), fits, r->base.diag));
+    TMK_TRY(tmk_dn_fits(create_primitive(&dn->primitive, dn->desc), fits, r->base.diag));
     size_t start;
     TMK_TRY(reserve_scratch(dn,
                             dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(
@@ -331,7 +351,7 @@ enum tmk_status tmk_dn_open(const struct tmk_request *request, struct tmk_dn_req
     *fits = all_suit(request);
     if (!*fits)
         return TMK_OK;
-    TMK_TRY(tmk_dn_fits(dnnl_engine_create(&r.engine, dnnl_cpu, 0), fits, request->diag));
+    TMK_TRY(tmk_dn_fits(create_engine(&r.engine), fits, request->diag));
     if (!*fits)
         return TMK_OK;
     enum tmk_status status = tmk_dn_fits(make_attr(&r.attr), fits, request->diag);

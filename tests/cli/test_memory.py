@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory plan of `profile`, and memory limits."""
+import resource
+
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, npy_bytes, tidemark
+from cli import BAD_INPUT, DIGITS, DONE, FEATURES, MACHINE, PICTURES, WRONG_CALL, main, npy_bytes, skip, tidemark
 
 RUN = ["profile", DIGITS, "--data", PICTURES, "--limit", 60]
 
@@ -68,6 +70,22 @@ def test_invalid_node_is_reported_by_the_plan(here):
 def test_invalid_sizes_are_refused():
     for word in ("much", "-1M", "1Q", "0", "1e400G"):
         tidemark(*RUN, "--plan", "--memory-limit", word).refuses(WRONG_CALL, "--memory-limit")
+
+
+def test_little_address_space_is_an_error_and_no_crash(here):
+    """From the least with which the program starts (the loader says 127) to enough; oneDNN checks no allocation of its own."""
+    if "sanitized" in FEATURES:
+        skip("a sanitizer's shadow is larger than any limit")
+    statuses = set()
+    for limit in range(76, 140, 3):
+        def limited(size=limit << 20):
+            resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        done = tidemark(*RUN, "-q", "--threads", 1 + limit % 4, "-o", here / "p.json", preexec_fn=limited)
+        assert done.status in (DONE, MACHINE, 127), done
+        if done.status == MACHINE:
+            done.says_one_line()
+        statuses.add(done.status)
+    assert MACHINE in statuses, statuses
 
 
 main()
