@@ -8,6 +8,7 @@ import re
 import tree
 
 NAMING_FILES = ("map.md", "adding.md")  # other pages name files of users, too
+PROMISE = re.compile(r"\| `(tests/[\w./-]+)`: `(\w+)` \|$")  # of SECURITY.md: the test that holds it
 LINK = re.compile(r"\]\(([^)#\s]+)[^)\s]*\)")
 PATH = re.compile(r"`((?:\w[\w.-]*/)+[\w.-]*)`")
 STARTS = (".", "lib", "include", "tests")  # `graph/rewrite.h` is of lib/, `tidemark/link.h` of include/
@@ -17,11 +18,19 @@ def numbered(page):
     return enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
 
 
+def untested(root, page, line, text):
+    """A promise without the name of a test that there is."""
+    found = PROMISE.search(text)
+    if found and (root / found[1]).exists() and re.search(rf"\b{found[2]}\(", (root / found[1]).read_text(encoding="utf-8")):
+        return []
+    return [tree.at(root, page, line, "promises what no test holds")]
+
+
 def check(root):
     docs = root / "docs"
     pages = sorted(path for path in docs.rglob("*") if path.suffix == ".md")
     problems, listed = [], set()
-    for page in [root / "README.md", *pages]:
+    for page in [root / "README.md", root / "SECURITY.md", *pages]:
         for line, text in numbered(page) if page.exists() else ():
             for target in LINK.findall(text):
                 if "://" in target:
@@ -30,6 +39,8 @@ def check(root):
                     problems.append(tree.at(root, page, line, f"links to {target}, which is not there"))
                 if page == docs / "README.md":
                     listed.add((page.parent / target).resolve())
+            if page.name == "SECURITY.md" and text.startswith("| ") and not text.endswith(("| test |", "| --- |")):
+                problems += untested(root, page, line, text)
             if page.parent != docs or page.name not in NAMING_FILES:
                 continue
             for path in PATH.findall(text):

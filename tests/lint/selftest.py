@@ -154,6 +154,15 @@ class Layers(Sample):
             self.rejects(layers.check, "tools/main.c", f"#include {include}\n", "tools/ may not include")
 
 
+class Promises(Sample):
+    def test_a_promise_names_its_test(self):
+        held = {"tests/cli/test_a.py": "def test_it():\n    pass\n"}
+        for row, wanted in (("| It ends | `tests/cli/test_a.py`: `test_it` |", 0), ("| It ends | |", 1), ("| It ends | `tests/cli/test_a.py`: `test_no` |", 1),
+                            ("| It ends | `tests/cli/test_b.py`: `test_it` |", 1)):
+            text = f"| of files | test |\n| --- | --- |\n{row}\n"
+            self.assertEqual(wanted, len(pages.check(self.project(files={**held, "SECURITY.md": text}))), row)
+
+
 class Printing(Sample):
     def test_raw_strings(self):
         for call in ('printf("%s", name)', "puts(name)", "fputs(name, stdout)", 'fprintf(stderr, "%s", name)', "fwrite(name, 1, 3, stdout)"):
