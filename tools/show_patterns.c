@@ -24,7 +24,8 @@ static void print_rows(const struct tmk_pattern_node *nodes, size_t n) {
 
 static void put_rows(const struct tmk_pattern_node *nodes, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        print_out("%s{\"pattern\": ", i ? ",\n " : "[");
+        print_out(i ? ",\n " : "[");
+        print_out("{\"pattern\": ");
         put_quoted(stdout, nodes[i].pattern);
         print_out(", \"occurrence\": %u, \"op\": ", nodes[i].occurrence);
         put_quoted(stdout, nodes[i].op);

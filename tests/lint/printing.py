@@ -9,6 +9,9 @@ import re
 import tree
 
 RAW = re.compile(r"(?<![\w])(?:v?printf|v?fprintf|v?dprintf|puts|fputs|fwrite|write|perror)\s*\(")
+LITERAL = r'"(?:[^"\\]|\\.)*"'
+# An argument of print_out with a line end, which would be escaped: it belongs into the format.
+LINE_END = re.compile(rf'\bprint_out\(\s*(?:{LITERAL}|PRIu64|\s)+,(?:[^";]|{LITERAL})*?(?<=[?:,(] )"[^"]*\\n(?:[^"\\]|\\.)*"')
 MAY = {
     "printing.c": RAW,
     "messages.c": re.compile(r"fprintf\(stderr, (?:\"[^%]*\"|\", \\\"[a-z_]+\\\": %[.0-9a-z]+\"|\"\{\\\"event\\\")|fputs\(\", \\\"message\\\": \", stderr\)"),
@@ -31,6 +34,8 @@ def check(root):
             if not (allowed and allowed.match(text, found.start())):
                 number = text.count("\n", 0, found.start()) + 1
                 problems.append(tree.at(root, path, number, f"prints as it is: {found[0].strip()}; use print_out, put_quoted or put_lines"))
+        for found in LINE_END.finditer(text):
+            problems.append(tree.at(root, path, text.count("\n", 0, found.start()) + 1, "escapes a line end: put it into the format"))
     return problems
 
 

@@ -170,8 +170,12 @@ class Printing(Sample):
             for name in ("help.c", "messages.c", "progress.c", "table.c"):
                 self.rejects(printing.check, f"tools/{name}", f"void f(void) {{ {call}; }}\n", "prints as it is")
 
+    def test_line_ends_as_arguments(self):
+        for call in ('print_out("%s{", i ? ",\\n " : "[")', 'print_out("a %u%s",\n    n, i < 3 ? "," : "\\n")'):
+            self.rejects(printing.check, "tools/show.c", f"void f(void) {{ {call}; }}\n", "line end")
+
     def test_escaped_strings(self):
-        good = 'void f(void) { print_out("%s", name); put_quoted(stdout, name); snprintf(text, 3, "%s", name); }\n'
+        good = 'void f(void) { print_out("%s\\n", name); print_out(i ? ",\\n" : "["); put_quoted(stdout, name); snprintf(text, 3, "%s", name); }\n'
         self.assertEqual([], printing.check(self.project(files={"tools/show.c": good})))
 
 
