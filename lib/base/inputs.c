@@ -75,13 +75,10 @@ void tmk_input_drop(struct tmk_input *input) {
     *input = (struct tmk_input){0};
 }
 
-void tmk_input_forget(const char *path) {
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return;
+void tmk_input_forget(const struct stat *st) {
     pthread_mutex_lock(&files.mutex);
     if (files.size)
-        find_entry(files.entries, files.size, &(struct tmk_input){st.st_dev, st.st_ino})->kept =
+        find_entry(files.entries, files.size, &(struct tmk_input){st->st_dev, st->st_ino})->kept =
             false;
     pthread_mutex_unlock(&files.mutex);
 }

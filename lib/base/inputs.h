@@ -18,8 +18,9 @@ struct tmk_input {
 bool tmk_input_add(const struct stat *st, struct tmk_input *out);
 /* It is closed. Harmless on a zeroed one. */
 void tmk_input_drop(struct tmk_input *input);
-/* It was read to be replaced: a checkpoint. */
-void tmk_input_forget(const char *path);
+/* It was read to be replaced (a checkpoint), or it is a new file, whose inode a removed input may
+ * have had. */
+void tmk_input_forget(const struct stat *st);
 /* Is this one of the files that are remembered? */
 bool tmk_input_is(const struct stat *st);
 

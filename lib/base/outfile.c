@@ -264,8 +264,11 @@ static bool begin_file(const char *target, const struct stat *st, struct tmk_out
     out->folder = folder && out->name ? open_again(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0) : -1;
     free(folder);
     const mode_t mode = st ? st->st_mode & 0777 : ALL_MODES;
+    struct stat made;
     if (out->folder < 0 || !create_temporary(out, mode))
         return false;
+    if (fstat(out->fd, &made) == 0)
+        tmk_input_forget(&made);
     int answer = 0;
     if (st)
         AGAIN(answer, fchmod(out->fd, mode));

@@ -497,12 +497,14 @@ static enum tmk_status decode_all(const uint8_t *bytes, size_t len, struct tmk_p
 enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile ***out, size_t *n,
                                     struct tmk_diag *diag) {
     struct tmk_profile **list = NULL;
+    struct stat st;
     struct tmk_buf *buf;
     size_t found = 0;
     TMK_TRY(tmk_file_map(path, &buf, diag));
     enum tmk_status status = decode_all(tmk_buf_data(buf), tmk_buf_size(buf), &list, &found, diag);
     tmk_buf_unref(&buf);
-    tmk_input_forget(path); /* it is read to be written anew */
+    if (stat(path, &st) == 0)
+        tmk_input_forget(&st); /* it is read to be written anew */
     if (status == TMK_OK) {
         *out = list;
         *n = found;

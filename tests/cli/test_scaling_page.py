@@ -102,7 +102,7 @@ def test_repeated_shard_is_merged(path):
     typed(path, merge, environment)
     (path / gone).write_bytes(shard)
     typed(path, again, environment)
-    is_whole(path)
+    is_whole(path, "merged.json")
 
 
 def test_slurm_scripts_write_the_same_profile(path):

@@ -129,7 +129,7 @@ def test_profile_is_calibrated_and_exported(folder):
 
 def test_no_output_replaces_an_input(folder):
     model, names = folder / "m.onnx", folder / "names.json"
-    model.write_bytes(DIGITS.read_bytes())
+    model.write_bytes(Path(DIGITS).read_bytes())
     names.write_text('{"conv1_out": "c"}')
     encodings = tidemark.profile(model, DATA[:20]).calibrate("minmax")
     os.link(model, folder / "hard.onnx")
@@ -137,7 +137,7 @@ def test_no_output_replaces_an_input(folder):
         error = raises(tidemark.Error, "is an input", lambda: encodings.export("qdq", path, model=model))
         assert isinstance(error, ValueError)
     raises(tidemark.Error, "is an input", lambda: encodings.export("csv", names, names=names))
-    assert model.read_bytes() == DIGITS.read_bytes() and names.read_text().startswith("{")
+    assert model.read_bytes() == Path(DIGITS).read_bytes() and names.read_text().startswith("{")
     encodings.export("csv", names)  # nothing reads it now
     assert not names.read_text().startswith("{")
 
