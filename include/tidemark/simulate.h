@@ -107,25 +107,45 @@ struct tmk_search_options {
     const struct tmk_profile *profile; /* that the encodings were made of */
     const char *config;                /* and with; NULL: none */
     uint32_t budget;                   /* encodings that are tried; 0: TMK_SEARCH_BUDGET */
+    double goal;                       /* decibels of the outputs at which it ends; 0: none */
+    /* Samples that choices are made by; none: those of the run. The run's are then for the verdict
+     * only. */
+    const char *const *search_data;
+    size_t n_search_data;
+    const char *write_config; /* where to write the config that gives the result; NULL: nowhere */
     /* What was chosen, a line each. May be NULL. */
     void (*report)(void *context, const char *text);
     void *context;
 };
 
+/* Encodings that were at hand during the search: the first, and after each choice. */
+struct tmk_search_point {
+    double sqnr;   /* decibels of the outputs, on the samples of the search */
+    double bytes;  /* of the weights */
+    double share8; /* of the multiplications of Conv, Gemm and MatMul: with at most 8 bits */
+};
+
+enum { TMK_SEARCH_BUDGET = 128, TMK_SEARCH_SAMPLES = 16, TMK_SEARCH_POINTS = 64 };
+
 struct tmk_search_result {
     double before, after; /* decibels, of the network's outputs; HUGE_VAL: no error */
     uint32_t tried, chosen;
     uint64_t samples;
+    /* The same on samples that nothing was chosen by; judged 0: there were none. */
+    double judged_before, judged_after;
+    uint64_t judged, judged_from; /* how many; number of the first in the run's data */
+    struct tmk_search_point points[TMK_SEARCH_POINTS]; /* later ones are left out */
+    uint32_t n_points;
 };
 
-enum { TMK_SEARCH_BUDGET = 32, TMK_SEARCH_SAMPLES = 16 };
-
-/* Goes through the values (with those that share their scale) in the order of tmk_model_rank, tries
- * for each all other methods, and to leave it float, and keeps what lowers the noise of the outputs
- * in the QDQ form: a method by 1 % at least, float by 10 % and more than any method, since it
- * costs. On at most run->limit samples (0: TMK_SEARCH_SAMPLES). The setting "search" of *out
- * records what was done. TMK_MISMATCH: the profile and the config make other encodings. End *out
- * with tmk_encodings_destroy. */
+/* First by groups: what calibrate leaves float by default, all at once; then patterns, operators
+ * and blocks of values, each in 16 bits and in float, the best first, while noise falls by 10 %.
+ * Then by values (with those that share their scale) in the order of tmk_model_rank: all other
+ * methods, 16 bits, float; kept if the noise of the outputs in the QDQ form falls by 1, 5 and 10 %
+ * at least, each against the cheaper ones, since they cost. Groups take at most half of the budget.
+ * On at most run->limit samples (0: TMK_SEARCH_SAMPLES); the verdict is on as many samples behind
+ * these. The setting "search" of *out tells what was done. TMK_MISMATCH: the profile and the config
+ * make other encodings. End *out with tmk_encodings_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_search(struct tmk_model *model, const struct tmk_encodings *encodings,
                  const struct tmk_run_options *run, const struct tmk_search_options *options,

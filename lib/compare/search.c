@@ -1,41 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Better encodings: the worst offenders by another method, or float. Each try is a whole
- * calibration with a few rules more, so that ties, biases and requantizations follow. */
+/* Better encodings: groups of values first, then the worst offenders, by another method, in 16 bits
+ * or in float. */
+#include "compare/search.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
-#include "calib/config.h"
+#include "base/file.h"
 #include "calib/json_file.h"
-#include "compare/simulate.h"
 #include "transform/model.h"
 
 enum { MOST_TRIES = 16 }; /* of one value */
-static const double method_gain = 0.99, float_gain = 0.9;
-
-struct search {
-    struct tmk_model *model;
-    struct tmk_graph *graph;
-    const struct tmk_search_options *options;
-    struct tmk_run_options run;
-    struct tmk_calibrate_options base;
-    cJSON *config;                 /* with the rules that were chosen */
-    struct tmk_encodings *current; /* under it */
-    struct tmk_loss loss;          /* theirs */
-    struct tmk_search_result result;
-    struct tmk_text done; /* what was chosen, for the setting */
-    struct tmk_diag *diag;
-};
-
-/* One change of the encodings at hand. */
-struct attempt {
-    const char *method; /* NULL: float */
-    cJSON *config;
-    struct tmk_encodings *encodings;
-    struct tmk_loss loss;
-};
+static const double method_gain = 0.97, wide_gain = 0.95, float_gain = 0.9;
 
 /* ---- what the encodings were made with ---- */
 
@@ -59,20 +38,20 @@ static struct tmk_calibrate_choice choice(const struct tmk_encodings *e,
     };
 }
 
-static void find_base(struct search *s, const struct tmk_encodings *e) {
+static void find_base(struct tmk_search *s, const struct tmk_encodings *e) {
     static const char *const activation[] = {"method", "percentile", "dtype", "scheme", "scales"};
     static const char *const weight[] = {"weights-method", "weights-percentile", "weights-dtype",
                                          "weights-scheme", "weights-scales"};
     s->base = (struct tmk_calibrate_options){.activations = choice(e, activation),
                                              .weights = choice(e, weight),
                                              .rounding = e->rounding,
-                                             .pow2_requant = e->pow2_requant,
-                                             .sensitive = setting(e, "sensitive")};
-    if (!s->base.sensitive) /* files of former versions */
-        s->base.sensitive = "quantize";
+                                             .pow2_requant = e->pow2_requant};
 }
 
-static enum tmk_status read_config(struct search *s) {
+/* "sensitive" of the encodings becomes the config's, so that tries can change it; former versions
+ * wrote none. */
+static enum tmk_status read_config(struct tmk_search *s, const struct tmk_encodings *e) {
+    const char *sensitive = setting(e, "sensitive");
     struct tmk_json_file file;
     if (s->options->config) {
         TMK_TRY(tmk_json_file_open(s->options->config, &file, s->diag));
@@ -81,32 +60,14 @@ static enum tmk_status read_config(struct search *s) {
     } else {
         s->config = cJSON_CreateObject();
     }
+    cJSON_DeleteItemFromObjectCaseSensitive(s->config, "sensitive");
     if (s->config && !cJSON_GetObjectItemCaseSensitive(s->config, "rules"))
         (void)cJSON_AddArrayToObject(s->config, "rules");
-    return s->config && cJSON_GetObjectItemCaseSensitive(s->config, "rules") ? TMK_OK
-                                                                             : tmk_nomem(s->diag);
-}
-
-/* ---- calibrating ---- */
-
-static enum tmk_status calibrate(const struct search *s, const cJSON *config,
-                                 struct tmk_encodings **out, struct tmk_diag *diag) {
-    struct tmk_calibrate_options options = s->base;
-    options.config = "search"; /* until note() says what was given */
-    return tmk_calibrate_by(s->options->profile, &options, config, out, diag);
-}
-
-static bool same_scales(const struct tmk_encoding *a, const struct tmk_encoding *b) {
-    return a->id == b->id && a->n == b->n && a->dtype == b->dtype &&
-           memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0 &&
-           memcmp(a->zero_point, b->zero_point, a->n * sizeof *a->zero_point) == 0;
-}
-
-static bool same_encodings(const struct tmk_encodings *a, const struct tmk_encodings *b) {
-    bool same = a->n_items == b->n_items;
-    for (uint32_t i = 0; same && i < a->n_items; i++)
-        same = same_scales(&a->items[i], &b->items[i]);
-    return same;
+    return s->config && cJSON_GetObjectItemCaseSensitive(s->config, "rules") &&
+                   cJSON_AddStringToObject(s->config, "sensitive",
+                                           sensitive ? sensitive : "quantize")
+               ? TMK_OK
+               : tmk_nomem(s->diag);
 }
 
 /* ---- one value, and those that share its scale ---- */
@@ -115,163 +76,229 @@ static bool is_member(const struct tmk_encoding *e, const struct tmk_encoding *o
     return e->id == of->id || (of->group && e->group == of->group);
 }
 
-/* {"match":{"id":"p12"},"method":"minmax"} for each member; method NULL: "quantize":false. */
-static bool add_rules(const struct search *s, const struct tmk_encoding *of, struct attempt *a) {
-    cJSON *rules = cJSON_GetObjectItemCaseSensitive(a->config, "rules");
-    bool ok = rules != NULL;
-    for (uint32_t i = 0; ok && i < s->current->n_items; i++) {
-        const struct tmk_encoding *e = &s->current->items[i];
-        char id[16];
-        if (!is_member(e, of) || (i && e->id == s->current->items[i - 1].id))
-            continue;
-        snprintf(id, sizeof id, "p%u", e->id);
-        cJSON *rule = cJSON_CreateObject();
-        cJSON *match = rule ? cJSON_AddObjectToObject(rule, "match") : NULL;
-        ok = match && cJSON_AddStringToObject(match, "id", id) &&
-             (a->method ? cJSON_AddStringToObject(rule, "method", a->method) != NULL
-                        : cJSON_AddFalseToObject(rule, "quantize") != NULL) &&
-             cJSON_AddItemToArray(rules, rule);
-        if (!ok)
-            cJSON_Delete(rule);
-    }
-    return ok;
-}
-
-static void drop(struct attempt *a) {
-    cJSON_Delete(a->config);
-    tmk_encodings_destroy(&a->encodings);
-}
-
-/* *worth: it changes anything. A method that the profile has no histogram for does not. */
-static enum tmk_status prepare(const struct search *s, const struct tmk_encoding *of,
-                               const char *method, struct attempt *a, bool *worth) {
-    struct tmk_diag ignored = {0};
-    *a = (struct attempt){.method = method, .config = cJSON_Duplicate(s->config, true)};
-    *worth = false;
-    if (!a->config || !add_rules(s, of, a)) {
-        drop(a);
+static enum tmk_status find_members(const struct tmk_search *s, const struct tmk_encoding *of,
+                                    struct tmk_unit *unit) {
+    *unit = (struct tmk_unit){.ids = malloc(((size_t)s->current->n_items + 1) * sizeof(uint32_t))};
+    if (!unit->ids)
         return tmk_nomem(s->diag);
+    for (uint32_t i = 0; i < s->current->n_items; i++) {
+        const struct tmk_encoding *e = &s->current->items[i];
+        if (is_member(e, of) && (!unit->n_ids || unit->ids[unit->n_ids - 1] != e->id))
+            unit->ids[unit->n_ids++] = e->id;
     }
-    enum tmk_status status = calibrate(s, a->config, &a->encodings, &ignored);
-    *worth = status == TMK_OK && !same_encodings(a->encodings, s->current);
-    if (!*worth)
-        drop(a);
-    return status == TMK_NOMEM ? tmk_nomem(s->diag) : TMK_OK;
+    return TMK_OK;
 }
 
-static enum tmk_status prepare_all(const struct search *s, const struct tmk_encoding *of,
-                                   struct attempt *list, uint32_t *n) {
+static enum tmk_status prepare_all(const struct tmk_search *s, const struct tmk_encoding *of,
+                                   const struct tmk_unit *unit, struct tmk_attempt *list,
+                                   uint32_t *n) {
     const bool given = strcmp(of->method, "given") == 0;
     const char *name, *help;
     bool worth;
-    for (size_t i = 0; tmk_calibrate_method(i, &name, &help) && *n + 1 < MOST_TRIES; i++) {
+    for (size_t i = 0; tmk_calibrate_method(i, &name, &help) && *n + 2 < MOST_TRIES; i++) {
         if (given || strcmp(name, of->method) == 0 || strcmp(name, "moving-average") == 0)
             continue;
-        TMK_TRY(prepare(s, of, name, &list[*n], &worth));
+        TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_METHOD, name, &list[*n], &worth));
         *n += worth;
     }
-    TMK_TRY(prepare(s, of, NULL, &list[*n], &worth));
+    if (tmk_dtype_bits(of->dtype) < 16) {
+        TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_16_BITS, NULL, &list[*n], &worth));
+        *n += worth;
+    }
+    TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_FLOAT, NULL, &list[*n], &worth));
     *n += worth;
     return TMK_OK;
 }
 
-/* The best of them, if it is good enough; NULL: none. */
-static struct attempt *best_of(const struct search *s, struct attempt *list, uint32_t n) {
-    struct attempt *method = NULL, *left = NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        struct attempt **best = list[i].method ? &method : &left;
-        if (!*best || list[i].loss.noise < (*best)->loss.noise)
-            *best = &list[i];
+/* The best of them, if it is good enough for what it costs; NULL: none. */
+static struct tmk_attempt *best_of(const struct tmk_search *s, struct tmk_attempt *list,
+                                   uint32_t n) {
+    const double gains[] = {[TMK_CHANGE_METHOD] = method_gain,
+                            [TMK_CHANGE_16_BITS] = s->any_cost ? method_gain : wide_gain,
+                            [TMK_CHANGE_FLOAT] = s->any_cost ? method_gain : float_gain};
+    struct tmk_attempt *best = NULL;
+    for (int change = TMK_CHANGE_METHOD; change <= TMK_CHANGE_FLOAT; change++) {
+        struct tmk_attempt *own = NULL;
+        for (uint32_t i = 0; i < n; i++)
+            if (list[i].change == (enum tmk_change)change &&
+                (!own || list[i].loss.noise < own->loss.noise))
+                own = &list[i];
+        const struct tmk_search_loss *least = best ? &best->loss : &s->loss;
+        if (own && own->loss.noise < gains[change] * least->noise &&
+            tmk_is_better(&own->loss, &s->loss, gains[change]))
+            best = own;
     }
-    if (method && !(method->loss.noise < method_gain * s->loss.noise))
-        method = NULL;
-    const double least = method ? method->loss.noise : s->loss.noise;
-    return left && left->loss.noise < float_gain * least ? left : method;
+    return best;
 }
 
-static void choose(struct search *s, const struct tmk_encoding *of, struct attempt *best) {
-    char line[400];
-    snprintf(line, sizeof line, "p%u '%s'%s: %s instead of %s; %.2f dB become %.2f", of->id,
-             of->name, of->group ? " and what shares its scale" : "",
-             best->method ? best->method : "float", of->method, tmk_loss_sqnr(&s->loss),
-             tmk_loss_sqnr(&best->loss));
-    if (s->options->report)
-        s->options->report(s->options->context, line);
-    tmk_text_printf(&s->done, "; p%u %s", of->id, best->method ? best->method : "float");
-    cJSON_Delete(s->config);
-    tmk_encodings_destroy(&s->current);
-    s->config = best->config;
-    s->current = best->encodings;
-    s->loss = best->loss;
-    best->config = NULL;
-    best->encodings = NULL;
-    s->result.chosen++;
-}
-
-static const struct tmk_encoding *find(const struct tmk_encodings *e, uint32_t id) {
+static const struct tmk_encoding *find_item(const struct tmk_encodings *e, uint32_t id) {
     for (uint32_t i = 0; i < e->n_items; i++)
         if (e->items[i].id == id)
             return &e->items[i];
     return NULL;
 }
 
-static enum tmk_status try_value(struct search *s, uint32_t id) {
-    const struct tmk_quantize_options how = {0};
-    const struct tmk_encoding *of = find(s->current, id);
-    const struct tmk_encodings *list[MOST_TRIES];
-    struct attempt attempts[MOST_TRIES] = {0};
-    struct tmk_loss losses[MOST_TRIES];
-    uint32_t n = 0;
+static enum tmk_status try_value(struct tmk_search *s, uint32_t id) {
+    const struct tmk_encoding *of = find_item(s->current, id);
+    struct tmk_attempt attempts[MOST_TRIES] = {0};
+    struct tmk_unit unit;
+    uint32_t n = 0, tried = 0;
+    char name[300];
     if (!of || of->role == TMK_ENCODING_BIAS)
         return TMK_OK;
-    enum tmk_status status = prepare_all(s, of, attempts, &n);
-    const uint32_t left = s->options->budget - s->result.tried;
-    const uint32_t tried = n < left ? n : left;
-    for (uint32_t i = 0; i < tried; i++)
-        list[i] = attempts[i].encodings;
-    if (status == TMK_OK && tried)
-        status = tmk_losses(s->graph, list, tried, &how, &s->run, losses, s->diag);
-    for (uint32_t i = 0; status == TMK_OK && i < tried; i++)
-        attempts[i].loss = losses[i];
-    struct attempt *best = status == TMK_OK ? best_of(s, attempts, tried) : NULL;
-    s->result.tried += tried;
+    snprintf(name, sizeof name, "p%u '%s'%s", of->id, of->name,
+             of->group ? " and what shares its scale" : "");
+    enum tmk_status status = find_members(s, of, &unit);
+    if (status == TMK_OK)
+        status = prepare_all(s, of, &unit, attempts, &n);
+    if (status == TMK_OK)
+        status = tmk_attempts_run(s, attempts, n, &tried);
+    struct tmk_attempt *best = status == TMK_OK ? best_of(s, attempts, tried) : NULL;
     if (best)
-        choose(s, of, best);
+        tmk_attempt_choose(s, best, name);
     for (uint32_t i = 0; i < n; i++)
-        drop(&attempts[i]);
+        tmk_attempt_finish(&attempts[i]);
+    free(unit.ids);
     return status;
+}
+
+/* All values once, the worst first. */
+static enum tmk_status sweep_values(struct tmk_search *s) {
+    struct tmk_ranking *ranking = NULL;
+    struct tmk_run_options run = s->run;
+    run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
+    TMK_TRY(tmk_model_rank(s->model, s->current, &run, 0, &ranking, s->diag));
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; status == TMK_OK && i < ranking->n && !tmk_search_is_over(s); i++)
+        status = try_value(s, ranking->values[i].id);
+    tmk_ranking_destroy(&ranking);
+    return status;
+}
+
+/* Until nothing is chosen any more: what one value gains depends on the others. */
+static enum tmk_status search_values(struct tmk_search *s) {
+    uint32_t chosen;
+    do {
+        chosen = s->result.chosen;
+        TMK_TRY(sweep_values(s));
+    } while (s->result.chosen > chosen && !tmk_search_is_over(s));
+    return TMK_OK;
+}
+
+/* ---- samples that nothing was chosen by ---- */
+
+/* The samples behind those of the search, or with search_data all data, up to as many. Where there
+ * are none, judged stays 0. */
+static enum tmk_status judge(struct tmk_search *s, const struct tmk_run_options *given,
+                             const struct tmk_encodings *before) {
+    const struct tmk_quantize_options how = {0};
+    const struct tmk_encodings *list[] = {before, s->current};
+    struct tmk_loss losses[2];
+    struct tmk_diag ignored = {0};
+    struct tmk_run_options run = *given;
+    run.events.progress = NULL;
+    run.data.limit = s->run.data.limit;
+    if (!s->options->n_search_data)
+        run.data.skip += s->result.samples;
+    const enum tmk_status status = tmk_losses(s->graph, list, 2, &how, &run, losses, &ignored);
+    if (status == TMK_ARGUMENT && !s->options->n_search_data)
+        return TMK_OK; /* none are left */
+    if (status != TMK_OK) {
+        *s->diag = ignored;
+        return status;
+    }
+    s->result.judged = losses[0].samples;
+    s->result.judged_from = run.data.skip;
+    s->result.judged_before = tmk_loss_sqnr(&losses[0]);
+    s->result.judged_after = tmk_loss_sqnr(&losses[1]);
+    return TMK_OK;
 }
 
 /* ---- all of it ---- */
 
-static enum tmk_status go(struct search *s, const struct tmk_encodings *encodings) {
+/* Both halves of the samples together, as the table of `simulate` has them. */
+static enum tmk_status sum_up(struct tmk_search *s, const struct tmk_encodings *before) {
     const struct tmk_quantize_options how = {0};
+    const struct tmk_encodings *list[] = {before, s->current};
+    struct tmk_loss losses[2];
+    TMK_TRY(tmk_losses(s->graph, list, 2, &how, &s->run, losses, s->diag));
+    s->result.before = tmk_loss_sqnr(&losses[0]);
+    s->result.after = tmk_loss_sqnr(&losses[1]);
+    return TMK_OK;
+}
+
+static enum tmk_status search_all(struct tmk_search *s, const struct tmk_encodings *encodings,
+                                  const struct tmk_run_options *given) {
     const struct tmk_encodings *one;
-    struct tmk_ranking *ranking = NULL;
     TMK_TRY(tmk_original(s->model, &s->graph, s->diag));
     find_base(s, encodings);
-    TMK_TRY(read_config(s));
-    TMK_TRY(calibrate(s, s->config, &s->current, s->diag));
-    if (!same_encodings(s->current, encodings))
+    TMK_TRY(read_config(s, encodings));
+    TMK_TRY(tmk_search_calibrate(s, s->config, &s->current, s->diag));
+    if (!tmk_same_encodings(s->current, encodings))
         return tmk_fail(s->diag, TMK_MISMATCH,
                         "the profile makes other encodings than these; were they made with another "
                         "profile, or a config (--config)?");
     one = s->current;
-    TMK_TRY(tmk_losses(s->graph, &one, 1, &how, &s->run, &s->loss, s->diag));
-    s->result.before = tmk_loss_sqnr(&s->loss);
+    TMK_TRY(tmk_search_losses(s, &one, 1, &s->loss));
     s->result.samples = s->loss.samples;
-    TMK_TRY(tmk_model_rank(s->model, encodings, &s->run, 0, &ranking, s->diag));
-    enum tmk_status status = TMK_OK;
-    for (uint32_t i = 0; status == TMK_OK && i < ranking->n && s->result.tried < s->options->budget;
-         i++)
-        status = try_value(s, ranking->values[i].id);
-    tmk_ranking_destroy(&ranking);
-    s->result.after = tmk_loss_sqnr(&s->loss);
+    TMK_TRY(tmk_cost_of(s->options->profile, s->current, &s->cost, s->diag));
+    tmk_attempt_choose(s, NULL, NULL);
+    s->budget = (s->options->budget + 1) / 2;
+    if (!tmk_search_is_over(s))
+        TMK_TRY(tmk_search_groups(s));
+    s->budget =
+        s->options->goal > 0 ? s->options->budget - s->options->budget / 4 : s->options->budget;
+    if (!tmk_search_is_over(s))
+        TMK_TRY(search_values(s));
+    s->budget = s->options->budget;
+    s->any_cost = s->options->goal > 0;
+    if (s->any_cost && !tmk_search_is_over(s))
+        TMK_TRY(search_values(s));
+    if (s->any_cost && !tmk_search_is_over(s))
+        TMK_TRY(tmk_search_groups(s));
+    TMK_TRY(sum_up(s, encodings));
+    return judge(s, given, encodings);
+}
+
+/* What options of calibrate said, so that the config says all. */
+static bool add_defaults(cJSON *defaults, const char *kind,
+                         const struct tmk_calibrate_choice *choice) {
+    cJSON *own = cJSON_CreateObject();
+    cJSON_DeleteItemFromObjectCaseSensitive(defaults, kind);
+    if (!own || !cJSON_AddItemToObject(defaults, kind, own)) {
+        cJSON_Delete(own);
+        return false;
+    }
+    return (!choice->method || cJSON_AddStringToObject(own, "method", choice->method)) &&
+           (choice->dtype == TMK_UNDEFINED ||
+            cJSON_AddStringToObject(own, "dtype", tmk_dtype_name(choice->dtype))) &&
+           (!choice->scheme || cJSON_AddStringToObject(own, "scheme", choice->scheme)) &&
+           (!choice->scales || cJSON_AddBoolToObject(own, "per_channel", *choice->scales == 'c')) &&
+           (!choice->pow2 || cJSON_AddTrueToObject(own, "pow2")) &&
+           (!(choice->parameter > 0) ||
+            cJSON_AddNumberToObject(own, "percentile", choice->parameter));
+}
+
+static enum tmk_status write_config(const struct tmk_search *s) {
+    if (!s->options->write_config)
+        return TMK_OK;
+    cJSON *defaults = cJSON_GetObjectItemCaseSensitive(s->config, "defaults");
+    if (!defaults)
+        defaults = cJSON_AddObjectToObject(s->config, "defaults");
+    char *text = defaults && add_defaults(defaults, "activation", &s->base.activations) &&
+                         add_defaults(defaults, "weight", &s->base.weights)
+                     ? cJSON_Print(s->config)
+                     : NULL;
+    if (!text)
+        return tmk_nomem(s->diag);
+    const enum tmk_status status =
+        tmk_file_write(s->options->write_config, text, strlen(text), s->diag);
+    cJSON_free(text);
     return status;
 }
 
 /* "search" tells what was done, and "config" is the one that was given. */
-static enum tmk_status note(struct search *s) {
+static enum tmk_status add_setting(struct tmk_search *s) {
     struct tmk_encodings *e = s->current;
     struct tmk_encodings_setting *list = tmk_encodings_make(e, e->n_settings + 1, sizeof *list);
     const char *config = s->options->config ? tmk_base_name(s->options->config) : NULL;
@@ -307,13 +334,19 @@ enum tmk_status tmk_model_search(struct tmk_model *model, const struct tmk_encod
                                  struct tmk_encodings **out, struct tmk_search_result *result,
                                  struct tmk_diag *diag) {
     struct tmk_search_options given = *options;
-    struct search s = {.model = model, .options = &given, .run = *run, .diag = diag};
+    struct tmk_search s = {.model = model, .options = &given, .run = *run, .diag = diag};
     given.budget = options->budget ? options->budget : TMK_SEARCH_BUDGET;
     s.run.data.limit = run->data.limit ? run->data.limit : TMK_SEARCH_SAMPLES;
     s.run.events.progress = NULL;
-    enum tmk_status status = go(&s, encodings);
+    if (options->n_search_data) {
+        s.run.data.sources = options->search_data;
+        s.run.data.n_sources = options->n_search_data;
+    }
+    enum tmk_status status = search_all(&s, encodings, run);
     if (status == TMK_OK)
-        status = note(&s);
+        status = add_setting(&s);
+    if (status == TMK_OK)
+        status = write_config(&s);
     if (status == TMK_OK) {
         *out = s.current;
         *result = s.result;

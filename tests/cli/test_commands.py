@@ -31,7 +31,7 @@ OPTIONS = {
     "graph": ["params", "dot", "ops", "json", "lineage"],
     "report": ["output", "since", "encodings", "title"],
     "run": [*RUNNING, "output", "values"],
-    "simulate": [*RUNNING, "integer", "requant", "rounding", "labels", "sort", "json"],
+    "simulate": [*RUNNING, "integer", "requant", "rounding", "labels", "sort", "search", "search-data", "goal", "write-config", "json"],
     "verify": ["params", "rtol", "atol"],
     "bench": [*RUNNING, "figure", "repeat", "seconds", "json"],
 }

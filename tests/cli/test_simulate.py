@@ -90,6 +90,41 @@ def test_search_improves_the_encodings(path):
     simulate(encodings, "--search", "-o", better).refuses(WRONG_CALL, "--profile and -o")
 
 
+def test_search_starts_with_groups_and_judges_on_other_samples(path):
+    encodings, better, config = start(path, "--method", "mse"), path / "better.json", path / "found.json"
+    words = ["--search", "--profile", path / "p.json", "-o", better, "--write-config", config]
+    done = tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 64, *words)
+    done.expect(DONE, "what stays float by default: float", "judged on 64 other samples, from number 64 of", "8-bit products")
+    found = json.loads(simulate(encodings, *words, "--json").expect(DONE).out)
+    assert (found["judged"], found["judged_from"]) == (64, 64) and found["judged_after"] > found["judged_before"]
+    points = found["points"]
+    assert len(points) == found["chosen"] + 1 and points[0]["share8"] == 1 and points[-1]["front"]
+    assert abs(points[-1]["sqnr"] - found["after"]) < 3 and points[0]["bytes"] <= points[-1]["bytes"]
+    for here, there in zip(points, points[1:]):  # of the front: each has more decibels, or costs less
+        assert there["sqnr"] > here["sqnr"]
+    assert f"{points[-1]['sqnr']:.2f}" in done.out
+    # the config alone makes the same encodings
+    tidemark("calibrate", path / "p.json", "-q", "--config", config, "-o", path / "again.json").expect(DONE)
+    one, two = (json.loads(file.read_text())["encodings"] for file in (better, path / "again.json"))
+    assert one == two
+
+
+def test_search_ends_at_a_goal_and_takes_samples_of_its_own(path):
+    encodings, better = start(path), path / "better.json"
+    words = ["--search", "--profile", path / "p.json", "-o", better, "--json"]
+    all_of_it = json.loads(simulate(encodings, *words).expect(DONE).out)
+    goal = (all_of_it["before"] + all_of_it["after"]) / 2
+    some = json.loads(simulate(encodings, *words, "--goal", f"{goal}dB").expect(DONE).out)
+    assert goal <= some["after"] <= all_of_it["after"] and some["tried"] < all_of_it["tried"]
+    reached = json.loads(simulate(encodings, *words, "--goal", "1").expect(DONE).out)
+    assert (reached["tried"], reached["chosen"], reached["before"]) == (0, 0, reached["after"])
+    own = json.loads(simulate(encodings, *words, "--search-data", PICTURES, "--goal", "1dB").expect(DONE).out)
+    assert (own["judged"], own["judged_from"]) == (64, 0) and own["judged_before"] == own["before"]
+    for text in ("-3dB", "high", "30 percent"):
+        simulate(encodings, *words, "--goal", text).refuses(WRONG_CALL, "decibels")
+    simulate(encodings, "--goal", "30dB").refuses(WRONG_CALL, "go with --search")
+
+
 def write_npy(path, values):
     header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({len(values)},), }}"
     header += " " * (117 - len(header)) + "\n"

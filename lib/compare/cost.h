@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a network under encodings costs, as far as a profile tells: shapes that ran, no attributes.
+ */
+#ifndef TMK_COMPARE_COST_H
+#define TMK_COMPARE_COST_H
+
+#include <tidemark/encodings.h>
+#include <tidemark/profile.h>
+
+struct tmk_cost {
+    double bytes;  /* of all weights: their codes, or float32 */
+    double share8; /* of the multiplications of Conv, Gemm and MatMul: both operands have 8 bits or
+                      less; 1 where there are none */
+};
+TMK_NODISCARD enum tmk_status tmk_cost_of(const struct tmk_profile *profile,
+                                          const struct tmk_encodings *encodings,
+                                          struct tmk_cost *out, struct tmk_diag *diag);
+
+#endif

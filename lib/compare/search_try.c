@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One try of the search: a whole calibration with a few rules more, so that ties, biases and
+ * requantizations follow. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "compare/search.h"
+
+enum { MOST_AT_ONCE = 16 };
+
+enum tmk_status tmk_search_calibrate(const struct tmk_search *s, const cJSON *config,
+                                     struct tmk_encodings **out, struct tmk_diag *diag) {
+    struct tmk_calibrate_options options = s->base;
+    options.config = "search"; /* until the setting says what was given */
+    return tmk_calibrate_by(s->options->profile, &options, config, out, diag);
+}
+
+static bool same_scales(const struct tmk_encoding *a, const struct tmk_encoding *b) {
+    return a->id == b->id && a->n == b->n && a->dtype == b->dtype && a->n_uses == b->n_uses &&
+           memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0 &&
+           memcmp(a->zero_point, b->zero_point, a->n * sizeof *a->zero_point) == 0;
+}
+
+bool tmk_same_encodings(const struct tmk_encodings *a, const struct tmk_encodings *b) {
+    bool same = a->n_items == b->n_items;
+    for (uint32_t i = 0; same && i < a->n_items; i++)
+        same = same_scales(&a->items[i], &b->items[i]);
+    return same;
+}
+
+/* 16 bits as the types at hand are: signed or not. */
+static const char *wide_type(enum tmk_dtype dtype) {
+    return dtype == TMK_UINT8 || dtype == TMK_UINT4 ? "uint16" : "int16";
+}
+
+static bool add_rule(cJSON *rules, const char *key, const char *value, const char *kind,
+                     const struct tmk_attempt *a, enum tmk_dtype dtype) {
+    cJSON *rule = cJSON_CreateObject();
+    cJSON *match = rule ? cJSON_AddObjectToObject(rule, "match") : NULL;
+    bool ok = match && cJSON_AddStringToObject(match, key, value) &&
+              (!kind || cJSON_AddStringToObject(match, "kind", kind));
+    if (a->change == TMK_CHANGE_METHOD)
+        ok = ok && cJSON_AddStringToObject(rule, "method", a->what);
+    else if (a->change == TMK_CHANGE_16_BITS)
+        ok = ok && cJSON_AddStringToObject(rule, "dtype", wide_type(dtype)) &&
+             cJSON_AddStringToObject(rule, "method", "minmax"); /* 16 bits need not clip */
+    else
+        ok = ok && cJSON_AddFalseToObject(rule, "quantize");
+    if (!ok || !cJSON_AddItemToArray(rules, rule)) {
+        cJSON_Delete(rule);
+        return false;
+    }
+    return true;
+}
+
+static enum tmk_dtype type_of(const struct tmk_encodings *all, uint32_t id) {
+    const struct tmk_encoding *found = NULL;
+    for (uint32_t i = 0; !found && i < all->n_items; i++)
+        if (all->items[i].id == id)
+            found = &all->items[i];
+    return found ? found->dtype : TMK_UINT8;
+}
+
+static bool add_rules(const struct tmk_search *s, const struct tmk_unit *unit,
+                      struct tmk_attempt *a) {
+    cJSON *rules = cJSON_GetObjectItemCaseSensitive(a->config, "rules");
+    const enum tmk_dtype usual = s->base.activations.dtype;
+    bool ok = rules != NULL;
+    if (a->change == TMK_CHANGE_DEFAULT) {
+        cJSON_DeleteItemFromObjectCaseSensitive(a->config, "sensitive");
+        return cJSON_AddStringToObject(a->config, "sensitive", "float") != NULL;
+    }
+    if (unit->key)
+        return ok && add_rule(rules, unit->key, unit->name,
+                              a->change == TMK_CHANGE_16_BITS ? "activation" : NULL, a, usual);
+    for (uint32_t i = 0; ok && i < unit->n_ids; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "p%u", unit->ids[i]);
+        ok = add_rule(rules, "id", id, NULL, a, type_of(s->current, unit->ids[i]));
+    }
+    return ok;
+}
+
+enum tmk_status tmk_attempt_init(const struct tmk_search *s, const struct tmk_unit *unit,
+                                 enum tmk_change change, const char *method,
+                                 struct tmk_attempt *out, bool *worth) {
+    static const char *const names[] = {
+        [TMK_CHANGE_16_BITS] = "16 bits",
+        [TMK_CHANGE_FLOAT] = "float",
+        [TMK_CHANGE_DEFAULT] = "float",
+    };
+    struct tmk_diag ignored = {0};
+    *out = (struct tmk_attempt){.change = change, .config = cJSON_Duplicate(s->config, true)};
+    snprintf(out->what, sizeof out->what, "%s", method ? method : names[change]);
+    *worth = false;
+    if (!out->config || !add_rules(s, unit, out)) {
+        tmk_attempt_finish(out);
+        return tmk_nomem(s->diag);
+    }
+    enum tmk_status status = tmk_search_calibrate(s, out->config, &out->encodings, &ignored);
+    *worth = status == TMK_OK && !tmk_same_encodings(out->encodings, s->current);
+    if (!*worth)
+        tmk_attempt_finish(out);
+    return status == TMK_NOMEM ? tmk_nomem(s->diag) : TMK_OK;
+}
+
+void tmk_attempt_finish(struct tmk_attempt *attempt) {
+    cJSON_Delete(attempt->config);
+    tmk_encodings_destroy(&attempt->encodings);
+    attempt->config = NULL;
+}
+
+enum tmk_status tmk_search_losses(struct tmk_search *s,
+                                  const struct tmk_encodings *const *encodings, uint32_t n,
+                                  struct tmk_search_loss *out) {
+    const struct tmk_quantize_options how = {0};
+    struct tmk_run_options run = s->run;
+    struct tmk_loss first[MOST_AT_ONCE], second[MOST_AT_ONCE];
+    struct tmk_diag none = {0};
+    run.data.limit = (s->run.data.limit + 1) / 2;
+    TMK_TRY(tmk_losses(s->graph, encodings, n, &how, &run, first, s->diag));
+    run.data.skip += run.data.limit;
+    run.data.limit = s->run.data.limit / 2;
+    enum tmk_status status = TMK_ARGUMENT; /* as where no samples are left */
+    if (run.data.limit)
+        status = tmk_losses(s->graph, encodings, n, &how, &run, second, &none);
+    if (status != TMK_OK && status != TMK_ARGUMENT) {
+        *s->diag = none;
+        return status;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tmk_loss a = first[i], b = status == TMK_OK ? second[i] : first[i];
+        const double all = (double)a.samples + (double)b.samples;
+        out[i] = (struct tmk_search_loss){
+            .noise = (a.noise * (double)a.samples + b.noise * (double)b.samples) / all,
+            .half = {a.noise, b.noise},
+            .samples = a.samples + (status == TMK_OK ? b.samples : 0)};
+    }
+    return TMK_OK;
+}
+
+bool tmk_is_better(const struct tmk_search_loss *loss, const struct tmk_search_loss *than,
+                   double part) {
+    return loss->noise < part * than->noise && loss->half[0] <= than->half[0] &&
+           loss->half[1] <= than->half[1];
+}
+
+double tmk_decibels_of(const struct tmk_search_loss *loss) {
+    return loss->noise > 0 ? -10 * log10(loss->noise) : HUGE_VAL;
+}
+
+enum tmk_status tmk_attempts_run(struct tmk_search *s, struct tmk_attempt *list, uint32_t n,
+                                 uint32_t *tried) {
+    const uint32_t left = s->budget - s->result.tried;
+    const struct tmk_encodings *encodings[MOST_AT_ONCE];
+    struct tmk_search_loss losses[MOST_AT_ONCE];
+    *tried = n < left ? n : left;
+    for (uint32_t i = 0, end; i < *tried; i = end) {
+        for (end = i; end < *tried && end - i < MOST_AT_ONCE; end++)
+            encodings[end - i] = list[end].encodings;
+        TMK_TRY(tmk_search_losses(s, encodings, end - i, losses));
+        for (uint32_t k = i; k < end; k++) {
+            list[k].loss = losses[k - i];
+            TMK_TRY(tmk_cost_of(s->options->profile, list[k].encodings, &list[k].cost, s->diag));
+        }
+    }
+    s->result.tried += *tried;
+    return TMK_OK;
+}
+
+static void add_point(struct tmk_search *s) {
+    if (s->result.n_points < TMK_SEARCH_POINTS)
+        s->result.points[s->result.n_points++] = (struct tmk_search_point){
+            .sqnr = tmk_decibels_of(&s->loss), .bytes = s->cost.bytes, .share8 = s->cost.share8};
+}
+
+void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const char *of) {
+    char line[400];
+    if (!attempt) {
+        add_point(s);
+        return;
+    }
+    snprintf(line, sizeof line, "%s: %s; %.2f dB become %.2f", of, attempt->what,
+             tmk_decibels_of(&s->loss), tmk_decibels_of(&attempt->loss));
+    if (s->options->report)
+        s->options->report(s->options->context, line);
+    tmk_text_printf(&s->done, "; %s: %s", of, attempt->what);
+    cJSON_Delete(s->config);
+    tmk_encodings_destroy(&s->current);
+    s->config = attempt->config;
+    s->current = attempt->encodings;
+    s->loss = attempt->loss;
+    s->cost = attempt->cost;
+    attempt->config = NULL;
+    attempt->encodings = NULL;
+    s->result.chosen++;
+    add_point(s);
+}
+
+bool tmk_search_is_over(const struct tmk_search *s) {
+    return s->result.tried >= s->budget ||
+           (s->options->goal > 0 && tmk_decibels_of(&s->loss) >= s->options->goal);
+}
