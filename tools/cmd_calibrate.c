@@ -9,9 +9,10 @@
 
 #include "command.h"
 #include "table.h"
+#include "target.h"
 
 struct calibrate_args {
-    const char *output, *dtype, *weights_dtype, *rounding;
+    const char *target, *output, *dtype, *weights_dtype, *rounding;
     double percentile;
     bool per_channel, weights_per_tensor, pow2, json, list, wide;
     struct tmk_calibrate_options options;
@@ -226,11 +227,16 @@ static void sum_up(const struct tmk_encodings *all, const char *output) {
 
 static int calibrate_profile(const char *path, const struct calibrate_args *args) {
     struct tmk_diag diag = {0};
+    struct tmk_target *target = NULL;
+    struct tmk_calibrate_options options = args->options;
     struct tmk_profile *profile = NULL;
     struct tmk_encodings *all = NULL;
-    enum tmk_status status = tmk_profile_read(path, &profile, &diag);
+    enum tmk_status status = open_target(args->target, &target, &diag);
+    options.target = target;
     if (status == TMK_OK)
-        status = tmk_calibrate(profile, &args->options, &all, &diag);
+        status = tmk_profile_read(path, &profile, &diag);
+    if (status == TMK_OK)
+        status = tmk_calibrate(profile, &options, &all, &diag);
     if (status == TMK_OK)
         status = tmk_encodings_write(all, args->output, &diag);
     if (status == TMK_OK && args->json)
@@ -241,6 +247,7 @@ static int calibrate_profile(const char *path, const struct calibrate_args *args
         sum_up(all, args->output);
     tmk_encodings_destroy(&all);
     tmk_profile_destroy(&profile);
+    tmk_target_close(&target);
     return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 }
 
@@ -373,6 +380,7 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
          "what 8 bits ruin (`show --patterns`), and what is no product of weights: float (the "
          "default) or quantize",
          &args.options.sensitive},
+        TARGET_OPTION_ROW(args.target),
         {"list", 0, OPTION_FLAG, NULL, "each value that stays float, with the reason", &args.list},
         WIDE_OPTION_ROW(args.wide),
         {"json", 0, OPTION_FLAG, NULL, "what was done as JSON instead of the table", &args.json},
@@ -381,7 +389,9 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
     if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
         if (args.wide)
             table_widen();
-        if (rest.n != 1)
+        if (wants_targets(args.target))
+            exit_status = list_targets();
+        else if (rest.n != 1)
             exit_status = wrong_call(command, rest.n ? "one PROFILE at a time" : "which PROFILE?");
         else if (!args.output)
             exit_status = wrong_call(command, "where to? add -o FILE.json");

@@ -6,7 +6,9 @@
 #include <tidemark/session.h>
 
 #include "check_file.h"
+#include "check_target.h"
 #include "command.h"
+#include "target.h"
 
 /* Values of a consumer's model, by what the profile has for them. */
 struct coverage {
@@ -14,7 +16,7 @@ struct coverage {
 };
 
 struct check_args {
-    const char *against, *params;
+    const char *against, *params, *target;
     const char *lineage;
     double coverage;
     bool json;
@@ -265,6 +267,7 @@ static int run_check(const struct command *command, int argc, char **argv) {
          "a consumer's model, encodings or table: which of its values have a range in the profile",
          &args.against},
         PARAMS_OPTION_ROW(args.params),
+        TARGET_OPTION_ROW(args.target),
         {"lineage", 0, OPTION_INPUT, "FILE",
          "with --against: which of the consumer's values is which, from transform or link",
          &args.lineage},
@@ -272,7 +275,15 @@ static int run_check(const struct command *command, int argc, char **argv) {
         {"json", 0, OPTION_FLAG, NULL, "an object a profile and line", &args.json},
         {0}};
     int exit_status;
-    if (parse_options(command, options, argc, argv, &rest, &exit_status)) {
+    if (!parse_options(command, options, argc, argv, &rest, &exit_status)) {
+        free(rest.items);
+        return exit_status;
+    }
+    if (wants_targets(args.target)) {
+        exit_status = list_targets();
+    } else if (args.target && rest.n) {
+        exit_status = check_for_target(&rest, args.target, args.against, args.params, args.json);
+    } else {
         struct tmk_diag diag = {0};
         struct consumer consumer = {0};
         bool good = true;
@@ -297,13 +308,15 @@ static int run_check(const struct command *command, int argc, char **argv) {
 
 const struct command command_check = {
     "check",
-    "validate a profile, or compare a model with it",
+    "validate a profile, compare a model with it, or encodings with a target",
     "PROFILE...",
     "Validates the counts of each PROFILE: samples offered = run + skipped + failed; each value\n"
     "has as many elements as the shapes that ran; each histogram counts all of them. With\n"
     "--against, prints for each value of another model whether the profile has a range of the\n"
     "same computation, under the same name or another. Exit status 1: a count is wrong, or fewer\n"
-    "values than required have a range; 3: the file is damaged.",
+    "values than required have a range; 3: the file is damaged. With --target, each file is of\n"
+    "encodings: prints what they use that the target's table does not allow; --against names the\n"
+    "profile or the model they are of.",
     "tidemark check profile.json --against model.onnx",
     run_check,
 };

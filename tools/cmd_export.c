@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "table.h"
+#include "target.h"
 
 /* Messages of the library during an export. */
 struct export_log {
@@ -123,7 +124,7 @@ static void print_report(struct export_log *export_log, const struct tmk_encodin
 }
 
 struct job {
-    const char *encodings, *model, *params;
+    const char *encodings, *model, *params, *target;
     struct tmk_export_options options;
     struct words settings;
     bool json;
@@ -140,7 +141,13 @@ static int export_them(const struct job *job) {
     options.skip = hear_skip;
     options.remark = hear_remark;
     options.context = &export_log;
-    enum tmk_status status = tmk_encodings_read(job->encodings, &encodings, &diag);
+    struct tmk_target *target = NULL;
+    enum tmk_status status = open_target(job->target, &target, &diag);
+    options.target = target;
+    if (target && !options.format)
+        options.format = tmk_target_export(target, 0);
+    if (status == TMK_OK)
+        status = tmk_encodings_read(job->encodings, &encodings, &diag);
     if (status == TMK_OK && job->model)
         status = tmk_model_open_params(job->model, job->params, true, &model, &diag);
     if (status == TMK_OK)
@@ -152,15 +159,16 @@ static int export_them(const struct job *job) {
         put_json(&export_log, &options, encodings);
     if (written && encodings) {
         print_report(&export_log, encodings, job->json);
-        print_remark("%s for %s: %zu of %u encodings; %u values stay float", job->options.path,
-                     job->options.format, encodings->n_items - export_log.n_skipped,
-                     encodings->n_items, encodings->n_left);
+        print_remark("%s for %s: %zu of %u encodings; %u values stay float", options.path,
+                     options.format, encodings->n_items - export_log.n_skipped, encodings->n_items,
+                     encodings->n_left);
     }
     int exit_status = written ? EXIT_DONE : report_error(status, &diag);
     if (status == TMK_NOTFOUND)
         exit_status = EXIT_ANSWER_NO;
     tmk_model_close(&model);
     tmk_encodings_destroy(&encodings);
+    tmk_target_close(&target);
     finish_report(&export_log);
     return exit_status;
 }
@@ -169,12 +177,15 @@ static int run_export(const struct command *command, int argc, char **argv) {
     struct words rest = {0};
     struct job job = {0};
     const struct option_row options[] = {
-        {"to", 0, OPTION_TEXT, "FORMAT", "what to write; help lists the formats and who reads them",
+        {"to", 0, OPTION_TEXT, "FORMAT",
+         "what to write; help lists the formats and who reads them (default: the first that "
+         "--target reads)",
          &job.options.format},
         {"output", 'o', OPTION_OUTPUT, "FILE", "where to write it", &job.options.path},
         {"model", 0, OPTION_INPUT, "MODEL", "the model that was profiled, for formats that need it",
          &job.model},
         PARAMS_OPTION_ROW(job.params),
+        TARGET_OPTION_ROW(job.target),
         {"names", 0, OPTION_INPUT, "MAP.json",
          "what the consumer calls the values: {\"p12\": \"its name\", \"our name\": \"its name\"}",
          &job.options.names},
@@ -195,13 +206,17 @@ static int run_export(const struct command *command, int argc, char **argv) {
         list_formats();
         goto end;
     }
-    const char *wrong = rest.n != 1                ? "it takes one file of encodings"
-                        : !job.options.format      ? "which format? add --to; --to help lists them"
-                        : !job.options.path        ? "where to? add -o"
-                        : job.params && !job.model ? "--params goes with --model"
-                        : job.options.keep_names && !job.options.names
-                            ? "--keep-names goes with --names"
-                            : NULL;
+    if (wants_targets(job.target)) {
+        exit_status = list_targets();
+        goto end;
+    }
+    const char *wrong =
+        rest.n != 1                          ? "it takes one file of encodings"
+        : !job.options.format && !job.target ? "which format? add --to; --to help lists them"
+        : !job.options.path                  ? "where to? add -o"
+        : job.params && !job.model           ? "--params goes with --model"
+        : job.options.keep_names && !job.options.names ? "--keep-names goes with --names"
+                                                       : NULL;
     if (wrong) {
         exit_status = wrong_call(command, "%s", wrong);
         goto end;
@@ -221,7 +236,7 @@ const struct command command_export = {
     "Writes the encodings that `tidemark calibrate` chose in a consumer's own format. Encodings\n"
     "that the format cannot represent, or of values that the consumer does not have, are left out\n"
     "and counted by reason; --json lists them. If none can be written, no file is written and the\n"
-    "exit status is 1.",
+    "exit status is 1. With --target, encodings that its table does not allow are an error.",
     "tidemark export enc.json --to csv -o enc.csv",
     run_export,
 };

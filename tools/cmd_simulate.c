@@ -3,15 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/session.h>
 #include <tidemark/simulate.h>
 
 #include "command.h"
 #include "run_options.h"
 #include "table.h"
+#include "target.h"
 
 struct simulate_args {
     struct run_args run;
-    const char *requant, *rounding, *labels, *profile, *config, *output;
+    const char *target, *requant, *rounding, *labels, *profile, *config, *output;
     bool integer, json, sort, search, wide;
     uint64_t budget;
     struct some rank;
@@ -274,9 +276,11 @@ static void put_search(const struct tmk_search_result *r) {
 
 static enum tmk_status search_encodings(struct tmk_model *model,
                                         const struct tmk_encodings *encodings,
+                                        const struct tmk_target *target,
                                         const struct tmk_run_options *run,
                                         const struct simulate_args *args, struct tmk_diag *diag) {
     struct tmk_search_options options = {.config = args->config,
+                                         .target = target,
                                          .budget = (uint32_t)args->budget,
                                          .goal = args->decibels,
                                          .search_data = args->search_data.items,
@@ -348,11 +352,27 @@ static enum tmk_status compare_models(struct tmk_model *model,
     return status;
 }
 
+/* The target is to compute the encodings. */
+static enum tmk_status check_target(const struct tmk_model *model,
+                                    const struct tmk_encodings *encodings,
+                                    const struct tmk_target *target, struct tmk_diag *diag) {
+    struct tmk_profile *values = NULL;
+    uint32_t found = 0;
+    enum tmk_status status = target ? tmk_model_skeleton(model, &values, diag) : TMK_OK;
+    if (status == TMK_OK && target)
+        status = tmk_target_check(target, encodings, values, print_choice, NULL, &found, diag);
+    if (found)
+        warn_of("%u uses of codes that %s does not allow", found, tmk_target_name(target));
+    tmk_profile_destroy(&values);
+    return status;
+}
+
 static int simulate_model(const struct command *command, const struct simulate_args *args,
                           const struct words *rest, const struct tmk_run_options *run) {
     struct tmk_diag diag = {0};
     struct tmk_encodings *encodings = NULL;
     struct tmk_model *model = NULL;
+    struct tmk_target *target = NULL;
     struct tmk_simulate_options options;
     enum tmk_status status = tmk_encodings_read(rest->items[1], &encodings, &diag);
     if (status == TMK_OK && !make_options(command, args, encodings, &options)) {
@@ -362,9 +382,14 @@ static int simulate_model(const struct command *command, const struct simulate_a
     if (status == TMK_OK)
         status = tmk_model_open_params(rest->items[0], args->run.params, false, &model, &diag);
     if (status == TMK_OK)
-        status = args->search       ? search_encodings(model, encodings, run, args, &diag)
+        status = open_target(args->target, &target, &diag);
+    if (status == TMK_OK)
+        status = check_target(model, encodings, target, &diag);
+    if (status == TMK_OK)
+        status = args->search       ? search_encodings(model, encodings, target, run, args, &diag)
                  : args->rank.given ? rank_values(model, encodings, run, args, &diag)
                                     : compare_models(model, encodings, run, &options, args, &diag);
+    tmk_target_close(&target);
     tmk_model_close(&model);
     tmk_encodings_destroy(&encodings);
     return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
@@ -396,6 +421,7 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
          "integer arithmetic rounded so: single_half_up, single_half_away, gemmlowp_double or "
          "float_rne",
          &args.rounding},
+        TARGET_OPTION_ROW(args.target),
         {"labels", 0, OPTION_INPUT, "WHICH",
          "the right classes: a .npy, or the name of an array in an .npz of the data (default: "
          "'labels', where there is one)",
@@ -431,7 +457,9 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
     if (args.wide)
         table_widen();
     exit_status = EXIT_WRONG_CALL;
-    if (rest.n < 2)
+    if (wants_targets(args.target))
+        exit_status = list_targets();
+    else if (rest.n < 2)
         wrong_call(command, rest.n < 1 ? "which MODEL?" : "which encodings? MODEL ENC.json");
     else if (args.requant && !is_requant(args.requant))
         wrong_call(command, "--requant is float, fixed or pow2, and not '%s'", args.requant);

@@ -194,6 +194,8 @@ struct tmk_calibrate_choice {
     bool pow2;
 };
 
+struct tmk_target;
+
 /* Zero-initialised is the default: int8 weights by channel, symmetric; uint8 activations,
  * asymmetric, by mse; int32 biases; single_half_up. */
 struct tmk_calibrate_options {
@@ -204,6 +206,8 @@ struct tmk_calibrate_options {
     /* What 8 bits ruin (tidemark/patterns.h), and operators that neither multiply by weights nor
      * move what these compute: "float", the default, or "quantize". NULL: as the config. */
     const char *sensitive;
+    /* Its table holds under the config (tidemark/target.h). NULL: none. */
+    const struct tmk_target *target;
     /* Remarks, one line each: a rule of the config that matches nothing, a weight's scale that was
      * enlarged. May be NULL. */
     void (*remark)(void *context, const char *text);
@@ -211,7 +215,8 @@ struct tmk_calibrate_options {
 };
 
 /* TMK_ARGUMENT: no such method or scheme, or a type that has no codes. TMK_FORMAT, with the entry:
- * the config. TMK_UNSUPPORTED: the profile has no histograms, and the method needs them. */
+ * the config. TMK_UNSUPPORTED: the profile has no histograms, and the method needs them.
+ * TMK_MISMATCH: the target does not allow what the options or the config choose. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_calibrate(const struct tmk_profile *profile,
                                                     const struct tmk_calibrate_options *options,
                                                     struct tmk_encodings **out,

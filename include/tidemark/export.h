@@ -13,6 +13,7 @@
 #include <tidemark/encodings.h>
 #include <tidemark/model.h>
 #include <tidemark/status.h>
+#include <tidemark/target.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,7 +37,9 @@ struct tmk_export_options {
     /* A JSON object from "p12" or an original name to the consumer's name, or to an array of such
      * names where the consumer has several tensors for one value. NULL: original names. */
     const char *names;
-    bool keep_names;             /* values that the map does not have keep their original name */
+    bool keep_names; /* values that the map does not have keep their original name */
+    /* Its table is to allow all of the encodings: TMK_MISMATCH. NULL: none. */
+    const struct tmk_target *target;
     const char *const *settings; /* "KEY=VALUE" */
     size_t n_settings;
     /* skip is called once for each encoding that was not written, with the reason, even if none

@@ -106,6 +106,7 @@ TMK_API void tmk_ranking_destroy(struct tmk_ranking **ranking);
 struct tmk_search_options {
     const struct tmk_profile *profile; /* that the encodings were made of */
     const char *config;                /* and with; NULL: none */
+    const struct tmk_target *target;   /* and for; NULL: none */
     uint32_t budget;                   /* encodings that are tried; 0: TMK_SEARCH_BUDGET */
     double goal;                       /* decibels of the outputs at which it ends; 0: none */
     /* Samples that choices are made by; none: those of the run. The run's are then for the verdict

@@ -2,14 +2,17 @@
 /* A profile becomes encodings: nodes are found, values picked, tied, and given their scales. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tidemark/encodings.h>
 #include <tidemark/guess.h>
 
 #include "base/diag.h"
+#include "base/filekind.h"
 #include "base/text.h"
 #include "calib/item.h"
+#include "calib/json_file.h"
 #include "calib/requant.h"
 
 struct calibrate {
@@ -91,7 +94,7 @@ static enum tmk_status fill_header(struct calibrate *c) {
     static const char *const activation[] = {"method", "percentile", "dtype", "scheme", "scales"};
     static const char *const weight[] = {"weights-method", "weights-percentile", "weights-dtype",
                                          "weights-scheme", "weights-scales"};
-    enum { MOST_SETTINGS = 17 };
+    enum { MOST_SETTINGS = 18 };
     struct tmk_encodings *all = c->encodings;
     all->settings = tmk_encodings_make(all, MOST_SETTINGS, sizeof *all->settings);
     if (!all->settings)
@@ -109,6 +112,8 @@ static enum tmk_status fill_header(struct calibrate *c) {
                         c->config.quantize_sensitive == TMK_YES ? "quantize" : "float"));
     if (c->config.defaults[TMK_ENCODING_ACTIVATION].pow2 == TMK_YES)
         TMK_TRY(add_setting(c, "pow2", "true"));
+    if (c->options->target)
+        TMK_TRY(add_setting(c, "target", c->options->target->name));
     if (c->options->config)
         TMK_TRY(add_setting(c, "config", last_part(c->options->config)));
     return TMK_OK;
@@ -198,15 +203,70 @@ static const char *meant_by(const struct calibrate *c, const struct tmk_config_r
 
 static void remark_on_rules(const struct calibrate *c) {
     char meant[TMK_GUESS_SIZE];
-    for (uint32_t i = 0; i < c->config.n_rules; i++)
+    for (uint32_t i = c->config.n_base; i < c->config.n_rules; i++)
         if (!c->selection.matched[i])
             tmk_make_remark(&c->make, "%s: rules[%" PRIu32 "] matches nothing in this model%s",
-                            c->options->config, i, meant_by(c, &c->config.rules[i], meant));
+                            c->options->config, i - c->config.n_base,
+                            meant_by(c, &c->config.rules[i], meant));
+}
+
+/* Under the table of a target, which the first rules then are. */
+static enum tmk_status read_under_target(struct calibrate *c) {
+    const struct tmk_target *target = c->options->target;
+    struct tmk_json_file file = {.tree = NULL};
+    cJSON *tree = NULL;
+    uint32_t n_base;
+    const bool has_file = !c->tree && c->options->config;
+    if (has_file)
+        TMK_TRY(tmk_explain_file_kind(c->diag,
+                                      tmk_json_file_open(c->options->config, &file, c->diag),
+                                      c->options->config, TMK_FILE_OTHER));
+    enum tmk_status status =
+        tmk_target_config(target, has_file ? file.tree : c->tree, &tree, &n_base, c->diag);
+    if (status == TMK_OK)
+        status = tmk_in(c->diag, tmk_config_init_tree(&c->config, tree, c->diag), "%s",
+                        c->options->config ? c->options->config : target->name);
+    c->config.target = target;
+    c->config.n_base = n_base;
+    cJSON_Delete(tree);
+    if (has_file)
+        tmk_json_file_close(&file);
+    return status;
+}
+
+static enum tmk_status read_config(struct calibrate *c) {
+    if (c->options->target)
+        return read_under_target(c);
+    return c->tree ? tmk_config_init_tree(&c->config, c->tree, c->diag)
+                   : tmk_config_init(&c->config, c->options->config, c->diag);
+}
+
+enum { FIRST_SIZE = 1024 };
+
+static void count_finding(void *context, const char *text) {
+    char *first = context;
+    if (!*first)
+        snprintf(first, FIRST_SIZE, "%s", text);
+}
+
+/* Options and configs may choose what the target does not have. */
+static enum tmk_status check_target(const struct calibrate *c) {
+    char first[FIRST_SIZE] = "";
+    uint32_t found;
+    if (!c->options->target)
+        return TMK_OK;
+    TMK_TRY(tmk_target_check(c->options->target, c->encodings, c->profile, count_finding, first,
+                             &found, c->diag));
+    if (!found)
+        return TMK_OK;
+    return tmk_fail(c->diag, TMK_MISMATCH,
+                    "%s (%" PRIu32 " such findings); choose otherwise, or "
+                    "calibrate without the target",
+                    first, found);
 }
 
 static enum tmk_status run_steps(struct calibrate *c) {
-    TMK_TRY(c->tree ? tmk_config_init_tree(&c->config, c->tree, c->diag)
-                    : tmk_config_init(&c->config, c->options->config, c->diag));
+    TMK_TRY(read_config(c));
     if (c->options->sensitive)
         TMK_TRY(tmk_config_set_sensitive(&c->config, c->options->sensitive, TMK_ARGUMENT, c->diag));
     TMK_TRY(set_defaults(c));
@@ -232,6 +292,7 @@ static enum tmk_status run_steps(struct calibrate *c) {
     remark_on_rules(c);
     TMK_TRY(tmk_make_items(&c->make));
     TMK_TRY(keep_all(c));
+    TMK_TRY(check_target(c));
     return tmk_make_requants(&c->make);
 }
 

@@ -208,9 +208,29 @@ static enum tmk_status check_pattern(const char *name, struct tmk_diag *diag) {
                 : TMK_OK;
 }
 
+static enum tmk_status get_except_op(struct tmk_config *config, const cJSON *match,
+                                     const char ***out, struct tmk_diag *diag) {
+    const cJSON *array, *item;
+    size_t n = 0;
+    if (!tmk_json_member(match, "except_op"))
+        return TMK_OK;
+    TMK_TRY(tmk_json_array(match, "except_op", &array, diag));
+    *out = tmk_arena_array(&config->arena, (size_t)cJSON_GetArraySize(array) + 1, sizeof **out);
+    if (!*out)
+        return tmk_nomem(diag);
+    cJSON_ArrayForEach(item, array) {
+        if (!cJSON_IsString(item))
+            return tmk_fail(diag, TMK_FORMAT, "'except_op' is not a list of operator types");
+        (*out)[n] = tmk_arena_strdup(&config->arena, item->valuestring);
+        if (!(*out)[n++])
+            return tmk_nomem(diag);
+    }
+    return TMK_OK;
+}
+
 static enum tmk_status get_match(struct tmk_config *config, const cJSON *match,
                                  struct tmk_config_rule *rule, struct tmk_diag *diag) {
-    static const char *const keys[] = {"op", "name", "id", "kind", "node", "pattern"};
+    static const char *const keys[] = {"op", "except_op", "name", "id", "kind", "node", "pattern"};
     static const char *const kinds[] = {"", "activation", "weight", "bias", "input", "output"};
     const char *id = NULL, *kind = NULL;
     if (!match)
@@ -218,6 +238,7 @@ static enum tmk_status get_match(struct tmk_config *config, const cJSON *match,
                         "missing: an object of op, name, id, kind, node and pattern");
     TMK_TRY(tmk_json_keys(match, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(keep_text(config, match, "op", &rule->op, diag));
+    TMK_TRY(get_except_op(config, match, &rule->except_op, diag));
     TMK_TRY(keep_text(config, match, "name", &rule->name, diag));
     TMK_TRY(keep_text(config, match, "node", &rule->node, diag));
     TMK_TRY(keep_text(config, match, "pattern", &rule->pattern, diag));

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "calib/method.h"
+#include "calib/target.h"
 
 /* Yes, no, or not said. */
 enum tmk_tristate { TMK_UNSET, TMK_NO, TMK_YES };
@@ -42,9 +43,10 @@ enum tmk_config_kind {
 };
 
 struct tmk_config_rule {
-    const char *op, *node; /* of an operator: what it is called, a glob over names; NULL: any */
-    const char *pattern;   /* that the operator belongs to; NULL: any */
-    const char *name;      /* a glob over names of values; NULL: any */
+    const char *op, *node;  /* of an operator: what it is called, a glob over names; NULL: any */
+    const char **except_op; /* types that it is not; ends with NULL; NULL: any */
+    const char *pattern;    /* that the operator belongs to; NULL: any */
+    const char *name;       /* a glob over names of values; NULL: any */
     bool has_id;
     uint32_t id;
     enum tmk_config_kind kind;
@@ -61,7 +63,8 @@ struct tmk_config_rule {
     X(SIGMOID, "sigmoid-output", false)                                                            \
     X(BIAS_ADD, "bias-add", true)                                                                  \
     X(BIAS_FITS, "bias-fits", true)                                                                \
-    X(MASKS, "masks-stay-float", true)
+    X(MASKS, "masks-stay-float", true)                                                             \
+    X(TARGET, "target-shares", true)
 enum tmk_built_in {
 #define TMK_BUILT_IN_ENUM(name, text, on) TMK_RULE_##name,
     TMK_BUILT_IN_LIST(TMK_BUILT_IN_ENUM)
@@ -76,6 +79,8 @@ struct tmk_config {
     uint32_t n_rules;
     bool skip_first, skip_last;
     enum tmk_tristate quantize_sensitive;
+    const struct tmk_target *target; /* whose table the first n_base rules are; NULL: none */
+    uint32_t n_base;
     bool built_in[TMK_RULES];
     struct tmk_arena arena;
 };

@@ -2,6 +2,7 @@
 #include "calib/match.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/size.h"
 #include "base/text.h"
@@ -28,6 +29,9 @@ static bool is_node(const struct tmk_match *m, const struct tmk_config_rule *rul
     if (rule->pattern && (m->patterns->of[node] == TMK_PATTERN_NONE ||
                           strcmp(rule->pattern, tmk_pattern_name(m->patterns->of[node])) != 0))
         return false;
+    for (const char *const *op = rule->except_op; op && *op; op++)
+        if (strcasecmp(*op, n->op) == 0)
+            return false;
     if (!rule->op)
         return true;
     if (!tmk_op_is_called(n->op, rule->op, &only))
@@ -38,7 +42,7 @@ static bool is_node(const struct tmk_match *m, const struct tmk_config_rule *rul
 }
 
 static bool is_of_nodes(const struct tmk_config_rule *rule) {
-    return rule->op || rule->node || rule->pattern;
+    return rule->op || rule->node || rule->pattern || rule->except_op;
 }
 
 /* ---- what stays float without being told ---- */

@@ -9,6 +9,7 @@
 
 #include "base/diag.h"
 #include "base/text.h"
+#include "calib/fused.h"
 #include "calib/item.h"
 #include "calib/match.h"
 #include "traits/traits.h"
@@ -253,10 +254,16 @@ static enum tmk_status say_default(struct select *s, uint32_t v, uint32_t node) 
 
 static enum tmk_status say_config(struct select *s, uint32_t v, uint32_t by, uint32_t node) {
     char who[32] = "the config's defaults";
-    if (by)
-        snprintf(who, sizeof who, "rules[%" PRIu32 "] of the config", by - 1);
+    if (by && by <= s->config->n_base)
+        snprintf(who, sizeof who, "the target's table");
+    else if (by)
+        snprintf(who, sizeof who, "rules[%" PRIu32 "] of the config", by - 1 - s->config->n_base);
     if (node == TMK_NET_NONE)
         return set_reason(s, v, "left float by %s", who);
+    if (by == 1 && s->config->target)
+        return set_reason(s, v, "float for %s '%s': %s has no integer kernel for it",
+                          s->net->nodes[node].op, s->net->nodes[node].name,
+                          s->config->target->name);
     if (!by)
         return say_default(s, v, node);
     return set_reason(s, v, "float for %s '%s': left by %s", s->net->nodes[node].op,
@@ -441,6 +448,7 @@ static enum tmk_status select_values(struct select *s) {
         if (!s->unusable[v] && s->config->built_in[TMK_RULE_MASKS])
             s->unusable[v] = why_masked(tensor_at(s, v));
     }
+    TMK_TRY(tmk_fused_values(s->net, s->config, s->unusable, &s->out->arena, s->diag));
     find_bias_adds(s);
     find_roles(s);
     return pick_all(s);

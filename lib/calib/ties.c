@@ -42,8 +42,8 @@ static bool same_terms_of(const struct tie *t, uint32_t a, uint32_t b) {
     return tmk_same_terms(&t->selection->picks[a].terms, &t->selection->picks[b].terms);
 }
 
-static bool unite_picks(const struct tie *t, uint32_t a, uint32_t b, enum tmk_built_in rule) {
-    if (!can_be_tied(t, a) || !can_be_tied(t, b) || !same_terms_of(t, a, b))
+static bool join_groups(const struct tie *t, uint32_t a, uint32_t b, enum tmk_built_in rule) {
+    if (!has_one_scale(t, a) || !has_one_scale(t, b) || !same_terms_of(t, a, b))
         return false;
     uint32_t x = tmk_tie_root(t->out, a), y = tmk_tie_root(t->out, b);
     t->out->parent[x < y ? y : x] = x < y ? x : y;
@@ -52,6 +52,10 @@ static bool unite_picks(const struct tie *t, uint32_t a, uint32_t b, enum tmk_bu
     if (!t->out->rule[b])
         t->out->rule[b] = tmk_built_in_name(rule);
     return true;
+}
+
+static bool unite_picks(const struct tie *t, uint32_t a, uint32_t b, enum tmk_built_in rule) {
+    return can_be_tied(t, a) && can_be_tied(t, b) && join_groups(t, a, b, rule);
 }
 
 static void tie_direct(const struct tie *t, uint32_t node) {
@@ -84,10 +88,10 @@ static bool is_residual_add(const struct tie *t, uint32_t node) {
     return n > 1 && (strcmp(it->op, "Add") == 0 || strcmp(it->op, "Sum") == 0);
 }
 
-/* Of a node's result: the pick for all readers, or for all of those that do not read it as float.
+/* Of a value: the pick for all readers, or for all of those that do not read it as float.
  */
-static uint32_t only_pick(const struct tie *t, uint32_t node) {
-    uint32_t y = tmk_net_output(t->net, node, 0), found = of_output(t, node, 0);
+static uint32_t only_pick_of(const struct tie *t, uint32_t y) {
+    uint32_t found = y == TMK_NET_NONE ? TMK_NET_NONE : t->selection->general[y];
     if (y == TMK_NET_NONE || found != TMK_NET_NONE)
         return found;
     for (uint32_t k = t->net->first_use[y]; k < t->net->first_use[y + 1]; k++) {
@@ -115,8 +119,8 @@ static bool is_float_with_range(const struct tie *t, uint32_t v) {
 /* The value in front of Relu or Clip, if nobody else reads it, needs no codes for what is cut off.
  */
 static void take_over(const struct tie *t, uint32_t node) {
-    uint32_t x = tmk_pick_of_input(t->selection, node, 0), y = only_pick(t, node),
-             result = tmk_net_output(t->net, node, 0);
+    uint32_t x = tmk_pick_of_input(t->selection, node, 0), result = tmk_net_output(t->net, node, 0),
+             y = only_pick_of(t, result);
     if (!can_be_tied(t, x) || result == TMK_NET_NONE)
         return;
     uint32_t v = t->selection->picks[x].value;
@@ -127,6 +131,20 @@ static void take_over(const struct tie *t, uint32_t node) {
         t->out->takes[x] = y;
     else if (is_float_with_range(t, result))
         t->out->numbers[x] = result;
+}
+
+/* What the target wants, also where the result has no codes. */
+static void tie_for_target(const struct tie *t, uint32_t node) {
+    const struct tmk_target_row *row =
+        t->config->target ? tmk_target_find_row(t->config->target, t->net->nodes[node].op) : NULL;
+    if (!row || row->sharing == TMK_TARGET_SHARES_NONE || !t->config->built_in[TMK_RULE_TARGET])
+        return;
+    uint32_t first = tmk_pick_of_input(t->selection, node, 0);
+    for (uint32_t i = 1; row->sharing == TMK_TARGET_SHARES_ALL && i < t->net->nodes[node].n_inputs;
+         i++)
+        join_groups(t, first, tmk_pick_of_input(t->selection, node, i), TMK_RULE_TARGET);
+    for (uint32_t o = 0; o < t->net->nodes[node].n_outputs; o++)
+        join_groups(t, first, only_pick_of(t, tmk_net_output(t->net, node, o)), TMK_RULE_TARGET);
 }
 
 static void tie_node(const struct tie *t, uint32_t node) {
@@ -177,6 +195,8 @@ enum tmk_status tmk_ties_init(struct tmk_ties *ties, const struct tmk_selection 
     }
     for (uint32_t i = 0; i < selection->net->n_nodes; i++)
         tie_node(&t, i);
+    for (uint32_t i = 0; i < selection->net->n_nodes; i++)
+        tie_for_target(&t, i);
     for (uint32_t i = 0; config->built_in[TMK_RULE_AFTER_RELU] && i < selection->net->n_nodes;
          i++) {
         const struct tmk_net_node *it = &selection->net->nodes[i];

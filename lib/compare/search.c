@@ -44,6 +44,7 @@ static void find_base(struct tmk_search *s, const struct tmk_encodings *e) {
                                          "weights-scheme", "weights-scales"};
     s->base = (struct tmk_calibrate_options){.activations = choice(e, activation),
                                              .weights = choice(e, weight),
+                                             .target = s->options->target,
                                              .rounding = e->rounding,
                                              .pow2_requant = e->pow2_requant};
 }

@@ -11,6 +11,7 @@
 #include "base/inputs.h"
 #include "base/json.h"
 #include "export/exporter.h"
+#include "export/target.h"
 #include "graph/graph.h"
 #include "relay/relay.h"
 #include "transform/formats.h"
@@ -179,6 +180,8 @@ static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
             status = check_model(encodings, graph, diag);
         status = tmk_in(diag, status, "%s", model->path);
     }
+    if (status == TMK_OK && options->target)
+        status = tmk_export_check_target(options->target, encodings, graph, diag);
     if (status == TMK_OK)
         status = read_relay(row, model, &relay, diag);
     const struct tmk_export_job job = {

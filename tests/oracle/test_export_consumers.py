@@ -46,13 +46,13 @@ def run_ncnn(ncnn, param, binary, int8):
 
 def test_ncnn_int8():
     ncnn, = need("ncnn")
-    for by_hand in (True, False):
-        check_ncnn_int8(ncnn, by_hand)
+    for how in ({"by_hand": True}, {"by_hand": False}, {"runtime": "ncnn"}):
+        check_ncnn_int8(ncnn, how)
 
 
-def check_ncnn_int8(ncnn, by_hand):
+def check_ncnn_int8(ncnn, how):
     with folder() as path:
-        target = export(path, "q.param", "ncnn-int8", "--template", EXAMPLES / "ncnn" / "twoconv.param", by_hand=by_hand)
+        target = export(path, "q.param", "ncnn-int8", "--template", EXAMPLES / "ncnn" / "twoconv.param", **how)
         assert [line.split()[-1] for line in target.read_text().splitlines() if line.startswith("Convolution")] == ["8=2", "8=2"]
         got = run_ncnn(ncnn, target, path / "q.bin", True)
         near(sqnr(got), 35.59)
@@ -87,9 +87,9 @@ def test_litert():
     quantizer, recipe, calibration, interpreter = need(
         "ai_edge_quantizer.quantizer", "ai_edge_quantizer.recipe", "ai_edge_quantizer.utils.calibration_utils",
         "ai_edge_litert.interpreter")
-    for by_hand in (True, False):
+    for how in ({"by_hand": True}, {"by_hand": False}, {"runtime": "litert"}, {"runtime": "ethos-u"}):
         with folder() as path:
-            ranges = export(path, "qsv.json", "litert", by_hand=by_hand)
+            ranges = export(path, "qsv.json", "litert", **how)
             made = quantizer.Quantizer(str(EXAMPLES / "litert" / "twoconv.tflite"))
             made.load_quantization_recipe(recipe.static_wi8_ai8())
             made = made.quantize(calibration.load_calibration_results(str(ranges))[0])

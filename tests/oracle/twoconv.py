@@ -65,15 +65,16 @@ def encodings(path, symmetric=False, all_activations=False):
     return path / "enc.json"
 
 
-def calibrated(path):
+def calibrated(path, *words):
     """The same ranges by the program itself: every activation, biases too, conv1_out by what is behind Relu."""
     tidemark("profile", MODEL, "--data", EXAMPLES / "calib_x.npy", "-o", path / "p.json", "--quiet")
-    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--method", "minmax", "-o", path / "enc.json", "--quiet")
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--method", "minmax", "-o", path / "enc.json", "--quiet", *words)
     return path / "enc.json"
 
 
-def export(path, target, to, *more, symmetric=False, all_activations=False, by_hand=True):
-    """The file that the format makes of the network's encodings."""
-    made = encodings(path, symmetric, all_activations) if by_hand else calibrated(path)
+def export(path, target, to, *more, symmetric=False, all_activations=False, by_hand=True, runtime=None):
+    """The file that the format makes of the network's encodings; runtime: --target of both commands."""
+    more = (*more, "--target", runtime) if runtime else more
+    made = calibrated(path, *more[-2:]) if runtime else encodings(path, symmetric, all_activations) if by_hand else calibrated(path)
     tidemark("export", made, "--to", to, "-o", path / target, "--model", MODEL, *more)
     return path / target

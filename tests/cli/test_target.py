@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--target`: tables of targets, and what calibrate, check, export and simulate make of them."""
+import json
+import os
+
+import onnx_bytes as onnx
+from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, SOURCE, WRONG_CALL, main, npy_bytes, tidemark
+
+TABLES = SOURCE / "share" / "targets"
+NAMES = sorted(path.stem for path in TABLES.glob("*.json"))
+CACHE = {}
+OWN = {
+    "format": "tidemark-target", "name": "mine", "title": "A processor of ours", "sources": {"manual": "Its manual"},
+    "exports": ["csv"],
+    "defaults": {"activation": ["int8 symmetric"], "weight": ["int8 symmetric", "int4 symmetric"], "bias": ["int32"],
+                 "weight_scales": ["tensor"]},
+    "operators": [{"op": ["Conv", "Relu"], "source": "manual"},
+                  {"op": ["MaxPool"], "source": "manual", "same_scale": "input"},
+                  {"op": ["MatMul"], "source": "manual", "activation": ["int16 symmetric"], "weight_scales": ["channel"]}],
+}
+
+
+def digits():
+    """The text of a profile of the bundled network; made once."""
+    if not CACHE:
+        CACHE["digits"] = tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 50, "-q", "-o", "/dev/stdout").expect(DONE).out
+    return CACHE["digits"]
+
+
+def calibrate(path, *words):
+    (path / "p.json").write_text(digits())
+    return tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "-q", *words)
+
+
+def encodings(path):
+    return json.loads((path / "enc.json").read_text())
+
+
+def own_table(path, **changes):
+    file = path / "mine.json"
+    file.write_text(json.dumps({**OWN, **changes}))
+    return file
+
+
+def test_each_table_is_listed_and_names_its_sources():
+    listed = tidemark("calibrate", "--target", "help").expect(DONE).out.splitlines()
+    assert [line.split()[0] for line in listed] == NAMES, listed
+    assert {"ort-cpu", "ort-qnn", "openvino", "tensorrt", "litert", "ncnn", "xnnpack", "ethos-u", "tvm-byoc"} <= set(NAMES)
+    formats = {line.split()[0] for line in tidemark("export", "--to", "help").out.splitlines() if not line.startswith(" ")}
+    for name in NAMES:
+        table = json.loads((TABLES / f"{name}.json").read_text())
+        assert set(table["exports"]) <= formats | {"relay"}, table["exports"]
+        used = {row["source"] for row in table["operators"] + table.get("fused", [])}
+        assert used == set(table["sources"]), f"{name}: {used}"
+
+
+def test_each_target_allows_what_is_calibrated_for_it(path):
+    for name in NAMES:
+        calibrate(path, "--target", name).expect(DONE)
+        assert encodings(path)["settings"]["target"] == name
+        for words in ((), ("--against", DIGITS), ("--against", path / "p.json")):
+            tidemark("check", path / "enc.json", "--target", name, *words).expect(DONE, ": 0 uses of codes")
+
+
+def test_what_has_no_kernel_stays_float_with_the_reason(path):
+    calibrate(path, "--target", "ncnn").expect(DONE)
+    reasons = {left["reason"].split(" '")[0]: left["reason"] for left in encodings(path)["left"]}
+    assert reasons["float for MaxPool"].endswith("ncnn has no integer kernel for it"), reasons
+
+
+def test_rows_give_types_schemes_granularity_and_shared_scales(path):
+    calibrate(path, "--target", own_table(path)).expect(DONE)
+    made = encodings(path)
+    by_role = {}
+    for item in made["encodings"]:
+        by_role.setdefault(item["role"], []).append(item)
+    assert {item["axis"] for item in by_role["weight"] if item["name"].startswith("conv")} == {None}
+    assert {item["dtype"] for item in by_role["activation"]} <= {"int8", "int16"}
+    assert all(item["scheme"] == "symmetric" for item in by_role["activation"])
+    tidemark("check", path / "enc.json", "--target", path / "mine.json", "--against", DIGITS).expect(DONE)
+
+
+def test_check_lists_what_is_not_allowed(path):
+    calibrate(path).expect(DONE)
+    done = tidemark("check", path / "enc.json", "--target", "tensorrt", "--against", DIGITS).expect(ANSWER_NO)
+    assert "uint8 asymmetric; tensorrt has int8 symmetric" in done.out and "Conv" in done.out, done
+    told = json.loads(tidemark("check", path / "enc.json", "--target", "tensorrt", "--against", DIGITS, "--json").out)
+    assert told["target"] == "tensorrt" and told["by"] == "operator" and len(told["findings"]) > 5, told
+    told = json.loads(tidemark("check", path / "enc.json", "--target", "tensorrt", "--json").out)
+    assert told["by"] == "type" and told["findings"], told
+    made = encodings(path)
+    share = next(item for item in made["encodings"] if item["rule"] == "pass-through-shares")
+    share["scale"] = [share["scale"][0] * 2]
+    for key in ("group", "clip_min", "clip_max"):
+        share.pop(key)
+    (path / "other.json").write_text(json.dumps(made))
+    tidemark("check", path / "other.json", "--target", "ort-cpu", "--against", DIGITS).expect(ANSWER_NO, "different scales")
+
+
+def test_options_against_the_table_are_refused(path):
+    calibrate(path, "--target", "ncnn", "--dtype", "int16").refuses(BAD_INPUT, "int16", "ncnn has int8 symmetric")
+    assert not (path / "enc.json").exists()
+    calibrate(path, "--target", "ort-cpu", "--dtype", "int8", "--scheme", "symmetric").expect(DONE)
+    assert encodings(path)["settings"]["dtype"] == "int8"
+
+
+def test_a_config_goes_over_the_table_and_keeps_its_numbers(path):
+    config = path / "c.json"
+    config.write_text(json.dumps({"rules": [{"match": {"op": "conv2d"}, "quantize": False}, {"match": {"op": "LSTM"}, "dtype": "int8"}]}))
+    (path / "p.json").write_text(digits())
+    done = tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--target", "ort-cpu", "--config", config).expect(DONE)
+    assert "rules[1] matches nothing" in done.err and "rules[2]" not in done.err, done
+    assert any("rules[0] of the config" in left["reason"] for left in encodings(path)["left"])
+    config.write_text(json.dumps({"rules": [{"match": {"except_op": ["conv", "relu"]}, "quantize": False}]}))
+    calibrate(path, "--config", config).expect(DONE)
+    kinds = {item["name"] for item in encodings(path)["encodings"] if item["role"] == "weight"}
+    assert kinds == {"conv1.weight", "conv2.weight"}, kinds
+
+
+def test_fused_operators_have_no_codes_between_them(path):
+    """Conv, Add of another value, Relu: TensorRT computes all three in one step."""
+    weight = [0.25, -0.5, 0.125, 1.0]
+    nodes = [onnx.node("Conv", ["x", "w"], ["c"], "conv"), onnx.node("Add", ["c", "x"], ["s"], "add"),
+             onnx.node("Relu", ["s"], ["r"], "relu"), onnx.node("Conv", ["r", "w"], ["y"], "last")]
+    shape = [1, 2, 4, 4]
+    (path / "net.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", shape)], [onnx.value("y", shape)], [onnx.tensor("w", [2, 2, 1, 1], weight)]))
+    (path / "x.npy").write_bytes(npy_bytes([4, *shape[1:]], [(i * 37 % 101) / 50 - 1 for i in range(4 * 32)]))
+    tidemark("profile", path / "net.onnx", "--data", path / "x.npy", "-o", path / "p.json", "-q").expect(DONE)
+    tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--target", "tensorrt", "-q").expect(DONE)
+    left = {item["name"]: item["reason"] for item in encodings(path)["left"]}
+    assert "Conv and Add in one step" in left["c"] and "Add and Relu in one step" in left["s"], left
+    assert {"x", "r", "y"} <= {item["name"] for item in encodings(path)["encodings"]}
+
+
+def test_export_takes_the_format_and_the_limits_from_the_table(path):
+    calibrate(path, "--target", own_table(path)).expect(DONE)
+    tidemark("export", path / "enc.json", "--target", path / "mine.json", "-o", path / "out.csv").expect(DONE, "for csv")
+    calibrate(path).expect(DONE)
+    tidemark("export", path / "enc.json", "--target", "ncnn", "--to", "ncnn-table", "--model", DIGITS, "-o", path / "t.table").refuses(
+        BAD_INPUT, "nothing was written", "calibrate with --target ncnn")
+    assert not (path / "t.table").exists()
+
+
+def test_simulate_tells_what_the_target_does_not_allow(path):
+    calibrate(path).expect(DONE)
+    done = tidemark("simulate", DIGITS, path / "enc.json", "--data", PICTURES, "--limit", 4, "--target", "tensorrt").expect(DONE)
+    assert "uses of codes that tensorrt does not allow" in done.err, done
+    calibrate(path, "--target", "tensorrt").expect(DONE)
+    done = tidemark("simulate", DIGITS, path / "enc.json", "--data", PICTURES, "--limit", 4, "--target", "tensorrt").expect(DONE)
+    assert "does not allow" not in done.err, done
+
+
+def test_tables_of_ones_own_are_found_by_name(path):
+    folder = path / "tables"
+    folder.mkdir()
+    own_table(folder)
+    (path / "p.json").write_text(digits())
+    words = ("calibrate", path / "p.json", "-o", path / "enc.json", "-q", "--target", "mine")
+    tidemark(*words, env={**os.environ, "TIDEMARK_TARGETS": f"{path}/none:{folder}"}).expect(DONE)
+    tidemark(*words).refuses(WRONG_CALL, "there is no target 'mine'", "ort-cpu")
+    tidemark(*words[:-1], "ort-cpi").refuses(WRONG_CALL, "did you mean 'ort-cpu'")
+
+
+def test_wrong_tables_are_refused_in_one_line(path):
+    row = OWN["operators"][0]
+    for changes, *texts in (
+            ({"format": "x"}, "'format' is 'x'"),
+            ({"more": 1}, "more"),
+            ({"exports": []}, "names no format"),
+            ({"defaults": {"activation": ["int9"]}}, "'defaults'", "'int9' is no type"),
+            ({"defaults": {"activation": ["int8 even"]}}, "'int8 even'"),
+            ({"defaults": {"activation": "int8"}}, "not a list"),
+            ({"operators": [{**row, "source": "hearsay"}]}, "operators[0]", "hearsay"),
+            ({"operators": [row, row]}, "operators[1]", "Conv has an entry already"),
+            ({"operators": [{**row, "same_scale": "some"}]}, "same_scale"),
+            ({"operators": [{**row, "weight_scales": []}]}, "weight_scales"),
+            ({"operators": [{**row, "op": "Conv"}]}, "op"),
+            ({"operators": [{**row, "op": [1]}]}, "op"),
+            ({"fused": [{"op": ["Conv"], "source": "manual"}]}, "fused[0]", "two operator types"),
+            ({"config": {"rules": [{"match": {"op": 3}}]}}, "op"),
+            ({"config": {"nothing": 1}}, "nothing")):
+        calibrate(path, "--target", own_table(path, **changes)).refuses(BAD_INPUT, *texts)
+    (path / "mine.json").write_text("{")
+    calibrate(path, "--target", path / "mine.json").refuses(BAD_INPUT, "mine.json")
+    calibrate(path, "--target", path / "none.json").refuses(BAD_INPUT, "none.json")
+    tidemark("export", path / "enc.json", "-o", path / "x").expect(WRONG_CALL, "which format?")
+
+
+main()
