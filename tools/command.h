@@ -71,6 +71,7 @@ struct command {
 /* X(name): every command, `const struct command command_NAME`. */
 /* clang-format off: a line each. */
 #define COMMAND_LIST(X)                                                                            \
+    X(quantize)                                                                                    \
     X(profile)                                                                                     \
     X(merge)                                                                                       \
     X(show)                                                                                        \

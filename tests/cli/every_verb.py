@@ -33,6 +33,7 @@ def commands(model, data, sets=None, samples=4):
         ["export", "e.json", "--to", "qdq", "--model", model, "-o", "qdq.onnx"],
         ["export", "e.json", "--to", "ort-cache", "--model", model, "-o", "cache.json"],
         ["export", "e.json", "--to", "csv", "-o", "e.csv"],
+        ["quantize", model, *feed, "-o", "int8.onnx"],
         ["report", "p.json", "-o", "report.html"],
         ["run", model, *feed, "-o", "outputs.npz"],
         ["run", model, *feed, "--threads", 1, "-o", "outputs1.npz"],

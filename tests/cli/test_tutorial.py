@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of docs/tutorial.md and of the tour in README.md, as it stands there."""
+"""Every command of docs/tutorial.md, docs/quantize.md and of the tour in README.md, as it stands there."""
 import re
 import shlex
 import shutil
@@ -17,8 +17,10 @@ def commands(page):
                 yield words[1:]
 
 
-def run_all(page, fewest):
+def run_all(page, fewest, **files):
     with folder() as here:
+        for name, text in files.items():
+            (here / f"{name}.json").write_text(text)
         for file in BUNDLE.glob("digits*"):
             shutil.copy(file, here)
         found = list(commands(page))
@@ -35,6 +37,20 @@ def test_commands_of_the_tutorial_run():
 
 def test_commands_of_the_readme_run():
     run_all("README.md", 6)
+
+
+def test_commands_of_the_page_for_int8_run():
+    page = (SOURCE / "docs/quantize.md").read_text()
+    config, = re.findall(r"^```json\n(.*?)^```$", page, re.M | re.S)
+    run_all("docs/quantize.md", 14, quantize=config)
+
+
+def test_the_page_for_int8_shows_what_is_printed():
+    shown = re.search(r"^    good: .*\n^    digits.int8.onnx: .*$", (SOURCE / "docs/quantize.md").read_text(), re.M)[0]
+    with folder() as here:
+        printed = tidemark("quantize", BUNDLE / "digits.onnx", "--data", BUNDLE / "digits.npy", "-o", "digits.int8.onnx", cwd=here).out
+    kinds = [re.sub(r"[0-9.]+", "N", text).split() for text in (shown, printed)]
+    assert kinds[0] == kinds[1], printed
 
 
 main()

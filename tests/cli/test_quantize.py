@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidemark quantize`: the result of the single steps, on samples of its own, with a verdict in two lines."""
+import json
+
+from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, PICTURES, WRONG_CALL, main, tidemark
+
+
+def quantize(path, *words, model=DIGITS, data=PICTURES, out="q.onnx"):
+    return tidemark("quantize", model, "--data", data, "-o", path / out, *words)
+
+
+def told(path, *words, **options):
+    return json.loads(quantize(path, "--json", "-q", *words, **options).expect(DONE).out)
+
+
+def test_the_verdict_is_two_lines(path):
+    lines = quantize(path, "--limit", 80).expect(DONE).out.splitlines()
+    assert len(lines) == 2 and lines[0].startswith("good: outputs ") and "20 samples that were not calibrated on" in lines[0], lines
+    assert "q.onnx: 0." in lines[1] and "values in codes" in lines[1] and "worst is p" in lines[1], lines
+    labelled = quantize(path, "--limit", 80, "--labels", BUNDLE / "digits-labels.npy").expect(DONE).out
+    assert "accuracy 100.00% (float 100.00%)" in labelled, labelled
+
+
+def test_it_writes_what_the_steps_write(path):
+    said = told(path, "--limit", 80, "--profile", path / "p.json", "--encodings", path / "enc.json")
+    assert (said["calibrated_on"], said["judged_on"], said["held_out"], said["format"]) == (60, 20, True, "qdq"), said
+    tidemark("profile", DIGITS, "--data", PICTURES, "--skip", 20, "--limit", 60, "-o", path / "p2.json", "-q").expect(DONE)
+    tidemark("calibrate", path / "p2.json", "-o", path / "enc2.json", "-q").expect(DONE)
+    tidemark("export", path / "enc2.json", "--to", "qdq", "--model", DIGITS, "-o", path / "q2.onnx", "-q").expect(DONE)
+    for first, second in (("p.json", "p2.json"), ("enc.json", "enc2.json"), ("q.onnx", "q2.onnx")):
+        assert (path / first).read_bytes() == (path / second).read_bytes(), first
+    done = tidemark("simulate", DIGITS, path / "enc.json", "--data", PICTURES, "--limit", 20, "--json", "-q").expect(DONE)
+    outputs = [value["sqnr"] for value in json.loads(done.out)["values"] if value["output"]]
+    assert abs(min(outputs) - said["sqnr"]) < 1e-6, (outputs, said)
+
+
+def test_few_samples_are_for_both(path):
+    said = told(path, "--limit", 7)
+    assert (said["calibrated_on"], said["judged_on"], said["held_out"]) == (7, 7, False), said
+    assert "7 samples that were also calibrated on" in quantize(path, "--limit", 7).out
+    assert told(path)["judged_on"] == 64
+
+
+def test_a_target_decides_types_and_format(path):
+    said = told(path, "--limit", 20, "--target", "tensorrt", "--encodings", path / "enc.json")
+    assert said["target"] == "tensorrt" and said["format"] == "qdq", said
+    tidemark("check", path / "enc.json", "--target", "tensorrt", "--against", DIGITS).expect(DONE)
+    assert told(path, "--limit", 20, "--target", "litert", out="ranges.json")["format"] == "litert"
+    quantize(path, "--limit", 20, "--target", "litert", out="none.onnx").expect(WRONG_CALL, "litert reads no ONNX model")
+    assert not (path / "none.onnx").exists()
+
+
+def test_a_bad_result_is_called_poor(path):
+    (path / "c.json").write_text(json.dumps({"rules": [{"match": {"kind": "input"}, "range": [0, 0.01]}]}))
+    done = quantize(path, "--config", path / "c.json").expect(DONE)
+    assert done.out.startswith("poor: outputs "), done
+
+
+def test_what_it_cannot_do_is_said(path):
+    quantize(path, "--feedback", "y=x").expect(WRONG_CALL, "--feedback")
+    quantize(path, data="-").expect(WRONG_CALL, "pipe")
+    tidemark("quantize", DIGITS, "--data", PICTURES).expect(WRONG_CALL, "where to?")
+    tidemark("quantize").expect(WRONG_CALL, "which MODEL?")
+    quantize(path, data=path / "none.npy").refuses(BAD_INPUT, "none.npy")
+    (path / "c.json").write_text('{"rules": 1}')
+    quantize(path, "--limit", 8, "--config", path / "c.json").refuses(BAD_INPUT, "rules")
+    assert not (path / "q.onnx").exists()
+
+
+main()

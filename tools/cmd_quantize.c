@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <tidemark/export.h>
+#include <tidemark/simulate.h>
+
+#include "command.h"
+#include "run_options.h"
+#include "stop.h"
+#include "target.h"
+
+struct quantize_args {
+    struct run_args run;
+    const char *output, *target, *config, *labels, *profile, *encodings, *template;
+    bool json;
+};
+
+/* What is held between the steps. */
+struct work {
+    const char *path; /* of the model */
+    struct tmk_model *model;
+    struct tmk_target *target;
+    struct tmk_profile *profile;
+    struct tmk_encodings *encodings;
+    struct tmk_simulation *simulation;
+    const char *format;
+    uint64_t held_out; /* samples that are judged and not calibrated on; 0: the same are both */
+    uint32_t left_out; /* encodings that the format cannot hold */
+};
+
+/* ---- which samples are for what ---- */
+
+enum { FEWEST = 8, SHARE = 4, MOST = 64 };
+
+static void keep_total(void *context, uint64_t done, uint64_t total) {
+    (void)done;
+    *(uint64_t *)context = total;
+}
+
+static bool stop_at_once(void *context) {
+    (void)context;
+    return true;
+}
+
+/* A quarter of the samples, the first ones, at most MOST; 0 where there are fewer than FEWEST. */
+static enum tmk_status find_held_out(struct work *w, const struct tmk_run_options *run,
+                                     struct tmk_diag *diag) {
+    struct tmk_run_options probe = *run;
+    uint64_t total = 0;
+    probe.events.progress = keep_total;
+    probe.events.stop = stop_at_once;
+    probe.events.context = &total;
+    enum tmk_status status = tmk_model_run_bare(w->model, &probe, NULL, diag);
+    if (status != TMK_OK && status != TMK_INTERRUPTED)
+        return status;
+    *diag = (struct tmk_diag){0};
+    const uint64_t share = total / SHARE;
+    w->held_out = total < FEWEST ? 0 : share < MOST ? share : MOST;
+    return TMK_OK;
+}
+
+/* ---- the steps ---- */
+
+static enum tmk_status profile_model(struct work *w, const struct tmk_run_options *run,
+                                     const struct quantize_args *args, struct tmk_diag *diag) {
+    struct tmk_run_options options = *run;
+    const struct tmk_observe observe = {0};
+    options.data.skip += w->held_out;
+    if (options.data.limit)
+        options.data.limit -= w->held_out;
+    enum tmk_status status =
+        tmk_model_profile(w->model, &options, &observe, &w->profile, NULL, diag);
+    end_progress();
+    const struct words file = {.items = (const char *[]){args->profile}, .n = 1};
+    return status == TMK_OK && args->profile ? write_profiles(w->profile, &file, diag) : status;
+}
+
+static void print_warning(void *context, const char *text) {
+    (void)context;
+    warn_of("%s", text);
+}
+
+static enum tmk_status make_encodings(struct work *w, const struct quantize_args *args,
+                                      struct tmk_diag *diag) {
+    const struct tmk_calibrate_options options = {
+        .config = args->config, .target = w->target, .remark = args->config ? print_warning : NULL};
+    enum tmk_status status = tmk_calibrate(w->profile, &options, &w->encodings, diag);
+    if (status == TMK_OK && args->encodings)
+        status = tmk_encodings_write(w->encodings, args->encodings, diag);
+    return status;
+}
+
+static enum tmk_status compare_models(struct work *w, const struct tmk_run_options *run,
+                                      const struct quantize_args *args, struct tmk_diag *diag) {
+    struct tmk_run_options options = *run;
+    const struct tmk_simulate_options how = {.labels = args->labels};
+    if (w->held_out)
+        options.data.limit = w->held_out;
+    enum tmk_status status =
+        tmk_model_simulate(w->model, w->encodings, &options, &how, &w->simulation, diag);
+    end_progress();
+    return status;
+}
+
+static void count_skipped(void *context, uint32_t id, const char *name, const char *why) {
+    (void)id;
+    (void)name;
+    (void)why;
+    ++*(uint32_t *)context;
+}
+
+static enum tmk_status export_model(struct work *w, const struct quantize_args *args,
+                                    struct tmk_diag *diag) {
+    const struct tmk_export_options options = {.format = w->format,
+                                               .path = args->output,
+                                               .template_file = args->template,
+                                               .target = w->target,
+                                               .skip = count_skipped,
+                                               .context = &w->left_out};
+    return tmk_export(w->encodings, w->model, &options, diag);
+}
+
+/* ---- the verdict ---- */
+
+struct verdict {
+    double decibels; /* of the output that is worst */
+    const struct tmk_simulated *worst;
+    uint32_t quantized; /* values with codes */
+};
+
+static struct verdict judge(const struct tmk_simulation *s) {
+    struct verdict v = {.decibels = HUGE_VAL};
+    for (uint32_t i = 0; i < s->n_values; i++) {
+        const struct tmk_simulated *value = &s->values[i];
+        if (value->output && value->sqnr < v.decibels)
+            v.decibels = value->sqnr;
+        if (!value->output && !value->constant && (!v.worst || value->sqnr < v.worst->sqnr))
+            v.worst = value;
+        v.quantized += value->dtype != TMK_UNDEFINED;
+    }
+    return v;
+}
+
+static double percent(uint64_t part, uint64_t whole) {
+    return whole ? 100 * (double)part / (double)whole : 100;
+}
+
+static const char *word_for(double decibels) {
+    return decibels >= 30 ? "good" : decibels >= 20 ? "fair: check the accuracy" : "poor";
+}
+
+static double megabytes(const char *path) {
+    struct stat file;
+    return stat(path, &file) == 0 ? (double)file.st_size / 1e6 : 0;
+}
+
+static void print_verdict(const struct work *w, const struct quantize_args *args) {
+    const struct tmk_simulation *s = w->simulation;
+    const struct verdict v = judge(s);
+    if (isfinite(v.decibels))
+        printf("%s: outputs %.1f dB", word_for(v.decibels), v.decibels);
+    else
+        printf("exact: outputs equal");
+    if (s->labelled)
+        printf(", accuracy %.2f%% (float %.2f%%)", percent(s->right_quantized, s->predictions),
+               percent(s->right_float, s->predictions));
+    else if (s->predictions)
+        printf(", same class %.2f%%", percent(s->agree, s->predictions));
+    printf(", on %llu samples that were %scalibrated on\n", (unsigned long long)s->samples,
+           w->held_out ? "not " : "also ");
+    put_escaped(stdout, args->output);
+    printf(": %.2f MB (float %.2f MB); %u values in codes, %u float", megabytes(args->output),
+           megabytes(w->path), v.quantized, w->encodings->n_left);
+    if (v.worst && isfinite(v.worst->sqnr)) {
+        printf("; worst is p%u '", v.worst->id);
+        put_escaped(stdout, v.worst->name);
+        printf("' with %.1f dB", v.worst->sqnr);
+    }
+    printf("\n");
+}
+
+static void put_number(const char *key, double number) {
+    if (isfinite(number))
+        printf(",\"%s\":%.9g", key, number);
+    else
+        printf(",\"%s\":null", key);
+}
+
+static void put_json(const struct work *w, const struct quantize_args *args) {
+    const struct tmk_simulation *s = w->simulation;
+    const struct verdict v = judge(s);
+    printf("{\"file\":");
+    put_quoted(stdout, args->output);
+    printf(",\"format\":\"%s\",\"target\":", w->format);
+    put_quoted(stdout, w->target ? tmk_target_name(w->target) : "");
+    printf(",\"calibrated_on\":%llu,\"judged_on\":%llu,\"held_out\":%s",
+           (unsigned long long)w->encodings->samples, (unsigned long long)s->samples,
+           w->held_out ? "true" : "false");
+    put_number("sqnr", v.decibels);
+    if (s->predictions)
+        put_number("agreement", percent(s->agree, s->predictions) / 100);
+    if (s->labelled) {
+        put_number("accuracy_float", percent(s->right_float, s->predictions) / 100);
+        put_number("accuracy_quantized", percent(s->right_quantized, s->predictions) / 100);
+    }
+    printf(",\"quantized\":%u,\"left_float\":%u,\"left_out\":%u}\n", v.quantized,
+           w->encodings->n_left, w->left_out);
+}
+
+/* ---- the command ---- */
+
+/* QDQ for a file .onnx and where no target is given; else what the target reads. */
+static enum tmk_status choose_format(struct work *w, const char *output, struct tmk_diag *diag) {
+    const char *dot = strrchr(output, '.');
+    const bool onnx = dot && strcmp(dot, ".onnx") == 0;
+    w->format = "qdq";
+    if (!w->target)
+        return TMK_OK;
+    for (size_t i = 0; tmk_target_export(w->target, i); i++)
+        if (onnx && strcmp(tmk_target_export(w->target, i), "qdq") == 0)
+            return TMK_OK;
+    w->format = tmk_target_export(w->target, 0);
+    if (!onnx)
+        return TMK_OK;
+    snprintf(diag->text, sizeof diag->text,
+             "%s reads no ONNX model with codes; name the output otherwise, and it becomes %s",
+             tmk_target_name(w->target), w->format);
+    return diag->status = TMK_ARGUMENT;
+}
+
+static int quantize_model(const struct quantize_args *args, const char *path,
+                          const struct tmk_run_options *run) {
+    struct tmk_diag diag = {0};
+    struct work w = {.path = path};
+    enum tmk_status status = open_target(args->target, &w.target, &diag);
+    if (status == TMK_OK)
+        status = choose_format(&w, args->output, &diag);
+    if (status == TMK_OK)
+        status = tmk_model_open_params(path, args->run.params, false, &w.model, &diag);
+    if (status == TMK_OK)
+        status = find_held_out(&w, run, &diag);
+    if (status == TMK_OK)
+        status = profile_model(&w, run, args, &diag);
+    if (status == TMK_OK)
+        status = make_encodings(&w, args, &diag);
+    if (status == TMK_OK)
+        status = compare_models(&w, run, args, &diag);
+    if (status == TMK_OK)
+        status = export_model(&w, args, &diag);
+    if (status == TMK_OK)
+        (args->json ? put_json : print_verdict)(&w, args);
+    if (status == TMK_OK && w.left_out)
+        print_remark("%s has no place for %u of %u encodings; `export --json` lists them", w.format,
+                     w.left_out, w.encodings->n_items);
+    tmk_simulation_destroy(&w.simulation);
+    tmk_encodings_destroy(&w.encodings);
+    tmk_profile_destroy(&w.profile);
+    tmk_model_close(&w.model);
+    tmk_target_close(&w.target);
+    if (status == TMK_OK)
+        return EXIT_DONE;
+    const int exit_status = report_error(status, &diag);
+    return status == TMK_INTERRUPTED ? stop_exit_status() : exit_status;
+}
+
+static bool reads_stream(const struct words *data) {
+    for (size_t i = 0; i < data->n; i++) {
+        const char *eq = strrchr(data->items[i], '=');
+        if (strcmp(eq ? eq + 1 : data->items[i], "-") == 0)
+            return true;
+    }
+    return false;
+}
+
+static int run_quantize(const struct command *command, int argc, char **argv) {
+    struct quantize_args args = {0};
+    struct words rest = {0};
+    const struct option_row options[] = {
+        RUN_OPTION_ROWS(args.run),
+        {"output", 'o', OPTION_TEXT, "FILE", "the quantized model: .onnx, or what the target reads",
+         &args.output},
+        TARGET_OPTION_ROW(args.target),
+        {"config", 0, OPTION_TEXT, "FILE", "as of `tidemark calibrate`", &args.config},
+        {"labels", 0, OPTION_TEXT, "WHICH", "the right classes, as of `tidemark simulate`",
+         &args.labels},
+        {"template", 0, OPTION_TEXT, "FILE", "the consumer's own file, as of `tidemark export`",
+         &args.template},
+        {"profile", 0, OPTION_TEXT, "FILE", "also write the profile", &args.profile},
+        {"encodings", 0, OPTION_TEXT, "FILE", "also write the encodings", &args.encodings},
+        {"json", 0, OPTION_FLAG, NULL, "the verdict as an object", &args.json},
+        {0}};
+    struct tmk_run_options run;
+    int exit_status;
+    if (!parse_options(command, options, argc, argv, &rest, &exit_status))
+        goto end;
+    exit_status = EXIT_WRONG_CALL;
+    if (wants_targets(args.target))
+        exit_status = list_targets();
+    else if (!rest.n)
+        wrong_call(command, "which MODEL?");
+    else if (!args.output)
+        wrong_call(command, "where to? add -o FILE.onnx");
+    else if (args.run.feedback.n)
+        wrong_call(command, "models with --feedback take profile, calibrate and export");
+    else if (reads_stream(&args.run.data))
+        wrong_call(command, "the data is read more than once, which a pipe cannot be");
+    else if (make_run_options(command, &args.run, &rest, 1, &run, &exit_status)) {
+        run.events.stop = stop_was_asked;
+        run.limits.memory = 0;
+        watch_for_stop(false);
+        exit_status = quantize_model(&args, rest.items[0], &run);
+    }
+end:
+    finish_run_args(&args.run);
+    free(rest.items);
+    return exit_status;
+}
+
+const struct command command_quantize = {
+    "quantize",
+    "profile, calibrate, compare and export in one go",
+    "MODEL --data SRC... -o OUT.onnx [--target NAME]",
+    "Chooses scales from three quarters of the samples, runs the quantized network beside the\n"
+    "float one on the first quarter (at most 64 samples; of fewer than 8, on all), and writes it\n"
+    "for ONNX Runtime and other readers of QDQ models, or for the target. Prints two lines: how\n"
+    "near the outputs come, and what was written.",
+    "tidemark quantize digits.onnx --data digits.npy -o digits.int8.onnx",
+    run_quantize,
+};
