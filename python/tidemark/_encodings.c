@@ -118,24 +118,26 @@ static void add_remark(void *list, const char *text) {
 
 PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
     (void)self;
-    static char *keys[] = {
-        "profile",        "method",   "parameter",      "dtype",         "scheme",
-        "scales",         "pow2",     "weights_method", "weights_dtype", "weights_scheme",
-        "weights_scales", "rounding", "pow2_requant",   "config",        "remarks",
-        "sensitive",      NULL};
+    static char *keys[] = {"profile",        "method",         "parameter",
+                           "dtype",          "scheme",         "scales",
+                           "pow2",           "weights_method", "weights_dtype",
+                           "weights_scheme", "weights_scales", "rounding",
+                           "pow2_requant",   "config",         "remarks",
+                           "sensitive",      "target",         NULL};
     PyObject *profile, *remarks = NULL;
-    const char *dtype = NULL, *weights_dtype = NULL, *rounding = NULL;
+    const char *dtype = NULL, *weights_dtype = NULL, *rounding = NULL, *name = NULL;
+    struct tmk_target *target = NULL;
     int pow2 = 0, pow2_requant = 0;
     struct tmk_calibrate_options options = {0};
     struct tmk_encodings *encodings = NULL;
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTupleAndKeywords(
-            args, named, "O!|zdzzzpzzzzzpzO!z", keys, &py_profile_type, &profile,
+            args, named, "O!|zdzzzpzzzzzpzO!zz", keys, &py_profile_type, &profile,
             &options.activations.method, &options.activations.parameter, &dtype,
             &options.activations.scheme, &options.activations.scales, &pow2,
             &options.weights.method, &weights_dtype, &options.weights.scheme,
             &options.weights.scales, &rounding, &pow2_requant, &options.config, &PyList_Type,
-            &remarks, &options.sensitive) ||
+            &remarks, &options.sensitive, &name) ||
         !dtype_of(dtype, &options.activations.dtype) ||
         !dtype_of(weights_dtype, &options.weights.dtype))
         return NULL;
@@ -145,8 +147,12 @@ PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
     options.pow2_requant = pow2_requant != 0;
     options.remark = remarks ? add_remark : NULL;
     options.context = remarks;
-    const enum tmk_status status =
-        tmk_calibrate(((struct py_profile *)profile)->profile, &options, &encodings, &diag);
+    enum tmk_status status = name ? tmk_target_open(name, &target, &diag) : TMK_OK;
+    options.target = target;
+    if (status == TMK_OK)
+        status =
+            tmk_calibrate(((struct py_profile *)profile)->profile, &options, &encodings, &diag);
+    tmk_target_close(&target);
     return status == TMK_OK ? py_wrap_encodings(encodings) : py_fail(status, &diag);
 }
 

@@ -174,13 +174,15 @@ class Profile(Mapping[str, Tensor]):
                   scales: str | None = None, pow2: bool = False, weights_method: str | None = None,
                   weights_dtype: str | None = None, weights_scheme: str | None = None, weights_scales: str | None = None,
                   rounding: str | None = None, pow2_requant: bool = False,
-                  config: str | os.PathLike[str] | None = None, sensitive: str | None = None) -> Encodings:
-        """Encodings by `method` (tidemark.calibration_methods()): see `tidemark calibrate --help`."""
+                  config: str | os.PathLike[str] | None = None, sensitive: str | None = None,
+                  target: str | os.PathLike[str] | None = None) -> Encodings:
+        """Encodings by `method` (tidemark.calibration_methods()): see `tidemark calibrate --help`. target: as --target."""
         remarks: list[str] = []
         core = _core.calibrate(self._core, method=method, parameter=parameter, dtype=dtype, scheme=scheme, scales=scales, pow2=pow2,
                                weights_method=weights_method, weights_dtype=weights_dtype, weights_scheme=weights_scheme,
                                weights_scales=weights_scales, rounding=rounding, pow2_requant=pow2_requant,
-                               config=None if config is None else os.fspath(config), remarks=remarks, sensitive=sensitive)
+                               config=None if config is None else os.fspath(config), remarks=remarks, sensitive=sensitive,
+                               target=None if target is None else os.fspath(target))
         return Encodings(core, remarks)
 
     def report(self, path: str | os.PathLike[str], *, since: Profile | None = None, encodings: Encodings | None = None,

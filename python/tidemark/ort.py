@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _core
-from ._ort_calibrater import Grid, calibrater_class
+from ._ort_calibrater import _LOG, Grid, calibrater_class
+from ._ort_choose import left_open, quantize_chosen
 
 __all__ = ["create_calibrator", "quantize", "quantize_static"]
 
@@ -79,14 +80,27 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
 
 
 def quantize_static(*args: Any, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (),
-                    **settings: Any) -> None:
+                    choose: str | None = None, **settings: Any) -> None:
     """onnxruntime.quantization.quantize_static, with its own arguments; ranges are measured by Tidemark.
 
     method: a name of tidemark.calibration_methods(), in place of `calibrate_method`. threads: 0 is one a processor.
     exclude: finite numbers, such as -1e9 of a mask, that are in no range; see create_calibrator.
+    choose: who chooses what the call leaves open (operators, method, types, scales by channel): "tidemark", as
+        `tidemark calibrate` does by default; "onnxruntime", by its defaults. None: ONNX Runtime, and the log says so.
     """
+    if choose not in (None, "tidemark", "onnxruntime"):
+        raise ValueError(f"choose={choose!r}: there are 'tidemark' and 'onnxruntime'")
     theirs = importlib.import_module("onnxruntime.quantization.quantize")  # the package has a function of this name
     bound = inspect.signature(theirs.quantize_static).bind(*args, **settings)
+    open_to_choice = left_open(bound.arguments, method)
+    if choose == "tidemark":
+        quantize_chosen(theirs.quantize_static, lambda path: create_calibrator(path, exclude=exclude), dict(bound.arguments),
+                        method, threads, exclude)
+        return
+    if choose is None and open_to_choice:
+        _LOG.warning("%s: not given, so ONNX Runtime's defaults hold. choose=\"tidemark\" usually loses less: it leaves float what "
+                     "8 bits harm, and scales weights by channel; choose=\"onnxruntime\" says that the defaults are meant",
+                     ", ".join(open_to_choice))
     bound.apply_defaults()
     given = bound.arguments
     options = given.get("extra_options") or {}
@@ -99,10 +113,12 @@ def quantize_static(*args: Any, method: str | None = None, threads: int = 0, exc
     _with(theirs.quantize_static, create_calibrator=create)(*args, **settings)
 
 
-def quantize(*args: Any, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (), **settings: Any) -> None:
+def quantize(*args: Any, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (), choose: str | None = "onnxruntime",
+             **settings: Any) -> None:
     """onnxruntime.quantization.quantize; with a StaticQuantConfig, ranges are measured by Tidemark. See quantize_static."""
     theirs = importlib.import_module("onnxruntime.quantization.quantize")  # the package has a function of this name
-    _with(theirs.quantize, quantize_static=functools.partial(quantize_static, method=method, threads=threads, exclude=exclude))(
+    _with(theirs.quantize, quantize_static=functools.partial(quantize_static, method=method, threads=threads, exclude=exclude,
+                                                             choose=choose))(
         *args, **settings)
 
 

@@ -23,6 +23,7 @@ try:
     from onnx import TensorProto, helper, numpy_helper
     from onnxruntime import quantization as ort
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType
+    import tidemark
     import tidemark.ort
 except ImportError as missing:
     skip(missing)
@@ -333,6 +334,60 @@ def test_quantized_files_equal_onnx_runtimes():
     assert ran == good > 25, (ran, good)
 
 
+def chosen(path, items, folder, **settings):
+    """A file by choose="tidemark", whose operators read codes, by type."""
+    out = f"{folder}/chosen.onnx"
+    silently(tidemark.ort.quantize_static, path, out, Reader(items), choose="tidemark", **settings)
+    nodes = onnx.load(out).graph.node
+    made = {name for node in nodes if node.op_type == "DequantizeLinear" for name in node.output}
+    return out, {node.op_type for node in nodes if made.intersection(node.input) and node.op_type != "QuantizeLinear"}
+
+
+def test_open_choices_are_told_in_one_line(folder):
+    path, items = network(convolutions)
+    for settings, words in (({}, "op_types_to_quantize, calibrate_method, per_channel"), ({"choose": "onnxruntime"}, None),
+                            ({"op_types_to_quantize": ["Conv"], "per_channel": True, "method": "minmax"}, "activation_type, weight_type"),
+                            ({"choose": "tidemark"}, None)):
+        with told() as lines:
+            silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Reader(items), **settings)
+        found = [line for line in lines if "choose=" in line]
+        assert len(found) == (words is not None) and all(words in line for line in found), (settings, found)
+
+
+def test_tidemark_chooses_what_is_open_and_nothing_else(folder):
+    path, items = network(convolutions)
+    out, kinds = chosen(path, items, folder)
+    assert "Gemm" in kinds, kinds
+    wanted, got = runs(path, items), runs(out, items)
+    assert all(np.isfinite(a).all() for a in got)
+    noise = sum(float(((a - b) ** 2).sum()) for a, b in zip(got, wanted)) / sum(float((b ** 2).sum()) for b in wanted)
+    assert noise < 0.01, noise
+    profile = tidemark.profile(path, [dict(item) for item in items])
+    encodings = profile.calibrate()
+    tensors = {w.name: numpy_helper.to_array(w) for w in onnx.load(out).graph.initializer}
+    compared = 0
+    for name, e in encodings.items():
+        if e.role == "activation" and f"{name}_scale" in tensors and e.axis is None:
+            assert np.allclose(tensors[f"{name}_scale"], e.scale, rtol=1e-5), name
+            compared += 1
+    assert compared > 3
+    _, kinds = chosen(path, items, folder, op_types_to_quantize=["Conv"])
+    assert "Conv" in kinds and "Gemm" not in kinds, kinds  # results of Conv have codes, whoever reads them
+    out, _ = chosen(path, items, folder, per_channel=False, weight_type=QuantType.QUInt8, activation_type=QuantType.QUInt16)
+    model = onnx.load(out)
+    types = {w.data_type for w in model.graph.initializer if w.name.endswith("_zero_point")}
+    assert TensorProto.UINT16 in types and TensorProto.UINT8 in types and TensorProto.INT8 not in types, types
+    newer, tokens = network(encoder)  # scales by channel need operator set 13
+    for settings, wanted in (({}, True), ({"per_channel": False}, False)):
+        out, _ = chosen(newer, tokens, folder, **settings)
+        by_channel = any(w.name.endswith("_scale") and list(w.dims) not in ([], [1]) for w in onnx.load(out).graph.initializer)
+        assert by_channel == wanted, settings
+    for wrong, settings in (("choose", {"choose": "me"}), ("SmoothQuant", {"choose": "tidemark", "extra_options": {"SmoothQuant": True}}),
+                            ("Distribution", {"choose": "tidemark", "calibrate_method": CalibrationMethod.Distribution})):
+        raises(ValueError, wrong, tidemark.ort.quantize_static, path, f"{folder}/x.onnx", Reader(items), **settings)
+    raises(ValueError, "No data", tidemark.ort.quantize_static, path, f"{folder}/x.onnx", Reader([]), choose="tidemark")
+
+
 def test_other_entry_points_equal_onnx_runtimes(folder):
     from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
     path, items = network(encoder)
@@ -462,7 +517,7 @@ def test_unsupported_models_run_in_onnx_runtime(folder):
     onnx.save(net.model(), path)
     silently(ort.quantize_static, path, theirs, Reader(items))
     with told() as lines:
-        silently(tidemark.ort.quantize_static, path, ours, Reader(items))
+        silently(tidemark.ort.quantize_static, path, ours, Reader(items), choose="onnxruntime")
     assert len(lines) == 1 and "Inverse" in lines[0], lines
     same_files(ours, theirs, "foreign")
     raises(tidemark.Error, "Inverse", tidemark.ort.quantize_static, path, ours, Reader(items), method="mse")
@@ -486,9 +541,9 @@ def test_infinities_are_reported(folder):
     assert "masked" in lines[0] and got["masked"].lowest == want["masked"].lowest == -np.inf, lines
     assert got["masked"].highest == want["masked"].highest
     with told() as lines:  # what is logged is what helps
-        silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Reader(items))
+        silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Reader(items), choose="onnxruntime")
         nodes = json.loads(lines[0].split("nodes_to_exclude=")[1].replace("'", '"'))
-        silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Reader(items), nodes_to_exclude=nodes)
+        silently(tidemark.ort.quantize_static, path, f"{folder}/out.onnx", Reader(items), nodes_to_exclude=nodes, choose="onnxruntime")
     assert len(lines) == 1 and nodes == ["n0_Where", "n1_Softmax"], lines
     assert np.allclose(runs(f"{folder}/out.onnx", items), runs(path, items), atol=0.02)
 
