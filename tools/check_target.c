@@ -17,11 +17,10 @@ struct findings {
 static void print_finding(void *context, const char *text) {
     struct findings *findings = context;
     if (findings->json) {
-        printf("%s", findings->n ? "," : "");
+        print_out("%s", findings->n ? "," : "");
         put_quoted(stdout, text);
     } else if (!is_quiet()) {
-        put_escaped(stdout, text);
-        printf("\n");
+        print_out("%s\n", text);
     }
     findings->n++;
 }
@@ -52,21 +51,22 @@ static enum tmk_status check_encodings(const char *path, const struct tmk_target
     uint32_t found = 0;
     enum tmk_status status = tmk_encodings_read(path, &encodings, diag);
     if (status == TMK_OK && json) {
-        printf("{\"encodings\":");
+        print_out("{\"encodings\":");
         put_quoted(stdout, path);
-        printf(",\"target\":");
+        print_out(",\"target\":");
         put_quoted(stdout, tmk_target_name(target));
-        printf(",\"by\":\"%s\",\"findings\":[", network ? "operator" : "type");
+        print_out(",\"by\":\"%s\",\"findings\":[", network ? "operator" : "type");
     }
     if (status == TMK_OK)
         status =
             tmk_target_check(target, encodings, network, print_finding, &findings, &found, diag);
     if (json && encodings)
-        printf("]}\n");
+        print_out("]}\n");
     if (status == TMK_OK && !json && !is_quiet()) {
-        put_escaped(stdout, path);
-        printf(": %u uses of codes that %s does not allow", found, tmk_target_name(target));
-        printf("%s\n", network ? "" : "; by types alone, --against MODEL compares operators, too");
+        print_out("%s: %u uses of codes that %s does not allow", path, found,
+                  tmk_target_name(target));
+        print_out("%s\n",
+                  network ? "" : "; by types alone, --against MODEL compares operators, too");
     }
     *good = *good && !found;
     tmk_encodings_destroy(&encodings);

@@ -161,44 +161,40 @@ static void print_verdict(const struct work *w, const struct quantize_args *args
     const struct tmk_simulation *s = w->simulation;
     const struct verdict v = judge(s);
     if (isfinite(v.decibels))
-        printf("%s: outputs %.1f dB", word_for(v.decibels), v.decibels);
+        print_out("%s: outputs %.1f dB", word_for(v.decibels), v.decibels);
     else
-        printf("exact: outputs equal");
+        print_out("exact: outputs equal");
     if (s->labelled)
-        printf(", accuracy %.2f%% (float %.2f%%)", percent(s->right_quantized, s->predictions),
-               percent(s->right_float, s->predictions));
+        print_out(", accuracy %.2f%% (float %.2f%%)", percent(s->right_quantized, s->predictions),
+                  percent(s->right_float, s->predictions));
     else if (s->predictions)
-        printf(", same class %.2f%%", percent(s->agree, s->predictions));
-    printf(", on %llu samples that were %scalibrated on\n", (unsigned long long)s->samples,
-           w->held_out ? "not " : "also ");
-    put_escaped(stdout, args->output);
-    printf(": %.2f MB (float %.2f MB); %u values in codes, %u float", megabytes(args->output),
-           megabytes(w->path), v.quantized, w->encodings->n_left);
-    if (v.worst && isfinite(v.worst->sqnr)) {
-        printf("; worst is p%u '", v.worst->id);
-        put_escaped(stdout, v.worst->name);
-        printf("' with %.1f dB", v.worst->sqnr);
-    }
-    printf("\n");
+        print_out(", same class %.2f%%", percent(s->agree, s->predictions));
+    print_out(", on %llu samples that were %scalibrated on\n", (unsigned long long)s->samples,
+              w->held_out ? "not " : "also ");
+    print_out("%s: %.2f MB (float %.2f MB); %u values in codes, %u float", args->output,
+              megabytes(args->output), megabytes(w->path), v.quantized, w->encodings->n_left);
+    if (v.worst && isfinite(v.worst->sqnr))
+        print_out("; worst is p%u '%s' with %.1f dB", v.worst->id, v.worst->name, v.worst->sqnr);
+    print_out("\n");
 }
 
 static void put_number(const char *key, double number) {
     if (isfinite(number))
-        printf(",\"%s\":%.9g", key, number);
+        print_out(",\"%s\":%.9g", key, number);
     else
-        printf(",\"%s\":null", key);
+        print_out(",\"%s\":null", key);
 }
 
 static void put_json(const struct work *w, const struct quantize_args *args) {
     const struct tmk_simulation *s = w->simulation;
     const struct verdict v = judge(s);
-    printf("{\"file\":");
+    print_out("{\"file\":");
     put_quoted(stdout, args->output);
-    printf(",\"format\":\"%s\",\"target\":", w->format);
+    print_out(",\"format\":\"%s\",\"target\":", w->format);
     put_quoted(stdout, w->target ? tmk_target_name(w->target) : "");
-    printf(",\"calibrated_on\":%llu,\"judged_on\":%llu,\"held_out\":%s",
-           (unsigned long long)w->encodings->samples, (unsigned long long)s->samples,
-           w->held_out ? "true" : "false");
+    print_out(",\"calibrated_on\":%llu,\"judged_on\":%llu,\"held_out\":%s",
+              (unsigned long long)w->encodings->samples, (unsigned long long)s->samples,
+              w->held_out ? "true" : "false");
     put_number("sqnr", v.decibels);
     if (s->predictions)
         put_number("agreement", percent(s->agree, s->predictions) / 100);
@@ -206,8 +202,8 @@ static void put_json(const struct work *w, const struct quantize_args *args) {
         put_number("accuracy_float", percent(s->right_float, s->predictions) / 100);
         put_number("accuracy_quantized", percent(s->right_quantized, s->predictions) / 100);
     }
-    printf(",\"quantized\":%u,\"left_float\":%u,\"left_out\":%u}\n", v.quantized,
-           w->encodings->n_left, w->left_out);
+    print_out(",\"quantized\":%u,\"left_float\":%u,\"left_out\":%u}\n", v.quantized,
+              w->encodings->n_left, w->left_out);
 }
 
 /* ---- the command ---- */
@@ -280,16 +276,16 @@ static int run_quantize(const struct command *command, int argc, char **argv) {
     struct words rest = {0};
     const struct option_row options[] = {
         RUN_OPTION_ROWS(args.run),
-        {"output", 'o', OPTION_TEXT, "FILE", "the quantized model: .onnx, or what the target reads",
-         &args.output},
+        {"output", 'o', OPTION_OUTPUT, "FILE",
+         "the quantized model: .onnx, or what the target reads", &args.output},
         TARGET_OPTION_ROW(args.target),
-        {"config", 0, OPTION_TEXT, "FILE", "as of `tidemark calibrate`", &args.config},
-        {"labels", 0, OPTION_TEXT, "WHICH", "the right classes, as of `tidemark simulate`",
+        {"config", 0, OPTION_INPUT, "FILE", "as of `tidemark calibrate`", &args.config},
+        {"labels", 0, OPTION_INPUT, "WHICH", "the right classes, as of `tidemark simulate`",
          &args.labels},
-        {"template", 0, OPTION_TEXT, "FILE", "the consumer's own file, as of `tidemark export`",
+        {"template", 0, OPTION_INPUT, "FILE", "the consumer's own file, as of `tidemark export`",
          &args.template},
-        {"profile", 0, OPTION_TEXT, "FILE", "also write the profile", &args.profile},
-        {"encodings", 0, OPTION_TEXT, "FILE", "also write the encodings", &args.encodings},
+        {"profile", 0, OPTION_OUTPUT, "FILE", "also write the profile", &args.profile},
+        {"encodings", 0, OPTION_OUTPUT, "FILE", "also write the encodings", &args.encodings},
         {"json", 0, OPTION_FLAG, NULL, "the verdict as an object", &args.json},
         {0}};
     struct tmk_run_options run;

@@ -17,10 +17,11 @@ int list_targets(void) {
         enum tmk_status status = tmk_target_open(name, &target, &diag);
         if (status != TMK_OK)
             return report_error(status, &diag);
-        printf("%-10s %s; --to %s", name, tmk_target_title(target), tmk_target_export(target, 0));
+        print_out("%-10s %s; --to %s", name, tmk_target_title(target),
+                  tmk_target_export(target, 0));
         for (size_t k = 1; tmk_target_export(target, k); k++)
-            printf(", %s", tmk_target_export(target, k));
-        printf("\n");
+            print_out(", %s", tmk_target_export(target, k));
+        print_out("\n");
         tmk_target_close(&target);
     }
     return EXIT_DONE;
