@@ -84,7 +84,7 @@ static void print_summary(const struct tmk_lineage_record *record,
 }
 
 struct job {
-    const char *model, *params, *output;
+    const char *model, *params, *output, *profile;
     struct words lineages;
     struct tmk_transform_options options;
     bool json;
@@ -94,14 +94,20 @@ static enum tmk_status transform_model(const struct job *job, struct tmk_diag *d
     struct tmk_model *model = NULL;
     struct tmk_lineage_record *record = NULL;
     struct tmk_transform_report report;
+    struct tmk_transform_options passes = job->options;
+    struct tmk_profile *profile = NULL;
     enum tmk_status status = TMK_OK;
     for (size_t i = 0; status == TMK_OK && i < job->lineages.n; i++)
         status = tmk_lineage_record_can_write(job->lineages.items[i], diag);
     if (status == TMK_OK)
         status = tmk_model_open_params(job->model, job->params, false, &model, diag);
+    if (status == TMK_OK && job->profile)
+        status = tmk_profile_read(job->profile, &profile, diag);
+    passes.profile = profile;
     if (status == TMK_OK)
-        status = tmk_model_transform(model, &job->options, job->output, &record, &report, diag);
+        status = tmk_model_transform(model, &passes, job->output, &record, &report, diag);
     tmk_model_close(&model);
+    tmk_profile_destroy(&profile);
     for (size_t i = 0; status == TMK_OK && i < job->lineages.n; i++)
         status = tmk_lineage_record_write(record, job->lineages.items[i], diag);
     if (status == TMK_OK && job->json)
@@ -128,6 +134,8 @@ static int run_transform(const struct command *command, int argc, char **argv) {
          &job.options.params_path},
         {"lineage", 0, OPTION_OUTPUTS, "FILE",
          "where to write what became of each value: .json or .h5; may be repeated", &job.lineages},
+        {"profile", 0, OPTION_INPUT, "FILE",
+         "a profile of MODEL, for the pass equalize, which goes by its ranges", &job.profile},
         {"observers", 0, OPTION_TEXT, "HOW",
          "transparent (default): passes don't see them; barrier: their values stay", &observers},
         {"print-after", 0, OPTION_FLAG, NULL, "print the model after each pass", &print},

@@ -87,6 +87,8 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_instrument(struct tmk_model *mod
 /* Name and help, for people, of the i-th pass in the order of "all"; false behind the last. */
 TMK_API bool tmk_transform_pass(size_t i, const char **name, const char **help);
 
+struct tmk_profile;
+
 struct tmk_transform_options {
     /* Names, in order; "all" is every pass whose operators the file's format has. */
     const char *const *passes;
@@ -94,6 +96,9 @@ struct tmk_transform_options {
     /* Values that have an observer in the model stay and keep their numbers. Otherwise observers
      * are transparent: out of the way of every pass, and put back where their values went. */
     bool barrier;
+    /* Of this very model, for passes that go by observed ranges; without it "all" leaves these
+     * passes out. NULL: none. */
+    const struct tmk_profile *profile;
     /* Of a Relay module the file for its weights, as relay.save_param_dict writes it; NULL: they go
      * to its metadata section. */
     const char *params_path;

@@ -19,10 +19,19 @@
 #include "base/ptrmap.h"
 #include "graph/lineage.h"
 
+/* What was observed of an original: the largest magnitude of each index of an axis. */
+struct tmk_channel_ranges {
+    const float *most; /* [n]; NULL: not known */
+    uint32_t n;
+    int32_t axis;
+};
+
 struct tmk_rewrite {
     struct tmk_graph *graph; /* the root */
     struct tmk_lineage *lineage;
-    const char *pass;         /* its name */
+    const char *pass;                        /* its name */
+    const struct tmk_channel_ranges *ranges; /* [n_ranges] by original ID; NULL: none */
+    uint32_t n_ranges;
     bool progress;            /* something changed; set by the functions below */
     struct tmk_ptrmap pinned; /* values that must stay as they are */
     struct tmk_map names;     /* all names of values in the graph */

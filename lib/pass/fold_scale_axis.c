@@ -158,12 +158,17 @@ static bool scale_result(struct tmk_proposal *p, struct tmk_value *value,
     return bias && tmk_propose_constant(p, node, 2, scale, bias->shape.rank - 1);
 }
 
+bool tmk_propose_result(struct tmk_proposal *p, struct tmk_value *value,
+                        const struct tmk_scale *scale) {
+    enum { DEEPEST = 64 };
+    return scale_result(p, value, scale, DEEPEST);
+}
+
 static bool propose_backward(struct tmk_proposal *p, const struct tmk_node *product,
                              uint32_t constant, const struct tmk_scale *scale) {
-    enum { DEEPEST = 64 };
     struct tmk_value *operand = product->inputs[1 - constant];
     return tmk_rewrite_can_replace(p->rw, product->outputs[0], operand, true) &&
-           has_shape_of(operand, product->outputs[0]) && scale_result(p, operand, scale, DEEPEST);
+           has_shape_of(operand, product->outputs[0]) && tmk_propose_result(p, operand, scale);
 }
 
 /* ---- forward ---- */
@@ -204,13 +209,18 @@ static bool scale_readers(struct tmk_proposal *p, struct tmk_value *value,
     return true;
 }
 
+bool tmk_propose_readers(struct tmk_proposal *p, struct tmk_value *value,
+                         const struct tmk_scale *scale) {
+    enum { DEEPEST = 16 };
+    return scale_readers(p, value, scale, DEEPEST);
+}
+
 static bool propose_forward(struct tmk_proposal *p, const struct tmk_node *product,
                             uint32_t constant, const struct tmk_scale *scale) {
-    enum { DEEPEST = 16 };
     struct tmk_value *result = product->outputs[0], *operand = product->inputs[1 - constant];
     return tmk_scale_has_inverse(scale) && tmk_rewrite_may_change(p->rw, result) &&
            tmk_rewrite_can_replace(p->rw, result, operand, false) &&
-           has_shape_of(operand, result) && scale_readers(p, result, scale, DEEPEST);
+           has_shape_of(operand, result) && tmk_propose_readers(p, result, scale);
 }
 
 /* ---- the pass ---- */

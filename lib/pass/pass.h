@@ -18,7 +18,8 @@ struct tmk_pass {
      * tmk_fill_types finds them (ops/shapes.h). May leave new nodes unbound, untyped and out of
      * order. */
     enum tmk_status (*run)(struct tmk_rewrite *rw);
-    bool only_onnx; /* makes operators that Relay does not have */
+    bool only_onnx;    /* makes operators that Relay does not have */
+    bool needs_ranges; /* does nothing without tmk_pass_options.ranges */
 };
 
 /* NULL: there is no such pass. */
@@ -30,6 +31,8 @@ struct tmk_pass_options {
     /* Originals whose edges stay and keep their numbers: --observers=barrier. NULL, 0: none. */
     const uint32_t *pinned;
     size_t n_pinned;
+    const struct tmk_channel_ranges *ranges; /* [n_ranges] by original; NULL: none are known */
+    uint32_t n_ranges;
     /* After each pass the graph is printed, parsed and bound again, and replaced by the result:
      * nothing may depend on what the text omits. For tests; debug builds always do. */
     bool reimage;

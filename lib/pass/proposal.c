@@ -17,7 +17,7 @@ int32_t tmk_value_rank(const struct tmk_value *value) {
 
 /* ---- scales ---- */
 
-static bool make_scale(uint32_t n, int32_t axis, struct tmk_scale *out) {
+bool tmk_scale_make(uint32_t n, int32_t axis, struct tmk_scale *out) {
     double *block = calloc((size_t)n * 3, sizeof *block);
     if (!block)
         return false;
@@ -53,7 +53,7 @@ bool tmk_scale_of(const struct tmk_node *node, struct tmk_scale *out, uint32_t *
     const size_t n = tmk_tensor_count(tensor);
     const int32_t axis = n == 1 ? 0 : channel_axis(&tensor->shape, rank);
     if (tensor->dtype != TMK_FLOAT32 || !n || n > UINT32_MAX || axis < 0 ||
-        tensor->shape.rank > rank || !make_scale((uint32_t)n, axis, out))
+        tensor->shape.rank > rank || !tmk_scale_make((uint32_t)n, axis, out))
         return false;
     for (size_t i = 0; i < n; i++) {
         const double x = ((const float *)tensor->data)[i];

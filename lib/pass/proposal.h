@@ -23,6 +23,8 @@ struct tmk_scale {
  * tmk_scale_finish. */
 bool tmk_scale_of(const struct tmk_node *node, struct tmk_scale *out, uint32_t *constant);
 void tmk_scale_finish(struct tmk_scale *scale);
+/* n factors along the axis, to be filled in with their inverses. False: memory ran out. */
+bool tmk_scale_make(uint32_t n, int32_t axis, struct tmk_scale *out);
 bool tmk_scale_is_positive(const struct tmk_scale *scale);
 /* No factor is 0, none so small that its inverse is infinite in float32. */
 bool tmk_scale_has_inverse(const struct tmk_scale *scale);
@@ -63,6 +65,13 @@ bool tmk_propose_constant(struct tmk_proposal *p, struct tmk_node *node, uint32_
 /* The value's numbers will be factor times what they were. False when it is in the proposal
  * already. */
 bool tmk_propose_rescale(struct tmk_proposal *p, struct tmk_value *value,
+                         const struct tmk_scale *scale);
+/* The value times the scale: what makes it takes the factors, through operators that pass a scale
+ * on. False: something on the way cannot (pass/fold_scale_axis.c). */
+bool tmk_propose_result(struct tmk_proposal *p, struct tmk_value *value,
+                        const struct tmk_scale *scale);
+/* All that reads the value takes the factors into its weights. */
+bool tmk_propose_readers(struct tmk_proposal *p, struct tmk_value *value,
                          const struct tmk_scale *scale);
 /* Makes all of it so. */
 TMK_NODISCARD enum tmk_status tmk_proposal_apply(struct tmk_proposal *p);

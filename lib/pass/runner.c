@@ -77,7 +77,12 @@ static enum tmk_status reparse_graph(struct tmk_graph **graph, struct tmk_lineag
 static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph **graph,
                                struct tmk_lineage *lineage, const struct tmk_pass_options *options,
                                bool *progress, struct tmk_diag *diag) {
-    struct tmk_rewrite rw = {.graph = *graph, .lineage = lineage, .pass = pass->name, .diag = diag};
+    struct tmk_rewrite rw = {.graph = *graph,
+                             .lineage = lineage,
+                             .pass = pass->name,
+                             .ranges = options->ranges,
+                             .n_ranges = options->n_ranges,
+                             .diag = diag};
     enum tmk_status status = tmk_rewrite_begin(&rw);
     if (status == TMK_OK)
         status = pin_values(&rw, options);

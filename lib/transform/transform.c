@@ -2,10 +2,12 @@
 /* Passes over a model: observers are taken out, the passes run, observers go back on where their
  * values went, and the file is written and read again, so that the lineage describes the file.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <tidemark/guess.h>
+#include <tidemark/profile.h>
 
 #include "base/diag.h"
 #include "base/file.h"
@@ -49,6 +51,9 @@ struct transforming {
     const struct tmk_pass **passes;
     size_t n_passes;
     struct tmk_watched watched;
+    struct tmk_channel_ranges *ranges; /* [n_ranges] by ID */
+    uint32_t n_ranges;
+    float *magnitudes;                /* that the ranges show */
     struct tmk_relay_written written; /* of Relay */
     struct tmk_transform_report report;
     bool failed; /* to print */
@@ -60,6 +65,8 @@ static void finish_transforming(struct transforming *t) {
     tmk_graph_destroy(&t->graph);
     tmk_graph_destroy(&t->original);
     free(t->passes);
+    free(t->ranges);
+    free(t->magnitudes);
     tmk_watched_finish(&t->watched);
     tmk_relay_written_finish(&t->written);
 }
@@ -96,13 +103,17 @@ static enum tmk_status choose_passes(struct transforming *t, bool relay) {
         const char *name = t->options->passes[i];
         if (strcmp(name, "all") == 0) {
             for (size_t k = 0; all[k]; k++)
-                if (!(relay && all[k]->only_onnx))
+                if (!(relay && all[k]->only_onnx) &&
+                    !(all[k]->needs_ranges && !t->options->profile))
                     t->passes[t->n_passes++] = all[k];
             continue;
         }
         const struct tmk_pass *pass = tmk_pass_find(name);
         if (!pass)
             return unknown_pass(name, t->diag);
+        if (pass->needs_ranges && !t->options->profile)
+            return tmk_fail(t->diag, TMK_ARGUMENT, "the pass %s needs a profile of the model",
+                            name);
         t->passes[t->n_passes++] = pass;
     }
     return TMK_OK;
@@ -151,10 +162,47 @@ static void count_nodes(struct tmk_graph *graph, void *context) {
     *n += graph->n_nodes;
 }
 
+/* The largest magnitude of each channel, where the profile has channels. */
+static enum tmk_status read_ranges(struct transforming *t) {
+    const struct tmk_profile *profile = t->options->profile;
+    size_t n = 0, used = 0;
+    if (!profile)
+        return TMK_OK;
+    if (profile->model.fingerprint != tmk_graph_fingerprint(t->original))
+        return tmk_fail(t->diag, TMK_MISMATCH, "the profile is of another network, %s",
+                        profile->model.file);
+    struct tmk_summary *summaries = calloc(profile->n_tensors + (size_t)1, sizeof *summaries);
+    for (uint32_t i = 0; summaries && i < profile->n_tensors; i++) {
+        if (profile->tensors[i].stats)
+            tmk_stats_quick_summary(profile->tensors[i].stats, &summaries[i]);
+        n += summaries[i].channels;
+        t->n_ranges = profile->tensors[i].id + 1;
+    }
+    t->ranges = calloc(t->n_ranges + (size_t)1, sizeof *t->ranges);
+    t->magnitudes = calloc(n + 1, sizeof *t->magnitudes);
+    for (uint32_t i = 0; summaries && t->ranges && t->magnitudes && i < profile->n_tensors; i++) {
+        const struct tmk_summary *s = &summaries[i];
+        if (!s->channels)
+            continue;
+        t->ranges[profile->tensors[i].id] = (struct tmk_channel_ranges){
+            t->magnitudes + used, (uint32_t)s->channels, s->channel_axis};
+        for (size_t c = 0; c < s->channels; c++) {
+            const bool some = s->channel_min[c] <= s->channel_max[c];
+            t->magnitudes[used++] = some ? fmaxf(-s->channel_min[c], s->channel_max[c]) : 0;
+        }
+    }
+    const bool made = summaries && t->ranges && t->magnitudes;
+    free(summaries);
+    return made ? TMK_OK : tmk_nomem(t->diag);
+}
+
 static enum tmk_status run_passes(struct transforming *t) {
+    TMK_TRY(read_ranges(t));
     const struct tmk_pass_options options = {
         .pinned = t->options->barrier ? t->watched.ids : NULL,
         .n_pinned = t->options->barrier ? t->watched.n : 0,
+        .ranges = t->ranges,
+        .n_ranges = t->n_ranges,
         .after = t->options->after ? print_after : NULL,
         .context = t,
     };

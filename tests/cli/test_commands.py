@@ -22,7 +22,7 @@ OPTIONS = {
     "diff": ["range", "distance", "format", "all", "limit", "sort", "filter", "json"],
     "show": ["json", "nodes", "patterns", "sort", "filter"],
     "instrument": ["params", "output", "observe", "kind"],
-    "transform": ["params", "passes", "output", "params-out", "lineage", "observers", "print-after", "json"],
+    "transform": ["params", "passes", "output", "params-out", "profile", "lineage", "observers", "print-after", "json"],
     "link": [*RUNNING, "output", "lineage", "numbers", "original", "original-params", "tensors", "samples", "report",
              "lineage-out", "json"],
     "export": ["to", "output", "model", "params", "names", "keep-names", "template", "set", "target", "json"],

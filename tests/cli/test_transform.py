@@ -5,7 +5,7 @@ import re
 import struct
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, files, main, needs, skip, tidemark
+from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, files, main, needs, npy_bytes, skip, tidemark
 
 VERDICTS = ["same", "view", "affine", "quantized", "merged", "constant", "absorbed", "dead"]
 
@@ -175,6 +175,58 @@ def test_graph_prints_a_lineage(path):
                                                  [onnx.value("y", [2])]))
     tidemark("graph", path / "other.onnx", "--lineage", lineage).refuses(BAD_INPUT, "other.onnx")
     tidemark("graph", DIGITS, "--lineage", BUNDLE / "digits.onnx").refuses(BAD_INPUT, "digits.onnx")
+
+
+def uneven(path, more=()):
+    """Two convolutions around a depthwise one; its channels differ by a factor of 128."""
+    shape, far = [1, 2, 3, 3], [1.0, 1 / 128]
+    weights = {"a": ([2, 2, 1, 1], [far[0], 0.5 * far[0], -0.25 * far[1], far[1]]), "b": ([2], [0.25 * far[0], 0.5 * far[1]]),
+               "d": ([2, 1, 1, 1], [0.5, 64.0]), "o": ([2, 2, 1, 1], [1.0, -0.5, 0.75, 0.25])}
+    nodes = [onnx.node("Conv", ["x", "a", "b"], ["c"], "first"), onnx.node("Relu", ["c"], ["r"], "relu"),
+             onnx.node("Conv", ["r", "d"], ["e"], "depthwise", group=2), onnx.node("Conv", ["e", "o"], ["y"], "last")]
+    outputs = [onnx.value(name, shape) for name in ("y", *more)]
+    (path / "net.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", shape)], outputs, [onnx.tensor(n, *w) for n, w in weights.items()]))
+    (path / "x.npy").write_bytes(npy_bytes([16, 2, 3, 3], [(i * 37 % 101) / 50 - 1 for i in range(16 * 18)]))
+    tidemark("profile", path / "net.onnx", "--data", path / "x.npy", "-o", path / "p.json", "-q").expect(DONE)
+    tidemark("transform", path / "net.onnx", "--passes", "equalize", "--profile", path / "p.json", "-o", path / "e.onnx",
+             "--lineage", path / "l.json", "-q").expect(DONE)
+
+
+def decibels(path, model, profile):
+    tidemark("calibrate", profile, "--method", "minmax", "-o", path / "enc.json", "-q").expect(DONE)
+    done = tidemark("simulate", model, path / "enc.json", "--data", path / "x.npy", "--json", "-q").expect(DONE)
+    return min(value["sqnr"] for value in json.loads(done.out)["values"] if value["output"])
+
+
+def test_equalized_channels_keep_the_outputs_and_lose_less(path):
+    uneven(path)
+    for model in ("net", "e"):
+        tidemark("run", path / f"{model}.onnx", "--data", path / "x.npy", "-o", path / f"{model}.npy", "-q").expect(DONE)
+    assert (path / "net.npy").read_bytes() == (path / "e.npy").read_bytes()
+    fates = {v["name"]: v for v in json.loads((path / "l.json").read_text())["originals"]}
+    assert fates["r"]["verdict"] == "affine" and fates["y"]["verdict"] == "same", fates
+    first, second = fates["r"]["affine"]["scale"]
+    assert first == 1 and second in (16, 32), (first, second)
+    tidemark("link", path / "p.json", path / "e.onnx", "--lineage", path / "l.json", "-o", path / "carried.json", "-q").expect(DONE)
+    tidemark("profile", path / "e.onnx", "--data", path / "x.npy", "-o", path / "again.json", "-q").expect(DONE)
+    before, carried, again = (decibels(path, path / model, path / profile) for model, profile in
+                              (("net.onnx", "p.json"), ("e.onnx", "carried.json"), ("e.onnx", "again.json")))
+    assert carried == again and carried > before + 6, (before, carried, again)
+
+
+def test_equalize_leaves_what_others_read(path):
+    uneven(path, more=["r"])
+    assert {v["verdict"] for v in json.loads((path / "l.json").read_text())["originals"] if v["name"] in "abrd"} == {"same"}
+
+
+def test_equalize_needs_the_profile_of_the_model(path):
+    uneven(path)
+    words = ("transform", path / "net.onnx", "--passes", "equalize", "-o", path / "o.onnx", "--lineage", path / "o.json")
+    tidemark(*words).expect(WRONG_CALL, "the pass equalize needs a profile")
+    tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 4, "-o", path / "d.json", "-q").expect(DONE)
+    tidemark(*words, "--profile", path / "d.json").refuses(BAD_INPUT, "another network")
+    tidemark("transform", path / "net.onnx", "--passes", "all", "-o", path / "o.onnx", "--lineage", path / "o.json", "-q").expect(DONE)
+    assert "equalize" not in json.loads((path / "o.json").read_text())["passes"]
 
 
 main()

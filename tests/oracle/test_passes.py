@@ -115,7 +115,7 @@ def theirs(model, feeds):
 def transformed(here, path, names, case):
     """Transforms, holds outputs and ranges against the original's, answers with the figures."""
     new, lines = here / f"{names.replace(',', '+')[:40]}.onnx", here / "lineage.json"
-    tidemark("transform", path, "--passes", names, "-o", new, "--lineage", lines, "--quiet")
+    tidemark("transform", path, "--passes", names, "-o", new, "--lineage", lines, "--profile", here / "old.json", "--quiet")
     lineage = json.loads(lines.read_text())
     figures = Figures(lineage)
     got, want = ours(new, case.data, case.more, here / "new.npz"), case.outputs
