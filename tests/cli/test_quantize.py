@@ -51,7 +51,7 @@ def test_a_target_decides_types_and_format(path):
 
 
 def test_a_bad_result_is_called_poor(path):
-    (path / "c.json").write_text(json.dumps({"rules": [{"match": {"kind": "input"}, "range": [0, 0.01]}]}))
+    (path / "c.json").write_text(json.dumps({"sensitive": "quantize", "rules": [{"match": {"kind": "input"}, "range": [0, 0.01]}]}))
     done = quantize(path, "--config", path / "c.json").expect(DONE)
     assert done.out.startswith("poor: outputs "), done
 
