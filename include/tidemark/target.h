@@ -47,7 +47,7 @@ TMK_API const char *tmk_target_built_in(size_t i);
  * operator of the table has. TMK_MISMATCH: the profile is of another network. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_target_check(const struct tmk_target *target, const struct tmk_encodings *encodings,
-                 const struct tmk_profile *profile, void (*tell)(void *context, const char *text),
+                 const struct tmk_profile *profile, void (*report)(void *context, const char *text),
                  void *context, uint32_t *found, struct tmk_diag *diag);
 
 #ifdef __cplusplus

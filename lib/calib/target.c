@@ -384,7 +384,7 @@ const char *tmk_target_export(const struct tmk_target *target, size_t i) {
 
 const char *tmk_target_built_in(size_t i) {
     size_t n = 0;
-    while (tmk_target_texts[n].name && n < i)
+    while (n < i && tmk_target_texts[n].name)
         n++;
     return tmk_target_texts[n].name;
 }

@@ -53,9 +53,10 @@ static enum tmk_status take_channels(struct tmk_h5_reader *r, struct parts *p, s
         return TMK_OK;
     if (n > p->channels[0].size)
         return tmk_fail(r->diag, TMK_FORMAT, "'channels' is too short");
-    float *min = malloc(2 * n * sizeof *min), *max = min + n;
+    float *min = malloc(2 * n * sizeof *min);
     if (!min)
         return tmk_nomem(r->diag);
+    float *max = min + n;
     row->channels = min;
     TMK_TRY(tmk_h5_take(r, &p->channels[0], min, n));
     TMK_TRY(tmk_h5_take(r, &p->channels[1], max, n));
