@@ -13,6 +13,7 @@
 /* ---- a run ---- */
 
 struct sampling {
+    const struct tmk_run_events *events; /* of the caller */
     struct tmk_signatures *out;
     uint32_t n_inputs; /* IDs begin with the inputs */
     uint64_t sample;   /* where the batch at hand begins */
@@ -45,20 +46,26 @@ static void take_sample(void *context, const char *label, uint64_t sample,
         s->status = tmk_signature_add(s->out, (uint32_t)id, s->out->batches - 1, tensor, s->diag);
 }
 
+/* The context of the caller's events is another. */
+static bool asks_to_stop(void *context) {
+    const struct tmk_run_events *events = ((const struct sampling *)context)->events;
+    return events->stop(events->context);
+}
+
 enum tmk_status tmk_signatures_of_run(struct tmk_model *model, uint32_t n_inputs,
                                       const struct tmk_run_options *run, struct tmk_signatures *out,
                                       struct tmk_diag *diag) {
     static const char *const activations[] = {"activations"};
     const struct tmk_observe observe = {activations, 1, "print"};
-    struct sampling sampling = {.out = out, .n_inputs = n_inputs, .diag = diag};
+    struct sampling sampling = {
+        .out = out, .n_inputs = n_inputs, .events = &run->events, .diag = diag};
     struct tmk_run_options options = *run;
     struct tmk_profile *profile = NULL;
     options.limits.threads = 1;
     if (!options.data.batch)
         options.data.batch = 1; /* not what suits this model: it must be the same for both */
-    options.events.print = take_sample;
-    options.events.progress = NULL;
-    options.events.context = &sampling;
+    options.events = (struct tmk_run_events){
+        .stop = run->events.stop ? asks_to_stop : NULL, .print = take_sample, .context = &sampling};
     TMK_TRY(tmk_model_profile(model, &options, &observe, &profile, NULL, diag));
     tmk_profile_destroy(&profile);
     return sampling.status;
