@@ -10,6 +10,9 @@
 
 #include <tidemark/status.h>
 
+/* Of the clone that the program was built from; "" elsewhere. */
+extern const char program_commit[];
+
 /* Exit statuses, as the manual promises them. */
 enum {
     EXIT_DONE = 0,
@@ -96,7 +99,8 @@ COMMAND_LIST(COMMAND_DECLARE)
 
 /* Reads options into their targets and the rest into *rest (free rest->items). Adds --help,
  * --quiet, --log-json, --memory-limit, --max-operations and --timeout to every table. False when
- * the command is over: *exit_status then holds 0 (help was printed) or 2 (the error was printed). */
+ * the command is over: *exit_status then holds 0 (help was printed) or 2 (the error was printed).
+ */
 bool parse_options(const struct command *command, const struct option_row *options, int argc,
                    char **argv, struct words *rest, int *exit_status);
 

@@ -26,7 +26,9 @@ static int run_program(int argc, char **argv) {
         return EXIT_WRONG_CALL;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        print_out("tidemark %s\nbuilt with: %s\n", tmk_version(), tmk_features());
+        print_out("tidemark %s%s%s%s\nbuilt with: %s\n", tmk_version(),
+                  program_commit[0] ? " (commit " : "", program_commit,
+                  program_commit[0] ? ")" : "", tmk_features());
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
