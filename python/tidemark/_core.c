@@ -3,10 +3,23 @@
  */
 #include "_core.h"
 
+#include <tidemark/memory.h>
+#include <tidemark/operations.h>
 #include <tidemark/report.h>
 #include <tidemark/session.h>
 
 static PyObject *error_type;
+
+static const char *status_code(enum tmk_status status) {
+    switch (status) {
+#define STATUS_CASE(name, number, text)                                                            \
+    case TMK_##name:                                                                               \
+        return #name;
+        TMK_STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+    }
+    return "?";
+}
 
 PyObject *py_fail(enum tmk_status status, const struct tmk_diag *diag) {
     if (status == TMK_NOMEM && !diag->text[0])
@@ -14,8 +27,11 @@ PyObject *py_fail(enum tmk_status status, const struct tmk_diag *diag) {
     PyObject *error = PyObject_CallFunction(error_type, "s",
                                             diag->text[0] ? diag->text : tmk_status_text(status));
     PyObject *what = py_text(tmk_status_text(status));
-    if (error && what && PyObject_SetAttrString(error, "status", what) == 0)
+    PyObject *code = py_text(status_code(status));
+    if (error && what && code && PyObject_SetAttrString(error, "status", what) == 0 &&
+        PyObject_SetAttrString(error, "code", code) == 0)
         PyErr_SetObject(error_type, error);
+    Py_XDECREF(code);
     Py_XDECREF(error);
     Py_XDECREF(what);
     return NULL;
@@ -32,6 +48,20 @@ PyObject *py_text(const char *text) {
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
+bool py_append(PyObject *list, PyObject *item) {
+    const bool good = item && PyList_Append(list, item) == 0;
+    Py_XDECREF(item);
+    return good;
+}
+
+PyObject *py_texts(const char *const *texts, size_t n) {
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < n; i++)
+        if (!py_append(list, py_text(texts[i])))
+            Py_CLEAR(list);
+    return list;
+}
+
 PyObject *py_floats(const float *numbers, size_t n) {
     return PyBytes_FromStringAndSize((const char *)numbers, (Py_ssize_t)(n * sizeof *numbers));
 }
@@ -42,10 +72,8 @@ static PyObject *methods(PyObject *self, PyObject *nothing) {
     PyObject *list = PyList_New(0);
     const char *name, *help;
     for (size_t i = 0; list && tmk_calibrate_method(i, &name, &help); i++) {
-        PyObject *pair = Py_BuildValue("(ss)", name, help);
-        if (!pair || PyList_Append(list, pair) != 0)
+        if (!py_append(list, Py_BuildValue("(ss)", name, help)))
             Py_CLEAR(list);
-        Py_XDECREF(pair);
     }
     return list;
 }
@@ -54,6 +82,29 @@ static PyObject *version(PyObject *self, PyObject *nothing) {
     (void)self;
     (void)nothing;
     return py_text(tmk_version());
+}
+
+static PyObject *set_limits(PyObject *self, PyObject *args) {
+    (void)self;
+    double operations;
+    unsigned long long bytes;
+    if (!PyArg_ParseTuple(args, "dK", &operations, &bytes))
+        return NULL;
+    tmk_operations_set_limit(operations);
+    tmk_memory_set_limit(bytes);
+    Py_RETURN_NONE;
+}
+
+static PyObject *limits(PyObject *self, PyObject *nothing) {
+    (void)self;
+    (void)nothing;
+    return Py_BuildValue("(dK)", tmk_operations_limit(), (unsigned long long)tmk_memory_limit());
+}
+
+static PyObject *features(PyObject *self, PyObject *nothing) {
+    (void)self;
+    (void)nothing;
+    return py_text(tmk_features());
 }
 
 static PyObject *report(PyObject *self, PyObject *args) {
@@ -75,15 +126,35 @@ static PyObject *report(PyObject *self, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    {"profile", (PyCFunction)(void (*)(void))py_run_profile, METH_VARARGS | METH_KEYWORDS,
-     "profile(model, **settings) -> Profile"},
+    {"profile", py_run_profile, METH_VARARGS, "profile(model, params, settings)"},
+    {"simulate", py_simulate, METH_VARARGS, "simulate(model, params, encodings, settings)"},
+    {"rank", py_rank, METH_VARARGS, "rank(model, params, encodings, settings)"},
+    {"search", py_search, METH_VARARGS, "search(model, params, encodings, settings)"},
+    {"graph", py_graph, METH_VARARGS, "graph(model, params, view, lineage) -> text"},
+    {"instrument", py_instrument, METH_VARARGS, "instrument(model, params, output, settings)"},
+    {"passes", py_passes, METH_NOARGS, "(name, help) of each pass of transform"},
+    {"transform", py_transform, METH_VARARGS, "transform(model, params, output, settings)"},
+    {"run", py_run_model, METH_VARARGS, "run(model, params, settings)"},
+    {"verify", py_verify, METH_VARARGS, "verify(model, params, folder, settings)"},
+    {"merge", py_merge, METH_VARARGS, "merge(settings) -> Profile"},
+    {"diff", py_diff, METH_VARARGS, "diff(a, b, format): of profiles or paths"},
+    {"file_kind", py_file_kind, METH_VARARGS, "file_kind(path): \"profile\", \"aimet\", ..."},
+    {"skeleton", py_skeleton, METH_VARARGS, "skeleton(model, params) -> Profile"},
+    {"cover", py_cover, METH_VARARGS, "cover(profile, path, lineage): what it has of a file"},
+    {"read_lineage", py_read_lineage, METH_VARARGS, "read_lineage(path)"},
+    {"link", py_link, METH_VARARGS, "link(settings)"},
     {"calibrate", (PyCFunction)(void (*)(void))py_calibrate, METH_VARARGS | METH_KEYWORDS,
      "calibrate(profile, **settings) -> Encodings"},
     {"export", (PyCFunction)(void (*)(void))py_export, METH_VARARGS | METH_KEYWORDS,
      "export(encodings, format, path, **settings) -> what was not written"},
+    {"check_target", py_check_target, METH_VARARGS, "check_target(encodings, target, profile)"},
+    {"targets", py_targets, METH_VARARGS, "targets(None), or the formats of one"},
     {"report", report, METH_VARARGS, "report(profile, path, other, encodings, title)"},
     {"methods", methods, METH_NOARGS, "(name, help) of each calibration method"},
     {"version", version, METH_NOARGS, "of the library"},
+    {"set_limits", set_limits, METH_VARARGS, "set_limits(operations, bytes): of this process"},
+    {"limits", limits, METH_NOARGS, "operations and bytes that this process may take; 0: no limit"},
+    {"features", features, METH_NOARGS, "that were built in, with blanks"},
     {0}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,

@@ -20,6 +20,8 @@ extern PyTypeObject py_profile_type, py_encodings_type;
 
 /* Raises what goes with the status: MemoryError, else tidemark.Error(text) with `.status`. NULL. */
 PyObject *py_fail(enum tmk_status status, const struct tmk_diag *diag);
+/* False with an exception where it is none, or NULL. */
+bool py_is_profile(PyObject *object);
 /* Both take what they wrap. */
 PyObject *py_wrap_profile(struct tmk_profile *profile);
 PyObject *py_wrap_encodings(struct tmk_encodings *encodings);
@@ -30,9 +32,37 @@ PyObject *py_text(const char *text);
 /* float32 numbers, as bytes. */
 PyObject *py_floats(const float *numbers, size_t n);
 
+/* Appends `item`, which is taken; false with an exception. */
+bool py_append(PyObject *list, PyObject *item);
+PyObject *py_texts(const char *const *texts, size_t n);
+struct tmk_lineage_record;
+/* A list of (id, name, verdict, id and name in the new model, pass, remark), by original. */
+PyObject *py_lineage(const struct tmk_lineage_record *record);
+
 /* Module functions; see their texts in the table of _core.c. */
-PyObject *py_run_profile(PyObject *self, PyObject *args, PyObject *named);
+#define PY_DECLARE(name) PyObject *name(PyObject *self, PyObject *args)
 PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named);
 PyObject *py_export(PyObject *self, PyObject *args, PyObject *named);
+PY_DECLARE(py_run_profile);
+PY_DECLARE(py_check_target);
+PY_DECLARE(py_targets);
+PY_DECLARE(py_simulate);
+PY_DECLARE(py_rank);
+PY_DECLARE(py_search);
+PY_DECLARE(py_graph);
+PY_DECLARE(py_instrument);
+PY_DECLARE(py_passes);
+PY_DECLARE(py_transform);
+PY_DECLARE(py_run_model);
+PY_DECLARE(py_verify);
+PY_DECLARE(py_merge);
+PY_DECLARE(py_diff);
+PY_DECLARE(py_file_kind);
+PY_DECLARE(py_skeleton);
+PY_DECLARE(py_computation); /* a method of Profile */
+PY_DECLARE(py_cover);
+PY_DECLARE(py_read_lineage);
+PY_DECLARE(py_link);
+#undef PY_DECLARE
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <tidemark/export.h>
+#include <tidemark/rounding.h>
 
 static struct tmk_encodings *of(PyObject *self) {
     return ((struct py_encodings *)self)->encodings;
@@ -58,9 +59,10 @@ static PyObject *items(PyObject *self, PyObject *nothing) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < of(self)->n_items; i++) {
         PyObject *dict = PyDict_New();
-        if (!dict || !put_all(dict, &of(self)->items[i]) || PyList_Append(list, dict) != 0)
+        if (dict && !put_all(dict, &of(self)->items[i]))
+            Py_CLEAR(dict);
+        if (!py_append(list, dict))
             Py_CLEAR(list);
-        Py_XDECREF(dict);
     }
     return list;
 }
@@ -70,12 +72,15 @@ static PyObject *left(PyObject *self, PyObject *nothing) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < of(self)->n_left; i++) {
         const struct tmk_left_float *l = &of(self)->left[i];
-        PyObject *row = Py_BuildValue("(NNs)", id_of(l->id), py_text(l->name), l->reason);
-        if (!row || PyList_Append(list, row) != 0)
+        if (!py_append(list, Py_BuildValue("(NNs)", id_of(l->id), py_text(l->name), l->reason)))
             Py_CLEAR(list);
-        Py_XDECREF(row);
     }
     return list;
+}
+
+static PyObject *rounding(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    return py_text(tmk_rounding_name(of(self)->rounding));
 }
 
 static PyObject *read_encodings(PyObject *type, PyObject *args) {
@@ -110,10 +115,8 @@ static bool dtype_of(const char *name, enum tmk_dtype *out) {
 }
 
 static void add_remark(void *list, const char *text) {
-    PyObject *line = py_text(text);
-    if (!line || PyList_Append(list, line) != 0)
+    if (!py_append(list, py_text(text)))
         PyErr_Clear();
-    Py_XDECREF(line);
 }
 
 PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
@@ -159,38 +162,40 @@ PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
 /* ---- where they go ---- */
 
 static void add_skip(void *list, uint32_t id, const char *name, const char *why) {
-    PyObject *row = Py_BuildValue("(NNs)", id_of(id), py_text(name), why);
-    if (!row || PyList_Append(list, row) != 0)
+    if (!py_append(list, Py_BuildValue("(NNs)", id_of(id), py_text(name), why)))
         PyErr_Clear();
-    Py_XDECREF(row);
 }
 
 static enum tmk_status export_to(const struct tmk_encodings *encodings, const char *model_path,
-                                 const char *params, const struct tmk_export_options *options,
-                                 struct tmk_diag *diag) {
+                                 const char *params, const char *target_name,
+                                 struct tmk_export_options *options, struct tmk_diag *diag) {
     struct tmk_model *model = NULL;
-    enum tmk_status status = TMK_OK;
-    if (model_path)
-        status = params ? tmk_model_open_params(model_path, params, false, &model, diag)
-                        : tmk_model_open(model_path, false, &model, diag);
+    struct tmk_target *target = NULL;
+    enum tmk_status status = target_name ? tmk_target_open(target_name, &target, diag) : TMK_OK;
+    options->target = target;
+    if (status == TMK_OK && model_path)
+        status = tmk_model_open_params(model_path, params, false, &model, diag);
     if (status == TMK_OK)
         status = tmk_export(encodings, model, options, diag);
+    tmk_target_close(&target);
     tmk_model_close(&model);
     return status;
 }
 
 PyObject *py_export(PyObject *self, PyObject *args, PyObject *named) {
     (void)self;
-    static char *keys[] = {"encodings", "format", "path",     "model", "params",
-                           "template",  "names",  "settings", NULL};
+    static char *keys[] = {"encodings", "format",   "path",       "model",  "params", "template",
+                           "names",     "settings", "keep_names", "target", NULL};
     PyObject *encodings, *settings = NULL;
     const char *model = NULL, *params = NULL;
+    const char *target = NULL;
+    int keep_names = 0;
     struct tmk_export_options options = {0};
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!ss|zzzzO!", keys, &py_encodings_type,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!ss|zzzzO!pz", keys, &py_encodings_type,
                                      &encodings, &options.format, &options.path, &model, &params,
                                      &options.template_file, &options.names, &PyTuple_Type,
-                                     &settings))
+                                     &settings, &keep_names, &target))
         return NULL;
     const Py_ssize_t n = settings ? PyTuple_GET_SIZE(settings) : 0;
     const char **words = calloc((size_t)n + 1, sizeof *words);
@@ -199,11 +204,13 @@ PyObject *py_export(PyObject *self, PyObject *args, PyObject *named) {
     for (Py_ssize_t i = 0; good && i < n; i++)
         good = (words[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(settings, i))) != NULL;
     if (good) {
+        options.keep_names = keep_names != 0;
         options.settings = words;
         options.n_settings = (size_t)n;
         options.skip = add_skip;
         options.context = skipped;
-        const enum tmk_status status = export_to(of(encodings), model, params, &options, &diag);
+        const enum tmk_status status =
+            export_to(of(encodings), model, params, target, &options, &diag);
         good = status == TMK_OK || !py_fail(status, &diag);
         good = good && !PyErr_Occurred();
     }
@@ -213,9 +220,55 @@ PyObject *py_export(PyObject *self, PyObject *args, PyObject *named) {
     return skipped;
 }
 
+PyObject *py_check_target(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *encodings, *profile, *lines = PyList_New(0);
+    const char *name;
+    struct tmk_target *target = NULL;
+    uint32_t found;
+    struct tmk_diag diag = {0};
+    if (!lines ||
+        !PyArg_ParseTuple(args, "O!sO", &py_encodings_type, &encodings, &name, &profile) ||
+        (profile != Py_None && !py_is_profile(profile))) {
+        Py_XDECREF(lines);
+        return NULL;
+    }
+    enum tmk_status status = tmk_target_open(name, &target, &diag);
+    if (status == TMK_OK)
+        status =
+            tmk_target_check(target, of(encodings),
+                             profile == Py_None ? NULL : ((struct py_profile *)profile)->profile,
+                             add_remark, lines, &found, &diag);
+    tmk_target_close(&target);
+    if (status == TMK_OK)
+        return lines;
+    Py_DECREF(lines);
+    return py_fail(status, &diag);
+}
+
+/* The formats of a target; of None the names of all that are built in. */
+PyObject *py_targets(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *name, *text;
+    struct tmk_target *target = NULL;
+    struct tmk_diag diag = {0};
+    if (!PyArg_ParseTuple(args, "z", &name))
+        return NULL;
+    if (name && tmk_target_open(name, &target, &diag) != TMK_OK)
+        return py_fail(diag.status, &diag);
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0;
+         list && (text = name ? tmk_target_export(target, i) : tmk_target_built_in(i)); i++)
+        if (!py_append(list, py_text(text)))
+            Py_CLEAR(list);
+    tmk_target_close(&target);
+    return list;
+}
+
 static PyMethodDef methods[] = {
     {"items", items, METH_NOARGS, "a dictionary an encoding, arrays as bytes"},
     {"left", left, METH_NOARGS, "(id, name, reason) of what stays float"},
+    {"rounding", rounding, METH_NOARGS, "name of the rounding"},
     {"read", read_encodings, METH_VARARGS | METH_STATIC, "read(path)"},
     {"write", write_encodings, METH_VARARGS, "write(path)"},
     {0}};

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core
+from ._files import Path, text
+from ._html import table
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class Encoding(NamedTuple):
@@ -19,10 +26,10 @@ class Encoding(NamedTuple):
     dtype: str        # of the codes
     symmetric: bool
     axis: int | None  # along which scales differ
-    scale: np.ndarray
-    zero_point: np.ndarray
-    low: np.ndarray   # the range that was chosen
-    high: np.ndarray
+    scale: npt.NDArray[np.float32]
+    zero_point: npt.NDArray[np.int32]
+    low: npt.NDArray[np.float32]   # the range that was chosen
+    high: npt.NDArray[np.float32]
     method: str
     rule: str         # why it is not what the method alone says
     group: int        # values of one group share scale and zero point; 0: alone
@@ -39,22 +46,23 @@ class Left(NamedTuple):
 class Encodings(Mapping[str, Encoding]):
     """Encodings by name; a value without a name goes by its ID."""
 
-    def __init__(self, core: Any, remarks: list[str] | None = None):
+    def __init__(self, core: _core.Encodings, remarks: list[str] | None = None):
         self._core = core
         self.remarks = remarks or []
         self._items: dict[str, Encoding] = {}
         for item in core.items():
-            for key, dtype in (("scale", "f4"), ("zero_point", "i4"), ("low", "f4"), ("high", "f4")):
-                item[key] = np.frombuffer(item[key], dtype)
-            encoding = Encoding(**item)
+            encoding = Encoding(item["id"], item["name"], item["role"], item["dtype"], item["symmetric"], item["axis"],
+                                np.frombuffer(item["scale"], np.float32), np.frombuffer(item["zero_point"], np.int32),
+                                np.frombuffer(item["low"], np.float32), np.frombuffer(item["high"], np.float32),
+                                item["method"], item["rule"], item["group"], item["expected"])
             self._items[encoding.name if encoding.name and encoding.name not in self._items else encoding.id] = encoding
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Encodings:
+    def read(cls, path: Path) -> Encodings:
         """From a file that `write` or `tidemark calibrate` wrote."""
         return cls(_core.Encodings.read(os.fspath(path)))
 
-    def write(self, path: str | os.PathLike[str]) -> None:
+    def write(self, path: Path) -> None:
         """As JSON, whole or not at all."""
         self._core.write(os.fspath(path))
 
@@ -70,18 +78,60 @@ class Encodings(Mapping[str, Encoding]):
     def __repr__(self) -> str:
         return f"<tidemark.Encodings: {len(self)} values, {len(self.left)} stay float>"
 
+    def __reduce__(self) -> tuple[Callable[[bytes, list[str]], Encodings], tuple[bytes, list[str]]]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "e.json")
+            self.write(path)
+            with open(path, "rb") as file:
+                return _encodings_of, (file.read(), self.remarks)
+
+    def to_dict(self) -> dict[str, object]:
+        """encodings: a dictionary a value, arrays as lists; left: what stays float."""
+        def plain(encoding: Encoding) -> dict[str, object]:
+            return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in encoding._asdict().items()}
+        return {"encodings": [plain(e) for e in self.values()], "left": [left._asdict() for left in self.left]}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row a value, indexed by ID."""
+        import pandas
+        return pandas.DataFrame([e._asdict() for e in self.values()]).set_index("id")
+
+    def _repr_html_(self) -> str:
+        def end(numbers: npt.NDArray[np.generic]) -> str:
+            return f"{numbers[0]:.6g}" if len(numbers) == 1 else f"{len(numbers)} channels"
+        rows = [(e.id, e.name, e.role, e.dtype, end(e.scale), end(e.zero_point), end(e.low), end(e.high), e.method,
+                 f"{e.expected['sqnr']:.1f}" if e.expected else "") for e in self.values()]
+        return table(("id", "value", "role", "type", "scale", "zero point", "low", "high", "method", "expected dB"), rows,
+                     f"{len(self)} values, {len(self.left)} stay float")
+
+    @property
+    def rounding(self) -> str:
+        """How integer arithmetic rounds."""
+        return self._core.rounding()
+
     @property
     def left(self) -> list[Left]:
         """What stays float, and why."""
         return [Left(*row) for row in self._core.left()]
 
-    def export(self, format: str, path: str | os.PathLike[str], *, model: str | os.PathLike[str] | None = None,
-               params: str | os.PathLike[str] | None = None, template: str | os.PathLike[str] | None = None,
-               names: str | os.PathLike[str] | None = None, **settings: object) -> list[Left]:
-        """Writes a vendor's file (`tidemark export --to help` lists the formats); answers with what was not written, and why."""
-        def text(path: str | os.PathLike[str] | None) -> str | None:
-            return None if path is None else os.fspath(path)
+    def export(self, format: str, path: Path, *, model: Path | None = None,
+               params: Path | None = None, template: Path | None = None,
+               names: Path | None = None, keep_names: bool = False, target: Path | None = None,
+               **settings: object) -> list[Left]:
+        """Writes a vendor's file (`tidemark export --to help` lists the formats); answers with what was not written, and why.
+
+        model: the model file that the format needs, or names fit to. names: a JSON file, from names of the model to others;
+        keep_names: values that it does not have keep theirs. template: the consumer's own file. target: its limits
+        hold. Others: settings of the format."""
         words = tuple(f"{key}={value}" for key, value in settings.items())
         rows = _core.export(self._core, format, os.fspath(path), model=text(model), params=text(params), template=text(template),
-                            names=text(names), settings=words)
+                            names=text(names), settings=words, keep_names=keep_names, target=text(target))
         return [Left(*row) for row in rows]
+
+
+def _encodings_of(data: bytes, remarks: list[str]) -> Encodings:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "e.json")
+        with open(path, "wb") as file:
+            file.write(data)
+        return Encodings(_core.Encodings.read(path), remarks)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._files import options
 from ._profile import Profile, Tensor
 
 _LOG = logging.getLogger("tidemark")
@@ -52,8 +53,8 @@ class _Run:
 
     def _work(self) -> None:
         try:
-            self._result = _core.profile(self._path, data=["-"], next=self._next, label="the reader", whole=True,
-                                         progress=self._progress, **self._settings)
+            self._result, _ = _core.profile(self._path, None, {"data": ("-",), "next": self._next, "label": "the reader", "whole": True,
+                                                               "progress": self._progress, **options(**self._settings)})
         except BaseException as error:  # noqa: BLE001 - raised by the thread that gives the items
             self._error = error
 

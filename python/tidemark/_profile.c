@@ -18,6 +18,13 @@ PyObject *py_wrap_profile(struct tmk_profile *profile) {
     return (PyObject *)made;
 }
 
+bool py_is_profile(PyObject *object) {
+    const bool is = object && Py_TYPE(object) == &py_profile_type;
+    if (!is)
+        PyErr_SetString(PyExc_TypeError, "a profile is wanted");
+    return is;
+}
+
 static void dealloc(PyObject *self) {
     tmk_profile_destroy(&((struct py_profile *)self)->profile);
     PyObject_Free(self);
@@ -277,6 +284,7 @@ static PyMethodDef methods[] = {
     {"channels", channels, METH_VARARGS, "channels(i): axis, and extremes as bytes"},
     {"samples", samples, METH_VARARGS, "samples(i): extremes of each sample, as bytes"},
     {"quantile", quantile, METH_VARARGS, "quantile(i, q): it, and the ends that it lies between"},
+    {"computation", py_computation, METH_VARARGS, "computation(i): equal where two compute alike"},
     {"info", info, METH_NOARGS, "model, ledger, settings"},
     {"read", read_profile, METH_VARARGS | METH_STATIC, "read(path)"},
     {"write", write_profile, METH_VARARGS, "write(path): .json or .h5"},

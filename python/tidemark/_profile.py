@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core
 from ._encodings import Encodings
+from ._files import text
+from ._html import bars, table
 
 if TYPE_CHECKING:
     import pandas
@@ -18,16 +22,16 @@ if TYPE_CHECKING:
 class Channels(NamedTuple):
     """Extremes of each channel; NaN where a channel had no finite number."""
     axis: int
-    min: np.ndarray
-    max: np.ndarray
+    min: npt.NDArray[np.float32]
+    max: npt.NDArray[np.float32]
 
 
 class Bins(NamedTuple):
     """The exact histogram: float32's own bins by sign, exponent and 7 bits of mantissa. Zeros are in none."""
-    low: np.ndarray    # lower and upper end
-    high: np.ndarray
-    count: np.ndarray
-    mean: np.ndarray   # exact, of the bin's elements
+    low: npt.NDArray[np.float64]    # lower and upper end
+    high: npt.NDArray[np.float64]
+    count: npt.NDArray[np.uint64]   # type: ignore[assignment]  # as tuple.count
+    mean: npt.NDArray[np.float64]   # exact, of the bin's elements
 
 
 class Quantile(NamedTuple):
@@ -36,36 +40,71 @@ class Quantile(NamedTuple):
     high: float
 
 
+class RunReport(NamedTuple):
+    """What a run was like; not part of a profile, since it differs from run to run."""
+    samples: int
+    batches: int
+    seconds: float
+    setup_seconds: float
+    threads: int
+    checkpoints: int  # that were written
+    stable: bool      # until_stable ended the run
+
+
 class Tensor:
-    """What was seen of one value. Figures are attributes: id, name, kind, status, dtype, shape, op, node, fingerprint, path and,
-    where numbers were seen, count, min, max, min_at and max_at (sample, element), mean, std, std_low and std_high (between which the
-    standard deviation is proven to lie), sum, zeros, nan, posinf, neginf, and sentinel: what min or max looks as if it stood for, as
-    numbers in masks do."""
+    """What was seen of one value. Where no numbers were seen counts are 0, and other figures None."""
 
-    def __init__(self, core: Any, index: int):
+    def __init__(self, core: _core.Profile, index: int):
         self._core, self._index = core, index
-        self._record: dict[str, Any] = core.record(index)
-
-    def __getattr__(self, name: str) -> Any:
-        record = self.__dict__.get("_record", {})
-        if name in record:
-            return record[name]
-        if name in ("count", "zeros", "nan", "posinf", "neginf"):
-            return 0
-        if name in ("min", "max", "mean", "std", "std_low", "std_high", "sum", "min_at", "max_at", "sentinel"):
-            return None
-        raise AttributeError(name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._record})
+        self._record = record = core.record(index)
+        self.id: str = record["id"]
+        self.name: str = record["name"]
+        self.fingerprint: str = record["fingerprint"]
+        self.path: str = record["path"]      # of the sub-graph; "" in the main graph
+        self.kind: str = record["kind"]      # "input", "activation", "weight", ...
+        self.status: str = record["status"]  # "observed", "derived", "constant", "integer", "dead", "never"
+        self.dtype: str = record["dtype"]
+        self.shape: tuple[int, ...] | None = record["shape"]
+        self.op: str = record["op"]          # that makes it
+        self.node: str = record["node"]
+        self.count: int = record.get("count", 0)
+        self.zeros: int = record.get("zeros", 0)
+        self.nan: int = record.get("nan", 0)
+        self.posinf: int = record.get("posinf", 0)
+        self.neginf: int = record.get("neginf", 0)
+        self.min: float | None = record.get("min")
+        self.max: float | None = record.get("max")
+        self.min_at: tuple[int, int] | None = record.get("min_at")  # sample, element
+        self.max_at: tuple[int, int] | None = record.get("max_at")
+        self.mean: float | None = record.get("mean")
+        self.std: float | None = record.get("std")
+        self.std_low: float | None = record.get("std_low")          # the deviation is proven to lie between these
+        self.std_high: float | None = record.get("std_high")
+        self.sum: float | None = record.get("sum")
+        # What min or max looks as if it stood for, as numbers in masks do.
+        self.sentinel: str | None = record.get("sentinel")
 
     def __repr__(self) -> str:
         seen = f"[{self.min}, {self.max}]" if self.min is not None else self.status
         return f"<tidemark.Tensor {self.id} {self.name!r} {self.dtype} {self.shape} {seen}>"
 
-    def as_dict(self) -> dict[str, Any]:
-        """All figures."""
+    def __reduce__(self) -> tuple[Callable[[Profile, str], Tensor], tuple[Profile, str]]:
+        return _tensor_of, (Profile(self._core), self.id)
+
+    def to_dict(self) -> dict[str, object]:
+        """All figures that are known."""
         return dict(self._record)
+
+    as_dict = to_dict
+
+    @property
+    def has_range(self) -> bool:
+        """Whether it has statistics of floats."""
+        return "nan" in self._record
+
+    def _repr_html_(self) -> str:
+        return table(("figure", ""), [*((key, str(value)) for key, value in self._record.items()), ("histogram", _picture(self))],
+                     self.name)
 
     @property
     def bins(self) -> Bins | None:
@@ -73,22 +112,23 @@ class Tensor:
         raw = self._core.bins(self._index)
         if raw is None:
             return None
-        number, count, dropped = (np.frombuffer(data, dtype) for data, dtype in zip(raw, ("u2", "u8", "u8")))
-        start = (number.astype("u4") << 16).view("f4").astype("f8")
+        number = np.frombuffer(raw[0], np.uint16).astype(np.uint32) << 16
+        count, dropped = np.frombuffer(raw[1], np.uint64), np.frombuffer(raw[2], np.uint64)
+        start = number.view(np.float32).astype(np.float64)
         with np.errstate(invalid="ignore"):
-            end = ((number.astype("u4") << 16) + 0xFFFF).view("f4").astype("f8")
+            end = (number + 0xFFFF).view(np.float32).astype(np.float64)
         mean = start + (end - start) * (dropped / count) / 0xFFFF
         order = np.argsort(start, kind="stable")
-        return Bins(*(a[order] for a in (np.minimum(start, end), np.maximum(start, end), count, mean)))
+        return Bins(np.minimum(start, end)[order], np.maximum(start, end)[order], count[order], mean[order])
 
-    def histogram(self, bins: int = 2048, range: tuple[float, float] | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def histogram(self, bins: int = 2048, range: tuple[float, float] | None = None) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Counts and edges, as numpy.histogram gives them; counts are fractions where bins of the exact histogram are cut."""
         low, high = range or (self.min, self.max)
         if low is None or high is None:
             raise ValueError(f"{self.name!r} has no numbers")
         if low == high:
             low, high = low - 0.5, high + 0.5
-        counts = np.frombuffer(self._core.linear(self._index, bins, low, high), "f8")
+        counts = np.frombuffer(self._core.linear(self._index, bins, low, high), np.float64)
         return counts, np.linspace(low, high, bins + 1)
 
     def quantile(self, q: float) -> Quantile:
@@ -101,23 +141,36 @@ class Tensor:
         raw = self._core.channels(self._index)
         if raw is None:
             return None
-        low, high = (np.frombuffer(data, "f4").copy() for data in raw[1:])
+        low, high = (np.frombuffer(data, np.float32).copy() for data in raw[1:])
         low[low > high], high[np.isnan(low) | (low > high)] = np.nan, np.nan
         return Channels(raw[0], low, high)
 
     @property
-    def samples(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Least and greatest number of each sample, with per_sample=True."""
+    def samples(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
+        """Min and max of each sample, with per_sample=True."""
         raw = self._core.samples(self._index)
-        return None if raw is None else (np.frombuffer(raw[0], "f4"), np.frombuffer(raw[1], "f4"))
+        return None if raw is None else (np.frombuffer(raw[0], np.float32), np.frombuffer(raw[1], np.float32))
+
+
+def _picture(tensor: Tensor) -> str:
+    """The histogram, where there is one."""
+    if tensor.min is None or tensor.max is None or tensor.bins is None:
+        return ""
+    return bars([float(n) for n in tensor.histogram(48)[0]])
+
+
+def _figure(number: float | None) -> str:
+    return "" if number is None else f"{number:.6g}"
 
 
 class Profile(Mapping[str, Tensor]):
     """A profile: a mapping from names to tensors, in the order of their IDs. An ID ("p12") finds its tensor, too; a value
     without a name, or with another's, goes by its ID."""
 
-    def __init__(self, core: Any):
+    def __init__(self, core: _core.Profile):
         self._core = core
+        self.run_report: RunReport | None = None  # of a profile that tidemark.profile made
+        self.strata: dict[str, Profile] = {}      # of each label's samples, with strata=
         self._tensors = [Tensor(core, i) for i in range(len(core))]
         self._ids = {t.id: t for t in self._tensors}
         self._names: dict[str, Tensor] = {}
@@ -132,6 +185,18 @@ class Profile(Mapping[str, Tensor]):
     def write(self, path: str | os.PathLike[str]) -> None:
         """To a file, .json or .h5: whole or not at all."""
         self._core.write(os.fspath(path))
+
+    @staticmethod
+    def kept_as() -> str:
+        """The format that keeps all of a profile, as an extension."""
+        return "h5" if "hdf5" in _core.features().split() else "json"
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Profile], tuple[bytes]]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, f"p.{self.kept_as()}")
+            self.write(path)
+            with open(path, "rb") as file:
+                return _profile_of, (file.read(),)
 
     def __getitem__(self, key: str) -> Tensor:
         return self._names[key] if key in self._names else self._ids[key]
@@ -165,10 +230,20 @@ class Profile(Mapping[str, Tensor]):
         """Settings that bear on the numbers."""
         return self._core.info()["settings"]
 
+    def to_dict(self) -> dict[str, object]:
+        """model, ledger, settings, and a dictionary a value."""
+        return {**self._core.info(), "values": [t.to_dict() for t in self._tensors]}
+
     def to_pandas(self) -> pandas.DataFrame:
         """A row a value, a column a figure, indexed by ID."""
         import pandas
-        return pandas.DataFrame([t.as_dict() for t in self._tensors]).set_index("id")
+        return pandas.DataFrame([t.to_dict() for t in self._tensors]).set_index("id")
+
+    def _repr_html_(self) -> str:
+        rows = [(t.id, t.name, t.op, t.status, _figure(t.min), _figure(t.max), _figure(t.mean), _figure(t.std), _picture(t))
+                for t in self._tensors]
+        return table(("id", "value", "operator", "status", "min", "max", "mean", "std", "histogram"), rows,
+                     f"{self.model['file']}: {len(self)} values, {self.ledger['run']} samples")
 
     def calibrate(self, method: str | None = None, *, parameter: float = 0, dtype: str | None = None, scheme: str | None = None,
                   scales: str | None = None, pow2: bool = False, weights_method: str | None = None,
@@ -181,11 +256,24 @@ class Profile(Mapping[str, Tensor]):
         core = _core.calibrate(self._core, method=method, parameter=parameter, dtype=dtype, scheme=scheme, scales=scales, pow2=pow2,
                                weights_method=weights_method, weights_dtype=weights_dtype, weights_scheme=weights_scheme,
                                weights_scales=weights_scales, rounding=rounding, pow2_requant=pow2_requant,
-                               config=None if config is None else os.fspath(config), remarks=remarks, sensitive=sensitive,
-                               target=None if target is None else os.fspath(target))
+                               config=text(config), remarks=remarks, sensitive=sensitive,
+                               target=text(target))
         return Encodings(core, remarks)
 
     def report(self, path: str | os.PathLike[str], *, since: Profile | None = None, encodings: Encodings | None = None,
                title: str | None = None) -> None:
         """One HTML page; see `tidemark report --help`."""
-        _core.report(self._core, os.fspath(path), since and since._core, encodings and encodings._core, title)
+        _core.report(self._core, os.fspath(path), None if since is None else since._core,
+                     None if encodings is None else encodings._core, title)
+
+
+def _profile_of(data: bytes) -> Profile:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "p")
+        with open(path, "wb") as file:
+            file.write(data)
+        return Profile.read(path)
+
+
+def _tensor_of(profile: Profile, key: str) -> Tensor:
+    return profile[key]

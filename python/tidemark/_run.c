@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profiling: arrays come from a Python callable, and are read where they lie. */
-#include "_core.h"
+#include "_run.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <tidemark/session.h>
-
-/* What a run shares with the threads that call back. */
-struct run {
-    PyObject *next;     /* next(input) -> buffer, or None at the end; NULL: data are files */
-    PyObject *progress; /* progress(done, total), or None */
-    PyObject *raised;   /* by one of them: type, value and traceback */
-    PyObject *value, *traceback;
-    atomic_bool stop;
-};
-
 /* Keeps the exception for the caller; the first counts. */
-static void keep_exception(struct run *run) {
+static void keep_exception(struct py_run *run) {
     if (run->raised)
         PyErr_Clear();
     else
@@ -115,7 +103,7 @@ static enum tmk_status take(PyObject *array, struct tmk_record *out, struct tmk_
 
 static enum tmk_status next_record(void *context, const char *input, struct tmk_record *out,
                                    bool *end, struct tmk_diag *diag) {
-    struct run *run = context;
+    struct py_run *run = context;
     PyGILState_STATE held = PyGILState_Ensure();
     enum tmk_status status = TMK_OK;
     PyObject *name = py_text(input);
@@ -135,14 +123,14 @@ static enum tmk_status next_record(void *context, const char *input, struct tmk_
 }
 
 static bool stop(void *context) {
-    return atomic_load(&((struct run *)context)->stop);
+    return atomic_load(&((struct py_run *)context)->stop);
 }
 
 /* Called by the thread that called Python: signals are looked at here. */
 static void progress(void *context, uint64_t done, uint64_t total) {
-    struct run *run = context;
+    struct py_run *run = context;
     PyGILState_STATE held = PyGILState_Ensure();
-    if (run->progress != Py_None) {
+    if (run->progress) {
         PyObject *answer = PyObject_CallFunction(run->progress, "KK", (unsigned long long)done,
                                                  (unsigned long long)total);
         Py_XDECREF(answer);
@@ -152,106 +140,159 @@ static void progress(void *context, uint64_t done, uint64_t total) {
     PyGILState_Release(held);
 }
 
-/* ---- the call ---- */
-
-/* The texts of a sequence, borrowed from it; to be freed. */
-static const char **texts_of(PyObject *sequence, size_t *n) {
-    *n = (size_t)PySequence_Fast_GET_SIZE(sequence);
-    const char **texts = calloc(*n + 1, sizeof *texts);
-    if (!texts) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    for (size_t i = 0; i < *n; i++)
-        if (!(texts[i] = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(sequence, (Py_ssize_t)i)))) {
-            free(texts);
-            return NULL;
-        }
-    return texts;
+static void remark(void *context, const char *text) {
+    struct py_run *run = context;
+    PyGILState_STATE held = PyGILState_Ensure();
+    PyObject *line = py_text(text);
+    PyObject *answer = line ? PyObject_CallOneArg(run->remark, line) : NULL;
+    if (!answer)
+        keep_exception(run);
+    Py_XDECREF(answer);
+    Py_XDECREF(line);
+    PyGILState_Release(held);
 }
 
-static float *numbers_of(PyObject *sequence, size_t *n) {
-    *n = (size_t)PySequence_Fast_GET_SIZE(sequence);
-    float *numbers = calloc(*n + 1, sizeof *numbers);
-    if (!numbers)
-        return (float *)PyErr_NoMemory();
-    for (size_t i = 0; i < *n; i++)
-        numbers[i] = (float)PyFloat_AsDouble(PySequence_Fast_GET_ITEM(sequence, (Py_ssize_t)i));
-    if (PyErr_Occurred()) {
-        free(numbers);
-        return NULL;
-    }
-    return numbers;
-}
-
-static enum tmk_status profile_model(const char *path, const char *params,
-                                     const struct tmk_run_options *options,
-                                     const struct tmk_observe *observe, struct tmk_profile **out,
-                                     struct tmk_diag *diag) {
-    struct tmk_model *model = NULL;
-    enum tmk_status status = params ? tmk_model_open_params(path, params, false, &model, diag)
-                                    : tmk_model_open(path, false, &model, diag);
-    if (status == TMK_OK)
-        status = tmk_model_profile(model, options, observe, out, NULL, diag);
-    tmk_model_close(&model);
+static enum tmk_status write_stratum(void *context, const char *label,
+                                     const struct tmk_profile *profile, struct tmk_diag *diag) {
+    struct py_run *run = context;
+    PyGILState_STATE held = PyGILState_Ensure();
+    enum tmk_status status = TMK_READ;
+    PyObject *name = py_text(label);
+    PyObject *path = name ? PyObject_CallOneArg(run->stratum, name) : NULL;
+    const char *text = path ? PyUnicode_AsUTF8(path) : NULL;
+    if (text)
+        status = tmk_profile_write(profile, text, diag);
+    else
+        keep_exception(run);
+    Py_XDECREF(path);
+    Py_XDECREF(name);
+    PyGILState_Release(held);
     return status;
 }
 
-PyObject *py_run_profile(PyObject *self, PyObject *args, PyObject *named) {
+/* ---- options ---- */
+
+#define AT(member) offsetof(struct py_run, member)
+static const struct py_option run_table[] = {
+    {"data", PY_TEXTS, AT(options.data.sources), AT(options.data.n_sources)},
+    {"next", PY_CALL, AT(next)},
+    {"label", PY_TEXT, AT(label)},
+    {"whole", PY_FLAG, AT(whole)},
+    {"image", PY_TEXT, AT(options.data.image)},
+    {"skip_bad", PY_FLAG, AT(options.data.skip_bad)},
+    {"dims", PY_DIMS, AT(options.data.dims), AT(options.data.n_dims)},
+    {"feedback", PY_TEXTS, AT(options.data.recurrence.feedback),
+     AT(options.data.recurrence.n_feedback)},
+    {"reset", PY_TEXT, AT(options.data.recurrence.reset)},
+    {"limit", PY_UINT64, AT(options.data.limit)},
+    {"skip", PY_UINT64, AT(options.data.skip)},
+    {"sample_every", PY_UINT64, AT(options.data.every)},
+    {"batch", PY_UINT32, AT(options.data.batch)},
+    {"threads", PY_UINT32, AT(options.limits.threads)},
+    {"memory_limit", PY_UINT64, AT(options.limits.memory)},
+    {"max_iterations", PY_UINT64, AT(options.limits.iterations)},
+    {"progress", PY_CALL, AT(progress)},
+    {"remark", PY_CALL, AT(remark)},
+    {"observe", PY_TEXTS, AT(observe.patterns), AT(observe.n_patterns)},
+    {"kind", PY_TEXT, AT(observe.kind)},
+    {"per_sample", PY_FLAG, AT(options.statistics.per_sample)},
+    {"fail_on_nan", PY_FLAG, AT(options.statistics.fail_on_nan)},
+    {"exclude", PY_FLOATS, AT(options.statistics.exclude), AT(options.statistics.n_exclude)},
+    {"strata", PY_TEXT, AT(strata_file)},
+    {"stratum", PY_CALL, AT(stratum)},
+    {"shard", PY_UINT32, AT(options.shard.index)},
+    {"shards", PY_UINT32, AT(options.shard.count)},
+    {"checkpoint", PY_TEXT, AT(options.checkpoint.path)},
+    {"checkpoint_every", PY_REAL, AT(options.checkpoint.seconds)},
+    {"until_stable", PY_REAL, AT(options.snapshots.until_stable)},
+    {0}};
+#undef AT
+
+bool py_begin_run(PyObject *settings, const struct py_option *other, void *target,
+                  struct py_run *run) {
+    struct tmk_diag diag = {0};
+    if (!py_take_options(settings, run_table, other, run, &run->held) ||
+        (other && !py_take_options(settings, other, run_table, target, &run->held)))
+        return false;
+    if (run->strata_file && tmk_strata_read(run->strata_file, &run->strata, &diag) != TMK_OK)
+        return py_fail(diag.status, &diag) != NULL;
+    run->pull = (struct tmk_pull){next_record, run, run->label, run->whole};
+    run->options.data.pull = run->next ? &run->pull : NULL;
+    run->options.data.strata = run->strata;
+    if (run->strata && run->stratum)
+        run->options.strata = (struct tmk_strata_options){write_stratum, run};
+    run->options.events =
+        (struct tmk_run_events){.progress = progress, .stop = stop, .context = run};
+    if (run->remark)
+        run->options.notices = (struct tmk_notices){.remark = remark, .context = run};
+    return true;
+}
+
+bool py_run_failed(struct py_run *run, enum tmk_status status, const struct tmk_diag *diag) {
+    if (run->raised) {
+        PyErr_Restore(run->raised, run->value, run->traceback);
+        run->raised = run->value = run->traceback = NULL;
+        return true;
+    }
+    return status != TMK_OK && !py_fail(status, diag);
+}
+
+void py_finish_run(struct py_run *run) {
+    Py_CLEAR(run->raised);
+    Py_CLEAR(run->value);
+    Py_CLEAR(run->traceback);
+    tmk_strata_destroy(&run->strata);
+    py_finish_held(&run->held);
+}
+
+/* ---- the call ---- */
+
+struct profile_call {
+    const char *snapshots; /* a file */
+};
+static const struct py_option profile_table[] = {
+    {"snapshots", PY_TEXT, offsetof(struct profile_call, snapshots)}, {0}};
+
+static PyObject *wrap_report(struct tmk_profile *profile, const struct tmk_run_report *report) {
+    PyObject *wrapped = py_wrap_profile(profile);
+    return wrapped ? Py_BuildValue("(N{sKsKsdsdsIsIsN})", wrapped, "samples",
+                                   (unsigned long long)report->samples, "batches",
+                                   (unsigned long long)report->batches, "seconds", report->seconds,
+                                   "setup_seconds", report->setup_seconds, "threads",
+                                   report->threads, "checkpoints", report->checkpoints, "stable",
+                                   PyBool_FromLong(report->stable))
+                   : NULL;
+}
+
+PyObject *py_run_profile(PyObject *self, PyObject *args) {
     (void)self;
-    static char *keys[] = {"model",    "params",       "data",       "next",        "label",
-                           "observe",  "kind",         "threads",    "batch",       "limit",
-                           "skip",     "memory_limit", "per_sample", "fail_on_nan", "image",
-                           "progress", "whole",        "exclude",    NULL};
-    const char *path, *params = NULL, *label = NULL, *kind = NULL, *image = NULL;
-    PyObject *data = NULL, *next = Py_None, *observe = NULL, *exclude = NULL;
-    unsigned int threads = 0, batch = 0;
-    unsigned long long limit = 0, skip = 0, memory_limit = 0;
-    int per_sample = 0, fail_on_nan = 0, whole = 0;
-    struct run run = {.progress = Py_None};
-    if (!PyArg_ParseTupleAndKeywords(args, named, "s|zOOzOzIIKKKppzOpO", keys, &path, &params,
-                                     &data, &next, &label, &observe, &kind, &threads, &batch,
-                                     &limit, &skip, &memory_limit, &per_sample, &fail_on_nan,
-                                     &image, &run.progress, &whole, &exclude))
+    const char *path, *params;
+    PyObject *settings, *result = NULL;
+    struct py_run run = {0};
+    struct profile_call call = {0};
+    if (!PyArg_ParseTuple(args, "szO!", &path, &params, &PyDict_Type, &settings))
         return NULL;
-    PyObject *sources = PySequence_Fast(data, "data is a list of texts");
-    PyObject *patterns = sources ? PySequence_Fast(observe, "observe is a list of texts") : NULL;
-    PyObject *left_out = patterns ? PySequence_Fast(exclude, "exclude is a list of numbers") : NULL;
-    struct tmk_run_options options = {
-        .data = {.limit = limit, .skip = skip, .image = image, .batch = batch},
-        .limits = {.threads = threads, .memory = memory_limit},
-        .events = {.stop = stop, .progress = progress, .context = &run},
-        .statistics = {.per_sample = per_sample != 0, .fail_on_nan = fail_on_nan != 0}};
-    struct tmk_observe what = {.kind = kind};
-    const char **texts = patterns ? texts_of(sources, &options.data.n_sources) : NULL;
-    const char **globs = texts ? texts_of(patterns, &what.n_patterns) : NULL;
-    float *numbers = globs && left_out ? numbers_of(left_out, &options.statistics.n_exclude) : NULL;
-    PyObject *result = NULL;
-    if (numbers) {
-        options.statistics.exclude = numbers;
-        const struct tmk_pull pull = {next_record, &run, label, whole != 0};
+    if (py_begin_run(settings, profile_table, &call, &run)) {
+        struct tmk_model *model = NULL;
         struct tmk_profile *profile = NULL;
+        struct tmk_run_report report = {0};
         struct tmk_diag diag = {0};
         enum tmk_status status;
-        options.data.sources = texts;
-        options.data.pull = next == Py_None ? NULL : &pull;
-        what.patterns = globs;
-        run.next = next;
+        run.options.snapshots.take = call.snapshots != NULL;
         Py_BEGIN_ALLOW_THREADS;
-        status = profile_model(path, params, &options, &what, &profile, &diag);
+        status = tmk_model_open_params(path, params, false, &model, &diag);
+        if (status == TMK_OK)
+            status = tmk_model_profile(model, &run.options, &run.observe, &profile, &report, &diag);
+        if (status == TMK_OK && call.snapshots)
+            status = tmk_meter_write(report.meter, call.snapshots, &diag);
+        tmk_model_close(&model);
         Py_END_ALLOW_THREADS;
-        if (run.raised) {
-            PyErr_Restore(run.raised, run.value, run.traceback);
+        tmk_meter_destroy(&report.meter);
+        if (py_run_failed(&run, status, &diag))
             tmk_profile_destroy(&profile);
-        } else {
-            result = status == TMK_OK ? py_wrap_profile(profile) : py_fail(status, &diag);
-        }
+        else
+            result = wrap_report(profile, &report);
     }
-    free(numbers);
-    free(globs);
-    free(texts);
-    Py_XDECREF(left_out);
-    Py_XDECREF(patterns);
-    Py_XDECREF(sources);
+    py_finish_run(&run);
     return result;
 }

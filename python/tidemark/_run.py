@@ -1,48 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what people have as data to records for the library."""
+"""Runs of a model over data: what people have as data becomes records for the library."""
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, TypeAlias, Union, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core
-from ._profile import Profile
+from ._files import Model, Path, model_file, numbered, options, text
+from ._profile import Profile, RunReport
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_log = logging.getLogger("tidemark")
 
 
-def _array(value: Any) -> np.ndarray:
+class Reader(Protocol):
+    """ONNX Runtime's CalibrationDataReader."""
+
+    def get_next(self) -> Mapping[str, npt.ArrayLike] | None: ...
+
+
+Item: TypeAlias = Union[npt.ArrayLike, "tuple[npt.ArrayLike, ...]", Mapping[str, npt.ArrayLike]]
+Data: TypeAlias = Union[Path, Sequence[Path], Item, Iterable[Item], Reader]
+
+
+class RunOptions(TypedDict, total=False):
+    """What every function takes that runs a model over data, as the commands of the program do."""
+    params: Path | None          # the weights of a Relay module
+    image: str | None            # how images are prepared: see `tidemark profile --help`
+    on_bad_sample: str           # "stop" (default) at a file that cannot be read, or "skip" it
+    dims: Mapping[str, int]      # sizes of free dimensions
+    feedback: Mapping[str, str]  # from outputs to the inputs of the next step
+    reset: str | None            # where sequences begin: "never", "every=N", "source"
+    limit: int                   # at most so many samples
+    skip: int                    # leave out so many at the start
+    sample_every: int
+    threads: int                 # 0: as many as processors
+    batch: int
+    max_iterations: int
+    memory_limit: int            # bytes; 0: none
+    # Called with (samples done, samples in all or 0); True: a bar, where tqdm is installed.
+    progress: Callable[[int, int], None] | bool | None
+
+
+def _array(value: object) -> npt.NDArray[np.generic]:
     """In C order and aligned; without a copy where it already is."""
-    return np.require(value, requirements=["C", "A"])
+    return np.require(cast("npt.NDArray[np.generic]", value), requirements=["C", "A"])
 
 
-def _is_paths(data: Any) -> bool:
-    def path(word: Any) -> bool:
-        return isinstance(word, (str, os.PathLike))
-    return path(data) or (isinstance(data, (list, tuple)) and bool(data) and all(map(path, data)))
+def _paths(data: object) -> list[str] | None:
+    """None: they are none."""
+    if isinstance(data, (str, os.PathLike)):
+        return [os.fspath(data)]
+    if isinstance(data, (list, tuple)) and data and all(isinstance(word, (str, os.PathLike)) for word in data):
+        return [os.fspath(word) for word in data]
+    return None
 
 
-def _items(data: Any) -> Iterable[Any]:
+def _items(data: object) -> Iterator[object]:
     """What comes one after the other: an array or a mapping is one item, a reader is asked until it has no more."""
-    if hasattr(data, "get_next"):  # ONNX Runtime's CalibrationDataReader
-        while (item := data.get_next()) is not None:
+    if hasattr(data, "get_next"):
+        while (item := cast(Reader, data).get_next()) is not None:
             yield item
     elif isinstance(data, (np.ndarray, Mapping)) or hasattr(data, "__array_interface__"):
         yield data
     else:
-        yield from data
+        yield from cast("Iterable[object]", data)
 
 
 class _Records:
     """Gives the library its records: inputs take turns."""
 
-    def __init__(self, data: Any):
-        self._items, self._item = iter(_items(data)), None
+    def __init__(self, data: object):
+        self._items = iter(_items(data))
+        self._item: object = None
         self._asked: set[str] = set()
 
-    def __call__(self, name: str) -> np.ndarray | None:
+    def __call__(self, name: str) -> npt.NDArray[np.generic] | None:
         if self._item is None or name in self._asked:
             self._item, self._asked = next(self._items, None), set()
             if self._item is None:
@@ -62,32 +105,167 @@ class _Records:
         return _array(item)
 
 
-def profile(model: Any, data: Any, *, params: str | os.PathLike[str] | None = None, observe: Sequence[str] = (),
-            kind: str = "histogram", threads: int = 0, batch: int = 0, limit: int = 0, skip: int = 0, memory_limit: int = 0,
-            per_sample: bool = False, fail_on_nan: bool = False, exclude: Sequence[float] = (), image: str | None = None,
-            progress: Callable[[int, int], None] | None = None) -> Profile:
+@contextmanager
+def _progress(progress: object) -> Iterator[object]:
+    """What the extension calls."""
+    if progress is not True:
+        yield progress or None
+        return
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        yield None
+        return
+    with tqdm(unit=" samples") as bar:
+        def show(done: int, total: int) -> None:
+            bar.total = total or None
+            bar.update(done - bar.n)
+        yield show
+
+
+@contextmanager
+def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict[str, object]]:
+    """The options of a run, with others, as the extension takes them."""
+    words = cast("dict[str, object]", dict(run))
+    words.pop("params", None)
+    bad = words.pop("on_bad_sample", "stop")
+    if bad not in ("stop", "skip"):
+        raise ValueError(f"on_bad_sample is 'stop' or 'skip', not {bad!r}")
+    feedback = [f"{out}={into}" for out, into in (run.get("feedback") or {}).items()]
+    with _progress(words.get("progress")) as progress:
+        words.update(more, progress=progress, remark=_log.warning, skip_bad=bad == "skip", feedback=feedback,
+                     dims=numbered(run.get("dims")))
+        paths = _paths(data)
+        if paths is not None:
+            words["data"] = paths
+        elif data is not None:
+            words.update(data=["-"], next=_Records(data), label="data")
+        yield options(**words)
+
+
+@contextmanager
+def readable_again(data: Data) -> Iterator[Data]:
+    """Data that can be read more than once: arrays become a file for that."""
+    if _paths(data) is not None:
+        yield data
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "data.npz" if isinstance(data, Mapping) else "data.npy")
+        if isinstance(data, Mapping):
+            np.savez(path, **{name: np.asarray(array) for name, array in data.items()})  # type: ignore[arg-type]
+        elif isinstance(data, np.ndarray):
+            np.save(path, data)
+        else:
+            raise TypeError("these data are read more than once: give paths, an array, or a mapping from names to arrays")
+        yield path
+
+
+def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str = "histogram", per_sample: bool = False,
+            fail_on_nan: bool = False, exclude: Sequence[float] = (), strata: Path | None = None,
+            shard: tuple[int, int] | None = None, checkpoint: Path | None = None, checkpoint_every: float = 60,
+            until_stable: float = 0, snapshots: Path | None = None, **run: Unpack[RunOptions]) -> Profile:
     """Runs calibration data through the model once, and measures every tensor.
 
     model: a path (.onnx, or Relay text with `params`), or an onnx.ModelProto.
     data: paths as `tidemark profile --data` takes them; or an array (first axis: samples); a mapping from input names to
         arrays; an iterable of arrays, tuples or mappings; or a CalibrationDataReader of ONNX Runtime. Arrays in C order are
         read where they lie. Of an input's own rank, the first axis counts samples; of one rank less, an array is one sample.
+    observe: "all", "activations", "weights", or globs on names. kind: "histogram", "range", "minmax", "guard".
     exclude: finite numbers, such as -1e9 of a mask. Elements that equal one are in no range, moment and histogram.
-    progress: called with (samples done, samples in all or 0).
+    strata: a CSV file with a label for each sample; the result's `strata` are the profiles of each label's samples.
+    shard: (k, n) is the k-th of n parts of the samples, from 1; `merge` puts the parts together.
+    checkpoint: a file that is written every `checkpoint_every` seconds; where it exists the run is resumed from it. It stays:
+        remove it when the profile is written.
+    until_stable: ends the run once no threshold moved by more than this share of its range, such as 0.005.
+    snapshots: a .json file for how far thresholds moved between 1, 2, 4, 8, ... samples.
+    Other arguments: tidemark.RunOptions.
 
     The interpreter's lock is released while the network runs. Raises tidemark.Error, or what the data raise.
     """
-    words: dict[str, Any] = dict(observe=list(observe), kind=kind, threads=threads, batch=batch, limit=limit, skip=skip,
-                                 memory_limit=memory_limit, per_sample=per_sample, fail_on_nan=fail_on_nan, exclude=list(exclude), image=image,
-                                 progress=progress, params=None if params is None else os.fspath(params))
-    if _is_paths(data):
-        words["data"] = [os.fspath(path) for path in ([data] if isinstance(data, (str, os.PathLike)) else data)]
-    else:
-        words.update(data=["-"], next=_Records(data), label="data")
-    if isinstance(model, (str, os.PathLike)):
-        return Profile(_core.profile(os.fspath(model), **words))
-    with tempfile.TemporaryDirectory() as folder:  # a ModelProto
-        path = os.path.join(folder, "model.onnx")
-        with open(path, "wb") as file:
-            file.write(model.SerializeToString())
-        return Profile(_core.profile(path, **words))
+    with model_file(model) as path, tempfile.TemporaryDirectory() as folder:
+        files: dict[str, str] = {}
+
+        def stratum(label: str) -> str:
+            return files.setdefault(label, os.path.join(folder, f"{len(files)}.{Profile.kept_as()}"))
+        part, parts = shard or (None, None)
+        with run_settings(data, run, observe=list(observe), kind=kind, per_sample=per_sample, fail_on_nan=fail_on_nan,
+                          exclude=list(exclude), strata=strata, stratum=stratum if strata is not None else None, shard=part,
+                          shards=parts, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+                          until_stable=until_stable or None, snapshots=snapshots) as settings:
+            core, report = _core.profile(path, text(run.get("params")), settings)
+        made = Profile(core)
+        made.run_report = RunReport(**report)
+        made.strata = {label: Profile.read(file) for label, file in files.items()}
+        return made
+
+
+def run(model: Model, data: Data, output: Path, *, values: Sequence[str] = (), **run: Unpack[RunOptions]) -> None:
+    """Plain inference: writes values (names or globs; none: the outputs) as arrays to a .npz, or a .npy for one."""
+    with model_file(model) as path, run_settings(data, run, observe=list(values), output=output) as settings:
+        _core.run(path, text(run.get("params")), settings)
+
+
+def plan_memory(model: Model, data: Data, **run: Unpack[RunOptions]) -> dict[str, int | str]:
+    """The bytes that `profile` is expected to take, and what they are for; nothing is run. Data are paths, an array or a
+    mapping."""
+    with model_file(model) as path, readable_again(data) as again, run_settings(again, run, memory=True) as settings:
+        return cast("dict[str, int | str]", _core.run(path, text(run.get("params")), settings))
+
+
+class Figure(NamedTuple):
+    """How fast one kind of run is."""
+    what: str
+    samples_per_second: float  # of the best round
+    cost: float | None         # over the bare run, as a share
+
+
+class Step(NamedTuple):
+    """What one step of a run cost, all its runs on all threads together."""
+    name: str
+    what: str    # operators
+    kernel: str
+    runs: int
+    seconds: float
+    observe_seconds: float
+
+
+_KINDS = {"bare": None, "minmax": "minmax", "ranges": "range", "histograms": "histogram"}
+
+
+def bench(model: Model, data: Data, *, figures: Sequence[str] = tuple(_KINDS), repeat: int = 5, seconds: float = 1,
+          **run: Unpack[RunOptions]) -> list[Figure]:
+    """What observing costs: the model is run without observers, with min and max, with ranges and with histograms, in turn.
+
+    Each figure runs for `seconds` in `repeat` rounds; the best round counts. Data must be such that they can be read again:
+    paths, arrays or mappings.
+    """
+    if repeat < 1 or not set(figures) <= set(_KINDS):
+        raise ValueError(f"repeat is at least 1, and figures are of {', '.join(_KINDS)}")
+    best = dict.fromkeys(figures, 0.0)
+    params = text(run.get("params"))
+    with model_file(model) as path, readable_again(data) as again:
+        for _ in range(repeat):
+            for figure in best:
+                done, spent, begin = 0, 0.0, time.monotonic()
+                while not done or time.monotonic() - begin < seconds / repeat:
+                    kind = _KINDS[figure]
+                    if kind is None:
+                        with run_settings(again, run, bare=True) as settings:
+                            samples, took = cast("tuple[int, float]", _core.run(path, params, settings))
+                    else:
+                        with run_settings(again, run, kind=kind) as settings:
+                            report = _core.profile(path, params, settings)[1]
+                            samples, took = report["samples"], report["seconds"]
+                    done, spent = done + samples, spent + took
+                    if not samples:
+                        break
+                best[figure] = max(best[figure], done / spent if spent > 0 else 0)
+    bare = best.get("bare", 0)
+    return [Figure(name, rate, bare / rate - 1 if bare and rate else None) for name, rate in best.items()]
+
+
+def step_costs(model: Model, data: Data, *, kind: str | None = "histogram", **run: Unpack[RunOptions]) -> list[Step]:
+    """What each step of a run costs, in the order in which they run. kind: of the observers; None: there are none."""
+    with model_file(model) as path, run_settings(data, run, costs=True, bare=kind is None, kind=kind) as settings:
+        return [Step(*row) for row in cast("list[tuple[str, str, str, int, float, float]]",
+                                           _core.run(path, text(run.get("params")), settings))]

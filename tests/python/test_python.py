@@ -72,6 +72,8 @@ def test_profile_is_a_mapping():
     middle = image.quantile(0.9)
     assert middle.low <= np.quantile(DATA, 0.9, method="inverted_cdf") <= middle.high
     raises(AttributeError, "nonsense", lambda: image.nonsense)
+    raises(TypeError, "there is no option 'limits'", lambda: tidemark.profile(DIGITS, DATA, limits=3))
+    raises(OverflowError, "threads", lambda: tidemark.profile(DIGITS, DATA, threads=1 << 40))
     try:
         frame = profile.to_pandas()
         assert frame.loc["p0"]["max"] == 16 and len(frame) == 29

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profile, calibrate, compare and export in one go."""
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import _core
+from ._compare import Simulation, simulate
+from ._encodings import Encodings, Left
+from ._files import Model, Path, model_file, text
+from ._profile import Profile
+from ._run import Data, RunOptions, profile as make_profile, readable_again, run_settings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_FEWEST, _SHARE, _MOST = 8, 4, 64  # as the program
+
+
+class Quantized(NamedTuple):
+    """What `quantize` did."""
+    profile: Profile
+    encodings: Encodings
+    simulation: Simulation
+    held_out: int         # samples that were judged and not calibrated on; 0: the same are both
+    format: str
+    left_out: list[Left]  # what the format cannot hold
+
+    @property
+    def sqnr(self) -> float:
+        """Decibels of the output that is worst; inf: no error."""
+        return min((value.sqnr for value in self.simulation.values if value.output), default=float("inf"))
+
+
+def targets() -> list[str]:
+    """The names of built-in targets."""
+    return _core.targets(None)
+
+
+def check_target(encodings: Encodings, target: Path, profile: Profile | None = None) -> list[str]:
+    """Uses of codes that the target does not have, a line each. profile: that the encodings were made of."""
+    return _core.check_target(encodings._core, os.fspath(target), None if profile is None else profile._core)
+
+
+def _format(output: str, target: str | None) -> str:
+    formats = ["qdq"] if target is None else _core.targets(target)
+    if target is None or (output.endswith(".onnx") and "qdq" in formats):
+        return "qdq"
+    if output.endswith(".onnx"):
+        raise ValueError(f"{target} reads no ONNX model with codes; name the output otherwise, and it becomes {formats[0]}")
+    return formats[0]
+
+
+class _Counted(Exception):
+    """The number of samples is known."""
+
+
+def _count(path: str, data: Data, run: RunOptions) -> int:
+    """Samples of the run."""
+    count = 0
+
+    def keep(done: int, total: int) -> None:
+        nonlocal count
+        count = max(done, total)
+        if total:
+            raise _Counted
+    counting: RunOptions = {**run, "progress": keep}
+    with run_settings(data, counting, bare=True) as settings:
+        try:
+            _core.run(path, text(run.get("params")), settings)
+        except _Counted:
+            pass
+    return count
+
+
+def quantize(model: Model, data: Data, output: Path, *, target: Path | None = None, config: Path | None = None,
+             labels: Path | None = None, template: Path | None = None, **run: Unpack[RunOptions]) -> Quantized:
+    """Chooses scales from three quarters of the samples, runs the quantized network beside the float one on the first quarter
+    (at most 64; of fewer than 8 samples, on all), and writes it for readers of QDQ models, or for the target.
+
+    Data are paths, an array or a mapping. Other arguments: tidemark.RunOptions.
+    """
+    if run.get("feedback"):
+        raise ValueError("models with feedback take profile, calibrate and export")
+    format = _format(os.fspath(output), text(target))
+    skip, limit = run.get("skip", 0), run.get("limit", 0)
+    with model_file(model) as path, readable_again(data) as again:
+        total = _count(path, again, run)
+        held_out = 0 if total < _FEWEST else min(total // _SHARE, _MOST)
+        rest: RunOptions = {**run, "skip": skip + held_out, "limit": limit - held_out if limit else 0}
+        first: RunOptions = {**run, "limit": held_out or limit}
+        profiled = make_profile(path, again, **rest)
+        encodings = profiled.calibrate(config=config, target=target)
+        simulation = simulate(path, encodings, again, labels=labels, **first)
+        left_out = encodings.export(format, output, model=path, params=run.get("params"), template=template, target=target)
+    return Quantized(profiled, encodings, simulation, held_out, format, left_out)

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command of the program has its function in Python, with each of its options; the functions give what the commands give."""
+import inspect
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+
+from package import FOLDER, PROGRAM, SOURCE, main, raises, skip
+
+try:
+    import numpy as np
+    import tidemark
+except ImportError as missing:  # without NumPy, or with an extension for another Python
+    skip(missing)
+
+DIGITS, PICTURES, LABELS = (str(SOURCE / "bundle" / name) for name in ("digits.onnx", "digits.npy", "digits-labels.npy"))
+DATA = np.load(PICTURES)[:64]
+PROFILE = tidemark.profile(DIGITS, DATA)
+ENCODINGS = PROFILE.calibrate("minmax")
+
+# What a command is in Python.
+FUNCTIONS = {
+    "profile": [tidemark.profile, tidemark.plan_memory, tidemark.Profile.write],
+    "merge": [tidemark.merge, tidemark.Profile.write],
+    "show": [tidemark.Profile.to_pandas, tidemark.Profile.read, tidemark.Tensor.to_dict],
+    "check": [tidemark.check, tidemark.check_target],
+    "diff": [tidemark.diff],
+    "instrument": [tidemark.instrument],
+    "transform": [tidemark.transform, tidemark.passes],
+    "link": [tidemark.link, tidemark.Profile.write],
+    "calibrate": [tidemark.Profile.calibrate, tidemark.calibration_methods, tidemark.Encodings.write],
+    "export": [tidemark.Encodings.export],
+    "report": [tidemark.Profile.report],
+    "graph": [tidemark.graph],
+    "run": [tidemark.run],
+    "simulate": [tidemark.simulate, tidemark.rank, tidemark.search],
+    "verify": [tidemark.verify],
+    "bench": [tidemark.bench, tidemark.step_costs],
+    "quantize": [tidemark.quantize, tidemark.targets, tidemark.Profile.write, tidemark.Encodings.write],
+}
+# Options with another name in Python.
+RENAMED = {
+    "dim": "dims", "nan": "fail_on_nan", "every": "checkpoint_every", "observers": "observers", "print-after": "after",
+    "params-out": "params_out", "samples": "limit", "numbers": "original", "figure": "figures", "rank": "most",
+    "max-operations": "operations", "memory-limit": "memory", "percentile": "parameter", "per-channel": "scales", "weights-per-tensor": "weights_scales", "list": "method", "to": "format",
+    "set": "settings", "dot": "view", "ops": "view", "output": "output",
+}
+# Options without a parameter, and why.
+WITHOUT = {
+    "help": "docstrings", "quiet": "nothing is printed", "log-json": "nothing is printed", "json": "results are objects",
+    "wide": "nothing is printed", "output": "Profile.write, Encodings.write, or the path is a parameter", "sort": "sorted()",
+    "filter": "a comprehension", "all": "results hold everything", "coverage": "Check.coverage", "plan": "plan_memory",
+    "resume": "a checkpoint that exists is resumed", "search": "its own function", "per-op": "step_costs", "nodes": "a comprehension",
+    "timeout": "the process's; raise in progress=", "convergence": "snapshots=", "patterns": "printed only", "outliers": "printed only",
+    "diff limit": "a slice", "quantize profile": "Quantized.profile", "quantize encodings": "Quantized.encodings",
+}
+
+
+def parameters(function):
+    found = set()
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD and name == "run":
+            found |= set(tidemark.RunOptions.__annotations__)
+        found.add(name)
+    return found
+
+
+def test_every_command_has_its_function():
+    listed = [line.split()[0] for line in subprocess.run([PROGRAM, "--help"], capture_output=True, text=True).stdout.splitlines()
+              if line.startswith("  ")]
+    assert set(listed) - {"doctor"} == set(FUNCTIONS), listed
+    lacking = []
+    for command, functions in FUNCTIONS.items():
+        assert all(function.__doc__ for function in functions), command
+        text = subprocess.run([PROGRAM, command, "--help"], capture_output=True, text=True).stdout
+        options = re.findall(r"^(?:  -\w, |      )--([a-z][a-z0-9-]*)", text, re.M)
+        assert options, text
+        have = set().union(*map(parameters, [*functions, tidemark.set_limits]))
+        lacking += [f"{command} --{o}" for o in options
+                    if RENAMED.get(o, o.replace("-", "_")) not in have and not {o, f"{command} {o}"} & set(WITHOUT)]
+    assert not lacking, lacking
+
+
+def program(*words):
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def bytes_of(profile, folder):
+    profile.write(folder / "bytes.json")
+    return (folder / "bytes.json").read_bytes()
+
+
+def test_merge_gives_the_whole(folder):
+    parts = [tidemark.profile(DIGITS, PICTURES, shard=(k, 3)) for k in (1, 2, 3)]
+    parts[1].write(folder / "two.json")
+    whole = tidemark.profile(DIGITS, PICTURES)
+    assert bytes_of(tidemark.merge([parts[2], folder / "two.json", parts[0]]), folder) == bytes_of(whole, folder)
+    raises(tidemark.Error, "", lambda: tidemark.merge([parts[0], parts[0]]))
+    raises(ValueError, "nothing", lambda: tidemark.merge([]))
+
+
+def test_options_of_profile_are_the_programs(folder):
+    labels = folder / "labels.csv"
+    labels.write_text("".join(f"{'ab'[i % 2]}\n" for i in range(64)))
+    np.save(folder / "d.npy", DATA)
+    split = tidemark.profile(DIGITS, DATA, strata=labels)
+    assert set(split.strata) == {"a", "b"} and split.strata["a"].ledger["run"] == 32
+    stable = tidemark.profile(DIGITS, PICTURES, until_stable=0.5, snapshots=folder / "s.json")
+    assert stable.run_report.stable and stable.run_report.samples < 1797 and json.loads((folder / "s.json").read_text())
+    program("profile", DIGITS, "--data", PICTURES, "--until-stable", "0.5", "-o", folder / "p.json", "--quiet")
+    assert bytes_of(stable, folder) == (folder / "p.json").read_bytes()
+    some = tidemark.profile(DIGITS, folder / "d.npy", sample_every=2, exclude=[16.0], checkpoint=folder / "c")
+    assert some.ledger["run"] == 32 and some["image"].max < 16 and not (folder / "c").exists() or (folder / "c").is_file()
+    raises(ValueError, "on_bad_sample", lambda: tidemark.profile(DIGITS, DATA, on_bad_sample="no"))
+    raises(tidemark.Error, "", lambda: tidemark.profile(DIGITS, DATA, dims={"batch": 3, "nothing": 2}))
+    assert tidemark.plan_memory(DIGITS, DATA)["total"] > 0
+
+
+def test_progress_is_shown_by_tqdm():
+    seen = []
+    tidemark.profile(DIGITS, DATA, progress=lambda done, total: seen.append((done, total)))
+    assert seen and seen[0][0] == 0
+    tidemark.profile(DIGITS, DATA[:8], progress=True)
+
+
+def test_diff_is_the_programs(folder):
+    other = tidemark.profile(DIGITS, DATA[:8] * 2)
+    PROFILE.write(folder / "a.json")
+    other.write(folder / "b.json")
+    ours, theirs = tidemark.diff(PROFILE, other), json.loads(program("diff", folder / "a.json", folder / "b.json", "--json"))
+    assert [v.name for v in ours.drifted] == [v["name"] for v in theirs["values"]] and ours.drifted[0].range.share > 0.1
+    assert not tidemark.diff(PROFILE, folder / "a.json").drifted
+    ENCODINGS.export("tensorrt-cache", folder / "cache")
+    assert "<table>" in tidemark.diff(PROFILE, folder / "cache")._repr_html_()
+
+
+def test_simulate_is_the_programs(folder):
+    ENCODINGS.write(folder / "e.json")
+    np.save(folder / "d.npy", DATA)
+    for words, named in (([], {}), (["--integer"], {"integer": True}), (["--requant", "fixed"], {"requant": "fixed"})):
+        theirs = json.loads(program("simulate", DIGITS, folder / "e.json", "--data", folder / "d.npy", *words, "--json"))
+        ours = tidemark.simulate(DIGITS, ENCODINGS, DATA, **named)
+        assert [v.id for v in ours.values] == [v["id"] for v in theirs["values"]] and ours.agreement == theirs["agreement"]
+        assert all(a.sqnr == float("inf") or np.isclose(a.sqnr, b["sqnr"]) for a, b in zip(ours.values, theirs["values"]))
+    np.save(folder / "l.npy", np.load(LABELS)[:64])
+    assert tidemark.simulate(DIGITS, ENCODINGS, DATA, labels=folder / "l.npy").accuracy_float > 0.9
+    ranking = tidemark.rank(DIGITS, ENCODINGS, DATA, most=4)
+    assert len(ranking.values) == 4 and ranking.values[0].sqnr <= ranking.values[1].sqnr
+    found = tidemark.search(DIGITS, ENCODINGS, PICTURES, profile=PROFILE, budget=4)
+    assert found.after >= found.before and found.tried <= 4 and len(found.encodings)
+    raises(ValueError, "requant", lambda: tidemark.simulate(DIGITS, ENCODINGS, DATA, requant="no"))
+
+
+def test_quantize_is_the_programs(folder):
+    ours = tidemark.quantize(DIGITS, PICTURES, folder / "ours.onnx")
+    theirs = json.loads(program("quantize", DIGITS, "--data", PICTURES, "-o", folder / "theirs.onnx", "--json"))
+    assert (folder / "ours.onnx").read_bytes() == (folder / "theirs.onnx").read_bytes()
+    assert ours.held_out == 64 == theirs["judged_on"] and np.isclose(ours.sqnr, theirs["sqnr"])
+    few = tidemark.quantize(DIGITS, DATA[:4], folder / "few.onnx")
+    assert few.held_out == 0 and few.simulation.samples == 4
+    assert "tensorrt" in tidemark.targets() and tidemark.check_target(ours.encodings, "ort-cpu", ours.profile) == []
+    raises(tidemark.Error, "no-target", lambda: tidemark.quantize(DIGITS, DATA, folder / "x.onnx", target="no-target"))
+    raises(ValueError, "feedback", lambda: tidemark.quantize(DIGITS, DATA, folder / "x.onnx", feedback={"a": "b"}))
+
+
+def test_models_are_transformed_and_linked(folder):
+    small = folder / "small.onnx"
+    done = tidemark.transform(DIGITS, small, ["all"], lineage=folder / "l.json", after=True)
+    assert done.nodes_after < done.nodes_before and done.changed and len(done.after) > 1
+    assert tidemark.read_lineage(folder / "l.json") == done.fates and done.fates[0].verdict == "same"
+    by_lineage = tidemark.link(PROFILE, small, lineage=folder / "l.json")
+    assert by_lineage.method == "lineage" and by_lineage.profile["image"].max == PROFILE["image"].max
+    by_numbers = tidemark.link(PROFILE, small, original=DIGITS, data=DATA)
+    assert by_numbers.method == "numbers" and sum(e.evidence == "equal" for e in by_numbers.evidence) > 3
+    assert tidemark.link(PROFILE, DIGITS).carried["same"] > 3
+    raises(ValueError, "original", lambda: tidemark.link(PROFILE, small, data=DATA))
+    assert tidemark.instrument(DIGITS, folder / "seen.onnx", observe=["activations"]) > 3
+    assert "@p0" in tidemark.graph(DIGITS) and "Conv" in tidemark.graph(DIGITS, "ops") and json.loads(tidemark.graph(DIGITS, "json"))
+    assert "fold-constant" in tidemark.passes()
+    raises(tidemark.Error, "no-pass", lambda: tidemark.transform(DIGITS, small, ["no-pass"]))
+
+
+def test_check_finds_ranges(folder):
+    same = tidemark.check(PROFILE, against=DIGITS)
+    assert same and same.coverage == 1 and {v.kind for v in same.against} == {"matched"}
+    ENCODINGS.export("tensorrt-cache", folder / "cache")
+    assert tidemark.check(PROFILE, against=folder / "cache").against[0].difference is not None
+    PROFILE.write(folder / "p.json")
+    data = json.loads((folder / "p.json").read_text())
+    data["ledger" if "ledger" in data else "samples"]["run"] += 1
+    (folder / "p.json").write_text(json.dumps(data))
+    assert not tidemark.check(folder / "p.json")
+
+
+def test_outputs_run_and_verify(folder):
+    tidemark.run(DIGITS, DATA, folder / "out.npz")
+    with np.load(folder / "out.npz") as arrays:
+        assert len(arrays[arrays.files[0]]) == 64
+    try:
+        from onnx import numpy_helper
+    except ImportError as error:
+        skip(error)
+    with np.load(folder / "out.npz") as arrays:
+        for name, array in (("input_0", DATA), ("output_0", arrays[arrays.files[0]])):
+            (folder / f"{name}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+    verdicts = tidemark.verify(DIGITS, folder)
+    assert [v.ok for v in verdicts] == [True], verdicts
+
+
+def test_limits_are_the_processes():
+    tidemark.set_limits(operations=10)
+    try:
+        raises(tidemark.Error, "operations", lambda: tidemark.profile(DIGITS, DATA))
+    finally:
+        tidemark.set_limits(operations=1e15)
+    tidemark.set_limits(memory=1000)
+    try:
+        assert raises(tidemark.Error, "", lambda: tidemark.profile(DIGITS, DATA)).code == "LIMIT"
+    finally:
+        tidemark.set_limits(memory=0)
+
+
+def test_bench_measures():
+    figures = tidemark.bench(DIGITS, DATA, figures=["bare", "histograms"], repeat=1, seconds=0.01)
+    assert [f.what for f in figures] == ["bare", "histograms"] and figures[0].samples_per_second > 0 and figures[0].cost == 0
+    assert {"Conv"} & {word for step in tidemark.step_costs(DIGITS, DATA) for word in step.what.split("+")}
+
+
+def test_objects_are_shown_and_kept():
+    hostile = tidemark._html.table(("<a>",), [("<script>",)], "<b>")
+    assert "<script>" not in hostile and "<a>" not in hostile and "<b>" not in hostile
+    for thing in (PROFILE, PROFILE["conv1_out"], ENCODINGS, tidemark.simulate(DIGITS, ENCODINGS, DATA)):
+        assert "<table>" in thing._repr_html_()
+    assert "<svg" in PROFILE._repr_html_()
+    again = pickle.loads(pickle.dumps(PROFILE))
+    assert again.to_dict() == PROFILE.to_dict() and pickle.loads(pickle.dumps(PROFILE["image"])).max == PROFILE["image"].max
+    assert pickle.loads(pickle.dumps(ENCODINGS)).to_dict() == ENCODINGS.to_dict()
+    try:
+        assert set(ENCODINGS.to_pandas()["dtype"]) >= {"uint8", "int8"}
+    except ImportError:
+        pass
+
+
+def test_module_is_the_program():
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER), "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([sys.executable, "-m", "tidemark", "--version"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and done.stdout == program("--version"), done
+    gone = subprocess.run([sys.executable, "-m", "tidemark", "--version"], capture_output=True, text=True,
+                          env={**environment, "PATH": str(FOLDER)})
+    assert gone.returncode in (0, 3), gone  # 0: the package is installed in this Python, too
+
+
+def test_types_are_strict():
+    package = SOURCE / "python" / "tidemark"
+    for file in package.glob("*.py*"):
+        if "ort" not in file.name:
+            assert not re.search(r"\bAny\b", file.read_text()), f"{file.name}: Any"
+    try:
+        from mypy import api
+    except ImportError as error:
+        skip(error)
+    files = [str(file) for file in package.glob("*.py") if "ort" not in file.name]
+    said, wrong, status = api.run(["--strict", "--no-incremental", *files])
+    assert status == 0, said + wrong
+
+
+main()
