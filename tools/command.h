@@ -13,6 +13,9 @@
 /* Of the clone that the program was built from; "" elsewhere. */
 extern const char program_commit[];
 
+/* The version, the commit and what was built in, a line each. */
+void print_version(void);
+
 /* Exit statuses, as the manual promises them. */
 enum {
     EXIT_DONE = 0,
@@ -90,7 +93,8 @@ struct command {
     X(run)                                                                                         \
     X(simulate)                                                                                    \
     X(verify)                                                                                      \
-    X(bench)
+    X(bench)                                                                                       \
+    X(doctor)
 /* clang-format on */
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;

@@ -20,15 +20,19 @@ static const struct command *const commands[] = {
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
+void print_version(void) {
+    print_out("tidemark %s%s%s%s\nbuilt with: %s\n", tmk_version(),
+              program_commit[0] ? " (commit " : "", program_commit, program_commit[0] ? ")" : "",
+              tmk_features());
+}
+
 static int run_program(int argc, char **argv) {
     if (argc < 2) {
         print_program_help(stderr, commands, N_COMMANDS);
         return EXIT_WRONG_CALL;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        print_out("tidemark %s%s%s%s\nbuilt with: %s\n", tmk_version(),
-                  program_commit[0] ? " (commit " : "", program_commit,
-                  program_commit[0] ? ")" : "", tmk_features());
+        print_version();
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||

@@ -11,7 +11,7 @@ import time
 import zipfile
 
 import onnx_bytes as onnx
-from cli import (ANSWER_NO, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, SOURCE, WRONG_CALL, files, main,
+from cli import (ANSWER_NO, BAD_INPUT, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, PROGRAM, SOURCE, WRONG_CALL, files, main,
                  npy_bytes, read_npy, tensors_of, tidemark)
 from merge_shards import make_shards
 
@@ -36,6 +36,7 @@ OPTIONS = {
     "quantize": [*RUNNING, "output", "target", "config", "labels", "template", "profile", "encodings", "json"],
     "verify": ["params", "rtol", "atol"],
     "bench": [*RUNNING, "figure", "repeat", "seconds", "json"],
+    "doctor": [],
 }
 HAVE_HDF5 = "hdf5" in FEATURES
 
@@ -74,6 +75,19 @@ def test_help_lists_all_commands():
     done = tidemark().expect(WRONG_CALL, *OPTIONS)
     assert not done.out
     tidemark("frobnicate").refuses(WRONG_CALL, "frobnicate", "--help")
+
+
+def test_doctor_checks_the_kernels(path):
+    tidemark("doctor", BUNDLE).expect(DONE, "built with: ", "memory: ", "processor: ", "kernels of ", "self-test: passed: 29 values")
+    tidemark("doctor").expect(DONE, "built with: ")  # its files may be installed
+    for name in ("digits.onnx", "digits.npy", "digits-profile.json"):
+        shutil.copy(BUNDLE / name, path)
+    tidemark("profile", DIGITS, "--data", PICTURES, "--skip", 64, "--limit", 64, "--kind", "range", "-o",
+             path / "digits-profile.json").expect(DONE)
+    tidemark("doctor", path).expect(ANSWER_NO, "self-test: failed: ")
+    (path / "digits.onnx").unlink()
+    tidemark("doctor", path).expect(BAD_INPUT, "digits.onnx")
+    tidemark("doctor", path, path).refuses(WRONG_CALL, "FOLDER")
 
 
 def test_help_of_each_command_lists_its_options():
@@ -137,7 +151,8 @@ def test_every_example_of_the_help_works_as_typed(path):
 
 def test_usage_errors_are_reported_in_one_line(path):
     for command in OPTIONS:
-        tidemark(command).refuses(WRONG_CALL, command, "--help")
+        if command != "doctor":  # it needs no argument
+            tidemark(command).refuses(WRONG_CALL, command, "--help")
         tidemark(command, "--frobnicate").refuses(WRONG_CALL, "--frobnicate")
         tidemark(command, "-Z").refuses(WRONG_CALL, "-Z")
     target = path / "p.json"

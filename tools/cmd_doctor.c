@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tidemark/diff.h>
+#include <tidemark/memory.h>
+#include <tidemark/session.h>
+
+#include "command.h"
+
+enum { SAMPLES = 64, MAX_SECONDS = 2 };
+
+/* Kernels add in different orders, so float32 results differ in their last digits. */
+static const double tolerance = 1e-4;
+
+/* Where the bundle is, what is made of it, and the processor's part. */
+struct self_test {
+    char model[PATH_MAX], data[PATH_MAX], expected[PATH_MAX];
+    struct timespec begin;
+    struct tmk_profile *seen, *wanted;
+    struct tmk_run_report report;
+    struct tmk_costs costs;
+    struct tmk_diff *diff;
+    const char *worst; /* a value that differs; NULL: none does */
+};
+
+static double seconds_since(const struct timespec *begin) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - begin->tv_sec) + (double)(now.tv_nsec - begin->tv_nsec) * 1e-9;
+}
+
+static bool is_late(void *context) {
+    return seconds_since(&((const struct self_test *)context)->begin) > MAX_SECONDS;
+}
+
+/* ../share/tidemark of the folder that the program is in. */
+static bool find_installed(char folder[PATH_MAX]) {
+    char program[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0)
+        return false;
+    program[n] = '\0';
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(program, '/');
+        if (!slash)
+            return false;
+        *slash = '\0';
+    }
+    return snprintf(folder, PATH_MAX, "%s/share/tidemark", program) < PATH_MAX;
+}
+
+static bool name_file(char out[PATH_MAX], const char *folder, const char *name) {
+    return snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
+}
+
+static bool find_files(const char *folder, struct self_test *t) {
+    return name_file(t->model, folder, "digits.onnx") && name_file(t->data, folder, "digits.npy") &&
+           name_file(t->expected, folder, "digits-profile.json");
+}
+
+/* A value that one of the two does not have, or that differs. */
+static const char *find_difference(const struct tmk_diff *diff) {
+    if (diff->n_only_a || diff->n_only_b)
+        return diff->n_only_a ? diff->only_a[0] : diff->only_b[0];
+    for (uint32_t i = 0; i < diff->n; i++)
+        if (diff->items[i].change[0] ||
+            (diff->items[i].ranged && !(diff->items[i].range.share <= tolerance)))
+            return diff->items[i].name;
+    return NULL;
+}
+
+static enum tmk_status run_self_test(struct self_test *t, struct tmk_diag *diag) {
+    const char *const sources[] = {t->data};
+    const struct tmk_observe observe = {.kind = "range"};
+    const struct tmk_run_options run = {
+        .data = {.sources = sources, .n_sources = 1, .limit = SAMPLES},
+        .events = {.stop = is_late, .context = t}};
+    struct tmk_model *model = NULL;
+    clock_gettime(CLOCK_MONOTONIC, &t->begin);
+    enum tmk_status status = tmk_profile_read(t->expected, &t->wanted, diag);
+    if (status == TMK_OK)
+        status = tmk_model_open(t->model, false, &model, diag);
+    if (status == TMK_OK)
+        status = tmk_model_profile(model, &run, &observe, &t->seen, &t->report, diag);
+    if (status == TMK_OK)
+        status = tmk_model_costs(model, &run, NULL, &t->costs, diag);
+    if (status == TMK_OK)
+        status = tmk_diff_profiles(t->wanted, t->seen, &t->diff, diag);
+    tmk_model_close(&model);
+    if (status == TMK_OK)
+        t->worst = find_difference(t->diff);
+    return status;
+}
+
+/* Each kernel that ran, with how many steps it ran. */
+static void print_kernels(const struct tmk_costs *costs) {
+    print_out("kernels of %zu steps: ", costs->n);
+    bool any = false;
+    for (size_t i = 0; i < costs->n; i++) {
+        size_t steps = 0, before = 0;
+        for (size_t k = 0; k < costs->n; k++)
+            if (strcmp(costs->steps[k].kernel, costs->steps[i].kernel) == 0) {
+                steps++;
+                before += k < i;
+            }
+        if (before)
+            continue;
+        print_out("%s%s %zu", any ? "; " : "", costs->steps[i].kernel, steps);
+        any = true;
+    }
+    print_out("\n");
+}
+
+static void finish_self_test(struct self_test *t) {
+    tmk_diff_destroy(&t->diff);
+    tmk_costs_finish(&t->costs);
+    tmk_profile_destroy(&t->seen);
+    tmk_profile_destroy(&t->wanted);
+}
+
+static int print_self_test(struct self_test *t) {
+    struct tmk_diag diag = {0};
+    const enum tmk_status status = run_self_test(t, &diag);
+    if (status != TMK_OK)
+        return report_error(status, &diag);
+    print_out("processor: %s, %u threads\nkernel library: %s\n", t->seen->producer.isa, t->report.threads,
+              t->seen->producer.kernels);
+    print_kernels(&t->costs);
+    if (t->worst)
+        print_out("self-test: failed: '%s' has not the expected range\n", t->worst);
+    else
+        print_out("self-test: passed: %u values over %d samples, in %.2f s\n", t->diff->n, SAMPLES,
+                  seconds_since(&t->begin));
+    return t->worst ? EXIT_ANSWER_NO : EXIT_DONE;
+}
+
+static void print_facts(void) {
+    print_version();
+    if (tmk_memory_limit())
+        print_out("memory: %.0f MiB for models and data\n", (double)tmk_memory_limit() / (1 << 20));
+    else
+        print_out("memory: no limit\n");
+}
+
+static int run_doctor(const struct command *command, int argc, char **argv) {
+    struct words rest = {0};
+    const struct option_row options[] = {{0}};
+    char installed[PATH_MAX];
+    struct self_test t = {0};
+    int exit_status;
+    if (!parse_options(command, options, argc, argv, &rest, &exit_status))
+        goto end;
+    if (rest.n > 1) {
+        exit_status = wrong_call(command, "it takes one FOLDER at most");
+        goto end;
+    }
+    const char *folder = rest.n ? rest.items[0] : find_installed(installed) ? installed : NULL;
+    print_facts();
+    exit_status = EXIT_DONE;
+    if (folder && find_files(folder, &t) && (rest.n || access(t.expected, R_OK) == 0))
+        exit_status = print_self_test(&t);
+    else
+        print_out("self-test: skipped: its files are not installed\n");
+    finish_self_test(&t);
+end:
+    free(rest.items);
+    return exit_status;
+}
+
+const struct command command_doctor = {
+    "doctor",
+    "print what is built in and check that it works",
+    "[FOLDER]",
+    "Prints the version, the optional parts, the memory limit, the processor and the kernels that "
+    "run\n"
+    "on it. Then profiles a small network and compares the ranges with the expected ones, in less\n"
+    "than 2 seconds. FOLDER has digits.onnx, digits.npy and digits-profile.json (default: as\n"
+    "installed). Exit status 1: a range differs.",
+    "tidemark doctor",
+    run_doctor,
+};
