@@ -308,7 +308,7 @@ static int run_check(const struct command *command, int argc, char **argv) {
 
 const struct command command_check = {
     "check",
-    "validate a profile, compare a model with it, or encodings with a target",
+    "validate a profile; compare a model or a target with it",
     "PROFILE...",
     "Validates the counts of each PROFILE: samples offered = run + skipped + failed; each value\n"
     "has as many elements as the shapes that ran; each histogram counts all of them. With\n"
