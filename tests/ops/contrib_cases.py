@@ -178,6 +178,49 @@ def attention():
               (FLOAT, FLOAT), num_heads=2)
 
 
+def group_query():
+    heads, three = {"num_heads": 4, "kv_num_heads": 2}, (FLOAT, FLOAT, FLOAT)
+    tables = [Weight(f32(16, 8)), Weight(f32(16, 8))]
+
+    def case(name, operands, **attributes):
+        return one(name, "GroupQueryAttention", operands, three, **heads, **attributes)
+
+    q, k, v = f32(2, 3, 64), f32(2, 3, 32), f32(2, 3, 32)
+    prompt = [Weight(i32([2, 2])), Weight(i32([3]))]
+    empty = [Weight(f32(2, 2, 0, 16))] * 2
+    yield case("prompt", [q, k, v, None, None, *prompt])
+    yield case("prompt with an empty past", [q, k, v, *empty, *prompt, *tables], do_rotary=1)
+    step = [f32(2, 1, 64), f32(2, 1, 32), f32(2, 1, 32), f32(2, 2, 5, 16), f32(2, 2, 5, 16), Weight(i32([5, 3])), Weight(i32([6]))]
+    yield case("one step, two lengths", [*step, *tables], do_rotary=1)
+    yield case("one step, positions", [*step, *tables, np.array([[4], [7]], np.int64)], do_rotary=1)
+    q, k, v = q[:1], k[:1], v[:1]
+    later = [f32(1, 2, 5, 16), f32(1, 2, 5, 16), Weight(i32([7])), Weight(i32([8]))]
+    yield case("past", [q, k, v, *later])
+    yield case("rotary", [q, k, v, *later, *tables], do_rotary=1, scale=0.3)
+    yield case("rotary, interleaved", [q, k, v, *later, *tables], do_rotary=1, rotary_interleaved=1)
+    yield case("packed", [f32(1, 3, 128), None, None, *later, *tables], do_rotary=1)
+    yield case("window", [q, k, v, *later], local_window_size=2)
+    yield case("softcap", [q, k, v, *later], softcap=1.5)
+    yield case("smooth softmax", [q, k, v, *later], smooth_softmax=1)
+    yield case("bias", [q, k, v, *later, None, None, None, f32(1, 4, 3, 8)])
+    yield case("sink", [q, k, v, *later, None, None, None, None, Weight(f32(4))])
+
+
+def few_bits():
+    a = f32(2, 3, 40)
+    for bits in (2, 4, 8):
+        sizes = {"K": 40, "N": 5, "bits": bits, "block_size": 16}
+        b, scales = Weight(u8(5, 3, 2 * bits)), Weight(f32(5, 3, scale=0.1))
+        zeros = Weight(u8(5, (3 * bits + 7) // 8))
+        if bits != 8:  # codes beyond the last block's are no zero points
+            zeros.array[:, -1] &= (1 << (3 * bits % 8 or 8)) - 1
+        yield one(f"{bits} bits", "MatMulNBits", [a, b, scales], **sizes)
+        yield one(f"{bits} bits, zero points", "MatMulNBits", [a, b, scales, zeros], **sizes)
+        yield one(f"{bits} bits, bias", "MatMulNBits", [a, b, scales, None, None, Weight(f32(5))], **sizes)
+    groups = Weight(i32([k % 3 for k in range(40)]))
+    yield one("groups", "MatMulNBits", [a, Weight(u8(5, 3, 8)), Weight(f32(5, 3)), None, groups], K=40, N=5, bits=4, block_size=16)
+
+
 def multihead():
     q, k, v, b = f32(2, 4, 8), f32(2, 5, 8), f32(2, 5, 6), f32(22)
     yield one("", "MultiHeadAttention", [q, k, v], num_heads=2)
@@ -288,5 +331,5 @@ def gemms_of_8_bits():
 
 
 def cases():
-    for group in (fused, gelus, norms, attention, multihead, rotary, eight_bits, products, gemms_of_8_bits):
+    for group in (fused, gelus, norms, attention, multihead, group_query, few_bits, rotary, eight_bits, products, gemms_of_8_bits):
         yield from group()

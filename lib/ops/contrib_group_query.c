@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GroupQueryAttention of ONNX Runtime: causal attention of a decoder with a cache of keys and
+ * values, where several heads of the query share one head of the keys.
+ *
+ * Q is [B,S,N * H], K and V are [B,S,G * H], or Q is [B,S,(N + 2 G) * H] with K and V inside.
+ * Sample b has seqlens_k[b] + 1 keys, the last S of them new; when the sequence is the whole prompt
+ * (S = total_sequence_length), all are new.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "ops/contrib.h"
+#include "ops/contrib_attend.h"
+#include "ops/gemm.h"
+#include "ops/rotary.h"
+#include "ops/rows.h"
+
+enum {
+    IN_Q,
+    IN_K,
+    IN_V,
+    IN_PAST_KEY,
+    IN_PAST_VALUE,
+    IN_LENGTHS,
+    IN_TOTAL,
+    IN_COS,
+    IN_SIN,
+    IN_POSITIONS,
+    IN_BIAS,
+    IN_SINK,
+    MOST_INPUTS
+};
+enum { OUT_Y, OUT_KEY, OUT_VALUE };
+
+struct sizes {
+    int64_t batch, queries, heads, groups, size; /* B, S, N, G, H */
+    int64_t past, total, cache;                  /* keys of the past, in all, of the results */
+    int64_t turned;     /* elements of a head that the rotary tables turn */
+    bool packed, known; /* known: total and cache are */
+};
+
+static const struct tmk_tensor *optional_input(const struct tmk_tensor *const *in, uint32_t n,
+                                               uint32_t i) {
+    return i < n ? in[i] : NULL;
+}
+
+static enum tmk_status no_fit(const char *what, const struct tmk_tensor *x, struct tmk_diag *diag) {
+    char text[256];
+    return tmk_fail(diag, TMK_SHAPE, "%s is %s, which does not fit the query and the heads", what,
+                    tmk_shape_text(&x->shape, text, sizeof text));
+}
+
+static enum tmk_status check_shape(const struct tmk_tensor *x, const char *what, int32_t rank,
+                                   const int64_t *dims, struct tmk_diag *diag) {
+    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, what, diag));
+    bool fits = x->shape.rank == rank;
+    for (int32_t i = 0; fits && i < rank; i++)
+        fits = x->shape.dim[i] == dims[i];
+    return fits ? TMK_OK : no_fit(what, x, diag);
+}
+
+static enum tmk_status find_heads(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                  uint32_t n, struct sizes *s, struct tmk_diag *diag) {
+    const struct tmk_tensor *q = in[IN_Q], *k = optional_input(in, n, IN_K),
+                            *v = optional_input(in, n, IN_V);
+    const int64_t most = 1 << 20;
+    s->heads = tmk_node_int(node, "num_heads", 0);
+    s->groups = tmk_node_int(node, "kv_num_heads", 0);
+    TMK_TRY(tmk_want_dtype(q, TMK_FLOAT32, "query", diag));
+    if (s->heads <= 0 || s->groups <= 0 || s->heads > most || s->heads % s->groups)
+        return tmk_fail(diag, TMK_RANGE,
+                        "attributes 'num_heads' %lld and 'kv_num_heads' %lld do not fit each other",
+                        (long long)s->heads, (long long)s->groups);
+    if (!k != !v)
+        return tmk_fail(diag, TMK_GRAPH, "one of key and value without the other");
+    s->packed = !k;
+    const int64_t heads = s->packed ? s->heads + 2 * s->groups : s->heads;
+    if (q->shape.rank != 3 || q->shape.dim[2] % heads)
+        return no_fit("query", q, diag);
+    s->batch = q->shape.dim[0];
+    s->queries = q->shape.dim[1];
+    s->size = q->shape.dim[2] / heads;
+    if (s->batch > INT32_MAX || s->queries > INT32_MAX || s->size > INT32_MAX)
+        return tmk_fail(diag, TMK_RANGE, "the query is too large");
+    const int64_t dims[] = {s->batch, s->queries, s->groups * s->size};
+    if (!s->packed) {
+        TMK_TRY(check_shape(k, "key", 3, dims, diag));
+        TMK_TRY(check_shape(v, "value", 3, dims, diag));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status find_cache(const struct tmk_tensor *const *in, uint32_t n, struct sizes *s,
+                                  struct tmk_diag *diag) {
+    const struct tmk_tensor *key = optional_input(in, n, IN_PAST_KEY),
+                            *value = optional_input(in, n, IN_PAST_VALUE),
+                            *lengths = in[IN_LENGTHS], *total = in[IN_TOTAL];
+    size_t count = 0;
+    if (!key != !value)
+        return tmk_fail(diag, TMK_GRAPH, "one of past_key and past_value without the other");
+    if (key) {
+        s->past = key->shape.rank == 4 ? key->shape.dim[2] : 0;
+        const int64_t dims[] = {s->batch, s->groups, s->past, s->size};
+        TMK_TRY(check_shape(key, "past_key", 4, dims, diag));
+        TMK_TRY(check_shape(value, "past_value", 4, dims, diag));
+    }
+    TMK_TRY(tmk_want_dtype(lengths, TMK_INT32, "seqlens_k", diag));
+    if (!tmk_shape_count(&lengths->shape, &count) || count != (size_t)s->batch)
+        return tmk_fail(diag, TMK_SHAPE, "seqlens_k has %zu elements for %lld samples", count,
+                        (long long)s->batch);
+    TMK_TRY(tmk_want_dtype(total, TMK_INT32, "total_sequence_length", diag));
+    if (!tmk_shape_count(&total->shape, &count) || count != 1)
+        return tmk_fail(diag, TMK_SHAPE, "total_sequence_length has %zu elements", count);
+    s->known = total->data != NULL;
+    if (!s->known)
+        return TMK_OK;
+    s->total = *(const int32_t *)total->data;
+    if (s->total < s->queries)
+        return tmk_fail(diag, TMK_RANGE, "total_sequence_length is %lld, the query has %lld rows",
+                        (long long)s->total, (long long)s->queries);
+    s->cache = s->total > s->past ? s->total : s->past;
+    return TMK_OK;
+}
+
+static enum tmk_status check_tables(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                    uint32_t n, struct sizes *s, struct tmk_diag *diag) {
+    const struct tmk_tensor *cosine = optional_input(in, n, IN_COS),
+                            *sine = optional_input(in, n, IN_SIN),
+                            *positions = optional_input(in, n, IN_POSITIONS);
+    size_t count;
+    if (!tmk_node_int(node, "do_rotary", 0))
+        return TMK_OK;
+    if (!cosine || !sine)
+        return tmk_fail(diag, TMK_GRAPH, "attribute 'do_rotary' without cos_cache and sin_cache");
+    TMK_TRY(tmk_want_dtype(cosine, TMK_FLOAT32, "cos_cache", diag));
+    TMK_TRY(tmk_want_dtype(sine, TMK_FLOAT32, "sin_cache", diag));
+    if (cosine->shape.rank != 2 || !tmk_shape_equal(&cosine->shape, &sine->shape) ||
+        cosine->shape.dim[1] > s->size / 2)
+        return no_fit("cos_cache", cosine, diag);
+    s->turned = 2 * cosine->shape.dim[1];
+    if (!positions)
+        return TMK_OK;
+    TMK_TRY(tmk_want_dtype(positions, TMK_INT64, "position_ids", diag));
+    if (!tmk_shape_count(&positions->shape, &count) ||
+        count != (size_t)s->batch * (size_t)s->queries)
+        return no_fit("position_ids", positions, diag);
+    return TMK_OK;
+}
+
+static enum tmk_status check_addends(const struct tmk_tensor *const *in, uint32_t n,
+                                     const struct sizes *s, struct tmk_diag *diag) {
+    const struct tmk_tensor *bias = optional_input(in, n, IN_BIAS),
+                            *sink = optional_input(in, n, IN_SINK);
+    if (bias) {
+        const struct tmk_shape *b = &bias->shape;
+        TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "attention_bias", diag));
+        if (b->rank != 4 || (b->dim[0] != s->batch && b->dim[0] != 1) ||
+            (b->dim[1] != s->heads && b->dim[1] != 1) || b->dim[2] != s->queries ||
+            (s->known && b->dim[3] < s->total))
+            return no_fit("attention_bias", bias, diag);
+    }
+    if (sink)
+        return check_shape(sink, "head_sink", 1, &s->heads, diag);
+    return TMK_OK;
+}
+
+static enum tmk_status find_sizes(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                  uint32_t n, struct sizes *out, struct tmk_diag *diag) {
+    struct sizes s = {0};
+    if (tmk_node_int(node, "kv_cache_bit_width", 0) || tmk_node_int(node, "qk_output", 0))
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "attributes 'kv_cache_bit_width' and 'qk_output' are not supported");
+    for (uint32_t i = MOST_INPUTS; i < n; i++)
+        if (in[i])
+            return tmk_fail(diag, TMK_UNSUPPORTED,
+                            "input %u, a scale of quantized keys and "
+                            "values, is not supported",
+                            i);
+    TMK_TRY(find_heads(node, in, n, &s, diag));
+    TMK_TRY(find_cache(in, n, &s, diag));
+    TMK_TRY(check_tables(node, in, n, &s, diag));
+    TMK_TRY(check_addends(in, n, &s, diag));
+    *out = s;
+    return TMK_OK;
+}
+
+static enum tmk_status infer_group_query(struct tmk_infer *infer) {
+    struct sizes s;
+    for (uint32_t i = 0; i < infer->n_in; i++) {
+        size_t count;
+        if (infer->in[i] && !tmk_shape_count(&infer->in[i]->shape, &count))
+            return tmk_fail(infer->diag, TMK_RANGE, "input %u is too large", i);
+    }
+    TMK_TRY(tmk_contrib_need(infer, IN_LENGTHS, "seqlens_k"));
+    TMK_TRY(tmk_contrib_need(infer, IN_TOTAL, "total_sequence_length"));
+    TMK_TRY(find_sizes(infer->node, infer->in, infer->n_in, &s, infer->diag));
+    const struct tmk_shape y = {3, {s.batch, s.queries, s.heads * s.size}},
+                           cache = {4, {s.batch, s.groups, s.cache, s.size}};
+    tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
+    if (s.known) {
+        tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &cache);
+        tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &cache);
+    }
+    return TMK_OK;
+}
+
+/* ---- running ---- */
+
+struct job {
+    struct tmk_run *run;
+    struct sizes s;
+    const float *q, *k, *v; /* rows of the first head, as wide as q_row and kv_row */
+    size_t q_row, kv_row;
+    float *keys, *values, *query, *scores, *sums, *panel;
+    float *y;
+    float scale, cap;
+    int64_t window;
+    bool interleaved, smooth;
+};
+
+static float *output_data(const struct tmk_run *run, uint32_t i) {
+    struct tmk_tensor *out = tmk_run_out(run, i);
+    return out && tmk_tensor_count(out) ? out->data : NULL;
+}
+
+/* The keys that sample b has before and after this call. */
+static enum tmk_status find_lengths(const struct job *j, int64_t b, int64_t *before,
+                                    int64_t *after) {
+    const struct sizes *s = &j->s;
+    const int64_t keys = (int64_t)((const int32_t *)j->run->in[IN_LENGTHS]->data)[b] + 1;
+    const bool prompt = s->queries == s->total;
+    *before = prompt ? 0 : keys - s->queries;
+    *after = *before + s->queries;
+    if (keys < 1 || keys > s->total || *before < 0 || *before > s->past)
+        return tmk_fail(j->run->diag, TMK_RANGE,
+                        "seqlens_k[%lld] is %lld, with %lld rows of %lld in all and a past of %lld",
+                        (long long)b, (long long)(keys - 1), (long long)s->queries,
+                        (long long)s->total, (long long)s->past);
+    return TMK_OK;
+}
+
+/* One row of one head, turned by its position. */
+static enum tmk_status turn_row(const struct job *j, int64_t b, int64_t row, int64_t before,
+                                const float *x, float *y) {
+    const struct sizes *s = &j->s;
+    const struct tmk_tensor *given = tmk_run_in(j->run, IN_POSITIONS);
+    if (!tmk_node_int(j->run->node, "do_rotary", 0)) {
+        memcpy(y, x, (size_t)s->size * sizeof *y);
+        return TMK_OK;
+    }
+    const struct tmk_tensor *cosine = j->run->in[IN_COS];
+    const int64_t position =
+        given ? ((const int64_t *)given->data)[b * s->queries + row] : before + row;
+    if (position < 0 || position >= cosine->shape.dim[0])
+        return tmk_fail(j->run->diag, TMK_RANGE, "position %lld, and tables of %lld rows",
+                        (long long)position, (long long)cosine->shape.dim[0]);
+    const size_t at = (size_t)position * (size_t)s->turned / 2;
+    tmk_rotary_turn((size_t)s->turned, (size_t)s->size, j->interleaved,
+                    (const float *)cosine->data + at, (const float *)j->run->in[IN_SIN]->data + at,
+                    x, y);
+    return TMK_OK;
+}
+
+/* The past and the new rows of head g of sample b, as results have them. */
+static enum tmk_status fill_cache(const struct job *j, int64_t b, int64_t g, int64_t before) {
+    const struct sizes *s = &j->s;
+    const struct tmk_tensor *past_key = tmk_run_in(j->run, IN_PAST_KEY),
+                            *past_value = tmk_run_in(j->run, IN_PAST_VALUE);
+    const size_t size = (size_t)s->size, head = (size_t)(b * s->groups + g),
+                 at = head * (size_t)s->cache * size, first = at + (size_t)before * size;
+    memset(j->keys + at, 0, (size_t)s->cache * size * sizeof(float));
+    memset(j->values + at, 0, (size_t)s->cache * size * sizeof(float));
+    if (before) {
+        const size_t from = head * (size_t)s->past * size, bytes = (size_t)before * size * 4;
+        memcpy(j->keys + at, (const float *)past_key->data + from, bytes);
+        memcpy(j->values + at, (const float *)past_value->data + from, bytes);
+    }
+    for (int64_t row = 0; row < s->queries; row++) {
+        const size_t from = (size_t)(b * s->queries + row) * j->kv_row + (size_t)g * size,
+                     to = first + (size_t)row * size;
+        TMK_TRY(turn_row(j, b, row, before, j->k + from, j->keys + to));
+        memcpy(j->values + to, j->v + from, size * sizeof(float));
+    }
+    return TMK_OK;
+}
+
+/* Softmax of x[begin .. end); the others are 0. `sink`: one more logit, of no key. */
+static void weigh_row(float *x, int64_t begin, int64_t end, int64_t n, const float *sink) {
+    float max = sink ? *sink : -INFINITY, sum = 0;
+    for (int64_t i = begin; i < end; i++)
+        max = x[i] > max ? x[i] : max;
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = i < begin || i >= end || max == -INFINITY ? 0 : expf(x[i] - max);
+        sum += x[i];
+    }
+    sum += sink && max != -INFINITY ? expf(*sink - max) : 0;
+    for (int64_t i = begin; i < end && sum > 0; i++)
+        x[i] /= sum;
+}
+
+static void weigh_keys(const struct job *j, int64_t b, int64_t h, int64_t before, int64_t after) {
+    const struct sizes *s = &j->s;
+    const struct tmk_tensor *bias = tmk_run_in(j->run, IN_BIAS),
+                            *sinks = tmk_run_in(j->run, IN_SINK);
+    const float zero = 0, *sink = sinks ? (const float *)sinks->data + h : j->smooth ? &zero : NULL;
+    for (int64_t row = 0; row < s->queries; row++) {
+        float *x = j->scores + row * after;
+        const int64_t end = before + row + 1,
+                      begin = j->window >= 0 && end > j->window ? end - j->window : 0;
+        for (int64_t i = begin; i < end; i++) {
+            x[i] *= j->scale;
+            if (j->cap > 0)
+                x[i] = j->cap * tanhf(x[i] / j->cap);
+        }
+        if (bias) {
+            const struct tmk_shape *shape = &bias->shape;
+            const int64_t plane =
+                (shape->dim[0] > 1 ? b : 0) * shape->dim[1] + (shape->dim[1] > 1 ? h : 0);
+            const float *from =
+                (const float *)bias->data + (plane * s->queries + row) * shape->dim[3];
+            for (int64_t i = begin; i < end; i++)
+                x[i] += from[i];
+        }
+        weigh_row(x, begin, end, after, sink);
+    }
+}
+
+static enum tmk_status attend_head(const struct job *j, int64_t b, int64_t h, int64_t before,
+                                   int64_t after) {
+    const struct sizes *s = &j->s;
+    const size_t size = (size_t)s->size, rows = (size_t)s->queries,
+                 head = (size_t)(b * s->groups + h / (s->heads / s->groups)),
+                 at = head * (size_t)s->cache * size;
+    for (size_t row = 0; row < rows; row++)
+        TMK_TRY(turn_row(j, b, (int64_t)row, before,
+                         j->q + ((size_t)b * rows + row) * j->q_row + (size_t)h * size,
+                         j->query + row * size));
+    const struct tmk_gemm products = {rows, (size_t)after, size, j->query, j->keys + at, size, 1, 1,
+                                      size, j->scores};
+    tmk_gemm(&products, j->panel);
+    weigh_keys(j, b, h, before, after);
+    const struct tmk_gemm sums = {rows,          size, (size_t)after, j->scores, j->values + at,
+                                  (size_t)after, 1,    size,          1,         j->sums};
+    tmk_gemm(&sums, j->panel);
+    for (size_t row = 0; row < rows && j->y; row++)
+        memcpy(j->y + (((size_t)b * rows + row) * (size_t)s->heads + (size_t)h) * size,
+               j->sums + row * size, size * sizeof(float));
+    return TMK_OK;
+}
+
+static enum tmk_status take_scratch(struct job *j) {
+    const struct sizes *s = &j->s;
+    j->keys = output_data(j->run, OUT_KEY);
+    j->values = output_data(j->run, OUT_VALUE);
+    if (!j->keys)
+        TMK_TRY(tmk_attend_take(j->run, s->batch * s->groups, s->cache, s->size, &j->keys));
+    if (!j->values)
+        TMK_TRY(tmk_attend_take(j->run, s->batch * s->groups, s->cache, s->size, &j->values));
+    TMK_TRY(tmk_attend_take(j->run, s->queries, s->size, 1, &j->query));
+    TMK_TRY(tmk_attend_take(j->run, s->queries, s->size, 1, &j->sums));
+    TMK_TRY(tmk_attend_take(j->run, s->queries, s->total, 1, &j->scores));
+    return tmk_attend_take(j->run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &j->panel);
+}
+
+static enum tmk_status run_group_query(struct tmk_run *run) {
+    struct job j = {.run = run, .y = output_data(run, OUT_Y)};
+    struct sizes *s = &j.s;
+    TMK_TRY(find_sizes(run->node, run->in, run->n_in, s, run->diag));
+    j.scale = (float)tmk_node_float(run->node, "scale", 0);
+    if (j.scale == 0)
+        j.scale = 1 / sqrtf((float)s->size);
+    j.cap = (float)tmk_node_float(run->node, "softcap", 0);
+    j.window = tmk_node_int(run->node, "local_window_size", -1);
+    j.interleaved = tmk_node_int(run->node, "rotary_interleaved", 0) != 0;
+    j.smooth = tmk_node_int(run->node, "smooth_softmax", 0) > 0;
+    const size_t size = (size_t)s->size, kv = (size_t)s->groups * size;
+    j.q = run->in[IN_Q]->data;
+    j.q_row = (size_t)s->heads * size + (s->packed ? 2 * kv : 0);
+    j.kv_row = s->packed ? j.q_row : kv;
+    if (!s->batch || !s->queries || !s->size)
+        return TMK_OK;
+    j.k = s->packed ? j.q + (size_t)s->heads * size : run->in[IN_K]->data;
+    j.v = s->packed ? j.k + kv : run->in[IN_V]->data;
+    TMK_TRY(take_scratch(&j));
+    for (int64_t b = 0; b < s->batch; b++) {
+        int64_t before, after;
+        TMK_TRY(find_lengths(&j, b, &before, &after));
+        for (int64_t g = 0; g < s->groups; g++)
+            TMK_TRY(fill_cache(&j, b, g, before));
+        for (int64_t h = 0; h < s->heads; h++)
+            TMK_TRY(attend_head(&j, b, h, before, after));
+    }
+    return TMK_OK;
+}
+
+static const struct tmk_attr_rule attrs[] = {{"do_rotary", TMK_ATTR_INT, false},
+                                             {"k_quant_type", TMK_ATTR_STRING, false},
+                                             {"kv_cache_bit_width", TMK_ATTR_INT, false},
+                                             {"kv_num_heads", TMK_ATTR_INT, true},
+                                             {"local_window_size", TMK_ATTR_INT, false},
+                                             {"num_heads", TMK_ATTR_INT, true},
+                                             {"qk_output", TMK_ATTR_INT, false},
+                                             {"rotary_interleaved", TMK_ATTR_INT, false},
+                                             {"scale", TMK_ATTR_FLOAT, false},
+                                             {"smooth_softmax", TMK_ATTR_INT, false},
+                                             {"softcap", TMK_ATTR_FLOAT, false},
+                                             {"v_quant_type", TMK_ATTR_STRING, false},
+                                             {NULL}};
+
+TMK_CONTRIB_COST_ROW(GroupQueryAttention, 1, 14, 3, TMK_OP_PURE, TMK_CHANNEL_LAST, attrs,
+                     infer_group_query, tmk_cost_attention, run_group_query,
+                     "  input %q : f32[2,2,16]\n"
+                     "  input %k : f32[2,2,8]\n"
+                     "  input %v : f32[2,2,8]\n"
+                     "  input %pk : f32[2,2,3,4]\n"
+                     "  input %pv : f32[2,2,3,4]\n"
+                     "  init %l : i32[2] = {4, 3}\n"
+                     "  init %t : i32[1] = {5}\n"
+                     "  input %c : f32[9,2]\n"
+                     "  input %s : f32[9,2]\n"
+                     "  %y, %key, %value = com.microsoft::GroupQueryAttention(%q, %k, %v, %pk, "
+                     "%pv, %l, %t, %c, %s) {do_rotary=1, kv_num_heads=2, num_heads=4}\n"
+                     "  output %key\n"
+                     "  output %value\n")
