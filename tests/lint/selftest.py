@@ -12,6 +12,7 @@ from pathlib import Path
 import floats
 import headers
 import layers
+import names
 import pages
 import printing
 import tidy
@@ -76,7 +77,7 @@ class Sample(unittest.TestCase):
 
 class EveryLint(Sample):
     def test_good_sample_passes(self):
-        for check in (layers.check, floats.check, printing.check, tidy.check, pages.check):
+        for check in (layers.check, floats.check, printing.check, tidy.check, pages.check, names.check):
             self.assertEqual([], check(self.project()))
 
     def test_problem_makes_the_exit_status_one(self):

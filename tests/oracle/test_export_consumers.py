@@ -9,7 +9,7 @@ import json
 
 # First: it leaves the test out where packages are missing.
 import oracle
-from oracle import folder
+from oracle import folder, skip
 from twoconv import EXAMPLES, MODEL, SAMPLES, export, sqnr
 
 import numpy as np

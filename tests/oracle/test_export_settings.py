@@ -5,7 +5,7 @@ import json
 import shutil
 import warnings
 
-from oracle import (SHARED, execute, folder, main, model_of, onnx, onnxruntime, present, profile, refused, samples,
+from oracle import (SHARED, execute, folder, main, model_of, onnx, onnxruntime, present, profile, refused, samples, skip,
                     sources, tidemark)
 
 import numpy as np
