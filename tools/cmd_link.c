@@ -23,7 +23,7 @@ struct linking {
     struct tmk_profile *from, *to;
     struct tmk_model *model, *original;
     struct tmk_link *link;
-    struct tmk_carry_report carried;
+    struct tmk_transfer_report carried;
 };
 
 static void finish_link(struct linking *l) {
@@ -128,7 +128,7 @@ static enum tmk_status find_matches(const struct job *job, struct linking *l,
 
 static enum tmk_status write_all(const struct job *job, struct linking *l, struct tmk_diag *diag) {
     enum tmk_status status =
-        tmk_profile_carry(l->from, l->link->record, false, l->to, &l->carried, diag);
+        tmk_profile_transfer(l->from, l->link->record, false, l->to, &l->carried, diag);
     if (status == TMK_OK)
         status = write_profiles(l->to, &job->outputs, diag);
     for (size_t i = 0; status == TMK_OK && i < job->lineage_outputs.n; i++)

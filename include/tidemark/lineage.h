@@ -201,10 +201,10 @@ tmk_lineage_record_write(const struct tmk_lineage_record *record, const char *pa
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_lineage_record_read(const char *path, struct tmk_lineage_record **out, struct tmk_diag *diag);
 
-/* ---- carrying a profile over ---- */
+/* ---- transferring a profile ---- */
 
-/* Of the records of a carried profile; they add up to n_tensors. */
-struct tmk_carry_report {
+/* Of the records of a transferred profile; they add up to n_tensors. */
+struct tmk_transfer_report {
     uint32_t own;     /* had statistics before: weights */
     uint32_t same;    /* the statistics themselves, by the verdicts same, merged, view, constant */
     uint32_t derived; /* a range, by affine or quantized */
@@ -227,11 +227,11 @@ struct tmk_carry_report {
  * TMK_MISMATCH, naming the first value that differs: the profile, or `to`, is of another model than
  * that end of the lineage, or of other weights. After a failure `to` is only good for destroying.
  * report may be NULL. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_carry(const struct tmk_profile *from,
-                                                        const struct tmk_lineage_record *lineage,
-                                                        bool back, struct tmk_profile *to,
-                                                        struct tmk_carry_report *report,
-                                                        struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_transfer(const struct tmk_profile *from,
+                                                           const struct tmk_lineage_record *lineage,
+                                                           bool back, struct tmk_profile *to,
+                                                           struct tmk_transfer_report *report,
+                                                           struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -114,8 +114,8 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_numbers(const struct tmk_profi
                                                           const struct tmk_link_numbers *numbers,
                                                           struct tmk_link **out,
                                                           struct tmk_diag *diag);
-/* The records that stand for a .npz alone, for tmk_link_by_numbers and tmk_profile_carry: a value
- * an array, in the file's order. End with tmk_profile_destroy. */
+/* The records that stand for a .npz alone, for tmk_link_by_numbers and tmk_profile_transfer: a
+ * value an array, in the file's order. End with tmk_profile_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_tensors_skeleton(const char *path, struct tmk_profile **out, struct tmk_diag *diag);
 /* NULL is allowed. */

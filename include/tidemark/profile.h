@@ -170,7 +170,7 @@ struct tmk_profile_tensor {
     uint32_t n_operands;
 
     const char *rule;  /* DERIVED, or DEAD without looking: by which exact rule ("relu"); else "" */
-    uint32_t *sources; /* with a rule: from which IDs; none with tmk_profile_is_carried */
+    uint32_t *sources; /* with a rule: from which IDs; none with tmk_profile_is_transferred */
     uint32_t n_sources;
 
     struct tmk_stats *stats; /* owned; NULL where no floats were counted */
@@ -272,7 +272,7 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_runs(struct tmk_profile_te
                                                            uint64_t runs, struct tmk_diag *diag);
 
 /* By a rule of a lineage ("lineage:affine"), from a value of another model's profile. */
-TMK_API bool tmk_profile_is_carried(const struct tmk_profile_tensor *tensor);
+TMK_API bool tmk_profile_is_transferred(const struct tmk_profile_tensor *tensor);
 
 /* What follows for the status of a value from its other fields: NEVER without statistics, CONSTANT
  * for weights, INTEGER, DEAD when it was one finite number all the time, DERIVED with a rule, else
@@ -371,8 +371,8 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_profile_flags(const struct tmk_profile
  * hold as many elements as the shapes that ran, and their histogram and classes add up to that;
  * what is not NEVER has statistics; text is UTF-8. TMK_MISMATCH states what is inconsistent, with
  * the ID, the name and both numbers. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_balance(const struct tmk_profile *profile,
-                                                          struct tmk_diag *diag);
+TMK_API TMK_NODISCARD enum tmk_status tmk_profile_validate(const struct tmk_profile *profile,
+                                                           struct tmk_diag *diag);
 
 /* ---- files ---- */
 

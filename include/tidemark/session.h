@@ -26,7 +26,7 @@ extern "C" {
 
 /* The profile that a run over the model would begin with: the model, and a record for each value,
  * with producers, consumers and operands. Weights are counted (histograms), nothing else is; there
- * are no samples. For tmk_profile_carry. End with tmk_profile_destroy. */
+ * are no samples. For tmk_profile_transfer. End with tmk_profile_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_skeleton(const struct tmk_model *model, struct tmk_profile **out, struct tmk_diag *diag);
 

@@ -14,7 +14,7 @@ static enum tmk_status is_written_as_hdf5(const struct tmk_artefact *artefact, c
     const char *dot = strrchr(name, '.');
     bool json = dot && strcasecmp(dot, ".json") == 0,
          hdf5 = dot && (strcasecmp(dot, ".h5") == 0 || strcasecmp(dot, ".hdf5") == 0);
-    if (!json && !hdf5 && !tmk_path_is_stream(path)) /* which is JSON where it can't say */
+    if (!json && !hdf5 && !tmk_path_is_stream(path)) /* JSON, since it has no extension */
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s: the name says no format; %s is written as .json, .h5 or .hdf5", path,
                         tmk_file_kind_text(artefact->kind));
@@ -52,7 +52,7 @@ enum tmk_status tmk_artefact_write(const struct tmk_artefact *artefact, const vo
     return status;
 }
 
-/* HDF5's signature stands at byte 0, or at 512, 1024, 2048 and so on behind a user block. */
+/* HDF5's signature is at byte 0, or at 512, 1024, 2048 and so on behind a user block. */
 static bool is_hdf5(const char *bytes, size_t size) {
     static const char signature[] = "\x89HDF\r\n\x1a\n";
     size_t at = 0;

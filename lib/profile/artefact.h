@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that exist as JSON and as HDF5: profiles, lineages. The name says how one is written, the
- * first bytes say how it is read. */
+/* Files that exist as JSON and as HDF5: profiles, lineages. The name selects the format of a
+ * written file, the first bytes that of a read one. */
 #ifndef TMK_PROFILE_ARTEFACT_H
 #define TMK_PROFILE_ARTEFACT_H
 

@@ -148,7 +148,7 @@ static enum tmk_status put_payload(struct tmk_text *out, const struct tmk_profil
 
 enum tmk_status tmk_checkpoint_encode(const struct tmk_profile *profile, struct tmk_text *out,
                                       struct tmk_diag *diag) {
-    TMK_TRY(tmk_profile_balance(profile, diag));
+    TMK_TRY(tmk_profile_validate(profile, diag));
     return tmk_checkpoint_pack(profile, out, diag);
 }
 
@@ -356,7 +356,7 @@ static enum tmk_status get_values(struct tmk_byte_reader *in, struct tmk_profile
     return TMK_OK;
 }
 
-/* A number that is out of place makes another message than text that is; to whoever reads it, both
+/* A misplaced number gives another message than misplaced text; for the reader of the message both
  * are damage. */
 static enum tmk_status as_damage(struct tmk_diag *diag, enum tmk_status status) {
     switch (status) {
@@ -379,7 +379,7 @@ static enum tmk_status get_payload(const uint8_t *bytes, size_t len, struct tmk_
     if (profile->version.minor != TMK_PROFILE_MINOR)
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "it is of another release; go on with that, or begin anew");
-    TMK_TRY(tmk_profile_balance(profile, diag)); /* sizes follow from the ledger */
+    TMK_TRY(tmk_profile_validate(profile, diag)); /* sizes follow from the ledger */
     TMK_TRY(get_values(&in, profile, diag));
     if (in.failed)
         return tmk_fail(diag, TMK_FORMAT, "byte %zu is none that is written there",
@@ -387,11 +387,11 @@ static enum tmk_status get_payload(const uint8_t *bytes, size_t len, struct tmk_
     return TMK_OK;
 }
 
-/* Its books balance, and these are the bytes that are written for it. */
+/* It is consistent, and these are the bytes that are written for it. */
 static enum tmk_status check_payload(const uint8_t *bytes, size_t len,
                                      const struct tmk_profile *profile, struct tmk_diag *diag) {
     struct tmk_text again = {0};
-    TMK_TRY(tmk_profile_balance(profile, diag));
+    TMK_TRY(tmk_profile_validate(profile, diag));
     enum tmk_status status = put_payload(&again, profile, diag);
     if (status == TMK_OK && (again.len != len || memcmp(again.data, bytes, len) != 0))
         status = tmk_fail(diag, TMK_FORMAT, "its bytes are not the ones that are written for it");
@@ -425,8 +425,8 @@ static enum tmk_status check_frame(const uint8_t *bytes, size_t len, struct tmk_
     return TMK_OK;
 }
 
-static enum tmk_status decode(const uint8_t *bytes, size_t len, bool trusted,
-                              struct tmk_profile **out, struct tmk_diag *diag) {
+static enum tmk_status decode_profile(const uint8_t *bytes, size_t len, bool trusted,
+                                      struct tmk_profile **out, struct tmk_diag *diag) {
     const uint8_t *payload = bytes + HEAD_BYTES;
     struct tmk_profile *profile;
     TMK_TRY(check_frame(bytes, len, diag));
@@ -445,12 +445,12 @@ static enum tmk_status decode(const uint8_t *bytes, size_t len, bool trusted,
 
 enum tmk_status tmk_checkpoint_decode(const void *bytes, size_t len, struct tmk_profile **out,
                                       struct tmk_diag *diag) {
-    return decode(bytes, len, false, out, diag);
+    return decode_profile(bytes, len, false, out, diag);
 }
 
 enum tmk_status tmk_checkpoint_unpack(const void *bytes, size_t len, struct tmk_profile **out,
                                       struct tmk_diag *diag) {
-    return decode(bytes, len, true, out, diag);
+    return decode_profile(bytes, len, true, out, diag);
 }
 
 /* ---- files ---- */
@@ -468,7 +468,7 @@ enum tmk_status tmk_checkpoint_write(struct tmk_profile *const *profiles, size_t
     return status;
 }
 
-/* The bytes of the checkpoint that begins here; all that there are where it does not say so. */
+/* The bytes of the checkpoint that begins here; all bytes where it has no length. */
 static size_t length_of_first(const uint8_t *bytes, size_t len) {
     struct tmk_byte_reader in = {bytes + sizeof magic + sizeof(uint32_t), bytes + len, false};
     if (len < HEAD_BYTES + TAIL_BYTES)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a killed run needs to go on: a profile of the samples done so far, without what the model
- * says anyway (names, shapes as declared, ends), as bytes that are quick to write and checked when
- * read.
+/* What a resumed run needs: a profile of the samples done so far, without what the model itself has
+ * (names, shapes as declared, ends), as bytes that are quick to write and checked when read.
  *
  * The bytes: "TMKCHKPT"; the version (4 bytes, little-endian as all of them); the length of what
  * follows up to the checksum (8 bytes); that; XXH64 of everything before (8 bytes). In between, in
@@ -16,17 +15,18 @@
 
 #include "base/text.h"
 
-/* Appends the checkpoint of a profile whose books balance (else TMK_MISMATCH). */
+/* Appends the checkpoint of a consistent profile (else TMK_MISMATCH). */
 TMK_NODISCARD enum tmk_status tmk_checkpoint_encode(const struct tmk_profile *profile,
                                                     struct tmk_text *out, struct tmk_diag *diag);
 /* A profile with the header and, in each record, the ID, fingerprint, kind, status and all that
- * running made; its books balance. TMK_FORMAT for anything that encoding does not write (cut short,
- * damaged, no checkpoint), TMK_UNSUPPORTED for another version. End with tmk_profile_destroy. */
+ * running produced; it is consistent. TMK_FORMAT for anything that encoding does not write (cut
+ * short, damaged, no checkpoint), TMK_UNSUPPORTED for another version. End with
+ * tmk_profile_destroy. */
 TMK_NODISCARD enum tmk_status tmk_checkpoint_decode(const void *bytes, size_t len,
                                                     struct tmk_profile **out,
                                                     struct tmk_diag *diag);
 
-/* The same between the processes of one run, which know whose bytes these are: books and bytes are
+/* The same between the processes of one run, which trust these bytes: consistency and checksum are
  * not checked again, which takes most of the time; the profile of them all should be. */
 TMK_NODISCARD enum tmk_status tmk_checkpoint_pack(const struct tmk_profile *profile,
                                                   struct tmk_text *out, struct tmk_diag *diag);

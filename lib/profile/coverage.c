@@ -129,8 +129,8 @@ enum tmk_status tmk_profile_join_ranges(const struct tmk_profile *a, const struc
     return TMK_OK;
 }
 
-enum tmk_status tmk_profile_balance_coverage(const struct tmk_profile *profile,
-                                             struct tmk_diag *diag) {
+enum tmk_status tmk_profile_validate_coverage(const struct tmk_profile *profile,
+                                              struct tmk_diag *diag) {
     const struct tmk_profile_ledger *ledger = &profile->ledger;
     const struct tmk_profile_coverage *coverage = &profile->coverage;
     struct tmk_profile_range range;

@@ -15,12 +15,12 @@
 
 static_assert(sizeof(enum tmk_dtype) == sizeof(int), "enums are kept as int");
 
-static enum tmk_status expected(struct tmk_field_reader *r, const struct tmk_field *f,
-                                const char *what) {
+static enum tmk_status fail_expected(struct tmk_field_reader *r, const struct tmk_field *f,
+                                     const char *what) {
     return tmk_fail(r->diag, TMK_FORMAT, "'%s' is missing or is not %s", f->key, what);
 }
 
-static enum tmk_status keep(struct tmk_field_reader *r, const char *text, const char **out) {
+static enum tmk_status keep_text(struct tmk_field_reader *r, const char *text, const char **out) {
     const char *kept = *text ? tmk_arena_strdup(r->arena, text) : "";
     if (!kept)
         return tmk_nomem(r->diag);
@@ -31,7 +31,7 @@ static enum tmk_status keep(struct tmk_field_reader *r, const char *text, const 
 enum tmk_status tmk_field_keep(struct tmk_field_reader *r, const char *text, const char **out) {
     if (!tmk_utf8_valid(text, strlen(text)))
         return tmk_fail(r->diag, TMK_FORMAT, "a text that is not UTF-8");
-    return keep(r, text, out);
+    return keep_text(r, text, out);
 }
 
 static enum tmk_status get_format(struct tmk_field_reader *r, const struct tmk_field *f,
@@ -114,18 +114,18 @@ static enum tmk_status get_natural(struct tmk_field_reader *r, const struct tmk_
                                    const cJSON *item, int32_t *out) {
     *out = -1;
     if (!cJSON_IsNull(item) && (!as_int32(item, out) || *out < 0))
-        return expected(r, f, "an integer that is not negative, or null");
+        return fail_expected(r, f, "an integer that is not negative, or null");
     return TMK_OK;
 }
 
-/* Room for `n` entries of an array. What grows has room up to the next power of two. */
+/* Space for `n` entries of an array: the capacity is the next power of two. */
 static void *new_array(struct tmk_field_reader *r, size_t n, size_t size) {
-    size_t room = 1;
+    size_t capacity = 1;
     if (!r->lists_grow)
         return tmk_arena_array(r->arena, n, size);
-    while (room < n)
-        room *= 2;
-    return calloc(room, size);
+    while (capacity < n)
+        capacity *= 2;
+    return calloc(capacity, size);
 }
 
 static enum tmk_status get_ids(struct tmk_field_reader *r, const struct tmk_field *f,
@@ -138,7 +138,7 @@ static enum tmk_status get_ids(struct tmk_field_reader *r, const struct tmk_fiel
     TMK_MEMBER(uint32_t *, f, record) = ids;
     cJSON_ArrayForEach(item, array) {
         if (!cJSON_IsString(item) || !tmk_profile_id_of_text(item->valuestring, &ids[n]))
-            return expected(r, f, "a list of IDs");
+            return fail_expected(r, f, "a list of IDs");
         TMK_MEMBER_COUNT(f, record) = ++n;
     }
     return TMK_OK;
@@ -178,7 +178,7 @@ static enum tmk_status get_numbers(struct tmk_field_reader *r, const struct tmk_
     TMK_TRY(tmk_json_array(object, f->key, &array, r->diag));
     const uint32_t length = (uint32_t)cJSON_GetArraySize(array);
     if (!f->of && length == 0)
-        return expected(r, f, "a list with something in it");
+        return fail_expected(r, f, "a list with something in it");
     if (!f->of)
         *n = length;
     if (length != *n)
@@ -205,7 +205,8 @@ static enum tmk_status get_list(struct tmk_field_reader *r, const struct tmk_fie
     const uint32_t outer = r->index;
     TMK_TRY(tmk_json_array(object, f->key, &array, r->diag));
     if (!array->child)
-        return f->flags & TMK_FIELD_FILLED ? expected(r, f, "a list with something in it") : TMK_OK;
+        return f->flags & TMK_FIELD_FILLED ? fail_expected(r, f, "a list with something in it")
+                                           : TMK_OK;
     const bool is_new = !TMK_MEMBER(void *, f, record);
     if (is_new) {
         TMK_MEMBER(void *, f, record) =
@@ -230,7 +231,7 @@ static enum tmk_status get_text(struct tmk_field_reader *r, const struct tmk_fie
                                 const cJSON *object, void *record) {
     const char *text;
     TMK_TRY(tmk_json_text(object, f->key, &text, r->diag));
-    return keep(r, text, &TMK_MEMBER(const char *, f, record));
+    return keep_text(r, text, &TMK_MEMBER(const char *, f, record));
 }
 
 static enum tmk_status get_named(struct tmk_field_reader *r, const struct tmk_field *f,
@@ -268,7 +269,7 @@ static enum tmk_status get_integer(struct tmk_field_reader *r, const struct tmk_
         return tmk_json_u32(object, f->key, &TMK_MEMBER(uint32_t, f, record), r->diag);
     case TMK_FIELD_I32:
         return as_int32(item, &TMK_MEMBER(int32_t, f, record)) ? TMK_OK
-                                                               : expected(r, f, "an integer");
+                                                               : fail_expected(r, f, "an integer");
     case TMK_FIELD_NATURAL:
         return get_natural(r, f, item, &TMK_MEMBER(int32_t, f, record));
     case TMK_FIELD_I64:
@@ -298,16 +299,16 @@ static enum tmk_status get_real(struct tmk_field_reader *r, const struct tmk_fie
     case TMK_FIELD_FINITE:
         return as_number(TMK_FIELD_FLOATS, item, &TMK_MEMBER(float, f, record))
                    ? TMK_OK
-                   : expected(r, f, "a finite float32");
+                   : fail_expected(r, f, "a finite float32");
     case TMK_FIELD_SHARE:
         return as_finite(item, &TMK_MEMBER(double, f, record)) && TMK_MEMBER(double, f, record) >= 0
                    ? TMK_OK
-                   : expected(r, f, "a finite number that is not negative");
+                   : fail_expected(r, f, "a finite number that is not negative");
     default:
         if (f->flags & TMK_FIELD_OMIT) /* rather than null */
             return as_finite(item, &TMK_MEMBER(double, f, record))
                        ? TMK_OK
-                       : expected(r, f, "a finite number");
+                       : fail_expected(r, f, "a finite number");
         return tmk_json_double(object, f->key, &TMK_MEMBER(double, f, record), r->diag);
     }
 }
@@ -325,7 +326,7 @@ static enum tmk_status get_value(struct tmk_field_reader *r, const struct tmk_fi
         return get_text(r, f, object, record);
     case TMK_FIELD_BOOL:
         return item ? tmk_json_bool_or(object, f->key, &TMK_MEMBER(bool, f, record), false, r->diag)
-                    : expected(r, f, "true or false");
+                    : fail_expected(r, f, "true or false");
     case TMK_FIELD_F32:
     case TMK_FIELD_F64:
     case TMK_FIELD_FINITE:
@@ -399,7 +400,7 @@ enum tmk_status tmk_field_get(struct tmk_field_reader *r, const struct tmk_field
     }
     if (f->type == TMK_FIELD_CODEC || f->type == TMK_FIELD_OBJECT)
         return tmk_fail(r->diag, TMK_FORMAT, "'%s' is missing", f->key);
-    return get_value(r, f, object, record); /* which says what is expected */
+    return get_value(r, f, object, record); /* which reports what is expected */
 }
 
 /* Of a table and those before it. */
@@ -423,7 +424,7 @@ static enum tmk_status get_members(struct tmk_field_reader *r, const struct tmk_
 
 enum tmk_status tmk_fields_get(struct tmk_field_reader *r, const struct tmk_fields *fields,
                                const cJSON *object, void *record) {
-    const char *keys[64]; /* as tmk_json_keys can tell apart */
+    const char *keys[64]; /* the most that tmk_json_keys supports */
     size_t leading = 0;
     for (; leading < fields->n && fields->field[leading].type <= TMK_FIELD_VERSION; leading++)
         TMK_TRY(tmk_field_get(r, &fields->field[leading], object, record));

@@ -18,7 +18,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 
-/* The member of the struct, what stands in JSON / in HDF5, what `of` points at. */
+/* The member of the struct, its JSON key and HDF5 column, what `of` points at. */
 enum tmk_field_type {
     TMK_FIELD_FORMAT,  /* none: the file's kind, of its struct tmk_file_version */
     TMK_FIELD_VERSION, /* {uint32_t major, minor}: an object, of the same */
@@ -170,7 +170,7 @@ bool tmk_fields_has(const struct tmk_fields *fields, const char *key);
 /* A copy in the reader's arena; TMK_FORMAT unless it is UTF-8. */
 TMK_NODISCARD enum tmk_status tmk_field_keep(struct tmk_field_reader *r, const char *text,
                                              const char **out);
-/* The number of a NAME or DTYPE as text, and back: TMK_FORMAT says that there is none. */
+/* The number of a NAME or DTYPE as text, and back: TMK_FORMAT: there is none. */
 const char *tmk_field_name(const struct tmk_field *field, const void *record);
 TMK_NODISCARD enum tmk_status tmk_field_by_name(const struct tmk_field *field, const char *name,
                                                 void *record, struct tmk_diag *diag);

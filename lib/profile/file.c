@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles as files: balanced when they are written, and when they are read. */
+/* Profiles as files: validated when they are written, and when they are read. */
 #include "base/diag.h"
 #include "profile/artefact.h"
 #include "profile/format.h"
@@ -23,8 +23,8 @@ static enum tmk_status read_hdf5(const char *path, void *profile, struct tmk_dia
     return tmk_profile_read_hdf5(path, profile, diag);
 }
 
-static enum tmk_status balance(const void *profile, struct tmk_diag *diag) {
-    return tmk_profile_balance(profile, diag);
+static enum tmk_status validate_subject(const void *profile, struct tmk_diag *diag) {
+    return tmk_profile_validate(profile, diag);
 }
 
 static const struct tmk_artefact artefact = {TMK_FILE_PROFILE, write_json, write_hdf5, read_json,
@@ -36,8 +36,8 @@ enum tmk_status tmk_profile_can_write(const char *path, struct tmk_diag *diag) {
 
 enum tmk_status tmk_profile_write(const struct tmk_profile *profile, const char *path,
                                   struct tmk_diag *diag) {
-    TMK_TRY(tmk_in(diag, tmk_profile_balance(profile, diag),
-                   "%s is not written, because the books do not balance", path));
+    TMK_TRY(tmk_in(diag, tmk_profile_validate(profile, diag),
+                   "%s is not written: it is inconsistent", path));
     return tmk_artefact_write(&artefact, profile, path, diag);
 }
 
@@ -45,7 +45,7 @@ enum tmk_status tmk_profile_read(const char *path, struct tmk_profile **out,
                                  struct tmk_diag *diag) {
     struct tmk_profile *profile;
     TMK_TRY(tmk_profile_create(&profile, diag));
-    enum tmk_status status = tmk_artefact_read(&artefact, path, profile, balance, diag);
+    enum tmk_status status = tmk_artefact_read(&artefact, path, profile, validate_subject, diag);
     if (status == TMK_OK)
         *out = profile;
     else

@@ -85,8 +85,8 @@ const char *tmk_sentinel(float value) {
     return NULL;
 }
 
-/* Is the least number one that was added to numbers that are small beside it? It is near one, and
- * between it and an eighth of it there is nothing. */
+/* Is the minimum a constant that was added to numbers that are small compared to it? It is near
+ * one, and between it and an eighth of it there is nothing. */
 static bool is_masked(const struct tmk_summary *s, const uint16_t *bins) {
     bool near = false, others = s->max > s->min / 8;
     for (double power = 1e4; power < 1e39; power *= 10)

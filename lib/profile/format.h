@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two file formats share. docs/profile-format.md says what the fields mean. */
+/* What the two file formats share. docs/profile-format.md defines the fields. */
 #ifndef TMK_PROFILE_FORMAT_H
 #define TMK_PROFILE_FORMAT_H
 
@@ -13,7 +13,7 @@
 /* The most rows a value's histogram can have. */
 enum { TMK_PROFILE_MAX_BINS = 65536 };
 
-/* Room for one histogram at a time. */
+/* Space for one histogram at a time. */
 struct tmk_profile_bins {
     uint16_t *bin; /* [TMK_PROFILE_MAX_BINS], as the others */
     uint64_t *count, *low, *squares;
@@ -37,7 +37,7 @@ struct tmk_field_reader tmk_profile_reader(struct tmk_profile *profile, struct t
 TMK_NODISCARD enum tmk_status tmk_profile_header_text(const struct tmk_profile *profile,
                                                       const char *separator, struct tmk_text *out,
                                                       struct tmk_diag *diag);
-/* Fills the profile's header from an object with these members; "tensors" may stand there too.
+/* Fills the profile's header from an object with these members; "tensors" may be there too.
  * TMK_UNSUPPORTED for a newer major version. */
 TMK_NODISCARD enum tmk_status tmk_profile_get_header(struct tmk_profile *profile,
                                                      const cJSON *header, struct tmk_diag *diag);
@@ -51,20 +51,20 @@ TMK_NODISCARD enum tmk_status tmk_profile_get_dims(struct tmk_field_reader *r, c
                                                    bool unknown, struct tmk_shape *shape,
                                                    const char **symbol);
 
-/* Are the samples that reach furthest possible? TMK_MISMATCH. */
-TMK_NODISCARD enum tmk_status tmk_profile_balance_topk(const struct tmk_profile *profile,
-                                                       const struct tmk_profile_tensor *t,
-                                                       struct tmk_diag *diag);
+/* Are the top samples consistent? TMK_MISMATCH. */
+TMK_NODISCARD enum tmk_status tmk_profile_validate_topk(const struct tmk_profile *profile,
+                                                        const struct tmk_profile_tensor *t,
+                                                        struct tmk_diag *diag);
 
-/* Is what the profile says of the samples it covers possible? TMK_MISMATCH. */
-TMK_NODISCARD enum tmk_status tmk_profile_balance_coverage(const struct tmk_profile *profile,
-                                                           struct tmk_diag *diag);
+/* Are the sample ranges consistent with the sample counts? TMK_MISMATCH. */
+TMK_NODISCARD enum tmk_status tmk_profile_validate_coverage(const struct tmk_profile *profile,
+                                                            struct tmk_diag *diag);
 /* What both cover together, into an array to free. TMK_MISMATCH names samples that are in both. */
 TMK_NODISCARD enum tmk_status tmk_profile_join_ranges(const struct tmk_profile *a,
                                                       const struct tmk_profile *b,
                                                       struct tmk_profile_range **out, uint32_t *n,
                                                       struct tmk_diag *diag);
-/* Are the headers of one run: producer, model, data, settings, samples in all? TMK_MISMATCH says
+/* Are the headers of one run: producer, model, data, settings, samples in all? TMK_MISMATCH names
  * what differs, "in the first" and "in the second". */
 TMK_NODISCARD enum tmk_status tmk_profile_same_run(const struct tmk_profile *a,
                                                    const struct tmk_profile *b,
@@ -75,20 +75,20 @@ TMK_NODISCARD enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, 
                                                    struct tmk_profile_tensor **out,
                                                    struct tmk_diag *diag);
 
-/* Room for one more of n elements in an array that only grows through here: it doubles at powers of
- * two. NULL when memory ran out; the old array is then still good. */
+/* Space for one more of n elements in an array that only grows through here: it doubles at powers
+ * of two. NULL when memory ran out; the old array is then still good. */
 void *tmk_profile_grown(void *array, uint32_t n, size_t size);
 
-/* Rebuilds the value's state from what a file says of it. Of the derived fields, those that have
- * one right answer (denormals, negatives, sum) must be it, and the others that are there near
- * it: TMK_MISMATCH. NaN: not there. */
+/* Rebuilds the value's state from a file's record. Of the derived fields, those that have one right
+ * answer (denormals, negatives, sum) must be it, and the others that are there near it:
+ * TMK_MISMATCH. NaN: not there. */
 TMK_NODISCARD enum tmk_status tmk_profile_set_stats(struct tmk_profile_tensor *tensor,
-                                                    const struct tmk_summary *facts,
+                                                    const struct tmk_summary *summary,
                                                     const struct tmk_profile_bins *bins,
                                                     struct tmk_diag *diag);
 
 /* The formats. Writers append to an outfile that has begun; readers add to an empty profile, and
- * leave whether the books balance to their caller. `path` is for HDF5's own reading. */
+ * leave validation to their caller. `path` is for HDF5's own reading. */
 TMK_NODISCARD enum tmk_status tmk_profile_write_json(const struct tmk_profile *profile,
                                                      struct tmk_outfile *out,
                                                      struct tmk_diag *diag);
@@ -107,10 +107,10 @@ TMK_NODISCARD enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk
 /* The setting that names the stratum that all samples of a profile are of. Profiles of different
  * strata may be merged; what comes out has no such setting. */
 #define TMK_PROFILE_STRATUM "stratum"
-/* What a setting says; NULL where it is not set. */
+/* The value of a setting; NULL where it is not set. */
 const char *tmk_profile_setting_text(const struct tmk_profile *profile, const char *key);
 void tmk_profile_drop_setting(struct tmk_profile *profile, const char *key);
-/* What a setting says that is a number; `otherwise` where it is not set. */
+/* The value of a numeric setting; `otherwise` where it is not set. */
 uint64_t tmk_profile_setting_number(const struct tmk_profile *profile, const char *key,
                                     uint64_t otherwise);
 

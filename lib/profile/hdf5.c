@@ -8,9 +8,9 @@
 
 void tmk_h5_begin(struct tmk_h5 *h) {
     *h = (struct tmk_h5){0};
-    /* After some damaged files HDF5 cannot end, and says so on stderr when the program exits.
-     * Everything of ours is closed by then, so it need not end. Without effect where the program
-     * has used HDF5 before. */
+    /* After some damaged files HDF5 cannot shut down, and reports it on stderr at exit. Everything
+     * of ours is closed by then, so it need not end. Without effect where the program has used HDF5
+     * before. */
     (void)H5dont_atexit();
     H5Eget_auto2(H5E_DEFAULT, &h->printer, &h->printer_data);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);

@@ -13,9 +13,9 @@
 
 #include "profile/hdf5_table.h"
 
-/* A session with the library. After the first failure `failed` stays, `why` says it in HDF5's
- * words, and whatever is called with an identifier that was not got fails too; so callers check
- * once at their end. */
+/* A session with the library. After the first failure `failed` stays, `why` has it in HDF5's words,
+ * and whatever is called with an identifier that was not got fails too; so callers check once at
+ * their end. */
 struct tmk_h5 {
     bool failed;
     char why[200];

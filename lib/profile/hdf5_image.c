@@ -47,7 +47,7 @@ static herr_t image_left(void *image) {
 }
 
 hid_t tmk_h5_image_open(struct tmk_h5 *h, struct tmk_h5_image *image) {
-    char name[48]; /* of no file, or HDF5 would look at it first; and of this image only */
+    char name[48]; /* of no file, or HDF5 would open it first; and of this image only */
     snprintf(name, sizeof name, "/dev/null/%p", (void *)image);
     H5FD_file_image_callbacks_t callbacks = {image_malloc, image_memcpy, image_realloc, image_free,
                                              image_same,   image_left,   image};
@@ -63,8 +63,8 @@ hid_t tmk_h5_image_open(struct tmk_h5 *h, struct tmk_h5_image *image) {
     return file;
 }
 
-/* The memory is larger than the file. Where the file ends stands in its superblock (HDF5 File
- * Format Specification 3.0, II.A, version 2: at byte 28, after addresses of the size at byte 9). */
+/* The memory is larger than the file. The file's end is in its superblock (HDF5 File Format
+ * Specification 3.0, II.A, version 2: at byte 28, after addresses of the size at byte 9). */
 static size_t image_size(const struct tmk_h5_image *image) {
     enum { VERSION = 8, ADDRESS_SIZE = 9, END = 28 };
     uint64_t size = 0;

@@ -77,7 +77,7 @@ static const enum tmk_hdf5_as read_as[] = {
 };
 
 /* Whether a type in the file is one that numbers or text in memory are made from. */
-static bool holds(const struct tmk_hdf5_element *element, enum tmk_hdf5_as as) {
+static bool can_hold(const struct tmk_hdf5_element *element, enum tmk_hdf5_as as) {
     switch (as) {
     case TMK_HDF5_CHARS:
         return element->is == TMK_HDF5_FIXED;
@@ -92,12 +92,12 @@ static bool holds(const struct tmk_hdf5_element *element, enum tmk_hdf5_as as) {
 enum tmk_status tmk_h5_open_numbers(struct tmk_h5_reader *r, const char *path, int rank,
                                     enum tmk_hdf5_as as, struct tmk_hdf5_dataset *out) {
     TMK_TRY(tmk_h5_open_dataset(r, path, rank, out));
-    if (!holds(&out->element, as))
+    if (!can_hold(&out->element, as))
         return tmk_fail(r->diag, TMK_FORMAT, "'%s' has the wrong type", path);
     return tmk_in(r->diag, tmk_hdf5_read_as(r->file, out, as, 0, r->diag), "'%s'", path);
 }
 
-/* Room for what is read ahead of so many entries. */
+/* Space for what is read ahead of so many entries. */
 static enum tmk_status make_block(struct tmk_h5_reader *r, struct tmk_h5_in *in) {
     in->size = in->set.dim[0];
     uint64_t most = BATCH_BYTES / in->set.size + 1, n = in->size < most ? in->size : most;
@@ -135,8 +135,8 @@ enum tmk_status tmk_h5_open_columns(struct tmk_h5_reader *r, const char *group,
     return TMK_OK;
 }
 
-/* Reads as much ahead as the block holds, from where the column stands. */
-static enum tmk_status fill(struct tmk_h5_reader *r, struct tmk_h5_in *from) {
+/* Reads as much ahead as the block holds, from the column's position. */
+static enum tmk_status fill_block(struct tmk_h5_reader *r, struct tmk_h5_in *from) {
     uint64_t most = BATCH_BYTES / from->set.size + 1, left = from->size - from->at,
              n = left < most ? left : most;
     TMK_TRY(tmk_in(r->diag, tmk_hdf5_read(r->file, &from->set, from->at, n, from->block, r->diag),
@@ -153,7 +153,7 @@ enum tmk_status tmk_h5_take(struct tmk_h5_reader *r, struct tmk_h5_in *from, voi
         return tmk_fail(r->diag, TMK_FORMAT, "'%s' is too short", from->name);
     while (n > 0) {
         if (from->at == from->end)
-            TMK_TRY(fill(r, from));
+            TMK_TRY(fill_block(r, from));
         uint64_t here = from->end - from->at < n ? from->end - from->at : n;
         size_t bytes = (size_t)here * from->set.size;
         memcpy(to, from->block + (size_t)(from->at - from->start) * from->set.size, bytes);
@@ -180,7 +180,7 @@ static enum tmk_status check_columns(struct tmk_h5_reader *r, const struct tmk_h
         column->absent = is[i].is == TMK_HDF5_NONE && column->field->flags & TMK_FIELD_LATER;
         if (column->absent)
             continue;
-        if (!holds(&is[i], read_as[column->type]))
+        if (!can_hold(&is[i], read_as[column->type]))
             return tmk_fail(r->diag, TMK_FORMAT,
                             "'%s': the column '%s' is missing or of another type", name,
                             column->name);
@@ -242,7 +242,7 @@ enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
         return tmk_nomem(r->diag);
     for (; from.at < from.size; from.at++) {
         if (from.at == from.end)
-            TMK_TRY(fill(r, &from));
+            TMK_TRY(fill_block(r, &from));
         unsigned char *row = from.block + (size_t)(from.at - from.start) * layout.row;
         TMK_TRY(tmk_in(r->diag, load_row(r, &layout, row, record, fn, context), "%s[%" PRIu64 "]",
                        name, from.at));
@@ -261,7 +261,7 @@ static enum tmk_status parse_text(struct tmk_h5_reader *r, const char *text, cJS
 enum tmk_status tmk_h5_read_json(struct tmk_h5_reader *r, const char *path, cJSON **out) {
     struct tmk_hdf5_dataset set;
     TMK_TRY(tmk_h5_open_dataset(r, path, 0, &set));
-    if (!holds(&set.element, TMK_HDF5_CHARS))
+    if (!can_hold(&set.element, TMK_HDF5_CHARS))
         return tmk_fail(r->diag, TMK_FORMAT, "'%s' is not a string of fixed length", path);
     size_t size = set.element.size + 1;
     char *text = malloc(size);

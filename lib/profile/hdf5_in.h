@@ -54,8 +54,8 @@ TMK_NODISCARD enum tmk_status tmk_h5_open_columns(struct tmk_h5_reader *r, const
 TMK_NODISCARD enum tmk_status tmk_h5_take(struct tmk_h5_reader *r, struct tmk_h5_in *from,
                                           void *values, uint64_t n);
 
-/* What reads the rows of a table: `loaded` says whether all of the record could be filled, and is
- * then OK; else its error is to be returned, once what the record owns has an owner. */
+/* What reads the rows of a table: `loaded` returns whether all of the record could be filled, and
+ * is then OK; else its error is to be returned, once what the record owns has an owner. */
 typedef enum tmk_status tmk_h5_row_reader(struct tmk_h5_reader *r, enum tmk_status loaded,
                                           void *record, void *context);
 /* Calls fn with the record of each row of a table of the root, in order, until one fails. The

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for HDF5 in a build without it. */
+/* Replaces HDF5 in a build without it. */
 #include "base/diag.h"
 #include "profile/format.h"
 #include "profile/lineage_format.h"

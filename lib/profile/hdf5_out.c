@@ -110,24 +110,24 @@ void tmk_h5_new_json(struct tmk_h5 *h, hid_t parent, const char *name, const cha
 
 /* ---- tables ---- */
 
-/* `record` is room for one, as everywhere here. */
+/* `record` is scratch for one record, as everywhere here. */
 static enum tmk_status next_record(const struct tmk_h5_rows *rows, struct tmk_h5_cursor *cursor,
                                    void *record) {
     memset(record, 0, rows->table->record);
     return rows->next(rows->source, cursor, record) ? TMK_OK : TMK_NOTFOUND;
 }
 
-static enum tmk_status measure(const struct tmk_h5_rows *rows, struct tmk_h5_layout *layout,
-                               void *record, hsize_t *n, struct tmk_diag *diag) {
+static enum tmk_status measure_rows(const struct tmk_h5_rows *rows, struct tmk_h5_layout *layout,
+                                    void *record, hsize_t *n, struct tmk_diag *diag) {
     struct tmk_h5_cursor cursor = {0, 0};
     for (*n = 0; next_record(rows, &cursor, record) == TMK_OK; ++*n)
         TMK_TRY(tmk_h5_layout_measure(layout, record, diag));
     return tmk_h5_layout_place(layout) ? TMK_OK : tmk_nomem(diag);
 }
 
-static enum tmk_status fill(struct tmk_h5 *h, const struct tmk_h5_rows *rows,
-                            const struct tmk_h5_layout *layout, void *record, hsize_t batch,
-                            struct tmk_h5_out *to, struct tmk_diag *diag) {
+static enum tmk_status fill_columns(struct tmk_h5 *h, const struct tmk_h5_rows *rows,
+                                    const struct tmk_h5_layout *layout, void *record, hsize_t batch,
+                                    struct tmk_h5_out *to, struct tmk_diag *diag) {
     struct tmk_h5_cursor cursor = {0, 0};
     enum tmk_status status = TMK_OK;
     unsigned char *buffer = malloc((size_t)batch * layout->row);
@@ -169,14 +169,14 @@ static enum tmk_status new_table(struct tmk_h5 *h, hid_t parent, const char *nam
     struct tmk_h5_layout layout;
     hsize_t n = 0;
     tmk_h5_layout_init(&layout, rows->table);
-    TMK_TRY(measure(rows, &layout, record, &n, diag));
+    TMK_TRY(measure_rows(rows, &layout, record, &n, diag));
     hsize_t batch = CHUNK_BYTES / layout.row;
     batch = batch > CHUNK_ROWS ? CHUNK_ROWS : batch ? batch : 1;
     struct tmk_h5_out to = new_dataset(h, parent, name, tmk_h5_layout_type(h, &layout, true),
                                        tmk_h5_layout_type(h, &layout, false), n, batch);
     tmk_h5_put_text(h, to.dataset, "long_name", about);
     TMK_TRY(describe_columns(h, to.dataset, &layout, diag));
-    TMK_TRY(fill(h, rows, &layout, record, batch, &to, diag));
+    TMK_TRY(fill_columns(h, rows, &layout, record, batch, &to, diag));
     if (dataset)
         *dataset = to.dataset;
     return TMK_OK;

@@ -34,7 +34,7 @@ void tmk_h5_new_columns(struct tmk_h5 *h, hid_t parent, const struct tmk_h5_flat
                         hsize_t size, struct tmk_h5_out *out);
 void tmk_h5_append(struct tmk_h5 *h, struct tmk_h5_out *to, const void *values, hsize_t n);
 
-/* Where a walk over a table's rows stands: at an item, and at its part where it has several. */
+/* The position of a walk over a table's rows: at an item, and at its part where it has several. */
 struct tmk_h5_cursor {
     uint32_t item, part;
 };

@@ -15,7 +15,7 @@ struct tmk_h5_consumer {
 /* The records of /tensors and of /integers are struct tmk_profile_row. */
 extern const struct tmk_h5_table tmk_h5_tensors, tmk_h5_consumers, tmk_h5_integers;
 
-/* A one-dimensional dataset beside others of the same length. */
+/* A one-dimensional dataset next to others of the same length. */
 struct tmk_h5_flat {
     const char *name;
     enum tmk_h5_type type;

@@ -55,7 +55,7 @@ struct tmk_h5_layout {
 
 /* No texts yet. Columns that older versions lack come last. */
 void tmk_h5_layout_init(struct tmk_h5_layout *layout, const struct tmk_h5_table *table);
-/* Makes room for this record's texts. TMK_NOMEM. */
+/* Makes space for this record's texts. TMK_NOMEM. */
 TMK_NODISCARD enum tmk_status tmk_h5_layout_measure(struct tmk_h5_layout *layout,
                                                     const void *record, struct tmk_diag *diag);
 /* Places the columns, once the sizes of texts are known; false on overflow. */

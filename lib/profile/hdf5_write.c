@@ -161,7 +161,7 @@ static enum tmk_status write_bin_edges(struct writer *w) {
     return TMK_OK;
 }
 
-/* `copy` has room for all. */
+/* `copy` has space for all. */
 static void append_extremes(struct tmk_h5 *h, struct tmk_h5_out *to, const float *values, size_t n,
                             float *copy) {
     for (size_t c = 0; c < n; c++)

@@ -12,8 +12,8 @@
 
 /* ---- writing ---- */
 
-static enum tmk_status flush(struct tmk_outfile *out, struct tmk_text *text,
-                             struct tmk_diag *diag) {
+static enum tmk_status flush_text(struct tmk_outfile *out, struct tmk_text *text,
+                                  struct tmk_diag *diag) {
     if (text->failed)
         return tmk_nomem(diag);
     enum tmk_status status = tmk_outfile_write(out, text->data, text->len, diag);
@@ -36,10 +36,10 @@ static enum tmk_status write_parts(const struct tmk_profile *profile, struct tmk
         if (at < n_nonfinite && nonfinite[at].id == row.t.id)
             row.nonfinite = &nonfinite[at++];
         TMK_TRY(tmk_fields_object_text(tmk_profile_row_fields[row.level], &row, i, text, diag));
-        TMK_TRY(flush(out, text, diag));
+        TMK_TRY(flush_text(out, text, diag));
     }
     tmk_text_puts(text, "\n]\n}\n");
-    return flush(out, text, diag);
+    return flush_text(out, text, diag);
 }
 
 enum tmk_status tmk_profile_write_json(const struct tmk_profile *profile, struct tmk_outfile *out,
@@ -71,7 +71,7 @@ struct reader {
     struct tmk_diag *diag;
 };
 
-/* Its level first: that says which fields there are. */
+/* Its level first: it determines which fields there are. */
 static enum tmk_status get_row(struct reader *r, const cJSON *item, struct tmk_profile_row *row) {
     const struct tmk_fields *const value = &tmk_profile_value_fields;
     const struct tmk_field *level = &value->field[value->n - 1];
@@ -119,10 +119,10 @@ static enum tmk_status get_tensors(struct reader *r, const char *text, size_t le
     }
 }
 
-/* Gathers the header's members as a tree and finds where the values stand. Of other members only
- * the name is kept, for the check of unknown keys. */
-static enum tmk_status gather(struct reader *r, const char *text, size_t len, cJSON *header,
-                              const char **tensors, size_t *tensors_len) {
+/* Gathers the header's members as a tree and finds where the values are. Of other members only the
+ * name is kept, for the check of unknown keys. */
+static enum tmk_status gather_members(struct reader *r, const char *text, size_t len, cJSON *header,
+                                      const char **tensors, size_t *tensors_len) {
     struct tmk_json_scan scan;
     if (!tmk_json_enter(&scan, text, len, '{'))
         return tmk_fail(r->diag, TMK_FORMAT, "not a profile: neither a JSON object nor HDF5");
@@ -166,7 +166,7 @@ enum tmk_status tmk_profile_read_json(const char *text, size_t len, struct tmk_p
     cJSON *header = cJSON_CreateObject();
     enum tmk_status status = header ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
-        status = gather(&r, text, len, header, &tensors, &tensors_len);
+        status = gather_members(&r, text, len, header, &tensors, &tensors_len);
     if (status == TMK_OK)
         status = tmk_profile_get_header(profile, header, diag);
     r.fields = tmk_profile_reader(profile, diag);

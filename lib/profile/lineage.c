@@ -67,7 +67,7 @@ enum tmk_status tmk_lineage_record_add_pass(struct tmk_lineage_record *record, c
                                             struct tmk_diag *diag) {
     const uint32_t n = record->n_passes;
     const char *text = tmk_lineage_record_text(record, pass), **passes = record->passes;
-    if ((n & (n - 1)) == 0) { /* room doubles at powers of two */
+    if ((n & (n - 1)) == 0) { /* capacity doubles at powers of two */
         passes = tmk_arena_array(record->arena, n ? (size_t)n * 2 : 1, sizeof *passes);
         if (passes && n)
             memcpy(passes, record->passes, n * sizeof *passes);

@@ -23,7 +23,7 @@ static enum tmk_status read_hdf5(const char *path, void *slot, struct tmk_diag *
     return tmk_lineage_read_hdf5(path, slot, diag);
 }
 
-static enum tmk_status check(const void *slot, struct tmk_diag *diag) {
+static enum tmk_status check_record(const void *slot, struct tmk_diag *diag) {
     return tmk_lineage_record_check(*(struct tmk_lineage_record *const *)slot, diag);
 }
 
@@ -43,7 +43,7 @@ enum tmk_status tmk_lineage_record_write(const struct tmk_lineage_record *record
 enum tmk_status tmk_lineage_record_read(const char *path, struct tmk_lineage_record **out,
                                         struct tmk_diag *diag) {
     struct tmk_lineage_record *record = NULL;
-    enum tmk_status status = tmk_artefact_read(&artefact, path, &record, check, diag);
+    enum tmk_status status = tmk_artefact_read(&artefact, path, &record, check_record, diag);
     if (status == TMK_OK)
         *out = record;
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two formats of a lineage share. docs/lineage-format.md says what the fields mean. */
+/* What the two formats of a lineage share. docs/lineage-format.md defines the fields. */
 #ifndef TMK_PROFILE_LINEAGE_FORMAT_H
 #define TMK_PROFILE_LINEAGE_FORMAT_H
 
@@ -16,7 +16,7 @@ extern const struct tmk_fields tmk_lineage_fields, tmk_lineage_header_fields,
 struct tmk_field_reader tmk_lineage_reader(struct tmk_lineage_record *record,
                                            struct tmk_diag *diag);
 
-/* Appends what became of each original, a line each, then what each value stands for. */
+/* Appends the fate of each original, a line each, then the originals of each value. */
 void tmk_lineage_text(const struct tmk_lineage_record *record, struct tmk_text *text);
 
 /* The formats: writers append to an outfile that has begun. Readers make *out, which is

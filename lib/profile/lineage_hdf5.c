@@ -209,16 +209,16 @@ enum tmk_status tmk_lineage_write_hdf5(const struct tmk_lineage_record *record,
 
 /* ---- reading ---- */
 
-/* What the rows go to. Numbers and edges are gathered, and handed out once all are there. */
+/* What the rows go to. Numbers and edges are gathered, and assigned once all are read. */
 struct gathered {
     struct tmk_lineage_record *record;
-    uint32_t at, limit; /* rows of the table so far, and those that there is room for */
+    uint32_t at, limit; /* rows of the table so far, and the capacity */
     struct number *numbers;
     struct edge *edges;
     uint32_t n_numbers, n_edges;
 };
 
-/* A table was counted before it is read, and the file may say something else now. */
+/* A table was counted before it is read, and the file may have changed. */
 static enum tmk_status next_row(struct tmk_h5_reader *r, struct gathered *g, uint32_t *at) {
     if (g->at == g->limit)
         return tmk_fail(r->diag, TMK_FORMAT, "the table has become longer");
@@ -226,7 +226,7 @@ static enum tmk_status next_row(struct tmk_h5_reader *r, struct gathered *g, uin
     return TMK_OK;
 }
 
-/* `id`: as the row says. */
+/* `id`: from the row. */
 static enum tmk_status next_entry(struct tmk_h5_reader *r, struct gathered *g, uint32_t id,
                                   uint32_t *at) {
     TMK_TRY(next_row(r, g, at));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lineage for people: what became of each original, then what each new value stands for. */
+/* A lineage as text: the fate of each original, then the originals of each new value. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -239,7 +239,7 @@ static enum tmk_status same_value(const struct tmk_profile_tensor *a,
     return same_numbers(a, b, diag);
 }
 
-/* As far as a checkpoint says. */
+/* As far as a checkpoint has them. */
 static enum tmk_status same_value_so_far(const struct tmk_profile_tensor *a,
                                          const struct tmk_profile_tensor *b,
                                          struct tmk_diag *diag) {
@@ -266,15 +266,15 @@ static enum tmk_status same_values(const struct tmk_profile *a, const struct tmk
 
 /* ---- adding up ---- */
 
-static bool add(uint64_t *to, uint64_t more) {
+static bool add_count(uint64_t *to, uint64_t more) {
     return !__builtin_add_overflow(*to, more, to);
 }
 
 static enum tmk_status add_ledger(struct tmk_profile_ledger *dst,
                                   const struct tmk_profile_ledger *src, struct tmk_diag *diag) {
-    if (!add(&dst->offered, src->offered) || !add(&dst->run, src->run) ||
-        !add(&dst->skipped, src->skipped) || !add(&dst->failed, src->failed) ||
-        !add(&dst->batches, src->batches))
+    if (!add_count(&dst->offered, src->offered) || !add_count(&dst->run, src->run) ||
+        !add_count(&dst->skipped, src->skipped) || !add_count(&dst->failed, src->failed) ||
+        !add_count(&dst->batches, src->batches))
         return tmk_fail(diag, TMK_RANGE, "more samples than can be counted");
     return TMK_OK;
 }
@@ -311,7 +311,7 @@ static enum tmk_status add_header(struct tmk_profile *dst, const struct tmk_prof
 static enum tmk_status add_shapes(struct tmk_profile_tensor *dst,
                                   const struct tmk_profile_tensor *src, struct tmk_diag *diag) {
     uint64_t expected = dst->expected_count;
-    if (!add(&expected, src->expected_count))
+    if (!add_count(&expected, src->expected_count))
         return tmk_fail(diag, TMK_RANGE, "more elements than can be counted");
     for (uint32_t i = 0; i < src->n_runs; i++)
         TMK_TRY(tmk_profile_add_runs(dst, &src->runs[i].shape, src->runs[i].runs, diag));
@@ -320,7 +320,7 @@ static enum tmk_status add_shapes(struct tmk_profile_tensor *dst,
     return TMK_OK;
 }
 
-/* Only src saw the value: what a run says of it is src's. */
+/* Only src observed the value: its run-time fields are src's. */
 static enum tmk_status take_over(struct tmk_profile *profile, struct tmk_profile_tensor *dst,
                                  const struct tmk_profile_tensor *src, struct tmk_diag *diag) {
     dst->dtype = src->dtype;
@@ -459,8 +459,8 @@ static enum tmk_status add_up(struct tmk_profile *dst, const struct tmk_profile 
     return TMK_OK;
 }
 
-static enum tmk_status merge(struct tmk_profile *dst, const struct tmk_profile *src, same_fn *same,
-                             struct tmk_diag *diag) {
+static enum tmk_status merge_profiles(struct tmk_profile *dst, const struct tmk_profile *src,
+                                      same_fn *same, struct tmk_diag *diag) {
     struct tmk_profile_range *ranges;
     uint32_t n;
     TMK_TRY(tmk_profile_same_run(dst, src, diag));
@@ -476,12 +476,12 @@ static enum tmk_status merge(struct tmk_profile *dst, const struct tmk_profile *
 
 enum tmk_status tmk_profile_merge(struct tmk_profile *dst, const struct tmk_profile *src,
                                   struct tmk_diag *diag) {
-    return merge(dst, src, same_value, diag);
+    return merge_profiles(dst, src, same_value, diag);
 }
 
 enum tmk_status tmk_checkpoint_add(struct tmk_profile *profile,
                                    const struct tmk_profile *checkpoint, struct tmk_diag *diag) {
-    return merge(profile, checkpoint, same_value_so_far, diag);
+    return merge_profiles(profile, checkpoint, same_value_so_far, diag);
 }
 
 /* ---- files ---- */
@@ -492,8 +492,8 @@ struct covered {
     size_t n;
 };
 
-static enum tmk_status note(struct covered *covered, const struct tmk_profile *profile,
-                            struct tmk_diag *diag) {
+static enum tmk_status note_ranges(struct covered *covered, const struct tmk_profile *profile,
+                                   struct tmk_diag *diag) {
     struct tmk_profile *file;
     TMK_TRY(tmk_profile_create(&file, diag));
     covered->files[covered->n++] = file;
@@ -520,7 +520,7 @@ static enum tmk_status merge_next(struct tmk_profile **whole, struct covered *co
                                   struct tmk_diag *diag) {
     struct tmk_profile *part;
     TMK_TRY(tmk_profile_read(path, &part, diag));
-    enum tmk_status status = note(covered, part, diag);
+    enum tmk_status status = note_ranges(covered, part, diag);
     if (status == TMK_OK && !*whole) {
         *whole = part;
         return TMK_OK;

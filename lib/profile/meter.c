@@ -18,7 +18,7 @@ static const double low_share = 0.00005, high_share = 0.99995;
 
 /* NAN: there is none. */
 struct thresholds {
-    double at[THRESHOLDS];
+    double value[THRESHOLDS];
 };
 
 struct value {
@@ -69,7 +69,7 @@ static enum tmk_status list_values(struct tmk_meter *meter, const struct tmk_pro
     return TMK_OK;
 }
 
-static enum tmk_status make_room(struct tmk_meter *meter, struct tmk_diag *diag) {
+static enum tmk_status grow_snapshots(struct tmk_meter *meter, struct tmk_diag *diag) {
     size_t n = meter->n + 1, entries, bytes;
     if (!tmk_mul_size(n, meter->n_values, &entries) ||
         !tmk_mul_size(entries, sizeof *meter->thresholds, &bytes))
@@ -83,7 +83,7 @@ static enum tmk_status make_room(struct tmk_meter *meter, struct tmk_diag *diag)
     return offered && run && thresholds ? TMK_OK : tmk_nomem(diag);
 }
 
-static double quantile(const struct tmk_stats *stats, double share) {
+static double quantile_of(const struct tmk_stats *stats, double share) {
     double low, high, mid;
     return tmk_stats_quantile(stats, share, false, &low, &high, &mid, NULL) == TMK_OK ? mid : NAN;
 }
@@ -93,15 +93,15 @@ static struct thresholds thresholds_of(const struct tmk_profile_tensor *tensor) 
     if (!tensor->stats || tensor->kind == TMK_PROFILE_WEIGHT)
         return (struct thresholds){{NAN, NAN, NAN, NAN}};
     tmk_stats_quick_summary(tensor->stats, &s);
-    return (struct thresholds){{(double)s.min, (double)s.max, quantile(tensor->stats, low_share),
-                                quantile(tensor->stats, high_share)}};
+    return (struct thresholds){{(double)s.min, (double)s.max, quantile_of(tensor->stats, low_share),
+                                quantile_of(tensor->stats, high_share)}};
 }
 
 enum tmk_status tmk_meter_take(struct tmk_meter *meter, const struct tmk_profile *profile,
                                struct tmk_diag *diag) {
     if (!meter->values)
         TMK_TRY(list_values(meter, profile, diag));
-    TMK_TRY(make_room(meter, diag));
+    TMK_TRY(grow_snapshots(meter, diag));
     meter->offered[meter->n] = profile->ledger.offered;
     meter->run[meter->n] = profile->ledger.run;
     struct thresholds *to = meter->thresholds + meter->n * meter->n_values;
@@ -128,26 +128,29 @@ uint64_t tmk_meter_offered(const struct tmk_meter *meter, size_t snapshot) {
     return meter->offered[snapshot];
 }
 
-static const struct thresholds *at(const struct tmk_meter *meter, size_t snapshot, uint32_t value) {
+static const struct thresholds *thresholds_at(const struct tmk_meter *meter, size_t snapshot,
+                                              uint32_t value) {
     return &meter->thresholds[snapshot * meter->n_values + value];
 }
 
 uint32_t tmk_meter_values(const struct tmk_meter *meter, size_t snapshot) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < meter->n_values; i++)
-        n += !isnan(at(meter, snapshot, i)->at[MIN]);
+        n += !isnan(thresholds_at(meter, snapshot, i)->value[MIN]);
     return n;
 }
 
 /* How far the threshold that moved most did; *which is not written where none did. */
-static double movement(const struct thresholds *from, const struct thresholds *to, int *which) {
-    double range = to->at[MAX] - to->at[MIN], most = 0;
-    if (isnan(to->at[MIN]))
+static double movement_between(const struct thresholds *from, const struct thresholds *to,
+                               int *which) {
+    double range = to->value[MAX] - to->value[MIN], most = 0;
+    if (isnan(to->value[MIN]))
         return 0;
     for (int t = 0; t < THRESHOLDS; t++) {
-        double moved = isnan(from->at[MIN])       ? 1
-                       : to->at[t] == from->at[t] ? 0
-                                                  : fabs(to->at[t] - from->at[t]) / range;
+        double moved = isnan(from->value[MIN]) ? 1
+                       : to->value[t] == from->value[t]
+                           ? 0
+                           : fabs(to->value[t] - from->value[t]) / range;
         if (moved > most) {
             most = moved;
             *which = t;
@@ -162,7 +165,8 @@ uint32_t tmk_meter_moved(const struct tmk_meter *meter, size_t from, size_t to, 
     struct tmk_movement most = {0, "", "", 0};
     for (uint32_t i = 0; i < meter->n_values; i++) {
         int which = 0;
-        double moved = movement(at(meter, from, i), at(meter, to, i), &which);
+        double moved =
+            movement_between(thresholds_at(meter, from, i), thresholds_at(meter, to, i), &which);
         n += moved > share;
         if (moved > most.share)
             most = (struct tmk_movement){meter->values[i].id, meter->values[i].name, names[which],
@@ -175,7 +179,7 @@ uint32_t tmk_meter_moved(const struct tmk_meter *meter, size_t from, size_t to, 
 
 bool tmk_meter_is_stable(const struct tmk_meter *meter, double share) {
     size_t n = meter->n;
-    return n > 1 && meter->offered[n - 1] >= TMK_METER_LEAST &&
+    return n > 1 && meter->offered[n - 1] >= TMK_METER_MIN_SAMPLES &&
            tmk_meter_moved(meter, n - 2, n - 1, share, NULL) == 0;
 }
 
@@ -197,16 +201,18 @@ static enum tmk_status put_value(const struct tmk_meter *meter, uint32_t i, stru
         struct tmk_json_out list = new_item(cJSON_CreateArray());
         for (size_t s = 0; s < meter->n; s++)
             if (t == MIN || t == MAX)
-                tmk_json_put_float(&list, NULL, (float)at(meter, s, i)->at[t]);
+                tmk_json_put_float(&list, NULL, (float)thresholds_at(meter, s, i)->value[t]);
             else
-                tmk_json_put_double(&list, NULL, at(meter, s, i)->at[t]);
+                tmk_json_put_double(&list, NULL, thresholds_at(meter, s, i)->value[t]);
         tmk_json_put_child(&value, names[t], &list);
     }
     for (size_t s = 0; s < meter->n; s++) {
         int which = 0;
-        bool known = s > 0 && !isnan(at(meter, s, i)->at[MIN]);
+        bool known = s > 0 && !isnan(thresholds_at(meter, s, i)->value[MIN]);
         tmk_json_put_double(&moved, NULL,
-                            known ? movement(at(meter, s - 1, i), at(meter, s, i), &which) : NAN);
+                            known ? movement_between(thresholds_at(meter, s - 1, i),
+                                                     thresholds_at(meter, s, i), &which)
+                                  : NAN);
     }
     tmk_json_put_child(&value, "moved", &moved);
     return tmk_json_finish(&value, out, diag);
@@ -221,7 +227,7 @@ static enum tmk_status put_all(const struct tmk_meter *meter, struct tmk_text *o
                         meter->offered[s], meter->run[s]);
     tmk_text_puts(out, "],\n\"values\":[");
     for (uint32_t i = 0; i < meter->n_values; i++) {
-        if (!meter->n || isnan(at(meter, meter->n - 1, i)->at[MIN]))
+        if (!meter->n || isnan(thresholds_at(meter, meter->n - 1, i)->value[MIN]))
             continue;
         tmk_text_puts(out, first ? "\n" : ",\n");
         first = false;

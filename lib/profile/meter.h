@@ -6,8 +6,8 @@
 #include <tidemark/meter.h>
 #include <tidemark/profile.h>
 
-/* The least samples at which a run can be called stable. */
-enum { TMK_METER_LEAST = 8 };
+/* The fewest samples at which a run is reported as stable. */
+enum { TMK_METER_MIN_SAMPLES = 8 };
 
 /* Without snapshots. */
 TMK_NODISCARD enum tmk_status tmk_meter_create(struct tmk_meter **out, struct tmk_diag *diag);

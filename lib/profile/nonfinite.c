@@ -23,7 +23,7 @@ static uint32_t position_of(const struct tmk_profile *profile, uint32_t id) {
     return t ? (uint32_t)(t - profile->tensors) : profile->n_tensors;
 }
 
-/* A value of the main graph that nobody looked at, or a sequence. */
+/* A value of the main graph that was not observed, or a sequence. */
 static bool is_unseen(const struct tmk_profile_tensor *t) {
     return !t->stats && !t->has_int_stats && !t->path[0];
 }
@@ -50,7 +50,7 @@ static bool may_come_from(const struct tracing *trace, uint32_t operand, uint32_
             (!earlier && trace->first[operand] == trace->first[at]));
 }
 
-static void find(struct tracing *trace, uint32_t at) {
+static void find_origins(struct tracing *trace, uint32_t at) {
     const struct tmk_profile *p = trace->profile;
     uint32_t depth = 0;
     trace->n_found = 0;
@@ -78,8 +78,8 @@ static int by_number(const void *a, const void *b) {
 }
 
 /* With the lists NULL, only counts. */
-static void list(struct tracing *trace, struct tmk_nonfinite *entries, uint32_t *ids,
-                 uint32_t *n_entries, size_t *n_ids) {
+static void list_entries(struct tracing *trace, struct tmk_nonfinite *entries, uint32_t *ids,
+                         uint32_t *n_entries, size_t *n_ids) {
     const struct tmk_profile *p = trace->profile;
     *n_entries = 0;
     *n_ids = 0;
@@ -87,7 +87,7 @@ static void list(struct tracing *trace, struct tmk_nonfinite *entries, uint32_t 
     for (uint32_t i = 0; i < p->n_tensors; i++) {
         if (trace->first[i] == TMK_NOWHERE)
             continue;
-        find(trace, i);
+        find_origins(trace, i);
         if (entries) {
             qsort(trace->found, trace->n_found, sizeof *trace->found, by_number);
             for (uint32_t k = 0; k < trace->n_found; k++)
@@ -127,29 +127,29 @@ static void mark_downstream(struct tmk_nonfinite *entries, uint32_t n) {
     }
 }
 
-static enum tmk_status gather(struct tracing *trace, struct tmk_nonfinite **out, uint32_t *n,
-                              struct tmk_diag *diag) {
+static enum tmk_status gather_entries(struct tracing *trace, struct tmk_nonfinite **out,
+                                      uint32_t *n, struct tmk_diag *diag) {
     const struct tmk_profile *p = trace->profile;
-    bool knows = false, any = false;
+    bool has_operands = false, any = false;
     for (uint32_t i = 0; i < p->n_tensors; i++) {
         struct tmk_summary s = {.first_nonfinite = {TMK_NOWHERE, TMK_NOWHERE}};
         if (p->tensors[i].stats)
             tmk_stats_quick_summary(p->tensors[i].stats, &s);
         trace->first[i] = s.first_nonfinite.sample;
         any |= trace->first[i] != TMK_NOWHERE;
-        knows |= p->tensors[i].n_operands > 0;
+        has_operands |= p->tensors[i].n_operands > 0;
     }
     *out = NULL;
     *n = 0;
-    if (!any || !knows)
+    if (!any || !has_operands)
         return TMK_OK;
     uint32_t entries;
     size_t ids;
-    list(trace, NULL, NULL, &entries, &ids);
+    list_entries(trace, NULL, NULL, &entries, &ids);
     struct tmk_nonfinite *block = malloc(entries * sizeof *block + ids * sizeof(uint32_t));
     if (!block)
         return tmk_nomem(diag);
-    list(trace, block, (uint32_t *)(void *)(block + entries), &entries, &ids);
+    list_entries(trace, block, (uint32_t *)(void *)(block + entries), &entries, &ids);
     mark_downstream(block, entries);
     *out = block;
     *n = entries;
@@ -159,16 +159,16 @@ static enum tmk_status gather(struct tracing *trace, struct tmk_nonfinite **out,
 enum tmk_status tmk_profile_nonfinite(const struct tmk_profile *profile, struct tmk_nonfinite **out,
                                       uint32_t *n, struct tmk_diag *diag) {
     size_t size = (size_t)profile->n_tensors + 1;
-    uint32_t *room = calloc(size, 3 * sizeof *room);
+    uint32_t *scratch = calloc(size, 3 * sizeof *scratch);
     struct tracing trace = {.profile = profile, .first = calloc(size, sizeof(uint64_t))};
-    enum tmk_status status = room && trace.first ? TMK_OK : tmk_nomem(diag);
+    enum tmk_status status = scratch && trace.first ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK) {
-        trace.visited = room;
-        trace.stack = room + size;
-        trace.found = room + 2 * size;
-        status = gather(&trace, out, n, diag);
+        trace.visited = scratch;
+        trace.stack = scratch + size;
+        trace.found = scratch + 2 * size;
+        status = gather_entries(&trace, out, n, diag);
     }
-    free(room);
+    free(scratch);
     free(trace.first);
     return status;
 }

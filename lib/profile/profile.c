@@ -273,7 +273,7 @@ enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_tensor *t
         summary.finite && summary.finite == summary.count && summary.min == summary.max;
     if (one_number)
         return TMK_PROFILE_DEAD;
-    bool by_rule = tensor->n_sources || (tensor->rule && tmk_profile_is_carried(tensor));
+    bool by_rule = tensor->n_sources || (tensor->rule && tmk_profile_is_transferred(tensor));
     return by_rule ? TMK_PROFILE_DERIVED : TMK_PROFILE_OBSERVED;
 }
 

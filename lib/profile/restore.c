@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics from what a file says of them. */
+/* Statistics from a file's record. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,54 +40,55 @@ enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, uint32_t id,
     return TMK_FORMAT;
 }
 
-static enum tmk_status differs(struct tmk_diag *diag, const char *key, const char *says,
-                               const char *is) {
-    return tmk_fail(diag, TMK_MISMATCH, "'%s' is %s, but the histogram gives %s", key, says, is);
+static enum tmk_status fail_differs(struct tmk_diag *diag, const char *key, const char *written,
+                                    const char *is) {
+    return tmk_fail(diag, TMK_MISMATCH, "'%s' is %s, but the histogram gives %s", key, written, is);
 }
 
-/* What else follows from the histogram. NaN: the file doesn't say. Not to the bit, since other
- * releases may estimate otherwise inside the bracket of the squares. */
-static enum tmk_status derived_numbers_fit(const struct tmk_summary *facts,
+/* What else follows from the histogram. NaN: not in the file. Not to the bit, since other releases
+ * may estimate otherwise inside the bracket of the squares. */
+static enum tmk_status derived_numbers_fit(const struct tmk_summary *summary,
                                            const struct tmk_summary *is, struct tmk_diag *diag) {
     const double close = 1e-6;
     const struct {
         const char *key;
-        double says, is, slack;
+        double written, is, slack;
     } numbers[] = {
-        {"mean", facts->mean, is->mean, close * fabs(is->mean)},
-        {"std", facts->std, is->std, close * (fabs(is->mean) + is->std)},
-        {"sum_squares: low", facts->sumsq_lo, is->sumsq_lo, close * is->sumsq_hi},
-        {"sum_squares: high", facts->sumsq_hi, is->sumsq_hi, close * is->sumsq_hi},
+        {"mean", summary->mean, is->mean, close * fabs(is->mean)},
+        {"std", summary->std, is->std, close * (fabs(is->mean) + is->std)},
+        {"sum_squares: low", summary->sumsq_lo, is->sumsq_lo, close * is->sumsq_hi},
+        {"sum_squares: high", summary->sumsq_hi, is->sumsq_hi, close * is->sumsq_hi},
     };
     for (size_t i = 0; i < TMK_COUNT(numbers); i++) {
         char a[32], b[32];
-        if (isnan(numbers[i].says) || fabs(numbers[i].says - numbers[i].is) <= numbers[i].slack)
+        if (isnan(numbers[i].written) ||
+            fabs(numbers[i].written - numbers[i].is) <= numbers[i].slack)
             continue;
-        snprintf(a, sizeof a, "%.17g", numbers[i].says);
+        snprintf(a, sizeof a, "%.17g", numbers[i].written);
         snprintf(b, sizeof b, "%.17g", numbers[i].is);
-        return differs(diag, numbers[i].key, a, b);
+        return fail_differs(diag, numbers[i].key, a, b);
     }
     return TMK_OK;
 }
 
 enum tmk_status tmk_profile_set_stats(struct tmk_profile_tensor *tensor,
-                                      const struct tmk_summary *facts,
+                                      const struct tmk_summary *summary,
                                       const struct tmk_profile_bins *bins, struct tmk_diag *diag) {
     struct tmk_summary is;
     char a[32], b[32];
-    TMK_TRY(tmk_stats_restore(facts, bins->bin, bins->count, bins->low, &tensor->stats, diag));
+    TMK_TRY(tmk_stats_restore(summary, bins->bin, bins->count, bins->low, &tensor->stats, diag));
     tmk_stats_summary(tensor->stats, &is);
-    if (facts->denormals != is.denormals || facts->negatives != is.negatives) {
-        bool which = facts->denormals != is.denormals;
-        snprintf(a, sizeof a, "%" PRIu64, which ? facts->denormals : facts->negatives);
+    if (summary->denormals != is.denormals || summary->negatives != is.negatives) {
+        bool which = summary->denormals != is.denormals;
+        snprintf(a, sizeof a, "%" PRIu64, which ? summary->denormals : summary->negatives);
         snprintf(b, sizeof b, "%" PRIu64, which ? is.denormals : is.negatives);
-        return differs(diag, which ? "denormals" : "negatives", a, b);
+        return fail_differs(diag, which ? "denormals" : "negatives", a, b);
     }
-    bool unknown = isnan(facts->sum) && isnan(is.sum); /* at a level without bins */
-    if (facts->sum != is.sum && !unknown) {
-        snprintf(a, sizeof a, "%.17g", facts->sum);
+    bool unknown = isnan(summary->sum) && isnan(is.sum); /* at a level without bins */
+    if (summary->sum != is.sum && !unknown) {
+        snprintf(a, sizeof a, "%.17g", summary->sum);
         snprintf(b, sizeof b, "%.17g", is.sum);
-        return differs(diag, "sum", a, b);
+        return fail_differs(diag, "sum", a, b);
     }
-    return derived_numbers_fit(facts, &is, diag);
+    return derived_numbers_fit(summary, &is, diag);
 }

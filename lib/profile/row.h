@@ -22,7 +22,7 @@ struct tmk_profile_row {
     enum tmk_profile_level level;
     const struct tmk_nonfinite *nonfinite; /* to be written: NULL where it was always finite, or
                                               where it is not known where it began */
-    struct tmk_profile_bins *bins;         /* room for the histogram */
+    struct tmk_profile_bins *bins;         /* space for the histogram */
     float *channels;                       /* malloc'ed: what was read of minima, then maxima */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The samples that reach furthest: in files, and in the books. */
+/* The top samples of a value: in files, and their validation. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -64,10 +64,10 @@ static enum tmk_status get_topk(struct tmk_field_reader *r, const cJSON *item, v
 
 const struct tmk_field_codec tmk_profile_topk_codec = {put_topk, get_topk};
 
-static enum tmk_status balance_end(const struct tmk_profile *profile,
-                                   const struct tmk_topk_entry *topk, uint32_t n, const char *end,
-                                   float extreme, struct tmk_where at, float sign,
-                                   struct tmk_diag *diag) {
+static enum tmk_status validate_end(const struct tmk_profile *profile,
+                                    const struct tmk_topk_entry *topk, uint32_t n, const char *end,
+                                    float extreme, struct tmk_where at, float sign,
+                                    struct tmk_diag *diag) {
     const struct tmk_profile_ledger *ledger = &profile->ledger;
     if (memcmp(&topk[0].value, &extreme, sizeof extreme) != 0 ||
         (at.sample != TMK_NOWHERE && at.sample != topk[0].sample))
@@ -91,9 +91,9 @@ static enum tmk_status balance_end(const struct tmk_profile *profile,
     return TMK_OK;
 }
 
-enum tmk_status tmk_profile_balance_topk(const struct tmk_profile *profile,
-                                         const struct tmk_profile_tensor *t,
-                                         struct tmk_diag *diag) {
+enum tmk_status tmk_profile_validate_topk(const struct tmk_profile *profile,
+                                          const struct tmk_profile_tensor *t,
+                                          struct tmk_diag *diag) {
     struct tmk_summary is = {.samples = 0};
     if (!t->topk.n)
         return TMK_OK;
@@ -104,6 +104,6 @@ enum tmk_status tmk_profile_balance_topk(const struct tmk_profile *profile,
                         "%" PRIu32 " top samples of %" PRIu64 " samples, with %" PRIu64
                         " finite elements",
                         t->topk.n, is.samples, is.finite);
-    TMK_TRY(balance_end(profile, t->topk.min, t->topk.n, ends[0], is.min, is.min_at, -1, diag));
-    return balance_end(profile, t->topk.max, t->topk.n, ends[1], is.max, is.max_at, 1, diag);
+    TMK_TRY(validate_end(profile, t->topk.min, t->topk.n, ends[0], is.min, is.min_at, -1, diag));
+    return validate_end(profile, t->topk.max, t->topk.n, ends[1], is.max, is.max_at, 1, diag);
 }

@@ -165,7 +165,7 @@ static enum tmk_status finish_stratum(const struct tmk_partials *partials, uint3
     if (!partials->labels || !strata->take || !tmk_profile_range(profile, 0, &any))
         return TMK_OK;
     const char *label = tmk_strata_label(partials->labels, stratum);
-    TMK_TRY(tmk_in(diag, tmk_profile_balance(profile, diag), "the stratum '%s'", label));
+    TMK_TRY(tmk_in(diag, tmk_profile_validate(profile, diag), "the stratum '%s'", label));
     return strata->take(strata->context, label, profile, diag);
 }
 

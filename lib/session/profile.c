@@ -424,7 +424,7 @@ static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe
     tmk_exec_close(&exec);
     if (status != TMK_OK || !p->profile) /* rank 0 has it */
         return status;
-    TMK_TRY(tmk_profile_balance(p->profile, diag)); /* a checkpoint's, when it is written */
+    TMK_TRY(tmk_profile_validate(p->profile, diag)); /* a checkpoint's, when it is written */
     return check_counts(p, diag);
 }
 

@@ -250,7 +250,7 @@ struct linking {
     struct tmk_profile *to;
     struct tmk_model *model, *original;
     struct tmk_link *link;
-    struct tmk_carry_report carried;
+    struct tmk_transfer_report carried;
 };
 
 static enum tmk_status find_matches(const struct link_call *call, const struct py_run *run,
@@ -277,8 +277,8 @@ static enum tmk_status link_models(const struct link_call *call, const struct py
                                    struct linking *l, struct tmk_diag *diag) {
     enum tmk_status status = find_matches(call, run, l, diag);
     if (status == TMK_OK)
-        status = tmk_profile_carry(profile_of(call->profile), l->link->record, false, l->to,
-                                   &l->carried, diag);
+        status = tmk_profile_transfer(profile_of(call->profile), l->link->record, false, l->to,
+                                      &l->carried, diag);
     if (status == TMK_OK && call->lineage_out)
         status = tmk_lineage_record_write(l->link->record, call->lineage_out, diag);
     if (status == TMK_OK && call->report)

@@ -31,7 +31,7 @@ def test_json_matches_the_schema(path):
     validator = jsonschema.Draft202012Validator(json.loads((SOURCE / "docs" / "profile.schema.json").read_text()))
     for name in runnable():
         made = profile(model_of(name), sources(name), path / "p.json", "--limit", LIMIT)
-        check_books(name, made)
+        check_counts(name, made)
         if name != "digits":
             shorten(made)
         error = next(validator.iter_errors(made), None)
@@ -45,7 +45,7 @@ def shorten(made):
             del bins[20:]
 
 
-def check_books(name, made):
+def check_counts(name, made):
     """What must add up in any profile."""
     ledger = made["ledger"]
     assert ledger["offered"] == ledger["run"] + ledger["skipped"] + ledger["failed"], name

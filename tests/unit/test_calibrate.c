@@ -85,7 +85,7 @@ static void hear(void *context, const char *text) {
     strncat(remarks, text, sizeof remarks - strlen(remarks) - 1);
 }
 
-static void assert_balanced(const struct tmk_profile *profile, const struct tmk_encodings *all) {
+static void assert_consistent(const struct tmk_profile *profile, const struct tmk_encodings *all) {
     uint32_t item = 0, left = 0;
     for (uint32_t v = 0; v < profile->n_tensors; v++) {
         bool general = false, found = false;
@@ -106,7 +106,7 @@ static void assert_balanced(const struct tmk_profile *profile, const struct tmk_
     assert_int_equal(left, all->n_left);
 }
 
-/* Calibrated, balanced, and as it is after a file. */
+/* Calibrated, consistent, and as it is after a file. */
 static struct tmk_encodings *calibrated(const struct tmk_profile *profile,
                                         const struct tmk_calibrate_options *given,
                                         const char *config) {
@@ -124,7 +124,7 @@ static struct tmk_encodings *calibrated(const struct tmk_profile *profile,
         options.config = path;
     }
     assert_ok(tmk_calibrate(profile, &options, &all, &diag), &diag);
-    assert_balanced(profile, all);
+    assert_consistent(profile, all);
     assert_ok(tmk_encodings_write(all, in_folder("e.json", path), &diag), &diag);
     assert_ok(tmk_encodings_read(path, &read, &diag), &diag);
     assert_int_equal(all->n_items, read->n_items);

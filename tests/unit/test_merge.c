@@ -233,7 +233,7 @@ static struct tmk_profile *shard(const uint32_t chosen[BATCHES], uint32_t which,
     p->ledger.offered = p->ledger.run;
     for (uint32_t i = 0; i < VALUES; i++)
         p->tensors[i].status = tmk_profile_status_of(&p->tensors[i]);
-    assert_ok(tmk_profile_balance(p, &diag), &diag);
+    assert_ok(tmk_profile_validate(p, &diag), &diag);
     return p;
 }
 
@@ -288,7 +288,7 @@ static struct tmk_profile *merge_all(struct tmk_profile **parts, uint32_t n, boo
         pass_through(&parts[a], per_sample);
         pass_through(&parts[b], per_sample);
         assert_ok(tmk_profile_merge(parts[a], parts[b], &diag), &diag);
-        assert_ok(tmk_profile_balance(parts[a], &diag), &diag);
+        assert_ok(tmk_profile_validate(parts[a], &diag), &diag);
         tmk_profile_destroy(&parts[b]);
         parts[b] = parts[--n];
     }

@@ -132,7 +132,7 @@ static void close_stage(struct stage *stage) {
     tmk_graph_destroy(&stage->graph);
 }
 
-/* Reads all there is, pause after pause, and adds up the books. */
+/* Reads all there is, pause after pause, and adds up the sample counts. */
 static void read_all(struct stage *stage, bool *got, bool *covered, uint64_t batch) {
     struct tmk_diag diag = {0};
     struct tmk_batch_source feed = tmk_feed_batch_source(stage->feed);
@@ -172,7 +172,7 @@ static void read_all(struct stage *stage, bool *got, bool *covered, uint64_t bat
     assert_int_equal(run, counted);
 }
 
-static void what_is_handed_out_runs_and_is_in_the_books(void **state) {
+static void what_is_assigned_runs_and_is_counted(void **state) {
     (void)state;
     for (int round = 0; round < 200; round++) {
         uint64_t batch = 1 + (uint64_t)rand() % 5;
@@ -249,7 +249,7 @@ TEST_GROUP(parts) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_batch_from_a_sample_on),
         cmocka_unit_test(what_is_done_is_not_handed_out),
-        cmocka_unit_test(what_is_handed_out_runs_and_is_in_the_books),
+        cmocka_unit_test(what_is_assigned_runs_and_is_counted),
         cmocka_unit_test(shards_tile_the_run),
         cmocka_unit_test(parts_that_are_none_are_refused),
     };

@@ -181,10 +181,10 @@ static void a_failed_write_leaves_nothing_behind(void **state) {
     tmk_profile_destroy(&profile);
 }
 
-/* One unbalanced thing, and a word of the message that it must give. */
-static void assert_unbalanced(struct tmk_profile *profile, const char *word) {
+/* One inconsistent field, and a word of the message that it must give. */
+static void assert_inconsistent(struct tmk_profile *profile, const char *word) {
     struct tmk_diag diag = {0};
-    assert_int_equal(tmk_profile_balance(profile, &diag), TMK_MISMATCH);
+    assert_int_equal(tmk_profile_validate(profile, &diag), TMK_MISMATCH);
     if (!strstr(diag.text, word))
         fail_msg("'%s' is not in: %s", word, diag.text);
 }
@@ -193,12 +193,12 @@ static void assert_unbalanced(struct tmk_profile *profile, const char *word) {
     do {                                                                                           \
         __typeof__(lvalue) saved = (lvalue);                                                       \
         (lvalue) = (value);                                                                        \
-        assert_unbalanced(profile, word);                                                          \
+        assert_inconsistent(profile, word);                                                        \
         (lvalue) = saved;                                                                          \
-        assert_int_equal(tmk_profile_balance(profile, NULL), TMK_OK);                              \
+        assert_int_equal(tmk_profile_validate(profile, NULL), TMK_OK);                             \
     } while (0)
 
-static void books_that_do_not_balance_are_told(void **state) {
+static void inconsistent_profiles_are_rejected(void **state) {
     (void)state;
     struct tmk_profile *profile = sample();
     struct tmk_profile_tensor *t = profile->tensors;
@@ -231,7 +231,7 @@ static void books_that_do_not_balance_are_told(void **state) {
     WITH(t[9].more_runs, false, "136");
     struct tmk_stats *stats = t[0].stats;
     t[0].stats = NULL;
-    assert_unbalanced(profile, "no statistics");
+    assert_inconsistent(profile, "no statistics");
     t[0].stats = stats;
     tmk_profile_destroy(&profile);
 }
@@ -562,7 +562,7 @@ TEST_GROUP(profile) {
         cmocka_unit_test(every_released_version_still_reads),
         cmocka_unit_test(the_format_is_told_by_content),
         cmocka_unit_test(a_failed_write_leaves_nothing_behind),
-        cmocka_unit_test(books_that_do_not_balance_are_told),
+        cmocka_unit_test(inconsistent_profiles_are_rejected),
         cmocka_unit_test(errors_name_the_field),
         cmocka_unit_test(newer_minor_versions_may_know_more),
         cmocka_unit_test(cut_files_are_errors),

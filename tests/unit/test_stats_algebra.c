@@ -282,7 +282,7 @@ static void few_at_a_time_are_counted_as_many_at_once(void **state) {
         }
 }
 
-static void books_that_do_not_balance_are_refused(void **state) {
+static void inconsistent_counts_are_refused(void **state) {
     (void)state;
     struct tmk_diag diag = {0};
     float *x = data_of(0, 500);
@@ -339,7 +339,7 @@ TEST_GROUP(stats_algebra) {
         cmocka_unit_test(hostile_bytes_are_refused),
         cmocka_unit_test(a_listing_restores_its_state),
         cmocka_unit_test(few_at_a_time_are_counted_as_many_at_once),
-        cmocka_unit_test(books_that_do_not_balance_are_refused),
+        cmocka_unit_test(inconsistent_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

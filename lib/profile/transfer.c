@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile from one end of a lineage to the other. How statistics change on the way is in
- * carry_stats.c; here is which value tells of which. */
+ * transfer_stats.c; here is which original a value's statistics come from. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
-#include "profile/carry.h"
+#include "profile/transfer.h"
 
 static enum tmk_status same_value(const struct tmk_profile_tensor *t,
                                   const struct tmk_lineage_identity *is, struct tmk_diag *diag) {
@@ -39,8 +39,8 @@ static enum tmk_status same_end(const struct tmk_profile *profile,
 
 /* ---- the header ---- */
 
-static enum tmk_status carry_header(const struct tmk_profile *from, struct tmk_profile *to,
-                                    struct tmk_diag *diag) {
+static enum tmk_status transfer_header(const struct tmk_profile *from, struct tmk_profile *to,
+                                       struct tmk_diag *diag) {
     for (uint32_t i = 0; i < from->n_sources; i++)
         TMK_TRY(tmk_profile_add_source(to, from->sources[i].input, from->sources[i].source,
                                        from->sources[i].samples, from->sources[i].hash, diag));
@@ -65,7 +65,7 @@ static enum tmk_status carry_header(const struct tmk_profile *from, struct tmk_p
                : tmk_nomem(diag);
 }
 
-/* ---- which value tells of which ---- */
+/* ---- the source of a value's statistics ---- */
 
 /* How much of the numbers a verdict keeps: less is better. */
 static int loss_of(enum tmk_lineage_verdict verdict) {
@@ -77,10 +77,10 @@ static int loss_of(enum tmk_lineage_verdict verdict) {
     return losses[verdict];
 }
 
-/* The original that tells most of the value; NULL: none does. */
-static const struct tmk_lineage_original *best_of(const struct tmk_carrying *c,
+/* The original whose verdict keeps most of the value's statistics; NULL: none. */
+static const struct tmk_lineage_original *best_of(const struct tmk_transfer *c,
                                                   const struct tmk_lineage_value *value,
-                                                  const struct tmk_profile_tensor **teller) {
+                                                  const struct tmk_profile_tensor **source) {
     const struct tmk_lineage_original *best = NULL;
     for (uint32_t i = 0; i < value->n_originals; i++) {
         const struct tmk_lineage_original *o = &c->lineage->originals[value->originals[i]];
@@ -90,24 +90,24 @@ static const struct tmk_lineage_original *best_of(const struct tmk_carrying *c,
         if (best && loss_of(o->verdict) >= loss_of(best->verdict))
             continue;
         best = o;
-        *teller = t;
+        *source = t;
     }
     return best;
 }
 
-static const struct tmk_lineage_original *teller_of(const struct tmk_carrying *c, uint32_t id,
-                                                    const struct tmk_profile_tensor **teller) {
+static const struct tmk_lineage_original *source_of(const struct tmk_transfer *c, uint32_t id,
+                                                    const struct tmk_profile_tensor **source) {
     if (!c->back)
-        return best_of(c, &c->lineage->values[id], teller);
+        return best_of(c, &c->lineage->values[id], source);
     const struct tmk_lineage_original *o = &c->lineage->originals[id];
     if (o->value < 0 || o->verdict == TMK_LINEAGE_ABSORBED)
         return NULL;
-    *teller = &c->from->tensors[o->value];
-    return (*teller)->stats || (*teller)->has_int_stats ? o : NULL;
+    *source = &c->from->tensors[o->value];
+    return (*source)->stats || (*source)->has_int_stats ? o : NULL;
 }
 
 /* The value at the other end with exactly the numbers of `id` here; false: there is none. */
-static bool twin_of(const struct tmk_carrying *c, uint32_t id, uint32_t *out) {
+static bool equal_value_of(const struct tmk_transfer *c, uint32_t id, uint32_t *out) {
     if (!c->back) {
         const struct tmk_lineage_original *o = &c->lineage->originals[id];
         *out = (uint32_t)o->value;
@@ -122,63 +122,63 @@ static bool twin_of(const struct tmk_carrying *c, uint32_t id, uint32_t *out) {
     return false;
 }
 
-/* A rule by which the teller's numbers followed from others' holds on, if these are there too. */
-static enum tmk_status carry_rule(const struct tmk_carrying *c,
-                                  const struct tmk_profile_tensor *teller,
-                                  struct tmk_profile_tensor *t) {
+/* Keeps the rule by which the source's statistics were derived, if its inputs are there too. */
+static enum tmk_status transfer_rule(const struct tmk_transfer *c,
+                                     const struct tmk_profile_tensor *source,
+                                     struct tmk_profile_tensor *t) {
     uint32_t id;
-    for (uint32_t i = 0; i < teller->n_sources; i++)
-        if (!twin_of(c, teller->sources[i], &id) || id == t->id)
+    for (uint32_t i = 0; i < source->n_sources; i++)
+        if (!equal_value_of(c, source->sources[i], &id) || id == t->id)
             return TMK_OK;
-    for (uint32_t i = 0; i < teller->n_sources; i++)
-        if (twin_of(c, teller->sources[i], &id))
+    for (uint32_t i = 0; i < source->n_sources; i++)
+        if (equal_value_of(c, source->sources[i], &id))
             TMK_TRY(tmk_profile_add_derivation(t, id, c->diag));
-    t->rule = tmk_profile_text(c->to, teller->rule);
+    t->rule = tmk_profile_text(c->to, source->rule);
     return t->rule ? TMK_OK : tmk_nomem(c->diag);
 }
 
-static enum tmk_status carry_value(struct tmk_carrying *c, struct tmk_profile_tensor *t,
-                                   struct tmk_carry_report *report) {
-    const struct tmk_profile_tensor *teller = NULL;
+static enum tmk_status transfer_value(struct tmk_transfer *c, struct tmk_profile_tensor *t,
+                                      struct tmk_transfer_report *report) {
+    const struct tmk_profile_tensor *source = NULL;
     if (t->stats || t->has_int_stats) {
         report->own++;
         return TMK_OK;
     }
-    const struct tmk_lineage_original *o = teller_of(c, t->id, &teller);
+    const struct tmk_lineage_original *o = source_of(c, t->id, &source);
     bool known = false;
     if (o)
-        TMK_TRY(tmk_carry_stats(c, o, teller, t, &known));
+        TMK_TRY(tmk_transfer_stats(c, o, source, t, &known));
     if (!known) {
         report->unknown++;
         return TMK_OK;
     }
-    const bool derived = tmk_profile_is_carried(t);
-    if (!derived && *teller->rule)
-        TMK_TRY(carry_rule(c, teller, t));
+    const bool derived = tmk_profile_is_transferred(t);
+    if (!derived && *source->rule)
+        TMK_TRY(transfer_rule(c, source, t));
     report->derived += derived;
     report->same += !derived;
     t->status = tmk_profile_status_of(t);
     return TMK_OK;
 }
 
-enum tmk_status tmk_profile_carry(const struct tmk_profile *from,
-                                  const struct tmk_lineage_record *lineage, bool back,
-                                  struct tmk_profile *to, struct tmk_carry_report *report,
-                                  struct tmk_diag *diag) {
-    struct tmk_carrying c = {
+enum tmk_status tmk_profile_transfer(const struct tmk_profile *from,
+                                     const struct tmk_lineage_record *lineage, bool back,
+                                     struct tmk_profile *to, struct tmk_transfer_report *report,
+                                     struct tmk_diag *diag) {
+    struct tmk_transfer c = {
         .from = from, .lineage = lineage, .back = back, .to = to, .diag = diag};
-    struct tmk_carry_report counts = {0};
+    struct tmk_transfer_report counts = {0};
     TMK_TRY(same_end(from, lineage, !back, diag));
     TMK_TRY(same_end(to, lineage, back, diag));
-    TMK_TRY(carry_header(from, to, diag));
+    TMK_TRY(transfer_header(from, to, diag));
     TMK_TRY(tmk_profile_bins_init(&c.bins, diag));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; i < to->n_tensors && status == TMK_OK; i++)
-        status = tmk_in(diag, carry_value(&c, &to->tensors[i], &counts), "p%" PRIu32 " '%s'",
+        status = tmk_in(diag, transfer_value(&c, &to->tensors[i], &counts), "p%" PRIu32 " '%s'",
                         to->tensors[i].id, to->tensors[i].name);
     tmk_profile_bins_finish(&c.bins);
     TMK_TRY(status);
     if (report)
         *report = counts;
-    return tmk_profile_balance(to, diag);
+    return tmk_profile_validate(to, diag);
 }

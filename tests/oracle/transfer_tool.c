@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For test_lineage.py: carries a profile over a lineage.
  *
- * carry_tool there|back PROFILE MODEL LINEAGE OUT: the profile of MODEL, the other end. */
+ * transfer_tool there|back PROFILE MODEL LINEAGE OUT: the profile of MODEL, the other end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
     struct tmk_profile *from = NULL, *to = NULL;
     struct tmk_lineage_record *lineage = NULL;
     struct tmk_model *model = NULL;
-    struct tmk_carry_report report;
+    struct tmk_transfer_report report;
     if (argc != 6)
         return 2;
     enum tmk_status status = tmk_profile_read(argv[2], &from, &diag);
@@ -24,7 +24,8 @@ int main(int argc, char **argv) {
     if (status == TMK_OK)
         status = tmk_model_skeleton(model, &to, &diag);
     if (status == TMK_OK)
-        status = tmk_profile_carry(from, lineage, strcmp(argv[1], "back") == 0, to, &report, &diag);
+        status =
+            tmk_profile_transfer(from, lineage, strcmp(argv[1], "back") == 0, to, &report, &diag);
     if (status == TMK_OK)
         status = tmk_profile_write(to, argv[5], &diag);
     if (status == TMK_OK)

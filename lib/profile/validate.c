@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The books: whether what a profile says of a run can be true. */
+/* Validation: whether the fields of a profile are consistent. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static enum tmk_status settings_are_distinct(const struct tmk_profile *p, struct
     return status;
 }
 
-static enum tmk_status balance_header(const struct tmk_profile *p, struct tmk_diag *diag) {
+static enum tmk_status validate_header(const struct tmk_profile *p, struct tmk_diag *diag) {
     TMK_TRY(tmk_fields_check_texts(&tmk_profile_header_fields, p, diag));
     size_t digits = strspn(p->model.sha256, "0123456789abcdef");
     if (p->model.sha256[digits] || (digits != 0 && digits != 64))
@@ -44,8 +44,8 @@ static enum tmk_status balance_header(const struct tmk_profile *p, struct tmk_di
     return settings_are_distinct(p, diag);
 }
 
-static enum tmk_status balance_ledger(const struct tmk_profile_ledger *ledger,
-                                      struct tmk_diag *diag) {
+static enum tmk_status validate_ledger(const struct tmk_profile_ledger *ledger,
+                                       struct tmk_diag *diag) {
     uint64_t sum;
     if (__builtin_add_overflow(ledger->run, ledger->skipped, &sum) ||
         __builtin_add_overflow(sum, ledger->failed, &sum) || sum != ledger->offered)
@@ -61,7 +61,7 @@ static enum tmk_status balance_ledger(const struct tmk_profile_ledger *ledger,
     return TMK_OK;
 }
 
-static enum tmk_status balance_bad(const struct tmk_profile *p, struct tmk_diag *diag) {
+static enum tmk_status validate_bad(const struct tmk_profile *p, struct tmk_diag *diag) {
     const struct tmk_profile_ledger *ledger = &p->ledger;
     if (p->n_bad > ledger->failed)
         return tmk_fail(diag, TMK_MISMATCH,
@@ -78,7 +78,7 @@ static enum tmk_status balance_bad(const struct tmk_profile *p, struct tmk_diag 
     return TMK_OK;
 }
 
-static enum tmk_status balance_texts(const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
+static enum tmk_status validate_texts(const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
     const struct tmk_profile_row row = {.t = *t};
     TMK_TRY(tmk_fields_check_texts(&tmk_profile_value_fields, &row, diag));
     for (int32_t i = 0; t->has_shape && i < t->shape.rank; i++)
@@ -87,7 +87,7 @@ static enum tmk_status balance_texts(const struct tmk_profile_tensor *t, struct 
     return TMK_OK;
 }
 
-static enum tmk_status balance_shapes(const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
+static enum tmk_status validate_shapes(const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
     uint64_t sum = 0;
     bool fits = true;
     if (t->has_shape && (t->shape.rank < 0 || t->shape.rank > TMK_MAX_RANK))
@@ -107,8 +107,8 @@ static enum tmk_status balance_shapes(const struct tmk_profile_tensor *t, struct
     return TMK_OK;
 }
 
-static enum tmk_status balance_count(const struct tmk_profile_tensor *t, uint64_t count,
-                                     struct tmk_diag *diag) {
+static enum tmk_status validate_count(const struct tmk_profile_tensor *t, uint64_t count,
+                                      struct tmk_diag *diag) {
     if (count != t->expected_count)
         return tmk_fail(diag, TMK_MISMATCH,
                         "%" PRIu64 " elements were counted, but the shapes that ran have %" PRIu64,
@@ -116,8 +116,8 @@ static enum tmk_status balance_count(const struct tmk_profile_tensor *t, uint64_
     return TMK_OK;
 }
 
-static enum tmk_status balance_stats(const struct tmk_profile_tensor *t,
-                                     const struct tmk_profile_bins *bins, struct tmk_diag *diag) {
+static enum tmk_status validate_stats(const struct tmk_profile_tensor *t,
+                                      const struct tmk_profile_bins *bins, struct tmk_diag *diag) {
     struct tmk_summary is;
     tmk_stats_summary(t->stats, &is);
     tmk_stats_bins(t->stats, bins->bin, bins->count, bins->low);
@@ -137,27 +137,27 @@ static enum tmk_status balance_stats(const struct tmk_profile_tensor *t,
                         sum, is.count);
     if (t->status == TMK_PROFILE_DEAD && !(is.finite == is.count && is.min == is.max))
         return tmk_fail(diag, TMK_MISMATCH, "it is dead, but was not one number all the time");
-    return balance_count(t, is.count, diag);
+    return validate_count(t, is.count, diag);
 }
 
-static enum tmk_status balance_int_stats(const struct tmk_profile_tensor *t,
-                                         struct tmk_diag *diag) {
+static enum tmk_status validate_int_stats(const struct tmk_profile_tensor *t,
+                                          struct tmk_diag *diag) {
     const struct tmk_int_stats *is = &t->int_stats;
     if (!tmk_int_stats_supports(t->dtype))
         return tmk_fail(diag, TMK_MISMATCH, "integers were counted, but its type is %s",
                         tmk_dtype_name(t->dtype));
     if (is->zeros > is->count || is->saturated > is->count || (is->count && is->min > is->max))
         return tmk_fail(diag, TMK_MISMATCH, "its integer counts contradict each other");
-    return balance_count(t, is->count, diag);
+    return validate_count(t, is->count, diag);
 }
 
-bool tmk_profile_is_carried(const struct tmk_profile_tensor *tensor) {
+bool tmk_profile_is_transferred(const struct tmk_profile_tensor *tensor) {
     static const char prefix[] = "lineage:";
     return strncmp(tensor->rule, prefix, sizeof prefix - 1) == 0;
 }
 
-static enum tmk_status balance_status(const struct tmk_profile *profile,
-                                      const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
+static enum tmk_status validate_status(const struct tmk_profile *profile,
+                                       const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
     bool counted = t->stats || t->has_int_stats;
     const char *status = tmk_profile_status_name(t->status);
     if (t->status == TMK_PROFILE_NEVER && t->expected_count)
@@ -171,7 +171,7 @@ static enum tmk_status balance_status(const struct tmk_profile *profile,
     if (t->status == TMK_PROFILE_INTEGER && t->stats)
         return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but floats were counted", status);
     bool derived = t->status == TMK_PROFILE_DERIVED || (t->status == TMK_PROFILE_DEAD && *t->rule);
-    bool elsewhere = tmk_profile_is_carried(t); /* what it derives from is in another profile */
+    bool elsewhere = tmk_profile_is_transferred(t); /* what it derives from is in another profile */
     if (derived != (t->n_sources > 0 || elsewhere) || derived != (*t->rule != '\0'))
         return tmk_fail(diag, TMK_MISMATCH,
                         "it is '%s', with the rule '%s' from %" PRIu32 " values", status, t->rule,
@@ -189,8 +189,8 @@ static enum tmk_status balance_status(const struct tmk_profile *profile,
     return TMK_OK;
 }
 
-static enum tmk_status balance_samples(const struct tmk_profile *profile,
-                                       const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
+static enum tmk_status validate_samples(const struct tmk_profile *profile,
+                                        const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
     uint64_t span = profile->ledger.end_sample - profile->ledger.first_sample;
     if (!t->sample_min && !t->sample_max && t->n_samples == 0)
         return TMK_OK;
@@ -214,26 +214,26 @@ static enum tmk_status balance_samples(const struct tmk_profile *profile,
     return TMK_OK;
 }
 
-static enum tmk_status balance_tensor(const struct tmk_profile *profile,
-                                      const struct tmk_profile_tensor *t,
-                                      const struct tmk_profile_bins *bins, struct tmk_diag *diag) {
-    TMK_TRY(balance_texts(t, diag));
-    TMK_TRY(balance_shapes(t, diag));
+static enum tmk_status validate_tensor(const struct tmk_profile *profile,
+                                       const struct tmk_profile_tensor *t,
+                                       const struct tmk_profile_bins *bins, struct tmk_diag *diag) {
+    TMK_TRY(validate_texts(t, diag));
+    TMK_TRY(validate_shapes(t, diag));
     if (t->stats)
-        TMK_TRY(balance_stats(t, bins, diag));
+        TMK_TRY(validate_stats(t, bins, diag));
     else if (t->has_int_stats)
-        TMK_TRY(balance_int_stats(t, diag));
-    TMK_TRY(balance_status(profile, t, diag));
-    TMK_TRY(tmk_profile_balance_topk(profile, t, diag));
-    return balance_samples(profile, t, diag);
+        TMK_TRY(validate_int_stats(t, diag));
+    TMK_TRY(validate_status(profile, t, diag));
+    TMK_TRY(tmk_profile_validate_topk(profile, t, diag));
+    return validate_samples(profile, t, diag);
 }
 
-enum tmk_status tmk_profile_balance(const struct tmk_profile *profile, struct tmk_diag *diag) {
+enum tmk_status tmk_profile_validate(const struct tmk_profile *profile, struct tmk_diag *diag) {
     struct tmk_profile_bins bins;
-    TMK_TRY(balance_header(profile, diag));
-    TMK_TRY(balance_ledger(&profile->ledger, diag));
-    TMK_TRY(tmk_profile_balance_coverage(profile, diag));
-    TMK_TRY(balance_bad(profile, diag));
+    TMK_TRY(validate_header(profile, diag));
+    TMK_TRY(validate_ledger(&profile->ledger, diag));
+    TMK_TRY(tmk_profile_validate_coverage(profile, diag));
+    TMK_TRY(validate_bad(profile, diag));
     TMK_TRY(tmk_profile_bins_init(&bins, diag));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; i < profile->n_tensors && status == TMK_OK; i++) {
@@ -241,7 +241,7 @@ enum tmk_status tmk_profile_balance(const struct tmk_profile *profile, struct tm
         if (i > 0 && t->id <= t[-1].id)
             status = tmk_fail(diag, TMK_MISMATCH, "it comes after p%" PRIu32, t[-1].id);
         if (status == TMK_OK)
-            status = balance_tensor(profile, t, &bins, diag);
+            status = validate_tensor(profile, t, &bins, diag);
         status = tmk_in(diag, status, "p%" PRIu32 " '%s'", t->id,
                         is_text(t->name, "", NULL) == TMK_OK ? t->name : "");
     }

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "profile/carry.h"
+#include "profile/transfer.h"
 
 /* ---- shapes ---- */
 
-/* The axis of the value here that is `axis` of the teller's; -1: dissolved. */
-static int32_t axis_here(const struct tmk_carrying *c, const struct tmk_lineage_view *view,
+/* The axis of the value here that is `axis` of the source's; -1: dissolved. */
+static int32_t axis_here(const struct tmk_transfer *c, const struct tmk_lineage_view *view,
                          int32_t axis) {
     if (view->reshaped)
         return -1;
@@ -43,7 +43,7 @@ static bool fit_shape(struct tmk_shape *shape, size_t elements) {
     return tmk_shape_count(shape, &rest) && rest == elements;
 }
 
-static bool shape_here(const struct tmk_carrying *c, const struct tmk_lineage_view *view,
+static bool shape_here(const struct tmk_transfer *c, const struct tmk_lineage_view *view,
                        const struct tmk_profile_tensor *t, const struct tmk_shape *from,
                        struct tmk_shape *out) {
     if (view->reshaped) {
@@ -59,20 +59,20 @@ static bool shape_here(const struct tmk_carrying *c, const struct tmk_lineage_vi
     return true;
 }
 
-static enum tmk_status carry_shapes(struct tmk_carrying *c, const struct tmk_lineage_view *view,
-                                    const struct tmk_profile_tensor *teller, uint64_t times,
-                                    struct tmk_profile_tensor *t) {
-    bool all = !teller->more_runs, fits = true;
-    for (uint32_t i = 0; i < teller->n_runs && fits; i++) {
+static enum tmk_status transfer_shapes(struct tmk_transfer *c, const struct tmk_lineage_view *view,
+                                       const struct tmk_profile_tensor *source, uint64_t times,
+                                       struct tmk_profile_tensor *t) {
+    bool all = !source->more_runs, fits = true;
+    for (uint32_t i = 0; i < source->n_runs && fits; i++) {
         struct tmk_shape shape;
         uint64_t runs;
-        fits = !__builtin_mul_overflow(teller->runs[i].runs, times, &runs);
-        if (!shape_here(c, view, t, &teller->runs[i].shape, &shape))
+        fits = !__builtin_mul_overflow(source->runs[i].runs, times, &runs);
+        if (!shape_here(c, view, t, &source->runs[i].shape, &shape))
             all = false;
         else if (fits)
             TMK_TRY(tmk_profile_add_runs(t, &shape, runs, c->diag));
     }
-    if (!fits || __builtin_mul_overflow(teller->expected_count, times, &t->expected_count))
+    if (!fits || __builtin_mul_overflow(source->expected_count, times, &t->expected_count))
         return tmk_fail(c->diag, TMK_RANGE, "more elements than can be counted");
     t->more_runs = t->more_runs || !all;
     return TMK_OK;
@@ -80,21 +80,21 @@ static enum tmk_status carry_shapes(struct tmk_carrying *c, const struct tmk_lin
 
 /* ---- equal numbers ---- */
 
-static enum tmk_status copy_samples(const struct tmk_profile_tensor *teller,
+static enum tmk_status copy_samples(const struct tmk_profile_tensor *source,
                                     struct tmk_profile_tensor *t, struct tmk_diag *diag) {
-    const size_t n = (size_t)teller->n_samples;
+    const size_t n = (size_t)source->n_samples;
     if (t->kind == TMK_PROFILE_WEIGHT)
         return TMK_OK;
-    t->topk = teller->topk;
-    if (!teller->sample_min)
+    t->topk = source->topk;
+    if (!source->sample_min)
         return TMK_OK;
     t->sample_min = calloc(n + 1, sizeof(float));
     t->sample_max = calloc(n + 1, sizeof(float));
     if (!t->sample_min || !t->sample_max)
         return tmk_nomem(diag);
-    memcpy(t->sample_min, teller->sample_min, n * sizeof(float));
-    memcpy(t->sample_max, teller->sample_max, n * sizeof(float));
-    t->n_samples = teller->n_samples;
+    memcpy(t->sample_min, source->sample_min, n * sizeof(float));
+    memcpy(t->sample_max, source->sample_max, n * sizeof(float));
+    t->n_samples = source->n_samples;
     return TMK_OK;
 }
 
@@ -102,14 +102,14 @@ static void forget_index(struct tmk_where *at) {
     at->index = TMK_NOWHERE;
 }
 
-/* The teller's state, seen through the view. */
-static enum tmk_status carry_state(struct tmk_carrying *c, const struct tmk_lineage_view *view,
-                                   const struct tmk_profile_tensor *teller,
-                                   struct tmk_profile_tensor *t) {
+/* The source's state, seen through the view. */
+static enum tmk_status transfer_state(struct tmk_transfer *c, const struct tmk_lineage_view *view,
+                                      const struct tmk_profile_tensor *source,
+                                      struct tmk_profile_tensor *t) {
     struct tmk_summary is;
-    tmk_stats_summary(teller->stats, &is);
-    tmk_stats_bins(teller->stats, c->bins.bin, c->bins.count, c->bins.low);
-    is.squares = tmk_stats_squares(teller->stats, c->bins.squares) ? c->bins.squares : NULL;
+    tmk_stats_summary(source->stats, &is);
+    tmk_stats_bins(source->stats, c->bins.bin, c->bins.count, c->bins.low);
+    is.squares = tmk_stats_squares(source->stats, c->bins.squares) ? c->bins.squares : NULL;
     if (view->reshaped || view->rank) {
         forget_index(&is.min_at);
         forget_index(&is.max_at);
@@ -123,10 +123,11 @@ static enum tmk_status carry_state(struct tmk_carrying *c, const struct tmk_line
     return tmk_stats_restore(&is, c->bins.bin, c->bins.count, c->bins.low, &t->stats, c->diag);
 }
 
-static void carry_integers(const struct tmk_lineage_view *view,
-                           const struct tmk_profile_tensor *teller, struct tmk_profile_tensor *t) {
+static void transfer_integers(const struct tmk_lineage_view *view,
+                              const struct tmk_profile_tensor *source,
+                              struct tmk_profile_tensor *t) {
     t->has_int_stats = true;
-    t->int_stats = teller->int_stats;
+    t->int_stats = source->int_stats;
     if (view->reshaped || view->rank) {
         forget_index(&t->int_stats.min_at);
         forget_index(&t->int_stats.max_at);
@@ -134,14 +135,14 @@ static void carry_integers(const struct tmk_lineage_view *view,
 }
 
 /* Initializers are counted once, what a node of the main graph makes of them once a batch. */
-static uint64_t times_of(const struct tmk_carrying *c, const struct tmk_profile_tensor *teller,
+static uint64_t times_of(const struct tmk_transfer *c, const struct tmk_profile_tensor *source,
                          const struct tmk_profile_tensor *t) {
-    bool once = teller->kind == TMK_PROFILE_WEIGHT && !teller->has_producer;
+    bool once = source->kind == TMK_PROFILE_WEIGHT && !source->has_producer;
     return once && t->has_producer && !*t->path ? c->from->ledger.batches : 1;
 }
 
-static enum tmk_status multiply(struct tmk_profile_tensor *t, uint64_t times,
-                                struct tmk_diag *diag) {
+static enum tmk_status multiply_counts(struct tmk_profile_tensor *t, uint64_t times,
+                                       struct tmk_diag *diag) {
     if (t->has_int_stats) {
         const struct tmk_int_stats once = t->int_stats;
         t->int_stats = (struct tmk_int_stats){0};
@@ -155,20 +156,20 @@ static enum tmk_status multiply(struct tmk_profile_tensor *t, uint64_t times,
     return status;
 }
 
-static enum tmk_status carry_equal(struct tmk_carrying *c, const struct tmk_lineage_view *view,
-                                   const struct tmk_profile_tensor *teller,
-                                   struct tmk_profile_tensor *t) {
-    const uint64_t times = times_of(c, teller, t);
-    TMK_TRY(carry_shapes(c, view, teller, times, t));
-    t->dtype = teller->dtype;
-    t->origin = teller->origin;
-    if (teller->has_int_stats)
-        carry_integers(view, teller, t);
+static enum tmk_status transfer_equal(struct tmk_transfer *c, const struct tmk_lineage_view *view,
+                                      const struct tmk_profile_tensor *source,
+                                      struct tmk_profile_tensor *t) {
+    const uint64_t times = times_of(c, source, t);
+    TMK_TRY(transfer_shapes(c, view, source, times, t));
+    t->dtype = source->dtype;
+    t->origin = source->origin;
+    if (source->has_int_stats)
+        transfer_integers(view, source, t);
     else
-        TMK_TRY(carry_state(c, view, teller, t));
+        TMK_TRY(transfer_state(c, view, source, t));
     if (times > 1)
-        TMK_TRY(multiply(t, times, c->diag));
-    return copy_samples(teller, t, c->diag);
+        TMK_TRY(multiply_counts(t, times, c->diag));
+    return copy_samples(source, t, c->diag);
 }
 
 /* ---- other numbers ---- */
@@ -177,8 +178,8 @@ struct extent {
     float min, max; /* +inf, -inf: nothing */
 };
 
-/* A float that is no negative zero. Too large ones are the largest: the run that would have told
- * has made an infinity of them, which is no range. */
+/* A float that is no negative zero. Too large ones are the largest: the run that would have shown
+ * it has made an infinity of them, which is no range. */
 static float as_float(double value) {
     const double most = 0x1.fffffep127;
     return (float)(value > most ? most : value < -most ? -most : value) + 0.0f;
@@ -196,7 +197,7 @@ static struct extent map_extent(struct extent from, double scale, double shift) 
 struct line {
     uint32_t n;
     int32_t axis;
-    double *scale, *shift; /* owned; scale NAN: what was there cannot be told */
+    double *scale, *shift; /* owned; scale NAN: the original numbers are unknown */
 };
 
 static void finish_line(struct line *line) {
@@ -204,7 +205,7 @@ static void finish_line(struct line *line) {
     free(line->shift);
 }
 
-static enum tmk_status line_of(const struct tmk_carrying *c, const struct tmk_lineage_original *o,
+static enum tmk_status line_of(const struct tmk_transfer *c, const struct tmk_lineage_original *o,
                                struct line *out) {
     const struct tmk_lineage_affine *a = &o->affine;
     *out = (struct line){.n = a->n,
@@ -224,11 +225,11 @@ static enum tmk_status line_of(const struct tmk_carrying *c, const struct tmk_li
     return TMK_OK;
 }
 
-/* What a state of extremes alone says. */
+/* What a state of extremes alone holds. */
 struct mapped {
     struct tmk_summary is;
     float *min, *max; /* owned; is.channels of them */
-    bool part;        /* some channels could not be told */
+    bool part;        /* some channels are unknown */
 };
 
 /* How NaN and infinities come over: only when every scale has one sign. */
@@ -246,7 +247,7 @@ static bool map_nonfinite(const struct line *line, struct mapped *m) {
     return down;
 }
 
-static bool map_channels(const struct tmk_carrying *c, const struct tmk_lineage_view *view,
+static bool map_channels(const struct tmk_transfer *c, const struct tmk_lineage_view *view,
                          const struct line *line, const struct tmk_summary *there, struct mapped *m,
                          struct extent *all) {
     const int32_t axis = there->channels ? axis_here(c, view, there->channel_axis) : -1;
@@ -279,7 +280,7 @@ static void count_zeros(struct mapped *m, const struct extent *all) {
     m->is.negative_zeros = 0;
 }
 
-static bool map_line(const struct tmk_carrying *c, const struct tmk_lineage_view *view,
+static bool map_line(const struct tmk_transfer *c, const struct tmk_lineage_view *view,
                      const struct line *line, const struct tmk_summary *there, struct mapped *m) {
     struct extent all = {there->min, there->max};
     m->is.level = TMK_STATS_MINMAX;
@@ -301,7 +302,7 @@ static bool map_line(const struct tmk_carrying *c, const struct tmk_lineage_view
         all = map_extent(all, line->scale[0], line->shift[0]);
     }
     if (!(all.min <= all.max) && there->finite)
-        return false; /* no channel can be told */
+        return false; /* no channel is known */
     m->is.min = all.min;
     m->is.max = all.max;
     count_zeros(m, &all);
@@ -312,34 +313,34 @@ static bool map_line(const struct tmk_carrying *c, const struct tmk_lineage_view
     return true;
 }
 
-static enum tmk_status restore(struct tmk_carrying *c, const struct tmk_lineage_view *view,
-                               const struct mapped *m, const char *rule,
-                               const struct tmk_profile_tensor *teller,
-                               struct tmk_profile_tensor *t) {
+static enum tmk_status restore_extremes(struct tmk_transfer *c, const struct tmk_lineage_view *view,
+                                        const struct mapped *m, const char *rule,
+                                        const struct tmk_profile_tensor *source,
+                                        struct tmk_profile_tensor *t) {
     TMK_TRY(tmk_stats_restore(&m->is, c->bins.bin, c->bins.count, c->bins.low, &t->stats, c->diag));
     t->dtype = t->origin = TMK_FLOAT32;
     if (t->kind != TMK_PROFILE_WEIGHT)
         t->rule = rule;
-    return carry_shapes(c, view, teller, 1, t);
+    return transfer_shapes(c, view, source, 1, t);
 }
 
-static enum tmk_status carry_affine(struct tmk_carrying *c, const struct tmk_lineage_original *o,
-                                    const struct tmk_profile_tensor *teller,
-                                    struct tmk_profile_tensor *t, bool *known) {
+static enum tmk_status transfer_affine(struct tmk_transfer *c, const struct tmk_lineage_original *o,
+                                       const struct tmk_profile_tensor *source,
+                                       struct tmk_profile_tensor *t, bool *known) {
     struct tmk_summary there;
     struct line line;
     struct mapped m = {0};
-    if (!teller->stats)
+    if (!source->stats)
         return TMK_OK;
-    tmk_stats_summary(teller->stats, &there);
+    tmk_stats_summary(source->stats, &there);
     m.min = calloc(there.channels + 1, sizeof(float));
     m.max = calloc(there.channels + 1, sizeof(float));
     enum tmk_status status = line_of(c, o, &line);
     if (status == TMK_OK && (!m.min || !m.max))
         status = tmk_nomem(c->diag);
     if (status == TMK_OK && map_line(c, &o->view, &line, &there, &m)) {
-        status =
-            restore(c, &o->view, &m, m.part ? "lineage:affine-part" : "lineage:affine", teller, t);
+        status = restore_extremes(c, &o->view, &m,
+                                  m.part ? "lineage:affine-part" : "lineage:affine", source, t);
         *known = true;
     }
     finish_line(&line);
@@ -348,20 +349,20 @@ static enum tmk_status carry_affine(struct tmk_carrying *c, const struct tmk_lin
     return status;
 }
 
-/* ---- integers and the numbers that they stand for ---- */
+/* ---- integers and the numbers that they represent ---- */
 
 /* The real numbers of integers: original = scale * (value - zero point). */
-static enum tmk_status carry_dequantized(struct tmk_carrying *c,
-                                         const struct tmk_lineage_original *o,
-                                         const struct tmk_profile_tensor *teller,
-                                         struct tmk_profile_tensor *t, bool *known) {
-    const struct tmk_int_stats *ints = &teller->int_stats;
+static enum tmk_status transfer_dequantized(struct tmk_transfer *c,
+                                            const struct tmk_lineage_original *o,
+                                            const struct tmk_profile_tensor *source,
+                                            struct tmk_profile_tensor *t, bool *known) {
+    const struct tmk_int_stats *ints = &source->int_stats;
     double scale = o->quantized.scale[0], shift = -scale * (double)o->quantized.zero_point[0];
     struct line line = {1, 0, &scale, &shift};
     struct mapped m = {0};
     /* 8 and 16 bits, as floats exactly */
     const int64_t most = INT64_C(1) << 24;
-    if (!teller->has_int_stats || o->quantized.n != 1 || !ints->count || ints->min < -most ||
+    if (!source->has_int_stats || o->quantized.n != 1 || !ints->count || ints->min < -most ||
         ints->max > most)
         return TMK_OK;
     const struct tmk_summary there = {.count = ints->count,
@@ -375,16 +376,16 @@ static enum tmk_status carry_dequantized(struct tmk_carrying *c,
     if (!map_line(c, &o->view, &line, &there, &m))
         return TMK_OK;
     *known = true;
-    return restore(c, &o->view, &m, "lineage:quantized", teller, t);
+    return restore_extremes(c, &o->view, &m, "lineage:quantized", source, t);
 }
 
-enum tmk_status tmk_carry_stats(struct tmk_carrying *c, const struct tmk_lineage_original *o,
-                                const struct tmk_profile_tensor *teller,
-                                struct tmk_profile_tensor *t, bool *known) {
+enum tmk_status tmk_transfer_stats(struct tmk_transfer *c, const struct tmk_lineage_original *o,
+                                   const struct tmk_profile_tensor *source,
+                                   struct tmk_profile_tensor *t, bool *known) {
     if (o->affine.n)
-        return carry_affine(c, o, teller, t, known);
+        return transfer_affine(c, o, source, t, known);
     if (o->quantized.n)
-        return c->back ? carry_dequantized(c, o, teller, t, known) : TMK_OK;
+        return c->back ? transfer_dequantized(c, o, source, t, known) : TMK_OK;
     *known = true;
-    return carry_equal(c, &o->view, teller, t);
+    return transfer_equal(c, &o->view, source, t);
 }

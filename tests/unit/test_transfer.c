@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile that is carried over a lineage, held against the profile of the other model. */
+/* A profile that is transferred over a lineage, held against the profile of the other model. */
 #include "test.h"
 
 #include <math.h>
@@ -122,12 +122,12 @@ static void assert_near(float got, float want, double range, const char *name) {
         fail_msg("%s: %.9g, not %.9g", name, (double)got, (double)want);
 }
 
-/* What was carried is what was seen, in all and by channel. Returns how many there were. */
-static uint32_t agree(const struct tmk_profile *carried, const struct tmk_profile *seen) {
+/* What was transferred is what was seen, in all and by channel. Returns how many there were. */
+static uint32_t agree(const struct tmk_profile *transferred, const struct tmk_profile *seen) {
     uint32_t n = 0;
-    assert_int_equal(carried->n_tensors, seen->n_tensors);
+    assert_int_equal(transferred->n_tensors, seen->n_tensors);
     for (uint32_t i = 0; i < seen->n_tensors; i++) {
-        const struct tmk_profile_tensor *a = &carried->tensors[i], *b = &seen->tensors[i];
+        const struct tmk_profile_tensor *a = &transferred->tensors[i], *b = &seen->tensors[i];
         struct tmk_summary x, y;
         assert_string_equal(a->name, b->name);
         assert_int_equal(a->kind, b->kind);
@@ -157,40 +157,40 @@ static void ranges_go_there_and_back(void **state) {
     (void)state;
     struct ends ends = {0};
     struct tmk_diag diag = {0};
-    struct tmk_carry_report report;
+    struct tmk_transfer_report report;
     uint32_t counts[TMK_LINEAGE_VERDICTS];
     begin(&ends, "fold-scale-axis");
     tmk_lineage_record_count(ends.lineage, counts);
     assert_true(counts[TMK_LINEAGE_AFFINE] >=
                 4); /* weights and activations, else nothing is tested */
 
-    assert_ok(
-        tmk_profile_carry(ends.original, ends.lineage, false, ends.to_transformed, &report, &diag),
-        &diag);
+    assert_ok(tmk_profile_transfer(ends.original, ends.lineage, false, ends.to_transformed, &report,
+                                   &diag),
+              &diag);
     assert_int_equal(report.own + report.same + report.derived + report.unknown,
                      ends.to_transformed->n_tensors);
     assert_int_equal(report.unknown, 0);
     assert_int_equal(agree(ends.to_transformed, ends.transformed), ends.transformed->n_tensors);
     assert_int_equal(ends.to_transformed->ledger.run, SAMPLES);
 
-    assert_ok(
-        tmk_profile_carry(ends.transformed, ends.lineage, true, ends.to_original, &report, &diag),
-        &diag);
+    assert_ok(tmk_profile_transfer(ends.transformed, ends.lineage, true, ends.to_original, &report,
+                                   &diag),
+              &diag);
     assert_true(report.derived > 0);
     assert_int_equal(agree(ends.to_original, ends.original),
                      ends.original->n_tensors - report.unknown);
     end(&ends);
 }
 
-/* A carried profile is a profile: it is written, and reads back. */
-static void carried_profiles_are_files_too(void **state) {
+/* A transferred profile is a profile: it is written, and reads back. */
+static void transferred_profiles_are_files_too(void **state) {
     (void)state;
-    static const char *const names[] = {"carried.json", "carried.h5"};
+    static const char *const names[] = {"transferred.json", "transferred.h5"};
     struct ends ends = {0};
     struct tmk_diag diag = {0};
     begin(&ends, "all");
     assert_ok(
-        tmk_profile_carry(ends.transformed, ends.lineage, true, ends.to_original, NULL, &diag),
+        tmk_profile_transfer(ends.transformed, ends.lineage, true, ends.to_original, NULL, &diag),
         &diag);
     for (size_t i = 0; i < 1 + TMK_TEST_HDF5; i++) {
         struct tmk_profile *read = NULL;
@@ -200,7 +200,7 @@ static void carried_profiles_are_files_too(void **state) {
         for (uint32_t t = 0; t < read->n_tensors; t++) {
             assert_string_equal(read->tensors[t].rule, ends.to_original->tensors[t].rule);
             assert_int_equal(read->tensors[t].status, ends.to_original->tensors[t].status);
-            derived += tmk_profile_is_carried(&read->tensors[t]);
+            derived += tmk_profile_is_transferred(&read->tensors[t]);
         }
         assert_true(derived > 0);
         tmk_profile_destroy(&read);
@@ -213,14 +213,14 @@ static void other_models_are_refused(void **state) {
     struct ends ends = {0};
     struct tmk_diag diag = {0};
     begin(&ends, "fold-scale-axis");
-    assert_int_equal(
-        tmk_profile_carry(ends.transformed, ends.lineage, false, ends.to_transformed, NULL, &diag),
-        TMK_MISMATCH);
+    assert_int_equal(tmk_profile_transfer(ends.transformed, ends.lineage, false,
+                                          ends.to_transformed, NULL, &diag),
+                     TMK_MISMATCH);
     assert_non_null(strstr(diag.text, "transformed.onnx"));
     tmk_diag_reset(&diag);
     ends.original->tensors[1].content ^= 1; /* the same network with other weights */
     assert_int_equal(
-        tmk_profile_carry(ends.original, ends.lineage, false, ends.to_transformed, NULL, &diag),
+        tmk_profile_transfer(ends.original, ends.lineage, false, ends.to_transformed, NULL, &diag),
         TMK_MISMATCH);
     assert_non_null(strstr(diag.text, "other weights"));
     end(&ends);
@@ -254,15 +254,15 @@ static void one_value(struct ends *ends, struct tmk_shape shape, const float *nu
     ends->lineage->originals[0].value = 0;
 }
 
-static void carry_both_ways(struct ends *ends, struct tmk_carry_report *there,
-                            struct tmk_carry_report *back) {
+static void transfer_both_ways(struct ends *ends, struct tmk_transfer_report *there,
+                               struct tmk_transfer_report *back) {
     struct tmk_diag diag = {0};
     assert_ok(tmk_lineage_record_finalize(ends->lineage, &diag), &diag);
-    assert_ok(
-        tmk_profile_carry(ends->original, ends->lineage, false, ends->to_transformed, there, &diag),
-        &diag);
-    assert_ok(tmk_profile_carry(ends->to_transformed, ends->lineage, true, ends->to_original, back,
-                                &diag),
+    assert_ok(tmk_profile_transfer(ends->original, ends->lineage, false, ends->to_transformed,
+                                   there, &diag),
+              &diag);
+    assert_ok(tmk_profile_transfer(ends->to_transformed, ends->lineage, true, ends->to_original,
+                                   back, &diag),
               &diag);
 }
 
@@ -271,13 +271,13 @@ static const float six[] = {-1, 2, 0.5f, 3, -4, 0.25f};
 static void channels_follow_a_permutation(void **state) {
     (void)state;
     struct ends ends = {0};
-    struct tmk_carry_report there, back;
+    struct tmk_transfer_report there, back;
     struct tmk_summary is;
     one_value(&ends, (struct tmk_shape){2, {3, 2}}, six);
     ends.lineage->originals[0].verdict = TMK_LINEAGE_VIEW;
     ends.lineage->originals[0].view = (struct tmk_lineage_view){.rank = 2, .perm = {1, 0}};
     ends.original->tensors[0].topk = (struct tmk_topk){.n = 1, .min = {{-4, 0}}, .max = {{3, 0}}};
-    carry_both_ways(&ends, &there, &back);
+    transfer_both_ways(&ends, &there, &back);
     tmk_stats_summary(ends.to_transformed->tensors[0].stats, &is);
     assert_int_equal(is.channel_axis, 0);
     assert_true(is.channel_min[1] == -4 && is.channel_max[1] == 2);
@@ -295,12 +295,12 @@ static void channels_follow_a_permutation(void **state) {
 static void reshapes_lose_channels_only(void **state) {
     (void)state;
     struct ends ends = {0};
-    struct tmk_carry_report there, back;
+    struct tmk_transfer_report there, back;
     struct tmk_summary is;
     one_value(&ends, (struct tmk_shape){1, {-1}}, six);
     ends.lineage->originals[0].verdict = TMK_LINEAGE_VIEW;
     ends.lineage->originals[0].view.reshaped = true;
-    carry_both_ways(&ends, &there, &back);
+    transfer_both_ways(&ends, &there, &back);
     tmk_stats_summary(ends.to_transformed->tensors[0].stats, &is);
     assert_int_equal(is.channels, 0);
     assert_true(is.min == -4 && is.max == 3 && is.sum == 0.75);
@@ -312,13 +312,13 @@ static void a_scale_of_zero_does_not_come_back(void **state) {
     (void)state;
     static const double scale[] = {0, -2, 1}, shift[] = {5, 0, 0.5};
     struct ends ends = {0};
-    struct tmk_carry_report there, back;
+    struct tmk_transfer_report there, back;
     struct tmk_summary is;
     one_value(&ends, (struct tmk_shape){2, {3, 2}}, six);
     ends.lineage->originals[0].verdict = TMK_LINEAGE_AFFINE;
     ends.lineage->originals[0].view = (struct tmk_lineage_view){.rank = 2, .perm = {1, 0}};
     ends.lineage->originals[0].affine = (struct tmk_lineage_affine){3, 0, scale, shift};
-    carry_both_ways(&ends, &there, &back);
+    transfer_both_ways(&ends, &there, &back);
     tmk_stats_summary(ends.to_transformed->tensors[0].stats, &is);
     assert_true(is.channel_min[0] == 5 && is.channel_max[0] == 5);
     assert_true(is.channel_min[1] == -4 && is.channel_max[1] == 8);
@@ -340,7 +340,7 @@ static void integers_stand_for_real_numbers(void **state) {
     static const int64_t zero[] = {3};
     struct ends ends = {0};
     struct tmk_diag diag = {0};
-    struct tmk_carry_report report;
+    struct tmk_transfer_report report;
     struct tmk_summary is;
     one_value(&ends, (struct tmk_shape){2, {2, 3}}, six);
     struct tmk_profile_tensor *t = &ends.original->tensors[0];
@@ -355,7 +355,7 @@ static void integers_stand_for_real_numbers(void **state) {
         (struct tmk_lineage_quantized){TMK_INT8, 1, 0, scale, zero};
     assert_ok(tmk_lineage_record_finalize(ends.lineage, &diag), &diag);
     assert_ok(
-        tmk_profile_carry(ends.original, ends.lineage, true, ends.to_original, &report, &diag),
+        tmk_profile_transfer(ends.original, ends.lineage, true, ends.to_original, &report, &diag),
         &diag);
     tmk_stats_summary(ends.to_original->tensors[0].stats, &is);
     assert_true(is.min == -5 && is.max == 4 && is.count == 6);
@@ -363,15 +363,15 @@ static void integers_stand_for_real_numbers(void **state) {
     end(&ends);
 }
 
-TEST_GROUP(carry) {
+TEST_GROUP(transfer) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_go_there_and_back),
-        cmocka_unit_test(carried_profiles_are_files_too),
+        cmocka_unit_test(transferred_profiles_are_files_too),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(channels_follow_a_permutation),
         cmocka_unit_test(reshapes_lose_channels_only),
         cmocka_unit_test(a_scale_of_zero_does_not_come_back),
         cmocka_unit_test(integers_stand_for_real_numbers),
     };
-    return cmocka_run_group_tests_name("carry", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("transfer", tests, make_folder, remove_folder);
 }
