@@ -60,9 +60,9 @@ struct candidate {
     struct tmk_link_fit fit;
 };
 
-/* How far apart the layouts are: the value's axis i is the original's perm[i]. */
-static void describe(const struct tmk_choosing *c, uint32_t original, const struct candidate *found,
-                     struct tmk_lineage_original *o) {
+/* The permutation between the layouts: the value's axis i is the original's perm[i]. */
+static void describe_relation(const struct tmk_choosing *c, uint32_t original,
+                              const struct candidate *found, struct tmk_lineage_original *o) {
     const struct tmk_shape *a = &c->originals->all[original].shape,
                            *b = &c->values->all[found->value].shape;
     o->view = (struct tmk_lineage_view){0};
@@ -76,8 +76,8 @@ static void describe(const struct tmk_choosing *c, uint32_t original, const stru
         o->view.perm[i] = to_last ? (i == a->rank - 1 ? 1 : i + 1) : (i == 1 ? a->rank - 1 : i - 1);
 }
 
-static enum tmk_status take(const struct tmk_choosing *c, uint32_t original,
-                            const struct candidate *found) {
+static enum tmk_status take_candidate(const struct tmk_choosing *c, uint32_t original,
+                                      const struct candidate *found) {
     struct tmk_lineage_record *record = c->l->link->record;
     struct tmk_lineage_original *o = &record->originals[original];
     struct tmk_link_match *match = &c->l->link->matches[original];
@@ -90,7 +90,7 @@ static enum tmk_status take(const struct tmk_choosing *c, uint32_t original,
     memcpy(shift, fit->shift, fit->n * sizeof *shift);
     int32_t last = c->values->all[found->value].shape.rank - 1;
     int32_t axis = found->to == TMK_LINK_CHANNELS_FIRST ? 1 : last;
-    describe(c, original, found, o);
+    describe_relation(c, original, found, o);
     o->verdict = TMK_LINEAGE_AFFINE;
     o->affine = (struct tmk_lineage_affine){fit->n, fit->n > 1 ? axis : 0, scale, shift};
     match->residual = fit->residual;
@@ -145,16 +145,16 @@ static bool is_whole(const struct tmk_choosing *c, uint32_t original,
                      const struct candidate *found) {
     const struct tmk_profile_tensor *t = &c->l->from->tensors[original];
     const struct tmk_link_fit *fit = &found->fit;
-    struct tmk_summary facts = {0};
+    struct tmk_summary summary = {0};
     int32_t axis =
         found->from == TMK_LINK_CHANNELS_FIRST ? 1 : c->originals->all[original].shape.rank - 1;
     if (t->stats)
-        tmk_stats_quick_summary(t->stats, &facts);
-    bool known = facts.channels == fit->n && facts.channel_axis == axis;
-    double largest = fmax(fabs((double)facts.min), fabs((double)facts.max));
+        tmk_stats_quick_summary(t->stats, &summary);
+    bool known = summary.channels == fit->n && summary.channel_axis == axis;
+    double largest = fmax(fabs((double)summary.min), fabs((double)summary.max));
     for (uint32_t i = 0; i < fit->n; i++)
-        if (!fit->seen[i] && (!known || tmk_link_varies((double)facts.channel_min[i],
-                                                        (double)facts.channel_max[i], largest)))
+        if (!fit->seen[i] && (!known || tmk_link_varies((double)summary.channel_min[i],
+                                                        (double)summary.channel_max[i], largest)))
             return false;
     return true;
 }
@@ -163,7 +163,7 @@ static bool is_whole(const struct tmk_choosing *c, uint32_t original,
 
 /* Nearer in the original's order is better; a value that is not matched comes first: it may be the
  * original itself, scaled. */
-static uint32_t distance(const struct tmk_choosing *c, uint32_t original, uint32_t value) {
+static uint32_t order_distance(const struct tmk_choosing *c, uint32_t original, uint32_t value) {
     uint32_t other = c->l->original_of[value];
     return other == TMK_UNLINKED ? 0 : other > original ? other - original : original - other;
 }
@@ -190,12 +190,12 @@ static enum tmk_status find_one(const struct tmk_choosing *c, uint32_t original)
             continue;
         TMK_TRY(status);
         /* 0 * original + shift fits whatever the original is: only its graph can say so */
-        if ((one.fit.lost && distance(c, original, v) == 0) || !is_whole(c, original, &one)) {
+        if ((one.fit.lost && order_distance(c, original, v) == 0) || !is_whole(c, original, &one)) {
             tmk_link_fit_finish(&one.fit);
             continue;
         }
         if (best.value == TMK_UNLINKED ||
-            distance(c, original, v) < distance(c, original, best.value)) {
+            order_distance(c, original, v) < order_distance(c, original, best.value)) {
             tmk_link_fit_finish(&best.fit);
             best = one;
         } else {
@@ -204,7 +204,8 @@ static enum tmk_status find_one(const struct tmk_choosing *c, uint32_t original)
         if (best.value != v)
             TMK_TRY(tmk_linking_add_candidate(c->l, original, v));
     }
-    enum tmk_status status = best.value == TMK_UNLINKED ? TMK_OK : take(c, original, &best);
+    enum tmk_status status =
+        best.value == TMK_UNLINKED ? TMK_OK : take_candidate(c, original, &best);
     tmk_link_fit_finish(&best.fit);
     return status;
 }

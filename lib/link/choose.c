@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of equal numbers. Originals and values that are equal to each other form a knot. In a
- * knot, values that are equal for a reason (one only moves the other, or they are computed alike)
- * form a strand: which of them is taken does not matter. That strands are equal to each other is
- * chance (a Relu that met no negative number), and it takes a name, an operator or their order to
- * say which is which. */
+/* Values of equal numbers. Originals and values that are equal to each other form an equivalence
+ * class. In a class, values that are equal for a reason (one only moves the other, or they are
+ * computed alike) form a subclass: any of its members may be matched. Equality between subclasses
+ * is chance (a Relu without negative input); a name, an operator or their order decides which
+ * subclasses are matched. */
 #include "link/choose.h"
 
 #include <math.h>
@@ -23,14 +23,14 @@ struct edge {
     double residual;
 };
 
-struct knots {
+struct classes {
     const struct tmk_choosing *c;
     struct edge *edges; /* ascending by original */
     size_t n_edges, size;
-    uint32_t *begin;  /* [original]: its first edge; n + 1 of them */
-    uint32_t *parent; /* union-find over originals, then values: knots */
-    uint32_t *strand; /* the same: strands, which are parts of knots */
-    uint32_t *order;  /* members by knot, strand, number */
+    uint32_t *begin;    /* [original]: its first edge; n + 1 of them */
+    uint32_t *parent;   /* union-find over originals, then values: classes */
+    uint32_t *subclass; /* the same: subclasses, which are parts of classes */
+    uint32_t *order;    /* members by class, subclass, number */
     uint32_t n_originals, n;
 };
 
@@ -38,9 +38,9 @@ bool tmk_link_is_sampled(const struct tmk_signatures *side, uint32_t id) {
     return side->all[id].flat && side->all[id].batches >= side->batches;
 }
 
-/* ---- who is equal to whom ---- */
+/* ---- pairs of equal values ---- */
 
-static bool same_numbers(const struct knots *k, const float *x, const float *y, size_t n,
+static bool same_numbers(const struct classes *k, const float *x, const float *y, size_t n,
                          double *residual) {
     return k->c->noise > 0 ? tmk_link_near(x, y, n, k->c->noise, residual)
                            : tmk_link_same(x, y, n, residual);
@@ -51,7 +51,7 @@ static const struct tmk_link_matrix *layout_of(const struct tmk_signature *s,
     return &s->by[layout];
 }
 
-static bool same_matrix(const struct knots *k, const struct tmk_link_matrix *x,
+static bool same_matrix(const struct classes *k, const struct tmk_link_matrix *x,
                         const struct tmk_link_matrix *y, double *residual) {
     return x->channels && x->channels == y->channels && x->rows == y->rows &&
            same_numbers(k, x->x, y->x, x->channels * x->kept * k->c->batches, residual);
@@ -80,7 +80,7 @@ static bool perm_fits(const struct tmk_shape *original, const struct tmk_shape *
     return true;
 }
 
-static bool is_equal(const struct knots *k, uint32_t original, uint32_t value, struct edge *out) {
+static bool is_equal(const struct classes *k, uint32_t original, uint32_t value, struct edge *out) {
     const struct tmk_signature *o = &k->c->originals->all[original], *v = &k->c->values->all[value];
     *out = (struct edge){original, value, FLAT, 0};
     if (same_numbers(k, o->flat, v->flat, (size_t)o->n_flat * k->c->batches, &out->residual))
@@ -103,7 +103,7 @@ static bool may_be_equal(const struct tmk_choosing *c, uint32_t original, uint32
                                 c->fixed_originals[original] == c->fixed_values[value]));
 }
 
-static enum tmk_status find_edges(struct knots *k) {
+static enum tmk_status find_edges(struct classes *k) {
     const struct tmk_choosing *c = k->c;
     for (uint32_t o = 0; o < k->n_originals; o++) {
         if (!tmk_link_is_sampled(c->originals, o) || c->l->value_of[o] != TMK_UNLINKED)
@@ -122,9 +122,9 @@ static enum tmk_status find_edges(struct knots *k) {
     return TMK_OK;
 }
 
-/* What is much worse than the best of either end is another value, that happens to be near: a sum
- * with a small bias. */
-static enum tmk_status drop_near_misses(struct knots *k) {
+/* A pair that is much worse than the best pair of either end is dropped: the value is another one
+ * that is near by chance, such as a sum with a small bias. */
+static enum tmk_status drop_near_misses(struct classes *k) {
     const double as_good = 4e-6, much_worse = k->c->noise > 0 ? 2 : 16;
     double *best = malloc(((size_t)k->n + 1) * sizeof *best);
     size_t kept = 0;
@@ -149,33 +149,33 @@ static enum tmk_status drop_near_misses(struct knots *k) {
     return TMK_OK;
 }
 
-/* ---- knots and strands ---- */
+/* ---- classes and subclasses ---- */
 
-static uint32_t find(uint32_t *parent, uint32_t i) {
+static uint32_t find_root(uint32_t *parent, uint32_t i) {
     while (parent[i] != i)
         i = parent[i] = parent[parent[i]];
     return i;
 }
 
-static void join(uint32_t *parent, uint32_t a, uint32_t b) {
-    a = find(parent, a);
-    b = find(parent, b);
+static void join_classes(uint32_t *parent, uint32_t a, uint32_t b) {
+    a = find_root(parent, a);
+    b = find_root(parent, b);
     if (a != b)
         parent[a > b ? a : b] = a < b ? a : b;
 }
 
-static const struct tmk_profile_tensor *tensor_of(const struct knots *k, uint32_t member) {
+static const struct tmk_profile_tensor *tensor_of(const struct classes *k, uint32_t member) {
     return member < k->n_originals ? &k->c->l->from->tensors[member]
                                    : &k->c->l->to->tensors[member - k->n_originals];
 }
 
-static bool same_name(const struct knots *k, uint32_t original, uint32_t value) {
+static bool same_name(const struct classes *k, uint32_t original, uint32_t value) {
     const char *name = k->c->l->from->tensors[original].name;
     return *name && strcmp(name, k->c->l->to->tensors[value].name) == 0;
 }
 
 /* Is it the other one moved, or quantized and back? */
-static bool comes_of(const struct knots *k, uint32_t member, uint32_t other) {
+static bool derives_from(const struct classes *k, uint32_t member, uint32_t other) {
     enum { STEPS = 4 };
     const struct tmk_profile *p = member < k->n_originals ? k->c->l->from : k->c->l->to;
     const struct tmk_profile_tensor *t = tensor_of(k, member), *of = tensor_of(k, other);
@@ -188,91 +188,94 @@ static bool comes_of(const struct knots *k, uint32_t member, uint32_t other) {
     return t == of;
 }
 
-/* Members of one knot and one side: is there a reason for them to be equal? */
-static bool is_reason(const struct knots *k, uint32_t a, uint32_t b) {
+/* Members of one class and one model: is there a reason for them to be equal? */
+static bool is_reason(const struct classes *k, uint32_t a, uint32_t b) {
     const struct tmk_profile_tensor *x = tensor_of(k, a), *y = tensor_of(k, b);
     return (x->content == y->content && x->fingerprint == y->fingerprint && !*x->path &&
             !*y->path) ||
-           comes_of(k, a, b) || comes_of(k, b, a);
+           derives_from(k, a, b) || derives_from(k, b, a);
 }
 
-/* The strand of the original in this knot that has the value's name; k->n: there is none. */
-static uint32_t named_strand(const struct knots *k, uint32_t begin, uint32_t end, uint32_t value) {
+/* The subclass of the original in this class that has the value's name; k->n: none. */
+static uint32_t named_subclass(const struct classes *k, uint32_t begin, uint32_t end,
+                               uint32_t value) {
     for (uint32_t i = begin; i < end && k->order[i] < k->n_originals; i++)
         if (same_name(k, k->order[i], value - k->n_originals))
-            return find(k->strand, k->order[i]);
+            return find_root(k->subclass, k->order[i]);
     return k->n;
 }
 
-/* Of what others dumped no operator is known: their names are the reason. */
-static void join_named(const struct knots *k, uint32_t begin, uint32_t end) {
+/* No operator is known of values that other programs recorded: equal names are the reason. */
+static void join_named(const struct classes *k, uint32_t begin, uint32_t end) {
     for (uint32_t i = begin; i < end; i++) {
         if (k->order[i] < k->n_originals)
             continue;
-        uint32_t strand = named_strand(k, begin, end, k->order[i]);
-        for (uint32_t j = begin; strand < k->n && j < i; j++)
-            if (k->order[j] >= k->n_originals && named_strand(k, begin, end, k->order[j]) == strand)
-                join(k->strand, k->order[i], k->order[j]);
+        uint32_t subclass = named_subclass(k, begin, end, k->order[i]);
+        for (uint32_t j = begin; subclass < k->n && j < i; j++)
+            if (k->order[j] >= k->n_originals &&
+                named_subclass(k, begin, end, k->order[j]) == subclass)
+                join_classes(k->subclass, k->order[i], k->order[j]);
     }
 }
 
 struct sorting {
-    uint32_t knot, strand, member;
+    uint32_t class, subclass, member;
 };
 
-static int by_strand(const void *a, const void *b) {
+static int by_subclass(const void *a, const void *b) {
     const struct sorting *x = a, *y = b;
-    if (x->knot != y->knot)
-        return x->knot < y->knot ? -1 : 1;
-    if (x->strand != y->strand)
-        return x->strand < y->strand ? -1 : 1;
+    if (x->class != y->class)
+        return x->class < y->class ? -1 : 1;
+    if (x->subclass != y->subclass)
+        return x->subclass < y->subclass ? -1 : 1;
     return (x->member > y->member) - (x->member < y->member);
 }
 
-static enum tmk_status sort_members(struct knots *k) {
+static enum tmk_status sort_members(struct classes *k) {
     struct sorting *all = malloc(((size_t)k->n + 1) * sizeof *all);
     if (!all)
         return tmk_nomem(k->c->l->diag);
     for (uint32_t i = 0; i < k->n; i++)
-        all[i] = (struct sorting){find(k->parent, i), find(k->strand, i), i};
-    qsort(all, k->n, sizeof *all, by_strand);
+        all[i] = (struct sorting){find_root(k->parent, i), find_root(k->subclass, i), i};
+    qsort(all, k->n, sizeof *all, by_subclass);
     for (uint32_t i = 0; i < k->n; i++)
         k->order[i] = all[i].member;
     free(all);
     return TMK_OK;
 }
 
-static uint32_t knot_end(const struct knots *k, uint32_t begin) {
+static uint32_t class_end(const struct classes *k, uint32_t begin) {
     uint32_t end = begin;
-    while (end < k->n && find(k->parent, k->order[end]) == find(k->parent, k->order[begin]))
+    while (end < k->n &&
+           find_root(k->parent, k->order[end]) == find_root(k->parent, k->order[begin]))
         end++;
     return end;
 }
 
-static enum tmk_status make_knots(struct knots *k) {
+static enum tmk_status make_classes(struct classes *k) {
     enum { LARGEST = 512 }; /* members that are compared with each other */
     k->begin = calloc((size_t)k->n_originals + 2, sizeof *k->begin);
     k->parent = malloc(((size_t)k->n + 1) * sizeof *k->parent);
-    k->strand = malloc(((size_t)k->n + 1) * sizeof *k->strand);
+    k->subclass = malloc(((size_t)k->n + 1) * sizeof *k->subclass);
     k->order = malloc(((size_t)k->n + 1) * sizeof *k->order);
-    if (!k->begin || !k->parent || !k->strand || !k->order)
+    if (!k->begin || !k->parent || !k->subclass || !k->order)
         return tmk_nomem(k->c->l->diag);
     for (uint32_t i = 0; i < k->n; i++)
-        k->parent[i] = k->strand[i] = i;
+        k->parent[i] = k->subclass[i] = i;
     for (size_t i = 0; i < k->n_edges; i++) {
         k->begin[k->edges[i].original + 1]++;
-        join(k->parent, k->edges[i].original, k->n_originals + k->edges[i].value);
+        join_classes(k->parent, k->edges[i].original, k->n_originals + k->edges[i].value);
     }
     for (uint32_t i = 0; i < k->n_originals; i++)
         k->begin[i + 1] += k->begin[i];
     TMK_TRY(sort_members(k));
     for (uint32_t at = 0; at < k->n;) {
-        uint32_t end = knot_end(k, at);
+        uint32_t end = class_end(k, at);
         for (uint32_t i = at; end - at <= LARGEST && i < end; i++)
             for (uint32_t j = at; j < i; j++)
                 if ((k->order[i] < k->n_originals) == (k->order[j] < k->n_originals) &&
                     is_reason(k, k->order[i], k->order[j]))
-                    join(k->strand, k->order[i], k->order[j]);
+                    join_classes(k->subclass, k->order[i], k->order[j]);
         if (!k->c->made && end - at <= LARGEST)
             join_named(k, at, end);
         at = end;
@@ -280,33 +283,33 @@ static enum tmk_status make_knots(struct knots *k) {
     return sort_members(k);
 }
 
-/* ---- within a strand ---- */
+/* ---- within a subclass ---- */
 
-static const struct edge *edge_of(const struct knots *k, uint32_t original, uint32_t value) {
+static const struct edge *edge_of(const struct classes *k, uint32_t original, uint32_t value) {
     for (uint32_t i = k->begin[original]; i < k->begin[original + 1]; i++)
         if (k->edges[i].value == value)
             return &k->edges[i];
     return NULL;
 }
 
-static bool lies_alike(const struct knots *k, const struct edge *e) {
+static bool same_layout(const struct classes *k, const struct edge *e) {
     return e->how == FLAT && tmk_shape_equal(&k->c->originals->all[e->original].shape,
                                              &k->c->values->all[e->value].shape);
 }
 
-static bool same_op(const struct knots *k, uint32_t original, uint32_t value) {
+static bool same_op(const struct classes *k, uint32_t original, uint32_t value) {
     const struct tmk_profile_tensor *o = &k->c->l->from->tensors[original],
                                     *v = &k->c->l->to->tensors[value];
     return o->has_producer ? tmk_linking_same_op(o, v)
                            : k->c->made && !v->has_producer && v->kind == o->kind;
 }
 
-static void take_edge(const struct knots *k, const struct edge *e) {
+static void take_edge(const struct classes *k, const struct edge *e) {
     struct tmk_linking *l = k->c->l;
     struct tmk_lineage_original *o = &l->link->record->originals[e->original];
     struct tmk_link_match *match = &l->link->matches[e->original];
     int32_t rank = k->c->originals->all[e->original].shape.rank;
-    if (lies_alike(k, e)) {
+    if (same_layout(k, e)) {
         tmk_linking_match(l, e->original, e->value, TMK_LINK_EQUAL);
     } else {
         o->verdict = TMK_LINEAGE_VIEW;
@@ -320,20 +323,21 @@ static void take_edge(const struct knots *k, const struct edge *e) {
     match->points = (uint64_t)k->c->originals->all[e->original].n_flat * k->c->batches;
 }
 
-static const struct edge *best_edge(const struct knots *k, uint32_t original,
+static const struct edge *best_edge(const struct classes *k, uint32_t original,
                                     const uint32_t *values, uint32_t n) {
     const struct edge *best = NULL;
-    double least = INFINITY;
+    double smallest = INFINITY;
     int most = -1;
     for (uint32_t i = 0; i < n; i++) {
         const struct edge *e = edge_of(k, original, values[i] - k->n_originals);
-        least = e ? fmin(least, e->residual) : least;
+        smallest = e ? fmin(smallest, e->residual) : smallest;
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct edge *e = edge_of(k, original, values[i] - k->n_originals);
-        if (!e || (k->c->noise > 0 && e->residual > 1.25 * least)) /* its name may be another's */
+        if (!e || (k->c->noise > 0 &&
+                   e->residual > 1.25 * smallest)) /* its name may belong to another value */
             continue;
-        int score = 16 * lies_alike(k, e) + 8 * same_name(k, original, e->value) +
+        int score = 16 * same_layout(k, e) + 8 * same_name(k, original, e->value) +
                     4 * (k->c->l->original_of[e->value] == TMK_UNLINKED) +
                     2 * same_op(k, original, e->value) + (e->how == FLAT);
         if (score > most) {
@@ -345,7 +349,7 @@ static const struct edge *best_edge(const struct knots *k, uint32_t original,
 }
 
 /* Names first, so that a value is not taken from under its name. */
-static void match_strands(const struct knots *k, const uint32_t *originals, uint32_t n_originals,
+static void match_members(const struct classes *k, const uint32_t *originals, uint32_t n_originals,
                           const uint32_t *values, uint32_t n_values) {
     for (int turn = 0; turn < 3; turn++)
         for (uint32_t i = 0; i < n_originals; i++) {
@@ -360,17 +364,19 @@ static void match_strands(const struct knots *k, const uint32_t *originals, uint
         }
 }
 
-/* ---- between strands ---- */
+/* ---- between subclasses ---- */
 
-struct strand {
+struct subclass {
     const uint32_t *members; /* ascending */
     uint32_t n;
     bool done;
 };
 
-typedef bool (*support)(const struct knots *k, const struct strand *a, const struct strand *b);
+typedef bool (*support)(const struct classes *k, const struct subclass *a,
+                        const struct subclass *b);
 
-static bool names_agree(const struct knots *k, const struct strand *a, const struct strand *b) {
+static bool names_agree(const struct classes *k, const struct subclass *a,
+                        const struct subclass *b) {
     for (uint32_t i = 0; i < a->n; i++)
         for (uint32_t j = 0; j < b->n; j++)
             if (same_name(k, a->members[i], b->members[j] - k->n_originals))
@@ -378,8 +384,8 @@ static bool names_agree(const struct knots *k, const struct strand *a, const str
     return false;
 }
 
-static bool computations_agree(const struct knots *k, const struct strand *a,
-                               const struct strand *b) {
+static bool computations_agree(const struct classes *k, const struct subclass *a,
+                               const struct subclass *b) {
     for (uint32_t i = 0; i < a->n; i++)
         for (uint32_t j = 0; j < b->n; j++) {
             const struct tmk_profile_tensor *o = tensor_of(k, a->members[i]),
@@ -390,15 +396,16 @@ static bool computations_agree(const struct knots *k, const struct strand *a,
     return false;
 }
 
-static bool operators_agree(const struct knots *k, const struct strand *a, const struct strand *b) {
+static bool operators_agree(const struct classes *k, const struct subclass *a,
+                            const struct subclass *b) {
     return same_op(k, a->members[0], b->members[0] - k->n_originals);
 }
 
-/* The only one of n strands that is left (or any) and agrees; NULL: none, or several. */
-static struct strand *only_strand(const struct knots *k, const struct strand *one,
-                                  struct strand *all, uint32_t n, bool originals, support agree,
-                                  bool any) {
-    struct strand *found = NULL;
+/* The only one of n subclasses that is unmatched (or any) and agrees; NULL: none, or several. */
+static struct subclass *only_subclass(const struct classes *k, const struct subclass *one,
+                                      struct subclass *all, uint32_t n, bool originals,
+                                      support agree, bool any) {
+    struct subclass *found = NULL;
     for (uint32_t i = 0; i < n; i++)
         if ((any || !all[i].done) &&
             (originals ? agree(k, &all[i], one) : agree(k, one, &all[i]))) {
@@ -409,12 +416,12 @@ static struct strand *only_strand(const struct knots *k, const struct strand *on
     return found;
 }
 
-static void pair(const struct knots *k, struct strand *a, struct strand *b) {
-    match_strands(k, a->members, a->n, b->members, b->n);
+static void pair_subclasses(const struct classes *k, struct subclass *a, struct subclass *b) {
+    match_members(k, a->members, a->n, b->members, b->n);
     a->done = b->done = true;
 }
 
-static enum tmk_status leave_out(const struct knots *k, const struct strand *a) {
+static enum tmk_status leave_out(const struct classes *k, const struct subclass *a) {
     enum { MOST_CANDIDATES = 16 };
     for (uint32_t i = 0; i < a->n; i++) {
         uint32_t o = a->members[i];
@@ -427,20 +434,21 @@ static enum tmk_status leave_out(const struct knots *k, const struct strand *a) 
     return TMK_OK;
 }
 
-static enum tmk_status match_knot(const struct knots *k, struct strand *originals, uint32_t n_a,
-                                  struct strand *values, uint32_t n_b) {
+static enum tmk_status match_class(const struct classes *k, struct subclass *originals,
+                                   uint32_t n_a, struct subclass *values, uint32_t n_b) {
     static const support supports[] = {computations_agree, names_agree, operators_agree};
     if (n_a == 1 && n_b == 1)
-        pair(k, &originals[0], &values[0]);
+        pair_subclasses(k, &originals[0], &values[0]);
     for (size_t s = 0; s < TMK_COUNT(supports); s++)
         for (uint32_t i = 0; i < n_a; i++) {
-            /* rounding makes values alike that differ, and have names of their own */
+            /* with rounding, different values with names of their own may be equal */
             bool many = k->c->noise > 0 && supports[s] == names_agree;
-            struct strand *a = &originals[i],
-                          *b = a->done ? NULL
-                                       : only_strand(k, a, values, n_b, false, supports[s], many);
-            if (b && (many || only_strand(k, b, originals, n_a, true, supports[s], false)))
-                pair(k, a, b);
+            struct subclass *a = &originals[i],
+                            *b = a->done
+                                     ? NULL
+                                     : only_subclass(k, a, values, n_b, false, supports[s], many);
+            if (b && (many || only_subclass(k, b, originals, n_a, true, supports[s], false)))
+                pair_subclasses(k, a, b);
         }
     uint32_t left_a = 0, left_b = 0;
     for (uint32_t i = 0; i < n_a; i++)
@@ -452,7 +460,7 @@ static enum tmk_status match_knot(const struct knots *k, struct strand *original
         while (j < n_b && values[j].done)
             j++;
         if (!originals[i].done && j < n_b)
-            pair(k, &originals[i], &values[j]);
+            pair_subclasses(k, &originals[i], &values[j]);
     }
     for (uint32_t i = 0; i < n_a; i++)
         if (!originals[i].done)
@@ -460,39 +468,42 @@ static enum tmk_status match_knot(const struct knots *k, struct strand *original
     return TMK_OK;
 }
 
-static enum tmk_status match_knots(const struct knots *k) {
-    struct strand *strands = malloc(((size_t)k->n + 1) * sizeof *strands);
-    enum tmk_status status = strands ? TMK_OK : tmk_nomem(k->c->l->diag);
+static enum tmk_status match_classes(const struct classes *k) {
+    struct subclass *subclasses = malloc(((size_t)k->n + 1) * sizeof *subclasses);
+    enum tmk_status status = subclasses ? TMK_OK : tmk_nomem(k->c->l->diag);
     for (uint32_t at = 0; status == TMK_OK && at < k->n;) {
-        uint32_t end = knot_end(k, at), n = 0, n_originals = 0;
+        uint32_t end = class_end(k, at), n = 0, n_originals = 0;
         for (uint32_t i = at; i < end; i++) {
-            if (i == at || find(k->strand, k->order[i]) != find(k->strand, k->order[i - 1])) {
-                strands[n++] = (struct strand){&k->order[i], 0, false};
+            if (i == at ||
+                find_root(k->subclass, k->order[i]) != find_root(k->subclass, k->order[i - 1])) {
+                subclasses[n++] = (struct subclass){&k->order[i], 0, false};
                 n_originals += k->order[i] < k->n_originals;
             }
-            strands[n - 1].n++;
+            subclasses[n - 1].n++;
         }
-        if (end - at > 1) /* originals have the lesser numbers, and so their strands */
-            status = match_knot(k, strands, n_originals, strands + n_originals, n - n_originals);
+        if (end - at > 1) /* originals have smaller numbers, and so their subclasses */
+            status =
+                match_class(k, subclasses, n_originals, subclasses + n_originals, n - n_originals);
         at = end;
     }
-    free(strands);
+    free(subclasses);
     return status;
 }
 
 enum tmk_status tmk_link_choose_equal(const struct tmk_choosing *c) {
-    struct knots k = {.c = c, .n_originals = c->originals->n, .n = c->originals->n + c->values->n};
+    struct classes k = {
+        .c = c, .n_originals = c->originals->n, .n = c->originals->n + c->values->n};
     enum tmk_status status = find_edges(&k);
     if (status == TMK_OK)
         status = drop_near_misses(&k);
     if (status == TMK_OK)
-        status = make_knots(&k);
+        status = make_classes(&k);
     if (status == TMK_OK)
-        status = match_knots(&k);
+        status = match_classes(&k);
     free(k.edges);
     free(k.begin);
     free(k.parent);
-    free(k.strand);
+    free(k.subclass);
     free(k.order);
     return status;
 }
