@@ -43,7 +43,7 @@ struct tmk_arranging {
     uint32_t *made;             /* the block that its producer makes it in */
     uint32_t *reader;           /* TMK_NO_GROUP: none so far; a group: only its members; or MANY */
     bool *fixed;                /* must lie row-major under its own index */
-    bool *tapped;               /* somebody wants to see its pieces */
+    bool *tapped;               /* its pieces are observed */
     struct tmk_tensor *tensors; /* for tmk_plan_operands */
     const struct tmk_tensor **in;
     struct tmk_infer_result *results;

@@ -223,7 +223,7 @@ enum tmk_status tmk_plan_batch_independence(const struct tmk_graph *graph,
 
 /* ---- how many make a call ---- */
 
-/* Multiply-adds, or what takes as long. Measured on small networks: beside its work a call, with
+/* Multiply-adds, or what takes as long. Measured on small networks: besides its work a call, with
  * handing its batch over, takes as long as half a million of them, a node as 30,000, an element of
  * which a histogram is kept as 8; once a call's own work is eight times that of the call and twice
  * that of its nodes, more samples gain nothing. A weight should be used 32 times for what it takes

@@ -39,11 +39,12 @@ TMK_NODISCARD enum tmk_status tmk_plan_batch_independence(const struct tmk_graph
 enum { TMK_MAX_A_CALL = 32 };
 
 /* How many samples make a call that is worth it: the smallest power of two, up to TMK_MAX_A_CALL,
- * for which the work outweighs what a call and its nodes cost beside it, and each weight that is
+ * for which the work outweighs what a call and its nodes cost besides it, and each weight that is
  * brought into the cache is used often enough there. Fewer where the largest value of such a call
  * would leave the cache of one core; but up to four of a model with so many weights that each call
- * brings them from memory, as long as its values are few beside them, and two of one with so many
- * values that it brings their tables. *enough (may be NULL): whether that many are worth it. */
+ * brings them from memory, as long as its values are few compared to them, and two of one with so
+ * many values that it brings their tables. *enough (may be NULL): whether that many are worth
+ * it. */
 uint32_t tmk_samples_a_call(const struct tmk_sample_cost *cost, bool *enough);
 
 #endif

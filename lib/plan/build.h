@@ -46,7 +46,7 @@ enum tmk_status tmk_plan_arrange(struct tmk_planning *p);
 /* Gives every arena value its offset and dynamic values their end. */
 enum tmk_status tmk_plan_memory(struct tmk_planning *p);
 
-/* A node's operands as infer wants them: data where it is known. in and tensors: TMK_MAX_INPUTS. */
+/* A node's operands as infer takes them: data where it is known. in and tensors: TMK_MAX_INPUTS. */
 void tmk_plan_operands(const struct tmk_plan *plan, const struct tmk_node *node,
                        struct tmk_tensor *tensors, const struct tmk_tensor **in);
 

@@ -83,7 +83,7 @@ static bool is_among(const struct joining *j, uint32_t group) {
     return false;
 }
 
-/* A group runs where its last member stands. So it can take a later one only when nothing else has
+/* A group runs at its last member's position. So it can take a later one only when nothing else has
  * read its result until there. */
 static bool can_wait(const struct tmk_arranging *a, uint32_t group, const struct joining *j) {
     for (uint32_t r = a->groups[group].first; r != TMK_NO_STEP; r = a->choice[r].next) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choices written down as steps: a chain where its last member stands, a reorder right before the
- * first step that needs it, and taps where their value can be seen. */
+/* Choices as steps: a chain at its last member's position, a reorder right before the first step
+ * that needs it, and taps where their value can be seen. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -286,8 +286,7 @@ static enum tmk_status write_chain(struct emitting *e, struct chaining *c) {
     }
     TMK_TRY(add_members(e, c, step));
     fix_observations(e, c, number);
-    for (uint32_t m = 0; m < c->n_members;
-         m++) /* shape taps of what is not stored stand here too */
+    for (uint32_t m = 0; m < c->n_members; m++) /* shape taps of what is not stored are here too */
         if (p->plan->values[c->members[m].node->outputs[0]->index].place == TMK_PLACE_NOWHERE)
             p->made_by[c->members[m].node->outputs[0]->index] = number;
     for (uint32_t i = 0; i < c->n_stored; i++)

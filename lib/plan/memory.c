@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for values: which share a buffer, how long each buffer lives, where it stands. */
+/* Memory for values: which share a buffer, the lifetime and the offset of each buffer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { NO_BLOCK = UINT32_MAX, FOR_EVER = UINT32_MAX };
 
-/* A value that is made where a larger one wants it: a Concat's operand. */
+/* A value that is written to its place in a larger one: a Concat's operand. */
 struct inside {
     uint32_t parent; /* value; TMK_NO_VALUE: none */
     size_t offset;   /* bytes, in each of its samples */
@@ -92,7 +92,7 @@ static bool same_lie(const struct tmk_plan_value *a, const struct tmk_plan_value
            tmk_shape_equal(&a->shape, &b->shape);
 }
 
-/* Do other operands of a node stand in this block in another way than element by element? */
+/* Does a node have other operands in this block that are not used element by element? */
 static bool others_fit(const struct memory *m, const struct tmk_plan_step *step, uint32_t in,
                        uint32_t out) {
     const struct tmk_plan_value *values = m->p->plan->values;
@@ -105,7 +105,7 @@ static bool others_fit(const struct memory *m, const struct tmk_plan_step *step,
     return true;
 }
 
-/* Does no other operand stand in its block, as a view of it would? */
+/* Is no other operand in its block, as a view of it would be? */
 static bool is_only_reader(const struct memory *m, const struct tmk_plan_step *step,
                            uint32_t input) {
     const uint32_t *refs = refs_in(m->p->plan, step);
@@ -115,7 +115,7 @@ static bool is_only_reader(const struct memory *m, const struct tmk_plan_step *s
     return true;
 }
 
-/* May result `output` stand where operand `input` stands? Only if that memory is not read again,
+/* May result `output` reuse the memory of operand `input`? Only if that memory is not read again,
  * the step's other operands included. */
 static bool can_overwrite(const struct memory *m, const struct tmk_plan_step *step, uint32_t s,
                           uint32_t input, uint32_t output) {
@@ -141,8 +141,8 @@ static uint32_t outermost_value(const struct memory *m, uint32_t value, size_t *
     return value;
 }
 
-static bool stands_on_operand(struct memory *m, const struct tmk_plan_step *step, uint32_t s,
-                              uint32_t output, uint32_t out) {
+static bool shares_operand_block(struct memory *m, const struct tmk_plan_step *step, uint32_t s,
+                                 uint32_t output, uint32_t out) {
     struct tmk_plan_value *values = m->p->plan->values;
     uint32_t in = step->n_in ? refs_in(m->p->plan, step)[0] : TMK_NO_VALUE;
     bool view = step->kind == TMK_STEP_NODE && output == 0 && in != TMK_NO_VALUE &&
@@ -170,7 +170,8 @@ static void place_output(struct memory *m, const struct tmk_plan_step *step, uin
     uint32_t out = refs_out(m->p->plan, step)[output];
     size_t offset;
     uint32_t whole = outermost_value(m, out, &offset);
-    if (whole == out && m->block_of[out] == NO_BLOCK && stands_on_operand(m, step, s, output, out))
+    if (whole == out && m->block_of[out] == NO_BLOCK &&
+        shares_operand_block(m, step, s, output, out))
         return;
     if (m->block_of[whole] == NO_BLOCK) {
         m->blocks[m->n_blocks] =
@@ -183,7 +184,7 @@ static void place_output(struct memory *m, const struct tmk_plan_step *step, uin
 
 /* ---- Concat ---- */
 
-/* Made by a step that can write wherever it is told to, for the first Concat that asks. */
+/* Made by a step that can write to any address, for the first Concat that reads it. */
 static bool can_move(const struct memory *m, uint32_t value) {
     const struct tmk_plan *plan = m->p->plan;
     if (plan->values[value].place != TMK_PLACE_ARENA || m->inside[value].parent != TMK_NO_VALUE ||
@@ -211,8 +212,8 @@ static bool reads_value(const struct tmk_plan *plan, const struct tmk_plan_step 
 }
 
 /* Is it looked at as a whole, with its elements? */
-static bool looked_at(const struct tmk_planning *p, const struct tmk_plan_step *step,
-                      uint32_t value) {
+static bool is_observed(const struct tmk_planning *p, const struct tmk_plan_step *step,
+                        uint32_t value) {
     for (uint32_t t = step->first_tap; t < step->first_tap + step->n_taps; t++) {
         const struct tmk_plan_tap *tap = &p->plan->taps[t];
         if (tap->value == value &&
@@ -222,8 +223,8 @@ static bool looked_at(const struct tmk_planning *p, const struct tmk_plan_step *
     return false;
 }
 
-/* May other values' elements stand between its samples? Only if chains and joins alone make and
- * read it. */
+/* May other values' elements be between its samples? Only if chains and joins alone make and read
+ * it. */
 static bool can_part(const struct memory *m, uint32_t value) {
     const struct tmk_planning *p = m->p;
     const enum tmk_step_kind maker = p->plan->steps[p->made_by[value]].kind;
@@ -231,8 +232,8 @@ static bool can_part(const struct memory *m, uint32_t value) {
         return false;
     for (uint32_t s = 0; s < p->plan->n_steps; s++) {
         const struct tmk_plan_step *step = &p->plan->steps[s];
-        bool knows = step->kind == TMK_STEP_CHAIN || step->kind == TMK_STEP_JOIN;
-        if ((!knows && reads_value(p->plan, step, value)) || looked_at(p, step, value) ||
+        bool writes_strided = step->kind == TMK_STEP_CHAIN || step->kind == TMK_STEP_JOIN;
+        if ((!writes_strided && reads_value(p->plan, step, value)) || is_observed(p, step, value) ||
             (step->kind == TMK_STEP_NODE && step->node->row->flags & TMK_OP_RUNS_GRAPHS))
             return false;
     }
@@ -285,7 +286,7 @@ static enum tmk_status place_all(struct memory *m) {
         if (m->block_of[i] != NO_BLOCK)
             plan->values[i].offset = m->blocks[m->block_of[i]].offset + m->offset_in[i];
     for (uint32_t i = 0; i < plan->n_values;
-         i++) /* what an observer forwards stands where its operand does */
+         i++) /* what an observer forwards is where its operand is */
         if (m->p->alias[i] != i) {
             const struct tmk_plan_value *under = &plan->values[m->p->alias[i]];
             plan->values[i].place = under->place;

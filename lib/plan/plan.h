@@ -9,11 +9,11 @@
  * allocates them as it goes.
  *
  * A step is a node, or a chain of pointwise nodes that run together tile by tile (kernel/chain.h):
- * then it stands where the last of them stood, and values that only the chain itself reads are
+ * then it is at the position of the last of them, and values that only the chain itself reads are
  * never written to memory. Activations lie row-major or in blocks of channels, as the kernels that
  * make and read them like it; where they disagree, a step of its own reorders. Concat costs nothing
- * for those operands that could be made right where it wants them; of a batch, sample by sample, so
- * that their samples stand apart.
+ * for those operands that could be written to their places in it; of a batch, sample by sample, so
+ * that their samples are not adjacent.
  *
  * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` states that it
  * is observed. Taps know slots (observer_slots below), not profile IDs.
@@ -44,8 +44,8 @@ struct tmk_plan_value {
     enum tmk_dtype dtype;
     struct tmk_shape shape; /* not for DYNAMIC; the logical one, however it lies */
     uint32_t block;         /* 0: row-major; else in blocks of so many channels */
-    /* Elements from one index of dim 0 to the next, where others' stand between them; 0: they
-     * follow each other. Only chains and joins make such values and read them. */
+    /* Elements from one index of dim 0 to the next, where others' are between them; 0: they follow
+     * each other. Only chains and joins make such values and read them. */
     size_t pitch;
     int32_t channel_axis; /* -1: none */
     bool initializer;     /* constant, and there once, not once a run */
@@ -62,7 +62,7 @@ enum tmk_step_kind {
     TMK_STEP_NODE,  /* the row's plain kernel */
     TMK_STEP_ACCEL, /* an accelerated one */
     TMK_STEP_CHAIN,
-    TMK_STEP_JOIN, /* Concat of whole stretches: what already stands in its place stays */
+    TMK_STEP_JOIN, /* Concat of whole stretches: what is already in its place stays */
     TMK_STEP_TO_BLOCKS,
     TMK_STEP_FROM_BLOCKS
 };
@@ -84,7 +84,7 @@ struct tmk_plan_step {
     uint32_t block;               /* CHAIN: how its values lie */
 };
 
-/* Look at `value` (an index of `values`) for observer `slot`. */
+/* Observe `value` (an index of `values`) for observer `slot`. */
 struct tmk_plan_tap {
     uint32_t slot, value;
 };
@@ -101,8 +101,8 @@ struct tmk_plan {
     struct tmk_plan_tap *input_taps;    /* graph inputs: before the first step */
     struct tmk_plan_tap *constant_taps; /* values known while planning */
     uint32_t n_taps, n_input_taps, n_constant_taps;
-    /* Of a chain step: the taps [which[w], which[w + 1]) among its seen ones want value w, counted
-     * as in tmk_chain_watcher. */
+    /* Of a chain step: the taps [which[w], which[w + 1]) among its observed ones are of value w,
+     * counted as in tmk_chain_watcher. */
     uint32_t *which;
     const struct tmk_node **members;
     uint32_t *free_list;     /* value indices, for steps' first_free */

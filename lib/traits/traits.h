@@ -80,7 +80,7 @@ enum tmk_trait {
     TMK_TRAIT_LINEAR = 32,      /* the same for every s */
     TMK_TRAIT_CODES = 2048, /* does to codes what it does to numbers, and takes 8-bit integers */
     TMK_TRAIT_RANDOM = 64,  /* the result depends on a seed, or on the place in the graph */
-    TMK_TRAIT_SHAPE_ONLY = 128, /* looks at its operands' shapes, never at their elements */
+    TMK_TRAIT_SHAPE_ONLY = 128, /* reads its operands' shapes, never their elements */
     TMK_TRAIT_QUANTIZED = 256,  /* computes with codes, or makes numbers of them */
     TMK_TRAIT_RECODES = 512,    /* quantizes or dequantizes, and does nothing else */
     TMK_TRAIT_SENSITIVE = 1024, /* 8-bit operands or results lose much of its accuracy: quotients,
