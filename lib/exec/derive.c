@@ -20,17 +20,17 @@ struct deriving {
     struct tmk_diag *diag;
 };
 
-static const struct tmk_value *observed(const struct tmk_observer *observer) {
+static const struct tmk_value *observed_value(const struct tmk_observer *observer) {
     return tmk_value_source(observer->node->outputs[0]);
 }
 
-static const struct tmk_tensor *constant(const struct tmk_value *value) {
+static const struct tmk_tensor *constant_of(const struct tmk_value *value) {
     return value ? tmk_value_constant(tmk_value_source(value)) : NULL;
 }
 
 /* The constant scalar that an operand is; NAN where it is none. */
-static float scalar(const struct tmk_value *value) {
-    const struct tmk_tensor *data = constant(value);
+static float scalar_of(const struct tmk_value *value) {
+    const struct tmk_tensor *data = constant_of(value);
     return data && data->dtype == TMK_FLOAT32 && tmk_tensor_count(data) == 1
                ? *(const float *)data->data
                : NAN;
@@ -47,7 +47,7 @@ static bool clamp_of(const struct tmk_node *node, struct tmk_clamp *out) {
     if (node->row->since >= 11) {
         if (node->n_inputs < 3 || !node->inputs[1] || !node->inputs[2])
             return false;
-        *out = (struct tmk_clamp){scalar(node->inputs[1]), scalar(node->inputs[2])};
+        *out = (struct tmk_clamp){scalar_of(node->inputs[1]), scalar_of(node->inputs[2])};
     } else {
         *out =
             (struct tmk_clamp){tmk_node_float(node, "min", NAN), tmk_node_float(node, "max", NAN)};
@@ -126,8 +126,8 @@ static enum tmk_status derive_concat(struct deriving *d, uint32_t slot, const st
 }
 
 /* Integers that a node has as an attribute or, later, as its second operand; NULL: not known. */
-static const int64_t *integers(const struct tmk_node *node, const char *name, size_t *n) {
-    const struct tmk_tensor *operand = node->n_inputs > 1 ? constant(node->inputs[1]) : NULL;
+static const int64_t *integers_of(const struct tmk_node *node, const char *name, size_t *n) {
+    const struct tmk_tensor *operand = node->n_inputs > 1 ? constant_of(node->inputs[1]) : NULL;
     if (!operand)
         return tmk_node_ints(node, name, n);
     *n = tmk_tensor_count(operand);
@@ -143,13 +143,13 @@ static bool keeps_first(const struct tmk_node *node) {
         return tmk_node_int(node, "axis", 1) == 1;
     case TMK_BATCH_SQUEEZE:
     case TMK_BATCH_UNSQUEEZE:
-        list = integers(node, "axes", &n);
+        list = integers_of(node, "axes", &n);
         for (size_t i = 0; list && i < n; i++)
             if (list[i] < 1)
                 return false;
         return list && n;
     case TMK_BATCH_RESHAPE:
-        list = integers(node, "shape", &n);
+        list = integers_of(node, "shape", &n);
         return list && n && list[0] == 0 && !tmk_node_int(node, "allowzero", 0);
     default:
         return node->row->channel == TMK_CHANNEL_INHERIT; /* it keeps all axes */
@@ -174,7 +174,7 @@ static enum tmk_status derive_moved(struct deriving *d, uint32_t slot, const str
 static enum tmk_status derive_one(struct deriving *d, uint32_t slot) {
     const struct tmk_slot_config *config = &d->configs[slot];
     const struct tmk_observer *observer = &d->observers[slot];
-    const struct tmk_value *value = observed(observer);
+    const struct tmk_value *value = observed_value(observer);
     const struct tmk_node *node = value->producer;
     struct tmk_clamp clamp;
     if (observer->in_subgraph || config->guard || config->print || config->see || !node ||
@@ -220,7 +220,7 @@ enum tmk_status tmk_derive_rules(const struct tmk_graph *graph,
     struct deriving d = {.observers = observers, .configs = configs, .diag = diag};
     bool ok = find_varying(&d, graph);
     for (uint32_t s = 0; ok && s < n; s++) {
-        const struct tmk_value *value = observed(&observers[s]);
+        const struct tmk_value *value = observed_value(&observers[s]);
         if (!tmk_ptrmap_get(&d.slots, value))
             ok = tmk_ptrmap_put(&d.slots, value, (void *)(uintptr_t)(s + 1));
     }

@@ -3,10 +3,10 @@
  * the same from the same operands, the first stays.
  *
  * One walk in order suffices: when a node is met, its operands are already those that stay. Within
- * graphs inside of nodes everything that stands before the node, around it, may be reused, and
- * nothing of a graph outside of it. Operators that draw random numbers, or run graphs, are not
- * pure, and never merge: two dice are not one. The order of operands counts, a + b and b + a are
- * two: the payload of a NaN shows which came first.
+ * graphs inside of nodes everything before the node, outside of it, may be reused, and nothing of a
+ * graph outside of it. Operators that draw random numbers, or run graphs, are not pure, and never
+ * merge: two dice are not one. The order of operands counts, a + b and b + a are two: the payload
+ * of a NaN shows which came first.
  *
  * A graph output keeps its name and its node where no other result can bear it. */
 #include <stdlib.h>

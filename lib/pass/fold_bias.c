@@ -26,7 +26,7 @@ static void finish_bias(struct bias *bias) {
     free(bias->ones);
 }
 
-/* Channels of the result, or 0: the node takes no bias that this pass knows. */
+/* Channels of the result, or 0: this pass knows no bias of the node. */
 static uint32_t channels_of(const struct tmk_node *node) {
     const struct tmk_tensor *weights =
         node->n_inputs > 1 ? tmk_value_constant(node->inputs[1]) : NULL;

@@ -9,7 +9,7 @@
  * QuantizeLinear, DequantizeLinear and the like, since the weights of a quantized network would
  * become floats again, and the pairs that state how they were quantized would be lost on fuse-qdq;
  * what would take much more space in the file than its operands; what its kernel refuses, which
- * then fails where it stands, when it is run. */
+ * then fails when it is run. */
 #include <stdlib.h>
 
 #include "base/diag.h"

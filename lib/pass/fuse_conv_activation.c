@@ -12,7 +12,7 @@
 
 #define DOMAIN "com.microsoft"
 
-/* Activations that FusedConv knows, and their parameters in its order. */
+/* Activations that FusedConv supports, and their parameters in its order. */
 struct activation {
     const char *op;
     uint32_t n;

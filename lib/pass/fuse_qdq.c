@@ -2,9 +2,9 @@
 /* fuse-qdq: a float operator between DequantizeLinear and QuantizeLinear becomes an operator of
  * integers.
  *
- * Files that PyTorch, TensorFlow or ONNX Runtime quantize say what is meant by pairs around float
- * operators: QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w))) is QLinearConv. What
- * the operators on floats computed inside is absorbed; a DequantizeLinear's original is
+ * Files that PyTorch, TensorFlow or ONNX Runtime quantize express quantization by pairs around
+ * float operators: QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w))) is QLinearConv.
+ * What the operators on floats computed inside is absorbed; a DequantizeLinear's original is
  * `quantized`: scale * (code - zero point), where the code is the value that it was made of.
  *
  * Operators that only move elements (MaxPool, Reshape, ...) work on the codes when both sides have
@@ -13,7 +13,7 @@
  * point is x.
  *
  * A pair that stays is where quantized networks lose accuracy or speed unnoticed; its original gets
- * a remark that says why. */
+ * a remark with the reason. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,43 +37,43 @@ struct fuse {
     enum tmk_status status;
 };
 
-/* NULL: fused, or f->status tells of an error; else why not. */
+/* NULL: fused, or f->status is an error; else why not. */
 typedef const char *fuse_fn(struct fuse *f);
 
 static const char *const failed = "memory ran out"; /* with f->status */
 
-static bool is(const struct tmk_node *node, const char *op) {
+static bool is_op(const struct tmk_node *node, const char *op) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, op);
 }
 
 /* ---- the new node ---- */
 
-static void put(struct fuse *f, struct tmk_value *value) {
+static void put_input(struct fuse *f, struct tmk_value *value) {
     f->inputs[f->n_inputs++] = value;
 }
 
 static bool put_zero(struct fuse *f, struct tmk_value *zero, enum tmk_dtype dtype) {
     if (!zero)
         f->status = tmk_qdq_zero(f->rw, f->node->graph, dtype, &zero);
-    put(f, zero);
+    put_input(f, zero);
     return f->status == TMK_OK;
 }
 
 static bool put_operand(struct fuse *f, uint32_t i) {
     const struct tmk_qdq_operand *o = &f->operand[i];
-    put(f, o->codes);
-    put(f, o->scale);
+    put_input(f, o->codes);
+    put_input(f, o->scale);
     return put_zero(f, o->zero, o->dtype);
 }
 
 static bool put_result(struct fuse *f) {
-    put(f, f->result.scale);
+    put_input(f, f->result.scale);
     return put_zero(f, f->result.zero, f->result.dtype);
 }
 
-/* The node of integers with f->inputs takes over; everything of floats goes. */
-static const char *conclude(struct fuse *f, const char *domain, const char *op, int64_t version,
-                            const char *const *but) {
+/* The integer node with f->inputs replaces the float nodes, which are removed. */
+static const char *replace_node(struct fuse *f, const char *domain, const char *op, int64_t version,
+                                const char *const *but) {
     struct tmk_node *made = NULL;
     struct tmk_value *quantized = f->result.quantize->outputs[0];
     f->status = tmk_rewrite_node(f->rw, f->node, domain, op, f->node->name, version, f->inputs,
@@ -128,8 +128,8 @@ static const char *fuse_conv(struct fuse *f) {
     if (!put_operand(f, 0) || !put_operand(f, 1) || !put_result(f))
         return failed;
     if (bias)
-        put(f, bias);
-    return conclude(f, TMK_DOMAIN_ONNX, "QLinearConv", 0, NULL);
+        put_input(f, bias);
+    return replace_node(f, TMK_DOMAIN_ONNX, "QLinearConv", 0, NULL);
 }
 
 static const char *fuse_matmul(struct fuse *f) {
@@ -138,7 +138,7 @@ static const char *fuse_matmul(struct fuse *f) {
         return "its right operand has scales along another axis than the columns";
     if (!put_operand(f, 0) || !put_operand(f, 1) || !put_result(f))
         return failed;
-    return conclude(f, TMK_DOMAIN_ONNX, "QLinearMatMul", 0, NULL);
+    return replace_node(f, TMK_DOMAIN_ONNX, "QLinearMatMul", 0, NULL);
 }
 
 static const char *fuse_gemm(struct fuse *f) {
@@ -153,10 +153,10 @@ static const char *fuse_gemm(struct fuse *f) {
         return no_bias;
     if (!put_operand(f, 0) || !put_operand(f, 1))
         return failed;
-    put(f, bias);
+    put_input(f, bias);
     if (!put_result(f))
         return failed;
-    return conclude(f, MICROSOFT, "QGemm", 1, but);
+    return replace_node(f, MICROSOFT, "QGemm", 1, but);
 }
 
 static const char *fuse_two(struct fuse *f) {
@@ -164,7 +164,7 @@ static const char *fuse_two(struct fuse *f) {
         return "its operands are of two types of codes";
     if (!put_operand(f, 0) || !put_operand(f, 1) || !put_result(f))
         return failed;
-    return conclude(f, MICROSOFT, is(f->node, "Add") ? "QLinearAdd" : "QLinearMul", 1, NULL);
+    return replace_node(f, MICROSOFT, is_op(f->node, "Add") ? "QLinearAdd" : "QLinearMul", 1, NULL);
 }
 
 static const char *fuse_one(struct fuse *f) {
@@ -174,7 +174,7 @@ static const char *fuse_one(struct fuse *f) {
     snprintf(op, sizeof op, "QLinear%s", f->node->op);
     if (!put_operand(f, 0) || !put_result(f))
         return failed;
-    return conclude(f, MICROSOFT, op, 1, NULL);
+    return replace_node(f, MICROSOFT, op, 1, NULL);
 }
 
 static const char *fuse_concat(struct fuse *f) {
@@ -186,19 +186,19 @@ static const char *fuse_concat(struct fuse *f) {
     for (uint32_t i = 0; i < f->n; i++)
         if (!put_operand(f, i))
             return failed;
-    return conclude(f, MICROSOFT, "QLinearConcat", 1, NULL);
+    return replace_node(f, MICROSOFT, "QLinearConcat", 1, NULL);
 }
 
 /* The codes themselves are moved. */
 static const char *fuse_moving(struct fuse *f) {
-    if (is(f->node, "MaxPool") && (f->node->version < 12 || f->node->n_outputs > 1))
+    if (is_op(f->node, "MaxPool") && (f->node->version < 12 || f->node->n_outputs > 1))
         return "MaxPool takes integers since operator set 12, and without indices";
     if (!tmk_qdq_same(&f->operand[0], &f->result))
         return "the scales or zero points on its two sides differ";
-    put(f, f->operand[0].codes);
+    put_input(f, f->operand[0].codes);
     for (uint32_t i = 1; i < f->node->n_inputs; i++)
-        put(f, f->node->inputs[i]);
-    return conclude(f, TMK_DOMAIN_ONNX, f->node->op, f->node->version, NULL);
+        put_input(f, f->node->inputs[i]);
+    return replace_node(f, TMK_DOMAIN_ONNX, f->node->op, f->node->version, NULL);
 }
 
 struct form {
@@ -224,15 +224,15 @@ static const struct form forms[] = {
 static const struct form *form_of(const struct tmk_node *node) {
     static const struct form moving = {"", 1, fuse_moving, false};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (is(node, forms[i].op))
+        if (is_op(node, forms[i].op))
             return &forms[i];
     return tmk_node_has(node, TMK_TRAIT_CODES) && node->n_outputs == 1 ? &moving : NULL;
 }
 
 /* ---- pairs ---- */
 
-/* A DequantizeLinear that nobody reads any more: its original lives on as codes. */
-static enum tmk_status retire(struct tmk_rewrite *rw, struct tmk_node *dequantize) {
+/* A DequantizeLinear that is not read any more: its original exists as codes. */
+static enum tmk_status retire_dequantize(struct tmk_rewrite *rw, struct tmk_node *dequantize) {
     struct tmk_value *real = dequantize->outputs[0];
     struct tmk_qdq_operand o;
     double *scale = NULL;
@@ -258,7 +258,7 @@ static enum tmk_status retire(struct tmk_rewrite *rw, struct tmk_node *dequantiz
     return status;
 }
 
-static void remark(struct fuse *f, const char *why) {
+static void add_remark(struct fuse *f, const char *why) {
     char text[256];
     snprintf(text, sizeof text, "not fused into %s: %s", f->node->op, why);
     for (uint32_t i = 0; i < f->n; i++)
@@ -296,8 +296,8 @@ static bool reads_dequantized(struct fuse *f) {
     return any;
 }
 
-/* QuantizeLinear of what was dequantized alike. */
-static enum tmk_status cancel(struct tmk_rewrite *rw, struct tmk_node *quantize, bool *done) {
+/* QuantizeLinear of what was dequantized with the same encoding. */
+static enum tmk_status cancel_pair(struct tmk_rewrite *rw, struct tmk_node *quantize, bool *done) {
     struct tmk_qdq_operand o;
     struct tmk_qdq_result r;
     *done = quantize->inputs[0] && tmk_qdq_operand_of(quantize->inputs[0], &o) && o.n == 1 &&
@@ -312,10 +312,10 @@ static enum tmk_status cancel(struct tmk_rewrite *rw, struct tmk_node *quantize,
 
 static enum tmk_status fuse_node(struct tmk_rewrite *rw, struct tmk_node *node) {
     bool done = false;
-    if (is(node, "DequantizeLinear"))
-        return retire(rw, node);
-    if (is(node, "QuantizeLinear"))
-        TMK_TRY(cancel(rw, node, &done));
+    if (is_op(node, "DequantizeLinear"))
+        return retire_dequantize(rw, node);
+    if (is_op(node, "QuantizeLinear"))
+        TMK_TRY(cancel_pair(rw, node, &done));
     if (done || !node->n_outputs || !node->outputs[0])
         return TMK_OK;
     struct fuse f = {.rw = rw, .node = node, .status = TMK_OK};
@@ -324,17 +324,17 @@ static enum tmk_status fuse_node(struct tmk_rewrite *rw, struct tmk_node *node) 
     const char *why = try_operator(&f);
     if (why && f.status == TMK_OK) {
         (void)reads_dequantized(&f);
-        remark(&f, why);
+        add_remark(&f, why);
     }
     return f.status;
 }
 
-static enum tmk_status run(struct tmk_rewrite *rw) {
+static enum tmk_status run_pass(struct tmk_rewrite *rw) {
     TMK_TRY(tmk_rewrite_each(rw, fuse_node));
-    return tmk_rewrite_each(rw, fuse_node); /* DequantizeLinear stands before what read it */
+    return tmk_rewrite_each(rw, fuse_node); /* DequantizeLinear comes before what reads it */
 }
 
 const struct tmk_pass tmk_pass_fuse_qdq = {
     "fuse-qdq",
-    "makes operators of integers of float ones between DequantizeLinear and QuantizeLinear", run,
-    true};
+    "makes operators of integers of float ones between DequantizeLinear and QuantizeLinear",
+    run_pass, true};

@@ -37,13 +37,13 @@ struct tmk_instrument_options {
  * (the value's own). A graph's outputs keep their names: the observer's result takes the name over
  * and the value under it becomes NAME/unobserved; any other value keeps its name and the observer's
  * result is NAME/observed. An output that is an input or an initializer of the same graph stays as
- * it is, beside its observer. Values of sequence and optional type get no observer. TMK_NOTFOUND
+ * it is, next to its observer. Values of sequence and optional type get no observer. TMK_NOTFOUND
  * when a pattern names no value. *n_observers may be NULL. A second run adds nothing. */
 TMK_NODISCARD enum tmk_status tmk_instrument(struct tmk_graph *graph,
                                              const struct tmk_instrument_options *options,
                                              uint32_t *n_observers, struct tmk_diag *diag);
 
-/* One observer for a value that need not carry the ID that it is watched for. */
+/* One observer for a value whose ID may differ from the observed one. */
 struct tmk_observer_place {
     struct tmk_value *value;
     int64_t id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* legalize-layout: operators that look at one element at a time work channels-last.
+/* legalize-layout: pointwise operators work channels-last.
  *
  * What works on [N, C, H, W] element by element is done on [N, H, W, C], with a Transpose where the
  * layout changes; a Transpose that undoes another goes. Operators with a window keep ONNX's layout,
@@ -118,8 +118,8 @@ static enum tmk_status flatten_input(struct tmk_rewrite *rw, struct tmk_node *no
     return tmk_rewrite_set_input(rw, node, input, fresh, &how);
 }
 
-/* The node itself is turned: what it makes is now channels-last, and a Transpose of that stands
- * where its result stood. */
+/* The node itself is turned: its result is now channels-last, and a Transpose of that is where its
+ * result stood. */
 static enum tmk_status turn_node(struct tmk_rewrite *rw, struct tmk_node *node) {
     struct tmk_value *result = node->outputs[0], *inputs[MOST_OPERANDS] = {0}, *back = NULL;
     struct tmk_node *made = NULL;

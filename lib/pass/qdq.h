@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands around the float operators of a quantized model: codes that are dequantized, results
- * that are quantized again. Scales and zero points are constants, or it does not count. */
+/* What surrounds the float operators of a quantized model: codes that are dequantized, results that
+ * are quantized again. Scales and zero points are constants, or it does not count. */
 #ifndef TMK_PASS_QDQ_H
 #define TMK_PASS_QDQ_H
 

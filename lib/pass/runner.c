@@ -108,7 +108,7 @@ static void find_unbound(struct tmk_graph *graph, void *context) {
         *found |= !node->row;
 }
 
-/* Passes look at rows without asking; binding names what has none. */
+/* Passes use rows without a check; binding names what has none. */
 static enum tmk_status bind_all(struct tmk_graph *graph, struct tmk_diag *diag) {
     bool unbound = false;
     tmk_graph_each(graph, find_unbound, &unbound);

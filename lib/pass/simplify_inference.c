@@ -5,7 +5,7 @@
  *     a = scale / sqrt(variance + epsilon) rounded to float32 once, and b = bias - mean * a of that
  *     rounded a, so that the mean still becomes the bias where it is large against the deviation.
  *     Where a or b would not be finite it stays. It trains only where training_mode is set.
- *   - Identity, Dropout (unless it trains, or somebody wants its mask), Cast to the type that is
+ *   - Identity, Dropout (unless it trains, or its mask is used), Cast to the type that is
  *     there, Transpose that moves nothing, and Reshape, Flatten, Squeeze to the shape that is
  *     there, whatever the free dimensions are.
  *
