@@ -47,7 +47,7 @@ static bool is_concerned(const struct tmk_integer *g, const struct tmk_node *nod
     return false;
 }
 
-static enum tmk_status remark(struct tmk_integer *g, const struct tmk_node *node) {
+static enum tmk_status add_remark(struct tmk_integer *g, const struct tmk_node *node) {
     char label[256], line[600];
     if (!g->options->remark || !is_concerned(g, node))
         return TMK_OK;
@@ -66,7 +66,7 @@ static enum tmk_status replace_one(struct tmk_integer *g, struct tmk_node *node)
             fn = operators[i].replace;
     if (fn && node->n_inputs && node->n_outputs && node->outputs[0])
         TMK_TRY(fn(g, node));
-    return tmk_ptrmap_get(&g->settled, node) ? TMK_OK : remark(g, node);
+    return tmk_ptrmap_get(&g->rewritten, node) ? TMK_OK : add_remark(g, node);
 }
 
 /* ---- readers of float numbers ---- */
@@ -85,7 +85,7 @@ static enum tmk_status real_for(struct tmk_integer *g, struct tmk_value *value,
     return TMK_OK;
 }
 
-static enum tmk_status serve_nodes(struct tmk_integer *g, struct tmk_value *value) {
+static enum tmk_status restore_float_for_nodes(struct tmk_integer *g, struct tmk_value *value) {
     const uint32_t n = value->n_uses;
     if (!n)
         return TMK_OK;
@@ -97,7 +97,7 @@ static enum tmk_status serve_nodes(struct tmk_integer *g, struct tmk_value *valu
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_use *use = &uses[i];
         struct tmk_value *real = NULL;
-        if (tmk_ptrmap_get(&g->settled, use->node))
+        if (tmk_ptrmap_get(&g->rewritten, use->node))
             continue;
         TMK_TRY(real_for(g, value, tmk_integer_encoding(g, value, use->node, use->input), &real));
         if (real != value)
@@ -107,7 +107,7 @@ static enum tmk_status serve_nodes(struct tmk_integer *g, struct tmk_value *valu
 }
 
 /* The graph's output keeps its name. */
-static enum tmk_status serve_outputs(struct tmk_integer *g, struct tmk_value *value) {
+static enum tmk_status restore_float_for_outputs(struct tmk_integer *g, struct tmk_value *value) {
     struct tmk_value *real = NULL;
     struct tmk_node *quantizer = NULL;
     char name[256];
@@ -125,13 +125,14 @@ static enum tmk_status serve_outputs(struct tmk_integer *g, struct tmk_value *va
     return tmk_value_rename(value, name, g->diag);
 }
 
-/* Values that hold no float numbers have no encodings: what nobody replaced is left alone. */
-static enum tmk_status serve(struct tmk_integer *g, struct tmk_value *const *values, uint32_t n) {
+/* Values that hold no float numbers have no encodings: what was not replaced stays. */
+static enum tmk_status restore_float(struct tmk_integer *g, struct tmk_value *const *values,
+                                     uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         if (!tmk_value_alive(values[i]))
             continue;
-        TMK_TRY(serve_nodes(g, values[i]));
-        TMK_TRY(serve_outputs(g, values[i]));
+        TMK_TRY(restore_float_for_nodes(g, values[i]));
+        TMK_TRY(restore_float_for_outputs(g, values[i]));
     }
     return TMK_OK;
 }
@@ -143,13 +144,13 @@ static bool is_wanted(const struct tmk_node *node) {
     return false;
 }
 
-/* Takes out what was replaced, and initializers and Constants that nobody reads any more. */
-static void clean(struct tmk_integer *g, struct tmk_value *const *values, uint32_t n) {
+/* Removes what was replaced, and initializers and Constants without readers. */
+static void remove_replaced(struct tmk_integer *g, struct tmk_value *const *values, uint32_t n) {
     struct tmk_node *before = NULL;
     for (struct tmk_node *node = g->graph->last; node; node = before) {
         before = node->prev;
         if (!is_wanted(node) &&
-            (tmk_ptrmap_get(&g->settled, node) || tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant")))
+            (tmk_ptrmap_get(&g->rewritten, node) || tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant")))
             tmk_node_remove(node);
     }
     for (uint32_t i = 0; i < n; i++)
@@ -158,20 +159,21 @@ static void clean(struct tmk_integer *g, struct tmk_value *const *values, uint32
             tmk_graph_drop_initializer(values[i]);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole graph ---- */
 
-static enum tmk_status build(struct tmk_integer *g, struct tmk_value *const *values, uint32_t n) {
+static enum tmk_status build_form(struct tmk_integer *g, struct tmk_value *const *values,
+                                  uint32_t n) {
     struct tmk_node *next = NULL;
     TMK_TRY(tmk_fill_types(g->graph, g->diag));
     TMK_TRY(tmk_graph_set_opset(g->graph, TMK_DOMAIN_TIDEMARK, 1, g->diag));
     for (struct tmk_node *node = g->graph->first; node; node = next) {
         next = node->next;
-        if (!tmk_ptrmap_get(&g->settled, node))
+        if (!tmk_ptrmap_get(&g->rewritten, node))
             TMK_TRY(replace_one(g, node));
     }
     g->at = NULL;
-    TMK_TRY(serve(g, values, n));
-    clean(g, values, n);
+    TMK_TRY(restore_float(g, values, n));
+    remove_replaced(g, values, n);
     TMK_TRY(tmk_graph_sort(g->graph, g->diag));
     TMK_TRY(tmk_ops_bind(g->graph, g->diag));
     return tmk_graph_verify(g->graph, g->diag);
@@ -230,11 +232,11 @@ enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
     for (uint32_t i = 0; values && i < n; i++)
         values[i] = made.graph->values[i];
     if (status == TMK_OK)
-        status = build(&g, values, n);
+        status = build_form(&g, values, n);
     if (status == TMK_OK)
         status = list_values(&g, values, n, &made);
     tmk_ptrmap_finish(&g.forms);
-    tmk_ptrmap_finish(&g.settled);
+    tmk_ptrmap_finish(&g.rewritten);
     tmk_arena_finish(&g.arena);
     if (status == TMK_OK)
         *out = made;

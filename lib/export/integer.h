@@ -17,7 +17,7 @@
 struct tmk_codes {
     struct tmk_value *value;
     const struct tmk_encoding *encoding;
-    struct tmk_value *real; /* scale * (code - zero point); NULL: nobody asked yet */
+    struct tmk_value *real; /* scale * (code - zero point); NULL: not made yet */
     struct tmk_codes *next; /* the same value under another encoding */
 };
 
@@ -33,10 +33,10 @@ struct tmk_integer {
     const struct tmk_encodings *encodings;
     const struct tmk_quantize_options *options;
     struct tmk_arena arena;
-    struct tmk_ptrmap forms;   /* value of the original -> struct tmk_form */
-    struct tmk_ptrmap settled; /* nodes that are new, or to be removed */
-    struct tmk_node *at;       /* new nodes come before it */
-    char why[256];             /* why the node at hand stays float */
+    struct tmk_ptrmap forms;     /* value of the original -> struct tmk_form */
+    struct tmk_ptrmap rewritten; /* nodes that are new, or to be removed */
+    struct tmk_node *at;         /* new nodes come before it */
+    char why[256];               /* why the node at hand stays float */
     struct tmk_diag *diag;
 };
 

@@ -54,8 +54,9 @@ static bool has_plain_result(struct tmk_integer *g, const struct tmk_value *resu
     return tmk_integer_plain(g, result, NULL, 0, 16, "its result") != NULL;
 }
 
-static enum tmk_status finish(struct tmk_integer *g, struct tmk_node *node, struct tmk_value *sum,
-                              uint32_t n, const double *unit, int32_t axis) {
+static enum tmk_status finish_sum(struct tmk_integer *g, struct tmk_node *node,
+                                  struct tmk_value *sum, uint32_t n, const double *unit,
+                                  int32_t axis) {
     struct tmk_tail tail;
     double *real = tmk_arena_array(&g->arena, n, sizeof *real);
     if (!real)
@@ -70,7 +71,7 @@ static enum tmk_status finish(struct tmk_integer *g, struct tmk_node *node, stru
     return tmk_integer_made(g, tail.result, sum, tail.encoding);
 }
 
-static enum tmk_status add(struct tmk_integer *g, struct tmk_node *node, const char *op) {
+static enum tmk_status convert_sum(struct tmk_integer *g, struct tmk_node *node, const char *op) {
     const struct tmk_encoding *e[2];
     struct tmk_value *a = NULL, *b = NULL, *sum = NULL;
     if (!find_operands(g, node, 16, e) || !has_plain_result(g, node->outputs[0]))
@@ -81,15 +82,15 @@ static enum tmk_status add(struct tmk_integer *g, struct tmk_node *node, const c
     TMK_TRY(to_scale(g, node->inputs[0], e[0], unit, "_left", &a));
     TMK_TRY(to_scale(g, node->inputs[1], e[1], unit, "_right", &b));
     TMK_TRY(tmk_integer_plain_node(g, op, 13, a, b, node->outputs[0]->name, "_sum", &sum));
-    return finish(g, node, sum, 1, &unit, 0);
+    return finish_sum(g, node, sum, 1, &unit, 0);
 }
 
 enum tmk_status tmk_integer_add(struct tmk_integer *g, struct tmk_node *node) {
-    return add(g, node, "Add");
+    return convert_sum(g, node, "Add");
 }
 
 enum tmk_status tmk_integer_sub(struct tmk_integer *g, struct tmk_node *node) {
-    return add(g, node, "Sub");
+    return convert_sum(g, node, "Sub");
 }
 
 /* ---- Mul ---- */
@@ -108,7 +109,7 @@ enum tmk_status tmk_integer_mul(struct tmk_integer *g, struct tmk_node *node) {
     TMK_TRY(tmk_integer_plain_node(g, "Mul", 13, centred[0], centred[1], node->outputs[0]->name,
                                    "_product", &sum));
     const double unit = (double)e[0]->scale[0] * (double)e[1]->scale[0];
-    return finish(g, node, sum, 1, &unit, 0);
+    return finish_sum(g, node, sum, 1, &unit, 0);
 }
 
 /* ---- BatchNormalization ---- */
@@ -218,5 +219,5 @@ enum tmk_status tmk_integer_batch_norm(struct tmk_integer *g, struct tmk_node *n
     TMK_TRY(tmk_integer_centred(g, sum, x, node->inputs[0]->name, &sum));
     TMK_TRY(tmk_integer_plain_node(g, "Mul", 13, sum, terms[0], name, "_scaled", &sum));
     TMK_TRY(tmk_integer_plain_node(g, "Add", 13, sum, terms[1], name, "_shifted", &sum));
-    return finish(g, node, sum, affine.n, unit, 1);
+    return finish_sum(g, node, sum, affine.n, unit, 1);
 }

@@ -121,8 +121,9 @@ static enum tmk_status constant_codes(struct tmk_integer *g, const struct tmk_va
 }
 
 /* From float numbers, as the graph runs. */
-static enum tmk_status quantize(struct tmk_integer *g, struct tmk_value *real, const char *name,
-                                const struct tmk_encoding *encoding, struct tmk_value **out) {
+static enum tmk_status quantize_value(struct tmk_integer *g, struct tmk_value *real,
+                                      const char *name, const struct tmk_encoding *encoding,
+                                      struct tmk_value **out) {
     const enum tmk_dtype dtype = tmk_integer_carrier(encoding);
     struct tmk_value *inputs[3] = {real};
     struct tmk_node *node = NULL;
@@ -148,8 +149,9 @@ static enum tmk_status quantize(struct tmk_integer *g, struct tmk_value *real, c
 }
 
 /* From codes under another encoding, of one scale each. */
-static enum tmk_status again(struct tmk_integer *g, const struct tmk_codes *from, const char *name,
-                             const struct tmk_encoding *to, struct tmk_value **out) {
+static enum tmk_status requantize_codes(struct tmk_integer *g, const struct tmk_codes *from,
+                                        const char *name, const struct tmk_encoding *to,
+                                        struct tmk_value **out) {
     const double real = (double)from->encoding->scale[0] / (double)to->scale[0];
     struct tmk_rescale rescale = {.n = 1, .real = &real};
     int32_t lowest, highest;
@@ -159,8 +161,8 @@ static enum tmk_status again(struct tmk_integer *g, const struct tmk_codes *from
                                   "_requantized", out);
 }
 
-static enum tmk_status dequantized(struct tmk_integer *g, struct tmk_codes *codes, const char *name,
-                                   struct tmk_value **out) {
+static enum tmk_status dequantize_codes(struct tmk_integer *g, struct tmk_codes *codes,
+                                        const char *name, struct tmk_value **out) {
     const struct tmk_encoding *e = codes->encoding;
     struct tmk_value *zero = NULL;
     if (!codes->real) {
@@ -188,13 +190,13 @@ static enum tmk_status find_codes(struct tmk_integer *g, struct tmk_value *value
     if (real && real->dtype == TMK_FLOAT32) {
         TMK_TRY(constant_codes(g, value, real, encoding, &made));
     } else if (first && first->encoding->n == 1 && encoding->n == 1) {
-        TMK_TRY(again(g, first, value->name, encoding, &made));
+        TMK_TRY(requantize_codes(g, first, value->name, encoding, &made));
     } else {
         if (first)
-            TMK_TRY(dequantized(g, first, value->name, &from));
+            TMK_TRY(dequantize_codes(g, first, value->name, &from));
         else if (form->real)
             from = form->real;
-        TMK_TRY(quantize(g, from, value->name, encoding, &made));
+        TMK_TRY(quantize_value(g, from, value->name, encoding, &made));
     }
     return add_codes(g, form, made, encoding, out);
 }
@@ -211,7 +213,7 @@ enum tmk_status tmk_integer_real_of(struct tmk_integer *g, struct tmk_value *val
                                     const struct tmk_encoding *encoding, struct tmk_value **out) {
     struct tmk_codes *codes = NULL;
     TMK_TRY(find_codes(g, value, encoding, &codes));
-    return dequantized(g, codes, value->name, out);
+    return dequantize_codes(g, codes, value->name, out);
 }
 
 enum tmk_status tmk_integer_made(struct tmk_integer *g, struct tmk_value *result,
@@ -240,7 +242,7 @@ enum tmk_status tmk_integer_replaced(struct tmk_integer *g, struct tmk_node *nod
         if (form)
             form->gone = true;
     }
-    return tmk_ptrmap_put(&g->settled, node, node) ? TMK_OK : tmk_nomem(g->diag);
+    return tmk_ptrmap_put(&g->rewritten, node, node) ? TMK_OK : tmk_nomem(g->diag);
 }
 
 enum tmk_status tmk_integer_stays(struct tmk_integer *g, const char *format, ...) {

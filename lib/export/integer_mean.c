@@ -15,7 +15,7 @@ struct mean {
     int64_t count; /* of elements that are summed */
 };
 
-static bool match(struct tmk_integer *g, struct tmk_node *node, struct mean *m) {
+static bool match_mean(struct tmk_integer *g, struct tmk_node *node, struct mean *m) {
     m->node = node;
     m->x = tmk_integer_plain(g, node->inputs[0], node, 0, 8, "its input");
     m->y = m->x ? tmk_integer_plain(g, node->outputs[0], NULL, 0, 16, "its result") : NULL;
@@ -24,7 +24,8 @@ static bool match(struct tmk_integer *g, struct tmk_node *node, struct mean *m) 
 
 /* By shifts alone nothing can be divided by any count: the sum is multiplied by 2^22 / count first,
  * which leaves 30 bits of 8-bit codes. */
-static enum tmk_status finish(struct tmk_integer *g, const struct mean *m, struct tmk_value *sum) {
+static enum tmk_status finish_mean(struct tmk_integer *g, const struct mean *m,
+                                   struct tmk_value *sum) {
     enum { FACTOR_BITS = 22 };
     const char *name = m->node->outputs[0]->name;
     double real = (double)m->x->scale[0] / (double)m->count / (double)m->y->scale[0];
@@ -47,8 +48,8 @@ static enum tmk_status finish(struct tmk_integer *g, const struct mean *m, struc
 /* ---- over whole axes ---- */
 
 /* Over these axes of the input, which are as many as `n`. */
-static enum tmk_status reduce(struct tmk_integer *g, struct mean *m, int64_t *axes, size_t n,
-                              bool keep) {
+static enum tmk_status reduce_axes(struct tmk_integer *g, struct mean *m, int64_t *axes, size_t n,
+                                   bool keep) {
     const struct tmk_type *type = &m->node->inputs[0]->type;
     const char *name = m->node->outputs[0]->name;
     struct tmk_value *x = NULL;
@@ -68,7 +69,7 @@ static enum tmk_status reduce(struct tmk_integer *g, struct mean *m, int64_t *ax
     TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "ReduceSum", 11, &x, 1, name, "_sum", &sum));
     TMK_TRY(tmk_integer_set_ints(g, sum, "axes", axes, n));
     TMK_TRY(tmk_integer_set_int(g, sum, "keepdims", keep));
-    return finish(g, m, sum->outputs[0]);
+    return finish_mean(g, m, sum->outputs[0]);
 }
 
 enum tmk_status tmk_integer_global_average(struct tmk_integer *g, struct tmk_node *node) {
@@ -76,11 +77,12 @@ enum tmk_status tmk_integer_global_average(struct tmk_integer *g, struct tmk_nod
     int64_t axes[TMK_MAX_RANK];
     size_t n = 0;
     struct mean m;
-    if (!match(g, node, &m))
+    if (!match_mean(g, node, &m))
         return TMK_OK;
     for (int32_t i = 2; type->has_shape && i < type->shape.rank; i++)
         axes[n++] = i;
-    return n ? reduce(g, &m, axes, n, true) : tmk_integer_stays(g, "its input's rank is not known");
+    return n ? reduce_axes(g, &m, axes, n, true)
+             : tmk_integer_stays(g, "its input's rank is not known");
 }
 
 /* The axes of a reduction, by attribute or by a constant; false: all, or not known. */
@@ -103,11 +105,11 @@ enum tmk_status tmk_integer_mean(struct tmk_integer *g, struct tmk_node *node) {
     int64_t axes[TMK_MAX_RANK];
     size_t n = 0;
     struct mean m;
-    if (!match(g, node, &m))
+    if (!match_mean(g, node, &m))
         return TMK_OK;
     if (!node->inputs[0]->type.has_shape || !read_axes(node, axes, &n))
         return tmk_integer_stays(g, "its axes are not known");
-    return reduce(g, &m, axes, n, tmk_node_int(node, "keepdims", 1) != 0);
+    return reduce_axes(g, &m, axes, n, tmk_node_int(node, "keepdims", 1) != 0);
 }
 
 /* ---- over windows ---- */
@@ -165,7 +167,7 @@ enum tmk_status tmk_integer_average_pool(struct tmk_integer *g, struct tmk_node 
     struct mean m;
     size_t n;
     const int64_t *kernel = tmk_node_ints(node, "kernel_shape", &n);
-    if (!match(g, node, &m))
+    if (!match_mean(g, node, &m))
         return TMK_OK;
     if (!type->has_shape || type->shape.rank < 3 || type->shape.dim[1] <= 0 ||
         (size_t)type->shape.rank != n + 2)
@@ -179,5 +181,5 @@ enum tmk_status tmk_integer_average_pool(struct tmk_integer *g, struct tmk_node 
         m.count *= kernel[i];
     }
     TMK_TRY(sum_windows(g, &m, type->shape.dim[1], kernel, n, &sum));
-    return finish(g, &m, sum);
+    return finish_mean(g, &m, sum);
 }

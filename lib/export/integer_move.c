@@ -12,9 +12,9 @@
 
 /* Codes under `from` become the value's: clamped to [least, most], and under its own encoding if it
  * has one. */
-static enum tmk_status settle(struct tmk_integer *g, struct tmk_value *result,
-                              struct tmk_value *codes, const struct tmk_encoding *from, float least,
-                              float most) {
+static enum tmk_status set_codes(struct tmk_integer *g, struct tmk_value *result,
+                                 struct tmk_value *codes, const struct tmk_encoding *from,
+                                 float least, float most) {
     const struct tmk_encoding *own = tmk_integer_encoding(g, result, NULL, 0);
     const struct tmk_encoding *to = own && tmk_integer_carrier(own) != TMK_UNDEFINED ? own : from;
     const bool same = tmk_integer_same_grid(from, to);
@@ -33,9 +33,10 @@ static enum tmk_status settle(struct tmk_integer *g, struct tmk_value *result,
     return tmk_integer_made(g, result, codes, to);
 }
 
-/* The encoding of operand i, and of the result if it has one, are such as can be reckoned with. */
-static const struct tmk_encoding *plain(struct tmk_integer *g, const struct tmk_node *node,
-                                        uint32_t i, uint32_t bits) {
+/* The encoding of operand i, and of the result if it has one, are supported by integer
+ * arithmetic. */
+static const struct tmk_encoding *plain_encoding(struct tmk_integer *g, const struct tmk_node *node,
+                                                 uint32_t i, uint32_t bits) {
     const struct tmk_encoding *x =
         tmk_integer_plain(g, node->inputs[i], node, i, bits, "its input");
     if (x && tmk_integer_encoding(g, node->outputs[0], NULL, 0) &&
@@ -47,7 +48,7 @@ static const struct tmk_encoding *plain(struct tmk_integer *g, const struct tmk_
 /* ---- Relu, Clip ---- */
 
 enum tmk_status tmk_integer_clip(struct tmk_integer *g, struct tmk_node *node) {
-    const struct tmk_encoding *x = plain(g, node, 0, 16);
+    const struct tmk_encoding *x = plain_encoding(g, node, 0, 16);
     struct tmk_value *codes = NULL;
     float least, most;
     if (!x)
@@ -55,7 +56,7 @@ enum tmk_status tmk_integer_clip(struct tmk_integer *g, struct tmk_node *node) {
     if (!tmk_integer_bounds(node, &least, &most))
         return tmk_integer_stays(g, "its bounds depend on the data");
     TMK_TRY(tmk_integer_codes_of(g, node->inputs[0], x, &codes));
-    TMK_TRY(settle(g, node->outputs[0], codes, x, least, most));
+    TMK_TRY(set_codes(g, node->outputs[0], codes, x, least, most));
     return tmk_integer_replaced(g, node);
 }
 
@@ -79,18 +80,18 @@ static enum tmk_status same_of_codes(struct tmk_integer *g, struct tmk_node *nod
                                                        node->n_outputs},
                                out, g->diag));
     TMK_TRY(tmk_node_copy_attrs(*out, node, NULL, g->diag));
-    return tmk_ptrmap_put(&g->settled, *out, *out) ? TMK_OK : tmk_nomem(g->diag);
+    return tmk_ptrmap_put(&g->rewritten, *out, *out) ? TMK_OK : tmk_nomem(g->diag);
 }
 
-static enum tmk_status move(struct tmk_integer *g, struct tmk_node *node, uint32_t bits) {
-    const struct tmk_encoding *x = plain(g, node, 0, bits);
+static enum tmk_status move_codes(struct tmk_integer *g, struct tmk_node *node, uint32_t bits) {
+    const struct tmk_encoding *x = plain_encoding(g, node, 0, bits);
     struct tmk_node *made = NULL;
     if (!x)
         return TMK_OK;
     TMK_TRY(same_of_codes(g, node, x, &made));
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i])
-            TMK_TRY(settle(g, node->outputs[i], made->outputs[i], x, -INFINITY, INFINITY));
+            TMK_TRY(set_codes(g, node->outputs[i], made->outputs[i], x, -INFINITY, INFINITY));
     return tmk_integer_replaced(g, node);
 }
 
@@ -99,20 +100,20 @@ static bool wants_more_than_one(const struct tmk_node *node) {
            (node->outputs[1]->n_uses || node->outputs[1]->n_graph_outputs);
 }
 
-/* Dropout takes float numbers only; where nobody trains it does nothing. */
+/* Dropout takes float numbers only; outside of training it does nothing. */
 enum tmk_status tmk_integer_dropout(struct tmk_integer *g, struct tmk_node *node) {
-    const struct tmk_encoding *x = plain(g, node, 0, 16);
+    const struct tmk_encoding *x = plain_encoding(g, node, 0, 16);
     struct tmk_value *codes = NULL;
     if (!x || wants_more_than_one(node))
         return x ? tmk_integer_stays(g, "its mask is wanted") : TMK_OK;
     TMK_TRY(tmk_integer_codes_of(g, node->inputs[0], x, &codes));
-    TMK_TRY(settle(g, node->outputs[0], codes, x, -INFINITY, INFINITY));
+    TMK_TRY(set_codes(g, node->outputs[0], codes, x, -INFINITY, INFINITY));
     return tmk_integer_replaced(g, node);
 }
 
 enum tmk_status tmk_integer_move(struct tmk_integer *g, struct tmk_node *node) {
     return wants_more_than_one(node) ? tmk_integer_stays(g, "its second result is wanted")
-                                     : move(g, node, 16);
+                                     : move_codes(g, node, 16);
 }
 
 enum tmk_status tmk_integer_split(struct tmk_integer *g, struct tmk_node *node) {
@@ -120,12 +121,12 @@ enum tmk_status tmk_integer_split(struct tmk_integer *g, struct tmk_node *node) 
         if (tmk_integer_encoding(g, node->outputs[i], NULL, 0) &&
             !tmk_integer_plain(g, node->outputs[i], NULL, 0, 16, "a result"))
             return TMK_OK;
-    return move(g, node, 16);
+    return move_codes(g, node, 16);
 }
 
 enum tmk_status tmk_integer_max_pool(struct tmk_integer *g, struct tmk_node *node) {
     return wants_more_than_one(node) ? tmk_integer_stays(g, "its indices are wanted")
-                                     : move(g, node, 8);
+                                     : move_codes(g, node, 8);
 }
 
 /* ---- Concat ---- */
@@ -172,7 +173,7 @@ static bool pad_value(const struct tmk_node *node, float *out) {
 
 /* Modes other than constant repeat what is there; a constant becomes its code. */
 enum tmk_status tmk_integer_pad(struct tmk_integer *g, struct tmk_node *node) {
-    const struct tmk_encoding *x = plain(g, node, 0, 16);
+    const struct tmk_encoding *x = plain_encoding(g, node, 0, 16);
     struct tmk_node *made = NULL;
     int32_t lowest, highest;
     float value;
@@ -191,6 +192,6 @@ enum tmk_status tmk_integer_pad(struct tmk_integer *g, struct tmk_node *node) {
     TMK_TRY(tmk_integer_node(g, node->domain, node->op, node->version, inputs,
                              node->n_inputs > 3 ? 4 : 3, name, "_moved", &made));
     TMK_TRY(tmk_node_copy_attrs(made, node, NULL, g->diag));
-    TMK_TRY(settle(g, node->outputs[0], made->outputs[0], x, -INFINITY, INFINITY));
+    TMK_TRY(set_codes(g, node->outputs[0], made->outputs[0], x, -INFINITY, INFINITY));
     return tmk_integer_replaced(g, node);
 }

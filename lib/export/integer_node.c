@@ -11,8 +11,8 @@
 
 enum { NAME = 256 };
 
-/* Names that fit: longer ones lose their ends. */
-static const char *join(char out[NAME], const char *name, const char *suffix) {
+/* Joins names; longer ones are cut. */
+static const char *join_name(char out[NAME], const char *name, const char *suffix) {
     const int room = NAME - 1 - (int)strlen(suffix);
     snprintf(out, NAME, "%.*s%s", room, name, suffix);
     return out;
@@ -23,12 +23,12 @@ enum tmk_status tmk_integer_node(struct tmk_integer *g, const char *domain, cons
                                  uint32_t n_inputs, const char *name, const char *suffix,
                                  struct tmk_node **out) {
     char text[NAME];
-    const char *const outputs[] = {join(text, name, suffix)};
+    const char *const outputs[] = {join_name(text, name, suffix)};
     TMK_TRY(tmk_graph_add_node(
         g->graph, g->at,
         &(struct tmk_node_spec){domain, op, text, version, inputs, n_inputs, outputs, 1}, out,
         g->diag));
-    return tmk_ptrmap_put(&g->settled, *out, *out) ? TMK_OK : tmk_nomem(g->diag);
+    return tmk_ptrmap_put(&g->rewritten, *out, *out) ? TMK_OK : tmk_nomem(g->diag);
 }
 
 enum tmk_status tmk_integer_plain_node(struct tmk_integer *g, const char *op, int64_t version,
@@ -56,11 +56,12 @@ enum tmk_status tmk_integer_set_ints(struct tmk_integer *g, struct tmk_node *nod
 
 /* ---- initializers ---- */
 
-static enum tmk_status add(struct tmk_integer *g, struct tmk_tensor *tensor, const char *name,
-                           const char *suffix, struct tmk_value **out) {
+static enum tmk_status add_initializer(struct tmk_integer *g, struct tmk_tensor *tensor,
+                                       const char *name, const char *suffix,
+                                       struct tmk_value **out) {
     char text[NAME];
     enum tmk_status status =
-        tmk_graph_add_initializer(g->graph, join(text, name, suffix), tensor, out, g->diag);
+        tmk_graph_add_initializer(g->graph, join_name(text, name, suffix), tensor, out, g->diag);
     tmk_tensor_finish(tensor);
     return status;
 }
@@ -73,25 +74,25 @@ enum tmk_status tmk_integer_constant(struct tmk_integer *g, enum tmk_dtype dtype
     TMK_TRY(tmk_tensor_init(&tensor, dtype, shape ? shape : &scalar, g->diag));
     for (size_t i = 0; i < tmk_tensor_count(&tensor); i++)
         tmk_qdq_put(&tensor, i, codes[i]);
-    return add(g, &tensor, name, suffix, out);
+    return add_initializer(g, &tensor, name, suffix, out);
 }
 
-static struct tmk_shape line(uint32_t n) {
+static struct tmk_shape line_shape(uint32_t n) {
     return (struct tmk_shape){.rank = n > 1, .dim = {n}};
 }
 
 enum tmk_status tmk_integer_floats(struct tmk_integer *g, uint32_t n, const float *values,
                                    const char *name, const char *suffix, struct tmk_value **out) {
-    const struct tmk_shape shape = line(n);
+    const struct tmk_shape shape = line_shape(n);
     struct tmk_tensor tensor = {0};
     TMK_TRY(tmk_tensor_init(&tensor, TMK_FLOAT32, &shape, g->diag));
     memcpy(tensor.data, values, n * sizeof *values);
-    return add(g, &tensor, name, suffix, out);
+    return add_initializer(g, &tensor, name, suffix, out);
 }
 
 enum tmk_status tmk_integer_zero(struct tmk_integer *g, const struct tmk_encoding *encoding,
                                  const char *name, struct tmk_value **out) {
-    const struct tmk_shape shape = line(encoding->n);
+    const struct tmk_shape shape = line_shape(encoding->n);
     return tmk_integer_constant(g, tmk_integer_carrier(encoding), &shape, encoding->zero_point,
                                 name, "_zero_point", out);
 }
@@ -117,7 +118,7 @@ enum tmk_status tmk_integer_centred(struct tmk_integer *g, struct tmk_value *cod
 static enum tmk_status add_multipliers(struct tmk_integer *g, const struct tmk_rescale *rescale,
                                        const char *name, struct tmk_value **inputs) {
     const uint32_t n = rescale->n;
-    const struct tmk_shape shape = line(n);
+    const struct tmk_shape shape = line_shape(n);
     int32_t *q = tmk_arena_array(&g->arena, n, sizeof *q),
             *shift = tmk_arena_array(&g->arena, n, sizeof *shift);
     float *real = tmk_arena_array(&g->arena, n, sizeof *real);

@@ -55,10 +55,10 @@ static enum tmk_status add_bias(struct tmk_integer *g, struct product *p,
     return TMK_OK;
 }
 
-/* A constant, or one that was given axes of 1, as Relay's nn.bias_add asks for; `room` may hold the
- * answer. */
+/* A constant, or one that was given axes of 1, as Relay's nn.bias_add asks for; `reshaped` may hold
+ * the answer. */
 static const struct tmk_tensor *constant_of(const struct tmk_value *value,
-                                            struct tmk_tensor *room) {
+                                            struct tmk_tensor *reshaped) {
     const struct tmk_tensor *t = tmk_value_constant(value);
     size_t count;
     if (t || !value->producer || !tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Unsqueeze"))
@@ -67,8 +67,8 @@ static const struct tmk_tensor *constant_of(const struct tmk_value *value,
     if (!t || !value->type.has_shape || !tmk_shape_count(&value->type.shape, &count) ||
         count != tmk_tensor_count(t))
         return NULL;
-    tmk_tensor_borrow(room, t->dtype, &value->type.shape, t->data);
-    return room;
+    tmk_tensor_borrow(reshaped, t->dtype, &value->type.shape, t->data);
+    return reshaped;
 }
 
 /* An Add behind the product whose other operand is a bias is taken along, unless the product itself
@@ -79,8 +79,8 @@ static enum tmk_status take_addition(struct tmk_integer *g, struct product *p) {
         tmk_integer_encoding(g, p->result, NULL, 0))
         return TMK_OK;
     const uint32_t other = next->inputs[0] == p->result;
-    struct tmk_tensor room;
-    const struct tmk_tensor *bias = constant_of(next->inputs[other], &room);
+    struct tmk_tensor reshaped;
+    const struct tmk_tensor *bias = constant_of(next->inputs[other], &reshaped);
     const struct tmk_encoding *sum = tmk_integer_encoding(g, next->outputs[0], NULL, 0);
     if (!bias || !is_by_channel(p, bias) || (sum && sum->n != 1))
         return TMK_OK;
@@ -120,7 +120,8 @@ static enum tmk_status add_bias_codes(struct tmk_integer *g, const struct produc
     return tmk_integer_plain_node(g, "Add", 13, *sum, bias, p->result->name, "_biased", sum);
 }
 
-static enum tmk_status finish(struct tmk_integer *g, struct product *p, struct tmk_value *sum) {
+static enum tmk_status finish_product(struct tmk_integer *g, struct product *p,
+                                      struct tmk_value *sum) {
     const uint32_t n = p->w->n;
     struct tmk_tail tail;
     float *scale = NULL, *rne = tmk_arena_array(&g->arena, n, sizeof *rne);
@@ -151,7 +152,8 @@ static enum tmk_status finish(struct tmk_integer *g, struct product *p, struct t
 /* ---- operators ---- */
 
 /* Operands 0 and 1 and what there is of a bias; weights may have a scale a channel, on `axis`. */
-static bool match(struct tmk_integer *g, struct tmk_node *node, int32_t axis, struct product *p) {
+static bool match_product(struct tmk_integer *g, struct tmk_node *node, int32_t axis,
+                          struct product *p) {
     const struct tmk_encoding *y = tmk_integer_encoding(g, node->outputs[0], NULL, 0);
     p->node = node;
     p->result = node->outputs[0];
@@ -190,8 +192,8 @@ static bool is_zero(const struct tmk_encoding *e) {
     return true;
 }
 
-static enum tmk_status product(struct tmk_integer *g, struct product *p, const char *op,
-                               struct tmk_value *w) {
+static enum tmk_status convert_product(struct tmk_integer *g, struct product *p, const char *op,
+                                       struct tmk_value *w) {
     struct tmk_value *inputs[4] = {[1] = w};
     const char *name = p->result->name;
     struct tmk_node *made = NULL;
@@ -203,7 +205,7 @@ static enum tmk_status product(struct tmk_integer *g, struct product *p, const c
                              &made));
     if (strcmp(op, "ConvInteger") == 0)
         TMK_TRY(tmk_node_copy_attrs(made, p->node, NULL, g->diag));
-    return finish(g, p, made->outputs[0]);
+    return finish_product(g, p, made->outputs[0]);
 }
 
 enum tmk_status tmk_integer_conv(struct tmk_integer *g, struct tmk_node *node) {
@@ -211,7 +213,7 @@ enum tmk_status tmk_integer_conv(struct tmk_integer *g, struct tmk_node *node) {
     struct product p = {.axis = 1, .alpha = 1, .beta = 1};
     struct tmk_value *codes = NULL;
     bool fits;
-    if (!match(g, node, 0, &p))
+    if (!match_product(g, node, 0, &p))
         return TMK_OK;
     if (!is_float(w) || w->shape.rank < 3)
         return tmk_integer_stays(g, "its weight is no constant");
@@ -223,11 +225,11 @@ enum tmk_status tmk_integer_conv(struct tmk_integer *g, struct tmk_node *node) {
     if (!fits)
         return TMK_OK;
     TMK_TRY(tmk_integer_codes_of(g, node->inputs[1], p.w, &codes));
-    return product(g, &p, "ConvInteger", codes);
+    return convert_product(g, &p, "ConvInteger", codes);
 }
 
 /* The sum's depth, and the channels of a weight that is [k, n], or [n, k]. */
-static bool measure(struct tmk_integer *g, struct product *p, bool transposed) {
+static bool measure_depth(struct tmk_integer *g, struct product *p, bool transposed) {
     const struct tmk_tensor *w = tmk_value_constant(p->node->inputs[1]);
     const struct tmk_type *type = &p->node->inputs[1]->type;
     const struct tmk_shape *shape = w ? &w->shape : type->has_shape ? &type->shape : NULL;
@@ -251,7 +253,7 @@ enum tmk_status tmk_integer_gemm(struct tmk_integer *g, struct tmk_node *node) {
                         .beta = tmk_node_float(node, "beta", 1)};
     struct tmk_value *codes = NULL;
     bool fits;
-    if (!match(g, node, transposed ? 0 : 1, &p) || !measure(g, &p, transposed))
+    if (!match_product(g, node, transposed ? 0 : 1, &p) || !measure_depth(g, &p, transposed))
         return TMK_OK;
     if (tmk_node_int(node, "transA", 0) || !(p.alpha > 0))
         return tmk_integer_stays(g, p.alpha > 0 ? "transA is set" : "alpha is not above 0");
@@ -267,14 +269,14 @@ enum tmk_status tmk_integer_gemm(struct tmk_integer *g, struct tmk_node *node) {
         TMK_TRY(tmk_integer_set_ints(g, transpose, "perm", order, 2));
         codes = transpose->outputs[0];
     }
-    return product(g, &p, "MatMulInteger", codes);
+    return convert_product(g, &p, "MatMulInteger", codes);
 }
 
 enum tmk_status tmk_integer_matmul(struct tmk_integer *g, struct tmk_node *node) {
     struct product p = {.axis = -1, .alpha = 1, .beta = 1};
     struct tmk_value *codes = NULL;
-    if (!match(g, node, 1, &p) || !measure(g, &p, false))
+    if (!match_product(g, node, 1, &p) || !measure_depth(g, &p, false))
         return TMK_OK;
     TMK_TRY(tmk_integer_codes_of(g, node->inputs[1], p.w, &codes));
-    return product(g, &p, "MatMulInteger", codes);
+    return convert_product(g, &p, "MatMulInteger", codes);
 }

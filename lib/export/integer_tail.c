@@ -50,17 +50,17 @@ void tmk_integer_clamp(const struct tmk_encoding *e, float least, float most, in
         *highest = tmk_grid_code(most, e->scale[0], e->zero_point[0], *lowest, *highest);
 }
 
-static const struct tmk_encoding *integers(const struct tmk_integer *g,
-                                           const struct tmk_value *value) {
+static const struct tmk_encoding *integer_encoding(const struct tmk_integer *g,
+                                                   const struct tmk_value *value) {
     const struct tmk_encoding *e = tmk_integer_encoding(g, value, NULL, 0);
     return e && tmk_integer_carrier(e) != TMK_UNDEFINED ? e : NULL;
 }
 
 enum tmk_status tmk_integer_tail(struct tmk_integer *g, struct tmk_value *result,
                                  struct tmk_tail *out) {
-    struct tmk_tail tail = {.result = result, .encoding = integers(g, result)};
+    struct tmk_tail tail = {.result = result, .encoding = integer_encoding(g, result)};
     struct tmk_node *next = tmk_integer_only_reader(result);
-    const struct tmk_encoding *behind = next ? integers(g, next->outputs[0]) : NULL;
+    const struct tmk_encoding *behind = next ? integer_encoding(g, next->outputs[0]) : NULL;
     float least, most;
     if (tail.encoding)
         tmk_encoding_codes(tail.encoding, &tail.lowest, &tail.highest);

@@ -23,7 +23,7 @@ struct tmk_qdq_mark *tmk_qdq_marked(const struct tmk_qdq *q, const struct tmk_va
     return value ? tmk_ptrmap_get(&q->by_value, value) : NULL;
 }
 
-/* Nodes without names are told by the ID of their first result. */
+/* Nodes without names are identified by the ID of their first result. */
 const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
                                             const struct tmk_qdq_mark *mark,
                                             const struct tmk_node *reader, uint32_t input) {
@@ -65,8 +65,8 @@ static bool can_be_quantized(const struct tmk_qdq *q, const struct tmk_value *va
            value->type.kind == TMK_TYPE_TENSOR && has_encoding(q, value);
 }
 
-static enum tmk_status add(struct tmk_qdq *q, struct tmk_value *value, int64_t id,
-                           struct tmk_qdq_mark **out) {
+static enum tmk_status add_mark(struct tmk_qdq *q, struct tmk_value *value, int64_t id,
+                                struct tmk_qdq_mark **out) {
     struct tmk_qdq_mark *made = tmk_arena_alloc(&q->arena, sizeof *made);
     if (q->n_marks == q->marks_size) {
         uint32_t size = q->marks_size ? 2 * q->marks_size : 64;
@@ -87,11 +87,11 @@ static enum tmk_status add(struct tmk_qdq *q, struct tmk_value *value, int64_t i
     return TMK_OK;
 }
 
-static enum tmk_status mark(struct tmk_qdq *q, struct tmk_value *value) {
+static enum tmk_status mark_value(struct tmk_qdq *q, struct tmk_value *value) {
     struct tmk_qdq_mark *made = NULL;
     if (!can_be_quantized(q, value) || tmk_qdq_marked(q, value))
         return TMK_OK;
-    TMK_TRY(add(q, value, value->profile_id, &made));
+    TMK_TRY(add_mark(q, value, value->profile_id, &made));
     return tmk_ptrmap_put(&q->by_value, value, made) ? TMK_OK : tmk_nomem(q->diag);
 }
 
@@ -100,7 +100,7 @@ static enum tmk_status mark_like_operand(struct tmk_qdq *q, struct tmk_node *nod
                                          uint32_t output) {
     if (output >= node->n_outputs)
         return TMK_OK;
-    TMK_TRY(mark(q, node->outputs[output]));
+    TMK_TRY(mark_value(q, node->outputs[output]));
     struct tmk_qdq_mark *made = tmk_qdq_marked(q, node->outputs[output]);
     if (made) {
         made->provider = node->inputs[0];
@@ -109,13 +109,13 @@ static enum tmk_status mark_like_operand(struct tmk_qdq *q, struct tmk_node *nod
     return TMK_OK;
 }
 
-static struct tmk_value *input(const struct tmk_node *node, uint32_t i) {
+static struct tmk_value *input_at(const struct tmk_node *node, uint32_t i) {
     return i < node->n_inputs ? node->inputs[i] : NULL;
 }
 
 static enum tmk_status mark_results(struct tmk_qdq *q, struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++)
-        TMK_TRY(mark(q, node->outputs[i]));
+        TMK_TRY(mark_value(q, node->outputs[i]));
     return TMK_OK;
 }
 
@@ -152,7 +152,7 @@ static bool is_bias_already(const struct tmk_qdq *q, const struct tmk_value *val
 
 /* The scale of a bias is that of one node's operands, so each node has its own. */
 static enum tmk_status mark_bias(struct tmk_qdq *q, struct tmk_node *node, uint32_t at) {
-    struct tmk_value *bias = input(node, at);
+    struct tmk_value *bias = input_at(node, at);
     struct tmk_qdq_mark *made = NULL;
     if (!can_be_quantized(q, bias) || bias->kind != TMK_VALUE_INITIALIZER)
         return TMK_OK;
@@ -162,12 +162,12 @@ static enum tmk_status mark_bias(struct tmk_qdq *q, struct tmk_node *node, uint3
     if (!encoding)
         return TMK_OK;
     if (encoding->dtype != TMK_INT32)
-        return mark(q, bias);
+        return mark_value(q, bias);
     if (is_bias_already(q, bias)) {
         TMK_TRY(copy_bias(q, bias, &bias));
         TMK_TRY(tmk_node_set_input(node, at, bias, q->diag));
     }
-    TMK_TRY(add(q, bias, id, &made));
+    TMK_TRY(add_mark(q, bias, id, &made));
     made->is_bias = true;
     made->node = node;
     made->input = node->inputs[0];
@@ -193,10 +193,10 @@ static const struct tmk_encoding *grid_beside(const struct tmk_qdq *q,
                                               const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
         const bool operand = i < node->n_inputs;
-        const struct tmk_qdq_mark *beside =
+        const struct tmk_qdq_mark *other =
             tmk_qdq_marked(q, operand ? node->inputs[i] : node->outputs[i - node->n_inputs]);
         const struct tmk_encoding *e =
-            beside ? tmk_qdq_encoding(q, beside, operand ? node : NULL, i) : NULL;
+            other ? tmk_qdq_encoding(q, other, operand ? node : NULL, i) : NULL;
         if (e && e->n == 1 && e->dtype != TMK_INT32)
             return e;
     }
@@ -230,7 +230,7 @@ static enum tmk_status derive_operand(struct tmk_qdq *q, const struct tmk_node *
     made->scale = scale;
     made->zero_point = zero;
     TMK_TRY(tmk_qdq_report(q, own, NULL));
-    return tmk_ptrmap_put(&q->derived, value, made) ? mark(q, value) : tmk_nomem(q->diag);
+    return tmk_ptrmap_put(&q->derived, value, made) ? mark_value(q, value) : tmk_nomem(q->diag);
 }
 
 /* ---- operators ---- */
@@ -238,7 +238,7 @@ static enum tmk_status derive_operand(struct tmk_qdq *q, const struct tmk_node *
 static enum tmk_status mark_everything(struct tmk_qdq *q, struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (!is_accumulated(q, node->inputs[i], node, i))
-            TMK_TRY(mark(q, node->inputs[i]));
+            TMK_TRY(mark_value(q, node->inputs[i]));
     TMK_TRY(mark_results(q, node));
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const struct tmk_encoding *own = is_accumulated(q, node->inputs[i], node, i);
@@ -250,27 +250,27 @@ static enum tmk_status mark_everything(struct tmk_qdq *q, struct tmk_node *node)
 
 /* Conv, ConvTranspose, Gemm */
 static enum tmk_status mark_product(struct tmk_qdq *q, struct tmk_node *node) {
-    TMK_TRY(mark(q, input(node, 0)));
-    TMK_TRY(mark(q, node->outputs[0]));
-    TMK_TRY(mark(q, input(node, 1)));
+    TMK_TRY(mark_value(q, input_at(node, 0)));
+    TMK_TRY(mark_value(q, node->outputs[0]));
+    TMK_TRY(mark_value(q, input_at(node, 1)));
     return mark_bias(q, node, 2);
 }
 
 /* Mean and variance of a batch stay float. */
 static enum tmk_status mark_norm(struct tmk_qdq *q, struct tmk_node *node) {
-    TMK_TRY(mark(q, input(node, 0)));
-    TMK_TRY(mark(q, input(node, 1)));
+    TMK_TRY(mark_value(q, input_at(node, 0)));
+    TMK_TRY(mark_value(q, input_at(node, 1)));
     TMK_TRY(mark_bias(q, node, 2));
     return mark_results(q, node);
 }
 
 static enum tmk_status mark_moving(struct tmk_qdq *q, struct tmk_node *node) {
-    return tmk_qdq_marked(q, input(node, 0)) ? mark_like_operand(q, node, 0) : TMK_OK;
+    return tmk_qdq_marked(q, input_at(node, 0)) ? mark_like_operand(q, node, 0) : TMK_OK;
 }
 
 static enum tmk_status mark_split(struct tmk_qdq *q, struct tmk_node *node) {
-    TMK_TRY(mark(q, input(node, 0)));
-    if (!tmk_qdq_marked(q, input(node, 0)))
+    TMK_TRY(mark_value(q, input_at(node, 0)));
+    if (!tmk_qdq_marked(q, input_at(node, 0)))
         return mark_results(q, node);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         TMK_TRY(mark_like_operand(q, node, i));
@@ -278,14 +278,14 @@ static enum tmk_status mark_split(struct tmk_qdq *q, struct tmk_node *node) {
 }
 
 static enum tmk_status mark_gather(struct tmk_qdq *q, struct tmk_node *node) {
-    const struct tmk_value *data = input(node, 0);
+    const struct tmk_value *data = input_at(node, 0);
     if (data && data->kind == TMK_VALUE_INITIALIZER)
-        TMK_TRY(mark(q, node->inputs[0]));
+        TMK_TRY(mark_value(q, node->inputs[0]));
     return mark_moving(q, node);
 }
 
 static enum tmk_status mark_where(struct tmk_qdq *q, struct tmk_node *node) {
-    if (!tmk_qdq_marked(q, input(node, 1)) || !tmk_qdq_marked(q, input(node, 2)))
+    if (!tmk_qdq_marked(q, input_at(node, 1)) || !tmk_qdq_marked(q, input_at(node, 2)))
         return TMK_OK;
     return mark_results(q, node);
 }
@@ -296,7 +296,7 @@ static bool pads_with_what_is_there(const struct tmk_node *node) {
         return true;
     if (node->version < 11)
         return tmk_node_float(node, "value", 0) == 0;
-    if (!input(node, 2))
+    if (!input_at(node, 2))
         return true;
     const struct tmk_tensor *value = tmk_value_constant(node->inputs[2]);
     return value && value->dtype == TMK_FLOAT32 && tmk_tensor_count(value) == 1 &&
@@ -305,17 +305,17 @@ static bool pads_with_what_is_there(const struct tmk_node *node) {
 
 static enum tmk_status mark_pad(struct tmk_qdq *q, struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        TMK_TRY(mark(q, node->inputs[i]));
-    if (tmk_qdq_marked(q, input(node, 0)) && pads_with_what_is_there(node))
+        TMK_TRY(mark_value(q, node->inputs[i]));
+    if (tmk_qdq_marked(q, input_at(node, 0)) && pads_with_what_is_there(node))
         return mark_like_operand(q, node, 0);
-    return mark(q, node->outputs[0]);
+    return mark_value(q, node->outputs[0]);
 }
 
 /* ---- Relu and Clip ---- */
 
 /* False: it depends on the data. */
-static bool bound(const struct tmk_node *node, uint32_t at, const char *attr, float otherwise,
-                  float *out) {
+static bool constant_bound(const struct tmk_node *node, uint32_t at, const char *attr,
+                           float otherwise, float *out) {
     *out = otherwise;
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Relu")) {
         *out = at == 1 ? 0 : otherwise;
@@ -325,7 +325,7 @@ static bool bound(const struct tmk_node *node, uint32_t at, const char *attr, fl
         *out = tmk_node_float(node, attr, otherwise);
         return true;
     }
-    if (!input(node, at))
+    if (!input_at(node, at))
         return true;
     const struct tmk_tensor *value = tmk_value_constant(node->inputs[at]);
     if (!value || value->dtype != TMK_FLOAT32 || tmk_tensor_count(value) != 1)
@@ -339,8 +339,8 @@ static bool bound(const struct tmk_node *node, uint32_t at, const char *attr, fl
 static bool clips_alike(const struct tmk_node *node, const struct tmk_encoding *e) {
     float least, most;
     int32_t lowest, highest;
-    if (e->symmetric || !bound(node, 1, "min", -INFINITY, &least) ||
-        !bound(node, 2, "max", INFINITY, &most))
+    if (e->symmetric || !constant_bound(node, 1, "min", -INFINITY, &least) ||
+        !constant_bound(node, 2, "max", INFINITY, &most))
         return false;
     tmk_encoding_codes(e, &lowest, &highest);
     for (uint32_t i = 0; i < e->n; i++) {
@@ -352,8 +352,8 @@ static bool clips_alike(const struct tmk_node *node, const struct tmk_encoding *
     return true;
 }
 
-/* The operand takes the place of the result, name and all. */
-static enum tmk_status absorb(struct tmk_qdq *q, struct tmk_node *node) {
+/* The operand replaces the result and takes its name. */
+static enum tmk_status absorb_result(struct tmk_qdq *q, struct tmk_node *node) {
     struct tmk_value *from = node->inputs[0], *to = node->outputs[0];
     struct tmk_qdq_mark *old = tmk_qdq_marked(q, from), *made = NULL;
     old->value = NULL;
@@ -366,12 +366,12 @@ static enum tmk_status absorb(struct tmk_qdq *q, struct tmk_node *node) {
     to->profile_id = -1;
     TMK_TRY(tmk_node_set_input(node, 0, NULL, q->diag));
     tmk_node_remove(node);
-    TMK_TRY(add(q, from, from->profile_id, &made));
+    TMK_TRY(add_mark(q, from, from->profile_id, &made));
     return tmk_ptrmap_put(&q->by_value, from, made) ? TMK_OK : tmk_nomem(q->diag);
 }
 
 static enum tmk_status mark_clipping(struct tmk_qdq *q, struct tmk_node *node) {
-    struct tmk_value *from = input(node, 0);
+    struct tmk_value *from = input_at(node, 0);
     if (!tmk_qdq_marked(q, from))
         return TMK_OK;
     const struct tmk_qdq_mark result = {.value = node->outputs[0],
@@ -379,8 +379,8 @@ static enum tmk_status mark_clipping(struct tmk_qdq *q, struct tmk_node *node) {
     const struct tmk_encoding *e =
         can_be_quantized(q, node->outputs[0]) ? tmk_qdq_encoding(q, &result, NULL, 0) : NULL;
     if (e && from->producer && from->n_uses == 1 && !from->n_graph_outputs && clips_alike(node, e))
-        return absorb(q, node);
-    return mark(q, node->outputs[0]);
+        return absorb_result(q, node);
+    return mark_value(q, node->outputs[0]);
 }
 
 /* The operators of ONNX Runtime's two registries (quantization/registry.py); TopK's result 1 is of
