@@ -111,7 +111,7 @@ enum tmk_status tmk_encoding_allocate(struct tmk_encodings *encodings, struct tm
 
 /* Where a range ends near the end of float32, its outermost codes stand for more than that: a
  * rounded scale times their distance. Such an end is that of float32. */
-static float real(double scale, double distance) {
+static float real_end(double scale, double distance) {
     return (float)fmin(fmax(scale * distance, -FLT_MAX), FLT_MAX);
 }
 
@@ -119,8 +119,8 @@ void tmk_encoding_reals(const struct tmk_encoding *e, uint32_t i, float *lowest,
     int32_t low, high;
     double most = tmk_grid_float8_max(e->dtype), scale = (double)e->scale[i];
     tmk_encoding_codes(e, &low, &high);
-    *lowest = real(scale, most > 0 ? -most : (double)low - e->zero_point[i]);
-    *highest = real(scale, most > 0 ? most : (double)high - e->zero_point[i]);
+    *lowest = real_end(scale, most > 0 ? -most : (double)low - e->zero_point[i]);
+    *highest = real_end(scale, most > 0 ? most : (double)high - e->zero_point[i]);
 }
 
 void tmk_encoding_set_clip(struct tmk_encoding *e) {

@@ -50,7 +50,7 @@ enum tmk_status tmk_encoding_check_scales(const struct tmk_encoding *e, struct t
 }
 
 /* Hand-made files may round: within a thousandth of a step, or of what float32 holds. */
-static bool agrees(float given, float follows, float scale) {
+static bool nearly_equal(float given, float follows, float scale) {
     return fabsf(given - follows) <= fmaxf(scale * 1e-3f, fabsf(follows) * 1e-6f);
 }
 
@@ -58,12 +58,12 @@ static enum tmk_status check_ranges(const struct tmk_encoding *e, struct tmk_dia
     for (uint32_t i = 0; i < e->n; i++) {
         float lowest, highest;
         tmk_encoding_reals(e, i, &lowest, &highest);
-        if (!agrees(e->clip_min[i], lowest, e->scale[i]))
+        if (!nearly_equal(e->clip_min[i], lowest, e->scale[i]))
             return tmk_fail(diag, TMK_FORMAT,
                             "'clip_min': entry %" PRIu32
                             " is not what scale and zero point give (%.9g)",
                             i, (double)lowest);
-        if (!agrees(e->clip_max[i], highest, e->scale[i]))
+        if (!nearly_equal(e->clip_max[i], highest, e->scale[i]))
             return tmk_fail(diag, TMK_FORMAT,
                             "'clip_max': entry %" PRIu32
                             " is not what scale and zero point give (%.9g)",
@@ -166,7 +166,7 @@ static int by_group(const void *a, const void *b) {
     return x->group != y->group ? (x->group < y->group ? -1 : 1) : (x > y) - (x < y);
 }
 
-static bool share(const struct tmk_encoding *a, const struct tmk_encoding *b) {
+static bool may_share(const struct tmk_encoding *a, const struct tmk_encoding *b) {
     return a->dtype == b->dtype && a->n == b->n &&
            memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0 &&
            memcmp(a->zero_point, b->zero_point, a->n * sizeof *a->zero_point) == 0;
@@ -183,7 +183,7 @@ static enum tmk_status check_groups(const struct tmk_encodings *all, struct tmk_
             tied[n++] = &all->items[i];
     qsort(tied, n, sizeof *tied, by_group);
     for (uint32_t i = 1; status == TMK_OK && i < n; i++)
-        if (tied[i]->group == tied[i - 1]->group && !share(tied[i - 1], tied[i]))
+        if (tied[i]->group == tied[i - 1]->group && !may_share(tied[i - 1], tied[i]))
             status = tmk_fail(diag, TMK_FORMAT,
                               "'group' %" PRIu32 ": p%" PRIu32 " and p%" PRIu32
                               " do not share type, scale and zero point",

@@ -16,7 +16,8 @@
 #include "calib/json_file.h"
 #include "profile/format.h"
 
-static enum tmk_status expected(struct tmk_field_reader *r, const char *key, const char *what) {
+static enum tmk_status fail_expected(struct tmk_field_reader *r, const char *key,
+                                     const char *what) {
     return tmk_fail(r->diag, TMK_FORMAT, "'%s' is missing or is not %s", key, what);
 }
 
@@ -98,7 +99,7 @@ static enum tmk_status set_thresholds(struct tmk_field_reader *r, struct tmk_enc
     bool absent = isnan(e->expected.low_from);
     for (size_t i = 0; i < TMK_COUNT(ends); i++) {
         if (absent != (bool)isnan(*ends[i].out))
-            return expected(r, ends[i].key, "a finite number, as the other three ends are");
+            return fail_expected(r, ends[i].key, "a finite number, as the other three ends are");
         if (absent)
             *ends[i].out = ends[i].otherwise;
     }
@@ -121,7 +122,7 @@ static enum tmk_status finalize_expected(struct tmk_field_reader *r, struct tmk_
         return TMK_OK;
     e->expected.flat = !isnan(e->expected.flat_low);
     if (e->expected.flat != !isnan(e->expected.flat_high))
-        return expected(r, "flat_high", "there as 'flat_low' is");
+        return fail_expected(r, "flat_high", "there as 'flat_low' is");
     if (!e->expected.flat)
         e->expected.flat_low = e->expected.flat_high = 0;
     if (isnan(e->expected.tying))
@@ -205,7 +206,7 @@ static void finalize_observed(struct tmk_encoding *e) {
 static enum tmk_status finalize_encoding(struct tmk_field_reader *r, void *record) {
     struct tmk_encoding *e = record;
     if (e->axis >= TMK_MAX_RANK)
-        return expected(r, "axis", "an axis or null");
+        return fail_expected(r, "axis", "an axis or null");
     TMK_TRY(tmk_encoding_check_scales(e, r->diag));
     TMK_TRY(finalize_ranges(r, e));
     finalize_observed(e);

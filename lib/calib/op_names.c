@@ -62,7 +62,7 @@ static const struct {
 };
 
 /* Without "nn.", "image.", '_' and capitals; cut to fit. */
-static const char *plain(const char *word, char out[64]) {
+static const char *plain_word(const char *word, char out[64]) {
     size_t n = 0;
     if (strncmp(word, "nn.", 3) == 0)
         word += 3;
@@ -77,9 +77,9 @@ static const char *plain(const char *word, char out[64]) {
 
 bool tmk_op_is_called(const char *op, const char *word, enum tmk_op_only *only) {
     char a[64], b[64];
-    plain(word, a);
+    plain_word(word, a);
     *only = TMK_OP_ALL;
-    if (strcmp(a, plain(op, b)) == 0)
+    if (strcmp(a, plain_word(op, b)) == 0)
         return true;
     for (size_t i = 0; i < TMK_COUNT(aliases); i++)
         if (strcmp(aliases[i].word, a) == 0 && strcmp(aliases[i].op, op) == 0) {

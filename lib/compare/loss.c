@@ -62,11 +62,11 @@ static enum tmk_status run_some(struct tmk_graph **graphs, uint32_t n,
     return status;
 }
 
-static enum tmk_status lose(const struct tmk_graph *graph,
-                            const struct tmk_encodings *const *encodings, uint32_t n,
-                            const struct tmk_quantize_options *how,
-                            const struct tmk_run_options *run, struct tmk_loss *out,
-                            struct tmk_diag *diag) {
+static enum tmk_status measure_losses(const struct tmk_graph *graph,
+                                      const struct tmk_encodings *const *encodings, uint32_t n,
+                                      const struct tmk_quantize_options *how,
+                                      const struct tmk_run_options *run, struct tmk_loss *out,
+                                      struct tmk_diag *diag) {
     struct tmk_quantized_graph made[AT_A_TIME] = {0};
     struct tmk_graph *graphs[AT_A_TIME + 1] = {NULL};
     enum tmk_status status = tmk_graph_clone(graph, &graphs[0], diag);
@@ -88,8 +88,8 @@ enum tmk_status tmk_losses(const struct tmk_graph *graph,
                            const struct tmk_run_options *run, struct tmk_loss *out,
                            struct tmk_diag *diag) {
     for (uint32_t i = 0; i < n; i += AT_A_TIME)
-        TMK_TRY(lose(graph, encodings + i, n - i < AT_A_TIME ? n - i : AT_A_TIME, how, run, out + i,
-                     diag));
+        TMK_TRY(measure_losses(graph, encodings + i, n - i < AT_A_TIME ? n - i : AT_A_TIME, how,
+                               run, out + i, diag));
     return TMK_OK;
 }
 

@@ -50,8 +50,8 @@ static int costly_first(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static enum tmk_status tell(const struct alone *apart, const struct tmk_loss *losses,
-                            struct tmk_ranking *out, struct tmk_diag *diag) {
+static enum tmk_status report_losses(const struct alone *apart, const struct tmk_loss *losses,
+                                     struct tmk_ranking *out, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < out->n; i++) {
         const struct tmk_encoding *e = apart[i].encodings.items;
         out->values[i] = (struct tmk_sensitivity){
@@ -69,9 +69,10 @@ static enum tmk_status tell(const struct alone *apart, const struct tmk_loss *lo
     return TMK_OK;
 }
 
-static enum tmk_status rank(const struct tmk_graph *graph, const struct tmk_encodings *encodings,
-                            const struct tmk_run_options *run, uint32_t most,
-                            struct tmk_ranking *out, struct tmk_diag *diag) {
+static enum tmk_status rank_groups(const struct tmk_graph *graph,
+                                   const struct tmk_encodings *encodings,
+                                   const struct tmk_run_options *run, uint32_t most,
+                                   struct tmk_ranking *out, struct tmk_diag *diag) {
     const struct tmk_quantize_options how = {.integer = true, .rounding = TMK_ROUNDING_FLOAT_RNE};
     struct alone *apart = tmk_arena_array(out->arena, encodings->n_items, sizeof *apart);
     const struct tmk_encodings **list =
@@ -86,7 +87,7 @@ static enum tmk_status rank(const struct tmk_graph *graph, const struct tmk_enco
     for (uint32_t i = 0; i < out->n; i++)
         list[i] = &apart[i].encodings;
     TMK_TRY(tmk_losses(graph, list, out->n, &how, run, losses, diag));
-    return tell(apart, losses, out, diag);
+    return report_losses(apart, losses, out, diag);
 }
 
 enum tmk_status tmk_model_rank(struct tmk_model *model, const struct tmk_encodings *encodings,
@@ -104,8 +105,9 @@ enum tmk_status tmk_model_rank(struct tmk_model *model, const struct tmk_encodin
     if (status == TMK_OK)
         status = tmk_original(model, &graph, diag);
     if (status == TMK_OK)
-        status = tmk_in(diag, rank(graph, encodings, &some, most ? most : TMK_RANK_MAX, made, diag),
-                        "%s", model->path);
+        status = tmk_in(
+            diag, rank_groups(graph, encodings, &some, most ? most : TMK_RANK_MAX, made, diag),
+            "%s", model->path);
     tmk_graph_destroy(&graph);
     if (status == TMK_OK)
         *out = made;

@@ -18,23 +18,23 @@ static const double method_gain = 0.97, wide_gain = 0.95, float_gain = 0.9;
 
 /* ---- what the encodings were made with ---- */
 
-static const char *setting(const struct tmk_encodings *e, const char *key) {
+static const char *setting_of(const struct tmk_encodings *e, const char *key) {
     for (uint32_t i = 0; i < e->n_settings; i++)
         if (strcmp(e->settings[i].key, key) == 0)
             return e->settings[i].value;
     return NULL;
 }
 
-static struct tmk_calibrate_choice choice(const struct tmk_encodings *e,
-                                          const char *const keys[5]) {
-    const char *parameter = setting(e, keys[1]), *dtype = setting(e, keys[2]);
+static struct tmk_calibrate_choice choice_of(const struct tmk_encodings *e,
+                                             const char *const keys[5]) {
+    const char *parameter = setting_of(e, keys[1]), *dtype = setting_of(e, keys[2]);
     return (struct tmk_calibrate_choice){
-        .method = setting(e, keys[0]),
+        .method = setting_of(e, keys[0]),
         .parameter = parameter ? strtod(parameter, NULL) : 0,
         .dtype = dtype ? tmk_dtype_by_name(dtype) : TMK_UNDEFINED,
-        .scheme = setting(e, keys[3]),
-        .scales = setting(e, keys[4]),
-        .pow2 = setting(e, "pow2") != NULL,
+        .scheme = setting_of(e, keys[3]),
+        .scales = setting_of(e, keys[4]),
+        .pow2 = setting_of(e, "pow2") != NULL,
     };
 }
 
@@ -42,8 +42,8 @@ static void find_base(struct tmk_search *s, const struct tmk_encodings *e) {
     static const char *const activation[] = {"method", "percentile", "dtype", "scheme", "scales"};
     static const char *const weight[] = {"weights-method", "weights-percentile", "weights-dtype",
                                          "weights-scheme", "weights-scales"};
-    s->base = (struct tmk_calibrate_options){.activations = choice(e, activation),
-                                             .weights = choice(e, weight),
+    s->base = (struct tmk_calibrate_options){.activations = choice_of(e, activation),
+                                             .weights = choice_of(e, weight),
                                              .target = s->options->target,
                                              .rounding = e->rounding,
                                              .pow2_requant = e->pow2_requant};
@@ -52,7 +52,7 @@ static void find_base(struct tmk_search *s, const struct tmk_encodings *e) {
 /* "sensitive" of the encodings becomes the config's, so that tries can change it; former versions
  * wrote none. */
 static enum tmk_status read_config(struct tmk_search *s, const struct tmk_encodings *e) {
-    const char *sensitive = setting(e, "sensitive");
+    const char *sensitive = setting_of(e, "sensitive");
     struct tmk_json_file file;
     if (s->options->config) {
         TMK_TRY(tmk_json_file_open(s->options->config, &file, s->diag));
@@ -190,8 +190,8 @@ static enum tmk_status search_values(struct tmk_search *s) {
 
 /* The samples behind those of the search, or with search_data all data, up to as many. Where there
  * are none, judged stays 0. */
-static enum tmk_status judge(struct tmk_search *s, const struct tmk_run_options *given,
-                             const struct tmk_encodings *before) {
+static enum tmk_status judge_result(struct tmk_search *s, const struct tmk_run_options *given,
+                                    const struct tmk_encodings *before) {
     const struct tmk_quantize_options how = {0};
     const struct tmk_encodings *list[] = {before, s->current};
     struct tmk_loss losses[2];
@@ -258,7 +258,7 @@ static enum tmk_status search_all(struct tmk_search *s, const struct tmk_encodin
     if (s->any_cost && !tmk_search_is_over(s))
         TMK_TRY(tmk_search_groups(s));
     TMK_TRY(sum_up(s, encodings));
-    return judge(s, given, encodings);
+    return judge_result(s, given, encodings);
 }
 
 /* What options of calibrate said, so that the config says all. */
