@@ -131,7 +131,7 @@ struct verdict {
     uint32_t quantized; /* values with codes */
 };
 
-static struct verdict judge(const struct tmk_simulation *s) {
+static struct verdict judge_simulation(const struct tmk_simulation *s) {
     struct verdict v = {.decibels = HUGE_VAL};
     for (uint32_t i = 0; i < s->n_values; i++) {
         const struct tmk_simulated *value = &s->values[i];
@@ -144,7 +144,7 @@ static struct verdict judge(const struct tmk_simulation *s) {
     return v;
 }
 
-static double percent(uint64_t part, uint64_t whole) {
+static double percent_of(uint64_t part, uint64_t whole) {
     return whole ? 100 * (double)part / (double)whole : 100;
 }
 
@@ -152,27 +152,28 @@ static const char *word_for(double decibels) {
     return decibels >= 30 ? "good" : decibels >= 20 ? "fair: check the accuracy" : "poor";
 }
 
-static double megabytes(const char *path) {
+static double megabytes_of(const char *path) {
     struct stat file;
     return stat(path, &file) == 0 ? (double)file.st_size / 1e6 : 0;
 }
 
 static void print_verdict(const struct work *w, const struct quantize_args *args) {
     const struct tmk_simulation *s = w->simulation;
-    const struct verdict v = judge(s);
+    const struct verdict v = judge_simulation(s);
     if (isfinite(v.decibels))
         print_out("%s: outputs %.1f dB", word_for(v.decibels), v.decibels);
     else
         print_out("exact: outputs equal");
     if (s->labelled)
-        print_out(", accuracy %.2f%% (float %.2f%%)", percent(s->right_quantized, s->predictions),
-                  percent(s->right_float, s->predictions));
+        print_out(", accuracy %.2f%% (float %.2f%%)",
+                  percent_of(s->right_quantized, s->predictions),
+                  percent_of(s->right_float, s->predictions));
     else if (s->predictions)
-        print_out(", same class %.2f%%", percent(s->agree, s->predictions));
+        print_out(", same class %.2f%%", percent_of(s->agree, s->predictions));
     print_out(", on %llu samples that were %scalibrated on\n", (unsigned long long)s->samples,
               w->held_out ? "not " : "also ");
     print_out("%s: %.2f MB (float %.2f MB); %u values in codes, %u float", args->output,
-              megabytes(args->output), megabytes(w->path), v.quantized, w->encodings->n_left);
+              megabytes_of(args->output), megabytes_of(w->path), v.quantized, w->encodings->n_left);
     if (v.worst && isfinite(v.worst->sqnr))
         print_out("; worst is p%u '%s' with %.1f dB", v.worst->id, v.worst->name, v.worst->sqnr);
     print_out("\n");
@@ -187,7 +188,7 @@ static void put_number(const char *key, double number) {
 
 static void put_json(const struct work *w, const struct quantize_args *args) {
     const struct tmk_simulation *s = w->simulation;
-    const struct verdict v = judge(s);
+    const struct verdict v = judge_simulation(s);
     print_out("{\"file\":");
     put_quoted(stdout, args->output);
     print_out(",\"format\":\"%s\",\"target\":", w->format);
@@ -197,10 +198,10 @@ static void put_json(const struct work *w, const struct quantize_args *args) {
               w->held_out ? "true" : "false");
     put_number("sqnr", v.decibels);
     if (s->predictions)
-        put_number("agreement", percent(s->agree, s->predictions) / 100);
+        put_number("agreement", percent_of(s->agree, s->predictions) / 100);
     if (s->labelled) {
-        put_number("accuracy_float", percent(s->right_float, s->predictions) / 100);
-        put_number("accuracy_quantized", percent(s->right_quantized, s->predictions) / 100);
+        put_number("accuracy_float", percent_of(s->right_float, s->predictions) / 100);
+        put_number("accuracy_quantized", percent_of(s->right_quantized, s->predictions) / 100);
     }
     print_out(",\"quantized\":%u,\"left_float\":%u,\"left_out\":%u}\n", v.quantized,
               w->encodings->n_left, w->left_out);

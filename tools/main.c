@@ -7,10 +7,10 @@
 
 #include "command.h"
 #include "ending.h"
-#include "gave_up.h"
 #include "help.h"
 #include "memory.h"
-#include "shrunk.h"
+#include "sigbus.h"
+#include "terminate.h"
 
 static const struct command *const commands[] = {
 #define COMMAND_ROW(name) &command_##name,
@@ -49,8 +49,8 @@ static int run_program(int argc, char **argv) {
 int main(int argc, char **argv) {
     begin_program();
     tmk_inputs_begin(); /* what a command has read, it does not replace */
-    watch_for_shrinking();
-    watch_for_giving_up();
+    handle_sigbus();
+    handle_terminate();
     limit_memory_to_machine();
-    return ends_by_itself(end_program(run_program(argc, argv)));
+    return mark_own_exit(end_program(run_program(argc, argv)));
 }

@@ -50,7 +50,7 @@ static bool parse_duration(const struct command *command, const char *word, doub
     return false;
 }
 
-/* Nobody types .npy records; without this the program would seem to hang. */
+/* A terminal gives no .npy records; without this the program would seem to hang. */
 static bool stream_is_piped(const struct command *command, const struct words *data) {
     for (size_t i = 0; i < data->n; i++) {
         const char *eq = strrchr(data->items[i], '=');

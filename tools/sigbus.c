@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shrunk.h"
+#include "sigbus.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -97,7 +97,7 @@ static void report_and_exit(int number, siginfo_t *info, void *context) {
     _exit(EXIT_BAD_INPUT);
 }
 
-void watch_for_shrinking(void) {
+void handle_sigbus(void) {
     struct sigaction action = {.sa_sigaction = report_and_exit, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
