@@ -14,7 +14,8 @@ static void keep_exception(struct py_run *run) {
     atomic_store(&run->stop, true);
 }
 
-static enum tmk_status refuse(struct tmk_diag *diag, enum tmk_status status, const char *text) {
+static enum tmk_status refuse_record(struct tmk_diag *diag, enum tmk_status status,
+                                     const char *text) {
     if (diag && diag->status == TMK_OK) {
         diag->status = status;
         PyOS_snprintf(diag->text, sizeof diag->text, "%s", text);
@@ -68,14 +69,14 @@ static enum tmk_dtype dtype_of(const Py_buffer *buffer) {
 }
 
 /* Without the GIL, by any thread. */
-static void release(void *owner) {
+static void release_array(void *owner) {
     PyGILState_STATE held = PyGILState_Ensure();
     PyBuffer_Release(owner);
     PyGILState_Release(held);
     free(owner);
 }
 
-static enum tmk_status take(PyObject *array, struct tmk_record *out, struct tmk_diag *diag) {
+static enum tmk_status take_array(PyObject *array, struct tmk_record *out, struct tmk_diag *diag) {
     Py_buffer *buffer = malloc(sizeof *buffer);
     if (!buffer)
         return TMK_NOMEM;
@@ -87,12 +88,13 @@ static enum tmk_status take(PyObject *array, struct tmk_record *out, struct tmk_
     if (dtype == TMK_UNDEFINED || buffer->ndim > TMK_MAX_RANK) {
         PyBuffer_Release(buffer);
         free(buffer);
-        return refuse(diag, TMK_TYPE, "an array of numbers is wanted, of 12 dimensions at most");
+        return refuse_record(diag, TMK_TYPE,
+                             "an array of numbers is wanted, of 12 dimensions at most");
     }
     *out = (struct tmk_record){.dtype = dtype,
                                .shape = {.rank = buffer->ndim},
                                .data = buffer->buf,
-                               .release = release,
+                               .release = release_array,
                                .owner = buffer};
     for (int i = 0; i < buffer->ndim; i++)
         out->shape.dim[i] = buffer->shape[i];
@@ -111,10 +113,10 @@ static enum tmk_status next_record(void *context, const char *input, struct tmk_
     if (array == Py_None)
         *end = true;
     else if (array)
-        status = take(array, out, diag);
+        status = take_array(array, out, diag);
     if (PyErr_Occurred()) {
         keep_exception(run);
-        status = refuse(diag, TMK_READ, "the data raised an exception");
+        status = refuse_record(diag, TMK_READ, "the data raised an exception");
     }
     Py_XDECREF(array);
     Py_XDECREF(name);
@@ -122,12 +124,12 @@ static enum tmk_status next_record(void *context, const char *input, struct tmk_
     return status;
 }
 
-static bool stop(void *context) {
+static bool stop_requested(void *context) {
     return atomic_load(&((struct py_run *)context)->stop);
 }
 
 /* Called by the thread that called Python: signals are looked at here. */
-static void progress(void *context, uint64_t done, uint64_t total) {
+static void report_progress(void *context, uint64_t done, uint64_t total) {
     struct py_run *run = context;
     PyGILState_STATE held = PyGILState_Ensure();
     if (run->progress) {
@@ -140,7 +142,7 @@ static void progress(void *context, uint64_t done, uint64_t total) {
     PyGILState_Release(held);
 }
 
-static void remark(void *context, const char *text) {
+static void report_remark(void *context, const char *text) {
     struct py_run *run = context;
     PyGILState_STATE held = PyGILState_Ensure();
     PyObject *line = py_text(text);
@@ -221,10 +223,10 @@ bool py_begin_run(PyObject *settings, const struct py_option *other, void *targe
     run->options.data.strata = run->strata;
     if (run->strata && run->stratum)
         run->options.strata = (struct tmk_strata_options){write_stratum, run};
-    run->options.events =
-        (struct tmk_run_events){.progress = progress, .stop = stop, .context = run};
+    run->options.events = (struct tmk_run_events){
+        .progress = report_progress, .stop = stop_requested, .context = run};
     if (run->remark)
-        run->options.notices = (struct tmk_notices){.remark = remark, .context = run};
+        run->options.notices = (struct tmk_notices){.remark = report_remark, .context = run};
     return true;
 }
 
