@@ -62,7 +62,7 @@ class Simulation(NamedTuple):
 
 def simulate(model: Model, encodings: Encodings, data: Data, *, integer: bool = False, requant: str | None = None,
              rounding: str | None = None, labels: Path | None = None, **run: Unpack[RunOptions]) -> Simulation:
-    """Runs the quantized network beside the float one, and compares every value.
+    """Runs the quantized network in parallel with the float one, and compares every value.
 
     integer: integer arithmetic, else float operators between quantized values. requant: "float", "fixed" or "pow2";
         rounding: a name that `tidemark simulate --help` lists; each implies `integer`. Default: as in the encodings.

@@ -31,7 +31,7 @@ class Encoding(NamedTuple):
     low: npt.NDArray[np.float32]   # the range that was chosen
     high: npt.NDArray[np.float32]
     method: str
-    rule: str         # why it is not what the method alone says
+    rule: str         # why it differs from the method's result
     group: int        # values of one group share scale and zero point; 0: alone
     expected: dict[str, float] | None  # mse, sqnr (decibels), clipped (share), tying
 

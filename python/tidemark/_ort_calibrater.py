@@ -36,7 +36,7 @@ _RULES = ("activation-after-relu", "pass-through-shares", "concat-inputs-share",
 
 
 class _Run:
-    """A run over items that come one by one, on a thread of its own: the caller's thread asks the reader."""
+    """A run over items that come one by one, on a thread of its own: the caller's thread reads."""
 
     def __init__(self, path: str, settings: dict[str, Any]):
         self._path, self._settings = path, settings
@@ -187,7 +187,7 @@ def _skeleton(path: str) -> Any:
 
 
 def _extremes(tensor: Tensor) -> tuple[float, float]:
-    """As numpy.nanmin and nanmax tell them, infinities included; (0, 0) where there is no number."""
+    """As numpy.nanmin and nanmax return them, infinities included; (0, 0) where there is no number."""
     low, high = tensor.min, tensor.max
     if tensor.neginf:
         low = -np.inf
@@ -224,7 +224,7 @@ def calibrater_class() -> Any:
     from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
     class Ranges(theirs.TensorsData):  # type: ignore[misc]
-        """TensorsData that say by which method of Tidemark they were chosen, in ONNX Runtime's cache too."""
+        """TensorsData that name the method of Tidemark by which they were chosen, in ONNX Runtime's cache too."""
 
         def __init__(self, calibrate_method: Any, data: dict[str, Any], method: str | None, exclude: list[float]):
             super().__init__(calibrate_method, data)
@@ -347,7 +347,7 @@ def calibrater_class() -> Any:
             return run
 
         def _checked(self, item: Any) -> dict[str, np.ndarray]:
-            """Copies: ONNX Runtime is done with an item before it asks for the next, so a reader may fill one buffer again."""
+            """Copies: ONNX Runtime has processed an item before it reads the next, so a reader may reuse one buffer."""
             for name in item:
                 if name not in self._inputs:
                     raise ValueError(f"the reader gives '{name}', but the model's inputs are {self._inputs}")

@@ -90,5 +90,5 @@ def quantize_chosen(quantize: Any, create: Any, given: dict[str, Any], method: s
         arguments = {**chosen, **{name: value for name, value in given.items() if value is not None or name not in chosen},
                      "model_input": path, "calibration_data_reader": None, "calibration_cache_path": cache,
                      "nodes_to_exclude": excluded, "extra_options": {**chosen.get("extra_options", {}), **options}}
-        arguments.pop("calibrate_method", None)  # the file says MinMax, whatever chose its ranges
+        arguments.pop("calibrate_method", None)  # the file has MinMax, whatever chose its ranges
         quantize(**arguments)

@@ -76,7 +76,7 @@ def _count(path: str, data: Data, run: RunOptions) -> int:
 
 def quantize(model: Model, data: Data, output: Path, *, target: Path | None = None, config: Path | None = None,
              labels: Path | None = None, template: Path | None = None, **run: Unpack[RunOptions]) -> Quantized:
-    """Chooses scales from three quarters of the samples, runs the quantized network beside the float one on the first quarter
+    """Chooses scales from three quarters of the samples, runs the quantized network in parallel with the float one on the first quarter
     (at most 64; of fewer than 8 samples, on all), and writes it for readers of QDQ models, or for the target.
 
     Data are paths, an array or a mapping. Other arguments: tidemark.RunOptions.

@@ -149,7 +149,7 @@ def _against_model(profile: Profile, model: Model, params: Path | None) -> list[
 
 def check(profile: Profile | Path, *, against: Model | None = None, params: Path | None = None,
           lineage: Path | None = None) -> Check:
-    """Validates a profile's counts; with `against`, tells which values of a consumer's model, encodings or table have a range
+    """Validates a profile's counts; with `against`, lists which values of a consumer's model, encodings or table have a range
     in it. lineage: which of the consumer's values is which, as `transform` and `link` write it. True in a condition: nothing
     is wrong, and all values have a range."""
     try:

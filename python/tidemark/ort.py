@@ -86,7 +86,7 @@ def quantize_static(*args: Any, method: str | None = None, threads: int = 0, exc
     method: a name of tidemark.calibration_methods(), in place of `calibrate_method`. threads: 0 is one a processor.
     exclude: finite numbers, such as -1e9 of a mask, that are in no range; see create_calibrator.
     choose: who chooses what the call leaves open (operators, method, types, scales by channel): "tidemark", as
-        `tidemark calibrate` does by default; "onnxruntime", by its defaults. None: ONNX Runtime, and the log says so.
+        `tidemark calibrate` does by default; "onnxruntime", by its defaults. None: ONNX Runtime, and the log states it.
     """
     if choose not in (None, "tidemark", "onnxruntime"):
         raise ValueError(f"choose={choose!r}: there are 'tidemark' and 'onnxruntime'")

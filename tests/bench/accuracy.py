@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What quantizing costs in accuracy: ours, method by method, beside ONNX Runtime's own calibraters on the same samples.
+"""What quantizing costs in accuracy: ours, method by method, and ONNX Runtime's own calibraters on the same samples.
 
     accuracy.py PROGRAM [--models DIR] [--only mnist_cnn,...] [--methods mse,...] [--no-peers]
 

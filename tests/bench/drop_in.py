@@ -2,7 +2,7 @@
 """A script that quantizes with ONNX Runtime, as it is and with one line changed: time and memory of both, each in a process of its own.
 
 usage: drop_in.py MODEL.onnx DATA.npy [--samples N] [--rounds N] [--package FOLDER]
-PACKAGE: where the package tidemark lies, if it is not installed.
+PACKAGE: where the package tidemark is, if it is not installed.
 """
 import argparse
 import json

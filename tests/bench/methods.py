@@ -4,7 +4,7 @@
     methods.py PROGRAM [--models DIR] [--only NAMES] [--methods auto,mse,...] [--counts 4,16] [--splits 10] [--dtype uint8]
 
 For each network, number of calibration samples and method: the median over splits of the outputs' signal-to-noise ratio, in decibels,
-and of its difference from minmax on the same split, with the standard error of that median. One split says little: the same range
+and of its difference from minmax on the same split, with the standard error of that median. One split is weak evidence: the same range
 moves by several decibels from one to the next. ONNX Runtime runs the QDQ models, with session.x64quantprecision=1.
 """
 import argparse

@@ -182,12 +182,12 @@ def light(name):
     source = next(node.input[0] for node in nodes if node.op_type == "Conv")
     network = Network(name, source, SHAPES["images"])
     for node in nodes:
-        if node.op_type == "Reshape":  # the files say how many images: any number is wanted
+        if node.op_type == "Reshape":  # the files fix the number of images: any number is needed
             network.array(node.input[1], [-1, 2048], np.int64)
         elif node.op_type == "Softmax":
             del node.attribute[:]
             node.attribute.append(helper.make_attribute("axis", 1))
-        elif node.op_type == "Dropout":  # its ratio is an input since, its mask nobody reads
+        elif node.op_type == "Dropout":  # its ratio is an input since, its mask is not read
             del node.attribute[:]
             del node.output[1:]
         weigh(network, node, shapes, norm_scales=name != "densenet121")

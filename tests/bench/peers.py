@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures Tidemark beside ONNX Runtime: in turns, each figure in a fresh process, the best of several rounds.
+"""Measures Tidemark and ONNX Runtime: in turns, each figure in a fresh process, the best of several rounds.
 
     peers.py --tidemark BUILD/tools/tidemark --work DIR --markdown docs/performance.md [--json FILE]
 
-docs/performance.md says what is compared with what. DIR keeps the made models and inputs (up to 1.2 GB). The interpreter
+docs/performance.md lists what is compared. DIR keeps the made models and inputs (up to 1.2 GB). The interpreter
 that runs this needs numpy, onnx and onnxruntime, though this process imports none of them: Linux counts the memory that
 a process had before it became another program as that program's peak.
 """
@@ -65,7 +65,7 @@ def spawn(words, limit=None, patience=0):
                                    preexec_fn=narrow if limit else None)
         try:
             _, status, usage = os.wait4(process.pid, 0)
-        except BaseException:  # who stops this one does not want the other to go on
+        except BaseException:  # an interrupt stops the other one, too
             process.kill()
             raise
         wall, busy = time.perf_counter() - begin, busy_seconds() - busy
@@ -135,7 +135,7 @@ class Bench:
         return min(MADE[kind], max(1, self.args.samples // share) * MULTIPLE[kind])
 
     def first(self, inputs, samples):
-        """So many samples in a file of their own: a profile tells the hash of the whole file, read or not."""
+        """So many samples in a file of their own: a profile has the hash of the whole file, read or not."""
         path = Path(self.cuts.name) / f"{inputs.stem}-{samples}.npy"
         if not path.exists():
             subprocess.run([sys.executable, "-c", FIRST, inputs, str(samples), path], check=True)

@@ -58,7 +58,7 @@ def peak(best, what):
     return bytes_held / MIB if bytes_held else None
 
 
-# (what it says, its figure of a Best, how it is printed, the goal: ">=" or "<=" and a number, or None where none is set)
+# (its text, its figure of a Best, how it is printed, the goal: ">=" or "<=" and a number, or None where none is set)
 GOALS = [
     ("histograms ÷ ONNX Runtime not optimised", lambda b: ratio(b("histograms"), b("ort-plain")), "{:.2f}", (">=", 1.15)),
     ("histograms ÷ ONNX Runtime optimised", lambda b: ratio(b("histograms"), b("ort-optimised")), "{:.2f}", (">=", 0.75)),

@@ -52,7 +52,7 @@ def run(program, words, folder, before=(), seconds=600):
 
 
 def shared_models(root):
-    """(name, model, data, sets) of each model beside the checkout; none where there are none."""
+    """(name, model, data, sets) of each model next to the checkout; none where there are none."""
     found = []
     for model in sorted((Path(root) / "models").glob("*/model.onnx")):
         sets = sorted(model.parent.glob("test_data_set_*"))

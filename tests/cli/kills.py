@@ -54,7 +54,7 @@ class Kills:
         return True
 
     def until_its_end(self, most):
-        """A run that is killed up to so many times, and goes on each time."""
+        """A run that is killed up to so many times, and is resumed each time."""
         for form in FORMS:
             (self.path / f"p.{form}").unlink(missing_ok=True)
         killed = 0

@@ -32,7 +32,7 @@ def _move(profile, begin, end, whole):
 
 def make_shards(path, model, data, cuts, *more, limit=None):
     """Writes whole.json and shard-1.json, shard-2.json, ...: of the samples up to the first cut, and so on. The shards' paths.
-    Cuts are at the ends of batches: of one sample, unless `more` says otherwise."""
+    Cuts are at the ends of batches: of one sample, unless `more` is set."""
     shape, floats = read_floats(data)
     total = min(shape[0], limit or shape[0])
     size = 4 * math.prod(shape[1:])

@@ -43,7 +43,7 @@ class Case:
 
 
 def refused(model, *texts, data=None):
-    """`profile` refuses the bytes of a model, names its file, and says every text; so does `run`."""
+    """`profile` refuses the bytes of a model, and its message has the file and every text; so does `run`."""
     with Case() as case:
         path = case.write("model.onnx", model)
         source = case.write("x.npy", npy_bytes([4, 3], [*range(12)]) if data is None else data)
@@ -100,7 +100,7 @@ def told_well(done, name):
 
 
 def fuzz(count, seed, original, name, run):
-    """Keeps the bytes that failed for whoever looks into it."""
+    """Keeps the bytes that failed for later analysis."""
     dice = random.Random(seed)
     refusals = 0
     for i in range(count):
@@ -171,7 +171,7 @@ def test_damaged_data_is_refused():
         for end in (0, 10, len(content) // 2, len(content) - 5):
             case.profile(DIGITS, case.write("x.npz", content[:end])).refuses(BAD_INPUT, "x.npz")
         flipped = bytearray(content)
-        flipped[header + 400] ^= 0xff  # inside the member's data: the checksum must tell
+        flipped[header + 400] ^= 0xff  # inside the member's data: the checksum must detect it
         case.profile(DIGITS, case.write("x.npz", bytes(flipped))).refuses(BAD_INPUT, "x.npz")
 
 

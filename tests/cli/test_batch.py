@@ -47,7 +47,7 @@ def test_batch_size_changes_results_by_rounding_only(path):
             place = a[f"{end}_at"]
             if a["kind"] == "weight":
                 assert place == b[f"{end}_at"], a["name"]
-            else:  # the index is within the sample, whatever ran beside it
+            else:  # the index is within the sample, whatever else is in the batch
                 assert place["sample"] < ALL and place["index"] < a["count"] // ALL, (a["name"], place)
         if a["kind"] == "input":
             assert (a["min_at"], a["max_at"]) == (b["min_at"], b["max_at"])

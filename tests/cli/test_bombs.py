@@ -34,7 +34,7 @@ def deflated(size):
 
 
 def npz(header, packed, claimed):
-    """An archive of one member 'image', which says that it unpacks to `claimed` bytes."""
+    """An archive of one member 'image', which declares that it unpacks to `claimed` bytes."""
     whole = zlib.compressobj(9, zlib.DEFLATED, -15)
     start = whole.compress(header) + whole.flush(zlib.Z_FULL_FLUSH)
     body, name = start + packed, b"image.npy"
@@ -89,7 +89,7 @@ def test_oversized_images_are_refused(here):
     for name, content in pictures.items():
         (here / name).write_bytes(content)
         profile(here, DIGITS.resolve(), name, says=[name])
-    # what stands beside the pixels is not kept
+    # what the file has besides pixels is not kept
     for kind, content in ((b"iCCP", b"p\0\0" + bomb), (b"zTXt", b"t\0\0" + bomb), (b"iTXt", b"t\0\1\0\0\0" + bomb)):
         (here / "beside.png").write_bytes(png_of_chunks(8, 8, *[chunk(kind, content)] * 20, pixels))
         done = within(64, "profile", DIGITS.resolve(), "--data", "beside.png", "-o", "p.json", "--quiet", cwd=here)
@@ -192,7 +192,7 @@ def test_deeply_nested_relay_is_refused(here):
     start = "def @main(%x: Tensor[(4), float32]) { "
     texts = [start + "(" * MANY + "%x" + ")" * MANY + " }", start + "(" * MANY, start + "fn () { " * MANY, start + "if (" * MANY,
              "def @main(%x: " + "(" * MANY, "/*" * MANY, start + "%x }\n#[metadata]\n" + "[" * MANY,
-             # doubling functions; functions that go on and on; one that is its own
+             # doubling functions; functions without an end; one that is its own
              "def @f0(%x: Tensor[(4), float32]) { nn.relu(%x) }\n" + "".join(
                  f"def @f{i + 1}(%x: Tensor[(4), float32]) {{ @f{i}(@f{i}(%x)) }}\n" for i in range(40)) + start + "@f40(%x) }",
              "".join(f"def @f{i + 1}(%x: Tensor[(4), float32]) {{ @f{i}(%x) }}\n" for i in range(MANY)) + start + f"@f{MANY}(%x) }}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidemark calibrate`: what becomes of each value, by default, by the rules, and as a config asks."""
+"""`tidemark calibrate`: the type of each value, by default, by the rules, and by a config."""
 import functools
 import json
 import os
@@ -34,7 +34,7 @@ def float32(number):
 
 
 class Encodings:
-    """What calibrate wrote, with the profile beside it."""
+    """What calibrate wrote, with the profile."""
 
     def __init__(self, profile, path, *words, config=None):
         if config is not None:

@@ -185,7 +185,7 @@ def test_profile_writes_every_format_asked_for(path):
     done = tidemark("profile", DIGITS, "--data", PICTURES, *words).expect(DONE)
     assert not done.out, "progress belongs on stderr"
     assert "1797 samples" in done.err and all(name in done.err for name in outputs), done
-    assert files(path) == sorted(outputs), "something was left beside the outputs"
+    assert files(path) == sorted(outputs), "something was left next to the outputs"
     if HAVE_HDF5:
         assert (path / "p.h5").read_bytes()[:8] == b"\x89HDF\r\n\x1a\n"
         assert (path / "p.h5").read_bytes() == (path / "q.hdf5").read_bytes()

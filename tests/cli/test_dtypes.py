@@ -22,7 +22,7 @@ def weight(dtype, raw):
 
 
 def write_model(path, dtype, raw):
-    """The weight is an output too, beside a small network."""
+    """The weight is an output too, next to a small network."""
     nodes = [onnx.node("Identity", ["w"], ["v"], "same"), onnx.node("Relu", ["x"], ["r"], "relu"),
              onnx.node("MatMul", ["r", "f"], ["y"], "product")]
     factor = onnx.tensor("f", [3, 3], [i / 4 for i in range(9)])

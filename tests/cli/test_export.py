@@ -69,11 +69,11 @@ def test_unnamed_encodings_are_reported(path):
     document = start(path)
     activations = [e for e in document["encodings"] if e["role"] == "activation"]
     first, others = activations[0], activations[1:]
-    (path / "map.json").write_text(json.dumps({first["name"]: "their name", "nobody": "x"}))
+    (path / "map.json").write_text(json.dumps({first["name"]: "their name", "missing": "x"}))
     words = ["export", path / "enc.json", "--to", "tensorrt-ranges", "--names", path / "map.json", "-o", path / "out"]
     weights = [e for e in document["encodings"] if e["role"] == "weight"]
     out = len(others) + len(weights)
-    done = tidemark(*words).expect(DONE, f"{out} of {out + 1} encodings were left out", "nobody", others[0]["id"],
+    done = tidemark(*words).expect(DONE, f"{out} of {out + 1} encodings were left out", "missing", others[0]["id"],
                                    f"{len(others)} left out: the name map has no name")
     assert (path / "out").read_text() == "their name: 1.9921875\n"
     summary = f"{out} of {out + 1} encodings were left out; --json lists them"

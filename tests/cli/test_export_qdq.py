@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidemark export --to qdq` and `--to ort-cache`: settings, refusals, and what the cache tells beside ranges."""
+"""`tidemark export --to qdq` and `--to ort-cache`: settings, refusals, and what the cache has besides ranges."""
 import json
 
 import onnx_bytes as ob

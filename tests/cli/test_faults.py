@@ -28,14 +28,14 @@ GREY = ["--image", "color=grey"]
 
 
 def note(fault, done, status, *texts):
-    """One line on stderr beside the samples', with every text in it; goes into the table."""
+    """One line on stderr besides the samples', with every text in it; goes into the table."""
     done.err = "".join(line for line in done.err.splitlines(keepends=True) if not line.startswith("sample "))
     done.refuses(status, *texts)
     FAULTS.append((fault, str(done.status), done.err.strip()))
 
 
 class Held:
-    """A run that prints a line a sample into a small pipe, and so stands still while nobody reads: it is in the middle of its work,
+    """A run that prints a line a sample into a small pipe, and so blocks without a reader: it is in the middle of its work,
     and has a checkpoint, when something happens to it, however fast or busy the machine is."""
 
     def __init__(self, model, data, target, checkpoint, *more):
@@ -66,7 +66,7 @@ class Held:
         return got
 
     def end(self, meanwhile=lambda: None):
-        """Lets it go on to its end; what it said apart from the samples."""
+        """Lets it run to its end; its messages without the samples' lines."""
         while self.read():
             meanwhile()
         said = self.said.decode(errors="replace")
@@ -79,7 +79,7 @@ class Held:
         self.process.wait()
 
     def resume(self, whole):
-        """A later run goes on, and ends as if nothing had happened."""
+        """A later run resumes it, and ends like one without a fault."""
         tidemark(*self.words, *self.keeping).expect(DONE, "resuming from a checkpoint")
         assert self.target.read_bytes() == whole, "not the bytes of a run that was not interrupted"
         assert not self.checkpoint.exists()

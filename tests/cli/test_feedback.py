@@ -13,7 +13,7 @@ from runs import assert_equal, check_shards, labels_file, profile, read, strata_
 from running_sum import LOOP, STEPS, WIDTH, numbers, running_sum, save
 
 def by_hand(rows, begins, first=None):
-    """What each value was at each step: (sample, numbers); `begins` says of a sample whether a sequence begins there."""
+    """What each value was at each step: (sample, numbers); `begins`: whether a sequence begins at a sample."""
     seen = {"x": [], "before": [], "total": [], "doubled": []}
     state = None
     for sample, row in rows:
@@ -232,8 +232,8 @@ def test_unsupported_combinations_are_refused(path):
         assert not (path / "no.json").exists()
 
     refuses(["--feedback", "total"], "OUT=IN", "'total'")
-    refuses(["--feedback", "nobody=before"], "no output", "'doubled'")
-    refuses(["--feedback", "total=nobody"], "no input")
+    refuses(["--feedback", "missing=before"], "no output", "'doubled'")
+    refuses(["--feedback", "total=missing"], "no input")
     refuses(["--feedback", "total=x", *LOOP], "every input is fed back")
     refuses([*LOOP, "--feedback", "doubled=before"], "'before' is fed back already")
     refuses(["--feedback", "y=a", "--feedback", "wide=b"], "float32[1,4]", "float32[1,2]", model=path / "two.onnx")

@@ -126,7 +126,7 @@ def test_the_five_that_were_lost():
 
 
 def test_files_that_inputs_name():
-    """No option names them: the library knows that they were read."""
+    """No option names them: the library records that they were read."""
     with folder() as here:
         weights = bytes(range(256)) * 16
         (here / "w.onnx").write_bytes(weights)

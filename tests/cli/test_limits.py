@@ -83,7 +83,7 @@ def test_every_command_that_runs_models_keeps_the_limit(here):
         within(LIMIT, "profile", path, *data, "--threads", 2, "-o", "p.json", cwd=here).expect(BAD_INPUT, "limit")
         within(LIMIT, "bench", path, *data, "--seconds", "0.1", cwd=here).expect(BAD_INPUT, "limit")
         assert not (here / "p.json").exists(), name
-        # these need not run it: what they say or write is of the model's own size
+        # these need not run it: what they print or write is of the model's own size
         for words in (["graph", path], ["instrument", path, "-o", "i.onnx"],
                       ["transform", path, "--passes", "all", "-o", "t.onnx"]):
             assert within(LIMIT, *words, cwd=here).status in (DONE, BAD_INPUT), words

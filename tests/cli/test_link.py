@@ -324,7 +324,7 @@ def test_equal_numbers_are_reported_as_ambiguous(path):
     assert {m["name"]: len(m["candidates"]) for m in report["ambiguous"]} == {"n": 1, "r": 1, "i": 1}, report["ambiguous"]
     assert not {"n", "r", "i"} & set(pairs(report)), pairs(report)
     assert {o["verdict"] for o in lineage["originals"] if o["name"] in ("n", "r", "i")} <= {"dead", "absorbed"}
-    (path / "b.onnx").write_bytes(compiled(50.0))  # with a Relu, operators tell
+    (path / "b.onnx").write_bytes(compiled(50.0))  # with a Relu, operators decide
     _, report, _ = by_numbers(path, path / "b.onnx")
     assert pairs(report)["r"] == "t4" and not report["ambiguous"], report
 

@@ -19,7 +19,7 @@ def score(s, i):
 
 
 def attention(path, scale=MASK):
-    """(1 - mask) * scale + scores, as in front of a softmax; a Relu of that, and it beside the scores."""
+    """(1 - mask) * scale + scores, as in front of a softmax; a Relu of that, and both with the scores."""
     source = path / "m.onnx"
     source.write_bytes(onnx.model(
         [onnx.node("Sub", ["one", "mask"], ["hidden"]), onnx.node("Mul", ["hidden", "scale"], ["added"]),

@@ -73,7 +73,7 @@ def test_invalid_sizes_are_refused():
 
 
 def test_little_address_space_is_an_error_and_no_crash(here):
-    """From the least with which the program starts (the loader says 127) to enough; oneDNN checks no allocation of its own."""
+    """From the smallest with which the program starts (the loader exits with 127) to enough; oneDNN checks no allocation of its own."""
     if "sanitized" in FEATURES:
         skip("a sanitizer's shadow is larger than any limit")
     statuses = set()

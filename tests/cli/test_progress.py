@@ -50,7 +50,7 @@ class Fed:
 
 
 def words(path, *more, verb="profile", known=True):
-    """From a file and from a stream, or from streams alone, of which nobody knows how long they are."""
+    """From a file and from a stream, or from streams alone, of unknown length."""
     (path / "m.onnx").write_bytes(onnx.model([onnx.node("Add", ["a", "b"], ["y"])], [onnx.value(n, ["N", 3]) for n in "ab"],
                                              [onnx.value("y", ["N", 3])]) if known else
                                   onnx.model([onnx.node("Relu", ["b"], ["y"])], [onnx.value("b", ["N", 3])], [onnx.value("y", ["N", 3])]))

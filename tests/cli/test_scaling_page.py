@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/scaling.md tells people to type, typed: its commands, its Slurm scripts and its Kubernetes job, with the bundled model in
+"""The commands of docs/scaling.md, run as they are: its commands, its Slurm scripts and its Kubernetes job, with the bundled model in
 place of net.onnx and stand-ins for sbatch and kubectl that set the variables which those set. Each must end in the bytes of a run in
 one go."""
 import os

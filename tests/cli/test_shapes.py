@@ -47,7 +47,7 @@ def write_data(path, past=0):
 
 
 def profile(path, words, stream=None, model="step.onnx"):
-    """What the profile says of the run and of values, and standard error."""
+    """What the profile has of the run and of values, and standard error."""
     words = ["profile", path / model, "-q", "-o", path / "p.json", "--batch", 1, *words]
     done = tidemark(*words, **({"input": stream} if stream else {})).expect(DONE)
     seen = json.loads((path / "p.json").read_text())

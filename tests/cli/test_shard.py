@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tidemark profile --shard K/N`: the parts of a run, merged, are the run, bit by bit.
 
-Real models are taken from $TIDEMARK_SHARED/models, or from ../shared/models beside the source, when they are there.
+Real models are taken from $TIDEMARK_SHARED/models, or from ../shared/models next to the source, when they are there.
 """
 import os
 from pathlib import Path

@@ -29,7 +29,7 @@ def check_twice(model, data, sets=None, samples=4):
 
 
 def mixed_model(path):
-    """Float, int64 and bool results of which the file says no type, a shape that depends on numbers, one for two readers."""
+    """Float, int64 and bool results without a type in the file, a shape that depends on numbers, one for two readers."""
     nodes = [onnx.node("MatMul", ["x", "w"], ["m"], "mul"), onnx.node("Relu", ["m"], ["r"], "relu"),
              onnx.node("Shape", ["r"], ["shape"], "shape"), onnx.node("Gather", ["shape", "one"], ["size"], "size"),
              onnx.node("Greater", ["r", "half"], ["over"], "over"), onnx.node("Not", ["over"], ["under"], "under"),

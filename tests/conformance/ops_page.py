@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that docs/ops.md is what the operator table says, or writes it.
+"""Checks that docs/ops.md agrees with the operator table, or writes it.
 
 usage: ops_page.py LIST_OPS PAGE [--write]
 

@@ -72,7 +72,7 @@ def main():
             if wrong and name not in expected:
                 problems.append(f"{case['kind']}/{name}: {wrong}")
             elif not wrong and name in expected:
-                problems.append(f"{case['kind']}/{name}: passes, though expected_failures.txt says: {expected[name]}")
+                problems.append(f"{case['kind']}/{name}: passes, though expected_failures.txt has: {expected[name]}")
     names = {case["name"] for case in chosen}
     problems += [f"{name}: is expected to fail, but did not run" for name in expected
                  if pattern.search(name) and name not in names]

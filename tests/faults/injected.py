@@ -94,7 +94,7 @@ class Sweep:
         return Done(self.job.words, subprocess.CompletedProcess([], status, out, err))
 
     def judge(self, fault):
-        """FAILED or OPTIONAL, and that everything was as it should be; otherwise an AssertionError that says what was not."""
+        """FAILED or OPTIONAL, and that everything was as it should be; otherwise an AssertionError with the difference."""
         done, contents = self.once(fault), self.job.contents()
         left = self.files() - self.around
         for path in left:

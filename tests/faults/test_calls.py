@@ -54,7 +54,7 @@ READING = {
 }
 SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGXCPU", "SIGPIPE", "SIGXFSZ", "SIGKILL"]
 IGNORED = ("SIGPIPE", "SIGXFSZ")
-TEMPORARY_MAY_STAY = ("unlinkat", "SIGKILL")  # what removes it fails; nobody can remove it
+TEMPORARY_MAY_STAY = ("unlinkat", "SIGKILL")  # what removes it fails; no process can remove it
 OLD = b"what was there before\n"
 
 NOTHING, FILES, NAMED = "nothing is there", "files are there", "files are there, and none without a name"
@@ -63,7 +63,7 @@ SURVIVED, TOLD, DIED, WRONG = "survived", "told", "died", "wrong"
 
 
 class Bench:
-    """Runs commands with faults, and knows what they should leave behind."""
+    """Runs commands with faults, and checks what they leave behind."""
 
     def __init__(self, inputs, library):
         self.inputs, self.library = inputs, library
@@ -184,7 +184,7 @@ class Bench:
 
 
 def says_which(said, outputs, is_new):
-    """The message tells exactly these, since they could not be taken back."""
+    """The message lists exactly these, since they could not be taken back."""
     told = {word.strip().rsplit("/", 1)[-1] for word in said.partition("already written: ")[2].split(",")}
     return told == set(itertools.compress(outputs, is_new))
 

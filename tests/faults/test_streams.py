@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that nobody takes, and outputs that are no plain files."""
+"""Results without a reader, and outputs that are no plain files."""
 import contextlib
 import os
 import pty

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that cannot start, the n-th or all from the n-th on: a command goes on with those that it has, down to the one that it
-begins with, and ends with the same bytes; it says so once for each kind of work.
+"""Threads that cannot start, the n-th or all from the n-th on: a command continues with those that it has, down to the one that it
+begins with, and ends with the same bytes; it prints this once for each kind of work.
 
 usage: test_threads.py PROGRAM SOURCE_ROOT FEATURES PRELOAD
 
@@ -38,7 +38,7 @@ def jobs(have, out):
 class Survivors(Sweep):
     def judge(self, fault):
         outcome = super().judge(fault)
-        assert outcome == OPTIONAL, "it did not go on without"
+        assert outcome == OPTIONAL, "it did not continue without"
         return outcome
 
 

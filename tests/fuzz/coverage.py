@@ -58,7 +58,7 @@ def files_of(target):
 
 def build(folder):
     flags = "-fprofile-instr-generate -fcoverage-mapping"
-    # What the build itself runs has nothing to tell.
+    # What the build itself runs is not measured.
     environment = os.environ | {"CC": os.environ.get("CC", "clang"), "LLVM_PROFILE_FILE": os.devnull}
     if not (folder / "build.ninja").exists():
         subprocess.run(["meson", "setup", folder, ROOT, "-Dbuildtype=debugoptimized", "-Dmpi=disabled", "-Donednn=disabled",

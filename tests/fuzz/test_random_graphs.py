@@ -113,7 +113,7 @@ def run(model, feeds):
 
 
 def difference(ours, theirs, node, operand):
-    """What is not the same; None: nothing. `operand` is the first one, which says how far sums reach."""
+    """What is not the same; None: nothing. `operand` is the first one, which bounds the size of sums."""
     if ours.shape != theirs.shape:
         return f"shape {ours.shape}, not {theirs.shape}"
     if ours.dtype != theirs.dtype:

@@ -183,7 +183,7 @@ class Network:
         return self.figure(path)
 
     def theirs(self, setting):
-        """ONNX Runtime's own; kept beside the network, since it is always the same."""
+        """ONNX Runtime's own; kept next to the network, since it is always the same."""
         import onnxruntime
         words, _, _ = self.settings[setting]
         key = hashlib.sha256(repr((onnxruntime.__version__, len(self.calibrate), len(self.check), setting, words)).encode()
@@ -339,7 +339,7 @@ def work(options, name, skip):
 
 
 def worker_rows(options, name):
-    """A network in a process of its own; where that dies, the cell is told, and another goes on behind it."""
+    """A network in a process of its own; where that dies, the cell gets an error, and another process continues after it."""
     done, status = 0, None
     while status != 0:
         words = [sys.executable, "-B", *sys.argv, "--worker", name, "--skip", str(done)]

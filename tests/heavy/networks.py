@@ -233,7 +233,7 @@ def llama_prompt():
 
 
 def detr():
-    """DETR's transformer over a small backbone: the released one wants a backbone of timm's by name."""
+    """DETR's transformer over a small backbone: the released one needs a backbone of timm's by name."""
     import torch
     import timm
     torch.manual_seed(7)

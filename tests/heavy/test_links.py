@@ -46,7 +46,7 @@ def plain(case):
 
 
 def since_13(case):
-    """As operator set 13: Cast knows bfloat16, and DequantizeLinear channels."""
+    """As operator set 13: Cast supports bfloat16, and DequantizeLinear channels."""
     model = plain(case)
     return onnx.version_converter.convert_version(model, 13) if model.opset_import[0].version < 13 else model
 
@@ -226,7 +226,7 @@ class Truth:
 
 
 def related(entry, x, y):
-    """What the lineage says of the value, made of the original's numbers; the first axis is that of samples."""
+    """The value, computed from the original's numbers by the lineage; the first axis is that of samples."""
     view, x = entry.get("view"), x.astype(np.float64)
     x = x.transpose(0, *(1 + i for i in view)) if isinstance(view, list) else x.reshape(y.shape) if view and x.size == y.size else x
     if entry["verdict"] == "affine":

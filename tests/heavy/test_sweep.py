@@ -23,7 +23,7 @@ WATCHED = {"simulate", "calibrate", "link", "diff", "show", "report"}
 
 
 def run_all(model, data, sets, folder, before=None):
-    """{words: (status, stdout)}, and the files; `before` says for some words what to run them under."""
+    """{words: (status, stdout)}, and the files; `before`: for some words, the command to run them under."""
     said = {}
     for words in every_verb.commands(model, data, sets, samples=2):
         under = before(words) if before else []
@@ -60,7 +60,7 @@ def main():
     asked = [word for word in sys.argv[3:] if word not in kinds]
     models = every_verb.shared_models(SOURCE.parent / "shared")
     if not models:
-        print("there are no shared models beside the checkout")
+        print("there are no shared models next to the checkout")
         sys.exit(77)
     if "valgrind" in kinds:
         subprocess.run(["valgrind", "--version"], check=True, capture_output=True)

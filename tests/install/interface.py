@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What C programs were promised: every declaration of the public headers, member for member, and the symbols of the library.
+"""The interface for C programs: every declaration of the public headers, member for member, and the symbols of the library.
 
 usage: interface.py [--update] SOURCE_ROOT [LIBRARY] -- COMPILER...
 
@@ -66,9 +66,9 @@ def declarations(lines):
     for line in lines:
         if define := re.match(r"#define (\w+)(.*)", line):
             name = define[1]
-            # Guards, and macros that the headers take away again, are nobody's business.
+            # Guards, and macros that the headers take away again, are not part of the interface.
             if define[2].strip() and name not in NOT_SHOWN and f"#undef {name}" not in lines:
-                # Of a list only the name: the enums that are made of it say the rest.
+                # Of a list only the name: the enums that are made of it show the rest.
                 found.append(line.split(")", 1)[0] + ")" if define[2].startswith("(") else re.sub(r"\s+", " ", line))
         elif not line.startswith("#"):
             code.append(line)
@@ -97,11 +97,11 @@ def functions(texts):
     return {name[1] for text in texts if (name := re.match(r"[^#{]*?\b(tmk_\w+)\(", text))}
 
 
-def check_symbols(library, promised):
+def check_symbols(library, listed):
     told = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
     exported = dict(line.split()[-1].partition("@@")[::2] for line in told.splitlines() if line.split()[1] != "A")
-    problems = [f"{name} is exported, and no public header declares it" for name in sorted(exported.keys() - promised)]
-    problems += [f"{name} is declared, and not exported" for name in sorted(promised - exported.keys())]
+    problems = [f"{name} is exported, and no public header declares it" for name in sorted(exported.keys() - listed)]
+    problems += [f"{name} is declared, and not exported" for name in sorted(listed - exported.keys())]
     return problems + [f"{name} has the version {version!r}" for name, version in sorted(exported.items()) if version != VERSION]
 
 
@@ -114,9 +114,9 @@ def main():
     if update:
         LIST.write_text(text, encoding="utf-8")
     problems = list(difflib.unified_diff(LIST.read_text(encoding="utf-8").splitlines(), text.splitlines(),
-                                         "promised", "declared", lineterm="", n=1))
+                                         "listed", "declared", lineterm="", n=1))
     if problems:
-        problems.append(f"If that is meant: {Path(sys.argv[0]).name} --update, and say in the commit what programs must do.")
+        problems.append(f"If that is meant: {Path(sys.argv[0]).name} --update, and state in the commit what programs must change.")
     if library and not shutil.which("nm"):
         print("  the library's symbols were not looked at: there is no nm here")
     elif library:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody who writes C gets: the library is installed, and the examples are built against it by pkg-config and run.
+"""The library for C programs: it is installed, and the examples are built against it by pkg-config and run.
 
 usage: test_c_users.py BUILD_ROOT SOURCE_ROOT COMPILER...
 """

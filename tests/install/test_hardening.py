@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was built for release is as hard to steer as the compiler and the linker can make it.
 
-usage: test_hardening.py READELF [PROGRAM|LIBRARY...]; without a file it says that the build is of another kind
+usage: test_hardening.py READELF [PROGRAM|LIBRARY...]; without a file it prints that the build is of another kind
 """
 import re
 import shutil
@@ -10,22 +10,22 @@ import sys
 from pathlib import Path
 
 
-def tell(readelf, option, path):
+def read_elf(readelf, option, path):
     return subprocess.run([readelf, "-W", option, path], capture_output=True, text=True, check=True,
                           env={"LC_ALL": "C"}).stdout
 
 
 def lacks(readelf, path):
     """What the file at `path` should have, and has not."""
-    segments = tell(readelf, "-l", path)
-    dynamic = tell(readelf, "-d", path)
-    imports = set(re.findall(r"UND (\w+)", tell(readelf, "--dyn-syms", path)))
+    segments = read_elf(readelf, "-l", path)
+    dynamic = read_elf(readelf, "-d", path)
+    imports = set(re.findall(r"UND (\w+)", read_elf(readelf, "--dyn-syms", path)))
     is_library = ".so" in Path(path).name
     found = {
-        "a place in memory that is not known before": re.search(r"Type:\s+DYN\b", tell(readelf, "-h", path)) is not None
+        "a place in memory that is not known before": re.search(r"Type:\s+DYN\b", read_elf(readelf, "-h", path)) is not None
         and (is_library or " PIE" in dynamic),
         "no segment that can be written and run": not re.search(r"^\s+(?:LOAD|GNU_STACK) .* RWE ", segments, re.M),
-        "a segment that says so of the stack": "GNU_STACK" in segments,
+        "a segment for the stack's permissions": "GNU_STACK" in segments,
         "tables that can't be written once loaded": "GNU_RELRO" in segments,
         "every symbol bound when loaded": re.search(r"\bBIND_NOW\b|\bFlags:.*\bNOW\b", dynamic) is not None,
         "guards in its stack frames": "__stack_chk_fail" in imports,

@@ -19,7 +19,7 @@ FOUND = (": warning: ", ": error: ")
 
 
 def look(folder, path):
-    """The lines that say what is wrong with one source and its headers, and all that was said."""
+    """The warnings of one source and its headers, and the whole output."""
     done = subprocess.run(["clang-tidy", "-p", folder, "--quiet", "--warnings-as-errors=*", str(path)],
                           capture_output=True, text=True, errors="replace", check=False)
     found = {line for line in done.stdout.splitlines() if any(mark in line for mark in FOUND)}

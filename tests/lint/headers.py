@@ -16,7 +16,7 @@ STANDARD = {"c": "-std=c17", "c++": "-std=c++17"}
 
 
 def compile_alone(compiler, language, include, name):
-    """What the compiler says, empty when it is content."""
+    """The compiler's messages, empty when there are none."""
     command = [*compiler, "-x", language, STANDARD[language], "-Wall", "-Wextra", "-Wpedantic", "-Werror",
                "-fsyntax-only", "-I", str(include), "-"]
     # Twice, for the guard; and a declaration, since a unit of C may not be empty.

@@ -7,7 +7,7 @@ import tree
 MOST_LINES = 800
 SOURCES = {".c", ".h", ".inc", ".in", ".py", ".sh", ".proto"}
 LICENCE = "SPDX-License-Identifier: "
-# A folder that exists on somebody's machine, with what may stand before a path in code or prose.
+# A folder that exists on one machine, with what may precede a path in code or prose.
 LOCAL_PATH = re.compile(rb"""(?:^|[\s"'`(=:<,\[{;])(/(?:work|home|root)(?:/[\w.]|(?=[\s"'`),;]|$)))""", re.M)
 
 

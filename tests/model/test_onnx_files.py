@@ -393,7 +393,7 @@ def test_observers_are_kept_and_run_in_onnx_runtime():
         got = same_results(model, {"x": X, "c": np.array(condition)})
         assert [n.op_type for n in got.graph.node] == ["EdgeObserver", "Relu", "EdgeObserver", "If"]
         assert len(got.functions) == 1 and got.ir_version >= 8
-    # without the function, for an old operator set, and in a file that knows nothing of functions
+    # without the function, for an old operator set, and in a file of a version without functions
     old = make_model([observer("x", "o", 0), helper.make_node("Relu", ["o"], ["y"])],
                      [value("x", [2, 3])], [value("y", [2, 3])],
                      opsets=[("", 8), ("ai.tidemark", 1)], ir=3)

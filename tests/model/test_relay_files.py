@@ -4,7 +4,7 @@
 usage: test_relay_files.py RELAY_TEXT RELAY_DAMAGE SOURCE_ROOT
 
 RELAY_TEXT and RELAY_DAMAGE are tests/tools/relay_text and relay_damage. The files are taken from the folder that
-TIDEMARK_SHARED names, or from ../shared beside the source; exit status 77 without them. The other reader is that folder's
+TIDEMARK_SHARED names, or from ../shared next to the source; exit status 77 without them. The other reader is that folder's
 relay/tools/relay_ref.py, and needs NumPy.
 """
 import os
@@ -23,7 +23,7 @@ if not FOLDERS[0].is_dir():
     skip(f"there is no {FOLDERS[0]}")
 
 TEXTS = sorted(path for folder in FOLDERS for ending in ("*.relay", "*.txt") for path in folder.rglob(ending))
-# What tvm.ir.save_json wrote, each beside the text of the same module and the values of its edges.
+# What tvm.ir.save_json wrote, each with the text of the same module and the values of its edges.
 JSONS = sorted(FOLDERS[0].glob("*/[0-9]*.json"))
 PARAMS = sorted(path for folder in FOLDERS for path in folder.rglob("*.params"))
 # Printed with other bytes before the metadata: lines broken by hand, and a remark that is missing.

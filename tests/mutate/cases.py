@@ -27,7 +27,7 @@ def pick(dice, weighted):
 
 
 def _spread(dice, path, content):
-    """An ONNX file with its weights beside it, one of the two damaged."""
+    """An ONNX file with its weights in a second file, one of the two damaged."""
     model = onnx.ModelProto.FromString(content)
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=64)
     weights = path.with_name("weights.bin")
@@ -73,7 +73,7 @@ def damaged_model(dice, model, path):
 
 
 def _data(path, model, folder):
-    """Data for the damaged model, by what it now says of its inputs; None where some input's name is none of a file."""
+    """Data for the damaged model, by its declared inputs; None where an input's name is no file name."""
     target = folder / "x.npz"
     try:
         parsed = onnx.ModelProto.FromString(path.read_bytes())
@@ -223,12 +223,12 @@ def _template(dice, every, folder):
     form, template = dice.choice(sorted(every.templates.items()))
     path = folder / template.name
     kind = _damaged(dice, template.read_bytes(), "text", path)
-    beside = template.with_suffix(".bin")
-    if beside.exists():
-        shutil.copy(beside, folder / beside.name)
+    companion = template.with_suffix(".bin")
+    if companion.exists():
+        shutil.copy(companion, folder / companion.name)
     model = every.of_examples
     return Case(f"template {kind}", [["export", model.encodings, "--model", model.path, "--to", form, "--template", path, "-o", folder / f"out{path.suffix}", "--quiet"]],
-                [path, folder / beside.name])
+                [path, folder / companion.name])
 
 
 def _table(dice, every, folder):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damage that knows nothing of what a file holds: bits, bytes and ranges."""
+"""Damage independent of a file's format: bits, bytes and ranges."""
 INTERESTING = (0, 1, 2, 7, 8, 0x20, 0x22, 0x2d, 0x7f, 0x80, 0xff)
 
 

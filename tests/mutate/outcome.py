@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of the program on damaged input, and whether it ended as promised.
+"""A run of the program on damaged input, and whether it ended as specified.
 
-Promised: no signal, no sanitizer's report, no more than so many seconds of the processor and bytes of memory; status 0 and
+Specified: no signal, no sanitizer's report, no more than so many seconds of the processor and bytes of memory; status 0 and
 silence, or status 3 and one line that names the file and a place in it. Status 1 is for verbs that answer a question,
 status 4 for what is larger than the memory.
 """
@@ -19,10 +19,10 @@ ANSWERS = {"diff", "check", "verify", "export"}
 MOST_CPU = 10
 MOST_WALL = 240
 MEGABYTE = 1 << 20
-# What models and data may ask for, and with the program itself, its libraries, and what AddressSanitizer keeps beside them.
+# What models and data may use, plus the program itself, its libraries, and AddressSanitizer's overhead.
 LIMIT = 256 * MEGABYTE
 MOST_RSS = LIMIT + 256 * MEGABYTE
-# A place: a quoted name, or a word for a part of a file with what tells which.
+# A place: a quoted name, or a word for a part of a file with its number or name.
 PLACE = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|\b(bytes?|line|offset|column|nodes?|values?|tensor|initializer|inputs?|outputs?|attribute|entry|field|"
                    r"member|dataset|samples?|graph|opset|function|histogram|header|key|row|bin|checksum|metadata|array|version|operators?)\b|/\w+|@?\bp\d+|"
                    r"\b\d+ of \d+|:\d+:|\[\d+\]|--\w+|\beof\b")
@@ -54,7 +54,7 @@ class Outcome:
         return self.words[0]
 
     def faults(self, subject):
-        """What is not as promised. `subject`: the damaged file."""
+        """What is not as specified. `subject`: the damaged file."""
         found = []
         if self.status < 0:
             found.append(f"signal {signal.Signals(-self.status).name}")

@@ -95,7 +95,7 @@ class Sources:
         self.config = CONFIG.search((self.root / "docs/calibrate.md").read_text())[1].encode()
         self.tables += [made for model in self.small for form in ("csv", "quark", "aimet", "glow") for made in [self._export(model, form)] if made]
 
-    def tell(self, *words, check=True, **options):
+    def run_program(self, *words, check=True, **options):
         done = subprocess.run([self.program, *map(str, words)], capture_output=True, text=True, errors="replace", **options)
         if check and done.returncode:
             raise RuntimeError(f"tidemark {words}: {done.stderr}")
@@ -129,25 +129,25 @@ class Sources:
             return
         model.data = data
         profile = Path(f"{stem}.json")
-        if not self.tell("profile", model.path, "--data", data, "--quiet", "-o", profile, "-o", f"{stem}.h5", check=False):
+        if not self.run_program("profile", model.path, "--data", data, "--quiet", "-o", profile, "-o", f"{stem}.h5", check=False):
             return
         model.profile = profile
-        if self.tell("calibrate", profile, "--quiet", "-o", f"{stem}.enc.json", check=False):
+        if self.run_program("calibrate", profile, "--quiet", "-o", f"{stem}.enc.json", check=False):
             model.encodings = Path(f"{stem}.enc.json")
         for k in (1, 2):
-            self.tell("profile", model.path, "--data", data, "--quiet", "--shard", f"{k}/2", "-o", f"{stem}.{k}.json", "-o", f"{stem}.{k}.h5", check=False)
+            self.run_program("profile", model.path, "--data", data, "--quiet", "--shard", f"{k}/2", "-o", f"{stem}.{k}.json", "-o", f"{stem}.{k}.h5", check=False)
 
     def shard(self, model, k, form):
         return model.profile.with_suffix(f".{k}.{form}")
 
     def _lineage(self, model, form):
         target = model.profile.with_suffix(f".lineage.{form}")
-        self.tell("transform", model.path, "--passes", "all", "-o", model.profile.with_suffix(".small.onnx"), "--lineage", target, "--quiet")
+        self.run_program("transform", model.path, "--passes", "all", "-o", model.profile.with_suffix(".small.onnx"), "--lineage", target, "--quiet")
         return model, target, model.profile.with_suffix(".small.onnx")
 
     def _export(self, model, form):
         target = model.profile.with_suffix(f".{form}")
-        return target if self.tell("export", model.encodings, "--to", form, "-o", target, "--quiet", check=False) else None
+        return target if self.run_program("export", model.encodings, "--to", form, "-o", target, "--quiet", check=False) else None
 
     def _checkpoint(self):
         """That of a run over many digits that was killed: (words of the run, the file)."""

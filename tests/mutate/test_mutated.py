@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged models, profiles and data through the program: nothing crashes, hangs or takes the machine, and every refusal says where.
+"""Damaged models, profiles and data through the program: nothing crashes, hangs or exhausts the machine, and every error states where.
 
 usage: test_mutated.py PROGRAM SOURCE_ROOT FEATURES [--count N] [--family NAME] [--only NUMBER] [--jobs N] [--log FILE] [--keep FOLDER]
 
@@ -135,7 +135,7 @@ def main():
                     print(f"{one['family']} {one['number']} ({one['kind']}, {one['verb']}): {', '.join(one['faults'])}\n    {one['message'][:300].strip()}", flush=True)
     print(table(results))
     bad = sum(bool(one["faults"]) for one in results)
-    print(f"{len(results) - bad} of {len(results)} as promised, {time.monotonic() - begin:.0f} s")
+    print(f"{len(results) - bad} of {len(results)} as specified, {time.monotonic() - begin:.0f} s")
     return 1 if bad else 0
 
 

@@ -8,7 +8,7 @@ NUMBERS = np.random.default_rng(20240229)
 
 
 class Case:
-    """A model, what to feed it, and what knows better: itself, another model with other feeds, or a function of the feeds."""
+    """A model, its feeds, and the reference: itself, another model with other feeds, or a function of the feeds."""
 
     def __init__(self, name, model, feeds, reference=None):
         self.name, self.model, self.feeds = name, model, feeds
@@ -159,7 +159,7 @@ def attention():
     yield one("ends", "Attention", [x, w, b, i32([3, 4])], num_heads=2)
     yield one("ends and beginnings", "Attention", [x, w, b, i32([3, 4, 1, 2])], num_heads=2)
     yield one("a mask of keys", "Attention", [x, w, b, i32([[1, 1, 0, 1], [0, 1, 1, 1]])], num_heads=2)
-    yield one("a mask that says nothing", "Attention", [x, w, b, i32([[1], [0]])], num_heads=2)
+    yield one("a mask without effect", "Attention", [x, w, b, i32([[1], [0]])], num_heads=2)
     mask = NUMBERS.integers(0, 2, (2, 4, 4)).astype(np.int32)
     yield one("a mask of queries and keys", "Attention", [x, w, b, mask], num_heads=2, mask_filter_value=-50.0)
     yield one("a causal mask", "Attention", [x, w, b, mask], num_heads=2, unidirectional=1)

@@ -5,7 +5,7 @@ usage: test_contrib.py PROGRAM SOURCE_ROOT [REGEX]
 
 Each case of contrib_cases.py is a model of one node with random inputs, run by ONNX Runtime without optimisations and by
 `tidemark run`, and must survive `tidemark instrument`. Real models are taken from the folder that TIDEMARK_SHARED names, or
-from ../shared beside the source, without which they are left out, and from the files that TIDEMARK_EXTRA_MODELS lists with
+from ../shared next to the source, without which they are left out, and from the files that TIDEMARK_EXTRA_MODELS lists with
 colons between. REGEX narrows cases and models by name. Exit status 77, with the reason, where the Python packages are missing.
 """
 import os
@@ -92,7 +92,7 @@ def check_case(case, folder):
 # ---- real models ----
 
 def stored_feeds(path):
-    """The tensors of the first test set beside the model, if there is one."""
+    """The tensors of the first test set next to the model, if there is one."""
     files = sorted((path.parent / "test_data_set_0").glob("input_*.pb"), key=lambda file: (len(file.name), file.name))
     return [onnx.numpy_helper.to_array(onnx.TensorProto.FromString(file.read_bytes())) for file in files]
 

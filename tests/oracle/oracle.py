@@ -2,7 +2,7 @@
 """What the tests against ONNX Runtime share: the program, the models and their data, profiles, a list of tests.
 
 A test file is started as FILE.py PROGRAM SOURCE_ROOT FEATURES. Real models are in the folder that TIDEMARK_SHARED names, or in
-../shared beside the source. Without that folder the small networks of tests/tools/small_models.py are made and taken instead. Exit
+../shared next to the source. Without that folder the small networks of tests/tools/small_models.py are made and taken instead. Exit
 status 77, with the reason, when the Python packages are missing.
 """
 import atexit

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Relay text through the reference reader and evaluator of ../shared/relay, with the operators that it lacks.
 
-What Tidemark wrote is read here by somebody else.
+An independent reader of what Tidemark wrote.
 """
 import sys
 

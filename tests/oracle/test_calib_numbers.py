@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The numbers of calibration against those who decide: grids against ONNX Runtime, roundings against Python's integers and
-TVM's own results, methods against the raw activations of real networks. Started with calib_tool behind what oracle.py says."""
+TVM's own results, methods against the raw activations of real networks. Started with calib_tool with the arguments of oracle.py."""
 import json
 import sys
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports of encodings of many kinds, read by ONNX Runtime: QDQ models load and run, optimised and not, and quantize_static does
-what the calibration cache tells to call. Real networks, and small ones made here for what is known to go wrong."""
+the call that the calibration cache names. Real networks, and small ones made here for what is known to go wrong."""
 import json
 import shutil
 import warnings
@@ -33,7 +33,7 @@ def calibrate(path, kind):
 
 
 def export(path, model, kind, target):
-    """What it says."""
+    """Its output."""
     return execute("export", path / "enc.json", "--model", model, "--to", kind, "-o", path / target).stderr
 
 
@@ -123,7 +123,7 @@ def networks(path, small=SMALL):
 # ---- QDQ ----
 
 def test_qdq_loads_and_runs_optimised_and_not():
-    """And where session.x64quantprecision=1 keeps it from loading, the export says so, and nowhere else."""
+    """And where session.x64quantprecision=1 keeps it from loading, the export states it, and nowhere else."""
     refused = 0
     with folder() as path:
         for name, model, feeds in networks(path, {**SMALL, **QDQ_ALONE}):

@@ -4,7 +4,7 @@
 The truth is ONNX Runtime's: both files run on samples that the linking did not see, with every value as an output, and each match
 must hold there, by the relation that the lineage states. A value survived if the optimised file has one with its numbers.
 
-usage: test_link.py PROGRAM SOURCE_ROOT FEATURES [MODEL.onnx DATA.npy]...   (models beside the usual ones)
+usage: test_link.py PROGRAM SOURCE_ROOT FEATURES [MODEL.onnx DATA.npy]...   (models besides the usual ones)
 """
 import json
 import sys
@@ -76,7 +76,7 @@ def by_onnxsim(source, target):
 
 
 def nameless(source, target):
-    """The same file with names that say nothing: all but those of the inputs and outputs."""
+    """The same file with meaningless names: all but those of the inputs and outputs."""
     model, names = onnx.load(source), {}
     graph = model.graph
     kept = {v.name for v in (*graph.input, *graph.output)} | {""}

@@ -166,7 +166,7 @@ class Encodings:
 # ---- the two models ----
 
 def name_nodes(model):
-    """Every node gets a name: quantize_static tells nodes apart by it."""
+    """Every node gets a name: quantize_static identifies nodes by it."""
     for i, node in enumerate(model.graph.node):
         node.name = node.name or f"{node.op_type}_{i}"
 
@@ -317,7 +317,7 @@ NOT_EQUAL = {"mnist_cnn", "small_cnn"}
 
 
 def calibrated(path, name, config):
-    """Ours, the cache, and the options of quantize_static that the cache tells."""
+    """Ours, the cache, and the options of quantize_static that the cache has."""
     source = model_of(name)
     if not (path / "profile.json").exists():
         profile(source, sources(name), path / "profile.json")
@@ -334,7 +334,7 @@ def calibrated(path, name, config):
 
 
 def quantize_as_told(path, asked):
-    """ONNX Runtime's model of the cache, by the call that the cache tells."""
+    """ONNX Runtime's model of the cache, by the call that the cache has."""
     assert asked["activation_type"] == "QUInt8" and asked["weight_type"] == "QInt8" and asked["per_channel"], asked
     model = onnx.load(path / "float.onnx")
     assert {node.name for node in model.graph.node} >= set(asked["nodes_to_exclude"])

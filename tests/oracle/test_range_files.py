@@ -25,7 +25,7 @@ FILES = {  # file -> format, meaning, how many values of the network it names
     "rknn/twoconv.quantization.cfg": ("rknn", "exact", 4),
 }
 TOLERANCE = 1e-5  # a last digit more or less: another executor measured, and some forms keep 6 digits
-# What these files hold differs from the ranges on purpose: see the notes beside them.
+# What these files hold differs from the ranges on purpose: see the notes with them.
 DIFFERENT = {"rknn/twoconv.quantization.cfg": {"conv1_out", "y"}}  # behind its Relu; widened or narrowed by hand
 
 

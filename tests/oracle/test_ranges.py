@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every float value of real models, over real data, against ONNX Runtime: counts exactly, extremes within 1e-4 of the range.
 
-Twice: against the oracle golden.py, run here on the same model and file; and against the ranges.json that stands beside a model.
+Twice: against the oracle golden.py, run here on the same model and file; and against the ranges.json next to a model.
 """
 import json
 import subprocess

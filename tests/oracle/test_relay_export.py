@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`export --to relay`, read by the reference reader: annotations are identities that say what the encodings say; integer graphs
+"""`export --to relay`, read by the reference reader: annotations are identities with the values of the encodings; integer graphs
 give code for code what our own integer form gives. FILE.py PROGRAM SOURCE FEATURES INTEGER_GRAPH."""
 import dataclasses
 import json
@@ -18,7 +18,7 @@ needs("relay")
 
 INTEGER_GRAPH = sys.argv[4]
 SAMPLES = 3
-# name: what calibrate is asked for beside its defaults (uint8, weights int8 by channel)
+# name: options of calibrate besides its defaults (uint8, weights int8 by channel)
 NETWORKS = {
     "digits": [[], ["--pow2", "--pow2-requant"]],
     "mnist_mlp": [[], ["--weights-per-tensor"], ["--rounding", "single_half_away"]],
@@ -147,7 +147,7 @@ def agree(network, path, how):
     module, edges, _ = network.exported(path, encodings, "--set", "form=integer")
     assert any(n["op"] in ("nn.conv2d", "nn.dense") and (n.get("ty") or "").endswith("int32]") for n in module.calls())
     if "--pow2-requant" in how:
-        assert not module.calls("fixed_point_multiply"), f"{network.name}: multipliers beside shifts"
+        assert not module.calls("fixed_point_multiply"), f"{network.name}: multipliers as well as shifts"
     floats = module.after_floats()
     for arrays in network.feeds:
         _, values = module.run(*arrays)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Relay modules run: every value that TVM stored for its own dumps, integer graphs code for code, models that have an ONNX twin.
 
-The numbers are TVM 0.14's (`relay/golden` in the folder that TIDEMARK_SHARED names), those of the reference evaluator beside them,
+The numbers are TVM 0.14's (`relay/golden` in the folder that TIDEMARK_SHARED names), those of the reference evaluator are next to them,
 and ONNX Runtime's own ranges of the twin.
 """
 import importlib.util

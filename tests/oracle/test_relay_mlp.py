@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Keras MNIST MLP as its users keep it, Relay text beside a params file: profiled, calibrated, exported with dense, bias_add and
-activations in 8 bits, evaluated by the reference reader on real digits; then with dense left out, as a config asks."""
+"""The Keras MNIST MLP as its users store it, Relay text and a params file: profiled, calibrated, exported with dense, bias_add and
+activations in 8 bits, evaluated by the reference reader on real digits; then with dense left out, by a config."""
 import json
 
 # First: it leaves the test out where packages are missing.

@@ -91,7 +91,7 @@ def names_read(node):
 
 def needed(graph):
     """Values that an output depends on. Others have no place in the walk from the outputs: equal ones among them, such as
-    counters that nobody reads, can't be told apart."""
+    counters that are not read, cannot be distinguished."""
     makers = {output: node for node in graph.node for output in node.output}
     found, left = set(), [value.name for value in graph.output]
     while left:

@@ -373,7 +373,7 @@ def test_tidemark_chooses_what_is_open_and_nothing_else(folder):
             compared += 1
     assert compared > 1
     _, kinds = chosen(path, items, folder, op_types_to_quantize=["Conv"])
-    assert "Conv" in kinds and "Gemm" not in kinds, kinds  # results of Conv have codes, whoever reads them
+    assert "Conv" in kinds and "Gemm" not in kinds, kinds  # results of Conv have codes, whatever reads them
     out, _ = chosen(path, items, folder, per_channel=False, weight_type=QuantType.QUInt8, activation_type=QuantType.QUInt16)
     model = onnx.load(out)
     types = {w.data_type for w in model.graph.initializer if w.name.endswith("_zero_point")}
@@ -504,7 +504,7 @@ def test_errors_of_readers_are_raised():
         with tempfile.TemporaryDirectory() as folder:
             calibrater = create(Path(path), augmented_model_path=f"{folder}/augmented.onnx")
             raises(OSError, "the disk is gone", calibrater.collect_data, Broken(items))
-    assert threading.active_count() == threads, "a run goes on"
+    assert threading.active_count() == threads, "a run is still active"
     raises(ValueError, "'z'", tidemark.ort.create_calibrator(path).collect_data, Reader([{**items[0], "z": items[0]["x[0]*"]}]))
     raises(ValueError, "'x[0]*'", tidemark.ort.create_calibrator(path).collect_data, Reader([{"x": np.zeros(1, "f4")}]))
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a test of a build with sanitizers, and fails it if any process that it started was reported, whoever caught its output.
+"""Runs a test of a build with sanitizers, and fails it if any process that it started was reported, whichever process captured its output.
 
     run.py BUILD_FOLDER COMMAND [WORD...]
 
-Meson puts this before every test of such a build (tests/meson.build). What the environment says of a sanitizer counts last.
+Meson puts this before every test of such a build (tests/meson.build). The environment's options of a sanitizer come last.
 """
 import os
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 REPORTED = 99  # no test expects it
-# memory that was asked for and refused: the program says so itself, and is tested to
+# memory that was asked for and refused: the program reports it itself, and is tested for that
 REFUSED = re.compile(r"==\d+==WARNING: \w+ failed to allocate .*")
 COMMON = f"exitcode={REPORTED}:allocator_may_return_null=1"
 OPTIONS = {
@@ -34,7 +34,7 @@ def reports(folder):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="reports-", dir=sys.argv[1]) as folder:
-        os.chmod(folder, 0o777)  # some tests run the program as somebody else
+        os.chmod(folder, 0o777)  # some tests run the program as another user
         environment = dict(os.environ)
         for name, options in OPTIONS.items():
             environment[name] = f"{options}:log_path={folder}/report:{os.environ.get(name, '')}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""run.py fails a test that swallows what a sanitizer says, and no other: selftest.py COMPILER..."""
+"""run.py fails a test that hides a sanitizer's report, and no other: selftest.py COMPILER..."""
 import os
 import subprocess
 import sys

@@ -2,7 +2,7 @@
 """Runs the tests of a script: its functions whose names begin with test_, in their order. A test with a parameter gets a new
 folder, which is removed after it. Python's standard library only.
 
-Exit status: 0; 1 if a test failed; 77 if all were skipped. What a test returns is printed beside its name.
+Exit status: 0; 1 if a test failed; 77 if all were skipped. What a test returns is printed next to its name.
 """
 import contextlib
 import inspect
