@@ -34,10 +34,4 @@ static inline double tmk_sum_squares(const float *x, size_t n) {
     return tmk_sum_power(x, n, 0, 2);
 }
 
-/* Mean and variance (of n, not of n - 1) in two passes. NaN where n is 0. */
-static inline void tmk_moments(const float *x, size_t n, double *mean, double *variance) {
-    *mean = tmk_sum(x, n) / (double)n;
-    *variance = tmk_sum_power(x, n, *mean, 2) / (double)n;
-}
-
 #endif
