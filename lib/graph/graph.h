@@ -267,9 +267,8 @@ uint32_t tmk_graph_number(struct tmk_graph *graph);
  * Reports all violations (as many as the diag holds) and answers TMK_GRAPH. */
 TMK_NODISCARD enum tmk_status tmk_graph_verify(const struct tmk_graph *graph,
                                                struct tmk_diag *diag);
-/* Same structure, types, attributes, weights (by bytes), profile IDs and names. On a difference
- * `why` (may be NULL) names the first. */
-bool tmk_graph_equal(const struct tmk_graph *a, const struct tmk_graph *b, struct tmk_diag *why);
+/* Same kind, element type, type in the file, shape and names of dimensions. */
+bool tmk_type_equal(const struct tmk_type *a, const struct tmk_type *b);
 /* Same type, type in the file, shape and bytes (strings are not held, and count as equal). */
 bool tmk_weight_equal(const struct tmk_tensor *a, const struct tmk_tensor *b);
 /* Same kind and value, whatever their names; graphs never are. */

@@ -139,12 +139,6 @@ const struct tmk_origin *tmk_lineage_origin(const struct tmk_lineage *lineage, u
     return &lineage->origins[id];
 }
 
-void tmk_lineage_count(const struct tmk_lineage *lineage, uint32_t counts[TMK_N_FATES]) {
-    memset(counts, 0, TMK_N_FATES * sizeof *counts);
-    for (uint32_t i = 0; i < lineage->n; i++)
-        counts[lineage->origins[i].fate]++;
-}
-
 /* ---- one relation after another ---- */
 
 static bool is_plain(const struct tmk_arrangement *view) {

@@ -106,8 +106,6 @@ const struct tmk_origin *tmk_lineage_first(const struct tmk_lineage *lineage,
                                            const struct tmk_value *value);
 const struct tmk_origin *tmk_lineage_next(const struct tmk_lineage *lineage,
                                           const struct tmk_origin *origin);
-/* How many originals are in each fate; they add up to the size. */
-void tmk_lineage_count(const struct tmk_lineage *lineage, uint32_t counts[TMK_N_FATES]);
 
 /* TMK_GRAPH, naming the first wrong entry, unless: every value of the graph that carries a profile
  * ID is the value of that ID's entry, which is SAME, and the other way round; entries point to live

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "graph_equal.h"
 #include "test.h"
 
 #include <math.h>
@@ -63,7 +64,7 @@ static void check_round_trip(struct tmk_graph *graph, size_t limit) {
     struct tmk_diag why = {0};
     char *first = printed(graph, limit, &pool);
     struct tmk_graph *copy = parsed(first, &pool);
-    if (!tmk_graph_equal(graph, copy, &why))
+    if (!graph_equal(graph, copy, &why))
         fail_msg("%s\n%s", why.text, first);
     char *second = printed(copy, limit, &again);
     assert_string_equal(first, second);

@@ -253,10 +253,8 @@ static void one_graph(uint64_t seed) {
                           draw(&g, tmk_lineage_size(c.lineage))};
     run_each_twice(&c, passes, pinned, draw(&g, 4) ? 0 : 2);
     pass_agrees_with(&c, seed, g.quantized ? 0.3 : 1e-4);
-    uint32_t fates[TMK_N_FATES];
-    tmk_lineage_count(c.lineage, fates);
-    for (size_t i = 0; i < TMK_N_FATES; i++)
-        seen.fates[i] += fates[i];
+    for (uint32_t i = 0; i < tmk_lineage_size(c.lineage); i++)
+        seen.fates[tmk_lineage_origin(c.lineage, i)->fate]++;
     pass_end(&c);
     now.text = NULL;
     tmk_text_finish(&g.text);

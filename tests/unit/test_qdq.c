@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The QDQ form of small graphs under encodings made by hand. */
+#include "graph_equal.h"
 #include "test.h"
 
 #include <math.h>
@@ -183,7 +184,7 @@ static void without_encodings_nothing_changes(void **state) {
     struct qdq_case c;
     begin(&c, CONV " %y = Relu(%c)\n output %y\n}");
     assert_ok(quantize(&c), &c.diag);
-    assert_true(tmk_graph_equal(c.graph, c.made.graph, &c.diag));
+    assert_true(graph_equal(c.graph, c.made.graph, &c.diag));
     assert_int_equal(c.made.n, 5);
     assert_null(entry(&c, "x")->encoding);
     assert_string_equal(entry(&c, "x")->real->name, "x");
