@@ -362,16 +362,6 @@ struct tmk_relay_expr *tmk_rb_call(struct tmk_relay_builder *b, const char *op,
     return bind_call(b, tmk_rb_make_call(b, op, args, n, NULL));
 }
 
-struct tmk_relay_expr *tmk_rb_call1(struct tmk_relay_builder *b, const char *op,
-                                    struct tmk_relay_expr *x) {
-    return tmk_rb_call(b, op, &x, 1);
-}
-
-struct tmk_relay_expr *tmk_rb_call2(struct tmk_relay_builder *b, const char *op,
-                                    struct tmk_relay_expr *x, struct tmk_relay_expr *y) {
-    return tmk_rb_call(b, op, (struct tmk_relay_expr *[]){x, y}, 2);
-}
-
 struct tmk_relay_expr *tmk_rb_items(struct tmk_relay_builder *b,
                                     struct tmk_relay_expr *const *items, uint32_t n) {
     struct tmk_relay_expr *expr = make_expr(b, TMK_RELAY_ITEMS);

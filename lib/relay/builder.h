@@ -71,10 +71,6 @@ struct tmk_relay_expr *tmk_rb_make_call(struct tmk_relay_builder *b, const char 
 /* `%N = op(args, attrs)`. Returns the use of %N. */
 struct tmk_relay_expr *tmk_rb_call(struct tmk_relay_builder *b, const char *op,
                                    struct tmk_relay_expr *const *args, uint32_t n);
-struct tmk_relay_expr *tmk_rb_call1(struct tmk_relay_builder *b, const char *op,
-                                    struct tmk_relay_expr *x);
-struct tmk_relay_expr *tmk_rb_call2(struct tmk_relay_builder *b, const char *op,
-                                    struct tmk_relay_expr *x, struct tmk_relay_expr *y);
 /* `%N = tuple.index` */
 struct tmk_relay_expr *tmk_rb_project(struct tmk_relay_builder *b, struct tmk_relay_expr *tuple,
                                       uint32_t index);
