@@ -170,6 +170,8 @@ static enum tmk_status validate_status(const struct tmk_profile *profile,
         return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but has no statistics", status);
     if (t->status == TMK_PROFILE_INTEGER && t->stats)
         return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but floats were counted", status);
+    if (t->status != TMK_PROFILE_INTEGER && t->has_int_stats)
+        return tmk_fail(diag, TMK_MISMATCH, "it is '%s', but integers were counted", status);
     bool derived = t->status == TMK_PROFILE_DERIVED || (t->status == TMK_PROFILE_DEAD && *t->rule);
     bool elsewhere = tmk_profile_is_transferred(t); /* what it derives from is in another profile */
     if (derived != (t->n_sources > 0 || elsewhere) || derived != (*t->rule != '\0'))

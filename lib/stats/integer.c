@@ -210,7 +210,7 @@ enum tmk_status tmk_int_stats_decode(const void *bytes, size_t len, struct tmk_i
         return tmk_fail(diag, TMK_FORMAT, "byte %zu of the statistics: malformed",
                         (size_t)(in.at - start));
     if (!is_consistent(&stats))
-        return tmk_fail(diag, TMK_FORMAT, "the statistics of integers do not balance");
+        return tmk_fail(diag, TMK_FORMAT, "invalid statistics of integers");
     *out = stats;
     return TMK_OK;
 }

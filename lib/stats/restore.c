@@ -6,7 +6,7 @@
 #include "stats/span.h"
 
 static enum tmk_status fail_inconsistent(struct tmk_diag *diag, const char *what) {
-    return tmk_fail(diag, TMK_FORMAT, "the statistics do not balance: %s", what);
+    return tmk_fail(diag, TMK_FORMAT, "invalid statistics: %s", what);
 }
 
 static enum tmk_status check_counts(const struct tmk_summary *summary, const uint64_t *count,

@@ -43,7 +43,7 @@ def test_invalid_profiles_are_reported_with_the_reason(here):
     first, second = (json.loads(line) for line in lines)
     assert first["balances"] is False and first["wrong"] and second["balances"] is True, lines
     changed(good, here / "bad.json", add_an_element)  # no statistics of anything
-    tidemark("check", here / "bad.json").refuses(BAD_INPUT, "bad.json", "tensors[", "do not balance")
+    tidemark("check", here / "bad.json").refuses(BAD_INPUT, "bad.json", "tensors[", "invalid statistics")
 
 
 def test_values_of_a_model_are_matched(here):

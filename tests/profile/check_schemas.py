@@ -34,11 +34,11 @@ def at(root, pointer):
 def main():
     lister, source = sys.argv[1], pathlib.Path(sys.argv[2])
     lines = subprocess.run([lister], check=True, capture_output=True, text=True).stdout.split("\n")
-    objects = collections.defaultdict(dict)  # by file, place and path: member -> must, left out
+    objects = collections.defaultdict(dict)  # by file, place and path: member -> must, left out, names
     for line in filter(None, lines):
-        file, place, path, need, written = line.split()
+        file, place, path, need, written, *names = line.split()
         parent, _, key = path.rpartition("/")
-        objects[file, place, parent][key] = (need == "required", written == "omitted")
+        objects[file, place, parent][key] = (need == "required", written == "omitted", set("".join(names).split(",")) - {"", "(null)"})
     wrong = []
     for (file, place, path), members in objects.items():
         root = json.loads((source / "docs" / f"{file}.schema.json").read_text())
@@ -50,7 +50,10 @@ def main():
         required = set(node.get("required", ()))
         if set(node["properties"]) != set(members):
             wrong.append(f"{where}: members differ: {sorted(set(node['properties']) ^ set(members))}")
-        for key, (must, left_out) in members.items():
+        for key, (must, left_out, names) in members.items():
+            listed = set(inside(root, node["properties"].get(key, {})).get("enum", names))
+            if names and listed != names and not (file == "encodings" and key == "dtype"):  # which has the types that codes can have
+                wrong.append(f"{where}: names of '{key}' differ: {sorted(listed ^ names)}")
             if must and key not in required:
                 wrong.append(f"{where}: '{key}' is not required, but must be there")
             if left_out and key in required:
