@@ -107,9 +107,12 @@ static enum tmk_status bind_to(struct tmk_feed *feed, uint32_t input, uint32_t s
                     info->path, info->n_arrays, name, tmk_guess_text(&guess, meant));
 }
 
-/* The one input that has nothing yet, or -1 when there are none or several. */
+/* The one input that has nothing yet, or -1 when there are none or several. The model's only input
+ * takes data even where it is empty. */
 static int32_t only_input_left(const struct tmk_feed *feed) {
     int32_t left = -1;
+    if (feed->graph->n_inputs == 1)
+        return feed->bound[0].taken ? -1 : 0;
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
         if (!feed->bound[i].taken && !feed->bound[i].fed_back) {
             if (left >= 0)
